@@ -1,0 +1,196 @@
+/**
+ * The whole I/O surface of Sluice: what a function may ask of the API server, and of time.
+ *
+ * Objects are plain JSON as the API server sends it. Only the fields that decisions read are typed here; everything else
+ * passes through untouched, and nothing is ever written back whole (DESIGN section 9: typed models drop unknown fields).
+ */
+
+export interface OwnerReference {
+  readonly apiVersion?: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly controller?: boolean;
+}
+
+export interface Metadata {
+  readonly name: string;
+  readonly namespace?: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly generation?: number;
+  readonly creationTimestamp?: string;
+  readonly deletionTimestamp?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly ownerReferences?: readonly OwnerReference[];
+}
+
+export interface PodObject {
+  readonly metadata: Metadata;
+  readonly status?: {
+    readonly phase?: string;
+    readonly conditions?: readonly { readonly type: string; readonly status: string; readonly lastTransitionTime?: string }[];
+    readonly containerStatuses?: readonly ContainerStatus[];
+    readonly initContainerStatuses?: readonly ContainerStatus[];
+  };
+}
+
+export interface ContainerStatus {
+  readonly name?: string;
+  readonly ready?: boolean;
+  readonly state?: {
+    readonly running?: object;
+    readonly waiting?: { readonly reason?: string };
+    readonly terminated?: object;
+  };
+}
+
+export interface StatefulSetObject {
+  readonly metadata: Metadata;
+  readonly spec?: {
+    readonly replicas?: number;
+    readonly minReadySeconds?: number;
+    readonly ordinals?: { readonly start?: number };
+    readonly updateStrategy?: { readonly type?: string };
+    readonly selector?: { readonly matchLabels?: Readonly<Record<string, string>> };
+  };
+  readonly status?: {
+    readonly observedGeneration?: number;
+    readonly currentRevision?: string;
+    readonly updateRevision?: string;
+  };
+}
+
+export interface LeaseObject {
+  readonly metadata: Metadata;
+}
+
+export interface EventObject {
+  readonly metadata: Metadata;
+  readonly reason?: string;
+  readonly message?: string;
+}
+
+/** The resource types that Sluice speaks of, with the path that the API server serves them under. */
+export const resources = {
+  pods: { apiPath: "/api/v1", kind: "Pod", group: "" },
+  statefulsets: { apiPath: "/apis/apps/v1", kind: "StatefulSet", group: "apps" },
+  leases: { apiPath: "/apis/coordination.k8s.io/v1", kind: "Lease", group: "coordination.k8s.io" },
+  events: { apiPath: "/api/v1", kind: "Event", group: "" },
+} as const;
+
+export interface ObjectTypes {
+  pods: PodObject;
+  statefulsets: StatefulSetObject;
+  leases: LeaseObject;
+  events: EventObject;
+}
+
+export type Resource = keyof typeof resources;
+
+/** What names one object. */
+export interface ObjectKey {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export interface ListQuery {
+  /** All namespaces when absent. */
+  readonly namespace?: string;
+  readonly labelSelector?: string;
+  /**
+   * Accept any state that is at least this new (`resourceVersionMatch=NotOlderThan`), which the API server answers from
+   * memory. Absent: a consistent LIST. Never "0" (rule R5): that accepts any state however old, and is refused here.
+   */
+  readonly notOlderThan?: string;
+}
+
+export interface ObjectList<T> {
+  readonly items: T[];
+  /** Where a watch may continue. It moves with other resources too: never use it as `settled-through` (rule R8). */
+  readonly resourceVersion: string;
+}
+
+export interface WatchQuery {
+  readonly namespace?: string;
+  readonly labelSelector?: string;
+  /** Changes after this resourceVersion are sent. */
+  readonly resourceVersion: string;
+}
+
+export type WatchEvent<T> =
+  | { readonly type: "ADDED" | "MODIFIED" | "DELETED"; readonly object: T }
+  | { readonly type: "BOOKMARK"; readonly resourceVersion: string };
+
+/** Conditions of a deletion. The uid is not optional: nothing is deleted by name alone (rules R9, R13). */
+export interface Preconditions {
+  readonly uid: string;
+  readonly resourceVersion?: string;
+}
+
+export interface CallOptions {
+  /** Gives the call up: it then rejects, though the server may still carry it out. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * A cluster and its clocks. Every rejection is a {@link ClusterError}.
+ *
+ * Implementations: `kubernetes.ts` over the real API, the embedded world in `test/world`, and whatever a test wraps
+ * around either.
+ */
+export interface Cluster {
+  get<R extends Resource>(resource: R, key: ObjectKey, options?: CallOptions): Promise<ObjectTypes[R]>;
+  list<R extends Resource>(resource: R, query: ListQuery, options?: CallOptions): Promise<ObjectList<ObjectTypes[R]>>;
+  create<R extends Resource>(resource: R, namespace: string, body: object, options?: CallOptions): Promise<ObjectTypes[R]>;
+  /** A JSON merge patch. One that carries `metadata.uid` and `metadata.resourceVersion` is conditional (rule R3). */
+  patch<R extends Resource>(
+    resource: R,
+    key: ObjectKey,
+    body: object,
+    options?: CallOptions & { readonly subresource?: "status" },
+  ): Promise<ObjectTypes[R]>;
+  delete(resource: Resource, key: ObjectKey, preconditions: Preconditions, options?: CallOptions): Promise<void>;
+  /**
+   * The changes after a revision, in the order of that resource type. Ends without an error when the server closes the
+   * watch; continue from the last revision heard. Rejects with code 410 when that revision is too old.
+   */
+  watch<R extends Resource>(resource: R, query: WatchQuery, options?: CallOptions): AsyncIterable<WatchEvent<ObjectTypes[R]>>;
+
+  /** The API server's clock in milliseconds since the epoch, as well as its `Date` header tells it (about a second). */
+  serverTimeMs(): number;
+  /** A clock of this process that never jumps, in milliseconds. */
+  monotonicMs(): number;
+  /** Resolves after `ms`, or at once when the signal is aborted. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+}
+
+/** A call that did not succeed. `code` is the HTTP status; 0 means that no answer came, so that the server may have acted. */
+export class ClusterError extends Error {
+  readonly code: number;
+  readonly reason: string;
+  readonly verb: string;
+  readonly resource: string;
+  /** How long the server asked us to stay away, in milliseconds. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(init: { code: number; reason: string; message: string; verb: string; resource: string; retryAfterMs?: number }) {
+    super(init.message);
+    this.name = "ClusterError";
+    this.code = init.code;
+    this.reason = init.reason;
+    this.verb = init.verb;
+    this.resource = init.resource;
+    this.retryAfterMs = init.retryAfterMs;
+  }
+}
+
+export function hasCode(error: unknown, ...codes: number[]): error is ClusterError {
+  return error instanceof ClusterError && codes.includes(error.code);
+}
+
+/** True when asking again later can help: no answer, too many requests, a server fault, a view that is not there yet. */
+export function isTransient(error: unknown): error is ClusterError {
+  return error instanceof ClusterError && (error.code === 0 || error.code === 408 || error.code === 429 || error.code >= 500);
+}
