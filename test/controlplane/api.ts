@@ -1,0 +1,133 @@
+import { readFile } from "node:fs/promises";
+import { setTimeout as delay } from "node:timers/promises";
+import { type Dispatcher, Pool } from "undici";
+
+/** What it takes to speak to an API server as its administrator. A `ControlPlane` is one. */
+export interface ApiAccess {
+  readonly url: string;
+  readonly token: string;
+  readonly caFile: string;
+}
+
+/** An answer that was not 2xx. */
+export class ApiError extends Error {
+  readonly status: number;
+  /** The Status object that the API server sent, or its text. */
+  readonly body: unknown;
+
+  constructor(method: string, path: string, status: number, body: unknown) {
+    const message = (body as { message?: string } | undefined)?.message ?? JSON.stringify(body);
+    super(`${method} ${path}: ${status} ${message}`);
+    this.name = "ApiError";
+    this.status = status;
+    this.body = body;
+  }
+}
+
+export interface ApiOptions {
+  /** What the audit log knows the caller by. */
+  readonly userAgent: string;
+  /** Requests in flight at once, watches included; each has a connection of its own. Default 8. */
+  readonly connections?: number;
+}
+
+/** Raw JSON over a few kept connections: what tests need, and cheap enough not to be what they measure. */
+export class Api {
+  readonly #pool: Pool;
+  readonly #headers: Record<string, string>;
+
+  private constructor(access: ApiAccess, ca: string, options: ApiOptions) {
+    this.#pool = new Pool(access.url, {
+      connections: options.connections ?? 8,
+      allowH2: false,
+      bodyTimeout: 0,
+      headersTimeout: 0,
+      connect: { ca },
+    });
+    this.#headers = {
+      authorization: `Bearer ${access.token}`,
+      "user-agent": options.userAgent,
+      accept: "application/json",
+    };
+  }
+
+  /** Reads the CA file; connects at the first request. */
+  static async open(access: ApiAccess, options: ApiOptions): Promise<Api> {
+    return new Api(access, await readFile(access.caFile, "utf8"), options);
+  }
+
+  /** The raw answer, whatever its status. Throws only when there is none. */
+  send(method: string, path: string, body?: unknown, contentType?: string): Promise<Dispatcher.ResponseData> {
+    const options = { method: method as Dispatcher.HttpMethod, path };
+    if (body === undefined) return this.#pool.request({ ...options, headers: this.#headers });
+    const headers = { ...this.#headers, "content-type": contentType ?? "application/json" };
+    return this.#pool.request({ ...options, headers, body: JSON.stringify(body) });
+  }
+
+  /** The parsed answer. Throws an `ApiError` when it is not 2xx. */
+  async request<T = unknown>(method: string, path: string, body?: unknown, contentType?: string): Promise<T> {
+    const answer = await this.send(method, path, body, contentType);
+    const text = await answer.body.text();
+    const parsed = parse(text);
+    if (answer.statusCode >= 300) throw new ApiError(method, path, answer.statusCode, parsed);
+    return parsed as T;
+  }
+
+  get<T = unknown>(path: string): Promise<T> {
+    return this.request<T>("GET", path);
+  }
+
+  post<T = unknown>(path: string, body: unknown): Promise<T> {
+    return this.request<T>("POST", path, body);
+  }
+
+  /** A JSON merge patch: lists are replaced whole. */
+  patch<T = unknown>(path: string, body: unknown): Promise<T> {
+    return this.request<T>("PATCH", path, body, "application/merge-patch+json");
+  }
+
+  delete<T = unknown>(path: string, body?: unknown): Promise<T> {
+    return this.request<T>("DELETE", path, body);
+  }
+
+  /** Breaks requests off and forgets the connections. */
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+/**
+ * Asks until the answer is not undefined.
+ *
+ * @param what names what is waited for, in the error
+ * @throws after `timeoutMs`, with the last error that `ask` threw, if any
+ */
+export async function eventually<T>(
+  what: string,
+  timeoutMs: number,
+  ask: () => Promise<T | undefined>,
+  everyMs = 50,
+): Promise<T> {
+  const deadline = Date.now() + timeoutMs;
+  let failure: unknown;
+  for (;;) {
+    try {
+      const answer = await ask();
+      failure = undefined;
+      if (answer !== undefined) return answer;
+    } catch (error) {
+      failure = error;
+    }
+    if (Date.now() >= deadline) break;
+    await delay(everyMs);
+  }
+  throw new Error(`${what}: not within ${timeoutMs} ms`, failure === undefined ? {} : { cause: failure });
+}

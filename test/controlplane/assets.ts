@@ -1,0 +1,123 @@
+import { createHash } from "node:crypto";
+import { copyFile, mkdir, rename, rm, symlink } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import {
+  cacheFolder,
+  ensureBuilt,
+  type GoBuild,
+  holds,
+  type Log,
+  missingFiles,
+  type Recipe,
+  recipeFolder,
+  runGo,
+} from "./build.ts";
+
+const KUBERNETES_VERSION = "1.36.3";
+/** What `setup-envtest` installs: every folder in KUBEBUILDER_ASSETS has them. */
+const ENVTEST_BINARIES = ["etcd", "kube-apiserver", "kubectl"];
+const BINARIES = [...ENVTEST_BINARIES, "kube-controller-manager"];
+const PEER_CRD = "zone-aware-pod-disruption-budget.yaml";
+const PEER_PACKAGE = "github.com/grafana/rollout-operator/cmd/rollout-operator";
+
+/** Clients parse the version that the API server reports, and the audit log tells what binaries call themselves. */
+function kubernetesLdflags(): string {
+  const [major, minor] = KUBERNETES_VERSION.split(".");
+  const stamps = { gitVersion: `v${KUBERNETES_VERSION}`, gitMajor: major, gitMinor: minor, gitCommit: "unknown" };
+  const flags = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"].flatMap((library) =>
+    Object.entries(stamps).map(([name, value]) => `-X ${library}.${name}=${value}`),
+  );
+  return ["-s", "-w", ...flags].join(" ");
+}
+
+function kubernetes(...commands: string[]): GoBuild {
+  const packages = commands.map((command) => `k8s.io/kubernetes/cmd/${command}`);
+  return { module: "kubernetes", packages, ldflags: kubernetesLdflags() };
+}
+
+const CONTROL_PLANE: Recipe = {
+  name: "controlplane",
+  builds: [
+    { module: "etcd", packages: ["."], ldflags: "-s -w" },
+    kubernetes("kube-apiserver", "kube-controller-manager", "kubectl"),
+  ],
+  files: BINARIES,
+  expectation: "this happens once and takes about 5 minutes on 2 cores",
+};
+
+/** For a KUBEBUILDER_ASSETS that has none, which is what `setup-envtest` makes. */
+const CONTROLLER_MANAGER: Recipe = {
+  name: "kube-controller-manager",
+  builds: [kubernetes("kube-controller-manager")],
+  files: ["kube-controller-manager"],
+  expectation: "this happens once and takes about 3 minutes on 2 cores",
+};
+
+const PEER: Recipe = {
+  name: "rollout-operator",
+  builds: [{ module: "peer", packages: [PEER_PACKAGE], ldflags: "-s -w" }],
+  files: ["rollout-operator", PEER_CRD],
+  expectation: "this happens once and takes about a minute on 2 cores",
+  finish: async (folder) => {
+    const sources = (await runGo(["list", "-f", "{{.Dir}}", PEER_PACKAGE], "peer")).trim();
+    const crd = resolve(sources, "../../operations/rollout-operator/crds", PEER_CRD);
+    await copyFile(crd, join(folder, PEER_CRD));
+  },
+};
+
+/** `$KUBEBUILDER_ASSETS`. Throws when it is set and lacks a binary: whoever set it wants to know. */
+async function givenAssets(): Promise<{ folder: string; complete: boolean } | undefined> {
+  const given = process.env.KUBEBUILDER_ASSETS;
+  if (!given) return undefined;
+  const folder = resolve(given);
+  const missing = await missingFiles(folder, ENVTEST_BINARIES);
+  if (missing.length > 0) throw new Error(`KUBEBUILDER_ASSETS=${given} has no ${missing.join(", ")}`);
+  return { folder, complete: await holds(folder, BINARIES) };
+}
+
+/** A folder of links to `given` and to the controller manager in `built`, so that all binaries have one home. */
+async function link(given: string, built: string): Promise<string> {
+  const key = createHash("sha256").update(`${given}\n${built}`).digest("hex").slice(0, 16);
+  const folder = join(cacheFolder(), `assets-${key}`);
+  if (await holds(folder, BINARIES)) return folder;
+  const temporary = `${folder}.linking-${process.pid}`;
+  await mkdir(temporary, { recursive: true });
+  for (const name of ENVTEST_BINARIES) await symlink(join(given, name), join(temporary, name));
+  await symlink(join(built, "kube-controller-manager"), join(temporary, "kube-controller-manager"));
+  await rm(folder, { recursive: true, force: true });
+  await rename(temporary, folder);
+  return folder;
+}
+
+/**
+ * The folder with etcd, kube-apiserver, kube-controller-manager and kubectl, or undefined when something would have to
+ * be built first. Throws when KUBEBUILDER_ASSETS is set to a folder that lacks a binary.
+ */
+export async function findAssets(): Promise<string | undefined> {
+  const whole = await recipeFolder(CONTROL_PLANE);
+  const built = (await holds(whole, CONTROL_PLANE.files)) ? whole : undefined;
+  const given = await givenAssets();
+  if (!given) return built;
+  if (given.complete) return given.folder;
+  const single = await recipeFolder(CONTROLLER_MANAGER);
+  if (built) return link(given.folder, built);
+  return (await holds(single, CONTROLLER_MANAGER.files)) ? link(given.folder, single) : undefined;
+}
+
+/** As `findAssets`, but builds what is missing: minutes, once. Throws when a build fails or there is no go command. */
+export async function ensureAssets(log: Log): Promise<string> {
+  const found = await findAssets();
+  if (found) return found;
+  const given = await givenAssets();
+  if (!given) return ensureBuilt(CONTROL_PLANE, log);
+  return link(given.folder, await ensureBuilt(CONTROLLER_MANAGER, log));
+}
+
+/**
+ * The rollout-operator that benchmarks compare with, and the file of the CRD that must exist before it works.
+ * Built when missing. Throws when the build fails.
+ */
+export async function ensurePeer(log: Log): Promise<{ binary: string; crd: string }> {
+  const folder = await ensureBuilt(PEER, log);
+  return { binary: join(folder, "rollout-operator"), crd: join(folder, PEER_CRD) };
+}

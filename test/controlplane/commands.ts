@@ -1,0 +1,95 @@
+import { join } from "node:path";
+import type { Layout } from "./configuration.ts";
+
+const CONTROLLERS = [
+  "deployment",
+  "disruption",
+  "endpointslice",
+  "garbage-collector",
+  "namespace",
+  "persistentvolumeclaim-protection",
+  "replicaset",
+  "serviceaccount",
+  "statefulset",
+].map((name) => `${name}-controller`);
+
+export interface Command {
+  readonly file: string;
+  readonly args: readonly string[];
+}
+
+interface EtcdPorts {
+  readonly client: number;
+  readonly peer: number;
+}
+
+/** Nothing is synced to disk: it survives the end of a process, not of the machine. */
+export function etcdCommand(assets: string, layout: Layout, ports: EtcdPorts): Command {
+  const client = `http://127.0.0.1:${ports.client}`;
+  const peer = `http://127.0.0.1:${ports.peer}`;
+  return {
+    file: join(assets, "etcd"),
+    args: [
+      "--name=default",
+      `--data-dir=${layout.etcdData}`,
+      `--listen-client-urls=${client}`,
+      `--advertise-client-urls=${client}`,
+      `--listen-peer-urls=${peer}`,
+      `--initial-advertise-peer-urls=${peer}`,
+      `--initial-cluster=default=${peer}`,
+      "--unsafe-no-fsync",
+      // It is alone: an election need not wait for others.
+      "--heartbeat-interval=20",
+      "--election-timeout=100",
+      "--log-level=warn",
+      `--quota-backend-bytes=${8 * 1024 ** 3}`,
+    ],
+  };
+}
+
+/** Without limits on requests in flight, so that what is measured against it is the client. */
+export function apiServerCommand(assets: string, layout: Layout, port: number, etcdPort: number): Command {
+  return {
+    file: join(assets, "kube-apiserver"),
+    args: [
+      `--etcd-servers=http://127.0.0.1:${etcdPort}`,
+      "--bind-address=127.0.0.1",
+      `--secure-port=${port}`,
+      `--cert-dir=${layout.certificates}`,
+      // There may be no other address, and nobody looks for this server in the endpoints of its own Service.
+      "--advertise-address=127.0.0.1",
+      "--endpoint-reconciler-type=none",
+      "--service-cluster-ip-range=10.0.0.0/24",
+      "--authorization-mode=RBAC",
+      `--token-auth-file=${layout.tokens}`,
+      "--service-account-issuer=https://kubernetes.default.svc",
+      `--service-account-key-file=${layout.serviceAccountPublicKey}`,
+      `--service-account-signing-key-file=${layout.serviceAccountKey}`,
+      // Pods need no service account here, and nobody would take the taint off a new node.
+      "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+      "--enable-priority-and-fairness=false",
+      "--max-requests-inflight=4000",
+      "--max-mutating-requests-inflight=4000",
+      `--audit-policy-file=${layout.auditPolicy}`,
+      `--audit-log-path=${layout.auditLog}`,
+      // In megabytes. Never rotated: a reader must find all of it in one file.
+      "--audit-log-maxsize=1000000",
+    ],
+  };
+}
+
+export function controllerManagerCommand(assets: string, layout: Layout): Command {
+  return {
+    file: join(assets, "kube-controller-manager"),
+    args: [
+      `--kubeconfig=${layout.controllerManagerKubeconfig}`,
+      "--leader-elect=false",
+      "--secure-port=0",
+      "--kube-api-qps=2000",
+      "--kube-api-burst=4000",
+      `--controllers=${CONTROLLERS.join(",")}`,
+      `--service-account-private-key-file=${layout.serviceAccountKey}`,
+      `--root-ca-file=${layout.caFile}`,
+    ],
+  };
+}

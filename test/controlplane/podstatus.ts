@@ -1,0 +1,131 @@
+/** The part of a Pod that the fake kubelet reads. */
+export interface Pod {
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace: string;
+    readonly uid: string;
+    readonly deletionTimestamp?: string;
+    readonly deletionGracePeriodSeconds?: number;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+  readonly spec: {
+    readonly nodeName?: string;
+    readonly containers: readonly Container[];
+    readonly initContainers?: readonly Container[];
+  };
+  readonly status?: {
+    readonly startTime?: string;
+    readonly podIP?: string;
+    readonly conditions?: readonly Condition[];
+  };
+}
+
+export interface Container {
+  readonly name: string;
+  readonly image: string;
+  readonly restartPolicy?: string;
+}
+
+interface Condition {
+  readonly type: string;
+  readonly status: string;
+}
+
+/** What containers wait for, or undefined when they run. */
+export type Waiting = string | undefined;
+
+/** Reasons for which a real pod has not started and stays Pending. */
+const NEVER_STARTED = new Set([
+  "ContainerCreating",
+  "CreateContainerConfigError",
+  "CreateContainerError",
+  "ErrImageNeverPull",
+  "ErrImagePull",
+  "ImageInspectError",
+  "ImagePullBackOff",
+  "InvalidImageName",
+]);
+const OWN_CONDITIONS = new Set([
+  "PodReadyToStartContainers",
+  "PodScheduled",
+  "Initialized",
+  "ContainersReady",
+  "Ready",
+]);
+
+/** Whether an image's tag says that its container never becomes ready. */
+export function isBrokenImage(image: string): boolean {
+  return image.endsWith(":broken");
+}
+
+/** Whether the API server already has this pod as Ready. */
+export function isReady(pod: Pod): boolean {
+  return pod.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") ?? false;
+}
+
+/**
+ * A pod's status, whole, as a kubelet writes it. Conditions of other types stay as they are in `pod`.
+ *
+ * @param waiting what each container waits for
+ * @param ip is used when the pod has none yet
+ */
+export function podStatus(pod: Pod, waiting: (container: Container) => Waiting, ip: string, now: Date): object {
+  const time = `${now.toISOString().slice(0, 19)}Z`;
+  const startTime = pod.status?.startTime ?? time;
+  const podIP = pod.status?.podIP || ip;
+  const reasons = pod.spec.containers.map(waiting);
+  const ready = reasons.every((reason) => reason === undefined);
+  const condition = (type: string, holds: boolean, lastTransitionTime: string): object =>
+    holds
+      ? { type, status: "True", lastTransitionTime }
+      : {
+          type,
+          status: "False",
+          lastTransitionTime,
+          reason: "ContainersNotReady",
+          message: `containers with unready status: [${pod.spec.containers
+            .filter((_, index) => reasons[index] !== undefined)
+            .map(({ name }) => name)
+            .join(" ")}]`,
+        };
+  return {
+    phase: reasons.some((reason) => reason !== undefined && NEVER_STARTED.has(reason)) ? "Pending" : "Running",
+    startTime,
+    hostIP: "127.0.0.1",
+    hostIPs: [{ ip: "127.0.0.1" }],
+    podIP,
+    podIPs: [{ ip: podIP }],
+    conditions: [
+      ...(pod.status?.conditions ?? []).filter(({ type }) => !OWN_CONDITIONS.has(type)),
+      condition("PodScheduled", true, startTime),
+      condition("Initialized", true, startTime),
+      condition("ContainersReady", ready, time),
+      condition("Ready", ready, time),
+    ],
+    containerStatuses: pod.spec.containers.map((container, index) => runningOrWaiting(container, reasons[index], time)),
+    ...(pod.spec.initContainers?.length
+      ? { initContainerStatuses: pod.spec.initContainers.map((container) => initStatus(container, time)) }
+      : {}),
+  };
+}
+
+function runningOrWaiting({ name, image }: Container, reason: Waiting, time: string): object {
+  const common = { name, image, imageID: image, ready: reason === undefined, started: reason === undefined };
+  if (reason === undefined) return { ...common, restartCount: 0, state: { running: { startedAt: time } } };
+  const state = { waiting: { reason, message: `${reason} by the fake kubelet` } };
+  if (reason !== "CrashLoopBackOff") return { ...common, restartCount: 0, state };
+  const terminated = { exitCode: 1, reason: "Error", startedAt: time, finishedAt: time };
+  return { ...common, restartCount: 1, state, lastState: { terminated } };
+}
+
+function initStatus(container: Container, time: string): object {
+  if (container.restartPolicy === "Always") return runningOrWaiting(container, undefined, time);
+  const { name, image } = container;
+  const terminated = { exitCode: 0, reason: "Completed", startedAt: time, finishedAt: time };
+  return { name, image, imageID: image, ready: true, restartCount: 0, state: { terminated } };
+}
+
+/** The n-th pod's address, in 10.128.0.0/9. */
+export function podAddress(n: number): string {
+  return `10.${128 + ((n >> 16) & 127)}.${(n >> 8) & 255}.${n & 255}`;
+}
