@@ -30,7 +30,11 @@ export interface PodObject {
   readonly metadata: Metadata;
   readonly status?: {
     readonly phase?: string;
-    readonly conditions?: readonly { readonly type: string; readonly status: string; readonly lastTransitionTime?: string }[];
+    readonly conditions?: readonly {
+      readonly type: string;
+      readonly status: string;
+      readonly lastTransitionTime?: string;
+    }[];
     readonly containerStatuses?: readonly ContainerStatus[];
     readonly initContainerStatuses?: readonly ContainerStatus[];
   };
@@ -132,6 +136,11 @@ export interface Preconditions {
 export interface CallOptions {
   /** Gives the call up: it then rejects, though the server may still carry it out. */
   readonly signal?: AbortSignal;
+  /**
+   * No attempt of this call, first or repeated, is sent after this moment of {@link Cluster.monotonicMs} (rule R9): it then
+   * rejects with code 0. An attempt that is under way is waited for.
+   */
+  readonly notAfterMs?: number;
 }
 
 /**
@@ -143,7 +152,12 @@ export interface CallOptions {
 export interface Cluster {
   get<R extends Resource>(resource: R, key: ObjectKey, options?: CallOptions): Promise<ObjectTypes[R]>;
   list<R extends Resource>(resource: R, query: ListQuery, options?: CallOptions): Promise<ObjectList<ObjectTypes[R]>>;
-  create<R extends Resource>(resource: R, namespace: string, body: object, options?: CallOptions): Promise<ObjectTypes[R]>;
+  create<R extends Resource>(
+    resource: R,
+    namespace: string,
+    body: object,
+    options?: CallOptions,
+  ): Promise<ObjectTypes[R]>;
   /** A JSON merge patch. One that carries `metadata.uid` and `metadata.resourceVersion` is conditional (rule R3). */
   patch<R extends Resource>(
     resource: R,
@@ -156,7 +170,11 @@ export interface Cluster {
    * The changes after a revision, in the order of that resource type. Ends without an error when the server closes the
    * watch; continue from the last revision heard. Rejects with code 410 when that revision is too old.
    */
-  watch<R extends Resource>(resource: R, query: WatchQuery, options?: CallOptions): AsyncIterable<WatchEvent<ObjectTypes[R]>>;
+  watch<R extends Resource>(
+    resource: R,
+    query: WatchQuery,
+    options?: CallOptions,
+  ): AsyncIterable<WatchEvent<ObjectTypes[R]>>;
 
   /** The API server's clock in milliseconds since the epoch, as well as its `Date` header tells it (about a second). */
   serverTimeMs(): number;
@@ -175,7 +193,14 @@ export class ClusterError extends Error {
   /** How long the server asked us to stay away, in milliseconds. */
   readonly retryAfterMs: number | undefined;
 
-  constructor(init: { code: number; reason: string; message: string; verb: string; resource: string; retryAfterMs?: number }) {
+  constructor(init: {
+    code: number;
+    reason: string;
+    message: string;
+    verb: string;
+    resource: string;
+    retryAfterMs?: number;
+  }) {
     super(init.message);
     this.name = "ClusterError";
     this.code = init.code;
@@ -192,5 +217,7 @@ export function hasCode(error: unknown, ...codes: number[]): error is ClusterErr
 
 /** True when asking again later can help: no answer, too many requests, a server fault, a view that is not there yet. */
 export function isTransient(error: unknown): error is ClusterError {
-  return error instanceof ClusterError && (error.code === 0 || error.code === 408 || error.code === 429 || error.code >= 500);
+  return (
+    error instanceof ClusterError && (error.code === 0 || error.code === 408 || error.code === 429 || error.code >= 500)
+  );
 }

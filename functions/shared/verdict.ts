@@ -1,14 +1,21 @@
 /**
  * The only two answers that a decision may give: take these targets now, or wait behind a named guard.
  *
- * A guard is a stable kebab-case name; its sentence is for an operator at night (DESIGN section 6).
+ * A guard is a stable kebab-case name; its sentence is for an operator at night (DESIGN section 6). Both name the zone that
+ * they speak of, and when to look again without an event: `recheckMs`, absent where the next event tells.
  */
+
+interface Circumstance {
+  readonly zone?: string;
+  readonly recheckMs?: number | undefined;
+}
 
 export interface Take<Target> {
   readonly kind: "take";
+  /** Empty when there is nothing left to do. */
   readonly targets: readonly Target[];
-  readonly because: string;
-  /** When to look again without an event, in milliseconds; absent where the next event tells. */
+  readonly sentence: string;
+  readonly zone: string;
   readonly recheckMs: number | undefined;
 }
 
@@ -16,15 +23,22 @@ export interface Wait {
   readonly kind: "wait";
   readonly guard: string;
   readonly sentence: string;
+  readonly zone: string;
   readonly recheckMs: number | undefined;
 }
 
 export type Verdict<Target> = Take<Target> | Wait;
 
-export function take<Target>(targets: readonly Target[], because: string, recheckMs?: number): Take<Target> {
-  return { kind: "take", targets, because, recheckMs };
+export function take<Target>(targets: readonly Target[], because: string, where: Circumstance = {}): Take<Target> {
+  return { kind: "take", targets, sentence: because, zone: where.zone ?? "", recheckMs: where.recheckMs };
 }
 
-export function wait(guard: string, sentence: string, recheckMs?: number): Wait {
-  return { kind: "wait", guard, sentence, recheckMs };
+export function wait(guard: string, sentence: string, where: Circumstance = {}): Wait {
+  return { kind: "wait", guard, sentence, zone: where.zone ?? "", recheckMs: where.recheckMs };
+}
+
+/** The name under which a verdict is recorded and counted: its guard, or `rolling`, or `done`. */
+export function guardOf(verdict: Verdict<unknown>): string {
+  if (verdict.kind === "wait") return verdict.guard;
+  return verdict.targets.length > 0 ? "rolling" : "done";
 }

@@ -1,0 +1,190 @@
+/** Roll a group zone by zone: which pods may go now, or which guard holds them back. */
+import { subjectOf, type Target } from "../shared/act.ts";
+import type { Pod } from "../shared/pods.ts";
+import { finishAfterMs, type Refusal } from "../shared/reservation.ts";
+import { take, type Verdict, wait } from "../shared/verdict.ts";
+import { describeDown, isUnsettled, type Zone } from "../shared/zones.ts";
+
+export interface Group {
+  readonly name: string;
+  /** The function whose reservations may be finished here: our own name (rule R10). */
+  readonly self: string;
+  /** The API server's clock, in milliseconds since the epoch. */
+  readonly nowMs: number;
+  /** By name, byte-wise ascending: the order in which zones are rolled. */
+  readonly zones: readonly Zone[];
+  /** Deletions that the API server refused for good, by pod uid. */
+  readonly refusals: ReadonlyMap<string, Refusal>;
+}
+
+/** How soon to look again at what no event may tell of. */
+const recheckMs = 30_000;
+
+/**
+ * The decision of one pass (rollout-operator section 2, with its defects mended; invariants Z1 to Z4).
+ *
+ * Broken outdated pods are replaced wherever they are (rule R13). Healthy ones go in one zone only: the one that is not
+ * ready, otherwise the first by name that has outdated pods, and never beyond its budget.
+ */
+export function decide(group: Group): Verdict<Target> {
+  const foreign = group.zones.find(({ statefulSet }) => statefulSet.strategy !== "OnDelete");
+  if (foreign !== undefined) {
+    const { name, strategy } = foreign.statefulSet;
+    return wait(
+      "strategy-not-on-delete",
+      `${name} has update strategy ${strategy}; Sluice rolls groups whose StatefulSets are all OnDelete`,
+      {
+        zone: name,
+        recheckMs,
+      },
+    );
+  }
+  const verdict = advance(group);
+  const aside = [...group.zones.flatMap(repairsOf), ...group.zones.flatMap(finishedOf)].filter(
+    (target) => !group.refusals.has(subjectOf(target)),
+  );
+  if (aside.length === 0) return verdict;
+  const targets = verdict.kind === "take" ? [...aside, ...verdict.targets] : aside;
+  const zone = verdict.zone || (aside[0]?.statefulSet.name ?? "");
+  return take(targets, `${describeAside(aside)}; ${verdict.sentence}`, { zone, recheckMs: verdict.recheckMs });
+}
+
+/** What may be done to healthy pods. */
+function advance(group: Group): Verdict<Target> {
+  const unsettled = group.zones.filter(isUnsettled);
+  if (unsettled.length > 1) {
+    const zones = unsettled.map(describeDown).join("; ");
+    return wait("zones-down", `pods are down in more than one zone, so no healthy pod is taken: ${zones}`, {
+      recheckMs,
+    });
+  }
+  const only = unsettled[0];
+  if (only !== undefined) return advanceZone(group, only);
+
+  for (const zone of group.zones) {
+    if (zone.statefulSet.paused || zone.statefulSet.updateRevision === undefined) continue;
+    if (outdatedOf(zone).some((pod) => !group.refusals.has(pod.uid))) return advanceZone(group, zone);
+  }
+  return atRest(group);
+}
+
+/** The zone that is not ready, or whose turn it is. */
+function advanceZone(group: Group, zone: Zone): Verdict<Target> {
+  const { name, paused, updateRevision, maxUnavailable } = zone.statefulSet;
+  const again = zone.nextAvailableInMs ?? recheckMs;
+  if (paused) {
+    return wait("paused-zone-down", `${describeDown(zone)} and is paused; the other zones wait until it is ready`, {
+      zone: name,
+      recheckMs,
+    });
+  }
+  if (updateRevision === undefined) return behind(zone);
+
+  const outdated = outdatedOf(zone).filter((pod) => !isRepairable(zone, pod));
+  if (outdated.length === 0) {
+    return wait("zone-settling", `${describeDown(zone)}; the next zone starts when it is ready`, {
+      zone: name,
+      recheckMs: again,
+    });
+  }
+  const candidates = outdated.filter((pod) => !group.refusals.has(pod.uid) && mayReserve(group, zone, pod));
+  // A pod that is down already costs nothing more; but more down than allowed is no time to touch any.
+  const room = maxUnavailable - zone.down.size;
+  const already = room >= 0 ? candidates.filter((pod) => zone.down.has(pod.ordinal)) : [];
+  const healthy = candidates.filter((pod) => !zone.down.has(pod.ordinal)).slice(0, Math.max(0, room));
+  const next = [...already, ...healthy];
+  if (next.length > 0) {
+    const targets = next.map((pod): Target => ({ action: "delete", statefulSet: zone.statefulSet, pod }));
+    return take(
+      targets,
+      `rolling ${name}: ${next.length} of ${outdated.length} outdated pods go now, ${maxUnavailable} may be down`,
+      { zone: name },
+    );
+  }
+  const refused = outdated.find((pod) => group.refusals.has(pod.uid));
+  if (refused !== undefined && candidates.length === 0) return refusedWait(group, zone, refused, again);
+  const sentence = `${describeDown(zone)}, ${maxUnavailable} may be; ${outdated.length} outdated pods wait`;
+  return wait("budget", sentence, { zone: name, recheckMs: Math.min(again, finishAfterMs) });
+}
+
+/** Every zone is ready and none has a pod to take: done, or held back by a pause, a refusal or a status that is behind. */
+function atRest(group: Group): Verdict<Target> {
+  for (const zone of group.zones) {
+    const refused = outdatedOf(zone).find((pod) => group.refusals.has(pod.uid));
+    if (refused !== undefined && !zone.statefulSet.paused) return refusedWait(group, zone, refused, recheckMs);
+  }
+  const late = group.zones.find(({ statefulSet }) => statefulSet.updateRevision === undefined && !statefulSet.paused);
+  if (late !== undefined) return behind(late);
+  const paused = group.zones.find((zone) => zone.statefulSet.paused && outdatedOf(zone).length > 0);
+  if (paused !== undefined) {
+    const { name } = paused.statefulSet;
+    return wait(
+      "paused",
+      `${name} is paused with ${outdatedOf(paused).length} outdated pods; every other zone is done`,
+      { zone: name },
+    );
+  }
+  return take([], `every pod of ${group.name} runs the wanted revision`);
+}
+
+function behind({ statefulSet: { name } }: Zone): Verdict<Target> {
+  const sentence = `the StatefulSet controller has not caught up with the spec of ${name}, so its wanted revision is not known`;
+  return wait("status-behind", sentence, { zone: name, recheckMs: 1_000 });
+}
+
+function refusedWait(group: Group, zone: Zone, pod: Pod, again: number): Verdict<Target> {
+  const { sentence } = group.refusals.get(pod.uid) as Refusal;
+  return wait("delete-refused", `${pod.name} stays outdated: ${sentence}`, {
+    zone: zone.statefulSet.name,
+    recheckMs: again,
+  });
+}
+
+/** The pods that another revision is wanted for and that are not on their way out, lowest ordinal first. */
+function outdatedOf({ pods, statefulSet }: Zone): Pod[] {
+  if (statefulSet.updateRevision === undefined) return [];
+  return pods.filter((pod) => !pod.terminating && pod.revision !== statefulSet.updateRevision);
+}
+
+/** Rule R10: what somebody else reserved is theirs; what we reserved is finished once its writer must have given up. */
+function mayReserve(group: Group, zone: Zone, pod: Pod): boolean {
+  const reservation = zone.reserved.get(pod.ordinal);
+  if (reservation === undefined || reservation.uid !== pod.uid) return true;
+  return reservation.by === group.self && group.nowMs - reservation.stampMs >= finishAfterMs;
+}
+
+/** Rule R13: a revision that cannot start is replaced as soon as a newer one exists, at no cost to the budget. */
+function isRepairable({ statefulSet }: Zone, pod: Pod): boolean {
+  return pod.stuck !== undefined && pod.readySinceMs === undefined && !statefulSet.paused;
+}
+
+function repairsOf(zone: Zone): Target[] {
+  return outdatedOf(zone)
+    .filter((pod) => isRepairable(zone, pod))
+    .map((pod) => ({ action: "repair", statefulSet: zone.statefulSet, pod }));
+}
+
+/** Kubernetes never moves `status.currentRevision` for OnDelete; the last step of a zone does (kubernetes#73492). */
+function finishedOf(zone: Zone): Target[] {
+  const { paused, updateRevision, currentRevision } = zone.statefulSet;
+  if (paused || updateRevision === undefined || currentRevision === undefined || currentRevision === updateRevision)
+    return [];
+  const complete = !isUnsettled(zone) && zone.pods.every((pod) => pod.revision === updateRevision);
+  return complete ? [{ action: "record-revision", statefulSet: zone.statefulSet }] : [];
+}
+
+function describeAside(aside: readonly Target[]): string {
+  const repaired = aside.flatMap((target) =>
+    target.action === "repair" ? [`${target.pod.name} (${target.pod.stuck})`] : [],
+  );
+  const finished = aside
+    .filter((target) => target.action === "record-revision")
+    .map(({ statefulSet }) => statefulSet.name);
+  const parts = [
+    repaired.length > 0
+      ? `replacing broken outdated pods ${repaired.slice(0, 5).join(", ")}${repaired.length > 5 ? ", …" : ""}`
+      : "",
+    finished.length > 0 ? `recording the revision of ${finished.join(", ")}` : "",
+  ];
+  return parts.filter(Boolean).join("; ");
+}

@@ -1,0 +1,33 @@
+import type { FunctionDefinition } from "../shared/definition.ts";
+import { perform } from "../shared/perform.ts";
+import * as vocabulary from "../shared/vocabulary.ts";
+import { decide } from "./decide.ts";
+import { name, observe } from "./observe.ts";
+
+/** Replaces the outdated pods of a group's StatefulSets, zone by zone, within each zone's budget. */
+export const advanceZoneRollout: FunctionDefinition = {
+  name,
+  concern: "replace outdated pods zone by zone",
+  wokenBy: ["statefulsets", "pods"],
+  needs: [
+    { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
+    { group: "apps", resource: "statefulsets/status", verbs: ["patch"] },
+    { group: "", resource: "pods", verbs: ["get", "list", "watch", "delete"] },
+    { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "create", "patch"] },
+    { group: "", resource: "events", verbs: ["create"] },
+  ],
+  reads: [
+    vocabulary.rolloutGroup,
+    vocabulary.rolloutMaxUnavailable,
+    vocabulary.rolloutPaused,
+    vocabulary.controllerRevisionHash,
+  ],
+  writes: [
+    vocabulary.ledgerGroup,
+    vocabulary.settledThrough,
+    vocabulary.reservations,
+    vocabulary.refusals,
+    vocabulary.verdicts,
+  ],
+  run: (context, key, wake) => perform(context, { name, observe, decide }, key, wake),
+};

@@ -1,0 +1,79 @@
+/** What a function is, for the doors that wake it and for the manifests that are rendered from it. */
+import type { Cluster, Resource } from "./cluster.ts";
+import type { Reporter } from "./report.ts";
+import type { Ledger, Protocol, Refusal } from "./reservation.ts";
+import type { GroupKey } from "./statefulsets.ts";
+import type { Views } from "./views.ts";
+import type { AnyEntry } from "./vocabulary.ts";
+
+/** A right that a function needs: rendered into its Role. */
+export interface Need {
+  readonly group: string;
+  readonly resource: string;
+  readonly verbs: readonly string[];
+}
+
+/** What one process remembers of a group between passes. Losing it costs requests, never safety. */
+export interface GroupMemory {
+  /** The ledger as our own last write left it, or as last read. */
+  ledger: Ledger | undefined;
+  /** When a ledger that somebody else may have written was last read, by the monotonic clock. */
+  ledgerReadMs: number;
+  /** When we last wrote it, by the monotonic clock. */
+  ledgerWrittenMs: number;
+  /** The verdict that holds now, whether written to the ledger or not. */
+  holding: { readonly guard: string; readonly zone: string; readonly sinceMs: number } | undefined;
+  readonly refusals: Map<string, Refusal>;
+  /** Identities of the Events that this process has sent. */
+  readonly announced: Set<string>;
+}
+
+export interface Context {
+  readonly cluster: Cluster;
+  readonly views: Views;
+  readonly protocol: Protocol;
+  readonly reporter: Reporter;
+  /** `shadow` decides and reports, and writes nothing, not even to the ledger (rule R16). */
+  readonly mode: "act" | "shadow";
+  memoryOf(key: GroupKey): GroupMemory;
+}
+
+export interface Outcome {
+  /** When to look again without an event; best effort, the sweep is the guarantee. */
+  readonly recheckMs: number | undefined;
+  /** The acts that go on after the pass: a next pass need not wait for them, a shutdown must. Resolves to a recheck. */
+  readonly acting: Promise<number | undefined> | undefined;
+}
+
+export interface FunctionDefinition {
+  readonly name: string;
+  readonly concern: string;
+  readonly wokenBy: readonly Resource[];
+  readonly needs: readonly Need[];
+  readonly reads: readonly AnyEntry[];
+  readonly writes: readonly AnyEntry[];
+  /** One pass over one group. Throws ClusterError where trying again later can help. */
+  run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<Outcome>;
+}
+
+/** A memory that forgets the group that was least recently asked for once it holds `capacity` of them. */
+export function createMemory(capacity = 10_000): (key: GroupKey) => GroupMemory {
+  const groups = new Map<string, GroupMemory>();
+  return ({ namespace, group }) => {
+    const name = `${namespace}/${group}`;
+    const known = groups.get(name);
+    groups.delete(name);
+    const memory = known ?? {
+      ledger: undefined,
+      ledgerReadMs: Number.NEGATIVE_INFINITY,
+      ledgerWrittenMs: Number.NEGATIVE_INFINITY,
+      holding: undefined,
+      refusals: new Map(),
+      announced: new Set(),
+    };
+    groups.set(name, memory);
+    const oldest = groups.keys().next();
+    if (groups.size > capacity && !oldest.done) groups.delete(oldest.value);
+    return memory;
+  };
+}

@@ -1,0 +1,54 @@
+/** Kubernetes Events: said on the object that they are about, on change only. */
+import { createHash } from "node:crypto";
+import { type Cluster, hasCode, type Resource, resources } from "./cluster.ts";
+
+export interface Announcement {
+  readonly about: {
+    readonly resource: Resource;
+    readonly namespace: string;
+    readonly name: string;
+    readonly uid: string;
+  };
+  readonly type: "Normal" | "Warning";
+  readonly reason: string;
+  readonly message: string;
+  /**
+   * What makes this announcement one and the same: it becomes part of the Event's name, so that a second replica, or the
+   * same one after a crash, does not say it twice while the API server remembers the first (an hour by default).
+   */
+  readonly identity: string;
+}
+
+/** Sends an Event. One that was sent already is no error. Throws ClusterError. */
+export async function announce(cluster: Cluster, by: string, announcement: Announcement): Promise<void> {
+  const { about, type, reason, message, identity } = announcement;
+  const digest = createHash("sha256").update(`${about.uid}\n${reason}\n${identity}`).digest("hex").slice(0, 16);
+  const at = new Date(cluster.serverTimeMs()).toISOString().replace(/\.\d+Z$/, "Z");
+  const { apiPath, kind } = resources[about.resource];
+  const body = {
+    apiVersion: "v1",
+    kind: "Event",
+    metadata: { name: `${about.name.slice(0, 230)}.${digest}` },
+    involvedObject: {
+      apiVersion: apiPath.replace(/^\/apis?\//, ""),
+      kind,
+      namespace: about.namespace,
+      name: about.name,
+      uid: about.uid,
+    },
+    type,
+    reason,
+    message: message.length > 1024 ? `${message.slice(0, 1023)}…` : message,
+    source: { component: "sluice" },
+    reportingComponent: `sluice.dev/${by}`,
+    reportingInstance: `sluice-${by}`,
+    firstTimestamp: at,
+    lastTimestamp: at,
+    count: 1,
+  };
+  try {
+    await cluster.create("events", about.namespace, body);
+  } catch (error) {
+    if (!hasCode(error, 409)) throw error;
+  }
+}

@@ -1,0 +1,243 @@
+/**
+ * From a verdict to what is done about it: reserve, act, record. Every function that takes pods down goes through here.
+ *
+ * One pass: read the ledger or use the copy of our own last write, take a view at least that new, settle, decide, write the
+ * reservations conditionally, act by uid, say why (`specs/reservation-protocol.md`, "One pass").
+ */
+import { act, type Target } from "./act.ts";
+import { hasCode } from "./cluster.ts";
+import type { Context, GroupMemory, Outcome } from "./definition.ts";
+import { announce } from "./events.ts";
+import { type Observed, observeGroup } from "./observation.ts";
+import { announceChange, changeOf, recordOf, writeAloneInMs } from "./record.ts";
+import {
+  actWithinMs,
+  finishAfterMs,
+  type Ledger,
+  type LedgerChange,
+  LedgerUnreadable,
+  ledgerName,
+  ledgerNewMs,
+  maxConflicts,
+  maxReservations,
+  type RecordedVerdict,
+} from "./reservation.ts";
+import type { GroupKey } from "./statefulsets.ts";
+import { guardOf, type Verdict, wait } from "./verdict.ts";
+import { eventReasons } from "./vocabulary.ts";
+
+/** A function's own part of a pass: what it makes of an observation, and what it decides. */
+export interface Gate<Snapshot> {
+  readonly name: string;
+  observe(observed: Observed): Snapshot;
+  decide(snapshot: Snapshot): Verdict<Target>;
+}
+
+/** Rule R3: the ledger was written by somebody else meanwhile. */
+class Conflict extends Error {}
+
+/** How soon to look again after more conflicts than a pass puts up with. */
+const contendedRecheckMs = 1_000;
+
+/**
+ * One pass of a function over a group. Throws ClusterError where the API server is at fault: nothing is lost, the same
+ * pass can be run again.
+ */
+export async function perform<Snapshot>(
+  context: Context,
+  gate: Gate<Snapshot>,
+  key: GroupKey,
+  wake: { readonly sweep: boolean },
+): Promise<Outcome> {
+  const memory = context.memoryOf(key);
+  if (wake.sweep) memory.ledger = undefined;
+  for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
+    try {
+      return await attempt(context, gate, key, memory, wake.sweep);
+    } catch (error) {
+      memory.ledger = undefined;
+      if (error instanceof LedgerUnreadable) return sayUnreadable(context, gate.name, key, error);
+      if (!(error instanceof Conflict)) throw error;
+      context.reporter.conflict(key, gate.name);
+    }
+  }
+  return { recheckMs: contendedRecheckMs, acting: undefined };
+}
+
+async function attempt<Snapshot>(
+  context: Context,
+  gate: Gate<Snapshot>,
+  key: GroupKey,
+  memory: GroupMemory,
+  sweep: boolean,
+): Promise<Outcome> {
+  const ledger = memory.ledger ?? (await loadLedger(context, key, memory));
+  const decideOn = async (permitSinceMs: number | undefined) => {
+    const observed = await observeGroup(context, ledger, { permitSinceMs, consistent: sweep });
+    return { observed, verdict: gate.decide(gate.observe(observed)) };
+  };
+  let { observed, verdict } = await decideOn(undefined);
+  if (isPermit(verdict)) {
+    verdict = refuseNewLedger(observed) ?? verdict;
+    // Rule R5: what a watch remembers of StatefulSets will do to wait; to permit, they are read.
+    if (isPermit(verdict) && observed.view.statefulSetsReadMs === undefined) {
+      ({ observed, verdict } = await decideOn(memory.ledgerReadMs));
+    }
+  }
+  sayMalformed(context, gate.name, observed);
+  const room = maxReservations - observed.open.length;
+  if (isPermit(verdict) && room <= 0 && verdict.targets.every((target) => target.action === "delete")) {
+    verdict = wait("ledger-full", `the ledger holds ${observed.open.length} reservations, and no more are made`);
+  }
+  const record = recordOf(memory, gate.name, observed, verdict);
+  context.reporter.pass({
+    key,
+    function: gate.name,
+    guard: guardOf(verdict),
+    zone: verdict.zone,
+    sentence: verdict.sentence,
+    sinceMs: record.since,
+    shadow: context.mode === "shadow",
+  });
+  if (context.mode === "shadow") return { recheckMs: verdict.recheckMs, acting: undefined };
+  if (isPermit(verdict)) return takeTargets(context, gate.name, observed, verdict, record, room);
+  return recordAlone(context, gate.name, observed, verdict, record);
+}
+
+function isPermit(verdict: Verdict<Target>): verdict is Extract<Verdict<Target>, { kind: "take" }> {
+  return verdict.kind === "take" && verdict.targets.length > 0;
+}
+
+/** Rule R4. Creation times are cut to whole seconds, so that a ledger may be a second younger than it looks. */
+function refuseNewLedger({ ledger, nowMs }: Observed) {
+  const remainingMs = ledger.createdMs + 1_000 + ledgerNewMs - nowMs;
+  if (remainingMs <= 0) return undefined;
+  const sentence = `the ledger ${ledger.name} was made less than ${ledgerNewMs / 1000} s ago; whoever used a lost one may still be acting`;
+  return wait("ledger-new", sentence, { recheckMs: Number.isNaN(remainingMs) ? ledgerNewMs : remainingMs });
+}
+
+/** The ledger as it is now. Rule R4: created when missing; rule R16: in shadow mode a missing one is only imagined. */
+async function loadLedger(context: Context, key: GroupKey, memory: GroupMemory): Promise<Ledger> {
+  const readMs = context.cluster.monotonicMs();
+  let ledger = await context.protocol.readLedger(context.cluster, key);
+  if (ledger === undefined && context.mode === "act")
+    ledger = await context.protocol.createLedger(context.cluster, key);
+  if (ledger === undefined) {
+    if (context.mode === "act") throw new Conflict();
+    return imaginedLedger(key);
+  }
+  memory.ledger = ledger;
+  memory.ledgerReadMs = readMs;
+  return ledger;
+}
+
+function imaginedLedger(key: GroupKey): Ledger {
+  return {
+    key,
+    name: ledgerName(key.group),
+    uid: "",
+    resourceVersion: "",
+    createdMs: 0,
+    settledThrough: undefined,
+    reservations: [],
+    refusals: [],
+    verdicts: {},
+  };
+}
+
+async function takeTargets(
+  context: Context,
+  by: string,
+  observed: Observed,
+  verdict: Extract<Verdict<Target>, { kind: "take" }>,
+  record: RecordedVerdict,
+  room: number,
+): Promise<Outcome> {
+  const { cluster } = context;
+  const deletions = verdict.targets.filter((target) => target.action === "delete").slice(0, Math.max(0, room));
+  const others = verdict.targets.filter((target) => target.action !== "delete");
+  const sentMs = cluster.monotonicMs();
+  if (deletions.length > 0) {
+    const stampMs = cluster.serverTimeMs();
+    const made = deletions.map(({ statefulSet, pod }) => ({
+      statefulSet: statefulSet.name,
+      ordinal: pod.ordinal,
+      uid: pod.uid,
+      by,
+      stampMs,
+    }));
+    const taken = new Set(made.map(({ statefulSet, ordinal }) => `${statefulSet}-${ordinal}`));
+    const kept = observed.open.filter(({ statefulSet, ordinal }) => !taken.has(`${statefulSet}-${ordinal}`));
+    // Rule R8: reserved before anything is done.
+    await write(context, observed, { ...changeOf(observed, by, record), reservations: [...kept, ...made] });
+  }
+  // Rule R9, and invariant Z3: no later than 5 s after the write, nor after the reads that it rests on.
+  const deadlineMs = Math.min(sentMs, observed.view.statefulSetsReadMs ?? sentMs) + actWithinMs;
+  const acts = act(context, by, observed.key, [...others, ...deletions], deadlineMs);
+  const said = deletions.length > 0 ? announceChange(context, by, observed, record) : Promise.resolve();
+  const acting = Promise.all([acts, said]).then(([recheckMs]) => recheckMs);
+  return { recheckMs: verdict.recheckMs ?? finishAfterMs, acting };
+}
+
+/** A verdict that takes nothing: written to the ledger when it has changed, and not more often than every 5 s. */
+async function recordAlone(
+  context: Context,
+  by: string,
+  observed: Observed,
+  verdict: Verdict<Target>,
+  record: RecordedVerdict,
+): Promise<Outcome> {
+  const memory = context.memoryOf(observed.key);
+  const inMs = writeAloneInMs(context, memory, by, observed, record);
+  let said: Promise<undefined> | undefined;
+  if (inMs === 0) await write(context, observed, changeOf(observed, by, record));
+  if (inMs === 0 || inMs === undefined) said = announceChange(context, by, observed, record).then(() => undefined);
+  const rechecks = [verdict.recheckMs, inMs].filter(
+    (recheckMs) => recheckMs !== undefined && recheckMs > 0,
+  ) as number[];
+  return { recheckMs: rechecks.length > 0 ? Math.min(...rechecks) : undefined, acting: said };
+}
+
+async function write(context: Context, observed: Observed, change: LedgerChange): Promise<void> {
+  const memory = context.memoryOf(observed.key);
+  try {
+    memory.ledger = await context.protocol.writeLedger(context.cluster, observed.ledger, change);
+    memory.ledgerWrittenMs = context.cluster.monotonicMs();
+  } catch (error) {
+    // A ledger that is gone (404) or was made anew (409, or 422 for its uid) is a conflict like any other.
+    if (hasCode(error, 404, 409, 422)) throw new Conflict();
+    throw error;
+  }
+}
+
+function sayUnreadable(context: Context, by: string, key: GroupKey, error: LedgerUnreadable): Outcome {
+  const report = { key, function: by, guard: "ledger-unreadable", zone: "", sentence: error.message };
+  context.reporter.pass({ ...report, sinceMs: context.cluster.serverTimeMs(), shadow: context.mode === "shadow" });
+  return { recheckMs: 30_000, acting: undefined };
+}
+
+/** A value that does not parse warns on its object, once while it stays as it is; the safe answer is already taken. */
+function sayMalformed(context: Context, by: string, observed: Observed): void {
+  const memory = context.memoryOf(observed.key);
+  for (const { statefulSet } of observed.zones) {
+    for (const { key: annotation, sentence } of statefulSet.malformed) {
+      const identity = `${statefulSet.uid} ${annotation} ${sentence}`;
+      if (memory.announced.has(identity)) continue;
+      memory.announced.add(identity);
+      context.reporter.malformed(observed.key, statefulSet.name, annotation, sentence);
+      if (context.mode === "shadow") continue;
+      const about = { resource: "statefulsets" as const, ...statefulSet };
+      const announcement = {
+        about,
+        type: "Warning" as const,
+        reason: eventReasons.malformed,
+        message: sentence,
+        identity,
+      };
+      announce(context.cluster, by, announcement).catch((error: unknown) => {
+        memory.announced.delete(identity);
+        context.reporter.problem(observed.key, by, `no Event could be sent about ${statefulSet.name}`, error);
+      });
+    }
+  }
+}

@@ -1,0 +1,82 @@
+/** What decisions read of a Pod, and nothing else: views hold thousands of these. */
+import type { ContainerStatus, PodObject } from "./cluster.ts";
+import { controllerRevisionHash, read } from "./vocabulary.ts";
+
+export interface Pod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: number;
+  /** The uid of the StatefulSet that controls it; pods belong by this and by nothing else. */
+  readonly ownerUid: string | undefined;
+  readonly ordinal: number;
+  /** The value of `controller-revision-hash`. */
+  readonly revision: string | undefined;
+  readonly terminating: boolean;
+  /** Since when everything about the pod says ready, in milliseconds since the epoch; undefined while something does not. */
+  readonly readySinceMs: number | undefined;
+  /** The reason that keeps a broken revision from ever starting, if it is one of {@link stuckReasons}. */
+  readonly stuck: string | undefined;
+}
+
+/** Waiting reasons that only another revision mends (rollout-operator section 2.6). */
+export const stuckReasons: ReadonlySet<string> = new Set([
+  "CrashLoopBackOff",
+  "ImagePullBackOff",
+  "ErrImagePull",
+  "InvalidImageName",
+  "CreateContainerConfigError",
+  "CreateContainerError",
+]);
+
+/** The ordinal at the end of a StatefulSet's pod name, or -1 where there is none. */
+export function ordinalOf(podName: string): number {
+  const digits = /-(\d+)$/.exec(podName)?.[1];
+  return digits === undefined ? -1 : Number(digits);
+}
+
+export function parsePod(object: PodObject): Pod {
+  const { metadata, status } = object;
+  const owner = metadata.ownerReferences?.find((reference) => reference.controller === true);
+  const ready = status?.conditions?.find((condition) => condition.type === "Ready");
+  const readySince = Date.parse(ready?.lastTransitionTime ?? "");
+  const isReady =
+    ready?.status === "True" &&
+    metadata.deletionTimestamp === undefined &&
+    (status?.containerStatuses ?? []).every(
+      (container) => container.ready === true && container.state?.running !== undefined,
+    );
+  return {
+    namespace: metadata.namespace ?? "",
+    name: metadata.name,
+    uid: metadata.uid,
+    resourceVersion: Number(metadata.resourceVersion),
+    ownerUid: owner?.kind === "StatefulSet" ? owner.uid : undefined,
+    ordinal: ordinalOf(metadata.name),
+    revision: read(controllerRevisionHash, metadata),
+    terminating: metadata.deletionTimestamp !== undefined,
+    // A Ready condition without a time cannot prove that it has lasted for minReadySeconds.
+    readySinceMs: isReady ? (Number.isNaN(readySince) ? Number.POSITIVE_INFINITY : readySince) : undefined,
+    stuck: [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])]
+      .map(stuckReason)
+      .find(Boolean),
+  };
+}
+
+function stuckReason(container: ContainerStatus): string | undefined {
+  const reason = container.state?.waiting?.reason;
+  return reason !== undefined && stuckReasons.has(reason) ? reason : undefined;
+}
+
+/** Ready for at least `minReadySeconds` and not terminating (rule R6). */
+export function isAvailable(pod: Pod, minReadySeconds: number, nowMs: number): boolean {
+  return availableInMs(pod, minReadySeconds, nowMs) === 0;
+}
+
+/** How long until a pod that stays as it is counts as available: 0 when it does, undefined when time alone will not do it. */
+export function availableInMs(pod: Pod, minReadySeconds: number, nowMs: number): number | undefined {
+  if (pod.readySinceMs === undefined || pod.terminating) return undefined;
+  if (minReadySeconds === 0) return 0;
+  const remainingMs = pod.readySinceMs + minReadySeconds * 1000 - nowMs;
+  return Number.isFinite(remainingMs) ? Math.max(0, remainingMs) : undefined;
+}

@@ -1,0 +1,125 @@
+/** What is said of a verdict, and when: the ledger's record, the Kubernetes Event on change, the metric. */
+import type { Context, GroupMemory } from "./definition.ts";
+import { announce } from "./events.ts";
+import type { Observed } from "./observation.ts";
+import type { LedgerChange, RecordedVerdict } from "./reservation.ts";
+import { guardOf, type Verdict } from "./verdict.ts";
+import { eventReasons } from "./vocabulary.ts";
+
+/** A verdict is written alone at most this often: each write makes other replicas conflict (DESIGN section 6). */
+export const recordEveryMs = 5_000;
+/** A sentence that only counts differently is worth a write of its own this often. */
+const rewordEveryMs = 30_000;
+/** A guard that every healthy rollout meets becomes an Event when it has held for this long. */
+const quietForMs = 60_000;
+const quietGuards: ReadonlySet<string> = new Set(["budget", "zone-settling", "status-behind", "ledger-new", "rolling"]);
+
+/** The record of a verdict; `since` goes on while the same guard holds in the same zone. */
+export function recordOf(
+  memory: GroupMemory,
+  by: string,
+  observed: Observed,
+  verdict: Verdict<unknown>,
+): RecordedVerdict {
+  const guard = guardOf(verdict);
+  const { zone, sentence } = verdict;
+  const written = observed.ledger.verdicts[by];
+  const holds = (other: { guard: string; zone: string } | undefined) => other?.guard === guard && other.zone === zone;
+  const since =
+    (holds(memory.holding) ? memory.holding?.sinceMs : undefined) ??
+    (holds(written) ? written?.since : undefined) ??
+    observed.nowMs;
+  memory.holding = { guard, zone, sinceMs: since };
+  return { guard, zone, sentence, since, at: observed.nowMs };
+}
+
+/** What a write of the ledger makes of it when nothing new is reserved: the settled and abandoned reservations go. */
+export function changeOf(observed: Observed, by: string, record: RecordedVerdict): LedgerChange {
+  return {
+    reservations: observed.open,
+    seenThrough: observed.view.seenThrough,
+    refusals: [...observed.refusals.values()].slice(-100),
+    verdicts: { ...observed.ledger.verdicts, [by]: record },
+  };
+}
+
+/** How long until the record is worth a write of its own: 0 for now, undefined for not at all. */
+export function writeAloneInMs(
+  context: Context,
+  memory: GroupMemory,
+  by: string,
+  observed: Observed,
+  record: RecordedVerdict,
+): number | undefined {
+  const written = observed.ledger.verdicts[by];
+  const fresh = written === undefined && record.guard === "done";
+  const settled = observed.ledger.reservations.length - observed.open.length;
+  const changed = !fresh && (written?.guard !== record.guard || written.zone !== record.zone);
+  const finished = record.guard === "done" && settled > 0;
+  const newRefusals = [...memory.refusals.keys()].some(
+    (uid) => !observed.ledger.refusals.some((known) => known.uid === uid),
+  );
+  if (observed.abandoned > 0) return 0;
+  if (changed || finished || newRefusals) {
+    const quietMs = Math.min(
+      context.cluster.monotonicMs() - memory.ledgerWrittenMs,
+      Math.abs(observed.nowMs - (written?.at ?? 0)),
+    );
+    return Math.max(0, recordEveryMs - quietMs);
+  }
+  if (written !== undefined && written.sentence !== record.sentence && !fresh) {
+    return Math.max(0, rewordEveryMs - Math.abs(observed.nowMs - written.at));
+  }
+  return undefined;
+}
+
+/**
+ * The Kubernetes Event that a recorded verdict deserves, if any: a zone that starts, a group that is done, a guard that is
+ * no part of a healthy rollout, or one that is but has held for a minute. Resolves, never rejects.
+ */
+export async function announceChange(
+  context: Context,
+  by: string,
+  observed: Observed,
+  record: RecordedVerdict,
+): Promise<void> {
+  const before = observed.ledger.verdicts[by];
+  const kind = announcementOf(before, record);
+  const zone = observed.zones.find(({ statefulSet }) => statefulSet.name === record.zone) ?? observed.zones[0];
+  if (kind === undefined || zone === undefined) return;
+  const identity = `${record.guard} ${record.zone} ${record.since}`;
+  const memory = context.memoryOf(observed.key);
+  if (memory.announced.has(identity)) return;
+  if (memory.announced.size > 1000) memory.announced.clear();
+  memory.announced.add(identity);
+  const message = kind.reason === eventReasons.waiting ? `${record.guard}: ${record.sentence}` : record.sentence;
+  try {
+    await announce(context.cluster, by, {
+      about: { resource: "statefulsets", ...zone.statefulSet },
+      ...kind,
+      message,
+      identity,
+    });
+  } catch (error) {
+    memory.announced.delete(identity);
+    context.reporter.problem(observed.key, by, `no Event could be sent about ${zone.statefulSet.name}`, error);
+  }
+}
+
+function announcementOf(
+  before: RecordedVerdict | undefined,
+  now: RecordedVerdict,
+): { type: "Normal" | "Warning"; reason: string } | undefined {
+  const changed = before === undefined || before.guard !== now.guard || before.zone !== now.zone;
+  if (now.guard === "done")
+    return before !== undefined && changed ? { type: "Normal", reason: eventReasons.completed } : undefined;
+  if (now.guard === "rolling" && changed) {
+    const goesOn = before !== undefined && before.zone === now.zone && quietGuards.has(before.guard);
+    return goesOn ? undefined : { type: "Normal", reason: eventReasons.rolling };
+  }
+  if (now.guard === "rolling") return undefined;
+  if (quietGuards.has(now.guard)) {
+    return now.at - now.since >= quietForMs ? { type: "Normal", reason: eventReasons.waiting } : undefined;
+  }
+  return changed ? { type: "Warning", reason: eventReasons.waiting } : undefined;
+}

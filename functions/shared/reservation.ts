@@ -1,0 +1,272 @@
+/**
+ * The reservation protocol: how any number of stateless functions share one disruption budget.
+ *
+ * One Lease per group is its ledger. The rules R1 to R16 are those of `specs/reservation-protocol.md`; their ids stand
+ * where they are kept.
+ */
+import { createHash } from "node:crypto";
+import { type Cluster, hasCode, type LeaseObject } from "./cluster.ts";
+import type { GroupKey } from "./statefulsets.ts";
+import * as vocabulary from "./vocabulary.ts";
+
+/** Rule R2: one pod that may be taken down, or has been and is not back. At most one per ordinal. */
+export interface Reservation {
+  /** Names, not uids: a StatefulSet that is deleted and made again keeps its reservations. */
+  readonly statefulSet: string;
+  readonly ordinal: number;
+  readonly uid: string;
+  /** The function that made it: the only one that finishes it (rule R10). */
+  readonly by: string;
+  /** When it was made or renewed, by the API server's clock in milliseconds since the epoch. */
+  readonly stampMs: number;
+}
+
+/** A deletion that the API server refused for good. */
+export interface Refusal {
+  readonly uid: string;
+  readonly pod: string;
+  readonly sentence: string;
+  readonly stampMs: number;
+}
+
+/** What a function last said of the group. */
+export interface RecordedVerdict {
+  readonly guard: string;
+  readonly zone: string;
+  readonly sentence: string;
+  /** Since when the guard has held, and when this was written: API server's clock, milliseconds since the epoch. */
+  readonly since: number;
+  readonly at: number;
+}
+
+export interface Ledger {
+  readonly key: GroupKey;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly createdMs: number;
+  /** Undefined in a ledger that has never been decided on (rule R4: its first decision uses a consistent LIST). */
+  readonly settledThrough: number | undefined;
+  readonly reservations: readonly Reservation[];
+  readonly refusals: readonly Refusal[];
+  readonly verdicts: Readonly<Record<string, RecordedVerdict>>;
+}
+
+/** What one conditional write makes of a ledger. */
+export interface LedgerChange {
+  readonly reservations: readonly Reservation[];
+  /** The largest resourceVersion of any pod in the view that was used (rule R8). */
+  readonly seenThrough: number;
+  readonly refusals: readonly Refusal[];
+  readonly verdicts: Readonly<Record<string, RecordedVerdict>>;
+}
+
+/** Rule R2: no ledger holds more reservations; the cap keeps its annotations far below the API server's 256 KiB. */
+export const maxReservations = 1000;
+/** Rule R4: a ledger younger than this permits nothing: whoever acted on a lost one has finished by then (rule R9). */
+export const ledgerNewMs = 10_000;
+/** Rule R9: nobody acts later than this after sending the write that stamped the reservation. */
+export const actWithinMs = 5_000;
+/** Rule R10: a reservation whose pod still stands is finished by its function once its writer must have given up. */
+export const finishAfterMs = 7_000;
+/** Rule R10: two minutes, and 30 s more for clocks that differ, after which a reservation whose pod still stands is dropped. */
+export const dropAfterMs = 150_000;
+/** Rule R3: how often a conflicting pass starts again before it is left to the sweep. */
+export const maxConflicts = 5;
+
+/** A ledger that cannot be read, so that nothing may be permitted on it: the guard `ledger-unreadable`. */
+export class LedgerUnreadable extends Error {
+  constructor(name: string, why: string) {
+    super(
+      `Lease ${name} cannot be read as a ledger: ${why}. Correct it, or delete it: it is made again empty after 10 s.`,
+    );
+    this.name = "LedgerUnreadable";
+  }
+}
+
+/** Rule R1: `sluice-GROUP` where that is a valid object name, otherwise 16 hex digits of the group's SHA-256. */
+export function ledgerName(group: string): string {
+  const plain = `sluice-${group}`;
+  if (plain.length <= 253 && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(plain))
+    return plain;
+  return `sluice-${createHash("sha256").update(group).digest("hex").slice(0, 16)}`;
+}
+
+/** The group's ledger, always current; undefined where it does not exist. Throws {@link LedgerUnreadable}, ClusterError. */
+export async function readLedger(cluster: Cluster, key: GroupKey): Promise<Ledger | undefined> {
+  try {
+    return parseLedger(key, await cluster.get("leases", { namespace: key.namespace, name: ledgerName(key.group) }));
+  } catch (error) {
+    if (hasCode(error, 404)) return undefined;
+    throw error;
+  }
+}
+
+/** Creates the group's ledger, empty. Rule R4: no owner references. One that exists meanwhile is as good: it is read. */
+export async function createLedger(cluster: Cluster, key: GroupKey): Promise<Ledger | undefined> {
+  const body = {
+    apiVersion: "coordination.k8s.io/v1",
+    kind: "Lease",
+    metadata: {
+      name: ledgerName(key.group),
+      labels: { [vocabulary.managedBy.key]: "sluice" },
+      annotations: { [vocabulary.ledgerGroup.key]: key.group },
+    },
+  };
+  try {
+    return parseLedger(key, await cluster.create("leases", key.namespace, body));
+  } catch (error) {
+    if (hasCode(error, 409)) return readLedger(cluster, key);
+    throw error;
+  }
+}
+
+/**
+ * Rules R3 and R8: replaces the ledger's contents, on condition that nobody wrote it or made it anew since it was read.
+ *
+ * `settled-through` never goes back. Throws ClusterError: 409 (or 404, 422 for a ledger that is gone or another one) means
+ * that the world is to be read again; code 0 that the write may or may not have happened.
+ */
+export async function writeLedger(cluster: Cluster, ledger: Ledger, change: LedgerChange): Promise<Ledger> {
+  const body = {
+    metadata: {
+      uid: ledger.uid,
+      resourceVersion: ledger.resourceVersion,
+      annotations: {
+        [vocabulary.settledThrough.key]: String(Math.max(ledger.settledThrough ?? 0, change.seenThrough)),
+        [vocabulary.reservations.key]: formatReservations(change.reservations),
+        [vocabulary.refusals.key]: formatRefusals(change.refusals),
+        [vocabulary.verdicts.key]: JSON.stringify(change.verdicts),
+      },
+    },
+  };
+  const written = await cluster.patch("leases", { namespace: ledger.key.namespace, name: ledger.name }, body);
+  return parseLedger(ledger.key, written);
+}
+
+/**
+ * Rule R10: the reservations that nobody can still act on and whose pod still stands, seen by a direct GET and not by a
+ * view. Any function may drop these with its next write.
+ */
+export async function findAbandoned(
+  cluster: Cluster,
+  namespace: string,
+  open: readonly Reservation[],
+): Promise<Set<Reservation>> {
+  const nowMs = cluster.serverTimeMs();
+  const abandoned = new Set<Reservation>();
+  for (const reservation of open) {
+    if (nowMs - reservation.stampMs < dropAfterMs) continue;
+    try {
+      const pod = await cluster.get("pods", { namespace, name: `${reservation.statefulSet}-${reservation.ordinal}` });
+      if (pod.metadata.uid === reservation.uid && pod.metadata.deletionTimestamp === undefined)
+        abandoned.add(reservation);
+    } catch (error) {
+      if (!hasCode(error, 404)) throw error;
+    }
+  }
+  return abandoned;
+}
+
+/** The protocol's verbs as one value, so that a test can wrap one of them and see what breaks. */
+export const protocol = { readLedger, createLedger, writeLedger, findAbandoned };
+export type Protocol = typeof protocol;
+
+/** Reads a Lease as a ledger. Throws {@link LedgerUnreadable} rather than take a malformed value for an empty one. */
+export function parseLedger(key: GroupKey, lease: LeaseObject): Ledger {
+  const { metadata } = lease;
+  const unreadable = (why: string) => new LedgerUnreadable(metadata.name, why);
+  const group = vocabulary.read(vocabulary.ledgerGroup, metadata);
+  if (group !== key.group) {
+    throw unreadable(
+      `annotation ${vocabulary.ledgerGroup.key} says ${JSON.stringify(group)}, not ${JSON.stringify(key.group)}`,
+    );
+  }
+  const malformed: vocabulary.Malformed[] = [];
+  const settledThrough = vocabulary.read(vocabulary.settledThrough, metadata, malformed);
+  if (malformed[0] !== undefined) throw unreadable(malformed[0].sentence);
+  return {
+    key,
+    name: metadata.name,
+    uid: metadata.uid,
+    resourceVersion: metadata.resourceVersion,
+    createdMs: Date.parse(metadata.creationTimestamp ?? ""),
+    settledThrough,
+    reservations: parseReservations(metadata.annotations?.[vocabulary.reservations.key] ?? "{}", unreadable),
+    refusals: parseRefusals(metadata.annotations?.[vocabulary.refusals.key] ?? "{}"),
+    verdicts: parseVerdicts(metadata.annotations?.[vocabulary.verdicts.key] ?? "{}"),
+  };
+}
+
+function formatReservations(list: readonly Reservation[]): string {
+  const table: Record<string, Record<string, [string, string, number]>> = {};
+  for (const { statefulSet, ordinal, uid, by, stampMs } of list) {
+    const zone = table[statefulSet] ?? {};
+    zone[ordinal] = [uid, by, stampMs];
+    table[statefulSet] = zone;
+  }
+  return JSON.stringify(table);
+}
+
+function parseReservations(text: string, unreadable: (why: string) => LedgerUnreadable): Reservation[] {
+  const list: Reservation[] = [];
+  for (const [statefulSet, zone] of entriesOf(text, unreadable)) {
+    if (typeof zone !== "object" || zone === null) throw unreadable(`the reservations of ${statefulSet} are no object`);
+    for (const [ordinal, entry] of Object.entries(zone)) {
+      const [uid, by, stampMs] = Array.isArray(entry) ? entry : [];
+      if (
+        !/^\d+$/.test(ordinal) ||
+        typeof uid !== "string" ||
+        typeof by !== "string" ||
+        !Number.isSafeInteger(stampMs)
+      ) {
+        throw unreadable(`the reservation of ${statefulSet}-${ordinal} is malformed`);
+      }
+      list.push({ statefulSet, ordinal: Number(ordinal), uid, by, stampMs });
+    }
+  }
+  return list;
+}
+
+function entriesOf(text: string, unreadable: (why: string) => LedgerUnreadable): [string, unknown][] {
+  try {
+    const table: unknown = JSON.parse(text);
+    if (typeof table === "object" && table !== null && !Array.isArray(table)) return Object.entries(table);
+  } catch {
+    // Falls through to the one answer for everything that is no JSON object.
+  }
+  throw unreadable("its reservations are no JSON object");
+}
+
+function formatRefusals(list: readonly Refusal[]): string {
+  return JSON.stringify(
+    Object.fromEntries(list.map(({ uid, pod, sentence, stampMs }) => [uid, [pod, sentence, stampMs]])),
+  );
+}
+
+/** Refusals and verdicts only inform: what is malformed of them is dropped, for nothing is permitted by it. */
+function parseRefusals(text: string): Refusal[] {
+  return quietEntries(text).flatMap(([uid, entry]) => {
+    const [pod, sentence, stampMs] = Array.isArray(entry) ? entry : [];
+    const valid = typeof pod === "string" && typeof sentence === "string" && Number.isSafeInteger(stampMs);
+    return valid ? [{ uid, pod, sentence, stampMs }] : [];
+  });
+}
+
+function parseVerdicts(text: string): Record<string, RecordedVerdict> {
+  const valid = quietEntries(text).filter((entry): entry is [string, RecordedVerdict] => {
+    const { guard, zone, sentence, since, at } = (entry[1] ?? {}) as Partial<RecordedVerdict>;
+    const texts = [guard, zone, sentence].every((value) => typeof value === "string");
+    return texts && Number.isSafeInteger(since) && Number.isSafeInteger(at);
+  });
+  return Object.fromEntries(valid);
+}
+
+function quietEntries(text: string): [string, unknown][] {
+  try {
+    const table: unknown = JSON.parse(text);
+    return typeof table === "object" && table !== null && !Array.isArray(table) ? Object.entries(table) : [];
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,63 @@
+/** What decisions read of a StatefulSet, parsed once at the border. */
+import type { StatefulSetObject } from "./cluster.ts";
+import { type Malformed, read, rolloutGroup, rolloutMaxUnavailable, rolloutPaused } from "./vocabulary.ts";
+
+/** What names a group: all StatefulSets of a namespace with the same `rollout-group`. */
+export interface GroupKey {
+  readonly namespace: string;
+  readonly group: string;
+}
+
+export interface StatefulSet {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** Undefined where the StatefulSet has no `rollout-group`. */
+  readonly group: string | undefined;
+  /** The wanted ordinals are [start, start + replicas); none while the StatefulSet itself is being deleted. */
+  readonly start: number;
+  readonly replicas: number;
+  readonly minReadySeconds: number;
+  readonly strategy: string;
+  readonly paused: boolean;
+  /** Pods that may be down at once in this zone, at least 1. */
+  readonly maxUnavailable: number;
+  /** The revision that pods should run; undefined until the StatefulSet controller has caught up with the spec. */
+  readonly updateRevision: string | undefined;
+  readonly currentRevision: string | undefined;
+  readonly matchLabels: Readonly<Record<string, string>>;
+  readonly malformed: readonly Malformed[];
+}
+
+export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
+  const { metadata, spec, status } = object;
+  const malformed: Malformed[] = [];
+  const replicas = metadata.deletionTimestamp === undefined ? (spec?.replicas ?? 1) : 0;
+  const allowance = read(rolloutMaxUnavailable, metadata, malformed) ?? { pods: 1 };
+  const behind = (status?.observedGeneration ?? 0) < (metadata.generation ?? 0);
+  return {
+    namespace: metadata.namespace ?? "",
+    name: metadata.name,
+    uid: metadata.uid,
+    resourceVersion: metadata.resourceVersion,
+    group: read(rolloutGroup, metadata),
+    start: spec?.ordinals?.start ?? 0,
+    replicas,
+    minReadySeconds: spec?.minReadySeconds ?? 0,
+    strategy: spec?.updateStrategy?.type ?? "RollingUpdate",
+    paused: read(rolloutPaused, metadata, malformed) ?? false,
+    // rollout-operator section 1.1: a share is rounded down and is never less than one pod.
+    maxUnavailable:
+      "pods" in allowance ? allowance.pods : Math.max(1, Math.floor((allowance.percent * replicas) / 100)),
+    // Rule R5: a status that is behind the spec says nothing about the wanted revision.
+    updateRevision: behind ? undefined : status?.updateRevision || undefined,
+    currentRevision: status?.currentRevision || undefined,
+    matchLabels: spec?.selector?.matchLabels ?? {},
+    malformed,
+  };
+}
+
+export function isWanted(statefulSet: StatefulSet, ordinal: number): boolean {
+  return ordinal >= statefulSet.start && ordinal < statefulSet.start + statefulSet.replicas;
+}

@@ -1,0 +1,108 @@
+/**
+ * A view is what a decision sees of a group's pods and StatefulSets (rule R5). It may be stale, but never older than the
+ * ledger's `settled-through`. It comes from memory fed by watches where a process lives, and from LISTs where it does not.
+ */
+import type { Cluster, PodObject } from "./cluster.ts";
+import { type Pod, parsePod } from "./pods.ts";
+import type { GroupKey, StatefulSet } from "./statefulsets.ts";
+
+export interface ViewNeed {
+  /** The ledger's `settled-through`: every part of the view must have reached it. Undefined asks for a consistent LIST. */
+  readonly settledThrough: number | undefined;
+  /**
+   * Set when the decision may permit something. StatefulSets must then have been read after this moment of the monotonic
+   * clock (the last time that somebody else's ledger write came to be known), and a view that has heard nothing for 30 s
+   * is replaced by a consistent LIST.
+   */
+  readonly permitSinceMs: number | undefined;
+  /** Ask for consistent LISTs whatever is in memory: what a sweep does. */
+  readonly consistent: boolean;
+}
+
+export interface GroupView {
+  /** The members of the group, in no particular order. */
+  readonly statefulSets: readonly StatefulSet[];
+  /** When the oldest of them was read, by the monotonic clock; undefined when they are as a watch last told. */
+  readonly statefulSetsReadMs: number | undefined;
+  /** The pods that a StatefulSet controls, in no particular order. */
+  podsOf(statefulSet: StatefulSet): Iterable<Pod>;
+  /** The pod of that name, whoever owns it. */
+  pod(name: string): Pod | undefined;
+  /** Rule R8: the largest resourceVersion of any pod in the view, and never a LIST's own. */
+  readonly seenThrough: number;
+}
+
+export interface Views {
+  /** A view of one group. Throws ClusterError; code 504 means that the API server has not got that far: try again. */
+  read(key: GroupKey, need: ViewNeed): Promise<GroupView>;
+  /** Every group that has a StatefulSet: how a sweep finds its work. */
+  groups(): Promise<GroupKey[]>;
+  /** The group of a StatefulSet, or undefined where it is gone or in none: at most one read. */
+  groupOf(namespace: string, statefulSet: string): Promise<GroupKey | undefined>;
+}
+
+/** Rule R5: a view that has heard nothing for this long is replaced before it may permit anything. */
+export const silentAfterMs = 30_000;
+/** A StatefulSet's GET serves further decisions for this long, so that an act within 3 s of it keeps Z3's five seconds. */
+export const rereadAfterMs = 2_000;
+
+/** The LISTs that make up a view of a group's pods: one for each StatefulSet, by its own selector. */
+export async function listPods(
+  cluster: Cluster,
+  key: GroupKey,
+  statefulSets: readonly StatefulSet[],
+  notOlderThan: number | undefined,
+): Promise<PodIndex> {
+  const oldest = notOlderThan ? { notOlderThan: String(notOlderThan) } : {};
+  const lists = await Promise.all(
+    statefulSets.map(({ matchLabels }) =>
+      cluster.list("pods", { namespace: key.namespace, labelSelector: selectorOf(matchLabels), ...oldest }),
+    ),
+  );
+  return indexPods(lists.flatMap((list) => list.items));
+}
+
+export interface PodIndex {
+  readonly byName: ReadonlyMap<string, Pod>;
+  readonly byOwner: ReadonlyMap<string, readonly Pod[]>;
+  readonly seenThrough: number;
+}
+
+export function indexPods(objects: Iterable<PodObject>): PodIndex {
+  const byName = new Map<string, Pod>();
+  const byOwner = new Map<string, Pod[]>();
+  let seenThrough = 0;
+  for (const object of objects) {
+    const pod = parsePod(object);
+    seenThrough = Math.max(seenThrough, pod.resourceVersion);
+    byName.set(pod.name, pod);
+  }
+  for (const pod of byName.values()) {
+    if (pod.ownerUid === undefined) continue;
+    const siblings = byOwner.get(pod.ownerUid);
+    if (siblings === undefined) byOwner.set(pod.ownerUid, [pod]);
+    else siblings.push(pod);
+  }
+  return { byName, byOwner, seenThrough };
+}
+
+export function selectorOf(matchLabels: Readonly<Record<string, string>>): string {
+  return Object.entries(matchLabels)
+    .map(([label, value]) => `${label}=${value}`)
+    .join(",");
+}
+
+/** A view of lists. `readMs` is when the StatefulSets were read, undefined where a watch told of them. */
+export function viewOfIndex(
+  statefulSets: readonly StatefulSet[],
+  statefulSetsReadMs: number | undefined,
+  pods: PodIndex,
+): GroupView {
+  return {
+    statefulSets,
+    statefulSetsReadMs,
+    podsOf: ({ uid }) => pods.byOwner.get(uid) ?? [],
+    pod: (name) => pods.byName.get(name),
+    seenThrough: pods.seenThrough,
+  };
+}

@@ -1,0 +1,185 @@
+/**
+ * Every label, annotation and event reason that Sluice reads or writes: its key, its grammar, its default, its meaning.
+ * No other file spells a key.
+ */
+import type { Metadata } from "./cluster.ts";
+
+export interface Entry<T> {
+  readonly key: string;
+  readonly kind: "label" | "annotation";
+  readonly on: "StatefulSet" | "Pod" | "Lease";
+  readonly grammar: string;
+  /** What an absent or malformed value means, in words. */
+  readonly fallback: string;
+  readonly says: string;
+  /** The value, or undefined where the text is malformed. */
+  parse(text: string): T | undefined;
+}
+
+/** A budget as a user writes it: pods, or percent of `spec.replicas`. */
+export type Allowance = { readonly pods: number } | { readonly percent: number };
+
+/** rollout-operator section 1.1: a base-10 integer or one followed by `%`, white space around it ignored. */
+function parseAllowance(text: string): Allowance | undefined {
+  const match = /^([+-]?\d+)(%?)$/.exec(text.trim());
+  const amount = Number(match?.[1]);
+  if (match === null || !Number.isSafeInteger(amount) || amount <= 0) return undefined;
+  if (match[2] === "") return { pods: amount };
+  return amount > 100 ? undefined : { percent: amount };
+}
+
+function parseRevision(text: string): number | undefined {
+  const revision = Number(text);
+  return /^\d+$/.test(text) && Number.isSafeInteger(revision) ? revision : undefined;
+}
+
+const asText = (text: string): string => text;
+
+export const rolloutGroup: Entry<string> = {
+  key: "rollout-group",
+  kind: "label",
+  on: "StatefulSet",
+  grammar: "any label value, also the empty one",
+  fallback: "without the label a StatefulSet is left alone",
+  says: "StatefulSets with the same value are the zones of one group",
+  parse: asText,
+};
+
+export const rolloutMaxUnavailable: Entry<Allowance> = {
+  key: "rollout-max-unavailable",
+  kind: "annotation",
+  on: "StatefulSet",
+  grammar: "an integer above 0, or 1% to 100% of spec.replicas, rounded down, at least 1",
+  fallback: "1",
+  says: "how many pods of the zone may be down at once during a rollout",
+  parse: parseAllowance,
+};
+
+export const rolloutPaused: Entry<boolean> = {
+  key: "grafana.com/rollout-paused",
+  kind: "annotation",
+  on: "StatefulSet",
+  grammar: "true or false",
+  fallback: "false",
+  says: "no pod of the zone is replaced; while pods of it are not ready, no other zone is rolled either",
+  parse: (text) => (text === "true" ? true : text === "false" ? false : undefined),
+};
+
+export const controllerRevisionHash: Entry<string> = {
+  key: "controller-revision-hash",
+  kind: "label",
+  on: "Pod",
+  grammar: "the name of a ControllerRevision",
+  fallback: "a pod without the label is outdated",
+  says: "the revision that the pod was made from; written by Kubernetes",
+  parse: asText,
+};
+
+export const managedBy: Entry<string> = {
+  key: "app.kubernetes.io/managed-by",
+  kind: "label",
+  on: "Lease",
+  grammar: "sluice",
+  fallback: "a Lease without it is no ledger",
+  says: "marks the ledgers",
+  parse: asText,
+};
+
+export const ledgerGroup: Entry<string> = {
+  key: "sluice.dev/group",
+  kind: "annotation",
+  on: "Lease",
+  grammar: "any text",
+  fallback: "a Lease without it is no ledger",
+  says: "the group whose ledger this Lease is (rule R1)",
+  parse: asText,
+};
+
+export const settledThrough: Entry<number> = {
+  key: "sluice.dev/settled-through",
+  kind: "annotation",
+  on: "Lease",
+  grammar: "a pod resourceVersion",
+  fallback: "absent: the first decision uses a consistent LIST; malformed: nothing is permitted",
+  says: "the pod revision up to which the world has been accounted for (rule R2)",
+  parse: parseRevision,
+};
+
+export const reservations: Entry<string> = {
+  key: "sluice.dev/reservations",
+  kind: "annotation",
+  on: "Lease",
+  grammar: 'JSON: {"STATEFULSET": {"ORDINAL": ["POD UID", "FUNCTION", STAMP in ms since the epoch]}}',
+  fallback: "absent: none; malformed: nothing is permitted",
+  says: "the pods that may be taken down now or have been and are not back yet (rule R2)",
+  parse: asText,
+};
+
+export const refusals: Entry<string> = {
+  key: "sluice.dev/refusals",
+  kind: "annotation",
+  on: "Lease",
+  grammar: 'JSON: {"POD UID": ["POD", "SENTENCE", STAMP in ms since the epoch]}',
+  fallback: "none",
+  says: "deletions that the API server refused for good; such a pod is not tried again for ten minutes",
+  parse: asText,
+};
+
+export const verdicts: Entry<string> = {
+  key: "sluice.dev/verdicts",
+  kind: "annotation",
+  on: "Lease",
+  grammar: 'JSON: {"FUNCTION": {"guard", "zone", "sentence", "since", "at"}}',
+  fallback: "none",
+  says: "what each function last said of the group, and since when",
+  parse: asText,
+};
+
+export const vocabulary = [
+  rolloutGroup,
+  rolloutMaxUnavailable,
+  rolloutPaused,
+  controllerRevisionHash,
+  managedBy,
+  ledgerGroup,
+  settledThrough,
+  reservations,
+  refusals,
+  verdicts,
+] as const;
+
+/** The reasons of the Kubernetes Events that Sluice sends: `kubectl get events --field-selector reason=…`. */
+export const eventReasons = {
+  rolling: "RolloutStarted",
+  waiting: "RolloutWaiting",
+  completed: "RolloutCompleted",
+  malformed: "MalformedAnnotation",
+  refused: "DeleteRefused",
+  forbidden: "RightMissing",
+} as const;
+
+/** A value on an object that does not parse: its object keeps working with the fallback, and its owner is told. */
+export interface Malformed {
+  readonly key: string;
+  readonly sentence: string;
+}
+
+/**
+ * The parsed value of an entry on an object, or undefined where it is absent or malformed; the latter is added to
+ * `malformed` with a sentence that says what to write instead.
+ */
+export function read<T>(entry: Entry<T>, metadata: Metadata, malformed?: Malformed[]): T | undefined {
+  const text = (entry.kind === "label" ? metadata.labels : metadata.annotations)?.[entry.key];
+  if (text === undefined) return undefined;
+  const value = entry.parse(text);
+  if (value === undefined) {
+    const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;
+    malformed?.push({
+      key: entry.key,
+      sentence: `${entry.kind} ${entry.key} is ${JSON.stringify(shown)}; write ${entry.grammar}. Until then: ${entry.fallback}.`,
+    });
+  }
+  return value;
+}
+
+export type AnyEntry = (typeof vocabulary)[number];

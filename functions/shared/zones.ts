@@ -1,0 +1,90 @@
+/** A zone is one StatefulSet of a group with its pods; this file counts what is down in it (rules R6 and R7). */
+import { availableInMs, isAvailable, type Pod } from "./pods.ts";
+import type { Reservation } from "./reservation.ts";
+import { isWanted, type StatefulSet } from "./statefulsets.ts";
+
+export type WhyDown = "missing" | "terminating" | "not ready" | "reserved";
+
+export interface Zone {
+  readonly statefulSet: StatefulSet;
+  /** The pods that the StatefulSet owns at wanted ordinals, lowest ordinal first. */
+  readonly pods: readonly Pod[];
+  /** The pods that it owns beyond them: on their way out after a downscale, and not gone yet. */
+  readonly leaving: readonly Pod[];
+  /** The wanted ordinals that are down (rule R7). */
+  readonly down: ReadonlyMap<number, WhyDown>;
+  /** The open reservations of the zone by ordinal. */
+  readonly reserved: ReadonlyMap<number, Reservation>;
+  /** When the next pod will count as available by time alone, in milliseconds from the snapshot; undefined when none will. */
+  readonly nextAvailableInMs: number | undefined;
+}
+
+/**
+ * Counts a zone. `pods` are those that the StatefulSet owns; `open` the reservations that are not settled.
+ *
+ * Rule R7: down are wanted ordinals that are missing, terminating or not Ready for `minReadySeconds`, and every wanted
+ * ordinal with an open reservation, whatever its pod looks like.
+ */
+export function surveyZone(
+  statefulSet: StatefulSet,
+  pods: Iterable<Pod>,
+  open: readonly Reservation[],
+  nowMs: number,
+): Zone {
+  const wanted: Pod[] = [];
+  const leaving: Pod[] = [];
+  for (const pod of pods) (isWanted(statefulSet, pod.ordinal) ? wanted : leaving).push(pod);
+  wanted.sort((one, other) => one.ordinal - other.ordinal);
+
+  const down = new Map<number, WhyDown>();
+  let nextAvailableInMs: number | undefined;
+  let expected = statefulSet.start;
+  for (const pod of wanted) {
+    for (; expected < pod.ordinal; expected++) down.set(expected, "missing");
+    expected = pod.ordinal + 1;
+    const availableIn = availableInMs(pod, statefulSet.minReadySeconds, nowMs);
+    if (availableIn === 0) continue;
+    down.set(pod.ordinal, pod.terminating ? "terminating" : "not ready");
+    if (availableIn !== undefined) nextAvailableInMs = Math.min(availableIn, nextAvailableInMs ?? availableIn);
+  }
+  for (; expected < statefulSet.start + statefulSet.replicas; expected++) down.set(expected, "missing");
+
+  const reserved = new Map<number, Reservation>();
+  for (const reservation of open) {
+    if (reservation.statefulSet !== statefulSet.name) continue;
+    reserved.set(reservation.ordinal, reservation);
+    if (isWanted(statefulSet, reservation.ordinal) && !down.has(reservation.ordinal))
+      down.set(reservation.ordinal, "reserved");
+  }
+  return { statefulSet, pods: wanted, leaving, down, reserved, nextAvailableInMs };
+}
+
+/**
+ * Rule R6: a reservation is settled when the view shows another pod at its ordinal that is available, or no pod at an
+ * ordinal that nobody wants. `pod` is the pod of that name in the view, `statefulSet` the one of that name or undefined.
+ */
+export function isSettled(
+  reservation: Reservation,
+  pod: Pod | undefined,
+  statefulSet: StatefulSet | undefined,
+  nowMs: number,
+): boolean {
+  if (pod === undefined) return statefulSet === undefined || !isWanted(statefulSet, reservation.ordinal);
+  return pod.uid !== reservation.uid && isAvailable(pod, statefulSet?.minReadySeconds ?? 0, nowMs);
+}
+
+/** True when something of the zone is not as it should be, so that no healthy pod of another zone may go. */
+export function isUnsettled(zone: Zone): boolean {
+  return zone.down.size > 0 || zone.leaving.length > 0;
+}
+
+/** The down ordinals of a zone for a sentence: `zone-a: 3 of 20 down (2 not ready, 1 reserved)`. */
+export function describeDown(zone: Zone): string {
+  const counts = new Map<WhyDown, number>();
+  for (const why of zone.down.values()) counts.set(why, (counts.get(why) ?? 0) + 1);
+  const { name, replicas } = zone.statefulSet;
+  const parts = [...counts].map(([why, count]) => `${count} ${why}`);
+  const leaving = zone.leaving.length > 0 ? `${zone.leaving.length} leaving` : undefined;
+  if (parts.length === 0) return `${name}: ${leaving ?? "ready"}`;
+  return `${name}: ${zone.down.size} of ${replicas} down (${[...parts, ...(leaving ? [leaving] : [])].join(", ")})`;
+}
