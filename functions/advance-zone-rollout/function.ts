@@ -1,8 +1,11 @@
 import type { FunctionDefinition } from "../shared/definition.ts";
+import { sweepLedgers } from "../shared/ledgers.ts";
 import { perform } from "../shared/perform.ts";
 import * as vocabulary from "../shared/vocabulary.ts";
 import { decide } from "./decide.ts";
 import { name, observe } from "./observe.ts";
+
+const gate = { name, observe, decide };
 
 /** Replaces the outdated pods of a group's StatefulSets, zone by zone, within each zone's budget. */
 export const advanceZoneRollout: FunctionDefinition = {
@@ -13,7 +16,7 @@ export const advanceZoneRollout: FunctionDefinition = {
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
     { group: "apps", resource: "statefulsets/status", verbs: ["patch"] },
     { group: "", resource: "pods", verbs: ["get", "list", "watch", "delete"] },
-    { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "create", "patch"] },
+    { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "list", "create", "patch", "delete"] },
     { group: "", resource: "events", verbs: ["create"] },
   ],
   reads: [
@@ -29,5 +32,6 @@ export const advanceZoneRollout: FunctionDefinition = {
     vocabulary.refusals,
     vocabulary.verdicts,
   ],
-  run: (context, key, wake) => perform(context, { name, observe, decide }, key, wake),
+  run: (context, key, wake) => perform(context, gate, key, wake),
+  sweep: (context, groups) => sweepLedgers(context, groups, (key) => perform(context, gate, key, { sweep: true })),
 };

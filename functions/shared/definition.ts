@@ -35,6 +35,8 @@ export interface Context {
   readonly reporter: Reporter;
   /** `shadow` decides and reports, and writes nothing, not even to the ledger (rule R16). */
   readonly mode: "act" | "shadow";
+  /** The namespaces that this process serves; all of them when undefined. */
+  readonly namespaces: readonly string[] | undefined;
   memoryOf(key: GroupKey): GroupMemory;
 }
 
@@ -54,6 +56,8 @@ export interface FunctionDefinition {
   readonly writes: readonly AnyEntry[];
   /** One pass over one group. Throws ClusterError where trying again later can help. */
   run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<Outcome>;
+  /** What a sweep does besides waking `groups`, which are all there are. Throws ClusterError. */
+  sweep?(context: Context, groups: readonly GroupKey[]): Promise<void>;
 }
 
 /** A memory that forgets the group that was least recently asked for once it holds `capacity` of them. */
