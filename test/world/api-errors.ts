@@ -1,0 +1,100 @@
+/** The refusals of a kube-apiserver, word for word (k8s.io/apimachinery v0.36, pkg/api/errors). */
+
+import { ClusterError, type Resource } from "../../functions/shared/cluster.ts";
+import { traitsOf } from "./objects.ts";
+
+export interface StatusCause {
+  readonly reason: string;
+  readonly message: string;
+  readonly field?: string;
+}
+
+export interface StatusDetails {
+  readonly name?: string;
+  readonly group?: string;
+  readonly kind?: string;
+  readonly uid?: string;
+  readonly causes?: readonly StatusCause[];
+  readonly retryAfterSeconds?: number;
+}
+
+/** A ClusterError that knows the details of its Status body. */
+export class ApiStatusError extends ClusterError {
+  readonly details: StatusDetails | undefined;
+
+  constructor(init: ConstructorParameters<typeof ClusterError>[0], details?: StatusDetails) {
+    super(init);
+    this.details = details;
+  }
+}
+
+export type Verb = "get" | "list" | "watch" | "create" | "patch" | "delete";
+
+function details(resource: Resource, name: string): StatusDetails {
+  const { group } = traitsOf[resource];
+  return group === "" ? { name, kind: resource } : { name, group, kind: resource };
+}
+
+export function notFound(verb: Verb, resource: Resource, name: string): ApiStatusError {
+  const message = `${traitsOf[resource].qualifiedName} "${name}" not found`;
+  return new ApiStatusError({ code: 404, reason: "NotFound", message, verb, resource }, details(resource, name));
+}
+
+export function alreadyExists(verb: Verb, resource: Resource, name: string): ApiStatusError {
+  const message = `${traitsOf[resource].qualifiedName} "${name}" already exists`;
+  return new ApiStatusError({ code: 409, reason: "AlreadyExists", message, verb, resource }, details(resource, name));
+}
+
+/** A write against an object that changed in the meantime. */
+export function modified(verb: Verb, resource: Resource, name: string): ApiStatusError {
+  const message = `Operation cannot be fulfilled on ${traitsOf[resource].qualifiedName} "${name}": the object has been modified; please apply your changes to the latest version and try again`;
+  return new ApiStatusError({ code: 409, reason: "Conflict", message, verb, resource }, details(resource, name));
+}
+
+/** A deletion whose precondition does not hold. Here, and only here, the API server names the kind, not the resource. */
+export function preconditionFailed(
+  resource: Resource,
+  name: string,
+  what: "UID" | "ResourceVersion",
+  wanted: string,
+  found: string,
+): ApiStatusError {
+  const { group, kind, qualifiedKind } = traitsOf[resource];
+  const guess =
+    what === "UID" ? "The object might have been deleted and then recreated" : "The object might have been modified";
+  const message = `Operation cannot be fulfilled on ${qualifiedKind} "${name}": the ${what} in the precondition (${wanted}) does not match the ${what} in record (${found}). ${guess}`;
+  return new ApiStatusError(
+    { code: 409, reason: "Conflict", message, verb: "delete", resource },
+    group === "" ? { name, kind } : { name, group, kind },
+  );
+}
+
+/** A value that validation refuses. `count` is how often the API server lists the same cause (metadata is validated twice). */
+export function invalid(verb: Verb, resource: Resource, name: string, cause: StatusCause, count = 1): ApiStatusError {
+  const { group, kind, qualifiedKind } = traitsOf[resource];
+  const field = cause.field ?? "";
+  const message = `${qualifiedKind} "${name}" is invalid: ${field}: ${cause.message}`;
+  const causes = new Array<StatusCause>(count).fill(cause);
+  return new ApiStatusError(
+    { code: 422, reason: "Invalid", message, verb, resource },
+    group === "" ? { name, kind, causes } : { name, group, kind, causes },
+  );
+}
+
+export function badRequest(verb: Verb, resource: Resource, message: string): ApiStatusError {
+  return new ApiStatusError({ code: 400, reason: "BadRequest", message, verb, resource });
+}
+
+/** A watch, list or page from a revision that is forgotten. */
+export function expired(verb: Verb, resource: Resource, message: string): ApiStatusError {
+  return new ApiStatusError({ code: 410, reason: "Expired", message, verb, resource });
+}
+
+/** A list that shall be newer than anything there is. */
+export function tooLargeResourceVersion(resource: Resource, wanted: string, current: number): ApiStatusError {
+  const message = `Timeout: Too large resource version: ${wanted}, current: ${current}`;
+  return new ApiStatusError(
+    { code: 504, reason: "Timeout", message, verb: "list", resource, retryAfterMs: 1000 },
+    { retryAfterSeconds: 1, causes: [{ reason: "ResourceVersionTooLarge", message: "Too large resource version" }] },
+  );
+}

@@ -1,0 +1,190 @@
+/** Every kubelet of the world, and its scheduler: pods start, become Ready, break on request, and end. */
+
+import type { ObjectKey } from "../../functions/shared/cluster.ts";
+import { conditionOf, isReady, type PodCondition, type PodStatus, rfc3339, type StoredPod } from "./objects.ts";
+import type { Store } from "./store.ts";
+import type { Cancel, Timeline } from "./timeline.ts";
+import type { Change } from "./watch-log.ts";
+
+export interface KubeletOptions {
+  readonly timeline: Timeline;
+  readonly store: Store;
+  /** How long after its creation a pod's containers run and are ready, in milliseconds. */
+  readonly readyAfterMs: (pod: StoredPod) => number;
+  /** How long after the deletion began a pod is gone, in milliseconds. */
+  readonly goneAfterMs: (pod: StoredPod) => number;
+  /** The node of a pod that was created without one; undefined leaves it pending. */
+  readonly schedule?: (pod: StoredPod) => string | undefined;
+}
+
+const crashLoop = "CrashLoopBackOff";
+
+export class Kubelet {
+  readonly #timeline: Timeline;
+  readonly #store: Store;
+  readonly #options: KubeletOptions;
+  readonly #subscription: Cancel;
+  /** Why pods that were broken on purpose are not ready, by uid. */
+  readonly #broken = new Map<string, string>();
+  readonly #lostNodes = new Set<string>();
+
+  constructor(options: KubeletOptions) {
+    this.#options = options;
+    this.#timeline = options.timeline;
+    this.#store = options.store;
+    this.#subscription = this.#store.onChange("pods", (change) => this.#onPod(change));
+  }
+
+  stop(): void {
+    this.#subscription();
+  }
+
+  /**
+   * The pod's containers stop being ready and wait for the reason that is given, until it is healed or replaced.
+   *
+   * @throws ApiStatusError 404
+   */
+  breakPod(key: ObjectKey, reason: string = crashLoop): void {
+    const pod = this.#store.get("pods", key);
+    this.#broken.set(pod.metadata.uid, reason);
+    if (pod.status.containerStatuses !== undefined) this.#putStatus(pod, this.#waiting(pod, reason));
+  }
+
+  /**
+   * The pod's containers run and are ready again, broken image or not.
+   *
+   * @throws ApiStatusError 404
+   */
+  healPod(key: ObjectKey): void {
+    const pod = this.#store.get("pods", key);
+    this.#broken.delete(pod.metadata.uid);
+    this.#putStatus(pod, this.#running(pod));
+  }
+
+  /**
+   * The pod ends for good: phase Failed.
+   *
+   * @throws ApiStatusError 404
+   */
+  failPod(key: ObjectKey, reason = "Evicted"): void {
+    const pod = this.#store.get("pods", key);
+    const conditions = this.#conditions(pod, "False", "PodFailed");
+    this.#putStatus(pod, { ...pod.status, phase: "Failed", reason, conditions });
+  }
+
+  /** A node falls silent: its pods are not Ready, start no more and, once deleted, do not go. */
+  loseNode(nodeName: string): void {
+    this.#lostNodes.add(nodeName);
+    for (const pod of this.#podsOn(nodeName)) {
+      if (isReady(pod)) this.#putStatus(pod, { ...pod.status, conditions: this.#conditions(pod, "False", "NodeLost") });
+    }
+  }
+
+  /** The node is back: what is on it runs, and what was deleted meanwhile goes. */
+  recoverNode(nodeName: string): void {
+    if (!this.#lostNodes.delete(nodeName)) return;
+    for (const pod of this.#podsOn(nodeName)) {
+      if (pod.metadata.deletionTimestamp !== undefined) this.#planEnd(pod);
+      else this.#planStart(pod);
+    }
+  }
+
+  #podsOn(nodeName: string): StoredPod[] {
+    return this.#store.list("pods").items.filter((pod) => pod.spec.nodeName === nodeName);
+  }
+
+  #onPod({ previous, current, final }: Change<StoredPod>): void {
+    if (current === undefined) {
+      this.#broken.delete(final.metadata.uid);
+      return;
+    }
+    const leaving = current.metadata.deletionTimestamp !== undefined;
+    if (leaving && previous?.metadata.deletionTimestamp === undefined) this.#planEnd(current);
+    if (leaving) return;
+    if (current.spec.nodeName === undefined) {
+      if (previous === undefined) this.#schedule(current);
+    } else if (previous?.spec.nodeName === undefined) {
+      this.#planStart(current);
+    }
+  }
+
+  #schedule(pod: StoredPod): void {
+    const nodeName = this.#options.schedule?.(pod);
+    if (nodeName === undefined) return;
+    this.#timeline.after(0, () => {
+      const current = this.#still(pod);
+      if (current !== undefined && current.spec.nodeName === undefined) this.#store.bind(current, nodeName);
+    });
+  }
+
+  #planStart(pod: StoredPod): void {
+    this.#timeline.after(this.#options.readyAfterMs(pod), () => {
+      const current = this.#still(pod);
+      if (current === undefined || this.#isLost(current) || current.metadata.deletionTimestamp !== undefined) return;
+      if (current.status.phase === "Failed" || current.status.phase === "Succeeded") return;
+      const reason = this.#broken.get(current.metadata.uid) ?? (hasBrokenImage(current) ? crashLoop : undefined);
+      this.#putStatus(current, reason === undefined ? this.#running(current) : this.#waiting(current, reason));
+    });
+  }
+
+  #planEnd(pod: StoredPod): void {
+    this.#timeline.after(this.#options.goneAfterMs(pod), () => {
+      const current = this.#still(pod);
+      if (current === undefined || this.#isLost(current)) return;
+      const { uid } = current.metadata;
+      this.#store.delete("pods", current.metadata, { gracePeriodSeconds: 0, preconditions: { uid } });
+    });
+  }
+
+  /** The pod as it is now, if it is still the same one. */
+  #still(pod: StoredPod): StoredPod | undefined {
+    const current = this.#store.find("pods", pod.metadata);
+    return current?.metadata.uid === pod.metadata.uid ? current : undefined;
+  }
+
+  #isLost(pod: StoredPod): boolean {
+    return this.#lostNodes.size > 0 && pod.spec.nodeName !== undefined && this.#lostNodes.has(pod.spec.nodeName);
+  }
+
+  #putStatus(pod: StoredPod, status: PodStatus): void {
+    this.#store.putStatus("pods", pod, status);
+  }
+
+  #running(pod: StoredPod): PodStatus {
+    const startedAt = rfc3339(this.#timeline.nowMs());
+    const containerStatuses = pod.spec.containers.map(({ name, image }) => {
+      return { name, image, ready: true, started: true, restartCount: 0, state: { running: { startedAt } } };
+    });
+    const { startTime = startedAt } = pod.status;
+    return { ...pod.status, phase: "Running", startTime, conditions: this.#conditions(pod, "True"), containerStatuses };
+  }
+
+  #waiting(pod: StoredPod, reason: string): PodStatus {
+    const containerStatuses = pod.spec.containers.map(({ name, image }) => {
+      return { name, image, ready: false, started: false, restartCount: 1, state: { waiting: { reason } } };
+    });
+    // A container whose image cannot be had has never run; one that crashes has.
+    const phase = reason === crashLoop || pod.status.phase === "Running" ? "Running" : "Pending";
+    const conditions = this.#conditions(pod, "False", "ContainersNotReady");
+    return { ...pod.status, phase, conditions, containerStatuses };
+  }
+
+  /** The kubelet's conditions; a condition keeps its time while its status stays. Whole seconds, as Kubernetes has them. */
+  #conditions(pod: StoredPod, ready: "True" | "False", reason?: string): readonly PodCondition[] {
+    const now = rfc3339(this.#timeline.nowMs());
+    const readiness = pod.status.phase === "Pending" || conditionOf(pod, "Ready")?.status !== ready ? now : undefined;
+    const lastTransitionTime = readiness ?? (conditionOf(pod, "Ready") as PodCondition).lastTransitionTime;
+    const why = reason === undefined ? undefined : { reason };
+    return [
+      conditionOf(pod, "PodScheduled") ?? { type: "PodScheduled", status: "True", lastTransitionTime: now },
+      conditionOf(pod, "Initialized") ?? { type: "Initialized", status: "True", lastTransitionTime: now },
+      { type: "ContainersReady", status: ready, lastTransitionTime, ...why },
+      { type: "Ready", status: ready, lastTransitionTime, ...why },
+    ];
+  }
+}
+
+/** Images with the tag `broken` never become ready. */
+function hasBrokenImage(pod: StoredPod): boolean {
+  return pod.spec.containers.some(({ image }) => image.endsWith(":broken"));
+}

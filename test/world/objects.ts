@@ -1,0 +1,224 @@
+/** What the store knows about each resource type, and the shapes of its objects as far as the world reads them. */
+
+import {
+  type ContainerStatus,
+  type Metadata,
+  type ObjectTypes,
+  type Resource,
+  resources,
+} from "../../functions/shared/cluster.ts";
+
+/** How the API server treats objects of one resource type. */
+export interface ResourceTraits {
+  readonly group: string;
+  readonly kind: string;
+  /** `group/version`, or `v1` for the core group. */
+  readonly apiVersion: string;
+  /** The name that error messages use: `leases.coordination.k8s.io`. */
+  readonly qualifiedName: string;
+  readonly qualifiedKind: string;
+  /** Has a `status` that only the status subresource writes. */
+  readonly hasStatus: boolean;
+  /** `metadata.generation` counts changes of the spec. */
+  readonly hasGeneration: boolean;
+  /** A DELETE answers with the object, not with a Status. */
+  readonly returnsDeletedObject: boolean;
+  /** A write without a resourceVersion means "whatever is there". */
+  readonly allowsUnconditionalUpdate: boolean;
+  /** Custom resources bump the generation when they start to be deleted, as pods do. */
+  readonly deletesGracefully: boolean;
+}
+
+type TraitChoices = Pick<
+  ResourceTraits,
+  "hasStatus" | "hasGeneration" | "returnsDeletedObject" | "allowsUnconditionalUpdate" | "deletesGracefully"
+>;
+
+const customResource: TraitChoices = {
+  hasStatus: false,
+  hasGeneration: true,
+  returnsDeletedObject: false,
+  allowsUnconditionalUpdate: false,
+  deletesGracefully: false,
+};
+
+/** Resource types that are not listed here behave like custom resources without a status subresource. */
+const choices: Readonly<Record<string, TraitChoices>> = {
+  pods: {
+    hasStatus: true,
+    hasGeneration: true,
+    returnsDeletedObject: true,
+    allowsUnconditionalUpdate: true,
+    deletesGracefully: true,
+  },
+  statefulsets: {
+    hasStatus: true,
+    hasGeneration: true,
+    returnsDeletedObject: false,
+    allowsUnconditionalUpdate: true,
+    deletesGracefully: false,
+  },
+  leases: {
+    hasStatus: false,
+    hasGeneration: false,
+    returnsDeletedObject: false,
+    allowsUnconditionalUpdate: false,
+    deletesGracefully: false,
+  },
+  events: {
+    hasStatus: false,
+    hasGeneration: false,
+    returnsDeletedObject: false,
+    allowsUnconditionalUpdate: true,
+    deletesGracefully: false,
+  },
+};
+
+export const resourceNames = Object.keys(resources) as Resource[];
+
+/** The traits of every resource type that `functions/shared/cluster.ts` names. */
+export const traitsOf = Object.fromEntries(
+  resourceNames.map((resource) => {
+    const { apiPath, kind, group } = resources[resource];
+    const traits: ResourceTraits = {
+      group,
+      kind,
+      apiVersion: apiPath.replace(/^\/apis?\//, ""),
+      qualifiedName: group === "" ? resource : `${resource}.${group}`,
+      qualifiedKind: group === "" ? kind : `${kind}.${group}`,
+      ...(choices[resource] ?? customResource),
+    };
+    return [resource, traits];
+  }),
+) as Readonly<Record<Resource, ResourceTraits>>;
+
+export interface StoredMetadata extends Metadata {
+  readonly namespace: string;
+  readonly generateName?: string;
+  readonly deletionGracePeriodSeconds?: number;
+  readonly finalizers?: readonly string[];
+}
+
+/** Any object in the store. Objects are never changed in place: a write puts a new one, which shares what did not change. */
+export interface StoredObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: StoredMetadata;
+  readonly spec?: object;
+  readonly status?: object;
+}
+
+export interface ContainerSpec {
+  readonly name: string;
+  readonly image: string;
+}
+
+export interface PodSpec {
+  readonly nodeName?: string;
+  readonly terminationGracePeriodSeconds?: number;
+  readonly containers: readonly ContainerSpec[];
+  readonly nodeSelector?: Readonly<Record<string, string>>;
+}
+
+export interface PodCondition {
+  readonly type: string;
+  readonly status: "True" | "False" | "Unknown";
+  readonly lastTransitionTime: string;
+  readonly reason?: string;
+}
+
+export interface PodStatus {
+  readonly phase: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
+  readonly conditions?: readonly PodCondition[];
+  readonly containerStatuses?: readonly (ContainerStatus & { readonly name: string; readonly image: string })[];
+  readonly reason?: string;
+  readonly [field: string]: unknown;
+}
+
+export interface StoredPod extends StoredObject {
+  readonly spec: PodSpec;
+  readonly status: PodStatus;
+}
+
+export interface PodTemplate {
+  readonly metadata?: {
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
+    readonly finalizers?: readonly string[];
+  };
+  readonly spec: PodSpec;
+}
+
+export interface StatefulSetSpec {
+  readonly replicas: number;
+  readonly selector: { readonly matchLabels?: Readonly<Record<string, string>> };
+  readonly template: PodTemplate;
+  readonly serviceName?: string;
+  readonly podManagementPolicy: "OrderedReady" | "Parallel";
+  readonly updateStrategy: {
+    readonly type: "OnDelete" | "RollingUpdate";
+    readonly rollingUpdate?: { readonly partition?: number };
+  };
+  readonly minReadySeconds?: number;
+  readonly ordinals?: { readonly start?: number };
+}
+
+export interface StatefulSetStatus {
+  readonly replicas: number;
+  readonly observedGeneration?: number;
+  readonly readyReplicas?: number;
+  readonly availableReplicas: number;
+  readonly currentReplicas?: number;
+  readonly updatedReplicas?: number;
+  readonly currentRevision?: string;
+  readonly updateRevision?: string;
+  readonly collisionCount?: number;
+}
+
+export interface StoredStatefulSet extends StoredObject {
+  readonly spec: StatefulSetSpec;
+  /** Empty but for `replicas` and `availableReplicas` until the controller has seen the object. */
+  readonly status: StatefulSetStatus;
+}
+
+/** The stored type of each resource type. Assignable to what `Cluster` promises. */
+export type StoredTypes = {
+  readonly [R in Resource]: R extends "pods"
+    ? StoredPod
+    : R extends "statefulsets"
+      ? StoredStatefulSet
+      : StoredObject & ObjectTypes[R];
+};
+
+/** The condition of that type. */
+export function conditionOf(pod: StoredPod, type: string): PodCondition | undefined {
+  const conditions = pod.status.conditions;
+  if (conditions === undefined) return undefined;
+  for (const condition of conditions) if (condition.type === type) return condition;
+  return undefined;
+}
+
+/** True when the Ready condition is True. A terminating pod can still be Ready. */
+export function isReady(pod: StoredPod): boolean {
+  return conditionOf(pod, "Ready")?.status === "True";
+}
+
+/** The uid of the owner that controls an object; "" for an orphan. */
+export function controllerUidOf(metadata: Metadata): string {
+  const owners = metadata.ownerReferences;
+  if (owners !== undefined) for (const owner of owners) if (owner.controller === true) return owner.uid;
+  return "";
+}
+
+let lastSecond = Number.NaN;
+let lastText = "";
+
+/** A time as Kubernetes writes it: RFC 3339 with whole seconds. */
+export function rfc3339(ms: number): string {
+  const second = Math.floor(ms / 1000);
+  if (second !== lastSecond) {
+    lastSecond = second;
+    lastText = `${new Date(second * 1000).toISOString().slice(0, 19)}Z`;
+  }
+  return lastText;
+}

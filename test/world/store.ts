@@ -1,0 +1,291 @@
+/**
+ * The objects of the embedded world: what a kube-apiserver with its etcd promises, for one process, synchronously.
+ *
+ * Objects are immutable: a write puts a new object that shares with the old one what did not change, so that readers may
+ * keep what they read. Nothing is ever copied whole.
+ */
+
+import type { ListQuery, ObjectKey, ObjectList, Resource, WatchEvent } from "../../functions/shared/cluster.ts";
+import { notFound, tooLargeResourceVersion } from "./api-errors.ts";
+import { ObjectHistory } from "./object-history.ts";
+import {
+  resourceNames,
+  type StoredObject,
+  type StoredPod,
+  type StoredStatefulSet,
+  type StoredTypes,
+} from "./objects.ts";
+import type { Random } from "./random.ts";
+import { Table } from "./table.ts";
+import type { Cancel, Timeline } from "./timeline.ts";
+import { type Change, parseSelector, WatchLog, type WatchOptions } from "./watch-log.ts";
+import { type DeleteOptions, patchedObject, planDeletion } from "./write-rules.ts";
+import { newObject } from "./write-rules-create.ts";
+
+export interface StoreOptions {
+  readonly timeline: Timeline;
+  /** Where UIDs and generated names come from. */
+  readonly random: Random;
+  /** How many changes of each resource type a watch can look back on. Default 4096. */
+  readonly watchHistory?: number;
+  /** Keep what pods and StatefulSets were, for `podsAsOf` and `statefulSetsAsOf`. Default false. */
+  readonly keepVersions?: boolean;
+}
+
+interface Shelf<T extends StoredObject> {
+  readonly table: Table<T>;
+  readonly log: WatchLog<T>;
+  readonly history: ObjectHistory<T> | undefined;
+  readonly listeners: Set<(change: Change<T>) => void>;
+}
+
+interface Delivery {
+  readonly shelf: Shelf<StoredObject>;
+  readonly change: Change<StoredObject>;
+}
+
+const firstRevision = 1;
+
+export class Store {
+  readonly #timeline: Timeline;
+  readonly #random: Random;
+  readonly #shelves: ReadonlyMap<Resource, Shelf<StoredObject>>;
+  #revision = firstRevision;
+  readonly #undelivered: Delivery[] = [];
+  #delivering = false;
+
+  constructor(options: StoreOptions) {
+    this.#timeline = options.timeline;
+    this.#random = options.random;
+    this.#shelves = new Map(
+      resourceNames.map((resource) => [
+        resource,
+        {
+          table: new Table(),
+          log: new WatchLog(resource, options.watchHistory ?? 4096, firstRevision),
+          history:
+            options.keepVersions && (resource === "pods" || resource === "statefulsets")
+              ? new ObjectHistory()
+              : undefined,
+          listeners: new Set(),
+        },
+      ]),
+    );
+  }
+
+  /** The revision of the last write to anything. */
+  get revision(): number {
+    return this.#revision;
+  }
+
+  /** The object, or undefined. */
+  find<R extends Resource>(resource: R, key: ObjectKey): StoredTypes[R] | undefined {
+    return this.#shelf(resource).table.get(keyOf(key));
+  }
+
+  /** @throws ApiStatusError 404 */
+  get<R extends Resource>(resource: R, key: ObjectKey): StoredTypes[R] {
+    const object = this.find(resource, key);
+    if (object === undefined) throw notFound("get", resource, key.name);
+    return object;
+  }
+
+  /**
+   * The objects of now, in the order of the API server. The array is the caller's.
+   *
+   * @throws ApiStatusError 504 when `notOlderThan` lies in the future, 400 for a broken selector.
+   */
+  list<R extends Resource>(resource: R, query: ListQuery = {}): ObjectList<StoredTypes[R]> {
+    if (query.notOlderThan !== undefined && Number(query.notOlderThan) > this.#revision) {
+      throw tooLargeResourceVersion(resource, query.notOlderThan, this.#revision);
+    }
+    const matches = parseSelector("list", resource, query.labelSelector);
+    const sorted = this.#shelf(resource).table.sorted(query.namespace);
+    const items = matches === undefined ? sorted.slice() : sorted.filter((object) => matches(object.metadata.labels));
+    return { items, resourceVersion: String(this.#revision) };
+  }
+
+  /** The objects whose controller has this uid; the orphans for "". Do not write while iterating. */
+  ownedBy<R extends Resource>(resource: R, uid: string): IterableIterator<StoredTypes[R]> {
+    return this.#shelf(resource).table.ownedBy(uid);
+  }
+
+  /**
+   * @param body what a client would POST; what the server sets (uid, times, generation, status) is ignored in it.
+   * @throws ApiStatusError 409 AlreadyExists, 400 and 422 for a name or namespace that will not do.
+   */
+  create<R extends Resource>(resource: R, namespace: string, body: object): StoredTypes[R] {
+    const shelf = this.#shelf(resource);
+    const object = newObject({
+      resource,
+      namespace,
+      body,
+      random: this.#random,
+      nowMs: this.#timeline.nowMs(),
+      taken: (key) => shelf.table.get(key) !== undefined,
+    });
+    return this.#put(shelf, undefined, object as StoredTypes[R]);
+  }
+
+  /**
+   * A JSON merge patch. `metadata.resourceVersion` in it is a condition. The last finalizer's removal from an object that is
+   * being deleted removes it.
+   *
+   * @throws ApiStatusError 404, 409 for another resourceVersion, 422 for another uid, 400 for another name.
+   */
+  patch<R extends Resource>(resource: R, key: ObjectKey, body: object, subresource?: "status"): StoredTypes[R] {
+    const shelf = this.#shelf(resource);
+    const current = shelf.table.get(keyOf(key));
+    if (current === undefined) throw notFound("patch", resource, key.name);
+    const patched = patchedObject(resource, current, body, subresource) as StoredTypes[R];
+    if (patched === current) return current;
+    const { deletionTimestamp, deletionGracePeriodSeconds, finalizers } = patched.metadata;
+    if (deletionTimestamp !== undefined && (deletionGracePeriodSeconds ?? 0) === 0 && (finalizers ?? []).length === 0) {
+      this.#remove(shelf, current);
+      return patched;
+    }
+    return this.#put(shelf, current, patched);
+  }
+
+  /**
+   * Puts a status in place of another, as a controller or kubelet does. `object` must be the object of now.
+   *
+   * @throws ApiStatusError 404, 409
+   */
+  putStatus<R extends Resource>(resource: R, object: StoredTypes[R], status: object): StoredTypes[R] {
+    const shelf = this.#shelf(resource);
+    const current = shelf.table.get(keyOf(object.metadata));
+    if (current !== object) {
+      const { resourceVersion } = object.metadata;
+      return this.patch(resource, object.metadata, { metadata: { resourceVersion }, status }, "status");
+    }
+    return this.#put(shelf, current, { ...current, status });
+  }
+
+  /** Puts a pod on a node, as the scheduler does with a Binding. `pod` must be the object of now. */
+  bind(pod: StoredPod, nodeName: string): StoredPod {
+    return this.#put(this.#shelf("pods"), pod, { ...pod, spec: { ...pod.spec, nodeName } });
+  }
+
+  /**
+   * Deletes, or begins to: a pod on a node terminates until its kubelet confirms with `gracePeriodSeconds: 0`, and
+   * finalizers keep any object. Deleting what is being deleted already succeeds and changes nothing.
+   *
+   * @returns the object as the deletion left or found it, and whether it is gone.
+   * @throws ApiStatusError 404, 409 when a precondition does not hold.
+   */
+  delete<R extends Resource>(
+    resource: R,
+    key: ObjectKey,
+    options: DeleteOptions = {},
+  ): { readonly object: StoredTypes[R]; readonly removed: boolean } {
+    const shelf = this.#shelf(resource);
+    const current = shelf.table.get(keyOf(key));
+    if (current === undefined) throw notFound("delete", resource, key.name);
+    const plan = planDeletion(resource, current, options, this.#timeline.nowMs());
+    const marked = plan.marked === undefined ? current : this.#put(shelf, current, plan.marked as StoredTypes[R]);
+    return plan.remove ? { object: this.#remove(shelf, marked), removed: true } : { object: marked, removed: false };
+  }
+
+  /**
+   * Hears of changes, in order, from inside the write that makes them (or from the write that is under way).
+   *
+   * @throws ApiStatusError 410 when the changes since `resourceVersion` are forgotten.
+   */
+  watch<R extends Resource>(
+    resource: R,
+    options: WatchOptions,
+    listener: (event: WatchEvent<StoredTypes[R]>) => void,
+  ): Cancel {
+    const shelf = this.#shelf(resource);
+    return shelf.log.watch(options, shelf.table.sorted(options.namespace), this.#revision, listener);
+  }
+
+  /** Sends a bookmark to every watch of this resource that asked for them. */
+  sendBookmarks(resource: Resource): void {
+    this.#shelf(resource).log.sendBookmarks(this.#revision);
+  }
+
+  /** Like a watch without a filter, with the object before and after. For controllers of the world and for checkers. */
+  onChange<R extends Resource>(resource: R, listener: (change: Change<StoredTypes[R]>) => void): Cancel {
+    const { listeners } = this.#shelf(resource);
+    listeners.add(listener);
+    return () => {
+      listeners.delete(listener);
+    };
+  }
+
+  /** The pods of a namespace as they were at a revision, in no promised order. Needs `keepVersions`. */
+  podsAsOf(namespace: string, revision: number): StoredPod[] {
+    return this.#history("pods").asOf(namespace, revision);
+  }
+
+  /** The StatefulSets of a namespace as they were at a revision, in no promised order. Needs `keepVersions`. */
+  statefulSetsAsOf(namespace: string, revision: number): StoredStatefulSet[] {
+    return this.#history("statefulsets").asOf(namespace, revision);
+  }
+
+  /** Every version of a pod of that name that is still remembered, the oldest first. Needs `keepVersions`. */
+  versionsOf<R extends "pods" | "statefulsets">(
+    resource: R,
+    key: ObjectKey,
+  ): readonly { readonly revision: number; readonly object: StoredTypes[R] | undefined; readonly atMs: number }[] {
+    return this.#history(resource).of(keyOf(key));
+  }
+
+  /** Forgets versions that nobody sees who looks back no further than `ms` (since the epoch). */
+  trimVersions(ms: number): void {
+    this.#history("pods").trim(ms);
+    this.#history("statefulsets").trim(ms);
+  }
+
+  #history<R extends "pods" | "statefulsets">(resource: R): ObjectHistory<StoredTypes[R]> {
+    const { history } = this.#shelf(resource);
+    if (history === undefined) throw new Error("this store was made without keepVersions");
+    return history;
+  }
+
+  #shelf<R extends Resource>(resource: R): Shelf<StoredTypes[R]> {
+    return this.#shelves.get(resource) as unknown as Shelf<StoredTypes[R]>;
+  }
+
+  #put<T extends StoredObject>(shelf: Shelf<T>, previous: T | undefined, object: T): T {
+    const revision = ++this.#revision;
+    const current = { ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } };
+    shelf.table.put(keyOf(current.metadata), previous, current);
+    this.#record(shelf, { revision, atMs: this.#timeline.nowMs(), previous, current, final: current });
+    return current;
+  }
+
+  #remove<T extends StoredObject>(shelf: Shelf<T>, object: T): T {
+    const revision = ++this.#revision;
+    const final = { ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } };
+    shelf.table.remove(keyOf(object.metadata), object);
+    this.#record(shelf, { revision, atMs: this.#timeline.nowMs(), previous: object, current: undefined, final });
+    return final;
+  }
+
+  /** Listeners may write: what they change is told after what is being told, so that everybody hears the same order. */
+  #record<T extends StoredObject>(shelf: Shelf<T>, change: Change<T>): void {
+    shelf.log.remember(change);
+    shelf.history?.append(keyOf(change.final.metadata), change);
+    this.#undelivered.push({ shelf: shelf as unknown as Shelf<StoredObject>, change });
+    if (this.#delivering) return;
+    this.#delivering = true;
+    try {
+      for (let index = 0; index < this.#undelivered.length; index++) {
+        const next = this.#undelivered[index] as Delivery;
+        for (const listener of next.shelf.listeners) listener(next.change);
+        next.shelf.log.announce(next.change);
+      }
+    } finally {
+      this.#undelivered.length = 0;
+      this.#delivering = false;
+    }
+  }
+}
+
+/** How an object is named in the indexes: in the order of etcd's keys. */
+export function keyOf(key: ObjectKey): string {
+  return `${key.namespace}/${key.name}`;
+}

@@ -1,0 +1,239 @@
+/** The `Cluster` of the functions, straight over the world's store: every call takes its time on the world's timeline. */
+
+import {
+  type CallOptions,
+  type Cluster,
+  ClusterError,
+  type ListQuery,
+  type ObjectKey,
+  type ObjectList,
+  type ObjectTypes,
+  type Preconditions,
+  type Resource,
+  type WatchEvent,
+  type WatchQuery,
+} from "../../functions/shared/cluster.ts";
+import { badRequest, type Verb } from "./api-errors.ts";
+import type { Cancel } from "./timeline.ts";
+import type { World } from "./world.ts";
+
+/** Which way a message goes: to the store, back from it, or as an event of a watch. */
+export type Leg = "request" | "reply" | "event";
+
+export interface WorldClusterOptions {
+  /** How long a message is under way, in milliseconds. Default 1. Events of one watch never overtake each other. */
+  readonly latencyMs?: (leg: Leg, verb: Verb, resource: Resource) => number;
+}
+
+/**
+ * A cluster whose every call reaches the store one latency after it is made, and is answered another latency after that.
+ * Bodies are kept by the store, not copied: do not change them after the call.
+ *
+ * An aborted call rejects at once with code 0 and reason `Aborted`; if it was made, it still reaches the store. An aborted
+ * watch ends.
+ */
+export function createWorldCluster(world: World, options: WorldClusterOptions = {}): Cluster {
+  return new WorldCluster(world, options.latencyMs ?? (() => 1));
+}
+
+class WorldCluster implements Cluster {
+  readonly #world: World;
+  readonly #latencyMs: (leg: Leg, verb: Verb, resource: Resource) => number;
+  readonly #startMs: number;
+
+  constructor(world: World, latencyMs: (leg: Leg, verb: Verb, resource: Resource) => number) {
+    this.#world = world;
+    this.#latencyMs = latencyMs;
+    this.#startMs = world.timeline.nowMs();
+  }
+
+  get<R extends Resource>(resource: R, key: ObjectKey, options?: CallOptions): Promise<ObjectTypes[R]> {
+    return this.#call("get", resource, options, () => this.#world.store.get(resource, key) as ObjectTypes[R]);
+  }
+
+  list<R extends Resource>(resource: R, query: ListQuery, options?: CallOptions): Promise<ObjectList<ObjectTypes[R]>> {
+    if (query.notOlderThan === "0") {
+      const message = 'a list that is "not older than 0" may be of any age: rule R5 forbids it';
+      return Promise.reject(badRequest("list", resource, message));
+    }
+    return this.#call(
+      "list",
+      resource,
+      options,
+      () => this.#world.store.list(resource, query) as ObjectList<ObjectTypes[R]>,
+    );
+  }
+
+  create<R extends Resource>(
+    resource: R,
+    namespace: string,
+    body: object,
+    options?: CallOptions,
+  ): Promise<ObjectTypes[R]> {
+    return this.#call("create", resource, options, () => {
+      return this.#world.store.create(resource, namespace, body) as ObjectTypes[R];
+    });
+  }
+
+  patch<R extends Resource>(
+    resource: R,
+    key: ObjectKey,
+    body: object,
+    options?: CallOptions & { readonly subresource?: "status" },
+  ): Promise<ObjectTypes[R]> {
+    return this.#call("patch", resource, options, () => {
+      return this.#world.store.patch(resource, key, body, options?.subresource) as ObjectTypes[R];
+    });
+  }
+
+  async delete(resource: Resource, key: ObjectKey, preconditions: Preconditions, options?: CallOptions): Promise<void> {
+    await this.#call("delete", resource, options, () => this.#world.store.delete(resource, key, { preconditions }));
+  }
+
+  watch<R extends Resource>(
+    resource: R,
+    query: WatchQuery,
+    options?: CallOptions,
+  ): AsyncIterable<WatchEvent<ObjectTypes[R]>> {
+    const { timeline, store } = this.#world;
+    const latencyMs = (leg: Leg): number => this.#latencyMs(leg, "watch", resource);
+    return {
+      [Symbol.asyncIterator]: () => {
+        const stream = new EventStream<WatchEvent<ObjectTypes[R]>>();
+        let lastAtMs = 0;
+        const send = (deliver: () => void): void => {
+          lastAtMs = Math.max(lastAtMs, timeline.nowMs() + latencyMs("event"));
+          timeline.after(lastAtMs - timeline.nowMs(), deliver);
+        };
+        timeline.after(latencyMs("request"), () => {
+          if (stream.ended) return;
+          try {
+            const cancel = store.watch(resource, { ...query, bookmarks: true }, (event) => {
+              send(() => stream.push(event as WatchEvent<ObjectTypes[R]>));
+            });
+            stream.onEnd(cancel);
+          } catch (error) {
+            send(() => stream.fail(error));
+          }
+        });
+        const { signal } = options ?? {};
+        if (signal !== undefined) {
+          const abort = (): void => stream.end();
+          if (signal.aborted) abort();
+          signal.addEventListener("abort", abort, { once: true });
+          stream.onEnd(() => signal.removeEventListener("abort", abort));
+        }
+        return stream;
+      },
+    };
+  }
+
+  serverTimeMs(): number {
+    return Math.floor(this.#world.timeline.nowMs() / 1000) * 1000;
+  }
+
+  monotonicMs(): number {
+    return this.#world.timeline.nowMs() - this.#startMs;
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      if (signal?.aborted) return resolve();
+      const wake = (): void => {
+        cancel();
+        signal?.removeEventListener("abort", wake);
+        resolve();
+      };
+      const cancel = this.#world.timeline.after(ms, wake);
+      signal?.addEventListener("abort", wake, { once: true });
+    });
+  }
+
+  #call<T>(verb: Verb, resource: Resource, options: CallOptions | undefined, act: () => T): Promise<T> {
+    const { timeline } = this.#world;
+    const signal = options?.signal;
+    return new Promise((resolve, reject) => {
+      const abort = (): void => reject(aborted(verb, resource));
+      if (signal?.aborted) return abort();
+      signal?.addEventListener("abort", abort, { once: true });
+      timeline.after(this.#latencyMs("request", verb, resource), () => {
+        let answer: () => void;
+        try {
+          const value = act();
+          answer = () => resolve(value);
+        } catch (error) {
+          answer = () => reject(error);
+        }
+        timeline.after(this.#latencyMs("reply", verb, resource), () => {
+          signal?.removeEventListener("abort", abort);
+          answer();
+        });
+      });
+    });
+  }
+}
+
+function aborted(verb: Verb, resource: Resource): ClusterError {
+  return new ClusterError({ code: 0, reason: "Aborted", message: `${verb} ${resource}: given up`, verb, resource });
+}
+
+/** A queue that one reader takes from, in order. */
+class EventStream<T> implements AsyncIterator<T, undefined> {
+  readonly #events: T[] = [];
+  readonly #endings: Cancel[] = [];
+  #waiting: { resolve: (result: IteratorResult<T, undefined>) => void; reject: (error: unknown) => void } | undefined;
+  #failure: { readonly error: unknown } | undefined;
+  #ended = false;
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  push(event: T): void {
+    if (this.#ended) return;
+    const waiting = this.#waiting;
+    this.#waiting = undefined;
+    if (waiting === undefined) this.#events.push(event);
+    else waiting.resolve({ done: false, value: event });
+  }
+
+  /** The reader gets the error after what was pushed before. */
+  fail(error: unknown): void {
+    if (this.#ended) return;
+    this.#failure = { error };
+    this.end();
+  }
+
+  /** What was pushed before can still be read. */
+  end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    for (const ending of this.#endings.splice(0)) ending();
+    const waiting = this.#waiting;
+    this.#waiting = undefined;
+    if (waiting !== undefined) this.next().then(waiting.resolve, waiting.reject);
+  }
+
+  /** Runs once, when the stream ends, or now if it has. */
+  onEnd(ending: Cancel): void {
+    if (this.#ended) ending();
+    else this.#endings.push(ending);
+  }
+
+  next(): Promise<IteratorResult<T, undefined>> {
+    if (this.#events.length > 0) return Promise.resolve({ done: false, value: this.#events.shift() as T });
+    const failure = this.#failure;
+    this.#failure = undefined;
+    if (failure !== undefined) return Promise.reject(failure.error);
+    if (this.#ended) return Promise.resolve({ done: true, value: undefined });
+    return new Promise((resolve, reject) => {
+      this.#waiting = { resolve, reject };
+    });
+  }
+
+  return(): Promise<IteratorResult<T, undefined>> {
+    this.#events.length = 0;
+    this.end();
+    return Promise.resolve({ done: true, value: undefined });
+  }
+}

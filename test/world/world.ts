@@ -1,0 +1,222 @@
+/** A whole small cluster in one process: store, controllers, kubelets and the workloads that tests roll. */
+
+import type { ObjectKey, Resource } from "../../functions/shared/cluster.ts";
+import { GarbageCollector } from "./garbage-collector.ts";
+import { Kubelet } from "./kubelet.ts";
+import { isReady, type StoredPod, type StoredStatefulSet } from "./objects.ts";
+import { type Random, seededRandom } from "./random.ts";
+import { StatefulSetController } from "./statefulset-controller.ts";
+import { Store } from "./store.ts";
+import { type Timeline, VirtualTimeline } from "./timeline.ts";
+
+export interface WorldOptions {
+  readonly timeline: Timeline;
+  /** Where all of the world's randomness comes from. Default 1. */
+  readonly seed?: number;
+  /** How long after a change the StatefulSet controller acts, in milliseconds. Default 5. */
+  readonly controllerDelayMs?: number | (() => number);
+  /** How long after its creation a pod is Ready, in milliseconds. Default 1000. */
+  readonly readyAfterMs?: number | ((pod: StoredPod) => number);
+  /** How long after the deletion began a pod is gone, in milliseconds. Default 500. */
+  readonly goneAfterMs?: number | ((pod: StoredPod) => number);
+  /** Keep what pods and StatefulSets were, for `store.podsAsOf`. Default false. */
+  readonly keepVersions?: boolean;
+  /** How many changes of each resource type a watch can look back on. */
+  readonly watchHistory?: number;
+  /** How many nodes each zone has. Default 3. */
+  readonly nodesPerZone?: number;
+}
+
+export interface GroupOptions {
+  readonly namespace: string;
+  /** The value of the label `rollout-group`, and the start of the StatefulSets' names. */
+  readonly group: string;
+  readonly zones: readonly string[];
+  /** For each zone. */
+  readonly replicas: number;
+  /** The annotation `rollout-max-unavailable`; absent: none. */
+  readonly maxUnavailable?: number | string;
+  readonly minReadySeconds?: number;
+  /** Default Parallel. */
+  readonly podManagementPolicy?: "Parallel" | "OrderedReady";
+  /** Default OnDelete. */
+  readonly updateStrategy?: "OnDelete" | "RollingUpdate";
+  /** Zones that start with `grafana.com/rollout-paused: "true"`, or all of them. */
+  readonly paused?: boolean | readonly string[];
+  /** Default `app:1`. */
+  readonly image?: string;
+  readonly terminationGracePeriodSeconds?: number;
+}
+
+export interface Group {
+  readonly namespace: string;
+  readonly group: string;
+  /** One for each zone, in the order of the zones: `GROUP-ZONE`. */
+  readonly statefulSets: readonly ObjectKey[];
+}
+
+/** The node label that zones are read from. */
+export const zoneLabel = "topology.kubernetes.io/zone";
+const pausedAnnotation = "grafana.com/rollout-paused";
+
+export class World {
+  readonly timeline: Timeline;
+  readonly random: Random;
+  readonly store: Store;
+  readonly statefulSetController: StatefulSetController;
+  readonly garbageCollector: GarbageCollector;
+  readonly kubelet: Kubelet;
+  readonly #nodesPerZone: number;
+  #placed = 0;
+
+  constructor(options: WorldOptions) {
+    const { timeline } = options;
+    const delayMs = asFunction(options.controllerDelayMs ?? 5);
+    this.timeline = timeline;
+    this.random = seededRandom(options.seed ?? 1);
+    this.#nodesPerZone = options.nodesPerZone ?? 3;
+    this.store = new Store({
+      timeline,
+      random: this.random,
+      keepVersions: options.keepVersions ?? false,
+      ...(options.watchHistory === undefined ? undefined : { watchHistory: options.watchHistory }),
+    });
+    const { store } = this;
+    const assignNode = (set: StoredStatefulSet): string =>
+      this.#nodeIn(set.spec.template.spec.nodeSelector?.[zoneLabel]);
+    this.statefulSetController = new StatefulSetController({ timeline, store, delayMs, assignNode });
+    this.garbageCollector = new GarbageCollector({ timeline, store, delayMs });
+    this.kubelet = new Kubelet({
+      timeline,
+      store,
+      readyAfterMs: asFunction(options.readyAfterMs ?? 1000),
+      goneAfterMs: asFunction(options.goneAfterMs ?? 500),
+      schedule: (pod) => this.#nodeIn(pod.spec.nodeSelector?.[zoneLabel]),
+    });
+  }
+
+  /** Creates one StatefulSet for each zone, as Grafana's charts do. Its pods come later: see {@link settle}. */
+  addGroup(options: GroupOptions): Group {
+    const { namespace, group, zones } = options;
+    const statefulSets = zones.map((zone) => {
+      const body = statefulSetBody(options, zone);
+      const { name } = this.store.create("statefulsets", namespace, body).metadata;
+      return { namespace, name };
+    });
+    return { namespace, group, statefulSets };
+  }
+
+  /** Gives a StatefulSet's containers another image, and so a new revision. */
+  changeTemplate(statefulSet: ObjectKey, image: string): StoredStatefulSet {
+    const { spec } = this.store.get("statefulsets", statefulSet);
+    const containers = spec.template.spec.containers.map((container) => ({ ...container, image }));
+    return this.store.patch("statefulsets", statefulSet, { spec: { template: { spec: { containers } } } });
+  }
+
+  scale(statefulSet: ObjectKey, replicas: number): StoredStatefulSet {
+    return this.store.patch("statefulsets", statefulSet, { spec: { replicas } });
+  }
+
+  /** Sets annotations; null removes one. */
+  annotate(
+    key: ObjectKey,
+    annotations: Readonly<Record<string, string | null>>,
+    resource: Resource = "statefulsets",
+  ): void {
+    this.store.patch(resource, key, { metadata: { annotations } });
+  }
+
+  pause(statefulSet: ObjectKey, paused = true): void {
+    this.annotate(statefulSet, { [pausedAnnotation]: paused ? "true" : null });
+  }
+
+  /** Deletes a StatefulSet; its pods follow, unless they are orphaned. */
+  removeStatefulSet(
+    statefulSet: ObjectKey,
+    propagationPolicy: "Background" | "Foreground" | "Orphan" = "Background",
+  ): void {
+    this.store.delete("statefulsets", statefulSet, { propagationPolicy });
+  }
+
+  /** True when every StatefulSet has as many pods as it wants, all Ready, none terminating, and its status says so. */
+  isSettled(): boolean {
+    for (const { metadata, spec, status } of this.store.list("statefulsets").items) {
+      if (status.observedGeneration !== metadata.generation) return false;
+      if (status.replicas !== spec.replicas || status.availableReplicas !== spec.replicas) return false;
+      let ready = 0;
+      for (const pod of this.store.ownedBy("pods", metadata.uid)) {
+        if (pod.metadata.deletionTimestamp !== undefined || !isReady(pod)) return false;
+        ready++;
+      }
+      if (ready !== spec.replicas) return false;
+    }
+    return true;
+  }
+
+  /**
+   * Runs a virtual timeline until {@link isSettled}.
+   *
+   * @throws Error when that takes more than `limitMs` of virtual time, or never comes.
+   */
+  settle(limitMs = 3_600_000): void {
+    const { timeline } = this;
+    if (!(timeline instanceof VirtualTimeline))
+      throw new Error("only a world on a virtual timeline can be settled at once");
+    const deadline = timeline.nowMs() + limitMs;
+    while (!this.isSettled()) {
+      const next = timeline.nextAtMs();
+      if (next === undefined || next > deadline) throw new Error("the world does not settle");
+      // Whole instants at a time, since whether all is well is costlier to know than to move on.
+      timeline.runUntil(next);
+    }
+  }
+
+  /** Controllers and kubelets do nothing any more. */
+  stop(): void {
+    this.statefulSetController.stop();
+    this.garbageCollector.stop();
+    this.kubelet.stop();
+  }
+
+  #nodeIn(zone: string | undefined): string {
+    return `${zone ?? "node"}-${this.#placed++ % this.#nodesPerZone}`;
+  }
+}
+
+export function createWorld(options: WorldOptions): World {
+  return new World(options);
+}
+
+function statefulSetBody(options: GroupOptions, zone: string): object {
+  const { group, maxUnavailable, paused } = options;
+  const name = `${group}-${zone}`;
+  const labels = { name, "rollout-group": group };
+  const isPaused = paused === true || (Array.isArray(paused) && paused.includes(zone));
+  const annotations = {
+    ...(maxUnavailable === undefined ? undefined : { "rollout-max-unavailable": String(maxUnavailable) }),
+    ...(isPaused ? { [pausedAnnotation]: "true" } : undefined),
+  };
+  return {
+    metadata: { name, labels: { "rollout-group": group }, annotations },
+    spec: {
+      replicas: options.replicas,
+      serviceName: group,
+      selector: { matchLabels: labels },
+      podManagementPolicy: options.podManagementPolicy ?? "Parallel",
+      updateStrategy: { type: options.updateStrategy ?? "OnDelete" },
+      ...(options.minReadySeconds === undefined ? undefined : { minReadySeconds: options.minReadySeconds }),
+      template: {
+        metadata: { labels },
+        spec: {
+          terminationGracePeriodSeconds: options.terminationGracePeriodSeconds ?? 30,
+          nodeSelector: { [zoneLabel]: zone },
+          containers: [{ name: "app", image: options.image ?? "app:1" }],
+        },
+      },
+    },
+  };
+}
+
+function asFunction<A extends unknown[]>(value: number | ((...given: A) => number)): (...given: A) => number {
+  return typeof value === "number" ? () => value : value;
+}

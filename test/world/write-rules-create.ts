@@ -1,0 +1,120 @@
+/** What the API server makes of an object that a client creates. */
+
+import type { Resource } from "../../functions/shared/cluster.ts";
+import { ApiStatusError, alreadyExists, badRequest, invalid } from "./api-errors.ts";
+import {
+  type PodTemplate,
+  rfc3339,
+  type StatefulSetSpec,
+  type StoredMetadata,
+  type StoredObject,
+  traitsOf,
+} from "./objects.ts";
+import { type Random, randomNameSuffix, randomUid } from "./random.ts";
+
+export interface Creation {
+  readonly resource: Resource;
+  readonly namespace: string;
+  readonly body: object;
+  readonly random: Random;
+  readonly nowMs: number;
+  /** True when `namespace/name` exists. */
+  readonly taken: (key: string) => boolean;
+}
+
+type Posted = { readonly metadata?: Partial<StoredMetadata>; readonly spec?: object; readonly status?: object };
+
+/**
+ * The object to store, without a resourceVersion of its own yet.
+ *
+ * @throws ApiStatusError 400, 409, 422
+ */
+export function newObject(creation: Creation): StoredObject {
+  const { resource, namespace, random } = creation;
+  const traits = traitsOf[resource];
+  const { metadata: wanted = {}, status, ...rest } = creation.body as Posted;
+  checkMetadata(resource, namespace, wanted);
+  const name = wanted.name ?? `${wanted.generateName}${randomNameSuffix(random)}`;
+  if (creation.taken(`${namespace}/${name}`)) throw alreadyExists("create", resource, name);
+
+  const { deletionTimestamp: _deleting, deletionGracePeriodSeconds: _grace, generation: _generation, ...kept } = wanted;
+  const metadata: StoredMetadata = {
+    ...withoutEmptyMaps(kept),
+    name,
+    namespace,
+    uid: randomUid(random),
+    resourceVersion: "",
+    creationTimestamp: rfc3339(creation.nowMs),
+    ...(traits.hasGeneration ? { generation: 1 } : undefined),
+  };
+  const object = { ...rest, apiVersion: traits.apiVersion, kind: traits.kind, metadata };
+  if (resource === "pods") {
+    return { ...object, spec: defaultedPodSpec(rest.spec), status: { phase: "Pending", qosClass: "BestEffort" } };
+  }
+  if (resource === "statefulsets") {
+    return { ...object, spec: defaultedStatefulSetSpec(rest.spec), status: { replicas: 0, availableReplicas: 0 } };
+  }
+  return traits.hasStatus || status === undefined ? object : ({ ...object, status } as StoredObject);
+}
+
+function checkMetadata(resource: Resource, namespace: string, metadata: Partial<StoredMetadata>): void {
+  if (metadata.namespace !== undefined && metadata.namespace !== namespace) {
+    const message = "the namespace of the provided object does not match the namespace sent on the request";
+    throw badRequest("create", resource, message);
+  }
+  if (!metadata.name && !metadata.generateName) {
+    throw invalid("create", resource, "", {
+      reason: "FieldValueRequired",
+      message: "Required value: name or generateName is required",
+      field: "metadata.name",
+    });
+  }
+  if (metadata.resourceVersion) {
+    const message = "resourceVersion should not be set on objects to be created";
+    throw new ApiStatusError({ code: 500, reason: "", message, verb: "create", resource });
+  }
+}
+
+/** The API server does not store empty labels and annotations. */
+export function withoutEmptyMaps<M extends Partial<StoredMetadata>>(metadata: M): M {
+  const { labels, annotations, finalizers } = metadata;
+  const emptyLabels = labels !== undefined && isEmpty(labels);
+  const emptyAnnotations = annotations !== undefined && isEmpty(annotations);
+  const noFinalizers = finalizers !== undefined && finalizers.length === 0;
+  if (!emptyLabels && !emptyAnnotations && !noFinalizers) return metadata;
+  const kept: { -readonly [K in keyof M]: M[K] } = { ...metadata };
+  if (emptyLabels) delete kept.labels;
+  if (emptyAnnotations) delete kept.annotations;
+  if (noFinalizers) delete kept.finalizers;
+  return kept;
+}
+
+function isEmpty(map: object): boolean {
+  for (const _ in map) return false;
+  return true;
+}
+
+/** The grace period is the one default that behaviour here depends on; the real server fills in some thirty more. */
+function defaultedPodSpec(spec: object | undefined): object {
+  return spec !== undefined && "terminationGracePeriodSeconds" in spec
+    ? spec
+    : { terminationGracePeriodSeconds: 30, ...spec };
+}
+
+function defaultedStatefulSetSpec(posted: object | undefined): StatefulSetSpec {
+  const spec = (posted ?? {}) as Partial<StatefulSetSpec>;
+  const template = (spec.template ?? { spec: { containers: [] } }) as PodTemplate;
+  const templateSpec = defaultedPodSpec(template.spec);
+  const strategy = spec.updateStrategy ?? { type: "RollingUpdate" };
+  return {
+    ...spec,
+    replicas: spec.replicas ?? 1,
+    selector: spec.selector ?? {},
+    template: templateSpec === template.spec ? template : ({ ...template, spec: templateSpec } as PodTemplate),
+    podManagementPolicy: spec.podManagementPolicy ?? "OrderedReady",
+    updateStrategy:
+      strategy.type === "OnDelete"
+        ? strategy
+        : { ...strategy, rollingUpdate: { partition: 0, ...strategy.rollingUpdate } },
+  };
+}
