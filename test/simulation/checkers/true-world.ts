@@ -1,0 +1,136 @@
+/**
+ * Invariants Z1 to Z4 in the true world: over pods that were Ready when a deletion of ours took them, whatever any replica
+ * believed.
+ */
+import type { ObjectKey, Preconditions } from "../../../functions/shared/cluster.ts";
+import { isAvailable, ordinalOf, parsePod } from "../../../functions/shared/pods.ts";
+import { isWanted, type StatefulSet } from "../../../functions/shared/statefulsets.ts";
+import { isReady, type StoredPod } from "../../world/objects.ts";
+import type { World } from "../../world/world.ts";
+import type { Past } from "./past.ts";
+
+/** Invariants Z3 and Z4 allow for a read that is this old when the deletion is sent. */
+const readWithinMs = 5_000;
+/** And Z2 for the time that a deletion may be under way, on top. */
+const underWayMs = 1_000;
+
+interface Taken {
+  readonly uid: string;
+  readonly pod: string;
+  readonly statefulSet: string;
+  readonly ordinal: number;
+  readonly atMs: number;
+}
+
+export class TrueWorldChecker {
+  readonly #world: World;
+  readonly #past: Past;
+  readonly #namespace: string;
+  readonly #violate: (invariant: string, sentence: string) => void;
+  /** How far clocks may be off: availability is judged by so much less. */
+  readonly #skewMs: number;
+  readonly #taken = new Map<string, Taken>();
+  worst = 0;
+
+  constructor(options: {
+    world: World;
+    past: Past;
+    namespace: string;
+    skewMs: number;
+    violate: (invariant: string, sentence: string) => void;
+  }) {
+    this.#world = options.world;
+    this.#past = options.past;
+    this.#namespace = options.namespace;
+    this.#skewMs = options.skewMs;
+    this.#violate = options.violate;
+    this.#world.store.onChange("pods", ({ final, previous }) => {
+      const entry = this.#taken.get(final.metadata.name);
+      if (entry !== undefined && previous !== undefined) this.#returnIfBack(entry, previous);
+    });
+  }
+
+  /** Z3 and Z4, at the moment when a replica sends a deletion. */
+  onSent(replica: string, key: ObjectKey, preconditions: Preconditions): void {
+    const pod = this.#world.store.find("pods", key);
+    if (pod === undefined || pod.metadata.uid !== preconditions.uid) return;
+    const { ownerUid, revision } = parsePod(pod);
+    const name = pod.metadata.name.replace(/-\d+$/, "");
+    const states = this.#past.lately(name, readWithinMs).filter(({ uid }) => uid === ownerUid);
+    const what = `${replica} deletes ${key.name}`;
+    if (!states.some(({ updateRevision }) => updateRevision !== undefined && updateRevision !== revision)) {
+      this.#violate("Z3", `${what} of revision ${revision}, which no StatefulSet of the last 5 s called outdated`);
+    }
+    if (states.length > 0 && states.every(({ paused }) => paused))
+      this.#violate("Z4", `${what}, and ${name} has been paused for 5 s`);
+    const group = states[0]?.group;
+    for (const other of this.#past.names()) {
+      const members = this.#past.lately(other, readWithinMs).filter((state) => state.group === group);
+      if (members.length > 0 && members.every(({ strategy }) => strategy !== "OnDelete")) {
+        this.#violate("Z4", `${what}, and ${other} has not been OnDelete for 5 s`);
+      }
+    }
+  }
+
+  /** Z1 and Z2, at the moment when the API server carries a deletion out. */
+  onArrived(replica: string, key: ObjectKey, preconditions: Preconditions): void {
+    const pod = this.#world.store.find("pods", key);
+    if (pod === undefined || pod.metadata.deletionTimestamp !== undefined || !isReady(pod)) return;
+    if (pod.metadata.uid !== preconditions.uid) return;
+    if (preconditions.resourceVersion !== undefined && pod.metadata.resourceVersion !== preconditions.resourceVersion)
+      return;
+    const statefulSet = pod.metadata.name.replace(/-\d+$/, "");
+    for (const entry of [...this.#taken.values()]) this.#review(entry);
+    const entry = {
+      uid: pod.metadata.uid,
+      pod: key.name,
+      statefulSet,
+      ordinal: ordinalOf(key.name),
+      atMs: this.#world.timeline.nowMs(),
+    };
+    const others = [...this.#taken.values()].filter((other) => other.statefulSet !== statefulSet);
+    if (others.length > 0) {
+      this.#violate(
+        "Z1",
+        `${replica} took ${key.name} while ${others.map((other) => other.pod).join(", ")} was taken and is not back`,
+      );
+    }
+    this.#taken.set(key.name, entry);
+    const down = [...this.#taken.values()].filter((other) => other.statefulSet === statefulSet);
+    const allowed = Math.max(
+      ...this.#past.lately(statefulSet, readWithinMs + underWayMs).map(({ maxUnavailable }) => maxUnavailable),
+    );
+    this.worst = Math.max(this.worst, down.length);
+    if (down.length > allowed) {
+      this.#violate(
+        "Z2",
+        `${replica} took ${key.name}: ${down.map((other) => other.pod).join(", ")} are down, ${allowed} may be`,
+      );
+    }
+  }
+
+  #statefulSet(name: string): StatefulSet | undefined {
+    const object = this.#world.store.find("statefulsets", { namespace: this.#namespace, name });
+    return object === undefined ? undefined : this.#past.lately(name, 0)[0];
+  }
+
+  /** Forgets what is back, what nobody wants any more and is gone, and what has left the group by a user's hand. */
+  #review(entry: Taken): void {
+    const statefulSet = this.#statefulSet(entry.statefulSet);
+    if (statefulSet?.group === undefined) {
+      this.#taken.delete(entry.pod);
+      return;
+    }
+    const pod = this.#world.store.find("pods", { namespace: this.#namespace, name: entry.pod });
+    if (pod !== undefined) this.#returnIfBack(entry, pod);
+    else if (!isWanted(statefulSet, entry.ordinal)) this.#taken.delete(entry.pod);
+  }
+
+  #returnIfBack(entry: Taken, object: StoredPod): void {
+    const pod = parsePod(object);
+    if (pod.uid === entry.uid) return;
+    const minReadySeconds = this.#statefulSet(entry.statefulSet)?.minReadySeconds ?? 0;
+    const lenientSeconds = Math.max(0, minReadySeconds - (2 * this.#skewMs) / 1000 - 2);
+    if (isAvailable(pod, lenientSeconds, this.#world.timeline.nowMs())) this.#taken.delete(entry.pod);
+  }
+}

@@ -1,0 +1,112 @@
+/** What one seed draws before it begins: the shape of the group, and which faults are about (a swarm: not all at once). */
+import type { Draw } from "./draw.ts";
+import type { CallFaults } from "./simulated-cluster.ts";
+
+export interface Plan {
+  readonly zones: number;
+  readonly replicas: number;
+  readonly maxUnavailable: number;
+  readonly minReadySeconds: number;
+  readonly podManagementPolicy: "Parallel" | "OrderedReady";
+  /** How many replicas of the function run at once. */
+  readonly processes: number;
+  /** How often two processes are fed by real watches instead of views as stale as they may be. */
+  readonly watching: boolean;
+  readonly readyAfterMs: number;
+  readonly goneAfterMs: number;
+  readonly controllerDelayMs: number;
+  readonly faults: CallFaults;
+  /** The share of events that never arrive. */
+  readonly loseEvents: number;
+  readonly doubleEvents: number;
+  readonly sweepMs: number;
+  /** Clocks of API servers are off by up to this much. */
+  readonly skewMs: number;
+  readonly staleness: { readonly oldest: number; readonly between: number };
+  /** How long things go wrong, in milliseconds. */
+  readonly safetyMs: number;
+  /** Mean times between disturbances in milliseconds; 0 for never. */
+  readonly every: Readonly<Record<Disturbance, number>>;
+}
+
+export const disturbances = [
+  "crash",
+  "breakPod",
+  "failPod",
+  "loseNode",
+  "deletePod",
+  "changeTemplate",
+  "rollBack",
+  "brokenTemplate",
+  "scale",
+  "pause",
+  "budget",
+  "malformed",
+  "strategy",
+  "loseLedger",
+  "removeZone",
+  "addZone",
+  "slowController",
+] as const;
+
+export type Disturbance = (typeof disturbances)[number];
+
+/** Never, or about `perMinute` times a minute: each kind of fault is away from most seeds, so that rare ones are seen alone. */
+function rate(draw: Draw, likelihood: number, perMinute: number): number {
+  return draw.chance(likelihood) ? 60_000 / (perMinute * draw.between(0.3, 2)) : 0;
+}
+
+export function drawPlan(draw: Draw): Plan {
+  const zones = draw.pick([2, 3, 3, 3, 4]);
+  const replicas = draw.pick([1, 2, 3, 3, 4]);
+  const stormy = draw.chance(0.5);
+  return {
+    zones,
+    replicas,
+    maxUnavailable: draw.pick([1, 1, 1, 2, 3]),
+    minReadySeconds: draw.chance(0.2) ? draw.whole(1, 15) : 0,
+    podManagementPolicy: draw.chance(0.25) ? "OrderedReady" : "Parallel",
+    processes: draw.pick([1, 2, 2, 3]),
+    watching: draw.chance(0.15),
+    readyAfterMs: draw.pick([500, 2_000, 8_000]),
+    goneAfterMs: draw.pick([0, 300, 2_000, 10_000]),
+    controllerDelayMs: draw.pick([5, 100, 2_000]),
+    faults: {
+      latencyMs: draw.pick([1, 5, 40]),
+      stall: draw.chance(0.3) ? 0.03 : 0,
+      stallMs: draw.pick([4_000, 8_000, 40_000]),
+      refuse: stormy ? 0.05 : 0,
+      loseReply: stormy ? 0.03 : 0,
+      breakWatch: stormy ? 0.05 : 0,
+    },
+    loseEvents: draw.pick([0, 0, 0.3, 1]),
+    doubleEvents: draw.pick([0, 0.2]),
+    sweepMs: draw.pick([20_000, 60_000, 300_000]),
+    skewMs: draw.chance(0.3) ? draw.between(0, 14_000) : 0,
+    staleness: draw.pick([
+      { oldest: 0.3, between: 0.5 },
+      { oldest: 0.9, between: 1 },
+      { oldest: 0, between: 0.1 },
+    ]),
+    safetyMs: draw.between(20_000, 150_000),
+    every: {
+      crash: rate(draw, 0.4, 4),
+      breakPod: rate(draw, 0.25, 2),
+      failPod: rate(draw, 0.1, 1),
+      loseNode: rate(draw, 0.1, 1),
+      deletePod: rate(draw, 0.1, 1),
+      changeTemplate: rate(draw, 0.4, 2),
+      rollBack: rate(draw, 0.15, 2),
+      brokenTemplate: rate(draw, 0.15, 1),
+      scale: rate(draw, 0.25, 3),
+      pause: rate(draw, 0.2, 3),
+      budget: rate(draw, 0.2, 3),
+      malformed: rate(draw, 0.05, 2),
+      strategy: rate(draw, 0.05, 2),
+      loseLedger: rate(draw, 0.1, 2),
+      removeZone: rate(draw, 0.07, 1),
+      addZone: rate(draw, 0.07, 1),
+      slowController: rate(draw, 0.1, 2),
+    },
+  };
+}

@@ -1,0 +1,204 @@
+/** A replica's connection to the world, with everything that can go wrong on it. */
+import {
+  type CallOptions,
+  type Cluster,
+  ClusterError,
+  type ListQuery,
+  type ObjectKey,
+  type ObjectList,
+  type ObjectTypes,
+  type Preconditions,
+  type Resource,
+  type WatchEvent,
+  type WatchQuery,
+} from "../../functions/shared/cluster.ts";
+import type { World } from "../world/world.ts";
+import { createWorldCluster } from "../world/world-cluster.ts";
+import type { Draw } from "./draw.ts";
+
+/** Probabilities of one call, and times in milliseconds. */
+export interface CallFaults {
+  /** The typical time of one way. */
+  readonly latencyMs: number;
+  /** A call takes seconds, up to `stallMs`, on its way back: the process or its network hangs. */
+  readonly stall: number;
+  readonly stallMs: number;
+  /** An answer of 429, 500, 503, or none, and nothing was done. */
+  readonly refuse: number;
+  /** The server does what is asked, and the answer is lost. */
+  readonly loseReply: number;
+  /** A watch breaks after an event. */
+  readonly breakWatch: number;
+}
+
+export const noFaults: CallFaults = { latencyMs: 2, stall: 0, stallMs: 0, refuse: 0, loseReply: 0, breakWatch: 0 };
+
+/** What the checkers hear of calls. */
+export interface CallObserver {
+  /** A deletion leaves the replica. */
+  onDeleteSent(replica: string, resource: Resource, key: ObjectKey, preconditions: Preconditions): void;
+  /** The server is about to carry a deletion out. */
+  onDeleteArrived(replica: string, resource: Resource, key: ObjectKey, preconditions: Preconditions): void;
+  /** The server has carried a patch out. */
+  onPatched(replica: string, resource: Resource, before: object | undefined, after: object): void;
+  log(who: string, what: string): void;
+}
+
+export interface Process {
+  readonly name: string;
+  alive: boolean;
+}
+
+export interface SimulatedClusterOptions {
+  readonly world: World;
+  readonly draw: Draw;
+  readonly process: Process;
+  /** The faults of now: they end when the safety phase does. */
+  readonly faults: () => CallFaults;
+  /** How far the API server that this replica talks to is off the true time. */
+  readonly skewMs: number;
+  readonly observer: CallObserver;
+  /** Called when code of the replica goes on. */
+  readonly onResume: () => void;
+}
+
+/** A call that got no answer rejects after this long. */
+const timeoutMs = 10_000;
+
+export class SimulatedCluster implements Cluster {
+  readonly #options: SimulatedClusterOptions;
+  readonly #startMs: number;
+  readonly #watches: Cluster;
+
+  constructor(options: SimulatedClusterOptions) {
+    this.#options = options;
+    this.#startMs = options.world.timeline.nowMs();
+    this.#watches = createWorldCluster(options.world, { latencyMs: () => this.#latencyMs() });
+  }
+
+  get<R extends Resource>(resource: R, key: ObjectKey): Promise<ObjectTypes[R]> {
+    return this.#call("get", resource, key.name, () => this.#options.world.store.get(resource, key) as ObjectTypes[R]);
+  }
+
+  list<R extends Resource>(resource: R, query: ListQuery): Promise<ObjectList<ObjectTypes[R]>> {
+    return this.#call("list", resource, query.labelSelector ?? "", () => {
+      return this.#options.world.store.list(resource, query) as ObjectList<ObjectTypes[R]>;
+    });
+  }
+
+  create<R extends Resource>(resource: R, namespace: string, body: object): Promise<ObjectTypes[R]> {
+    return this.#call(
+      "create",
+      resource,
+      "",
+      () => this.#options.world.store.create(resource, namespace, body) as ObjectTypes[R],
+    );
+  }
+
+  patch<R extends Resource>(
+    resource: R,
+    key: ObjectKey,
+    body: object,
+    options?: CallOptions & { readonly subresource?: "status" },
+  ): Promise<ObjectTypes[R]> {
+    const { world, observer, process } = this.#options;
+    return this.#call("patch", resource, key.name, () => {
+      const before = world.store.find(resource, key);
+      const after = world.store.patch(resource, key, body, options?.subresource);
+      observer.onPatched(process.name, resource, before, after);
+      return after as ObjectTypes[R];
+    });
+  }
+
+  delete(resource: Resource, key: ObjectKey, preconditions: Preconditions): Promise<void> {
+    const { world, observer, process } = this.#options;
+    if (process.alive) observer.onDeleteSent(process.name, resource, key, preconditions);
+    return this.#call("delete", resource, key.name, () => {
+      observer.onDeleteArrived(process.name, resource, key, preconditions);
+      world.store.delete(resource, key, { preconditions });
+    });
+  }
+
+  async *watch<R extends Resource>(
+    resource: R,
+    query: WatchQuery,
+    options?: CallOptions,
+  ): AsyncIterable<WatchEvent<ObjectTypes[R]>> {
+    for await (const event of this.#watches.watch(resource, query, options)) {
+      if (!this.#options.process.alive) return;
+      yield event;
+      if (this.#options.draw.chance(this.#options.faults().breakWatch)) return;
+    }
+  }
+
+  serverTimeMs(): number {
+    return Math.floor((this.#options.world.timeline.nowMs() + this.#options.skewMs) / 1000) * 1000;
+  }
+
+  monotonicMs(): number {
+    return this.#options.world.timeline.nowMs() - this.#startMs;
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const wake = () => {
+      cancel();
+      this.#resume(resolve);
+    };
+    const cancel = this.#options.world.timeline.after(ms, wake);
+    if (signal?.aborted) wake();
+    else signal?.addEventListener("abort", wake, { once: true });
+    return promise;
+  }
+
+  #latencyMs(): number {
+    const { draw, faults } = this.#options;
+    const { latencyMs } = faults();
+    return latencyMs * (0.3 + 1.4 * draw.random()) * (draw.chance(0.03) ? 20 : 1);
+  }
+
+  #resume(go: () => void): void {
+    if (!this.#options.process.alive) return;
+    this.#options.onResume();
+    go();
+  }
+
+  #call<T>(verb: string, resource: Resource, name: string, act: () => T): Promise<T> {
+    const { world, draw, process, observer, faults } = this.#options;
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    if (!process.alive) return promise;
+    const { refuse, loseReply, stall, stallMs } = faults();
+    const { timeline } = world;
+    const failed = (code: number, message: string) =>
+      new ClusterError({ code, reason: code === 0 ? "Timeout" : "Injected", message, verb, resource });
+    if (draw.chance(refuse)) {
+      const code = draw.pick([0, 429, 500, 503, 504]);
+      timeline.after(code === 0 ? timeoutMs : this.#latencyMs(), () =>
+        this.#resume(() => reject(failed(code, "refused by the simulation"))),
+      );
+      return promise;
+    }
+    const lost = draw.chance(loseReply);
+    const lateMs = draw.chance(stall) ? draw.between(1_000, stallMs) : 0;
+    timeline.after(this.#latencyMs(), () => {
+      let answer: () => void;
+      try {
+        const value = act();
+        answer = () => resolve(value);
+        if (verb !== "get" && verb !== "list") observer.log(process.name, `${verb} ${resource} ${name}: done`);
+      } catch (error) {
+        if (!(error instanceof ClusterError)) throw error;
+        answer = () => reject(error);
+        if (verb !== "get" && verb !== "list")
+          observer.log(process.name, `${verb} ${resource} ${name}: ${error.code} ${error.message}`);
+      }
+      if (lost) {
+        observer.log(process.name, `${verb} ${resource} ${name}: the reply is lost`);
+        timeline.after(timeoutMs, () => this.#resume(() => reject(failed(0, "no answer"))));
+      } else {
+        timeline.after(this.#latencyMs() + lateMs, () => this.#resume(answer));
+      }
+    });
+    return promise;
+  }
+}

@@ -1,0 +1,322 @@
+/** One seed: a world, some replicas of the function, everything that can go wrong, and the checkers that watch. */
+import { setImmediate } from "node:timers/promises";
+import type { LeaseObject } from "../../functions/shared/cluster.ts";
+import { parsePod } from "../../functions/shared/pods.ts";
+import { type LedgerUnreadable, ledgerName, parseLedger } from "../../functions/shared/reservation.ts";
+import type { GroupView } from "../../functions/shared/views.ts";
+import { createWatchingViews } from "../../functions/shared/watching.ts";
+import { VirtualTimeline } from "../world/timeline.ts";
+import { createWorld, type World } from "../world/world.ts";
+import { checkLedgerWrite } from "./checkers/ledger-write.ts";
+import { Past } from "./checkers/past.ts";
+import { TrueWorldChecker } from "./checkers/true-world.ts";
+import { createDraw, type Draw } from "./draw.ts";
+import { type Disturbance, disturbances, drawPlan, type Plan } from "./plan.ts";
+import { type Replica, startReplica, type Wrappers } from "./replica.ts";
+import { type CallFaults, noFaults, type Process, SimulatedCluster } from "./simulated-cluster.ts";
+import { createStaleViews, RevisionClock } from "./stale-views.ts";
+import { Users } from "./users.ts";
+
+export interface Violation {
+  readonly invariant: string;
+  readonly sentence: string;
+  readonly atMs: number;
+}
+
+export interface SimulationResult {
+  readonly seed: number;
+  readonly violations: readonly Violation[];
+  readonly history: readonly string[];
+  /** Pods that were deleted while Ready. */
+  readonly taken: number;
+  readonly virtualMs: number;
+}
+
+export interface SimulationOptions {
+  readonly wrappers?: Wrappers;
+  /** Bends the plan of every seed towards a fault: how a scenario is aimed. */
+  readonly aim?: (plan: Plan, draw: Draw) => Plan;
+  /** Keep the history of what happened, line by line. */
+  readonly verbose?: boolean;
+}
+
+const namespace = "db";
+const group = "group";
+const key = { namespace, group };
+/** How long a world at peace may take to converge. */
+const livenessMs = 45 * 60_000;
+
+/** Runs one seed to its end: faults, then peace, then the question whether everything ended well (L1). */
+export async function simulate(seed: number, options: SimulationOptions = {}): Promise<SimulationResult> {
+  return new Simulation(seed, options).run();
+}
+
+class Simulation {
+  readonly #seed: number;
+  readonly #options: SimulationOptions;
+  readonly #draw: Draw;
+  readonly #plan: Plan;
+  readonly #timeline = new VirtualTimeline();
+  readonly #world: World;
+  readonly #users: Users;
+  readonly #violations: Violation[] = [];
+  readonly #history: string[] = [];
+  readonly #revisions = new RevisionClock();
+  readonly #lastViews = new Map<string, GroupView>();
+  readonly #checker: TrueWorldChecker;
+  readonly #startMs = this.#timeline.nowMs();
+  #replicas: { process: Process; replica: Replica; stop: () => void }[] = [];
+  #processesMade = 0;
+  #taken = 0;
+  #faulty = true;
+  #slowUntilMs = 0;
+  #resumed = false;
+
+  constructor(seed: number, options: SimulationOptions) {
+    this.#seed = seed;
+    this.#options = options;
+    this.#draw = createDraw(seed);
+    const plan = drawPlan(this.#draw);
+    this.#plan = options.aim?.(plan, this.#draw) ?? plan;
+    const { readyAfterMs, goneAfterMs, controllerDelayMs } = this.#plan;
+    this.#world = createWorld({
+      timeline: this.#timeline,
+      seed: seed + 1,
+      controllerDelayMs: () =>
+        this.#timeline.nowMs() < this.#slowUntilMs ? 15_000 : controllerDelayMs * this.#draw.between(0.2, 2),
+      readyAfterMs: () => readyAfterMs * this.#draw.between(0.5, 1.5),
+      goneAfterMs: () => goneAfterMs * this.#draw.between(0.2, 1.5),
+      keepVersions: true,
+    });
+    const log = (who: string, what: string) => this.#log(who, what);
+    this.#users = new Users({ world: this.#world, draw: this.#draw, plan: this.#plan, namespace, group, log });
+    const past = new Past(this.#world);
+    this.#checker = new TrueWorldChecker({
+      world: this.#world,
+      past,
+      namespace,
+      skewMs: this.#plan.skewMs,
+      violate: (invariant, sentence) => this.#violate(invariant, sentence),
+    });
+    this.#listen();
+  }
+
+  async run(): Promise<SimulationResult> {
+    this.#world.settle();
+    for (let index = 0; index < this.#plan.processes; index++) this.#startProcess();
+    await this.#runFor(this.#draw.between(11_000, 15_000));
+    this.#users.changeTemplates();
+    for (const kind of disturbances) this.#planDisturbance(kind);
+    await this.#runFor(this.#plan.safetyMs);
+    this.#faulty = false;
+    this.#log("simulation", "faults stop");
+    if (this.#violations.length === 0) {
+      this.#users.makePeace();
+      await this.#converge();
+    }
+    for (const { stop } of this.#replicas) stop();
+    this.#world.stop();
+    return {
+      seed: this.#seed,
+      violations: this.#violations,
+      history: this.#history,
+      taken: this.#taken,
+      virtualMs: this.#timeline.nowMs() - this.#startMs,
+    };
+  }
+
+  #faults(): CallFaults {
+    return this.#faulty ? this.#plan.faults : { ...noFaults, latencyMs: this.#plan.faults.latencyMs };
+  }
+
+  #startProcess(): void {
+    const process: Process = { name: `replica-${++this.#processesMade}`, alive: true };
+    const cluster = new SimulatedCluster({
+      world: this.#world,
+      draw: this.#draw,
+      process,
+      faults: () => this.#faults(),
+      skewMs: this.#plan.skewMs * (this.#draw.chance(0.5) ? 1 : -1),
+      observer: {
+        onDeleteSent: (replica, resource, at, preconditions) => {
+          if (resource === "pods") this.#checker.onSent(replica, at, preconditions);
+        },
+        onDeleteArrived: (replica, resource, at, preconditions) => {
+          if (resource !== "pods") return;
+          this.#taken++;
+          this.#checker.onArrived(replica, at, preconditions);
+        },
+        onPatched: (replica, resource, before, after) => {
+          if (resource === "leases") this.#checkWrite(replica, before as LeaseObject, after as LeaseObject);
+        },
+        log: (who, what) => this.#log(who, what),
+      },
+      onResume: () => {
+        this.#resumed = true;
+      },
+    });
+    let replica: Replica | undefined;
+    const watching = this.#plan.watching
+      ? createWatchingViews({
+          cluster,
+          namespaces: undefined,
+          onChange: (changed) => replica?.wake(changed, false),
+          onTrouble: () => undefined,
+        })
+      : undefined;
+    const onView = (view: GroupView) => this.#lastViews.set(process.name, view);
+    const views = watching
+      ? {
+          ...watching,
+          read: async (...need: Parameters<typeof watching.read>) => {
+            const view = await watching.read(...need);
+            onView(view);
+            return view;
+          },
+        }
+      : createStaleViews(
+          { world: this.#world, cluster, draw: this.#draw, staleness: () => this.#plan.staleness, onView },
+          this.#revisions,
+        );
+    const { sweepMs } = this.#plan;
+    const log = (who: string, what: string) => this.#log(who, what);
+    replica = startReplica({ process, cluster, views, wrappers: this.#options.wrappers ?? {}, sweepMs, log });
+    this.#log("simulation", `${process.name} starts`);
+    this.#replicas.push({
+      process,
+      replica,
+      stop: () => {
+        process.alive = false;
+        void watching?.stop();
+      },
+    });
+  }
+
+  /** kill -9: nothing of the process goes on; what it has sent may still arrive. */
+  #crash(): void {
+    const index = this.#draw.whole(0, this.#replicas.length - 1);
+    const victim = this.#replicas[index];
+    if (victim === undefined) return;
+    victim.stop();
+    this.#replicas.splice(index, 1);
+    this.#log("simulation", `${victim.process.name} is killed`);
+    this.#timeline.after(this.#draw.between(100, 20_000), () => this.#startProcess());
+  }
+
+  #planDisturbance(kind: Disturbance): void {
+    const everyMs = this.#plan.every[kind];
+    if (everyMs === 0) return;
+    this.#timeline.after(-Math.log(1 - this.#draw.random()) * everyMs, () => {
+      if (!this.#faulty) return;
+      if (kind === "crash") this.#crash();
+      else if (kind === "slowController") {
+        this.#log("world", "the StatefulSet controller is slow for 20 s");
+        this.#slowUntilMs = this.#timeline.nowMs() + 20_000;
+      } else this.#users.disturb(kind);
+      this.#planDisturbance(kind);
+    });
+  }
+
+  /** The world's changes as events that may be lost, doubled, late and out of order. */
+  #listen(): void {
+    const { store } = this.#world;
+    const told = () => {
+      this.#revisions.note(this.#timeline.nowMs(), store.revision);
+      if (this.#plan.watching) this.#resumed = true;
+      for (const { replica } of this.#replicas) {
+        const copies = this.#draw.chance(this.#plan.doubleEvents) ? 2 : 1;
+        for (let copy = 0; copy < copies; copy++) {
+          if (this.#draw.chance(this.#plan.loseEvents)) continue;
+          this.#timeline.after(this.#draw.between(1, 200), () => replica.wake(key, false));
+        }
+      }
+    };
+    store.onChange("pods", (change) => {
+      if (this.#options.verbose) this.#logPod(change.final.metadata.name);
+      told();
+    });
+    store.onChange("statefulsets", told);
+    store.onChange("leases", () => this.#revisions.note(this.#timeline.nowMs(), store.revision));
+  }
+
+  async #runFor(ms: number): Promise<void> {
+    const endMs = this.#timeline.nowMs() + ms;
+    for (;;) {
+      const nextMs = this.#timeline.nextAtMs();
+      if (nextMs === undefined || nextMs > endMs || this.#violations.length > 0) return;
+      await this.#step();
+    }
+  }
+
+  async #step(): Promise<void> {
+    this.#resumed = false;
+    this.#timeline.step();
+    // Whatever the step resolved goes on until it waits again: after all microtasks, before the next event.
+    if (this.#resumed || this.#plan.watching) await setImmediate();
+  }
+
+  async #converge(): Promise<void> {
+    const endMs = this.#timeline.nowMs() + livenessMs;
+    let checkMs = 0;
+    for (;;) {
+      const nextMs = this.#timeline.nextAtMs();
+      if (this.#violations.length > 0) return;
+      if (this.#timeline.nowMs() >= checkMs) {
+        const missing = this.#missing();
+        if (missing === undefined) return;
+        if (nextMs === undefined || nextMs > endMs) {
+          this.#violate("L1", missing);
+          return;
+        }
+        checkMs = this.#timeline.nowMs() + 2_000;
+      }
+      await this.#step();
+    }
+  }
+
+  /** What keeps the world from being done, or undefined when everything has converged. */
+  #missing(): string | undefined {
+    for (const { metadata, spec, status } of this.#world.store.list("statefulsets", { namespace }).items) {
+      if (status.observedGeneration !== metadata.generation) return `${metadata.name} is behind`;
+      const pods = [...this.#world.store.ownedBy("pods", metadata.uid)].map(parsePod);
+      if (pods.length !== spec.replicas) return `${metadata.name} has ${pods.length} of ${spec.replicas} pods`;
+      const late = pods.find((pod) => pod.revision !== status.updateRevision || pod.readySinceMs === undefined);
+      if (late !== undefined) return `pod ${late.name} is not a ready pod of the wanted revision`;
+      if (status.currentRevision !== status.updateRevision) return `${metadata.name} has not recorded its revision`;
+    }
+    const lease = this.#world.store.find("leases", { namespace, name: ledgerName(group) });
+    if (lease !== undefined && parseLedger(key, lease).reservations.length > 0) return "the ledger holds reservations";
+    return undefined;
+  }
+
+  #checkWrite(replica: string, before: LeaseObject, after: LeaseObject): void {
+    try {
+      const violate = (invariant: string, sentence: string) => this.#violate(invariant, sentence);
+      checkLedgerWrite(key, this.#lastViews.get(replica), before, after, violate);
+    } catch (error) {
+      this.#violate("R2", (error as LedgerUnreadable).message);
+    }
+  }
+
+  #violate(invariant: string, sentence: string): void {
+    this.#violations.push({ invariant, sentence, atMs: this.#timeline.nowMs() - this.#startMs });
+    this.#log("CHECKER", `${invariant} is violated: ${sentence}`);
+  }
+
+  #log(who: string, what: string): void {
+    if (!this.#options.verbose) return;
+    const seconds = ((this.#timeline.nowMs() - this.#startMs) / 1000).toFixed(3).padStart(9);
+    this.#history.push(`${seconds}  ${who.padEnd(12)} ${what}`);
+  }
+
+  #logPod(name: string): void {
+    const pod = this.#world.store.find("pods", { namespace, name });
+    if (pod === undefined) {
+      this.#log("pod", `${name} is gone`);
+      return;
+    }
+    const { uid, revision, terminating, readySinceMs, stuck } = parsePod(pod);
+    const state = terminating ? "terminating" : readySinceMs === undefined ? `not ready ${stuck ?? ""}` : "Ready";
+    this.#log("pod", `${name} ${uid.slice(0, 8)} ${revision}: ${state} (at ${pod.metadata.resourceVersion})`);
+  }
+}

@@ -1,0 +1,123 @@
+/** Views as stale as rule R5 permits, on purpose: each part at any revision from `settled-through` on, up to 30 s old. */
+import type { Cluster } from "../../functions/shared/cluster.ts";
+import { getGroupOf, listGroups } from "../../functions/shared/listing.ts";
+import { type Pod, parsePod } from "../../functions/shared/pods.ts";
+import { type GroupKey, parseStatefulSet, type StatefulSet } from "../../functions/shared/statefulsets.ts";
+import { type GroupView, silentAfterMs, type ViewNeed, type Views } from "../../functions/shared/views.ts";
+import type { StoredPod, StoredStatefulSet } from "../world/objects.ts";
+import type { World } from "../world/world.ts";
+import type { Draw } from "./draw.ts";
+
+export interface StaleViewsOptions {
+  readonly world: World;
+  readonly cluster: Cluster;
+  readonly draw: Draw;
+  /** How often a part is as old as it may be, and how often of any age in between; otherwise it is of now. */
+  readonly staleness: () => { readonly oldest: number; readonly between: number };
+  /** Hears of each view that is handed out. */
+  readonly onView: (view: GroupView) => void;
+}
+
+const podsOfObjects = new WeakMap<StoredPod, Pod>();
+const statefulSetsOfObjects = new WeakMap<StoredStatefulSet, StatefulSet>();
+
+function podOf(object: StoredPod): Pod {
+  const known = podsOfObjects.get(object);
+  if (known !== undefined) return known;
+  const pod = parsePod(object);
+  podsOfObjects.set(object, pod);
+  return pod;
+}
+
+export function statefulSetOf(object: StoredStatefulSet): StatefulSet {
+  const known = statefulSetsOfObjects.get(object);
+  if (known !== undefined) return known;
+  const statefulSet = parseStatefulSet(object);
+  statefulSetsOfObjects.set(object, statefulSet);
+  return statefulSet;
+}
+
+/** The world's revisions by time, so that a view can be told to be at most 30 s old. */
+export class RevisionClock {
+  readonly #points: { readonly atMs: number; readonly revision: number }[] = [];
+
+  note(atMs: number, revision: number): void {
+    this.#points.push({ atMs, revision });
+  }
+
+  /** The revision that the world stood at then. */
+  at(ms: number): number {
+    let low = 0;
+    let high = this.#points.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#points[middle]?.atMs ?? 0) <= ms) low = middle + 1;
+      else high = middle;
+    }
+    return this.#points[low - 1]?.revision ?? 0;
+  }
+}
+
+export function createStaleViews(options: StaleViewsOptions, revisions: RevisionClock): Views {
+  const { world, cluster, draw, staleness, onView } = options;
+  const { store, timeline } = world;
+
+  function revisionFor(need: ViewNeed, oldestMs: number): number {
+    const now = store.revision;
+    if (need.consistent || need.settledThrough === undefined) return now;
+    const least = Math.max(need.settledThrough, revisions.at(oldestMs));
+    const { oldest, between } = staleness();
+    if (draw.chance(oldest)) return Math.min(now, least);
+    return draw.chance(between) ? Math.min(now, draw.whole(least, now)) : now;
+  }
+
+  function membersAsOf(key: GroupKey, revision: number): StatefulSet[] {
+    const objects = store.statefulSetsAsOf(key.namespace, revision).map(statefulSetOf);
+    return objects.filter(({ group }) => group === key.group);
+  }
+
+  async function read(key: GroupKey, need: ViewNeed): Promise<GroupView> {
+    const permit = need.permitSinceMs !== undefined;
+    const fresh = permit || need.consistent;
+    const oldestMs = timeline.nowMs() - silentAfterMs;
+    let statefulSets = membersAsOf(key, fresh ? store.revision : revisionFor(need, oldestMs));
+    const readMs = cluster.monotonicMs();
+    if (fresh) {
+      const read = await cluster.list("statefulsets", {
+        namespace: key.namespace,
+        labelSelector: `rollout-group=${key.group}`,
+      });
+      statefulSets = read.items.map((object) => statefulSetOf(object as StoredStatefulSet));
+    }
+    const byOwner = new Map<string, Pod[]>();
+    const byName = new Map<string, Pod>();
+    let seenThrough = 0;
+    for (const { uid } of statefulSets) {
+      const revision = revisionFor(need, timeline.nowMs() - silentAfterMs);
+      const pods: Pod[] = [];
+      for (const object of store.podsAsOf(key.namespace, revision)) {
+        const pod = podOf(object);
+        if (pod.ownerUid !== uid) continue;
+        pods.push(pod);
+        byName.set(pod.name, pod);
+        if (pod.resourceVersion > seenThrough) seenThrough = pod.resourceVersion;
+      }
+      byOwner.set(uid, pods);
+    }
+    const view: GroupView = {
+      statefulSets,
+      statefulSetsReadMs: fresh ? readMs : undefined,
+      podsOf: ({ uid }) => byOwner.get(uid) ?? [],
+      pod: (name) => byName.get(name),
+      seenThrough,
+    };
+    onView(view);
+    return view;
+  }
+
+  return {
+    read,
+    groups: () => listGroups(cluster, undefined),
+    groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
+  };
+}

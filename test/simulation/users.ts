@@ -1,0 +1,181 @@
+/** What happens to a cluster besides us: users who edit in the middle, pods that break, nodes that go. */
+
+import type { ObjectKey } from "../../functions/shared/cluster.ts";
+import { ledgerName } from "../../functions/shared/reservation.ts";
+import type { StoredPod } from "../world/objects.ts";
+import type { World } from "../world/world.ts";
+import type { Draw } from "./draw.ts";
+import type { Disturbance, Plan } from "./plan.ts";
+
+export class Users {
+  readonly #world: World;
+  readonly #draw: Draw;
+  readonly #plan: Plan;
+  readonly #namespace: string;
+  readonly #group: string;
+  readonly #log: (who: string, what: string) => void;
+  readonly #lost = new Set<string>();
+  #version = 1;
+  #zonesMade = 0;
+
+  constructor(options: {
+    world: World;
+    draw: Draw;
+    plan: Plan;
+    namespace: string;
+    group: string;
+    log: (who: string, what: string) => void;
+  }) {
+    this.#world = options.world;
+    this.#draw = options.draw;
+    this.#plan = options.plan;
+    this.#namespace = options.namespace;
+    this.#group = options.group;
+    this.#log = options.log;
+    for (let zone = 0; zone < options.plan.zones; zone++) this.#makeZone();
+  }
+
+  #makeZone(): void {
+    const { maxUnavailable, minReadySeconds, podManagementPolicy, replicas } = this.#plan;
+    const zone = String.fromCharCode(97 + this.#zonesMade++);
+    this.#world.addGroup({
+      namespace: this.#namespace,
+      group: this.#group,
+      zones: [zone],
+      replicas,
+      maxUnavailable,
+      minReadySeconds,
+      podManagementPolicy,
+      image: `app:${this.#version}`,
+    });
+  }
+
+  statefulSets(): ObjectKey[] {
+    return this.#world.store.list("statefulsets", { namespace: this.#namespace }).items.map(({ metadata }) => metadata);
+  }
+
+  /** A new template for every zone, as a deployment tool applies it: one after another. */
+  changeTemplates(image = `app:${++this.#version}`): void {
+    this.#log("user", `every template: ${image}`);
+    for (const key of this.statefulSets()) this.#world.changeTemplate(key, image);
+  }
+
+  disturb(kind: Disturbance): void {
+    const set = this.#draw.pick(this.statefulSets());
+    const pods = this.#world.store.list("pods", { namespace: this.#namespace }).items;
+    const pod = pods.length > 0 ? this.#draw.pick(pods) : undefined;
+    if (set === undefined) return;
+    if (pod !== undefined && this.#disturbPod(kind, pod)) return;
+    this.#disturbSet(kind, set);
+  }
+
+  #disturbPod(kind: Disturbance, pod: StoredPod): boolean {
+    const { kubelet, store } = this.#world;
+    const { name } = pod.metadata;
+    if (kind === "breakPod") {
+      this.#log("world", `pod ${name} breaks`);
+      kubelet.breakPod(pod.metadata, this.#draw.chance(0.5) ? "CrashLoopBackOff" : "Error");
+    } else if (kind === "failPod") {
+      this.#log("world", `pod ${name} fails`);
+      kubelet.failPod(pod.metadata);
+    } else if (kind === "deletePod") {
+      this.#log("user", `deletes pod ${name}`);
+      store.delete("pods", pod.metadata, {});
+    } else if (kind === "loseNode" && pod.spec.nodeName !== undefined) {
+      const { nodeName } = pod.spec;
+      this.#log("world", `node ${nodeName} is lost for a while`);
+      this.#lost.add(nodeName);
+      kubelet.loseNode(nodeName);
+      this.#world.timeline.after(this.#draw.between(5_000, 60_000), () => this.#recover(nodeName));
+    } else return false;
+    return true;
+  }
+
+  #recover(nodeName: string): void {
+    if (!this.#lost.delete(nodeName)) return;
+    this.#log("world", `node ${nodeName} is back`);
+    this.#world.kubelet.recoverNode(nodeName);
+  }
+
+  #disturbSet(kind: Disturbance, set: ObjectKey): void {
+    const world = this.#world;
+    const draw = this.#draw;
+    switch (kind) {
+      case "changeTemplate":
+        if (draw.chance(0.7)) {
+          this.changeTemplates();
+          return;
+        }
+        this.#log("user", `template of ${set.name} alone`);
+        world.changeTemplate(set, `app:${++this.#version}`);
+        return;
+      case "rollBack":
+        this.changeTemplates(`app:${Math.max(1, this.#version - 1)}`);
+        return;
+      case "brokenTemplate":
+        this.changeTemplates("app:broken");
+        return;
+      case "scale": {
+        const replicas = draw.whole(0, 4);
+        this.#log("user", `scales ${set.name} to ${replicas}`);
+        world.scale(set, replicas);
+        return;
+      }
+      case "pause": {
+        const paused = draw.chance(0.5);
+        this.#log("user", `${paused ? "pauses" : "resumes"} ${set.name}`);
+        world.pause(set, paused);
+        return;
+      }
+      case "budget":
+      case "malformed": {
+        const text = kind === "malformed" ? draw.pick(["many", "-1", "0%", ""]) : draw.pick(["1", "2", "3", "50%"]);
+        this.#log("user", `budget of ${set.name}: ${JSON.stringify(text)}`);
+        world.annotate(set, { "rollout-max-unavailable": text });
+        return;
+      }
+      case "strategy": {
+        const type = draw.chance(0.5) ? "RollingUpdate" : "OnDelete";
+        this.#log("user", `update strategy of ${set.name}: ${type}`);
+        world.store.patch("statefulsets", set, { spec: { updateStrategy: { type } } });
+        return;
+      }
+      case "loseLedger": {
+        const key = { namespace: this.#namespace, name: ledgerName(this.#group) };
+        if (world.store.find("leases", key) === undefined) return;
+        this.#log("user", "deletes the ledger");
+        world.store.delete("leases", key, {});
+        return;
+      }
+      case "removeZone":
+        if (this.statefulSets().length < 2) return;
+        this.#log("user", `deletes StatefulSet ${set.name}`);
+        world.removeStatefulSet(set);
+        return;
+      case "addZone":
+        if (this.statefulSets().length > 4) return;
+        this.#log("user", "adds a zone");
+        this.#makeZone();
+        return;
+      default:
+    }
+  }
+
+  /** Ends every disturbance: what users want is sane again, and what was broken works. */
+  makePeace(): void {
+    for (const nodeName of [...this.#lost]) this.#recover(nodeName);
+    for (const key of this.statefulSets()) {
+      this.#world.pause(key, false);
+      this.#world.annotate(key, { "rollout-max-unavailable": String(this.#plan.maxUnavailable) });
+      this.#world.store.patch("statefulsets", key, { spec: { updateStrategy: { type: "OnDelete" } } });
+    }
+    this.changeTemplates();
+    for (const pod of this.#world.store.list("pods", { namespace: this.#namespace }).items) {
+      const waits = pod.status.containerStatuses?.some(({ ready }) => ready !== true);
+      const leaves = pod.metadata.deletionTimestamp !== undefined || pod.status.phase === "Failed";
+      const broken = pod.spec.containers.some(({ image }) => image.endsWith(":broken"));
+      // A broken revision stays broken: replacing it is the rollout's work (rule R13).
+      if (waits && !leaves && !broken) this.#world.kubelet.healPod(pod.metadata);
+    }
+  }
+}
