@@ -200,6 +200,8 @@ export class Kubelet {
   }
 
   #observe(pod: Pod): Tracked {
+    // The greater part of a pod, and of no use here: thousands of them are kept.
+    delete pod.metadata.managedFields;
     let tracked = this.#pods.get(pod.metadata.uid);
     if (!tracked) {
       tracked = { pod, broken: undefined, stage: isReady(pod) ? "started" : "starting", timer: undefined };

@@ -7,6 +7,8 @@ export interface Pod {
     readonly deletionTimestamp?: string;
     readonly deletionGracePeriodSeconds?: number;
     readonly annotations?: Readonly<Record<string, string>>;
+    readonly labels?: Readonly<Record<string, string>>;
+    managedFields?: unknown;
   };
   readonly spec: {
     readonly nodeName?: string;

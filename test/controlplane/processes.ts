@@ -117,6 +117,8 @@ function handle(child: ChildProcess, command: string): Launched {
       resolve(end);
     };
     child.once("error", (error) => finish({ code: null, signal: null, error, summary: error.message }));
+    // The shell's watcher may outlive the shell until the pipe that it reads is closed.
+    child.once("exit", () => child.stdio[3]?.destroy());
     // "close" comes after the last output was read; both leashes say 127 when there is no such command.
     child.once("close", (code, signal) => {
       const summary = signal ? `signal ${signal}` : `exit code ${code}`;
@@ -142,7 +144,9 @@ function handle(child: ChildProcess, command: string): Launched {
   return { pid: child.pid, ended, end: () => end, printed: () => printed, signal, stop };
 }
 
-/** The last `lines` lines of a file, or what says that there is none. */
+const LONGEST_LINE = 300;
+
+/** The last `lines` lines of a file, each cut to what a terminal can bear, or what says that there is none. */
 export async function tail(path: string, lines: number): Promise<string> {
   try {
     const file = await open(path);
@@ -150,7 +154,8 @@ export async function tail(path: string, lines: number): Promise<string> {
       const { size } = await file.stat();
       const length = Math.min(size, 64 * 1024);
       const { buffer } = await file.read(Buffer.alloc(length), 0, length, size - length);
-      return buffer.toString("utf8").trimEnd().split("\n").slice(-lines).join("\n");
+      const last = buffer.toString("utf8").trimEnd().split("\n").slice(-lines);
+      return last.map((line) => line.slice(0, LONGEST_LINE)).join("\n");
     } finally {
       await file.close();
     }

@@ -80,7 +80,9 @@ export class Supervisor {
     await child.stop(graceMs);
   }
 
-  async endAll(signal: NodeJS.Signals, graceMs: number): Promise<void> {
+  /** After a loss the others are not asked: some would wait for what is gone. */
+  async endAll(wanted: NodeJS.Signals, graceMs: number): Promise<void> {
+    const signal = this.#explanations.size > 0 ? "SIGKILL" : wanted;
     for (const name of [...this.#running.keys()].reverse()) await this.end(name, signal, graceMs);
   }
 }
