@@ -205,7 +205,7 @@ export function failure(
   return new ClusterError({ code: 0, reason, message: `${verb} ${path}: ${words}`, verb, resource });
 }
 
-export function aborted(request: Pick<ApiRequest, "verb" | "resource" | "path">): ClusterError {
+function aborted(request: Pick<ApiRequest, "verb" | "resource" | "path">): ClusterError {
   return failure(request, "Aborted", "given up by the caller");
 }
 

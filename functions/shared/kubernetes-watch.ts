@@ -1,7 +1,7 @@
 /** A watch: JSON objects, one a line, in an answer that does not end for minutes. */
 import { ClusterError, type WatchEvent } from "./cluster.ts";
 import { words } from "./kubernetes-exchange.ts";
-import { type ApiRequest, aborted, failure, type Requests, refusal } from "./kubernetes-requests.ts";
+import { type ApiRequest, failure, type Requests, refusal } from "./kubernetes-requests.ts";
 
 const newline = 0x0a;
 
@@ -46,7 +46,7 @@ type Body = Awaited<ReturnType<Requests["open"]>>;
 /**
  * Iterates over the events of one watch. A generator will not do: its `return()` would wait for the next event.
  *
- * Ask for one event at a time.
+ * Ends without an error when the server closes the watch; rejects when its signal aborts. Ask for one event at a time.
  */
 export class WatchStream<T> implements AsyncIterableIterator<WatchEvent<T>, undefined> {
   readonly #options: WatchStreamOptions;
@@ -81,7 +81,7 @@ export class WatchStream<T> implements AsyncIterableIterator<WatchEvent<T>, unde
     } catch (error) {
       const ended = this.#ended;
       this.#end();
-      if (this.#options.signal?.aborted) throw aborted(this.#options.request);
+      if (!ended && this.#options.signal?.aborted) throw failure(this.#options.request, "Aborted", "given up");
       if (!ended) throw this.#explained(error);
     }
     return { done: true, value: undefined };
@@ -115,7 +115,7 @@ export class WatchStream<T> implements AsyncIterableIterator<WatchEvent<T>, unde
 
   async #open(): Promise<AsyncIterator<Uint8Array>> {
     const { requests, request, signal } = this.#options;
-    if (signal?.aborted) throw aborted(request);
+    if (signal?.aborted) this.#controller.abort();
     signal?.addEventListener("abort", this.#onAbort, { once: true });
     const body = await requests.open(request, { signal: this.#controller.signal });
     this.#body = body;
