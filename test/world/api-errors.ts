@@ -71,13 +71,24 @@ export function preconditionFailed(
 
 /** A value that validation refuses. `count` is how often the API server lists the same cause (metadata is validated twice). */
 export function invalid(verb: Verb, resource: Resource, name: string, cause: StatusCause, count = 1): ApiStatusError {
-  const { group, kind, qualifiedKind } = traitsOf[resource];
-  const field = cause.field ?? "";
-  const message = `${qualifiedKind} "${name}" is invalid: ${field}: ${cause.message}`;
-  const causes = new Array<StatusCause>(count).fill(cause);
+  const { group, kind } = traitsOf[resource];
+  return invalidKind(verb, resource, { group, kind, name }, new Array<StatusCause>(count).fill(cause));
+}
+
+/** The same for something that is no object of the resource, such as the parameters of a list. The causes are equal. */
+export function invalidKind(
+  verb: Verb,
+  resource: Resource,
+  what: { readonly group: string; readonly kind: string; readonly name: string },
+  causes: readonly StatusCause[],
+): ApiStatusError {
+  const { group, kind, name } = what;
+  const cause = causes[0];
+  const qualified = group === "" ? kind : `${kind}.${group}`;
+  const message = `${qualified} "${name}" is invalid: ${cause?.field ?? ""}: ${cause?.message ?? ""}`;
   return new ApiStatusError(
     { code: 422, reason: "Invalid", message, verb, resource },
-    group === "" ? { name, kind, causes } : { name, group, kind, causes },
+    { ...(name === "" ? undefined : { name }), ...(group === "" ? undefined : { group }), kind, causes },
   );
 }
 
@@ -97,4 +108,19 @@ export function tooLargeResourceVersion(resource: Resource, wanted: string, curr
     { code: 504, reason: "Timeout", message, verb: "list", resource, retryAfterMs: 1000 },
     { retryAfterSeconds: 1, causes: [{ reason: "ResourceVersionTooLarge", message: "Too large resource version" }] },
   );
+}
+
+/** The Status body of a refusal. */
+export function statusOf(error: ClusterError): object {
+  const details = error instanceof ApiStatusError ? error.details : undefined;
+  return {
+    kind: "Status",
+    apiVersion: "v1",
+    metadata: {},
+    status: "Failure",
+    message: error.message,
+    ...(error.reason === "" ? undefined : { reason: error.reason }),
+    ...(details === undefined ? undefined : { details }),
+    code: error.code,
+  };
 }

@@ -17,7 +17,26 @@ export interface KubeletOptions {
   readonly schedule?: (pod: StoredPod) => string | undefined;
 }
 
+/** Per-pod settings, as annotations: the same that the kubelet of `test/controlplane` reads. */
+export const kubeletAnnotations = {
+  readyAfterMs: "test.sluice.dev/ready-after-ms",
+  goneAfterMs: "test.sluice.dev/gone-after-ms",
+  /** What a container of a `broken` image waits for. */
+  waitingReason: "test.sluice.dev/waiting-reason",
+} as const;
+
 const crashLoop = "CrashLoopBackOff";
+/** Reasons for which a pod has never started and stays Pending. */
+const neverStarted = new Set([
+  "ContainerCreating",
+  "CreateContainerConfigError",
+  "CreateContainerError",
+  "ErrImageNeverPull",
+  "ErrImagePull",
+  "ImageInspectError",
+  "ImagePullBackOff",
+  "InvalidImageName",
+]);
 
 export class Kubelet {
   readonly #timeline: Timeline;
@@ -118,17 +137,17 @@ export class Kubelet {
   }
 
   #planStart(pod: StoredPod): void {
-    this.#timeline.after(this.#options.readyAfterMs(pod), () => {
+    this.#timeline.after(asked(pod, "readyAfterMs") ?? this.#options.readyAfterMs(pod), () => {
       const current = this.#still(pod);
       if (current === undefined || this.#isLost(current) || current.metadata.deletionTimestamp !== undefined) return;
       if (current.status.phase === "Failed" || current.status.phase === "Succeeded") return;
-      const reason = this.#broken.get(current.metadata.uid) ?? (hasBrokenImage(current) ? crashLoop : undefined);
+      const reason = this.#broken.get(current.metadata.uid) ?? waitingReason(current);
       this.#putStatus(current, reason === undefined ? this.#running(current) : this.#waiting(current, reason));
     });
   }
 
   #planEnd(pod: StoredPod): void {
-    this.#timeline.after(this.#options.goneAfterMs(pod), () => {
+    this.#timeline.after(asked(pod, "goneAfterMs") ?? this.#options.goneAfterMs(pod), () => {
       const current = this.#still(pod);
       if (current === undefined || this.#isLost(current)) return;
       const { uid } = current.metadata;
@@ -163,8 +182,7 @@ export class Kubelet {
     const containerStatuses = pod.spec.containers.map(({ name, image }) => {
       return { name, image, ready: false, started: false, restartCount: 1, state: { waiting: { reason } } };
     });
-    // A container whose image cannot be had has never run; one that crashes has.
-    const phase = reason === crashLoop || pod.status.phase === "Running" ? "Running" : "Pending";
+    const phase = neverStarted.has(reason) && pod.status.phase !== "Running" ? "Pending" : "Running";
     const conditions = this.#conditions(pod, "False", "ContainersNotReady");
     return { ...pod.status, phase, conditions, containerStatuses };
   }
@@ -184,7 +202,13 @@ export class Kubelet {
   }
 }
 
+function asked(pod: StoredPod, setting: "readyAfterMs" | "goneAfterMs"): number | undefined {
+  const value = pod.metadata.annotations?.[kubeletAnnotations[setting]];
+  return value === undefined ? undefined : Number(value);
+}
+
 /** Images with the tag `broken` never become ready. */
-function hasBrokenImage(pod: StoredPod): boolean {
-  return pod.spec.containers.some(({ image }) => image.endsWith(":broken"));
+function waitingReason(pod: StoredPod): string | undefined {
+  if (!pod.spec.containers.some(({ image }) => image.endsWith(":broken"))) return undefined;
+  return pod.metadata.annotations?.[kubeletAnnotations.waitingReason] ?? crashLoop;
 }

@@ -316,6 +316,7 @@ function isUnavailable(pod: StoredPod, set: StoredStatefulSet, nowMs: number): b
   return pod.metadata.deletionTimestamp !== undefined || !isAvailable(pod, set, nowMs);
 }
 
+/** Counts of zero are left out, as the API server leaves them out. */
 function statusOf(pass: Pass, pods: readonly StoredPod[], rolled: number): StatefulSetStatus {
   const { set, nowMs, currentRevision, updateRevision } = pass;
   let readyReplicas = 0;
@@ -332,32 +333,32 @@ function statusOf(pass: Pass, pods: readonly StoredPod[], rolled: number): State
     if (revision === currentRevision) currentReplicas++;
     if (revision === updateRevision) updatedReplicas++;
   }
-  const status = {
-    observedGeneration: set.metadata.generation ?? 0,
-    replicas: pods.length,
-    readyReplicas,
-    availableReplicas,
-    currentReplicas: currentReplicas - rolled,
-    updatedReplicas,
-    currentRevision,
-    updateRevision,
-    collisionCount: 0,
-  };
   const { replicas, updateStrategy } = set.spec;
   const complete = updatedReplicas === replicas && readyReplicas === replicas && pods.length === replicas;
   // Only a rolling update ends by itself; with OnDelete the current revision stays until somebody writes it.
-  if (updateStrategy.type !== "RollingUpdate" || !complete) return status;
-  return { ...status, currentReplicas: updatedReplicas, currentRevision: updateRevision };
+  const finished = updateStrategy.type === "RollingUpdate" && complete;
+  const current = finished ? updatedReplicas : currentReplicas - rolled;
+  return {
+    observedGeneration: set.metadata.generation ?? 0,
+    replicas: pods.length,
+    ...(readyReplicas === 0 ? undefined : { readyReplicas }),
+    availableReplicas,
+    ...(current === 0 ? undefined : { currentReplicas: current }),
+    ...(updatedReplicas === 0 ? undefined : { updatedReplicas }),
+    currentRevision: finished ? updateRevision : currentRevision,
+    updateRevision,
+    collisionCount: 0,
+  };
 }
 
 function differs(status: StatefulSetStatus, before: StatefulSetStatus): boolean {
   return (
     (status.observedGeneration ?? 0) > (before.observedGeneration ?? 0) ||
     status.replicas !== before.replicas ||
-    status.readyReplicas !== (before.readyReplicas ?? 0) ||
+    (status.readyReplicas ?? 0) !== (before.readyReplicas ?? 0) ||
     status.availableReplicas !== before.availableReplicas ||
-    status.currentReplicas !== (before.currentReplicas ?? 0) ||
-    status.updatedReplicas !== (before.updatedReplicas ?? 0) ||
+    (status.currentReplicas ?? 0) !== (before.currentReplicas ?? 0) ||
+    (status.updatedReplicas ?? 0) !== (before.updatedReplicas ?? 0) ||
     status.currentRevision !== before.currentRevision ||
     status.updateRevision !== before.updateRevision
   );

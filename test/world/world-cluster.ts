@@ -29,8 +29,7 @@ export interface WorldClusterOptions {
  * A cluster whose every call reaches the store one latency after it is made, and is answered another latency after that.
  * Bodies are kept by the store, not copied: do not change them after the call.
  *
- * An aborted call rejects at once with code 0 and reason `Aborted`; if it was made, it still reaches the store. An aborted
- * watch ends.
+ * An aborted call or watch rejects at once with code 0 and reason `Aborted`; a call that was made still reaches the store.
  */
 export function createWorldCluster(world: World, options: WorldClusterOptions = {}): Cluster {
   return new WorldCluster(world, options.latencyMs ?? (() => 1));
@@ -52,8 +51,8 @@ class WorldCluster implements Cluster {
   }
 
   list<R extends Resource>(resource: R, query: ListQuery, options?: CallOptions): Promise<ObjectList<ObjectTypes[R]>> {
-    if (query.notOlderThan === "0") {
-      const message = 'a list that is "not older than 0" may be of any age: rule R5 forbids it';
+    if (query.notOlderThan === "0" || query.notOlderThan === "") {
+      const message = `a list of ${resource} not older than "${query.notOlderThan}" would accept any state, however old`;
       return Promise.reject(badRequest("list", resource, message));
     }
     return this.#call(
@@ -118,7 +117,7 @@ class WorldCluster implements Cluster {
         });
         const { signal } = options ?? {};
         if (signal !== undefined) {
-          const abort = (): void => stream.end();
+          const abort = (): void => stream.fail(aborted("watch", resource));
           if (signal.aborted) abort();
           signal.addEventListener("abort", abort, { once: true });
           stream.onEnd(() => signal.removeEventListener("abort", abort));

@@ -54,6 +54,7 @@ export function newObject(creation: Creation): StoredObject {
   if (resource === "statefulsets") {
     return { ...object, spec: defaultedStatefulSetSpec(rest.spec), status: { replicas: 0, availableReplicas: 0 } };
   }
+  if (resource === "leases") return { ...object, spec: rest.spec ?? {} };
   return traits.hasStatus || status === undefined ? object : ({ ...object, status } as StoredObject);
 }
 

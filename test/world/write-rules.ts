@@ -4,7 +4,7 @@
  */
 
 import type { Resource } from "../../functions/shared/cluster.ts";
-import { ApiStatusError, badRequest, invalid, modified, preconditionFailed } from "./api-errors.ts";
+import { ApiStatusError, badRequest, invalid, invalidKind, modified, preconditionFailed } from "./api-errors.ts";
 import { applyMergePatch, jsonEqual } from "./merge-patch.ts";
 import { rfc3339, type StoredMetadata, type StoredObject, type StoredPod, traitsOf } from "./objects.ts";
 import { withoutEmptyMaps } from "./write-rules-create.ts";
@@ -72,14 +72,14 @@ function patchedMetadata(
     throw badRequest("patch", resource, message);
   }
   if (wanted.resourceVersion !== before.resourceVersion) {
+    checkNumber(resource, wanted.resourceVersion);
     if (wanted.resourceVersion) throw modified("patch", resource, before.name);
     if (!traitsOf[resource].allowsUnconditionalUpdate) {
       const message = "Invalid value: 0: must be specified for an update";
-      throw invalid("patch", resource, before.name, {
-        reason: "FieldValueInvalid",
-        message,
-        field: "metadata.resourceVersion",
-      });
+      const { group } = traitsOf[resource];
+      const cause = { reason: "FieldValueInvalid", message, field: "metadata.resourceVersion" };
+      // Here the API server puts the resource where the kind belongs.
+      throw invalidKind("patch", resource, { group, kind: resource, name: before.name }, [cause]);
     }
   }
   if (wanted.uid && wanted.uid !== before.uid) {
@@ -108,6 +108,12 @@ const setByTheServer = [
   "deletionTimestamp",
   "deletionGracePeriodSeconds",
 ] as const;
+
+function checkNumber(resource: Resource, revision: string | undefined): void {
+  if (!revision || /^[0-9]+$/.test(revision)) return;
+  const message = `strconv.ParseUint: parsing ${JSON.stringify(revision)}: invalid syntax`;
+  throw new ApiStatusError({ code: 500, reason: "", message, verb: "patch", resource });
+}
 
 function checkFinalizers(resource: Resource, before: StoredMetadata, wanted: StoredMetadata): void {
   if (before.deletionTimestamp === undefined || wanted.finalizers === undefined) return;

@@ -1,0 +1,106 @@
+/** What an HTTP request asks of the world. */
+
+import type { IncomingMessage } from "node:http";
+import { type Resource, resources } from "../../functions/shared/cluster.ts";
+import { ApiStatusError, badRequest, type Verb } from "./api-errors.ts";
+import { resourceNames, traitsOf } from "./objects.ts";
+
+/** A request for one of the world's resources, as its path says. */
+export interface ApiRequest {
+  readonly resource: Resource;
+  readonly namespace: string | undefined;
+  readonly name: string | undefined;
+  readonly subresource: string | undefined;
+  readonly query: URLSearchParams;
+  readonly userAgent: string;
+}
+
+const maximumBody = 3 * 1024 * 1024;
+
+const resourceOfPath: ReadonlyMap<string, Resource> = new Map(
+  resourceNames.map((resource) => [`${resources[resource].apiPath}/${resource}`, resource]),
+);
+
+/** Undefined for a path that is none of an API group that the world has. */
+export function parsePath(pathname: string, query: URLSearchParams, userAgent: string): ApiRequest | undefined {
+  const parts = pathname
+    .split("/")
+    .filter((part) => part !== "")
+    .map(decodeURIComponent);
+  const prefix = parts.splice(0, parts[0] === "api" ? 2 : 3).join("/");
+  const namespace = parts[0] === "namespaces" && parts.length > 2 ? parts.splice(0, 2)[1] : undefined;
+  const [plural, name, subresource] = parts;
+  if (plural === undefined || parts.length > 3) return undefined;
+  const resource = resourceOfPath.get(`/${prefix}/${plural}`);
+  if (resource === undefined) {
+    const known = [...resourceOfPath.keys()].some((path) => path.startsWith(`/${prefix}/`));
+    if (!known) return undefined;
+    throw unknownResource(plural as Resource);
+  }
+  if (subresource !== undefined && !hasSubresource(resource, subresource)) throw unknownResource(resource);
+  return { resource, namespace, name, subresource, query, userAgent };
+}
+
+function hasSubresource(resource: Resource, subresource: string): boolean {
+  return (
+    (subresource === "status" && traitsOf[resource].hasStatus) || (subresource === "eviction" && resource === "pods")
+  );
+}
+
+function unknownResource(resource: Resource): ApiStatusError {
+  const message = "the server could not find the requested resource";
+  return new ApiStatusError({ code: 404, reason: "NotFound", message, verb: "get", resource }, {});
+}
+
+export function verbOf(
+  method: string | undefined,
+  { name, namespace, subresource, query }: ApiRequest,
+): Verb | undefined {
+  if (subresource === "eviction") return method === "POST" && namespace !== undefined ? "create" : undefined;
+  if (name === undefined) {
+    if (method === "POST" && namespace !== undefined) return "create";
+    if (method !== "GET") return undefined;
+    const watch = query.get("watch");
+    return watch === "true" || watch === "1" ? "watch" : "list";
+  }
+  if (namespace === undefined) return undefined;
+  if (method === "GET") return "get";
+  if (method === "PATCH") return "patch";
+  return method === "DELETE" && subresource === undefined ? "delete" : undefined;
+}
+
+export async function jsonBody(
+  request: IncomingMessage,
+  verb: Verb,
+  resource: Resource,
+  accepted: readonly string[],
+): Promise<Readonly<Record<string, unknown>>> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > maximumBody) {
+      const message = `Request entity too large: limit is ${maximumBody}`;
+      throw new ApiStatusError({ code: 413, reason: "RequestEntityTooLarge", message, verb, resource });
+    }
+    chunks.push(chunk);
+  }
+  if (size === 0 && verb === "delete") return {};
+  // The API server reads a body without a content type as JSON, but never a patch.
+  const type = (request.headers["content-type"] ?? "").split(";")[0]?.trim() ?? "";
+  if (!accepted.includes(type) && (verb === "patch" || type !== "")) {
+    const list = accepted.join(", ");
+    const message = `the body of the request was in an unknown format - accepted media types include: ${list}`;
+    throw new ApiStatusError({ code: 415, reason: "UnsupportedMediaType", message, verb, resource });
+  }
+  let body: unknown;
+  try {
+    body = JSON.parse(Buffer.concat(chunks).toString());
+  } catch (error) {
+    throw badRequest(verb, resource, `error decoding the body: ${(error as Error).message}`);
+  }
+  if (typeof body !== "object" || body === null || Array.isArray(body)) {
+    throw badRequest(verb, resource, "the body of the request is no JSON object");
+  }
+  return body as Readonly<Record<string, unknown>>;
+}

@@ -1,0 +1,230 @@
+/**
+ * The world over HTTP: the part of the Kubernetes API that Sluice itself calls, answered as a kube-apiserver answers. No
+ * discovery, no authentication, no schemas: what needs those runs against `test/controlplane`.
+ */
+
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { ClusterError, type Resource } from "../../functions/shared/cluster.ts";
+import { ApiStatusError, badRequest, statusOf, type Verb } from "./api-errors.ts";
+import { answerEviction, type ReviewEviction } from "./http-eviction.ts";
+import { ListPages } from "./http-list.ts";
+import { type ApiRequest, jsonBody, parsePath, verbOf } from "./http-request.ts";
+import { serveWatch, type WatchedEvent } from "./http-watch.ts";
+import { type StoredObject, traitsOf } from "./objects.ts";
+import type { World } from "./world.ts";
+import type { DeleteOptions } from "./write-rules.ts";
+
+export interface ServeOptions {
+  /** Default 0: any free one. */
+  readonly port?: number;
+  /** Default 127.0.0.1. */
+  readonly host?: string;
+  /** True takes an event away from one watch, as a gap in the connection would. */
+  readonly dropWatchEvent?: (event: WatchedEvent) => boolean;
+  /** Asked before every eviction, in place of an admission webhook. */
+  readonly reviewEviction?: ReviewEviction;
+  /** How often a watch that allows bookmarks gets one, in milliseconds. Default 60,000. */
+  readonly bookmarkEveryMs?: number;
+}
+
+export interface RequestCount {
+  readonly verb: Verb;
+  readonly resource: string;
+  readonly userAgent: string;
+  count: number;
+}
+
+export interface ServedWorld {
+  /** `http://127.0.0.1:PORT` */
+  readonly url: string;
+  readonly port: number;
+  readonly server: Server;
+  /** What was asked so far, by whom. A watch counts once, when it begins. */
+  requests(): readonly RequestCount[];
+  /** Ends every watch and connection. */
+  close(): Promise<void>;
+}
+
+/**
+ * Serves a world that runs on a real timeline. Resolves when it listens.
+ *
+ * @throws Error when the port is taken.
+ */
+export async function serveWorld(world: World, options: ServeOptions = {}): Promise<ServedWorld> {
+  const handler = new WorldHandler(world, options);
+  const server = createServer((request, response) => void handler.handle(request, response));
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(options.port ?? 0, options.host ?? "127.0.0.1", resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://${options.host ?? "127.0.0.1"}:${port}`,
+    port,
+    server,
+    requests: () => handler.requests(),
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+class WorldHandler {
+  readonly #world: World;
+  readonly #options: ServeOptions;
+  readonly #pages: ListPages;
+  readonly #counts = new Map<string, RequestCount>();
+
+  constructor(world: World, options: ServeOptions) {
+    this.#world = world;
+    this.#options = options;
+    this.#pages = new ListPages(world);
+  }
+
+  requests(): readonly RequestCount[] {
+    return [...this.#counts.values()];
+  }
+
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      const url = new URL(request.url ?? "/", "http://world");
+      if (url.pathname === "/readyz" || url.pathname === "/livez" || url.pathname === "/healthz") {
+        response.writeHead(200, { "Content-Type": "text/plain; charset=utf-8" }).end("ok");
+      } else if (url.pathname === "/version") {
+        respond(response, 200, { major: "1", minor: "36", gitVersion: "v1.36.3", platform: "linux/amd64" });
+      } else {
+        const userAgent = request.headers["user-agent"] ?? "";
+        const asked = parsePath(url.pathname, url.searchParams, userAgent);
+        if (asked === undefined) response.writeHead(404, { "Content-Type": "text/plain" }).end("404 page not found\n");
+        else await this.#handleApi(request, asked, response);
+      }
+    } catch (error) {
+      respondError(response, error);
+    }
+  }
+
+  async #handleApi(request: IncomingMessage, asked: ApiRequest, response: ServerResponse): Promise<void> {
+    const verb = verbOf(request.method, asked);
+    if (verb === undefined) throw methodNotAllowed(asked);
+    this.#count(verb, asked);
+    if (asked.query.has("dryRun") && verb !== "get" && verb !== "list" && verb !== "watch") {
+      throw badRequest(verb, asked.resource, "the embedded world does no dry runs");
+    }
+    const { store } = this.#world;
+    const { resource, namespace = "", name = "" } = asked;
+    const key = { namespace, name };
+    switch (verb) {
+      case "get":
+        return respond(response, 200, store.get(resource, key));
+      case "list":
+        return respond(response, 200, await this.#pages.list(asked));
+      case "watch":
+        return serveWatch(this.#world, asked, response, this.#options);
+      case "create": {
+        const body = await jsonBody(request, verb, resource, ["application/json"]);
+        if (asked.subresource === "eviction") {
+          const answer = await answerEviction(this.#world, asked, body, this.#options.reviewEviction);
+          return respond(response, 201, answer);
+        }
+        checkKind(resource, body);
+        return respond(response, 201, store.create(resource, namespace, body));
+      }
+      case "patch": {
+        const body = await jsonBody(request, verb, resource, ["application/merge-patch+json"]);
+        return respond(
+          response,
+          200,
+          store.patch(resource, key, body, asked.subresource === "status" ? "status" : undefined),
+        );
+      }
+      case "delete": {
+        const body = await jsonBody(request, verb, resource, ["application/json"]);
+        const options = deleteOptions(resource, body, asked.query);
+        const { object, removed } = store.delete(resource, key, options);
+        return respond(response, 200, deletionAnswer(resource, object, removed));
+      }
+    }
+  }
+
+  #count(verb: Verb, { resource, subresource, userAgent }: ApiRequest): void {
+    const what = subresource === undefined ? resource : `${resource}/${subresource}`;
+    const id = `${verb} ${what} ${userAgent}`;
+    const counted = this.#counts.get(id);
+    if (counted === undefined) this.#counts.set(id, { verb, resource: what, userAgent, count: 1 });
+    else counted.count++;
+  }
+}
+
+function methodNotAllowed({ resource }: ApiRequest): ApiStatusError {
+  const message = "the server does not allow this method on the requested resource";
+  return new ApiStatusError({ code: 405, reason: "MethodNotAllowed", message, verb: "get", resource }, {});
+}
+
+function checkKind(resource: Resource, body: Readonly<Record<string, unknown>>): void {
+  const { apiVersion, kind, group } = traitsOf[resource];
+  if (body.kind !== undefined && body.kind !== kind) {
+    const version = String(body.apiVersion ?? apiVersion);
+    const ours = `${group === "" ? "core" : group.split(".")[0]}.${kind}`;
+    const why = `converting (${version.split("/").at(-1)}.${String(body.kind)}) to (${ours}): unknown conversion`;
+    const message = `${String(body.kind)} in version "${version}" cannot be handled as a ${kind}: ${why}`;
+    throw badRequest("create", resource, message);
+  }
+  if (body.apiVersion !== undefined && body.apiVersion !== apiVersion) {
+    const message = `the API version in the data (${String(body.apiVersion)}) does not match the expected API version (${apiVersion})`;
+    throw badRequest("create", resource, message);
+  }
+}
+
+function deleteOptions(
+  resource: Resource,
+  body: DeleteOptions & { dryRun?: unknown },
+  query: URLSearchParams,
+): DeleteOptions {
+  if (Array.isArray(body.dryRun) && body.dryRun.length > 0) {
+    throw badRequest("delete", resource, "the embedded world does no dry runs");
+  }
+  const grace = query.get("gracePeriodSeconds");
+  const policy = query.get("propagationPolicy") as NonNullable<DeleteOptions["propagationPolicy"]> | null;
+  return {
+    ...(grace === null ? undefined : { gracePeriodSeconds: Number(grace) }),
+    ...(policy === null ? undefined : { propagationPolicy: policy }),
+    ...body,
+  };
+}
+
+/** Pods come back as the deletion left them; of other objects a Status says that they are gone. */
+function deletionAnswer(resource: Resource, object: StoredObject, removed: boolean): object {
+  const { returnsDeletedObject, group } = traitsOf[resource];
+  if (returnsDeletedObject || !removed) return object;
+  const { name, uid } = object.metadata;
+  const details = { name, ...(group === "" ? undefined : { group }), kind: resource, uid };
+  return { kind: "Status", apiVersion: "v1", metadata: {}, status: "Success", details };
+}
+
+function respond(response: ServerResponse, code: number, body: object): void {
+  response.writeHead(code, { "Content-Type": "application/json", "Cache-Control": "no-cache, private" });
+  response.end(`${JSON.stringify(body)}\n`);
+}
+
+function respondError(response: ServerResponse, error: unknown): void {
+  const refusal =
+    error instanceof ClusterError
+      ? error
+      : new ApiStatusError({
+          code: 500,
+          reason: "InternalError",
+          message: `Internal error occurred: ${(error as Error).message}`,
+          verb: "get",
+          resource: "",
+        });
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  const seconds = refusal instanceof ApiStatusError ? (refusal.details?.retryAfterSeconds ?? 0) : 0;
+  if (seconds > 0) response.setHeader("Retry-After", String(seconds));
+  respond(response, refusal.code, statusOf(refusal));
+}
