@@ -5,7 +5,7 @@ import { type Pod, parsePod } from "./pods.ts";
 import { dropAfterMs, type Ledger, type Refusal, type Reservation } from "./reservation.ts";
 import type { GroupKey, StatefulSet } from "./statefulsets.ts";
 import type { GroupView, ViewNeed } from "./views.ts";
-import { isSettled, surveyZone, type Zone } from "./zones.ts";
+import { surveyZone, type Zone } from "./zones.ts";
 
 export interface Observed {
   readonly key: GroupKey;
@@ -49,7 +49,8 @@ export async function observeGroup(
   };
 
   const unsettled = ledger.reservations.filter(
-    (reservation) => !isSettled(reservation, podAt(reservation), members.get(reservation.statefulSet), nowMs),
+    (reservation) =>
+      !context.protocol.isSettled(reservation, podAt(reservation), members.get(reservation.statefulSet), nowMs),
   );
   const overdue = unsettled.filter(({ stampMs }) => nowMs - stampMs >= dropAfterMs);
   const abandoned =

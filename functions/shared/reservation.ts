@@ -8,6 +8,7 @@ import { createHash } from "node:crypto";
 import { type Cluster, hasCode, type LeaseObject } from "./cluster.ts";
 import type { GroupKey } from "./statefulsets.ts";
 import * as vocabulary from "./vocabulary.ts";
+import { isSettled } from "./zones.ts";
 
 /** Rule R2: one pod that may be taken down, or has been and is not back. At most one per ordinal. */
 export interface Reservation {
@@ -169,7 +170,7 @@ export async function findAbandoned(
 }
 
 /** The protocol's verbs as one value, so that a test can wrap one of them and see what breaks. */
-export const protocol = { readLedger, createLedger, writeLedger, findAbandoned };
+export const protocol = { readLedger, createLedger, writeLedger, findAbandoned, isSettled };
 export type Protocol = typeof protocol;
 
 /** Reads a Lease as a ledger. Throws {@link LedgerUnreadable} rather than take a malformed value for an empty one. */

@@ -11,7 +11,7 @@ export interface Zone {
   readonly pods: readonly Pod[];
   /** The pods that it owns beyond them: on their way out after a downscale, and not gone yet. */
   readonly leaving: readonly Pod[];
-  /** The wanted ordinals that are down (rule R7). */
+  /** The ordinals that are down (rule R7): wanted ones, and those with an open reservation. */
   readonly down: ReadonlyMap<number, WhyDown>;
   /** The open reservations of the zone by ordinal. */
   readonly reserved: ReadonlyMap<number, Reservation>;
@@ -22,8 +22,8 @@ export interface Zone {
 /**
  * Counts a zone. `pods` are those that the StatefulSet owns; `open` the reservations that are not settled.
  *
- * Rule R7: down are wanted ordinals that are missing, terminating or not Ready for `minReadySeconds`, and every wanted
- * ordinal with an open reservation, whatever its pod looks like.
+ * Rule R7: down are wanted ordinals that are missing, terminating or not Ready for `minReadySeconds`, and every ordinal
+ * with an open reservation, wanted or not, whatever its pod looks like.
  */
 export function surveyZone(
   statefulSet: StatefulSet,
@@ -53,8 +53,7 @@ export function surveyZone(
   for (const reservation of open) {
     if (reservation.statefulSet !== statefulSet.name) continue;
     reserved.set(reservation.ordinal, reservation);
-    if (isWanted(statefulSet, reservation.ordinal) && !down.has(reservation.ordinal))
-      down.set(reservation.ordinal, "reserved");
+    if (!down.has(reservation.ordinal)) down.set(reservation.ordinal, "reserved");
   }
   return { statefulSet, pods: wanted, leaving, down, reserved, nextAvailableInMs };
 }

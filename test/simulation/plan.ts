@@ -10,7 +10,10 @@ export interface Plan {
   readonly podManagementPolicy: "Parallel" | "OrderedReady";
   /** How many replicas of the function run at once. */
   readonly processes: number;
-  /** How often two processes are fed by real watches instead of views as stale as they may be. */
+  /** How many processes of another function share the ledger, and how often they want a pod. */
+  readonly recyclers: number;
+  readonly recycleEveryMs: number;
+  /** Views come from real watches over the failing connection instead of being as stale as they may be. */
   readonly watching: boolean;
   readonly readyAfterMs: number;
   readonly goneAfterMs: number;
@@ -67,6 +70,8 @@ export function drawPlan(draw: Draw): Plan {
     minReadySeconds: draw.chance(0.2) ? draw.whole(1, 15) : 0,
     podManagementPolicy: draw.chance(0.25) ? "OrderedReady" : "Parallel",
     processes: draw.pick([1, 2, 2, 3]),
+    recyclers: draw.pick([0, 0, 1, 2]),
+    recycleEveryMs: draw.pick([500, 5_000, 20_000]),
     watching: draw.chance(0.15),
     readyAfterMs: draw.pick([500, 2_000, 8_000]),
     goneAfterMs: draw.pick([0, 300, 2_000, 10_000]),
@@ -77,6 +82,9 @@ export function drawPlan(draw: Draw): Plan {
       stallMs: draw.pick([4_000, 8_000, 40_000]),
       refuse: stormy ? 0.05 : 0,
       loseReply: stormy ? 0.03 : 0,
+      slowDelete: draw.chance(0.1) ? 0.1 : 0,
+      // Rule R10 drops a reservation after two minutes at the earliest.
+      slowDeleteMs: 119_000,
       breakWatch: stormy ? 0.05 : 0,
     },
     loseEvents: draw.pick([0, 0, 0.3, 1]),

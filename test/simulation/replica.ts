@@ -1,5 +1,4 @@
 /** One process of the function: shipped code over a connection that fails, woken by events that may be lost. */
-import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
 import type { Cluster } from "../../functions/shared/cluster.ts";
 import { ClusterError } from "../../functions/shared/cluster.ts";
 import { type Context, createMemory, type FunctionDefinition } from "../../functions/shared/definition.ts";
@@ -23,11 +22,18 @@ export interface ReplicaOptions {
   readonly wrappers: Wrappers;
   readonly sweepMs: number;
   readonly log: (who: string, what: string) => void;
-  readonly definition?: FunctionDefinition;
+  readonly definition: FunctionDefinition;
 }
 
 const gatherMs = 20;
 const retryMs = 500;
+
+interface KeyState {
+  woken: boolean;
+  sweep: boolean;
+  running: boolean;
+  timerAtMs: number;
+}
 
 /** Wakes the function for a group: gathered, one run at a time, one more if it was woken meanwhile. */
 export interface Replica {
@@ -35,7 +41,7 @@ export interface Replica {
 }
 
 export function startReplica(options: ReplicaOptions): Replica {
-  const { process, wrappers, sweepMs, log, definition = advanceZoneRollout } = options;
+  const { process, wrappers, sweepMs, log, definition } = options;
   const cluster = wrappers.cluster?.(options.cluster) ?? options.cluster;
   const context: Context = {
     cluster,
@@ -51,11 +57,23 @@ export function startReplica(options: ReplicaOptions): Replica {
     namespaces: undefined,
     memoryOf: createMemory(),
   };
-  const keys = new Map<string, { woken: boolean; sweep: boolean; running: boolean }>();
+  const keys = new Map<string, KeyState>();
+
+  /** One timer a key, the earliest that was asked for. */
+  function wakeIn(key: GroupKey, state: KeyState, ms: number): void {
+    const atMs = cluster.monotonicMs() + ms;
+    if (atMs >= state.timerAtMs) return;
+    state.timerAtMs = atMs;
+    void cluster.sleep(ms).then(() => {
+      if (state.timerAtMs !== atMs) return;
+      state.timerAtMs = Number.POSITIVE_INFINITY;
+      wake(key, false);
+    });
+  }
 
   function wake(key: GroupKey, sweep: boolean, afterMs = gatherMs): void {
     const name = `${key.namespace}/${key.group}`;
-    const state = keys.get(name) ?? { woken: false, sweep: false, running: false };
+    const state = keys.get(name) ?? { woken: false, sweep: false, running: false, timerAtMs: Number.POSITIVE_INFINITY };
     keys.set(name, state);
     state.sweep ||= sweep;
     if (state.woken && afterMs === gatherMs) return;
@@ -63,11 +81,7 @@ export function startReplica(options: ReplicaOptions): Replica {
     if (!state.running) void runSoon(key, state, afterMs);
   }
 
-  async function runSoon(
-    key: GroupKey,
-    state: { woken: boolean; sweep: boolean; running: boolean },
-    afterMs: number,
-  ): Promise<void> {
+  async function runSoon(key: GroupKey, state: KeyState, afterMs: number): Promise<void> {
     state.running = true;
     await cluster.sleep(afterMs);
     const { sweep } = state;
@@ -75,14 +89,13 @@ export function startReplica(options: ReplicaOptions): Replica {
     state.sweep = false;
     try {
       const { recheckMs, acting } = await definition.run(context, key, { sweep });
-      if (recheckMs !== undefined) void cluster.sleep(recheckMs).then(() => wake(key, false));
-      void acting?.then((againMs) =>
-        againMs === undefined ? undefined : cluster.sleep(againMs).then(() => wake(key, false)),
-      );
+      if (recheckMs !== undefined) wakeIn(key, state, recheckMs);
+      void acting?.then((againMs) => (againMs === undefined ? undefined : wakeIn(key, state, againMs)));
     } catch (error) {
       if (!(error instanceof ClusterError)) throw error;
       log(process.name, `pass failed: ${error.code} ${error.message}`);
-      void cluster.sleep(retryMs).then(() => wake(key, sweep));
+      state.sweep ||= sweep;
+      wakeIn(key, state, retryMs);
     }
     state.running = false;
     if (state.woken) void runSoon(key, state, gatherMs);

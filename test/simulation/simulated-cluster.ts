@@ -27,11 +27,23 @@ export interface CallFaults {
   readonly refuse: number;
   /** The server does what is asked, and the answer is lost. */
   readonly loseReply: number;
+  /** A deletion is under way for up to `slowDeleteMs`, long after its sender has given it up. */
+  readonly slowDelete: number;
+  readonly slowDeleteMs: number;
   /** A watch breaks after an event. */
   readonly breakWatch: number;
 }
 
-export const noFaults: CallFaults = { latencyMs: 2, stall: 0, stallMs: 0, refuse: 0, loseReply: 0, breakWatch: 0 };
+export const noFaults: CallFaults = {
+  latencyMs: 2,
+  stall: 0,
+  stallMs: 0,
+  refuse: 0,
+  loseReply: 0,
+  slowDelete: 0,
+  slowDeleteMs: 0,
+  breakWatch: 0,
+};
 
 /** What the checkers hear of calls. */
 export interface CallObserver {
@@ -167,7 +179,7 @@ export class SimulatedCluster implements Cluster {
     const { world, draw, process, observer, faults } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     if (!process.alive) return promise;
-    const { refuse, loseReply, stall, stallMs } = faults();
+    const { refuse, loseReply, stall, stallMs, slowDelete, slowDeleteMs } = faults();
     const { timeline } = world;
     const failed = (code: number, message: string) =>
       new ClusterError({ code, reason: code === 0 ? "Timeout" : "Injected", message, verb, resource });
@@ -180,7 +192,14 @@ export class SimulatedCluster implements Cluster {
     }
     const lost = draw.chance(loseReply);
     const lateMs = draw.chance(stall) ? draw.between(1_000, stallMs) : 0;
-    timeline.after(this.#latencyMs(), () => {
+    let isAnswered = false;
+    const wayMs =
+      verb === "delete" && draw.chance(slowDelete) ? draw.between(timeoutMs, slowDeleteMs) : this.#latencyMs();
+    if (wayMs > timeoutMs) {
+      isAnswered = true;
+      timeline.after(timeoutMs, () => this.#resume(() => reject(failed(0, "no answer"))));
+    }
+    timeline.after(wayMs, () => {
       let answer: () => void;
       try {
         const value = act();
@@ -192,6 +211,7 @@ export class SimulatedCluster implements Cluster {
         if (verb !== "get" && verb !== "list")
           observer.log(process.name, `${verb} ${resource} ${name}: ${error.code} ${error.message}`);
       }
+      if (isAnswered) return;
       if (lost) {
         observer.log(process.name, `${verb} ${resource} ${name}: the reply is lost`);
         timeline.after(timeoutMs, () => this.#resume(() => reject(failed(0, "no answer"))));

@@ -1,6 +1,8 @@
 /** One seed: a world, some replicas of the function, everything that can go wrong, and the checkers that watch. */
 import { setImmediate } from "node:timers/promises";
+import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
 import type { LeaseObject } from "../../functions/shared/cluster.ts";
+import type { FunctionDefinition } from "../../functions/shared/definition.ts";
 import { parsePod } from "../../functions/shared/pods.ts";
 import { type LedgerUnreadable, ledgerName, parseLedger } from "../../functions/shared/reservation.ts";
 import type { GroupView } from "../../functions/shared/views.ts";
@@ -12,6 +14,7 @@ import { Past } from "./checkers/past.ts";
 import { TrueWorldChecker } from "./checkers/true-world.ts";
 import { createDraw, type Draw } from "./draw.ts";
 import { type Disturbance, disturbances, drawPlan, type Plan } from "./plan.ts";
+import { createRecycler } from "./recycler.ts";
 import { type Replica, startReplica, type Wrappers } from "./replica.ts";
 import { type CallFaults, noFaults, type Process, SimulatedCluster } from "./simulated-cluster.ts";
 import { createStaleViews, RevisionClock } from "./stale-views.ts";
@@ -64,8 +67,9 @@ class Simulation {
   readonly #revisions = new RevisionClock();
   readonly #lastViews = new Map<string, GroupView>();
   readonly #checker: TrueWorldChecker;
+  readonly #recycler: FunctionDefinition;
   readonly #startMs = this.#timeline.nowMs();
-  #replicas: { process: Process; replica: Replica; stop: () => void }[] = [];
+  #replicas: { process: Process; definition: FunctionDefinition; replica: Replica; stop: () => void }[] = [];
   #processesMade = 0;
   #taken = 0;
   #faulty = true;
@@ -98,12 +102,14 @@ class Simulation {
       skewMs: this.#plan.skewMs,
       violate: (invariant, sentence) => this.#violate(invariant, sentence),
     });
+    this.#recycler = createRecycler(this.#draw, () => this.#faulty, this.#plan.recycleEveryMs);
     this.#listen();
   }
 
   async run(): Promise<SimulationResult> {
     this.#world.settle();
-    for (let index = 0; index < this.#plan.processes; index++) this.#startProcess();
+    for (let index = 0; index < this.#plan.processes; index++) this.#startProcess(advanceZoneRollout);
+    for (let index = 0; index < this.#plan.recyclers; index++) this.#startProcess(this.#recycler);
     await this.#runFor(this.#draw.between(11_000, 15_000));
     this.#users.changeTemplates();
     for (const kind of disturbances) this.#planDisturbance(kind);
@@ -129,8 +135,9 @@ class Simulation {
     return this.#faulty ? this.#plan.faults : { ...noFaults, latencyMs: this.#plan.faults.latencyMs };
   }
 
-  #startProcess(): void {
-    const process: Process = { name: `replica-${++this.#processesMade}`, alive: true };
+  #startProcess(definition: FunctionDefinition): void {
+    const kind = definition === advanceZoneRollout ? "replica" : "recycler";
+    const process: Process = { name: `${kind}-${++this.#processesMade}`, alive: true };
     const cluster = new SimulatedCluster({
       world: this.#world,
       draw: this.#draw,
@@ -139,7 +146,7 @@ class Simulation {
       skewMs: this.#plan.skewMs * (this.#draw.chance(0.5) ? 1 : -1),
       observer: {
         onDeleteSent: (replica, resource, at, preconditions) => {
-          if (resource === "pods") this.#checker.onSent(replica, at, preconditions);
+          if (resource === "pods" && kind === "replica") this.#checker.onSent(replica, at, preconditions);
         },
         onDeleteArrived: (replica, resource, at, preconditions) => {
           if (resource !== "pods") return;
@@ -180,10 +187,19 @@ class Simulation {
         );
     const { sweepMs } = this.#plan;
     const log = (who: string, what: string) => this.#log(who, what);
-    replica = startReplica({ process, cluster, views, wrappers: this.#options.wrappers ?? {}, sweepMs, log });
+    replica = startReplica({
+      process,
+      cluster,
+      views,
+      wrappers: this.#options.wrappers ?? {},
+      sweepMs,
+      log,
+      definition,
+    });
     this.#log("simulation", `${process.name} starts`);
     this.#replicas.push({
       process,
+      definition,
       replica,
       stop: () => {
         process.alive = false;
@@ -200,7 +216,7 @@ class Simulation {
     victim.stop();
     this.#replicas.splice(index, 1);
     this.#log("simulation", `${victim.process.name} is killed`);
-    this.#timeline.after(this.#draw.between(100, 20_000), () => this.#startProcess());
+    this.#timeline.after(this.#draw.between(100, 20_000), () => this.#startProcess(victim.definition));
   }
 
   #planDisturbance(kind: Disturbance): void {

@@ -75,6 +75,7 @@ export class Users {
     if (kind === "breakPod") {
       this.#log("world", `pod ${name} breaks`);
       kubelet.breakPod(pod.metadata, this.#draw.chance(0.5) ? "CrashLoopBackOff" : "Error");
+      if (this.#draw.chance(0.6)) this.#healLater(pod);
     } else if (kind === "failPod") {
       this.#log("world", `pod ${name} fails`);
       kubelet.failPod(pod.metadata);
@@ -89,6 +90,16 @@ export class Users {
       this.#world.timeline.after(this.#draw.between(5_000, 60_000), () => this.#recover(nodeName));
     } else return false;
     return true;
+  }
+
+  /** What crashes comes back by itself at times, just when it is about to be replaced. */
+  #healLater({ metadata }: StoredPod): void {
+    this.#world.timeline.after(this.#draw.between(100, 20_000), () => {
+      const current = this.#world.store.find("pods", metadata);
+      if (current?.metadata.uid !== metadata.uid || current.metadata.deletionTimestamp !== undefined) return;
+      this.#log("world", `pod ${metadata.name} works again`);
+      this.#world.kubelet.healPod(metadata);
+    });
   }
 
   #recover(nodeName: string): void {
@@ -171,11 +182,10 @@ export class Users {
     }
     this.changeTemplates();
     for (const pod of this.#world.store.list("pods", { namespace: this.#namespace }).items) {
-      const waits = pod.status.containerStatuses?.some(({ ready }) => ready !== true);
       const leaves = pod.metadata.deletionTimestamp !== undefined || pod.status.phase === "Failed";
       const broken = pod.spec.containers.some(({ image }) => image.endsWith(":broken"));
       // A broken revision stays broken: replacing it is the rollout's work (rule R13).
-      if (waits && !leaves && !broken) this.#world.kubelet.healPod(pod.metadata);
+      if (!leaves && !broken) this.#world.kubelet.healPod(pod.metadata);
     }
   }
 }

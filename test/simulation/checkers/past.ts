@@ -37,6 +37,14 @@ export class Past {
     return states;
   }
 
+  /** True when a StatefulSet was there all through the last `ms`. */
+  stood(name: string, ms: number): boolean {
+    const moments = this.#moments.get(name) ?? [];
+    const since = this.#world.timeline.nowMs() - ms;
+    const gone = moments.some(({ fromMs, statefulSet }) => statefulSet === undefined && fromMs >= since);
+    return !gone && moments[moments.length - 1]?.statefulSet !== undefined && (moments[0]?.fromMs ?? since) <= since;
+  }
+
   names(): Iterable<string> {
     return this.#moments.keys();
   }

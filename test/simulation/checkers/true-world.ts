@@ -22,6 +22,12 @@ interface Taken {
   readonly atMs: number;
 }
 
+/** True when the API server will answer 409, because the pod is not the one that was meant. A test may strip conditions. */
+function isOther({ metadata }: StoredPod, { uid, resourceVersion }: Partial<Preconditions>): boolean {
+  if (uid !== undefined && metadata.uid !== uid) return true;
+  return resourceVersion !== undefined && metadata.resourceVersion !== resourceVersion;
+}
+
 export class TrueWorldChecker {
   readonly #world: World;
   readonly #past: Past;
@@ -53,7 +59,7 @@ export class TrueWorldChecker {
   /** Z3 and Z4, at the moment when a replica sends a deletion. */
   onSent(replica: string, key: ObjectKey, preconditions: Preconditions): void {
     const pod = this.#world.store.find("pods", key);
-    if (pod === undefined || pod.metadata.uid !== preconditions.uid) return;
+    if (pod === undefined || isOther(pod, preconditions)) return;
     const { ownerUid, revision } = parsePod(pod);
     const name = pod.metadata.name.replace(/-\d+$/, "");
     const states = this.#past.lately(name, readWithinMs).filter(({ uid }) => uid === ownerUid);
@@ -65,6 +71,7 @@ export class TrueWorldChecker {
       this.#violate("Z4", `${what}, and ${name} has been paused for 5 s`);
     const group = states[0]?.group;
     for (const other of this.#past.names()) {
+      if (!this.#past.stood(other, readWithinMs)) continue;
       const members = this.#past.lately(other, readWithinMs).filter((state) => state.group === group);
       if (members.length > 0 && members.every(({ strategy }) => strategy !== "OnDelete")) {
         this.#violate("Z4", `${what}, and ${other} has not been OnDelete for 5 s`);
@@ -76,9 +83,7 @@ export class TrueWorldChecker {
   onArrived(replica: string, key: ObjectKey, preconditions: Preconditions): void {
     const pod = this.#world.store.find("pods", key);
     if (pod === undefined || pod.metadata.deletionTimestamp !== undefined || !isReady(pod)) return;
-    if (pod.metadata.uid !== preconditions.uid) return;
-    if (preconditions.resourceVersion !== undefined && pod.metadata.resourceVersion !== preconditions.resourceVersion)
-      return;
+    if (isOther(pod, preconditions)) return;
     const statefulSet = pod.metadata.name.replace(/-\d+$/, "");
     for (const entry of [...this.#taken.values()]) this.#review(entry);
     const entry = {

@@ -1,0 +1,275 @@
+/**
+ * Each rule of the reservation protocol taken away, by wrapping the connection or the protocol's verbs, in a scenario that
+ * makes its fault likely. The simulation must find what then breaks; the product has no switch for any of it.
+ */
+import type { Cluster, Preconditions } from "../../functions/shared/cluster.ts";
+import { dropAfterMs, type Protocol } from "../../functions/shared/reservation.ts";
+import type { Views } from "../../functions/shared/views.ts";
+import type { Draw } from "./draw.ts";
+import type { Plan } from "./plan.ts";
+import type { Wrappers } from "./replica.ts";
+import { noFaults } from "./simulated-cluster.ts";
+
+export interface RemovedRule {
+  readonly rule: string;
+  /** What is taken away. */
+  readonly removed: string;
+  /** An invariant whose checker must speak up. */
+  readonly breaks: readonly string[];
+  readonly aim: (plan: Plan, draw: Draw) => Plan;
+  readonly wrappers: Wrappers;
+}
+
+const never = Object.fromEntries(
+  ["crash", "breakPod", "failPod", "loseNode", "deletePod", "changeTemplate", "rollBack", "brokenTemplate", "scale"]
+    .concat(["pause", "budget", "malformed", "strategy", "loseLedger", "removeZone", "addZone", "slowController"])
+    .map((kind) => [kind, 0]),
+) as Plan["every"];
+
+/** A plain rollout of three zones by two processes that both hear every event, with old views and without any fault. */
+function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
+  return {
+    ...plan,
+    zones: 3,
+    replicas: 3,
+    maxUnavailable: 1,
+    minReadySeconds: 0,
+    podManagementPolicy: "Parallel",
+    processes: 1,
+    recyclers: 2,
+    recycleEveryMs: 1_000,
+    watching: false,
+    goneAfterMs: 300,
+    controllerDelayMs: 5,
+    readyAfterMs: 2_000,
+    faults: { ...noFaults, latencyMs: 5 },
+    loseEvents: 0,
+    skewMs: 0,
+    staleness: { oldest: 0.5, between: 0.8 },
+    safetyMs: 60_000,
+    every: never,
+    ...changes,
+  };
+}
+
+const wrapCluster = (verbs: (cluster: Cluster) => Partial<Cluster>): Wrappers => ({
+  cluster: (cluster) => Object.assign(Object.create(cluster), bindAll(cluster), verbs(cluster)) as Cluster,
+});
+const wrapProtocol = (verbs: (protocol: Protocol) => Partial<Protocol>): Wrappers => ({
+  protocol: (protocol) => ({ ...protocol, ...verbs(protocol) }),
+});
+const wrapViews = (read: (views: Views) => Views["read"]): Wrappers => ({
+  views: (views) => ({ ...views, read: read(views) }),
+});
+
+/** Methods with private fields must be called on the object that has them. */
+function bindAll(cluster: Cluster): Cluster {
+  return {
+    get: (...call) => cluster.get(...call),
+    list: (...call) => cluster.list(...call),
+    create: (...call) => cluster.create(...call),
+    patch: (...call) => cluster.patch(...call),
+    delete: (...call) => cluster.delete(...call),
+    watch: (...call) => cluster.watch(...call),
+    serverTimeMs: () => cluster.serverTimeMs(),
+    monotonicMs: () => cluster.monotonicMs(),
+    sleep: (...call) => cluster.sleep(...call),
+  };
+}
+
+export const removedRules: readonly RemovedRule[] = [
+  {
+    rule: "R3",
+    removed: "the condition on ledger writes",
+    breaks: ["Z1", "Z2"],
+    aim: (plan) => plain(plan),
+    wrappers: wrapCluster((cluster) => ({
+      patch: (resource, key, body, options) => {
+        if (resource !== "leases") return cluster.patch(resource, key, body, options);
+        const { annotations } = (body as { metadata: { annotations: object } }).metadata;
+        return cluster.patch(resource, key, { metadata: { annotations } }, options);
+      },
+    })),
+  },
+  {
+    rule: "R4",
+    removed: "the ten seconds of a new ledger, and its consistent first LIST",
+    breaks: ["Z1", "Z2"],
+    aim: (plan) => plain(plan, { staleness: { oldest: 0.7, between: 0.8 }, every: { ...never, loseLedger: 8_000 } }),
+    wrappers: {
+      ...wrapProtocol((protocol) => {
+        const aged = <T>(ledger: T): T => (ledger === undefined ? ledger : { ...ledger, createdMs: 0 });
+        return {
+          readLedger: async (...call) => aged(await protocol.readLedger(...call)),
+          createLedger: async (...call) => aged(await protocol.createLedger(...call)),
+          writeLedger: async (...call) => aged(await protocol.writeLedger(...call)),
+        };
+      }),
+      ...wrapViews((views) => (key, need) => views.read(key, { ...need, settledThrough: need.settledThrough ?? 1 })),
+    },
+  },
+  {
+    rule: "R5",
+    removed: "settled-through: views of any age are taken",
+    breaks: ["Z1", "Z2"],
+    aim: (plan) => plain(plan, { staleness: { oldest: 0.9, between: 0.8 } }),
+    wrappers: wrapViews((views) => (key, need) => views.read(key, { ...need, settledThrough: 1 })),
+  },
+  {
+    rule: "R5",
+    removed: "reading StatefulSets before permitting",
+    breaks: ["Z3", "Z4"],
+    aim: (plan) =>
+      plain(plan, {
+        staleness: { oldest: 0.9, between: 0.8 },
+        every: { ...never, rollBack: 9_000, pause: 9_000, changeTemplate: 9_000 },
+      }),
+    wrappers: {
+      ...wrapCluster(() => ({})),
+      views: (views) => ({
+        ...views,
+        read: async (key, need) => {
+          const view = await views.read(key, { ...need, permitSinceMs: undefined, consistent: false });
+          return { ...view, statefulSetsReadMs: view.statefulSetsReadMs ?? Number.MAX_SAFE_INTEGER };
+        },
+      }),
+    },
+  },
+  {
+    rule: "R6",
+    removed: "waiting until the pod that came instead is Ready",
+    breaks: ["Z1", "Z2"],
+    aim: (plan) => plain(plan, { staleness: { oldest: 0.7, between: 0.8 }, readyAfterMs: 8_000 }),
+    wrappers: {
+      ...wrapProtocol(() => ({ isSettled: (reservation, pod) => pod === undefined || pod.uid !== reservation.uid })),
+    },
+  },
+  {
+    rule: "R6",
+    removed: "settling the ordinals that nobody wants any more",
+    breaks: ["L1"],
+    aim: (plan) => plain(plan, { safetyMs: 90_000, every: { ...never, scale: 5_000 } }),
+    wrappers: wrapProtocol((protocol) => ({
+      isSettled: (reservation, pod, ...rest) => pod !== undefined && protocol.isSettled(reservation, pod, ...rest),
+    })),
+  },
+  {
+    rule: "R7",
+    removed: "counting reserved ordinals as down",
+    breaks: ["Z1", "Z2"],
+    aim: (plan) => plain(plan),
+    wrappers: wrapProtocol(() => ({ isSettled: () => true })),
+  },
+  {
+    rule: "R8",
+    removed: "the reservation before the act",
+    breaks: ["Z1", "Z2"],
+    aim: (plan) => plain(plan),
+    wrappers: wrapProtocol(() => ({
+      writeLedger: async (_cluster, ledger, { seenThrough, ...change }) => ({
+        ...ledger,
+        ...change,
+        settledThrough: Math.max(ledger.settledThrough ?? 0, seenThrough),
+      }),
+    })),
+  },
+  {
+    rule: "R8",
+    removed: "moving settled-through with the view",
+    breaks: ["Z1", "Z2"],
+    aim: (plan) => plain(plan, { staleness: { oldest: 0.9, between: 0.8 } }),
+    wrappers: wrapProtocol((protocol) => ({
+      writeLedger: (cluster, ledger, change) => protocol.writeLedger(cluster, ledger, { ...change, seenThrough: 1 }),
+    })),
+  },
+  {
+    rule: "R8",
+    removed: "the largest revision of several lists: the smallest instead",
+    breaks: ["Z1", "Z2"],
+    aim: (plan) => plain(plan, { staleness: { oldest: 0.7, between: 0.8 } }),
+    wrappers: wrapViews((views) => async (key, need) => {
+      const view = await views.read(key, need);
+      const largest = view.statefulSets.map((set) =>
+        Math.max(0, ...[...view.podsOf(set)].map((pod) => pod.resourceVersion)),
+      );
+      return { ...view, seenThrough: Math.min(...largest) };
+    }),
+  },
+  {
+    rule: "R9",
+    removed: "the uid as a condition of deletions",
+    breaks: ["Z1", "Z2", "Z3"],
+    aim: (plan) =>
+      plain(plan, {
+        readyAfterMs: 500,
+        faults: { ...noFaults, latencyMs: 40, stall: 0.1, stallMs: 4_500 },
+        every: { ...never, crash: 10_000 },
+      }),
+    wrappers: wrapCluster((cluster) => ({
+      delete: (resource, key, _preconditions, options) => cluster.delete(resource, key, {} as Preconditions, options),
+    })),
+  },
+  {
+    rule: "R9",
+    removed: "acting within five seconds",
+    breaks: ["Z1", "Z2", "Z3", "Z4"],
+    aim: (plan) =>
+      plain(plan, {
+        faults: { ...noFaults, latencyMs: 5, stall: 0.15, stallMs: 40_000 },
+        every: { ...never, rollBack: 12_000, pause: 8_000 },
+      }),
+    wrappers: wrapCluster(() => ({ monotonicMs: () => 0 })),
+  },
+  {
+    rule: "R10",
+    removed: "the GET before an old reservation is dropped",
+    breaks: ["Z1", "Z2"],
+    aim: (plan) => lateDeletions(plan),
+    wrappers: wrapProtocol(() => ({
+      findAbandoned: async (cluster, _namespace, open) =>
+        new Set(open.filter(({ stampMs }) => cluster.serverTimeMs() - stampMs >= dropAfterMs)),
+    })),
+  },
+  {
+    rule: "R10",
+    removed: "looking at the deletionTimestamp before an old reservation is dropped",
+    breaks: ["Z1", "Z2"],
+    aim: (plan) => lateDeletions(plan),
+    wrappers: wrapProtocol(() => ({
+      findAbandoned: async (cluster, namespace, open) => {
+        const pods = await Promise.all(
+          open.map(({ statefulSet, ordinal }) =>
+            cluster.get("pods", { namespace, name: `${statefulSet}-${ordinal}` }).catch(() => undefined),
+          ),
+        );
+        return new Set(open.filter(({ uid }, index) => pods[index]?.metadata.uid === uid));
+      },
+    })),
+  },
+  {
+    rule: "R13",
+    removed: "the resourceVersion as a condition of repairs",
+    breaks: ["Z1", "Z2"],
+    aim: (plan) =>
+      plain(plan, {
+        safetyMs: 90_000,
+        every: { ...never, breakPod: 2_000, changeTemplate: 8_000 },
+        faults: { ...noFaults, latencyMs: 40 },
+      }),
+    wrappers: wrapCluster((cluster) => ({
+      delete: (resource, key, { uid }, options) => cluster.delete(resource, key, { uid }, options),
+    })),
+  },
+];
+
+/** Deletions that arrive two minutes late, pods that take long to go, and a pause that keeps us from finishing them. */
+function lateDeletions(plan: Plan): Plan {
+  return plain(plan, {
+    goneAfterMs: 120_000,
+    staleness: { oldest: 0.9, between: 0.8 },
+    faults: { ...noFaults, latencyMs: 5, slowDelete: 0.5, slowDeleteMs: 119_000 },
+    skewMs: 14_000,
+    safetyMs: 900_000,
+    every: { ...never, pause: 20_000 },
+  });
+}
