@@ -1,0 +1,50 @@
+/**
+ * The same cases in every world, so that the embedded one cannot lie about the real one. When they disagree, the real one
+ * is right.
+ */
+import { after, before, describe, test } from "node:test";
+import { findAssets } from "../controlplane/controlplane.ts";
+import { cases } from "./cases.ts";
+import type { Case } from "./fixture.ts";
+import { type ContractWorld, startDirectWorld, startRealWorld, startServedWorld } from "./worlds.ts";
+
+const caseTimeoutMs = 60_000;
+
+const assets = await findAssets();
+const inContinuousIntegration = process.env.CI === "true";
+if (assets === undefined && !inContinuousIntegration) {
+  console.error(
+    [
+      "",
+      "  *** The contract is NOT tested against a real API server: its binaries are missing.",
+      "  *** Build them once with `npm run controlplane` (some minutes, needs Go), or set KUBEBUILDER_ASSETS.",
+      "",
+    ].join("\n"),
+  );
+}
+
+inWorld("real API server", async () => {
+  if (assets === undefined) throw new Error("the real API server's binaries are missing, and in CI they must be there");
+  return await startRealWorld(assets);
+});
+inWorld("embedded world over HTTP", startServedWorld);
+inWorld("embedded world", startDirectWorld);
+
+function inWorld(name: string, start: () => Promise<ContractWorld>): void {
+  const skip = name === "real API server" && assets === undefined && !inContinuousIntegration;
+  describe(`contract: ${name}`, { skip: skip ? "no binaries of a real API server" : false }, () => {
+    let world: ContractWorld;
+    before(async () => {
+      world = await start();
+    });
+    after(async () => {
+      await world?.close();
+    });
+    const register = ({ name, run }: Case): void => {
+      test(name, { timeout: caseTimeoutMs }, async () => run(await world.fixture()));
+    };
+    // They mostly wait, and each has a namespace of its own.
+    describe("together", { concurrency: 8 }, () => cases.filter(({ alone }) => !alone).forEach(register));
+    describe("alone", { concurrency: 1 }, () => cases.filter(({ alone }) => alone).forEach(register));
+  });
+}

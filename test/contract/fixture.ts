@@ -1,0 +1,193 @@
+/** What a contract case gets: a cluster, a namespace of its own, and the few things that no function may ask a cluster. */
+import assert from "node:assert/strict";
+import { setTimeout as delay } from "node:timers/promises";
+import {
+  type Cluster,
+  ClusterError,
+  type LeaseObject,
+  type PodObject,
+  type StatefulSetObject,
+} from "../../functions/shared/cluster.ts";
+
+/** What a pod's or StatefulSet's `status` and `spec` hold beyond what decisions read. */
+export interface FullStatefulSet extends StatefulSetObject {
+  readonly spec: StatefulSetObject["spec"] & { readonly template: { readonly spec: object } };
+  readonly status: StatefulSetObject["status"] & {
+    readonly replicas?: number;
+    readonly readyReplicas?: number;
+    readonly availableReplicas?: number;
+    readonly currentReplicas?: number;
+    readonly updatedReplicas?: number;
+  };
+}
+
+export interface StatefulSetOptions {
+  readonly name?: string;
+  readonly replicas?: number;
+  readonly image?: string;
+  readonly start?: number;
+  readonly minReadySeconds?: number;
+  readonly podManagementPolicy?: "Parallel" | "OrderedReady";
+}
+
+/** Each world makes one for each case. */
+export interface Fixture {
+  readonly cluster: Cluster;
+  /** Nobody else's. It exists. */
+  readonly namespace: string;
+  /** Another one. */
+  readonly otherNamespace: string;
+  /** Makes a pod not Ready, its containers waiting for `reason`. */
+  breakPod(name: string, reason: string): Promise<void>;
+  /** Makes it Ready again. */
+  healPod(name: string): Promise<void>;
+  /** Makes the cluster forget what was before now, so that no watch can begin there. Disturbs all cases that run. */
+  forgetHistory(): Promise<void>;
+}
+
+export interface Case {
+  readonly name: string;
+  /** Runs when no other case does. */
+  readonly alone?: boolean;
+  run(fixture: Fixture): Promise<void>;
+}
+
+/** The error that `promise` rejects with. Fails the case when it resolves, or when the error is no ClusterError. */
+export async function rejection(promise: Promise<unknown>): Promise<ClusterError> {
+  try {
+    await promise;
+  } catch (error) {
+    assert.ok(error instanceof ClusterError, `not a ClusterError: ${error}`);
+    return error;
+  }
+  assert.fail("it was not refused");
+}
+
+/** Reads until it satisfies; the answer. Fails the case after `limitMs`. */
+export async function eventually<T>(
+  what: string,
+  read: () => Promise<T>,
+  satisfies: (value: T) => boolean,
+  limitMs = 15_000,
+): Promise<T> {
+  const endsMs = performance.now() + limitMs;
+  for (;;) {
+    const value = await read();
+    if (satisfies(value)) return value;
+    if (performance.now() > endsMs) assert.fail(`${what} did not come in ${limitMs} ms: ${JSON.stringify(value)}`);
+    await delay(25);
+  }
+}
+
+export async function createLease(
+  { cluster, namespace }: Fixture,
+  name: string,
+  annotations: Readonly<Record<string, string>> = {},
+): Promise<LeaseObject> {
+  const spec = { holderIdentity: "nobody", leaseDurationSeconds: 15 };
+  return await cluster.create("leases", namespace, { metadata: { name, annotations }, spec });
+}
+
+/** A pod by itself, on a node, that nobody replaces. */
+export async function createPod(
+  { cluster, namespace }: Fixture,
+  name: string,
+  options: { readonly labels?: Readonly<Record<string, string>>; readonly image?: string } = {},
+): Promise<PodObject> {
+  return await cluster.create("pods", namespace, {
+    metadata: { name, labels: options.labels ?? {} },
+    spec: podSpec(options.image ?? "app:1"),
+  });
+}
+
+/** An OnDelete StatefulSet with the label `app: NAME` on its pods. Its pods come later: see {@link settledStatefulSet}. */
+export async function createStatefulSet(fixture: Fixture, options: StatefulSetOptions = {}): Promise<FullStatefulSet> {
+  const name = options.name ?? "set";
+  const labels = { app: name };
+  const created = await fixture.cluster.create("statefulsets", fixture.namespace, {
+    metadata: { name },
+    spec: {
+      replicas: options.replicas ?? 2,
+      serviceName: name,
+      podManagementPolicy: options.podManagementPolicy ?? "Parallel",
+      updateStrategy: { type: "OnDelete" },
+      selector: { matchLabels: labels },
+      ...(options.minReadySeconds === undefined ? {} : { minReadySeconds: options.minReadySeconds }),
+      ...(options.start === undefined ? {} : { ordinals: { start: options.start } }),
+      template: { metadata: { labels }, spec: podSpec(options.image ?? "app:1") },
+    },
+  });
+  return created as FullStatefulSet;
+}
+
+function podSpec(image: string): object {
+  return { nodeName: "node-1", terminationGracePeriodSeconds: 30, containers: [{ name: "app", image }] };
+}
+
+export async function readStatefulSet({ cluster, namespace }: Fixture, name = "set"): Promise<FullStatefulSet> {
+  return (await cluster.get("statefulsets", { namespace, name })) as FullStatefulSet;
+}
+
+/** Waits until the status has caught up and every pod is Ready. */
+export async function settledStatefulSet(fixture: Fixture, name = "set"): Promise<FullStatefulSet> {
+  return await eventually(
+    `a settled StatefulSet ${name}`,
+    () => readStatefulSet(fixture, name),
+    ({ metadata, spec, status }) =>
+      status.observedGeneration === metadata.generation &&
+      status.replicas === spec?.replicas &&
+      (status.readyReplicas ?? 0) === spec?.replicas,
+  );
+}
+
+/** Changes a StatefulSet's template, and waits until the controller has seen it. */
+export async function changeTemplate(fixture: Fixture, image: string, name = "set"): Promise<FullStatefulSet> {
+  const { cluster, namespace } = fixture;
+  await cluster.patch("statefulsets", { namespace, name }, { spec: { template: { spec: podSpec(image) } } });
+  return await eventually(
+    "the controller's answer to a new template",
+    () => readStatefulSet(fixture, name),
+    ({ metadata, status }) => status.observedGeneration === metadata.generation,
+  );
+}
+
+/** The pods of a StatefulSet, by name. */
+export async function podsOf({ cluster, namespace }: Fixture, name = "set"): Promise<PodObject[]> {
+  const { items } = await cluster.list("pods", { namespace, labelSelector: `app=${name}` });
+  return items.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+}
+
+export function isReady(pod: PodObject): boolean {
+  return pod.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") ?? false;
+}
+
+/** Waits until the pod is Ready and does not terminate. */
+export async function readyPod({ cluster, namespace }: Fixture, name: string, notUid?: string): Promise<PodObject> {
+  return await eventually(
+    `a ready pod ${name}`,
+    async () => {
+      try {
+        return await cluster.get("pods", { namespace, name });
+      } catch (error) {
+        if (error instanceof ClusterError && error.code === 404) return undefined;
+        throw error;
+      }
+    },
+    (pod) => pod !== undefined && pod.metadata.uid !== notUid && isReady(pod) && !pod.metadata.deletionTimestamp,
+  ).then((pod) => pod as PodObject);
+}
+
+export const isGone = (error: ClusterError): boolean => error.code === 404;
+
+/** Waits until nothing has that name. */
+export async function gonePod({ cluster, namespace }: Fixture, name: string): Promise<void> {
+  await eventually(
+    `the end of pod ${name}`,
+    () => cluster.get("pods", { namespace, name }).then(() => false, isGone),
+    (gone) => gone,
+  );
+}
+
+export function revisionOf({ metadata }: { metadata: { resourceVersion: string } }): bigint {
+  return BigInt(metadata.resourceVersion);
+}

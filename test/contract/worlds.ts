@@ -1,0 +1,136 @@
+/** The worlds that the contract is kept in: the real API server, and the embedded world over HTTP and directly. */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Cluster } from "../../functions/shared/cluster.ts";
+import { connect } from "../../functions/shared/kubernetes.ts";
+import { Api } from "../controlplane/api.ts";
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { serveWorld } from "../world/http.ts";
+import { RealTimeline } from "../world/timeline.ts";
+import { World } from "../world/world.ts";
+import { createWorldCluster } from "../world/world-cluster.ts";
+import type { Fixture } from "./fixture.ts";
+
+const userAgent = "sluice/0.0.0 (contract)";
+const podsReadyAfterMs = 150;
+const podsGoneAfterMs = 150;
+/** Changes that the embedded world can look back on: enough for all cases that run at once. */
+const watchHistory = 2_000;
+
+export interface ContractWorld {
+  /** With namespaces that nobody has used before. */
+  fixture(): Promise<Fixture>;
+  close(): Promise<void>;
+}
+
+let namespaces = 0;
+
+function nextNamespace(): string {
+  namespaces += 1;
+  return `contract-${namespaces}`;
+}
+
+/** A real control plane. Throws when it does not start; builds nothing. */
+export async function startRealWorld(assets: string): Promise<ContractWorld> {
+  const controlPlane = await startControlPlane({ assets, podsReadyAfterMs, podsGoneAfterMs });
+  const cluster = await connect({ userAgent, kubeconfig: controlPlane.kubeconfig });
+  const api = await Api.open(controlPlane, { userAgent: "sluice-test-contract", connections: 2 });
+  const makeNamespace = async (): Promise<string> => {
+    const name = nextNamespace();
+    await api.post("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name } });
+    return name;
+  };
+  return {
+    fixture: async () => {
+      const namespace = await makeNamespace();
+      const { kubelet } = controlPlane;
+      return {
+        cluster,
+        namespace,
+        otherNamespace: await makeNamespace(),
+        breakPod: (name, reason) => kubelet.breakPod(namespace, name, reason),
+        healPod: (name) => kubelet.healPod(namespace, name),
+        forgetHistory: () => restart(controlPlane),
+      };
+    },
+    close: async () => {
+      await Promise.all([cluster.close(), api.close()]);
+      await controlPlane.stop();
+    },
+  };
+}
+
+/** A new API server keeps changes in memory from its start on only. */
+async function restart(controlPlane: ControlPlane): Promise<void> {
+  await controlPlane.restartApiServer();
+}
+
+/** The embedded world, asked through its HTTP server by the client that production uses. */
+export async function startServedWorld(): Promise<ContractWorld> {
+  const { world, timeline } = createWorld();
+  const served = await serveWorld(world);
+  const directory = await mkdtemp(join(tmpdir(), "sluice-contract-"));
+  const kubeconfig = join(directory, "kubeconfig");
+  await writeFile(kubeconfig, JSON.stringify(kubeconfigOf(served.url)));
+  const cluster = await connect({ userAgent, kubeconfig });
+  return {
+    fixture: async () => embeddedFixture(world, cluster),
+    close: async () => {
+      await cluster.close();
+      await served.close();
+      world.stop();
+      timeline.close();
+      await rm(directory, { recursive: true });
+    },
+  };
+}
+
+/** The embedded world without HTTP, as simulations use it, but on the real clock. */
+export async function startDirectWorld(): Promise<ContractWorld> {
+  const { world, timeline } = createWorld();
+  const cluster = createWorldCluster(world);
+  return {
+    fixture: async () => embeddedFixture(world, cluster),
+    close: async () => {
+      world.stop();
+      timeline.close();
+    },
+  };
+}
+
+function createWorld(): { world: World; timeline: RealTimeline } {
+  const timeline = new RealTimeline();
+  const world = new World({ timeline, readyAfterMs: podsReadyAfterMs, goneAfterMs: podsGoneAfterMs, watchHistory });
+  return { world, timeline };
+}
+
+function embeddedFixture(world: World, cluster: Cluster): Fixture {
+  const namespace = nextNamespace();
+  return {
+    cluster,
+    namespace,
+    otherNamespace: nextNamespace(),
+    breakPod: async (name, reason) => world.kubelet.breakPod({ namespace, name }, reason),
+    healPod: async (name) => world.kubelet.healPod({ namespace, name }),
+    forgetHistory: async () => {
+      const key = { namespace, name: "filler" };
+      world.store.create("leases", namespace, { metadata: { name: key.name } });
+      for (let count = 0; count <= watchHistory; count++) {
+        world.store.patch("leases", key, { metadata: { annotations: { count: String(count) } } });
+      }
+    },
+  };
+}
+
+/** JSON is YAML too. */
+export function kubeconfigOf(server: string): object {
+  return {
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [{ name: "world", cluster: { server } }],
+    users: [{ name: "user", user: {} }],
+    contexts: [{ name: "world", context: { cluster: "world", user: "user" } }],
+    "current-context": "world",
+  };
+}
