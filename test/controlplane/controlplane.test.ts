@@ -266,8 +266,8 @@ for (const leash of ["setpriv", "sh"] satisfies Leash[]) {
   }, async () => {
     const source = `
       const { launch } = await import(${JSON.stringify(join(import.meta.dirname, "processes.ts"))});
-      const child = launch("sleep", ["3456"], { output: "pipe", leash: "${leash}" });
-      setTimeout(() => console.log(child.pid), 200);`;
+      const child = launch("sh", ["-c", "echo $$; exec sleep 3456"], { output: "pipe", leash: "${leash}" });
+      setTimeout(() => console.log(child.printed().stdout), 300);`;
     const parent = spawn(process.execPath, ["--input-type=module", "-e", source], {
       stdio: ["ignore", "pipe", "inherit"],
     });
