@@ -1,0 +1,150 @@
+/** The metrics of one process. Those that users of rollout-operator alert on keep their names (its specification, 6.3). */
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+
+/** As rollout-operator has them, in seconds. */
+const requestBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100];
+const reconcileBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const messageBuckets = Array.from({ length: 15 }, (_, index) => 4 * 4 ** index);
+
+export type Metrics = ReturnType<typeof createMetrics>;
+
+/** A registry of its own with these metrics and no others. `keys` counts what is queued. */
+export function createMetrics(version: string, keys: () => number) {
+  const registry = new Registry();
+  const registers = [registry];
+  new Gauge({
+    name: "sluice_build_info",
+    help: "Always 1; its labels say which build this is.",
+    labelNames: ["version", "node_version"] as const,
+    registers,
+  }).set({ version, node_version: process.version }, 1);
+  new Gauge({
+    name: "sluice_queue_keys",
+    help: "Keys that are queued, running or to be retried.",
+    registers,
+    collect() {
+      this.set(keys());
+    },
+  });
+  new Gauge({
+    name: "process_resident_memory_bytes",
+    help: "Resident memory size in bytes.",
+    registers,
+    collect() {
+      this.set(process.memoryUsage.rss());
+    },
+  });
+  return { registry, ...groupMetrics(registers), ...httpMetrics(registers), ...sluiceMetrics(registers) };
+}
+
+function groupMetrics(registers: Registry[]) {
+  const labelNames = ["rollout_group"] as const;
+  return {
+    reconciles: new Counter({
+      name: "rollout_operator_group_reconciles_total",
+      help: "Passes over a rollout group.",
+      labelNames,
+      registers,
+    }),
+    reconcilesFailed: new Counter({
+      name: "rollout_operator_group_reconciles_failed_total",
+      help: "Passes over a rollout group that failed.",
+      labelNames,
+      registers,
+    }),
+    reconcileSeconds: new Histogram({
+      name: "rollout_operator_group_reconcile_duration_seconds",
+      help: "How long passes over a rollout group took.",
+      labelNames,
+      buckets: reconcileBuckets,
+      registers,
+    }),
+    lastSuccess: new Gauge({
+      name: "rollout_operator_last_successful_group_reconcile_timestamp_seconds",
+      help: "When the last pass over a rollout group succeeded, in seconds since the epoch.",
+      labelNames,
+      registers,
+    }),
+  };
+}
+
+function httpMetrics(registers: Registry[]) {
+  const routeLabels = ["method", "route"] as const;
+  return {
+    apiSeconds: new Histogram({
+      name: "rollout_operator_kubernetes_api_client_request_duration_seconds",
+      help: "How long requests to the Kubernetes API took; of a watch, until its headers.",
+      labelNames: ["path", "method", "status_code"] as const,
+      buckets: requestBuckets,
+      registers,
+    }),
+    requestSeconds: new Histogram({
+      name: "rollout_operator_request_duration_seconds",
+      help: "How long HTTP requests to this process took.",
+      labelNames: ["method", "route", "status_code", "ws"] as const,
+      buckets: requestBuckets,
+      registers,
+    }),
+    requestBytes: new Histogram({
+      name: "rollout_operator_request_message_bytes",
+      help: "Sizes of the bodies of HTTP requests to this process.",
+      labelNames: routeLabels,
+      buckets: messageBuckets,
+      registers,
+    }),
+    responseBytes: new Histogram({
+      name: "rollout_operator_response_message_bytes",
+      help: "Sizes of the bodies of the answers to them.",
+      labelNames: routeLabels,
+      buckets: messageBuckets,
+      registers,
+    }),
+    inflight: new Gauge({
+      name: "rollout_operator_inflight_requests",
+      help: "HTTP requests to this process that are not answered yet.",
+      labelNames: routeLabels,
+      registers,
+    }),
+  };
+}
+
+function sluiceMetrics(registers: Registry[]) {
+  return {
+    verdicts: new Counter({
+      name: "sluice_verdicts_total",
+      help: "Verdicts by function and guard; rolling and done are what is no wait.",
+      labelNames: ["function", "guard"] as const,
+      registers,
+    }),
+    waitingSince: new Gauge({
+      name: "sluice_waiting_since_timestamp_seconds",
+      help: "Since when the guard named has held for a group that is not done, in seconds since the epoch.",
+      labelNames: ["namespace", "rollout_group", "function", "guard", "zone"] as const,
+      registers,
+    }),
+    acts: new Counter({
+      name: "sluice_acts_total",
+      help: "Acts on objects, and how they ended.",
+      labelNames: ["function", "action", "result"] as const,
+      registers,
+    }),
+    conflicts: new Counter({
+      name: "sluice_ledger_conflicts_total",
+      help: "Writes of a ledger that somebody else had written meanwhile.",
+      labelNames: ["function"] as const,
+      registers,
+    }),
+    malformed: new Counter({
+      name: "sluice_malformed_annotations_total",
+      help: "Labels and annotations that were found not to parse.",
+      labelNames: ["namespace", "statefulset", "annotation"] as const,
+      registers,
+    }),
+    events: new Counter({
+      name: "sluice_events_total",
+      help: "CloudEvents by what became of them: queued, ignored, malformed, refused.",
+      labelNames: ["result"] as const,
+      registers,
+    }),
+  };
+}

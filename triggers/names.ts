@@ -1,0 +1,18 @@
+/** Names as Kubernetes has them: what is not one never reaches a URL. */
+
+const labelPattern = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
+
+/** A DNS-1123 label: what a namespace may be called. */
+export function isNamespaceName(text: string): boolean {
+  return text.length <= 63 && labelPattern.test(text);
+}
+
+/** A DNS-1123 subdomain: what a pod or a StatefulSet may be called. */
+export function isObjectName(text: string): boolean {
+  return text.length <= 253 && text.split(".").every((part) => labelPattern.test(part));
+}
+
+/** The StatefulSet that a pod of that name belongs to, if it belongs to one: they are always called `X-0`, `X-1`, … */
+export function statefulSetOfPod(pod: string): string | undefined {
+  return /^(.+)-\d+$/.exec(pod)?.[1];
+}

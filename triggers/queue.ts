@@ -1,0 +1,255 @@
+/**
+ * A keyed queue: wake-ups of a key are gathered, then one run serves them all. Two runs of a key never overlap; one that is
+ * woken while it runs, runs once more. What throws is run again, later and later. Keys beyond the bounds are refused, so that
+ * the door can say so.
+ */
+
+/** The time that a queue lives in. */
+export interface Clock {
+  monotonicMs(): number;
+  /** Resolves after `ms`, or at once when the signal is aborted. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+}
+
+export interface Wake {
+  /** Several wake-ups that are gathered are a sweep when one of them is. */
+  readonly sweep: boolean;
+}
+
+/** How a run ended; the fields are those of the functions' `Outcome`. */
+export interface RunOutcome {
+  readonly recheckMs: number | undefined;
+  readonly acting: Promise<number | undefined> | undefined;
+}
+
+export interface QueueOptions<Item> {
+  readonly clock: Clock;
+  /** Items of the same name are one key. */
+  nameOf(item: Item): string;
+  run(item: Item, wake: Wake): Promise<RunOutcome>;
+  /** Hears of a run, or of acts after it, that threw. `retryMs` is undefined where it is not tried again. */
+  onFailure(item: Item, error: unknown, retryMs: number | undefined): void;
+  /** How long wake-ups of a key are gathered from the first, in milliseconds. */
+  readonly gatherMs: number;
+  /** Keys that run at once, at most. */
+  readonly concurrency: number;
+  /** Keys that are queued, running or to be retried, at most. As many again may wait for a recheck. */
+  readonly capacity: number;
+  /** The shortest wait before a retry that makes sense after this error, in milliseconds; absent: 0. */
+  leastBackoffMs?(error: unknown): number;
+  /** From 0 to 1, for the jitter. */
+  random?(): number;
+}
+
+export const shortestBackoffMs = 100;
+export const longestBackoffMs = 30_000;
+/** The longest timer that Node keeps; a longer one would fire at once. */
+const longestTimerMs = 2 ** 31 - 1;
+
+interface Entry<Item> {
+  readonly name: string;
+  readonly item: Item;
+  /** Of the gathering or of the wait before a retry; undefined while the entry is queued or runs. */
+  timer: AbortController | undefined;
+  running: boolean;
+  /** When it was first woken since the present run began. */
+  wokenMs: number | undefined;
+  /** Of the next run. */
+  sweep: boolean;
+  failures: number;
+}
+
+interface Recheck {
+  readonly dueMs: number;
+  readonly timer: AbortController;
+}
+
+export class KeyedQueue<Item> {
+  readonly #options: QueueOptions<Item>;
+  readonly #entries = new Map<string, Entry<Item>>();
+  /** Due, in the order in which they became so. */
+  readonly #queued = new Set<Entry<Item>>();
+  readonly #rechecks = new Map<string, Recheck>();
+  readonly #acting = new Set<Promise<void>>();
+  readonly #idle = Promise.withResolvers<void>();
+  #running = 0;
+  #draining = false;
+
+  constructor(options: QueueOptions<Item>) {
+    this.#options = options;
+  }
+
+  /** How many keys are queued, running or to be retried. */
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** True while the key is queued, runs or is to be retried; a recheck to come does not count. */
+  has(item: Item): boolean {
+    return this.#entries.has(this.#options.nameOf(item));
+  }
+
+  /** Wakes a key. False where it is refused: the queue is full, or drains. */
+  offer(item: Item, wake: Wake = { sweep: false }): boolean {
+    if (this.#draining) return false;
+    const name = this.#options.nameOf(item);
+    const known = this.#entries.get(name);
+    if (known !== undefined) {
+      known.sweep ||= wake.sweep;
+      if (known.running) known.wokenMs ??= this.#options.clock.monotonicMs();
+      return true;
+    }
+    if (this.#entries.size >= this.#options.capacity) return false;
+    const entry: Entry<Item> = {
+      name,
+      item,
+      timer: undefined,
+      running: false,
+      wokenMs: undefined,
+      sweep: wake.sweep,
+      failures: 0,
+    };
+    this.#entries.set(name, entry);
+    this.#enqueueIn(entry, this.#options.gatherMs);
+    return true;
+  }
+
+  /**
+   * Takes no more wake-ups, drops the timers and runs what is queued at once; what is to be retried is tried once more.
+   *
+   * Resolves to true when all runs and acts have ended, to false at `deadlineMs` of the clock if some have not.
+   */
+  async drain(deadlineMs: number): Promise<boolean> {
+    const { clock } = this.#options;
+    this.#draining = true;
+    for (const { timer } of this.#rechecks.values()) timer.abort();
+    this.#rechecks.clear();
+    for (const entry of [...this.#entries.values()]) {
+      if (entry.timer === undefined) continue;
+      entry.timer.abort();
+      this.#enqueue(entry);
+    }
+    this.#resolveIfIdle();
+    const finished = new AbortController();
+    const late = clock.sleep(Math.max(0, deadlineMs - clock.monotonicMs()), finished.signal).then(() => false);
+    const ended = await Promise.race([this.#idle.promise.then(() => true), late]);
+    finished.abort();
+    return ended;
+  }
+
+  #enqueueIn(entry: Entry<Item>, ms: number): void {
+    if (ms <= 0 || this.#draining) this.#enqueue(entry);
+    else entry.timer = this.#after(ms, () => this.#enqueue(entry));
+  }
+
+  #enqueue(entry: Entry<Item>): void {
+    entry.timer = undefined;
+    this.#queued.add(entry);
+    this.#startQueued();
+  }
+
+  #startQueued(): void {
+    for (const entry of this.#queued) {
+      if (this.#running >= this.#options.concurrency) return;
+      this.#queued.delete(entry);
+      this.#running++;
+      void this.#runOnce(entry);
+    }
+  }
+
+  async #runOnce(entry: Entry<Item>): Promise<void> {
+    const wake = { sweep: entry.sweep };
+    entry.running = true;
+    entry.sweep = false;
+    entry.wokenMs = undefined;
+    // What this run sees is newer than what an earlier one wanted to look at again.
+    this.#rechecks.get(entry.name)?.timer.abort();
+    this.#rechecks.delete(entry.name);
+    try {
+      const { recheckMs, acting } = await this.#options.run(entry.item, wake);
+      entry.failures = 0;
+      this.#recheckIn(entry, recheckMs);
+      if (acting !== undefined) this.#await(entry, acting);
+      this.#finish(entry);
+    } catch (error) {
+      entry.sweep ||= wake.sweep;
+      this.#retry(entry, error);
+    }
+    this.#running--;
+    this.#startQueued();
+    this.#resolveIfIdle();
+  }
+
+  #finish(entry: Entry<Item>): void {
+    entry.running = false;
+    const { wokenMs } = entry;
+    if (wokenMs === undefined) this.#entries.delete(entry.name);
+    else this.#enqueueIn(entry, wokenMs + this.#options.gatherMs - this.#options.clock.monotonicMs());
+  }
+
+  #retry(entry: Entry<Item>, error: unknown): void {
+    const { onFailure } = this.#options;
+    if (this.#draining) {
+      onFailure(entry.item, error, undefined);
+      this.#finish(entry);
+      return;
+    }
+    entry.running = false;
+    const retryMs = this.#backoffMs(entry.failures++, error);
+    entry.timer = this.#after(retryMs, () => this.#enqueue(entry));
+    onFailure(entry.item, error, retryMs);
+  }
+
+  #backoffMs(failures: number, error: unknown): number {
+    const { random = Math.random, leastBackoffMs } = this.#options;
+    const fullMs = Math.min(longestBackoffMs, shortestBackoffMs * 2 ** Math.min(failures, 20));
+    // Between half and all of it: retries of many keys after one outage must not come at one moment.
+    const jitteredMs = Math.max(shortestBackoffMs, fullMs * (0.5 + random() / 2));
+    return Math.max(jitteredMs, leastBackoffMs?.(error) ?? 0);
+  }
+
+  /** Acts go on beside later runs of the same key; only a shutdown waits for them. */
+  #await(entry: Entry<Item>, acting: Promise<number | undefined>): void {
+    const ended = acting
+      .then(
+        (recheckMs) => this.#recheckIn(entry, recheckMs),
+        (error: unknown) => {
+          const retryMs = this.#draining ? undefined : longestBackoffMs;
+          this.#recheckIn(entry, retryMs);
+          this.#options.onFailure(entry.item, error, retryMs);
+        },
+      )
+      .then(() => {
+        this.#acting.delete(ended);
+        this.#resolveIfIdle();
+      });
+    this.#acting.add(ended);
+  }
+
+  /** Best effort: a recheck that comes earlier is kept, and beyond the bound none is made. The sweep is the guarantee. */
+  #recheckIn({ name, item }: Entry<Item>, ms: number | undefined): void {
+    if (this.#draining || ms === undefined || Number.isNaN(ms)) return;
+    const dueMs = this.#options.clock.monotonicMs() + Math.max(0, ms);
+    const known = this.#rechecks.get(name);
+    if (known === undefined && this.#rechecks.size >= this.#options.capacity) return;
+    if (known !== undefined && known.dueMs <= dueMs) return;
+    known?.timer.abort();
+    const timer = this.#after(Math.max(0, ms), () => {
+      this.#rechecks.delete(name);
+      this.offer(item);
+    });
+    this.#rechecks.set(name, { dueMs, timer });
+  }
+
+  #after(ms: number, then: () => void): AbortController {
+    const timer = new AbortController();
+    void this.#options.clock.sleep(Math.min(ms, longestTimerMs), timer.signal).then(() => {
+      if (!timer.signal.aborted) then();
+    });
+    return timer;
+  }
+
+  #resolveIfIdle(): void {
+    if (this.#draining && this.#entries.size === 0 && this.#acting.size === 0) this.#idle.resolve();
+  }
+}

@@ -1,0 +1,206 @@
+/** What people who run Sluice see of it: metrics, and one log line for whatever changed. */
+import { type DestinationStream, pino } from "pino";
+import { ClusterError } from "../functions/shared/cluster.ts";
+import type { RequestObservation } from "../functions/shared/kubernetes.ts";
+import type { ActReport, PassReport, Reporter } from "../functions/shared/report.ts";
+import type { GroupKey } from "../functions/shared/statefulsets.ts";
+import { createMetrics, type Metrics } from "./metrics.ts";
+
+export const logLevels = ["debug", "info", "warn", "error"] as const;
+export type LogLevel = (typeof logLevels)[number];
+
+/** What became of a CloudEvent. */
+export type EventResult = "queued" | "ignored" | "malformed" | "refused";
+
+/** One request that a door of ours has answered. */
+export interface HttpReport {
+  readonly method: string;
+  readonly route: string;
+  readonly status: number;
+  readonly seconds: number;
+  readonly requestBytes: number;
+  readonly responseBytes: number;
+}
+
+export interface Reporting extends Reporter {
+  readonly metrics: Metrics;
+  log(level: LogLevel, sentence: string, fields?: object): void;
+  /** One run of a function over a group, as the runner sees it. `error` is what it threw. */
+  reconciled(key: GroupKey, seconds: number, error?: unknown): void;
+  /** One exchange with the API server. */
+  apiRequest(observation: RequestObservation): void;
+  requestBegan(method: string, route: string): void;
+  requestEnded(report: HttpReport): void;
+  event(result: EventResult): void;
+  /** Forgets the groups that are no more, and their series. */
+  keepOnly(groups: readonly GroupKey[]): void;
+}
+
+export interface ReportingOptions {
+  readonly version: string;
+  /** The function's name, or `all`. */
+  readonly serving: string;
+  readonly level: LogLevel;
+  /** How many keys are queued. */
+  readonly keys: () => number;
+  /** Where log lines go; absent: standard output. */
+  readonly destination?: DestinationStream;
+}
+
+/** What was last said of one group by one function. */
+interface Said {
+  readonly key: GroupKey;
+  readonly guard: string;
+  readonly zone: string;
+  readonly series: WaitingSeries | undefined;
+}
+
+interface WaitingSeries {
+  readonly namespace: string;
+  readonly rollout_group: string;
+  readonly function: string;
+  readonly guard: string;
+  readonly zone: string;
+}
+
+export function createReporting(options: ReportingOptions): Reporting {
+  const metrics = createMetrics(options.version, options.keys);
+  const logger = pino(
+    {
+      level: options.level,
+      base: { serving: options.serving },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    options.destination ?? pino.destination({ fd: 1, sync: true }),
+  );
+  const log = (level: LogLevel, sentence: string, fields: object = {}) => logger[level](fields, sentence);
+  return {
+    metrics,
+    log,
+    ...reportGroups(metrics, log),
+    ...reportTraffic(metrics),
+  };
+}
+
+type Log = Reporting["log"];
+
+function reportGroups(metrics: Metrics, log: Log): Reporter & Pick<Reporting, "reconciled" | "keepOnly"> {
+  const said = new Map<string, Said>();
+  const malformed = new Map<string, { key: GroupKey; labels: Parameters<Metrics["malformed"]["remove"]>[0] }>();
+  const names = new Set<string>();
+  return {
+    pass(report) {
+      metrics.verdicts.inc({ function: report.function, guard: report.guard });
+      const place = `${report.function} ${pathOf(report.key)}`;
+      const before = said.get(place);
+      said.set(place, { ...report, series: showWaiting(metrics, before?.series, report) });
+      if (before?.guard === report.guard && before.zone === report.zone) return;
+      log("info", report.sentence, { ...about(report.key, report.function), ...verdictOf(report) });
+    },
+    act(report) {
+      const { action, object, zone, result, reason } = report;
+      metrics.acts.inc({ function: report.function, action, result });
+      const fields = { ...about(report.key, report.function), action, object, zone, result, reason };
+      log(isTrouble(result) ? "warn" : "info", `${action} ${object}: ${result}, ${reason}`, fields);
+    },
+    conflict(key, by) {
+      metrics.conflicts.inc({ function: by });
+      log("debug", "the ledger was written by somebody else meanwhile; deciding again", about(key, by));
+    },
+    problem(key, by, sentence, error) {
+      // The API server's refusals and silences are part of life; anything else is a fault of ours.
+      const level = error === undefined || error instanceof ClusterError ? "warn" : "error";
+      log(level, sentence, { ...about(key, by), ...(error === undefined ? {} : { err: error }) });
+    },
+    malformed(key, statefulSet, annotation, sentence) {
+      const labels = { namespace: key.namespace, statefulset: statefulSet, annotation };
+      metrics.malformed.inc(labels);
+      malformed.set(`${key.namespace}/${statefulSet} ${annotation}`, { key, labels });
+      log("warn", sentence, { ...about(key), object: statefulSet, zone: statefulSet, reason: "malformed", annotation });
+    },
+    reconciled({ group }, seconds, error) {
+      const labels = { rollout_group: group };
+      names.add(group);
+      metrics.reconciles.inc(labels);
+      metrics.reconcilesFailed.inc(labels, error === undefined ? 0 : 1);
+      metrics.reconcileSeconds.observe(labels, seconds);
+      if (error === undefined) metrics.lastSuccess.set(labels, Date.now() / 1000);
+    },
+    keepOnly(groups) {
+      const living = new Set(groups.map(pathOf));
+      for (const [place, { key, series }] of said) {
+        if (living.has(pathOf(key))) continue;
+        said.delete(place);
+        if (series !== undefined) metrics.waitingSince.remove({ ...series });
+      }
+      for (const [place, { key, labels }] of malformed) {
+        if (living.has(pathOf(key))) continue;
+        malformed.delete(place);
+        metrics.malformed.remove(labels);
+      }
+      const livingNames = new Set(groups.map(({ group }) => group));
+      for (const name of names) {
+        if (livingNames.has(name)) continue;
+        names.delete(name);
+        const labels = { rollout_group: name };
+        metrics.reconciles.remove(labels);
+        metrics.reconcilesFailed.remove(labels);
+        metrics.reconcileSeconds.remove(labels);
+        metrics.lastSuccess.remove(labels);
+      }
+    },
+  };
+}
+
+/** One series for each group that is not done: which guard holds, in which zone, since when. */
+function showWaiting(
+  metrics: Metrics,
+  before: WaitingSeries | undefined,
+  { key, function: by, guard, zone, sinceMs }: PassReport,
+): WaitingSeries | undefined {
+  const moved = before !== undefined && (before.guard !== guard || before.zone !== zone);
+  if (moved) metrics.waitingSince.remove({ ...before });
+  if (guard === "done") return undefined;
+  const series = { namespace: key.namespace, rollout_group: key.group, function: by, guard, zone };
+  metrics.waitingSince.set(series, sinceMs / 1000);
+  return series;
+}
+
+function reportTraffic(metrics: Metrics): Pick<Reporting, "apiRequest" | "requestBegan" | "requestEnded" | "event"> {
+  return {
+    apiRequest({ path, method, statusCode, seconds }) {
+      metrics.apiSeconds.observe({ path, method, status_code: String(statusCode) }, seconds);
+    },
+    requestBegan(method, route) {
+      metrics.inflight.inc({ method, route });
+    },
+    requestEnded({ method, route, status, seconds, requestBytes, responseBytes }) {
+      metrics.inflight.dec({ method, route });
+      metrics.requestSeconds.observe({ method, route, status_code: String(status), ws: "false" }, seconds);
+      metrics.requestBytes.observe({ method, route }, requestBytes);
+      metrics.responseBytes.observe({ method, route }, responseBytes);
+    },
+    event(result) {
+      metrics.events.inc({ result });
+    },
+  };
+}
+
+function isTrouble(result: ActReport["result"]): boolean {
+  return result === "refused" || result === "failed" || result === "late";
+}
+
+function verdictOf({ guard, zone, sentence, sinceMs, shadow }: PassReport): object {
+  // It comes from an annotation, and a number that is no date must not end a pass.
+  const since = Math.abs(sinceMs) <= 8.64e15 ? { since: new Date(sinceMs).toISOString() } : {};
+  return { guard, zone, reason: sentence, ...since, ...(shadow ? { shadow } : {}) };
+}
+
+function about(key: GroupKey, by?: string): object {
+  return { namespace: key.namespace, group: key.group, ...(by === undefined ? {} : { function: by }) };
+}
+
+function pathOf({ namespace, group }: GroupKey): string {
+  return `${namespace}/${group}`;
+}

@@ -1,0 +1,227 @@
+/** The settings: environment variables, each described once, here. `--help` prints what is checked. */
+import { isNamespaceName } from "./names.ts";
+import { type LogLevel, logLevels } from "./reporting.ts";
+import { table } from "./table.ts";
+
+interface Setting<T> {
+  readonly name: string;
+  /** What holds when the variable is not set, or empty; written as a user would write it. */
+  readonly fallback: string;
+  readonly says: string;
+  /** What to write instead of a value that does not parse. */
+  readonly grammar: string;
+  /** Undefined for a value that does not parse. */
+  parse(text: string): T | undefined;
+}
+
+function setting<T>(description: Setting<T>): Setting<T> {
+  return description;
+}
+
+const longestSweepMs = 300_000;
+
+const settingsTable = {
+  kubeconfig: setting<string>({
+    name: "KUBECONFIG",
+    fallback: "",
+    says: "kubeconfig file; not set: the pod's service account, or else ~/.kube/config",
+    grammar: "a path",
+    parse: (text) => text,
+  }),
+  namespaces: setting<readonly string[] | "own" | "all">({
+    name: "NAMESPACE",
+    fallback: "",
+    says: "namespaces to serve; not set: the pod's own, or that of the kubeconfig's context; *: all of them",
+    grammar: "one or several names with commas between them, or *",
+    parse: parseNamespaces,
+  }),
+  function: setting<string>({
+    name: "FUNCTION",
+    fallback: "all",
+    says: "function to serve",
+    grammar: [...table.map(({ name }) => name), "all"].join(" or "),
+    parse: (text) => (text === "all" || table.some(({ name }) => name === text) ? text : undefined),
+  }),
+  mode: setting<"act" | "shadow">({
+    name: "SLUICE_MODE",
+    fallback: "act",
+    says: "shadow decides and reports, and writes nothing to the cluster",
+    grammar: "act or shadow",
+    parse: (text) => oneOf(["act", "shadow"] as const, text),
+  }),
+  views: setting<"watch" | "list">({
+    name: "VIEWS",
+    fallback: "watch",
+    says: "watch keeps pods and StatefulSets in memory and is woken by their changes; list reads them for each decision, and is woken by CloudEvents and sweeps only",
+    grammar: "watch or list",
+    parse: (text) => oneOf(["watch", "list"] as const, text),
+  }),
+  port: setting<number>({
+    name: "PORT",
+    fallback: "8080",
+    says: "port for CloudEvents, health and metrics; 0: any free one, which is logged",
+    grammar: "an integer from 0 to 65535",
+    parse: (text) => parseInteger(text, 0, 65_535),
+  }),
+  logLevel: setting<LogLevel>({
+    name: "LOG_LEVEL",
+    fallback: "info",
+    says: "least level of what is logged",
+    grammar: logLevels.join(", "),
+    parse: (text) => oneOf(logLevels, text),
+  }),
+  sweepIntervalMs: setting<number>({
+    name: "SWEEP_INTERVAL",
+    fallback: "5m",
+    says: "longest time between two looks at every group, whatever was heard of it",
+    grammar: "a Go duration from 1s to 5m, such as 90s",
+    parse: (text) => parseDuration(text, 1_000, longestSweepMs),
+  }),
+  gatherMs: setting<number>({
+    name: "GATHER_MS",
+    fallback: "20",
+    says: "how long wake-ups of a group are gathered, in milliseconds",
+    grammar: "an integer from 0 to 1000",
+    parse: (text) => parseInteger(text, 0, 1_000),
+  }),
+  concurrency: setting<number>({
+    name: "CONCURRENCY",
+    fallback: "8",
+    says: "groups that are worked on at once",
+    grammar: "an integer from 1 to 100",
+    parse: (text) => parseInteger(text, 1, 100),
+  }),
+  queueKeys: setting<number>({
+    name: "QUEUE_KEYS",
+    fallback: "10000",
+    says: "groups that may be queued; events beyond them are answered 503",
+    grammar: "an integer from 1 to 1000000",
+    parse: (text) => parseInteger(text, 1, 1_000_000),
+  }),
+  bodyLimitBytes: setting<number>({
+    name: "BODY_LIMIT_BYTES",
+    fallback: "1048576",
+    says: "largest body of a request that is read",
+    grammar: "an integer from 1024 to 16777216",
+    parse: (text) => parseInteger(text, 1_024, 16_777_216),
+  }),
+  requestTimeoutMs: setting<number>({
+    name: "REQUEST_TIMEOUT",
+    fallback: "10s",
+    says: "how long a client may take to send a request",
+    grammar: "a Go duration from 1s to 5m",
+    parse: (text) => parseDuration(text, 1_000, 300_000),
+  }),
+  kubernetesTimeoutMs: setting<number>({
+    name: "KUBERNETES_TIMEOUT",
+    fallback: "10s",
+    says: "how long a call to the API server may take, with all its tries",
+    grammar: "a Go duration from 1s to 1m",
+    parse: (text) => parseDuration(text, 1_000, 60_000),
+  }),
+  drainTimeoutMs: setting<number>({
+    name: "DRAIN_TIMEOUT",
+    fallback: "25s",
+    says: "how long, after SIGTERM, what is queued may take to end; less than the pod's grace period",
+    grammar: "a Go duration from 1s to 10m",
+    parse: (text) => parseDuration(text, 1_000, 600_000),
+  }),
+} as const;
+
+type ValueOf<S> = S extends Setting<infer T> ? T : never;
+export type Settings = { readonly [Field in keyof typeof settingsTable]: ValueOf<(typeof settingsTable)[Field]> };
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The settings of an environment, and a line for each mistake: the settings are to be used only when there is none. */
+export function readSettings(environment: Environment): { settings: Settings; mistakes: string[] } {
+  const mistakes: string[] = [];
+  const values: Record<string, unknown> = {};
+  for (const [field, { name, fallback, grammar, parse }] of Object.entries<Setting<unknown>>(settingsTable)) {
+    const text = environment[name]?.trim() || fallback;
+    values[field] = parse(text);
+    if (values[field] === undefined) mistakes.push(`${name} is ${JSON.stringify(text)}; write ${grammar}`);
+  }
+  return { settings: values as Settings, mistakes };
+}
+
+/** A line for each command line argument: there are none but `--help`. */
+export function readArguments(argv: readonly string[]): { help: boolean; mistakes: string[] } {
+  const isHelp = (argument: string) => argument === "--help" || argument === "-h";
+  const unknown = argv.filter((argument) => !isHelp(argument));
+  return {
+    help: argv.some(isHelp),
+    mistakes: unknown.map(
+      (argument) => `${argument}: no such argument; settings are environment variables, see --help`,
+    ),
+  };
+}
+
+/** What `--help` prints. */
+export function help(): string {
+  const rows = Object.values<Setting<unknown>>(settingsTable).map(({ name, fallback, says, grammar }) => {
+    const value = fallback === "" ? grammar : `${grammar} (default: ${fallback})`;
+    const lines = [...wrap(says, 90), ...wrap(`= ${value}`, 90)];
+    return lines.map((line, index) => `  ${(index === 0 ? name : "").padEnd(20)}${line}`).join("\n");
+  });
+  return [
+    "Rolls StatefulSets zone by zone under one disruption budget, on the cluster of the current kubeconfig.",
+    "",
+    "  npm start [-- --help]",
+    "",
+    "Settings are environment variables:",
+    "",
+    ...rows,
+    "",
+    "SIGTERM or SIGINT ends it once what is queued has been done; a second one ends it at once.",
+  ].join("\n");
+}
+
+function wrap(text: string, width: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(" ")) {
+    const last = lines.at(-1);
+    if (last === undefined || last.length + 1 + word.length > width) lines.push(word);
+    else lines[lines.length - 1] = `${last} ${word}`;
+  }
+  return lines;
+}
+
+function parseNamespaces(text: string): readonly string[] | "own" | "all" | undefined {
+  if (text === "") return "own";
+  if (text === "*") return "all";
+  const names = text.split(",").map((name) => name.trim());
+  return names.every(isNamespaceName) ? [...new Set(names)] : undefined;
+}
+
+function oneOf<T extends string>(values: readonly T[], text: string): T | undefined {
+  return values.find((value) => value === text);
+}
+
+function parseInteger(text: string, least: number, most: number): number | undefined {
+  const value = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN;
+  return value >= least && value <= most ? value : undefined;
+}
+
+const unitsMs: Readonly<Record<string, number>> = {
+  ns: 1e-6,
+  us: 1e-3,
+  µs: 1e-3,
+  μs: 1e-3,
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+};
+
+/** Go's `time.ParseDuration`, in milliseconds; signs are not taken. */
+function parseDuration(text: string, leastMs: number, mostMs: number): number | undefined {
+  const part = /(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/gy;
+  let sumMs = 0;
+  let end = 0;
+  for (const match of text.matchAll(part)) {
+    sumMs += Number(match[1]) * (unitsMs[match[2] ?? ""] ?? Number.NaN);
+    end = match.index + match[0].length;
+  }
+  return end === text.length && end > 0 && sumMs >= leastMs && sumMs <= mostMs ? sumMs : undefined;
+}

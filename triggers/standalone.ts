@@ -1,0 +1,101 @@
+/**
+ * The doors without Knative: watches in place of API-server sources, a timer in place of cron. CloudEvents are welcome all the
+ * same, so that one process serves either way.
+ */
+import type { Cluster } from "../functions/shared/cluster.ts";
+import type { FunctionDefinition } from "../functions/shared/definition.ts";
+import { createMemory } from "../functions/shared/definition.ts";
+import { createListingViews } from "../functions/shared/listing.ts";
+import { protocol } from "../functions/shared/reservation.ts";
+import { createWatchingViews, type WatchingViews } from "../functions/shared/watching.ts";
+import type { Reporting } from "./reporting.ts";
+import type { Settings } from "./settings.ts";
+import { createWakeUps, type WakeUps } from "./wakeups.ts";
+
+export interface StandaloneOptions {
+  readonly cluster: Cluster;
+  readonly definitions: readonly FunctionDefinition[];
+  readonly reporting: Reporting;
+  /** Undefined: all of them. */
+  readonly namespaces: readonly string[] | undefined;
+  readonly settings: Pick<Settings, "mode" | "views" | "sweepIntervalMs" | "gatherMs" | "concurrency" | "queueKeys">;
+  /** From 0 to 1, for the jitter of sweeps. */
+  readonly random?: () => number;
+}
+
+export interface Standalone {
+  readonly wakeUps: WakeUps;
+  /** Why no decision can be made yet; undefined once the views are there. */
+  notReady(): string | undefined;
+  /** Ends the timer, what is queued, and the watches; false when that took until `deadlineMs` of the monotonic clock. */
+  stop(deadlineMs: number): Promise<boolean>;
+}
+
+/** While a watch breaks again and again for the same reason, that is logged this often, in milliseconds. */
+const repeatTroubleMs = 60_000;
+
+/** Starts to watch, and to sweep: at once, and from then on at least as often as the settings say. */
+export function startStandalone(options: StandaloneOptions): Standalone {
+  const { cluster, definitions, reporting, namespaces, settings } = options;
+  const watching = settings.views === "watch" ? watch(options, (key) => wakeUps.group(key)) : undefined;
+  const views = watching ?? createListingViews(cluster, namespaces);
+  let isListed = watching === undefined;
+  watching?.ready.then(() => {
+    isListed = true;
+    reporting.log("info", "the first lists of pods and StatefulSets have come");
+  });
+  const shared = { cluster, views, protocol, reporter: reporting, mode: settings.mode, namespaces };
+  const wakeUps: WakeUps = createWakeUps({
+    clock: cluster,
+    views,
+    reporting,
+    // What a function remembers of a group is its own: two of them may look at one group at once.
+    served: definitions.map((definition) => ({ definition, context: { ...shared, memoryOf: createMemory() } })),
+    gatherMs: settings.gatherMs,
+    concurrency: settings.concurrency,
+    capacity: settings.queueKeys,
+  });
+  const stopping = new AbortController();
+  const sweeping = sweepRegularly(options, wakeUps, stopping.signal);
+  return {
+    wakeUps,
+    notReady: () => (isListed ? undefined : "the first lists of pods and StatefulSets have not come yet"),
+    async stop(deadlineMs) {
+      stopping.abort();
+      await sweeping;
+      const drained = await wakeUps.drain(deadlineMs);
+      await watching?.stop();
+      return drained;
+    },
+  };
+}
+
+function watch(
+  { cluster, namespaces, reporting }: StandaloneOptions,
+  onChange: Parameters<typeof createWatchingViews>[0]["onChange"],
+): WatchingViews {
+  const saidMs = new Map<string, number>();
+  return createWatchingViews({
+    cluster,
+    namespaces,
+    onChange,
+    onTrouble(resource, error) {
+      const message = error instanceof Error ? error.message : String(error);
+      const nowMs = cluster.monotonicMs();
+      const isNew = nowMs - (saidMs.get(`${resource} ${message}`) ?? Number.NEGATIVE_INFINITY) > repeatTroubleMs;
+      if (isNew) saidMs.set(`${resource} ${message}`, nowMs);
+      const level = isNew ? "warn" : "debug";
+      const sentence = `the watch of ${resource} broke and is taken up again: ${message}`;
+      reporting.log(level, sentence, { resource, reason: "watch-broke", err: error });
+    },
+  });
+}
+
+async function sweepRegularly(options: StandaloneOptions, wakeUps: WakeUps, stopped: AbortSignal): Promise<void> {
+  const { cluster, settings, random = Math.random } = options;
+  while (!stopped.aborted) {
+    wakeUps.sweep();
+    // Never later than promised, and not all processes of a cluster at one moment.
+    await cluster.sleep(settings.sweepIntervalMs * (0.8 + 0.2 * random()), stopped);
+  }
+}
