@@ -77,12 +77,11 @@ async function attempt<Snapshot>(
     return { observed, verdict: gate.decide(gate.observe(observed)) };
   };
   let { observed, verdict } = await decideOn(undefined);
-  if (isPermit(verdict)) {
-    verdict = refuseNewLedger(observed) ?? verdict;
-    // Rule R5: what a watch remembers of StatefulSets will do to wait; to permit, they are read.
-    if (isPermit(verdict) && observed.view.statefulSetsReadMs === undefined) {
-      ({ observed, verdict } = await decideOn(memory.ledgerReadMs));
-    }
+  const young = refuseNewLedger(observed);
+  if (young !== undefined && isPermit(verdict)) verdict = young;
+  // Rule R5: what a watch remembers of StatefulSets will do to wait; to permit, they are read.
+  if (isPermit(verdict) && observed.view.statefulSetsReadMs === undefined) {
+    ({ observed, verdict } = await decideOn(memory.ledgerReadMs));
   }
   sayMalformed(context, gate.name, observed);
   const room = maxReservations - observed.open.length;
@@ -100,6 +99,8 @@ async function attempt<Snapshot>(
     shadow: context.mode === "shadow",
   });
   if (context.mode === "shadow") return { recheckMs: verdict.recheckMs, acting: undefined };
+  // Rule R4: a new ledger is not written either, or its first decision would not begin with a consistent LIST.
+  if (young !== undefined) return { recheckMs: young.recheckMs, acting: undefined };
   if (isPermit(verdict)) return takeTargets(context, gate.name, observed, verdict, record, room);
   return recordAlone(context, gate.name, observed, verdict, record);
 }

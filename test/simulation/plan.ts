@@ -63,6 +63,9 @@ export function drawPlan(draw: Draw): Plan {
   const zones = draw.pick([2, 3, 3, 3, 4]);
   const replicas = draw.pick([1, 2, 3, 3, 4]);
   const stormy = draw.chance(0.5);
+  // Rule R4 counts on a deletion to arrive within ten seconds: no protocol helps against one that comes later to a group
+  // whose ledger somebody has deleted meanwhile.
+  const ledgerGoes = draw.chance(0.1);
   return {
     zones,
     replicas,
@@ -82,7 +85,7 @@ export function drawPlan(draw: Draw): Plan {
       stallMs: draw.pick([4_000, 8_000, 40_000]),
       refuse: stormy ? 0.05 : 0,
       loseReply: stormy ? 0.03 : 0,
-      slowDelete: draw.chance(0.1) ? 0.1 : 0,
+      slowDelete: !ledgerGoes && draw.chance(0.1) ? 0.1 : 0,
       // Rule R10 drops a reservation after two minutes at the earliest.
       slowDeleteMs: 119_000,
       breakWatch: stormy ? 0.05 : 0,
@@ -111,7 +114,7 @@ export function drawPlan(draw: Draw): Plan {
       budget: rate(draw, 0.2, 3),
       malformed: rate(draw, 0.05, 2),
       strategy: rate(draw, 0.05, 2),
-      loseLedger: rate(draw, 0.1, 2),
+      loseLedger: ledgerGoes ? rate(draw, 1, 2) : 0,
       removeZone: rate(draw, 0.07, 1),
       addZone: rate(draw, 0.07, 1),
       slowController: rate(draw, 0.1, 2),

@@ -154,6 +154,9 @@ class WorldCluster implements Cluster {
     return new Promise((resolve, reject) => {
       const abort = (): void => reject(aborted(verb, resource));
       if (signal?.aborted) return abort();
+      // It is sent at once or never: nothing waits for a connection here.
+      if (this.monotonicMs() > (options?.notAfterMs ?? Number.POSITIVE_INFINITY))
+        return reject(tooLate(verb, resource));
       signal?.addEventListener("abort", abort, { once: true });
       timeline.after(this.#latencyMs("request", verb, resource), () => {
         let answer: () => void;
@@ -174,6 +177,11 @@ class WorldCluster implements Cluster {
 
 function aborted(verb: Verb, resource: Resource): ClusterError {
   return new ClusterError({ code: 0, reason: "Aborted", message: `${verb} ${resource}: given up`, verb, resource });
+}
+
+function tooLate(verb: Verb, resource: Resource): ClusterError {
+  const message = `${verb} ${resource}: too late to send it`;
+  return new ClusterError({ code: 0, reason: "TooLate", message, verb, resource });
 }
 
 /** A queue that one reader takes from, in order. */
