@@ -176,7 +176,7 @@ export interface Cluster {
     options?: CallOptions,
   ): AsyncIterable<WatchEvent<ObjectTypes[R]>>;
 
-  /** The API server's clock in milliseconds since the epoch, as well as its `Date` header tells it (about a second). */
+  /** The API server's clock in whole milliseconds since the epoch, as well as its `Date` header tells it (about a second). */
   serverTimeMs(): number;
   /** A clock of this process that never jumps, in milliseconds. */
   monotonicMs(): number;

@@ -217,7 +217,8 @@ class ConnectedCluster implements KubernetesCluster {
   }
 
   serverTimeMs(): number {
-    return this.#parts.serverTime.at(performance.now()) ?? Date.now();
+    // Whole milliseconds: the stamps of a ledger are integers, and one that is not makes the ledger unreadable.
+    return Math.round(this.#parts.serverTime.at(performance.now()) ?? Date.now());
   }
 
   monotonicMs(): number {
