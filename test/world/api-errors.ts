@@ -69,10 +69,16 @@ export function preconditionFailed(
   );
 }
 
-/** A value that validation refuses. `count` is how often the API server lists the same cause (metadata is validated twice). */
-export function invalid(verb: Verb, resource: Resource, name: string, cause: StatusCause, count = 1): ApiStatusError {
+/** A value that validation refuses. Causes in metadata are listed twice, because the API server validates it twice. */
+export function invalid(
+  verb: Verb,
+  resource: Resource,
+  name: string,
+  cause: StatusCause,
+  count: 1 | 2 = 1,
+): ApiStatusError {
   const { group, kind } = traitsOf[resource];
-  return invalidKind(verb, resource, { group, kind, name }, new Array<StatusCause>(count).fill(cause));
+  return invalidKind(verb, resource, { group, kind, name }, count === 1 ? [cause] : [cause, cause]);
 }
 
 /** The same for something that is no object of the resource, such as the parameters of a list. The causes are equal. */

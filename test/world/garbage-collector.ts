@@ -44,13 +44,13 @@ export class GarbageCollector {
     const found = this.#store.find("statefulsets", metadata);
     const set = found?.metadata.uid === metadata.uid ? found : undefined;
     const finalizers = set?.metadata.finalizers ?? [];
+    const pods = [...this.#store.ownedBy("pods", metadata.uid)];
     if (finalizers.includes("orphan")) {
-      for (const pod of [...this.#store.ownedBy("pods", metadata.uid)]) this.#letGo(pod, metadata.uid);
+      for (const pod of pods) this.#letGo(pod, metadata.uid);
       this.#finish(metadata, finalizers, "orphan");
       return;
     }
     if (set !== undefined && !finalizers.includes("foregroundDeletion")) return;
-    const pods = [...this.#store.ownedBy("pods", metadata.uid)];
     for (const pod of pods) {
       const { uid, deletionTimestamp } = pod.metadata;
       if (deletionTimestamp === undefined) {

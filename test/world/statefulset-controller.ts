@@ -172,7 +172,7 @@ export class StatefulSetController {
     const { set, nowMs, ordered } = pass;
     const start = set.spec.ordinals?.start ?? 0;
     const end = start + set.spec.replicas;
-    const replicas = new Array<StoredPod | undefined>(set.spec.replicas);
+    const replicas = Array.from({ length: set.spec.replicas }, (): StoredPod | undefined => undefined);
     const condemned: StoredPod[] = [];
     for (const pod of pods) {
       const ordinal = ordinalOf(set, pod.metadata.name);

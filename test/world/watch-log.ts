@@ -36,7 +36,8 @@ interface Watcher<T extends StoredObject> {
 export class WatchLog<T extends StoredObject> {
   readonly #resource: Resource;
   readonly #capacity: number;
-  readonly #beginning: number;
+  /** The first revision that a watch can still hear of. */
+  #oldest: number;
   #changes: Change<T>[] = [];
   #start = 0;
   readonly #watchers = new Set<Watcher<T>>();
@@ -44,13 +45,16 @@ export class WatchLog<T extends StoredObject> {
   constructor(resource: Resource, capacity: number, beginning: number) {
     this.#resource = resource;
     this.#capacity = capacity;
-    this.#beginning = beginning;
+    this.#oldest = beginning + 1;
   }
 
   /** Remembers a change; the oldest is forgotten when there are too many. */
   remember(change: Change<T>): void {
     this.#changes.push(change);
-    if (this.#changes.length - this.#start > this.#capacity) this.#start++;
+    if (this.#changes.length - this.#start > this.#capacity) {
+      this.#start++;
+      this.#oldest = (this.#changes[this.#start] as Change<T>).revision;
+    }
     if (this.#start > this.#capacity) {
       this.#changes = this.#changes.slice(this.#start);
       this.#start = 0;
@@ -113,9 +117,8 @@ export class WatchLog<T extends StoredObject> {
    * @throws ApiStatusError 410 when some of them are forgotten.
    */
   #since(revision: number): Change<T>[] {
-    const oldest = this.#start === 0 ? this.#beginning + 1 : (this.#changes[this.#start] as Change<T>).revision;
-    if (revision < oldest - 1) {
-      throw expired("watch", this.#resource, `too old resource version: ${revision} (${oldest - 1})`);
+    if (revision < this.#oldest - 1) {
+      throw expired("watch", this.#resource, `too old resource version: ${revision} (${this.#oldest - 1})`);
     }
     let low = this.#start;
     let high = this.#changes.length;

@@ -77,6 +77,7 @@ test("without a revision a watch begins with everything there is", () => {
 test("a revision whose later changes are forgotten is answered with 410", () => {
   const store = makeStore(5);
   store.create("leases", namespace, { metadata: { name: "a" } });
+  for (let index = 0; index < 30; index++) label(store, "a", `before ${index}`);
   const first = store.revision;
   for (let index = 0; index < 6; index++) label(store, "a", String(index));
   const watch = (revision: number) => () => store.watch("leases", { resourceVersion: String(revision) }, () => {});

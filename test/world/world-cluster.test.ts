@@ -1,0 +1,121 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Cluster, hasCode } from "../../functions/shared/cluster.ts";
+import { VirtualTimeline, virtualEpochMs } from "./timeline.ts";
+import { createWorld, type World } from "./world.ts";
+import { createWorldCluster, type WorldClusterOptions } from "./world-cluster.ts";
+
+const namespace = "test";
+const a = { namespace, name: "a" };
+
+function make(options?: WorldClusterOptions): { world: World; timeline: VirtualTimeline; cluster: Cluster } {
+  const timeline = new VirtualTimeline();
+  const world = createWorld({ timeline });
+  return { world, timeline, cluster: createWorldCluster(world, options) };
+}
+
+/** Runs the world until a promise of its own is settled. */
+async function played<T>(timeline: VirtualTimeline, promise: Promise<T>): Promise<T> {
+  let settled = false;
+  const done = (): void => {
+    settled = true;
+  };
+  promise.then(done, done);
+  assert.ok(await timeline.run(() => settled), "nothing happens any more");
+  return promise;
+}
+
+test("a call reaches the store after one latency and is answered after another", async () => {
+  const { timeline, world, cluster } = make({ latencyMs: (leg) => (leg === "request" ? 30 : 12) });
+  const created = cluster.create("leases", namespace, { metadata: { name: "a" } });
+  timeline.runUntil(virtualEpochMs + 29);
+  assert.equal(world.store.find("leases", a), undefined);
+  timeline.runUntil(virtualEpochMs + 30);
+  assert.ok(world.store.find("leases", a));
+  const lease = await played(timeline, created);
+  assert.equal(timeline.nowMs(), virtualEpochMs + 42);
+  assert.equal(lease, world.store.get("leases", a));
+});
+
+test("every verb does what the store does, and rejects as it refuses", async () => {
+  const { timeline, cluster } = make();
+  const play = <T>(promise: Promise<T>): Promise<T> => played(timeline, promise);
+  const { uid, resourceVersion } = (await play(cluster.create("leases", namespace, { metadata: { name: "a" } })))
+    .metadata;
+  const patch = { metadata: { uid, resourceVersion, annotations: { x: "1" } } };
+  assert.deepEqual((await play(cluster.patch("leases", a, patch))).metadata.annotations, { x: "1" });
+  await assert.rejects(play(cluster.patch("leases", a, patch)), (error) => hasCode(error, 409));
+  assert.equal((await play(cluster.list("leases", { namespace }))).items.length, 1);
+  await assert.rejects(play(cluster.delete("leases", a, { uid: "other" })), (error) => hasCode(error, 409));
+  await play(cluster.delete("leases", a, { uid }));
+  await assert.rejects(play(cluster.get("leases", a)), (error) => hasCode(error, 404));
+});
+
+test("a list of any age is refused", async () => {
+  const { cluster } = make();
+  await assert.rejects(cluster.list("pods", { notOlderThan: "0" }), (error) => hasCode(error, 400));
+});
+
+test("an aborted call rejects at once, but still reaches the store", async () => {
+  const { timeline, world, cluster } = make();
+  const controller = new AbortController();
+  const call = cluster.create("leases", namespace, { metadata: { name: "a" } }, { signal: controller.signal });
+  controller.abort();
+  await assert.rejects(call, (error) => hasCode(error, 0) && error.reason === "Aborted");
+  timeline.runUntil(virtualEpochMs + 10);
+  assert.ok(world.store.find("leases", a));
+  const late = cluster.create("leases", namespace, { metadata: { name: "b" } }, { signal: controller.signal });
+  await assert.rejects(late, (error) => hasCode(error, 0));
+  timeline.runUntil(virtualEpochMs + 20);
+  assert.equal(world.store.find("leases", { namespace, name: "b" }), undefined);
+});
+
+test("the server's clock has whole seconds, the own one begins at zero, and sleep ends early when aborted", async () => {
+  const { timeline, cluster } = make();
+  await played(timeline, cluster.sleep(1700));
+  assert.deepEqual([cluster.serverTimeMs(), cluster.monotonicMs()], [virtualEpochMs + 1000, 1700]);
+  const controller = new AbortController();
+  const sleep = cluster.sleep(1e9, controller.signal);
+  controller.abort();
+  await sleep;
+  await cluster.sleep(1e9, controller.signal);
+  assert.equal(timeline.nowMs(), virtualEpochMs + 1700);
+});
+
+test("the events of a watch come in order, however long each is under way", async () => {
+  let turn = 0;
+  const { timeline, world, cluster } = make({
+    latencyMs: (leg) => (leg === "event" ? [50, 1, 20][turn++ % 3] : 1) as number,
+  });
+  const heard: string[] = [];
+  const follow = async (): Promise<void> => {
+    for await (const event of cluster.watch("leases", { namespace, resourceVersion: "1" })) {
+      heard.push(event.type === "BOOKMARK" ? event.type : `${event.type} ${event.object.metadata.name}`);
+      if (heard.length === 4) return;
+    }
+  };
+  timeline.after(10, () => {
+    world.store.create("leases", namespace, { metadata: { name: "a" } });
+    world.store.patch("leases", a, { metadata: { labels: { x: "1" } } });
+    world.store.delete("leases", a);
+    world.store.sendBookmarks("leases");
+  });
+  await played(timeline, follow());
+  assert.deepEqual(heard, ["ADDED a", "MODIFIED a", "DELETED a", "BOOKMARK"]);
+});
+
+test("a watch from a forgotten revision rejects with 410, and an aborted one with code 0", async () => {
+  const timeline = new VirtualTimeline();
+  const world = createWorld({ timeline, watchHistory: 1 });
+  const cluster = createWorldCluster(world);
+  for (const name of ["a", "b", "c"]) world.store.create("leases", namespace, { metadata: { name } });
+  const old = cluster.watch("leases", { resourceVersion: "1" })[Symbol.asyncIterator]();
+  await assert.rejects(played(timeline, old.next()), (error) => hasCode(error, 410));
+  assert.equal((await old.next()).done, true);
+  const controller = new AbortController();
+  const query = { resourceVersion: String(world.store.revision) };
+  const watch = cluster.watch("leases", query, { signal: controller.signal })[Symbol.asyncIterator]();
+  const next = watch.next();
+  timeline.after(5, () => controller.abort());
+  await assert.rejects(played(timeline, next), (error) => hasCode(error, 0) && error.reason === "Aborted");
+});
