@@ -268,7 +268,8 @@ class Simulation {
     this.#resumed = false;
     this.#timeline.step();
     // Whatever the step resolved goes on until it waits again: after all microtasks, before the next event.
-    if (this.#resumed || this.#plan.watching) await setImmediate();
+    if (this.#plan.watching) await setImmediate();
+    else if (this.#resumed) for (let hop = 0; hop < 40; hop++) await undefined;
   }
 
   async #converge(): Promise<void> {

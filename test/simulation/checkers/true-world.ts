@@ -50,9 +50,13 @@ export class TrueWorldChecker {
     this.#namespace = options.namespace;
     this.#skewMs = options.skewMs;
     this.#violate = options.violate;
-    this.#world.store.onChange("pods", ({ final, previous }) => {
+    this.#world.store.onChange("pods", ({ final, previous, current }) => {
       const entry = this.#taken.get(final.metadata.name);
-      if (entry !== undefined && previous !== undefined) this.#returnIfBack(entry, previous);
+      if (entry === undefined || previous === undefined) return;
+      this.#returnIfBack(entry, previous);
+      // What came instead was Ready and is lost again, by no act of ours: that hole is nobody's but fate's.
+      const lost = current === undefined || current.metadata.deletionTimestamp !== undefined || !isReady(current);
+      if (previous.metadata.uid !== entry.uid && isReady(previous) && lost) this.#taken.delete(entry.pod);
     });
   }
 
