@@ -1,10 +1,13 @@
 /** One HTTP exchange, from the moment its first byte goes out to the last byte of the answer. */
+import { gunzipSync } from "node:zlib";
 import type { Dispatcher } from "undici";
 
 export interface Answer {
   readonly statusCode: number;
   readonly headers: Dispatcher.ResponseData["headers"];
   readonly body: Buffer;
+  /** Of the body as it came, compressed or not. */
+  readonly bytesReceived: number;
   /** Monotonic time at which the request went out: waiting for a free connection does not count. */
   readonly sentMs: number;
 }
@@ -82,9 +85,15 @@ class AnswerCollector implements Dispatcher.DispatchHandler {
   onResponseEnd(): void {
     this.#limit.signal.removeEventListener("abort", this.#onAbort);
     const [first] = this.#chunks;
-    const body = first !== undefined && this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks);
+    const received = first !== undefined && this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks);
     this.#chunks = [];
-    this.#resolve({ statusCode: this.#statusCode, headers: this.#headers, body, sentMs: this.#sentMs });
+    try {
+      const body = this.#headers["content-encoding"] === "gzip" ? gunzipSync(received) : received;
+      const [statusCode, headers, sentMs] = [this.#statusCode, this.#headers, this.#sentMs];
+      this.#resolve({ statusCode, headers, body, bytesReceived: received.length, sentMs });
+    } catch (error) {
+      this.#reject(new Error(`the answer cannot be decompressed: ${words(error)}`, { cause: error }));
+    }
   }
 
   onResponseError(_controller: unknown, error: Error): void {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { gzipSync } from "node:zlib";
 import type { RequestObservation } from "../../functions/shared/kubernetes.ts";
 import { type Exchange, refuse, rejection, withServer } from "./kubernetes-server.ts";
 
@@ -50,14 +51,28 @@ describe("what is sent", () => {
     });
   });
 
-  test("every request carries our user agent, the headers asked for and no gzip", async () => {
+  test("every request carries our user agent, and the headers asked for", async () => {
     await withServer({ headers: { "x-cluster": "ns" } }, async ({ cluster, server }) => {
       server.answer(ok);
       await cluster.get("pods", key);
       const headers = server.requests[0]?.headers;
       assert.equal(headers?.["user-agent"], "sluice/0.0.0 (unit)");
       assert.equal(headers?.["x-cluster"], "ns");
-      assert.equal(headers?.["accept-encoding"], undefined);
+    });
+  });
+
+  test("a compressed answer is understood, and a broken one is no answer", async () => {
+    const seen: number[] = [];
+    const onRequest = ({ bytesReceived }: RequestObservation) => seen.push(bytesReceived);
+    await withServer({ onRequest }, async ({ cluster, server }) => {
+      const compressed = gzipSync(JSON.stringify({ metadata: { name: "x".repeat(10_000) } }));
+      server.answer(({ response }) => response.setHeader("content-encoding", "gzip").end(compressed));
+      assert.equal((await cluster.get("pods", key)).metadata.name.length, 10_000);
+      assert.equal(server.requests[0]?.headers["accept-encoding"], "gzip");
+      assert.deepEqual(seen, [compressed.length]);
+      server.answer(({ response }) => response.setHeader("content-encoding", "gzip").end("{}"));
+      const error = await rejection(cluster.create("pods", "ns", {}));
+      assert.deepEqual([error.code, error.reason], [0, "ConnectionFailed"]);
     });
   });
 
