@@ -191,10 +191,10 @@ function isTrouble(result: ActReport["result"]): boolean {
   return result === "refused" || result === "failed" || result === "late";
 }
 
-function verdictOf({ guard, zone, sentence, sinceMs, shadow }: PassReport): object {
+function verdictOf({ guard, zone, sinceMs, shadow }: PassReport): object {
   // It comes from an annotation, and a number that is no date must not end a pass.
   const since = Math.abs(sinceMs) <= 8.64e15 ? { since: new Date(sinceMs).toISOString() } : {};
-  return { guard, zone, reason: sentence, ...since, ...(shadow ? { shadow } : {}) };
+  return { guard, zone, ...since, ...(shadow ? { shadow } : {}) };
 }
 
 function about(key: GroupKey, by?: string): object {

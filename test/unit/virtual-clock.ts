@@ -1,0 +1,33 @@
+/** The clock of the doors in virtual time: minutes pass in microseconds, and in the same order on every run. */
+import type { Clock } from "../../triggers/queue.ts";
+import { VirtualTimeline } from "../world/timeline.ts";
+
+export interface VirtualClock extends Clock {
+  /** Lets time go on to `ms` after the start, with all that happens until then. */
+  goTo(ms: number): Promise<void>;
+}
+
+export function createVirtualClock(): VirtualClock {
+  const timeline = new VirtualTimeline(0);
+  return {
+    monotonicMs: () => timeline.nowMs(),
+    sleep: (ms, signal) =>
+      new Promise((resolve) => {
+        if (signal?.aborted) return resolve();
+        const wake = () => {
+          cancel();
+          signal?.removeEventListener("abort", wake);
+          resolve();
+        };
+        const cancel = timeline.after(ms, wake);
+        signal?.addEventListener("abort", wake, { once: true });
+      }),
+    async goTo(ms) {
+      let arrived = false;
+      timeline.after(ms - timeline.nowMs(), () => {
+        arrived = true;
+      });
+      await timeline.run(() => arrived);
+    },
+  };
+}
