@@ -89,7 +89,7 @@ interface Key {
 
 /** From the extensions, else from the data: a Reference is flat, a Resource keeps its names in its metadata. */
 function readKey(event: CloudEvent<unknown>): Key {
-  const data = asObject(event.data);
+  const data = asObject(decoded(event.data));
   const metadata = asObject(data.metadata);
   const textOf = (label: string, ...values: unknown[]): string | undefined => {
     const value = values.find((one) => one !== undefined && one !== "");
@@ -128,7 +128,8 @@ async function readEvent(c: Context): Promise<CloudEvent<unknown>> {
   requireAttributes(attributes);
   const message = {
     headers: { ...headers, "content-type": isStructured ? structuredType : "application/json" },
-    body: isStructured ? attributes : body,
+    // Nothing is read from data that is no object, and the SDK throws for numbers.
+    body: isStructured ? attributes : asObject(body),
   };
   return toEvent(message);
 }
@@ -176,6 +177,16 @@ function withoutPrefix(headers: Readonly<Record<string, string>>): Record<string
 function asObject(value: unknown): Readonly<Record<string, unknown>> {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return {};
   return value as Readonly<Record<string, unknown>>;
+}
+
+/** The SDK makes an array of 32-bit integers of base64, one for each byte. */
+function decoded(data: unknown): unknown {
+  if (!(data instanceof Uint32Array)) return data;
+  try {
+    return JSON.parse(Buffer.from(data).toString("utf8"));
+  } catch {
+    return undefined;
+  }
 }
 
 function required(label: string, value: string | undefined): string {

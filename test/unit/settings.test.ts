@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Environment, help, readArguments, readSettings } from "../../triggers/settings.ts";
+
+function valid(environment: Environment) {
+  const { settings, mistakes } = readSettings(environment);
+  assert.deepEqual(mistakes, []);
+  return settings;
+}
+
+function mistakesOf(environment: Environment): readonly string[] {
+  return readSettings(environment).mistakes;
+}
+
+test("an empty environment is valid, and serves the own namespace", () => {
+  assert.deepEqual(valid({}), {
+    kubeconfig: "",
+    namespaces: "own",
+    function: "all",
+    mode: "act",
+    views: "watch",
+    port: 8080,
+    logLevel: "info",
+    sweepIntervalMs: 300_000,
+    gatherMs: 20,
+    concurrency: 8,
+    queueKeys: 10_000,
+    bodyLimitBytes: 1_048_576,
+    requestTimeoutMs: 10_000,
+    kubernetesTimeoutMs: 10_000,
+    drainTimeoutMs: 25_000,
+  });
+});
+
+test("a variable that is set to nothing is not set: a template that lost its value never means all namespaces", () => {
+  assert.deepEqual(valid({ NAMESPACE: "", PORT: " ", SLUICE_MODE: "" }), valid({}));
+});
+
+test("namespaces: one, several, or all by a star alone", () => {
+  assert.deepEqual(valid({ NAMESPACE: "mimir" }).namespaces, ["mimir"]);
+  assert.deepEqual(valid({ NAMESPACE: "mimir, loki,mimir" }).namespaces, ["mimir", "loki"]);
+  assert.equal(valid({ NAMESPACE: "*" }).namespaces, "all");
+  for (const text of ["mimir,", ",", "a,*", "Mimir", "a_b", "a.b", "a".repeat(64), "../x"]) {
+    assert.equal(mistakesOf({ NAMESPACE: text }).length, 1, text);
+  }
+});
+
+test("each mistake is a line that says what is wrong and what to write", () => {
+  assert.deepEqual(mistakesOf({ SLUICE_MODE: "shadows", FUNCTION: "roll", LOG_LEVEL: "trace" }), [
+    'FUNCTION is "roll"; write advance-zone-rollout or all',
+    'SLUICE_MODE is "shadows"; write act or shadow',
+    'LOG_LEVEL is "trace"; write debug, info, warn, error',
+  ]);
+});
+
+test("numbers are whole and within their bounds", () => {
+  assert.equal(valid({ PORT: "0" }).port, 0);
+  for (const text of ["-1", "65536", "80.5", "8e3", "0x50", "port", "99999999999"]) {
+    assert.equal(mistakesOf({ PORT: text }).length, 1, text);
+  }
+});
+
+test("durations are Go's, and a sweep is never rarer than every five minutes", () => {
+  for (const [text, ms] of [
+    ["5m", 300_000],
+    ["1m30s", 90_000],
+    ["1.5m", 90_000],
+    [".5m", 30_000],
+    ["0.025h", 90_000],
+    ["90000ms", 90_000],
+  ] as const) {
+    assert.equal(valid({ SWEEP_INTERVAL: text }).sweepIntervalMs, ms, text);
+  }
+  for (const text of ["5m1s", "6m", "0", "0s", "300", "5", "-1m", "5 m", "1d", "m", "5m5", "1h", "999ms"]) {
+    assert.equal(mistakesOf({ SWEEP_INTERVAL: text }).length, 1, text);
+  }
+});
+
+test("there are no arguments but --help", () => {
+  assert.deepEqual(readArguments([]), { help: false, mistakes: [] });
+  assert.deepEqual(readArguments(["--help"]), { help: true, mistakes: [] });
+  const { mistakes } = readArguments(["--prot=1", "extra"]);
+  assert.equal(mistakes.length, 2);
+  assert.match(mistakes[0] ?? "", /^--prot=1: no such argument/);
+});
+
+test("the help names every setting with its default", () => {
+  const text = help();
+  for (const name of ["KUBECONFIG", "NAMESPACE", "VIEWS", "DRAIN_TIMEOUT"])
+    assert.match(text, new RegExp(`^  ${name} `, "m"));
+  for (const fallback of ["8080", "5m", "20", "act", "all", "10000", "1048576", "25s"]) {
+    assert.ok(text.includes(`(default: ${fallback})`), fallback);
+  }
+  assert.ok(text.split("\n").every((line) => line.length <= 112));
+});
