@@ -10,7 +10,7 @@ export function createListingViews(cluster: Cluster, namespaces: readonly string
     async read(key, need) {
       const readMs = cluster.monotonicMs();
       const statefulSets = await listStatefulSets(cluster, key);
-      const pods = await listPods(cluster, key, statefulSets, need.consistent ? undefined : need.settledThrough);
+      const pods = await listPods(cluster, key, statefulSets, need);
       return viewOfIndex(statefulSets, readMs, pods);
     },
     groups: () => listGroups(cluster, namespaces),

@@ -28,7 +28,7 @@ export interface GroupView {
   podsOf(statefulSet: StatefulSet): Iterable<Pod>;
   /** The pod of that name, whoever owns it. */
   pod(name: string): Pod | undefined;
-  /** Rule R8: the largest resourceVersion of any pod in the view, and never a LIST's own. */
+  /** Rule R8: the largest resourceVersion of any pod in the view; a LIST's own only under a ledger's first decision (R4). */
   readonly seenThrough: number;
 }
 
@@ -46,20 +46,28 @@ export const silentAfterMs = 30_000;
 /** A StatefulSet's GET serves further decisions for this long, so that an act within 3 s of it keeps Z3's five seconds. */
 export const rereadAfterMs = 2_000;
 
-/** The LISTs that make up a view of a group's pods: one for each StatefulSet, by its own selector. */
+/**
+ * The LISTs that make up a view of a group's pods: one for each StatefulSet, by its own selector.
+ *
+ * They are consistent, or at least as new as the ledger asks for. Under a ledger that has never been decided on (rule R4)
+ * the lists' own revision counts as seen: pods that a lost ledger's reservations took away leave no other trace, and a view
+ * from before they went must not be taken for one that knows of them.
+ */
 export async function listPods(
   cluster: Cluster,
   key: GroupKey,
   statefulSets: readonly StatefulSet[],
-  notOlderThan: number | undefined,
+  { settledThrough, consistent }: Pick<ViewNeed, "settledThrough" | "consistent">,
 ): Promise<PodIndex> {
-  const oldest = notOlderThan ? { notOlderThan: String(notOlderThan) } : {};
+  const oldest = consistent || !settledThrough ? {} : { notOlderThan: String(settledThrough) };
   const lists = await Promise.all(
     statefulSets.map(({ matchLabels }) =>
       cluster.list("pods", { namespace: key.namespace, labelSelector: selectorOf(matchLabels), ...oldest }),
     ),
   );
-  return indexPods(lists.flatMap((list) => list.items));
+  const index = indexPods(lists.flatMap((list) => list.items));
+  if (settledThrough !== undefined) return index;
+  return { ...index, seenThrough: Math.max(index.seenThrough, ...lists.map((list) => Number(list.resourceVersion))) };
 }
 
 export interface PodIndex {

@@ -99,13 +99,13 @@ async function readView(
   const silent = permit && cluster.monotonicMs() - memory.heardMs > silentAfterMs;
   if (need.consistent || need.settledThrough === undefined || silent) {
     const askedMs = cluster.monotonicMs();
-    const pods = await listPods(cluster, key, statefulSets, undefined);
+    const pods = await listPods(cluster, key, statefulSets, { ...need, consistent: true });
     if (silent) confirm(memory, statefulSets, pods, askedMs);
     return viewOfIndex(statefulSets, readMs, pods);
   }
   if (await reaches(cluster, memory, need.settledThrough))
     return viewOfMemory(memory, key.namespace, statefulSets, readMs);
-  return viewOfIndex(statefulSets, readMs, await listPods(cluster, key, statefulSets, need.settledThrough));
+  return viewOfIndex(statefulSets, readMs, await listPods(cluster, key, statefulSets, need));
 }
 
 interface StatefulSetRead {

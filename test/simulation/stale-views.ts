@@ -91,7 +91,8 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
     }
     const byOwner = new Map<string, Pod[]>();
     const byName = new Map<string, Pod>();
-    let seenThrough = 0;
+    // As `listPods` does: a ledger's first decision accounts for all there is (rule R4).
+    let seenThrough = need.settledThrough === undefined ? store.revision : 0;
     for (const { uid } of statefulSets) {
       const revision = revisionFor(need, timeline.nowMs() - silentAfterMs);
       const pods: Pod[] = [];
