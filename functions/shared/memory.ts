@@ -75,19 +75,31 @@ export function confirm(memory: Memory, statefulSets: readonly StatefulSet[], po
   else memory.relist.abort();
 }
 
-/** A view straight from the memory. */
+/**
+ * A view of the memory as it is at this moment. It must not move on with the memory: what a decision accounts for and the
+ * revision that it writes for it (rule R8) have to be of one moment, also when the decision waits for a GET in between.
+ */
 export function viewOfMemory(
   memory: Memory,
-  namespace: string,
   statefulSets: readonly StatefulSet[],
   statefulSetsReadMs: number | undefined,
 ): GroupView {
+  const byOwner = new Map<string, readonly Pod[]>();
+  let seenThrough = 0;
+  for (const { uid } of statefulSets) {
+    byOwner.set(uid, [...(memory.podsByOwner.get(uid)?.values() ?? [])]);
+    seenThrough = Math.max(seenThrough, memory.seenByOwner.get(uid) ?? 0);
+  }
+  let byName: Map<string, Pod> | undefined;
   return {
     statefulSets,
     statefulSetsReadMs,
-    podsOf: ({ uid }) => memory.podsByOwner.get(uid)?.values() ?? [],
-    pod: (name) => memory.pods.get(`${namespace}/${name}`),
-    seenThrough: Math.max(0, ...statefulSets.map(({ uid }) => memory.seenByOwner.get(uid) ?? 0)),
+    podsOf: ({ uid }) => byOwner.get(uid) ?? [],
+    pod: (name) => {
+      byName ??= new Map([...byOwner.values()].flat().map((pod) => [pod.name, pod]));
+      return byName.get(name);
+    },
+    seenThrough,
   };
 }
 

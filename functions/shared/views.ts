@@ -26,7 +26,7 @@ export interface GroupView {
   readonly statefulSetsReadMs: number | undefined;
   /** The pods that a StatefulSet controls, in no particular order. */
   podsOf(statefulSet: StatefulSet): Iterable<Pod>;
-  /** The pod of that name, whoever owns it. */
+  /** The pod of that name, if the view holds it: it may leave out pods that no StatefulSet of the group owns. */
   pod(name: string): Pod | undefined;
   /** Rule R8: the largest resourceVersion of any pod in the view; a LIST's own only under a ledger's first decision (R4). */
   readonly seenThrough: number;

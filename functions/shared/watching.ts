@@ -103,8 +103,7 @@ async function readView(
     if (silent) confirm(memory, statefulSets, pods, askedMs);
     return viewOfIndex(statefulSets, readMs, pods);
   }
-  if (await reaches(cluster, memory, need.settledThrough))
-    return viewOfMemory(memory, key.namespace, statefulSets, readMs);
+  if (await reaches(cluster, memory, need.settledThrough)) return viewOfMemory(memory, statefulSets, readMs);
   return viewOfIndex(statefulSets, readMs, await listPods(cluster, key, statefulSets, need));
 }
 

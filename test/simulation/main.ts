@@ -127,22 +127,29 @@ function search({
   });
 }
 
-const options = readOptions();
-if (options === undefined) process.exit(2);
-if (options.seeds === 1) process.exit((await replay(options.first, options)) ? 0 : 1);
+/** Searches, and says what came of it. Resolves to the exit code. */
+async function main(): Promise<number> {
+  const options = readOptions();
+  if (options === undefined) return 2;
+  if (options.seeds === 1) return (await replay(options.first, options)) ? 0 : 1;
 
-const startedMs = performance.now();
-const { found, tried, taken } = await search(options);
-const seconds = (performance.now() - startedMs) / 1000;
-if (found === undefined) {
-  console.log(
-    `${tried} seeds in ${seconds.toFixed(1)} s, ${(tried / seconds).toFixed(0)} whole rollouts a second, ${taken} deletions: no promise broken`,
-  );
-} else {
+  const startedMs = performance.now();
+  const { found, tried, taken } = await search(options);
+  const seconds = (performance.now() - startedMs) / 1000;
+  if (found === undefined) {
+    const rate = (tried / seconds).toFixed(0);
+    console.log(
+      `${tried} seeds in ${seconds.toFixed(1)} s, ${rate} whole rollouts a second, ${taken} deletions: no promise broken`,
+    );
+    return 0;
+  }
   await replay(found, options);
   const without = options.without === undefined ? "" : ` --without ${options.without}`;
   console.log(
     `found after ${tried} seeds in ${seconds.toFixed(1)} s; to see it again: npm run simulate -- --seed ${found}${without}`,
   );
-  process.exit(1);
+  return 1;
 }
+
+// Not process.exit: a history that goes into a pipe must be written to its end.
+process.exitCode = await main();

@@ -1,4 +1,4 @@
-/** One process of the function: shipped code over a connection that fails, woken by events that may be lost. */
+/** One process of a function: shipped code over a connection that fails, woken by events that may be lost. */
 import type { Cluster } from "../../functions/shared/cluster.ts";
 import { ClusterError } from "../../functions/shared/cluster.ts";
 import { type Context, createMemory, type FunctionDefinition } from "../../functions/shared/definition.ts";
@@ -6,6 +6,8 @@ import { silentReporter } from "../../functions/shared/report.ts";
 import { type Protocol, protocol } from "../../functions/shared/reservation.ts";
 import type { GroupKey } from "../../functions/shared/statefulsets.ts";
 import type { Views } from "../../functions/shared/views.ts";
+import { KeyedQueue } from "../../triggers/queue.ts";
+import type { Draw } from "./draw.ts";
 import type { Process } from "./simulated-cluster.ts";
 
 /** What a test may wrap to take a rule away and see what breaks. */
@@ -21,27 +23,18 @@ export interface ReplicaOptions {
   readonly views: Views;
   readonly wrappers: Wrappers;
   readonly sweepMs: number;
+  readonly draw: Draw;
   readonly log: (who: string, what: string) => void;
   readonly definition: FunctionDefinition;
 }
 
-const gatherMs = 20;
-const retryMs = 500;
-
-interface KeyState {
-  woken: boolean;
-  sweep: boolean;
-  running: boolean;
-  timerAtMs: number;
-}
-
-/** Wakes the function for a group: gathered, one run at a time, one more if it was woken meanwhile. */
 export interface Replica {
   wake(key: GroupKey, sweep: boolean): void;
 }
 
+/** Starts the function with the shipped queue before it, and a sweep at once and every `sweepMs`. */
 export function startReplica(options: ReplicaOptions): Replica {
-  const { process, wrappers, sweepMs, log, definition } = options;
+  const { process, wrappers, sweepMs, log, definition, draw } = options;
   const cluster = wrappers.cluster?.(options.cluster) ?? options.cluster;
   const context: Context = {
     cluster,
@@ -57,56 +50,26 @@ export function startReplica(options: ReplicaOptions): Replica {
     namespaces: undefined,
     memoryOf: createMemory(),
   };
-  const keys = new Map<string, KeyState>();
-
-  /** One timer a key, the earliest that was asked for. */
-  function wakeIn(key: GroupKey, state: KeyState, ms: number): void {
-    const atMs = cluster.monotonicMs() + ms;
-    if (atMs >= state.timerAtMs) return;
-    state.timerAtMs = atMs;
-    void cluster.sleep(ms).then(() => {
-      if (state.timerAtMs !== atMs) return;
-      state.timerAtMs = Number.POSITIVE_INFINITY;
-      wake(key, false);
-    });
-  }
-
-  function wake(key: GroupKey, sweep: boolean, afterMs = gatherMs): void {
-    const name = `${key.namespace}/${key.group}`;
-    const state = keys.get(name) ?? { woken: false, sweep: false, running: false, timerAtMs: Number.POSITIVE_INFINITY };
-    keys.set(name, state);
-    state.sweep ||= sweep;
-    if (state.woken && afterMs === gatherMs) return;
-    state.woken = true;
-    if (!state.running) void runSoon(key, state, afterMs);
-  }
-
-  async function runSoon(key: GroupKey, state: KeyState, afterMs: number): Promise<void> {
-    state.running = true;
-    await cluster.sleep(afterMs);
-    const { sweep } = state;
-    state.woken = false;
-    state.sweep = false;
-    try {
-      const { recheckMs, acting } = await definition.run(context, key, { sweep });
-      if (recheckMs !== undefined) wakeIn(key, state, recheckMs);
-      void acting?.then((againMs) => (againMs === undefined ? undefined : wakeIn(key, state, againMs)));
-    } catch (error) {
+  const queue = new KeyedQueue<GroupKey>({
+    clock: cluster,
+    nameOf: ({ namespace, group }) => `${namespace}/${group}`,
+    run: (key, wake) => definition.run(context, key, wake),
+    onFailure: (_key, error, retryMs) => {
       if (!(error instanceof ClusterError)) throw error;
-      log(process.name, `pass failed: ${error.code} ${error.message}`);
-      state.sweep ||= sweep;
-      wakeIn(key, state, retryMs);
-    }
-    state.running = false;
-    if (state.woken) void runSoon(key, state, gatherMs);
-  }
+      log(process.name, `pass failed, again in ${retryMs} ms: ${error.code} ${error.message}`);
+    },
+    gatherMs: 20,
+    concurrency: 8,
+    capacity: 100,
+    random: draw.random,
+  });
 
   async function sweepForever(): Promise<void> {
     for (;;) {
       try {
         const groups = await context.views.groups();
+        for (const key of groups) queue.offer(key, { sweep: true });
         await definition.sweep?.(context, groups);
-        for (const key of groups) wake(key, true);
       } catch (error) {
         if (!(error instanceof ClusterError)) throw error;
       }
@@ -114,5 +77,5 @@ export function startReplica(options: ReplicaOptions): Replica {
     }
   }
   void sweepForever();
-  return { wake };
+  return { wake: (key, sweep) => void queue.offer(key, { sweep }) };
 }

@@ -11,8 +11,6 @@ import type { Past } from "./past.ts";
 
 /** Invariants Z3 and Z4 allow for a read that is this old when the deletion is sent. */
 const readWithinMs = 5_000;
-/** And Z2 for the time that a deletion may be under way, on top. */
-const underWayMs = 1_000;
 
 interface Taken {
   readonly uid: string;
@@ -36,6 +34,7 @@ export class TrueWorldChecker {
   /** How far clocks may be off: availability is judged by so much less. */
   readonly #skewMs: number;
   readonly #taken = new Map<string, Taken>();
+  readonly #sentMs = new Map<string, number>();
   worst = 0;
 
   constructor(options: {
@@ -60,7 +59,12 @@ export class TrueWorldChecker {
     });
   }
 
-  /** Z3 and Z4, at the moment when a replica sends a deletion. */
+  /** Notes when a pod's deletion was first sent: until it arrives, the budget of then is as good as that of now. */
+  noteSent({ uid }: Partial<Preconditions>): void {
+    if (uid !== undefined && !this.#sentMs.has(uid)) this.#sentMs.set(uid, this.#world.timeline.nowMs());
+  }
+
+  /** Z3 and Z4, at the moment when a rollout sends a deletion. */
   onSent(replica: string, key: ObjectKey, preconditions: Preconditions): void {
     const pod = this.#world.store.find("pods", key);
     if (pod === undefined || isOther(pod, preconditions)) return;
@@ -106,8 +110,9 @@ export class TrueWorldChecker {
     }
     this.#taken.set(key.name, entry);
     const down = [...this.#taken.values()].filter((other) => other.statefulSet === statefulSet);
+    const wayMs = entry.atMs - (this.#sentMs.get(entry.uid) ?? entry.atMs);
     const allowed = Math.max(
-      ...this.#past.lately(statefulSet, readWithinMs + underWayMs).map(({ maxUnavailable }) => maxUnavailable),
+      ...this.#past.lately(statefulSet, readWithinMs + wayMs).map(({ maxUnavailable }) => maxUnavailable),
     );
     this.worst = Math.max(this.worst, down.length);
     if (down.length > allowed) {
@@ -132,7 +137,8 @@ export class TrueWorldChecker {
     }
     const pod = this.#world.store.find("pods", { namespace: this.#namespace, name: entry.pod });
     if (pod !== undefined) this.#returnIfBack(entry, pod);
-    else if (!isWanted(statefulSet, entry.ordinal)) this.#taken.delete(entry.pod);
+    // What a user has scaled away is down no more, once the pod that we took is gone.
+    if (pod?.metadata.uid !== entry.uid && !isWanted(statefulSet, entry.ordinal)) this.#taken.delete(entry.pod);
   }
 
   #returnIfBack(entry: Taken, object: StoredPod): void {
