@@ -83,7 +83,7 @@ function routeOf(path: string): string {
 
 export interface Listening {
   readonly port: number;
-  /** Closes the listener and the idle connections; what still talks is cut off at `deadlineMs` of the signal's timer. */
+  /** Takes no more connections, and resolves when the last answer is out. What is not by then is cut off with the signal. */
   close(cutOff: AbortSignal): Promise<void>;
 }
 
@@ -110,9 +110,15 @@ export async function listen(app: Hono, { port, requestTimeoutMs }: ListenOption
       resolve();
     });
   });
+  let closing = false;
+  // A connection that was busy when the server closed is kept alive by Node after its answer, and would keep us too.
+  server.on("request", (_request, response) => {
+    response.once("close", () => closing && server.closeIdleConnections());
+  });
   return {
     port: (server.address() as AddressInfo).port,
     async close(cutOff) {
+      closing = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       cutOff.addEventListener("abort", () => server.closeAllConnections(), { once: true });
       if (cutOff.aborted) server.closeAllConnections();
