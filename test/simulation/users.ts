@@ -184,8 +184,10 @@ export class Users {
     for (const pod of this.#world.store.list("pods", { namespace: this.#namespace }).items) {
       const leaves = pod.metadata.deletionTimestamp !== undefined || pod.status.phase === "Failed";
       const broken = pod.spec.containers.some(({ image }) => image.endsWith(":broken"));
+      if (leaves) continue;
       // A broken revision stays broken: replacing it is the rollout's work (rule R13).
-      if (!leaves && !broken) this.#world.kubelet.healPod(pod.metadata);
+      if (broken) this.#world.kubelet.breakPod(pod.metadata);
+      else this.#world.kubelet.healPod(pod.metadata);
     }
   }
 }
