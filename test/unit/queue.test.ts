@@ -235,6 +235,24 @@ test("a key that fails does not run sooner because it is woken, and success ends
   assert.equal(queue.size, 1);
 });
 
+test("success ends the back-off also of a key that never comes to rest", async () => {
+  const { queue, clock, failures } = createQueue({
+    runMs: 50,
+    end: (_, run) => {
+      if (run !== 4) throw new Error("no");
+      return done;
+    },
+  });
+  queue.offer("a");
+  await clock.goTo(900);
+  queue.offer("a");
+  await clock.goTo(1_100);
+  assert.deepEqual(
+    failures.map(({ retryMs }) => retryMs),
+    [100, 200, 400, 100],
+  );
+});
+
 test("no more keys run at once than allowed", async () => {
   const { queue, clock, runs, mostRunning } = createQueue({ concurrency: 3, runMs: 10 });
   for (let key = 0; key < 20; key++) queue.offer(String(key));
@@ -288,8 +306,9 @@ test("draining drops rechecks, and tries what is backing off once more", async (
   queue.offer("good");
   await clock.goTo(1_000);
   const drained = queue.drain(60_000);
-  await clock.goTo(50_000);
+  await clock.goTo(1_001);
   assert.equal(await drained, true);
+  assert.equal(clock.pending, 0);
   assert.deepEqual(
     runs.map(({ key, atMs }) => `${key}@${atMs}`),
     ["bad@20", "good@20", "bad@1000"],

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Resource } from "../../functions/shared/cluster.ts";
 import { binaryHeaders, createTestApp, reference, structured, without } from "./triggers-app.ts";
 
 type Door = ReturnType<typeof createTestApp>;
@@ -94,6 +95,12 @@ test("an unknown kind, somebody else's StatefulSet and a namespace that is not o
   ]) {
     await assertTaken(await post(door, { ...binaryHeaders, ...changed }, "{}"));
   }
+  assert.deepEqual(door.woken, []);
+});
+
+test("a kind that wakes no function costs nothing", async () => {
+  const door = createTestApp({ wokenBy: new Set<Resource>(["pods"]) });
+  await assertTaken(await post(door, binaryHeaders, "{}"));
   assert.deepEqual(door.woken, []);
 });
 

@@ -162,7 +162,7 @@ test("a missing right is an Event on a StatefulSet that names verb and resource,
     if (group === "ingester" && !granted) throw forbidden("patch", "leases");
     return { recheckMs: undefined, acting: undefined };
   });
-  const { goTo, world, lines } = await started({ definitions: [definition], settings: { views: "list" } });
+  const { goTo, world, lines, calls } = await started({ definitions: [definition], settings: { views: "list" } });
   world.addGroup({ namespace: "app", group: "other", zones: ["a"], replicas: 1 });
   await goTo(29);
   assert.deepEqual(passes, ["app/ingester sweep"]);
@@ -175,6 +175,7 @@ test("a missing right is an Event on a StatefulSet that names verb and resource,
   }[];
   const said = events.filter(({ reason }) => reason === "RightMissing");
   assert.equal(said.length, 1);
+  assert.equal(calls.filter(({ verb, resource }) => verb === "create" && resource === "events").length, 1);
   assert.match(said[0]?.message ?? "", /^Sluice lacks the right to patch leases: /);
   assert.equal(said[0]?.involvedObject?.name, "ingester-a");
   const line = lines.find(({ msg }) => String(msg).startsWith("Sluice lacks the right to patch leases"));

@@ -5,7 +5,12 @@ import { VirtualTimeline } from "../world/timeline.ts";
 export interface VirtualClock extends Clock {
   /** Lets time go on to `ms` after the start, with all that happens until then. */
   goTo(ms: number): Promise<void>;
+  /** How many sleeps have not ended. */
+  readonly pending: number;
 }
+
+/** Node's timers fire at once where they are asked for too long a time, or for none. */
+const longestTimerMs = 2 ** 31 - 1;
 
 export function createVirtualClock(): VirtualClock {
   const timeline = new VirtualTimeline(0);
@@ -19,9 +24,12 @@ export function createVirtualClock(): VirtualClock {
           signal?.removeEventListener("abort", wake);
           resolve();
         };
-        const cancel = timeline.after(ms, wake);
+        const cancel = timeline.after(ms <= longestTimerMs ? ms : 1, wake);
         signal?.addEventListener("abort", wake, { once: true });
       }),
+    get pending() {
+      return timeline.pending;
+    },
     async goTo(ms) {
       let arrived = false;
       timeline.after(ms - timeline.nowMs(), () => {
