@@ -12,6 +12,7 @@ import { type Observed, observeGroup } from "./observation.ts";
 import { announceChange, changeOf, recordOf, writeAloneInMs } from "./record.ts";
 import {
   actWithinMs,
+  clockSkewMs,
   finishAfterMs,
   type Ledger,
   type LedgerChange,
@@ -77,7 +78,7 @@ async function attempt<Snapshot>(
     return { observed, verdict: gate.decide(gate.observe(observed)) };
   };
   let { observed, verdict } = await decideOn(undefined);
-  const young = refuseNewLedger(observed);
+  const young = refuseNewLedger(context, memory, observed);
   if (young !== undefined && isPermit(verdict)) verdict = young;
   // Rule R5: what a watch remembers of StatefulSets will do to wait; to permit, they are read.
   if (isPermit(verdict) && observed.view.statefulSetsReadMs === undefined) {
@@ -109,12 +110,18 @@ function isPermit(verdict: Verdict<Target>): verdict is Extract<Verdict<Target>,
   return verdict.kind === "take" && verdict.targets.length > 0;
 }
 
-/** Rule R4. Creation times are cut to whole seconds, so that a ledger may be a second younger than it looks. */
-function refuseNewLedger({ ledger, nowMs }: Observed) {
-  const remainingMs = ledger.createdMs + 1_000 + ledgerNewMs - nowMs;
+/**
+ * Rule R4: ten seconds by our own monotonic clock since we first saw this ledger. Its creation time tells only where the
+ * clocks of two API servers, which may differ by 30 s, leave no doubt; it is cut to whole seconds, too.
+ */
+function refuseNewLedger(context: Context, memory: GroupMemory, { ledger, nowMs }: Observed) {
+  const oldEnoughMs = ledger.createdMs + 1_000 + ledgerNewMs + clockSkewMs - nowMs;
+  const seenMs = memory.ledgerSeen?.uid === ledger.uid ? memory.ledgerSeen.atMs : context.cluster.monotonicMs();
+  const seenLongMs = seenMs + ledgerNewMs - context.cluster.monotonicMs();
+  const remainingMs = Number.isNaN(oldEnoughMs) ? seenLongMs : Math.min(oldEnoughMs, seenLongMs);
   if (remainingMs <= 0) return undefined;
   const sentence = `the ledger ${ledger.name} was made less than ${ledgerNewMs / 1000} s ago; whoever used a lost one may still be acting`;
-  return wait("ledger-new", sentence, { recheckMs: Number.isNaN(remainingMs) ? ledgerNewMs : remainingMs });
+  return wait("ledger-new", sentence, { recheckMs: remainingMs });
 }
 
 /** The ledger as it is now. Rule R4: created when missing; rule R16: in shadow mode a missing one is only imagined. */
@@ -129,6 +136,8 @@ async function loadLedger(context: Context, key: GroupKey, memory: GroupMemory):
   }
   memory.ledger = ledger;
   memory.ledgerReadMs = readMs;
+  if (memory.ledgerSeen?.uid !== ledger.uid)
+    memory.ledgerSeen = { uid: ledger.uid, atMs: context.cluster.monotonicMs() };
   return ledger;
 }
 

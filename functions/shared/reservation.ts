@@ -66,12 +66,14 @@ export interface LedgerChange {
 export const maxReservations = 1000;
 /** Rule R4: a ledger younger than this permits nothing: whoever acted on a lost one has finished by then (rule R9). */
 export const ledgerNewMs = 10_000;
+/** How far the clocks of two API servers may differ (rule R10). */
+export const clockSkewMs = 30_000;
 /** Rule R9: nobody acts later than this after sending the write that stamped the reservation. */
 export const actWithinMs = 5_000;
 /** Rule R10: a reservation whose pod still stands is finished by its function once its writer must have given up. */
 export const finishAfterMs = 7_000;
 /** Rule R10: two minutes, and 30 s more for clocks that differ, after which a reservation whose pod still stands is dropped. */
-export const dropAfterMs = 150_000;
+export const dropAfterMs = 120_000 + clockSkewMs;
 /** Rule R3: how often a conflicting pass starts again before it is left to the sweep. */
 export const maxConflicts = 5;
 

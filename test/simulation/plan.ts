@@ -13,6 +13,8 @@ export interface Plan {
   /** How many processes of another function share the ledger, and how often they want a pod. */
   readonly recyclers: number;
   readonly recycleEveryMs: number;
+  /** After this long in the safety phase it wants no more pods, nor finishes what it reserved. */
+  readonly recycleForMs: number;
   /** Views come from real watches over the failing connection instead of being as stale as they may be. */
   readonly watching: boolean;
   readonly readyAfterMs: number;
@@ -75,6 +77,7 @@ export function drawPlan(draw: Draw): Plan {
     processes: draw.pick([1, 2, 2, 3]),
     recyclers: draw.pick([0, 0, 1, 2]),
     recycleEveryMs: draw.pick([500, 5_000, 20_000]),
+    recycleForMs: draw.pick([5_000, 40_000, 1_000_000]),
     watching: draw.chance(0.15),
     readyAfterMs: draw.pick([500, 2_000, 8_000]),
     goneAfterMs: draw.pick([0, 300, 2_000, 10_000]),
@@ -86,6 +89,7 @@ export function drawPlan(draw: Draw): Plan {
       refuse: stormy ? 0.05 : 0,
       loseReply: stormy ? 0.03 : 0,
       slowDelete: !ledgerGoes && draw.chance(0.1) ? 0.1 : 0,
+      slowDeleteFromMs: 10_000,
       // Rule R10 drops a reservation after two minutes at the earliest.
       slowDeleteMs: 119_000,
       breakWatch: stormy ? 0.05 : 0,

@@ -38,6 +38,7 @@ function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
     processes: 1,
     recyclers: 2,
     recycleEveryMs: 1_000,
+    recycleForMs: 1_000_000,
     watching: false,
     goneAfterMs: 300,
     controllerDelayMs: 5,
@@ -262,14 +263,17 @@ export const removedRules: readonly RemovedRule[] = [
   },
 ];
 
-/** Deletions that arrive two minutes late, pods that take long to go, and a pause that keeps us from finishing them. */
+/**
+ * Deletions that arrive a minute and a half late, pods that then take long to go, API servers whose clocks differ, and a
+ * function that has lost interest in what it reserved: the reservation is old while its pod has only just begun to end.
+ */
 function lateDeletions(plan: Plan): Plan {
   return plain(plan, {
     goneAfterMs: 120_000,
+    recycleForMs: 2_000,
     staleness: { oldest: 0.9, between: 0.8 },
-    faults: { ...noFaults, latencyMs: 5, slowDelete: 0.5, slowDeleteMs: 119_000 },
+    faults: { ...noFaults, latencyMs: 5, slowDelete: 1, slowDeleteFromMs: 90_000, slowDeleteMs: 119_000 },
     skewMs: 14_000,
-    safetyMs: 900_000,
-    every: { ...never, pause: 20_000 },
+    safetyMs: 300_000,
   });
 }

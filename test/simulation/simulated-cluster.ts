@@ -27,8 +27,9 @@ export interface CallFaults {
   readonly refuse: number;
   /** The server does what is asked, and the answer is lost. */
   readonly loseReply: number;
-  /** A deletion is under way for up to `slowDeleteMs`, long after its sender has given it up. */
+  /** A deletion is under way for so long, still to be carried out after its sender has given it up. */
   readonly slowDelete: number;
+  readonly slowDeleteFromMs: number;
   readonly slowDeleteMs: number;
   /** A watch breaks after an event. */
   readonly breakWatch: number;
@@ -41,6 +42,7 @@ export const noFaults: CallFaults = {
   refuse: 0,
   loseReply: 0,
   slowDelete: 0,
+  slowDeleteFromMs: 0,
   slowDeleteMs: 0,
   breakWatch: 0,
 };
@@ -179,7 +181,7 @@ export class SimulatedCluster implements Cluster {
     const { world, draw, process, observer, faults } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     if (!process.alive) return promise;
-    const { refuse, loseReply, stall, stallMs, slowDelete, slowDeleteMs } = faults();
+    const { refuse, loseReply, stall, stallMs, slowDelete, slowDeleteFromMs, slowDeleteMs } = faults();
     const { timeline } = world;
     const failed = (code: number, message: string) =>
       new ClusterError({ code, reason: code === 0 ? "Timeout" : "Injected", message, verb, resource });
@@ -194,7 +196,7 @@ export class SimulatedCluster implements Cluster {
     const lateMs = draw.chance(stall) ? draw.between(1_000, stallMs) : 0;
     let isAnswered = false;
     const wayMs =
-      verb === "delete" && draw.chance(slowDelete) ? draw.between(timeoutMs, slowDeleteMs) : this.#latencyMs();
+      verb === "delete" && draw.chance(slowDelete) ? draw.between(slowDeleteFromMs, slowDeleteMs) : this.#latencyMs();
     if (wayMs > timeoutMs) {
       isAnswered = true;
       timeline.after(timeoutMs, () => this.#resume(() => reject(failed(0, "no answer"))));

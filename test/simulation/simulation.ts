@@ -78,6 +78,7 @@ class Simulation {
   #taken = 0;
   #faulty = true;
   #slowUntilMs = 0;
+  #recycleUntilMs = Number.POSITIVE_INFINITY;
   #resumed = false;
 
   constructor(seed: number, options: SimulationOptions) {
@@ -106,7 +107,11 @@ class Simulation {
       skewMs: this.#plan.skewMs,
       violate: (invariant, sentence) => this.#violate(invariant, sentence),
     });
-    this.#recycler = createRecycler(this.#draw, () => this.#faulty, this.#plan.recycleEveryMs);
+    this.#recycler = createRecycler(
+      this.#draw,
+      () => this.#faulty && this.#timeline.nowMs() < this.#recycleUntilMs,
+      this.#plan.recycleEveryMs,
+    );
     this.#listen();
   }
 
@@ -115,6 +120,7 @@ class Simulation {
     for (let index = 0; index < this.#plan.processes; index++) this.#startProcess(advanceZoneRollout);
     for (let index = 0; index < this.#plan.recyclers; index++) this.#startProcess(this.#recycler);
     await this.#runFor(this.#draw.between(11_000, 15_000));
+    this.#recycleUntilMs = this.#timeline.nowMs() + this.#plan.recycleForMs;
     this.#users.changeTemplates();
     for (const kind of disturbances) this.#planDisturbance(kind);
     await this.#runFor(this.#plan.safetyMs);

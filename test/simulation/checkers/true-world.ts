@@ -49,14 +49,21 @@ export class TrueWorldChecker {
     this.#namespace = options.namespace;
     this.#skewMs = options.skewMs;
     this.#violate = options.violate;
+    this.#world.store.onChange("statefulsets", () => this.#reviewAll());
     this.#world.store.onChange("pods", ({ final, previous, current }) => {
       const entry = this.#taken.get(final.metadata.name);
+      if (entry !== undefined && current === undefined) this.#review(entry);
       if (entry === undefined || previous === undefined) return;
       this.#returnIfBack(entry, previous);
       // What came instead was Ready and is lost again, by no act of ours: that hole is nobody's but fate's.
       const lost = current === undefined || current.metadata.deletionTimestamp !== undefined || !isReady(current);
       if (previous.metadata.uid !== entry.uid && isReady(previous) && lost) this.#taken.delete(entry.pod);
     });
+  }
+
+  /** What a scale-down made unwanted is returned then and there, though a scale-up may want it again. */
+  #reviewAll(): void {
+    for (const entry of [...this.#taken.values()]) this.#review(entry);
   }
 
   /** Notes when a pod's deletion was first sent: until it arrives, the budget of then is as good as that of now. */
@@ -93,7 +100,7 @@ export class TrueWorldChecker {
     if (pod === undefined || pod.metadata.deletionTimestamp !== undefined || !isReady(pod)) return;
     if (isOther(pod, preconditions)) return;
     const statefulSet = pod.metadata.name.replace(/-\d+$/, "");
-    for (const entry of [...this.#taken.values()]) this.#review(entry);
+    this.#reviewAll();
     const entry = {
       uid: pod.metadata.uid,
       pod: key.name,
