@@ -71,6 +71,7 @@ export function createReporting(options: ReportingOptions): Reporting {
       base: { serving: options.serving },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: describe },
     },
     options.destination ?? pino.destination({ fd: 1, sync: true }),
   );
@@ -81,6 +82,13 @@ export function createReporting(options: ReportingOptions): Reporting {
     ...reportGroups(metrics, log),
     ...reportTraffic(metrics),
   };
+}
+
+/** What the API server said needs no stack: where it was asked is in the words. Anything else is a fault of ours. */
+function describe(error: unknown): unknown {
+  if (!(error instanceof ClusterError)) return pino.stdSerializers.err(error as Error);
+  const { code, reason, verb, resource } = error;
+  return { code, reason, verb, resource };
 }
 
 type Log = Reporting["log"];

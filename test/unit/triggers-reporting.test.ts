@@ -110,7 +110,7 @@ test("acts are counted and logged with object, zone and reason; those that faile
   assert.equal((await seriesOf(door, "sluice_acts_total")).length, 2);
 });
 
-test("what the API server does is a warning, anything else that throws an error with its stack", () => {
+test("what the API server does is a warning without a stack, anything else that throws an error with its stack", () => {
   const { reporting, lines } = createTestApp();
   const gone = new ClusterError({ code: 0, reason: "x", message: "gone", verb: "get", resource: "pods" });
   reporting.problem(key, "f", "could not read", gone);
@@ -119,6 +119,7 @@ test("what the API server does is a warning, anything else that throws an error 
     lines.map(({ level }) => level),
     ["warn", "error"],
   );
+  assert.deepEqual(lines[0]?.err, { code: 0, reason: "x", verb: "get", resource: "pods" });
   assert.match(JSON.stringify(lines[1]?.err), /TypeError/);
 });
 
