@@ -3,8 +3,7 @@
  * same, so that one process serves either way.
  */
 import type { Cluster } from "../functions/shared/cluster.ts";
-import type { FunctionDefinition } from "../functions/shared/definition.ts";
-import { createMemory } from "../functions/shared/definition.ts";
+import { createMemory, type FunctionDefinition } from "../functions/shared/definition.ts";
 import { createListingViews } from "../functions/shared/listing.ts";
 import { protocol } from "../functions/shared/reservation.ts";
 import { createWatchingViews, type WatchingViews } from "../functions/shared/watching.ts";

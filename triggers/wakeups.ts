@@ -4,8 +4,7 @@ import type { GroupKey } from "../functions/shared/statefulsets.ts";
 import type { Views } from "../functions/shared/views.ts";
 import { leastBackoffMs, runPass, type Served, sentenceOf } from "./passes.ts";
 import { sweep } from "./ping.ts";
-import type { Clock } from "./queue.ts";
-import { KeyedQueue, type RunOutcome } from "./queue.ts";
+import { type Clock, KeyedQueue, type RunOutcome } from "./queue.ts";
 import type { Reporting } from "./reporting.ts";
 
 export interface WakeUps {
