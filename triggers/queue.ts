@@ -124,7 +124,7 @@ export class KeyedQueue<Item> {
     this.#draining = true;
     for (const { timer } of this.#rechecks.values()) timer.abort();
     this.#rechecks.clear();
-    for (const entry of [...this.#entries.values()]) {
+    for (const entry of this.#entries.values()) {
       if (entry.timer === undefined) continue;
       entry.timer.abort();
       this.#enqueue(entry);
