@@ -51,7 +51,8 @@ export function startReplica(options: ReplicaOptions): Replica {
     memoryOf: createMemory(),
   };
   const queue = new KeyedQueue<GroupKey>({
-    clock: cluster,
+    // The queue keeps time for itself: a test that takes a clock from the protocol must not stop the queue.
+    clock: options.cluster,
     nameOf: ({ namespace, group }) => `${namespace}/${group}`,
     run: (key, wake) => definition.run(context, key, wake),
     onFailure: (_key, error, retryMs) => {

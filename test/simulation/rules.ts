@@ -219,7 +219,21 @@ export const removedRules: readonly RemovedRule[] = [
         faults: { ...noFaults, latencyMs: 5, stall: 0.15, stallMs: 40_000 },
         every: { ...never, rollBack: 12_000, pause: 8_000 },
       }),
-    wrappers: wrapCluster(() => ({ monotonicMs: () => 0 })),
+    // A clock that does not see how long a ledger write took: the process hung in it and does not know.
+    wrappers: wrapCluster((cluster) => {
+      let unseenMs = 0;
+      return {
+        monotonicMs: () => cluster.monotonicMs() - unseenMs,
+        patch: async (...call) => {
+          const sentMs = cluster.monotonicMs();
+          try {
+            return await cluster.patch(...call);
+          } finally {
+            unseenMs += cluster.monotonicMs() - sentMs;
+          }
+        },
+      };
+    }),
   },
   {
     rule: "R10",
