@@ -1,0 +1,61 @@
+/** Where the figures come from: they mean nothing without it. */
+import { execFile } from "node:child_process";
+import { cpus, loadavg, release, totalmem } from "node:os";
+import { promisify } from "node:util";
+import type { ControlPlane } from "../controlplane/controlplane.ts";
+import { peerVersion } from "./contenders.ts";
+
+export interface Machine {
+  readonly processor: string;
+  readonly cores: number;
+  readonly memoryBytes: number;
+  readonly kernel: string;
+  readonly node: string;
+  readonly kubernetes: string;
+  readonly etcd: string;
+  readonly peer: string;
+  /** The commit of this repository; `+` where files differ from it. */
+  readonly sluice: string;
+  /** Of the minute before the control plane was started. */
+  readonly load: number;
+}
+
+const run = promisify(execFile);
+
+/** Loads of other programs are visible only before our own begin: ask for it first. */
+export function loadBefore(): number {
+  return loadavg()[0] ?? 0;
+}
+
+export async function describeMachine(controlPlane: ControlPlane, load: number): Promise<Machine> {
+  const processors = cpus();
+  return {
+    processor: processors[0]?.model ?? "unknown",
+    cores: processors.length,
+    memoryBytes: totalmem(),
+    kernel: release(),
+    node: process.version,
+    kubernetes: await firstMatch(`${controlPlane.assets}/kube-apiserver`, ["--version"], /v\S+/),
+    etcd: await firstMatch(`${controlPlane.assets}/etcd`, ["--version"], /\d+\.\d+\.\d+/),
+    peer: await peerVersion(),
+    sluice: await firstMatch("git", ["-C", import.meta.dirname, "describe", "--always", "--dirty=+"], /\S+/),
+    load,
+  };
+}
+
+async function firstMatch(file: string, args: readonly string[], pattern: RegExp): Promise<string> {
+  try {
+    const { stdout } = await run(file, args);
+    return pattern.exec(stdout)?.[0] ?? "unknown";
+  } catch {
+    return "unknown";
+  }
+}
+
+export function introduce(machine: Machine): string {
+  const memory = `${Math.round(machine.memoryBytes / 1024 ** 3)} GiB`;
+  return [
+    `${machine.cores} x ${machine.processor}, ${memory}, Linux ${machine.kernel}, load before the start ${machine.load.toFixed(2)}`,
+    `Kubernetes ${machine.kubernetes}, etcd ${machine.etcd}, Node ${machine.node}, Sluice ${machine.sluice}, rollout-operator ${machine.peer}`,
+  ].join("\n");
+}

@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { type ObservedPod, Tally } from "./tally.ts";
+
+interface Look {
+  readonly uid: string;
+  readonly image?: string;
+  readonly ready?: boolean;
+  readonly terminating?: boolean;
+}
+
+function pod(zone: string, ordinal: number, look: Look): ObservedPod {
+  const { uid, image = "new", ready = true, terminating = false } = look;
+  return {
+    metadata: {
+      name: `bench-${zone}-${ordinal}`,
+      uid,
+      resourceVersion: "1",
+      labels: { zone },
+      ...(terminating ? { deletionTimestamp: "2026-01-01T00:00:00Z" } : {}),
+    },
+    spec: { containers: [{ image }] },
+    status: { conditions: [{ type: "Ready", status: ready ? "True" : "False" }] },
+  };
+}
+
+/** Two zones of two old pods. */
+function fresh(): Tally {
+  const tally = new Tally({ zones: ["a", "b"], pods: 2, image: "new" });
+  for (const zone of ["a", "b"])
+    for (const ordinal of [0, 1]) tally.begin(pod(zone, ordinal, { uid: `${zone}${ordinal}`, image: "old" }));
+  return tally;
+}
+
+/** One pod goes and comes back. */
+function roll(tally: Tally, zone: string, ordinal: number, nowMs: number): void {
+  const uid = `${zone}${ordinal}`;
+  tally.apply("MODIFIED", pod(zone, ordinal, { uid, image: "old", terminating: true }), nowMs);
+  tally.apply("DELETED", pod(zone, ordinal, { uid, image: "old", terminating: true }), nowMs + 1);
+  tally.apply("ADDED", pod(zone, ordinal, { uid: `${uid}'`, ready: false }), nowMs + 2);
+  tally.apply("MODIFIED", pod(zone, ordinal, { uid: `${uid}'` }), nowMs + 3);
+}
+
+describe("the tally", () => {
+  it("sees a rollout to its end", () => {
+    const tally = fresh();
+    assert.equal(tally.up, 4);
+    roll(tally, "a", 0, 10);
+    roll(tally, "a", 1, 20);
+    roll(tally, "b", 1, 30);
+    assert.equal(tally.doneMs, undefined);
+    roll(tally, "b", 0, 40);
+    assert.equal(tally.doneMs, 43);
+    assert.equal(tally.mostZonesDown, 1);
+    assert.deepEqual(tally.report(), [
+      { zone: "a", mostDown: 1, firstDownMs: 10, doneMs: 23 },
+      { zone: "b", mostDown: 1, firstDownMs: 30, doneMs: 43 },
+    ]);
+  });
+
+  it("counts what is terminating, missing and not Ready in one zone, and two zones at once", () => {
+    const tally = fresh();
+    tally.apply("MODIFIED", pod("a", 0, { uid: "a0", terminating: true }), 1);
+    tally.apply("MODIFIED", pod("a", 1, { uid: "a1", ready: false }), 2);
+    tally.apply("DELETED", pod("a", 0, { uid: "a0", terminating: true }), 3);
+    assert.equal(tally.mostZonesDown, 1);
+    tally.apply("MODIFIED", pod("b", 0, { uid: "b0", ready: false }), 4);
+    assert.equal(tally.mostZonesDown, 2);
+    assert.deepEqual(
+      tally.report().map(({ mostDown }) => mostDown),
+      [2, 1],
+    );
+    assert.equal(tally.up, 1);
+  });
+
+  it("takes no late word of a pod for one of its namesake", () => {
+    const tally = fresh();
+    tally.apply("MODIFIED", pod("a", 0, { uid: "a0", terminating: true }), 1);
+    tally.apply("ADDED", pod("a", 0, { uid: "a0'" }), 2);
+    tally.apply("DELETED", pod("a", 0, { uid: "a0", terminating: true }), 3);
+    assert.equal(tally.up, 4);
+  });
+
+  it("takes a zone whose pod broke after it was done for one that is not done", () => {
+    const tally = fresh();
+    for (const zone of ["a", "b"]) for (const ordinal of [0, 1]) roll(tally, zone, ordinal, 1);
+    assert.notEqual(tally.doneMs, undefined);
+    tally.apply("MODIFIED", pod("a", 0, { uid: "a0'", ready: false }), 9);
+    assert.equal(tally.doneMs, undefined);
+  });
+});

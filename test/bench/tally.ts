@@ -1,0 +1,132 @@
+/** Counts, change by change, the pods of a group that are down. Pure: the observer feeds it from a watch. */
+
+/** The part of a Pod that tells whether it is down. */
+export interface ObservedPod {
+  readonly metadata: {
+    readonly name: string;
+    readonly uid: string;
+    readonly resourceVersion: string;
+    readonly deletionTimestamp?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+  };
+  readonly spec: { readonly containers: readonly { readonly image: string }[] };
+  readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
+}
+
+export interface ZoneReport {
+  readonly zone: string;
+  /** The worst number of its pods that were down at one moment of the API server's history. */
+  readonly mostDown: number;
+  /** When its first pod was down, and when the last was Ready on the new image; undefined: never. */
+  readonly firstDownMs: number | undefined;
+  readonly doneMs: number | undefined;
+}
+
+interface Zone {
+  /** Of those that are Ready and stay: the images, by pod name. */
+  readonly up: Map<string, string>;
+  mostDown: number;
+  firstDownMs: number | undefined;
+  doneMs: number | undefined;
+}
+
+export interface TallyOptions {
+  /** By name, as the label `zone` of their pods says. */
+  readonly zones: readonly string[];
+  /** Of each zone. */
+  readonly pods: number;
+  /** The image of the new template: a pod of it is rolled. */
+  readonly image: string;
+}
+
+/** A pod is down while it is missing, terminating or not Ready. */
+export class Tally {
+  readonly #options: TallyOptions;
+  readonly #zones: Map<string, Zone>;
+  /** The uid of the pod that has a name now: a late word of its predecessor counts for nothing. */
+  readonly #uids = new Map<string, string>();
+  #mostZonesDown = 0;
+
+  constructor(options: TallyOptions) {
+    this.#options = options;
+    this.#zones = new Map(
+      options.zones.map((zone) => [
+        zone,
+        { up: new Map<string, string>(), mostDown: 0, firstDownMs: undefined, doneMs: undefined },
+      ]),
+    );
+  }
+
+  /** Takes a pod as it is before anything is counted. */
+  begin(pod: ObservedPod): void {
+    this.#put(pod);
+  }
+
+  /** Takes a change, in the order of the API server's history, at a moment of the caller's clock. */
+  apply(type: "ADDED" | "MODIFIED" | "DELETED", pod: ObservedPod, nowMs: number): void {
+    if (type === "DELETED") this.#remove(pod);
+    else this.#put(pod);
+    let down = 0;
+    for (const zone of this.#zones.values()) {
+      const missing = this.#options.pods - zone.up.size;
+      if (missing > 0) {
+        down++;
+        zone.firstDownMs ??= nowMs;
+        zone.mostDown = Math.max(zone.mostDown, missing);
+      }
+    }
+    this.#mostZonesDown = Math.max(this.#mostZonesDown, down);
+    const zone = this.#zoneOf(pod);
+    if (zone !== undefined) zone.doneMs = this.#isDone(zone) ? (zone.doneMs ?? nowMs) : undefined;
+  }
+
+  /** How many pods are up. */
+  get up(): number {
+    return [...this.#zones.values()].reduce((sum, zone) => sum + zone.up.size, 0);
+  }
+
+  /** How many zones had a pod down at one moment, at most. */
+  get mostZonesDown(): number {
+    return this.#mostZonesDown;
+  }
+
+  /** When the last pod was Ready on the new image; undefined while one is not. */
+  get doneMs(): number | undefined {
+    const done = [...this.#zones.values()].map(({ doneMs }) => doneMs);
+    return done.every((doneMs) => doneMs !== undefined) ? Math.max(...done) : undefined;
+  }
+
+  report(): ZoneReport[] {
+    return [...this.#zones].map(([zone, { mostDown, firstDownMs, doneMs }]) => ({
+      zone,
+      mostDown,
+      firstDownMs,
+      doneMs,
+    }));
+  }
+
+  #zoneOf({ metadata }: ObservedPod): Zone | undefined {
+    return this.#zones.get(metadata.labels?.zone ?? "");
+  }
+
+  #put(pod: ObservedPod): void {
+    const { name, uid, deletionTimestamp } = pod.metadata;
+    this.#uids.set(name, uid);
+    const ready = pod.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") ?? false;
+    if (ready && deletionTimestamp === undefined) this.#zoneOf(pod)?.up.set(name, pod.spec.containers[0]?.image ?? "");
+    else this.#zoneOf(pod)?.up.delete(name);
+  }
+
+  #remove(pod: ObservedPod): void {
+    const { name, uid } = pod.metadata;
+    if (this.#uids.get(name) !== uid) return;
+    this.#uids.delete(name);
+    this.#zoneOf(pod)?.up.delete(name);
+  }
+
+  #isDone({ up }: Zone): boolean {
+    if (up.size < this.#options.pods) return false;
+    for (const image of up.values()) if (image !== this.#options.image) return false;
+    return true;
+  }
+}
