@@ -1,0 +1,88 @@
+/**
+ * `npm test`: every test that can run here, the quick ones first, those on a real control plane last.
+ *
+ * What the control plane needs is built once, when Go is at hand. Where it cannot be had, its suites are skipped and the
+ * summary says so; with CI=true that is a failure.
+ */
+import { globSync } from "node:fs";
+import { relative } from "node:path";
+import { run } from "node:test";
+import { spec } from "node:test/reporters";
+import { ensureAssets, findAssets } from "./controlplane/controlplane.ts";
+
+/** One after another; the files of a phase run side by side as far as `concurrency` goes. */
+const phases = [
+  { name: "unit", concurrency: 2, files: ["test/tidy.test.ts", "test/{unit,property,world}/**/*.test.ts"] },
+  { name: "simulation", concurrency: 2, files: ["test/simulation/**/*.test.ts"] },
+  { name: "demo and bench", concurrency: 1, files: ["test/{demo,bench}/**/*.test.ts"] },
+  { name: "control plane", concurrency: 1, files: ["test/{contract,controlplane,e2e}/**/*.test.ts"] },
+];
+
+const root = new URL("..", import.meta.url).pathname;
+const tally = { passed: 0, failed: 0, skipped: 0, real: 0 };
+const failures: string[] = [];
+
+/** True for cases that talk to a real kube-apiserver: by their file, or by the suite that they stand in. */
+function isReal(file: string, suite: string): boolean {
+  return (
+    /^test\/(controlplane|e2e)\//.test(file) ||
+    file === "test/contract/real-server.test.ts" ||
+    /real API server/.test(suite)
+  );
+}
+
+async function runPhase({ concurrency, files }: (typeof phases)[number]): Promise<void> {
+  const found = files.flatMap((pattern) => globSync(pattern, { cwd: root })).map((file) => `${root}${file}`);
+  const suites = new Map<string, string>();
+  const stream = run({ files: found.sort(), concurrency, cwd: root });
+  stream.on("test:start", ({ file, name, nesting }) => {
+    if (nesting === 0 && file !== undefined) suites.set(file, name);
+  });
+  stream.on("test:pass", ({ file, skip, details }) => {
+    if (details.type === "suite") return;
+    if (skip !== undefined) tally.skipped++;
+    else {
+      tally.passed++;
+      if (isReal(relative(root, file ?? ""), suites.get(file ?? "") ?? "")) tally.real++;
+    }
+  });
+  stream.on("test:fail", ({ file, name, details }) => {
+    if (details.type === "suite") return;
+    tally.failed++;
+    failures.push(`${relative(root, file ?? "")}: ${name}`);
+  });
+  for await (const text of stream.compose(spec)) process.stdout.write(text);
+}
+
+/** Builds the control plane when it is missing, and says what is the matter when it cannot. */
+async function prepareControlPlane(): Promise<void> {
+  if ((await findAssets()) !== undefined) return;
+  try {
+    console.log("the control plane for tests is built once, which takes about five minutes …");
+    await ensureAssets((line: string) => console.log(line));
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    console.error(
+      `\nNO CONTROL PLANE: ${why}\nThe suites that need one ${process.env.CI === "true" ? "will fail" : "are skipped"}.\n`,
+    );
+  }
+}
+
+const wanted = process.argv.slice(2);
+const chosen = phases.filter(({ name }) => wanted.length === 0 || wanted.some((word) => name.includes(word)));
+if (chosen.length === 0) {
+  console.error(`no phase is called ${wanted.join(", ")}; there are: ${phases.map(({ name }) => name).join(", ")}`);
+  process.exit(2);
+}
+if (chosen.some(({ name }) => name === "control plane")) await prepareControlPlane();
+const startedMs = performance.now();
+for (const phase of chosen) {
+  console.log(`\n=== ${phase.name}`);
+  await runPhase(phase);
+}
+for (const failure of failures) console.log(`failed: ${failure}`);
+console.log(
+  `\n${tally.real} cases ran against the real control plane, in ${((performance.now() - startedMs) / 1000).toFixed(0)} s for everything`,
+);
+console.log(`${tally.passed} passed, ${tally.failed} failed, ${tally.skipped} skipped`);
+process.exitCode = tally.failed > 0 || tally.passed === 0 ? 1 : 0;
