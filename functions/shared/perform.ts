@@ -24,7 +24,7 @@ import {
   type RecordedVerdict,
 } from "./reservation.ts";
 import type { GroupKey } from "./statefulsets.ts";
-import { guardOf, type Verdict, wait } from "./verdict.ts";
+import { guardOf, type Verdict, type Wait, wait } from "./verdict.ts";
 import { eventReasons } from "./vocabulary.ts";
 
 /** A function's own part of a pass: what it makes of an observation, and what it decides. */
@@ -73,6 +73,7 @@ async function attempt<Snapshot>(
   sweep: boolean,
 ): Promise<Outcome> {
   const ledger = memory.ledger ?? (await loadLedger(context, key, memory));
+  if (ledger === undefined) return { recheckMs: undefined, acting: undefined };
   const decideOn = async (permitSinceMs: number | undefined) => {
     const observed = await observeGroup(context, ledger, { permitSinceMs, consistent: sweep });
     return { observed, verdict: gate.decide(gate.observe(observed)) };
@@ -90,6 +91,7 @@ async function attempt<Snapshot>(
     verdict = wait("ledger-full", `the ledger holds ${observed.open.length} reservations, and no more are made`);
   }
   const record = recordOf(memory, gate.name, observed, verdict);
+  const outcome = await conclude(context, gate.name, observed, verdict, record, young);
   context.reporter.pass({
     key,
     function: gate.name,
@@ -99,11 +101,23 @@ async function attempt<Snapshot>(
     sinceMs: record.since,
     shadow: context.mode === "shadow",
   });
+  return outcome;
+}
+
+/** What is done about a verdict: nothing in shadow mode (rule R16) or under a new ledger, acts, or a record of the wait. */
+function conclude(
+  context: Context,
+  by: string,
+  observed: Observed,
+  verdict: Verdict<Target>,
+  record: RecordedVerdict,
+  young: Wait | undefined,
+): Outcome | Promise<Outcome> {
   if (context.mode === "shadow") return { recheckMs: verdict.recheckMs, acting: undefined };
   // Rule R4: a new ledger is not written either, or its first decision would not begin with a consistent LIST.
   if (young !== undefined) return { recheckMs: young.recheckMs, acting: undefined };
-  if (isPermit(verdict)) return takeTargets(context, gate.name, observed, verdict, record, room);
-  return recordAlone(context, gate.name, observed, verdict, record);
+  if (isPermit(verdict)) return takeTargets(context, by, observed, verdict, record);
+  return recordAlone(context, by, observed, verdict, record);
 }
 
 function isPermit(verdict: Verdict<Target>): verdict is Extract<Verdict<Target>, { kind: "take" }> {
@@ -124,20 +138,25 @@ function refuseNewLedger(context: Context, memory: GroupMemory, { ledger, nowMs 
   return wait("ledger-new", sentence, { recheckMs: remainingMs });
 }
 
-/** The ledger as it is now. Rule R4: created when missing; rule R16: in shadow mode a missing one is only imagined. */
-async function loadLedger(context: Context, key: GroupKey, memory: GroupMemory): Promise<Ledger> {
+/**
+ * The ledger as it is now. Rule R4: created when missing, unless the group has vanished, which has none; rule R16: in shadow
+ * mode a missing one is only imagined.
+ */
+async function loadLedger(context: Context, key: GroupKey, memory: GroupMemory): Promise<Ledger | undefined> {
   const readMs = context.cluster.monotonicMs();
   let ledger = await context.protocol.readLedger(context.cluster, key);
-  if (ledger === undefined && context.mode === "act")
-    ledger = await context.protocol.createLedger(context.cluster, key);
   if (ledger === undefined) {
-    if (context.mode === "act") throw new Conflict();
-    return imaginedLedger(key);
+    if (context.mode === "shadow") return imaginedLedger(key);
+    const need = { settledThrough: undefined, permitSinceMs: undefined, consistent: false };
+    if ((await context.views.read(key, need)).statefulSets.length === 0) return undefined;
+    ledger = await context.protocol.createLedger(context.cluster, key);
+    if (ledger === undefined) throw new Conflict();
   }
   memory.ledger = ledger;
   memory.ledgerReadMs = readMs;
-  if (memory.ledgerSeen?.uid !== ledger.uid)
+  if (memory.ledgerSeen?.uid !== ledger.uid) {
     memory.ledgerSeen = { uid: ledger.uid, atMs: context.cluster.monotonicMs() };
+  }
   return ledger;
 }
 
@@ -161,9 +180,9 @@ async function takeTargets(
   observed: Observed,
   verdict: Extract<Verdict<Target>, { kind: "take" }>,
   record: RecordedVerdict,
-  room: number,
 ): Promise<Outcome> {
   const { cluster } = context;
+  const room = maxReservations - observed.open.length;
   const deletions = verdict.targets.filter((target) => target.action === "delete").slice(0, Math.max(0, room));
   const others = verdict.targets.filter((target) => target.action !== "delete");
   const sentMs = cluster.monotonicMs();
