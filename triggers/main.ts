@@ -107,8 +107,8 @@ function endOnSignal(parts: Process, standalone: Standalone, listening: Listenin
     else reporting.log("info", "ended", {});
     process.exit(0);
   };
-  process.on("SIGTERM", end);
-  process.on("SIGINT", end);
+  process.on("SIGTERM", (signal) => void end(signal));
+  process.on("SIGINT", (signal) => void end(signal));
 }
 
 function namespacesOf(settings: Settings, cluster: KubernetesCluster): readonly string[] | undefined {

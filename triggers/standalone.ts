@@ -39,7 +39,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   const watching = settings.views === "watch" ? watch(options, (key) => wakeUps.group(key)) : undefined;
   const views = watching ?? createListingViews(cluster, namespaces);
   let isListed = watching === undefined;
-  watching?.ready.then(() => {
+  void watching?.ready.then(() => {
     isListed = true;
     reporting.log("info", "the first lists of pods and StatefulSets have come");
   });
