@@ -58,7 +58,7 @@ export type Disturbance = (typeof disturbances)[number];
 
 /** Never, or about `perMinute` times a minute: each kind of fault is away from most seeds, so that rare ones are seen alone. */
 function rate(draw: Draw, likelihood: number, perMinute: number): number {
-  return draw.chance(likelihood) ? 60_000 / (perMinute * draw.between(0.3, 2)) : 0;
+  return draw.chance(likelihood) ? 60_000 / (perMinute * draw.between(0.5, 3)) : 0;
 }
 
 export function drawPlan(draw: Draw): Plan {
@@ -103,7 +103,7 @@ export function drawPlan(draw: Draw): Plan {
       { oldest: 0.9, between: 1 },
       { oldest: 0, between: 0.1 },
     ]),
-    safetyMs: draw.between(20_000, 150_000),
+    safetyMs: draw.between(10_000, 90_000),
     every: {
       crash: rate(draw, 0.4, 4),
       breakPod: rate(draw, 0.25, 2),

@@ -1,11 +1,14 @@
 /** What happens to a cluster besides us: users who edit in the middle, pods that break, nodes that go. */
 
 import type { ObjectKey } from "../../functions/shared/cluster.ts";
+import { ordinalOf } from "../../functions/shared/pods.ts";
 import { ledgerName } from "../../functions/shared/reservation.ts";
+import { isWanted } from "../../functions/shared/statefulsets.ts";
 import type { StoredPod } from "../world/objects.ts";
 import type { World } from "../world/world.ts";
 import type { Draw } from "./draw.ts";
 import type { Disturbance, Plan } from "./plan.ts";
+import { statefulSetOf } from "./stale-views.ts";
 
 export class Users {
   readonly #world: World;
@@ -172,6 +175,13 @@ export class Users {
     }
   }
 
+  /** An unwanted pod that never becomes ready can hold up an OrderedReady scale-down for ever: no rollout's business. */
+  #isWanted({ metadata }: StoredPod): boolean {
+    const name = metadata.name.replace(/-\d+$/, "");
+    const set = this.#world.store.find("statefulsets", { namespace: metadata.namespace, name });
+    return set !== undefined && isWanted(statefulSetOf(set), ordinalOf(metadata.name));
+  }
+
   /** Ends every disturbance: what users want is sane again, and what was broken works. */
   makePeace(): void {
     for (const nodeName of [...this.#lost]) this.#recover(nodeName);
@@ -186,7 +196,7 @@ export class Users {
       const broken = pod.spec.containers.some(({ image }) => image.endsWith(":broken"));
       if (leaves) continue;
       // A broken revision stays broken: replacing it is the rollout's work (rule R13).
-      if (broken) this.#world.kubelet.breakPod(pod.metadata);
+      if (broken && this.#isWanted(pod)) this.#world.kubelet.breakPod(pod.metadata);
       else this.#world.kubelet.healPod(pod.metadata);
     }
   }
