@@ -1,0 +1,47 @@
+/** `npm run demo`. Exit codes: see `--help`. */
+import { constants } from "node:os";
+import { runDemo } from "./demo.ts";
+import { Journal, lineOf } from "./journal.ts";
+import { help, readOptions } from "./options.ts";
+import { createPaint } from "./paint.ts";
+import { drawPicture } from "./picture.ts";
+import { Screen } from "./screen.ts";
+import { exitCodeOf, summarise } from "./summary.ts";
+
+const { options, help: wantsHelp, mistakes } = readOptions(process.argv.slice(2));
+for (const mistake of mistakes) console.error(mistake);
+if (mistakes.length > 0) process.exit(2);
+if (wantsHelp) {
+  console.log(help);
+  process.exit(0);
+}
+process.exit(await main());
+
+async function main(): Promise<number> {
+  const { stdout } = process;
+  const interruption = new AbortController();
+  let signalNumber = 0;
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+    process.on(signal, () => {
+      signalNumber ||= constants.signals[signal];
+      interruption.abort();
+    });
+  }
+  // Whoever read the output has gone: there is nobody to play for.
+  stdout.on("error", () => process.exit(1));
+  const isLive = stdout.isTTY && !options.headless && process.env.TERM !== "dumb";
+  const screen = isLive ? new Screen(stdout) : undefined;
+  process.on("exit", () => screen?.close());
+  const paint = createPaint(process.env);
+  const journal = new Journal((entry) => {
+    if (!isLive) console.log(lineOf(entry));
+  });
+  const play = await runDemo({
+    ...options,
+    journal,
+    signal: interruption.signal,
+    show: (shown) => screen?.draw(drawPicture(shown, { columns: screen.columns, paint })),
+  });
+  console.log(`\n${summarise(play, stdout.columns || 100).join("\n")}`);
+  return signalNumber > 0 ? 128 + signalNumber : exitCodeOf(play);
+}

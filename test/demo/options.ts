@@ -1,0 +1,64 @@
+/** What the demo's command line says. */
+import { parseArgs } from "node:util";
+
+export interface DemoOptions {
+  /** Plain lines, also in a terminal. */
+  readonly headless: boolean;
+  /** Draws which events are lost, how long pods take, and which pod breaks. */
+  readonly seed: number;
+  /** In each of the three zones. */
+  readonly pods: number;
+  /** The share of watch events that never reach Sluice, from 0 to 0.9. */
+  readonly drop: number;
+}
+
+export interface ReadOptions {
+  readonly options: DemoOptions;
+  readonly help: boolean;
+  /** One line for each; the options are to be used only when there is none. */
+  readonly mistakes: readonly string[];
+}
+
+export const help = `npm run demo -- [--headless] [--seed N] [--pods N] [--drop SHARE]
+
+Sluice, as npm start runs it, rolls three zones of pods against an embedded cluster, while a share of the
+watch events is lost and one pod breaks. Every deletion is judged by the checkers of invariants Z1 to Z4.
+
+  --headless     plain lines, one for each change, as when the output is no terminal
+  --seed N       which events are lost and which pod breaks (default 1)
+  --pods N       pods in each zone, 1 to 60 (default 8); a quarter of them, but at least one, may be down
+  --drop SHARE   share of the watch events that is lost, 0 to 0.9 (default 0.33)
+  --help         this text
+
+Exit code 0: rolled in time and no invariant broken; 1: otherwise; 2: an option is wrong; 130: Ctrl-C.`;
+
+const text = { type: "string" } as const;
+const flag = { type: "boolean" } as const;
+
+/** Reads the arguments that follow the script's name. */
+export function readOptions(argv: readonly string[]): ReadOptions {
+  const mistakes: string[] = [];
+  let values: { headless?: boolean; seed?: string; pods?: string; drop?: string; help?: boolean } = {};
+  try {
+    const options = { headless: flag, seed: text, pods: text, drop: text, help: { ...flag, short: "h" } } as const;
+    ({ values } = parseArgs({ args: [...argv], options }));
+  } catch (error) {
+    mistakes.push((error as Error).message);
+  }
+  const number = (name: "seed" | "pods" | "drop", grammar: RegExp, least: number, most: number, fallback: number) => {
+    const given = values[name];
+    if (given === undefined) return fallback;
+    const value = grammar.test(given) ? Number(given) : Number.NaN;
+    if (value >= least && value <= most) return value;
+    const kind = name === "drop" ? "a number" : "a whole number";
+    mistakes.push(`--${name} is ${JSON.stringify(given)}, and must be ${kind} from ${least} to ${most}`);
+    return fallback;
+  };
+  const options = {
+    headless: values.headless ?? false,
+    seed: number("seed", /^\d+$/, 0, 2 ** 32 - 1, 1),
+    pods: number("pods", /^\d+$/, 1, 60, 8),
+    drop: number("drop", /^(\d+\.?\d*|\.\d+)$/, 0, 0.9, 0.33),
+  };
+  return { options, help: values.help ?? false, mistakes };
+}

@@ -1,0 +1,159 @@
+/** The live picture of a demo, as lines of text: zones are rows, pods are cells. Always the same number of lines. */
+import type { StoredPod } from "../world/objects.ts";
+import type { Play } from "./demo.ts";
+import type { Paint, Style } from "./paint.ts";
+import { isUp } from "./referee.ts";
+import { countRequests, describeRequests } from "./requests.ts";
+import { isNew } from "./stage.ts";
+import { cut, wrap } from "./text.ts";
+
+/** What a cell shows; also its legend, in this order. */
+const cells = {
+  old: { symbol: "○", style: "blue" },
+  new: { symbol: "●", style: "green" },
+  reserved: { symbol: "R", style: "magenta" },
+  terminating: { symbol: "×", style: "yellow" },
+  missing: { symbol: "·", style: "dim" },
+  starting: { symbol: "◌", style: "cyan" },
+  "not ready": { symbol: "!", style: "red" },
+} as const satisfies Readonly<Record<string, { symbol: string; style: Style }>>;
+
+type CellState = keyof typeof cells;
+
+export interface PictureOptions {
+  readonly columns: number;
+  readonly paint: Paint;
+}
+
+const entriesShown = 5;
+const margin = " ";
+const longestCounts = "  60 new, 15 down".length;
+const longestNumbers = "  180 of 180 pods  12.3 s  a pod is broken".length;
+
+/** Every line is at most `columns` wide. */
+export function drawPicture(play: Play, { columns, paint }: PictureOptions): string[] {
+  const width = Math.max(20, columns - 2);
+  const { stage, options } = play;
+  const title = `Sluice rolls 3 zones of ${options.pods} pods, at most ${stage.budget} of them down at once`;
+  return [
+    "",
+    paint("bold", cut(title, width)),
+    "",
+    ...stage.group.statefulSets.map(({ name }) => drawZone(play, name, width, paint)),
+    "",
+    drawLegend(width, paint),
+    "",
+    drawProgress(play, width, paint),
+    ...drawVerdict(play, width, paint),
+    "",
+    ...drawCounters(play, width),
+    drawPromises(play, width, paint),
+    "",
+    ...drawEntries(play, width, paint),
+  ].map((line) => `${margin}${line}`);
+}
+
+function drawZone(play: Play, zone: string, width: number, paint: Paint): string {
+  const pods = podsOf(play, zone);
+  const done = pods.filter(({ pod }) => pod !== undefined && isUp(pod) && isNew(pod)).length;
+  const down = pods.filter(({ pod }) => pod === undefined || !isUp(pod)).length;
+  const counts = `  ${String(done).padStart(2)} new${down === 0 ? "" : `, ${down} down`}`;
+  const room = width - zone.length - 2;
+  const gap = pods.length * 2 + longestCounts <= room ? " " : "";
+  const isWide = pods.length * (1 + gap.length) + longestCounts <= room;
+  const row = pods.slice(0, room).map(({ pod, isReserved }) => {
+    const { symbol, style } = cells[stateOf(pod, isReserved)];
+    return paint(style, symbol);
+  });
+  return `${zone}  ${row.join(gap)}${isWide ? counts : ""}`;
+}
+
+function podsOf({ stage, options, verdicts }: Play, zone: string) {
+  const { namespace } = stage.group;
+  const reserved = new Set(verdicts.reservations.map(({ statefulSet, ordinal }) => `${statefulSet}-${ordinal}`));
+  return Array.from({ length: options.pods }, (_, ordinal) => {
+    const name = `${zone}-${ordinal}`;
+    return { pod: stage.world.store.find("pods", { namespace, name }), isReserved: reserved.has(name) };
+  });
+}
+
+function stateOf(pod: StoredPod | undefined, isReserved: boolean): CellState {
+  if (pod === undefined) return "missing";
+  if (pod.metadata.deletionTimestamp !== undefined) return "terminating";
+  if (!isUp(pod)) return pod.status.containerStatuses === undefined ? "starting" : "not ready";
+  if (isNew(pod)) return "new";
+  return isReserved ? "reserved" : "old";
+}
+
+function drawLegend(width: number, paint: Paint): string {
+  const parts = Object.entries(cells);
+  const isWide = parts.reduce((sum, [name]) => sum + name.length + 4, 0) <= width;
+  if (!isWide) return "";
+  return parts.map(([name, { symbol, style }]) => `${paint(style, symbol)} ${paint("dim", name)}`).join("  ");
+}
+
+function drawProgress(play: Play, width: number, paint: Paint): string {
+  const { done, total, phase, tookMs } = play;
+  const pods = `${String(done).padStart(String(total).length)} of ${total} pods`;
+  const numbers = `  ${pods}  ${seconds(tookMs).padStart(6)}  ${timeLeft(play)}`;
+  // Always as long, whatever the numbers are: a bar must not jump.
+  const length = Math.max(5, Math.min(36, width - longestNumbers));
+  const full = phase === "starting" || phase === "standing" ? 0 : Math.round((done / total) * length);
+  const bar = `${paint("green", "━".repeat(full))}${paint("dim", "─".repeat(length - full))}`;
+  return `${bar}${cut(numbers, Math.max(0, width - length))}`;
+}
+
+function timeLeft({ phase, leftMs }: Play): string {
+  if (phase === "starting" || phase === "standing") return "not begun";
+  if (phase === "rolled" || leftMs === 0) return "all rolled";
+  if (phase === "broken") return "a pod is broken";
+  return `about ${Math.ceil(leftMs / 1000)} s left`;
+}
+
+/** Three lines: what Sluice does or waits for. */
+function drawVerdict(play: Play, width: number, paint: Paint): string[] {
+  const { now, waits } = play.verdicts;
+  if (now === undefined) return pad(["Sluice starts"], 3);
+  const word = waits ? "waits" : now.guard === "done" ? "done" : "rolls";
+  const lines = wrap(`${now.guard}: ${now.sentence}`, width - 7).slice(0, 3);
+  const style = waits ? "yellow" : "green";
+  return pad(
+    lines.map((line, index) => (index === 0 ? `${paint(style, word.padEnd(5))}  ${line}` : `       ${line}`)),
+    3,
+  );
+}
+
+/** Three lines. */
+function drawCounters({ stage, total }: Play, width: number): string[] {
+  const { sent, lost } = stage.events;
+  const requests = describeRequests(countRequests(stage.served.requests()), total);
+  const [first = "", ...more] = wrap(requests, width - 14);
+  return [
+    cut(`API requests  ${first}`, width),
+    cut(`              ${more.join(" ")}`, width),
+    cut(`watch events  ${lost} of ${sent + lost} lost on purpose`, width),
+  ];
+}
+
+function drawPromises({ stage }: Play, width: number, paint: Paint): string {
+  const { violations, deletions } = stage.referee;
+  if (violations[0] !== undefined) {
+    return paint("red", cut(`Z1 to Z4      ${violations[0].invariant}: ${violations[0].sentence}`, width));
+  }
+  return cut(`Z1 to Z4      kept by ${deletions.all} deletions`, width);
+}
+
+function drawEntries({ journal }: Play, width: number, paint: Paint): string[] {
+  const lines = journal.last(entriesShown).map(({ atMs, what }) => {
+    return paint("dim", cut(`${seconds(atMs).padStart(6)}  ${what}`, width));
+  });
+  return pad(lines, entriesShown);
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}
+
+function pad(lines: readonly string[], length: number): string[] {
+  return [...lines, ...Array.from({ length: length - lines.length }, () => "")];
+}

@@ -1,0 +1,146 @@
+/**
+ * Judges every deletion in the true world, whatever Sluice believes: invariants Z1 to Z4 by the simulation's checkers, and
+ * how much was down at once.
+ */
+import type { ObjectKey, Preconditions, Resource } from "../../functions/shared/cluster.ts";
+import { Past } from "../simulation/checkers/past.ts";
+import { TrueWorldChecker } from "../simulation/checkers/true-world.ts";
+import { isReady, type StoredPod } from "../world/objects.ts";
+import type { World } from "../world/world.ts";
+import type { DeleteOptions } from "../world/write-rules.ts";
+
+export interface Violation {
+  readonly invariant: string;
+  readonly sentence: string;
+}
+
+/** The most that was down at once in one zone. */
+export interface WorstOfZone {
+  /** For whatever reason: replaced, broken, missing. */
+  readonly down: number;
+  /** Taken by Sluice while Ready and not back. */
+  readonly taken: number;
+}
+
+export interface RefereeOptions {
+  readonly world: World;
+  readonly namespace: string;
+  /** Hears of each deletion of a pod, before it is carried out. */
+  readonly onDeletion: (pod: StoredPod) => void;
+  readonly onViolation: (violation: Violation) => void;
+}
+
+interface Taken {
+  readonly uid: string;
+  readonly zone: string;
+}
+
+/** The StatefulSet's name in a pod's name. */
+export function zoneOf(podName: string): string {
+  return podName.replace(/-\d+$/, "");
+}
+
+/** True when a pod serves: Ready, and not on its way out. */
+export function isUp(pod: StoredPod): boolean {
+  return isReady(pod) && pod.metadata.deletionTimestamp === undefined;
+}
+
+/** To be made before the world has any object, so that it knows their past. */
+export class Referee {
+  readonly violations: Violation[] = [];
+  /** How many pods were deleted, and how many of them were Ready. */
+  readonly deletions = { all: 0, ready: 0 };
+  /** The most zones that had a pod down at once: for whatever reason, and taken by Sluice. */
+  readonly worstZones = { down: 0, taken: 0 };
+  readonly #options: RefereeOptions;
+  readonly #checker: TrueWorldChecker;
+  readonly #worst = new Map<string, WorstOfZone>();
+  readonly #taken = new Map<string, Taken>();
+  #judging = false;
+
+  constructor(options: RefereeOptions) {
+    this.#options = options;
+    const { world, namespace } = options;
+    this.#checker = new TrueWorldChecker({
+      world,
+      past: new Past(world),
+      namespace,
+      skewMs: 0,
+      violate: (invariant, sentence) => {
+        const violation = { invariant, sentence };
+        this.violations.push(violation);
+        options.onViolation(violation);
+      },
+    });
+    this.#listenToDeletions();
+    world.store.onChange("pods", ({ current }) => {
+      if (current !== undefined) this.#returnIfBack(current);
+      if (this.#judging) this.#count();
+    });
+  }
+
+  /** From now on everything counts: the world stands. */
+  begin(): void {
+    this.#judging = true;
+  }
+
+  /** How many pods Sluice has taken that are not back. */
+  get takenNow(): number {
+    return this.#taken.size;
+  }
+
+  worstOf(zone: string): WorstOfZone {
+    return this.#worst.get(zone) ?? { down: 0, taken: 0 };
+  }
+
+  /**
+   * Pods end by the hand of a kubelet, which confirms with a grace period of 0, or of somebody who asks for it: here, Sluice.
+   * The store tells of a deletion only when it is done, and the checkers look at the pod as it was.
+   */
+  #listenToDeletions(): void {
+    const { store } = this.#options.world;
+    const carryOut = store.delete.bind(store);
+    store.delete = <R extends Resource>(resource: R, key: ObjectKey, options: DeleteOptions = {}) => {
+      if (resource === "pods" && options.gracePeriodSeconds !== 0) this.#judge(key, options.preconditions ?? {});
+      return carryOut(resource, key, options);
+    };
+  }
+
+  #judge(key: ObjectKey, preconditions: Partial<Preconditions>): void {
+    const pod = this.#options.world.store.find("pods", key);
+    if (pod === undefined || pod.metadata.deletionTimestamp !== undefined) return;
+    const { uid, name } = pod.metadata;
+    if (preconditions.uid !== undefined && preconditions.uid !== uid) return;
+    this.deletions.all++;
+    this.#options.onDeletion(pod);
+    // Here a deletion arrives within milliseconds: what is true now was true when it was sent.
+    this.#checker.onSent("Sluice", key, preconditions as Preconditions);
+    this.#checker.onArrived("Sluice", key, preconditions as Preconditions);
+    if (!isReady(pod)) return;
+    this.deletions.ready++;
+    this.#taken.set(name, { uid, zone: zoneOf(name) });
+  }
+
+  #returnIfBack(pod: StoredPod): void {
+    const taken = this.#taken.get(pod.metadata.name);
+    if (taken !== undefined && taken.uid !== pod.metadata.uid && isUp(pod)) this.#taken.delete(pod.metadata.name);
+  }
+
+  #count(): void {
+    const { store } = this.#options.world;
+    const taken = [...this.#taken.values()].map(({ zone }) => zone);
+    let zonesDown = 0;
+    for (const { metadata, spec } of store.list("statefulsets").items) {
+      const up = [...store.ownedBy("pods", metadata.uid)].filter(isUp).length;
+      const down = Math.max(0, spec.replicas - up);
+      if (down > 0) zonesDown++;
+      const worst = this.worstOf(metadata.name);
+      this.#worst.set(metadata.name, {
+        down: Math.max(worst.down, down),
+        taken: Math.max(worst.taken, taken.filter((zone) => zone === metadata.name).length),
+      });
+    }
+    this.worstZones.down = Math.max(this.worstZones.down, zonesDown);
+    this.worstZones.taken = Math.max(this.worstZones.taken, new Set(taken).size);
+  }
+}

@@ -1,0 +1,113 @@
+/** The shipped server in a process of its own, as `npm start` runs it. */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type End, type Launched, launch } from "../controlplane/processes.ts";
+
+const script = fileURLToPath(new URL("../../triggers/main.ts", import.meta.url));
+/** How long it may take to end when it is asked to. */
+const graceMs = 5_000;
+
+/** A line of Sluice's log. */
+export interface LogLine {
+  readonly level: string;
+  readonly msg: string;
+  readonly guard?: string;
+  readonly zone?: string;
+  readonly port?: number;
+}
+
+export interface SluiceOptions {
+  /** The API server's address. */
+  readonly url: string;
+  readonly namespace: string;
+}
+
+export class Sluice {
+  readonly #process: Launched;
+  readonly #folder: string;
+  #read = 0;
+  #port: number | undefined;
+
+  private constructor(launched: Launched, folder: string) {
+    this.#process = launched;
+    this.#folder = folder;
+  }
+
+  /** Starts it, with a kubeconfig in a temporary folder and nothing of this process's environment but the path. */
+  static async start({ url, namespace }: SluiceOptions): Promise<Sluice> {
+    const folder = await mkdtemp(join(tmpdir(), "sluice-demo-"));
+    const kubeconfig = join(folder, "kubeconfig");
+    await writeFile(kubeconfig, kubeconfigOf(url, namespace));
+    const env = {
+      PATH: process.env.PATH,
+      HOME: folder,
+      KUBECONFIG: kubeconfig,
+      PORT: "0",
+      SWEEP_INTERVAL: "1s",
+      DRAIN_TIMEOUT: "3s",
+    };
+    const launched = launch(process.execPath, [script], { env, output: "pipe" });
+    return new Sluice(launched, folder);
+  }
+
+  /** How it ended, or undefined while it runs. */
+  end(): End | undefined {
+    return this.#process.end();
+  }
+
+  /** What it has logged since the last call. */
+  newLines(): LogLine[] {
+    const { stdout } = this.#process.printed();
+    const end = stdout.lastIndexOf("\n") + 1;
+    const text = stdout.slice(this.#read, end);
+    this.#read = Math.max(this.#read, end);
+    const lines = text.split("\n").flatMap(parseLine);
+    this.#port ??= lines.find(({ port }) => port !== undefined)?.port;
+    return lines;
+  }
+
+  /** The end of all that it has printed. */
+  lastLines(count: number): string[] {
+    const { stdout, stderr } = this.#process.printed();
+    return `${stdout}${stderr}`.trimEnd().split("\n").slice(-count);
+  }
+
+  /** True once it answers that it is ready: its first lists have come. */
+  async isReady(): Promise<boolean> {
+    if (this.#port === undefined) return false;
+    try {
+      return (await fetch(`http://127.0.0.1:${this.#port}/readyz`)).ok;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Ends it, at last by force. */
+  async stop(): Promise<End> {
+    const end = await this.#process.stop(graceMs);
+    await rm(this.#folder, { recursive: true, force: true });
+    return end;
+  }
+}
+
+function parseLine(line: string): LogLine[] {
+  try {
+    return [JSON.parse(line) as LogLine];
+  } catch {
+    return [];
+  }
+}
+
+function kubeconfigOf(url: string, namespace: string): string {
+  const name = "demo";
+  return JSON.stringify({
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [{ name, cluster: { server: url } }],
+    users: [{ name, user: { token: name } }],
+    contexts: [{ name, context: { cluster: name, user: name, namespace } }],
+    "current-context": name,
+  });
+}

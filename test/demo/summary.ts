@@ -1,0 +1,82 @@
+/** What is said at the end, and with which exit code. */
+import { limitMs, type Outcome, type Play } from "./demo.ts";
+import { countRequests, describeRequests } from "./requests.ts";
+import { replacedAfterMs } from "./stage.ts";
+import { wrap } from "./text.ts";
+
+type Row = readonly [label: string, value: string];
+
+const logLinesShown = 10;
+const indent = 2;
+const longestLabel = "worst unavailability".length;
+
+const headlines: Readonly<Record<Outcome, string>> = {
+  rolled: "rolled",
+  late: `NOT ROLLED within ${limitMs / 1000} s`,
+  "broken promise": "AN INVARIANT IS BROKEN",
+  "sluice ended": "SLUICE'S PROCESS HAS ENDED by itself",
+  "sluice not ready": "SLUICE DID NOT BECOME READY",
+  interrupted: "interrupted",
+};
+
+/** 0 when the rollout ended in time and every promise was kept. */
+export function exitCodeOf({ outcome, stage }: Play): 0 | 1 {
+  return outcome === "rolled" && stage.referee.violations.length === 0 ? 0 : 1;
+}
+
+/** The summary in lines of at most `columns`. */
+export function summarise(play: Play, columns: number): string[] {
+  const rows = [...describeRollout(play), ...describePromises(play), ...describeEnd(play)];
+  const width = Math.max(20, columns - indent - longestLabel - 1);
+  const lines = rows.flatMap(([label, value]) =>
+    wrap(value, width).map((line, index) => `${(index === 0 ? label : "").padEnd(longestLabel)} ${line}`),
+  );
+  return [
+    `Sluice demo: ${headlines[play.outcome ?? "interrupted"]}`,
+    ...lines.map((line) => " ".repeat(indent) + line),
+  ];
+}
+
+function describeRollout(play: Play): Row[] {
+  const { stage, total, done } = play;
+  const { referee, group, served, events } = stage;
+  const sent = events.lost + events.sent;
+  const percent = Math.round((100 * events.lost) / Math.max(1, sent));
+  const worst = group.statefulSets.map(({ name }) => `${name} ${referee.worstOf(name).down}`).join(", ");
+  return [
+    ["pods rolled", `${done} of ${total}`],
+    ["time", describeTime(play)],
+    ["worst unavailability", `${worst}; ${stage.budget} may be down in a zone`],
+    ["zones down at once", `${referee.worstZones.taken} by Sluice, ${referee.worstZones.down} with the pod that broke`],
+    ["why it waited", describeWait(play)],
+    ["API requests", describeRequests(countRequests(served.requests()), total)],
+    ["watch events lost", `${events.lost} of ${sent} (${percent} %)`],
+  ];
+}
+
+function describeTime({ tookMs, fastestMs, heldMs, stage, total }: Play): string {
+  const pods = `${total} pods, ${stage.budget} at once, ${seconds(replacedAfterMs)} each`;
+  const held = heldMs > 0 ? `, ${seconds(heldMs)} of it with a broken pod` : "";
+  return `${seconds(tookMs)}${held}; the limit is ${seconds(fastestMs)} (${pods})`;
+}
+
+function describeWait({ heldMs, reason }: Play): string {
+  if (heldMs === 0) return "no pod broke";
+  return reason ?? "the ledger did not say in time";
+}
+
+function describePromises({ stage }: Play): Row[] {
+  const { violations, deletions } = stage.referee;
+  if (violations.length > 0) return violations.map(({ invariant, sentence }) => [`${invariant} IS BROKEN`, sentence]);
+  return [["invariants", `Z1, Z2, Z3 and Z4 kept by ${deletions.all} deletions, ${deletions.ready} of ready pods`]];
+}
+
+function describeEnd({ outcome, sluice }: Play): Row[] {
+  if (outcome !== "sluice ended" && outcome !== "sluice not ready") return [];
+  const lines = sluice.lastLines(logLinesShown).map((line): Row => ["", line]);
+  return [["Sluice's process", `${sluice.end()?.summary ?? "it was ended"}; its last lines:`], ...lines];
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}

@@ -1,0 +1,17 @@
+/** Text that must fit. */
+
+/** At most `width` characters; what is cut off is shown by an ellipsis. */
+export function cut(text: string, width: number): string {
+  return text.length <= width ? text : `${text.slice(0, Math.max(0, width - 1))}…`;
+}
+
+/** Lines of at most `width` characters, broken between words. */
+export function wrap(text: string, width: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(" ")) {
+    const last = lines.at(-1);
+    if (last === undefined || last.length + 1 + word.length > width) lines.push(cut(word, width));
+    else lines[lines.length - 1] = `${last} ${word}`;
+  }
+  return lines;
+}

@@ -1,0 +1,91 @@
+/** Why Sluice waits, in its own words: its log tells at once, the group's ledger for everybody to read. */
+import { parseLedger, type RecordedVerdict, type Reservation } from "../../functions/shared/reservation.ts";
+import type { World } from "../world/world.ts";
+import type { Journal } from "./journal.ts";
+import type { LogLine } from "./sluice.ts";
+import { groupName, namespace } from "./stage.ts";
+
+export interface Said {
+  readonly guard: string;
+  /** The StatefulSet that it is about, or "" where it is about several. */
+  readonly zone: string;
+  readonly sentence: string;
+}
+
+/** What every zone of a healthy rollout goes through, pod after pod. */
+const rollingGuards: ReadonlySet<string> = new Set(["rolling", "budget"]);
+/** While Sluice is of two minds, because a watch and a list told it different things, neither is repeated sooner than this. */
+const repeatAfterMs = 5_000;
+const advanceZoneRollout = "advance-zone-rollout";
+
+export class Verdicts {
+  readonly #journal: Journal;
+  #now: Said | undefined;
+  #recorded: RecordedVerdict | undefined;
+  #reservations: readonly Reservation[] = [];
+  #recordedAtMs = 0;
+  readonly #journalledMs = new Map<string, number>();
+
+  constructor(world: World, journal: Journal) {
+    this.#journal = journal;
+    const key = { namespace, group: groupName };
+    world.store.onChange("leases", ({ current }) => {
+      if (current === undefined) return;
+      const ledger = parseLedger(key, current);
+      this.#reservations = ledger.reservations;
+      this.#hearLedger(ledger.verdicts[advanceZoneRollout]);
+    });
+  }
+
+  /** What was said last. */
+  get now(): Said | undefined {
+    return this.#now;
+  }
+
+  /** What the ledger says: what `kubectl` shows of the Lease's annotation `sluice.dev/verdicts`. */
+  get recorded(): RecordedVerdict | undefined {
+    return this.#recorded;
+  }
+
+  /** When the ledger said so, by the journal's clock. */
+  get recordedAtMs(): number {
+    return this.#recordedAtMs;
+  }
+
+  get reservations(): readonly Reservation[] {
+    return this.#reservations;
+  }
+
+  /** True while Sluice does not roll although there is something to roll. */
+  get waits(): boolean {
+    return this.#now !== undefined && this.#now.guard !== "done" && !rollingGuards.has(this.#now.guard);
+  }
+
+  hearLog({ level, msg, guard, zone }: LogLine): void {
+    if (level === "warn" || level === "error") this.#journal.add("", `Sluice warns: ${msg}`);
+    if (guard !== undefined) this.#hear({ guard, zone: zone ?? "", sentence: msg });
+  }
+
+  #hearLedger(recorded: RecordedVerdict | undefined): void {
+    if (recorded === undefined || recorded.at === this.#recorded?.at) return;
+    this.#recorded = recorded;
+    this.#recordedAtMs = this.#journal.nowMs;
+    this.#say("the ledger says ", recorded);
+  }
+
+  #hear(said: Said): void {
+    this.#now = said;
+    this.#say("", said);
+  }
+
+  #say(introduction: string, { guard, zone, sentence }: Said): void {
+    const isRolling = rollingGuards.has(guard);
+    if (isRolling && introduction !== "") return;
+    const state = `${introduction}${isRolling ? "rolling" : guard} ${zone}`;
+    const { nowMs } = this.#journal;
+    const saidMs = this.#journalledMs.get(state);
+    this.#journalledMs.set(state, nowMs);
+    if (saidMs !== undefined && nowMs - saidMs < repeatAfterMs) return;
+    this.#journal.add(zone, `${introduction}${guard}: ${sentence}`);
+  }
+}
