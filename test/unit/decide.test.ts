@@ -1,0 +1,208 @@
+/** The guards of `advance-zone-rollout`, one by one, and what goes when none of them holds. Zones are drawn: see given.ts. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { guardOf } from "../../functions/shared/verdict.ts";
+import { decideOn, nowMs, outcome, pod, refusal, reservation, zone } from "./given.ts";
+
+test("the first outdated pods of the first zone by name go, as many as may be down", () => {
+  assert.equal(outcome(decideOn([zone("a", "ooo"), zone("b", "ooo")])), "delete a-0");
+  assert.equal(
+    outcome(decideOn([zone("a", "ooo", { maxUnavailable: 2 }), zone("b", "ooo")])),
+    "delete a-0, delete a-1",
+  );
+  assert.equal(outcome(decideOn([zone("a", "no", { currentRevision: "new" }), zone("b", "oo")])), "delete a-1");
+});
+
+test("a take says which zone rolls, how many pods go and how many may be down", () => {
+  const verdict = decideOn([zone("a", "nooo", { maxUnavailable: 2 })]);
+  assert.equal(verdict.zone, "a");
+  assert.equal(verdict.sentence, "rolling a: 2 of 3 outdated pods go now, 2 may be down");
+});
+
+test("a group that runs the wanted revision everywhere is done, and so is one without pods or without zones", () => {
+  const verdict = decideOn([zone("a", "nn", { currentRevision: "new" }), zone("b", "", { currentRevision: "new" })]);
+  assert.equal(outcome(verdict), "done");
+  assert.equal(guardOf(verdict), "done");
+  assert.equal(verdict.sentence, "every pod of group runs the wanted revision");
+  assert.equal(verdict.recheckMs, undefined);
+  assert.equal(outcome(decideOn([])), "done");
+});
+
+test("strategy-not-on-delete: one StatefulSet of another strategy stops the whole group, repairs too (Z4)", () => {
+  const zones = [zone("a", "ob"), zone("b", "nn", { strategy: "RollingUpdate" })];
+  const verdict = decideOn(zones);
+  assert.equal(outcome(verdict), "strategy-not-on-delete");
+  assert.equal(verdict.zone, "b");
+  assert.match(verdict.sentence, /^b has update strategy RollingUpdate/);
+  const finished = [zone("a", "nn"), zone("b", "nn", { strategy: "RollingUpdate" })];
+  assert.equal(outcome(decideOn(finished)), "strategy-not-on-delete");
+});
+
+test("zones-down: with pods down in two zones no healthy pod is taken, and no unhealthy one either (Z1)", () => {
+  const verdict = decideOn([zone("a", "oox", { maxUnavailable: 3 }), zone("b", "oo.", { maxUnavailable: 3 })]);
+  assert.equal(outcome(verdict), "zones-down");
+  assert.match(verdict.sentence, /a: 1 of 3 down \(1 not ready\); b: 1 of 3 down \(1 missing\)$/);
+  assert.equal(verdict.recheckMs, 30_000);
+});
+
+test("zones-down counts reservations, pods that leave, and zones that are paused", () => {
+  const down = zone("a", "oo.", { maxUnavailable: 3 });
+  assert.equal(outcome(decideOn([down, zone("b", "oo", { reserved: [reservation("b-1")] })])), "zones-down");
+  assert.equal(outcome(decideOn([down, zone("b", "oo", { extra: [pod("b-5")] })])), "zones-down");
+  assert.equal(outcome(decideOn([down, zone("b", "ox", { paused: true })])), "zones-down");
+});
+
+test("the zone that is down comes first, whatever its name", () => {
+  const zones = [zone("a", "ooo"), zone("b", "ooo"), zone("c", "wooo", { maxUnavailable: 2 })];
+  assert.equal(outcome(decideOn(zones)), "delete c-1");
+});
+
+test("paused-zone-down: a paused zone that is not ready blocks the others (Z4)", () => {
+  const verdict = decideOn([zone("a", "oo"), zone("b", "xo", { paused: true })]);
+  assert.equal(outcome(verdict), "paused-zone-down");
+  assert.equal(verdict.zone, "b");
+  const reserved = zone("b", "oo", { paused: true, reserved: [reservation("b-0")] });
+  assert.equal(outcome(decideOn([zone("a", "oo"), reserved])), "paused-zone-down");
+});
+
+test("paused: a ready paused zone is passed over, and named when all others are done", () => {
+  const paused = zone("a", "on", { paused: true });
+  assert.equal(outcome(decideOn([paused, zone("b", "oo")])), "delete b-0");
+  const verdict = decideOn([paused, zone("b", "nn", { currentRevision: "new" })]);
+  assert.equal(outcome(verdict), "paused");
+  assert.equal(verdict.sentence, "a is paused with 1 outdated pods; every other zone is done");
+  assert.equal(outcome(decideOn([zone("a", "nn", { paused: true })])), "done");
+});
+
+test("status-behind: a zone whose wanted revision is not known is not touched, and is looked at again in a second", () => {
+  const behind = { updateRevision: undefined };
+  const verdict = decideOn([zone("a", "oo", behind)]);
+  assert.equal(outcome(verdict), "status-behind");
+  assert.equal(verdict.recheckMs, 1_000);
+  assert.equal(outcome(decideOn([zone("a", "ob", behind)])), "status-behind");
+  assert.equal(outcome(decideOn([zone("a", "oo", behind), zone("b", "xo")])), "delete b-0");
+  assert.equal(outcome(decideOn([zone("a", "oo", { ...behind, paused: true })])), "done");
+});
+
+test("zone-settling: the next zone starts only when the last one is ready", () => {
+  const verdict = decideOn([zone("a", "nw"), zone("b", "oo")]);
+  assert.equal(outcome(verdict), "zone-settling");
+  assert.equal(verdict.zone, "a");
+  assert.equal(outcome(decideOn([zone("a", "nn", { extra: [pod("a-5")] }), zone("b", "oo")])), "zone-settling");
+  assert.equal(outcome(decideOn([zone("a", "n.", { currentRevision: "new" }), zone("b", "oo")])), "zone-settling");
+});
+
+test("zone-settling looks again when minReadySeconds are over", () => {
+  const young = pod("a-1", { revision: "new", readySinceMs: nowMs - 8_000 });
+  const verdict = decideOn([zone("a", "n", { replicas: 2, minReadySeconds: 10, extra: [young] }), zone("b", "oo")]);
+  assert.equal(outcome(verdict), "zone-settling");
+  assert.equal(verdict.recheckMs, 2_000);
+});
+
+test("budget: no healthy pod goes while as many as allowed are down or reserved (Z2)", () => {
+  for (const drawing of ["woo", ".oo"]) assert.equal(outcome(decideOn([zone("a", drawing)])), "budget");
+  const reserved = zone("a", "nooo", { maxUnavailable: 2, reserved: [1, 2].map((n) => reservation(`a-${n}`)) });
+  const verdict = decideOn([reserved]);
+  assert.equal(outcome(verdict), "budget");
+  assert.equal(verdict.sentence, "a: 2 of 4 down (2 reserved), 2 may be; 3 outdated pods wait");
+  assert.equal(verdict.recheckMs, 7_000);
+});
+
+test("an outdated pod that is down already goes within the budget, at no further cost", () => {
+  assert.equal(outcome(decideOn([zone("a", "oxo")])), "delete a-1");
+  assert.equal(outcome(decideOn([zone("a", "oxo", { maxUnavailable: 2 })])), "delete a-1, delete a-0");
+});
+
+test("budget: with more down than allowed none is touched, not even one that is down", () => {
+  assert.equal(outcome(decideOn([zone("a", "xxo")])), "budget");
+  assert.equal(outcome(decideOn([zone("a", "x.ow", { maxUnavailable: 2 })])), "budget");
+});
+
+test("terminating pods are not taken again", () => {
+  assert.equal(outcome(decideOn([zone("a", "to")])), "budget");
+  assert.equal(outcome(decideOn([zone("a", "tt", { maxUnavailable: 2 }), zone("b", "oo")])), "zone-settling");
+});
+
+test("what another function reserved is theirs, however old (R10)", () => {
+  const theirs = (ageMs: number) => reservation("a-0", { by: "evaluate-eviction", stampMs: nowMs - ageMs });
+  assert.equal(outcome(decideOn([zone("a", "xn", { reserved: [theirs(100_000)] })])), "budget");
+  assert.equal(outcome(decideOn([zone("a", "oo", { maxUnavailable: 2, reserved: [theirs(0)] })])), "delete a-1");
+});
+
+test("our own reservation is finished when its writer must have given up, and not before (R10)", () => {
+  const ours = (ageMs: number) => zone("a", "oo", { reserved: [reservation("a-0", { stampMs: nowMs - ageMs })] });
+  assert.equal(outcome(decideOn([ours(6_999)])), "budget");
+  assert.equal(outcome(decideOn([ours(7_000)])), "delete a-0");
+});
+
+test("our own reservation is finished only if it would still be decided: not when paused, not when up to date (R10)", () => {
+  const old = [reservation("a-0", { stampMs: nowMs - 60_000 })];
+  assert.equal(outcome(decideOn([zone("a", "oo", { reserved: old, paused: true })])), "paused-zone-down");
+  assert.equal(outcome(decideOn([zone("a", "nn", { reserved: old })])), "zone-settling");
+});
+
+test("a reservation of the pod before does not protect the outdated pod that stands there now", () => {
+  const before = [reservation("a-0", { uid: "before", by: "evaluate-eviction" })];
+  assert.equal(outcome(decideOn([zone("a", "xo", { reserved: before })])), "delete a-0");
+});
+
+test("delete-refused: a pod whose deletion was refused is not tried again, its siblings and the other zones go on", () => {
+  assert.equal(outcome(decideOn([zone("a", "ooo")], [refusal("a-0")])), "delete a-1");
+  assert.equal(outcome(decideOn([zone("a", "o"), zone("b", "oo")], [refusal("a-0")])), "delete b-0");
+});
+
+test("delete-refused is named, with what the API server said, once nothing else can go", () => {
+  const verdict = decideOn([zone("a", "on"), zone("b", "nn", { currentRevision: "new" })], [refusal("a-0")]);
+  assert.equal(outcome(verdict), "delete-refused");
+  assert.equal(verdict.zone, "a");
+  assert.equal(verdict.sentence, "a-0 stays outdated: a webhook said no");
+  assert.equal(outcome(decideOn([zone("a", "xn"), zone("b", "oo")], [refusal("a-0")])), "delete-refused");
+});
+
+test("a refused pod in a paused zone is the pause's business", () => {
+  assert.equal(outcome(decideOn([zone("a", "on", { paused: true })], [refusal("a-0")])), "paused");
+});
+
+test("broken outdated pods are replaced in every zone at once, at no cost to the budget (R13)", () => {
+  const zones = [zone("a", "bbo"), zone("b", "bnn")];
+  assert.equal(outcome(decideOn(zones)), "repair a-0, repair a-1, repair b-0");
+  assert.equal(outcome(decideOn([zone("a", "boo", { maxUnavailable: 2 })])), "repair a-0, delete a-1");
+});
+
+test("a broken pod is not replaced by the revision that broke it, nor in a paused zone, nor once it is ready", () => {
+  assert.equal(outcome(decideOn([zone("a", "Bn")])), "zone-settling");
+  assert.equal(outcome(decideOn([zone("a", "bo", { paused: true })])), "paused-zone-down");
+  const recovered = pod("a-0", { stuck: "CrashLoopBackOff" });
+  assert.equal(outcome(decideOn([zone("a", "", { replicas: 1, extra: [recovered] })])), "delete a-0");
+});
+
+test("a repair that was refused is not tried again", () => {
+  assert.equal(outcome(decideOn([zone("a", "bbn")], [refusal("a-0")])), "repair a-1");
+  assert.equal(outcome(decideOn([zone("a", "bnn")], [refusal("a-0")])), "zone-settling");
+});
+
+test("a take that repairs says what is broken, and goes on to say what the others wait for", () => {
+  const verdict = decideOn([zone("a", "bbbbbbo")]);
+  assert.match(
+    verdict.sentence,
+    /^replacing broken outdated pods a-0 \(CrashLoopBackOff\), (a-\d \(CrashLoopBackOff\), ){4}…; a: 6 of 7 down/,
+  );
+  assert.equal(verdict.zone, "a");
+});
+
+test("status.currentRevision is written for a zone that is complete, once", () => {
+  assert.equal(outcome(decideOn([zone("a", "nn")])), "record-revision a");
+  assert.equal(outcome(decideOn([zone("a", "nn"), zone("b", "oo")])), "record-revision a, delete b-0");
+  assert.equal(outcome(decideOn([zone("a", "nn", { currentRevision: "new" })])), "done");
+  assert.equal(outcome(decideOn([zone("a", "nn", { currentRevision: undefined })])), "done");
+  assert.match(decideOn([zone("a", "nn")]).sentence, /^recording the revision of a; every pod/);
+});
+
+test("status.currentRevision is not written for a zone that is incomplete, unsettled, paused or refused it", () => {
+  assert.equal(outcome(decideOn([zone("a", "nw")])), "zone-settling");
+  assert.equal(outcome(decideOn([zone("a", "n.")])), "zone-settling");
+  assert.equal(outcome(decideOn([zone("a", "nn", { reserved: [reservation("a-0")] })])), "zone-settling");
+  assert.equal(outcome(decideOn([zone("a", "nn", { extra: [pod("a-7", { revision: "new" })] })])), "zone-settling");
+  assert.equal(outcome(decideOn([zone("a", "nn", { paused: true })])), "done");
+  assert.equal(outcome(decideOn([zone("a", "nn")], [["uid-of-a", refusal("a-0")[1]]])), "done");
+});

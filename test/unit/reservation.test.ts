@@ -1,0 +1,201 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { test } from "node:test";
+import { type Cluster, ClusterError } from "../../functions/shared/cluster.ts";
+import {
+  createLedger,
+  findAbandoned,
+  type Ledger,
+  type LedgerChange,
+  LedgerUnreadable,
+  ledgerName,
+  parseLedger,
+  readLedger,
+  writeLedger,
+} from "../../functions/shared/reservation.ts";
+import { leaseObject, namespace, nowMs, podObject, reservation } from "./given.ts";
+
+const key = { namespace, group: "group" };
+const annotations = { "sluice.dev/group": "group" };
+const verdict = { guard: "budget", zone: "a", sentence: "a: 1 of 3 down", since: nowMs - 5_000, at: nowMs };
+const refusal = { uid: "u", pod: "a-1", sentence: "no", stampMs: nowMs };
+
+function ledgerOf(more: Readonly<Record<string, string>>): Ledger {
+  return parseLedger(key, leaseObject("sluice-group", { ...annotations, ...more }));
+}
+
+/** A cluster of which a test says only what it needs; everything else throws. */
+function clusterOf(verbs: Partial<Cluster>): Cluster {
+  return { serverTimeMs: () => nowMs, ...verbs } as Cluster;
+}
+
+function clusterError(code: number): ClusterError {
+  return new ClusterError({ code, reason: "Test", message: "test", verb: "get", resource: "leases" });
+}
+
+/** What {@link writeLedger} sends, and what a reader makes of it. */
+async function written(ledger: Ledger, change: Partial<LedgerChange>) {
+  const patches: { metadata: Record<string, unknown> & { annotations: Record<string, string> } }[] = [];
+  const cluster = clusterOf({
+    patch: (async (_resource: string, _key: object, body: (typeof patches)[0]) => {
+      patches.push(body);
+      return leaseObject(ledger.name, { ...annotations, ...body.metadata.annotations }, { resourceVersion: "12" });
+    }) as unknown as Cluster["patch"],
+  });
+  const none = { reservations: [], refusals: [], verdicts: {}, seenThrough: 0 };
+  const after = await writeLedger(cluster, ledger, { ...none, ...change });
+  return { after, body: patches[0] };
+}
+
+test("the ledger is called sluice-GROUP where that is a valid object name (R1)", () => {
+  for (const group of ["ingester", "a", "0", "a.b", "a-b", "store-gateway.v2", "x".repeat(246)]) {
+    assert.equal(ledgerName(group), `sluice-${group}`);
+  }
+});
+
+test("any other group is named by 16 hex digits of its SHA-256 (R1)", () => {
+  for (const group of ["", "Group", "a_b", "a.", ".a", "-", "a-", "a..b", "a/b", "a b", "ä", "a\n", "x".repeat(247)]) {
+    const digest = createHash("sha256").update(group).digest("hex").slice(0, 16);
+    assert.equal(ledgerName(group), `sluice-${digest}`, JSON.stringify(group));
+  }
+});
+
+test("what is written to a ledger is read again as it was", async () => {
+  const change: LedgerChange = {
+    reservations: [reservation("a-0"), reservation("a-11", { by: "evaluate-eviction" }), reservation("b-0")],
+    seenThrough: 41,
+    refusals: [refusal],
+    verdicts: { "advance-zone-rollout": verdict },
+  };
+  const { after } = await written(ledgerOf({}), change);
+  assert.deepEqual(after.reservations, change.reservations);
+  assert.deepEqual(after.refusals, change.refusals);
+  assert.deepEqual(after.verdicts, change.verdicts);
+  assert.equal(after.settledThrough, 41);
+  assert.equal(after.resourceVersion, "12");
+});
+
+test("a ledger that was never decided on is empty and has accounted for nothing", () => {
+  const ledger = ledgerOf({});
+  assert.deepEqual(ledger.reservations, []);
+  assert.equal(ledger.settledThrough, undefined);
+  assert.equal(ledger.createdMs, Date.parse("2026-01-01T00:00:00Z"));
+});
+
+test("a write is conditional on the uid and the resourceVersion that were read (R3)", async () => {
+  const { body } = await written(ledgerOf({}), {});
+  assert.equal(body?.metadata.uid, "uid-of-sluice-group");
+  assert.equal(body?.metadata.resourceVersion, "11");
+});
+
+test("a write replaces all four annotations: what is settled leaves no trace", async () => {
+  const { body, after } = await written(ledgerOf({ "sluice.dev/reservations": '{"a":{"0":["u","f",1]}}' }), {});
+  assert.deepEqual(body?.metadata.annotations, {
+    "sluice.dev/settled-through": "0",
+    "sluice.dev/reservations": "{}",
+    "sluice.dev/refusals": "{}",
+    "sluice.dev/verdicts": "{}",
+  });
+  assert.deepEqual(after.reservations, []);
+});
+
+test("settled-through never goes back (R8)", async () => {
+  const ledger = ledgerOf({ "sluice.dev/settled-through": "100" });
+  assert.equal((await written(ledger, { seenThrough: 99 })).after.settledThrough, 100);
+  assert.equal((await written(ledger, { seenThrough: 101 })).after.settledThrough, 101);
+});
+
+const malformed: readonly (readonly [string, Readonly<Record<string, string>>])[] = [
+  ["no JSON", { "sluice.dev/reservations": "{" }],
+  ["empty text", { "sluice.dev/reservations": "" }],
+  ["null", { "sluice.dev/reservations": "null" }],
+  ["a list", { "sluice.dev/reservations": "[]" }],
+  ["a zone that is no object", { "sluice.dev/reservations": '{"a":1}' }],
+  ["a zone that is null", { "sluice.dev/reservations": '{"a":null}' }],
+  ["an ordinal that is no number", { "sluice.dev/reservations": '{"a":{"x":["u","f",1]}}' }],
+  ["a negative ordinal", { "sluice.dev/reservations": '{"a":{"-1":["u","f",1]}}' }],
+  ["an entry that is no list", { "sluice.dev/reservations": '{"a":{"0":"u"}}' }],
+  ["an entry without a stamp", { "sluice.dev/reservations": '{"a":{"0":["u","f"]}}' }],
+  ["a stamp that is no whole number", { "sluice.dev/reservations": '{"a":{"0":["u","f",1.5]}}' }],
+  ["a stamp that is text", { "sluice.dev/reservations": '{"a":{"0":["u","f","1"]}}' }],
+  ["a uid that is no text", { "sluice.dev/reservations": '{"a":{"0":[1,"f",1]}}' }],
+  ["a function that is no text", { "sluice.dev/reservations": '{"a":{"0":["u",null,1]}}' }],
+  ["a settled-through that is no number", { "sluice.dev/settled-through": "soon" }],
+  ["an empty settled-through", { "sluice.dev/settled-through": "" }],
+  ["another group's name", { "sluice.dev/group": "other" }],
+];
+
+for (const [what, values] of malformed) {
+  test(`a ledger with ${what} is unreadable, not empty, and says how to mend it (ledger-unreadable)`, () => {
+    assert.throws(
+      () => ledgerOf(values),
+      (error: unknown) =>
+        error instanceof LedgerUnreadable &&
+        /^Lease sluice-group cannot be read as a ledger: .+\. Correct it, or delete it/.test(error.message),
+    );
+  });
+}
+
+test("a Lease without a group is no ledger", () => {
+  assert.throws(() => parseLedger(key, leaseObject("sluice-group", {})), LedgerUnreadable);
+});
+
+test("malformed refusals and verdicts are dropped: nothing is permitted by them", () => {
+  for (const text of ["{", "[]", "null", '{"u":1}', '{"u":["a-0","no"]}', '{"u":["a-0",1,1]}']) {
+    assert.deepEqual(ledgerOf({ "sluice.dev/refusals": text }).refusals, [], text);
+    assert.deepEqual(ledgerOf({ "sluice.dev/verdicts": text }).verdicts, {}, text);
+  }
+  const partly = JSON.stringify({ good: verdict, bad: { ...verdict, since: "yesterday" }, none: null });
+  assert.deepEqual(ledgerOf({ "sluice.dev/verdicts": partly }).verdicts, { good: verdict });
+});
+
+test("a ledger that does not exist is undefined; an API server that fails is an error", async () => {
+  const failing = (code: number) => clusterOf({ get: async () => Promise.reject(clusterError(code)) });
+  assert.equal(await readLedger(failing(404), key), undefined);
+  await assert.rejects(readLedger(failing(500), key), ClusterError);
+});
+
+test("a ledger is created without owner references, marked, and with its group in plain (R1, R4)", async () => {
+  const bodies: { metadata: Record<string, unknown> }[] = [];
+  const create = async (_resource: string, _namespace: string, body: (typeof bodies)[0]) => {
+    bodies.push(body);
+    return leaseObject("sluice-group", annotations);
+  };
+  await createLedger(clusterOf({ create: create as unknown as Cluster["create"] }), key);
+  assert.deepEqual(bodies[0]?.metadata, {
+    name: "sluice-group",
+    labels: { "app.kubernetes.io/managed-by": "sluice" },
+    annotations,
+  });
+});
+
+test("a ledger that somebody else created meanwhile is read instead", async () => {
+  const cluster = clusterOf({
+    create: async () => Promise.reject(clusterError(409)),
+    get: (async () => leaseObject("sluice-group", annotations)) as unknown as Cluster["get"],
+  });
+  assert.equal((await createLedger(cluster, key))?.name, "sluice-group");
+});
+
+test("a reservation is abandoned only when it is 150 s old and its own pod stands and stays, by a direct GET (R10)", async () => {
+  const old = reservation("a-0", { stampMs: nowMs - 150_000 });
+  const young = reservation("a-0", { stampMs: nowMs - 149_999 });
+  const asked: string[] = [];
+  const abandoned = async (entry: typeof old, answer: ReturnType<typeof podObject> | number) => {
+    const get = async (_resource: string, { name }: { name: string }) => {
+      asked.push(name);
+      return typeof answer === "number" ? Promise.reject(clusterError(answer)) : answer;
+    };
+    return (await findAbandoned(clusterOf({ get: get as unknown as Cluster["get"] }), namespace, [entry])).has(entry);
+  };
+  assert.equal(await abandoned(young, podObject("a-0")), false);
+  assert.deepEqual(asked, []);
+  assert.equal(await abandoned(old, podObject("a-0")), true);
+  assert.equal(await abandoned(old, podObject("a-0", { metadata: { uid: "next" } })), false);
+  assert.equal(
+    await abandoned(old, podObject("a-0", { metadata: { deletionTimestamp: "2026-01-01T00:00:00Z" } })),
+    false,
+  );
+  assert.equal(await abandoned(old, 404), false);
+  await assert.rejects(abandoned(old, 500), ClusterError);
+});

@@ -1,0 +1,120 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { describeDown, isSettled, isUnsettled, surveyZone } from "../../functions/shared/zones.ts";
+import { nowMs, pod, reservation, statefulSet, zone } from "./given.ts";
+
+function down(...given: Parameters<typeof zone>): Record<string, string> {
+  return Object.fromEntries(zone(...given).down);
+}
+
+test("down are wanted ordinals that are missing, terminating or not ready (R7)", () => {
+  assert.deepEqual(down("a", "on"), {});
+  assert.deepEqual(down("a", ".o.o."), { 0: "missing", 2: "missing", 4: "missing" });
+  assert.deepEqual(down("a", "t"), { 0: "terminating" });
+  assert.deepEqual(down("a", "oxwbB"), { 1: "not ready", 2: "not ready", 3: "not ready", 4: "not ready" });
+  assert.deepEqual(down("a", "..."), { 0: "missing", 1: "missing", 2: "missing" });
+  assert.deepEqual(down("a", ""), {});
+});
+
+test("missing ordinals are counted from ordinals.start", () => {
+  assert.deepEqual(down("a", "o.o", { start: 5 }), { 6: "missing" });
+  assert.deepEqual(down("a", "...", { start: 5 }), { 5: "missing", 6: "missing", 7: "missing" });
+});
+
+test("pods count in the order of their ordinals, in whatever order they are given", () => {
+  const pods = [pod("a-10"), pod("a-2"), pod("a-0")];
+  const { pods: sorted, down: missing } = surveyZone(statefulSet("a", { replicas: 11 }), pods, [], nowMs);
+  assert.deepEqual(
+    sorted.map(({ name }) => name),
+    ["a-0", "a-2", "a-10"],
+  );
+  assert.equal(missing.size, 8);
+});
+
+test("a pod is down until it has been ready for minReadySeconds, and the zone says when it will be up", () => {
+  const young = (ageMs: number, ordinal: number) => pod(`a-${ordinal}`, { readySinceMs: nowMs - ageMs });
+  const pods = [young(30_000, 0), young(29_000, 1), young(5_000, 2)];
+  const surveyed = surveyZone(statefulSet("a", { minReadySeconds: 30 }), pods, [], nowMs);
+  assert.deepEqual(Object.fromEntries(surveyed.down), { 1: "not ready", 2: "not ready" });
+  assert.equal(surveyed.nextAvailableInMs, 1_000);
+});
+
+test("a zone whose down pods wait for more than time names no time", () => {
+  assert.equal(zone("a", "x.t", { minReadySeconds: 30 }).nextAvailableInMs, undefined);
+  assert.equal(zone("a", "ooo", { minReadySeconds: 30 }).nextAvailableInMs, undefined);
+});
+
+test("an ordinal with an open reservation is down, though its pod looks well", () => {
+  assert.deepEqual(down("a", "ooo", { reserved: [reservation("a-1")] }), { 1: "reserved" });
+  assert.deepEqual(down("a", "o", { reserved: [reservation("a-0", { uid: "another" })] }), { 0: "reserved" });
+});
+
+test("a reserved ordinal counts once, by what its pod looks like", () => {
+  assert.deepEqual(down("a", ".xt", { reserved: [0, 1, 2].map((ordinal) => reservation(`a-${ordinal}`)) }), {
+    0: "missing",
+    1: "not ready",
+    2: "terminating",
+  });
+});
+
+test("a reserved ordinal that nobody wants any more is down all the same", () => {
+  const surveyed = zone("a", "oo", { reserved: [reservation("a-5")] });
+  assert.deepEqual(Object.fromEntries(surveyed.down), { 5: "reserved" });
+  assert.equal(isUnsettled(surveyed), true);
+});
+
+test("reservations of other zones do not count here", () => {
+  const surveyed = zone("a", "oo", { reserved: [reservation("b-0")] });
+  assert.deepEqual(Object.fromEntries(surveyed.down), {});
+  assert.equal(surveyed.reserved.size, 0);
+});
+
+test("pods beyond the replicas are leaving: not down, but the zone is unsettled until they are gone", () => {
+  const surveyed = zone("a", "oo", { extra: [pod("a-2", { terminating: true }), pod("a-7")] });
+  assert.equal(surveyed.down.size, 0);
+  assert.deepEqual(
+    surveyed.leaving.map(({ name }) => name),
+    ["a-2", "a-7"],
+  );
+  assert.equal(isUnsettled(surveyed), true);
+  assert.equal(isUnsettled(zone("a", "oo")), false);
+  assert.equal(isUnsettled(zone("a", "o.")), true);
+});
+
+const settled = (view: Parameters<typeof isSettled>[1], set: Parameters<typeof isSettled>[2] = statefulSet("a")) =>
+  isSettled(reservation("a-1"), view, set, nowMs);
+
+test("a reservation is settled by another pod at its ordinal that is available (R6)", () => {
+  assert.equal(settled(pod("a-1", { uid: "next" })), true);
+});
+
+test("a reservation is not settled by the pod that was reserved, however ready", () => {
+  assert.equal(settled(pod("a-1")), false);
+});
+
+test("a reservation is not settled by another pod that is not ready, terminating, or not ready for long enough", () => {
+  assert.equal(settled(pod("a-1", { uid: "next", readySinceMs: undefined })), false);
+  assert.equal(settled(pod("a-1", { uid: "next", terminating: true })), false);
+  const patient = statefulSet("a", { minReadySeconds: 30 });
+  assert.equal(settled(pod("a-1", { uid: "next", readySinceMs: nowMs - 29_000 }), patient), false);
+  assert.equal(settled(pod("a-1", { uid: "next", readySinceMs: nowMs - 30_000 }), patient), true);
+});
+
+test("an absent pod settles its reservation only where nobody wants it", () => {
+  assert.equal(settled(undefined), false);
+  assert.equal(settled(undefined, statefulSet("a", { replicas: 1 })), true);
+  assert.equal(settled(undefined, statefulSet("a", { start: 2 })), true);
+  assert.equal(isSettled(reservation("a-1"), undefined, undefined, nowMs), true);
+});
+
+test("the pod of a StatefulSet that has left the group settles its reservation only when replaced and ready", () => {
+  assert.equal(isSettled(reservation("a-1"), pod("a-1"), undefined, nowMs), false);
+  assert.equal(isSettled(reservation("a-1"), pod("a-1", { uid: "next" }), undefined, nowMs), true);
+});
+
+test("a sentence counts what is down, and why", () => {
+  const surveyed = zone("a", "o.xxt", { reserved: [reservation("a-0")], extra: [pod("a-9")] });
+  assert.equal(describeDown(surveyed), "a: 5 of 5 down (1 missing, 2 not ready, 1 terminating, 1 reserved, 1 leaving)");
+  assert.equal(describeDown(zone("a", "oo", { extra: [pod("a-9")] })), "a: 1 leaving");
+  assert.equal(describeDown(zone("a", "oo")), "a: ready");
+});
