@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { Api } from "../controlplane/api.ts";
+import { auditPosition } from "../controlplane/audit.ts";
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { changeTemplate, createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { Observer } from "./observer.ts";
+import { play, skipWithoutControlPlane } from "./scene.ts";
+
+const zones = 3;
+const pods = 20;
+const budget = 5;
+const readyAfterMs = 1_000;
+
+describe("a rollout on a real control plane", { skip: await skipWithoutControlPlane() }, () => {
+  let controlPlane: ControlPlane;
+
+  before(async () => {
+    controlPlane = await startControlPlane();
+  });
+
+  after(() => controlPlane?.stop());
+
+  test("three zones of twenty pods roll with never more than five down and never two zones", async (context) => {
+    const options = { zones, pods, maxUnavailable: budget, readyAfterMs };
+    const verdict = await play(controlPlane, "large", options, async (scene) => {
+      const server = await scene.serve();
+      await scene.waitForOldLedger(server);
+      const from = await auditPosition(controlPlane.auditLog);
+      const startedMs = performance.now();
+      await changeTemplate(controlPlane, scene.group, "app:2");
+      await scene.waitForRollout("app:2");
+      const tookMs = performance.now() - startedMs;
+      await scene.waitForGuard("done");
+      // The API server logs a request just after it has answered it.
+      await delay(500);
+      const requests = await scene.requests(from);
+      const perPod = requests.length / (zones * pods);
+      const limitMs = zones * Math.ceil(pods / budget) * readyAfterMs;
+      context.diagnostic(`API requests per pod: ${perPod.toFixed(2)}, ${JSON.stringify(countOf(requests))}`);
+      context.diagnostic(`time / limit: ${(tookMs / limitMs).toFixed(2)} (${(tookMs / 1_000).toFixed(1)} s)`);
+      assert.ok(perPod <= 2, `${perPod} API requests per pod: ${JSON.stringify(countOf(requests))}`);
+    });
+    assert.equal(verdict.takings.length, zones * pods, "every pod goes once");
+    for (const down of Object.values(verdict.mostDown)) assert.ok(down <= budget, `${down} pods of a zone were down`);
+  });
+
+  test("the observer sees what it is there to see: pods that somebody else deletes out of turn", async () => {
+    const group = await createGroup(controlPlane, { name: "watched", namespace: "watched", zones: 2, pods: 2 });
+    await waitForGroupReady(controlPlane, group);
+    const observer = await Observer.start(controlPlane, group.namespace);
+    try {
+      const api = await Api.open(controlPlane, { userAgent: "sluice-test-vandal" });
+      for (const name of ["watched-zone-a-0", "watched-zone-a-1", "watched-zone-b-0"]) {
+        await api.delete(`/api/v1/namespaces/${group.namespace}/pods/${name}`);
+      }
+      await api.close();
+      const { violations } = await observer.verdict();
+      assert.equal(violations.length, 2, violations.join("; "));
+      assert.match(violations[0] ?? "", /watched-zone-a-1 was deleted as the 2th pod down/);
+      assert.match(
+        violations[1] ?? "",
+        /watched-zone-b-0 was deleted while watched-zone-a-0, watched-zone-a-1 was not/,
+      );
+    } finally {
+      await observer.close();
+    }
+  });
+});
+
+/** How often each verb and resource comes. */
+function countOf(requests: readonly { verb: string; resource: string }[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { verb, resource } of requests) {
+    const name = `${verb} ${resource}`;
+    counts[name] = (counts[name] ?? 0) + 1;
+  }
+  return counts;
+}

@@ -1,0 +1,105 @@
+/** Sluice as it is shipped: the server as a process of its own, seen only through its ports and its log. */
+import { join } from "node:path";
+import { eventually } from "../controlplane/api.ts";
+import { type End, type Launched, launch } from "../controlplane/processes.ts";
+
+const main = join(import.meta.dirname, "../../triggers/main.ts");
+
+export interface ServerOptions {
+  readonly kubeconfig: string;
+  /** As the setting NAMESPACE has it: one or several. */
+  readonly namespace: string;
+  /** More settings. */
+  readonly settings?: Readonly<Record<string, string>>;
+}
+
+/** A line of its log. */
+export interface LogLine {
+  readonly level: string;
+  readonly msg: string;
+  readonly [field: string]: unknown;
+}
+
+/** Starts the server and does not wait for anything. */
+export function launchServer({ kubeconfig, namespace, settings }: ServerOptions): Launched {
+  const env = { PATH: process.env.PATH, KUBECONFIG: kubeconfig, NAMESPACE: namespace, PORT: "0", ...settings };
+  return launch(process.execPath, [main], { env, output: "pipe" });
+}
+
+export class Server {
+  readonly #launched: Launched;
+  readonly #port: number;
+
+  private constructor(launched: Launched, port: number) {
+    this.#launched = launched;
+    this.#port = port;
+  }
+
+  /** Resolves when it listens. Throws when it does not, with what it said. */
+  static async start(options: ServerOptions): Promise<Server> {
+    const launched = launchServer(options);
+    const port = await eventually("the server listening", 30_000, async () => {
+      const line = linesOf(launched).find(({ msg }) => msg.startsWith("listening on port"));
+      if (launched.end() !== undefined) return 0;
+      return line === undefined ? undefined : Number(line.port);
+    }).catch(() => 0);
+    if (port > 0) return new Server(launched, port);
+    const { summary } = await launched.stop(0);
+    throw new Error(`the server did not start (${summary}): ${launched.printed().stdout}${launched.printed().stderr}`);
+  }
+
+  get log(): readonly LogLine[] {
+    return linesOf(this.#launched);
+  }
+
+  /** Resolves when it says that it can decide. */
+  async ready(): Promise<void> {
+    let said = "";
+    await eventually("the server ready", 30_000, async () => {
+      const answer = await fetch(`${this.url}/readyz`);
+      said = await answer.text();
+      return answer.status === 200 ? true : undefined;
+    }).catch((error: Error) => {
+      throw new Error(`${error.message}: ${said}`, { cause: error });
+    });
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
+  /** The sum of a metric's series that have all these labels. */
+  async metric(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number> {
+    const text = await (await fetch(`${this.url}/metrics`)).text();
+    const wanted = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
+    return text
+      .split("\n")
+      .filter((line) => line.startsWith(`${name}{`) && wanted.every((pair) => line.includes(pair)))
+      .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
+  }
+
+  /** SIGKILL: it has no time to say goodbye. */
+  async kill(): Promise<End> {
+    this.#launched.signal("SIGKILL");
+    return this.#launched.ended;
+  }
+
+  /** SIGTERM. */
+  stop(graceMs = 10_000): Promise<End> {
+    return this.#launched.stop(graceMs);
+  }
+}
+
+function linesOf(launched: Launched): LogLine[] {
+  return launched
+    .printed()
+    .stdout.split("\n")
+    .flatMap((line) => {
+      try {
+        return [JSON.parse(line) as LogLine];
+      } catch {
+        // The last line may be half written.
+        return [];
+      }
+    });
+}
