@@ -28,8 +28,8 @@ export interface StartOptions {
   readonly group: string;
   /** Takes what it prints. */
   readonly logFile: string;
-  /** Where Sluice's CPU profile goes, if anywhere. */
-  readonly profiles: string | undefined;
+  /** More flags for the node that runs Sluice. */
+  readonly nodeFlags: readonly string[];
   readonly signal: AbortSignal;
 }
 
@@ -83,15 +83,14 @@ export async function startContender(name: ContenderName, options: StartOptions)
   return { name, pid: child.pid, userAgent: isSluice ? "sluice/" : "rollout-operator", check, stop };
 }
 
-async function sluiceCommand({ access, namespace, profiles }: StartOptions, port: number): Promise<Command> {
+async function sluiceCommand({ access, namespace, nodeFlags }: StartOptions, port: number): Promise<Command> {
   const manifest = JSON.parse(await readFile(resolve(repository, "package.json"), "utf8"));
   const { assignments, words } = parseScript(manifest.scripts.start);
   const [file, ...args] = words;
-  const profiling = profiles === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${resolve(profiles)}`];
   return {
     // npm puts the node of node_modules first on the path; this process runs on the same one.
     file: file === "node" ? process.execPath : (file ?? ""),
-    args: [...profiling, ...args],
+    args: [...nodeFlags, ...args],
     environment: { ...assignments, KUBECONFIG: access.kubeconfig, NAMESPACE: namespace, PORT: String(port) },
   };
 }

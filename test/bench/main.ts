@@ -15,7 +15,7 @@ import { runTrial, type Trial, tailMs } from "./trial.ts";
 const say = (line: string): void => console.error(line);
 
 /** What the figures rest on: the same for every contender. */
-function method({ seed, gogc }: BenchOptions): string {
+function method({ seed, gogc, nodeFlags }: BenchOptions): string {
   return [
     `Pods are Ready ${readyAfterMs / 1000} s after creation. The contenders take turns in random order (seed ${seed}) on one control plane, whose`,
     `processes run with GOGC=${gogc}; each trial has a namespace, a group and a contender's process of its own. A contender rests for`,
@@ -23,6 +23,7 @@ function method({ seed, gogc }: BenchOptions): string {
     "Time runs from before the first StatefulSet is patched until the last pod is Ready on the new revision, as a watch of the bench",
     `sees it; requests (audit log), bytes (read calls of the contender, encrypted) and CPU until ${tailMs / 1000} s later.`,
     `peer-tuned: rollout-operator ${tunedFlags.join(" ")}; peer-shipped: with its defaults.`,
+    ...(nodeFlags.length > 0 ? [`Sluice's node has more flags than in "npm start": ${nodeFlags.join(" ")}.`] : []),
   ].join("\n");
 }
 
@@ -33,14 +34,16 @@ async function runTrials(options: BenchOptions, controlPlane: ControlPlane, sign
     // The peer watches this resource and waits until it exists.
     await promisify(execFile)(controlPlane.kubectl, ["--kubeconfig", controlPlane.kubeconfig, "apply", "-f", peer.crd]);
   }
+  const { profiles } = options;
+  const profiling = profiles === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${resolve(profiles)}`];
+  const nodeFlags = [...options.nodeFlags, ...profiling];
   const random = seeded(options.seed);
   const trials: Trial[] = [];
   for (const size of options.sizes) {
     for (let round = 1; round <= options.repeat; round++) {
       for (const contender of shuffled(contendersOf(options, size), random)) {
         const number = trials.length + 1;
-        const { profiles } = options;
-        const parts = { controlPlane, peerBinary: peer?.binary, contender, size, number, profiles, signal };
+        const parts = { controlPlane, peerBinary: peer?.binary, contender, size, number, nodeFlags, signal };
         const trial = await runTrial(parts);
         trials.push(trial);
         say(`${size.label} ${contender} ${round}/${options.repeat}: ${inBrief(trial)}`);
@@ -104,8 +107,8 @@ async function writeResults(options: BenchOptions, machine: Machine, trials: rea
   const name = `rollout-${at.slice(0, 19).replaceAll(":", "")}.json`;
   const file = resolve(options.json ?? resolve(import.meta.dirname, "../../bench-results", name));
   await mkdir(dirname(file), { recursive: true });
-  const { sizes, repeat, seed, gogc } = options;
-  const settings = { sizes, repeat, seed, gogc, readyAfterMs, restMs, tailMs, tunedFlags };
+  const { sizes, repeat, seed, gogc, nodeFlags } = options;
+  const settings = { sizes, repeat, seed, gogc, nodeFlags, readyAfterMs, restMs, tailMs, tunedFlags };
   await writeFile(file, `${JSON.stringify({ at, machine, settings, trials }, undefined, 2)}\n`);
   return file;
 }

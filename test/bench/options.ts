@@ -15,6 +15,8 @@ export interface BenchOptions {
   readonly gogc: number;
   /** A folder that takes Sluice's CPU profiles. */
   readonly profiles: string | undefined;
+  /** More flags for the node that runs Sluice. */
+  readonly nodeFlags: readonly string[];
 }
 
 export type Reading =
@@ -38,6 +40,7 @@ export const help = `Rolls one group of StatefulSets after the other with Sluice
   --control-plane-gogc N
                       GOGC of etcd, kube-apiserver and kube-controller-manager, for all contenders alike (default: 300)
   --profile DIR       writes a CPU profile of each of Sluice's trials to DIR; its figures are then no measure
+  --node-flags=FLAGS  more flags for the node that runs Sluice, with spaces between them
   --help              this text
 
 The control plane is started for this run and ended with it. Exit code 0: every trial ended; 1: one did not; 2: wrong flags.`;
@@ -50,6 +53,7 @@ const flags = {
   json: { type: "string" },
   "control-plane-gogc": { type: "string", default: "300" },
   profile: { type: "string" },
+  "node-flags": { type: "string", default: "" },
   help: { type: "boolean" },
 } as const;
 
@@ -83,6 +87,7 @@ export function readOptions(argv: readonly string[]): Reading {
     json: readPath("json", values.json, mistakes),
     gogc: whole("control-plane-gogc", 10, 10_000),
     profiles: readPath("profile", values.profile, mistakes),
+    nodeFlags: values["node-flags"].split(/\s+/).filter(Boolean),
   };
   return mistakes.length > 0 ? { kind: "wrong", mistakes } : { kind: "run", options };
 }

@@ -20,7 +20,8 @@ export interface TrialOptions {
   readonly size: Size;
   /** Makes the namespace's name: one that no other trial of this control plane has had. */
   readonly number: number;
-  readonly profiles: string | undefined;
+  /** More flags for the node that runs Sluice. */
+  readonly nodeFlags: readonly string[];
   readonly signal: AbortSignal;
 }
 
@@ -97,7 +98,7 @@ async function measure(options: TrialOptions, group: Group): Promise<Figures> {
     namespace: group.namespace,
     group: group.name,
     logFile: join(logs, `${group.namespace}-${options.contender}.log`),
-    profiles: options.profiles,
+    nodeFlags: options.nodeFlags,
     signal,
   });
   try {
