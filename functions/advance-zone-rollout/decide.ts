@@ -63,7 +63,7 @@ function advance(group: Group): Verdict<Target> {
 
   for (const zone of group.zones) {
     if (zone.statefulSet.paused || zone.statefulSet.updateRevision === undefined) continue;
-    if (outdatedOf(zone).some((pod) => !group.refusals.has(pod.uid))) return advanceZone(group, zone);
+    if (zone.outdated.some((pod) => !group.refusals.has(pod.uid))) return advanceZone(group, zone);
   }
   return atRest(group);
 }
@@ -80,7 +80,7 @@ function advanceZone(group: Group, zone: Zone): Verdict<Target> {
   }
   if (updateRevision === undefined) return behind(zone);
 
-  const outdated = outdatedOf(zone).filter((pod) => !isRepairable(zone, pod));
+  const outdated = zone.outdated.filter((pod) => !isRepairable(zone, pod));
   if (outdated.length === 0) {
     return wait("zone-settling", `${describeDown(zone)}; the next zone starts when it is ready`, {
       zone: name,
@@ -110,19 +110,17 @@ function advanceZone(group: Group, zone: Zone): Verdict<Target> {
 /** Every zone is ready and none has a pod to take: done, or held back by a pause, a refusal or a status that is behind. */
 function atRest(group: Group): Verdict<Target> {
   for (const zone of group.zones) {
-    const refused = outdatedOf(zone).find((pod) => group.refusals.has(pod.uid));
+    const refused = zone.outdated.find((pod) => group.refusals.has(pod.uid));
     if (refused !== undefined && !zone.statefulSet.paused) return refusedWait(group, zone, refused, recheckMs);
   }
   const late = group.zones.find(({ statefulSet }) => statefulSet.updateRevision === undefined && !statefulSet.paused);
   if (late !== undefined) return behind(late);
-  const paused = group.zones.find((zone) => zone.statefulSet.paused && outdatedOf(zone).length > 0);
+  const paused = group.zones.find((zone) => zone.statefulSet.paused && zone.outdated.length > 0);
   if (paused !== undefined) {
     const { name } = paused.statefulSet;
-    return wait(
-      "paused",
-      `${name} is paused with ${outdatedOf(paused).length} outdated pods; every other zone is done`,
-      { zone: name },
-    );
+    return wait("paused", `${name} is paused with ${paused.outdated.length} outdated pods; every other zone is done`, {
+      zone: name,
+    });
   }
   return take([], `every pod of ${group.name} runs the wanted revision`);
 }
@@ -140,12 +138,6 @@ function refusedWait(group: Group, zone: Zone, pod: Pod, again: number): Verdict
   });
 }
 
-/** The pods that another revision is wanted for and that are not on their way out, lowest ordinal first. */
-function outdatedOf({ pods, statefulSet }: Zone): Pod[] {
-  if (statefulSet.updateRevision === undefined) return [];
-  return pods.filter((pod) => !pod.terminating && pod.revision !== statefulSet.updateRevision);
-}
-
 /** Rule R10: what somebody else reserved is theirs; what we reserved is finished once its writer must have given up. */
 function mayReserve(group: Group, zone: Zone, pod: Pod): boolean {
   const reservation = zone.reserved.get(pod.ordinal);
@@ -159,7 +151,7 @@ function isRepairable({ statefulSet }: Zone, pod: Pod): boolean {
 }
 
 function repairsOf(zone: Zone): Target[] {
-  return outdatedOf(zone)
+  return zone.outdated
     .filter((pod) => isRepairable(zone, pod))
     .map((pod) => ({ action: "repair", statefulSet: zone.statefulSet, pod }));
 }

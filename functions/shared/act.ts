@@ -1,7 +1,7 @@
 /** The acts: what is done to a cluster once a verdict has been reserved. */
 import { type Cluster, ClusterError, hasCode, isTransient } from "./cluster.ts";
 import type { Context } from "./definition.ts";
-import { announce } from "./events.ts";
+import { type Announcement, announce } from "./events.ts";
 import type { Pod } from "./pods.ts";
 import type { ActReport } from "./report.ts";
 import { finishAfterMs } from "./reservation.ts";
@@ -60,6 +60,7 @@ async function actOn(
   try {
     await carryOut(context.cluster, target, deadlineMs);
     reporter.act({ ...report, result: "done", reason: "as decided" });
+    if (target.action === "repair") await sayRepaired(context, by, key, target);
     return undefined;
   } catch (error) {
     if (!(error instanceof ClusterError)) throw error;
@@ -92,9 +93,40 @@ async function carryOut(cluster: Cluster, target: Target, deadlineMs: number): P
   }
 }
 
+/** A repair is no part of a zone's turn, and of no ledger write: it says itself that it happened. */
+async function sayRepaired(
+  context: Context,
+  by: string,
+  key: GroupKey,
+  { pod, statefulSet }: Extract<Target, { action: "repair" }>,
+): Promise<void> {
+  const message = `pod ${pod.name} was stuck in ${pod.stuck} on revision ${pod.revision} and is replaced by ${statefulSet.updateRevision}`;
+  await say(context, by, key, statefulSet, {
+    type: "Normal",
+    reason: eventReasons.repaired,
+    message,
+    identity: pod.uid,
+  });
+}
+
+/** Sends an Event about a StatefulSet; that it cannot be sent is a log line and nothing more. */
+async function say(
+  { cluster, reporter }: Context,
+  by: string,
+  key: GroupKey,
+  statefulSet: StatefulSet,
+  announcement: Omit<Announcement, "about">,
+): Promise<void> {
+  try {
+    await announce(cluster, by, { about: { resource: "statefulsets", ...statefulSet }, ...announcement });
+  } catch (failure) {
+    reporter.problem(key, by, `no Event could be sent about ${statefulSet.name}`, failure);
+  }
+}
+
 /** A refusal names itself on the StatefulSet and is remembered, so that its siblings go on (guard `delete-refused`). */
 async function refuse(context: Context, by: string, key: GroupKey, target: Target, error: ClusterError): Promise<void> {
-  const { cluster, reporter } = context;
+  const { cluster } = context;
   const object = "pod" in target ? target.pod.name : target.statefulSet.name;
   const rightMissing = error.code === 403 && / cannot (delete|patch) resource /.test(error.message);
   const sentence = rightMissing
@@ -102,12 +134,7 @@ async function refuse(context: Context, by: string, key: GroupKey, target: Targe
     : `${error.verb} of ${object} was refused with ${error.code}: ${error.message}`;
   const uid = subjectOf(target);
   context.memoryOf(key).refusals.set(uid, { uid, pod: object, sentence, stampMs: cluster.serverTimeMs() });
-  try {
-    const about = { resource: "statefulsets" as const, ...target.statefulSet };
-    const reason = rightMissing ? eventReasons.forbidden : eventReasons.refused;
-    const identity = rightMissing ? `${error.verb} ${error.resource}` : object;
-    await announce(cluster, by, { about, type: "Warning", reason, message: sentence, identity });
-  } catch (failure) {
-    reporter.problem(key, by, `no Event could be sent about ${target.statefulSet.name}`, failure);
-  }
+  const reason = rightMissing ? eventReasons.forbidden : eventReasons.refused;
+  const identity = rightMissing ? `${error.verb} ${error.resource}` : object;
+  await say(context, by, key, target.statefulSet, { type: "Warning", reason, message: sentence, identity });
 }

@@ -7,10 +7,19 @@ import type { GroupView, PodIndex } from "./views.ts";
 /** How long a decision waits for the memory to reach `settled-through` before it asks the API server for a LIST. */
 const catchUpMs = 250;
 
+/** The pods of one owner at one moment. Views share it until one of these pods changes; a thousand pods are not copied twice. */
+interface Moment {
+  readonly pods: readonly Pod[];
+  /** Made when it is first asked for. */
+  byName: ReadonlyMap<string, Pod> | undefined;
+}
+
 /** The pods and StatefulSets of one namespace, or of all, as two watches tell. */
 export interface Memory {
   readonly pods: Map<string, Pod>;
   readonly podsByOwner: Map<string, Map<string, Pod>>;
+  /** Of the owners whose pods have not changed since a view was last taken. */
+  readonly moments: Map<string, Moment>;
   /** The largest resourceVersion of any change to a pod of that owner, deletions too (rule R8). */
   readonly seenByOwner: Map<string, number>;
   readonly statefulSets: Map<string, StatefulSet>;
@@ -28,6 +37,7 @@ export function emptyMemory(nowMs: number): Memory {
   return {
     pods: new Map(),
     podsByOwner: new Map(),
+    moments: new Map(),
     seenByOwner: new Map(),
     statefulSets: new Map(),
     statefulSetsByUid: new Map(),
@@ -84,23 +94,36 @@ export function viewOfMemory(
   statefulSets: readonly StatefulSet[],
   statefulSetsReadMs: number | undefined,
 ): GroupView {
-  const byOwner = new Map<string, readonly Pod[]>();
+  const byOwner = new Map<string, Moment>();
   let seenThrough = 0;
   for (const { uid } of statefulSets) {
-    byOwner.set(uid, [...(memory.podsByOwner.get(uid)?.values() ?? [])]);
+    byOwner.set(uid, momentOf(memory, uid));
     seenThrough = Math.max(seenThrough, memory.seenByOwner.get(uid) ?? 0);
   }
-  let byName: Map<string, Pod> | undefined;
   return {
     statefulSets,
     statefulSetsReadMs,
-    podsOf: ({ uid }) => byOwner.get(uid) ?? [],
-    pod: (name) => {
-      byName ??= new Map([...byOwner.values()].flat().map((pod) => [pod.name, pod]));
-      return byName.get(name);
+    podsOf: ({ uid }) => byOwner.get(uid)?.pods ?? [],
+    pod(name) {
+      for (const moment of byOwner.values()) {
+        moment.byName ??= new Map(moment.pods.map((pod) => [pod.name, pod]));
+        const pod = moment.byName.get(name);
+        if (pod !== undefined) return pod;
+      }
+      return undefined;
     },
     seenThrough,
   };
+}
+
+function momentOf(memory: Memory, ownerUid: string): Moment {
+  const known = memory.moments.get(ownerUid);
+  if (known !== undefined) return known;
+  const siblings = memory.podsByOwner.get(ownerUid);
+  if (siblings === undefined) return { pods: [], byName: undefined };
+  const moment: Moment = { pods: [...siblings.values()], byName: undefined };
+  memory.moments.set(ownerUid, moment);
+  return moment;
 }
 
 /** What a watch feeds: the whole at a list, then change by change. */
@@ -122,6 +145,7 @@ export function podStore(memory: Memory, cluster: Cluster, changed: (pod: Pod) =
     const siblings = memory.podsByOwner.get(ownerUid) ?? new Map<string, Pod>();
     siblings.set(pod.name, pod);
     memory.podsByOwner.set(ownerUid, siblings);
+    memory.moments.delete(ownerUid);
     memory.seenByOwner.set(ownerUid, Math.max(memory.seenByOwner.get(ownerUid) ?? 0, pod.resourceVersion));
   };
   const remove = (pod: Pod) => {
@@ -129,6 +153,7 @@ export function podStore(memory: Memory, cluster: Cluster, changed: (pod: Pod) =
     const ownerUid = pod.ownerUid ?? "";
     const siblings = memory.podsByOwner.get(ownerUid);
     siblings?.delete(pod.name);
+    memory.moments.delete(ownerUid);
     if (siblings?.size === 0) memory.podsByOwner.delete(ownerUid);
     else memory.seenByOwner.set(ownerUid, Math.max(memory.seenByOwner.get(ownerUid) ?? 0, pod.resourceVersion));
     if (siblings?.size === 0) memory.seenByOwner.delete(ownerUid);
@@ -138,6 +163,7 @@ export function podStore(memory: Memory, cluster: Cluster, changed: (pod: Pod) =
       const before = [...memory.pods.values()];
       memory.pods.clear();
       memory.podsByOwner.clear();
+      memory.moments.clear();
       for (const pod of objects.map(parsePod)) if (pod.ownerUid !== undefined) put(pod);
       heard(Number(resourceVersion));
       for (const pod of [...before, ...memory.pods.values()]) changed(pod);

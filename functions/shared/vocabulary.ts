@@ -154,6 +154,7 @@ export const eventReasons = {
   waiting: "RolloutWaiting",
   completed: "RolloutCompleted",
   malformed: "MalformedAnnotation",
+  repaired: "BrokenPodReplaced",
   refused: "DeleteRefused",
   forbidden: "RightMissing",
 } as const;

@@ -11,6 +11,8 @@ export interface Zone {
   readonly pods: readonly Pod[];
   /** The pods that it owns beyond them: on their way out after a downscale, and not gone yet. */
   readonly leaving: readonly Pod[];
+  /** Of `pods` those that another revision is wanted for and that are not on their way out. */
+  readonly outdated: readonly Pod[];
   /** The ordinals that are down (rule R7): wanted ones, and those with an open reservation. */
   readonly down: ReadonlyMap<number, WhyDown>;
   /** The open reservations of the zone by ordinal. */
@@ -55,7 +57,10 @@ export function surveyZone(
     reserved.set(reservation.ordinal, reservation);
     if (!down.has(reservation.ordinal)) down.set(reservation.ordinal, "reserved");
   }
-  return { statefulSet, pods: wanted, leaving, down, reserved, nextAvailableInMs };
+  const { updateRevision } = statefulSet;
+  const outdated =
+    updateRevision === undefined ? [] : wanted.filter((pod) => !pod.terminating && pod.revision !== updateRevision);
+  return { statefulSet, pods: wanted, leaving, outdated, down, reserved, nextAvailableInMs };
 }
 
 /**
