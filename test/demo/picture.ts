@@ -46,8 +46,8 @@ export function drawPicture(play: Play, { columns, paint }: PictureOptions): str
     drawProgress(play, width, paint),
     ...drawVerdict(play, width, paint),
     "",
-    ...drawCounters(play, width),
     drawPromises(play, width, paint),
+    ...drawCounters(play, width),
     "",
     ...drawEntries(play, width, paint),
   ].map((line) => `${margin}${line}`);
@@ -129,9 +129,9 @@ function drawCounters({ stage, total }: Play, width: number): string[] {
   const requests = describeRequests(countRequests(stage.served.requests()), total);
   const [first = "", ...more] = wrap(requests, width - 14);
   return [
+    cut(`watch events  ${lost} of ${sent + lost} lost on purpose`, width),
     cut(`API requests  ${first}`, width),
     cut(`              ${more.join(" ")}`, width),
-    cut(`watch events  ${lost} of ${sent + lost} lost on purpose`, width),
   ];
 }
 

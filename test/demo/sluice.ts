@@ -45,6 +45,7 @@ export class Sluice {
       HOME: folder,
       KUBECONFIG: kubeconfig,
       PORT: "0",
+      // Where a third of the events is lost, sweeps carry the rollout: with the default of minutes it would last for hours.
       SWEEP_INTERVAL: "1s",
       DRAIN_TIMEOUT: "3s",
     };

@@ -62,7 +62,7 @@ function describeTime({ tookMs, fastestMs, heldMs, stage, total }: Play): string
 
 function describeWait({ heldMs, reason }: Play): string {
   if (heldMs === 0) return "no pod broke";
-  return reason ?? "the ledger did not say in time";
+  return reason ?? "the ledger had not said when it was over";
 }
 
 function describePromises({ stage }: Play): Row[] {
