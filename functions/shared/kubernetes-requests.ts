@@ -32,6 +32,8 @@ export interface ApiRequest {
   readonly path: string;
   readonly body?: string;
   readonly contentType?: string;
+  /** Absent: `application/json`. */
+  readonly accept?: string;
   /** True when a second try that meets the effect of the first does no harm. */
   readonly repeatable: boolean;
 }
@@ -184,7 +186,7 @@ export class Requests {
         ...access.headers,
         ...this.#options.headers,
         ...headers,
-        accept: "application/json",
+        accept: request.accept ?? "application/json",
         ...(request.contentType === undefined ? {} : { "content-type": request.contentType }),
       },
       // Otherwise undici closes the connection after a DELETE with a body: a handshake each, four times the CPU.

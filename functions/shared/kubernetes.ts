@@ -25,6 +25,8 @@ const defaultConnections = 16;
 /** Items of a list per request: some megabytes of JSON at a time. */
 const pageSize = 500;
 const silenceLimitMs = 70_000;
+/** For an answer that nobody reads: a deletion is answered with the whole object otherwise, written and parsed for nothing. */
+const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const shortestWatchSeconds = 240;
 const longestWatchSeconds = 300;
 
@@ -181,6 +183,7 @@ class ConnectedCluster implements KubernetesCluster {
         method: "DELETE",
         body: JSON.stringify({ kind: "DeleteOptions", apiVersion: "v1", preconditions }),
         contentType: "application/json",
+        accept: metadataOnly,
         repeatable: true,
       },
       options,
