@@ -202,13 +202,13 @@ export function parseLedger(key: GroupKey, lease: LeaseObject): Ledger {
 }
 
 function formatReservations(list: readonly Reservation[]): string {
-  const table: Record<string, Record<string, [string, string, number]>> = {};
-  for (const { statefulSet, ordinal, uid, by, stampMs } of list) {
-    const zone = table[statefulSet] ?? {};
-    zone[ordinal] = [uid, by, stampMs];
-    table[statefulSet] = zone;
-  }
-  return JSON.stringify(table);
+  // Grouped in a Map: a plain object already has something called `constructor`, which is a valid StatefulSet name.
+  const byStatefulSet = Map.groupBy(list, ({ statefulSet }) => statefulSet);
+  const table = [...byStatefulSet].map(([statefulSet, zone]) => {
+    const ordinals = zone.map(({ ordinal, uid, by, stampMs }) => [ordinal, [uid, by, stampMs]]);
+    return [statefulSet, Object.fromEntries(ordinals)];
+  });
+  return JSON.stringify(Object.fromEntries(table));
 }
 
 function parseReservations(text: string, unreadable: (why: string) => LedgerUnreadable): Reservation[] {

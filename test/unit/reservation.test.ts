@@ -75,6 +75,15 @@ test("what is written to a ledger is read again as it was", async () => {
   assert.equal(after.resourceVersion, "12");
 });
 
+test("the reservations of a StatefulSet are kept whatever it is called", async () => {
+  const odd = [reservation("constructor-0"), reservation("a.b-1"), reservation("0-2")];
+  const { after } = await written(ledgerOf({}), { reservations: odd });
+  assert.deepEqual(
+    after.reservations.toSorted((one, other) => one.ordinal - other.ordinal),
+    odd,
+  );
+});
+
 test("a ledger that was never decided on is empty and has accounted for nothing", () => {
   const ledger = ledgerOf({});
   assert.deepEqual(ledger.reservations, []);
