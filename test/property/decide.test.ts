@@ -1,0 +1,154 @@
+/** `decide` against the naive rules, over random groups. A failure prints its seed, its path and the smallest group. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { decide } from "../../functions/advance-zone-rollout/decide.ts";
+import { subjectOf, type Target } from "../../functions/shared/act.ts";
+import { guardOf, type Verdict } from "../../functions/shared/verdict.ts";
+import { type GroupFacts, group, render } from "./facts.ts";
+import {
+  isRecordable,
+  isRefused,
+  isRepair,
+  isTrueOf,
+  type Place,
+  podOf,
+  possible,
+  violationOf,
+} from "./naive-rules.ts";
+
+const numRuns = 20_000;
+const fewRuns = 5_000;
+
+function check(property: (facts: GroupFacts, verdict: Verdict<Target>) => void, numRuns = fewRuns): void {
+  const holds = fc.property(group, (facts) => property(facts, decide(render(facts))));
+  fc.assert(holds, { numRuns, verbose: fc.VerbosityLevel.None });
+}
+
+function targetsOf(verdict: Verdict<Target>): readonly Target[] {
+  return verdict.kind === "take" ? verdict.targets : [];
+}
+
+function placesOf(verdict: Verdict<Target>, action: "delete" | "repair"): Place[] {
+  return targetsOf(verdict).flatMap((target) =>
+    target.action === action && "pod" in target
+      ? [{ zone: target.statefulSet.name.charCodeAt(0) - 97, ordinal: target.pod.ordinal }]
+      : [],
+  );
+}
+
+const words = (verdict: Verdict<Target>): string[] =>
+  targetsOf(verdict).map((target) => `${target.action} ${subjectOf(target)}`);
+
+test("whatever is deleted keeps Z1, Z2, Z3 and Z4, and nobody else's reservation is touched", () => {
+  check((facts, verdict) => assert.equal(violationOf(facts, placesOf(verdict, "delete")), undefined), numRuns);
+});
+
+test("whatever is repaired is broken and outdated, and what is refused is left alone", () => {
+  check((facts, verdict) => {
+    const repairs = placesOf(verdict, "repair");
+    for (const place of repairs) assert.ok(isRepair(facts, place), podOf(place));
+    for (const place of [...repairs, ...placesOf(verdict, "delete")]) {
+      assert.ok(!isRefused(facts, place), podOf(place));
+    }
+  });
+});
+
+test("a revision is recorded only for a zone that is complete", () => {
+  check((facts, verdict) => {
+    for (const target of targetsOf(verdict)) {
+      if (target.action !== "record-revision") continue;
+      assert.ok(isRecordable(facts, target.statefulSet.name.charCodeAt(0) - 97));
+      assert.equal(target.statefulSet.updateRevision, "new");
+    }
+  });
+});
+
+test("nothing is taken twice", () => {
+  check((_, verdict) => {
+    const subjects = targetsOf(verdict).map(subjectOf);
+    assert.equal(new Set(subjects).size, subjects.length);
+  });
+});
+
+test("if the rules let anything go, something goes; and nothing goes that they hold back", () => {
+  check((facts, verdict) => {
+    const allowed = possible(facts);
+    const taken = words(verdict);
+    for (const word of taken) assert.ok(allowed.has(word), word);
+    if (allowed.size > 0) assert.notEqual(taken.length, 0, `${guardOf(verdict)} although ${[...allowed].join(", ")}`);
+  }, numRuns);
+});
+
+test("every repair and every record that is possible is in the take, whatever the healthy pods wait for", () => {
+  check((facts, verdict) => {
+    const taken = new Set(words(verdict));
+    for (const word of possible(facts)) assert.ok(word.startsWith("delete") || taken.has(word), word);
+  });
+});
+
+test("a take leaves no pod behind that could have gone with it, and healthy pods go lowest ordinal first", () => {
+  check((facts, verdict) => {
+    const deleted = placesOf(verdict, "delete");
+    const [first] = deleted;
+    if (first === undefined) return;
+    const zone = facts[first.zone]?.slots ?? [];
+    for (const ordinal of zone.keys()) {
+      const place = { zone: first.zone, ordinal };
+      if (deleted.some((other) => other.ordinal === ordinal) || isRefused(facts, place) || isRepair(facts, place))
+        continue;
+      assert.notEqual(violationOf(facts, [...deleted, place]), undefined, `${podOf(place)} was left behind`);
+      const swapped = deleted.filter((other) => other.ordinal < ordinal || zone[other.ordinal]?.health !== "ready");
+      if (swapped.length < deleted.length && zone[ordinal]?.health === "ready") {
+        assert.notEqual(violationOf(facts, [...swapped, place]), undefined, `${podOf(place)} comes before others`);
+      }
+    }
+  });
+});
+
+test("the guard of a wait is true, and done means done", () => {
+  check((facts, verdict) => {
+    const guard = guardOf(verdict);
+    if (guard !== "rolling") assert.ok(isTrueOf(guard, facts), `${guard}: ${verdict.sentence}`);
+    assert.notEqual(verdict.sentence, "");
+  });
+});
+
+test("decide is pure: it changes nothing that it is given, and answers the same again, in whatever order pods are listed", () => {
+  fc.assert(
+    fc.property(group, (facts) => {
+      const snapshot = freeze(render(facts));
+      const verdict = decide(snapshot);
+      assert.deepEqual(decide(snapshot), verdict);
+      assert.deepEqual(decide(render(facts, "descending")), verdict);
+    }),
+    { numRuns: fewRuns },
+  );
+});
+
+test("the random groups meet every guard and every act, often enough to tell", () => {
+  const met = new Map<string, number>();
+  for (const facts of fc.sample(group, { seed: 1, numRuns: fewRuns })) {
+    const verdict = decide(render(facts));
+    const actions = new Set(targetsOf(verdict).map(({ action }) => action));
+    for (const what of [guardOf(verdict), ...actions]) met.set(what, (met.get(what) ?? 0) + 1);
+  }
+  const guards =
+    "strategy-not-on-delete zones-down paused-zone-down status-behind zone-settling budget delete-refused paused";
+  for (const what of [...guards.split(" "), "done", "rolling", "delete", "repair", "record-revision"]) {
+    assert.ok((met.get(what) ?? 0) >= 10, `${what}: ${met.get(what) ?? 0} of ${fewRuns}`);
+  }
+});
+
+/** Freezes all the way down. A Map cannot be frozen: its writing methods are taken away. */
+function freeze<T>(value: T): T {
+  if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
+  if (value instanceof Map) {
+    for (const [key, entry] of value) freeze([key, entry]);
+    const refuse = () => assert.fail("decide writes to what it is given");
+    Object.assign(value, { set: refuse, delete: refuse, clear: refuse });
+  }
+  Object.freeze(value);
+  for (const field of Object.values(value)) freeze(field);
+  return value;
+}

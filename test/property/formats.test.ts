@@ -1,0 +1,170 @@
+/** What is written is read again as it was, and no text whatever is taken for more than it says. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import type { Cluster, LeaseObject } from "../../functions/shared/cluster.ts";
+import {
+  type LedgerChange,
+  LedgerUnreadable,
+  ledgerName,
+  parseLedger,
+  type RecordedVerdict,
+  type Refusal,
+  type Reservation,
+  writeLedger,
+} from "../../functions/shared/reservation.ts";
+import { rolloutMaxUnavailable, settledThrough } from "../../functions/shared/vocabulary.ts";
+
+const numRuns = 5_000;
+const stampMs = fc.integer({ min: 0, max: 4_102_444_800_000 });
+/** Any text that JSON can carry; `__proto__` is no name of anything in Kubernetes. */
+const text = fc.string({ unit: "grapheme", maxLength: 20 }).filter((value) => value !== "__proto__");
+/** `constructor` is a valid name, and every plain JavaScript object has something of that name. */
+const name = fc.oneof(fc.stringMatching(/^[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?$/), fc.constant("constructor"));
+const plain = { noNullPrototype: true };
+
+const reservation: fc.Arbitrary<Reservation> = fc.record(
+  { statefulSet: name, ordinal: fc.nat(2_000), uid: text, by: text, stampMs },
+  plain,
+);
+const refusal: fc.Arbitrary<Refusal> = fc.record({ uid: text, pod: text, sentence: text, stampMs }, plain);
+const recorded: fc.Arbitrary<RecordedVerdict> = fc.record(
+  { guard: text, zone: text, sentence: text, since: stampMs, at: stampMs },
+  plain,
+);
+const change: fc.Arbitrary<LedgerChange> = fc.record({
+  reservations: fc.uniqueArray(reservation, {
+    selector: ({ statefulSet, ordinal }) => `${statefulSet}-${ordinal}`,
+    maxLength: 20,
+  }),
+  refusals: fc.uniqueArray(refusal, { selector: ({ uid }) => uid, maxLength: 10 }),
+  verdicts: fc.dictionary(text, recorded, { maxKeys: 4, noNullPrototype: true }),
+  seenThrough: fc.nat(),
+});
+
+const key = { namespace: "db", group: "group" };
+
+function leaseOf(annotations: Readonly<Record<string, string>>): LeaseObject {
+  const metadata = { name: "sluice-group", namespace: "db", uid: "uid", resourceVersion: "1" };
+  return { metadata: { ...metadata, annotations: { "sluice.dev/group": "group", ...annotations } } };
+}
+
+/** Sends a change through the real writer into a Lease that keeps the annotations, as JSON would. */
+async function through(change: LedgerChange) {
+  const patch = async (_resource: string, _key: object, body: object): Promise<LeaseObject> => {
+    const { metadata } = JSON.parse(JSON.stringify(body)) as LeaseObject;
+    return leaseOf(metadata.annotations ?? {});
+  };
+  return writeLedger({ patch: patch as unknown } as Cluster, parseLedger(key, leaseOf({})), change);
+}
+
+const sorted = <T>(list: readonly T[]): string[] => list.map((entry) => JSON.stringify(entry)).sort();
+
+test("a ledger is read as it was written", async () => {
+  await fc.assert(
+    fc.asyncProperty(change, async (wanted) => {
+      const ledger = await through(wanted);
+      assert.deepEqual(sorted(ledger.reservations), sorted(wanted.reservations));
+      assert.deepEqual(sorted(ledger.refusals), sorted(wanted.refusals));
+      assert.deepEqual(ledger.verdicts, wanted.verdicts);
+      assert.equal(ledger.settledThrough, wanted.seenThrough);
+    }),
+    { numRuns },
+  );
+});
+
+const anyText = fc.oneof(
+  fc.string(),
+  fc.json(),
+  fc
+    .dictionary(name, fc.dictionary(fc.oneof(fc.nat(9).map(String), fc.string()), fc.jsonValue()))
+    .map((table) => JSON.stringify(table)),
+);
+
+test("whatever stands in a ledger is read as a whole ledger or not at all, never as a crash", () => {
+  fc.assert(
+    fc.property(anyText, anyText, anyText, (reservations, refusals, verdicts) => {
+      const annotations = {
+        "sluice.dev/reservations": reservations,
+        "sluice.dev/refusals": refusals,
+        "sluice.dev/verdicts": verdicts,
+      };
+      try {
+        const ledger = parseLedger(key, leaseOf(annotations));
+        const zones = Object.values(JSON.parse(reservations) as Record<string, object>);
+        const entries = zones.reduce((count, zone) => count + Object.keys(zone).length, 0);
+        assert.equal(ledger.reservations.length, entries, "a reservation was dropped");
+      } catch (error) {
+        assert.ok(error instanceof LedgerUnreadable, String(error));
+      }
+    }),
+    { numRuns },
+  );
+});
+
+test("a ledger's name is a valid object name of its own for every group", () => {
+  const names = new Map<string, string>();
+  const group = fc.oneof(
+    fc.string({ maxLength: 300 }),
+    fc.stringMatching(/^[-a-zA-Z0-9_.]{0,63}$/),
+    fc.string({ unit: "binary" }),
+  );
+  fc.assert(
+    fc.property(group, (given) => {
+      const made = ledgerName(given);
+      assert.match(made, /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/);
+      assert.ok(made.length <= 253);
+      assert.equal(names.get(made) ?? given, given);
+      names.set(made, given);
+    }),
+    { numRuns },
+  );
+});
+
+const blank = fc.string({ unit: fc.constantFrom(" ", "\t", "\n", "\r"), maxLength: 3 });
+const sign = fc.constantFrom("", "+");
+const zeros = fc.string({ unit: fc.constant("0"), maxLength: 3 });
+
+test("rollout-max-unavailable: a positive whole number means that many pods, whatever stands around it", () => {
+  fc.assert(
+    fc.property(blank, sign, zeros, fc.integer({ min: 1 }), blank, (before, plus, padding, pods, after) => {
+      assert.deepEqual(rolloutMaxUnavailable.parse(`${before}${plus}${padding}${pods}${after}`), { pods });
+    }),
+    { numRuns },
+  );
+});
+
+test("rollout-max-unavailable: 1% to 100% mean that share, and no other share means anything", () => {
+  fc.assert(
+    fc.property(blank, sign, fc.integer({ min: -200, max: 300 }), blank, (before, plus, percent, after) => {
+      const expected = percent >= 1 && percent <= 100 ? { percent } : undefined;
+      assert.deepEqual(rolloutMaxUnavailable.parse(`${before}${percent < 0 ? "" : plus}${percent}%${after}`), expected);
+    }),
+    { numRuns },
+  );
+});
+
+test("rollout-max-unavailable: no text whatever means none, all or a fraction", () => {
+  const almost = fc.string({ unit: fc.constantFrom(..."0123456789+-% .e,x_"), maxLength: 8 });
+  fc.assert(
+    fc.property(fc.oneof(fc.string(), almost, fc.double().map(String)), (given) => {
+      const allowance = rolloutMaxUnavailable.parse(given);
+      if (allowance === undefined) return;
+      const amount = "pods" in allowance ? allowance.pods : allowance.percent;
+      assert.ok(Number.isSafeInteger(amount) && amount > 0);
+      assert.equal(given.trim().replace("+", "").replace(/^0+/, ""), `${amount}${"pods" in allowance ? "" : "%"}`);
+    }),
+    { numRuns: 4 * numRuns },
+  );
+});
+
+test("settled-through: exactly the safe whole numbers are revisions", () => {
+  fc.assert(
+    fc.property(fc.oneof(fc.maxSafeNat().map(String), fc.double().map(String), fc.string()), (given) => {
+      const revision = settledThrough.parse(given);
+      if (revision === undefined) assert.ok(!/^\d{1,15}$/.test(given), given);
+      else assert.equal(given.replace(/^0+(?=\d)/, ""), String(revision));
+    }),
+    { numRuns },
+  );
+});

@@ -1,0 +1,190 @@
+/**
+ * The rules of a rollout a second time, as naively as they can be said: straight from the design's invariants and the
+ * reservation protocol, over plain facts, one pod at a time. It shares no line with the product and is in no hurry.
+ */
+import { type GroupFacts, type SlotFacts, self, uidOf, type ZoneFacts, zoneNameOf } from "./facts.ts";
+
+/** One place for a pod: zone number and ordinal. */
+export interface Place {
+  readonly zone: number;
+  readonly ordinal: number;
+}
+
+export const podOf = ({ zone, ordinal }: Place): string => `${zoneNameOf(zone)}-${ordinal}`;
+
+function places(facts: GroupFacts): Place[] {
+  return facts.flatMap(({ start, replicas, slots }, zone) =>
+    Array.from({ length: Math.max(slots.length, start + replicas) }, (_, ordinal) => ({ zone, ordinal })),
+  );
+}
+
+function slotAt(facts: GroupFacts, { zone, ordinal }: Place): SlotFacts | undefined {
+  return facts[zone]?.slots[ordinal];
+}
+
+function zoneAt(facts: GroupFacts, { zone }: Place): ZoneFacts {
+  return facts[zone] as ZoneFacts;
+}
+
+export function isThere(facts: GroupFacts, place: Place): boolean {
+  const slot = slotAt(facts, place);
+  return slot !== undefined && slot.health !== "absent";
+}
+
+function isWanted(facts: GroupFacts, place: Place): boolean {
+  const { start, replicas } = zoneAt(facts, place);
+  return start <= place.ordinal && place.ordinal < start + replicas;
+}
+
+/** Rule R6, "Ready": for as long as the zone asks, and not terminating. */
+function isUp(facts: GroupFacts, place: Place): boolean {
+  const slot = slotAt(facts, place);
+  return slot?.health === "ready" && slot.readyForSeconds >= zoneAt(facts, place).minReadySeconds;
+}
+
+/** Rule R6: there is a reservation that nothing has settled. */
+export function isReserved(facts: GroupFacts, place: Place): boolean {
+  const slot = slotAt(facts, place);
+  if (slot === undefined || slot.reservation === "none") return false;
+  if (!isThere(facts, place)) return isWanted(facts, place);
+  return slot.reservation === "of this pod" || !isUp(facts, place);
+}
+
+/** Rule R7. */
+function isDown(facts: GroupFacts, place: Place): boolean {
+  return isReserved(facts, place) || (isWanted(facts, place) && !isUp(facts, place));
+}
+
+/** The places that are down in a zone once those of `also` are taken too. */
+export function downIn(facts: GroupFacts, zone: number, also: readonly Place[] = []): Place[] {
+  return places(facts).filter(
+    (place) =>
+      place.zone === zone &&
+      (isDown(facts, place) || also.some((other) => other.zone === zone && other.ordinal === place.ordinal)),
+  );
+}
+
+/** Something is down in the zone, or a pod that nobody wants is not gone yet. */
+export function isDisturbed(facts: GroupFacts, zone: number): boolean {
+  const leaving = places(facts).some(
+    (place) => place.zone === zone && isThere(facts, place) && !isWanted(facts, place),
+  );
+  return leaving || downIn(facts, zone).length > 0;
+}
+
+export function allowedIn({ budget, replicas }: ZoneFacts): number {
+  if ("pods" in budget) return budget.pods;
+  let pods = 0;
+  while ((pods + 1) * 100 <= budget.percent * replicas) pods++;
+  return Math.max(1, pods);
+}
+
+/** Another revision is wanted for the pod, and it is not on its way out. Nobody knows while the status is behind. */
+export function isOutdated(facts: GroupFacts, place: Place): boolean {
+  const slot = slotAt(facts, place);
+  if (slot === undefined || !isThere(facts, place) || !isWanted(facts, place)) return false;
+  return !zoneAt(facts, place).behind && slot.health !== "terminating" && slot.revision !== "new";
+}
+
+/** Rule R13. */
+export function isRepair(facts: GroupFacts, place: Place): boolean {
+  const health = slotAt(facts, place)?.health;
+  const stuck = health === "stuck" || health === "stuck at init";
+  return stuck && isOutdated(facts, place) && !zoneAt(facts, place).paused;
+}
+
+/** Invariant Z4: no StatefulSet of the group has another strategy. */
+export function isForeign(facts: GroupFacts): boolean {
+  return facts.some(({ strategy }) => strategy !== "OnDelete");
+}
+
+export function isRefused(facts: GroupFacts, place: Place): boolean {
+  return slotAt(facts, place)?.refused === true;
+}
+
+/** Rule R10: the pod is free, or ours to finish. */
+export function isOurs(facts: GroupFacts, place: Place): boolean {
+  const slot = slotAt(facts, place);
+  if (slot === undefined || slot.reservation !== "of this pod") return true;
+  return slot.reservedBy === self && slot.reservationAgeMs >= 7_000;
+}
+
+/** Invariants Z1 to Z4 for pods that are deleted together under the budget: undefined where they hold. */
+export function violationOf(facts: GroupFacts, deleted: readonly Place[]): string | undefined {
+  if (deleted.length > 0 && isForeign(facts)) return "Z4: a StatefulSet is not OnDelete";
+  for (const place of deleted) {
+    const { paused } = zoneAt(facts, place);
+    if (paused) return `Z4: ${podOf(place)} is in a paused zone`;
+    if (!isOutdated(facts, place)) return `Z3: ${podOf(place)} is not outdated`;
+    if (!isOurs(facts, place)) return `R10: ${podOf(place)} is reserved by another, or was just now`;
+    for (const other of facts.keys()) {
+      if (other === place.zone) continue;
+      if (deleted.some(({ zone }) => zone === other)) return `Z1: two zones are taken with ${podOf(place)}`;
+      if (isDisturbed(facts, other)) return `Z1: ${zoneNameOf(other)} is not ready when ${podOf(place)} goes`;
+    }
+    const down = downIn(facts, place.zone, deleted).length;
+    const allowed = allowedIn(zoneAt(facts, place));
+    if (down > allowed) return `Z2: with ${podOf(place)} ${down} are down and ${allowed} may be`;
+  }
+  return undefined;
+}
+
+/** Zones whose pods are all there, all up and all new, while `status.currentRevision` does not say so yet. */
+export function isRecordable(facts: GroupFacts, zone: number): boolean {
+  const { paused, behind, recorded, slots } = facts[zone] as ZoneFacts;
+  if (paused || behind || recorded === "new" || isForeign(facts) || isDisturbed(facts, zone)) return false;
+  return slots.every(({ health, revision }) => health === "absent" || revision === "new");
+}
+
+/** Every act that the rules allow by itself, one by one, in the words of `words` in decide.test.ts. */
+export function possible(facts: GroupFacts): Set<string> {
+  const acts = new Set<string>();
+  if (isForeign(facts)) return acts;
+  for (const place of places(facts)) {
+    if (isRefused(facts, place)) continue;
+    if (isRepair(facts, place)) acts.add(`repair ${uidOf(podOf(place))}`);
+    else if (isOutdated(facts, place) && violationOf(facts, [place]) === undefined) {
+      acts.add(`delete ${uidOf(podOf(place))}`);
+    }
+  }
+  facts.forEach(({ recordRefused }, zone) => {
+    if (isRecordable(facts, zone) && !recordRefused) acts.add(`record-revision set-${zoneNameOf(zone)}`);
+  });
+  return acts;
+}
+
+/** Whether what a guard claims is so: every wait has to be true, not only harmless. */
+export function isTrueOf(guard: string, facts: GroupFacts): boolean {
+  const all = places(facts);
+  const disturbed = [...facts.keys()].filter((zone) => isDisturbed(facts, zone));
+  const only = disturbed.length === 1 ? disturbed[0] : undefined;
+  const onlyZone = only === undefined ? undefined : facts[only];
+  const outdated = all.filter((place) => isOutdated(facts, place) && !isRepair(facts, place));
+  const inOnly = outdated.filter(({ zone }) => zone === only);
+  const outdatedIn = (zone: number) => outdated.some((place) => place.zone === zone);
+  switch (guard) {
+    case "strategy-not-on-delete":
+      return isForeign(facts);
+    case "zones-down":
+      return disturbed.length > 1;
+    case "paused-zone-down":
+      return onlyZone?.paused === true;
+    case "status-behind":
+      return onlyZone === undefined ? facts.some(({ behind, paused }) => behind && !paused) : onlyZone.behind;
+    case "zone-settling":
+      return onlyZone !== undefined && !onlyZone.paused && !onlyZone.behind && inOnly.length === 0;
+    case "budget":
+      return (
+        inOnly.length > 0 &&
+        inOnly.every((place) => violationOf(facts, [place]) !== undefined || isRefused(facts, place))
+      );
+    case "delete-refused":
+      return outdated.some((place) => isRefused(facts, place));
+    case "paused":
+      return disturbed.length === 0 && facts.some(({ paused }, zone) => paused && outdatedIn(zone));
+    case "done":
+      return disturbed.length === 0 && outdated.length === 0 && facts.every(({ behind, paused }) => !behind || paused);
+    default:
+      return false;
+  }
+}
