@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { availableParallelism, loadavg } from "node:os";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { Api } from "../controlplane/api.ts";
@@ -40,7 +41,8 @@ describe("a rollout on a real control plane", { skip: await skipWithoutControlPl
       const limitMs = zones * Math.ceil(pods / budget) * readyAfterMs;
       context.diagnostic(`API requests per pod: ${perPod.toFixed(2)}, ${JSON.stringify(countOf(requests))}`);
       context.diagnostic(`time / limit: ${(tookMs / limitMs).toFixed(2)} (${(tookMs / 1_000).toFixed(1)} s)`);
-      assert.ok(perPod <= 2, `${perPod} API requests per pod: ${JSON.stringify(countOf(requests))}`);
+      assert.ok(perPod <= mostRequests(), `${perPod} API requests per pod`);
+      assert.ok(tookMs <= 2 * limitMs, `${tookMs} ms, where ${limitMs} ms is the least`);
     });
     assert.equal(verdict.takings.length, zones * pods, "every pod goes once");
     for (const down of Object.values(verdict.mostDown)) assert.ok(down <= budget, `${down} pods of a zone were down`);
@@ -68,6 +70,11 @@ describe("a rollout on a real control plane", { skip: await skipWithoutControlPl
     }
   });
 });
+
+/** On a busy machine the pods of a batch become ready one by one, and so must be answered one by one. */
+function mostRequests(): number {
+  return (loadavg()[0] ?? 0) <= availableParallelism() ? 1.8 : 2.4;
+}
 
 /** How often each verb and resource comes. */
 function countOf(requests: readonly { verb: string; resource: string }[]): Record<string, number> {
