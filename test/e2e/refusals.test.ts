@@ -1,0 +1,180 @@
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
+import { Api, ApiError, eventually } from "../controlplane/api.ts";
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { changeTemplate, createGroup, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { createUser, grant } from "./rights.ts";
+import { play, type Scene, skipWithoutControlPlane } from "./scene.ts";
+
+const { needs } = advanceZoneRollout;
+const account = "sluice";
+
+/** Makes the API server refuse every deletion of one pod by the administrator, and resolves when it does. */
+async function refuseDeletion(scene: Scene, pod: string): Promise<void> {
+  const { namespace } = scene.group;
+  const kind = "ValidatingAdmissionPolicy";
+  const apiVersion = "admissionregistration.k8s.io/v1";
+  const metadata = { name: `keep-${pod}` };
+  await scene.api.post(`/apis/${apiVersion}/validatingadmissionpolicies`, {
+    apiVersion,
+    kind,
+    metadata,
+    spec: {
+      matchConstraints: {
+        resourceRules: [{ apiGroups: [""], apiVersions: ["v1"], operations: ["DELETE"], resources: ["pods"] }],
+      },
+      validations: [
+        {
+          expression: `request.namespace != '${namespace}' || request.name != '${pod}' || request.userInfo.username != 'admin'`,
+          message: "this pod holds the last copy",
+          reason: "Forbidden",
+        },
+      ],
+    },
+  });
+  await scene.api.post(`/apis/${apiVersion}/validatingadmissionpolicybindings`, {
+    apiVersion,
+    kind: `${kind}Binding`,
+    metadata,
+    spec: { policyName: metadata.name, validationActions: ["Deny"] },
+  });
+  await eventually("the policy in force", 30_000, async () => {
+    try {
+      await scene.api.delete(`/api/v1/namespaces/${namespace}/pods/${pod}?dryRun=All`);
+      return undefined;
+    } catch (error) {
+      return error instanceof ApiError && error.status === 403 ? true : undefined;
+    }
+  });
+}
+
+describe("what the API server refuses", { skip: await skipWithoutControlPlane(), concurrency: 5 }, () => {
+  let controlPlane: ControlPlane;
+  let api: Api;
+
+  before(async () => {
+    controlPlane = await startControlPlane();
+    api = await Api.open(controlPlane, { userAgent: "sluice-test-scene" });
+  });
+
+  after(async () => {
+    await api?.close();
+    await controlPlane?.stop();
+  });
+
+  test("a pod that may not be deleted names itself, and blocks neither its siblings nor, for long, the next zone", async () => {
+    const options = { zones: 2, pods: 4, maxUnavailable: 2 };
+    const { takings } = await play(controlPlane, "refused", options, async (scene) => {
+      await refuseDeletion(scene, "refused-zone-a-1");
+      await scene.serve();
+      await changeTemplate(controlPlane, scene.group, "app:2");
+      const event = await scene.waitForEvent("DeleteRefused");
+      assert.equal(event.type, "Warning");
+      assert.deepEqual(
+        { kind: event.involvedObject.kind, name: event.involvedObject.name },
+        { kind: "StatefulSet", name: "refused-zone-a" },
+      );
+      assert.match(event.message, /delete of refused-zone-a-1 was refused with 403: .*this pod holds the last copy/);
+      await scene.waitForTakings(3);
+      const siblings = scene.observer.takings.map(({ pod }) => pod).sort();
+      assert.deepEqual(siblings, ["refused-zone-a-0", "refused-zone-a-2", "refused-zone-a-3"]);
+      const { zone, sentence } = await scene.waitForGuard("delete-refused", 60_000);
+      assert.equal(zone, "refused-zone-a");
+      assert.match(sentence, /^refused-zone-a-1 stays outdated: /);
+      // Its reservation is dropped after two and a half minutes, and the next zone begins.
+      await scene.waitForTakings(7, 200_000);
+      await waitForGroupReady(controlPlane, scene.group);
+      await scene.waitForGuard("delete-refused");
+      const outdated = (await groupPods(controlPlane, scene.group)).filter(
+        ({ spec }) => spec.containers[0]?.image === "app:1",
+      );
+      assert.deepEqual(
+        outdated.map(({ metadata }) => metadata.name),
+        ["refused-zone-a-1"],
+      );
+    });
+    assert.equal(takings.length, 7);
+  });
+
+  test("two servers, each killed in turn every two seconds, finish a rollout and break no promise", async () => {
+    const options = { zones: 3, pods: 10, maxUnavailable: 2, readyAfterMs: 1_000 };
+    const { takings } = await play(controlPlane, "killed", options, async (scene) => {
+      const servers = [await scene.serve(), await scene.serve()];
+      // A server that has just started permits nothing under a young ledger (rule R4), and here none lives for long.
+      await eventually("the ledger older than any server's doubt", 90_000, async () => {
+        const ledger = await api.get<{ metadata: { creationTimestamp: string } }>(scene.ledgerPath);
+        return Date.now() - Date.parse(ledger.metadata.creationTimestamp) > 43_000 ? true : undefined;
+      });
+      await changeTemplate(controlPlane, scene.group, "app:2");
+      const rolled = new AbortController();
+      const killing = (async () => {
+        let kills = 0;
+        for (; !rolled.signal.aborted; kills++) {
+          await delay(2_000, undefined, { signal: rolled.signal }).catch(() => {});
+          if (rolled.signal.aborted) break;
+          await servers[kills % 2]?.kill();
+          servers[kills % 2] = await scene.serve();
+        }
+        return kills;
+      })();
+      await scene.waitForRollout("app:2", 120_000).finally(() => rolled.abort());
+      assert.ok((await killing) >= 4);
+    });
+    assert.equal(takings.length, 30, "every pod goes once");
+  });
+
+  test("the rights that a function says it needs suffice for a whole rollout", async () => {
+    await play(controlPlane, "entitled", { zones: 2, pods: 2 }, async (scene) => {
+      const { namespace } = scene.group;
+      const kubeconfig = await createUser(controlPlane, api, namespace, account);
+      await grant(api, namespace, { namespace, name: account }, needs);
+      const server = await scene.serve({ SWEEP_INTERVAL: "1s" }, { kubeconfig });
+      await changeTemplate(controlPlane, scene.group, "app:2");
+      await scene.waitForRollout("app:2");
+      await scene.waitForEvent("RolloutCompleted");
+      const complaints = server.log.filter(({ level }) => level !== "info");
+      assert.deepEqual(complaints, []);
+      const refused = (await scene.requests()).filter(({ code }) => code === 403 || code === 401);
+      assert.deepEqual(refused, []);
+    });
+  });
+
+  test("a right that is missing in one namespace is named, and the other namespace goes on", async () => {
+    await play(controlPlane, "partly-entitled", { zones: 2, pods: 2 }, async (scene) => {
+      const { namespace } = scene.group;
+      const barred = await createGroup(controlPlane, { name: "barred", namespace: "barred", zones: 2, pods: 2 });
+      await waitForGroupReady(controlPlane, barred);
+      const kubeconfig = await createUser(controlPlane, api, namespace, account);
+      await grant(api, namespace, { namespace, name: account }, needs);
+      const server = await scene.serve({ SWEEP_INTERVAL: "1s" }, { kubeconfig, namespace: `${namespace},barred` });
+      await changeTemplate(controlPlane, barred, "app:2");
+      await changeTemplate(controlPlane, scene.group, "app:2");
+      await scene.waitForRollout("app:2");
+      const line = server.log.find(({ msg }) =>
+        /cannot list resource "statefulsets".* in the namespace "barred"/.test(msg),
+      );
+      assert.ok(line, "the log names the verb, the resource and the namespace");
+      assert.ok((await groupPods(controlPlane, barred)).every(({ spec }) => spec.containers[0]?.image === "app:1"));
+    });
+  });
+
+  test("where only the right to delete pods is missing, an Event says so on the StatefulSet", async () => {
+    await play(controlPlane, "may-not-delete", { zones: 2, pods: 2 }, async (scene) => {
+      const { namespace } = scene.group;
+      const some = needs.map((need) =>
+        need.resource === "pods" ? { ...need, verbs: need.verbs.filter((verb) => verb !== "delete") } : need,
+      );
+      const kubeconfig = await createUser(controlPlane, api, namespace, account);
+      await grant(api, namespace, { namespace, name: account }, some);
+      await scene.serve({}, { kubeconfig });
+      await changeTemplate(controlPlane, scene.group, "app:2");
+      const event = await scene.waitForEvent("RightMissing");
+      assert.equal(event.involvedObject.name, "may-not-delete-zone-a");
+      assert.match(event.message, /^Sluice lacks the right to delete pods: /);
+      await scene.waitForGuard("delete-refused", 60_000);
+      assert.deepEqual(scene.observer.takings, []);
+    });
+  });
+});

@@ -1,0 +1,45 @@
+/** Users of the cluster with some rights in some namespaces, and a kubeconfig for each. */
+import { join } from "node:path";
+import type { Need } from "../../functions/shared/definition.ts";
+import type { Api } from "../controlplane/api.ts";
+import { writeKubeconfig } from "../controlplane/configuration.ts";
+import type { ControlPlane } from "../controlplane/controlplane.ts";
+
+/** Makes a ServiceAccount, and resolves to the path of its kubeconfig. The namespace must exist. */
+export async function createUser(
+  controlPlane: ControlPlane,
+  api: Api,
+  namespace: string,
+  name: string,
+): Promise<string> {
+  const accounts = `/api/v1/namespaces/${namespace}/serviceaccounts`;
+  await api.post(accounts, { apiVersion: "v1", kind: "ServiceAccount", metadata: { name } });
+  const { status } = await api.post<{ status: { token: string } }>(`${accounts}/${name}/token`, {
+    apiVersion: "authentication.k8s.io/v1",
+    kind: "TokenRequest",
+    spec: {},
+  });
+  const path = join(controlPlane.directory, `${namespace}-${name}.kubeconfig`);
+  await writeKubeconfig(path, controlPlane.url, status.token, controlPlane.caFile);
+  return path;
+}
+
+/** Lets a ServiceAccount do in one namespace what a function needs, and nothing else. */
+export async function grant(
+  api: Api,
+  namespace: string,
+  account: { readonly namespace: string; readonly name: string },
+  needs: readonly Need[],
+): Promise<void> {
+  const path = `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}`;
+  const rules = needs.map(({ group, resource, verbs }) => ({ apiGroups: [group], resources: [resource], verbs }));
+  const metadata = { name: "sluice" };
+  await api.post(`${path}/roles`, { apiVersion: "rbac.authorization.k8s.io/v1", kind: "Role", metadata, rules });
+  await api.post(`${path}/rolebindings`, {
+    apiVersion: "rbac.authorization.k8s.io/v1",
+    kind: "RoleBinding",
+    metadata,
+    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: metadata.name },
+    subjects: [{ kind: "ServiceAccount", ...account }],
+  });
+}
