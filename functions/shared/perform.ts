@@ -78,7 +78,8 @@ async function attempt<Snapshot>(
     const observed = await observeGroup(context, ledger, { permitSinceMs, consistent: sweep });
     return { observed, verdict: gate.decide(gate.observe(observed)) };
   };
-  let { observed, verdict } = await decideOn(undefined);
+  // Until a ledger's first decision every look is a consistent LIST (rule R4): one that may permit saves a second one.
+  let { observed, verdict } = await decideOn(ledger.settledThrough === undefined ? memory.ledgerReadMs : undefined);
   const young = refuseNewLedger(context, memory, observed);
   if (young !== undefined && isPermit(verdict)) verdict = young;
   // Rule R5: what a watch remembers of StatefulSets will do to wait; to permit, they are read.
