@@ -102,9 +102,18 @@ function advanceZone(group: Group, zone: Zone): Verdict<Target> {
     );
   }
   const refused = outdated.find((pod) => group.refusals.has(pod.uid));
-  if (refused !== undefined && candidates.length === 0) return refusedWait(group, zone, refused, again);
+  const spent = refused !== undefined && isHeldByRefusals(group, zone);
+  if (refused !== undefined && (spent || candidates.length === 0)) return refusedWait(group, zone, refused, again);
   const sentence = `${describeDown(zone)}, ${maxUnavailable} may be; ${outdated.length} outdated pods wait`;
   return wait("budget", sentence, { zone: name, recheckMs: Math.min(again, finishAfterMs) });
+}
+
+/** True when all that is down is reserved for deletions that were refused: nothing comes back, so `budget` tells too little. */
+function isHeldByRefusals(group: Group, zone: Zone): boolean {
+  return [...zone.down].every(([ordinal, why]) => {
+    const reservation = zone.reserved.get(ordinal);
+    return why === "reserved" && reservation !== undefined && group.refusals.has(reservation.uid);
+  });
 }
 
 /** Every zone is ready and none has a pod to take: done, or held back by a pause, a refusal or a status that is behind. */
