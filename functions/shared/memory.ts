@@ -132,6 +132,74 @@ export interface Store<T> {
   apply(event: WatchEvent<T>): void;
 }
 
+function putPod(memory: Memory, pod: Pod): void {
+  const path = `${pod.namespace}/${pod.name}`;
+  const known = memory.pods.get(path);
+  if (known !== undefined && known.ownerUid !== pod.ownerUid) removePod(memory, known);
+  memory.pods.set(path, pod);
+  const ownerUid = pod.ownerUid as string;
+  const siblings = memory.podsByOwner.get(ownerUid) ?? new Map<string, Pod>();
+  siblings.set(pod.name, pod);
+  memory.podsByOwner.set(ownerUid, siblings);
+  noteChange(memory, ownerUid, pod.resourceVersion);
+}
+
+function removePod(memory: Memory, pod: Pod): void {
+  memory.pods.delete(`${pod.namespace}/${pod.name}`);
+  const ownerUid = pod.ownerUid ?? "";
+  const siblings = memory.podsByOwner.get(ownerUid);
+  siblings?.delete(pod.name);
+  noteChange(memory, ownerUid, pod.resourceVersion);
+  if (siblings?.size !== 0) return;
+  memory.podsByOwner.delete(ownerUid);
+  memory.seenByOwner.delete(ownerUid);
+}
+
+function noteChange(memory: Memory, ownerUid: string, resourceVersion: number): void {
+  memory.moments.delete(ownerUid);
+  memory.seenByOwner.set(ownerUid, Math.max(memory.seenByOwner.get(ownerUid) ?? 0, resourceVersion));
+}
+
+/**
+ * Takes over what a consistent LIST knows better: an event that never came would else be missing until the next of its
+ * object, and every sentence in between would be false. It never goes back: what the watch has told since is kept.
+ */
+export function learnPods(memory: Memory, statefulSets: readonly StatefulSet[], pods: PodIndex): void {
+  for (const { uid } of statefulSets) {
+    for (const pod of pods.byOwner.get(uid) ?? []) {
+      const known = memory.pods.get(`${pod.namespace}/${pod.name}`);
+      // A pod that is not known may have been deleted since: only a list that is newer than the watch can tell.
+      const isNews =
+        known === undefined ? pods.listedAt >= memory.reached : known.resourceVersion < pod.resourceVersion;
+      if (isNews) putPod(memory, pod);
+    }
+    for (const known of [...(memory.podsByOwner.get(uid)?.values() ?? [])]) {
+      if (!pods.byName.has(known.name) && known.resourceVersion <= pods.listedAt) removePod(memory, known);
+    }
+  }
+}
+
+/** The same for the StatefulSets of a group. */
+export function learnStatefulSets(memory: Memory, key: GroupKey, statefulSets: readonly StatefulSet[]): void {
+  for (const statefulSet of statefulSets) {
+    const known = memory.statefulSets.get(`${statefulSet.namespace}/${statefulSet.name}`);
+    if (known !== undefined && Number(known.resourceVersion) >= Number(statefulSet.resourceVersion)) continue;
+    if (known !== undefined) memory.statefulSetsByUid.delete(known.uid);
+    putStatefulSet(memory, statefulSet);
+  }
+  const listed = new Set(statefulSets.map(({ uid }) => uid));
+  for (const known of membersOf(memory, key)) {
+    if (listed.has(known.uid)) continue;
+    memory.statefulSets.delete(`${known.namespace}/${known.name}`);
+    memory.statefulSetsByUid.delete(known.uid);
+  }
+}
+
+function putStatefulSet(memory: Memory, statefulSet: StatefulSet): void {
+  memory.statefulSets.set(`${statefulSet.namespace}/${statefulSet.name}`, statefulSet);
+  memory.statefulSetsByUid.set(statefulSet.uid, statefulSet);
+}
+
 /** Feeds the pods of a memory; `changed` hears of pods that look different to a decision. */
 export function podStore(memory: Memory, cluster: Cluster, changed: (pod: Pod) => void): Store<PodObject> {
   const heard = (revision: number) => {
@@ -139,32 +207,13 @@ export function podStore(memory: Memory, cluster: Cluster, changed: (pod: Pod) =
     if (revision > memory.reached) memory.reached = revision;
     for (const waiting of memory.waiting) waiting();
   };
-  const put = (pod: Pod) => {
-    memory.pods.set(`${pod.namespace}/${pod.name}`, pod);
-    const ownerUid = pod.ownerUid as string;
-    const siblings = memory.podsByOwner.get(ownerUid) ?? new Map<string, Pod>();
-    siblings.set(pod.name, pod);
-    memory.podsByOwner.set(ownerUid, siblings);
-    memory.moments.delete(ownerUid);
-    memory.seenByOwner.set(ownerUid, Math.max(memory.seenByOwner.get(ownerUid) ?? 0, pod.resourceVersion));
-  };
-  const remove = (pod: Pod) => {
-    memory.pods.delete(`${pod.namespace}/${pod.name}`);
-    const ownerUid = pod.ownerUid ?? "";
-    const siblings = memory.podsByOwner.get(ownerUid);
-    siblings?.delete(pod.name);
-    memory.moments.delete(ownerUid);
-    if (siblings?.size === 0) memory.podsByOwner.delete(ownerUid);
-    else memory.seenByOwner.set(ownerUid, Math.max(memory.seenByOwner.get(ownerUid) ?? 0, pod.resourceVersion));
-    if (siblings?.size === 0) memory.seenByOwner.delete(ownerUid);
-  };
   return {
     replace(objects, resourceVersion) {
       const before = [...memory.pods.values()];
       memory.pods.clear();
       memory.podsByOwner.clear();
       memory.moments.clear();
-      for (const pod of objects.map(parsePod)) if (pod.ownerUid !== undefined) put(pod);
+      for (const pod of objects.map(parsePod)) if (pod.ownerUid !== undefined) putPod(memory, pod);
       heard(Number(resourceVersion));
       for (const pod of [...before, ...memory.pods.values()]) changed(pod);
     },
@@ -172,10 +221,12 @@ export function podStore(memory: Memory, cluster: Cluster, changed: (pod: Pod) =
       if (event.type === "BOOKMARK") return heard(Number(event.resourceVersion));
       const pod = parsePod(event.object);
       const known = memory.pods.get(`${pod.namespace}/${pod.name}`);
-      if (event.type === "DELETED" || pod.ownerUid === undefined) {
-        if (known !== undefined) remove({ ...known, resourceVersion: pod.resourceVersion });
-      } else put(pod);
       heard(pod.resourceVersion);
+      // A list may have told more than the watch has got to.
+      if (known !== undefined && known.resourceVersion > pod.resourceVersion) return;
+      if (event.type === "DELETED" || pod.ownerUid === undefined) {
+        if (known !== undefined) removePod(memory, { ...known, resourceVersion: pod.resourceVersion });
+      } else putPod(memory, pod);
       if (event.type === "DELETED" || known === undefined || !sameButRevision(known, pod)) changed(known ?? pod);
     },
   };
@@ -186,16 +237,12 @@ export function statefulSetStore(
   memory: Memory,
   changed: (statefulSet: StatefulSet) => void,
 ): Store<StatefulSetObject> {
-  const put = (statefulSet: StatefulSet) => {
-    memory.statefulSets.set(`${statefulSet.namespace}/${statefulSet.name}`, statefulSet);
-    memory.statefulSetsByUid.set(statefulSet.uid, statefulSet);
-  };
   return {
     replace(objects) {
       const before = [...memory.statefulSets.values()];
       memory.statefulSets.clear();
       memory.statefulSetsByUid.clear();
-      for (const statefulSet of objects.map(parseStatefulSet)) put(statefulSet);
+      for (const statefulSet of objects.map(parseStatefulSet)) putStatefulSet(memory, statefulSet);
       for (const statefulSet of [...before, ...memory.statefulSets.values()]) changed(statefulSet);
     },
     apply(event) {
@@ -205,7 +252,7 @@ export function statefulSetStore(
       const known = memory.statefulSets.get(path);
       if (known !== undefined) memory.statefulSetsByUid.delete(known.uid);
       if (event.type === "DELETED") memory.statefulSets.delete(path);
-      else put(statefulSet);
+      else putStatefulSet(memory, statefulSet);
       if (event.type === "DELETED" || known === undefined || !sameButRevision(known, statefulSet)) {
         changed(statefulSet);
         if (known !== undefined && known.group !== statefulSet.group) changed(known);

@@ -35,8 +35,8 @@ export interface GroupView {
 export interface Views {
   /** A view of one group. Throws ClusterError; code 504 means that the API server has not got that far: try again. */
   read(key: GroupKey, need: ViewNeed): Promise<GroupView>;
-  /** Every group that has a StatefulSet: how a sweep finds its work. */
-  groups(): Promise<GroupKey[]>;
+  /** Every group of the namespace, or of all that are served, that has a StatefulSet: how a sweep finds its work. */
+  groups(namespace?: string): Promise<GroupKey[]>;
   /** The group of a StatefulSet, or undefined where it is gone or in none: at most one read. */
   groupOf(namespace: string, statefulSet: string): Promise<GroupKey | undefined>;
 }
@@ -65,18 +65,25 @@ export async function listPods(
       cluster.list("pods", { namespace: key.namespace, labelSelector: selectorOf(matchLabels), ...oldest }),
     ),
   );
-  const index = indexPods(lists.flatMap((list) => list.items));
+  const revisions = lists.map((list) => Number(list.resourceVersion));
+  const index = indexPods(
+    lists.flatMap((list) => list.items),
+    Math.min(...revisions),
+  );
   if (settledThrough !== undefined) return index;
-  return { ...index, seenThrough: Math.max(index.seenThrough, ...lists.map((list) => Number(list.resourceVersion))) };
+  return { ...index, seenThrough: Math.max(index.seenThrough, ...revisions) };
 }
 
 export interface PodIndex {
   readonly byName: ReadonlyMap<string, Pod>;
   readonly byOwner: ReadonlyMap<string, readonly Pod[]>;
   readonly seenThrough: number;
+  /** The revision that the oldest of the lists is of. */
+  readonly listedAt: number;
 }
 
-export function indexPods(objects: Iterable<PodObject>): PodIndex {
+/** Pods by name and by owner. `listedAt` is the revision that they were listed at; 0 where none is known. */
+export function indexPods(objects: Iterable<PodObject>, listedAt = 0): PodIndex {
   const byName = new Map<string, Pod>();
   const byOwner = new Map<string, Pod[]>();
   let seenThrough = 0;
@@ -91,7 +98,7 @@ export function indexPods(objects: Iterable<PodObject>): PodIndex {
     if (siblings === undefined) byOwner.set(pod.ownerUid, [pod]);
     else siblings.push(pod);
   }
-  return { byName, byOwner, seenThrough };
+  return { byName, byOwner, seenThrough, listedAt };
 }
 
 export function selectorOf(matchLabels: Readonly<Record<string, string>>): string {

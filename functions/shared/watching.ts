@@ -4,6 +4,8 @@ import { getGroupOf, listGroups, listStatefulSets } from "./listing.ts";
 import {
   confirm,
   emptyMemory,
+  learnPods,
+  learnStatefulSets,
   type Memory,
   membersOf,
   podStore,
@@ -68,7 +70,7 @@ export function createWatchingViews(options: WatchingOptions): WatchingViews {
       if (memory === undefined) throw new Error(`namespace ${key.namespace} is not among the watched ones`);
       return readView(cluster, memory, reads, key, need);
     },
-    groups: () => listGroups(cluster, namespaces),
+    groups: (namespace) => listGroups(cluster, namespace === undefined ? namespaces : [namespace]),
     groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
     async stop() {
       stopping.abort();
@@ -90,6 +92,7 @@ async function readView(
   if (need.consistent) {
     readMs = cluster.monotonicMs();
     statefulSets = await listStatefulSets(cluster, key);
+    learnStatefulSets(memory, key, statefulSets);
   } else if (need.permitSinceMs !== undefined) {
     const sinceMs = need.permitSinceMs;
     const fresh = await Promise.all(statefulSets.map((known) => readStatefulSet(cluster, reads, known, sinceMs)));
@@ -101,6 +104,7 @@ async function readView(
     const askedMs = cluster.monotonicMs();
     const pods = await listPods(cluster, key, statefulSets, { ...need, consistent: true });
     if (silent) confirm(memory, statefulSets, pods, askedMs);
+    learnPods(memory, statefulSets, pods);
     return viewOfIndex(statefulSets, readMs, pods);
   }
   if (await reaches(cluster, memory, need.settledThrough)) return viewOfMemory(memory, statefulSets, readMs);

@@ -46,7 +46,7 @@ export class Sluice {
       KUBECONFIG: kubeconfig,
       PORT: "0",
       // Where a third of the events is lost, sweeps carry the rollout: with the default of minutes it would last for hours.
-      SWEEP_INTERVAL: "1s",
+      SWEEP_INTERVAL: "3s",
       DRAIN_TIMEOUT: "3s",
     };
     const launched = launch(process.execPath, [script], { env, output: "pipe" });
