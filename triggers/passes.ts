@@ -46,10 +46,14 @@ export async function runPass(
 
 /** What an operator reads of a run that failed. */
 export function sentenceOf(error: unknown, retryMs: number | undefined): string {
-  const what = error instanceof Error ? error.message : String(error);
-  const cause = isRightMissing(error) ? `Sluice lacks the right to ${error.verb} ${error.resource}: ${what}` : what;
   const next = retryMs === undefined ? "not tried again before the end" : `tried again in ${Math.ceil(retryMs)} ms`;
-  return `${cause}; ${next}`;
+  return `${causeOf(error)}; ${next}`;
+}
+
+/** What went wrong; a right that is missing is named first. */
+export function causeOf(error: unknown): string {
+  const what = error instanceof Error ? error.message : String(error);
+  return isRightMissing(error) ? `Sluice lacks the right to ${error.verb} ${error.resource}: ${what}` : what;
 }
 
 /** An admission refusal, or a namespace that is ending, is a 403 too, but no right that somebody could grant. */

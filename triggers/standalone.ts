@@ -48,6 +48,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     clock: cluster,
     views,
     reporting,
+    namespaces,
     // What a function remembers of a group is its own: two of them may look at one group at once.
     served: definitions.map((definition) => ({ definition, context: { ...shared, memoryOf: createMemory() } })),
     gatherMs: settings.gatherMs,

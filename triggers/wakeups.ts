@@ -25,6 +25,8 @@ export interface WakeUpOptions {
   readonly views: Views;
   readonly served: readonly Served[];
   readonly reporting: Reporting;
+  /** Undefined: all of them. */
+  readonly namespaces: readonly string[] | undefined;
   readonly gatherMs: number;
   readonly concurrency: number;
   readonly capacity: number;
@@ -46,7 +48,7 @@ const done: RunOutcome = { recheckMs: undefined, acting: undefined };
  * each function and group.
  */
 export function createWakeUps(options: WakeUpOptions): WakeUps {
-  const { clock, views, served, reporting, gatherMs, concurrency, capacity } = options;
+  const { clock, views, served, reporting, namespaces, gatherMs, concurrency, capacity } = options;
   const passes = new KeyedQueue<Pass>({
     clock,
     gatherMs,
@@ -75,7 +77,7 @@ export function createWakeUps(options: WakeUpOptions): WakeUps {
     nameOf: (arrival) => (arrival.kind === "sweep" ? "sweep" : `statefulset ${arrival.namespace}/${arrival.name}`),
     async run(arrival) {
       if (arrival.kind === "statefulset") await resolve(arrival.namespace, arrival.name);
-      else await sweep({ views, served, reporting, wake: (key) => wake(key, true) });
+      else await sweep({ views, served, reporting, namespaces, wake: (key) => wake(key, true) });
       return done;
     },
     onFailure(arrival, error, retryMs) {
