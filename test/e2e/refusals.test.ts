@@ -160,6 +160,23 @@ describe("what the API server refuses", { skip: await skipWithoutControlPlane(),
     });
   });
 
+  test("a namespace that may not be read holds up no other, though there be nothing but sweeps", async () => {
+    await play(controlPlane, "swept", { zones: 2, pods: 2 }, async (scene) => {
+      const { namespace } = scene.group;
+      const kubeconfig = await createUser(controlPlane, api, namespace, account);
+      await grant(api, namespace, { namespace, name: account }, needs);
+      const settings = { VIEWS: "list", SWEEP_INTERVAL: "1s" };
+      const server = await scene.serve(settings, { kubeconfig, namespace: `default,${namespace}` });
+      await changeTemplate(controlPlane, scene.group, "app:2");
+      await scene.waitForRollout("app:2", 120_000);
+      const line = server.log.find(({ reason }) => reason === "sweep-failed");
+      assert.match(
+        String(line?.msg),
+        /^a namespace is left to the next sweep: Sluice lacks the right to list statefulsets: .*in the namespace "default"/,
+      );
+    });
+  });
+
   test("where only the right to delete pods is missing, an Event says so on the StatefulSet", async () => {
     await play(controlPlane, "may-not-delete", { zones: 2, pods: 2 }, async (scene) => {
       const { namespace } = scene.group;
