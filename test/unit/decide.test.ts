@@ -159,6 +159,14 @@ test("delete-refused is named, with what the API server said, once nothing else 
   assert.equal(outcome(decideOn([zone("a", "xn"), zone("b", "oo")], [refusal("a-0")])), "delete-refused");
 });
 
+test("delete-refused is named while the refused pod's own reservation is all that holds the budget", () => {
+  const held = (changes: object) => zone("a", "oo", { reserved: [reservation("a-0", changes)] });
+  assert.equal(outcome(decideOn([held({})], [refusal("a-0")])), "delete-refused");
+  assert.equal(outcome(decideOn([held({ uid: "before" })], [refusal("a-0")])), "budget");
+  const another = zone("a", "o.o", { maxUnavailable: 2, reserved: [reservation("a-0")] });
+  assert.equal(outcome(decideOn([another], [refusal("a-0")])), "budget");
+});
+
 test("a refused pod in a paused zone is the pause's business", () => {
   assert.equal(outcome(decideOn([zone("a", "on", { paused: true })], [refusal("a-0")])), "paused");
 });

@@ -1,0 +1,164 @@
+/** What watches have told of, and the views made of it. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Cluster, PodObject } from "../../functions/shared/cluster.ts";
+import {
+  confirm,
+  emptyMemory,
+  membersOf,
+  podStore,
+  reaches,
+  statefulSetStore,
+  viewOfMemory,
+} from "../../functions/shared/memory.ts";
+import { parsePod } from "../../functions/shared/pods.ts";
+import { indexPods } from "../../functions/shared/views.ts";
+import { namespace, podObject, statefulSet, statefulSetObject } from "./given.ts";
+import { createVirtualClock } from "./virtual-clock.ts";
+
+function make() {
+  const clock = createVirtualClock();
+  const memory = emptyMemory(clock.monotonicMs());
+  const changed: string[] = [];
+  const pods = podStore(memory, clock as unknown as Cluster, ({ name }) => void changed.push(name));
+  const statefulSets = statefulSetStore(memory, ({ name, group }) => void changed.push(`${name} ${group}`));
+  return { clock, memory, changed, pods, statefulSets, cluster: clock as unknown as Cluster };
+}
+
+const at = (name: string, revision: number, more: Partial<PodObject["metadata"]> = {}): PodObject =>
+  podObject(name, { metadata: { resourceVersion: String(revision), ...more } });
+
+const a = statefulSet("a");
+
+test("a view is of one moment: what comes after it does not show, by name or by owner (R8)", () => {
+  const { memory, pods } = make();
+  pods.replace([at("a-0", 3), at("a-1", 4)], "9");
+  const view = viewOfMemory(memory, [a], undefined);
+  pods.apply({ type: "DELETED", object: at("a-0", 10) });
+  pods.apply({ type: "MODIFIED", object: at("a-1", 11) });
+  pods.apply({ type: "ADDED", object: at("a-2", 12) });
+  assert.deepEqual(
+    [...view.podsOf(a)].map(({ name, resourceVersion }) => `${name}@${resourceVersion}`),
+    ["a-0@3", "a-1@4"],
+  );
+  assert.deepEqual(
+    ["a-0", "a-1", "a-2"].map((name) => view.pod(name)?.resourceVersion),
+    [3, 4, undefined],
+  );
+  assert.equal(view.seenThrough, 4);
+});
+
+test("a view has seen through the largest revision of a pod of its own, deletions too, and of nobody else's (R8)", () => {
+  const { memory, pods } = make();
+  pods.replace([at("a-0", 3), at("a-1", 4)], "9");
+  const stranger = [{ kind: "StatefulSet", name: "z", uid: "uid-of-z", controller: true }];
+  pods.apply({ type: "ADDED", object: at("z-0", 20, { ownerReferences: stranger }) });
+  assert.equal(viewOfMemory(memory, [a], undefined).seenThrough, 4);
+  pods.apply({ type: "DELETED", object: at("a-1", 30) });
+  assert.equal(viewOfMemory(memory, [a], undefined).seenThrough, 30);
+});
+
+test("the memory is complete up to the list, event or bookmark that was heard last", () => {
+  const { memory, pods, clock } = make();
+  pods.replace([], "9");
+  assert.equal(memory.reached, 9);
+  pods.apply({ type: "ADDED", object: at("a-0", 12) });
+  assert.equal(memory.reached, 12);
+  pods.apply({ type: "BOOKMARK", resourceVersion: "40" });
+  assert.equal(memory.reached, 40);
+  pods.replace([], "30");
+  assert.equal(memory.reached, 40);
+  assert.equal(memory.heardMs, clock.monotonicMs());
+});
+
+test("a decision waits at most 250 ms for the memory to reach what the ledger asks for", async () => {
+  const { memory, cluster, clock, pods } = make();
+  pods.replace([], "9");
+  assert.equal(await reaches(cluster, memory, 9), true);
+  const later = reaches(cluster, memory, 10);
+  await clock.goTo(100);
+  pods.apply({ type: "BOOKMARK", resourceVersion: "10" });
+  await clock.goTo(101);
+  assert.equal(await later, true);
+  const never = reaches(cluster, memory, 11);
+  await clock.goTo(400);
+  assert.equal(await never, false);
+  assert.equal(memory.waiting.size, 0);
+});
+
+test("heartbeats and counters wake nobody; whatever a decision reads does", () => {
+  const { pods, statefulSets, changed } = make();
+  pods.apply({ type: "ADDED", object: at("a-0", 3) });
+  statefulSets.apply({ type: "ADDED", object: statefulSetObject("a") });
+  changed.length = 0;
+  pods.apply({ type: "MODIFIED", object: at("a-0", 4) });
+  statefulSets.apply({ type: "MODIFIED", object: statefulSetObject("a", { metadata: { resourceVersion: "6" } }) });
+  pods.apply({ type: "BOOKMARK", resourceVersion: "9" });
+  statefulSets.apply({ type: "BOOKMARK", resourceVersion: "9" });
+  assert.deepEqual(changed, []);
+  pods.apply({ type: "MODIFIED", object: at("a-0", 10, { deletionTimestamp: "2026-01-01T00:00:00Z" }) });
+  statefulSets.apply({ type: "MODIFIED", object: statefulSetObject("a", { spec: { replicas: 4 } }) });
+  pods.apply({ type: "DELETED", object: at("a-0", 11) });
+  assert.deepEqual(changed, ["a-0", "a group", "a-0"]);
+});
+
+test("a StatefulSet that changes its group wakes both groups", () => {
+  const { statefulSets, changed, memory } = make();
+  statefulSets.apply({ type: "ADDED", object: statefulSetObject("a") });
+  changed.length = 0;
+  statefulSets.apply({
+    type: "MODIFIED",
+    object: statefulSetObject("a", { metadata: { labels: { "rollout-group": "next" } } }),
+  });
+  assert.deepEqual(changed, ["a next", "a group"]);
+  assert.deepEqual(membersOf(memory, { namespace, group: "group" }), []);
+  assert.equal(membersOf(memory, { namespace, group: "next" }).length, 1);
+});
+
+test("a list replaces everything, and wakes the groups of what was there before and of what is there now", () => {
+  const { pods, statefulSets, changed, memory } = make();
+  pods.replace([at("a-0", 3)], "9");
+  statefulSets.replace([statefulSetObject("a")], "9");
+  changed.length = 0;
+  pods.replace([at("a-1", 11)], "12");
+  statefulSets.replace([statefulSetObject("b")], "12");
+  assert.deepEqual(changed, ["a-0", "a-1", "a group", "b group"]);
+  assert.deepEqual([...memory.pods.keys()], ["db/a-1"]);
+  assert.deepEqual([...memory.statefulSets.keys()], ["db/b"]);
+});
+
+test("pods that no StatefulSet owns are not kept, and one that is let go is forgotten", () => {
+  const { pods, memory } = make();
+  pods.apply({ type: "ADDED", object: at("web-1", 3, { ownerReferences: [] }) });
+  assert.equal(memory.pods.size, 0);
+  pods.apply({ type: "ADDED", object: at("a-0", 4) });
+  pods.apply({ type: "MODIFIED", object: at("a-0", 5, { ownerReferences: [] }) });
+  assert.equal(memory.pods.size, 0);
+  assert.equal(memory.podsByOwner.size, 0);
+  assert.equal(memory.reached, 5);
+});
+
+test("a pod that was made anew under its name belongs to its new owner only", () => {
+  const { pods, memory } = make();
+  pods.apply({ type: "ADDED", object: at("a-0", 4) });
+  const owner = [{ kind: "StatefulSet", name: "a", uid: "uid-of-the-next-a", controller: true }];
+  pods.apply({ type: "DELETED", object: at("a-0", 5) });
+  pods.apply({ type: "ADDED", object: at("a-0", 6, { ownerReferences: owner }) });
+  assert.deepEqual([...memory.podsByOwner.keys()], ["uid-of-the-next-a"]);
+});
+
+test("after silence, a memory that says what a consistent LIST says counts as heard; one that does not is begun anew", () => {
+  const { memory, pods } = make();
+  pods.replace([at("a-0", 3), at("a-1", 4)], "9");
+  const listed = (...objects: PodObject[]) => {
+    confirm(memory, [a], indexPods(objects), 50_000);
+    return memory.relist.signal.aborted;
+  };
+  assert.equal(listed(at("a-1", 4), at("a-0", 3)), false);
+  assert.equal(memory.heardMs, 50_000);
+  for (const wrong of [[at("a-0", 3)], [at("a-0", 3), at("a-1", 5)], [at("a-0", 3), at("a-1", 4), at("a-2", 5)]]) {
+    memory.relist = new AbortController();
+    assert.equal(listed(...wrong), true);
+  }
+  assert.equal(parsePod(at("a-0", 3)).resourceVersion, 3);
+});
