@@ -15,7 +15,7 @@ import { createDraw, type Draw } from "./draw.ts";
 import { type Disturbance, disturbances, drawPlan, type Plan } from "./plan.ts";
 import { createRecycler } from "./recycler.ts";
 import { type Replica, startReplica, type Wrappers } from "./replica.ts";
-import { type CallFaults, noFaults, type Process, SimulatedCluster } from "./simulated-cluster.ts";
+import { type CallFaults, type CallObserver, noFaults, type Process, SimulatedCluster } from "./simulated-cluster.ts";
 import { createStaleViews, RevisionClock } from "./stale-views.ts";
 import { Users } from "./users.ts";
 
@@ -154,22 +154,7 @@ class Simulation {
       process,
       faults: () => this.#faults(),
       skewMs: this.#plan.skewMs * (this.#draw.chance(0.5) ? 1 : -1),
-      observer: {
-        onDeleteSent: (replica, resource, at, preconditions) => {
-          if (resource !== "pods") return;
-          this.#checker.noteSent(preconditions);
-          if (kind === "replica") this.#checker.onSent(replica, at, preconditions);
-        },
-        onDeleteArrived: (replica, resource, at, preconditions) => {
-          if (resource !== "pods") return;
-          this.#taken++;
-          this.#checker.onArrived(replica, at, preconditions);
-        },
-        onPatched: (replica, resource, before, after) => {
-          if (resource === "leases") this.#checkWrite(replica, before as LeaseObject, after as LeaseObject);
-        },
-        log: (who, what) => this.#log(who, what),
-      },
+      observer: this.#observerOf(kind),
       onResume: () => {
         this.#resumed = true;
       },
@@ -219,6 +204,25 @@ class Simulation {
         void watching?.stop();
       },
     });
+  }
+
+  #observerOf(kind: "replica" | "recycler"): CallObserver {
+    return {
+      onDeleteSent: (replica, resource, at, preconditions) => {
+        if (resource !== "pods") return;
+        this.#checker.noteSent(preconditions);
+        if (kind === "replica") this.#checker.onSent(replica, at, preconditions);
+      },
+      onDeleteArrived: (replica, resource, at, preconditions) => {
+        if (resource !== "pods") return;
+        this.#taken++;
+        this.#checker.onArrived(replica, at, preconditions);
+      },
+      onPatched: (replica, resource, before, after) => {
+        if (resource === "leases") this.#checkWrite(replica, before as LeaseObject, after as LeaseObject);
+      },
+      log: (who, what) => this.#log(who, what),
+    };
   }
 
   /** kill -9: nothing of the process goes on; what it has sent may still arrive. */
