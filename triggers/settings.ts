@@ -1,4 +1,5 @@
 /** The settings: environment variables, each described once, here. `--help` prints what is checked. */
+import { parseGoDuration } from "../functions/shared/durations.ts";
 import { isNamespaceName } from "./names.ts";
 import { type LogLevel, logLevels } from "./reporting.ts";
 import { table } from "./table.ts";
@@ -203,25 +204,8 @@ function parseInteger(text: string, least: number, most: number): number | undef
   return value >= least && value <= most ? value : undefined;
 }
 
-const unitsMs: Readonly<Record<string, number>> = {
-  ns: 1e-6,
-  us: 1e-3,
-  µs: 1e-3,
-  μs: 1e-3,
-  ms: 1,
-  s: 1_000,
-  m: 60_000,
-  h: 3_600_000,
-};
-
-/** Go's `time.ParseDuration`, in milliseconds; signs are not taken. */
+/** Go's grammar; what is out of bounds does not parse either. */
 function parseDuration(text: string, leastMs: number, mostMs: number): number | undefined {
-  const part = /(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/gy;
-  let sumMs = 0;
-  let end = 0;
-  for (const match of text.matchAll(part)) {
-    sumMs += Number(match[1]) * (unitsMs[match[2] ?? ""] ?? Number.NaN);
-    end = match.index + match[0].length;
-  }
-  return end === text.length && end > 0 && sumMs >= leastMs && sumMs <= mostMs ? sumMs : undefined;
+  const ms = parseGoDuration(text);
+  return ms !== undefined && ms >= leastMs && ms <= mostMs ? ms : undefined;
 }
