@@ -1,0 +1,283 @@
+/** Reads the tree and holds it to its own rules (after TigerBeetle's tidy.zig). */
+import assert from "node:assert/strict";
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { test } from "node:test";
+import { vocabulary } from "../functions/shared/vocabulary.ts";
+import { table } from "../triggers/table.ts";
+
+const root = new URL("..", import.meta.url).pathname;
+const linesPerFile = 400;
+const linesPerFunction = 70;
+/** The body of a test may tell a longer story, as long as nobody calls it. */
+const linesPerTest = 100;
+/** What Biome cannot break, comments, may be a little wider than the 120 columns that it keeps; quoted texts are free. */
+const columns = 130;
+
+interface Source {
+  readonly path: string;
+  readonly text: string;
+}
+
+function read(...patterns: string[]): Source[] {
+  const paths = globSync(patterns, { cwd: root, exclude: (name) => /(^|\/)(node_modules|dist|tmp|\.git)$/.test(name) });
+  return paths.sort().map((path) => ({ path, text: readFileSync(join(root, path), "utf8") }));
+}
+
+const product = read("functions/**/*.ts", "triggers/**/*.ts");
+const functions = product.filter(({ path }) => path.startsWith("functions/"));
+const tests = read("test/**/*.ts");
+const sources = [...product, ...tests];
+
+function withoutComments(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/(^|\s)\/\/.*$/gm, "$1");
+}
+
+function importsOf({ text }: Source): string[] {
+  return [...text.matchAll(/(?:\bfrom|\bimport|\bimport\()\s*"([^"]+)"/g)].map(([, specifier]) => specifier ?? "");
+}
+
+/** Fails with a list of every place that breaks a rule, not only the first. */
+function none(offences: readonly string[], rule: string): void {
+  assert.equal(offences.length, 0, `${rule}:\n  ${offences.join("\n  ")}`);
+}
+
+/** The places where a pattern stands in the code, not in comments. */
+function matches(where: readonly Source[], pattern: RegExp): string[] {
+  return where.flatMap(({ path, text }) =>
+    [...withoutComments(text).matchAll(new RegExp(pattern, "gm"))].map(([found]) => `${path}: ${found.trim()}`),
+  );
+}
+
+const folders = [...new Set(globSync("functions/*/*", { cwd: root }).map((path) => basename(dirname(path))))].filter(
+  (name) => name !== "shared",
+);
+
+test("there is something to read", () => {
+  assert.ok(functions.length > 20 && tests.length > 50 && folders.length > 0);
+});
+
+test("a function imports its own files and ../shared, and nothing beside it", () => {
+  const offences = functions.flatMap((source) => {
+    const isShared = source.path.startsWith("functions/shared/");
+    const allowed = isShared ? /^(\.\/[^/]+$|node:|[^./])/ : /^(\.\/|\.\.\/shared\/[^/]+$)/;
+    return importsOf(source)
+      .filter((from) => !allowed.test(from))
+      .map((from) => `${source.path}: ${from}`);
+  });
+  none(offences, "a function stands alone");
+});
+
+test("only the table knows the functions; the doors import nothing but ../functions/shared", () => {
+  const doors = product.filter(({ path }) => path.startsWith("triggers/") && path !== "triggers/table.ts");
+  const offences = doors.flatMap((source) =>
+    importsOf(source)
+      .filter((from) => from.startsWith("..") && !/^\.\.\/(functions\/shared\/[^/]+|package\.json)$/.test(from))
+      .map((from) => `${source.path}: ${from}`),
+  );
+  none(offences, "nothing is said of a function twice");
+});
+
+test("only functions/shared/kubernetes*.ts imports the Kubernetes client, and one file imports pino", () => {
+  const importing = (name: string) =>
+    product.filter((source) => importsOf(source).some((from) => from.startsWith(name))).map(({ path }) => path);
+  const strangers = importing("@kubernetes/").filter(
+    (path) => !/^functions\/shared\/kubernetes[-a-z]*\.ts$/.test(path),
+  );
+  none(strangers, "the client is behind Cluster");
+  assert.equal(importing("pino").length, 1, importing("pino").join());
+});
+
+test("every function has the same four files, and stands in the table", () => {
+  const missing = folders.flatMap((name) =>
+    ["decide.ts", "observe.ts", "function.ts", "README.md"]
+      .map((file) => `functions/${name}/${file}`)
+      .filter((path) => !existsSync(join(root, path))),
+  );
+  none(missing, "each path can be predicted");
+  assert.deepEqual(table.map(({ name }) => name).sort(), folders.sort());
+});
+
+test("a decision has no clock, chance, timer, environment, or promise", () => {
+  const decisions = functions.filter(({ path }) => basename(path) === "decide.ts");
+  assert.equal(decisions.length, folders.length);
+  none(
+    matches(
+      decisions,
+      /\bDate\b|\bMath\.random\b|\bset(Timeout|Interval|Immediate)\b|\bprocess\b|\b(async|await|Promise|fetch)\b/,
+    ),
+    "decide is pure",
+  );
+});
+
+test("no clock, chance or timer of their own in functions: they come from Cluster", () => {
+  const tellers = functions.filter(({ path }) => !/\/kubernetes[-a-z]*\.ts$/.test(path));
+  none(
+    matches(tellers, /\bDate\.now\b|\bperformance\.now\b|\bMath\.random\b|\bset(Timeout|Interval)\b|\bprocess\.env\b/),
+    "simulations have only one clock",
+  );
+});
+
+test("no key of the vocabulary is spelled anywhere but in vocabulary.ts", () => {
+  const elsewhere = product.filter(({ path }) => path !== "functions/shared/vocabulary.ts");
+  const offences = elsewhere.flatMap(({ path, text }) =>
+    vocabulary.filter(({ key }) => withoutComments(text).includes(key)).map(({ key }) => `${path}: ${key}`),
+  );
+  none(offences, "a key is spelled once");
+});
+
+test("every key that a function reads or writes stands in its README", () => {
+  for (const { name, reads, writes } of table) {
+    const [readme] = read(`functions/${name}/README.md`);
+    const missing = [...reads, ...writes]
+      .filter(({ key }) => !readme?.text.includes(`\`${key}\``))
+      .map(({ key }) => key);
+    none(missing, `${name}/README.md leaves keys out`);
+  }
+});
+
+test("every guard stands in a README and in a test", () => {
+  const guards = new Set(
+    functions.flatMap(({ text }) =>
+      [...text.matchAll(/\bwait\(\s*"([^"]+)"|\bguard: "([^"]+)"/g)].map(([, waited, said]) => waited ?? said ?? ""),
+    ),
+  );
+  assert.ok(guards.size >= 11, [...guards].join());
+  const readmes = read("functions/*/README.md");
+  const trials = tests.filter(({ path }) => path.startsWith("test/unit/") && path.endsWith(".test.ts"));
+  for (const guard of guards) {
+    assert.match(guard, /^[a-z]+(-[a-z]+)*$/);
+    assert.ok(
+      readmes.some(({ text }) => text.includes(`\`${guard}\``)),
+      `${guard} is in no README`,
+    );
+    assert.ok(
+      trials.some(({ text }) => text.includes(`"${guard}"`)),
+      `${guard} is in no test`,
+    );
+  }
+  const named = readmes.flatMap(({ text }) => [...text.matchAll(/^\| `([a-z]+(?:-[a-z]+)*)` +\|[^|]+\|[^|]+\|$/gm)]);
+  const stale = named.map(([, guard]) => guard ?? "").filter((guard) => !guards.has(guard) && !isKey(guard));
+  none(stale, "a README explains guards that there are not");
+});
+
+const isKey = (name: string): boolean => vocabulary.some(({ key }) => key === name);
+
+test("every invariant of a README has a checker that names it, in the file that the README says", () => {
+  for (const { path, text } of read("functions/*/README.md")) {
+    const promises = [...text.matchAll(/^\| ([A-Z]\d) +\|.*\| (.+?) +\|$/gm)];
+    assert.ok(promises.length > 0, path);
+    for (const [, id, where] of promises) {
+      for (const [, file] of (where ?? "").matchAll(/`([^`]+)`/g)) {
+        const checker = readFileSync(join(root, "test/simulation", file ?? ""), "utf8");
+        assert.ok(checker.includes(`"${id}"`), `${path}: ${file} does not check ${id}`);
+      }
+    }
+  }
+});
+
+test("no file is longer than 400 lines", () => {
+  const long = sources.filter(({ text }) => text.split("\n").length - 1 > linesPerFile).map(({ path }) => path);
+  none(long, `more than ${linesPerFile} lines`);
+});
+
+test("no line is wider than the page, but for texts in quotes", () => {
+  const wide = sources.flatMap(({ path, text }) =>
+    text.split("\n").flatMap((line, index) => {
+      const holdsText = /["`']/.test(line) && !/^\s*(\*|\/\/|\/\*\*)/.test(line);
+      return line.length > columns && !holdsText ? [`${path}:${index + 1}: ${line.length} columns`] : [];
+    }),
+  );
+  none(wide, `more than ${columns} columns`);
+});
+
+/**
+ * The functions of a file that Biome has formatted, as [first line, last line]: a line that ends with `{` opens one when a
+ * parameter list closes on it and no keyword of control stands before, nor of a suite, which is only a list; the next line
+ * of the same indent with `}` ends it.
+ */
+function functionsOf(text: string): [number, number][] {
+  const lines = text.split("\n");
+  const indentOf = (line: string) => line.length - line.trimStart().length;
+  const isControl = (line: string) => /^\s*(\} )?(if|for|while|switch|else|catch|do|try|describe|suite)\b/.test(line);
+  const startOf = (at: number): number => {
+    const line = lines[at] ?? "";
+    if (!/^\s*[)}]/.test(line)) return at;
+    return lines.findLastIndex(
+      (other, index) => index < at && other.trim() !== "" && indentOf(other) === indentOf(line),
+    );
+  };
+  return lines.flatMap((line, at): [number, number][] => {
+    if (!/\)(: [^=]+)? (=> )?\{$|=> \{$/.test(line)) return [];
+    const first = startOf(at);
+    const ends = (other: string, index: number) =>
+      index > at && indentOf(other) === indentOf(line) && other.trimStart().startsWith("}");
+    const last = lines.findIndex(ends);
+    return last < 0 || isControl(lines[first] ?? "") ? [] : [[first, last]];
+  });
+}
+
+test("no function is longer than 70 lines, and no test longer than 100", () => {
+  const long = sources.flatMap(({ path, text }) => {
+    const lines = text.split("\n");
+    return functionsOf(text)
+      .map(([first, last]) => ({ first, lines: last - first + 1, isTest: /^\s*(test|it)\(/.test(lines[first] ?? "") }))
+      .filter(({ lines, isTest }) => lines > (isTest ? linesPerTest : linesPerFunction))
+      .map(({ first, lines }) => `${path}:${first + 1}: ${lines} lines`);
+  });
+  none(long, "too long to be seen at once");
+});
+
+test("the function matcher sees functions, methods, arrows and signatures over several lines", () => {
+  const body = "  x();\n".repeat(3);
+  assert.deepEqual(functionsOf(`function a(b: C): D {\n${body}}\n`), [[0, 4]]);
+  assert.deepEqual(functionsOf(`async function a(\n  b: C,\n): Promise<D> {\n${body}}\n`), [[0, 6]]);
+  assert.deepEqual(functionsOf(`const a = (b) => {\n${body}};\n`), [[0, 4]]);
+  assert.deepEqual(functionsOf(`test("a", async () => {\n${body}});\n`), [[0, 4]]);
+  assert.deepEqual(functionsOf(`class A {\n  get(b: C): D {\n    x();\n  }\n}\n`), [[1, 3]]);
+  assert.deepEqual(functionsOf(`if (a()) {\n${body}}\n`), []);
+  assert.deepEqual(functionsOf(`describe("a", {\n  b,\n}, () => {\n${body}});\n`), []);
+});
+
+test("no default exports, enums or namespaces", () => {
+  none(matches(sources, /^export default\b.*|^export \{.* as default.*/), "default exports");
+  none(
+    matches(
+      sources,
+      /^\s*(export )?(declare )?(const )?enum \w+ \{|^\s*(export )?(declare )?(namespace|module) \w+ \{/,
+    ),
+    "not erasable",
+  );
+});
+
+test("nothing is left to do, and nothing is called utils, helpers, manager or common", () => {
+  const word = new RegExp(`\\b(${["TO-DO", "FIX-ME"].join("|").replaceAll("-", "")})\\b`);
+  none(
+    sources.filter(({ text }) => word.test(text)).map(({ path }) => path),
+    "do it, or open an issue",
+  );
+  const vague = sources
+    .map(({ path }) => path)
+    .filter((path) => /(^|[/.-])(utils?|helpers?|managers?|common)([/.-]|$)/i.test(path));
+  none(vague, "a name says what is in it");
+});
+
+test("package-lock.json pins no registry", () => {
+  const [lock] = read("package-lock.json");
+  assert.ok(lock !== undefined && !/"resolved":\s*"https?:/.test(lock.text));
+});
+
+test("no file mentions a path of somebody's machine", () => {
+  const places = ["work", "root", "home"].map((name) => `/${name}`).join("|");
+  const pattern = new RegExp(`(?<![\\w.*$}~)-])(${places})(?=[/"'\`\\s),;:]|$)`, "m");
+  const everything = read(
+    "*.{json,md,ts,yaml,yml}",
+    "Dockerfile*",
+    "{functions,triggers,test,knative,docs}/**/*.{ts,md,json,yaml,go,sh}",
+    ".{github,ci}/**/*",
+  );
+  const offences = everything.flatMap(({ path, text }) =>
+    pattern.test(text) ? [`${path}: ${pattern.exec(text)?.[0]}`] : [],
+  );
+  none(offences, "the tree works anywhere");
+});
