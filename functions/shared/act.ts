@@ -1,5 +1,5 @@
 /** The acts: what is done to a cluster once a verdict has been reserved. */
-import { type Cluster, ClusterError, hasCode, isTransient } from "./cluster.ts";
+import { ClusterError, hasCode, isTransient } from "./cluster.ts";
 import type { Context } from "./definition.ts";
 import { type Announcement, announce } from "./events.ts";
 import type { Pod } from "./pods.ts";
@@ -58,7 +58,7 @@ async function actOn(
     return finishAfterMs;
   }
   try {
-    await carryOut(context.cluster, target, deadlineMs);
+    await carryOut(context, target, deadlineMs);
     reporter.act({ ...report, result: "done", reason: "as decided" });
     if (target.action === "repair") await sayRepaired(context, by, key, target);
     return undefined;
@@ -77,7 +77,7 @@ async function actOn(
   }
 }
 
-async function carryOut(cluster: Cluster, target: Target, deadlineMs: number): Promise<void> {
+async function carryOut({ cluster, views }: Context, target: Target, deadlineMs: number): Promise<void> {
   const { namespace, name, resourceVersion } = target.statefulSet;
   switch (target.action) {
     case "delete":
@@ -88,7 +88,8 @@ async function carryOut(cluster: Cluster, target: Target, deadlineMs: number): P
     }
     case "record-revision": {
       const body = { metadata: { resourceVersion }, status: { currentRevision: target.statefulSet.updateRevision } };
-      await cluster.patch("statefulsets", { namespace, name }, body, { subresource: "status", notAfterMs: deadlineMs });
+      const call = { subresource: "status", notAfterMs: deadlineMs } as const;
+      views.learn(await cluster.patch("statefulsets", { namespace, name }, body, call));
     }
   }
 }

@@ -49,17 +49,64 @@ export interface Outcome {
   readonly acting: Promise<number | undefined> | undefined;
 }
 
-export interface FunctionDefinition {
+/** What every function says of itself, whichever door wakes it. */
+interface Definition {
   readonly name: string;
   readonly concern: string;
-  readonly wokenBy: readonly Resource[];
   readonly needs: readonly Need[];
   readonly reads: readonly AnyEntry[];
   readonly writes: readonly AnyEntry[];
+}
+
+/** A function that is woken for a group by events and sweeps. */
+export interface FunctionDefinition extends Definition {
+  readonly wokenBy: readonly Resource[];
   /** One pass over one group. Throws ClusterError where trying again later can help. */
   run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<Outcome>;
   /** What a sweep does besides waking `groups`, which are all there are. Throws ClusterError. */
   sweep?(context: Context, groups: readonly GroupKey[]): Promise<void>;
+}
+
+/** What the API server asks before it stores an object. Whoever posts it may write anything: only the types are sure. */
+export interface AdmissionRequest {
+  readonly uid: string;
+  /** `CREATE`, `UPDATE`, `DELETE` or `CONNECT`; empty when it was not said. */
+  readonly operation: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly dryRun: boolean;
+  readonly object: unknown;
+  readonly oldObject: unknown;
+}
+
+export interface Allowed {
+  readonly allowed: true;
+  /** What kubectl shows all the same. */
+  readonly warnings: readonly string[];
+}
+
+export interface Denied {
+  readonly allowed: false;
+  /** A stable kebab-case name, for counting. */
+  readonly guard: string;
+  /** The HTTP status that the API server's client gets, and its reason. */
+  readonly code: number;
+  readonly reason: string;
+  /** Which field of the object is to be changed; empty when it is none. */
+  readonly field: string;
+  readonly sentence: string;
+}
+
+export type AdmissionAnswer = Allowed | Denied;
+
+/** A function that answers admission reviews. */
+export interface AdmissionDefinition extends Definition {
+  /** Where reviews are posted. */
+  readonly path: string;
+  /** Whether an object goes through, with a warning, when the function itself breaks. */
+  readonly whenBroken: "open" | "closed";
+  /** Judges one review; a dry run like any other. */
+  review(request: AdmissionRequest): Promise<AdmissionAnswer>;
 }
 
 /** A memory that forgets the group that was least recently asked for once it holds `capacity` of them. */

@@ -13,6 +13,7 @@ export function createListingViews(cluster: Cluster, namespaces: readonly string
       const pods = await listPods(cluster, key, statefulSets, need);
       return viewOfIndex(statefulSets, readMs, pods);
     },
+    learn() {},
     groups: (namespace) => listGroups(cluster, namespace === undefined ? namespaces : [namespace]),
     groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
   };

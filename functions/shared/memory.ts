@@ -22,6 +22,8 @@ export interface Memory {
   readonly moments: Map<string, Moment>;
   /** The largest resourceVersion of any change to a pod of that owner, deletions too (rule R8). */
   readonly seenByOwner: Map<string, number>;
+  /** The revision at which a consistent LIST last said the same of an owner's pods as this memory does. */
+  readonly confirmedByOwner: Map<string, number>;
   readonly statefulSets: Map<string, StatefulSet>;
   readonly statefulSetsByUid: Map<string, StatefulSet>;
   /** Up to which pod revision this memory is complete. */
@@ -39,6 +41,7 @@ export function emptyMemory(nowMs: number): Memory {
     podsByOwner: new Map(),
     moments: new Map(),
     seenByOwner: new Map(),
+    confirmedByOwner: new Map(),
     statefulSets: new Map(),
     statefulSetsByUid: new Map(),
     reached: 0,
@@ -55,17 +58,24 @@ export function membersOf(memory: Memory, key: GroupKey): StatefulSet[] {
   );
 }
 
-/** Waits a moment for the watch to tell what the ledger has already accounted for. */
-export async function reaches(cluster: Cluster, memory: Memory, revision: number): Promise<boolean> {
-  if (memory.reached >= revision) return true;
+/** Waits a moment for the watch to tell of these StatefulSets' pods what the ledger has already accounted for. */
+export async function reaches(
+  cluster: Cluster,
+  memory: Memory,
+  statefulSets: readonly StatefulSet[],
+  revision: number,
+): Promise<boolean> {
+  const confirmed = () => Math.min(...statefulSets.map(({ uid }) => memory.confirmedByOwner.get(uid) ?? 0));
+  const reached = () => memory.reached >= revision || (statefulSets.length > 0 && confirmed() >= revision);
+  if (reached()) return true;
   const givingUp = new AbortController();
   const caughtUp = () => {
-    if (memory.reached >= revision) givingUp.abort();
+    if (reached()) givingUp.abort();
   };
   memory.waiting.add(caughtUp);
   await cluster.sleep(catchUpMs, givingUp.signal);
   memory.waiting.delete(caughtUp);
-  return memory.reached >= revision;
+  return reached();
 }
 
 /**
@@ -73,14 +83,7 @@ export async function reaches(cluster: Cluster, memory: Memory, revision: number
  * watch has died without a word and is begun again.
  */
 export function confirm(memory: Memory, statefulSets: readonly StatefulSet[], pods: PodIndex, askedMs: number): void {
-  const same = statefulSets.every(({ uid }) => {
-    const known = memory.podsByOwner.get(uid);
-    const listed = pods.byOwner.get(uid) ?? [];
-    return (
-      (known?.size ?? 0) === listed.length &&
-      listed.every((pod) => known?.get(pod.name)?.resourceVersion === pod.resourceVersion)
-    );
-  });
+  const same = statefulSets.every(({ uid }) => saysTheSame(memory, uid, pods));
   if (same) memory.heardMs = Math.max(memory.heardMs, askedMs);
   else memory.relist.abort();
 }
@@ -153,6 +156,7 @@ function removePod(memory: Memory, pod: Pod): void {
   if (siblings?.size !== 0) return;
   memory.podsByOwner.delete(ownerUid);
   memory.seenByOwner.delete(ownerUid);
+  memory.confirmedByOwner.delete(ownerUid);
 }
 
 function noteChange(memory: Memory, ownerUid: string, resourceVersion: number): void {
@@ -176,23 +180,36 @@ export function learnPods(memory: Memory, statefulSets: readonly StatefulSet[], 
     for (const known of [...(memory.podsByOwner.get(uid)?.values() ?? [])]) {
       if (!pods.byName.has(known.name) && known.resourceVersion <= pods.listedAt) removePod(memory, known);
     }
+    if (saysTheSame(memory, uid, pods)) memory.confirmedByOwner.set(uid, pods.listedAt);
   }
+}
+
+function saysTheSame(memory: Memory, ownerUid: string, pods: PodIndex): boolean {
+  const known = memory.podsByOwner.get(ownerUid);
+  const listed = pods.byOwner.get(ownerUid) ?? [];
+  return (
+    (known?.size ?? 0) === listed.length &&
+    listed.every((pod) => known?.get(pod.name)?.resourceVersion === pod.resourceVersion)
+  );
 }
 
 /** The same for the StatefulSets of a group. */
 export function learnStatefulSets(memory: Memory, key: GroupKey, statefulSets: readonly StatefulSet[]): void {
-  for (const statefulSet of statefulSets) {
-    const known = memory.statefulSets.get(`${statefulSet.namespace}/${statefulSet.name}`);
-    if (known !== undefined && Number(known.resourceVersion) >= Number(statefulSet.resourceVersion)) continue;
-    if (known !== undefined) memory.statefulSetsByUid.delete(known.uid);
-    putStatefulSet(memory, statefulSet);
-  }
+  for (const statefulSet of statefulSets) learnStatefulSet(memory, statefulSet);
   const listed = new Set(statefulSets.map(({ uid }) => uid));
   for (const known of membersOf(memory, key)) {
     if (listed.has(known.uid)) continue;
     memory.statefulSets.delete(`${known.namespace}/${known.name}`);
     memory.statefulSetsByUid.delete(known.uid);
   }
+}
+
+/** One StatefulSet as an answer of the API server has it, unless the watch has told of a newer state. */
+export function learnStatefulSet(memory: Memory, statefulSet: StatefulSet): void {
+  const known = memory.statefulSets.get(`${statefulSet.namespace}/${statefulSet.name}`);
+  if (known !== undefined && Number(known.resourceVersion) >= Number(statefulSet.resourceVersion)) return;
+  if (known !== undefined) memory.statefulSetsByUid.delete(known.uid);
+  putStatefulSet(memory, statefulSet);
 }
 
 function putStatefulSet(memory: Memory, statefulSet: StatefulSet): void {
@@ -223,7 +240,8 @@ export function podStore(memory: Memory, cluster: Cluster, changed: (pod: Pod) =
       const known = memory.pods.get(`${pod.namespace}/${pod.name}`);
       heard(pod.resourceVersion);
       // A list may have told more than the watch has got to.
-      if (known !== undefined && known.resourceVersion > pod.resourceVersion) return;
+      const confirmed = memory.confirmedByOwner.get(pod.ownerUid ?? "") ?? 0;
+      if (pod.resourceVersion <= Math.max(known?.resourceVersion ?? 0, confirmed)) return;
       if (event.type === "DELETED" || pod.ownerUid === undefined) {
         if (known !== undefined) removePod(memory, { ...known, resourceVersion: pod.resourceVersion });
       } else putPod(memory, pod);

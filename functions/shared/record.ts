@@ -59,7 +59,8 @@ export function writeAloneInMs(
   const newRefusals = [...memory.refusals.keys()].some(
     (uid) => !observed.ledger.refusals.some((known) => known.uid === uid),
   );
-  if (observed.abandoned > 0) return 0;
+  // Rule R4: the first decision under a ledger is written even if it takes nothing; until then each look is a consistent LIST.
+  if (observed.abandoned > 0 || observed.ledger.settledThrough === undefined) return 0;
   if (changed || finished || newRefusals) {
     const quietMs = Math.min(
       context.cluster.monotonicMs() - memory.ledgerWrittenMs,

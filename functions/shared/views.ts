@@ -2,7 +2,7 @@
  * A view is what a decision sees of a group's pods and StatefulSets (rule R5). It may be stale, but never older than the
  * ledger's `settled-through`. It comes from memory fed by watches where a process lives, and from LISTs where it does not.
  */
-import type { Cluster, PodObject } from "./cluster.ts";
+import type { Cluster, PodObject, StatefulSetObject } from "./cluster.ts";
 import { type Pod, parsePod } from "./pods.ts";
 import type { GroupKey, StatefulSet } from "./statefulsets.ts";
 
@@ -35,6 +35,8 @@ export interface GroupView {
 export interface Views {
   /** A view of one group. Throws ClusterError; code 504 means that the API server has not got that far: try again. */
   read(key: GroupKey, need: ViewNeed): Promise<GroupView>;
+  /** Takes over what a write of ours was answered, so that the next look does not begin from before it. */
+  learn(object: StatefulSetObject): void;
   /** Every group of the namespace, or of all that are served, that has a StatefulSet: how a sweep finds its work. */
   groups(namespace?: string): Promise<GroupKey[]>;
   /** The group of a StatefulSet, or undefined where it is gone or in none: at most one read. */
@@ -43,8 +45,8 @@ export interface Views {
 
 /** Rule R5: a view that has heard nothing for this long is replaced before it may permit anything. */
 export const silentAfterMs = 30_000;
-/** A StatefulSet's GET serves further decisions for this long, so that an act within 3 s of it keeps Z3's five seconds. */
-export const rereadAfterMs = 2_000;
+/** A StatefulSet's GET serves further decisions for this long, so that an act within 2 s of it keeps Z3's five seconds. */
+export const rereadAfterMs = 3_000;
 
 /**
  * The LISTs that make up a view of a group's pods: one for each StatefulSet, by its own selector.

@@ -5,6 +5,7 @@ import {
   confirm,
   emptyMemory,
   learnPods,
+  learnStatefulSet,
   learnStatefulSets,
   type Memory,
   membersOf,
@@ -70,6 +71,12 @@ export function createWatchingViews(options: WatchingOptions): WatchingViews {
       if (memory === undefined) throw new Error(`namespace ${key.namespace} is not among the watched ones`);
       return readView(cluster, memory, reads, key, need);
     },
+    learn(object) {
+      const statefulSet = parseStatefulSet(object);
+      reads.delete(`${statefulSet.namespace}/${statefulSet.name}`);
+      const memory = memories.get(statefulSet.namespace) ?? memories.get("");
+      if (memory !== undefined) learnStatefulSet(memory, statefulSet);
+    },
     groups: (namespace) => listGroups(cluster, namespace === undefined ? namespaces : [namespace]),
     groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
     async stop() {
@@ -107,7 +114,8 @@ async function readView(
     learnPods(memory, statefulSets, pods);
     return viewOfIndex(statefulSets, readMs, pods);
   }
-  if (await reaches(cluster, memory, need.settledThrough)) return viewOfMemory(memory, statefulSets, readMs);
+  if (await reaches(cluster, memory, statefulSets, need.settledThrough))
+    return viewOfMemory(memory, statefulSets, readMs);
   return viewOfIndex(statefulSets, readMs, await listPods(cluster, key, statefulSets, need));
 }
 
@@ -119,7 +127,7 @@ interface StatefulSetRead {
 }
 
 /**
- * Rule R5: a StatefulSet by GET after the ledger was read. One GET serves for 2 s, as long as nobody else has written the
+ * Rule R5: a StatefulSet by GET after the ledger was read. One GET serves for 3 s, as long as nobody else has written the
  * ledger since (`sinceMs`): what another function did in between it would have written there first.
  */
 async function readStatefulSet(

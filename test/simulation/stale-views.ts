@@ -118,6 +118,7 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
 
   return {
     read,
+    learn() {},
     groups: () => listGroups(cluster, undefined),
     groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
   };

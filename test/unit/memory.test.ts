@@ -74,13 +74,13 @@ test("the memory is complete up to the list, event or bookmark that was heard la
 test("a decision waits at most 250 ms for the memory to reach what the ledger asks for", async () => {
   const { memory, cluster, clock, pods } = make();
   pods.replace([], "9");
-  assert.equal(await reaches(cluster, memory, 9), true);
-  const later = reaches(cluster, memory, 10);
+  assert.equal(await reaches(cluster, memory, [], 9), true);
+  const later = reaches(cluster, memory, [], 10);
   await clock.goTo(100);
   pods.apply({ type: "BOOKMARK", resourceVersion: "10" });
   await clock.goTo(101);
   assert.equal(await later, true);
-  const never = reaches(cluster, memory, 11);
+  const never = reaches(cluster, memory, [], 11);
   await clock.goTo(400);
   assert.equal(await never, false);
   assert.equal(memory.waiting.size, 0);

@@ -54,18 +54,18 @@ test("a view that only waits is served from memory, with what the watch told", a
   assert.equal((await read()).statefulSetsReadMs, undefined);
 });
 
-test("to permit, each StatefulSet is read; a read serves for 2 s, unless somebody wrote the ledger since (R5)", async () => {
+test("to permit, each StatefulSet is read; a read serves for 3 s, unless somebody wrote the ledger since (R5)", async () => {
   const { passes, read } = await watching();
   const startMs = passes.cluster.monotonicMs();
   await read({ permitSinceMs: startMs });
   assert.equal(passes.count("get statefulsets"), 2);
-  await passes.goOn(1_900);
+  await passes.goOn(2_900);
   const view = await read({ permitSinceMs: startMs });
   assert.equal(passes.count("get statefulsets"), 2);
   assert.equal(view.statefulSetsReadMs, startMs);
   await read({ permitSinceMs: passes.cluster.monotonicMs() });
   assert.equal(passes.count("get statefulsets"), 4);
-  await passes.goOn(2_100);
+  await passes.goOn(3_100);
   await read({ permitSinceMs: startMs });
   assert.equal(passes.count("get statefulsets"), 6);
 });
