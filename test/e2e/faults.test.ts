@@ -18,6 +18,7 @@ describe("when processes die in the middle of a rollout", { skip: await skipWith
   test("the API server is killed and comes back: the rollout ends, and no promise is broken", async () => {
     const options = { zones: 3, pods: 4, maxUnavailable: 2 };
     const { takings } = await play(controlPlane, "restarted", options, async (scene) => {
+      const { observer } = scene;
       const server = await scene.serve();
       await changeTemplate(controlPlane, scene.group, "app:2");
       await scene.waitForTakings(4);
@@ -28,6 +29,7 @@ describe("when processes die in the middle of a rollout", { skip: await skipWith
       await eventually("the server ready again", 10_000, async () =>
         (await fetch(`${server.url}/readyz`)).status === 200 ? true : undefined,
       );
+      assert.ok(observer.gaps > 0, "the observer had to read what its watch missed");
     });
     assert.equal(takings.length, 12, "every pod goes once");
   });

@@ -54,6 +54,7 @@ export class Observer {
   readonly #sightings: Sighting[] = [];
   readonly #listeners = new Set<Listener>();
   #closed = false;
+  #gaps = 0;
   #failure: unknown;
 
   private constructor(api: Api, namespace: string) {
@@ -81,6 +82,11 @@ export class Observer {
   /** Ready pods that were deleted so far, in the order in which that was heard of. */
   get takings(): readonly Taking[] {
     return judge(this.#sightings).takings;
+  }
+
+  /** How often its watch had lost the thread, and what lay between was read revision by revision. */
+  get gaps(): number {
+    return this.#gaps;
   }
 
   /** Calls it for each change from now on. */
@@ -157,6 +163,7 @@ export class Observer {
   async #fillGap(stream: Stream): Promise<void> {
     const now = await this.#api.get<{ metadata: { resourceVersion: string } }>(`${stream.path}?limit=1`);
     const end = Number(now.metadata.resourceVersion);
+    this.#gaps++;
     while (stream.revision < end) {
       const revision = stream.revision + 1;
       const list = await this.#api.get<{ items: Raw[] }>(

@@ -98,7 +98,7 @@ describe("what the API server refuses", { skip: await skipWithoutControlPlane(),
     assert.equal(takings.length, 7);
   });
 
-  test("two servers, each killed in turn every two seconds, finish a rollout and break no promise", async () => {
+  test("two servers, each killed in turn every two seconds, finish a rollout and break no promise", async (context) => {
     const options = { zones: 3, pods: 10, maxUnavailable: 2, readyAfterMs: 1_000 };
     const { takings } = await play(controlPlane, "killed", options, async (scene) => {
       const servers = [await scene.serve(), await scene.serve()];
@@ -120,7 +120,9 @@ describe("what the API server refuses", { skip: await skipWithoutControlPlane(),
         return kills;
       })();
       await scene.waitForRollout("app:2", 120_000).finally(() => rolled.abort());
-      assert.ok((await killing) >= 4);
+      const kills = await killing;
+      context.diagnostic(`servers killed: ${kills}`);
+      assert.ok(kills >= 4, `only ${kills} were killed`);
     });
     assert.equal(takings.length, 30, "every pod goes once");
   });
