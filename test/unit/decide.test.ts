@@ -163,6 +163,8 @@ test("delete-refused is named while the refused pod's own reservation is all tha
   const held = (changes: object) => zone("a", "oo", { reserved: [reservation("a-0", changes)] });
   assert.equal(outcome(decideOn([held({})], [refusal("a-0")])), "delete-refused");
   assert.equal(outcome(decideOn([held({ uid: "before" })], [refusal("a-0")])), "budget");
+  const unready = zone("a", "xo", { reserved: [reservation("a-0")] });
+  assert.equal(outcome(decideOn([unready], [refusal("a-0")])), "budget", "it may become ready");
   const another = zone("a", "o.o", { maxUnavailable: 2, reserved: [reservation("a-0")] });
   assert.equal(outcome(decideOn([another], [refusal("a-0")])), "budget");
 });

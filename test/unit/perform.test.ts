@@ -259,6 +259,29 @@ test("a reservation of a StatefulSet that has left the group is settled by a GET
   );
 });
 
+test("a reservation of a StatefulSet that has left the group is kept while its pod stands", async () => {
+  const passes = await new Passes().prepare();
+  const { uid } = passes.world.store.get("pods", podKey("group-b-1")).metadata;
+  const stamp = passes.timeline.nowMs();
+  passes.writeLedger({ "sluice.dev/reservations": JSON.stringify({ "group-b": { 1: [uid, "other", stamp] } }) });
+  passes.world.store.patch("statefulsets", podKey("group-b"), { metadata: { labels: { "rollout-group": "next" } } });
+  await passes.run(true);
+  assert.deepEqual(
+    passes.ledger.reservations.map(({ statefulSet }) => statefulSet),
+    ["group-b", "group-a"],
+  );
+});
+
+test("a pass goes on from the ledger as its own last write left it, and a sweep reads it afresh", async () => {
+  const passes = await new Passes().prepare();
+  await passes.run();
+  passes.forget();
+  await passes.run();
+  assert.equal(passes.count("get leases"), 0);
+  await passes.run(true);
+  assert.equal(passes.count("get leases"), 1);
+});
+
 test("a broken outdated pod is replaced by uid and resourceVersion, without a reservation (R13)", async () => {
   const passes = await new Passes().prepare();
   passes.world.kubelet.breakPod(podKey("group-b-1"));

@@ -111,6 +111,7 @@ test("an Event is sent on change only, and says guard and sentence", async () =>
     await passes.run();
   }
   assert.equal(passes.events.length, 1);
+  assert.equal(passes.count("create events"), 1);
   flip(passes, true);
   await passes.run();
   assert.deepEqual(passes.events.map((event) => event.split(": ")[1]).sort(), ["paused", "paused-zone-down"]);

@@ -81,6 +81,13 @@ test("pods beyond the replicas are leaving: not down, but the zone is unsettled 
   assert.equal(isUnsettled(zone("a", "o.")), true);
 });
 
+test("outdated are the wanted pods of another revision, or of none, that are not on their way out", () => {
+  const names = (...given: Parameters<typeof zone>) => zone(...given).outdated.map(({ name }) => name);
+  assert.deepEqual(names("a", "noxwtbB.o", { extra: [pod("a-9")] }), ["a-1", "a-2", "a-5", "a-8"]);
+  assert.deepEqual(names("a", "", { replicas: 1, extra: [pod("a-0", { revision: undefined })] }), ["a-0"]);
+  assert.deepEqual(names("a", "no", { updateRevision: undefined }), []);
+});
+
 const settled = (view: Parameters<typeof isSettled>[1], set: Parameters<typeof isSettled>[2] = statefulSet("a")) =>
   isSettled(reservation("a-1"), view, set, nowMs);
 
