@@ -1,0 +1,216 @@
+/**
+ * ZoneAwarePodDisruptionBudgets, parsed at the border: either a budget whose every field can be relied on, or the first
+ * field that is wrong with a sentence that says what to write instead. The order of the checks is rollout-operator's.
+ */
+import { RE2JS } from "re2js";
+import { parseGoDuration } from "./durations.ts";
+import type { Allowance } from "./vocabulary.ts";
+
+export const budgetKind = "ZoneAwarePodDisruptionBudget";
+
+/** Which part of a pod's name is its partition. */
+export interface PartitionRule {
+  readonly expression: string;
+  /** The capture group that is the partition, from 1. */
+  readonly group: number;
+  /** The partition of a pod; undefined where the name does not match or the group took nothing. */
+  partitionOf(podName: string): string | undefined;
+}
+
+export interface ZoneBudget {
+  /** How many pods of a zone, or of a partition, may be down; none at all when it is 0. */
+  readonly allowance: Allowance;
+  /** All of them have to be on a pod. Empty: every pod of the namespace is governed. */
+  readonly matchLabels: ReadonlyMap<string, string>;
+  /** Undefined: each zone has the budget for itself. */
+  readonly partitions: PartitionRule | undefined;
+  /** How long a pod has to have been ready before another zone may be disrupted, in milliseconds. */
+  readonly crossZoneEvictionDelayMs: number;
+}
+
+/** Why an object is no budget. */
+export interface InvalidBudget {
+  /** The path of the field, such as `spec.maxUnavailable`. */
+  readonly field: string;
+  readonly sentence: string;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+type Parsed<T> = { readonly value: T } | InvalidBudget;
+
+/** Longer ones are refused unread: no name of a pod has more than 253 characters. */
+const longestExpression = 500;
+/** RE2 takes time in proportion to the name and to this many instructions: both are bounded, so the time is. */
+const largestProgram = 2_000;
+const shownCharacters = 60;
+
+/** The budget that an object of the API server is. Never throws, whatever the object. */
+export function parseZoneBudget(object: unknown): { readonly budget: ZoneBudget } | InvalidBudget {
+  const whole = asFields(object);
+  const spec = asFields(whole?.spec);
+  if (whole === undefined || spec === undefined) {
+    return wrong(
+      "spec",
+      whole?.spec,
+      "write a spec with a selector and with maxUnavailable or maxUnavailablePercentage",
+    );
+  }
+  if (whole.kind !== budgetKind) return wrong("kind", whole.kind, `write ${budgetKind}`);
+  const allowance = parseAllowance(spec);
+  if ("field" in allowance) return allowance;
+  const partitions = parsePartitions(spec);
+  if ("field" in partitions) return partitions;
+  const matchLabels = parseSelector(spec);
+  if ("field" in matchLabels) return matchLabels;
+  const delay = parseDelay(spec, partitions.value !== undefined);
+  if ("field" in delay) return delay;
+  if ("percent" in allowance.value && allowance.value.percent > 0 && partitions.value !== undefined) {
+    return {
+      field: "spec.maxUnavailablePercentage",
+      sentence:
+        "spec.maxUnavailablePercentage above 0 cannot be combined with spec.podNamePartitionRegex: " +
+        "write maxUnavailable, which counts the pods of a partition in all zones",
+    };
+  }
+  return {
+    budget: {
+      allowance: allowance.value,
+      matchLabels: matchLabels.value,
+      partitions: partitions.value,
+      crossZoneEvictionDelayMs: delay.value,
+    },
+  };
+}
+
+function parseAllowance(spec: Fields): Parsed<Allowance> {
+  const { maxUnavailable: pods, maxUnavailablePercentage: percent } = spec;
+  if (pods !== undefined && percent !== undefined) {
+    return {
+      field: "spec.maxUnavailable",
+      sentence:
+        "spec.maxUnavailable and spec.maxUnavailablePercentage are both written, and only one of them can hold: " +
+        "leave one out, even where it is 0",
+    };
+  }
+  if (pods !== undefined && !isInteger(pods, 0, Number.MAX_SAFE_INTEGER)) {
+    return wrong("spec.maxUnavailable", pods, "write an integer of at least 0, or use maxUnavailablePercentage");
+  }
+  if (percent !== undefined && !isInteger(percent, 0, 100)) {
+    return wrong("spec.maxUnavailablePercentage", percent, "write an integer from 0 to 100, without a percent sign");
+  }
+  return { value: percent === undefined ? { pods: pods ?? 1 } : { percent } };
+}
+
+function parsePartitions(spec: Fields): Parsed<PartitionRule | undefined> {
+  const { podNamePartitionRegex: expression = "" } = spec;
+  const field = "spec.podNamePartitionRegex";
+  const advice = "write an RE2 expression for the whole name of a pod, with a capture group for its partition";
+  if (typeof expression !== "string") return wrong(field, expression, advice);
+  if (expression === "") return { value: undefined };
+  if (expression.length > longestExpression) {
+    return { field, sentence: `${field} has ${expression.length} characters: write at most ${longestExpression}` };
+  }
+  let compiled: RE2JS;
+  try {
+    // By itself first: between the anchors, `*a` would repeat the first of them, and a last `\` would escape the other.
+    RE2JS.compile(expression);
+    compiled = RE2JS.compile(`^${expression}$`);
+  } catch (error) {
+    return wrong(field, expression, `${advice} (${error instanceof Error ? error.message : String(error)})`);
+  }
+  if (compiled.programSize() > largestProgram) {
+    return wrong(field, expression, "write a smaller expression: its repetitions multiply to too many steps");
+  }
+  const group = parseGroup(spec, compiled.groupCount());
+  if ("field" in group) return group;
+  return { value: createPartitionRule(expression, compiled, group.value) };
+}
+
+function parseGroup(spec: Fields, groups: number): Parsed<number> {
+  const field = "spec.podNameRegexGroup";
+  const { podNameRegexGroup: group } = spec;
+  if (groups === 0) {
+    const place = "spec.podNamePartitionRegex";
+    const sentence = `${place} has no capture group: put the part that is the partition in parentheses`;
+    return { field: place, sentence };
+  }
+  if (group === undefined && groups > 1) {
+    const sentence = `${field} is missing, and the expression has ${groups} capture groups: write which one is the partition, 1 to ${groups}`;
+    return { field, sentence };
+  }
+  if (group !== undefined && !isInteger(group, 1, groups)) {
+    const range = groups === 1 ? "1" : `an integer from 1 to ${groups}`;
+    return wrong(field, group, `write ${range}, as many capture groups as the expression has`);
+  }
+  return { value: group ?? 1 };
+}
+
+function createPartitionRule(expression: string, compiled: RE2JS, group: number): PartitionRule {
+  return {
+    expression,
+    group,
+    partitionOf(podName) {
+      const matcher = compiled.matcher(podName);
+      return matcher.find() ? matcher.group(group) || undefined : undefined;
+    },
+  };
+}
+
+function parseSelector(spec: Fields): Parsed<ReadonlyMap<string, string>> {
+  const advice = "write matchLabels with the labels of the pods that the budget governs";
+  const selector = asFields(spec.selector);
+  if (selector === undefined) return wrong("spec.selector", spec.selector, advice);
+  if (selector.matchExpressions !== undefined) {
+    const sentence = `spec.selector.matchExpressions is not supported, and without it the budget would govern other pods: ${advice}`;
+    return { field: "spec.selector.matchExpressions", sentence };
+  }
+  const labels = asFields(selector.matchLabels);
+  if (labels === undefined) return wrong("spec.selector.matchLabels", selector.matchLabels, advice);
+  const matchLabels = new Map<string, string>();
+  for (const [key, value] of Object.entries(labels)) {
+    if (typeof value !== "string") {
+      return wrong(
+        `spec.selector.matchLabels.${cut(key)}`,
+        value,
+        "write a string, in quotes where it looks like a number",
+      );
+    }
+    matchLabels.set(key, value);
+  }
+  return { value: matchLabels };
+}
+
+function parseDelay(spec: Fields, hasPartitions: boolean): Parsed<number> {
+  const field = "spec.crossZoneEvictionDelay";
+  const { crossZoneEvictionDelay: text = "" } = spec;
+  const ms = text === "" ? 0 : typeof text === "string" ? parseGoDuration(text) : undefined;
+  if (ms === undefined || ms < 0) return wrong(field, text, "write a Go duration of at least 0, such as 90s or 5m");
+  if (ms > 0 && !hasPartitions) {
+    const sentence = `${field} holds between the zones of a partition: write spec.podNamePartitionRegex too, or leave the delay out`;
+    return { field, sentence };
+  }
+  return { value: ms };
+}
+
+function isInteger(value: unknown, least: number, most: number): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most;
+}
+
+function wrong(field: string, value: unknown, advice: string): InvalidBudget {
+  return { field, sentence: `${field} is ${value === undefined ? "missing" : show(value)}: ${advice}` };
+}
+
+/** What stands in the object, short enough for a sentence. Not all of a large value is put into words first. */
+function show(value: unknown): string {
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "object" && value !== null) return "an object";
+  return typeof value === "string" ? JSON.stringify(cut(value)) : String(value);
+}
+
+function cut(text: string): string {
+  return text.length > shownCharacters ? `${text.slice(0, shownCharacters)}…` : text;
+}
+
+function asFields(value: unknown): Fields | undefined {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : undefined;
+}
