@@ -3,12 +3,13 @@
 import type { Cluster } from "../functions/shared/cluster.ts";
 import { connect, type KubernetesCluster } from "../functions/shared/kubernetes.ts";
 import manifest from "../package.json" with { type: "json" };
+import { type KeyPair, readKeyPair, watchCertificate } from "./certificate.ts";
 import { createHealth, type Health } from "./health.ts";
 import { createReporting, type Reporting } from "./reporting.ts";
-import { createApp, type Listening, listen } from "./server.ts";
+import { createAdmissionApp, createApp, type Listening, type ListenOptions, listen } from "./server.ts";
 import { help, readArguments, readSettings, type Settings } from "./settings.ts";
 import { type Standalone, startStandalone } from "./standalone.ts";
-import { table } from "./table.ts";
+import { admissionFunctions, groupFunctions } from "./table.ts";
 
 interface Process {
   readonly settings: Settings;
@@ -65,34 +66,81 @@ async function main(): Promise<void> {
 async function serve(parts: Process, onStart: (standalone: Standalone) => void): Promise<void> {
   const { settings, cluster, reporting, health } = parts;
   const namespaces = namespacesOf(settings, cluster);
-  const definitions = table.filter(({ name }) => settings.function === "all" || name === settings.function);
+  const isServed = ({ name }: { readonly name: string }) => settings.function === "all" || name === settings.function;
+  const definitions = groupFunctions.filter(isServed);
+  const pair = await readPair(settings);
   const stopping = new AbortController();
   const standalone = startStandalone({ cluster, definitions, reporting, namespaces, settings });
   onStart(standalone);
-  const app = createApp({
+  const options = {
     reporting,
     wakeUps: standalone.wakeUps,
     wokenBy: new Set(definitions.flatMap(({ wokenBy }) => wokenBy)),
+    admissions: admissionFunctions.filter(isServed),
     namespaces,
     bodyLimitBytes: settings.bodyLimitBytes,
     monotonicMs: () => cluster.monotonicMs(),
     notReady: () => (stopping.signal.aborted ? "this process is ending" : (health.away() ?? standalone.notReady())),
-  });
-  let listening: Listening;
-  try {
-    listening = await listen(app, settings);
-  } catch (error) {
-    return exitWith(1, [`port ${settings.port} cannot be listened on: ${(error as Error).message}`]);
+  };
+  const { requestTimeoutMs } = settings;
+  const plain = await listenOrExit(createApp(options), { port: settings.port, requestTimeoutMs });
+  const listening = [plain];
+  if (pair !== undefined && settings.tlsPort !== "off") {
+    const secure = await listenOrExit(createAdmissionApp(options), { port: settings.tlsPort, requestTimeoutMs, pair });
+    listening.push(secure);
+    keepCertificate(parts, pair, secure, stopping.signal);
   }
   const where = namespaces === undefined ? "all namespaces" : `namespace ${namespaces.join(", ")}`;
-  const fields = { port: listening.port, mode: settings.mode, views: settings.views, version: manifest.version };
-  reporting.log("info", `listening on port ${listening.port}, serving ${where}`, fields);
+  const fields = { port: plain.port, mode: settings.mode, views: settings.views, version: manifest.version };
+  reporting.log("info", `listening on port ${plain.port}, serving ${where}`, fields);
   endOnSignal(parts, standalone, listening, stopping);
   await health.probe(() => cluster.ready(), stopping.signal);
 }
 
+async function listenOrExit(app: Parameters<typeof listen>[0], options: ListenOptions): Promise<Listening> {
+  try {
+    return await listen(app, options);
+  } catch (error) {
+    return exitWith(1, [`port ${options.port} cannot be listened on: ${(error as Error).message}`]);
+  }
+}
+
+async function readPair({ tlsPort, tlsCertFile, tlsKeyFile }: Settings): Promise<KeyPair | undefined> {
+  if (tlsPort === "off") return undefined;
+  try {
+    return await readKeyPair({ certFile: tlsCertFile, keyFile: tlsKeyFile });
+  } catch (error) {
+    return exitWith(2, [(error as Error).message]);
+  }
+}
+
+/** Presents whatever pair the files hold, from the next handshake on, until the process ends. */
+function keepCertificate(parts: Process, first: KeyPair, secure: Listening, ending: AbortSignal): void {
+  const { settings, cluster, reporting } = parts;
+  const say = (what: string, { subject, notAfter }: KeyPair) =>
+    reporting.log("info", `${what} the certificate of ${subject}`, { tlsPort: secure.port, subject, notAfter });
+  say(`reviews are answered on TLS port ${secure.port} with`, first);
+  const watch = {
+    certFile: settings.tlsCertFile,
+    keyFile: settings.tlsKeyFile,
+    first,
+    sleep: (ms: number, signal: AbortSignal) => cluster.sleep(ms, signal),
+    onPair(pair: KeyPair) {
+      secure.present(pair);
+      say("the files have changed: new connections are shown", pair);
+    },
+    onTrouble: (sentence: string) => reporting.log("warn", sentence, { reason: "certificate" }),
+  };
+  void watchCertificate(watch, ending);
+}
+
 /** The first signal ends what is queued, then the process; the second one ends it at once. */
-function endOnSignal(parts: Process, standalone: Standalone, listening: Listening, stopping: AbortController): void {
+function endOnSignal(
+  parts: Process,
+  standalone: Standalone,
+  listening: readonly Listening[],
+  stopping: AbortController,
+): void {
   const { settings, cluster, reporting } = parts;
   const end = async (signal: string) => {
     if (stopping.signal.aborted) process.exit(1);
@@ -101,7 +149,8 @@ function endOnSignal(parts: Process, standalone: Standalone, listening: Listenin
     const deadlineMs = cluster.monotonicMs() + settings.drainTimeoutMs;
     // Until then the doors answer 503, so that sources try again elsewhere.
     const drained = await standalone.stop(deadlineMs);
-    await listening.close(AbortSignal.timeout(1_000));
+    const cutOff = AbortSignal.timeout(1_000);
+    await Promise.all(listening.map((one) => one.close(cutOff)));
     await cluster.close();
     if (!drained) reporting.log("warn", "not all that was queued ended in time; the next sweep finds it", {});
     else reporting.log("info", "ended", {});
@@ -116,7 +165,7 @@ function namespacesOf(settings: Settings, cluster: KubernetesCluster): readonly 
   return settings.namespaces === "own" ? [cluster.namespace] : settings.namespaces;
 }
 
-function exitWith(code: 1 | 2, sentences: readonly string[]): void {
+function exitWith(code: 1 | 2, sentences: readonly string[]): never {
   for (const sentence of sentences) console.error(`sluice: ${sentence}`);
   process.exit(code);
 }

@@ -1,15 +1,18 @@
-/** The HTTP server: events come in, health and metrics go out. */
+/** The HTTP server: events and reviews come in, health and metrics go out. */
 
 import type { Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer as createSecureServer, type Server as SecureServer } from "node:https";
+import type { AddressInfo, Socket } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { HTTPException } from "hono/http-exception";
+import { type AdmissionDoorOptions, serveAdmissions } from "./admission.ts";
+import type { KeyPair } from "./certificate.ts";
 import { createEventDoor, type EventDoorOptions } from "./event.ts";
 import type { Reporting } from "./reporting.ts";
 
-export interface AppOptions extends Omit<EventDoorOptions, "count"> {
+export interface AppOptions extends Omit<EventDoorOptions, "count">, Pick<AdmissionDoorOptions, "admissions"> {
   readonly reporting: Reporting;
   readonly bodyLimitBytes: number;
   /** Milliseconds of a clock that never jumps. */
@@ -19,15 +22,14 @@ export interface AppOptions extends Omit<EventDoorOptions, "count"> {
 const eventPaths = ["/", "/events"];
 /** `/ready` is where rollout-operator's users look. */
 const readyPaths = ["/readyz", "/ready"];
-const paths = new Set([...eventPaths, ...readyPaths, "/healthz", "/metrics"]);
+const ownPaths = [...eventPaths, ...readyPaths, "/healthz", "/metrics"];
 /** As rollout-operator has it: longer than a source or a probe waits between two requests on one connection. */
 const idleMs = 180_000;
 
 /** All doors and what is to be seen of them. Errors are one sentence of plain text; there is never a bare 500. */
 export function createApp(options: AppOptions): Hono {
   const { reporting, notReady } = options;
-  const app = new Hono();
-  app.use(measure(options));
+  const app = createBareApp(options, "There is nothing here: POST CloudEvents to / or to /events.");
   app.get("/healthz", (c) => c.text("alive\n"));
   for (const path of readyPaths) {
     app.get(path, (c) => {
@@ -46,20 +48,38 @@ export function createApp(options: AppOptions): Hono {
   const limit = bodyLimit({ maxSize: options.bodyLimitBytes, onError: tooLarge });
   const receiveEvent = createEventDoor({ ...options, count: (result) => reporting.event(result) });
   for (const path of eventPaths) app.post(path, limit, receiveEvent);
-  app.notFound((c) => c.text("There is nothing here: POST CloudEvents to / or to /events.", 404));
+  serveAdmissions(app, options);
+  return app;
+}
+
+/** What the API server alone has to reach: the reviews, and nothing else. */
+export function createAdmissionApp(options: AppOptions): Hono {
+  const app = createBareApp(options, "There is nothing here: AdmissionReviews are posted to /admission/….");
+  serveAdmissions(app, options);
+  return app;
+}
+
+function createBareApp(options: AppOptions, nothingHere: string): Hono {
+  const app = new Hono();
+  app.use(measure(options));
+  app.notFound((c) => c.text(nothingHere, 404));
   app.onError((error, c) => {
     if (error instanceof HTTPException) return error.res ?? c.text(error.message, error.status);
-    reporting.log("error", `a request could not be handled: ${error.message}`, { path: c.req.path, err: error });
+    options.reporting.log("error", `a request could not be handled: ${error.message}`, {
+      path: c.req.path,
+      err: error,
+    });
     // A source gives up after a plain 500 and tries again after a 503 (DESIGN section 2).
     return c.text("Send it again later: it could not be handled now.", 503, { "retry-after": "1" });
   });
   return app;
 }
 
-function measure({ reporting, monotonicMs }: AppOptions): MiddlewareHandler {
+function measure({ reporting, admissions, monotonicMs }: AppOptions): MiddlewareHandler {
+  const paths = new Set([...ownPaths, ...admissions.map(({ path }) => path)]);
   return async function measureRequest(c, next) {
     const { method } = c.req;
-    const route = routeOf(c.req.path);
+    const route = paths.has(c.req.path) ? routeOf(c.req.path) : "notfound";
     const startedMs = monotonicMs();
     reporting.requestBegan(method, route);
     await next();
@@ -72,7 +92,6 @@ function measure({ reporting, monotonicMs }: AppOptions): MiddlewareHandler {
 
 /** As rollout-operator labels its routes. */
 function routeOf(path: string): string {
-  if (!paths.has(path)) return "notfound";
   return (
     path
       .replaceAll(/[^a-z0-9]+/gi, "_")
@@ -83,6 +102,8 @@ function routeOf(path: string): string {
 
 export interface Listening {
   readonly port: number;
+  /** Presents another certificate from now on; connections that there are go on. Only where there is one already. */
+  present(pair: KeyPair): void;
   /** Takes no more connections, and resolves when the last answer is out. What is not by then is cut off with the signal. */
   close(cutOff: AbortSignal): Promise<void>;
 }
@@ -92,17 +113,23 @@ export interface ListenOptions {
   readonly port: number;
   /** How long a client may take to send a whole request, in milliseconds. */
   readonly requestTimeoutMs: number;
+  /** Over TLS, with this certificate; plain when absent. */
+  readonly pair?: KeyPair;
 }
 
 /** Listens on all interfaces. Rejects when the port cannot be had. */
-export async function listen(app: Hono, { port, requestTimeoutMs }: ListenOptions): Promise<Listening> {
+export async function listen(app: Hono, { port, requestTimeoutMs, pair }: ListenOptions): Promise<Listening> {
   const serverOptions = {
     requestTimeout: requestTimeoutMs,
     headersTimeout: requestTimeoutMs,
     keepAliveTimeout: idleMs,
     connectionsCheckingInterval: Math.min(requestTimeoutMs, 1_000),
   };
-  const server = createAdaptorServer({ fetch: app.fetch, serverOptions }) as Server;
+  const secured = pair && {
+    createServer: createSecureServer,
+    serverOptions: { ...serverOptions, ...contextOf(pair), handshakeTimeout: requestTimeoutMs },
+  };
+  const server = createAdaptorServer({ fetch: app.fetch, serverOptions, ...secured }) as Server | SecureServer;
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, () => {
@@ -110,6 +137,7 @@ export async function listen(app: Hono, { port, requestTimeoutMs }: ListenOption
       resolve();
     });
   });
+  const sockets = rememberSockets(server);
   let closing = false;
   // A connection that was busy when the server closed is kept alive by Node after its answer, and would keep us too.
   server.on("request", (_request, response) => {
@@ -117,13 +145,34 @@ export async function listen(app: Hono, { port, requestTimeoutMs }: ListenOption
   });
   return {
     port: (server.address() as AddressInfo).port,
+    present(other) {
+      if ("setSecureContext" in server) server.setSecureContext(contextOf(other));
+    },
     async close(cutOff) {
       closing = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      cutOff.addEventListener("abort", () => server.closeAllConnections(), { once: true });
-      if (cutOff.aborted) server.closeAllConnections();
+      const cut = () => {
+        server.closeAllConnections();
+        // Those in the middle of a TLS handshake are none that HTTP knows of.
+        for (const socket of sockets) socket.destroy();
+      };
+      cutOff.addEventListener("abort", cut, { once: true });
+      if (cutOff.aborted) cut();
       else server.closeIdleConnections();
       await closed;
     },
   };
+}
+
+function contextOf({ cert, key }: KeyPair) {
+  return { cert, key, minVersion: "TLSv1.2" } as const;
+}
+
+function rememberSockets(server: Server | SecureServer): ReadonlySet<Socket> {
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket: Socket) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+  });
+  return sockets;
 }

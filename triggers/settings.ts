@@ -64,6 +64,27 @@ const settingsTable = {
     grammar: "an integer from 0 to 65535",
     parse: (text) => parseInteger(text, 0, 65_535),
   }),
+  tlsPort: setting<number | "off">({
+    name: "TLS_PORT",
+    fallback: "off",
+    says: "port for admission reviews, over TLS; 0: any free one, which is logged",
+    grammar: "an integer from 0 to 65535, or off",
+    parse: (text) => (text === "off" ? text : parseInteger(text, 0, 65_535)),
+  }),
+  tlsCertFile: setting<string>({
+    name: "TLS_CERT_FILE",
+    fallback: "",
+    says: "certificate of TLS_PORT with those that signed it, in PEM; read again when it changes",
+    grammar: "a path",
+    parse: (text) => text,
+  }),
+  tlsKeyFile: setting<string>({
+    name: "TLS_KEY_FILE",
+    fallback: "",
+    says: "its key, in PEM; read again when it changes",
+    grammar: "a path",
+    parse: (text) => text,
+  }),
   logLevel: setting<LogLevel>({
     name: "LOG_LEVEL",
     fallback: "info",
@@ -143,7 +164,22 @@ export function readSettings(environment: Environment): { settings: Settings; mi
     values[field] = parse(text);
     if (values[field] === undefined) mistakes.push(`${name} is ${JSON.stringify(text)}; write ${grammar}`);
   }
-  return { settings: values as Settings, mistakes };
+  const settings = values as Settings;
+  return { settings, mistakes: [...mistakes, ...tlsMistakes(settings)] };
+}
+
+/** The three of TLS are one thing: all of them, or none. */
+function tlsMistakes({ tlsPort, tlsCertFile, tlsKeyFile }: Settings): string[] {
+  const { tlsCertFile: cert, tlsKeyFile: key } = settingsTable;
+  const files = [
+    { name: cert.name, path: tlsCertFile },
+    { name: key.name, path: tlsKeyFile },
+  ];
+  if (tlsPort === "off") {
+    const idle = files.filter(({ path }) => path !== "");
+    return idle.map(({ name }) => `${name} is set without TLS_PORT; set TLS_PORT too, or neither`);
+  }
+  return files.filter(({ path }) => path === "").map(({ name }) => `${name} is not set; with TLS_PORT, write a path`);
 }
 
 /** A line for each command line argument: there are none but `--help`. */

@@ -36,7 +36,9 @@ const repeatTroubleMs = 60_000;
 /** Starts to watch, and to sweep: at once, and from then on at least as often as the settings say. */
 export function startStandalone(options: StandaloneOptions): Standalone {
   const { cluster, definitions, reporting, namespaces, settings } = options;
-  const watching = settings.views === "watch" ? watch(options, (key) => wakeUps.group(key)) : undefined;
+  // Reviews are answered from what they hold: where nothing else is served, nothing is read.
+  const isWoken = definitions.length > 0;
+  const watching = isWoken && settings.views === "watch" ? watch(options, (key) => wakeUps.group(key)) : undefined;
   const views = watching ?? createListingViews(cluster, namespaces);
   let isListed = watching === undefined;
   void watching?.ready.then(() => {
@@ -56,7 +58,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     capacity: settings.queueKeys,
   });
   const stopping = new AbortController();
-  const sweeping = sweepRegularly(options, wakeUps, stopping.signal);
+  const sweeping = isWoken ? sweepRegularly(options, wakeUps, stopping.signal) : Promise.resolve();
   return {
     wakeUps,
     notReady: () => (isListed ? undefined : "the first lists of pods and StatefulSets have not come yet"),

@@ -20,6 +20,9 @@ test("an empty environment is valid, and serves the own namespace", () => {
     mode: "act",
     views: "watch",
     port: 8080,
+    tlsPort: "off",
+    tlsCertFile: "",
+    tlsKeyFile: "",
     logLevel: "info",
     sweepIntervalMs: 300_000,
     gatherMs: 20,
@@ -47,7 +50,7 @@ test("namespaces: one, several, or all by a star alone", () => {
 
 test("each mistake is a line that says what is wrong and what to write", () => {
   assert.deepEqual(mistakesOf({ SLUICE_MODE: "shadows", FUNCTION: "roll", LOG_LEVEL: "trace" }), [
-    'FUNCTION is "roll"; write advance-zone-rollout or all',
+    'FUNCTION is "roll"; write advance-zone-rollout or validate-zone-budget or all',
     'SLUICE_MODE is "shadows"; write act or shadow',
     'LOG_LEVEL is "trace"; write debug, info, warn, error',
   ]);
@@ -58,6 +61,24 @@ test("numbers are whole and within their bounds", () => {
   for (const text of ["-1", "65536", "80.5", "8e3", "0x50", "port", "99999999999"]) {
     assert.equal(mistakesOf({ PORT: text }).length, 1, text);
   }
+});
+
+test("the settings of TLS are all there, or none of them", () => {
+  const files = { TLS_CERT_FILE: "/tls/tls.crt", TLS_KEY_FILE: "/tls/tls.key" };
+  assert.equal(valid({ TLS_PORT: "8443", ...files }).tlsPort, 8443);
+  assert.equal(valid({ TLS_PORT: "0", ...files }).tlsCertFile, "/tls/tls.crt");
+  assert.equal(valid({ TLS_PORT: "off" }).tlsPort, "off");
+  assert.deepEqual(mistakesOf({ TLS_PORT: "8443" }), [
+    "TLS_CERT_FILE is not set; with TLS_PORT, write a path",
+    "TLS_KEY_FILE is not set; with TLS_PORT, write a path",
+  ]);
+  assert.deepEqual(mistakesOf({ TLS_PORT: "8443", TLS_CERT_FILE: "/tls/tls.crt" }), [
+    "TLS_KEY_FILE is not set; with TLS_PORT, write a path",
+  ]);
+  assert.deepEqual(mistakesOf({ TLS_KEY_FILE: "/tls/tls.key" }), [
+    "TLS_KEY_FILE is set without TLS_PORT; set TLS_PORT too, or neither",
+  ]);
+  assert.equal(mistakesOf({ TLS_PORT: "https", ...files }).length, 1);
 });
 
 test("durations are Go's, and a sweep is never rarer than every five minutes", () => {

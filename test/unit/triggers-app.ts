@@ -2,6 +2,7 @@
 import type { Resource } from "../../functions/shared/cluster.ts";
 import { createReporting } from "../../triggers/reporting.ts";
 import { type AppOptions, createApp } from "../../triggers/server.ts";
+import { admissionFunctions } from "../../triggers/table.ts";
 
 export function createTestApp(options: Partial<AppOptions> & { full?: boolean } = {}) {
   const woken: string[] = [];
@@ -23,6 +24,7 @@ export function createTestApp(options: Partial<AppOptions> & { full?: boolean } 
     wakeUps: { statefulSet: (namespace, name) => remember(`${namespace}/${name}`), sweep: () => remember("sweep") },
     wokenBy: new Set<Resource>(["statefulsets", "pods"]),
     namespaces: undefined,
+    admissions: admissionFunctions,
     bodyLimitBytes: 1_048_576,
     monotonicMs: () => performance.now(),
     notReady: () => undefined,

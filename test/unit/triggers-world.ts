@@ -3,7 +3,7 @@ import type { Cluster, Resource } from "../../functions/shared/cluster.ts";
 import type { FunctionDefinition } from "../../functions/shared/definition.ts";
 import { createReporting } from "../../triggers/reporting.ts";
 import { type Standalone, type StandaloneOptions, startStandalone } from "../../triggers/standalone.ts";
-import { table } from "../../triggers/table.ts";
+import { groupFunctions } from "../../triggers/table.ts";
 import { VirtualTimeline } from "../world/timeline.ts";
 import { createWorld } from "../world/world.ts";
 import { createWorldCluster } from "../world/world-cluster.ts";
@@ -45,7 +45,7 @@ export function createTestWorld(options: TestDoorsOptions = {}) {
   const start = (): Standalone =>
     startStandalone({
       cluster,
-      definitions: options.definitions ?? table,
+      definitions: options.definitions ?? groupFunctions,
       reporting,
       namespaces: options.namespaces,
       random: () => 1,

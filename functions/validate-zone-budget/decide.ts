@@ -1,0 +1,38 @@
+/** Whether an object may be stored as a budget. Nothing of the cluster is asked: the object alone says it. */
+import type { InvalidBudget, ZoneBudget } from "../shared/budgets.ts";
+import type { AdmissionAnswer, Denied } from "../shared/definition.ts";
+
+export interface Submission {
+  readonly operation: string;
+  /** What the object is, or why it is no budget. */
+  readonly parsed: { readonly budget: ZoneBudget } | InvalidBudget;
+  /** The object is being deleted, and its spec stays as it is: what is left of it to change are finalizers. */
+  readonly isLeaving: boolean;
+  /** `podNameRegexGroup` is written without an expression that it could belong to. */
+  readonly hasIdleGroup: boolean;
+}
+
+const judged = ["CREATE", "UPDATE"];
+
+export function decide({ operation, parsed, isLeaving, hasIdleGroup }: Submission): AdmissionAnswer {
+  if (!judged.includes(operation)) {
+    const said = operation === "" ? "no operation" : `the operation ${JSON.stringify(operation.slice(0, 20))}`;
+    const sentence = `the review is of ${said}: register this webhook for CREATE and UPDATE of zoneawarepoddisruptionbudgets alone`;
+    return deny({ guard: "wrong-operation", field: "", sentence });
+  }
+  // Refused, it could never go: what waits for its finalizers is its deletion.
+  if (operation === "UPDATE" && isLeaving) return { allowed: true, warnings: [] };
+  if ("field" in parsed) return deny({ guard: "invalid-budget", ...parsed });
+  const warnings: string[] = [];
+  if (parsed.budget.matchLabels.size === 0) {
+    warnings.push("spec.selector.matchLabels is empty: the budget governs every pod of the namespace");
+  }
+  if (hasIdleGroup) {
+    warnings.push("spec.podNameRegexGroup means nothing without spec.podNamePartitionRegex, and is not read");
+  }
+  return { allowed: true, warnings };
+}
+
+function deny(because: Pick<Denied, "guard" | "field" | "sentence">): Denied {
+  return { allowed: false, code: 400, reason: "BadRequest", ...because };
+}

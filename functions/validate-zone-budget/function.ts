@@ -1,0 +1,15 @@
+import type { AdmissionDefinition } from "../shared/definition.ts";
+import { decide } from "./decide.ts";
+import { name, observe } from "./observe.ts";
+
+/** Refuses a ZoneAwarePodDisruptionBudget that could not be kept, with what to write instead. */
+export const validateZoneBudget: AdmissionDefinition = {
+  name,
+  concern: "refuse a bad ZoneAwarePodDisruptionBudget",
+  needs: [],
+  reads: [],
+  writes: [],
+  path: "/admission/zpdb-validation",
+  whenBroken: "closed",
+  review: async (request) => decide(observe(request)),
+};

@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { parseZoneBudget } from "../../functions/shared/budgets.ts";
+import { validateZoneBudget } from "../../functions/validate-zone-budget/function.ts";
+
+const anyValue = fc.jsonValue({ maxDepth: 2 });
+const maybe = <T>(arbitrary: fc.Arbitrary<T>) => fc.oneof({ weight: 4, arbitrary }, { weight: 1, arbitrary: anyValue });
+const expression = fc.oneof(
+  fc.constantFrom("a-([0-9]+)", "(a+)+$", "(a)|(b)", "(?P<x>.*)", "", "(", "[", "*", "(?i)(a)\\", "(\\pL{3})", "^(.)$"),
+  fc.stringMatching(/^[()[\]{}*+?|\\^$.a-c0-9,:<>P=!-]{0,30}$/),
+);
+
+/** Specs of which most fields are plausible, so that every check is reached. */
+const spec = fc.record(
+  {
+    maxUnavailable: maybe(fc.integer({ min: -2, max: 4 })),
+    maxUnavailablePercentage: maybe(fc.integer({ min: -2, max: 103 })),
+    selector: maybe(fc.record({ matchLabels: maybe(fc.dictionary(fc.string(), fc.string())) })),
+    podNamePartitionRegex: maybe(expression),
+    podNameRegexGroup: maybe(fc.integer({ min: -1, max: 3 })),
+    crossZoneEvictionDelay: maybe(fc.constantFrom("", "5m", "-5m", "0", "1d")),
+  },
+  { requiredKeys: ["selector"] },
+);
+const object = fc.oneof(
+  { weight: 1, arbitrary: anyValue },
+  { weight: 9, arbitrary: fc.record({ kind: maybe(fc.constant("ZoneAwarePodDisruptionBudget")), spec: maybe(spec) }) },
+);
+
+test("whatever the object, it is a budget that can be used, or a field and a sentence that names it", () => {
+  let budgets = 0;
+  fc.assert(
+    fc.property(object, fc.string(), (given, podName) => {
+      const parsed = parseZoneBudget(given);
+      if ("field" in parsed) {
+        assert.ok(parsed.sentence.startsWith(parsed.field), parsed.sentence);
+        return;
+      }
+      budgets++;
+      const { allowance, partitions, crossZoneEvictionDelayMs } = parsed.budget;
+      assert.ok(("pods" in allowance ? allowance.pods : allowance.percent) >= 0);
+      assert.ok(crossZoneEvictionDelayMs >= 0);
+      assert.notEqual(partitions?.partitionOf(podName), "");
+    }),
+    { numRuns: 3_000 },
+  );
+  assert.ok(budgets > 20, `${budgets} of them were budgets`);
+});
+
+test("whatever the review holds, the answer is the same for a dry run, and never an exception", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      object,
+      anyValue,
+      fc.constantFrom("CREATE", "UPDATE", "DELETE", ""),
+      async (given, old, operation) => {
+        const request = { uid: "1", namespace: "", name: "", operation, object: given, oldObject: old };
+        const answer = await validateZoneBudget.review({ ...request, dryRun: false });
+        assert.deepEqual(await validateZoneBudget.review({ ...request, dryRun: true }), answer);
+      },
+    ),
+    { numRuns: 500 },
+  );
+});

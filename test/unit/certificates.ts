@@ -1,0 +1,69 @@
+/** Authorities and certificates for tests, made on the spot: nothing that expires is kept in the tree. */
+import "reflect-metadata";
+import type { webcrypto } from "node:crypto";
+import {
+  BasicConstraintsExtension,
+  KeyUsageFlags,
+  KeyUsagesExtension,
+  PemConverter,
+  SubjectAlternativeNameExtension,
+  X509CertificateGenerator,
+} from "@peculiar/x509";
+
+const signing = { name: "ECDSA", hash: "SHA-256" } as const;
+const curve = { name: "ECDSA", namedCurve: "P-256" } as const;
+
+export interface IssuedPair {
+  /** In PEM. */
+  readonly cert: string;
+  readonly key: string;
+  readonly serialNumber: string;
+}
+
+export interface Authority {
+  /** In PEM. */
+  readonly cert: string;
+  /** A certificate for 127.0.0.1 and localhost. */
+  issue(): Promise<IssuedPair>;
+}
+
+function generateKeys(): Promise<webcrypto.CryptoKeyPair> {
+  return crypto.subtle.generateKey(curve, true, ["sign", "verify"]) as Promise<webcrypto.CryptoKeyPair>;
+}
+
+/** An authority of its own, whose certificates are valid for an hour. */
+export async function createAuthority(): Promise<Authority> {
+  const keys = await generateKeys();
+  let issued = 1;
+  const valid = { notBefore: new Date(Date.now() - 60_000), notAfter: new Date(Date.now() + 3_600_000) };
+  const name = "CN=sluice-test-authority";
+  const usages = new KeyUsagesExtension(KeyUsageFlags.keyCertSign, true);
+  const extensions = [new BasicConstraintsExtension(true, undefined, true), usages];
+  const root = { ...valid, name, keys, extensions, serialNumber: "01", signingAlgorithm: signing };
+  const authority = await X509CertificateGenerator.createSelfSigned(root);
+  return {
+    cert: authority.toString("pem"),
+    async issue() {
+      const leaf = await generateKeys();
+      issued += 1;
+      const serialNumber = issued.toString(16).padStart(2, "0");
+      const certificate = await X509CertificateGenerator.create({
+        ...valid,
+        serialNumber,
+        subject: "CN=sluice-test",
+        issuer: name,
+        publicKey: leaf.publicKey,
+        signingKey: keys.privateKey,
+        signingAlgorithm: signing,
+        extensions: [
+          new SubjectAlternativeNameExtension([
+            { type: "ip", value: "127.0.0.1" },
+            { type: "dns", value: "localhost" },
+          ]),
+        ],
+      });
+      const pkcs8 = await crypto.subtle.exportKey("pkcs8", leaf.privateKey);
+      return { cert: certificate.toString("pem"), key: PemConverter.encode(pkcs8, "PRIVATE KEY"), serialNumber };
+    },
+  };
+}
