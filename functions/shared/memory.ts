@@ -170,6 +170,8 @@ function noteChange(memory: Memory, ownerUid: string, resourceVersion: number): 
  */
 export function learnPods(memory: Memory, statefulSets: readonly StatefulSet[], pods: PodIndex): void {
   for (const { uid } of statefulSets) {
+    // Replies overtake each other: an older list would bring back what a newer one knew to be gone.
+    if (pods.listedAt < (memory.confirmedByOwner.get(uid) ?? 0)) continue;
     for (const pod of pods.byOwner.get(uid) ?? []) {
       const known = memory.pods.get(`${pod.namespace}/${pod.name}`);
       // A pod that is not known may have been deleted since: only a list that is newer than the watch can tell.
@@ -230,6 +232,9 @@ export function podStore(memory: Memory, cluster: Cluster, changed: (pod: Pod) =
       memory.pods.clear();
       memory.podsByOwner.clear();
       memory.moments.clear();
+      // This list may be older than one that was learnt from meanwhile: what that one accounted for is no longer shown.
+      memory.seenByOwner.clear();
+      memory.confirmedByOwner.clear();
       for (const pod of objects.map(parsePod)) if (pod.ownerUid !== undefined) putPod(memory, pod);
       heard(Number(resourceVersion));
       for (const pod of [...before, ...memory.pods.values()]) changed(pod);

@@ -5,6 +5,7 @@ import type { Cluster, PodObject } from "../../functions/shared/cluster.ts";
 import {
   confirm,
   emptyMemory,
+  learnPods,
   membersOf,
   podStore,
   reaches,
@@ -84,6 +85,92 @@ test("a decision waits at most 250 ms for the memory to reach what the ledger as
   await clock.goTo(400);
   assert.equal(await never, false);
   assert.equal(memory.waiting.size, 0);
+});
+
+const learned = (memory: ReturnType<typeof emptyMemory>, revision: number, ...objects: PodObject[]) =>
+  learnPods(memory, [a], indexPods(objects, revision));
+const shown = (memory: ReturnType<typeof emptyMemory>) =>
+  [...(memory.podsByOwner.get("uid-of-a")?.values() ?? [])].map(
+    ({ name, resourceVersion }) => `${name}@${resourceVersion}`,
+  );
+
+test("what a consistent LIST knows better is taken over, and what the watch has told since is kept", () => {
+  const { memory, pods } = make();
+  pods.replace([at("a-0", 3), at("a-1", 4), at("a-2", 5)], "9");
+  pods.apply({ type: "MODIFIED", object: at("a-2", 30) });
+  pods.apply({ type: "ADDED", object: at("a-3", 31) });
+  learned(memory, 20, at("a-0", 15), at("a-2", 5), at("a-4", 12));
+  assert.deepEqual(shown(memory), ["a-0@15", "a-2@30", "a-3@31"], "a-1 is gone, a-4 may be gone since");
+  learned(memory, 40, at("a-0", 15), at("a-2", 30), at("a-3", 31), at("a-4", 12));
+  assert.deepEqual(shown(memory), ["a-0@15", "a-2@30", "a-3@31", "a-4@12"]);
+});
+
+test("a memory that says what a LIST says is as new as the LIST, until one of the two says more (R5)", async () => {
+  const { memory, pods, cluster, clock } = make();
+  pods.replace([at("a-0", 3)], "9");
+  const reachesNow = async (revision: number) => {
+    const answer = reaches(cluster, memory, [a], revision);
+    await clock.goTo(clock.monotonicMs() + 300);
+    return answer;
+  };
+  assert.equal(await reachesNow(20), false);
+  learned(memory, 20, at("a-0", 3));
+  assert.equal(await reachesNow(20), true);
+  assert.equal(await reachesNow(21), false);
+  assert.equal(await reaches(cluster, memory, [a], 20), true);
+  pods.apply({ type: "MODIFIED", object: at("a-0", 25) });
+  learned(memory, 24, at("a-0", 3));
+  assert.equal(await reachesNow(26), false);
+});
+
+test("what a watch tells late is not taken over what a LIST has told before it", () => {
+  const { memory, pods, changed } = make();
+  pods.replace([at("a-0", 3)], "9");
+  learned(memory, 40, at("a-0", 35));
+  changed.length = 0;
+  pods.apply({ type: "MODIFIED", object: at("a-0", 12) });
+  pods.apply({ type: "ADDED", object: at("a-1", 13) });
+  pods.apply({ type: "DELETED", object: at("a-0", 14) });
+  assert.deepEqual(shown(memory), ["a-0@35"]);
+  assert.deepEqual(changed, []);
+  pods.apply({ type: "ADDED", object: at("a-1", 41) });
+  assert.deepEqual(shown(memory), ["a-0@35", "a-1@41"]);
+});
+
+test("a list of the watch that arrives after a newer one takes the newer one's claims with it (R5, R8)", async () => {
+  const { memory, pods, cluster, clock } = make();
+  pods.replace([at("a-0", 3)], "9");
+  learned(memory, 110, at("a-0", 109));
+  pods.replace([at("a-0", 90)], "105");
+  const reached = reaches(cluster, memory, [a], 110);
+  await clock.goTo(300);
+  assert.equal(await reached, false);
+  assert.equal(viewOfMemory(memory, [a], undefined).seenThrough, 90);
+});
+
+test("a LIST that arrives after a newer one brings nothing back that the newer one knew to be gone", () => {
+  const { memory, pods } = make();
+  pods.replace([at("a-0", 3), at("a-1", 4)], "9");
+  learned(memory, 110, at("a-0", 109));
+  learned(memory, 105, at("a-0", 90), at("a-1", 4));
+  assert.deepEqual(shown(memory), ["a-0@109"]);
+});
+
+test("a pod that changes hands without an event in between leaves its former owner", () => {
+  const { memory, pods } = make();
+  pods.apply({ type: "ADDED", object: at("a-0", 4) });
+  const owner = [{ kind: "StatefulSet", name: "a", uid: "uid-of-the-next-a", controller: true }];
+  pods.apply({ type: "MODIFIED", object: at("a-0", 6, { ownerReferences: owner }) });
+  assert.deepEqual(shown(memory), []);
+  assert.deepEqual([...memory.podsByOwner.keys()], ["uid-of-the-next-a"]);
+});
+
+test("a StatefulSet that was made anew is known by its new uid only", () => {
+  const { memory, statefulSets } = make();
+  statefulSets.apply({ type: "ADDED", object: statefulSetObject("a") });
+  const again = { uid: "uid-of-the-next-a", resourceVersion: "9" };
+  statefulSets.apply({ type: "MODIFIED", object: statefulSetObject("a", { metadata: again }) });
+  assert.deepEqual([...memory.statefulSetsByUid.keys()], ["uid-of-the-next-a"]);
 });
 
 test("heartbeats and counters wake nobody; whatever a decision reads does", () => {

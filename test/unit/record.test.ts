@@ -143,6 +143,10 @@ test("a guard that every healthy rollout meets is no Event until it has held for
     await passes.run();
   }
   assert.equal(waiting().length, 1);
+  const told = passes.count("create events");
+  await passes.goOn(10_000);
+  await passes.run();
+  assert.equal(passes.count("create events"), told, "and not again in every pass after that");
   assert.match(waiting()[0] ?? "", /^RolloutWaiting group-a: budget: group-a: 1 of 2 down/);
 });
 
