@@ -51,6 +51,14 @@ test("watches wake the function: a change of template is rolled without a sweep"
   assert.equal(lines.filter(({ msg }) => String(msg).startsWith("swept")).length, 1);
 });
 
+test("where only reviews are answered, nothing is watched, listed or waited for", async () => {
+  const { goTo, calls, cluster, standalone } = await started({ definitions: [] });
+  assert.equal(standalone.notReady(), undefined);
+  await goTo(600);
+  assert.deepEqual(calls, []);
+  assert.equal(await standalone.stop(cluster.monotonicMs() + 1_000), true);
+});
+
 test("with lists alone, events and sweeps roll a group", async () => {
   const { goTo, changeTemplates, isRolled, standalone } = await started({ settings: { views: "list" } });
   assert.equal(standalone.notReady(), undefined);
