@@ -192,9 +192,13 @@ export class Users {
     }
     this.changeTemplates();
     for (const pod of this.#world.store.list("pods", { namespace: this.#namespace }).items) {
-      const leaves = pod.metadata.deletionTimestamp !== undefined || pod.status.phase === "Failed";
+      if (pod.metadata.deletionTimestamp !== undefined) continue;
+      // Failed pods that nobody wants can hold up an OrderedReady scale-down for ever: somebody cleans up.
+      if (pod.status.phase === "Failed") {
+        this.#world.store.delete("pods", pod.metadata, {});
+        continue;
+      }
       const broken = pod.spec.containers.some(({ image }) => image.endsWith(":broken"));
-      if (leaves) continue;
       // A broken revision stays broken: replacing it is the rollout's work (rule R13).
       if (broken && this.#isWanted(pod)) this.#world.kubelet.breakPod(pod.metadata);
       else this.#world.kubelet.healPod(pod.metadata);
