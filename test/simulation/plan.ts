@@ -103,7 +103,7 @@ export function drawPlan(draw: Draw): Plan {
       { oldest: 0.9, between: 1 },
       { oldest: 0, between: 0.1 },
     ]),
-    safetyMs: draw.between(10_000, 90_000),
+    safetyMs: draw.between(10_000, 70_000),
     every: {
       crash: rate(draw, 0.4, 4),
       breakPod: rate(draw, 0.25, 2),

@@ -128,6 +128,7 @@ class Simulation {
     this.#log("simulation", "faults stop");
     if (this.#violations.length === 0) {
       this.#users.makePeace();
+      this.#keepOneReplica();
       await this.#converge();
     }
     for (const { stop } of this.#replicas) stop();
@@ -233,7 +234,18 @@ class Simulation {
     victim.stop();
     this.#replicas.splice(index, 1);
     this.#log("simulation", `${victim.process.name} is killed`);
-    this.#timeline.after(this.#draw.between(100, 20_000), () => this.#startProcess(victim.definition));
+    this.#timeline.after(this.#draw.between(100, 20_000), () => {
+      if (this.#faulty) this.#startProcess(victim.definition);
+    });
+  }
+
+  /** What one healthy process cannot bring to its end, no number of them may: all others are killed for good. */
+  #keepOneReplica(): void {
+    const rollouts = this.#replicas.filter(({ definition }) => definition === advanceZoneRollout);
+    const kept = rollouts.length > 0 ? this.#draw.pick(rollouts) : undefined;
+    for (const replica of this.#replicas) if (replica !== kept) replica.stop();
+    this.#replicas = kept === undefined ? [] : [kept];
+    if (kept === undefined) this.#startProcess(advanceZoneRollout);
   }
 
   #planDisturbance(kind: Disturbance): void {
