@@ -93,7 +93,8 @@ export const group: fc.Arbitrary<GroupFacts> = fc.array(zone, { minLength: 1, ma
 export function render(facts: GroupFacts, order: "ascending" | "descending" = "ascending"): Group {
   const refusals = new Map<string, { uid: string; pod: string; sentence: string; stampMs: number }>();
   const refuse = (uid: string, pod: string) => refusals.set(uid, { uid, pod, sentence: "no", stampMs: nowMs });
-  const zones = facts.map((zoneFacts, index) => {
+  const open: Reservation[] = [];
+  const surveys = facts.map((zoneFacts, index) => {
     const name = zoneNameOf(index);
     if (zoneFacts.recordRefused) refuse(`set-${name}`, name);
     const set = parseStatefulSet(statefulSetObject(name, zoneFacts));
@@ -101,19 +102,14 @@ export function render(facts: GroupFacts, order: "ascending" | "descending" = "a
       if (facts.refused) refuse(uidOf(`${name}-${ordinal}`), `${name}-${ordinal}`);
       return facts.health === "absent" ? [] : [parsePod(podObject(name, ordinal, facts))];
     });
-    const open = zoneFacts.slots
-      .flatMap((facts, ordinal) => reservationOf(name, ordinal, facts) ?? [])
-      .filter(
-        (entry) =>
-          !isSettled(
-            entry,
-            pods.find(({ ordinal }) => ordinal === entry.ordinal),
-            set,
-            nowMs,
-          ),
-      );
-    return surveyZone(set, order === "ascending" ? pods : pods.reverse(), open, nowMs);
+    for (const [ordinal, slot] of zoneFacts.slots.entries()) {
+      const reservation = reservationOf(name, ordinal, slot);
+      const pod = pods.find((candidate) => candidate.ordinal === ordinal);
+      if (reservation !== undefined && !isSettled(reservation, pod, set, nowMs)) open.push(reservation);
+    }
+    return { set, pods: order === "ascending" ? pods : pods.reverse() };
   });
+  const zones = surveys.map(({ set, pods }) => surveyZone(set, pods, open, nowMs));
   return { name: "group", self, nowMs, zones, refusals };
 }
 

@@ -15,7 +15,7 @@ import {
 } from "../../functions/shared/reservation.ts";
 import { rolloutMaxUnavailable, settledThrough } from "../../functions/shared/vocabulary.ts";
 
-const numRuns = 5_000;
+const numRuns = 2_000;
 const stampMs = fc.integer({ min: 0, max: 4_102_444_800_000 });
 /** Any text that JSON can carry; `__proto__` is no name of anything in Kubernetes. */
 const text = fc.string({ unit: "grapheme", maxLength: 20 }).filter((value) => value !== "__proto__");
