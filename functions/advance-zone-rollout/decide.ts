@@ -1,7 +1,7 @@
 /** Roll a group zone by zone: which pods may go now, or which guard holds them back. */
 import { subjectOf, type Target } from "../shared/act.ts";
 import type { Pod } from "../shared/pods.ts";
-import { finishAfterMs, type Refusal } from "../shared/reservation.ts";
+import { finishAfterMs, type Refusal, type Reservation } from "../shared/reservation.ts";
 import { take, type Verdict, wait } from "../shared/verdict.ts";
 import { describeDown, isUnsettled, type Zone } from "../shared/zones.ts";
 
@@ -13,6 +13,8 @@ export interface Group {
   readonly nowMs: number;
   /** By name, byte-wise ascending: the order in which zones are rolled. */
   readonly zones: readonly Zone[];
+  /** Open reservations in StatefulSets that have left the group: deleted, or with another label. */
+  readonly departed: readonly Reservation[];
   /** Deletions that the API server refused for good, by pod uid. */
   readonly refusals: ReadonlyMap<string, Refusal>;
 }
@@ -51,6 +53,12 @@ export function decide(group: Group): Verdict<Target> {
 
 /** What may be done to healthy pods. */
 function advance(group: Group): Verdict<Target> {
+  const [departed] = group.departed;
+  if (departed !== undefined) {
+    const pod = `${departed.statefulSet}-${departed.ordinal}`;
+    const sentence = `${pod} is reserved, and its StatefulSet has left the group; no other zone is touched until that pod is gone or back`;
+    return wait("zone-departed", sentence, { zone: departed.statefulSet, recheckMs });
+  }
   const unsettled = group.zones.filter(isUnsettled);
   if (unsettled.length > 1) {
     const zones = unsettled.map(describeDown).join("; ");

@@ -17,8 +17,10 @@ const name = "recycle-pods";
 export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: number): FunctionDefinition {
   const again = () => wait("between-pods", "the next pod goes later", { recheckMs: draw.between(0, 2 * everyMs) });
 
-  function decide({ zones, nowMs }: Observed): Verdict<Target> {
+  function decide({ zones, nowMs, open }: Observed): Verdict<Target> {
     if (!isActive()) return take([], "all done");
+    const members = new Set(zones.map(({ statefulSet }) => statefulSet.name));
+    if (open.some((reservation) => !members.has(reservation.statefulSet))) return again();
     const unsettled = zones.filter(isUnsettled);
     const zone = unsettled[0] ?? draw.pick(zones);
     if (zone === undefined || unsettled.length > 1) return again();

@@ -1,8 +1,9 @@
 /** The guards of `advance-zone-rollout`, one by one, and what goes when none of them holds. Zones are drawn: see given.ts. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { decide } from "../../functions/advance-zone-rollout/decide.ts";
 import { guardOf } from "../../functions/shared/verdict.ts";
-import { decideOn, nowMs, outcome, pod, refusal, reservation, zone } from "./given.ts";
+import { decideOn, nowMs, outcome, pod, refusal, reservation, self, zone } from "./given.ts";
 
 test("the first outdated pods of the first zone by name go, as many as may be down", () => {
   assert.equal(outcome(decideOn([zone("a", "ooo"), zone("b", "ooo")])), "delete a-0");
@@ -215,4 +216,11 @@ test("status.currentRevision is not written for a zone that is incomplete, unset
   assert.equal(outcome(decideOn([zone("a", "nn", { extra: [pod("a-7", { revision: "new" })] })])), "zone-settling");
   assert.equal(outcome(decideOn([zone("a", "nn", { paused: true })])), "done");
   assert.equal(outcome(decideOn([zone("a", "nn")], [["uid-of-a", refusal("a-0")[1]]])), "done");
+});
+
+test("zone-departed: while a pod reserved in a zone that has left the group still stands, no other zone is touched (Z1)", () => {
+  const departed = [{ statefulSet: "gone", ordinal: 0, uid: "taken", by: self, stampMs: nowMs }];
+  const verdict = decide({ name: "group", self, nowMs, zones: [zone("a", "ooo")], departed, refusals: new Map() });
+  assert.equal(outcome(verdict), "zone-departed");
+  assert.match(verdict.sentence, /gone-0 is reserved, and its StatefulSet has left the group/);
 });

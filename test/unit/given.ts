@@ -178,7 +178,7 @@ export function refusal(podName: string): [string, Refusal] {
 }
 
 export function decideOn(zones: readonly Zone[], refusals: readonly [string, Refusal][] = []): Verdict<Target> {
-  return decide({ name: "group", self, nowMs, zones, refusals: new Map(refusals) });
+  return decide({ name: "group", self, nowMs, zones, departed: [], refusals: new Map(refusals) });
 }
 
 /** What a verdict takes, as words: `delete a-0`, `repair a-1`, `record-revision a`; or the guard that it waits behind. */

@@ -259,16 +259,17 @@ test("a reservation of a StatefulSet that has left the group is settled by a GET
   );
 });
 
-test("a reservation of a StatefulSet that has left the group is kept while its pod stands", async () => {
+test("a reservation of a StatefulSet that has left the group is kept while its pod stands, and holds the others back", async () => {
   const passes = await new Passes().prepare();
   const { uid } = passes.world.store.get("pods", podKey("group-b-1")).metadata;
   const stamp = passes.timeline.nowMs();
   passes.writeLedger({ "sluice.dev/reservations": JSON.stringify({ "group-b": { 1: [uid, "other", stamp] } }) });
   passes.world.store.patch("statefulsets", podKey("group-b"), { metadata: { labels: { "rollout-group": "next" } } });
   await passes.run(true);
+  assert.equal(passes.guard, "zone-departed");
   assert.deepEqual(
     passes.ledger.reservations.map(({ statefulSet }) => statefulSet),
-    ["group-b", "group-a"],
+    ["group-b"],
   );
 });
 
