@@ -8,6 +8,9 @@ import { finishAfterMs } from "./reservation.ts";
 import type { GroupKey, StatefulSet } from "./statefulsets.ts";
 import { eventReasons } from "./vocabulary.ts";
 
+/** How soon to look at what is left when the last step of a zone is done, in milliseconds. */
+const lookAgainMs = 20;
+
 export type Target =
   /** Reserved first (rule R8), then deleted by uid (rule R9). */
   | { readonly action: "delete"; readonly statefulSet: StatefulSet; readonly pod: Pod }
@@ -61,7 +64,8 @@ async function actOn(
     await carryOut(context, target, deadlineMs);
     reporter.act({ ...report, result: "done", reason: "as decided" });
     if (target.action === "repair") await sayRepaired(context, by, key, target);
-    return undefined;
+    // What a status write was answered is known already, so that no event of it wakes anybody: what holds now is said next.
+    return target.action === "record-revision" ? lookAgainMs : undefined;
   } catch (error) {
     if (!(error instanceof ClusterError)) throw error;
     const reason = error.message;
