@@ -326,3 +326,14 @@ test("a rollout runs to its end: every pod new, currentRevision written, nothing
   assert.equal(passes.events.filter((event) => event.startsWith("RolloutCompleted")).length, 1);
   assert.deepEqual(passes.problems, []);
 });
+
+test("when the last step of a zone is done, what holds next is looked at at once, for no event tells of it", async () => {
+  const passes = await new Passes({ replicas: 1 }).prepare();
+  let recheckMs: number | undefined;
+  for (let pass = 0; pass < 100 && passes.count("patch statefulsets") === 0; pass++) {
+    recheckMs = await passes.run();
+    await passes.goOn(500);
+  }
+  assert.equal(passes.count("patch statefulsets"), 1);
+  assert.ok(recheckMs !== undefined && recheckMs <= 100, `the next look comes in ${recheckMs} ms`);
+});
