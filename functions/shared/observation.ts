@@ -96,7 +96,9 @@ async function readPods(context: Context, key: GroupKey, wanted: readonly Reserv
 function refusalsOf(context: Context, ledger: Ledger, nowMs: number): Map<string, Refusal> {
   const refusals = new Map<string, Refusal>();
   for (const refusal of [...ledger.refusals, ...context.memoryOf(ledger.key).refusals.values()]) {
-    if (nowMs - refusal.stampMs < retryRefusedAfterMs) refusals.set(refusal.uid, refusal);
+    // Two processes may both have been refused: the newest word counts, or each would write its own over the other's.
+    const newest = (refusals.get(refusal.uid)?.stampMs ?? 0) < refusal.stampMs;
+    if (newest && nowMs - refusal.stampMs < retryRefusedAfterMs) refusals.set(refusal.uid, refusal);
   }
   return refusals;
 }

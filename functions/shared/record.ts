@@ -2,7 +2,7 @@
 import type { Context, GroupMemory } from "./definition.ts";
 import { announce } from "./events.ts";
 import type { Observed } from "./observation.ts";
-import type { LedgerChange, RecordedVerdict } from "./reservation.ts";
+import type { LedgerChange, RecordedVerdict, Refusal } from "./reservation.ts";
 import { guardOf, type Verdict } from "./verdict.ts";
 import { eventReasons } from "./vocabulary.ts";
 
@@ -38,9 +38,14 @@ export function changeOf(observed: Observed, by: string, record: RecordedVerdict
   return {
     reservations: observed.open,
     seenThrough: observed.view.seenThrough,
-    refusals: [...observed.refusals.values()].slice(-100),
+    refusals: keptRefusals(observed),
     verdicts: { ...observed.ledger.verdicts, [by]: record },
   };
+}
+
+/** The newest of the refusals that still hold: an annotation is no place for thousands. */
+function keptRefusals({ refusals }: Observed): Refusal[] {
+  return [...refusals.values()].sort((one, other) => one.stampMs - other.stampMs).slice(-100);
 }
 
 /** How long until the record is worth a write of its own: 0 for now, undefined for not at all. */
@@ -56,8 +61,8 @@ export function writeAloneInMs(
   const settled = observed.ledger.reservations.length - observed.open.length;
   const changed = !fresh && (written?.guard !== record.guard || written.zone !== record.zone);
   const finished = record.guard === "done" && settled > 0;
-  const newRefusals = [...memory.refusals.keys()].some(
-    (uid) => !observed.ledger.refusals.some((known) => known.uid === uid),
+  const newRefusals = keptRefusals(observed).some(
+    ({ uid, stampMs }) => !observed.ledger.refusals.some((known) => known.uid === uid && known.stampMs === stampMs),
   );
   // Rule R4: the first decision under a ledger is written even if it takes nothing; until then each look is a consistent LIST.
   if (observed.abandoned > 0 || observed.ledger.settledThrough === undefined) return 0;

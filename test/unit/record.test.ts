@@ -204,3 +204,26 @@ test("a refused deletion is said on the StatefulSet, remembered in the ledger, a
     ["group-a-0", "group-a-1", "group-b-0"],
   );
 });
+
+test("a refusal of long ago is forgotten: a group at rest is not written to because of it", async () => {
+  const passes = await new Passes().prepare();
+  let refusing = true;
+  passes.interfere = ({ verb, resource, given }) => {
+    const isHeld = refusing && verb === "delete" && resource === "pods";
+    if (isHeld && (given[1] as { name: string }).name === "group-a-0") throw refused(403, "a webhook said no");
+  };
+  const go = async (times: number) => {
+    for (let pass = 0; pass < times; pass++) {
+      await passes.run();
+      await passes.goOn(10_000);
+    }
+  };
+  await go(40);
+  refusing = false;
+  await go(60);
+  assert.equal(passes.guard, "done");
+  assert.deepEqual(passes.ledger.refusals, []);
+  const before = passes.ledger.resourceVersion;
+  await go(20);
+  assert.equal(passes.ledger.resourceVersion, before);
+});
