@@ -5,34 +5,57 @@
 import type { Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { HTTPException } from "hono/http-exception";
-import type { AdmissionAnswer, AdmissionDefinition, AdmissionRequest } from "../functions/shared/definition.ts";
+import type { AdmissionAnswer, AdmissionDefinition, AdmissionRequest, Judge } from "../functions/shared/definition.ts";
+import { parseGoDuration } from "../functions/shared/durations.ts";
 import type { Reporting } from "./reporting.ts";
 
+/** A function that judges reviews, and its judge in this process. */
+export interface OpenAdmission {
+  readonly definition: AdmissionDefinition;
+  readonly judge: Judge;
+}
+
 export interface AdmissionDoorOptions {
-  readonly admissions: readonly AdmissionDefinition[];
+  readonly admissions: readonly OpenAdmission[];
   readonly reporting: Pick<Reporting, "log" | "metrics">;
+  /** Milliseconds of a clock that never jumps. */
+  monotonicMs(): number;
 }
 
 /** An API server takes objects up to 3 MB, and a review may hold two of them. */
 const bodyLimitBytes = 8 * 1024 * 1024;
 const versions = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
 const shownCharacters = 80;
+/** What the API server waits at most, and where a webhook says nothing, in milliseconds. */
+const longestTimeoutMs = 30_000;
+const usualTimeoutMs = 10_000;
 
 /** Adds a route for each function that judges reviews. Errors are HTTPExceptions whose message is one sentence. */
-export function serveAdmissions(app: Hono, { admissions, reporting }: AdmissionDoorOptions): void {
+export function serveAdmissions(app: Hono, options: AdmissionDoorOptions): void {
+  const { admissions, reporting } = options;
   const limit = bodyLimit({
     maxSize: bodyLimitBytes,
     onError: (c) => c.text(`The body is larger than ${bodyLimitBytes} bytes.`, 413),
   });
-  for (const definition of admissions) {
-    app.post(definition.path, limit, async (c) => {
-      const { apiVersion, request } = readReview(await readJson(c));
-      const answer = await judge(definition, request, reporting);
-      report(definition, request, answer, reporting);
-      return c.json({ apiVersion, kind: "AdmissionReview", response: render(request.uid, answer) });
-    });
-    app.all(definition.path, (c) => c.text("POST an AdmissionReview here.", 405, { allow: "POST" }));
+  for (const admission of admissions) {
+    const { definition } = admission;
+    for (const path of definition.paths) {
+      app.post(path, limit, async (c) => {
+        const deadlineMs = options.monotonicMs() + answerWithinMs(c.req.query("timeout"));
+        const { apiVersion, request } = readReview(await readJson(c), { path, deadlineMs });
+        const answer = await judge(admission, request, reporting);
+        report(definition, request, answer, reporting);
+        return c.json({ apiVersion, kind: "AdmissionReview", response: render(request.uid, answer) });
+      });
+      app.all(path, (c) => c.text("POST an AdmissionReview here.", 405, { allow: "POST" }));
+    }
   }
+}
+
+/** The API server says how long it waits: nine tenths of that are ours, as rollout-operator has it. */
+function answerWithinMs(timeout: string | undefined): number {
+  const timeoutMs = parseGoDuration(timeout ?? "");
+  return 0.9 * (timeoutMs !== undefined && timeoutMs > 0 ? Math.min(timeoutMs, longestTimeoutMs) : usualTimeoutMs);
 }
 
 async function readJson(c: Context): Promise<unknown> {
@@ -51,7 +74,10 @@ async function readJson(c: Context): Promise<unknown> {
 }
 
 /** The request of a review, and the version to answer in. */
-function readReview(body: unknown): { apiVersion: string; request: AdmissionRequest } {
+function readReview(
+  body: unknown,
+  arrival: Pick<AdmissionRequest, "path" | "deadlineMs">,
+): { apiVersion: string; request: AdmissionRequest } {
   const { kind, apiVersion, request } = asFields(body);
   if (kind !== "AdmissionReview") throw malformed(`its kind is ${show(kind)}`);
   if (typeof apiVersion !== "string" || !versions.includes(apiVersion)) {
@@ -64,39 +90,43 @@ function readReview(body: unknown): { apiVersion: string; request: AdmissionRequ
     request: {
       uid: fields.uid,
       operation: textOf(fields.operation),
+      subresource: textOf(fields.subResource),
       namespace: textOf(fields.namespace),
       name: textOf(fields.name),
       dryRun: fields.dryRun === true,
       object: fields.object,
       oldObject: fields.oldObject,
+      ...arrival,
     },
   };
 }
 
 /** What the function says, or what its row in the table of open and closed doors says when it breaks. */
 async function judge(
-  definition: AdmissionDefinition,
+  { definition, judge: asked }: OpenAdmission,
   request: AdmissionRequest,
   reporting: AdmissionDoorOptions["reporting"],
 ): Promise<AdmissionAnswer> {
   try {
-    return await definition.review(request);
+    return await asked.review(request);
   } catch (error) {
     const what = error instanceof Error ? error.message : String(error);
     reporting.log("error", `a review could not be judged: ${what}`, { ...about(definition, request), err: error });
     const sentence = `${definition.name} could not judge this: ${what}`;
-    if (definition.whenBroken === "open") return { allowed: true, warnings: [sentence] };
-    return { allowed: false, guard: "broken", code: 500, reason: "InternalError", field: "", sentence };
+    if (definition.whenBroken === "open") return { allowed: true, guard: "broken", warnings: [sentence] };
+    return { allowed: false, guard: "broken", code: 500, reason: "InternalError", cause: "", field: "", sentence };
   }
 }
 
 function render(uid: string, answer: AdmissionAnswer): object {
   if (answer.allowed) {
-    return { uid, allowed: true, ...(answer.warnings.length > 0 ? { warnings: answer.warnings } : {}) };
+    const { warnings, patch = [] } = answer;
+    const patched = { patchType: "JSONPatch", patch: Buffer.from(JSON.stringify(patch)).toString("base64") };
+    return { uid, allowed: true, ...(warnings.length > 0 ? { warnings } : {}), ...(patch.length > 0 ? patched : {}) };
   }
-  const { code, reason, field, sentence } = answer;
-  const details =
-    field === "" ? {} : { details: { causes: [{ reason: "FieldValueInvalid", field, message: sentence }] } };
+  const { code, reason, cause, field, sentence } = answer;
+  const causes = [{ reason: cause, message: sentence, ...(field === "" ? {} : { field }) }];
+  const details = cause === "" ? {} : { details: { causes } };
   return { uid, allowed: false, status: { status: "Failure", code, reason, message: sentence, ...details } };
 }
 
@@ -106,7 +136,7 @@ function report(
   answer: AdmissionAnswer,
   { log, metrics }: AdmissionDoorOptions["reporting"],
 ): void {
-  const guard = answer.allowed ? "allowed" : answer.guard;
+  const { guard } = answer;
   metrics.verdicts.inc({ function: definition.name, guard });
   const fields = { ...about(definition, request), guard };
   if (answer.allowed) log("debug", "a review was allowed", fields);

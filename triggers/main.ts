@@ -70,13 +70,14 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   const definitions = groupFunctions.filter(isServed);
   const pair = await readPair(settings);
   const stopping = new AbortController();
-  const standalone = startStandalone({ cluster, definitions, reporting, namespaces, settings });
+  const admissions = admissionFunctions.filter(isServed);
+  const standalone = startStandalone({ cluster, definitions, admissions, reporting, namespaces, settings });
   onStart(standalone);
   const options = {
     reporting,
     wakeUps: standalone.wakeUps,
     wokenBy: new Set(definitions.flatMap(({ wokenBy }) => wokenBy)),
-    admissions: admissionFunctions.filter(isServed),
+    admissions: standalone.admissions,
     namespaces,
     bodyLimitBytes: settings.bodyLimitBytes,
     monotonicMs: () => cluster.monotonicMs(),

@@ -76,7 +76,7 @@ function createBareApp(options: AppOptions, nothingHere: string): Hono {
 }
 
 function measure({ reporting, admissions, monotonicMs }: AppOptions): MiddlewareHandler {
-  const paths = new Set([...ownPaths, ...admissions.map(({ path }) => path)]);
+  const paths = new Set([...ownPaths, ...admissions.flatMap(({ definition }) => definition.paths)]);
   return async function measureRequest(c, next) {
     const { method } = c.req;
     const route = paths.has(c.req.path) ? routeOf(c.req.path) : "notfound";

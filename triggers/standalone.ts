@@ -3,10 +3,16 @@
  * same, so that one process serves either way.
  */
 import type { Cluster } from "../functions/shared/cluster.ts";
-import { createMemory, type FunctionDefinition } from "../functions/shared/definition.ts";
+import {
+  type AdmissionDefinition,
+  type Context,
+  createMemory,
+  type FunctionDefinition,
+} from "../functions/shared/definition.ts";
 import { createListingViews } from "../functions/shared/listing.ts";
 import { protocol } from "../functions/shared/reservation.ts";
 import { createWatchingViews, type WatchingViews } from "../functions/shared/watching.ts";
+import type { OpenAdmission } from "./admission.ts";
 import type { Reporting } from "./reporting.ts";
 import type { Settings } from "./settings.ts";
 import { createWakeUps, type WakeUps } from "./wakeups.ts";
@@ -14,6 +20,7 @@ import { createWakeUps, type WakeUps } from "./wakeups.ts";
 export interface StandaloneOptions {
   readonly cluster: Cluster;
   readonly definitions: readonly FunctionDefinition[];
+  readonly admissions: readonly AdmissionDefinition[];
   readonly reporting: Reporting;
   /** Undefined: all of them. */
   readonly namespaces: readonly string[] | undefined;
@@ -24,6 +31,8 @@ export interface StandaloneOptions {
 
 export interface Standalone {
   readonly wakeUps: WakeUps;
+  /** The functions that judge reviews, open for them. */
+  readonly admissions: readonly OpenAdmission[];
   /** Why no decision can be made yet; undefined once the views are there. */
   notReady(): string | undefined;
   /** Ends the timer, what is queued, and the watches; false when that took until `deadlineMs` of the monotonic clock. */
@@ -36,9 +45,10 @@ const repeatTroubleMs = 60_000;
 /** Starts to watch, and to sweep: at once, and from then on at least as often as the settings say. */
 export function startStandalone(options: StandaloneOptions): Standalone {
   const { cluster, definitions, reporting, namespaces, settings } = options;
-  // Reviews are answered from what they hold: where nothing else is served, nothing is read.
+  // A function that judges an object by itself reads nothing: where nothing else is served, nothing is watched.
   const isWoken = definitions.length > 0;
-  const watching = isWoken && settings.views === "watch" ? watch(options, (key) => wakeUps.group(key)) : undefined;
+  const readsViews = isWoken || options.admissions.some((admission) => admission.readsViews);
+  const watching = readsViews && settings.views === "watch" ? watch(options, (key) => wakeUps.group(key)) : undefined;
   const views = watching ?? createListingViews(cluster, namespaces);
   let isListed = watching === undefined;
   void watching?.ready.then(() => {
@@ -46,21 +56,32 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     reporting.log("info", "the first lists of pods and StatefulSets have come");
   });
   const shared = { cluster, views, protocol, reporter: reporting, mode: settings.mode, namespaces };
+  // What a function remembers of a group is its own: two of them may look at one group at once.
+  const contextOf = () => ({ ...shared, memoryOf: createMemory() });
+  const admissions = options.admissions.map((definition) => {
+    const context = contextOf();
+    return { definition, context, judge: definition.open(context) };
+  });
   const wakeUps: WakeUps = createWakeUps({
     clock: cluster,
     views,
     reporting,
     namespaces,
-    // What a function remembers of a group is its own: two of them may look at one group at once.
-    served: definitions.map((definition) => ({ definition, context: { ...shared, memoryOf: createMemory() } })),
+    served: definitions.map((definition) => ({ definition, context: contextOf() })),
     gatherMs: settings.gatherMs,
     concurrency: settings.concurrency,
     capacity: settings.queueKeys,
   });
   const stopping = new AbortController();
-  const sweeping = isWoken ? sweepRegularly(options, wakeUps, stopping.signal) : Promise.resolve();
+  const sweep = async () => {
+    if (isWoken) wakeUps.sweep();
+    await Promise.all(admissions.map((admission) => sweepAdmission(admission, reporting)));
+  };
+  const isSwept = isWoken || admissions.some(({ definition }) => definition.sweep !== undefined);
+  const sweeping = isSwept ? sweepRegularly(options, sweep, stopping.signal) : Promise.resolve();
   return {
     wakeUps,
+    admissions,
     notReady: () => (isListed ? undefined : "the first lists of pods and StatefulSets have not come yet"),
     async stop(deadlineMs) {
       stopping.abort();
@@ -93,10 +114,27 @@ function watch(
   });
 }
 
-async function sweepRegularly(options: StandaloneOptions, wakeUps: WakeUps, stopped: AbortSignal): Promise<void> {
+async function sweepAdmission(
+  { definition, context }: { readonly definition: AdmissionDefinition; readonly context: Context },
+  reporting: Reporting,
+): Promise<void> {
+  try {
+    await definition.sweep?.(context);
+  } catch (error) {
+    const what = error instanceof Error ? error.message : String(error);
+    const fields = { function: definition.name, reason: "sweep-failed", err: error };
+    reporting.log("warn", `a sweep broke off, and the next one begins anew: ${what}`, fields);
+  }
+}
+
+async function sweepRegularly(
+  options: StandaloneOptions,
+  sweep: () => Promise<void>,
+  stopped: AbortSignal,
+): Promise<void> {
   const { cluster, settings, random = Math.random } = options;
   while (!stopped.aborted) {
-    wakeUps.sweep();
+    await sweep();
     // Never later than promised, and not all processes of a cluster at one moment.
     await cluster.sleep(settings.sweepIntervalMs * (0.8 + 0.2 * random()), stopped);
   }

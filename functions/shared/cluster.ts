@@ -61,6 +61,7 @@ export interface StatefulSetObject {
   };
   readonly status?: {
     readonly observedGeneration?: number;
+    readonly replicas?: number;
     readonly currentRevision?: string;
     readonly updateRevision?: string;
   };
@@ -76,12 +77,94 @@ export interface EventObject {
   readonly message?: string;
 }
 
+/** A ZoneAwarePodDisruptionBudget. Its spec may be anything: `budgets.ts` parses it. */
+export interface ZoneBudgetObject {
+  readonly kind?: string;
+  readonly metadata: Metadata;
+  readonly spec?: unknown;
+}
+
+export interface LabelSelector {
+  readonly matchLabels?: Readonly<Record<string, string>>;
+  readonly matchExpressions?: readonly {
+    readonly key: string;
+    readonly operator: string;
+    readonly values?: readonly string[];
+  }[];
+}
+
+export interface PodDisruptionBudgetObject {
+  readonly metadata: Metadata;
+  readonly spec?: {
+    /** Absent selects nothing; an empty one every pod of the namespace. */
+    readonly selector?: LabelSelector;
+    readonly unhealthyPodEvictionPolicy?: string;
+  };
+  readonly status?: {
+    readonly observedGeneration?: number;
+    readonly disruptionsAllowed?: number;
+    readonly currentHealthy?: number;
+    readonly desiredHealthy?: number;
+  };
+}
+
+export interface SecretObject {
+  readonly metadata: Metadata;
+  readonly type?: string;
+  /** Values in base64. */
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+/** A MutatingWebhookConfiguration or ValidatingWebhookConfiguration: cluster-scoped, so that its key has no namespace. */
+export interface WebhookConfigurationObject {
+  readonly metadata: Metadata;
+  readonly webhooks?: readonly {
+    readonly name: string;
+    readonly failurePolicy?: string;
+    readonly timeoutSeconds?: number;
+    readonly clientConfig: {
+      readonly url?: string;
+      readonly service?: {
+        readonly namespace: string;
+        readonly name: string;
+        readonly path?: string;
+        readonly port?: number;
+      };
+      /** PEM in base64. */
+      readonly caBundle?: string;
+    };
+    readonly rules?: readonly {
+      readonly apiGroups?: readonly string[];
+      readonly apiVersions?: readonly string[];
+      readonly operations?: readonly string[];
+      readonly resources?: readonly string[];
+    }[];
+  }[];
+}
+
 /** The resource types that Sluice speaks of, with the path that the API server serves them under. */
 export const resources = {
   pods: { apiPath: "/api/v1", kind: "Pod", group: "" },
   statefulsets: { apiPath: "/apis/apps/v1", kind: "StatefulSet", group: "apps" },
   leases: { apiPath: "/apis/coordination.k8s.io/v1", kind: "Lease", group: "coordination.k8s.io" },
   events: { apiPath: "/api/v1", kind: "Event", group: "" },
+  secrets: { apiPath: "/api/v1", kind: "Secret", group: "" },
+  poddisruptionbudgets: { apiPath: "/apis/policy/v1", kind: "PodDisruptionBudget", group: "policy" },
+  zoneawarepoddisruptionbudgets: {
+    apiPath: "/apis/rollout-operator.grafana.com/v1",
+    kind: "ZoneAwarePodDisruptionBudget",
+    group: "rollout-operator.grafana.com",
+  },
+  mutatingwebhookconfigurations: {
+    apiPath: "/apis/admissionregistration.k8s.io/v1",
+    kind: "MutatingWebhookConfiguration",
+    group: "admissionregistration.k8s.io",
+  },
+  validatingwebhookconfigurations: {
+    apiPath: "/apis/admissionregistration.k8s.io/v1",
+    kind: "ValidatingWebhookConfiguration",
+    group: "admissionregistration.k8s.io",
+  },
 } as const;
 
 export interface ObjectTypes {
@@ -89,12 +172,18 @@ export interface ObjectTypes {
   statefulsets: StatefulSetObject;
   leases: LeaseObject;
   events: EventObject;
+  secrets: SecretObject;
+  poddisruptionbudgets: PodDisruptionBudgetObject;
+  zoneawarepoddisruptionbudgets: ZoneBudgetObject;
+  mutatingwebhookconfigurations: WebhookConfigurationObject;
+  validatingwebhookconfigurations: WebhookConfigurationObject;
 }
 
 export type Resource = keyof typeof resources;
 
 /** What names one object. */
 export interface ObjectKey {
+  /** Empty for what is of the whole cluster. */
   readonly namespace: string;
   readonly name: string;
 }

@@ -67,22 +67,32 @@ export interface FunctionDefinition extends Definition {
   sweep?(context: Context, groups: readonly GroupKey[]): Promise<void>;
 }
 
-/** What the API server asks before it stores an object. Whoever posts it may write anything: only the types are sure. */
+/** What the API server asks before it does something to an object. Whoever posts it may write anything: only types are sure. */
 export interface AdmissionRequest {
   readonly uid: string;
   /** `CREATE`, `UPDATE`, `DELETE` or `CONNECT`; empty when it was not said. */
   readonly operation: string;
+  /** Such as `eviction`; empty for the object itself. */
+  readonly subresource: string;
   readonly namespace: string;
   readonly name: string;
   readonly dryRun: boolean;
   readonly object: unknown;
   readonly oldObject: unknown;
+  /** At which of the function's paths it was posted. */
+  readonly path: string;
+  /** No answer is of use after this moment of the monotonic clock. */
+  readonly deadlineMs: number;
 }
 
 export interface Allowed {
   readonly allowed: true;
+  /** `allowed`, or a stable kebab-case name for why nothing was to be judged; for counting. */
+  readonly guard: string;
   /** What kubectl shows all the same. */
   readonly warnings: readonly string[];
+  /** JSON Patch operations on the object, for a mutating webhook alone; absent or empty: it stays as it is. */
+  readonly patch?: readonly object[];
 }
 
 export interface Denied {
@@ -92,6 +102,8 @@ export interface Denied {
   /** The HTTP status that the API server's client gets, and its reason. */
   readonly code: number;
   readonly reason: string;
+  /** The type of the one cause in the status, such as `DisruptionBudget`; empty for none. */
+  readonly cause: string;
   /** Which field of the object is to be changed; empty when it is none. */
   readonly field: string;
   readonly sentence: string;
@@ -99,14 +111,25 @@ export interface Denied {
 
 export type AdmissionAnswer = Allowed | Denied;
 
+/** Judges the reviews of one process. */
+export interface Judge {
+  /** Judges one review; a dry run like any other, but without a trace. Rejects where it breaks: see `whenBroken`. */
+  review(request: AdmissionRequest): Promise<AdmissionAnswer>;
+}
+
 /** A function that answers admission reviews. */
 export interface AdmissionDefinition extends Definition {
   /** Where reviews are posted. */
-  readonly path: string;
+  readonly paths: readonly string[];
   /** Whether an object goes through, with a warning, when the function itself breaks. */
   readonly whenBroken: "open" | "closed";
-  /** Judges one review; a dry run like any other. */
-  review(request: AdmissionRequest): Promise<AdmissionAnswer>;
+  /** True for one that judges by pods and StatefulSets, so that a process that serves it keeps views of them. */
+  readonly readsViews: boolean;
+  /** What rollout-operator's users know an answer as in `rollout_operator_zpdb_eviction_requests_total`, by guard. */
+  readonly peerReasons?: Readonly<Record<string, string>>;
+  open(context: Context): Judge;
+  /** What is done at start and then regularly besides. Throws ClusterError. */
+  sweep?(context: Context): Promise<void>;
 }
 
 /** A memory that forgets the group that was least recently asked for once it holds `capacity` of them. */

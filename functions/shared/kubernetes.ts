@@ -293,7 +293,8 @@ class ConnectedCluster implements KubernetesCluster {
 
 function collectionPath(resource: Resource, namespace: string | undefined): { path: string; label: string } {
   const { apiPath } = resources[resource];
-  const scope = namespace === undefined ? "" : `/namespaces/${encodeURIComponent(namespace)}`;
+  // A name without a namespace is one of the whole cluster.
+  const scope = !namespace ? "" : `/namespaces/${encodeURIComponent(namespace)}`;
   return { path: `${apiPath}${scope}/${resource}`, label: `${labelPrefix(resource)} collection` };
 }
 

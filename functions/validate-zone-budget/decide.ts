@@ -21,7 +21,7 @@ export function decide({ operation, parsed, isLeaving, hasIdleGroup }: Submissio
     return deny({ guard: "wrong-operation", field: "", sentence });
   }
   // Refused, it could never go: what waits for its finalizers is its deletion.
-  if (operation === "UPDATE" && isLeaving) return { allowed: true, warnings: [] };
+  if (operation === "UPDATE" && isLeaving) return { allowed: true, guard: "allowed", warnings: [] };
   if ("field" in parsed) return deny({ guard: "invalid-budget", ...parsed });
   const warnings: string[] = [];
   if (parsed.budget.matchLabels.size === 0) {
@@ -30,9 +30,15 @@ export function decide({ operation, parsed, isLeaving, hasIdleGroup }: Submissio
   if (hasIdleGroup) {
     warnings.push("spec.podNameRegexGroup means nothing without spec.podNamePartitionRegex, and is not read");
   }
-  return { allowed: true, warnings };
+  return { allowed: true, guard: "allowed", warnings };
 }
 
 function deny(because: Pick<Denied, "guard" | "field" | "sentence">): Denied {
-  return { allowed: false, code: 400, reason: "BadRequest", ...because };
+  return {
+    allowed: false,
+    code: 400,
+    reason: "BadRequest",
+    cause: because.field === "" ? "" : "FieldValueInvalid",
+    ...because,
+  };
 }

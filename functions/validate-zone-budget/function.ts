@@ -9,7 +9,8 @@ export const validateZoneBudget: AdmissionDefinition = {
   needs: [],
   reads: [],
   writes: [],
-  path: "/admission/zpdb-validation",
+  paths: ["/admission/zpdb-validation"],
   whenBroken: "closed",
-  review: async (request) => decide(observe(request)),
+  readsViews: false,
+  open: () => ({ review: async (request) => decide(observe(request)) }),
 };

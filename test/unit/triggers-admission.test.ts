@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
-import type { AdmissionDefinition } from "../../functions/shared/definition.ts";
 import { createAdmissionApp } from "../../triggers/server.ts";
 import { admissionFunctions } from "../../triggers/table.ts";
-import { createTestApp } from "./triggers-app.ts";
+import { createTestApp, validation } from "./triggers-app.ts";
 
 const path = "/admission/zpdb-validation";
 const json = { "content-type": "application/json" };
@@ -150,9 +149,8 @@ test("reviews of something else are refused with a 400, each in the README", asy
 test("a function that breaks leaves its door closed or open, and the table says which", async () => {
   for (const whenBroken of ["closed", "open"] as const) {
     const broken = {
-      ...(admissionFunctions[0] as AdmissionDefinition),
-      whenBroken,
-      review: () => Promise.reject(new Error("the sky fell")),
+      definition: { ...validation.definition, whenBroken },
+      judge: { review: () => Promise.reject(new Error("the sky fell")) },
     };
     const { app, lines } = createTestApp({ admissions: [broken] });
     const { response } = await answerTo(review(), app);
@@ -161,15 +159,14 @@ test("a function that breaks leaves its door closed or open, and the table says 
     else assert.deepEqual([response.allowed, response.status?.code, response.status?.message], [false, 500, sentence]);
     assert.ok(lines.some(({ level }) => level === "error"));
   }
-  for (const { path: endpoint, whenBroken } of admissionFunctions) {
-    assert.match(readme, new RegExp(`\\| \`${endpoint}\` +\\| ${whenBroken} `), "the table of doors");
-  }
+  const { paths, whenBroken } = validation.definition;
+  for (const one of paths) assert.match(readme, new RegExp(`\\| \`${one}\` +\\| ${whenBroken} `), "the table of doors");
 });
 
-test("every endpoint has one path, and is nobody else's", () => {
-  const paths = admissionFunctions.map((one) => one.path);
+test("no path is that of two functions", () => {
+  const paths = admissionFunctions.flatMap((one) => one.paths);
   assert.equal(new Set(paths).size, paths.length);
-  for (const one of paths) assert.match(one, /^\/admission\/[a-z-]+$/);
+  for (const one of paths) assert.match(one, /^\/(admission|pods)\/[a-z-]+$/);
 });
 
 test("reviews are counted, measured and logged", async () => {
@@ -195,7 +192,7 @@ test("the app of the TLS port has reviews and nothing else, and answers while th
   const { reporting } = createTestApp();
   const app = createAdmissionApp({
     reporting,
-    admissions: admissionFunctions,
+    admissions: [validation],
     wakeUps: { statefulSet: () => true, sweep: () => true },
     wokenBy: new Set(),
     namespaces: undefined,

@@ -1,8 +1,11 @@
 /** The HTTP doors over a queue that only remembers what it was given. */
 import type { Resource } from "../../functions/shared/cluster.ts";
+import { validateZoneBudget } from "../../functions/validate-zone-budget/function.ts";
 import { createReporting } from "../../triggers/reporting.ts";
 import { type AppOptions, createApp } from "../../triggers/server.ts";
-import { admissionFunctions } from "../../triggers/table.ts";
+
+/** The function that judges without a cluster, open. */
+export const validation = { definition: validateZoneBudget, judge: validateZoneBudget.open(undefined as never) };
 
 export function createTestApp(options: Partial<AppOptions> & { full?: boolean } = {}) {
   const woken: string[] = [];
@@ -24,7 +27,7 @@ export function createTestApp(options: Partial<AppOptions> & { full?: boolean } 
     wakeUps: { statefulSet: (namespace, name) => remember(`${namespace}/${name}`), sweep: () => remember("sweep") },
     wokenBy: new Set<Resource>(["statefulsets", "pods"]),
     namespaces: undefined,
-    admissions: admissionFunctions,
+    admissions: [validation],
     bodyLimitBytes: 1_048_576,
     monotonicMs: () => performance.now(),
     notReady: () => undefined,

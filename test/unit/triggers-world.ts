@@ -46,6 +46,7 @@ export function createTestWorld(options: TestDoorsOptions = {}) {
     startStandalone({
       cluster,
       definitions: options.definitions ?? groupFunctions,
+      admissions: [],
       reporting,
       namespaces: options.namespaces,
       random: () => 1,

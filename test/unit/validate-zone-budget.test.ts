@@ -13,14 +13,17 @@ function judge(object: unknown, given: { operation?: string; oldObject?: unknown
     uid: "1",
     namespace: "mimir",
     name: "ingester",
+    subresource: "",
+    path: "/admission/zpdb-validation",
+    deadlineMs: 0,
     dryRun: false,
     operation: "CREATE",
     oldObject: null,
   };
-  return validateZoneBudget.review({ ...request, object, ...given });
+  return validateZoneBudget.open(undefined as never).review({ ...request, object, ...given });
 }
 
-const allowed = { allowed: true, warnings: [] };
+const allowed = { allowed: true, guard: "allowed", warnings: [] };
 
 test("a budget may be created, and changed", async () => {
   for (const operation of ["CREATE", "UPDATE"]) {
@@ -35,6 +38,7 @@ test("a bad one is refused by its first wrong field", async () => {
     guard: "invalid-budget",
     code: 400,
     reason: "BadRequest",
+    cause: "FieldValueInvalid",
     field: "spec.maxUnavailablePercentage",
     sentence: "spec.maxUnavailablePercentage is 101: write an integer from 0 to 100, without a percent sign",
   });
