@@ -34,7 +34,13 @@ export function createMetrics(version: string, keys: () => number) {
       this.set(process.memoryUsage.rss());
     },
   });
-  return { registry, ...groupMetrics(registers), ...httpMetrics(registers), ...sluiceMetrics(registers) };
+  return {
+    registry,
+    ...groupMetrics(registers),
+    ...httpMetrics(registers),
+    ...evictionMetrics(registers),
+    ...sluiceMetrics(registers),
+  };
 }
 
 function groupMetrics(registers: Registry[]) {
@@ -103,6 +109,28 @@ function httpMetrics(registers: Registry[]) {
       name: "rollout_operator_inflight_requests",
       help: "HTTP requests to this process that are not answered yet.",
       labelNames: routeLabels,
+      registers,
+    }),
+  };
+}
+
+function evictionMetrics(registers: Registry[]) {
+  return {
+    budgets: new Counter({
+      name: "rollout_operator_zpdb_configurations_observed_total",
+      help: "ZoneAwarePodDisruptionBudgets that were heard of: updated, invalid, ignored, deleted.",
+      labelNames: ["result"] as const,
+      registers,
+    }),
+    evictions: new Counter({
+      name: "rollout_operator_zpdb_eviction_requests_total",
+      help: "Reviews of evictions by how they ended, in rollout-operator's words, and by the code of the answer.",
+      labelNames: ["reason", "status"] as const,
+      registers,
+    }),
+    inflightEvictions: new Gauge({
+      name: "rollout_operator_zpdb_inflight_eviction_requests",
+      help: "Reviews of evictions that are not answered yet.",
       registers,
     }),
   };

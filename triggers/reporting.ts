@@ -32,6 +32,8 @@ export interface Reporting extends Reporter {
   requestBegan(method: string, route: string): void;
   requestEnded(report: HttpReport): void;
   event(result: EventResult): void;
+  /** What became of a ZoneAwarePodDisruptionBudget that was heard of. */
+  budget(result: "updated" | "invalid" | "ignored" | "deleted"): void;
   /** Forgets the groups that are no more, and their series. */
   keepOnly(groups: readonly GroupKey[]): void;
 }
@@ -175,7 +177,9 @@ function showWaiting(
   return series;
 }
 
-function reportTraffic(metrics: Metrics): Pick<Reporting, "apiRequest" | "requestBegan" | "requestEnded" | "event"> {
+function reportTraffic(
+  metrics: Metrics,
+): Pick<Reporting, "apiRequest" | "requestBegan" | "requestEnded" | "event" | "budget"> {
   return {
     apiRequest({ path, method, statusCode, seconds }) {
       metrics.apiSeconds.observe({ path, method, status_code: String(statusCode) }, seconds);
@@ -191,6 +195,9 @@ function reportTraffic(metrics: Metrics): Pick<Reporting, "apiRequest" | "reques
     },
     event(result) {
       metrics.events.inc({ result });
+    },
+    budget(result) {
+      metrics.budgets.inc({ result });
     },
   };
 }

@@ -94,14 +94,16 @@ export function startStandalone(options: StandaloneOptions): Standalone {
 }
 
 function watch(
-  { cluster, namespaces, reporting }: StandaloneOptions,
+  { cluster, admissions, namespaces, reporting }: StandaloneOptions,
   onChange: Parameters<typeof createWatchingViews>[0]["onChange"],
 ): WatchingViews {
   const saidMs = new Map<string, number>();
   return createWatchingViews({
     cluster,
     namespaces,
+    disruptionBudgets: admissions.some((admission) => admission.readsViews),
     onChange,
+    onBudget: (budget, how) => reporting.budget("budget" in budget.parsed || how !== "updated" ? how : "invalid"),
     onTrouble(resource, error) {
       const message = error instanceof Error ? error.message : String(error);
       const nowMs = cluster.monotonicMs();

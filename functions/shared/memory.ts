@@ -1,7 +1,8 @@
 /** The pods and StatefulSets that watches have told of: what a long-lived process decides from. */
 import type { Cluster, PodObject, StatefulSetObject, WatchEvent } from "./cluster.ts";
+import type { Surroundings } from "./governing.ts";
 import { type Pod, parsePod } from "./pods.ts";
-import { type GroupKey, parseStatefulSet, type StatefulSet } from "./statefulsets.ts";
+import { parseStatefulSet, type StatefulSet } from "./statefulsets.ts";
 import type { GroupView, PodIndex } from "./views.ts";
 
 /** How long a decision waits for the memory to reach `settled-through` before it asks the API server for a LIST. */
@@ -51,13 +52,6 @@ export function emptyMemory(nowMs: number): Memory {
   };
 }
 
-/** The StatefulSets of a group. */
-export function membersOf(memory: Memory, key: GroupKey): StatefulSet[] {
-  return [...memory.statefulSets.values()].filter(
-    ({ namespace, group }) => namespace === key.namespace && group === key.group,
-  );
-}
-
 /** Waits a moment for the watch to tell of these StatefulSets' pods what the ledger has already accounted for. */
 export async function reaches(
   cluster: Cluster,
@@ -94,17 +88,17 @@ export function confirm(memory: Memory, statefulSets: readonly StatefulSet[], po
  */
 export function viewOfMemory(
   memory: Memory,
-  statefulSets: readonly StatefulSet[],
+  surroundings: Surroundings,
   statefulSetsReadMs: number | undefined,
 ): GroupView {
   const byOwner = new Map<string, Moment>();
   let seenThrough = 0;
-  for (const { uid } of statefulSets) {
+  for (const { uid } of surroundings.statefulSets) {
     byOwner.set(uid, momentOf(memory, uid));
     seenThrough = Math.max(seenThrough, memory.seenByOwner.get(uid) ?? 0);
   }
   return {
-    statefulSets,
+    ...surroundings,
     statefulSetsReadMs,
     podsOf: ({ uid }) => byOwner.get(uid)?.pods ?? [],
     pod(name) {
@@ -195,12 +189,12 @@ function saysTheSame(memory: Memory, ownerUid: string, pods: PodIndex): boolean 
   );
 }
 
-/** The same for the StatefulSets of a group. */
-export function learnStatefulSets(memory: Memory, key: GroupKey, statefulSets: readonly StatefulSet[]): void {
+/** The same for the StatefulSets of a namespace. */
+export function learnStatefulSets(memory: Memory, namespace: string, statefulSets: readonly StatefulSet[]): void {
   for (const statefulSet of statefulSets) learnStatefulSet(memory, statefulSet);
   const listed = new Set(statefulSets.map(({ uid }) => uid));
-  for (const known of membersOf(memory, key)) {
-    if (listed.has(known.uid)) continue;
+  for (const known of [...memory.statefulSets.values()]) {
+    if (known.namespace !== namespace || listed.has(known.uid)) continue;
     memory.statefulSets.delete(`${known.namespace}/${known.name}`);
     memory.statefulSetsByUid.delete(known.uid);
   }

@@ -10,9 +10,14 @@ export interface Pod {
   /** The uid of the StatefulSet that controls it; pods belong by this and by nothing else. */
   readonly ownerUid: string | undefined;
   readonly ordinal: number;
+  readonly labels: Readonly<Record<string, string>>;
   /** The value of `controller-revision-hash`. */
   readonly revision: string | undefined;
   readonly terminating: boolean;
+  /** Succeeded or Failed: its containers have ended for good. */
+  readonly finished: boolean;
+  /** Not running yet: the API server evicts it whatever a PodDisruptionBudget says. */
+  readonly pending: boolean;
   /** Since when everything about the pod says ready, in milliseconds since the epoch; undefined while something does not. */
   readonly readySinceMs: number | undefined;
   /** The reason that keeps a broken revision from ever starting, if it is one of {@link stuckReasons}. */
@@ -53,8 +58,11 @@ export function parsePod(object: PodObject): Pod {
     resourceVersion: Number(metadata.resourceVersion),
     ownerUid: owner?.kind === "StatefulSet" ? owner.uid : undefined,
     ordinal: ordinalOf(metadata.name),
+    labels: metadata.labels ?? {},
     revision: read(controllerRevisionHash, metadata),
     terminating: metadata.deletionTimestamp !== undefined,
+    finished: status?.phase === "Succeeded" || status?.phase === "Failed",
+    pending: status?.phase === "Pending",
     // A Ready condition without a time cannot prove that it has lasted for minReadySeconds.
     readySinceMs: isReady ? (Number.isNaN(readySince) ? Number.POSITIVE_INFINITY : readySince) : undefined,
     stuck: [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])]

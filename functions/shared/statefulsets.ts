@@ -2,10 +2,25 @@
 import type { StatefulSetObject } from "./cluster.ts";
 import { type Malformed, read, rolloutGroup, rolloutMaxUnavailable, rolloutPaused } from "./vocabulary.ts";
 
-/** What names a group: all StatefulSets of a namespace with the same `rollout-group`. */
+/**
+ * What names a group: all StatefulSets of a namespace with the same `rollout-group`; or, where they have none, those that one
+ * ZoneAwarePodDisruptionBudget selects, under {@link groupOfBudget} (rule R1).
+ */
 export interface GroupKey {
   readonly namespace: string;
   readonly group: string;
+}
+
+const budgetPrefix = "budget:";
+
+/** The group of the StatefulSets without a `rollout-group` that a budget selects. No label value holds a colon. */
+export function groupOfBudget(budget: string): string {
+  return `${budgetPrefix}${budget}`;
+}
+
+/** The name of the budget that a group is made of; undefined for a `rollout-group`. */
+export function budgetOfGroup(group: string): string | undefined {
+  return group.startsWith(budgetPrefix) ? group.slice(budgetPrefix.length) : undefined;
 }
 
 export interface StatefulSet {
@@ -13,11 +28,14 @@ export interface StatefulSet {
   readonly name: string;
   readonly uid: string;
   readonly resourceVersion: string;
+  readonly labels: Readonly<Record<string, string>>;
   /** Undefined where the StatefulSet has no `rollout-group`. */
   readonly group: string | undefined;
   /** The wanted ordinals are [start, start + replicas); none while the StatefulSet itself is being deleted. */
   readonly start: number;
   readonly replicas: number;
+  /** How many pods its controller last counted. */
+  readonly countedReplicas: number;
   readonly minReadySeconds: number;
   readonly strategy: string;
   readonly paused: boolean;
@@ -41,9 +59,11 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     name: metadata.name,
     uid: metadata.uid,
     resourceVersion: metadata.resourceVersion,
+    labels: metadata.labels ?? {},
     group: read(rolloutGroup, metadata),
     start: spec?.ordinals?.start ?? 0,
     replicas,
+    countedReplicas: status?.replicas ?? 0,
     minReadySeconds: spec?.minReadySeconds ?? 0,
     strategy: spec?.updateStrategy?.type ?? "RollingUpdate",
     paused: read(rolloutPaused, metadata, malformed) ?? false,

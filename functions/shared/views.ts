@@ -2,7 +2,17 @@
  * A view is what a decision sees of a group's pods and StatefulSets (rule R5). It may be stale, but never older than the
  * ledger's `settled-through`. It comes from memory fed by watches where a process lives, and from LISTs where it does not.
  */
-import type { Cluster, PodObject, StatefulSetObject } from "./cluster.ts";
+import {
+  type Cluster,
+  hasCode,
+  type ObjectKey,
+  type PodDisruptionBudgetObject,
+  type PodObject,
+  type StatefulSetObject,
+  type ZoneBudgetObject,
+} from "./cluster.ts";
+import type { PodDisruptionBudget } from "./disruption-budgets.ts";
+import type { StoredBudget, Surroundings } from "./governing.ts";
 import { type Pod, parsePod } from "./pods.ts";
 import type { GroupKey, StatefulSet } from "./statefulsets.ts";
 
@@ -19,9 +29,8 @@ export interface ViewNeed {
   readonly consistent: boolean;
 }
 
-export interface GroupView {
-  /** The members of the group, in no particular order. */
-  readonly statefulSets: readonly StatefulSet[];
+/** The members of the group, the other StatefulSets of its namespace, and the budgets there: all in no particular order. */
+export interface GroupView extends Surroundings {
   /** When the oldest of them was read, by the monotonic clock; undefined when they are as a watch last told. */
   readonly statefulSetsReadMs: number | undefined;
   /** The pods that a StatefulSet controls, in no particular order. */
@@ -41,6 +50,14 @@ export interface Views {
   groups(namespace?: string): Promise<GroupKey[]>;
   /** The group of a StatefulSet, or undefined where it is gone or in none: at most one read. */
   groupOf(namespace: string, statefulSet: string): Promise<GroupKey | undefined>;
+  /** One pod as memory has it, otherwise by a GET; undefined where it is gone. */
+  pod(key: ObjectKey): Promise<Pod | undefined>;
+  /** The StatefulSet that controls a pod, the same way. */
+  ownerOf(pod: Pod): Promise<StatefulSet | undefined>;
+  /** The budgets of a namespace: none where their CRD is not installed. Heard of in the last 30 s, or listed. */
+  budgets(namespace: string): Promise<readonly StoredBudget[]>;
+  /** The PodDisruptionBudgets of a namespace, the same way. */
+  disruptionBudgets(namespace: string): Promise<readonly PodDisruptionBudget[]>;
 }
 
 /** Rule R5: a view that has heard nothing for this long is replaced before it may permit anything. */
@@ -109,14 +126,39 @@ export function selectorOf(matchLabels: Readonly<Record<string, string>>): strin
     .join(",");
 }
 
+/** The budgets of a namespace by a consistent LIST; none where the CRD is not installed. Throws ClusterError. */
+export async function listBudgets(cluster: Cluster, namespace: string): Promise<ZoneBudgetObject[]> {
+  try {
+    return (await cluster.list("zoneawarepoddisruptionbudgets", { namespace })).items;
+  } catch (error) {
+    if (hasCode(error, 404)) return [];
+    throw error;
+  }
+}
+
+/** The PodDisruptionBudgets of a namespace by a consistent LIST. Throws ClusterError. */
+export async function listDisruptionBudgets(cluster: Cluster, namespace: string): Promise<PodDisruptionBudgetObject[]> {
+  return (await cluster.list("poddisruptionbudgets", { namespace })).items;
+}
+
+/** A pod by a GET; undefined where it is gone. Throws ClusterError. */
+export async function getPod(cluster: Cluster, key: ObjectKey): Promise<Pod | undefined> {
+  try {
+    return parsePod(await cluster.get("pods", key));
+  } catch (error) {
+    if (hasCode(error, 404)) return undefined;
+    throw error;
+  }
+}
+
 /** A view of lists. `readMs` is when the StatefulSets were read, undefined where a watch told of them. */
 export function viewOfIndex(
-  statefulSets: readonly StatefulSet[],
+  surroundings: Surroundings,
   statefulSetsReadMs: number | undefined,
   pods: PodIndex,
 ): GroupView {
   return {
-    statefulSets,
+    ...surroundings,
     statefulSetsReadMs,
     podsOf: ({ uid }) => pods.byOwner.get(uid) ?? [],
     pod: (name) => pods.byName.get(name),

@@ -1,6 +1,9 @@
 /** Views kept in memory by watches, for processes that live: a decision that only waits costs no request. */
-import { type Cluster, hasCode, type PodObject, type StatefulSetObject } from "./cluster.ts";
-import { getGroupOf, listGroups, listStatefulSets } from "./listing.ts";
+import type { Cluster, Metadata, PodDisruptionBudgetObject, Resource, ZoneBudgetObject } from "./cluster.ts";
+import { type PodDisruptionBudget, parseDisruptionBudget } from "./disruption-budgets.ts";
+import { type Following, follow } from "./following.ts";
+import { parseStoredBudget, type StoredBudget, selects, surroundingsOf } from "./governing.ts";
+import { getGroupOf, getOwnerOf, getStatefulSet, listGroups, listStatefulSets } from "./listing.ts";
 import {
   confirm,
   emptyMemory,
@@ -8,7 +11,6 @@ import {
   learnStatefulSet,
   learnStatefulSets,
   type Memory,
-  membersOf,
   podStore,
   reaches,
   type Store,
@@ -16,9 +18,13 @@ import {
   viewOfMemory,
 } from "./memory.ts";
 import type { Pod } from "./pods.ts";
+import { createShelf, type Seen, type Shelf } from "./shelf.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "./statefulsets.ts";
 import {
   type GroupView,
+  getPod,
+  listBudgets,
+  listDisruptionBudgets,
   listPods,
   rereadAfterMs,
   silentAfterMs,
@@ -26,7 +32,6 @@ import {
   type Views,
   viewOfIndex,
 } from "./views.ts";
-import { rolloutGroup } from "./vocabulary.ts";
 
 export interface WatchingViews extends Views {
   /** Resolves when the first lists are in memory. */
@@ -39,46 +44,66 @@ export interface WatchingOptions {
   readonly cluster: Cluster;
   /** The namespaces to watch; all of them when undefined. */
   readonly namespaces: readonly string[] | undefined;
+  /** Watch PodDisruptionBudgets too, which evictions alone are judged by; without, {@link Views.disruptionBudgets} lists. */
+  readonly disruptionBudgets?: boolean;
   /** Called when something changed that a decision about the group may read. */
   readonly onChange: (key: GroupKey) => void;
+  /** Called for each ZoneAwarePodDisruptionBudget that the watch tells of. */
+  readonly onBudget?: (budget: StoredBudget, how: Seen) => void;
   /** Called when a watch broke; it is taken up again by itself. */
-  readonly onTrouble: (resource: "pods" | "statefulsets", error: unknown) => void;
+  readonly onTrouble: (resource: Resource, error: unknown) => void;
 }
 
-const longestBackoffMs = 10_000;
+/** What is watched of one namespace, or of all. */
+interface Watched {
+  readonly memory: Memory;
+  readonly budgets: Shelf<StoredBudget>;
+  readonly disruptionBudgets: Shelf<PodDisruptionBudget>;
+}
 
-/** Starts the watches, two for each namespace or two for all, and keeps them until {@link WatchingViews.stop}. */
+/** Starts the watches, four for each namespace or four for all, and keeps them until {@link WatchingViews.stop}. */
 export function createWatchingViews(options: WatchingOptions): WatchingViews {
-  const { cluster, namespaces } = options;
+  const { cluster, namespaces, onTrouble } = options;
   const stopping = new AbortController();
-  const memories = new Map<string, Memory>();
+  const scopes = new Map<string, Watched>();
   const reads = new Map<string, StatefulSetRead>();
   const loops: Promise<void>[] = [];
   const listings: Promise<void>[] = [];
   for (const namespace of namespaces ?? [""]) {
-    const memory = emptyMemory(cluster.monotonicMs());
-    memories.set(namespace, memory);
-    for (const following of followingsOf(memory, namespace, options)) {
+    const watched = createWatched(options);
+    scopes.set(namespace, watched);
+    for (const following of followingsOf(watched, namespace, options)) {
       const listed = Promise.withResolvers<void>();
       listings.push(listed.promise);
-      loops.push(followResource(options, following, memory, stopping.signal, listed.resolve));
+      loops.push(follow({ cluster, memory: watched.memory, onTrouble }, following, stopping.signal, listed.resolve));
     }
   }
+  const scopeOf = (namespace: string): Watched => {
+    const watched = scopes.get(namespace) ?? scopes.get("");
+    if (watched === undefined) throw new Error(`namespace ${namespace} is not among the watched ones`);
+    return watched;
+  };
+  const budgets = (namespace: string) =>
+    scopeOf(namespace).budgets.read(namespace, () => listBudgets(cluster, namespace));
   return {
     ready: Promise.all(listings).then(() => undefined),
-    async read(key, need) {
-      const memory = memories.get(key.namespace) ?? memories.get("");
-      if (memory === undefined) throw new Error(`namespace ${key.namespace} is not among the watched ones`);
-      return readView(cluster, memory, reads, key, need);
-    },
+    read: async (key, need) =>
+      readView(cluster, scopeOf(key.namespace).memory, { reads, budgets: await budgets(key.namespace) }, key, need),
     learn(object) {
       const statefulSet = parseStatefulSet(object);
       reads.delete(`${statefulSet.namespace}/${statefulSet.name}`);
-      const memory = memories.get(statefulSet.namespace) ?? memories.get("");
-      if (memory !== undefined) learnStatefulSet(memory, statefulSet);
+      const watched = scopes.get(statefulSet.namespace) ?? scopes.get("");
+      if (watched !== undefined) learnStatefulSet(watched.memory, statefulSet);
     },
     groups: (namespace) => listGroups(cluster, namespace === undefined ? namespaces : [namespace]),
     groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
+    pod: async ({ namespace, name }) =>
+      scopeOf(namespace).memory.pods.get(`${namespace}/${name}`) ?? getPod(cluster, { namespace, name }),
+    ownerOf: async (pod) =>
+      scopeOf(pod.namespace).memory.statefulSetsByUid.get(pod.ownerUid ?? "") ?? getOwnerOf(cluster, pod),
+    budgets,
+    disruptionBudgets: (namespace) =>
+      scopeOf(namespace).disruptionBudgets.read(namespace, () => listDisruptionBudgets(cluster, namespace)),
     async stop() {
       stopping.abort();
       await Promise.all(loops);
@@ -86,37 +111,62 @@ export function createWatchingViews(options: WatchingOptions): WatchingViews {
   };
 }
 
+function createWatched({ cluster, onChange, onBudget }: WatchingOptions): Watched {
+  const memory = emptyMemory(cluster.monotonicMs());
+  const seen = (budget: StoredBudget, how: Seen): void => {
+    onBudget?.(budget, how);
+    if (how === "ignored") return;
+    for (const { namespace, group, labels } of memory.statefulSets.values()) {
+      if (group !== undefined && namespace === budget.namespace && selects(budget, labels))
+        onChange({ namespace, group });
+    }
+  };
+  return {
+    memory,
+    budgets: createShelf<StoredBudget, ZoneBudgetObject>(cluster, parseStoredBudget, seen),
+    disruptionBudgets: createShelf<PodDisruptionBudget, PodDisruptionBudgetObject>(
+      cluster,
+      parseDisruptionBudget,
+      () => undefined,
+    ),
+  };
+}
+
 async function readView(
   cluster: Cluster,
   memory: Memory,
-  reads: Map<string, StatefulSetRead>,
+  { reads, budgets }: { readonly reads: Map<string, StatefulSetRead>; readonly budgets: readonly StoredBudget[] },
   key: GroupKey,
   need: ViewNeed,
 ): Promise<GroupView> {
   const permit = need.permitSinceMs !== undefined;
-  let statefulSets = membersOf(memory, key);
+  let surroundings = surroundingsOf(memory.statefulSets.values(), key, budgets);
   let readMs: number | undefined;
   if (need.consistent) {
     readMs = cluster.monotonicMs();
-    statefulSets = await listStatefulSets(cluster, key);
-    learnStatefulSets(memory, key, statefulSets);
+    const all = await listStatefulSets(cluster, key.namespace);
+    learnStatefulSets(memory, key.namespace, all);
+    surroundings = surroundingsOf(all, key, budgets);
   } else if (need.permitSinceMs !== undefined) {
     const sinceMs = need.permitSinceMs;
-    const fresh = await Promise.all(statefulSets.map((known) => readStatefulSet(cluster, reads, known, sinceMs)));
+    const { statefulSets: known, neighbours } = surroundings;
+    const fresh = await Promise.all(known.map((one) => readStatefulSet(cluster, reads, one, sinceMs)));
     readMs = Math.min(cluster.monotonicMs(), ...fresh.map((read) => read.readMs));
-    statefulSets = fresh.flatMap(({ statefulSet }) => (statefulSet?.group === key.group ? [statefulSet] : []));
+    const found = fresh.flatMap(({ statefulSet }) => (statefulSet === undefined ? [] : [statefulSet]));
+    surroundings = surroundingsOf([...found, ...neighbours], key, budgets);
   }
+  const { statefulSets } = surroundings;
   const silent = permit && cluster.monotonicMs() - memory.heardMs > silentAfterMs;
   if (need.consistent || need.settledThrough === undefined || silent) {
     const askedMs = cluster.monotonicMs();
     const pods = await listPods(cluster, key, statefulSets, { ...need, consistent: true });
     if (silent) confirm(memory, statefulSets, pods, askedMs);
     learnPods(memory, statefulSets, pods);
-    return viewOfIndex(statefulSets, readMs, pods);
+    return viewOfIndex(surroundings, readMs, pods);
   }
   if (await reaches(cluster, memory, statefulSets, need.settledThrough))
-    return viewOfMemory(memory, statefulSets, readMs);
-  return viewOfIndex(statefulSets, readMs, await listPods(cluster, key, statefulSets, need));
+    return viewOfMemory(memory, surroundings, readMs);
+  return viewOfIndex(surroundings, readMs, await listPods(cluster, key, statefulSets, need));
 }
 
 interface StatefulSetRead {
@@ -149,23 +199,10 @@ async function readStatefulSet(
   return fresh;
 }
 
-async function getStatefulSet(cluster: Cluster, { namespace, name }: StatefulSet): Promise<StatefulSet | undefined> {
-  try {
-    return parseStatefulSet(await cluster.get("statefulsets", { namespace, name }));
-  } catch (error) {
-    if (hasCode(error, 404)) return undefined;
-    throw error;
-  }
-}
-
-interface Following {
-  readonly resource: "pods" | "statefulsets";
-  readonly query: { readonly namespace?: string; readonly labelSelector?: string };
-  readonly store: Store<PodObject | StatefulSetObject>;
-}
-
-function followingsOf(memory: Memory, namespace: string, { cluster, onChange }: WatchingOptions): Following[] {
-  const scope = namespace === "" ? {} : { namespace };
+function followingsOf(watched: Watched, namespace: string, options: WatchingOptions): Following[] {
+  const { memory, budgets, disruptionBudgets } = watched;
+  const { cluster, onChange } = options;
+  const query = namespace === "" ? {} : { namespace };
   const changedPod = (pod: Pod) => {
     const group = pod.ownerUid === undefined ? undefined : memory.statefulSetsByUid.get(pod.ownerUid)?.group;
     if (group !== undefined) onChange({ namespace: pod.namespace, group });
@@ -173,49 +210,14 @@ function followingsOf(memory: Memory, namespace: string, { cluster, onChange }: 
   const changedStatefulSet = (statefulSet: StatefulSet) => {
     if (statefulSet.group !== undefined) onChange({ namespace: statefulSet.namespace, group: statefulSet.group });
   };
-  const pods = podStore(memory, cluster, changedPod) as Store<PodObject | StatefulSetObject>;
-  const statefulSets = statefulSetStore(memory, changedStatefulSet) as Store<PodObject | StatefulSetObject>;
+  const pods = podStore(memory, cluster, changedPod) as Store<{ readonly metadata: Metadata }>;
+  const statefulSets = statefulSetStore(memory, changedStatefulSet) as Store<{ readonly metadata: Metadata }>;
   return [
-    { resource: "pods", query: scope, store: pods },
-    { resource: "statefulsets", query: { ...scope, labelSelector: rolloutGroup.key }, store: statefulSets },
+    { resource: "pods", query, store: pods, optional: false },
+    { resource: "statefulsets", query, store: statefulSets, optional: false },
+    { resource: "zoneawarepoddisruptionbudgets", query, store: budgets.store, optional: true },
+    ...(options.disruptionBudgets
+      ? [{ resource: "poddisruptionbudgets", query, store: disruptionBudgets.store, optional: false } as const]
+      : []),
   ];
-}
-
-/** Lists and watches until stopped, whatever breaks; a revision that is too old begins again with a list. */
-async function followResource(
-  options: WatchingOptions,
-  { resource, query, store }: Following,
-  memory: Memory,
-  stopped: AbortSignal,
-  listed: () => void,
-): Promise<void> {
-  const { cluster, onTrouble } = options;
-  let backoffMs = 0;
-  let resourceVersion: string | undefined;
-  while (!stopped.aborted) {
-    if (resource === "pods") memory.relist = new AbortController();
-    const signal = resource === "pods" ? AbortSignal.any([stopped, memory.relist.signal]) : stopped;
-    try {
-      if (resourceVersion === undefined) {
-        const list = await cluster.list(resource, query, { signal });
-        store.replace(list.items, list.resourceVersion);
-        resourceVersion = list.resourceVersion;
-        listed();
-      }
-      for await (const event of cluster.watch(resource, { ...query, resourceVersion }, { signal })) {
-        resourceVersion = event.type === "BOOKMARK" ? event.resourceVersion : event.object.metadata.resourceVersion;
-        store.apply(event);
-        backoffMs = 0;
-      }
-    } catch (error) {
-      if (stopped.aborted) return;
-      if (signal.aborted || hasCode(error, 410)) {
-        resourceVersion = undefined;
-        continue;
-      }
-      onTrouble(resource, error);
-      backoffMs = Math.min(longestBackoffMs, backoffMs * 2 + 100);
-      await cluster.sleep(backoffMs, stopped);
-    }
-  }
 }

@@ -1,9 +1,11 @@
 /** Views as stale as rule R5 permits, on purpose: each part at any revision from `settled-through` on, up to 30 s old. */
 import type { Cluster } from "../../functions/shared/cluster.ts";
-import { getGroupOf, listGroups } from "../../functions/shared/listing.ts";
+import { parseDisruptionBudget } from "../../functions/shared/disruption-budgets.ts";
+import { parseStoredBudget, type StoredBudget, surroundingsOf } from "../../functions/shared/governing.ts";
+import { getGroupOf, getOwnerOf, listGroups } from "../../functions/shared/listing.ts";
 import { type Pod, parsePod } from "../../functions/shared/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../../functions/shared/statefulsets.ts";
-import { type GroupView, silentAfterMs, type ViewNeed, type Views } from "../../functions/shared/views.ts";
+import { type GroupView, getPod, silentAfterMs, type ViewNeed, type Views } from "../../functions/shared/views.ts";
 import type { StoredPod, StoredStatefulSet } from "../world/objects.ts";
 import type { World } from "../world/world.ts";
 import type { Draw } from "./draw.ts";
@@ -71,29 +73,28 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
     return draw.chance(between) ? Math.min(now, draw.whole(least, now)) : now;
   }
 
-  function membersAsOf(key: GroupKey, revision: number): StatefulSet[] {
-    const objects = store.statefulSetsAsOf(key.namespace, revision).map(statefulSetOf);
-    return objects.filter(({ group }) => group === key.group);
+  function budgetsOf(namespace: string): StoredBudget[] {
+    return store.list("zoneawarepoddisruptionbudgets", { namespace }).items.map(parseStoredBudget);
   }
 
   async function read(key: GroupKey, need: ViewNeed): Promise<GroupView> {
     const permit = need.permitSinceMs !== undefined;
     const fresh = permit || need.consistent;
     const oldestMs = timeline.nowMs() - silentAfterMs;
-    let statefulSets = membersAsOf(key, fresh ? store.revision : revisionFor(need, oldestMs));
+    let all = store
+      .statefulSetsAsOf(key.namespace, fresh ? store.revision : revisionFor(need, oldestMs))
+      .map(statefulSetOf);
     const readMs = cluster.monotonicMs();
     if (fresh) {
-      const read = await cluster.list("statefulsets", {
-        namespace: key.namespace,
-        labelSelector: `rollout-group=${key.group}`,
-      });
-      statefulSets = read.items.map((object) => statefulSetOf(object as StoredStatefulSet));
+      const read = await cluster.list("statefulsets", { namespace: key.namespace });
+      all = read.items.map((object) => statefulSetOf(object as StoredStatefulSet));
     }
+    const surroundings = surroundingsOf(all, key, budgetsOf(key.namespace));
     const byOwner = new Map<string, Pod[]>();
     const byName = new Map<string, Pod>();
     // As `listPods` does: a ledger's first decision accounts for all there is (rule R4).
     let seenThrough = need.settledThrough === undefined ? store.revision : 0;
-    for (const { uid } of statefulSets) {
+    for (const { uid } of surroundings.statefulSets) {
       const revision = revisionFor(need, timeline.nowMs() - silentAfterMs);
       const pods: Pod[] = [];
       for (const object of store.podsAsOf(key.namespace, revision)) {
@@ -106,7 +107,7 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
       byOwner.set(uid, pods);
     }
     const view: GroupView = {
-      statefulSets,
+      ...surroundings,
       statefulSetsReadMs: fresh ? readMs : undefined,
       podsOf: ({ uid }) => byOwner.get(uid) ?? [],
       pod: (name) => byName.get(name),
@@ -121,5 +122,10 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
     learn() {},
     groups: () => listGroups(cluster, undefined),
     groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
+    pod: (key) => getPod(cluster, key),
+    ownerOf: (pod) => getOwnerOf(cluster, pod),
+    budgets: async (namespace) => budgetsOf(namespace),
+    disruptionBudgets: async (namespace) =>
+      store.list("poddisruptionbudgets", { namespace }).items.map(parseDisruptionBudget),
   };
 }

@@ -27,7 +27,7 @@ test("pods belong by the uid of their owner, not by a `name` label", () => {
     });
   const sets = [statefulSet("a", { replicas: 2 })];
   const objects = [owned("a-0", "uid-of-a"), owned("a-1", "uid-of-a-before"), owned("stranger-1", "uid-of-stranger")];
-  const view = viewOfIndex(sets, undefined, indexPods(objects));
+  const view = viewOfIndex({ statefulSets: sets, neighbours: [], budgets: [] }, undefined, indexPods(objects));
   const zones = sets.map((set) => surveyZone(set, view.podsOf(set), [], nowMs));
   assert.deepEqual(Object.fromEntries(zones[0]?.down ?? []), { 1: "missing" });
   assert.equal(outcome(decideOn(zones)), "budget");

@@ -2,17 +2,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Cluster, PodObject } from "../../functions/shared/cluster.ts";
+import { surroundingsOf } from "../../functions/shared/governing.ts";
 import {
   confirm,
   emptyMemory,
   learnPods,
-  membersOf,
   podStore,
   reaches,
   statefulSetStore,
   viewOfMemory,
 } from "../../functions/shared/memory.ts";
 import { parsePod } from "../../functions/shared/pods.ts";
+import type { StatefulSet } from "../../functions/shared/statefulsets.ts";
 import { indexPods } from "../../functions/shared/views.ts";
 import { namespace, podObject, statefulSet, statefulSetObject } from "./given.ts";
 import { createVirtualClock } from "./virtual-clock.ts";
@@ -30,11 +31,12 @@ const at = (name: string, revision: number, more: Partial<PodObject["metadata"]>
   podObject(name, { metadata: { resourceVersion: String(revision), ...more } });
 
 const a = statefulSet("a");
+const around = (...statefulSets: StatefulSet[]) => ({ statefulSets, neighbours: [], budgets: [] });
 
 test("a view is of one moment: what comes after it does not show, by name or by owner (R8)", () => {
   const { memory, pods } = make();
   pods.replace([at("a-0", 3), at("a-1", 4)], "9");
-  const view = viewOfMemory(memory, [a], undefined);
+  const view = viewOfMemory(memory, around(a), undefined);
   pods.apply({ type: "DELETED", object: at("a-0", 10) });
   pods.apply({ type: "MODIFIED", object: at("a-1", 11) });
   pods.apply({ type: "ADDED", object: at("a-2", 12) });
@@ -54,9 +56,9 @@ test("a view has seen through the largest revision of a pod of its own, deletion
   pods.replace([at("a-0", 3), at("a-1", 4)], "9");
   const stranger = [{ kind: "StatefulSet", name: "z", uid: "uid-of-z", controller: true }];
   pods.apply({ type: "ADDED", object: at("z-0", 20, { ownerReferences: stranger }) });
-  assert.equal(viewOfMemory(memory, [a], undefined).seenThrough, 4);
+  assert.equal(viewOfMemory(memory, around(a), undefined).seenThrough, 4);
   pods.apply({ type: "DELETED", object: at("a-1", 30) });
-  assert.equal(viewOfMemory(memory, [a], undefined).seenThrough, 30);
+  assert.equal(viewOfMemory(memory, around(a), undefined).seenThrough, 30);
 });
 
 test("the memory is complete up to the list, event or bookmark that was heard last", () => {
@@ -145,7 +147,7 @@ test("a list of the watch that arrives after a newer one takes the newer one's c
   const reached = reaches(cluster, memory, [a], 110);
   await clock.goTo(300);
   assert.equal(await reached, false);
-  assert.equal(viewOfMemory(memory, [a], undefined).seenThrough, 90);
+  assert.equal(viewOfMemory(memory, around(a), undefined).seenThrough, 90);
 });
 
 test("a LIST that arrives after a newer one brings nothing back that the newer one knew to be gone", () => {
@@ -198,8 +200,9 @@ test("a StatefulSet that changes its group wakes both groups", () => {
     object: statefulSetObject("a", { metadata: { labels: { "rollout-group": "next" } } }),
   });
   assert.deepEqual(changed, ["a next", "a group"]);
-  assert.deepEqual(membersOf(memory, { namespace, group: "group" }), []);
-  assert.equal(membersOf(memory, { namespace, group: "next" }).length, 1);
+  const membersOf = (group: string) =>
+    surroundingsOf(memory.statefulSets.values(), { namespace, group }, []).statefulSets.length;
+  assert.deepEqual([membersOf("group"), membersOf("next")], [0, 1]);
 });
 
 test("a list replaces everything, and wakes the groups of what was there before and of what is there now", () => {

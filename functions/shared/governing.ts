@@ -1,0 +1,126 @@
+/** Which ZoneAwarePodDisruptionBudget governs a pod, what it allows, and whose ledger keeps it (rule R1). */
+import { type InvalidBudget, parseZoneBudget, type ZoneBudget } from "./budgets.ts";
+import type { ZoneBudgetObject } from "./cluster.ts";
+import type { Pod } from "./pods.ts";
+import { budgetOfGroup, type GroupKey, groupOfBudget, type StatefulSet } from "./statefulsets.ts";
+
+type Labels = Readonly<Record<string, string>>;
+
+/** A budget as the API server has it, valid or not. */
+export interface StoredBudget {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly generation: number;
+  readonly parsed: { readonly budget: ZoneBudget } | InvalidBudget;
+  /** What it selects by. Of an invalid one all that can be read of its selector, which may be nothing: it then selects every pod. */
+  readonly matchLabels: ReadonlyMap<string, string>;
+}
+
+/** What is said of a pod that cannot be judged until somebody mends a budget or its labels. */
+export interface Ungovernable {
+  readonly guard: "several-budgets" | "invalid-budget" | "budget-spans-groups";
+  readonly sentence: string;
+  readonly field: string;
+}
+
+export type Governed =
+  | { readonly kind: "none" }
+  | { readonly kind: "one"; readonly name: string; readonly budget: ZoneBudget }
+  | ({ readonly kind: "ungovernable" } & Ungovernable);
+
+export function parseStoredBudget(object: ZoneBudgetObject): StoredBudget {
+  const { namespace = "", name, uid, generation = 0 } = object.metadata;
+  // Items of a LIST do not say their kind; they are of the type that was asked for.
+  const parsed = parseZoneBudget({ kind: "ZoneAwarePodDisruptionBudget", ...object });
+  const matchLabels = "budget" in parsed ? parsed.budget.matchLabels : readableLabels(object.spec);
+  return { namespace, name, uid, generation, parsed, matchLabels };
+}
+
+function readableLabels(spec: unknown): ReadonlyMap<string, string> {
+  const { selector } = (spec ?? {}) as { readonly selector?: { readonly matchLabels?: unknown } | null };
+  const entries = Object.entries(selector?.matchLabels ?? {});
+  return new Map(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string"));
+}
+
+export function selects({ matchLabels }: StoredBudget, labels: Labels): boolean {
+  for (const [key, value] of matchLabels) if (labels[key] !== value) return false;
+  return true;
+}
+
+/** The StatefulSets of a view's namespace, in two parts: the members of its group, and all others. */
+export interface Surroundings {
+  readonly statefulSets: readonly StatefulSet[];
+  readonly neighbours: readonly StatefulSet[];
+  readonly budgets: readonly StoredBudget[];
+}
+
+/**
+ * Which budget of the namespace governs a pod (rollout-operator section 4.3). An invalid one that may select it, a second one,
+ * or one whose StatefulSets belong to several ledgers (rule R1) makes it ungovernable: nothing healthy is permitted until then.
+ */
+export function governing(pod: Pod, surroundings: Surroundings, key: GroupKey): Governed {
+  const found = surroundings.budgets.filter((stored) => selects(stored, pod.labels));
+  const [stored, second] = found;
+  if (stored === undefined) return { kind: "none" };
+  if (second !== undefined) {
+    const names = found.map(({ name }) => name).join(" and ");
+    const sentence = `the budgets ${names} all select pod ${pod.name}, and only one may: change the selector of one of them`;
+    return { kind: "ungovernable", guard: "several-budgets", field: "spec.selector", sentence };
+  }
+  const { name, parsed } = stored;
+  if (!("budget" in parsed)) {
+    const sentence = `the budget ${name}, which may govern pod ${pod.name}, is invalid: ${parsed.sentence}`;
+    return { kind: "ungovernable", guard: "invalid-budget", field: parsed.field, sentence };
+  }
+  const elsewhere = surroundings.neighbours.find(({ labels }) => selects(stored, labels));
+  if (elsewhere !== undefined) {
+    const group = elsewhere.group === undefined ? "without a rollout-group" : `of rollout-group ${elsewhere.group}`;
+    const here =
+      budgetOfGroup(key.group) === undefined ? `rollout-group ${key.group}` : "StatefulSets without a rollout-group";
+    const sentence = `the budget ${name} selects StatefulSets of ${here} and ${elsewhere.name} ${group}, and one budget cannot be kept over several groups: write a budget for each`;
+    return { kind: "ungovernable", guard: "budget-spans-groups", field: "spec.selector", sentence };
+  }
+  return { kind: "one", name, budget: parsed.budget };
+}
+
+/**
+ * How many pods of a zone, or of a partition, may be down (rollout-operator section 4.4): 0 means none at all. A percentage is
+ * of the StatefulSet that owns the pod, of the smaller of its wanted and its counted replicas, rounded down, at least 1.
+ */
+export function allowanceOf({ allowance }: ZoneBudget, { replicas, countedReplicas }: StatefulSet): number {
+  if ("pods" in allowance) return allowance.pods;
+  const counted = Math.min(replicas, countedReplicas);
+  if (allowance.percent === 0 || counted === 0) return 0;
+  return Math.max(1, Math.floor((allowance.percent * counted) / 100));
+}
+
+/** Rule R1: the group whose ledger keeps the budget for the pods of a StatefulSet. */
+export function groupKeyOf({ namespace, group }: StatefulSet, budget: string): GroupKey {
+  return { namespace, group: group ?? groupOfBudget(budget) };
+}
+
+/** True for the members of a group: by label, or by the selector of the budget that the group is made of. */
+export function isMember(statefulSet: StatefulSet, key: GroupKey, budgets: readonly StoredBudget[]): boolean {
+  if (statefulSet.namespace !== key.namespace) return false;
+  const budget = budgetOfGroup(key.group);
+  if (budget === undefined) return statefulSet.group === key.group;
+  if (statefulSet.group !== undefined) return false;
+  const stored = budgets.find(({ namespace, name }) => namespace === key.namespace && name === budget);
+  return stored !== undefined && selects(stored, statefulSet.labels);
+}
+
+/** The StatefulSets of a namespace, as a view of one group has them. */
+export function surroundingsOf(
+  all: Iterable<StatefulSet>,
+  key: GroupKey,
+  budgets: readonly StoredBudget[],
+): Surroundings {
+  const statefulSets: StatefulSet[] = [];
+  const neighbours: StatefulSet[] = [];
+  for (const one of all) {
+    if (isMember(one, key, budgets)) statefulSets.push(one);
+    else if (one.namespace === key.namespace) neighbours.push(one);
+  }
+  return { statefulSets, neighbours, budgets };
+}
