@@ -22,6 +22,8 @@ export interface GroupOptions {
   readonly podAnnotations?: Readonly<Record<string, string>>;
   /** More labels for StatefulSets and pods. */
   readonly labels?: Readonly<Record<string, string>>;
+  /** Pods go to nodes with these labels in their zone, wherever the scheduler puts them. Default: all go to node-1. */
+  readonly nodeLabels?: Readonly<Record<string, string>>;
 }
 
 export interface Group {
@@ -67,6 +69,10 @@ function zoneManifest(options: GroupOptions, zone: string): StatefulSet {
   const name = `${options.name}-${zone}`;
   const labels = { ...options.labels, name, "rollout-group": options.name, zone };
   const container = { name: "app", image: options.image ?? "app:1" };
+  const place =
+    options.nodeLabels === undefined
+      ? { nodeName: "node-1" }
+      : { nodeSelector: { ...options.nodeLabels, "topology.kubernetes.io/zone": zone } };
   return {
     apiVersion: "apps/v1",
     kind: "StatefulSet",
@@ -85,7 +91,7 @@ function zoneManifest(options: GroupOptions, zone: string): StatefulSet {
       selector: { matchLabels: { name } },
       template: {
         metadata: { labels, annotations: { ...options.podAnnotations } },
-        spec: { nodeName: "node-1", terminationGracePeriodSeconds: 30, containers: [container] },
+        spec: { ...place, terminationGracePeriodSeconds: 30, containers: [container] },
       },
     },
   };

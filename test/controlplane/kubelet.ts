@@ -1,8 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Dispatcher } from "undici";
-import { Api, type ApiAccess, ApiError } from "./api.ts";
+import { Api, type ApiAccess } from "./api.ts";
 import type { Log } from "./build.ts";
+import { BACK_OFF_MS, follow } from "./follow.ts";
+import { createNode } from "./nodes.ts";
 import { isBrokenImage, isReady, type Pod, podAddress, podStatus, type Waiting } from "./podstatus.ts";
+import { Scheduler } from "./scheduler.ts";
 
 /** Per-pod settings, as annotations on the pod. */
 export const ANNOTATIONS = {
@@ -34,20 +37,13 @@ interface Tracked {
   timer: NodeJS.Timeout | undefined;
 }
 
-interface WatchEvent {
-  readonly type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK" | "ERROR";
-  readonly object: Pod;
-}
-
-const PAGE = 500;
-const BACK_OFF_MS = { first: 50, most: 1_000 };
 const MERGE_PATCH = "application/merge-patch+json";
 const CRASHING = "CrashLoopBackOff";
 
 /**
- * Plays the kubelets of a whole cluster: each pod that has a node gets one status, Running and Ready, some time after
- * it appeared, and goes some time after it was deleted. Nothing runs. A pod that terminates stays Ready until it is
- * gone, and readiness gates are not looked at.
+ * Plays the kubelets of a whole cluster, and its scheduler: each pod that has a node gets one status, Running and Ready,
+ * some time after it got it, and goes some time after it was deleted. Nothing runs. A pod that terminates stays Ready
+ * until it is gone, and readiness gates are not looked at.
  */
 export class Kubelet {
   readonly #api: Api;
@@ -59,7 +55,8 @@ export class Kubelet {
   #readyAfterMs: number;
   #goneAfterMs: number;
   #addresses = 0;
-  #watching: Promise<void> = Promise.resolve();
+  #following: Promise<void> = Promise.resolve();
+  #scheduler: Scheduler | undefined;
 
   private constructor(api: Api, options: KubeletOptions) {
     this.#api = api;
@@ -73,9 +70,12 @@ export class Kubelet {
     const api = await Api.open(access, { userAgent: "sluice-test-kubelet", connections: 12 });
     const kubelet = new Kubelet(api, options);
     try {
-      for (let n = 1; n <= (options.nodes ?? 1); n++) await kubelet.#createNode(n);
-      const version = await kubelet.#list();
-      kubelet.#watching = kubelet.#follow(version);
+      for (let n = 1; n <= (options.nodes ?? 1); n++) {
+        const zone = `zone-${String.fromCharCode(97 + ((n - 1) % 26))}`;
+        await createNode(api, { name: `node-${n}`, zone });
+      }
+      kubelet.#scheduler = await Scheduler.start(access);
+      await kubelet.#begin();
     } catch (error) {
       await kubelet.stop();
       throw error;
@@ -107,88 +107,20 @@ export class Kubelet {
   async stop(): Promise<void> {
     this.#stopping.abort();
     for (const { timer } of this.#pods.values()) clearTimeout(timer);
+    await this.#scheduler?.stop();
     await this.#api.close();
-    await this.#watching;
+    await this.#following;
   }
 
-  async #createNode(n: number): Promise<void> {
-    const name = `node-${n}`;
-    const zone = `zone-${String.fromCharCode(97 + ((n - 1) % 26))}`;
-    const labels = { "kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone };
-    const now = new Date().toISOString();
-    const resources = { cpu: "1000", memory: "1000Gi", pods: "100000" };
-    const status = {
-      capacity: resources,
-      allocatable: resources,
-      addresses: [{ type: "InternalIP", address: "127.0.0.1" }],
-      conditions: [
-        { type: "Ready", status: "True", reason: "KubeletReady", lastTransitionTime: now, lastHeartbeatTime: now },
-      ],
+  async #begin(): Promise<void> {
+    const follower = {
+      path: "/api/v1/pods?fieldSelector=spec.nodeName!=",
+      known: this.#pods,
+      seen: (pod: Pod) => void this.#observe(pod),
+      gone: (uid: string) => this.#forget(uid),
     };
-    try {
-      await this.#api.post("/api/v1/nodes", { apiVersion: "v1", kind: "Node", metadata: { name, labels }, status });
-    } catch (error) {
-      if (!(error instanceof ApiError && error.status === 409)) throw error;
-    }
-  }
-
-  /** Lists and watches until stopped; after any break it lists anew, so that no pod is lost. */
-  async #follow(firstVersion: string): Promise<void> {
-    let version: string | undefined = firstVersion;
-    let backOffMs = BACK_OFF_MS.first;
-    while (!this.#stopping.signal.aborted) {
-      try {
-        version ??= await this.#list();
-        backOffMs = BACK_OFF_MS.first;
-        await this.#watch(version);
-      } catch {
-        await this.#pause(backOffMs);
-        backOffMs = Math.min(backOffMs * 2, BACK_OFF_MS.most);
-      }
-      version = undefined;
-    }
-  }
-
-  async #list(): Promise<string> {
-    const seen = new Set<string>();
-    let next = "";
-    for (;;) {
-      const path = `/api/v1/pods?fieldSelector=spec.nodeName!=&limit=${PAGE}&continue=${encodeURIComponent(next)}`;
-      const list = await this.#api.get<{
-        metadata: { resourceVersion: string; continue?: string };
-        items: Pod[];
-      }>(path);
-      for (const pod of list.items) {
-        seen.add(pod.metadata.uid);
-        this.#observe(pod);
-      }
-      next = list.metadata.continue ?? "";
-      if (next !== "") continue;
-      for (const uid of this.#pods.keys()) if (!seen.has(uid)) this.#forget(uid);
-      return list.metadata.resourceVersion;
-    }
-  }
-
-  async #watch(version: string): Promise<void> {
-    const path = `/api/v1/pods?watch=true&fieldSelector=spec.nodeName!=&resourceVersion=${version}`;
-    const answer = await this.#api.send("GET", path);
-    if (answer.statusCode !== 200) {
-      await answer.body.dump();
-      throw new Error(`the watch was refused: ${answer.statusCode}`);
-    }
-    answer.body.setEncoding("utf8");
-    let rest = "";
-    for await (const chunk of answer.body) {
-      const lines = (rest + chunk).split("\n");
-      rest = lines.pop() ?? "";
-      for (const line of lines) this.#receive(JSON.parse(line) as WatchEvent);
-    }
-  }
-
-  #receive({ type, object }: WatchEvent): void {
-    if (type === "ERROR") throw new Error("the watch broke off");
-    if (type === "ADDED" || type === "MODIFIED") this.#observe(object);
-    if (type === "DELETED") this.#forget(object.metadata.uid);
+    const { ended } = await follow<Pod>(this.#api, follower, this.#stopping.signal);
+    this.#following = ended;
   }
 
   #forget(uid: string): void {
