@@ -20,11 +20,13 @@ function statefulSet(name: string, changes: Partial<SeenStatefulSet> = {}): Seen
 
 function pod(zone: string, ordinal: number, changes: Partial<SeenPod> = {}): SeenPod {
   const name = `${zone}-${ordinal}`;
-  const born = { uid: `${name}/1`, ready: true, readySinceMs: 0, terminating: false, revision: "old" };
+  const born = { uid: `${name}/1`, ready: true, readySinceMs: 0, terminating: false, evicted: false, revision: "old" };
   return { kind: "pod", name, zone, ordinal, ...born, ...changes };
 }
 
-function history(...steps: [type: Sighting["type"], object: Sighting["object"], atMs?: number][]): Sighting[] {
+type Step = [type: Sighting["type"], object: Sighting["object"], atMs?: number];
+
+function history(...steps: Step[]): Sighting[] {
   return steps.map(([type, object, atMs], index) => ({
     revision: index + 1,
     atMs: atMs ?? index * seconds,
@@ -141,5 +143,47 @@ describe("the judge", () => {
       ),
     );
     assert.deepEqual(violations, []);
+  });
+
+  test("blames no eviction for the revision of its pod", () => {
+    const current = pod("a", 0, { revision: "new" });
+    const steps: Step[] = [...zone("a"), ["MODIFIED", current]];
+    const evicted = { ...current, ...gone, evicted: true };
+    const { violations, takings } = judge(history(...steps, ["MODIFIED", evicted, 60 * seconds]));
+    assert.deepEqual(violations, []);
+    assert.deepEqual(
+      takings.map((taking) => taking.evicted),
+      [true],
+    );
+  });
+
+  test("flags an eviction beyond the budget, and a rollout beyond the smaller of the two limits", () => {
+    const out = { ...gone, evicted: true };
+    const before: Step[] = [...zone("a", { maxUnavailable: 2 }), ["MODIFIED", pod("a", 0, out)]];
+    const second = (changes: Partial<SeenPod>, maxUnavailable: number) =>
+      judge(history(...before, ["MODIFIED", pod("a", 1, changes)]), { maxUnavailable }).violations;
+    assert.deepEqual(second(out, 2), []);
+    assert.match(second(out, 1)[0] ?? "", /a-1 was deleted as the 2th pod down of its zone, where 1 may be/);
+    assert.match(second(gone, 1)[0] ?? "", /a-1 was deleted as the 2th pod down of its zone, where 1 may be/);
+    assert.deepEqual(second(gone, 3), []);
+    const third = history(...before, ["MODIFIED", pod("a", 1, out)], ["MODIFIED", pod("a", 2, gone)]);
+    assert.match(judge(third, { maxUnavailable: 3 }).violations[0] ?? "", /a-2 was deleted as the 3th.+where 2 may be/);
+  });
+
+  test("counts by partitions over all zones where the budget does, whatever took the others down", () => {
+    const promised = { maxUnavailable: 1, partitionOf: (name: string) => `partition ${name.slice(-1)}` };
+    const out = { ...gone, evicted: true };
+    const before: Step[] = [...zone("a"), ...zone("b"), ["MODIFIED", pod("a", 0, out)]];
+    const others = judge(history(...before, ["MODIFIED", pod("a", 1, out)], ["MODIFIED", pod("b", 2, out)]), promised);
+    assert.deepEqual(others.violations, []);
+    assert.deepEqual(others.mostDown, { "partition 0": 1, "partition 1": 1, "partition 2": 1 });
+    const same = judge(history(...before, ["MODIFIED", pod("b", 0, out)]), promised);
+    assert.match(same.violations[0] ?? "", /b-0 was deleted as the 2th pod down of partition 0, where 1 may be/);
+    assert.equal(same.mostDown["partition 0"], 2);
+    const broken = judge(
+      history(...zone("a"), ...zone("b"), ["MODIFIED", pod("a", 0, { ready: false })], ["MODIFIED", pod("b", 0, out)]),
+      promised,
+    );
+    assert.equal(broken.violations.length, 1, broken.violations.join("; "));
   });
 });

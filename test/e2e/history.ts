@@ -27,7 +27,17 @@ export interface SeenPod {
   /** Of the condition Ready, in milliseconds since the epoch. */
   readonly readySinceMs: number;
   readonly terminating: boolean;
+  /** The API server says that it was evicted: it may run any revision. */
+  readonly evicted: boolean;
   readonly revision: string | undefined;
+}
+
+/** What a ZoneAwarePodDisruptionBudget that governs all of the pods promises, besides what the StatefulSets say. */
+export interface Promised {
+  /** Of a zone; with partitions, of a partition over all zones. */
+  readonly maxUnavailable: number;
+  /** What a pod's partition is called, by the pod's name. With partitions, several zones may have pods out. */
+  readonly partitionOf?: (pod: string) => string;
 }
 
 /** One change, at its place in the API server's history. */
@@ -43,6 +53,7 @@ export interface Sighting {
 export interface Taking {
   readonly pod: string;
   readonly zone: string;
+  readonly evicted: boolean;
   readonly revision: number;
   readonly atMs: number;
 }
@@ -51,12 +62,14 @@ export interface Verdict {
   /** A sentence for each promise that was broken. */
   readonly violations: readonly string[];
   readonly takings: readonly Taking[];
-  /** The most pods of each zone that were down at one moment, whoever was to blame. */
+  /** The most pods of each zone, or of each partition, that were down at one moment, whoever was to blame. */
   readonly mostDown: Readonly<Record<string, number>>;
 }
 
 interface Slot {
   readonly zone: string;
+  /** Of the zone's pod of that ordinal, be there one or not. */
+  readonly name: string;
   readonly ordinal: number;
   /** Undefined while there is none. */
   pod: SeenPod | undefined;
@@ -79,17 +92,22 @@ const clockToleranceMs = 1_000;
 const staleReadMs = 6_000;
 
 /** Replays a group's sightings and says which promises were broken. They may come in any order. */
-export function judge(sightings: readonly Sighting[]): Verdict {
-  const history = new History();
+export function judge(sightings: readonly Sighting[], promised?: Promised): Verdict {
+  const history = new History(promised);
   for (const sighting of [...sightings].sort((one, other) => one.revision - other.revision)) history.apply(sighting);
   return history.verdict();
 }
 
 class History {
+  readonly #promised: Promised | undefined;
   readonly #zones = new Map<string, Zone>();
   readonly #violations: string[] = [];
   readonly #takings: Taking[] = [];
   readonly #mostDown: Record<string, number> = {};
+
+  constructor(promised: Promised | undefined) {
+    this.#promised = promised;
+  }
 
   verdict(): Verdict {
     return { violations: this.#violations, takings: this.#takings, mostDown: this.#mostDown };
@@ -101,11 +119,22 @@ class History {
     }
     if (object.kind === "statefulset") this.#applyStatefulSet(type, object, atMs);
     else this.#applyPod(type, object, revision, atMs);
-    for (const [name, zone] of this.#zones) {
+    const down: Record<string, number> = {};
+    for (const [zone, slot] of this.#slots()) {
       // What there was at the beginning may have been listed in any order.
-      for (const slot of zone.slots.values()) slot.established ||= isWanted(zone, slot) && isSlotUp(slot);
-      this.#mostDown[name] = Math.max(this.#mostDown[name] ?? 0, downIn(zone));
+      slot.established ||= isWanted(zone, slot) && isSlotUp(slot);
+      const share = this.#promised?.partitionOf?.(slot.name) ?? slot.zone;
+      down[share] = (down[share] ?? 0) + (isDown(zone, slot) ? 1 : 0);
     }
+    for (const [share, count] of Object.entries(down)) {
+      this.#mostDown[share] = Math.max(this.#mostDown[share] ?? 0, count);
+    }
+  }
+
+  #slots(): [Zone, Slot][] {
+    return [...this.#zones.values()].flatMap((zone) =>
+      [...zone.slots.values()].map((slot): [Zone, Slot] => [zone, slot]),
+    );
   }
 
   #zoneOf(name: string): Zone {
@@ -129,6 +158,7 @@ class History {
     const zone = this.#zoneOf(pod.zone);
     const slot = zone.slots.get(pod.ordinal) ?? {
       zone: pod.zone,
+      name: pod.name,
       ordinal: pod.ordinal,
       pod: undefined,
       established: false,
@@ -140,7 +170,8 @@ class History {
     if (type === "DELETED" && before?.uid !== pod.uid) return;
     slot.pod = type === "DELETED" ? undefined : pod;
     if (!wasUp || !isWanted(zone, slot) || !(type === "DELETED" || pod.terminating)) return;
-    this.#judgeTaking(zone, slot, { pod: pod.name, zone: pod.zone, revision, atMs }, before);
+    const evicted = before.evicted || pod.evicted;
+    this.#judgeTaking(zone, slot, { pod: pod.name, zone: pod.zone, evicted, revision, atMs }, before);
     slot.taken = true;
   }
 
@@ -148,16 +179,29 @@ class History {
     this.#takings.push(taking);
     const accuse = (sentence: string) =>
       this.#violations.push(`at revision ${taking.revision} ${taking.pod} was deleted ${sentence}`);
-    for (const [name, other] of this.#zones) {
-      const out = name === taking.zone ? [] : [...other.slots.values()].filter(({ taken }) => taken);
-      if (out.length > 0) accuse(`while ${out.map(({ ordinal }) => `${name}-${ordinal}`).join(", ")} was not back`);
-    }
     const { maxUnavailable, updateRevision } = zone.spec as SeenStatefulSet;
-    const down = [...zone.slots.values()].filter((one) => one !== slot && isOut(zone, one, taking.atMs)).length + 1;
-    if (down > maxUnavailable) accuse(`as the ${down}th pod down of its zone, where ${maxUnavailable} may be`);
-    if (pod.revision === updateRevision && taking.atMs - zone.revisionSinceMs > staleReadMs) {
+    const { partitionOf, maxUnavailable: promised = maxUnavailable } = this.#promised ?? {};
+    const outBesides = this.#slots().filter(([its, one]) => one !== slot && isOut(its, one, taking.atMs));
+    if (partitionOf === undefined) {
+      const down = outBesides.filter(([its]) => its === zone).length + 1;
+      const most = taking.evicted ? promised : Math.min(promised, maxUnavailable);
+      if (down > most) accuse(`as the ${down}th pod down of its zone, where ${most} may be`);
+      for (const names of this.#takenElsewhere(taking.zone)) accuse(`while ${names} was not back`);
+    } else {
+      const partition = partitionOf(taking.pod);
+      const down = outBesides.filter(([, { name }]) => partitionOf(name) === partition).length + 1;
+      if (down > promised) accuse(`as the ${down}th pod down of ${partition}, where ${promised} may be`);
+    }
+    if (!taking.evicted && pod.revision === updateRevision && taking.atMs - zone.revisionSinceMs > staleReadMs) {
       accuse(`though it ran the wanted revision ${updateRevision}`);
     }
+  }
+
+  /** For each other zone that has some: the pods that were taken and are not back. */
+  #takenElsewhere(zone: string): string[] {
+    const others = [...this.#zones].filter(([name]) => name !== zone).map(([, { slots }]) => [...slots.values()]);
+    const taken = others.map((slots) => slots.filter((slot) => slot.taken).map(({ name }) => name));
+    return taken.filter((names) => names.length > 0).map((names) => names.join(", "));
   }
 }
 
@@ -169,8 +213,8 @@ function isUp(pod: SeenPod): boolean {
   return pod.ready && !pod.terminating;
 }
 
-function downIn(zone: Zone): number {
-  return [...zone.slots.values()].filter((slot) => isWanted(zone, slot) && slot.established && !isSlotUp(slot)).length;
+function isDown(zone: Zone, slot: Slot): boolean {
+  return isWanted(zone, slot) && slot.established && !isSlotUp(slot);
 }
 
 function isSlotUp({ pod }: Slot): boolean {

@@ -1,7 +1,15 @@
 /** Watches the pods and StatefulSets of one namespace for itself, beside Sluice, and misses nothing. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Api, type ApiAccess, ApiError, eventually } from "../controlplane/api.ts";
-import { judge, type SeenPod, type SeenStatefulSet, type Sighting, type Taking, type Verdict } from "./history.ts";
+import {
+  judge,
+  type Promised,
+  type SeenPod,
+  type SeenStatefulSet,
+  type Sighting,
+  type Taking,
+  type Verdict,
+} from "./history.ts";
 
 interface RawMetadata {
   readonly name: string;
@@ -29,6 +37,7 @@ interface RawPod {
     readonly conditions?: readonly {
       readonly type: string;
       readonly status: string;
+      readonly reason?: string;
       readonly lastTransitionTime?: string;
     }[];
   };
@@ -50,6 +59,7 @@ export type Listener = (kind: "Pod" | "StatefulSet", type: Sighting["type"], nam
 
 export class Observer {
   readonly #api: Api;
+  readonly #promised: Promised | undefined;
   readonly #streams: readonly Stream[];
   readonly #sightings: Sighting[] = [];
   readonly #listeners = new Set<Listener>();
@@ -57,8 +67,9 @@ export class Observer {
   #gaps = 0;
   #failure: unknown;
 
-  private constructor(api: Api, namespace: string) {
+  private constructor(api: Api, namespace: string, promised: Promised | undefined) {
     this.#api = api;
+    this.#promised = promised;
     const stream = (path: string, see: Stream["see"]): Stream => ({ path, see, objects: new Map(), revision: 0 });
     this.#streams = [
       stream(`/apis/apps/v1/namespaces/${namespace}/statefulsets`, seeStatefulSet),
@@ -66,10 +77,10 @@ export class Observer {
     ];
   }
 
-  /** Resolves when it watches. */
-  static async start(access: ApiAccess, namespace: string): Promise<Observer> {
+  /** Resolves when it watches. @param promised what a budget that governs all pods of the namespace promises */
+  static async start(access: ApiAccess, namespace: string, promised?: Promised): Promise<Observer> {
     const api = await Api.open(access, { userAgent: "sluice-test-observer", connections: 4 });
-    const observer = new Observer(api, namespace);
+    const observer = new Observer(api, namespace, promised);
     for (const stream of observer.#streams) {
       await observer.#begin(stream);
       observer.#follow(stream).catch((error: unknown) => {
@@ -81,7 +92,7 @@ export class Observer {
 
   /** Ready pods that were deleted so far, in the order in which that was heard of. */
   get takings(): readonly Taking[] {
-    return judge(this.#sightings).takings;
+    return judge(this.#sightings, this.#promised).takings;
   }
 
   /** How often its watch had lost the thread, and what lay between was read revision by revision. */
@@ -106,7 +117,7 @@ export class Observer {
       }
       return true;
     });
-    return judge(this.#sightings);
+    return judge(this.#sightings, this.#promised);
   }
 
   async close(): Promise<void> {
@@ -221,6 +232,7 @@ function seePod({ metadata, status }: Raw): SeenPod | undefined {
     ready: ready?.status === "True",
     readySinceMs: Date.parse(ready?.lastTransitionTime ?? ""),
     terminating: metadata.deletionTimestamp !== undefined,
+    evicted: status?.conditions?.some(({ reason }) => reason === "EvictionByEvictionAPI") ?? false,
     revision: metadata.labels?.["controller-revision-hash"],
   };
 }
