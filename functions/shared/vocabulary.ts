@@ -7,7 +7,7 @@ import type { Metadata } from "./cluster.ts";
 export interface Entry<T> {
   readonly key: string;
   readonly kind: "label" | "annotation";
-  readonly on: "StatefulSet" | "Pod" | "Lease";
+  readonly on: "StatefulSet" | "Pod" | "Lease" | "WebhookConfiguration";
   readonly grammar: string;
   /** What an absent or malformed value means, in words. */
   readonly fallback: string;
@@ -135,6 +135,26 @@ export const verdicts: Entry<string> = {
   parse: asText,
 };
 
+export const injectCertificateAuthority: Entry<boolean> = {
+  key: "grafana.com/inject-rollout-operator-ca",
+  kind: "label",
+  on: "WebhookConfiguration",
+  grammar: "true",
+  fallback: "its caBundle is left alone",
+  says: "the authorities of our certificate are written into the caBundle of each of its webhooks",
+  parse: (text) => (text === "true" ? true : undefined),
+};
+
+export const webhookNamespace: Entry<string> = {
+  key: "grafana.com/namespace",
+  kind: "label",
+  on: "WebhookConfiguration",
+  grammar: "the name of a namespace",
+  fallback: "the configuration is left alone",
+  says: "the namespace of those who answer its webhooks: others leave it alone",
+  parse: asText,
+};
+
 export const vocabulary = [
   rolloutGroup,
   rolloutMaxUnavailable,
@@ -146,6 +166,8 @@ export const vocabulary = [
   reservations,
   refusals,
   verdicts,
+  injectCertificateAuthority,
+  webhookNamespace,
 ] as const;
 
 /** The reasons of the Kubernetes Events that Sluice sends: `kubectl get events --field-selector reason=…`. */
@@ -157,6 +179,8 @@ export const eventReasons = {
   repaired: "BrokenPodReplaced",
   refused: "DeleteRefused",
   forbidden: "RightMissing",
+  rotated: "CertificateRotated",
+  certificateWaiting: "CertificateWaiting",
 } as const;
 
 /** A value on an object that does not parse: its object keeps working with the fallback, and its owner is told. */
