@@ -29,10 +29,14 @@ const shownCharacters = 80;
 /** What the API server waits at most, and where a webhook says nothing, in milliseconds. */
 const longestTimeoutMs = 30_000;
 const usualTimeoutMs = 10_000;
+/** A refusal is logged at most this often for each guard and zone; debug has them all. */
+const sayAgainAfterMs = 60_000;
+const rememberedOccasions = 10_000;
 
 /** Adds a route for each function that judges reviews. Errors are HTTPExceptions whose message is one sentence. */
 export function serveAdmissions(app: Hono, options: AdmissionDoorOptions): void {
   const { admissions, reporting } = options;
+  const isWorthALine = createOccasions(options);
   const limit = bodyLimit({
     maxSize: bodyLimitBytes,
     onError: (c) => c.text(`The body is larger than ${bodyLimitBytes} bytes.`, 413),
@@ -43,8 +47,8 @@ export function serveAdmissions(app: Hono, options: AdmissionDoorOptions): void 
       app.post(path, limit, async (c) => {
         const deadlineMs = options.monotonicMs() + answerWithinMs(c.req.query("timeout"));
         const { apiVersion, request } = readReview(await readJson(c), { path, deadlineMs });
-        const answer = await judge(admission, request, reporting);
-        report(definition, request, answer, reporting);
+        const answer = await count(admission, reporting, () => judge(admission, request, reporting));
+        report(definition, request, answer, reporting, isWorthALine);
         return c.json({ apiVersion, kind: "AdmissionReview", response: render(request.uid, answer) });
       });
       app.all(path, (c) => c.text("POST an AdmissionReview here.", 405, { allow: "POST" }));
@@ -101,6 +105,33 @@ function readReview(
   };
 }
 
+/** Evictions are counted as rollout-operator counts them, too. */
+async function count(
+  { definition: { peerReasons } }: OpenAdmission,
+  { metrics }: AdmissionDoorOptions["reporting"],
+  judged: () => Promise<AdmissionAnswer>,
+): Promise<AdmissionAnswer> {
+  if (peerReasons === undefined) return judged();
+  metrics.inflightEvictions.inc();
+  const answer = await judged();
+  metrics.inflightEvictions.dec();
+  const reason = peerReasons[answer.guard] ?? "denied";
+  metrics.evictions.inc({ reason, status: String(answer.allowed ? 200 : answer.code) });
+  return answer;
+}
+
+/** True for the first time in a minute that something is said: a storm of reviews is refused a thousand times a second. */
+function createOccasions({ monotonicMs }: AdmissionDoorOptions): (what: string) => boolean {
+  const saidMs = new Map<string, number>();
+  return (what) => {
+    const nowMs = monotonicMs();
+    if (nowMs - (saidMs.get(what) ?? Number.NEGATIVE_INFINITY) < sayAgainAfterMs) return false;
+    if (saidMs.size >= rememberedOccasions) saidMs.clear();
+    saidMs.set(what, nowMs);
+    return true;
+  };
+}
+
 /** What the function says, or what its row in the table of open and closed doors says when it breaks. */
 async function judge(
   { definition, judge: asked }: OpenAdmission,
@@ -135,12 +166,14 @@ function report(
   request: AdmissionRequest,
   answer: AdmissionAnswer,
   { log, metrics }: AdmissionDoorOptions["reporting"],
+  isWorthALine: (what: string) => boolean,
 ): void {
   const { guard } = answer;
   metrics.verdicts.inc({ function: definition.name, guard });
-  const fields = { ...about(definition, request), guard };
-  if (answer.allowed) log("debug", "a review was allowed", fields);
-  else log("info", answer.sentence, { ...fields, code: answer.code });
+  const fields = { ...about(definition, request), guard, zone: answer.zone ?? "" };
+  if (answer.allowed) return log("debug", "a review was allowed", fields);
+  const isNew = isWorthALine(`${definition.name} ${guard} ${request.namespace} ${answer.zone}`);
+  log(isNew ? "info" : "debug", answer.sentence, { ...fields, code: answer.code });
 }
 
 function about(definition: AdmissionDefinition, { uid, operation, namespace, name, dryRun }: AdmissionRequest): object {

@@ -1,5 +1,6 @@
 /** The functions that there are. Everything else about them is in their definitions. */
 import { advanceZoneRollout } from "../functions/advance-zone-rollout/function.ts";
+import { evaluateEviction } from "../functions/evaluate-eviction/function.ts";
 import type { AdmissionDefinition, FunctionDefinition } from "../functions/shared/definition.ts";
 import { validateZoneBudget } from "../functions/validate-zone-budget/function.ts";
 
@@ -7,6 +8,6 @@ import { validateZoneBudget } from "../functions/validate-zone-budget/function.t
 export const groupFunctions: readonly FunctionDefinition[] = [advanceZoneRollout];
 
 /** Those that answer admission reviews. */
-export const admissionFunctions: readonly AdmissionDefinition[] = [validateZoneBudget];
+export const admissionFunctions: readonly AdmissionDefinition[] = [evaluateEviction, validateZoneBudget];
 
 export const table: readonly (FunctionDefinition | AdmissionDefinition)[] = [...groupFunctions, ...admissionFunctions];

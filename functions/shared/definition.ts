@@ -91,6 +91,8 @@ export interface Allowed {
   readonly guard: string;
   /** What kubectl shows all the same. */
   readonly warnings: readonly string[];
+  /** The StatefulSet whose pod it is about, where it is about one. */
+  readonly zone?: string;
   /** JSON Patch operations on the object, for a mutating webhook alone; absent or empty: it stays as it is. */
   readonly patch?: readonly object[];
 }
@@ -107,6 +109,8 @@ export interface Denied {
   /** Which field of the object is to be changed; empty when it is none. */
   readonly field: string;
   readonly sentence: string;
+  /** The StatefulSet whose pod it is about, where it is about one. */
+  readonly zone?: string;
 }
 
 export type AdmissionAnswer = Allowed | Denied;

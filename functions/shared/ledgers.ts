@@ -1,8 +1,11 @@
 /** What a sweep does to the ledgers themselves (rule R4): made ahead of need, and taken away once nobody needs them. */
 import { hasCode, type LeaseObject } from "./cluster.ts";
 import type { Context } from "./definition.ts";
-import { LedgerUnreadable, ledgerName, parseLedger } from "./reservation.ts";
-import type { GroupKey } from "./statefulsets.ts";
+import { groupKeyOf, parseStoredBudget, selects } from "./governing.ts";
+import { observeGroup } from "./observation.ts";
+import { type Ledger, LedgerUnreadable, ledgerName, parseLedger } from "./reservation.ts";
+import { budgetOfGroup, type GroupKey, parseStatefulSet } from "./statefulsets.ts";
+import { listBudgets } from "./views.ts";
 import { ledgerGroup, managedBy, read } from "./vocabulary.ts";
 
 /**
@@ -16,36 +19,97 @@ export async function sweepLedgers(
   settle: (key: GroupKey) => Promise<unknown>,
 ): Promise<void> {
   if (context.mode === "shadow") return;
-  const scopes = context.namespaces?.map((namespace) => ({ namespace })) ?? [{}];
-  const labelSelector = `${managedBy.key}=sluice`;
-  const lists = await Promise.all(scopes.map((scope) => context.cluster.list("leases", { ...scope, labelSelector })));
-  const leases = lists.flatMap((list) => list.items);
-
-  const present = new Set(leases.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`));
-  for (const key of groups) {
-    if (present.has(`${key.namespace}/${ledgerName(key.group)}`)) continue;
-    await context.protocol.createLedger(context.cluster, key);
-  }
-  const living = new Set(groups.map(({ namespace, group }) => `${namespace}/${group}`));
-  for (const lease of leases) {
-    const group = read(ledgerGroup, lease.metadata);
-    if (group === undefined || living.has(`${lease.metadata.namespace}/${group}`)) continue;
-    await removeLedger(context, { namespace: lease.metadata.namespace ?? "", group }, lease, settle);
+  const leases = await listLedgers(context);
+  await createMissing(context, groups, leases);
+  for (const { key, lease } of vanished(groups, leases)) {
+    // What is a budget's is for those who judge evictions to remove.
+    if (budgetOfGroup(key.group) !== undefined) continue;
+    await removeLedger(context, key, lease, async () => {
+      await settle(key);
+      return false;
+    });
   }
 }
 
+/**
+ * The same for whoever judges evictions: the ledgers of all StatefulSets that a budget selects are made ahead of need, and those
+ * made of a budget (rule R1) removed once it selects nothing any more and every pod that was reserved is gone or back.
+ */
+export async function sweepBudgetLedgers(context: Context): Promise<void> {
+  if (context.mode === "shadow") return;
+  const groups = await listGovernedGroups(context);
+  const leases = await listLedgers(context);
+  await createMissing(context, groups, leases);
+  for (const { key, lease } of vanished(groups, leases)) {
+    if (budgetOfGroup(key.group) === undefined) continue;
+    await removeLedger(context, key, lease, async (ledger) => {
+      const { open } = await observeGroup(context, ledger, { permitSinceMs: undefined, consistent: true });
+      return open.length === 0;
+    });
+  }
+}
+
+/** The groups whose ledgers keep the budgets that there are. */
+async function listGovernedGroups({ cluster, namespaces }: Context): Promise<GroupKey[]> {
+  const groups = new Map<string, GroupKey>();
+  for (const namespace of namespaces ?? [undefined]) {
+    const [budgets, statefulSets] = await Promise.all([
+      listBudgets(cluster, namespace),
+      cluster.list("statefulsets", namespace === undefined ? {} : { namespace }),
+    ]);
+    const stored = budgets.map(parseStoredBudget);
+    for (const statefulSet of statefulSets.items.map(parseStatefulSet)) {
+      for (const budget of stored) {
+        if (budget.namespace !== statefulSet.namespace || !selects(budget, statefulSet.labels)) continue;
+        const key = groupKeyOf(statefulSet, budget.name);
+        groups.set(`${key.namespace}/${key.group}`, key);
+      }
+    }
+  }
+  return [...groups.values()];
+}
+
+async function listLedgers({ cluster, namespaces }: Context): Promise<LeaseObject[]> {
+  const scopes = namespaces?.map((namespace) => ({ namespace })) ?? [{}];
+  const labelSelector = `${managedBy.key}=sluice`;
+  const lists = await Promise.all(scopes.map((scope) => cluster.list("leases", { ...scope, labelSelector })));
+  return lists.flatMap((list) => list.items);
+}
+
+async function createMissing(
+  { cluster, protocol }: Context,
+  groups: readonly GroupKey[],
+  leases: readonly LeaseObject[],
+): Promise<void> {
+  const present = new Set(leases.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`));
+  for (const key of groups) {
+    if (!present.has(`${key.namespace}/${ledgerName(key.group)}`)) await protocol.createLedger(cluster, key);
+  }
+}
+
+function vanished(
+  groups: readonly GroupKey[],
+  leases: readonly LeaseObject[],
+): { readonly key: GroupKey; readonly lease: LeaseObject }[] {
+  const living = new Set(groups.map(({ namespace, group }) => `${namespace}/${group}`));
+  return leases.flatMap((lease) => {
+    const group = read(ledgerGroup, lease.metadata);
+    const { namespace = "" } = lease.metadata;
+    return group === undefined || living.has(`${namespace}/${group}`) ? [] : [{ key: { namespace, group }, lease }];
+  });
+}
+
+/** `isSettled` says of a ledger with reservations whether all of them are settled, so that it may go. */
 async function removeLedger(
   context: Context,
   key: GroupKey,
   lease: LeaseObject,
-  settle: (key: GroupKey) => Promise<unknown>,
+  isSettled: (ledger: Ledger) => Promise<boolean>,
 ): Promise<void> {
   const { name, uid, resourceVersion } = lease.metadata;
   try {
-    if (parseLedger(key, lease).reservations.length > 0) {
-      await settle(key);
-      return;
-    }
+    const ledger = parseLedger(key, lease);
+    if (ledger.reservations.length > 0 && !(await isSettled(ledger))) return;
     await context.cluster.delete("leases", { namespace: key.namespace, name }, { uid, resourceVersion });
   } catch (error) {
     // Written, removed or made anew meanwhile: somebody needs it, or nobody does any more.

@@ -52,7 +52,11 @@ export async function observeGroup(
     (reservation) =>
       !context.protocol.isSettled(reservation, podAt(reservation), members.get(reservation.statefulSet), nowMs),
   );
-  const overdue = unsettled.filter(({ stampMs }) => nowMs - stampMs >= dropAfterMs);
+  // A uid never comes back, and a deletion never ends but in the pod's end: what the view shows gone needs no GET.
+  const overdue = unsettled.filter((reservation) => {
+    const pod = podAt(reservation);
+    return nowMs - reservation.stampMs >= dropAfterMs && pod?.uid === reservation.uid && !pod.terminating;
+  });
   const abandoned =
     overdue.length === 0
       ? new Set<Reservation>()

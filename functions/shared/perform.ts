@@ -5,20 +5,15 @@
  * reservations conditionally, act by uid, say why (`specs/reservation-protocol.md`, "One pass").
  */
 import { act, type Target } from "./act.ts";
-import { hasCode } from "./cluster.ts";
 import type { Context, GroupMemory, Outcome } from "./definition.ts";
 import { announce } from "./events.ts";
+import { Conflict, loadLedger, refuseNewLedger, writeChange } from "./ledger-access.ts";
 import { type Observed, observeGroup } from "./observation.ts";
 import { announceChange, changeOf, recordOf, writeAloneInMs } from "./record.ts";
 import {
   actWithinMs,
-  clockSkewMs,
   finishAfterMs,
-  type Ledger,
-  type LedgerChange,
   LedgerUnreadable,
-  ledgerName,
-  ledgerNewMs,
   maxConflicts,
   maxReservations,
   type RecordedVerdict,
@@ -33,9 +28,6 @@ export interface Gate<Snapshot> {
   observe(observed: Observed): Snapshot;
   decide(snapshot: Snapshot): Verdict<Target>;
 }
-
-/** Rule R3: the ledger was written by somebody else meanwhile. */
-class Conflict extends Error {}
 
 /** How soon to look again after more conflicts than a pass puts up with. */
 const contendedRecheckMs = 1_000;
@@ -125,56 +117,6 @@ function isPermit(verdict: Verdict<Target>): verdict is Extract<Verdict<Target>,
   return verdict.kind === "take" && verdict.targets.length > 0;
 }
 
-/**
- * Rule R4: ten seconds by our own monotonic clock since we first saw this ledger. Its creation time tells only where the
- * clocks of two API servers, which may differ by 30 s, leave no doubt; it is cut to whole seconds, too.
- */
-function refuseNewLedger(context: Context, memory: GroupMemory, { ledger, nowMs }: Observed) {
-  const oldEnoughMs = ledger.createdMs + 1_000 + ledgerNewMs + clockSkewMs - nowMs;
-  const seenMs = memory.ledgerSeen?.uid === ledger.uid ? memory.ledgerSeen.atMs : context.cluster.monotonicMs();
-  const seenLongMs = seenMs + ledgerNewMs - context.cluster.monotonicMs();
-  const remainingMs = Number.isNaN(oldEnoughMs) ? seenLongMs : Math.min(oldEnoughMs, seenLongMs);
-  if (remainingMs <= 0) return undefined;
-  const sentence = `the ledger ${ledger.name} was made less than ${ledgerNewMs / 1000} s ago; whoever used a lost one may still be acting`;
-  return wait("ledger-new", sentence, { recheckMs: remainingMs });
-}
-
-/**
- * The ledger as it is now. Rule R4: created when missing, unless the group has vanished, which has none; rule R16: in shadow
- * mode a missing one is only imagined.
- */
-async function loadLedger(context: Context, key: GroupKey, memory: GroupMemory): Promise<Ledger | undefined> {
-  const readMs = context.cluster.monotonicMs();
-  let ledger = await context.protocol.readLedger(context.cluster, key);
-  if (ledger === undefined) {
-    if (context.mode === "shadow") return imaginedLedger(key);
-    const need = { settledThrough: undefined, permitSinceMs: undefined, consistent: false };
-    if ((await context.views.read(key, need)).statefulSets.length === 0) return undefined;
-    ledger = await context.protocol.createLedger(context.cluster, key);
-    if (ledger === undefined) throw new Conflict();
-  }
-  memory.ledger = ledger;
-  memory.ledgerReadMs = readMs;
-  if (memory.ledgerSeen?.uid !== ledger.uid) {
-    memory.ledgerSeen = { uid: ledger.uid, atMs: context.cluster.monotonicMs() };
-  }
-  return ledger;
-}
-
-function imaginedLedger(key: GroupKey): Ledger {
-  return {
-    key,
-    name: ledgerName(key.group),
-    uid: "",
-    resourceVersion: "",
-    createdMs: 0,
-    settledThrough: undefined,
-    reservations: [],
-    refusals: [],
-    verdicts: {},
-  };
-}
-
 async function takeTargets(
   context: Context,
   by: string,
@@ -199,7 +141,7 @@ async function takeTargets(
     const taken = new Set(made.map(({ statefulSet, ordinal }) => `${statefulSet}-${ordinal}`));
     const kept = observed.open.filter(({ statefulSet, ordinal }) => !taken.has(`${statefulSet}-${ordinal}`));
     // Rule R8: reserved before anything is done.
-    await write(context, observed, { ...changeOf(observed, by, record), reservations: [...kept, ...made] });
+    await writeChange(context, observed, { ...changeOf(observed, by, record), reservations: [...kept, ...made] });
   }
   // Rule R9, and invariant Z3: no later than 5 s after the write, nor after the reads that it rests on.
   const deadlineMs = Math.min(sentMs, observed.view.statefulSetsReadMs ?? sentMs) + actWithinMs;
@@ -220,24 +162,12 @@ async function recordAlone(
   const memory = context.memoryOf(observed.key);
   const inMs = writeAloneInMs(context, memory, by, observed, record);
   let said: Promise<undefined> | undefined;
-  if (inMs === 0) await write(context, observed, changeOf(observed, by, record));
+  if (inMs === 0) await writeChange(context, observed, changeOf(observed, by, record));
   if (inMs === 0 || inMs === undefined) said = announceChange(context, by, observed, record).then(() => undefined);
   const rechecks = [verdict.recheckMs, inMs].filter(
     (recheckMs) => recheckMs !== undefined && recheckMs > 0,
   ) as number[];
   return { recheckMs: rechecks.length > 0 ? Math.min(...rechecks) : undefined, acting: said };
-}
-
-async function write(context: Context, observed: Observed, change: LedgerChange): Promise<void> {
-  const memory = context.memoryOf(observed.key);
-  try {
-    memory.ledger = await context.protocol.writeLedger(context.cluster, observed.ledger, change);
-    memory.ledgerWrittenMs = context.cluster.monotonicMs();
-  } catch (error) {
-    // A ledger that is gone (404) or was made anew (409, or 422 for its uid) is a conflict like any other.
-    if (hasCode(error, 404, 409, 422)) throw new Conflict();
-    throw error;
-  }
 }
 
 function sayUnreadable(context: Context, by: string, key: GroupKey, error: LedgerUnreadable): Outcome {

@@ -1,8 +1,9 @@
 /** What is said of a verdict, and when: the ledger's record, the Kubernetes Event on change, the metric. */
-import type { Context, GroupMemory } from "./definition.ts";
+import type { Context, Denied, GroupMemory } from "./definition.ts";
 import { announce } from "./events.ts";
 import type { Observed } from "./observation.ts";
 import type { LedgerChange, RecordedVerdict, Refusal } from "./reservation.ts";
+import type { StatefulSet } from "./statefulsets.ts";
 import { guardOf, type Verdict } from "./verdict.ts";
 import { eventReasons } from "./vocabulary.ts";
 
@@ -44,7 +45,7 @@ export function changeOf(observed: Observed, by: string, record: RecordedVerdict
 }
 
 /** The newest of the refusals that still hold: an annotation is no place for thousands. */
-function keptRefusals({ refusals }: Observed): Refusal[] {
+export function keptRefusals({ refusals }: Observed): Refusal[] {
   return [...refusals.values()].sort((one, other) => one.stampMs - other.stampMs).slice(-100);
 }
 
@@ -128,4 +129,34 @@ function announcementOf(
     return now.at - now.since >= quietForMs ? { type: "Normal", reason: eventReasons.waiting } : undefined;
   }
   return changed ? { type: "Warning", reason: eventReasons.waiting } : undefined;
+}
+
+/** What a client that tries again at once will hardly meet a second time. */
+const passingGuards: ReadonlySet<string> = new Set(["pod-unseen", "late", "ledger-contended"]);
+const sayRefusalEveryMs = 60_000;
+
+/**
+ * The Kubernetes Event about a refused eviction, on the pod's StatefulSet: one for each guard and StatefulSet a minute, whatever
+ * the number of replicas and of those who ask. Returns at once; that it could not be sent is a log line.
+ */
+export function announceRefusal(context: Context, by: string, owner: StatefulSet, { guard, sentence }: Denied): void {
+  if (context.mode === "shadow" || passingGuards.has(guard)) return;
+  const key = { namespace: owner.namespace, group: owner.group ?? owner.name };
+  const { announced } = context.memoryOf(key);
+  const identity = `${guard} ${owner.uid} ${Math.floor(context.cluster.serverTimeMs() / sayRefusalEveryMs)}`;
+  if (announced.has(identity)) return;
+  if (announced.size > 1000) announced.clear();
+  announced.add(identity);
+  const about = { resource: "statefulsets" as const, ...owner };
+  const message = `${guard}: ${sentence}`;
+  announce(context.cluster, by, {
+    about,
+    type: "Warning",
+    reason: eventReasons.evictionRefused,
+    message,
+    identity,
+  }).catch((error: unknown) => {
+    announced.delete(identity);
+    context.reporter.problem(key, by, `no Event could be sent about ${owner.name}`, error);
+  });
 }

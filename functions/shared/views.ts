@@ -126,10 +126,11 @@ export function selectorOf(matchLabels: Readonly<Record<string, string>>): strin
     .join(",");
 }
 
-/** The budgets of a namespace by a consistent LIST; none where the CRD is not installed. Throws ClusterError. */
-export async function listBudgets(cluster: Cluster, namespace: string): Promise<ZoneBudgetObject[]> {
+/** The budgets of a namespace, or of all, by a consistent LIST; none where the CRD is not installed. Throws ClusterError. */
+export async function listBudgets(cluster: Cluster, namespace: string | undefined): Promise<ZoneBudgetObject[]> {
   try {
-    return (await cluster.list("zoneawarepoddisruptionbudgets", { namespace })).items;
+    const query = namespace === undefined ? {} : { namespace };
+    return (await cluster.list("zoneawarepoddisruptionbudgets", query)).items;
   } catch (error) {
     if (hasCode(error, 404)) return [];
     throw error;

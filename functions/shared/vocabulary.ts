@@ -178,6 +178,7 @@ export const eventReasons = {
   malformed: "MalformedAnnotation",
   repaired: "BrokenPodReplaced",
   refused: "DeleteRefused",
+  evictionRefused: "EvictionRefused",
   forbidden: "RightMissing",
   rotated: "CertificateRotated",
   certificateWaiting: "CertificateWaiting",

@@ -1,0 +1,281 @@
+/** Whether a pod may be evicted now: which pods of a group's reviews may go, or which guard holds each of them back. */
+import type { ZoneBudget } from "../shared/budgets.ts";
+import { askAgain, type Ruling } from "../shared/commit.ts";
+import type { AdmissionAnswer, Denied } from "../shared/definition.ts";
+import { type PodDisruptionBudget, refusalOf } from "../shared/disruption-budgets.ts";
+import { allowanceOf, governing, groupKeyOf, type Surroundings, selects } from "../shared/governing.ts";
+import { countPartition, describeCount } from "../shared/partitions.ts";
+import { isAvailable, type Pod } from "../shared/pods.ts";
+import { dropAfterMs, type Reservation } from "../shared/reservation.ts";
+import type { GroupKey, StatefulSet } from "../shared/statefulsets.ts";
+import { isUnsettled, type WhyDown, type Zone } from "../shared/zones.ts";
+
+/** What is asked: to evict the pod of that name, which had that uid when we looked. */
+export interface Eviction {
+  readonly name: string;
+  readonly uid: string;
+  /** Nobody can evict another pod by it: the client named the uid, or our answer does (rule R11). */
+  readonly isPinned: boolean;
+  /** JSON Patch operations that pin the uid; none where the webhook may not change anything. */
+  readonly pin: readonly object[];
+}
+
+export interface Asked {
+  readonly eviction: Eviction;
+  readonly dryRun: boolean;
+}
+
+/** All that the reviews of one group are judged by. */
+export interface Group {
+  readonly key: GroupKey;
+  /** The API server's clock, in milliseconds since the epoch. */
+  readonly nowMs: number;
+  /** By name, byte-wise ascending. */
+  readonly zones: readonly Zone[];
+  /** Open reservations in StatefulSets that have left the group. */
+  readonly departed: readonly Reservation[];
+  readonly surroundings: Surroundings;
+  readonly disruptionBudgets: readonly PodDisruptionBudget[];
+  /** How many more reservations the ledger takes (rule R2). */
+  readonly room: number;
+  readonly asked: readonly Asked[];
+}
+
+/** What is known of a pod before any ledger is read. */
+export interface Alone {
+  readonly eviction: Eviction;
+  readonly pod: Pod;
+  readonly owner: StatefulSet | undefined;
+  readonly surroundings: Surroundings;
+}
+
+/** A zone as it will be once the evictions that were allowed before this one have happened. */
+type ZoneThen = Omit<Zone, "down"> & { readonly down: Map<number, WhyDown> };
+
+/**
+ * What needs no ledger (rollout-operator section 4.5, steps 2 to 5): either the answer, or the group whose ledger decides.
+ *
+ * Rule R14: exempt are pods that have ended or are on their way out, and no others.
+ */
+export function decideAlone({ eviction, pod, owner, surroundings }: Alone): AdmissionAnswer | GroupKey {
+  if (isExempt(pod)) return exempt(pod, eviction);
+  const zone = owner?.name ?? "";
+  const first = surroundings.budgets.find((stored) => selects(stored, pod.labels));
+  if (first === undefined) return allow("out-of-scope", zone);
+  if (owner === undefined) {
+    const sentence = `the budget ${first.name} selects pod ${pod.name}, which no StatefulSet controls, so that its zone is not known: change the selector`;
+    return deny({ guard: "no-statefulset", code: 500, sentence });
+  }
+  const key = groupKeyOf(owner, first.name);
+  const governed = governing(pod, surroundings, key);
+  return governed.kind === "ungovernable" ? ungovernable(governed, zone) : key;
+}
+
+/** One ruling for each review, in order: each counts those before it that were allowed and are no dry runs. */
+export function decide(group: Group): readonly Ruling[] {
+  const zones = group.zones.map((zone): ZoneThen => ({ ...zone, down: new Map(zone.down) }));
+  let { room } = group;
+  return group.asked.map(({ eviction, dryRun }): Ruling => {
+    const ruling = rule(group, zones, eviction, room);
+    const { reserve } = ruling;
+    if (reserve === undefined || dryRun) return ruling;
+    const zone = zones.find(({ statefulSet }) => statefulSet.name === reserve.statefulSet);
+    if (zone?.reserved.has(reserve.ordinal) === false) room--;
+    zone?.down.set(reserve.ordinal, "reserved");
+    return ruling;
+  });
+}
+
+function rule(group: Group, zones: readonly ZoneThen[], eviction: Eviction, room: number): Ruling {
+  const found = findPod(zones, eviction);
+  if (found === undefined) {
+    const owner = eviction.name.replace(/-\d+$/, "");
+    const stranger = group.surroundings.neighbours.find(({ name }) => name === owner);
+    if (stranger !== undefined) return { answer: unselected(group.key, stranger, eviction) };
+    const sentence = `pod ${eviction.name} is not seen as it was a moment ago: try again`;
+    return { answer: askAgain("pod-unseen", sentence) };
+  }
+  const { pod, zone } = found;
+  const { name } = zone.statefulSet;
+  if (isExempt(pod)) return { answer: exempt(pod, eviction) };
+  const governed = governing(pod, group.surroundings, group.key);
+  if (governed.kind === "none") return { answer: allow("out-of-scope", name) };
+  if (governed.kind === "ungovernable") return { answer: ungovernable(governed, name) };
+  const refusal =
+    refuseReplacement(group, zone, pod, eviction) ??
+    refuseByBudget(group, zones, zone, pod, governed) ??
+    refuseByDisruptionBudget(group, pod, name) ??
+    refuseWithoutRoom(zone, pod, room);
+  if (refusal !== undefined) return { answer: refusal };
+  const reserve = { statefulSet: name, ordinal: pod.ordinal, uid: pod.uid };
+  return { answer: allow("allowed", name, eviction.pin), reserve };
+}
+
+function findPod(zones: readonly ZoneThen[], { name, uid }: Eviction): { zone: ZoneThen; pod: Pod } | undefined {
+  for (const zone of zones) {
+    if (!name.startsWith(`${zone.statefulSet.name}-`)) continue;
+    const pod = [...zone.pods, ...zone.leaving].find((candidate) => candidate.name === name);
+    if (pod?.uid === uid) return { zone, pod };
+  }
+  return undefined;
+}
+
+/**
+ * Rule R11: an eviction that names no uid may be on its way to the pod that was there before, and would take this one. Until
+ * nobody can act on that reservation any more, the pod that came instead stays.
+ */
+function refuseReplacement(group: Group, zone: ZoneThen, pod: Pod, { isPinned }: Eviction): Denied | undefined {
+  const reservation = zone.reserved.get(pod.ordinal);
+  if (isPinned || reservation === undefined || reservation.uid === pod.uid) return undefined;
+  if (group.nowMs - reservation.stampMs >= dropAfterMs) return undefined;
+  const sentence = `${pod.name} has just replaced a pod that was evicted, and is not ready yet; it may go when it is`;
+  return askAgain("replacement-reserved", sentence, zone.statefulSet.name);
+}
+
+function refuseByBudget(
+  group: Group,
+  zones: readonly ZoneThen[],
+  zone: ZoneThen,
+  pod: Pod,
+  { name: budgetName, budget }: { readonly name: string; readonly budget: ZoneBudget },
+): Denied | undefined {
+  const { name } = zone.statefulSet;
+  const allowed = allowanceOf(budget, zone.statefulSet);
+  if (allowed === 0) {
+    const sentence = `max unavailable = 0: the budget ${budgetName} allows no pod of ${name} to be down`;
+    return deny({ guard: "max-unavailable-0", code: 403, reason: "Forbidden", sentence, zone: name });
+  }
+  if (zones.length < 2) {
+    const sentence = `minimum number of StatefulSets not found: the budget ${budgetName} needs two zones or more, and ${name} is the only one`;
+    return deny({ guard: "too-few-zones", code: 400, sentence, zone: name });
+  }
+  return budget.partitions === undefined
+    ? refuseByZone(group, zones, zone, pod, allowed)
+    : refuseByPartition(group, zones, zone, pod, budget, allowed);
+}
+
+/** Zone mode: every other zone is whole, and this one, with the pod, within its budget (invariants Z1 and E1). */
+function refuseByZone(
+  group: Group,
+  zones: readonly ZoneThen[],
+  own: ZoneThen,
+  pod: Pod,
+  allowed: number,
+): Denied | undefined {
+  const { name } = own.statefulSet;
+  const [departed] = group.departed;
+  if (departed !== undefined) {
+    const gone = `${departed.statefulSet}-${departed.ordinal}`;
+    const sentence = `1 pod not ready in ${departed.statefulSet}: ${gone} is reserved, and its StatefulSet has left the group; no other zone is touched until that pod is gone or back`;
+    return askAgain("zone-departed", sentence, name);
+  }
+  for (const zone of zones) {
+    if (zone === own || !isUnsettled(zone)) continue;
+    const { notReady, unknown } = countZone(group, zone, undefined);
+    // Pods that are being scaled away are none of those that count, and their zone is not whole until they are gone.
+    const leaving = notReady + unknown === 0 ? zone.leaving.length : 0;
+    const count = describeCount(notReady + leaving, unknown, zone.statefulSet.name);
+    return askAgain("zones-down", `${count}: no pod of ${name} goes until that zone is whole`, name);
+  }
+  const { notReady, unknown } = countZone(group, own, pod);
+  if (notReady + unknown < allowed) return undefined;
+  const sentence = `${describeCount(notReady, unknown, name)}: ${allowed} may be, so that ${pod.name} stays until one is back`;
+  return askAgain("zone-budget", sentence, name);
+}
+
+/** What is down in a zone besides one pod: at wanted ordinals, and pods on their way out. */
+function countZone(
+  group: Group,
+  { statefulSet, down, leaving }: ZoneThen,
+  besides: Pod | undefined,
+): { readonly notReady: number; readonly unknown: number } {
+  let notReady = 0;
+  let unknown = 0;
+  for (const [ordinal, why] of down) {
+    if (ordinal === besides?.ordinal) continue;
+    if (why === "missing") unknown++;
+    else notReady++;
+  }
+  for (const pod of leaving) {
+    const counts = pod.uid !== besides?.uid && !down.has(pod.ordinal);
+    if (counts && !isAvailable(pod, statefulSet.minReadySeconds, group.nowMs)) notReady++;
+  }
+  return { notReady, unknown };
+}
+
+/** Partition mode: the partition, over all zones and with the pod, is within the budget (invariant E1). */
+function refuseByPartition(
+  group: Group,
+  zones: readonly ZoneThen[],
+  own: ZoneThen,
+  pod: Pod,
+  budget: ZoneBudget,
+  allowed: number,
+): Denied | undefined {
+  const zone = own.statefulSet.name;
+  const partition = budget.partitions?.partitionOf(pod.name);
+  if (partition === undefined) {
+    const { expression = "", group: number = 1 } = budget.partitions ?? {};
+    const sentence = `pod ${pod.name} has no partition: group ${number} of the expression ${expression} takes nothing of its name`;
+    return deny({ guard: "partition-not-identified", code: 400, sentence, zone });
+  }
+  const departed = group.departed.filter(({ statefulSet, ordinal }) => {
+    return budget.partitions?.partitionOf(`${statefulSet}-${ordinal}`) === partition;
+  });
+  const { notReady, unknown, nextReadyInMs } = countPartition(zones, pod, partition, budget, group.nowMs);
+  const down = notReady + departed.length;
+  if (down + unknown < allowed) return undefined;
+  const soon =
+    nextReadyInMs === undefined
+      ? ""
+      : `, the first of them in ${Math.ceil(nextReadyInMs / 1000)} s by the cross-zone delay`;
+  const sentence = `${describeCount(down, unknown, `partition ${partition}`)}: ${allowed} may be, so that ${pod.name} stays until one is back${soon}`;
+  return askAgain("partition-budget", sentence, zone);
+}
+
+/** Rule R15: what the API server would refuse after us is not reserved, or the client's retries would renew it for ever. */
+function refuseByDisruptionBudget({ disruptionBudgets }: Group, pod: Pod, zone: string): Denied | undefined {
+  const why = refusalOf(pod, disruptionBudgets);
+  if (why === undefined) return undefined;
+  return askAgain("pod-disruption-budget", `pod ${pod.name} could go within its zone's budget, but ${why}`, zone);
+}
+
+function refuseWithoutRoom(zone: ZoneThen, pod: Pod, room: number): Denied | undefined {
+  if (room > 0 || zone.reserved.has(pod.ordinal)) return undefined;
+  const sentence = "the ledger holds as many reservations as it can, and no more are made until some pods are back";
+  return askAgain("ledger-full", sentence, zone.statefulSet.name);
+}
+
+function isExempt({ finished, terminating }: Pod): boolean {
+  return finished || terminating;
+}
+
+/** The uid is pinned all the same: what is exempt is this pod, not the one that may have replaced it. */
+function exempt(pod: Pod, { pin }: Eviction): AdmissionAnswer {
+  const why = pod.terminating ? "is on its way out already" : "has ended";
+  const warnings = [`pod is not ready: ${pod.name} ${why}, and counts for no budget`];
+  return { allowed: true, guard: "exempt", warnings, patch: pin };
+}
+
+function allow(guard: string, zone: string, patch: readonly object[] = []): AdmissionAnswer {
+  return { allowed: true, guard, warnings: [], zone, patch };
+}
+
+function ungovernable(
+  { guard, sentence, field }: { guard: string; sentence: string; field: string },
+  zone: string,
+): Denied {
+  // rollout-operator's users know several budgets as 400; the others wait for whoever mends the budget.
+  if (guard === "several-budgets") return deny({ guard, code: 400, sentence, zone });
+  return { ...askAgain(guard, sentence, zone), field };
+}
+
+function unselected({ group }: GroupKey, { name }: StatefulSet, eviction: Eviction): Denied {
+  const sentence = `the labels of StatefulSet ${name} are not those that the budget of ${group} selects, though its pod ${eviction.name} has them: label the StatefulSet as its pods are`;
+  return askAgain("statefulset-unselected", sentence, name);
+}
+
+function deny(because: Pick<Denied, "guard" | "code" | "sentence"> & Partial<Denied>): Denied {
+  const reason = because.code === 500 ? "InternalError" : "BadRequest";
+  return { allowed: false, reason, cause: "", field: "", ...because };
+}

@@ -1,0 +1,75 @@
+import { GroupCommit } from "../shared/commit.ts";
+import type { AdmissionAnswer, AdmissionDefinition, AdmissionRequest, Context } from "../shared/definition.ts";
+import { sweepBudgetLedgers } from "../shared/ledgers.ts";
+import { announceRefusal } from "../shared/record.ts";
+import * as vocabulary from "../shared/vocabulary.ts";
+import { decide, decideAlone, type Eviction, type Group } from "./decide.ts";
+import { mutatingPath, name, observe, observeAlone, readAsking, validatingPath } from "./observe.ts";
+
+type Reviews = GroupCommit<Eviction, Group>;
+
+/** Allows an eviction only within the ZoneAwarePodDisruptionBudget of its pod, and reserves it in the group's ledger. */
+export const evaluateEviction: AdmissionDefinition = {
+  name,
+  concern: "keep evictions within zone-aware disruption budgets",
+  needs: [
+    { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
+    { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
+    {
+      group: "rollout-operator.grafana.com",
+      resource: "zoneawarepoddisruptionbudgets",
+      verbs: ["list", "watch"],
+    },
+    { group: "policy", resource: "poddisruptionbudgets", verbs: ["list", "watch"] },
+    { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "list", "create", "patch", "delete"] },
+    { group: "", resource: "events", verbs: ["create"] },
+  ],
+  reads: [vocabulary.rolloutGroup],
+  writes: [vocabulary.ledgerGroup, vocabulary.settledThrough, vocabulary.reservations],
+  paths: [validatingPath, mutatingPath],
+  whenBroken: "closed",
+  readsViews: true,
+  peerReasons: {
+    allowed: "allowed",
+    exempt: "pod-not-ready",
+    "out-of-scope": "pod-not-in-scope",
+    "invalid-request": "invalid-request",
+    "pod-gone": "pod-not-found",
+    "several-budgets": "cfg-not-found",
+    "invalid-budget": "cfg-not-found",
+    "budget-spans-groups": "cfg-not-found",
+    "no-statefulset": "sts-no-found",
+    "statefulset-unselected": "sts-no-found",
+    "max-unavailable-0": "max-unavailable-0",
+    "too-few-zones": "min-sts-not-found",
+    "partition-not-identified": "partition-not-identified",
+  },
+  open(context) {
+    const reviews: Reviews = new GroupCommit(context, { name, observe, decide });
+    return { review: async (request) => inShadow(context, await review(context, reviews, request)) };
+  },
+  sweep: sweepBudgetLedgers,
+};
+
+async function review(context: Context, reviews: Reviews, request: AdmissionRequest): Promise<AdmissionAnswer> {
+  const asking = readAsking(request);
+  if ("allowed" in asking) return asking;
+  const alone = await observeAlone(context, asking);
+  if ("allowed" in alone) return alone;
+  const early = decideAlone(alone);
+  const { dryRun } = asking;
+  const answer =
+    "allowed" in early
+      ? early
+      : await reviews.submit(early, { subject: alone.eviction, dryRun, deadlineMs: request.deadlineMs });
+  if (!answer.allowed && !dryRun && alone.owner !== undefined) announceRefusal(context, name, alone.owner, answer);
+  return answer;
+}
+
+/** Rule R16: in shadow mode nobody is held back, and everybody is told what would have been. */
+function inShadow({ mode }: Context, answer: AdmissionAnswer): AdmissionAnswer {
+  if (mode === "act") return answer;
+  if (answer.allowed) return { ...answer, patch: [] };
+  const warnings = [`in shadow mode; otherwise refused with ${answer.code}: ${answer.sentence}`];
+  return { allowed: true, guard: answer.guard, warnings, zone: answer.zone ?? "" };
+}

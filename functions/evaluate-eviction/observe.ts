@@ -1,0 +1,110 @@
+/** What a review says of an eviction, and what the cluster says of its pod. Reviews are parsed here: `decide` trusts every field. */
+import type { Petition } from "../shared/commit.ts";
+import type { AdmissionRequest, Context, Denied } from "../shared/definition.ts";
+import type { Observed } from "../shared/observation.ts";
+import type { Pod } from "../shared/pods.ts";
+import { maxReservations } from "../shared/reservation.ts";
+import { getPod } from "../shared/views.ts";
+import type { Alone, Eviction, Group } from "./decide.ts";
+
+export const name = "evaluate-eviction";
+
+/** Where our own configuration, a mutating one, has reviews posted: there alone an answer may change the eviction (rule R11). */
+export const mutatingPath = "/pods/eviction";
+/** Where rollout-operator's users have theirs, which validates: the API server takes no patch from such a webhook. */
+export const validatingPath = "/admission/pod-eviction";
+
+/** A review of an eviction, read. */
+export interface Asking {
+  readonly namespace: string;
+  readonly name: string;
+  readonly dryRun: boolean;
+  /** The uid that the client itself wants the pod to have. */
+  readonly wantedUid: string | undefined;
+  readonly isMutating: boolean;
+  readonly deleteOptions: Fields | undefined;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** The eviction that a review is of, or why it is none (rollout-operator section 4.5, step 1). */
+export function readAsking(request: AdmissionRequest): Asking | Denied {
+  const { operation, subresource, namespace, name: pod, path, object } = request;
+  const said = (text: string) => (text === "" ? "none" : text.slice(0, 60));
+  if (operation !== "CREATE") return invalid(`request operation is not create, got: ${said(operation)}`);
+  if (subresource !== "eviction") return invalid(`request SubResource is not eviction, got: ${said(subresource)}`);
+  if (namespace === "" || pod === "") return invalid("request did not include both a namespace and a name");
+  const deleteOptions = fieldsOf(fieldsOf(object)?.deleteOptions);
+  const preconditions = fieldsOf(deleteOptions?.preconditions);
+  const { uid } = preconditions ?? {};
+  // kubectl drain --dry-run=server says it in the Eviction, where the API server looks for it only after the webhooks.
+  const dryRunOptions = deleteOptions?.dryRun;
+  const dryRun = request.dryRun || (Array.isArray(dryRunOptions) && dryRunOptions.length > 0);
+  const wantedUid = typeof uid === "string" && uid !== "" ? uid : undefined;
+  return { namespace, name: pod, dryRun, wantedUid, isMutating: path === mutatingPath, deleteOptions };
+}
+
+/**
+ * The pod that is to go, with what governs it; or why there is none. Memory may be behind: what it does not have, or has
+ * otherwise than the client, is asked of the API server. Throws ClusterError.
+ */
+export async function observeAlone({ views, cluster }: Context, asking: Asking): Promise<Alone | Denied> {
+  const { namespace, wantedUid } = asking;
+  const key = { namespace, name: asking.name };
+  let pod = await views.pod(key);
+  if (pod !== undefined && wantedUid !== undefined && pod.uid !== wantedUid) pod = await getPod(cluster, key);
+  if (pod === undefined) {
+    const sentence = `pods "${asking.name}" not found`;
+    return { ...invalid(sentence), guard: "pod-gone", code: 404, reason: "NotFound" };
+  }
+  if (wantedUid !== undefined && pod.uid !== wantedUid) {
+    const sentence = `pod ${asking.name} has the uid ${pod.uid}, and the eviction is meant for ${wantedUid}`;
+    return { ...invalid(sentence), guard: "uid-conflict", code: 409, reason: "Conflict" };
+  }
+  const [owner, budgets] = await Promise.all([views.ownerOf(pod), views.budgets(namespace)]);
+  const surroundings = { statefulSets: [], neighbours: [], budgets };
+  return { eviction: evictionOf(asking, pod), pod, owner, surroundings };
+}
+
+function evictionOf({ wantedUid, isMutating, deleteOptions }: Asking, { name: podName, uid }: Pod): Eviction {
+  const pin = isMutating && wantedUid === undefined ? pinOf(deleteOptions, uid) : [];
+  return { name: podName, uid, isPinned: isMutating || wantedUid !== undefined, pin };
+}
+
+/** Rule R11: the operations that add the uid to what the client sent, and change nothing else of it. */
+function pinOf(deleteOptions: Fields | undefined, uid: string): readonly object[] {
+  const place = "/deleteOptions";
+  if (deleteOptions === undefined) return [{ op: "add", path: place, value: { preconditions: { uid } } }];
+  if (fieldsOf(deleteOptions.preconditions) === undefined) {
+    return [{ op: "add", path: `${place}/preconditions`, value: { uid } }];
+  }
+  return [{ op: "add", path: `${place}/preconditions/uid`, value: uid }];
+}
+
+/** What the reviews of one group are judged by together. Throws ClusterError. */
+export async function observe(
+  { views }: Context,
+  { key, nowMs, zones, open, view }: Observed,
+  petitions: readonly Petition<Eviction>[],
+): Promise<Group> {
+  const members = new Set(zones.map(({ statefulSet }) => statefulSet.name));
+  return {
+    key,
+    nowMs,
+    zones,
+    departed: open.filter((reservation) => !members.has(reservation.statefulSet)),
+    surroundings: view,
+    disruptionBudgets: await views.disruptionBudgets(key.namespace),
+    room: maxReservations - open.length,
+    asked: petitions.map(({ subject, dryRun }) => ({ eviction: subject, dryRun })),
+  };
+}
+
+function invalid(sentence: string): Denied {
+  const status = { code: 400, reason: "BadRequest", cause: "", field: "" };
+  return { allowed: false, guard: "invalid-request", sentence, ...status };
+}
+
+function fieldsOf(value: unknown): Fields | undefined {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : undefined;
+}

@@ -1,0 +1,263 @@
+/**
+ * Group commit: the reviews of one group that arrive while others are being decided are decided together, on one view and with
+ * one conditional write (DESIGN section 3). What a storm costs is per batch, not per review; a refusal writes nothing.
+ */
+import { ClusterError, isTransient } from "./cluster.ts";
+import type { AdmissionAnswer, Context, Denied, GroupMemory } from "./definition.ts";
+import { Conflict, loadLedger, refuseNewLedger, writeChange } from "./ledger-access.ts";
+import { type Observed, observeGroup } from "./observation.ts";
+import { keptRefusals } from "./record.ts";
+import { actWithinMs, type Ledger, LedgerUnreadable, maxConflicts, type Reservation } from "./reservation.ts";
+import type { GroupKey } from "./statefulsets.ts";
+
+/** What is asked for, and how. */
+export interface Petition<Subject> {
+  readonly subject: Subject;
+  /** Judged like any other, and leaves no trace (rule R16). */
+  readonly dryRun: boolean;
+  /** No answer is of use after this moment of the monotonic clock. */
+  readonly deadlineMs: number;
+}
+
+/** What a decision says of one petition. */
+export interface Ruling {
+  readonly answer: AdmissionAnswer;
+  /** What an allowance rests on: it is given only once this stands in the ledger (rules R8, R12). */
+  readonly reserve?: Pick<Reservation, "statefulSet" | "ordinal" | "uid">;
+}
+
+/** A function's own part: what it makes of an observation, and its rulings, one for each petition, in their order. */
+export interface ReviewGate<Subject, Snapshot> {
+  readonly name: string;
+  observe(context: Context, observed: Observed, petitions: readonly Petition<Subject>[]): Promise<Snapshot>;
+  decide(snapshot: Snapshot): readonly Ruling[];
+}
+
+/** A refusal that means "not now": what kubectl and node upgrades wait for, as they do for a PodDisruptionBudget (DESIGN section 5). */
+export function askAgain(guard: string, sentence: string, zone = ""): Denied {
+  const status = { code: 429, reason: "TooManyRequests", cause: "DisruptionBudget", field: "" };
+  return { allowed: false, guard, sentence, zone, ...status };
+}
+
+interface Waiting<Subject> extends Petition<Subject> {
+  deadlineMs: number;
+  isAnswered: boolean;
+  readonly promise: Promise<AdmissionAnswer>;
+  resolve(answer: AdmissionAnswer): void;
+  reject(error: unknown): void;
+}
+
+/** What was written for a petition, and what stood in the ledger at that ordinal before. */
+interface Made {
+  readonly reservation: Reservation;
+  readonly before: Reservation | undefined;
+}
+
+interface Granted<Subject> extends Made {
+  readonly waiting: Waiting<Subject>;
+  readonly answer: AdmissionAnswer;
+}
+
+/** Those who wait for one group, and what was written for some who were then refused. */
+interface Line<Subject> {
+  readonly queue: Waiting<Subject>[];
+  readonly unanswered: Set<Waiting<Subject>>;
+  /**
+   * Reservations that may stand in the ledger though their petition was refused: the next write undoes them. What they renewed
+   * stands again, for an earlier allowance may still be under way.
+   */
+  withdrawn: readonly Made[];
+  isServed: boolean;
+  isWatched: boolean;
+}
+
+/** How many petitions one write may carry: all that a storm of drains has under way. */
+const largestBatch = 500;
+/** How often to look for petitions that have waited too long, in milliseconds. */
+const watchEveryMs = 250;
+
+export class GroupCommit<Subject, Snapshot> {
+  readonly #context: Context;
+  readonly #gate: ReviewGate<Subject, Snapshot>;
+  readonly #lines = new Map<string, Line<Subject>>();
+
+  constructor(context: Context, gate: ReviewGate<Subject, Snapshot>) {
+    this.#context = context;
+    this.#gate = gate;
+  }
+
+  /**
+   * Resolves to the answer, before the petition's deadline and no later than 5 s after a write that reserves for it (rule R9).
+   * Rejects only where the decision itself breaks; whatever the API server does is a refusal that says so.
+   */
+  submit(key: GroupKey, petition: Petition<Subject>): Promise<AdmissionAnswer> {
+    const line = this.#lineOf(key);
+    const { promise, resolve, reject } = Promise.withResolvers<AdmissionAnswer>();
+    const waiting: Waiting<Subject> = { ...petition, isAnswered: false, promise, resolve, reject };
+    line.queue.push(waiting);
+    line.unanswered.add(waiting);
+    if (!line.isServed) void this.#serve(key, line);
+    if (!line.isWatched) void this.#watch(line);
+    return promise;
+  }
+
+  #lineOf({ namespace, group }: GroupKey): Line<Subject> {
+    const path = `${namespace}/${group}`;
+    let line = this.#lines.get(path);
+    if (line === undefined) {
+      line = { queue: [], unanswered: new Set(), withdrawn: [], isServed: false, isWatched: false };
+      this.#lines.set(path, line);
+    }
+    return line;
+  }
+
+  async #serve(key: GroupKey, line: Line<Subject>): Promise<void> {
+    line.isServed = true;
+    while (line.queue.length > 0) {
+      const batch = line.queue.splice(0, largestBatch);
+      try {
+        await this.#decideTogether(key, line, batch);
+      } catch (error) {
+        this.#context.memoryOf(key).ledger = undefined;
+        for (const one of batch) this.#fail(line, one, key, error);
+      }
+    }
+    line.isServed = false;
+    if (line.withdrawn.length === 0) this.#lines.delete(`${key.namespace}/${key.group}`);
+  }
+
+  /** Nobody waits longer than a client would: whatever goes on, at the deadline the answer is a refusal. */
+  async #watch(line: Line<Subject>): Promise<void> {
+    const { cluster } = this.#context;
+    line.isWatched = true;
+    while (line.unanswered.size > 0) {
+      const nowMs = cluster.monotonicMs();
+      let nextMs = nowMs + watchEveryMs;
+      for (const one of line.unanswered) {
+        if (one.deadlineMs <= nowMs)
+          answer(line, one, askAgain("late", "the answer took too long, and what it would rest on is void: try again"));
+        else nextMs = Math.min(nextMs, one.deadlineMs);
+      }
+      if (line.unanswered.size > 0) await cluster.sleep(nextMs - nowMs);
+    }
+    line.isWatched = false;
+  }
+
+  async #decideTogether(key: GroupKey, line: Line<Subject>, batch: readonly Waiting<Subject>[]): Promise<void> {
+    const context = this.#context;
+    const memory = context.memoryOf(key);
+    for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
+      const present = batch.filter((one) => !one.isAnswered);
+      if (present.length === 0) return;
+      try {
+        await this.#attempt(key, line, memory, present);
+        return;
+      } catch (error) {
+        memory.ledger = undefined;
+        if (!(error instanceof Conflict)) throw error;
+        context.reporter.conflict(key, this.#gate.name);
+      }
+    }
+    const sentence = `the ledger of ${key.group} was written by others ${maxConflicts} times in a row: try again`;
+    for (const one of batch) answer(line, one, askAgain("ledger-contended", sentence));
+  }
+
+  async #attempt(
+    key: GroupKey,
+    line: Line<Subject>,
+    memory: GroupMemory,
+    present: readonly Waiting<Subject>[],
+  ): Promise<void> {
+    const context = this.#context;
+    const isTraceless = context.mode === "shadow" || present.every(({ dryRun }) => dryRun);
+    const loaded = memory.ledger ?? (await loadLedger(context, key, memory, isTraceless));
+    if (loaded === undefined) {
+      const sentence = `no StatefulSet of ${key.group} is left that the pod could belong to: try again`;
+      for (const one of present) answer(line, one, askAgain("pod-unseen", sentence));
+      return;
+    }
+    const ledger = without(loaded, line.withdrawn);
+    const observed = await observeGroup(context, ledger, { permitSinceMs: memory.ledgerReadMs, consistent: false });
+    const rulings = this.#gate.decide(await this.#gate.observe(context, observed, present));
+    const young = refuseNewLedger(context, memory, observed);
+    const granted: Granted<Subject>[] = [];
+    for (const [index, waiting] of present.entries()) {
+      const ruling = rulings[index] as Ruling;
+      if (ruling.reserve === undefined) answer(line, waiting, ruling.answer);
+      else if (young !== undefined) answer(line, waiting, askAgain(young.guard, young.sentence));
+      else if (waiting.dryRun || context.mode === "shadow") answer(line, waiting, ruling.answer);
+      else granted.push({ waiting, answer: ruling.answer, ...this.#make(observed, ruling.reserve) });
+    }
+    if (granted.length > 0) await this.#grant(line, observed, granted);
+  }
+
+  /** A stamp is never used twice for one ordinal: what was withdrawn must not be taken for what was renewed. */
+  #make({ ledger }: Observed, reserve: NonNullable<Ruling["reserve"]>): Made {
+    const before = ledger.reservations.find(
+      ({ statefulSet, ordinal }) => statefulSet === reserve.statefulSet && ordinal === reserve.ordinal,
+    );
+    const stampMs = Math.max(this.#context.cluster.serverTimeMs(), (before?.stampMs ?? 0) + 1);
+    return { reservation: { ...reserve, by: this.#gate.name, stampMs }, before };
+  }
+
+  /** Rules R3, R8 and R12: new and renewed reservations in one conditional write, minus the settled; then the answers. */
+  async #grant(line: Line<Subject>, observed: Observed, granted: readonly Granted<Subject>[]): Promise<void> {
+    const { cluster } = this.#context;
+    const sentMs = Math.min(cluster.monotonicMs(), observed.view.statefulSetsReadMs ?? Number.POSITIVE_INFINITY);
+    // Rule R9: whoever hears of an allowance later than this could act on a reservation that others have dropped.
+    for (const { waiting } of granted) waiting.deadlineMs = Math.min(waiting.deadlineMs, sentMs + actWithinMs);
+    const made = granted.map(({ reservation }) => reservation);
+    const taken = new Set(made.map(({ statefulSet, ordinal }) => `${statefulSet}-${ordinal}`));
+    const kept = observed.open.filter(({ statefulSet, ordinal }) => !taken.has(`${statefulSet}-${ordinal}`));
+    try {
+      await writeChange(this.#context, observed, {
+        reservations: [...kept, ...made],
+        seenThrough: observed.view.seenThrough,
+        refusals: keptRefusals(observed),
+        verdicts: observed.ledger.verdicts,
+      });
+    } catch (error) {
+      // No answer came: the write may have happened, and nobody is told of what it reserves.
+      if (!(error instanceof Conflict)) line.withdrawn = [...line.withdrawn, ...granted];
+      throw error;
+    }
+    const nowMs = cluster.monotonicMs();
+    const isLate = ({ waiting }: Granted<Subject>) => waiting.isAnswered || waiting.deadlineMs <= nowMs;
+    // Everything that was withdrawn before is undone with this write.
+    line.withdrawn = granted.filter(isLate);
+    for (const one of granted) if (!isLate(one)) answer(line, one.waiting, one.answer);
+  }
+
+  #fail(line: Line<Subject>, waiting: Waiting<Subject>, key: GroupKey, error: unknown): void {
+    if (error instanceof LedgerUnreadable) answer(line, waiting, askAgain("ledger-unreadable", error.message));
+    else if (error instanceof ClusterError) {
+      const { verb, resource, message } = error;
+      const guard = isTransient(error) ? "api-server-away" : "right-missing";
+      const sentence = `to judge pods of ${key.group}, Sluice has to ${verb} ${resource}, and that failed: ${message}`;
+      answer(line, waiting, askAgain(guard, sentence));
+    } else if (!waiting.isAnswered) {
+      waiting.isAnswered = true;
+      line.unanswered.delete(waiting);
+      waiting.reject(error);
+    }
+  }
+}
+
+function answer<Subject>(line: Line<Subject>, waiting: Waiting<Subject>, said: AdmissionAnswer): void {
+  if (waiting.isAnswered) return;
+  waiting.isAnswered = true;
+  line.unanswered.delete(waiting);
+  waiting.resolve(said);
+}
+
+function without(ledger: Ledger, withdrawn: readonly Made[]): Ledger {
+  if (withdrawn.length === 0) return ledger;
+  const reservations = ledger.reservations.flatMap((reservation) => {
+    const undone = withdrawn.find(({ reservation: { uid, by, stampMs } }) => {
+      return uid === reservation.uid && by === reservation.by && stampMs === reservation.stampMs;
+    });
+    if (undone === undefined) return [reservation];
+    return undone.before === undefined ? [] : [undone.before];
+  });
+  return { ...ledger, reservations };
+}

@@ -1,0 +1,82 @@
+/** How one process comes by a group's ledger, judges its age, and writes it: what every pass and every review begins and ends with. */
+import { hasCode } from "./cluster.ts";
+import type { Context, GroupMemory } from "./definition.ts";
+import type { Observed } from "./observation.ts";
+import { clockSkewMs, type Ledger, type LedgerChange, ledgerName, ledgerNewMs } from "./reservation.ts";
+import type { GroupKey } from "./statefulsets.ts";
+import { type Wait, wait } from "./verdict.ts";
+
+/** Rule R3: the ledger was written by somebody else meanwhile. */
+export class Conflict extends Error {}
+
+/**
+ * Rule R4: ten seconds by our own monotonic clock since we first saw this ledger. Its creation time tells only where the
+ * clocks of two API servers, which may differ by 30 s, leave no doubt; it is cut to whole seconds, too.
+ */
+export function refuseNewLedger(
+  context: Context,
+  memory: GroupMemory,
+  { ledger, nowMs }: Pick<Observed, "ledger" | "nowMs">,
+): Wait | undefined {
+  const oldEnoughMs = ledger.createdMs + 1_000 + ledgerNewMs + clockSkewMs - nowMs;
+  const seenMs = memory.ledgerSeen?.uid === ledger.uid ? memory.ledgerSeen.atMs : context.cluster.monotonicMs();
+  const seenLongMs = seenMs + ledgerNewMs - context.cluster.monotonicMs();
+  const remainingMs = Number.isNaN(oldEnoughMs) ? seenLongMs : Math.min(oldEnoughMs, seenLongMs);
+  if (remainingMs <= 0) return undefined;
+  const sentence = `the ledger ${ledger.name} was made less than ${ledgerNewMs / 1000} s ago; whoever used a lost one may still be acting`;
+  return wait("ledger-new", sentence, { recheckMs: remainingMs });
+}
+
+/**
+ * The ledger as it is now. Rule R4: created when missing, unless the group has vanished, which has none; rule R16: where
+ * nothing may be left behind, in shadow mode or by a dry run, a missing one is only imagined.
+ */
+export async function loadLedger(
+  context: Context,
+  key: GroupKey,
+  memory: GroupMemory,
+  isTraceless = context.mode === "shadow",
+): Promise<Ledger | undefined> {
+  const readMs = context.cluster.monotonicMs();
+  let ledger = await context.protocol.readLedger(context.cluster, key);
+  if (ledger === undefined) {
+    if (isTraceless) return imaginedLedger(key);
+    const need = { settledThrough: undefined, permitSinceMs: undefined, consistent: false };
+    if ((await context.views.read(key, need)).statefulSets.length === 0) return undefined;
+    ledger = await context.protocol.createLedger(context.cluster, key);
+    if (ledger === undefined) throw new Conflict();
+  }
+  memory.ledger = ledger;
+  memory.ledgerReadMs = readMs;
+  if (memory.ledgerSeen?.uid !== ledger.uid) {
+    memory.ledgerSeen = { uid: ledger.uid, atMs: context.cluster.monotonicMs() };
+  }
+  return ledger;
+}
+
+function imaginedLedger(key: GroupKey): Ledger {
+  return {
+    key,
+    name: ledgerName(key.group),
+    uid: "",
+    resourceVersion: "",
+    createdMs: 0,
+    settledThrough: undefined,
+    reservations: [],
+    refusals: [],
+    verdicts: {},
+  };
+}
+
+/** Writes the ledger and keeps what was written. Throws {@link Conflict}, ClusterError. */
+export async function writeChange(context: Context, observed: Observed, change: LedgerChange): Promise<void> {
+  const memory = context.memoryOf(observed.key);
+  try {
+    memory.ledger = await context.protocol.writeLedger(context.cluster, observed.ledger, change);
+    memory.ledgerWrittenMs = context.cluster.monotonicMs();
+  } catch (error) {
+    // A ledger that is gone (404) or was made anew (409, or 422 for its uid) is a conflict like any other.
+    if (hasCode(error, 404, 409, 422)) throw new Conflict();
+    throw error;
+  }
+}
