@@ -13,7 +13,7 @@ import {
 } from "./fixture.ts";
 
 /** What a watch sends until an object of that name comes, bookmarks left out, as `TYPE name`. */
-async function heard<R extends Resource>(
+export async function heard<R extends Resource>(
   { cluster }: Fixture,
   resource: R,
   query: WatchQuery,
@@ -34,7 +34,7 @@ async function heard<R extends Resource>(
 }
 
 /** The revision from which on a case wants to hear. */
-async function now({ cluster, namespace }: Fixture, resource: Resource): Promise<string> {
+export async function now({ cluster, namespace }: Fixture, resource: Resource): Promise<string> {
   return (await cluster.list(resource, { namespace })).resourceVersion;
 }
 

@@ -1,8 +1,15 @@
 /** Every case that all worlds must pass. */
+import { configurationCases } from "./cases-configuration.ts";
 import { readCases } from "./cases-reads.ts";
 import { watchCases } from "./cases-watches.ts";
 import { workloadCases } from "./cases-workloads.ts";
 import { writeCases } from "./cases-writes.ts";
 import type { Case } from "./fixture.ts";
 
-export const cases: readonly Case[] = [...writeCases, ...readCases, ...watchCases, ...workloadCases];
+export const cases: readonly Case[] = [
+  ...writeCases,
+  ...readCases,
+  ...watchCases,
+  ...workloadCases,
+  ...configurationCases,
+];

@@ -41,6 +41,10 @@ export interface Fixture {
   breakPod(name: string, reason: string): Promise<void>;
   /** Makes it Ready again. */
   healPod(name: string): Promise<void>;
+  /** Deletes the CRD of ZoneAwarePodDisruptionBudgets, with the budgets. Disturbs all cases that run. */
+  removeBudgetType(): Promise<void>;
+  /** Applies it again; resolves when budgets can be listed. */
+  restoreBudgetType(): Promise<void>;
   /** Makes the cluster forget what was before now, so that no watch can begin there. Disturbs all cases that run. */
   forgetHistory(): Promise<void>;
 }

@@ -1,10 +1,12 @@
 /** The worlds that the contract is kept in: the real API server, and the embedded world over HTTP and directly. */
+import { execFile } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import type { Cluster } from "../../functions/shared/cluster.ts";
 import { connect } from "../../functions/shared/kubernetes.ts";
-import { Api } from "../controlplane/api.ts";
+import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { serveWorld } from "../world/http.ts";
 import { RealTimeline } from "../world/timeline.ts";
@@ -17,6 +19,8 @@ const podsReadyAfterMs = 150;
 const podsGoneAfterMs = 150;
 /** Changes that the embedded world can look back on: enough for all cases that run at once. */
 const watchHistory = 2_000;
+const crds = join(import.meta.dirname, "../../knative/base/crds");
+const budgetsPath = "/apis/rollout-operator.grafana.com/v1/zoneawarepoddisruptionbudgets";
 
 export interface ContractWorld {
   /** With namespaces that nobody has used before. */
@@ -36,6 +40,7 @@ export async function startRealWorld(assets: string): Promise<ContractWorld> {
   const controlPlane = await startControlPlane({ assets, podsReadyAfterMs, podsGoneAfterMs });
   const cluster = await connect({ userAgent, kubeconfig: controlPlane.kubeconfig });
   const api = await Api.open(controlPlane, { userAgent: "sluice-test-contract", connections: 2 });
+  await applyCustomResources(controlPlane, api);
   const makeNamespace = async (): Promise<string> => {
     const name = nextNamespace();
     await api.post("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name } });
@@ -51,6 +56,8 @@ export async function startRealWorld(assets: string): Promise<ContractWorld> {
         otherNamespace: await makeNamespace(),
         breakPod: (name, reason) => kubelet.breakPod(namespace, name, reason),
         healPod: (name) => kubelet.healPod(namespace, name),
+        removeBudgetType: () => removeBudgetType(api),
+        restoreBudgetType: () => applyCustomResources(controlPlane, api),
         forgetHistory: () => restart(controlPlane),
       };
     },
@@ -59,6 +66,23 @@ export async function startRealWorld(assets: string): Promise<ContractWorld> {
       await controlPlane.stop();
     },
   };
+}
+
+/** Resolves when budgets can be listed: for a moment after its CRD is established the answer is 429. */
+async function applyCustomResources({ kubectl, kubeconfig }: ControlPlane, api: Api): Promise<void> {
+  await promisify(execFile)(kubectl, ["--kubeconfig", kubeconfig, "apply", "-f", crds]);
+  await eventually("budgets to be listed", 30_000, () => api.get<object>(budgetsPath));
+}
+
+async function removeBudgetType(api: Api): Promise<void> {
+  await api.delete(
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/zoneawarepoddisruptionbudgets.rollout-operator.grafana.com",
+  );
+  await eventually("the end of the type", 30_000, async () => {
+    const answer = await api.send("GET", budgetsPath);
+    await answer.body.dump();
+    return answer.statusCode === 404 ? true : undefined;
+  });
 }
 
 /** A new API server keeps changes in memory from its start on only. */
@@ -113,6 +137,8 @@ function embeddedFixture(world: World, cluster: Cluster): Fixture {
     otherNamespace: nextNamespace(),
     breakPod: async (name, reason) => world.kubelet.breakPod({ namespace, name }, reason),
     healPod: async (name) => world.kubelet.healPod({ namespace, name }),
+    removeBudgetType: async () => world.store.withdraw("zoneawarepoddisruptionbudgets"),
+    restoreBudgetType: async () => world.store.restore("zoneawarepoddisruptionbudgets"),
     forgetHistory: async () => {
       const key = { namespace, name: "filler" };
       world.store.create("leases", namespace, { metadata: { name: key.name } });

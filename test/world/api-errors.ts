@@ -102,6 +102,12 @@ export function badRequest(verb: Verb, resource: Resource, message: string): Api
   return new ApiStatusError({ code: 400, reason: "BadRequest", message, verb, resource });
 }
 
+/** A path that leads nowhere: an unknown resource type or subresource, or one of the cluster in a namespace. */
+export function notServed(verb: Verb, resource: Resource): ApiStatusError {
+  const message = "the server could not find the requested resource";
+  return new ApiStatusError({ code: 404, reason: "NotFound", message, verb, resource }, {});
+}
+
 /** A watch, list or page from a revision that is forgotten. */
 export function expired(verb: Verb, resource: Resource, message: string): ApiStatusError {
   return new ApiStatusError({ code: 410, reason: "Expired", message, verb, resource });

@@ -45,18 +45,18 @@ export class ListPages {
     const more = items.length < rest.length && last !== undefined;
     if (more) this.#keep(asked, snapshot);
     const selects = query.get("labelSelector") || query.get("fieldSelector");
-    const { apiVersion, kind } = traitsOf[resource];
+    const { apiVersion, kind, isCustom } = traitsOf[resource];
     const metadata = {
       resourceVersion: snapshot.revision,
       ...(more ? { continue: makeToken(snapshot.revision, `${startKey(asked, last)}\0`) } : undefined),
       ...(more && !selects ? { remainingItemCount: rest.length - items.length } : undefined),
     };
-    // Items of built-in lists have neither kind nor apiVersion of their own.
     return {
       kind: `${kind}List`,
       apiVersion,
       metadata,
-      items: items.map(({ kind: _k, apiVersion: _v, ...item }) => item),
+      // Items of built-in lists have neither kind nor apiVersion of their own.
+      items: isCustom ? items : items.map(({ kind: _k, apiVersion: _v, ...item }) => item),
     };
   }
 
@@ -135,7 +135,7 @@ function parseToken(resource: Resource, token: string): { readonly revision: num
 
 const fields: Readonly<Record<string, (object: StoredObject) => string>> = {
   "metadata.name": ({ metadata }) => metadata.name,
-  "metadata.namespace": ({ metadata }) => metadata.namespace,
+  "metadata.namespace": ({ metadata }) => metadata.namespace ?? "",
   "spec.nodeName": (object) => (object.spec as { nodeName?: string } | undefined)?.nodeName ?? "",
 };
 

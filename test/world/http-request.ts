@@ -2,7 +2,7 @@
 
 import type { IncomingMessage } from "node:http";
 import { type Resource, resources } from "../../functions/shared/cluster.ts";
-import { ApiStatusError, badRequest, type Verb } from "./api-errors.ts";
+import { ApiStatusError, badRequest, notServed, type Verb } from "./api-errors.ts";
 import { resourceNames, traitsOf } from "./objects.ts";
 
 /** A request for one of the world's resources, as its path says. */
@@ -35,9 +35,10 @@ export function parsePath(pathname: string, query: URLSearchParams, userAgent: s
   if (resource === undefined) {
     const known = [...resourceOfPath.keys()].some((path) => path.startsWith(`/${prefix}/`));
     if (!known) return undefined;
-    throw unknownResource(plural as Resource);
+    throw notServed("get", plural as Resource);
   }
-  if (subresource !== undefined && !hasSubresource(resource, subresource)) throw unknownResource(resource);
+  if (subresource !== undefined && !hasSubresource(resource, subresource)) throw notServed("get", resource);
+  if (namespace !== undefined && !traitsOf[resource].isNamespaced) throw notServed("get", resource);
   return { resource, namespace, name, subresource, query, userAgent };
 }
 
@@ -47,23 +48,20 @@ function hasSubresource(resource: Resource, subresource: string): boolean {
   );
 }
 
-function unknownResource(resource: Resource): ApiStatusError {
-  const message = "the server could not find the requested resource";
-  return new ApiStatusError({ code: 404, reason: "NotFound", message, verb: "get", resource }, {});
-}
-
 export function verbOf(
   method: string | undefined,
-  { name, namespace, subresource, query }: ApiRequest,
+  { resource, name, namespace, subresource, query }: ApiRequest,
 ): Verb | undefined {
-  if (subresource === "eviction") return method === "POST" && namespace !== undefined ? "create" : undefined;
+  // A list may span namespaces, all else has the one that its object is in.
+  const isPlaced = namespace !== undefined || !traitsOf[resource].isNamespaced;
+  if (subresource === "eviction") return method === "POST" && isPlaced ? "create" : undefined;
   if (name === undefined) {
-    if (method === "POST" && namespace !== undefined) return "create";
+    if (method === "POST" && isPlaced) return "create";
     if (method !== "GET") return undefined;
     const watch = query.get("watch");
     return watch === "true" || watch === "1" ? "watch" : "list";
   }
-  if (namespace === undefined) return undefined;
+  if (!isPlaced) return undefined;
   if (method === "GET") return "get";
   if (method === "PATCH") return "patch";
   return method === "DELETE" && subresource === undefined ? "delete" : undefined;

@@ -98,7 +98,8 @@ class WorldHandler {
       } else {
         const userAgent = request.headers["user-agent"] ?? "";
         const asked = parsePath(url.pathname, url.searchParams, userAgent);
-        if (asked === undefined) response.writeHead(404, { "Content-Type": "text/plain" }).end("404 page not found\n");
+        const isServed = asked !== undefined && this.#world.store.serves(asked.resource);
+        if (!isServed) response.writeHead(404, { "Content-Type": "text/plain" }).end("404 page not found\n");
         else await this.#handleApi(request, asked, response);
       }
     } catch (error) {
@@ -164,13 +165,20 @@ function methodNotAllowed({ resource }: ApiRequest): ApiStatusError {
 }
 
 function checkKind(resource: Resource, body: Readonly<Record<string, unknown>>): void {
-  const { apiVersion, kind, group } = traitsOf[resource];
+  const { apiVersion, kind, group, isCustom } = traitsOf[resource];
   if (body.kind !== undefined && body.kind !== kind) {
     const version = String(body.apiVersion ?? apiVersion);
     const ours = `${group === "" ? "core" : group.split(".")[0]}.${kind}`;
     const why = `converting (${version.split("/").at(-1)}.${String(body.kind)}) to (${ours}): unknown conversion`;
     const message = `${String(body.kind)} in version "${version}" cannot be handled as a ${kind}: ${why}`;
     throw badRequest("create", resource, message);
+  }
+  if (body.kind === undefined && isCustom) {
+    throw badRequest(
+      "create",
+      resource,
+      `the object provided is unrecognized (must be of type ${kind}): Object 'Kind' is missing`,
+    );
   }
   if (body.apiVersion !== undefined && body.apiVersion !== apiVersion) {
     const message = `the API version in the data (${String(body.apiVersion)}) does not match the expected API version (${apiVersion})`;

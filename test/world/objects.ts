@@ -17,61 +17,52 @@ export interface ResourceTraits {
   /** The name that error messages use: `leases.coordination.k8s.io`. */
   readonly qualifiedName: string;
   readonly qualifiedKind: string;
+  /** False: of the whole cluster. */
+  readonly isNamespaced: boolean;
+  /** Defined by a CRD: items of its lists say their kind, and a new object must. */
+  readonly isCustom: boolean;
   /** Has a `status` that only the status subresource writes. */
   readonly hasStatus: boolean;
-  /** `metadata.generation` counts changes of the spec. */
-  readonly hasGeneration: boolean;
+  /** The field whose changes `metadata.generation` counts; absent: there is no generation. */
+  readonly generationCounts?: "spec" | "webhooks";
   /** A DELETE answers with the object, not with a Status. */
   readonly returnsDeletedObject: boolean;
   /** A write without a resourceVersion means "whatever is there". */
   readonly allowsUnconditionalUpdate: boolean;
-  /** Custom resources bump the generation when they start to be deleted, as pods do. */
+  /** An object on a node terminates first, until its kubelet confirms. */
   readonly deletesGracefully: boolean;
 }
 
-type TraitChoices = Pick<
-  ResourceTraits,
-  "hasStatus" | "hasGeneration" | "returnsDeletedObject" | "allowsUnconditionalUpdate" | "deletesGracefully"
->;
+type TraitChoices = Omit<ResourceTraits, "group" | "kind" | "apiVersion" | "qualifiedName" | "qualifiedKind">;
 
-const customResource: TraitChoices = {
+const plain: TraitChoices = {
+  isNamespaced: true,
+  isCustom: false,
   hasStatus: false,
-  hasGeneration: true,
   returnsDeletedObject: false,
   allowsUnconditionalUpdate: false,
   deletesGracefully: false,
 };
 
-/** Resource types that are not listed here behave like custom resources without a status subresource. */
-const choices: Readonly<Record<string, TraitChoices>> = {
+const webhookConfiguration: TraitChoices = { ...plain, isNamespaced: false, generationCounts: "webhooks" };
+
+const choices: Readonly<Record<Resource, TraitChoices>> = {
   pods: {
+    ...plain,
     hasStatus: true,
-    hasGeneration: true,
+    generationCounts: "spec",
     returnsDeletedObject: true,
     allowsUnconditionalUpdate: true,
     deletesGracefully: true,
   },
-  statefulsets: {
-    hasStatus: true,
-    hasGeneration: true,
-    returnsDeletedObject: false,
-    allowsUnconditionalUpdate: true,
-    deletesGracefully: false,
-  },
-  leases: {
-    hasStatus: false,
-    hasGeneration: false,
-    returnsDeletedObject: false,
-    allowsUnconditionalUpdate: false,
-    deletesGracefully: false,
-  },
-  events: {
-    hasStatus: false,
-    hasGeneration: false,
-    returnsDeletedObject: false,
-    allowsUnconditionalUpdate: true,
-    deletesGracefully: false,
-  },
+  statefulsets: { ...plain, hasStatus: true, generationCounts: "spec", allowsUnconditionalUpdate: true },
+  leases: plain,
+  events: { ...plain, allowsUnconditionalUpdate: true },
+  secrets: { ...plain, allowsUnconditionalUpdate: true },
+  poddisruptionbudgets: { ...plain, hasStatus: true, generationCounts: "spec" },
+  zoneawarepoddisruptionbudgets: { ...plain, isCustom: true, hasStatus: true, generationCounts: "spec" },
+  mutatingwebhookconfigurations: webhookConfiguration,
+  validatingwebhookconfigurations: webhookConfiguration,
 };
 
 export const resourceNames = Object.keys(resources) as Resource[];
@@ -86,17 +77,20 @@ export const traitsOf = Object.fromEntries(
       apiVersion: apiPath.replace(/^\/apis?\//, ""),
       qualifiedName: group === "" ? resource : `${resource}.${group}`,
       qualifiedKind: group === "" ? kind : `${kind}.${group}`,
-      ...(choices[resource] ?? customResource),
+      ...choices[resource],
     };
     return [resource, traits];
   }),
 ) as Readonly<Record<Resource, ResourceTraits>>;
 
 export interface StoredMetadata extends Metadata {
-  readonly namespace: string;
   readonly generateName?: string;
   readonly deletionGracePeriodSeconds?: number;
   readonly finalizers?: readonly string[];
+}
+
+export interface NamespacedMetadata extends StoredMetadata {
+  readonly namespace: string;
 }
 
 /** Any object in the store. Objects are never changed in place: a write puts a new one, which shares what did not change. */
@@ -106,6 +100,12 @@ export interface StoredObject {
   readonly metadata: StoredMetadata;
   readonly spec?: object;
   readonly status?: object;
+  /** Of webhook configurations. */
+  readonly webhooks?: readonly object[];
+}
+
+interface NamespacedObject extends StoredObject {
+  readonly metadata: NamespacedMetadata;
 }
 
 export interface ContainerSpec {
@@ -135,7 +135,7 @@ export interface PodStatus {
   readonly [field: string]: unknown;
 }
 
-export interface StoredPod extends StoredObject {
+export interface StoredPod extends NamespacedObject {
   readonly spec: PodSpec;
   readonly status: PodStatus;
 }
@@ -175,7 +175,7 @@ export interface StatefulSetStatus {
   readonly collisionCount?: number;
 }
 
-export interface StoredStatefulSet extends StoredObject {
+export interface StoredStatefulSet extends NamespacedObject {
   readonly spec: StatefulSetSpec;
   /** Empty but for `replicas` and `availableReplicas` until the controller has seen the object. */
   readonly status: StatefulSetStatus;

@@ -6,7 +6,7 @@
  */
 
 import type { ListQuery, ObjectKey, ObjectList, Resource, WatchEvent } from "../../functions/shared/cluster.ts";
-import { notFound, tooLargeResourceVersion } from "./api-errors.ts";
+import { notFound, notServed, tooLargeResourceVersion } from "./api-errors.ts";
 import { ObjectHistory } from "./object-history.ts";
 import {
   resourceNames,
@@ -50,6 +50,7 @@ export class Store {
   readonly #timeline: Timeline;
   readonly #random: Random;
   readonly #shelves: ReadonlyMap<Resource, Shelf<StoredObject>>;
+  readonly #withdrawn = new Set<Resource>();
   #revision = firstRevision;
   readonly #undelivered: Delivery[] = [];
   #delivering = false;
@@ -78,6 +79,26 @@ export class Store {
     return this.#revision;
   }
 
+  /** False after {@link withdraw}. */
+  serves(resource: Resource): boolean {
+    return !this.#withdrawn.has(resource);
+  }
+
+  /**
+   * Removes a resource type with its objects, as the deletion of its CRD does: nothing of it is found any more. Watches of it
+   * hear of the removals, and then nothing, where a real server also ends them.
+   */
+  withdraw(resource: Resource): void {
+    const shelf = this.#shelf(resource);
+    for (const object of shelf.table.sorted(undefined)) this.#remove(shelf, object);
+    this.#withdrawn.add(resource);
+  }
+
+  /** Takes {@link withdraw} back, with no objects. */
+  restore(resource: Resource): void {
+    this.#withdrawn.delete(resource);
+  }
+
   /** The object, or undefined. */
   find<R extends Resource>(resource: R, key: ObjectKey): StoredTypes[R] | undefined {
     return this.#shelf(resource).table.get(keyOf(key));
@@ -93,9 +114,11 @@ export class Store {
   /**
    * The objects of now, in the order of the API server. The array is the caller's.
    *
-   * @throws ApiStatusError 504 when `notOlderThan` lies in the future, 400 for a broken selector.
+   * @throws ApiStatusError 504 when `notOlderThan` lies in the future, 400 for a broken selector, 404 for a type that is not
+   *   served.
    */
   list<R extends Resource>(resource: R, query: ListQuery = {}): ObjectList<StoredTypes[R]> {
+    if (!this.serves(resource)) throw notServed("list", resource);
     if (query.notOlderThan !== undefined && Number(query.notOlderThan) > this.#revision) {
       throw tooLargeResourceVersion(resource, query.notOlderThan, this.#revision);
     }
@@ -112,9 +135,12 @@ export class Store {
 
   /**
    * @param body what a client would POST; what the server sets (uid, times, generation, status) is ignored in it.
-   * @throws ApiStatusError 409 AlreadyExists, 400 and 422 for a name or namespace that will not do.
+   * @param namespace empty for what is of the whole cluster.
+   * @throws ApiStatusError 409 AlreadyExists, 400 and 422 for a name or namespace that will not do, 404 for a type that is not
+   *   served.
    */
   create<R extends Resource>(resource: R, namespace: string, body: object): StoredTypes[R] {
+    if (!this.serves(resource)) throw notServed("create", resource);
     const shelf = this.#shelf(resource);
     const object = newObject({
       resource,
@@ -152,7 +178,7 @@ export class Store {
    *
    * @throws ApiStatusError 404, 409
    */
-  putStatus<R extends Resource>(resource: R, object: StoredTypes[R], status: object): StoredTypes[R] {
+  putStatus<R extends "pods" | "statefulsets">(resource: R, object: StoredTypes[R], status: object): StoredTypes[R] {
     const shelf = this.#shelf(resource);
     const current = shelf.table.get(keyOf(object.metadata));
     if (current !== object) {
@@ -190,13 +216,14 @@ export class Store {
   /**
    * Hears of changes, in order, from inside the write that makes them (or from the write that is under way).
    *
-   * @throws ApiStatusError 410 when the changes since `resourceVersion` are forgotten.
+   * @throws ApiStatusError 410 when the changes since `resourceVersion` are forgotten, 404 for a type that is not served.
    */
   watch<R extends Resource>(
     resource: R,
     options: WatchOptions,
     listener: (event: WatchEvent<StoredTypes[R]>) => void,
   ): Cancel {
+    if (!this.serves(resource)) throw notServed("watch", resource);
     const shelf = this.#shelf(resource);
     return shelf.log.watch(options, shelf.table.sorted(options.namespace), this.#revision, listener);
   }
@@ -286,6 +313,6 @@ export class Store {
 }
 
 /** How an object is named in the indexes: in the order of etcd's keys. */
-export function keyOf(key: ObjectKey): string {
-  return `${key.namespace}/${key.name}`;
+export function keyOf(key: { readonly namespace?: string; readonly name: string }): string {
+  return `${key.namespace ?? ""}/${key.name}`;
 }

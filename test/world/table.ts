@@ -34,21 +34,21 @@ export class Table<T extends StoredObject> {
   put(key: string, previous: T | undefined, current: T): void {
     this.#objects.set(key, current);
     const { metadata } = current;
-    group(this.#byNamespace, metadata.namespace).set(key, current);
+    group(this.#byNamespace, metadata.namespace ?? "").set(key, current);
     const owner = controllerUidOf(metadata);
     if (previous !== undefined && previous.metadata.ownerReferences !== metadata.ownerReferences) {
       const before = controllerUidOf(previous.metadata);
       if (before !== owner) this.#byOwner.get(before)?.delete(key);
     }
     group(this.#byOwner, owner).set(key, current);
-    this.#forgetOrder(metadata.namespace);
+    this.#forgetOrder(metadata.namespace ?? "");
   }
 
   remove(key: string, object: T): void {
     this.#objects.delete(key);
-    this.#byNamespace.get(object.metadata.namespace)?.delete(key);
+    this.#byNamespace.get(object.metadata.namespace ?? "")?.delete(key);
     this.#byOwner.get(controllerUidOf(object.metadata))?.delete(key);
-    this.#forgetOrder(object.metadata.namespace);
+    this.#forgetOrder(object.metadata.namespace ?? "");
   }
 
   #forgetOrder(namespace: string): void {

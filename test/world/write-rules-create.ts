@@ -1,7 +1,7 @@
 /** What the API server makes of an object that a client creates. */
 
 import type { Resource } from "../../functions/shared/cluster.ts";
-import { ApiStatusError, alreadyExists, badRequest, invalid } from "./api-errors.ts";
+import { ApiStatusError, alreadyExists, badRequest, invalid, notServed } from "./api-errors.ts";
 import {
   type PodTemplate,
   rfc3339,
@@ -22,7 +22,12 @@ export interface Creation {
   readonly taken: (key: string) => boolean;
 }
 
-type Posted = { readonly metadata?: Partial<StoredMetadata>; readonly spec?: object; readonly status?: object };
+interface Posted {
+  readonly metadata?: Partial<StoredMetadata>;
+  readonly spec?: object;
+  readonly status?: object;
+  readonly webhooks?: readonly object[];
+}
 
 /**
  * The object to store, without a resourceVersion of its own yet.
@@ -41,11 +46,11 @@ export function newObject(creation: Creation): StoredObject {
   const metadata: StoredMetadata = {
     ...withoutEmptyMaps(kept),
     name,
-    namespace,
+    ...(traits.isNamespaced ? { namespace } : undefined),
     uid: randomUid(random),
     resourceVersion: "",
     creationTimestamp: rfc3339(creation.nowMs),
-    ...(traits.hasGeneration ? { generation: 1 } : undefined),
+    ...(traits.generationCounts !== undefined ? { generation: 1 } : undefined),
   };
   const object = { ...rest, apiVersion: traits.apiVersion, kind: traits.kind, metadata };
   if (resource === "pods") {
@@ -55,10 +60,17 @@ export function newObject(creation: Creation): StoredObject {
     return { ...object, spec: defaultedStatefulSetSpec(rest.spec), status: { replicas: 0, availableReplicas: 0 } };
   }
   if (resource === "leases") return { ...object, spec: rest.spec ?? {} };
+  if (resource === "secrets") return withType(object);
+  if (resource === "poddisruptionbudgets") {
+    return { ...object, status: { disruptionsAllowed: 0, currentHealthy: 0, desiredHealthy: 0, expectedPods: 0 } };
+  }
+  if (traits.generationCounts === "webhooks")
+    return { ...object, webhooks: defaultedWebhooks(resource, rest.webhooks) };
   return traits.hasStatus || status === undefined ? object : ({ ...object, status } as StoredObject);
 }
 
 function checkMetadata(resource: Resource, namespace: string, metadata: Partial<StoredMetadata>): void {
+  if (traitsOf[resource].isNamespaced !== (namespace !== "")) throw notServed("create", resource);
   if (metadata.namespace !== undefined && metadata.namespace !== namespace) {
     const message = "the namespace of the provided object does not match the namespace sent on the request";
     throw badRequest("create", resource, message);
@@ -93,6 +105,26 @@ export function withoutEmptyMaps<M extends Partial<StoredMetadata>>(metadata: M)
 function isEmpty(map: object): boolean {
   for (const _ in map) return false;
   return true;
+}
+
+function withType<O extends object>(secret: O): O {
+  return { type: "Opaque", ...secret };
+}
+
+/** Each with what its user left to the server. */
+export function defaultedWebhooks(resource: Resource, webhooks: readonly object[] = []): readonly object[] {
+  const defaults = {
+    failurePolicy: "Fail",
+    matchPolicy: "Equivalent",
+    namespaceSelector: {},
+    objectSelector: {},
+    timeoutSeconds: 10,
+    ...(resource === "mutatingwebhookconfigurations" ? { reinvocationPolicy: "Never" } : undefined),
+  };
+  return webhooks.map((webhook) => {
+    const rules = (webhook as { rules?: readonly object[] }).rules ?? [];
+    return { ...defaults, ...webhook, rules: rules.map((rule) => ({ scope: "*", ...rule })) };
+  });
 }
 
 /** The grace period is the one default that behaviour here depends on; the real server fills in some thirty more. */

@@ -4,10 +4,18 @@
  */
 
 import type { Resource } from "../../functions/shared/cluster.ts";
-import { ApiStatusError, badRequest, invalid, invalidKind, modified, preconditionFailed } from "./api-errors.ts";
+import {
+  ApiStatusError,
+  badRequest,
+  invalid,
+  invalidKind,
+  modified,
+  notServed,
+  preconditionFailed,
+} from "./api-errors.ts";
 import { applyMergePatch, jsonEqual } from "./merge-patch.ts";
 import { rfc3339, type StoredMetadata, type StoredObject, type StoredPod, traitsOf } from "./objects.ts";
-import { withoutEmptyMaps } from "./write-rules-create.ts";
+import { defaultedWebhooks, withoutEmptyMaps } from "./write-rules-create.ts";
 
 export interface DeleteOptions {
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
@@ -30,20 +38,26 @@ export function patchedObject(
 ): StoredObject {
   const traits = traitsOf[resource];
   if (subresource !== undefined && !traits.hasStatus) {
-    const message = "the server could not find the requested resource";
-    throw new ApiStatusError({ code: 404, reason: "NotFound", message, verb: "patch", resource }, {});
+    throw notServed("patch", resource);
   }
   const { apiVersion: _version, kind: _kind, ...patch } = body as Patch & { apiVersion?: string; kind?: string };
   const writable: { spec?: unknown; status?: unknown } = { ...patch };
   if (subresource === "status") delete writable.spec;
   else if (traits.hasStatus) delete writable.status;
-  const merged = applyMergePatch(current, writable);
+  const merged = withDefaults(resource, current, applyMergePatch(current, writable));
   const metadata = patchedMetadata(resource, current, merged.metadata, subresource);
-  const sameSpec = merged.spec === current.spec;
-  if (metadata === current.metadata && sameSpec && withoutMetadataEqual(merged, current)) return current;
-  if (sameSpec || !traits.hasGeneration) return { ...merged, metadata };
+  if (metadata === current.metadata && withoutMetadataEqual(merged, current)) return current;
+  const counted = traits.generationCounts;
+  if (counted === undefined || merged[counted] === current[counted]) return { ...merged, metadata };
   if (resource === "statefulsets") checkStatefulSetSpec(current, merged);
   return { ...merged, metadata: { ...metadata, generation: (metadata.generation ?? 0) + 1 } };
+}
+
+/** A list that a patch put in place of another is filled in like that of a new object. */
+function withDefaults(resource: Resource, current: StoredObject, merged: StoredObject): StoredObject {
+  if (merged.webhooks === current.webhooks) return merged;
+  const webhooks = defaultedWebhooks(resource, merged.webhooks);
+  return { ...merged, webhooks: jsonEqual(webhooks, current.webhooks) ? (current.webhooks ?? []) : webhooks };
 }
 
 /** Merging keeps what is equal, so that comparing identities is enough. */
