@@ -6,6 +6,9 @@
 import { createPrivateKey, KeyObject, type webcrypto, X509Certificate } from "node:crypto";
 import type { ObjectKey, SecretObject } from "./cluster.ts";
 
+/** Where rollout-operator keeps its certificate unless told otherwise. */
+export const usualSecretName = "rollout-operator-self-signed-certificate";
+
 export interface CertificateSettings {
   /** Its namespace is also the one that webhook configurations name in their label. */
   readonly secret: ObjectKey;

@@ -1,4 +1,5 @@
 /** What a function is, for the doors that wake it and for the manifests that are rendered from it. */
+import type { CertificateSettings } from "./certificates.ts";
 import type { Cluster, Resource } from "./cluster.ts";
 import type { Reporter } from "./report.ts";
 import type { Ledger, Protocol, Refusal } from "./reservation.ts";
@@ -11,6 +12,8 @@ export interface Need {
   readonly group: string;
   readonly resource: string;
   readonly verbs: readonly string[];
+  /** Of these objects alone, where a verb can be limited to some; absent: of all. */
+  readonly names?: readonly string[];
 }
 
 /** What one process remembers of a group between passes. Losing it costs requests, never safety. */
@@ -134,6 +137,24 @@ export interface AdmissionDefinition extends Definition {
   open(context: Context): Judge;
   /** What is done at start and then regularly besides. Throws ClusterError. */
   sweep?(context: Context): Promise<void>;
+}
+
+/** How a run of a function that cron wakes ended. */
+export interface CronOutcome {
+  /** `done`, or what is waited for; for counting. */
+  readonly guard: string;
+  readonly sentence: string;
+  /** When to look again without being woken; best effort, cron is the guarantee. */
+  readonly recheckMs: number;
+}
+
+/** A function that cron wakes, for something that belongs to no group. */
+export interface CronDefinition extends Definition {
+  /** Answers what is run whenever it is woken, never twice at once. A run throws ClusterError where trying again can help. */
+  open(
+    context: Pick<Context, "cluster" | "reporter" | "mode">,
+    certificate: CertificateSettings,
+  ): () => Promise<CronOutcome>;
 }
 
 /** A memory that forgets the group that was least recently asked for once it holds `capacity` of them. */

@@ -1,0 +1,169 @@
+/** What is to be done next, so that the certificate is renewed and nobody ever meets one that he does not trust. */
+import type { Authority, Generation, StoredCertificates } from "../shared/certificates.ts";
+import type { WebhookConfigurationObject } from "../shared/cluster.ts";
+import { type Wait, wait } from "../shared/verdict.ts";
+
+/** A webhook configuration that carries our labels. */
+export interface Configuration {
+  readonly resource: "mutatingwebhookconfigurations" | "validatingwebhookconfigurations";
+  /** As it was read; it is written back whole but for its bundles. */
+  readonly object: WebhookConfigurationObject;
+  /** The authorities that each of its webhooks trusts, in one form of PEM. */
+  readonly bundles: readonly (readonly string[])[];
+  /** Why it could not be written lately; undefined where it may be tried. */
+  readonly refusal: string | undefined;
+}
+
+export interface Snapshot {
+  /** The API server's clock: it is the API server that judges a certificate. */
+  readonly nowMs: number;
+  readonly dnsName: string;
+  /** Undefined where there is no Secret; a sentence where it does not parse. */
+  readonly stored: StoredCertificates | { readonly unreadable: string } | undefined;
+  readonly configurations: readonly Configuration[];
+  /** Why configurations could not be listed; undefined where they were. */
+  readonly unseen: string | undefined;
+  /** For how long this process has seen every configuration trust the next authority; 0 while one does not. */
+  readonly trustedForMs: number;
+}
+
+/** A new authority and leaf are to be stored. */
+export interface Generate {
+  readonly kind: "generate";
+  /** `presented` where the leaf that there is serves nobody any more. */
+  readonly as: "presented" | "next";
+  readonly dnsNames: readonly string[];
+  readonly because: string;
+}
+
+/** Configurations are to trust these authorities and no others. */
+export interface Patch {
+  readonly kind: "patch";
+  readonly configurations: readonly Configuration[];
+  readonly authorities: readonly string[];
+  readonly because: string;
+}
+
+/** The next generation takes the place of the one that was presented. */
+export interface Promote {
+  readonly kind: "promote";
+  readonly next: Generation;
+  /** The authorities that stay trusted after it. */
+  readonly previous: readonly Authority[];
+  readonly because: string;
+}
+
+export interface Done {
+  readonly kind: "done";
+  readonly sentence: string;
+  readonly recheckMs: number;
+  /** The next generation is due before long: its keys may be looked for. */
+  readonly prepare: boolean;
+}
+
+export type Step = Generate | Patch | Promote | Wait | Done;
+
+/** All API servers know a configuration by then. */
+export const trustSpreadsMs = 5_000;
+/** The old leaf is of no use after it expired: what is still not trusted by then, never was. */
+const lastMomentMs = 10_000;
+/** Replicas, and API servers, may read their clocks differently by half of it: no two of them undo each other's bundles. */
+const expiredStaysMs = 60_000;
+const tryAgainMs = 30_000;
+
+export function decide(snapshot: Snapshot): Step {
+  const { nowMs, dnsName, stored } = snapshot;
+  if (stored === undefined) return generateFirst(dnsName, "there is no Secret with a certificate");
+  if ("unreadable" in stored) {
+    const sentence = `the Secret cannot be used: ${stored.unreadable}; delete it, and it is made again`;
+    return wait("secret-unreadable", sentence, { recheckMs: tryAgainMs });
+  }
+  const { presented } = stored;
+  const next = stored.next !== undefined && fits(stored.next, snapshot) ? stored.next : undefined;
+  if (presented === undefined || presented.notAfterMs <= nowMs) {
+    const because = presented === undefined ? "the Secret is empty" : "the certificate has expired";
+    return next === undefined ? generateFirst(dnsName, because) : promote(next, stored, nowMs, because);
+  }
+  if (next === undefined && !presented.dnsNames.includes(dnsName)) {
+    // Both, until the next renewal: in the middle of an update, replicas with the old setting must not want it back.
+    const dnsNames = [dnsName, ...presented.dnsNames];
+    return { kind: "generate", as: "next", dnsNames, because: `the certificate is not made out to ${dnsName}` };
+  }
+  if (next === undefined && nowMs >= renewalMs(presented)) {
+    return { kind: "generate", as: "next", dnsNames: [dnsName], because: "two thirds of its lifetime are over" };
+  }
+  return spread(snapshot, stored, presented, next);
+}
+
+/** A generation that is only waiting for its turn: it may have been made long ago, or for another name. */
+function fits(next: Generation, { nowMs, dnsName }: Snapshot): boolean {
+  return next.dnsNames.includes(dnsName) && nowMs < renewalMs(next);
+}
+
+function generateFirst(dnsName: string, because: string): Generate {
+  return { kind: "generate", as: "presented", dnsNames: [dnsName], because };
+}
+
+function promote(next: Generation, stored: StoredCertificates, nowMs: number, because: string): Promote {
+  const before = [...(stored.presented === undefined ? [] : [stored.presented]), ...stored.previous];
+  const previous = before.filter((one) => one.notAfterMs > nowMs && one.ca !== next.ca);
+  return { kind: "promote", next, previous: previous.map(({ ca, notAfterMs }) => ({ ca, notAfterMs })), because };
+}
+
+/** First everybody trusts it, then everybody knows it, then it is presented. */
+function spread(
+  snapshot: Snapshot,
+  stored: StoredCertificates,
+  presented: Generation,
+  next: Generation | undefined,
+): Step {
+  const { nowMs, configurations, trustedForMs, unseen } = snapshot;
+  const living = stored.previous.filter(({ notAfterMs }) => notAfterMs > nowMs);
+  const late = stored.previous.filter(({ notAfterMs }) => notAfterMs <= nowMs && notAfterMs > nowMs - expiredStaysMs);
+  const authorities = [...new Set([presented, ...(next === undefined ? [] : [next]), ...living].map(({ ca }) => ca))];
+  const welcome = new Set([...authorities, ...late.map(({ ca }) => ca)]);
+  const lacking = configurations.filter(
+    ({ bundles }) => !bundles.every((bundle) => carries(bundle, authorities, welcome)),
+  );
+  const patchable = lacking.filter(({ refusal }) => refusal === undefined);
+  if (patchable.length > 0) {
+    const because =
+      next === undefined ? "it trusts other authorities than ours" : "it is to trust the next certificate";
+    return { kind: "patch", configurations: patchable, authorities, because };
+  }
+  const refusals = [unseen, ...lacking.map(({ refusal }) => refusal)].filter((one) => one !== undefined);
+  const leftMs = presented.notAfterMs - lastMomentMs - nowMs;
+  if (next !== undefined && leftMs <= 0)
+    return promote(next, stored, nowMs, "the certificate before is about to expire");
+  if (refusals.length > 0) return waitForConfigurations(refusals, Math.min(tryAgainMs, Math.max(leftMs, 0)));
+  if (next === undefined) return rest(presented, nowMs);
+  if (trustedForMs >= trustSpreadsMs) return promote(next, stored, nowMs, "every webhook configuration trusts it");
+  const sentence = `every webhook configuration trusts the next certificate; it is presented ${trustSpreadsMs / 1000} s later`;
+  return wait("trust-spreading", sentence, { recheckMs: Math.min(trustSpreadsMs - trustedForMs, leftMs) });
+}
+
+function waitForConfigurations([refusal, ...others]: readonly string[], recheckMs: number): Wait {
+  const more = others.length > 0 ? `, and ${others.length} more like it` : "";
+  return wait("configuration-refused", `our certificate is not trusted everywhere: ${refusal}${more}`, { recheckMs });
+}
+
+function carries(bundle: readonly string[], authorities: readonly string[], welcome: ReadonlySet<string>): boolean {
+  return authorities.every((ca) => bundle.includes(ca)) && bundle.every((ca) => welcome.has(ca));
+}
+
+function rest(presented: Generation, nowMs: number): Done {
+  const dueMs = renewalMs(presented);
+  const preparedMs = (presented.notBeforeMs + presented.notAfterMs) / 2;
+  const prepare = nowMs >= preparedMs;
+  const recheckMs = (prepare ? dueMs : preparedMs) - nowMs;
+  return {
+    kind: "done",
+    sentence: "the certificate holds, and every webhook configuration trusts it",
+    recheckMs,
+    prepare,
+  };
+}
+
+function renewalMs({ notBeforeMs, notAfterMs }: Generation): number {
+  return notBeforeMs + ((notAfterMs - notBeforeMs) * 2) / 3;
+}

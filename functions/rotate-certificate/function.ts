@@ -1,0 +1,224 @@
+import {
+  type CertificateSettings,
+  dataOf,
+  dataOfPromotion,
+  generateKeys,
+  issue,
+  type Keys,
+  usualSecretName,
+} from "../shared/certificates.ts";
+import { hasCode, type SecretObject } from "../shared/cluster.ts";
+import type { Context, CronDefinition, CronOutcome } from "../shared/definition.ts";
+import { type Announcement, announce } from "../shared/events.ts";
+import type { ActReport } from "../shared/report.ts";
+import { eventReasons, injectCertificateAuthority, webhookNamespace } from "../shared/vocabulary.ts";
+import { type Configuration, decide, type Generate, type Patch, type Promote } from "./decide.ts";
+import { type Memory, name, observe, pathOf } from "./observe.ts";
+
+const admission = "admissionregistration.k8s.io";
+const verbs = ["list", "watch", "patch"];
+
+/** Keeps the certificate of the TLS port in a Secret, renews it, and has every webhook configuration trust it in time. */
+export const rotateCertificate: CronDefinition = {
+  name,
+  concern: "renew the webhooks' certificate, and have it trusted before it is presented",
+  needs: [
+    { group: "", resource: "secrets", verbs: ["create"] },
+    { group: "", resource: "secrets", verbs: ["get", "patch"], names: [usualSecretName] },
+    { group: admission, resource: "mutatingwebhookconfigurations", verbs },
+    { group: admission, resource: "validatingwebhookconfigurations", verbs },
+    { group: "", resource: "events", verbs: ["create"] },
+  ],
+  reads: [injectCertificateAuthority, webhookNamespace],
+  writes: [],
+  open(context, settings) {
+    const memory: Memory = { keys: undefined, trusted: undefined, refusals: new Map(), warned: undefined };
+    return () => rotate({ context, settings, memory });
+  },
+};
+
+interface Rotation {
+  readonly context: Pick<Context, "cluster" | "reporter" | "mode">;
+  readonly settings: CertificateSettings;
+  readonly memory: Memory;
+}
+
+/** A rotation takes six. More come together only while others write what we write. */
+const mostSteps = 20;
+const contendedMs = 1_000;
+/** What was refused for good may be allowed some day: tried again after this, in milliseconds. */
+const refusedMs = 30_000;
+/** How far clocks may differ: that much earlier a certificate is valid, in milliseconds. */
+const clockSkewMs = 30_000;
+
+/** Takes step after step, each on a fresh view, until there is something to wait for. */
+async function rotate(rotation: Rotation): Promise<CronOutcome> {
+  const { context, settings, memory } = rotation;
+  for (let steps = 0; steps < mostSteps; steps++) {
+    const { snapshot, secret } = await observe(context.cluster, settings, memory);
+    const step = decide(snapshot);
+    if (step.kind === "done") {
+      if (step.prepare && context.mode === "act") void prepareKeys(memory);
+      memory.warned = undefined;
+      return { guard: "done", sentence: step.sentence, recheckMs: step.recheckMs };
+    }
+    if (step.kind === "wait") {
+      const { guard, sentence, recheckMs = contendedMs } = step;
+      if (secret !== undefined && guard !== "trust-spreading") await warn(rotation, secret, guard, sentence);
+      return { guard, sentence, recheckMs };
+    }
+    if (context.mode === "shadow") {
+      const sentence = `nothing is written in shadow mode: ${step.kind}, for ${step.because}`;
+      return { guard: "shadow-mode", sentence, recheckMs: refusedMs };
+    }
+    if (step.kind === "generate") await generate(rotation, secret, step);
+    else if (step.kind === "promote") await promote(rotation, secret, step);
+    else await patchAll(rotation, step);
+  }
+  const sentence = "others write the Secret or the webhook configurations again and again; looking again";
+  return { guard: "contended", sentence, recheckMs: contendedMs };
+}
+
+/** Starts to look for keys unless there are some, or somebody looks already. */
+function prepareKeys(memory: Memory): Promise<Keys> {
+  if (memory.keys === undefined) {
+    memory.keys = generateKeys();
+    memory.keys.catch(() => {
+      memory.keys = undefined;
+    });
+  }
+  return memory.keys;
+}
+
+async function generate(rotation: Rotation, secret: SecretObject | undefined, step: Generate): Promise<void> {
+  const { context, settings, memory } = rotation;
+  const keys = await prepareKeys(memory);
+  // Whatever becomes of them: no two generations have the same keys.
+  memory.keys = undefined;
+  const nowMs = context.cluster.serverTimeMs();
+  const generation = await issue(keys, {
+    organisation: settings.organisation,
+    dnsNames: step.dnsNames,
+    notBeforeMs: nowMs - clockSkewMs,
+    notAfterMs: nowMs + settings.lifetimeMs,
+  });
+  await write(rotation, secret, dataOf(step.as, generation), { action: "generate", reason: step.because });
+}
+
+async function promote(rotation: Rotation, secret: SecretObject | undefined, step: Promote): Promise<void> {
+  const { next, previous, because } = step;
+  const data = dataOfPromotion(next, previous);
+  const written = await write(rotation, secret, data, { action: "promote", reason: because });
+  if (written === undefined) return;
+  const until = new Date(next.notAfterMs).toISOString().replace(/\.\d+Z$/, "Z");
+  const message = `a new certificate for ${next.dnsNames.join(", ")} is presented, until ${until}: ${because}`;
+  await say(rotation, written, { type: "Normal", reason: eventReasons.rotated, message, identity: next.cert });
+}
+
+/** Writes the Secret, or makes it. Undefined where somebody else was first: then there is something new to look at. */
+async function write(
+  { context, settings }: Rotation,
+  secret: SecretObject | undefined,
+  data: object,
+  act: Pick<ActReport, "action" | "reason">,
+): Promise<SecretObject | undefined> {
+  const { cluster, reporter } = context;
+  const { namespace, name: secretName } = settings.secret;
+  const report = (result: ActReport["result"]) =>
+    reporter.act({ ...act, key: keyOf(settings), function: name, object: `secrets/${secretName}`, zone: "", result });
+  try {
+    let written: SecretObject;
+    if (secret === undefined) {
+      const metadata = { name: secretName, namespace };
+      written = await cluster.create("secrets", namespace, {
+        apiVersion: "v1",
+        kind: "Secret",
+        metadata,
+        type: "Opaque",
+        data,
+      });
+    } else {
+      const { uid, resourceVersion } = secret.metadata;
+      written = await cluster.patch("secrets", settings.secret, { metadata: { uid, resourceVersion }, data });
+    }
+    report("done");
+    return written;
+  } catch (error) {
+    if (!hasCode(error, 404, 409)) throw error;
+    report("changed");
+    return undefined;
+  }
+}
+
+/** Writes one configuration after the other; one that is refused holds up none. Throws ClusterError, when all were tried. */
+async function patchAll(rotation: Rotation, { configurations, authorities, because }: Patch): Promise<void> {
+  const caBundle = Buffer.from(authorities.join("")).toString("base64");
+  const failures: unknown[] = [];
+  for (const configuration of configurations) {
+    try {
+      await patchOne(rotation, configuration, caBundle, because);
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  if (failures.length > 0) throw failures[0];
+}
+
+async function patchOne(
+  { context, settings, memory }: Rotation,
+  { resource, object }: Configuration,
+  caBundle: string,
+  because: string,
+): Promise<void> {
+  const { cluster, reporter } = context;
+  const { uid, resourceVersion } = object.metadata;
+  const key = { namespace: "", name: object.metadata.name };
+  const path = pathOf({ resource, object });
+  const report = (result: ActReport["result"], reason: string) =>
+    reporter.act({ key: keyOf(settings), function: name, action: "patch", object: path, zone: "", result, reason });
+  // A merge patch replaces a list whole: everything but the bundles is as it was read, or else it is a conflict.
+  const webhooks = object.webhooks?.map((webhook) => ({
+    ...webhook,
+    clientConfig: { ...webhook.clientConfig, caBundle },
+  }));
+  try {
+    await cluster.patch(resource, key, { metadata: { uid, resourceVersion }, webhooks });
+    memory.refusals.delete(path);
+    report("done", because);
+  } catch (error) {
+    if (hasCode(error, 404, 409)) return report("changed", because);
+    if (!hasCode(error, 400, 403, 422)) throw error;
+    const sentence = `${path} was refused with ${error.code}: ${error.message}`;
+    memory.refusals.set(path, { sentence, untilMs: cluster.monotonicMs() + refusedMs });
+    report("refused", error.message);
+  }
+}
+
+/** Once, while the same is the matter. */
+async function warn(rotation: Rotation, secret: SecretObject, guard: string, sentence: string): Promise<void> {
+  const identity = `${guard} ${sentence}`;
+  if (rotation.memory.warned === identity) return;
+  rotation.memory.warned = identity;
+  const reason = eventReasons.certificateWaiting;
+  await say(rotation, secret, { type: "Warning", reason, message: sentence, identity });
+}
+
+/** Sends an Event about the Secret. One that cannot be sent keeps nothing from going on. */
+async function say(
+  { context, settings }: Rotation,
+  secret: SecretObject,
+  said: Pick<Announcement, "type" | "reason" | "message" | "identity">,
+): Promise<void> {
+  if (context.mode === "shadow") return;
+  const about = { resource: "secrets", ...settings.secret, uid: secret.metadata.uid } as const;
+  try {
+    await announce(context.cluster, name, { about, ...said });
+  } catch (error) {
+    context.reporter.problem(keyOf(settings), name, `no Event could be sent: ${said.message}`, error);
+  }
+}
+
+/** Reports are about groups; a certificate is of none. */
+function keyOf({ secret }: CertificateSettings) {
+  return { namespace: secret.namespace, group: "" };
+}

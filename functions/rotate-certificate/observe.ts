@@ -1,0 +1,118 @@
+/** What a rotation sees: the Secret, the webhook configurations that carry our labels, and what this process remembers. */
+import {
+  type CertificateSettings,
+  type Keys,
+  parseCertificates,
+  type StoredCertificates,
+  splitPem,
+} from "../shared/certificates.ts";
+import { type Cluster, hasCode, type SecretObject, type WebhookConfigurationObject } from "../shared/cluster.ts";
+import { injectCertificateAuthority, webhookNamespace } from "../shared/vocabulary.ts";
+import type { Configuration, Snapshot } from "./decide.ts";
+
+export const name = "rotate-certificate";
+
+/** What one process remembers between runs. Losing it costs seconds, never a review. */
+export interface Memory {
+  /** Keys that were looked for ahead of need. */
+  keys: Promise<Keys> | undefined;
+  /** Since when, by the monotonic clock, every configuration has been seen to trust this authority. */
+  trusted: { readonly ca: string; readonly sinceMs: number } | undefined;
+  /** Configurations that could not be written, by path: why, and when they are tried again by the monotonic clock. */
+  readonly refusals: Map<string, { readonly sentence: string; readonly untilMs: number }>;
+  /** The warning that was last sent as an Event and still holds. */
+  warned: string | undefined;
+}
+
+export interface Observation {
+  readonly snapshot: Snapshot;
+  /** Undefined where there is none. */
+  readonly secret: SecretObject | undefined;
+}
+
+/** Reads everything anew. Throws ClusterError, but not where configurations may not be listed. */
+export async function observe(cluster: Cluster, settings: CertificateSettings, memory: Memory): Promise<Observation> {
+  // The Secret after them: nobody's authority is in a bundle before it is in the Secret, so that none looks like a stranger's.
+  const { configurations, unseen } = await listConfigurations(cluster, settings.secret.namespace, memory);
+  const secret = await getSecret(cluster, settings);
+  const stored = secret === undefined ? undefined : parse(secret);
+  const next = stored === undefined || "unreadable" in stored ? undefined : stored.next;
+  const nowMs = cluster.serverTimeMs();
+  const trustedForMs = watchTrust(memory, configurations, next?.ca, cluster.monotonicMs());
+  return { secret, snapshot: { nowMs, dnsName: settings.dnsName, stored, configurations, unseen, trustedForMs } };
+}
+
+async function getSecret(cluster: Cluster, { secret }: CertificateSettings): Promise<SecretObject | undefined> {
+  try {
+    return await cluster.get("secrets", secret);
+  } catch (error) {
+    if (hasCode(error, 404)) return undefined;
+    throw error;
+  }
+}
+
+function parse(secret: SecretObject): StoredCertificates | { readonly unreadable: string } {
+  try {
+    return parseCertificates(secret);
+  } catch (error) {
+    return { unreadable: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+async function listConfigurations(
+  cluster: Cluster,
+  namespace: string,
+  memory: Memory,
+): Promise<{ configurations: Configuration[]; unseen: string | undefined }> {
+  const labelSelector = `${injectCertificateAuthority.key}=true,${webhookNamespace.key}=${namespace}`;
+  const resources = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] as const;
+  const configurations: Configuration[] = [];
+  const unseen: string[] = [];
+  for (const resource of resources) {
+    try {
+      const { items } = await cluster.list(resource, { labelSelector });
+      configurations.push(...items.map((object) => configurationOf(resource, object, memory, cluster.monotonicMs())));
+    } catch (error) {
+      // Without the right to list them a certificate is still better than none.
+      if (!hasCode(error, 403)) throw error;
+      unseen.push(error.message);
+    }
+  }
+  return { configurations, unseen: unseen[0] };
+}
+
+export function pathOf({ resource, object }: Pick<Configuration, "resource" | "object">): string {
+  return `${resource}/${object.metadata.name}`;
+}
+
+function configurationOf(
+  resource: Configuration["resource"],
+  object: WebhookConfigurationObject,
+  { refusals }: Memory,
+  nowMs: number,
+): Configuration {
+  const bundles = (object.webhooks ?? []).map(({ clientConfig }) =>
+    splitPem(Buffer.from(clientConfig.caBundle ?? "", "base64").toString("utf8")),
+  );
+  const refusal = refusals.get(pathOf({ resource, object }));
+  return {
+    resource,
+    object,
+    bundles,
+    refusal: refusal !== undefined && nowMs < refusal.untilMs ? refusal.sentence : undefined,
+  };
+}
+
+/** For how long every configuration has trusted the authority; begins anew with another authority, and when one does not. */
+function watchTrust(
+  memory: Memory,
+  configurations: readonly Configuration[],
+  ca: string | undefined,
+  nowMs: number,
+): number {
+  const isTrusted = (authority: string) =>
+    configurations.every(({ bundles }) => bundles.every((bundle) => bundle.includes(authority)));
+  if (ca === undefined || !isTrusted(ca)) memory.trusted = undefined;
+  else if (memory.trusted?.ca !== ca) memory.trusted = { ca, sinceMs: nowMs };
+  return memory.trusted === undefined ? 0 : nowMs - memory.trusted.sinceMs;
+}
