@@ -3,11 +3,14 @@ import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { parseScript } from "./contenders.ts";
-import { type BenchOptions, contendersOf, readOptions } from "./options.ts";
+import { evictionContenders } from "./eviction/eviction.ts";
+import { type EvictionOptions, type RolloutOptions, readOptions } from "./options.ts";
+import { type Replacement, replacementTable } from "./replacement.ts";
+import { contendersOf } from "./rollout.ts";
 import { limitMs, parseSize, type Size } from "./sizes.ts";
 import { seeded, shuffled, spreadOf } from "./statistics.ts";
-import { tableOf } from "./table.ts";
-import type { Figures, Trial } from "./trial.ts";
+import { compare } from "./table.ts";
+import type { Trial } from "./trial.ts";
 import { parseUsage } from "./usage.ts";
 
 function sizeOf(text: string): Size {
@@ -16,10 +19,19 @@ function sizeOf(text: string): Size {
   return size;
 }
 
-function optionsOf(...argv: string[]): BenchOptions {
+function optionsOf(...argv: string[]): RolloutOptions {
   const reading = readOptions(["rollout", ...argv]);
-  assert.equal(reading.kind, "run");
-  return reading.kind === "run" ? reading.options : assert.fail();
+  return reading.kind === "rollout" ? reading.options : assert.fail(JSON.stringify(reading));
+}
+
+function evictionOptionsOf(...argv: string[]): EvictionOptions {
+  const reading = readOptions(["eviction", ...argv]);
+  return reading.kind === "eviction" ? reading.options : assert.fail(JSON.stringify(reading));
+}
+
+function mistakesOf(...argv: string[]): readonly string[] {
+  const reading = readOptions(argv);
+  return reading.kind === "wrong" ? reading.mistakes : assert.fail(JSON.stringify(reading));
 }
 
 describe("sizes", () => {
@@ -83,18 +95,59 @@ describe("options", () => {
     assert.deepEqual(contendersOf(optionsOf("--contenders", "peer-shipped"), large), ["peer-shipped"]);
   });
 
+  it("of evictions have all parts and four steps by default, and can be cut down", () => {
+    const { sizes, parts, inFlight, seconds, reviews } = evictionOptionsOf();
+    assert.deepEqual(
+      sizes.map(({ label, budget }) => [label, budget]),
+      [["3x20", 5]],
+    );
+    assert.deepEqual(parts, ["reviews", "storm", "memory"]);
+    assert.deepEqual([inFlight, seconds, reviews], [[1, 8, 32, 128], 5, 100_000]);
+    const few = evictionOptionsOf("--only", "storm,storm", "--in-flight", "4, 2", "--seconds=9", "--reviews=1000");
+    assert.deepEqual([few.parts, few.inFlight, few.seconds, few.reviews], [["storm"], [4, 2], 9, 1_000]);
+  });
+
+  it("have the peer take part in everything but memory, unless it is asked for", () => {
+    assert.deepEqual(evictionContenders(evictionOptionsOf(), "reviews"), ["sluice", "peer-tuned"]);
+    assert.deepEqual(evictionContenders(evictionOptionsOf(), "storm"), ["sluice", "peer-tuned"]);
+    assert.deepEqual(evictionContenders(evictionOptionsOf(), "memory"), ["sluice"]);
+    assert.deepEqual(evictionContenders(evictionOptionsOf("--contenders", "peer-tuned"), "memory"), ["peer-tuned"]);
+  });
+
   it("name every mistake", () => {
-    const reading = readOptions(["rollout", "--sizes", "3x20,4y4", "--repeat", "0", "--contenders", "other"]);
-    assert.equal(reading.kind, "wrong");
-    const { mistakes } = reading as Extract<typeof reading, { kind: "wrong" }>;
-    assert.equal(mistakes.length, 3);
-    assert.match(mistakes.join(" "), /"4y4".*--repeat is "0".*"other"/);
+    const rollout = mistakesOf("rollout", "--sizes", "3x20,4y4", "--repeat", "0", "--contenders", "other");
+    assert.equal(rollout.length, 3);
+    assert.match(rollout.join(" "), /"4y4".*--repeat is "0".*"other"/);
+    const eviction = mistakesOf(
+      "eviction",
+      "--only",
+      "drain",
+      "--in-flight",
+      "8,0",
+      "--seconds",
+      "61",
+      "--reviews",
+      "x",
+    );
+    assert.equal(eviction.length, 4);
+    assert.match(eviction.join(" "), /"drain".*--in-flight is "0".*--seconds is "61".*--reviews is "x"/);
+  });
+
+  it("of evictions are refused for rollouts", () => {
+    assert.deepEqual(mistakesOf("rollout", "--seconds", "5"), ["--seconds is a flag of eviction alone; leave it out"]);
+    assert.equal(mistakesOf("rollout", "--only=storm", "--in-flight=1", "--reviews=1000").length, 3);
   });
 
   it("are refused with exit code 2, and help is not", () => {
     const main = join(import.meta.dirname, "main.ts");
     const bench = (...args: string[]) => spawnSync(process.execPath, [main, ...args], { encoding: "utf8" });
-    for (const args of [[], ["storm"], ["rollout", "--no-such-flag"], ["rollout", "--json="], ["rollout", "twice"]]) {
+    const wrong = [
+      ["rollout", "--no-such-flag"],
+      ["rollout", "--json="],
+      ["rollout", "twice"],
+      ["eviction", "--only="],
+    ];
+    for (const args of [[], ["storm"], ...wrong]) {
       const { status, stderr, stdout } = bench(...args);
       assert.equal(status, 2, args.join(" "));
       assert.notEqual(stderr, "");
@@ -131,8 +184,8 @@ describe("usage", () => {
 });
 
 describe("the table", () => {
-  const figures: Figures = {
-    rolloutMs: 12_600,
+  const figures: Replacement = {
+    tookMs: 12_600,
     timeOverLimit: 1.05,
     zones: [],
     mostDown: 5,
@@ -141,6 +194,7 @@ describe("the table", () => {
     watches: 0,
     requestCounts: [{ client: "sluice/", verb: "delete", resource: "pods", requests: 60 }],
     requestsPerPod: 1.5,
+    bytesRead: 240_000,
     bytesPerPod: 4_000,
     cpuSeconds: 0.25,
     peakResidentBytes: 130e6,
@@ -148,9 +202,16 @@ describe("the table", () => {
     controlPlaneCpuSeconds: 3,
     harnessCpuSeconds: 1,
   };
-  const trial = (contender: Trial["contender"], changes: Partial<Figures>): Trial => {
+  const trial = (contender: Trial<Replacement>["contender"], changes: Partial<Replacement>): Trial<Replacement> => {
     return { contender, size: "3x20", load: 0, figures: { ...figures, ...changes }, failure: undefined };
   };
+  const failed: Trial<Replacement> = { ...trial("peer-tuned", {}), figures: undefined, failure: "it ended" };
+  const cellsOf = (lines: readonly string[], label: string) =>
+    lines
+      .find((text) => text.trim().startsWith(label))
+      ?.trim()
+      .split(/ {2,}/)
+      .slice(1);
 
   it("says medians and extremes side by side, and marks a broken budget", () => {
     const trials = [
@@ -158,18 +219,22 @@ describe("the table", () => {
       trial("sluice", { timeOverLimit: 1.09 }),
       trial("sluice", { timeOverLimit: 1.2 }),
       trial("peer-tuned", { mostDown: 6, timeOverLimit: 2 }),
-      { contender: "peer-tuned", size: "3x20", load: 0, figures: undefined, failure: "it ended" } as const,
+      failed,
     ];
-    const lines = tableOf(sizeOf("3x20"), ["sluice", "peer-tuned", "peer-shipped"], trials).split("\n");
-    const line = (label: string) =>
-      lines
-        .find((text) => text.trim().startsWith(label))
-        ?.split(/ {2,}/)
-        .slice(2);
+    const lines = replacementTable(sizeOf("3x20"), ["sluice", "peer-tuned", "peer-shipped"], trials).split("\n");
     assert.match(lines[0] ?? "", /limit is 12 s/);
-    assert.deepEqual(line("time / limit"), ["1.09 (1.05–1.20)", "2.00", "–"]);
-    assert.deepEqual(line("pods of a zone down at once"), ["5", "! 6", "–"]);
-    assert.deepEqual(line("trials that ended"), ["3 of 3", "1 of 2", "0 of 0"]);
+    assert.deepEqual(cellsOf(lines, "time / limit"), ["1.09 (1.05–1.20)", "2.00", "–"]);
+    assert.deepEqual(cellsOf(lines, "pods of a zone down at once"), ["5", "! 6", "–"]);
+    assert.deepEqual(cellsOf(lines, "trials that ended"), ["3 of 3", "1 of 2", "0 of 0"]);
     assert.match(lines.at(-2) ?? "", /sluice, first trial, requests per pod: delete pods 1.00/);
+  });
+
+  it("leaves a heading alone, and has a dash where a trial has no figure", () => {
+    const rows = [{ heading: "of some" }, { label: "thing", digits: 0, value: () => undefined }];
+    const lines = compare(rows, ["sluice"], [trial("sluice", {})]);
+    assert.deepEqual(
+      lines.map((line) => line.trim()),
+      ["sluice", "of some", "thing              –", "trials that ended  1 of 1"],
+    );
   });
 });

@@ -14,6 +14,8 @@ export interface Contender {
   readonly pid: number;
   /** What its user agent begins with. */
   readonly userAgent: string;
+  /** https://127.0.0.1:PORT, where it answers reviews; undefined when it was started without a certificate. */
+  readonly reviewsUrl: string | undefined;
   /** Throws, with the end of its log, when it has ended. */
   check(): Promise<void>;
   /** Asks it to end, and ends it if it does not. */
@@ -24,17 +26,19 @@ export interface StartOptions {
   readonly access: ApiAccess & { readonly kubeconfig: string };
   readonly peerBinary: string | undefined;
   readonly namespace: string;
-  /** The rollout group that it is to roll. */
+  /** The rollout group that it is to look after. */
   readonly group: string;
   /** Takes what it prints. */
   readonly logFile: string;
   /** More flags for the node that runs Sluice. */
   readonly nodeFlags: readonly string[];
+  /** Files with the certificate and the key that it answers reviews with; undefined: it answers none. */
+  readonly pair: { readonly certFile: string; readonly keyFile: string } | undefined;
   readonly signal: AbortSignal;
 }
 
 /**
- * How long a contender has been at rest before its rollout. Sluice permits nothing for 10 s under a new ledger, and a second
+ * How long a contender has been at rest before anything is asked of it. Sluice permits nothing for 10 s under a new ledger, and a second
  * more because creation times are whole seconds; the peer waits as long, so that the control plane is as quiet for both.
  */
 export const restMs = 12_000;
@@ -55,8 +59,10 @@ interface Command {
 /** Starts a contender; it is ready, and has been for {@link restMs}, when this resolves. */
 export async function startContender(name: ContenderName, options: StartOptions): Promise<Contender> {
   const port = await freePort();
+  const tlsPort = await freePort();
+  const ports = { port, tlsPort };
   const isSluice = name === "sluice";
-  const command = isSluice ? await sluiceCommand(options, port) : peerCommand(name, options, port);
+  const command = isSluice ? await sluiceCommand(options, ports) : peerCommand(name, options, ports);
   const child = launch(command.file, command.args, {
     cwd: repository,
     env: { ...process.env, ...command.environment },
@@ -80,18 +86,26 @@ export async function startContender(name: ContenderName, options: StartOptions)
     throw error;
   }
   if (child.pid === undefined) throw new Error(`${name} has no process id`);
-  return { name, pid: child.pid, userAgent: isSluice ? "sluice/" : "rollout-operator", check, stop };
+  const reviewsUrl = options.pair === undefined ? undefined : `https://127.0.0.1:${tlsPort}`;
+  return { name, pid: child.pid, userAgent: isSluice ? "sluice/" : "rollout-operator", reviewsUrl, check, stop };
 }
 
-async function sluiceCommand({ access, namespace, nodeFlags }: StartOptions, port: number): Promise<Command> {
+interface Ports {
+  readonly port: number;
+  readonly tlsPort: number;
+}
+
+async function sluiceCommand({ access, namespace, nodeFlags, pair }: StartOptions, ports: Ports): Promise<Command> {
   const manifest = JSON.parse(await readFile(resolve(repository, "package.json"), "utf8"));
   const { assignments, words } = parseScript(manifest.scripts.start);
   const [file, ...args] = words;
+  const tls = pair && { TLS_PORT: String(ports.tlsPort), TLS_CERT_FILE: pair.certFile, TLS_KEY_FILE: pair.keyFile };
+  const settings = { KUBECONFIG: access.kubeconfig, NAMESPACE: namespace, PORT: String(ports.port), ...tls };
   return {
     // npm puts the node of node_modules first on the path; this process runs on the same one.
     file: file === "node" ? process.execPath : (file ?? ""),
     args: [...nodeFlags, ...args],
-    environment: { ...assignments, KUBECONFIG: access.kubeconfig, NAMESPACE: namespace, PORT: String(port) },
+    environment: { ...assignments, ...settings },
   };
 }
 
@@ -107,12 +121,19 @@ export function parseScript(script: string): { assignments: Record<string, strin
   return { assignments, words };
 }
 
-function peerCommand(name: ContenderName, { access, peerBinary, namespace }: StartOptions, port: number): Command {
+function peerCommand(name: ContenderName, options: StartOptions, { port, tlsPort }: Ports): Command {
+  const { access, peerBinary, namespace, pair } = options;
   if (peerBinary === undefined) throw new Error("the peer was not built");
+  const tls = pair && [
+    ...["-server-tls.enabled", "-server-tls.port", String(tlsPort)],
+    ...["-server-tls.cert-file", pair.certFile, "-server-tls.key-file", pair.keyFile],
+    ...["-server-tls.self-signed-cert.enabled=false", "-webhooks.update-ca-bundle=false"],
+  ];
   const args = [
     ...["-kubernetes.api-url", access.url, "-kubernetes.config-file", access.kubeconfig],
     ...["-kubernetes.namespace", namespace],
     ...["-server.port", String(port), ...(name === "peer-tuned" ? tunedFlags : [])],
+    ...(tls ?? []),
   ];
   return { file: peerBinary, args, environment: {} };
 }

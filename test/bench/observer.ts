@@ -5,6 +5,8 @@ import { type ObservedPod, Tally, type ZoneReport } from "./tally.ts";
 
 export interface Observation {
   readonly zones: readonly ZoneReport[];
+  /** Pods of one zone, and zones, that were down at one moment, at most. */
+  readonly mostDown: number;
   readonly mostZonesDown: number;
 }
 
@@ -31,18 +33,18 @@ export class Observer {
   /**
    * Resolves when it watches. Throws when not all pods are up: what is counted would not be the contender's doing.
    *
-   * @param image of the template to come
+   * @param isNew tells the pods that are to come
    */
-  static async start(access: ApiAccess, group: Group, image: string): Promise<Observer> {
+  static async start(access: ApiAccess, group: Group, isNew: (pod: ObservedPod) => boolean): Promise<Observer> {
     const api = await Api.open(access, { userAgent: "sluice-test-observer", connections: 1 });
     const zones = group.statefulSets.map((name) => name.slice(group.name.length + 1));
-    const tally = new Tally({ zones, pods: group.pods, image });
+    const tally = new Tally({ zones, pods: group.pods, isNew });
     const observer = new Observer(api, tally);
     try {
       const path = `/api/v1/namespaces/${group.namespace}/pods`;
       const version = await observer.#list(path);
       const missing = zones.length * group.pods - tally.up;
-      if (missing > 0) throw new Error(`${missing} pods are down before the rollout begins`);
+      if (missing > 0) throw new Error(`${missing} pods are down before anything begins`);
       const answer = await api.send("GET", `${path}?watch=true&resourceVersion=${version}`);
       if (answer.statusCode !== 200) throw new Error(`the observer's watch was refused: ${answer.statusCode}`);
       observer.#follow(answer.body.setEncoding("utf8")).catch((error: unknown) => observer.#fail(error));
@@ -54,15 +56,22 @@ export class Observer {
   }
 
   /**
-   * When the last pod was Ready on the new image, by `performance.now()`. Rejects when the watch broke off: what it would
+   * When the last pod was up and new, by `performance.now()`. Rejects when the watch broke off: what it would
    * have told is lost.
    */
   get done(): Promise<number> {
     return this.#done.promise;
   }
 
-  observation(): Observation {
-    return { zones: this.#tally.report(), mostZonesDown: this.#tally.mostZonesDown };
+  /** What was seen until now; times are relative to `startedMs` of `performance.now()`. */
+  observation(startedMs = 0): Observation {
+    const since = (ms: number | undefined) => (ms === undefined ? undefined : Math.round(ms - startedMs));
+    const zones = this.#tally.report();
+    return {
+      zones: zones.map((zone) => ({ ...zone, firstDownMs: since(zone.firstDownMs), doneMs: since(zone.doneMs) })),
+      mostDown: Math.max(...zones.map(({ mostDown }) => mostDown)),
+      mostZonesDown: this.#tally.mostZonesDown,
+    };
   }
 
   async close(): Promise<void> {

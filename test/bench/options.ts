@@ -3,10 +3,11 @@ import { parseArgs } from "node:util";
 import { type ContenderName, contenderNames } from "./contenders.ts";
 import { parseSize, type Size } from "./sizes.ts";
 
-export interface BenchOptions {
+/** What every benchmark is told. */
+export interface SharedOptions {
   readonly sizes: readonly Size[];
   readonly repeat: number;
-  /** Undefined: those that a size has by default, see {@link contendersOf}. */
+  /** Undefined: those that the benchmark has by default. */
   readonly contenders: readonly ContenderName[] | undefined;
   readonly seed: number;
   /** Undefined: a new file under `bench-results/`. */
@@ -19,34 +20,61 @@ export interface BenchOptions {
   readonly nodeFlags: readonly string[];
 }
 
+export type RolloutOptions = SharedOptions;
+
+export const evictionParts = ["reviews", "storm", "memory"] as const;
+export type EvictionPart = (typeof evictionParts)[number];
+
+export interface EvictionOptions extends SharedOptions {
+  readonly parts: readonly EvictionPart[];
+  /** Reviews in flight at once, for each step of the part `reviews`. */
+  readonly inFlight: readonly number[];
+  /** How long each of these steps is measured. */
+  readonly seconds: number;
+  /** How many of them the part `memory` sends. */
+  readonly reviews: number;
+}
+
 export type Reading =
-  | { readonly kind: "run"; readonly options: BenchOptions }
+  | { readonly kind: "rollout"; readonly options: RolloutOptions }
+  | { readonly kind: "eviction"; readonly options: EvictionOptions }
   | { readonly kind: "help" }
   | { readonly kind: "wrong"; readonly mistakes: readonly string[] };
 
 /** As shipped, the peer takes five times the limit: where a rollout is long, it runs only when it is asked for. */
-const shippedUpToPods = 100;
+export const shippedUpToPods = 100;
+const mostInFlight = 1_000;
 
-export const help = `Rolls one group of StatefulSets after the other with Sluice and with its peer, on the same control plane, and compares.
+export const help = `Measures Sluice and its peer, one after the other, on the same control plane, and compares.
 
-  npm run bench -- rollout [FLAGS]
+  npm run bench -- rollout [FLAGS]    rolls a group of StatefulSets
+  npm run bench -- eviction [FLAGS]   has evictions reviewed, and evicts every pod of a group
 
-  --sizes LIST        ZONESxPODS, or ZONESxPODS/BUDGET (default: 3x20,3x1000, with budgets of 5 and 100)
+  --sizes LIST        ZONESxPODS, or ZONESxPODS/BUDGET
+                      (default: rollout 3x20,3x1000, with budgets of 5 and 100; eviction 3x20)
   --repeat N          trials of each contender at each size (default: 3)
   --contenders LIST   of ${contenderNames.join(", ")}
-                      (default: all, but peer-shipped not beyond ${shippedUpToPods} pods in a zone)
+                      (default: rollout all, but peer-shipped not beyond ${shippedUpToPods} pods in a zone;
+                      eviction sluice,peer-tuned, and sluice alone for its part memory)
   --seed S            of the order of the trials (default: 1)
-  --json FILE         where the figures go (default: bench-results/rollout-TIME.json)
+  --json FILE         where the figures go (default: bench-results/BENCHMARK-TIME.json)
   --control-plane-gogc N
                       GOGC of etcd, kube-apiserver and kube-controller-manager, for all contenders alike (default: 300)
   --profile DIR       writes a CPU profile of each of Sluice's trials to DIR; its figures are then no measure
   --node-flags=FLAGS  more flags for the node that runs Sluice, with spaces between them
   --help              this text
 
+Of eviction alone:
+
+  --only LIST         of ${evictionParts.join(", ")} (default: all of them)
+  --in-flight LIST    reviews in flight at once, for each step of reviews (default: 1,8,32,128)
+  --seconds N         how long each of these steps is measured (default: 5)
+  --reviews N         how many reviews memory sends (default: 100000)
+
 The control plane is started for this run and ended with it. Exit code 0: every trial ended; 1: one did not; 2: wrong flags.`;
 
 const flags = {
-  sizes: { type: "string", default: "3x20,3x1000" },
+  sizes: { type: "string" },
   repeat: { type: "string", default: "3" },
   contenders: { type: "string" },
   seed: { type: "string", default: "1" },
@@ -54,8 +82,15 @@ const flags = {
   "control-plane-gogc": { type: "string", default: "300" },
   profile: { type: "string" },
   "node-flags": { type: "string", default: "" },
+  only: { type: "string" },
+  "in-flight": { type: "string" },
+  seconds: { type: "string" },
+  reviews: { type: "string" },
   help: { type: "boolean" },
 } as const;
+const evictionFlags = ["only", "in-flight", "seconds", "reviews"] as const;
+
+type Values = ReturnType<typeof parse>["values"];
 
 /** Reads the command line. Each mistake is a line. */
 export function readOptions(argv: readonly string[]): Reading {
@@ -68,38 +103,53 @@ export function readOptions(argv: readonly string[]): Reading {
   const { values, positionals } = parsed;
   if (values.help) return { kind: "help" };
   const mistakes: string[] = [];
-  const whole = (name: "repeat" | "seed" | "control-plane-gogc", least: number, most: number): number => {
-    const text = values[name];
-    const value = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN;
-    if (!(value >= least && value <= most)) {
-      mistakes.push(`--${name} is ${JSON.stringify(text)}; write an integer from ${least} to ${most}`);
-    }
-    return value;
-  };
-  if (positionals.length !== 1 || positionals[0] !== "rollout") {
-    mistakes.push(`${JSON.stringify(positionals.join(" "))} is no benchmark; write rollout`);
+  const name = positionals.join(" ");
+  if (name !== "rollout" && name !== "eviction") {
+    mistakes.push(`${JSON.stringify(name)} is no benchmark; write rollout or eviction`);
   }
-  const options: BenchOptions = {
-    sizes: readSizes(values.sizes, mistakes),
-    repeat: whole("repeat", 1, 1_000),
-    contenders: readContenders(values.contenders, mistakes),
-    seed: whole("seed", 0, 4_294_967_295),
-    json: readPath("json", values.json, mistakes),
-    gogc: whole("control-plane-gogc", 10, 10_000),
-    profiles: readPath("profile", values.profile, mistakes),
-    nodeFlags: values["node-flags"].split(/\s+/).filter(Boolean),
+  if (name === "rollout") {
+    const foreign = evictionFlags.filter((flag) => values[flag] !== undefined);
+    mistakes.push(...foreign.map((flag) => `--${flag} is a flag of eviction alone; leave it out`));
+  }
+  const shared = readShared(values, name === "eviction" ? "3x20" : "3x20,3x1000", mistakes);
+  const own = {
+    parts: readNames("only", evictionParts, values.only, mistakes) ?? evictionParts,
+    inFlight: readNumbers("in-flight", values["in-flight"] ?? "1,8,32,128", mostInFlight, mistakes),
+    seconds: readWhole("seconds", values.seconds ?? "5", [1, 60], mistakes),
+    reviews: readWhole("reviews", values.reviews ?? "100000", [1_000, 100_000_000], mistakes),
   };
-  return mistakes.length > 0 ? { kind: "wrong", mistakes } : { kind: "run", options };
-}
-
-/** Who runs at a size. */
-export function contendersOf({ contenders }: Pick<BenchOptions, "contenders">, size: Size): readonly ContenderName[] {
-  if (contenders !== undefined) return contenders;
-  return contenderNames.filter((name) => name !== "peer-shipped" || size.pods <= shippedUpToPods);
+  if (mistakes.length > 0) return { kind: "wrong", mistakes };
+  if (name === "eviction") return { kind: name, options: { ...shared, ...own } };
+  return { kind: "rollout", options: shared };
 }
 
 function parse(argv: readonly string[]) {
   return parseArgs({ args: [...argv], options: flags, allowPositionals: true });
+}
+
+function readShared(values: Values, sizes: string, mistakes: string[]): SharedOptions {
+  return {
+    sizes: readSizes(values.sizes ?? sizes, mistakes),
+    repeat: readWhole("repeat", values.repeat, [1, 1_000], mistakes),
+    contenders: readNames("contenders", contenderNames, values.contenders, mistakes),
+    seed: readWhole("seed", values.seed, [0, 4_294_967_295], mistakes),
+    json: readPath("json", values.json, mistakes),
+    gogc: readWhole("control-plane-gogc", values["control-plane-gogc"], [10, 10_000], mistakes),
+    profiles: readPath("profile", values.profile, mistakes),
+    nodeFlags: values["node-flags"].split(/\s+/).filter(Boolean),
+  };
+}
+
+function readWhole(flag: string, text: string, [least, most]: readonly [number, number], mistakes: string[]): number {
+  const value = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(value >= least && value <= most)) {
+    mistakes.push(`--${flag} is ${JSON.stringify(text)}; write an integer from ${least} to ${most}`);
+  }
+  return value;
+}
+
+function readNumbers(flag: string, list: string, most: number, mistakes: string[]): number[] {
+  return list.split(",").map((text) => readWhole(flag, text.trim(), [1, most], mistakes));
 }
 
 function readSizes(list: string, mistakes: string[]): Size[] {
@@ -114,17 +164,22 @@ function readSizes(list: string, mistakes: string[]): Size[] {
   });
 }
 
-function readContenders(list: string | undefined, mistakes: string[]): readonly ContenderName[] | undefined {
+function readNames<T extends string>(
+  flag: string,
+  known: readonly T[],
+  list: string | undefined,
+  mistakes: string[],
+): readonly T[] | undefined {
   if (list === undefined) return undefined;
-  return list.split(",").flatMap((text) => {
-    const name = contenderNames.find((known) => known === text.trim());
-    if (name === undefined)
-      mistakes.push(`--contenders holds ${JSON.stringify(text)}; write some of ${contenderNames.join(", ")}`);
+  const names = list.split(",").flatMap((text) => {
+    const name = known.find((candidate) => candidate === text.trim());
+    if (name === undefined) mistakes.push(`--${flag} holds ${JSON.stringify(text)}; write some of ${known.join(", ")}`);
     return name ?? [];
   });
+  return [...new Set(names)];
 }
 
-function readPath(name: string, text: string | undefined, mistakes: string[]): string | undefined {
-  if (text === "") mistakes.push(`--${name} is empty; write a path`);
+function readPath(flag: string, text: string | undefined, mistakes: string[]): string | undefined {
+  if (text === "") mistakes.push(`--${flag} is empty; write a path`);
   return text;
 }

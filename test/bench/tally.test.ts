@@ -26,7 +26,7 @@ function pod(zone: string, ordinal: number, look: Look): ObservedPod {
 
 /** Two zones of two old pods. */
 function fresh(): Tally {
-  const tally = new Tally({ zones: ["a", "b"], pods: 2, image: "new" });
+  const tally = new Tally({ zones: ["a", "b"], pods: 2, isNew: ({ spec }) => spec.containers[0]?.image === "new" });
   for (const zone of ["a", "b"])
     for (const ordinal of [0, 1]) tally.begin(pod(zone, ordinal, { uid: `${zone}${ordinal}`, image: "old" }));
   return tally;

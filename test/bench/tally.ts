@@ -17,14 +17,14 @@ export interface ZoneReport {
   readonly zone: string;
   /** The worst number of its pods that were down at one moment of the API server's history. */
   readonly mostDown: number;
-  /** When its first pod was down, and when the last was Ready on the new image; undefined: never. */
+  /** When its first pod was down, and when the last was up and new; undefined: never. */
   readonly firstDownMs: number | undefined;
   readonly doneMs: number | undefined;
 }
 
 interface Zone {
-  /** Of those that are Ready and stay: the images, by pod name. */
-  readonly up: Map<string, string>;
+  /** Of those that are Ready and stay: whether they are new, by pod name. */
+  readonly up: Map<string, boolean>;
   mostDown: number;
   firstDownMs: number | undefined;
   doneMs: number | undefined;
@@ -35,8 +35,8 @@ export interface TallyOptions {
   readonly zones: readonly string[];
   /** Of each zone. */
   readonly pods: number;
-  /** The image of the new template: a pod of it is rolled. */
-  readonly image: string;
+  /** Whether a pod is one of those that are to come. */
+  readonly isNew: (pod: ObservedPod) => boolean;
 }
 
 /** A pod is down while it is missing, terminating or not Ready. */
@@ -52,7 +52,7 @@ export class Tally {
     this.#zones = new Map(
       options.zones.map((zone) => [
         zone,
-        { up: new Map<string, string>(), mostDown: 0, firstDownMs: undefined, doneMs: undefined },
+        { up: new Map<string, boolean>(), mostDown: 0, firstDownMs: undefined, doneMs: undefined },
       ]),
     );
   }
@@ -90,7 +90,7 @@ export class Tally {
     return this.#mostZonesDown;
   }
 
-  /** When the last pod was Ready on the new image; undefined while one is not. */
+  /** When the last pod was up and new; undefined while one is not. */
   get doneMs(): number | undefined {
     const done = [...this.#zones.values()].map(({ doneMs }) => doneMs);
     return done.every((doneMs) => doneMs !== undefined) ? Math.max(...done) : undefined;
@@ -113,7 +113,7 @@ export class Tally {
     const { name, uid, deletionTimestamp } = pod.metadata;
     this.#uids.set(name, uid);
     const ready = pod.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") ?? false;
-    if (ready && deletionTimestamp === undefined) this.#zoneOf(pod)?.up.set(name, pod.spec.containers[0]?.image ?? "");
+    if (ready && deletionTimestamp === undefined) this.#zoneOf(pod)?.up.set(name, this.#options.isNew(pod));
     else this.#zoneOf(pod)?.up.delete(name);
   }
 
@@ -126,7 +126,6 @@ export class Tally {
 
   #isDone({ up }: Zone): boolean {
     if (up.size < this.#options.pods) return false;
-    for (const image of up.values()) if (image !== this.#options.image) return false;
-    return true;
+    return [...up.values()].every(Boolean);
   }
 }

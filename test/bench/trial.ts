@@ -1,4 +1,4 @@
-/** One trial: a fresh group, one contender, one change of the template, and what that took. */
+/** One trial: a fresh group, one contender, and nothing of either left. */
 import { mkdir } from "node:fs/promises";
 import { loadavg } from "node:os";
 import { join } from "node:path";
@@ -6,18 +6,15 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Api, ApiError, eventually } from "../controlplane/api.ts";
 import { auditPosition, type RequestCount, summariseAudit } from "../controlplane/audit.ts";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
-import { changeTemplate, createGroup, deleteGroup, type Group, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { type Contender, type ContenderName, startContender } from "./contenders.ts";
-import { type Observation, Observer } from "./observer.ts";
-import { limitMs, type Size } from "./sizes.ts";
-import type { ZoneReport } from "./tally.ts";
+import { createGroup, deleteGroup, type Group, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { type Contender, type ContenderName, type StartOptions, startContender } from "./contenders.ts";
+import type { Size } from "./sizes.ts";
 import { type Usage, usageOf } from "./usage.ts";
 
-export interface TrialOptions {
+/** Where trials take place. */
+export interface Place {
   readonly controlPlane: ControlPlane;
   readonly peerBinary: string | undefined;
-  readonly contender: ContenderName;
-  readonly size: Size;
   /** Makes the namespace's name: one that no other trial of this control plane has had. */
   readonly number: number;
   /** More flags for the node that runs Sluice. */
@@ -25,162 +22,119 @@ export interface TrialOptions {
   readonly signal: AbortSignal;
 }
 
-/** The figures of a trial that ended. Times are from the moment before the first StatefulSet was patched. */
-export interface Figures {
-  /** To the last pod's readiness on the new revision, and the same divided by the limit. */
-  readonly rolloutMs: number;
-  readonly timeOverLimit: number;
-  readonly zones: readonly ZoneReport[];
-  readonly mostDown: number;
-  readonly mostZonesDown: number;
-  /** Of the contender, without watches, until {@link tailMs} after the end; Events are among them. */
-  readonly requests: number;
-  readonly watches: number;
-  readonly requestCounts: readonly RequestCount[];
-  readonly requestsPerPod: number;
-  /** Of the contender in the same time: answers and watches, encrypted, as they came. */
-  readonly bytesPerPod: number;
-  readonly cpuSeconds: number;
-  readonly peakResidentBytes: number;
-  readonly residentBytes: number;
-  /** Of etcd, API server and controller manager in the same time, and of this process: kubelets and observer. */
-  readonly controlPlaneCpuSeconds: number;
-  readonly harnessCpuSeconds: number;
-}
-
-export interface Trial {
+export interface Trial<Figures> {
   readonly contender: ContenderName;
   readonly size: string;
-  /** Load of the machine over the minute before the rollout began. */
+  /** Load of the machine over the minute before it began. */
   readonly load: number;
   readonly figures: Figures | undefined;
   /** Why there are no figures. */
   readonly failure: string | undefined;
 }
 
-/** Requests are counted until this long after the last pod is Ready: what is written then belongs to the rollout too. */
-export const tailMs = 6_000;
-const images = { before: "app:1", after: "app:2" };
+/** A group whose pods are all Ready, and who is to be measured on it. */
+export interface Scene extends Place {
+  readonly contender: ContenderName;
+  readonly size: Size;
+  readonly group: Group;
+}
 
-/** Runs a trial and leaves nothing of it in the control plane. A contender that does not get there is a failure, not an error. */
-export async function runTrial(options: TrialOptions): Promise<Trial> {
-  const { controlPlane, contender, size, signal } = options;
-  const namespace = `bench-${options.number}`;
-  const group = await createGroup(controlPlane, {
-    name: "bench",
-    namespace,
-    zones: size.zones,
-    pods: size.pods,
-    maxUnavailable: size.budget,
-    image: images.before,
-  });
-  const all = size.zones * size.pods;
-  await waitForGroupReady(controlPlane, group, { timeoutMs: 60_000 + 100 * all, everyMs: 500 });
+export const userAgent = "sluice-test-bench";
+
+/**
+ * Runs a trial on a fresh group and leaves nothing of it in the control plane: the namespace goes too, and with it the ledger
+ * and the Events. What `measure` throws is the trial's failure, and no error.
+ */
+export async function runTrial<Figures>(
+  place: Place,
+  contender: ContenderName,
+  size: Size,
+  measure: (scene: Scene) => Promise<Figures>,
+): Promise<Trial<Figures>> {
+  const { controlPlane, signal } = place;
+  const namespace = `bench-${place.number}`;
+  const { zones, pods, budget: maxUnavailable } = size;
+  const options = { name: "bench", namespace, zones, pods, maxUnavailable };
+  const group = await createGroup(controlPlane, options);
+  const timeoutMs = 60_000 + 100 * zones * pods;
+  await waitForGroupReady(controlPlane, group, { timeoutMs, everyMs: 500 });
   const [load = 0] = loadavg();
   const about = { contender, size: size.label, load };
   try {
-    return { ...about, figures: await measure(options, group), failure: undefined };
+    return { ...about, figures: await measure({ ...place, contender, size, group }), failure: undefined };
   } catch (error) {
     signal.throwIfAborted();
     return { ...about, figures: undefined, failure: (error as Error).message };
   } finally {
-    if (!signal.aborted) await clearAway(controlPlane, group, 60_000 + 100 * all);
+    if (!signal.aborted) await clearAway(controlPlane, group, timeoutMs);
   }
 }
 
-async function measure(options: TrialOptions, group: Group): Promise<Figures> {
-  const { controlPlane, size, signal } = options;
+/** Starts the scene's contender, has it work, and ends it. */
+export async function withContender<T>(
+  { controlPlane, contender: name, group, peerBinary, nodeFlags, signal }: Scene,
+  pair: StartOptions["pair"],
+  work: (contender: Contender) => Promise<T>,
+): Promise<T> {
   const logs = join(controlPlane.directory, "contenders");
   await mkdir(logs, { recursive: true });
-  const contender = await startContender(options.contender, {
+  const contender = await startContender(name, {
     access: controlPlane,
-    peerBinary: options.peerBinary,
+    peerBinary,
     namespace: group.namespace,
     group: group.name,
-    logFile: join(logs, `${group.namespace}-${options.contender}.log`),
-    nodeFlags: options.nodeFlags,
+    logFile: join(logs, `${group.namespace}-${name}.log`),
+    nodeFlags,
+    pair,
     signal,
   });
   try {
-    const observer = await Observer.start(controlPlane, group, images.after);
-    try {
-      return await rollOut(controlPlane, contender, observer, size, group, signal);
-    } finally {
-      await observer.close();
-    }
+    return await work(contender);
   } finally {
     await contender.stop();
   }
 }
 
-async function rollOut(
-  controlPlane: ControlPlane,
-  contender: Contender,
-  observer: Observer,
-  size: Size,
-  group: Group,
-  signal: AbortSignal,
-): Promise<Figures> {
+/** What was used in a stretch of time. */
+export interface Effort {
+  /** Of the contender, without watches; Events are among them. */
+  readonly requests: number;
+  readonly watches: number;
+  readonly requestCounts: readonly RequestCount[];
+  /** Of the contender: answers and watches, encrypted, as they came, and files. */
+  readonly bytesRead: number;
+  readonly cpuSeconds: number;
+  /** At the end, and at most since the contender's start. */
+  readonly residentBytes: number;
+  readonly peakResidentBytes: number;
+  /** Of etcd, API server and controller manager, and of this process: load, kubelets and observer. */
+  readonly controlPlaneCpuSeconds: number;
+  readonly harnessCpuSeconds: number;
+}
+
+/** Starts to count; the function that it resolves to ends that, and says what there was. Throws when the contender has ended. */
+export async function measureEffort(controlPlane: ControlPlane, contender: Contender): Promise<() => Promise<Effort>> {
   const from = await auditPosition(controlPlane.auditLog);
   const before = await allUsage(controlPlane, contender);
-  const startedMs = performance.now();
-  await changeTemplate(controlPlane, group, images.after);
-  const doneMs = await ended(observer, contender, 10 * limitMs(size) + 60_000, signal);
-  await delay(tailMs, undefined, { signal });
-  await contender.check();
-  const after = await allUsage(controlPlane, contender);
-  // The API server logs a request just after it has answered it.
-  await delay(200);
-  const audit = await summariseAudit(controlPlane.auditLog, [contender.userAgent], { from });
-  const sums = audit.clients[contender.userAgent] ?? { requests: 0, watches: 0 };
-  const all = size.zones * size.pods;
-  return {
-    ...timesOf(observer.observation(), startedMs, doneMs, size),
-    requests: sums.requests,
-    watches: sums.watches,
-    requestCounts: audit.requests.filter(({ client }) => client === contender.userAgent),
-    requestsPerPod: sums.requests / all,
-    bytesPerPod: (after.contender.bytesRead - before.contender.bytesRead) / all,
-    cpuSeconds: after.contender.cpuSeconds - before.contender.cpuSeconds,
-    peakResidentBytes: after.contender.peakResidentBytes,
-    residentBytes: after.contender.residentBytes,
-    controlPlaneCpuSeconds: after.controlPlaneCpuSeconds - before.controlPlaneCpuSeconds,
-    harnessCpuSeconds: after.harnessCpuSeconds - before.harnessCpuSeconds,
-  };
-}
-
-/** The observer's clock, made relative to the start. */
-function timesOf(observation: Observation, startedMs: number, doneMs: number, size: Size) {
-  const since = (ms: number | undefined) => (ms === undefined ? undefined : Math.round(ms - startedMs));
-  return {
-    rolloutMs: Math.round(doneMs - startedMs),
-    timeOverLimit: (doneMs - startedMs) / limitMs(size),
-    zones: observation.zones.map((zone) => ({
-      ...zone,
-      firstDownMs: since(zone.firstDownMs),
-      doneMs: since(zone.doneMs),
-    })),
-    mostDown: Math.max(...observation.zones.map(({ mostDown }) => mostDown)),
-    mostZonesDown: observation.mostZonesDown,
-  };
-}
-
-/** Waits for the last pod, and looks now and then whether the contender is still there. */
-async function ended(
-  observer: Observer,
-  contender: Contender,
-  timeoutMs: number,
-  signal: AbortSignal,
-): Promise<number> {
-  const deadlineMs = performance.now() + timeoutMs;
-  for (;;) {
-    const doneMs = await Promise.race([observer.done, delay(250, undefined, { signal })]);
-    if (doneMs !== undefined) return doneMs;
+  return async () => {
     await contender.check();
-    if (performance.now() < deadlineMs) continue;
-    const zones = observer.observation().zones.filter((zone) => zone.doneMs === undefined);
-    throw new Error(`not rolled within ${Math.round(timeoutMs / 1000)} s: ${zones.map(({ zone }) => zone).join(", ")}`);
-  }
+    const after = await allUsage(controlPlane, contender);
+    // The API server logs a request just after it has answered it.
+    await delay(200);
+    const audit = await summariseAudit(controlPlane.auditLog, [contender.userAgent], { from });
+    const { requests, watches } = audit.clients[contender.userAgent] ?? { requests: 0, watches: 0 };
+    return {
+      requests,
+      watches,
+      requestCounts: audit.requests.filter(({ client }) => client === contender.userAgent),
+      bytesRead: after.contender.bytesRead - before.contender.bytesRead,
+      cpuSeconds: after.contender.cpuSeconds - before.contender.cpuSeconds,
+      residentBytes: after.contender.residentBytes,
+      peakResidentBytes: after.contender.peakResidentBytes,
+      controlPlaneCpuSeconds: after.controlPlaneCpuSeconds - before.controlPlaneCpuSeconds,
+      harnessCpuSeconds: after.harnessCpuSeconds - before.harnessCpuSeconds,
+    };
+  };
 }
 
 interface AllUsage {
@@ -199,10 +153,9 @@ async function allUsage(controlPlane: ControlPlane, contender: Contender): Promi
   };
 }
 
-/** The namespace goes too, and with it the ledger and the Events. */
 async function clearAway(controlPlane: ControlPlane, group: Group, timeoutMs: number): Promise<void> {
   await deleteGroup(controlPlane, group, timeoutMs);
-  const api = await Api.open(controlPlane, { userAgent: "sluice-test-bench", connections: 1 });
+  const api = await Api.open(controlPlane, { userAgent, connections: 1 });
   const path = `/api/v1/namespaces/${group.namespace}`;
   try {
     await api.delete(path);

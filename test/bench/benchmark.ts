@@ -1,0 +1,139 @@
+/** Runs a benchmark: a control plane, the trials in their order, the tables, and a file with all figures. */
+import { execFile } from "node:child_process";
+import { mkdir, writeFile } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import { promisify } from "node:util";
+import { type ControlPlane, ensureAssets, ensurePeer, startControlPlane } from "../controlplane/controlplane.ts";
+import type { ContenderName } from "./contenders.ts";
+import { describeMachine, introduce, loadBefore, type Machine } from "./machine.ts";
+import type { SharedOptions } from "./options.ts";
+import { readyAfterMs, type Size } from "./sizes.ts";
+import { shuffled } from "./statistics.ts";
+import type { Place, Trial } from "./trial.ts";
+
+/** One trial to come. */
+export interface Turn<T> {
+  readonly contender: ContenderName;
+  readonly label: string;
+  run(place: Place): Promise<T>;
+}
+
+/** What is measured, and how it is told. */
+export interface Benchmark<T extends Trial<unknown>> {
+  readonly name: string;
+  /** What the figures rest on: the same for every contender. */
+  readonly method: string;
+  /** For the file with all figures. */
+  readonly settings: object;
+  /** In the order in which they are run. */
+  readonly turns: readonly Turn<T>[];
+  inBrief(trial: T): string;
+  tables(trials: readonly T[]): string[];
+}
+
+/** Every contender at every size, `repeat` times: in each round they take turns in random order. */
+export function takeTurns<T>(
+  { sizes, repeat, what, random }: Pick<SharedOptions, "sizes" | "repeat"> & { what: string; random: () => number },
+  contendersOf: (size: Size) => readonly ContenderName[],
+  run: (place: Place, contender: ContenderName, size: Size) => Promise<T>,
+): Turn<T>[] {
+  const rounds = Array.from({ length: repeat }, (_, index) => index + 1);
+  return sizes.flatMap((size) =>
+    rounds.flatMap((round) =>
+      shuffled(contendersOf(size), random).map((contender) => ({
+        contender,
+        label: `${what} ${size.label} ${contender} ${round}/${repeat}`,
+        run: (place) => run(place, contender, size),
+      })),
+    ),
+  );
+}
+
+export const say = (line: string): void => console.error(line);
+
+const repository = resolve(import.meta.dirname, "../..");
+
+/** Resolves to the exit code: 0 when every trial ended, 1 when one did not. Throws when the control plane does not start or is lost. */
+export async function runBenchmark<T extends Trial<unknown>>(
+  benchmark: Benchmark<T>,
+  options: SharedOptions,
+  signal: AbortSignal,
+): Promise<number> {
+  const load = loadBefore();
+  const assets = await ensureAssets(say);
+  signal.throwIfAborted();
+  const controlPlane = await startWithGogc(options.gogc, assets, signal);
+  let machine: Machine;
+  let trials: T[];
+  try {
+    machine = await describeMachine(controlPlane, load);
+    console.log(`${introduce(machine)}\n${benchmark.method}\n`);
+    const lost = controlPlane.lost.then(({ explanation }) => {
+      throw new Error(explanation);
+    });
+    trials = await Promise.race([runTurns(benchmark, options, controlPlane, signal), lost, rejected(signal)]);
+  } finally {
+    await controlPlane.stop();
+  }
+  for (const table of benchmark.tables(trials)) console.log(`${table}\n`);
+  const file = await writeResults(benchmark, options, machine, trials);
+  console.log(`Median (least–most). "!" marks a promise that was broken. All figures: ${file}`);
+  return trials.every(({ figures }) => figures !== undefined) ? 0 : 1;
+}
+
+async function runTurns<T extends Trial<unknown>>(
+  { turns, inBrief }: Benchmark<T>,
+  { profiles, nodeFlags: more }: SharedOptions,
+  controlPlane: ControlPlane,
+  signal: AbortSignal,
+): Promise<T[]> {
+  const needsPeer = turns.some(({ contender }) => contender !== "sluice");
+  const peerBinary = needsPeer ? (await ensurePeer(say)).binary : undefined;
+  // The peer waits until they exist.
+  const crds = resolve(repository, "knative/base/crds");
+  await promisify(execFile)(controlPlane.kubectl, ["--kubeconfig", controlPlane.kubeconfig, "apply", "-f", crds]);
+  const profiling = profiles === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${resolve(profiles)}`];
+  const nodeFlags = [...more, ...profiling];
+  const trials: T[] = [];
+  for (const turn of turns) {
+    const trial = await turn.run({ controlPlane, peerBinary, number: trials.length + 1, nodeFlags, signal });
+    trials.push(trial);
+    say(`${turn.label}: ${inBrief(trial)}`);
+  }
+  return trials;
+}
+
+/** The children inherit the environment; the contenders are not to. */
+async function startWithGogc(gogc: number, assets: string, signal: AbortSignal): Promise<ControlPlane> {
+  const before = process.env.GOGC;
+  process.env.GOGC = String(gogc);
+  try {
+    return await startControlPlane({ assets, signal, log: say, podsReadyAfterMs: readyAfterMs });
+  } finally {
+    if (before === undefined) delete process.env.GOGC;
+    else process.env.GOGC = before;
+  }
+}
+
+function rejected(signal: AbortSignal): Promise<never> {
+  return new Promise((_, fail) => {
+    if (signal.aborted) fail(signal.reason);
+    signal.addEventListener("abort", () => fail(signal.reason), { once: true });
+  });
+}
+
+async function writeResults<T extends Trial<unknown>>(
+  { name, settings }: Benchmark<T>,
+  { sizes, repeat, seed, gogc, nodeFlags, json }: SharedOptions,
+  machine: Machine,
+  trials: readonly T[],
+): Promise<string> {
+  const at = new Date().toISOString();
+  const file = resolve(
+    json ?? resolve(repository, "bench-results", `${name}-${at.slice(0, 19).replaceAll(":", "")}.json`),
+  );
+  await mkdir(dirname(file), { recursive: true });
+  const all = { sizes, repeat, seed, gogc, nodeFlags, readyAfterMs, ...settings };
+  await writeFile(file, `${JSON.stringify({ at, machine, settings: all, trials }, undefined, 2)}\n`);
+  return file;
+}

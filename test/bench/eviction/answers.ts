@@ -1,0 +1,78 @@
+/** Counts answers and how long they took. Pure: whoever asks feeds it. */
+
+/** Of all that was asked in one stretch of time. */
+export interface AnswerReport {
+  readonly answers: number;
+  readonly perSecond: number;
+  /** Half, and 99 of 100, were answered within this; undefined when there was nothing to answer. */
+  readonly p50Ms: number | undefined;
+  readonly p99Ms: number | undefined;
+  readonly allowed: number;
+  /** The names of the pods that were allowed to go, by zone. */
+  readonly allowedPods: Readonly<Record<string, readonly string[]>>;
+  /** Refused with a code that has clients try again: 429. */
+  readonly refused: number;
+  /** Everything else: other codes, answers that are none, and none at all. */
+  readonly errors: number;
+  /** What refusals and errors said, most frequent first, with `#` for names and numbers. */
+  readonly sentences: Readonly<Record<string, number>>;
+}
+
+export type Answer =
+  | { readonly kind: "allowed"; readonly zone: string; readonly name: string }
+  | { readonly kind: "refused" | "error"; readonly sentence: string };
+
+const mostSentences = 20;
+
+export class Answers {
+  readonly #tookMs: number[] = [];
+  readonly #names = new Map<string, Set<string>>();
+  readonly #sentences = new Map<string, number>();
+  readonly #counts = { allowed: 0, refused: 0, error: 0 };
+
+  add(answer: Answer, tookMs: number): void {
+    this.#tookMs.push(tookMs);
+    this.#counts[answer.kind]++;
+    if (answer.kind === "allowed") {
+      const names = this.#names.get(answer.zone) ?? new Set();
+      this.#names.set(answer.zone, names.add(answer.name));
+      return;
+    }
+    const sentence = `${answer.kind === "error" ? "error: " : ""}${withoutNames(answer.sentence)}`;
+    const known = this.#sentences.has(sentence) || this.#sentences.size < mostSentences;
+    const key = known ? sentence : "others";
+    this.#sentences.set(key, (this.#sentences.get(key) ?? 0) + 1);
+  }
+
+  get count(): number {
+    return this.#tookMs.length;
+  }
+
+  report(elapsedMs: number): AnswerReport {
+    const sorted = this.#tookMs.toSorted((one, other) => one - other);
+    const { allowed, refused, error: errors } = this.#counts;
+    return {
+      answers: sorted.length,
+      perSecond: (sorted.length * 1000) / elapsedMs,
+      p50Ms: percentile(sorted, 0.5),
+      p99Ms: percentile(sorted, 0.99),
+      allowed,
+      allowedPods: Object.fromEntries([...this.#names].map(([zone, names]) => [zone, [...names]])),
+      refused,
+      errors,
+      sentences: Object.fromEntries([...this.#sentences].sort(([, one], [, other]) => other - one)),
+    };
+  }
+}
+
+/** The nearest rank: the smallest value that this share of all values does not exceed. */
+export function percentile(sorted: readonly number[], share: number): number | undefined {
+  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)];
+}
+
+function withoutNames(sentence: string): string {
+  return sentence
+    .replaceAll(/\b[a-z]+(-[a-z]+)*-\d+\b/g, "#")
+    .replaceAll(/\bzone-[a-z]\b/g, "zone-#")
+    .replaceAll(/\d+/g, "#");
+}

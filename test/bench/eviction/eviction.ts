@@ -1,0 +1,95 @@
+/** `npm run bench -- eviction`: reviews straight to the webhook, a storm through the API server, memory over many reviews. */
+import { type Benchmark, takeTurns } from "../benchmark.ts";
+import { type ContenderName, restMs, tunedFlags } from "../contenders.ts";
+import type { EvictionOptions, EvictionPart } from "../options.ts";
+import { tailMs } from "../replacement.ts";
+import { readyAfterMs, type Size } from "../sizes.ts";
+import { seeded } from "../statistics.ts";
+import type { Place, Trial } from "../trial.ts";
+import { type MemoryFigures, memoryInBrief, memoryInFlight, memoryTable, runMemory } from "./memory.ts";
+import { type ReviewFigures, reviewsInBrief, reviewTable, runReviews, warmUpMs } from "./reviews.ts";
+import { retryAfterMs, runStorm, type StormFigures, stormInBrief, stormTable, workers } from "./storm.ts";
+
+export type EvictionTrial =
+  | ({ readonly part: "reviews" } & Trial<ReviewFigures>)
+  | ({ readonly part: "storm" } & Trial<StormFigures>)
+  | ({ readonly part: "memory" } & Trial<MemoryFigures>);
+
+export function evictionBenchmark(options: EvictionOptions): Benchmark<EvictionTrial> {
+  const { inFlight, seconds, reviews } = options;
+  const random = seeded(options.seed);
+  return {
+    name: "eviction",
+    method: method(options),
+    settings: { restMs, tailMs, tunedFlags, warmUpMs, inFlight, seconds, reviews, workers, retryAfterMs },
+    turns: options.parts.flatMap((part) =>
+      takeTurns(
+        { ...options, what: part, random },
+        () => evictionContenders(options, part),
+        (place, contender, size) => runPart(part, place, contender, size, options),
+      ),
+    ),
+    inBrief,
+    tables: (trials) =>
+      options.sizes.flatMap((size) => options.parts.map((part) => tableOf(part, size, trials, options))),
+  };
+}
+
+/** Who runs a part. What memory does is a promise of Sluice: the peer is asked for it only where it is named. */
+export function evictionContenders(
+  { contenders }: Pick<EvictionOptions, "contenders">,
+  part: EvictionPart,
+): readonly ContenderName[] {
+  return contenders ?? (part === "memory" ? ["sluice"] : ["sluice", "peer-tuned"]);
+}
+
+async function runPart(
+  part: EvictionPart,
+  place: Place,
+  contender: ContenderName,
+  size: Size,
+  options: EvictionOptions,
+): Promise<EvictionTrial> {
+  if (part === "reviews") return { part, ...(await runReviews(place, contender, size, options)) };
+  if (part === "storm") return { part, ...(await runStorm(place, contender, size)) };
+  return { part, ...(await runMemory(place, contender, size, options)) };
+}
+
+function inBrief(trial: EvictionTrial): string {
+  if (trial.part === "reviews") return reviewsInBrief(trial);
+  return trial.part === "storm" ? stormInBrief(trial) : memoryInBrief(trial);
+}
+
+function tableOf(part: EvictionPart, size: Size, trials: readonly EvictionTrial[], options: EvictionOptions): string {
+  const contenders = evictionContenders(options, part);
+  const own = trials.filter((trial) => trial.size === size.label);
+  if (part === "reviews") {
+    const reviews = own.filter((trial) => trial.part === "reviews");
+    return reviewTable(size, contenders, reviews, options.inFlight);
+  }
+  if (part === "storm") {
+    return stormTable(
+      size,
+      contenders,
+      own.filter((trial) => trial.part === "storm"),
+    );
+  }
+  const memory = own.filter((trial) => trial.part === "memory");
+  return memoryTable(size, contenders, memory, options.reviews);
+}
+
+function method({ seed, gogc, nodeFlags, seconds }: EvictionOptions): string {
+  return [
+    `Pods are Ready ${readyAfterMs / 1000} s after creation. The contenders take turns in random order (seed ${seed}) on one control plane, whose`,
+    `processes run with GOGC=${gogc}; each trial has a namespace, a group with a ZoneAwarePodDisruptionBudget, and a contender's process`,
+    `of its own, which has rested for ${restMs / 1000} s. Reviews are AdmissionReviews v1 of the group's pods in turn, over TLS and connections that`,
+    `are kept, for ${seconds} s after ${warmUpMs / 1000} s of warming up, the dry runs before the real ones; nobody evicts a pod that was allowed to go,`,
+    "so that the same pods are allowed again and again, and all others refused. Sluice's allowances are written to the group's Lease",
+    "before they are given; the peer's are in its memory alone, and a dry run is as good as a real one to it. The storm goes through",
+    `the API server and a registered webhook: ${workers} workers take pods zone after zone, and ask again ${retryAfterMs} ms after a 429; time is from`,
+    `the first eviction until all pods are back and Ready, as a watch of the bench sees it; requests and CPU until ${tailMs / 1000} s later.`,
+    `Memory: ${memoryInFlight} in flight. Both ends, and the control plane, share the machine's cores.`,
+    `peer-tuned: rollout-operator ${tunedFlags.join(" ")}; peer-shipped: with its defaults.`,
+    ...(nodeFlags.length > 0 ? [`Sluice's node has more flags than in "npm start": ${nodeFlags.join(" ")}.`] : []),
+  ].join("\n");
+}

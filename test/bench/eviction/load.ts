@@ -1,0 +1,76 @@
+/** Sends reviews straight to a contender, as many in flight as are asked for, over connections that are kept. */
+import { randomUUID } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { Pool } from "undici";
+import { type Answer, type AnswerReport, Answers } from "./answers.ts";
+import { parseAnswer, reviewOf } from "./review.ts";
+import { type Pod, reviewPath, type Setting } from "./setting.ts";
+
+export interface LoadOptions {
+  readonly inFlight: number;
+  /** Whether the review with this number is a dry run. */
+  readonly isDryRun: (number: number) => boolean;
+  /** Nothing more is sent once this many have been answered. */
+  readonly enough: (answered: number) => boolean;
+}
+
+/** After an answer that is none the next review waits this long: a contender that is gone is not to be hammered. */
+const pauseMs = 100;
+
+export class Load {
+  readonly #setting: Setting;
+  readonly #pool: Pool;
+  #sent = 0;
+
+  /** Connects when it is needed, with at most `connections`: one for each review in flight. */
+  constructor(setting: Setting, connections: number) {
+    this.#setting = setting;
+    const { reviewsUrl, ca } = setting;
+    this.#pool = new Pool(reviewsUrl, { connections, pipelining: 1, allowH2: false, connect: { ca } });
+  }
+
+  /** Reviews the group's pods in turn. Every answer to every review that was sent counts. */
+  async run({ inFlight, isDryRun, enough }: LoadOptions): Promise<AnswerReport> {
+    const { pods, signal } = this.#setting;
+    const answers = new Answers();
+    const startedMs = performance.now();
+    const ask = async (): Promise<void> => {
+      while (!enough(answers.count)) {
+        signal.throwIfAborted();
+        const number = this.#sent++;
+        const pod = pods[number % pods.length] as Pod;
+        const askedMs = performance.now();
+        const answer = await this.#review(pod, isDryRun(number));
+        answers.add(answer, performance.now() - askedMs);
+        if (answer.kind === "error") await delay(pauseMs);
+      }
+    };
+    await Promise.all(Array.from({ length: inFlight }, ask));
+    return answers.report(performance.now() - startedMs);
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+
+  async #review(pod: Pod, dryRun: boolean): Promise<Answer> {
+    const uid = randomUUID();
+    try {
+      const { statusCode, body } = await this.#pool.request({
+        method: "POST",
+        path: `${reviewPath}?timeout=10s`,
+        headers: { "content-type": "application/json" },
+        body: reviewOf(pod, uid, dryRun),
+      });
+      const text = await body.text();
+      if (statusCode !== 200) return { kind: "error", sentence: `${statusCode} ${text.slice(0, 200)}` };
+      const answer = parseAnswer(text);
+      if (answer.uid !== uid) return { kind: "error", sentence: "the answer to another review" };
+      if (answer.allowed) return { kind: "allowed", zone: pod.zone, name: pod.name };
+      if (answer.code === 429) return { kind: "refused", sentence: answer.sentence };
+      return { kind: "error", sentence: `${answer.code} ${answer.sentence}` };
+    } catch (error) {
+      return { kind: "error", sentence: (error as Error).message };
+    }
+  }
+}

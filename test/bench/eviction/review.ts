@@ -1,0 +1,53 @@
+/** The reviews that an API server sends of evictions, and what there is to read in the answers. */
+
+/** A pod that may be evicted. */
+export interface PodName {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** What came back; `uid` tells whether it is the answer to the review. */
+export interface ReviewAnswer {
+  readonly uid: string;
+  readonly allowed: boolean;
+  /** Of a refusal; 0 for an allowance. */
+  readonly code: number;
+  readonly sentence: string;
+}
+
+/** The Eviction that `kubectl drain` posts. */
+export function evictionOf({ namespace, name }: PodName): object {
+  return { apiVersion: "policy/v1", kind: "Eviction", metadata: { name, namespace } };
+}
+
+/** The body that kube-apiserver 1.36 posts to a webhook, in its order of fields, for an eviction by `kubectl drain`. */
+export function reviewOf(pod: PodName, uid: string, dryRun: boolean): string {
+  const kind = { group: "policy", version: "v1", kind: "Eviction" };
+  const resource = { group: "", version: "v1", resource: "pods" };
+  const { namespace, name } = pod;
+  return JSON.stringify({
+    kind: "AdmissionReview",
+    apiVersion: "admission.k8s.io/v1",
+    request: {
+      uid,
+      ...{ kind, resource, subResource: "eviction" },
+      ...{ requestKind: kind, requestResource: resource, requestSubResource: "eviction" },
+      ...{ name, namespace, operation: "CREATE" },
+      userInfo: { username: "admin", uid: "admin", groups: ["system:masters", "system:authenticated"] },
+      object: { kind: "Eviction", apiVersion: "policy/v1", metadata: { name, namespace, creationTimestamp: null } },
+      oldObject: null,
+      dryRun,
+      options: { kind: "CreateOptions", apiVersion: "meta.k8s.io/v1", ...(dryRun ? { dryRun: ["All"] } : {}) },
+    },
+  });
+}
+
+/** Throws when it is no answer to a review. */
+export function parseAnswer(text: string): ReviewAnswer {
+  const { response } = JSON.parse(text) as {
+    response?: { uid?: unknown; allowed?: unknown; status?: { code?: number; message?: string } };
+  };
+  const { uid, allowed, status } = response ?? {};
+  if (typeof uid !== "string" || typeof allowed !== "boolean") throw new Error(`no answer: ${text.slice(0, 200)}`);
+  return { uid, allowed, code: allowed ? 0 : (status?.code ?? 0), sentence: allowed ? "" : (status?.message ?? "") };
+}

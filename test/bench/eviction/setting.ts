@@ -1,0 +1,135 @@
+/** What evictions need besides the group: a budget, a certificate, and a webhook that the API server knows. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Api, ApiError, eventually } from "../../controlplane/api.ts";
+import { createAuthority } from "../../unit/certificates.ts";
+import type { Contender } from "../contenders.ts";
+import { type Scene, userAgent, withContender } from "../trial.ts";
+import { evictionOf } from "./review.ts";
+
+/** A contender that answers reviews of a group that a budget governs. */
+export interface Setting extends Scene {
+  readonly running: Contender;
+  /** https://127.0.0.1:PORT */
+  readonly reviewsUrl: string;
+  /** Of the authority that signed its certificate, in PEM. */
+  readonly ca: string;
+  /** Every pod, zone after zone, by ordinal. */
+  readonly pods: readonly Pod[];
+}
+
+export interface Pod {
+  readonly name: string;
+  readonly namespace: string;
+  readonly uid: string;
+  readonly zone: string;
+}
+
+/** Where rollout-operator's users have reviews of evictions posted. Both contenders answer there. */
+export const reviewPath = "/admission/pod-eviction";
+
+/** How evictions are registered: the peer's way is validating; ours is mutating, so that the pod's uid can be pinned. */
+const registrations = {
+  peer: { kind: "ValidatingWebhookConfiguration", path: reviewPath, sideEffects: "None" },
+  sluice: { kind: "MutatingWebhookConfiguration", path: "/pods/eviction", sideEffects: "NoneOnDryRun" },
+} as const;
+
+/** Makes a budget for the group, starts the contender with a certificate of its own, and has `work` done. */
+export async function withSetting<T>(scene: Scene, work: (setting: Setting) => Promise<T>): Promise<T> {
+  const { controlPlane, group, size } = scene;
+  const pods = await using(scene, async (api) => {
+    await api.post(
+      `/apis/rollout-operator.grafana.com/v1/namespaces/${group.namespace}/zoneawarepoddisruptionbudgets`,
+      {
+        apiVersion: "rollout-operator.grafana.com/v1",
+        kind: "ZoneAwarePodDisruptionBudget",
+        metadata: { name: group.name, namespace: group.namespace },
+        spec: { maxUnavailable: size.budget, selector: { matchLabels: { "rollout-group": group.name } } },
+      },
+    );
+    return listPods(api, group.namespace);
+  });
+  const authority = await createAuthority();
+  const { cert, key } = await authority.issue();
+  const certFile = join(controlPlane.directory, `${group.namespace}.crt`);
+  const keyFile = join(controlPlane.directory, `${group.namespace}.key`);
+  await Promise.all([writeFile(certFile, cert), writeFile(keyFile, key, { mode: 0o600 })]);
+  return withContender(scene, { certFile, keyFile }, (running) => {
+    if (running.reviewsUrl === undefined) throw new Error(`${running.name} answers no reviews`);
+    return work({ ...scene, running, reviewsUrl: running.reviewsUrl, ca: authority.cert, pods });
+  });
+}
+
+/** Registers the contender's webhook while `work` is done. Resolves when the API server has forgotten it again. */
+export async function withWebhook<T>(setting: Setting, work: () => Promise<T>): Promise<T> {
+  const { contender, group, reviewsUrl, ca } = setting;
+  const { kind, path, sideEffects } = registrations[contender === "sluice" ? "sluice" : "peer"];
+  const name = `pod-eviction-${group.namespace}`;
+  const collection = `/apis/admissionregistration.k8s.io/v1/${kind.toLowerCase()}s`;
+  return using(setting, async (api) => {
+    await api.post(collection, {
+      apiVersion: "admissionregistration.k8s.io/v1",
+      kind,
+      metadata: { name },
+      webhooks: [
+        {
+          name: `${name}.grafana.com`,
+          clientConfig: { url: `${reviewsUrl}${path}`, caBundle: Buffer.from(ca).toString("base64") },
+          rules: [
+            {
+              ...{ apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"] },
+              ...{ resources: ["pods/eviction"], scope: "Namespaced" },
+            },
+          ],
+          namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": group.namespace } },
+          ...{ admissionReviewVersions: ["v1"], failurePolicy: "Fail", sideEffects },
+        },
+      ],
+    });
+    try {
+      await whenCalled(api, group.namespace, name);
+      return await work();
+    } finally {
+      await api.delete(`${collection}/${name}`);
+    }
+  });
+}
+
+/** The API server learns of a webhook a moment later: until then nobody would judge. Asked of a pod that there is not. */
+async function whenCalled(api: Api, namespace: string, webhook: string): Promise<void> {
+  const absent = { namespace, name: "absent" };
+  await eventually(`webhook ${webhook} called`, 30_000, () =>
+    api.post(`/api/v1/namespaces/${namespace}/pods/${absent.name}/eviction`, evictionOf(absent)).then(
+      () => undefined,
+      (error: unknown) => (error instanceof ApiError && error.message.includes(webhook) ? true : undefined),
+    ),
+  );
+}
+
+/** How many of these pods a Lease of the group's namespace holds, by uid: what is left of allowances when the process dies. */
+export function countDurable(scene: Scene, uids: readonly string[]): Promise<number> {
+  return using(scene, async (api) => {
+    const leases = await api.get(`/apis/coordination.k8s.io/v1/namespaces/${scene.group.namespace}/leases`);
+    const text = JSON.stringify(leases);
+    return uids.filter((uid) => text.includes(uid)).length;
+  });
+}
+
+async function listPods(api: Api, namespace: string): Promise<Pod[]> {
+  const { items } = await api.get<{
+    items: { metadata: { name: string; uid: string; labels: Record<string, string> } }[];
+  }>(`/api/v1/namespaces/${namespace}/pods`);
+  const ordinalOf = (name: string) => Number(name.slice(name.lastIndexOf("-") + 1));
+  return items
+    .map(({ metadata: { name, uid, labels } }) => ({ name, namespace, uid, zone: labels.zone ?? "" }))
+    .sort((one, other) => one.zone.localeCompare(other.zone) || ordinalOf(one.name) - ordinalOf(other.name));
+}
+
+async function using<T>({ controlPlane }: Scene, work: (api: Api) => Promise<T>): Promise<T> {
+  const api = await Api.open(controlPlane, { userAgent, connections: 2 });
+  try {
+    return await work(api);
+  } finally {
+    await api.close();
+  }
+}

@@ -1,0 +1,97 @@
+/** The storm: every pod of a group is evicted through the API server, by many at once. */
+import { setTimeout as delay } from "node:timers/promises";
+import { Api } from "../../controlplane/api.ts";
+import type { ContenderName } from "../contenders.ts";
+import { type Replacement, replacementInBrief, replacementTable, watchReplacement } from "../replacement.ts";
+import type { Size } from "../sizes.ts";
+import type { Row } from "../table.ts";
+import { type Place, runTrial, type Trial, userAgent } from "../trial.ts";
+import { type AnswerReport, Answers } from "./answers.ts";
+import { evictionOf } from "./review.ts";
+import { type Pod, type Setting, withSetting, withWebhook } from "./setting.ts";
+
+/** What the API server answered to evictions, and what became of the pods. */
+export interface StormFigures extends Replacement {
+  readonly evictions: AnswerReport;
+}
+
+export const workers = 32;
+export const retryAfterMs = 100;
+
+export function runStorm(place: Place, name: ContenderName, size: Size): Promise<Trial<StormFigures>> {
+  return runTrial(place, name, size, (scene) =>
+    withSetting(scene, (setting) => withWebhook(setting, () => measureStorm(setting))),
+  );
+}
+
+async function measureStorm(setting: Setting): Promise<StormFigures> {
+  const old = new Set(setting.pods.map(({ uid }) => uid));
+  const answers = new Answers();
+  const api = await Api.open(setting.controlPlane, { userAgent, connections: workers });
+  const startedMs = performance.now();
+  let elapsedMs = 0;
+  try {
+    const replacement = await watchReplacement(
+      setting,
+      setting.running,
+      ({ metadata }) => !old.has(metadata.uid),
+      async () => {
+        await evictAll(api, setting, answers);
+        elapsedMs = performance.now() - startedMs;
+      },
+    );
+    return { ...replacement, evictions: answers.report(elapsedMs) };
+  } finally {
+    await api.close();
+  }
+}
+
+/** Each worker takes a pod and asks until it goes, then takes the next: zone after zone, by ordinal. */
+async function evictAll(api: Api, { pods, signal }: Setting, answers: Answers): Promise<void> {
+  const queue = [...pods];
+  const work = async (): Promise<void> => {
+    for (let pod = queue.shift(); pod !== undefined; pod = queue.shift()) {
+      while (!(await evict(api, pod, answers))) await delay(retryAfterMs, undefined, { signal });
+    }
+  };
+  await Promise.all(Array.from({ length: workers }, work));
+}
+
+/** Whether the pod goes now. */
+async function evict(api: Api, pod: Pod, answers: Answers): Promise<boolean> {
+  const askedMs = performance.now();
+  const path = `/api/v1/namespaces/${pod.namespace}/pods/${pod.name}/eviction`;
+  const { statusCode, body } = await api.send("POST", path, evictionOf(pod));
+  const text = await body.text();
+  const tookMs = performance.now() - askedMs;
+  if (statusCode === 201) {
+    answers.add({ kind: "allowed", zone: pod.zone, name: pod.name }, tookMs);
+    return true;
+  }
+  const sentence = (JSON.parse(text) as { message?: string }).message ?? text;
+  answers.add({ kind: statusCode === 429 ? "refused" : "error", sentence }, tookMs);
+  return false;
+}
+
+export function stormInBrief(trial: Trial<StormFigures>): string {
+  const { figures } = trial;
+  const brief = replacementInBrief(trial);
+  if (figures === undefined) return brief;
+  const { refused, errors } = figures.evictions;
+  return `${brief}, ${refused} refusals${errors > 0 ? `, ${errors} ERRORS` : ""}`;
+}
+
+export function stormTable(
+  size: Size,
+  contenders: readonly ContenderName[],
+  trials: readonly Trial<StormFigures>[],
+): string {
+  const rows: Row<StormFigures>[] = [
+    { label: "evictions refused with 429", value: ({ evictions }) => evictions.refused, digits: 0 },
+    { label: "other refusals", value: ({ evictions }) => evictions.errors, digits: 0, atMost: 0 },
+    { label: "answer to an eviction, p50, ms", value: ({ evictions }) => evictions.p50Ms, digits: 1 },
+    { label: "answer to an eviction, p99, ms", value: ({ evictions }) => evictions.p99Ms, digits: 1 },
+  ];
+  const title = `The storm: every pod evicted through the API server by ${workers} workers`;
+  return `${title}; ${replacementTable(size, contenders, trials, rows)}`;
+}

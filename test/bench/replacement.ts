@@ -1,0 +1,124 @@
+/** Every pod of a group is replaced by a new one, for whatever reason: how long it takes, and what is down meanwhile. */
+import { setTimeout as delay } from "node:timers/promises";
+import type { Contender, ContenderName } from "./contenders.ts";
+import { type Observation, Observer } from "./observer.ts";
+import { limitMs, type Size } from "./sizes.ts";
+import { compare, figuresOf, type Row } from "./table.ts";
+import type { ObservedPod } from "./tally.ts";
+import { type Effort, measureEffort, type Scene, type Trial } from "./trial.ts";
+
+/** Times are from the moment before the first pod was let go. */
+export interface Replacement extends Effort, Observation {
+  /** To the last new pod's readiness, and the same divided by the limit. */
+  readonly tookMs: number;
+  readonly timeOverLimit: number;
+  readonly requestsPerPod: number;
+  readonly bytesPerPod: number;
+}
+
+/** Requests are counted until this long after the last pod is Ready: what is written then belongs to it too. */
+export const tailMs = 6_000;
+
+/**
+ * Begins with `begin`, and watches until every pod is new and Ready. Throws when that takes ten times the limit and a minute,
+ * when the contender ends, and what `begin` throws.
+ *
+ * @param begin resolves once it has nothing more to do; that may be before the end
+ */
+export async function watchReplacement(
+  scene: Scene,
+  contender: Contender,
+  isNew: (pod: ObservedPod) => boolean,
+  begin: () => Promise<void>,
+): Promise<Replacement> {
+  const { controlPlane, group, size, signal } = scene;
+  const observer = await Observer.start(controlPlane, group, isNew);
+  try {
+    const measured = await measureEffort(controlPlane, contender);
+    const startedMs = performance.now();
+    const [doneMs] = await Promise.all([whenDone(observer, contender, scene), begin()]);
+    await delay(tailMs, undefined, { signal });
+    const effort = await measured();
+    const all = size.zones * size.pods;
+    return {
+      ...effort,
+      ...observer.observation(startedMs),
+      tookMs: Math.round(doneMs - startedMs),
+      timeOverLimit: (doneMs - startedMs) / limitMs(size),
+      requestsPerPod: effort.requests / all,
+      bytesPerPod: effort.bytesRead / all,
+    };
+  } finally {
+    await observer.close();
+  }
+}
+
+/** Waits for the last pod, and looks now and then whether the contender is still there. */
+async function whenDone(observer: Observer, contender: Contender, { size, signal }: Scene): Promise<number> {
+  const timeoutMs = 10 * limitMs(size) + 60_000;
+  const deadlineMs = performance.now() + timeoutMs;
+  for (;;) {
+    const doneMs = await Promise.race([observer.done, delay(250, undefined, { signal })]);
+    if (doneMs !== undefined) return doneMs;
+    await contender.check();
+    if (performance.now() < deadlineMs) continue;
+    const zones = observer.observation().zones.filter((zone) => zone.doneMs === undefined);
+    throw new Error(`not done within ${Math.round(timeoutMs / 1000)} s: ${zones.map(({ zone }) => zone).join(", ")}`);
+  }
+}
+
+/** A trial in one line. */
+export function replacementInBrief({ figures, failure, load }: Trial<Replacement>): string {
+  if (figures === undefined) return `failed: ${failure}`;
+  const { timeOverLimit, mostDown, mostZonesDown, requestsPerPod, cpuSeconds } = figures;
+  const times = `time/limit ${timeOverLimit.toFixed(2)}, ${mostDown} down, ${mostZonesDown} zones`;
+  return `${times}, ${requestsPerPod.toFixed(2)} requests per pod, CPU ${cpuSeconds.toFixed(2)} s (load ${load.toFixed(1)})`;
+}
+
+const megabyte = 1_000_000;
+
+function rowsOf({ budget }: Size): Row<Replacement>[] {
+  return [
+    { label: "time / limit", value: ({ timeOverLimit }) => timeOverLimit, digits: 2 },
+    { label: "pods of a zone down at once, worst", value: ({ mostDown }) => mostDown, digits: 0, atMost: budget },
+    { label: "zones down at once, worst", value: ({ mostZonesDown }) => mostZonesDown, digits: 0, atMost: 1 },
+    { label: "API requests per pod, Events included", value: ({ requestsPerPod }) => requestsPerPod, digits: 2 },
+    { label: "watches opened meanwhile", value: ({ watches }) => watches, digits: 0 },
+    { label: "KB received per pod, watches included", value: ({ bytesPerPod }) => bytesPerPod / 1000, digits: 1 },
+    { label: "CPU, seconds", value: ({ cpuSeconds }) => cpuSeconds, digits: 2 },
+    { label: "resident memory, peak, MB", value: (figures) => figures.peakResidentBytes / megabyte, digits: 0 },
+    { label: "resident memory, at the end, MB", value: (figures) => figures.residentBytes / megabyte, digits: 0 },
+    { label: "CPU of the control plane, seconds", value: (figures) => figures.controlPlaneCpuSeconds, digits: 1 },
+    { label: "CPU of kubelets, load and observer, seconds", value: (figures) => figures.harnessCpuSeconds, digits: 1 },
+  ];
+}
+
+/**
+ * The table of one size, with the requests of each contender under it.
+ *
+ * @param more rows after those that every replacement has
+ */
+export function replacementTable<T extends Replacement>(
+  size: Size,
+  contenders: readonly ContenderName[],
+  trials: readonly Trial<T>[],
+  more: readonly Row<T>[] = [],
+): string {
+  return [
+    `${size.zones} zones of ${size.pods} pods, budget ${size.budget}: the limit is ${limitMs(size) / 1000} s`,
+    ...compare([...rowsOf(size), ...more], contenders, trials),
+    ...contenders.flatMap((name) => {
+      const [first] = figuresOf(name, trials);
+      return first === undefined ? [] : [`  ${name}, first trial, requests per pod: ${requestsOf(first, size)}`];
+    }),
+  ].join("\n");
+}
+
+function requestsOf({ requestCounts }: Effort, size: Size): string {
+  const all = size.zones * size.pods;
+  return requestCounts
+    .map(
+      ({ verb, resource, requests }) => `${verb} ${resource} ${(requests / all).toFixed(requests < all / 20 ? 3 : 2)}`,
+    )
+    .join(", ");
+}

@@ -1,0 +1,61 @@
+/** `npm run bench -- rollout`: one change of the template, rolled over a group. */
+import { changeTemplate } from "../controlplane/fixtures.ts";
+import { type Benchmark, takeTurns } from "./benchmark.ts";
+import { type ContenderName, contenderNames, restMs, tunedFlags } from "./contenders.ts";
+import { type RolloutOptions, shippedUpToPods } from "./options.ts";
+import { type Replacement, replacementInBrief, replacementTable, tailMs, watchReplacement } from "./replacement.ts";
+import { readyAfterMs, type Size } from "./sizes.ts";
+import { seeded } from "./statistics.ts";
+import type { ObservedPod } from "./tally.ts";
+import { type Place, runTrial, type Trial, withContender } from "./trial.ts";
+
+const newImage = "app:2";
+
+export function rolloutBenchmark(options: RolloutOptions): Benchmark<Trial<Replacement>> {
+  return {
+    name: "rollout",
+    method: method(options),
+    settings: { restMs, tailMs, tunedFlags },
+    turns: takeTurns(
+      { ...options, what: "rollout", random: seeded(options.seed) },
+      (size) => contendersOf(options, size),
+      runRollout,
+    ),
+    inBrief: replacementInBrief,
+    tables: (trials) =>
+      options.sizes.map((size) => {
+        const own = trials.filter((trial) => trial.size === size.label);
+        return replacementTable(size, contendersOf(options, size), own);
+      }),
+  };
+}
+
+/** Who runs at a size. */
+export function contendersOf({ contenders }: Pick<RolloutOptions, "contenders">, size: Size): readonly ContenderName[] {
+  if (contenders !== undefined) return contenders;
+  return contenderNames.filter((name) => name !== "peer-shipped" || size.pods <= shippedUpToPods);
+}
+
+function runRollout(place: Place, name: ContenderName, size: Size): Promise<Trial<Replacement>> {
+  return runTrial(place, name, size, (scene) =>
+    withContender(scene, undefined, (contender) =>
+      watchReplacement(scene, contender, isNew, () => changeTemplate(scene.controlPlane, scene.group, newImage)),
+    ),
+  );
+}
+
+function isNew({ spec }: ObservedPod): boolean {
+  return spec.containers[0]?.image === newImage;
+}
+
+function method({ seed, gogc, nodeFlags }: RolloutOptions): string {
+  return [
+    `Pods are Ready ${readyAfterMs / 1000} s after creation. The contenders take turns in random order (seed ${seed}) on one control plane, whose`,
+    `processes run with GOGC=${gogc}; each trial has a namespace, a group and a contender's process of its own. A contender rests for`,
+    `${restMs / 1000} s after it is ready (Sluice: after it made the group's ledger, for it permits nothing in the first 10 s of one).`,
+    "Time runs from before the first StatefulSet is patched until the last pod is Ready on the new revision, as a watch of the bench",
+    `sees it; requests (audit log), bytes (read calls of the contender, encrypted) and CPU until ${tailMs / 1000} s later.`,
+    `peer-tuned: rollout-operator ${tunedFlags.join(" ")}; peer-shipped: with its defaults.`,
+    ...(nodeFlags.length > 0 ? [`Sluice's node has more flags than in "npm start": ${nodeFlags.join(" ")}.`] : []),
+  ].join("\n");
+}
