@@ -59,11 +59,12 @@ async function importKubeConfig(): Promise<typeof KubeConfig> {
 }
 
 /**
- * Loads a kubeconfig: the given file, else `$KUBECONFIG`, else the pod's service account, else `~/.kube/config`.
+ * Loads a kubeconfig: the given file, else `$KUBECONFIG`, else the pod's service account, else `~/.kube/config`. Its current
+ * context is the given one, if one is.
  *
- * @throws Error when there is none, or when it names no cluster.
+ * @throws Error when there is none, when it has no such context, or when that names no cluster.
  */
-export async function loadConfiguration(path: string | undefined): Promise<KubeConfig> {
+export async function loadConfiguration(path: string | undefined, context?: string): Promise<KubeConfig> {
   const KubeConfig = await importKubeConfig();
   const configuration = new KubeConfig();
   if (path !== undefined) {
@@ -76,6 +77,13 @@ export async function loadConfiguration(path: string | undefined): Promise<KubeC
       // client-node's last resort is http://localhost:8080, where nothing has listened for years.
       throw new Error("no kubeconfig: set KUBECONFIG, write ~/.kube/config, or run in a pod with a service account");
     }
+  }
+  if (context !== undefined) {
+    const known = configuration.getContexts().map(({ name }) => name);
+    if (!known.includes(context)) {
+      throw new Error(`the kubeconfig has no context "${context}"; it has ${known.join(", ") || "none"}`);
+    }
+    configuration.setCurrentContext(context);
   }
   if (configuration.getCurrentCluster() === null) {
     throw new Error(`the kubeconfig's current context "${configuration.getCurrentContext()}" names no cluster`);

@@ -35,6 +35,8 @@ export interface ConnectOptions {
   readonly userAgent: string;
   /** A kubeconfig file; absent: `$KUBECONFIG`, else the pod's service account, else `~/.kube/config`. */
   readonly kubeconfig?: string;
+  /** The kubeconfig's context; absent: its current one. */
+  readonly context?: string;
   /** How long one call may take with all its tries, in milliseconds: 10 s unless told. A list's limit is per page. */
   readonly requestTimeoutMs?: number;
   /** Connections for calls, at most: 16 unless told. Each open watch has one of its own. */
@@ -59,10 +61,10 @@ export interface KubernetesCluster extends Cluster {
 /**
  * Finds the cluster's address and our credentials. Sends nothing yet.
  *
- * @throws Error when there is no usable kubeconfig.
+ * @throws Error when there is no usable kubeconfig, or no such context in it.
  */
 export async function connect(options: ConnectOptions): Promise<KubernetesCluster> {
-  const configuration = await loadConfiguration(options.kubeconfig);
+  const configuration = await loadConfiguration(options.kubeconfig, options.context);
   const timeoutMs = options.requestTimeoutMs ?? defaultTimeoutMs;
   const access = new AccessProvider(configuration, {
     connections: options.connections ?? defaultConnections,
