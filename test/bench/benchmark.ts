@@ -53,7 +53,7 @@ export const say = (line: string): void => console.error(line);
 
 const repository = resolve(import.meta.dirname, "../..");
 
-/** Resolves to the exit code: 0 when every trial ended, 1 when one did not. Throws when the control plane does not start or is lost. */
+/** Resolves to the exit code: 0 when every trial ended, 1 when one did not. Throws when the control plane cannot be had. */
 export async function runBenchmark<T extends Trial<unknown>>(
   benchmark: Benchmark<T>,
   options: SharedOptions,

@@ -38,8 +38,8 @@ export interface StartOptions {
 }
 
 /**
- * How long a contender has been at rest before anything is asked of it. Sluice permits nothing for 10 s under a new ledger, and a second
- * more because creation times are whole seconds; the peer waits as long, so that the control plane is as quiet for both.
+ * How long a contender has been at rest before anything is asked of it. Sluice permits nothing for 10 s under a new ledger, and
+ * a second more because creation times are whole seconds; the peer waits as long, so that the control plane is as quiet for both.
  */
 export const restMs = 12_000;
 
