@@ -1,15 +1,19 @@
 /** `npm start`. Exit codes: 0 when it was asked to end, 1 when it could not go on, 2 for wrong settings. */
 
+import type { CertificateSettings } from "../functions/shared/certificates.ts";
 import type { Cluster } from "../functions/shared/cluster.ts";
 import { connect, type KubernetesCluster } from "../functions/shared/kubernetes.ts";
 import manifest from "../package.json" with { type: "json" };
-import { type KeyPair, readKeyPair, watchCertificate } from "./certificate.ts";
+import { type CertificateSource, certificateInFiles, certificateInSecret } from "./certificate.ts";
+import { type Cron, startCron } from "./cron.ts";
 import { createHealth, type Health } from "./health.ts";
 import { createReporting, type Reporting } from "./reporting.ts";
+import { openSecureDoor, type SecureDoor } from "./secure-door.ts";
 import { createAdmissionApp, createApp, type Listening, type ListenOptions, listen } from "./server.ts";
 import { help, readArguments, readSettings, type Settings } from "./settings.ts";
 import { type Standalone, startStandalone } from "./standalone.ts";
-import { admissionFunctions, groupFunctions } from "./table.ts";
+import { admissionFunctions, cronFunctions, groupFunctions } from "./table.ts";
+import { followWebhookConfigurations } from "./webhook-configurations.ts";
 
 interface Process {
   readonly settings: Settings;
@@ -68,33 +72,49 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   const namespaces = namespacesOf(settings, cluster);
   const isServed = ({ name }: { readonly name: string }) => settings.function === "all" || name === settings.function;
   const definitions = groupFunctions.filter(isServed);
-  const pair = await readPair(settings);
+  const certificate = certificateOf(settings, namespaces, cluster);
+  const source = await sourceOf(settings, cluster, certificate);
   const stopping = new AbortController();
   const admissions = admissionFunctions.filter(isServed);
   const standalone = startStandalone({ cluster, definitions, admissions, reporting, namespaces, settings });
   onStart(standalone);
+  // Whoever brings a certificate, or answers no reviews, has none to renew; a function that was asked for by name runs.
+  const isRenewed = source?.kind === "secret" || settings.function !== "all";
+  const crons = isRenewed ? cronFunctions.filter(isServed) : [];
+  const { mode, sweepIntervalMs, requestTimeoutMs } = settings;
+  const cron = startCron({
+    cluster,
+    definitions: crons,
+    certificate,
+    mode,
+    reporting,
+    atLeastEveryMs: sweepIntervalMs,
+  });
+  const sweep = () => {
+    const isWoken = cron.wake();
+    return crons.length > 0 && definitions.length === 0 ? isWoken : standalone.wakeUps.sweep();
+  };
+  const away = () => (stopping.signal.aborted ? "this process is ending" : health.away());
   const options = {
     reporting,
-    wakeUps: standalone.wakeUps,
+    wakeUps: { statefulSet: standalone.wakeUps.statefulSet, sweep },
     wokenBy: new Set(definitions.flatMap(({ wokenBy }) => wokenBy)),
     admissions: standalone.admissions,
     namespaces,
     bodyLimitBytes: settings.bodyLimitBytes,
     monotonicMs: () => cluster.monotonicMs(),
-    notReady: () => (stopping.signal.aborted ? "this process is ending" : (health.away() ?? standalone.notReady())),
+    notReady: () => away() ?? standalone.notReady() ?? door?.notReady(),
   };
-  const { requestTimeoutMs } = settings;
+  const door = openDoor(parts, options, source, stopping.signal);
   const plain = await listenOrExit(createApp(options), { port: settings.port, requestTimeoutMs });
-  const listening = [plain];
-  if (pair !== undefined && settings.tlsPort !== "off") {
-    const secure = await listenOrExit(createAdmissionApp(options), { port: settings.tlsPort, requestTimeoutMs, pair });
-    listening.push(secure);
-    keepCertificate(parts, pair, secure, stopping.signal);
+  if (door !== undefined) {
+    const followed = { cluster, reporting, namespace: certificate.secret.namespace, onChange: () => void cron.wake() };
+    void followWebhookConfigurations(followed, stopping.signal);
   }
   const where = namespaces === undefined ? "all namespaces" : `namespace ${namespaces.join(", ")}`;
-  const fields = { port: plain.port, mode: settings.mode, views: settings.views, version: manifest.version };
+  const fields = { port: plain.port, mode, views: settings.views, version: manifest.version };
   reporting.log("info", `listening on port ${plain.port}, serving ${where}`, fields);
-  endOnSignal(parts, standalone, listening, stopping);
+  endOnSignal(parts, { standalone, cron, doors: door === undefined ? [plain] : [plain, door] }, stopping);
   await health.probe(() => cluster.ready(), stopping.signal);
 }
 
@@ -106,42 +126,61 @@ async function listenOrExit(app: Parameters<typeof listen>[0], options: ListenOp
   }
 }
 
-async function readPair({ tlsPort, tlsCertFile, tlsKeyFile }: Settings): Promise<KeyPair | undefined> {
+/** What the self-signed certificate is made by; its namespace is the one that is served, or our own where there are several. */
+function certificateOf(
+  { tlsSecretName, tlsDnsName, tlsOrganisation, tlsCertLifetimeMs }: Settings,
+  namespaces: readonly string[] | undefined,
+  cluster: KubernetesCluster,
+): CertificateSettings {
+  const [only, ...others] = namespaces ?? [];
+  const namespace = only !== undefined && others.length === 0 ? only : cluster.namespace;
+  return {
+    secret: { namespace, name: tlsSecretName },
+    dnsName: tlsDnsName || `rollout-operator.${namespace}.svc`,
+    organisation: tlsOrganisation,
+    lifetimeMs: tlsCertLifetimeMs,
+  };
+}
+
+/** Where the certificate of the TLS port comes from; undefined where there is no such port. Files must be there at the start. */
+async function sourceOf(
+  { tlsPort, tlsCertFile, tlsKeyFile }: Settings,
+  cluster: KubernetesCluster,
+  { secret, lifetimeMs }: CertificateSettings,
+): Promise<CertificateSource | undefined> {
   if (tlsPort === "off") return undefined;
+  if (tlsCertFile === "") return certificateInSecret(cluster, secret, lifetimeMs);
+  const source = certificateInFiles({ certFile: tlsCertFile, keyFile: tlsKeyFile });
   try {
-    return await readKeyPair({ certFile: tlsCertFile, keyFile: tlsKeyFile });
+    await source.read();
   } catch (error) {
     return exitWith(2, [(error as Error).message]);
   }
+  return source;
 }
 
-/** Presents whatever pair the files hold, from the next handshake on, until the process ends. */
-function keepCertificate(parts: Process, first: KeyPair, secure: Listening, ending: AbortSignal): void {
-  const { settings, cluster, reporting } = parts;
-  const say = (what: string, { subject, notAfter }: KeyPair) =>
-    reporting.log("info", `${what} the certificate of ${subject}`, { tlsPort: secure.port, subject, notAfter });
-  say(`reviews are answered on TLS port ${secure.port} with`, first);
-  const watch = {
-    certFile: settings.tlsCertFile,
-    keyFile: settings.tlsKeyFile,
-    first,
-    sleep: (ms: number, signal: AbortSignal) => cluster.sleep(ms, signal),
-    onPair(pair: KeyPair) {
-      secure.present(pair);
-      say("the files have changed: new connections are shown", pair);
-    },
-    onTrouble: (sentence: string) => reporting.log("warn", sentence, { reason: "certificate" }),
-  };
-  void watchCertificate(watch, ending);
+function openDoor(
+  { settings, cluster, reporting }: Process,
+  options: Parameters<typeof createAdmissionApp>[0],
+  source: CertificateSource | undefined,
+  stopped: AbortSignal,
+): SecureDoor | undefined {
+  const { tlsPort: port, requestTimeoutMs } = settings;
+  if (source === undefined || port === "off") return undefined;
+  const app = createAdmissionApp(options);
+  const door = openSecureDoor({ app, port, requestTimeoutMs, source, clock: cluster, reporting }, stopped);
+  door.opened.catch((error: Error) => exitWith(1, [error.message]));
+  return door;
+}
+
+interface Running {
+  readonly standalone: Standalone;
+  readonly cron: Cron;
+  readonly doors: readonly Pick<Listening, "close">[];
 }
 
 /** The first signal ends what is queued, then the process; the second one ends it at once. */
-function endOnSignal(
-  parts: Process,
-  standalone: Standalone,
-  listening: readonly Listening[],
-  stopping: AbortController,
-): void {
+function endOnSignal(parts: Process, { standalone, cron, doors }: Running, stopping: AbortController): void {
   const { settings, cluster, reporting } = parts;
   const end = async (signal: string) => {
     if (stopping.signal.aborted) process.exit(1);
@@ -149,11 +188,12 @@ function endOnSignal(
     reporting.log("info", `${signal}: ending what is queued`, { keys: standalone.wakeUps.keys });
     const deadlineMs = cluster.monotonicMs() + settings.drainTimeoutMs;
     // Until then the doors answer 503, so that sources try again elsewhere.
-    const drained = await standalone.stop(deadlineMs);
+    const ended = await Promise.all([standalone.stop(deadlineMs), cron.stop(deadlineMs)]);
     const cutOff = AbortSignal.timeout(1_000);
-    await Promise.all(listening.map((one) => one.close(cutOff)));
+    await Promise.all(doors.map((door) => door.close(cutOff)));
     await cluster.close();
-    if (!drained) reporting.log("warn", "not all that was queued ended in time; the next sweep finds it", {});
+    if (!ended.every(Boolean))
+      reporting.log("warn", "not all that was queued ended in time; the next sweep finds it", {});
     else reporting.log("info", "ended", {});
     process.exit(0);
   };

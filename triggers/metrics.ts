@@ -39,6 +39,7 @@ export function createMetrics(version: string, keys: () => number) {
     ...groupMetrics(registers),
     ...httpMetrics(registers),
     ...evictionMetrics(registers),
+    ...webhookMetrics(registers),
     ...sluiceMetrics(registers),
   };
 }
@@ -131,6 +132,23 @@ function evictionMetrics(registers: Registry[]) {
     inflightEvictions: new Gauge({
       name: "rollout_operator_zpdb_inflight_eviction_requests",
       help: "Reviews of evictions that are not answered yet.",
+      registers,
+    }),
+  };
+}
+
+function webhookMetrics(registers: Registry[]) {
+  return {
+    webhookFailurePolicy: new Gauge({
+      name: "kube_validating_webhook_failure_policy",
+      help: "1 for the failure policy that an entry of our webhook configurations has, 0 for the other one.",
+      labelNames: ["type", "webhook", "policy"] as const,
+      registers,
+    }),
+    certificateNotAfter: new Gauge({
+      name: "sluice_certificate_not_after_timestamp_seconds",
+      help: "When the certificate that is presented expires, in seconds since the epoch; files or secret is where it is from.",
+      labelNames: ["source"] as const,
       registers,
     }),
   };

@@ -1,6 +1,7 @@
 /** The settings: environment variables, each described once, here. `--help` prints what is checked. */
+import { usualSecretName } from "../functions/shared/certificates.ts";
 import { parseGoDuration } from "../functions/shared/durations.ts";
-import { isNamespaceName } from "./names.ts";
+import { isNamespaceName, isObjectName } from "./names.ts";
 import { type LogLevel, logLevels } from "./reporting.ts";
 import { table } from "./table.ts";
 
@@ -20,6 +21,8 @@ function setting<T>(description: Setting<T>): Setting<T> {
 }
 
 const longestSweepMs = 300_000;
+/** Ten years. */
+const longestLifetimeMs = 87_600 * 3_600_000;
 
 const settingsTable = {
   kubeconfig: setting<string>({
@@ -74,7 +77,7 @@ const settingsTable = {
   tlsCertFile: setting<string>({
     name: "TLS_CERT_FILE",
     fallback: "",
-    says: "certificate of TLS_PORT with those that signed it, in PEM; read again when it changes",
+    says: "certificate of TLS_PORT with those that signed it, in PEM, read again when it changes; not set: the one that rotate-certificate keeps in a Secret",
     grammar: "a path",
     parse: (text) => text,
   }),
@@ -84,6 +87,34 @@ const settingsTable = {
     says: "its key, in PEM; read again when it changes",
     grammar: "a path",
     parse: (text) => text,
+  }),
+  tlsSecretName: setting<string>({
+    name: "TLS_SECRET_NAME",
+    fallback: usualSecretName,
+    says: "Secret with the self-signed certificate, in the namespace that is served, or in the pod's own where that is not one",
+    grammar: "the name of a Secret",
+    parse: (text) => (isObjectName(text) ? text : undefined),
+  }),
+  tlsDnsName: setting<string>({
+    name: "TLS_DNS_NAME",
+    fallback: "",
+    says: "whom the self-signed certificate is made out to, which is how the API server calls us; not set: rollout-operator.NAMESPACE.svc",
+    grammar: "a DNS name",
+    parse: (text) => (text === "" || isObjectName(text) ? text : undefined),
+  }),
+  tlsOrganisation: setting<string>({
+    name: "TLS_ORGANISATION",
+    fallback: "Grafana Labs",
+    says: "organisation that the self-signed certificate names, from its next renewal on",
+    grammar: "1 to 64 characters",
+    parse: (text) => (/^\P{C}{1,64}$/u.test(text) ? text : undefined),
+  }),
+  tlsCertLifetimeMs: setting<number>({
+    name: "TLS_CERT_LIFETIME",
+    fallback: "8760h",
+    says: "how long a self-signed certificate holds, from its next renewal on; it is renewed after two thirds",
+    grammar: "a Go duration from 1m to 87600h",
+    parse: (text) => parseDuration(text, 60_000, longestLifetimeMs),
   }),
   logLevel: setting<LogLevel>({
     name: "LOG_LEVEL",
@@ -168,18 +199,22 @@ export function readSettings(environment: Environment): { settings: Settings; mi
   return { settings, mistakes: [...mistakes, ...tlsMistakes(settings)] };
 }
 
-/** The three of TLS are one thing: all of them, or none. */
+/** A certificate and its key come together, and are of use for a port alone. */
 function tlsMistakes({ tlsPort, tlsCertFile, tlsKeyFile }: Settings): string[] {
   const { tlsCertFile: cert, tlsKeyFile: key } = settingsTable;
   const files = [
     { name: cert.name, path: tlsCertFile },
     { name: key.name, path: tlsKeyFile },
   ];
+  const given = files.filter(({ path }) => path !== "");
   if (tlsPort === "off") {
-    const idle = files.filter(({ path }) => path !== "");
-    return idle.map(({ name }) => `${name} is set without TLS_PORT; set TLS_PORT too, or neither`);
+    return given.map(({ name }) => `${name} is set without TLS_PORT; set TLS_PORT too, or neither`);
   }
-  return files.filter(({ path }) => path === "").map(({ name }) => `${name} is not set; with TLS_PORT, write a path`);
+  const missing = files.filter(({ path }) => path === "");
+  if (given.length === 0) return [];
+  return missing.map(
+    ({ name }) => `${name} is not set; write a path, or set neither file for a self-signed certificate`,
+  );
 }
 
 /** A line for each command line argument: there are none but `--help`. */

@@ -1,7 +1,8 @@
 /** The functions that there are. Everything else about them is in their definitions. */
 import { advanceZoneRollout } from "../functions/advance-zone-rollout/function.ts";
 import { evaluateEviction } from "../functions/evaluate-eviction/function.ts";
-import type { AdmissionDefinition, FunctionDefinition } from "../functions/shared/definition.ts";
+import { rotateCertificate } from "../functions/rotate-certificate/function.ts";
+import type { AdmissionDefinition, CronDefinition, FunctionDefinition } from "../functions/shared/definition.ts";
 import { validateZoneBudget } from "../functions/validate-zone-budget/function.ts";
 
 /** Those that events and sweeps wake for a group. */
@@ -10,4 +11,11 @@ export const groupFunctions: readonly FunctionDefinition[] = [advanceZoneRollout
 /** Those that answer admission reviews. */
 export const admissionFunctions: readonly AdmissionDefinition[] = [evaluateEviction, validateZoneBudget];
 
-export const table: readonly (FunctionDefinition | AdmissionDefinition)[] = [...groupFunctions, ...admissionFunctions];
+/** Those that cron alone wakes. */
+export const cronFunctions: readonly CronDefinition[] = [rotateCertificate];
+
+export const table: readonly (FunctionDefinition | AdmissionDefinition | CronDefinition)[] = [
+  ...groupFunctions,
+  ...admissionFunctions,
+  ...cronFunctions,
+];

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Environment, help, readArguments, readSettings } from "../../triggers/settings.ts";
+import { table } from "../../triggers/table.ts";
 
 function valid(environment: Environment) {
   const { settings, mistakes } = readSettings(environment);
@@ -23,6 +24,10 @@ test("an empty environment is valid, and serves the own namespace", () => {
     tlsPort: "off",
     tlsCertFile: "",
     tlsKeyFile: "",
+    tlsSecretName: "rollout-operator-self-signed-certificate",
+    tlsDnsName: "",
+    tlsOrganisation: "Grafana Labs",
+    tlsCertLifetimeMs: 365 * 24 * 3_600_000,
     logLevel: "info",
     sweepIntervalMs: 300_000,
     gatherMs: 20,
@@ -50,7 +55,7 @@ test("namespaces: one, several, or all by a star alone", () => {
 
 test("each mistake is a line that says what is wrong and what to write", () => {
   assert.deepEqual(mistakesOf({ SLUICE_MODE: "shadows", FUNCTION: "roll", LOG_LEVEL: "trace" }), [
-    'FUNCTION is "roll"; write advance-zone-rollout or validate-zone-budget or all',
+    `FUNCTION is "roll"; write ${table.map(({ name }) => name).join(" or ")} or all`,
     'SLUICE_MODE is "shadows"; write act or shadow',
     'LOG_LEVEL is "trace"; write debug, info, warn, error',
   ]);
@@ -63,22 +68,40 @@ test("numbers are whole and within their bounds", () => {
   }
 });
 
-test("the settings of TLS are all there, or none of them", () => {
+test("a certificate and its key come together; without them a port has a self-signed one", () => {
   const files = { TLS_CERT_FILE: "/tls/tls.crt", TLS_KEY_FILE: "/tls/tls.key" };
   assert.equal(valid({ TLS_PORT: "8443", ...files }).tlsPort, 8443);
   assert.equal(valid({ TLS_PORT: "0", ...files }).tlsCertFile, "/tls/tls.crt");
   assert.equal(valid({ TLS_PORT: "off" }).tlsPort, "off");
-  assert.deepEqual(mistakesOf({ TLS_PORT: "8443" }), [
-    "TLS_CERT_FILE is not set; with TLS_PORT, write a path",
-    "TLS_KEY_FILE is not set; with TLS_PORT, write a path",
-  ]);
+  assert.equal(valid({ TLS_PORT: "8443" }).tlsCertFile, "");
   assert.deepEqual(mistakesOf({ TLS_PORT: "8443", TLS_CERT_FILE: "/tls/tls.crt" }), [
-    "TLS_KEY_FILE is not set; with TLS_PORT, write a path",
+    "TLS_KEY_FILE is not set; write a path, or set neither file for a self-signed certificate",
   ]);
   assert.deepEqual(mistakesOf({ TLS_KEY_FILE: "/tls/tls.key" }), [
     "TLS_KEY_FILE is set without TLS_PORT; set TLS_PORT too, or neither",
   ]);
   assert.equal(mistakesOf({ TLS_PORT: "https", ...files }).length, 1);
+});
+
+test("the self-signed certificate is rollout-operator's unless told otherwise, and what cannot be in one is refused", () => {
+  const settings = valid({ TLS_DNS_NAME: "sluice.ops.svc", TLS_ORGANISATION: "Ünïcode, O=x", TLS_CERT_LIFETIME: "1m" });
+  assert.deepEqual(
+    [settings.tlsDnsName, settings.tlsOrganisation, settings.tlsCertLifetimeMs],
+    ["sluice.ops.svc", "Ünïcode, O=x", 60_000],
+  );
+  for (const environment of [
+    { TLS_SECRET_NAME: "Secret" },
+    { TLS_SECRET_NAME: "a/b" },
+    { TLS_DNS_NAME: "*.ops.svc" },
+    { TLS_DNS_NAME: "a b" },
+    { TLS_ORGANISATION: "x".repeat(65) },
+    { TLS_ORGANISATION: "two\nlines" },
+    { TLS_CERT_LIFETIME: "59s" },
+    { TLS_CERT_LIFETIME: "365d" },
+    { TLS_CERT_LIFETIME: "87601h" },
+  ]) {
+    assert.equal(mistakesOf(environment).length, 1, JSON.stringify(environment));
+  }
 });
 
 test("durations are Go's, and a sweep is never rarer than every five minutes", () => {

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { connect } from "node:tls";
-import { type KeyPair, readKeyPair, watchCertificate } from "../../triggers/certificate.ts";
+import { certificateInFiles, type KeyPair, readKeyPair, watchCertificate } from "../../triggers/certificate.ts";
 import { listen } from "../../triggers/server.ts";
 import { createAuthority, type IssuedPair } from "./certificates.ts";
 import { createTestApp } from "./triggers-app.ts";
@@ -39,8 +39,8 @@ async function createWatch(context: TestContext) {
   let asleep = Promise.withResolvers<void>();
   const stopping = new AbortController();
   const watching = watchCertificate(
+    certificateInFiles(files),
     {
-      ...files,
       first: await readKeyPair(files),
       sleep() {
         asleep.resolve();
