@@ -1,12 +1,16 @@
 /** Roll a group zone by zone: which pods may go now, or which guard holds them back. */
 import { subjectOf, type Target } from "../shared/act.ts";
+import type { ZoneBudget } from "../shared/budgets.ts";
+import { allowanceOf, type Governed, governing, type Surroundings } from "../shared/governing.ts";
+import { countPartition, describeCount } from "../shared/partitions.ts";
 import type { Pod } from "../shared/pods.ts";
 import { finishAfterMs, type Refusal, type Reservation } from "../shared/reservation.ts";
-import { take, type Verdict, wait } from "../shared/verdict.ts";
+import type { GroupKey } from "../shared/statefulsets.ts";
+import { take, type Verdict, type Wait, wait } from "../shared/verdict.ts";
 import { describeDown, isUnsettled, type Zone } from "../shared/zones.ts";
 
 export interface Group {
-  readonly name: string;
+  readonly key: GroupKey;
   /** The function whose reservations may be finished here: our own name (rule R10). */
   readonly self: string;
   /** The API server's clock, in milliseconds since the epoch. */
@@ -15,6 +19,8 @@ export interface Group {
   readonly zones: readonly Zone[];
   /** Open reservations in StatefulSets that have left the group: deleted, or with another label. */
   readonly departed: readonly Reservation[];
+  /** The ZoneAwarePodDisruptionBudgets of the namespace, and whom they select besides the group. */
+  readonly surroundings: Surroundings;
   /** Deletions that the API server refused for good, by pod uid. */
   readonly refusals: ReadonlyMap<string, Refusal>;
 }
@@ -26,7 +32,8 @@ const recheckMs = 30_000;
  * The decision of one pass (rollout-operator section 2, with its defects mended; invariants Z1 to Z4).
  *
  * Broken outdated pods are replaced wherever they are (rule R13). Healthy ones go in one zone only: the one that is not
- * ready, otherwise the first by name that has outdated pods, and never beyond its budget.
+ * ready, otherwise the first by name that has outdated pods that may go, and never beyond the zone's limit nor beyond the
+ * budget that governs the pod.
  */
 export function decide(group: Group): Verdict<Target> {
   const foreign = group.zones.find(({ statefulSet }) => statefulSet.strategy !== "OnDelete");
@@ -69,16 +76,22 @@ function advance(group: Group): Verdict<Target> {
   const only = unsettled[0];
   if (only !== undefined) return advanceZone(group, only);
 
+  const held: Wait[] = [];
   for (const zone of group.zones) {
     if (zone.statefulSet.paused || zone.statefulSet.updateRevision === undefined) continue;
-    if (zone.outdated.some((pod) => !group.refusals.has(pod.uid))) return advanceZone(group, zone);
+    if (!zone.outdated.some((pod) => !group.refusals.has(pod.uid))) continue;
+    const verdict = advanceZone(group, zone);
+    if (verdict.kind === "take") return verdict;
+    held.push(verdict);
   }
-  return atRest(group);
+  const [first] = held;
+  if (first === undefined) return atRest(group);
+  return { ...first, recheckMs: Math.min(...held.map((one) => one.recheckMs ?? recheckMs)) };
 }
 
 /** The zone that is not ready, or whose turn it is. */
 function advanceZone(group: Group, zone: Zone): Verdict<Target> {
-  const { name, paused, updateRevision, maxUnavailable } = zone.statefulSet;
+  const { name, paused, updateRevision } = zone.statefulSet;
   const again = zone.nextAvailableInMs ?? recheckMs;
   if (paused) {
     return wait("paused-zone-down", `${describeDown(zone)} and is paused; the other zones wait until it is ready`, {
@@ -96,28 +109,139 @@ function advanceZone(group: Group, zone: Zone): Verdict<Target> {
     });
   }
   const candidates = outdated.filter((pod) => !group.refusals.has(pod.uid) && mayReserve(group, zone, pod));
-  // A pod that is down already costs nothing more; but more down than allowed is no time to touch any.
-  const room = maxUnavailable - zone.down.size;
-  const already = room >= 0 ? candidates.filter((pod) => zone.down.has(pod.ordinal)) : [];
-  const healthy = candidates.filter((pod) => !zone.down.has(pod.ordinal)).slice(0, Math.max(0, room));
-  const next = [...already, ...healthy];
-  if (next.length > 0) {
-    const targets = next.map((pod): Target => ({ action: "delete", statefulSet: zone.statefulSet, pod }));
+  const { taken, limit, held, nextInMs } = choose(group, zone, candidates);
+  if (taken.length > 0) {
+    const targets = taken.map((pod): Target => ({ action: "delete", statefulSet: zone.statefulSet, pod }));
+    const others = held === undefined || held.isLimit ? "" : `; ${held.sentence}`;
     return take(
       targets,
-      `rolling ${name}: ${next.length} of ${outdated.length} outdated pods go now, ${maxUnavailable} may be down`,
-      { zone: name },
+      `rolling ${name}: ${taken.length} of ${outdated.length} outdated pods go now, ${limit.pods} may be down${limit.by}${others}`,
+      { zone: name, recheckMs: nextInMs === undefined ? undefined : Math.min(nextInMs, finishAfterMs) },
     );
   }
   const refused = outdated.find((pod) => group.refusals.has(pod.uid));
   const spent = refused !== undefined && isHeldByRefusals(group, zone);
   if (refused !== undefined && (spent || candidates.length === 0)) return refusedWait(group, zone, refused, again);
-  const sentence = `${describeDown(zone)}, ${maxUnavailable} may be; ${outdated.length} outdated pods wait`;
-  return wait("budget", sentence, { zone: name, recheckMs: Math.min(again, finishAfterMs) });
+  const { guard, sentence } = held ?? heldByLimit(zone, limit);
+  const soonMs = zone.down.size > 0 ? Math.min(again, finishAfterMs) : again;
+  return wait(guard, `${sentence}; ${outdated.length} outdated pods wait`, {
+    zone: name,
+    recheckMs: Math.min(soonMs, nextInMs ?? soonMs),
+  });
+}
+
+/** How many pods of a zone may be down, and who says so. */
+interface Limit {
+  readonly guard: string;
+  readonly pods: number;
+  /** For a sentence; empty where it is the rollout's own. */
+  readonly by: string;
+}
+
+/** What keeps a pod from going. */
+interface Held {
+  readonly guard: string;
+  readonly sentence: string;
+  /** True when it is the zone that has too many pods down, and nothing about this pod. */
+  readonly isLimit: boolean;
+  /** When the pod may be free by time alone, in milliseconds; undefined when it will not be. */
+  readonly nextInMs: number | undefined;
+}
+
+interface Choice {
+  readonly taken: readonly Pod[];
+  /** The smallest limit of those that are taken. */
+  readonly limit: Limit;
+  /** Why the first of the others stays. */
+  readonly held: Held | undefined;
+  readonly nextInMs: number | undefined;
+}
+
+/** Takes what may go, one after the other: a pod that may not holds up none behind it, and those taken count for the next. */
+function choose(group: Group, zone: Zone, candidates: readonly Pod[]): Choice {
+  const own: Limit = { guard: "budget", pods: zone.statefulSet.maxUnavailable, by: "" };
+  const taken: Pod[] = [];
+  let limit = own;
+  let held: Held | undefined;
+  let nextInMs: number | undefined;
+  let down = zone.down.size;
+  // A pod that is down already costs nothing more; but more down than allowed is no time to touch any.
+  const isDown = (pod: Pod) => zone.down.has(pod.ordinal);
+  for (const pod of [...candidates.filter(isDown), ...candidates.filter((pod) => !isDown(pod))]) {
+    const after = isDown(pod) ? down : down + 1;
+    if (after > own.pods) {
+      held ??= heldByLimit(zone, own);
+      break;
+    }
+    const governed = governing(pod, group.surroundings, group.key);
+    const its = limitOf(zone, governed, own);
+    const why = after > its.pods ? heldByLimit(zone, its) : heldByBudget(group, zone, pod, governed, taken);
+    if (why === undefined) {
+      taken.push(pod);
+      down = after;
+      if (its.pods < limit.pods) limit = its;
+      continue;
+    }
+    held ??= why;
+    if (why.nextInMs !== undefined) nextInMs = Math.min(why.nextInMs, nextInMs ?? why.nextInMs);
+  }
+  return { taken, limit, held, nextInMs };
+}
+
+/** Zone mode: the smaller of the two limits holds, and an allowance of 0 is for evictions alone (rollout-operator section 4.8). */
+function limitOf({ statefulSet }: Zone, governed: Governed, own: Limit): Limit {
+  if (governed.kind !== "one" || governed.budget.partitions !== undefined) return own;
+  const allowance = allowanceOf(governed.budget, statefulSet) || own.pods;
+  if (allowance >= own.pods) return own;
+  const by = ` by the budget ${governed.name}, where the StatefulSet lets ${own.pods}`;
+  return { guard: "zone-budget", pods: allowance, by };
+}
+
+function heldByLimit(zone: Zone, { guard, pods, by }: Limit): Held {
+  const sentence = `${describeDown(zone)}, ${pods} may be${by}`;
+  return { guard, sentence, isLimit: true, nextInMs: undefined };
+}
+
+/** What the budget of a pod says besides the zone's limit: that nobody can keep it, or that the pod's partition is not free. */
+function heldByBudget(group: Group, zone: Zone, pod: Pod, governed: Governed, taken: readonly Pod[]): Held | undefined {
+  if (governed.kind === "none") return undefined;
+  if (governed.kind === "ungovernable") {
+    return { guard: governed.guard, sentence: governed.sentence, isLimit: false, nextInMs: undefined };
+  }
+  return heldByPartition(group, zone, pod, governed, taken);
+}
+
+function heldByPartition(
+  group: Group,
+  zone: Zone,
+  pod: Pod,
+  { name, budget }: { readonly name: string; readonly budget: ZoneBudget },
+  taken: readonly Pod[],
+): Held | undefined {
+  const { partitions } = budget;
+  if (partitions === undefined) return undefined;
+  const partition = partitions.partitionOf(pod.name);
+  if (partition === undefined) {
+    const sentence = `${pod.name} waits: group ${partitions.group} of the expression ${partitions.expression} in the budget ${name} takes nothing of its name, so its partition is not known`;
+    return { guard: "partition-not-identified", sentence, isLimit: false, nextInMs: undefined };
+  }
+  const { notReady, unknown, nextReadyInMs } = countPartition(group.zones, pod, partition, budget, group.nowMs);
+  const leaving = taken.filter((one) => !zone.down.has(one.ordinal) && partitions.partitionOf(one.name) === partition);
+  const down = notReady + leaving.length;
+  const allowed = allowanceOf(budget, zone.statefulSet) || 1;
+  if (down + unknown < allowed) return undefined;
+  const soon =
+    nextReadyInMs === undefined
+      ? ""
+      : `, the first of them in ${Math.ceil(nextReadyInMs / 1000)} s by its cross-zone delay`;
+  const count = describeCount(down, unknown, `partition ${partition}`);
+  const sentence = `${pod.name} waits: ${count}, and the budget ${name} lets ${allowed} be down there${soon}`;
+  return { guard: "partition-budget", sentence, isLimit: false, nextInMs: nextReadyInMs };
 }
 
 /** True when all that is down is reserved for deletions that were refused: nothing comes back, so `budget` tells too little. */
 function isHeldByRefusals(group: Group, zone: Zone): boolean {
+  if (zone.down.size === 0) return false;
   return [...zone.down].every(([ordinal, why]) => {
     const reservation = zone.reserved.get(ordinal);
     return why === "reserved" && reservation !== undefined && group.refusals.has(reservation.uid);
@@ -139,7 +263,7 @@ function atRest(group: Group): Verdict<Target> {
       zone: name,
     });
   }
-  return take([], `every pod of ${group.name} runs the wanted revision`);
+  return take([], `every pod of ${group.key.group} runs the wanted revision`);
 }
 
 function behind({ statefulSet: { name } }: Zone): Verdict<Target> {

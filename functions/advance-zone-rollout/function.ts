@@ -16,6 +16,7 @@ export const advanceZoneRollout: FunctionDefinition = {
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
     { group: "apps", resource: "statefulsets/status", verbs: ["patch"] },
     { group: "", resource: "pods", verbs: ["get", "list", "watch", "delete"] },
+    { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "list", "create", "patch", "delete"] },
     { group: "", resource: "events", verbs: ["create"] },
   ],

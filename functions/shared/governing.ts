@@ -39,11 +39,14 @@ export function parseStoredBudget(object: ZoneBudgetObject): StoredBudget {
 
 function readableLabels(spec: unknown): ReadonlyMap<string, string> {
   const { selector } = (spec ?? {}) as { readonly selector?: { readonly matchLabels?: unknown } | null };
-  const entries = Object.entries(selector?.matchLabels ?? {});
+  const labels = selector?.matchLabels ?? {};
+  // The entries of a text or a list would be labels that no pod has.
+  if (typeof labels !== "object" || Array.isArray(labels)) return new Map();
+  const entries = Object.entries(labels);
   return new Map(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string"));
 }
 
-export function selects({ matchLabels }: StoredBudget, labels: Labels): boolean {
+export function selects({ matchLabels }: Pick<StoredBudget, "matchLabels">, labels: Labels): boolean {
   for (const [key, value] of matchLabels) if (labels[key] !== value) return false;
   return true;
 }
@@ -61,17 +64,18 @@ export interface Surroundings {
  */
 export function governing(pod: Pod, surroundings: Surroundings, key: GroupKey): Governed {
   const found = surroundings.budgets.filter((stored) => selects(stored, pod.labels));
-  const [stored, second] = found;
+  // Whom an invalid one would select is not known, so that it is mended first.
+  const stored = found.find(({ parsed }) => !("budget" in parsed)) ?? found[0];
   if (stored === undefined) return { kind: "none" };
-  if (second !== undefined) {
-    const names = found.map(({ name }) => name).join(" and ");
-    const sentence = `the budgets ${names} all select pod ${pod.name}, and only one may: change the selector of one of them`;
-    return { kind: "ungovernable", guard: "several-budgets", field: "spec.selector", sentence };
-  }
   const { name, parsed } = stored;
   if (!("budget" in parsed)) {
     const sentence = `the budget ${name}, which may govern pod ${pod.name}, is invalid: ${parsed.sentence}`;
     return { kind: "ungovernable", guard: "invalid-budget", field: parsed.field, sentence };
+  }
+  if (found.length > 1) {
+    const names = found.map((one) => one.name).join(" and ");
+    const sentence = `the budgets ${names} all select pod ${pod.name}, and only one may: change the selector of one of them`;
+    return { kind: "ungovernable", guard: "several-budgets", field: "spec.selector", sentence };
   }
   const elsewhere = surroundings.neighbours.find(({ labels }) => selects(stored, labels));
   if (elsewhere !== undefined) {

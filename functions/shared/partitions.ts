@@ -1,5 +1,6 @@
 /** A partition is one slice through all zones: the pods whose names give the same partition (rollout-operator section 4.5, step 10). */
 import type { ZoneBudget } from "./budgets.ts";
+import { selects } from "./governing.ts";
 import { isAvailable, type Pod } from "./pods.ts";
 import type { Zone } from "./zones.ts";
 
@@ -21,46 +22,76 @@ export function countPartition(
   zones: readonly Zone[],
   leaving: Pod,
   partition: string,
-  { partitions, crossZoneEvictionDelayMs }: ZoneBudget,
+  budget: ZoneBudget,
   nowMs: number,
 ): PartitionCount {
   let notReady = 0;
   let unknown = 0;
   let nextReadyInMs: number | undefined;
-  const isInPartition = (podName: string) => partitions?.partitionOf(podName) === partition;
+  const isInPartition = (podName: string) => budget.partitions?.partitionOf(podName) === partition;
   for (const zone of zones) {
     const isOwn = zone.statefulSet.uid === leaving.ownerUid;
-    let present = 0;
-    for (const pod of [...zone.pods, ...zone.leaving]) {
-      if (pod.uid === leaving.uid || !isInPartition(pod.name)) continue;
-      present++;
+    const sorted = sortByPartition(zone, budget);
+    const members = [
+      ...(sorted.byPartition.get(partition) ?? []),
+      ...zone.leaving.filter(({ name }) => isInPartition(name)),
+    ].filter(({ uid }) => uid !== leaving.uid);
+    for (const pod of members) {
       const isDown = zone.down.has(pod.ordinal) || !isAvailable(pod, zone.statefulSet.minReadySeconds, nowMs);
-      const remainingMs = isOwn ? -1 : (pod.readySinceMs ?? nowMs) + crossZoneEvictionDelayMs - nowMs;
+      const remainingMs = isOwn ? -1 : (pod.readySinceMs ?? nowMs) + budget.crossZoneEvictionDelayMs - nowMs;
       if (isDown) notReady++;
-      else if (crossZoneEvictionDelayMs > 0 && remainingMs >= 0) {
+      else if (budget.crossZoneEvictionDelayMs > 0 && remainingMs >= 0) {
         notReady++;
         if (Number.isFinite(remainingMs)) nextReadyInMs = Math.min(nextReadyInMs ?? remainingMs + 1, remainingMs + 1);
       }
     }
-    const absent = countAbsent(zone, leaving, isInPartition);
+    const absent = countAbsent(zone, leaving, sorted.ordinals, isInPartition);
     notReady += absent.reserved;
     unknown += absent.missing;
-    // A zone that has no pod of the partition may have lost it for good (rollout-operator#370).
-    if (!isOwn && present + absent.reserved + absent.missing === 0) unknown++;
+    // A zone of the budget that has no pod of the partition may have lost it for good (rollout-operator#370).
+    const isEmpty = members.length + absent.reserved + absent.missing === 0;
+    if (!isOwn && isEmpty && selects(budget, zone.statefulSet.labels)) unknown++;
   }
   return { notReady, unknown, nextReadyInMs };
 }
 
+interface SortedPods {
+  readonly byPartition: ReadonlyMap<string, readonly Pod[]>;
+  readonly ordinals: ReadonlySet<number>;
+}
+
+/** A pass may ask for each of a thousand pods: those of a zone, which never change, are sorted once. */
+const sortedPods = new WeakMap<readonly Pod[], WeakMap<ZoneBudget, SortedPods>>();
+
+function sortByPartition({ pods }: Zone, budget: ZoneBudget): SortedPods {
+  const byBudget = sortedPods.get(pods) ?? new WeakMap<ZoneBudget, SortedPods>();
+  sortedPods.set(pods, byBudget);
+  const known = byBudget.get(budget);
+  if (known !== undefined) return known;
+  const byPartition = new Map<string, Pod[]>();
+  for (const pod of pods) {
+    const partition = budget.partitions?.partitionOf(pod.name);
+    if (partition === undefined) continue;
+    const members = byPartition.get(partition);
+    if (members === undefined) byPartition.set(partition, [pod]);
+    else members.push(pod);
+  }
+  const sorted = { byPartition, ordinals: new Set(pods.map(({ ordinal }) => ordinal)) };
+  byBudget.set(budget, sorted);
+  return sorted;
+}
+
+/** The ordinals of a partition that are down and have no pod: reserved by somebody, or simply not there. */
 function countAbsent(
-  { statefulSet, pods, leaving: unwanted, down }: Zone,
+  { statefulSet, leaving: unwanted, down }: Zone,
   leaving: Pod,
+  ordinals: ReadonlySet<number>,
   isInPartition: (podName: string) => boolean,
 ): { readonly reserved: number; readonly missing: number } {
-  const there = new Set([...pods, ...unwanted].map(({ ordinal }) => ordinal));
   let reserved = 0;
   let missing = 0;
   for (const [ordinal, why] of down) {
-    if (there.has(ordinal)) continue;
+    if (ordinals.has(ordinal) || unwanted.some((pod) => pod.ordinal === ordinal)) continue;
     const name = `${statefulSet.name}-${ordinal}`;
     if (name === leaving.name || !isInPartition(name)) continue;
     if (why === "missing") missing++;

@@ -7,6 +7,7 @@ interface Kept<T> {
   readonly namespace: string;
   readonly uid: string;
   readonly generation: number;
+  readonly resourceVersion: number;
   readonly value: T;
 }
 
@@ -35,9 +36,11 @@ export function createShelf<T, O extends { readonly metadata: Metadata }>(
   };
   const put = (object: O): void => {
     const { namespace = "", name, uid, generation = 0 } = object.metadata;
+    const resourceVersion = Number(object.metadata.resourceVersion);
     const before = kept.get(`${namespace}/${name}`);
+    if (before !== undefined && before.resourceVersion > resourceVersion) return;
     const value = parse(object);
-    kept.set(`${namespace}/${name}`, { namespace, uid, generation, value });
+    kept.set(`${namespace}/${name}`, { namespace, uid, generation, resourceVersion, value });
     // A budget without a status subresource in use changes its generation with every change of its spec.
     seen(value, before?.uid === uid && generation > 0 && before.generation >= generation ? "ignored" : "updated");
   };
@@ -61,8 +64,11 @@ export function createShelf<T, O extends { readonly metadata: Metadata }>(
       apply(event: WatchEvent<{ readonly metadata: Metadata }>) {
         if (event.type === "BOOKMARK") return heard(Number(event.resourceVersion));
         const { namespace = "", name, resourceVersion } = event.object.metadata;
-        if (event.type === "DELETED") remove(`${namespace}/${name}`);
-        else put(event.object as O);
+        const path = `${namespace}/${name}`;
+        // A list may have told of one that was made again since.
+        const isNews = (kept.get(path)?.resourceVersion ?? 0) <= Number(resourceVersion);
+        if (event.type !== "DELETED") put(event.object as O);
+        else if (isNews) remove(path);
         heard(Number(resourceVersion));
       },
     },
@@ -71,8 +77,8 @@ export function createShelf<T, O extends { readonly metadata: Metadata }>(
       const before = reached;
       if (askedMs - Math.max(heardMs, listedMs.get(namespace) ?? heardMs) > silentAfterMs) {
         const objects = (await list()) as readonly O[];
-        // Whatever the watch told meanwhile is newer.
-        if (reached === before) {
+        // Whatever the watch or a list that was asked for later told meanwhile is newer.
+        if (reached === before && askedMs >= (listedMs.get(namespace) ?? askedMs)) {
           replace(objects, namespace);
           listedMs.set(namespace, askedMs);
         }

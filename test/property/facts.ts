@@ -110,7 +110,8 @@ export function render(facts: GroupFacts, order: "ascending" | "descending" = "a
     return { set, pods: order === "ascending" ? pods : pods.reverse() };
   });
   const zones = surveys.map(({ set, pods }) => surveyZone(set, pods, open, nowMs));
-  return { name: "group", self, nowMs, zones, departed: [], refusals };
+  const surroundings = { statefulSets: surveys.map(({ set }) => set), neighbours: [], budgets: [] };
+  return { key: { namespace: "db", group: "group" }, self, nowMs, zones, departed: [], surroundings, refusals };
 }
 
 function reservationOf(name: string, ordinal: number, facts: SlotFacts): Reservation | undefined {

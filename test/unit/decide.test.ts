@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../functions/advance-zone-rollout/decide.ts";
 import { guardOf } from "../../functions/shared/verdict.ts";
-import { decideOn, nowMs, outcome, pod, refusal, reservation, self, zone } from "./given.ts";
+import { decideOn, namespace, nowMs, outcome, pod, refusal, reservation, self, zone } from "./given.ts";
 
 test("the first outdated pods of the first zone by name go, as many as may be down", () => {
   assert.equal(outcome(decideOn([zone("a", "ooo"), zone("b", "ooo")])), "delete a-0");
@@ -220,7 +220,9 @@ test("status.currentRevision is not written for a zone that is incomplete, unset
 
 test("zone-departed: while a pod reserved in a zone that has left the group still stands, no other zone is touched (Z1)", () => {
   const departed = [{ statefulSet: "gone", ordinal: 0, uid: "taken", by: self, stampMs: nowMs }];
-  const verdict = decide({ name: "group", self, nowMs, zones: [zone("a", "ooo")], departed, refusals: new Map() });
+  const surroundings = { statefulSets: [], neighbours: [], budgets: [] };
+  const group = { key: { namespace, group: "group" }, self, nowMs, departed, surroundings, refusals: new Map() };
+  const verdict = decide({ ...group, zones: [zone("a", "ooo")] });
   assert.equal(outcome(verdict), "zone-departed");
   assert.match(verdict.sentence, /gone-0 is reserved, and its StatefulSet has left the group/);
 });

@@ -2,6 +2,7 @@
 import { decide } from "../../functions/advance-zone-rollout/decide.ts";
 import type { Target } from "../../functions/shared/act.ts";
 import type { ContainerStatus, LeaseObject, PodObject, StatefulSetObject } from "../../functions/shared/cluster.ts";
+import { parseStoredBudget, type StoredBudget, type Surroundings } from "../../functions/shared/governing.ts";
 import { ordinalOf, type Pod } from "../../functions/shared/pods.ts";
 import type { Refusal, Reservation } from "../../functions/shared/reservation.ts";
 import type { StatefulSet } from "../../functions/shared/statefulsets.ts";
@@ -182,8 +183,21 @@ export function refusal(podName: string): [string, Refusal] {
   return [uid, { uid, pod: podName, sentence: "a webhook said no", stampMs: nowMs - 1_000 }];
 }
 
-export function decideOn(zones: readonly Zone[], refusals: readonly [string, Refusal][] = []): Verdict<Target> {
-  return decide({ name: "group", self, nowMs, zones, departed: [], refusals: new Map(refusals) });
+/** A stored budget; unless its spec says otherwise, it selects every pod and StatefulSet that is drawn here. */
+export function zoneBudget(name: string, spec: Readonly<Record<string, unknown>>): StoredBudget {
+  const metadata = { name, namespace, uid: `uid-of-${name}`, resourceVersion: "9", generation: 1 };
+  return parseStoredBudget({ metadata, spec: { selector: { matchLabels: { "rollout-group": "group" } }, ...spec } });
+}
+
+export function decideOn(
+  zones: readonly Zone[],
+  refusals: readonly [string, Refusal][] = [],
+  around: Partial<Pick<Surroundings, "budgets" | "neighbours">> = {},
+): Verdict<Target> {
+  const statefulSets = zones.map((one) => one.statefulSet);
+  const surroundings = { statefulSets, neighbours: [], budgets: [], ...around };
+  const key = { namespace, group: "group" };
+  return decide({ key, self, nowMs, zones, departed: [], surroundings, refusals: new Map(refusals) });
 }
 
 /** What a verdict takes, as words: `delete a-0`, `repair a-1`, `record-revision a`; or the guard that it waits behind. */
