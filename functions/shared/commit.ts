@@ -33,7 +33,10 @@ export interface ReviewGate<Subject, Snapshot> {
   decide(snapshot: Snapshot): readonly Ruling[];
 }
 
-/** A refusal that means "not now": what kubectl and node upgrades wait for, as they do for a PodDisruptionBudget (DESIGN section 5). */
+/**
+ * A refusal that means "not now": what kubectl and node upgrades wait for, as they do for a PodDisruptionBudget (DESIGN
+ * section 5).
+ */
 export function askAgain(guard: string, sentence: string, zone = ""): Denied {
   const status = { code: 429, reason: "TooManyRequests", cause: "DisruptionBudget", field: "" };
   return { allowed: false, guard, sentence, zone, ...status };
@@ -63,7 +66,7 @@ interface Line<Subject> {
   readonly queue: Waiting<Subject>[];
   readonly unanswered: Set<Waiting<Subject>>;
   /**
-   * Reservations that may stand in the ledger though their petition was refused: the next write undoes them. What they renewed
+   * Reservations that stand in the ledger though their petition was refused: the next write undoes them. What they renewed
    * stands again, for an earlier allowance may still be under way.
    */
   withdrawn: readonly Made[];
@@ -206,26 +209,29 @@ export class GroupCommit<Subject, Snapshot> {
     const sentMs = Math.min(cluster.monotonicMs(), observed.view.statefulSetsReadMs ?? Number.POSITIVE_INFINITY);
     // Rule R9: whoever hears of an allowance later than this could act on a reservation that others have dropped.
     for (const { waiting } of granted) waiting.deadlineMs = Math.min(waiting.deadlineMs, sentMs + actWithinMs);
-    const made = granted.map(({ reservation }) => reservation);
-    const taken = new Set(made.map(({ statefulSet, ordinal }) => `${statefulSet}-${ordinal}`));
-    const kept = observed.open.filter(({ statefulSet, ordinal }) => !taken.has(`${statefulSet}-${ordinal}`));
+    // Two may ask for the same pod: it is reserved once for both.
+    const made = new Map(granted.map(({ reservation }) => [placeOf(reservation), reservation]));
+    const kept = observed.open.filter((reservation) => !made.has(placeOf(reservation)));
     try {
       await writeChange(this.#context, observed, {
-        reservations: [...kept, ...made],
+        reservations: [...kept, ...made.values()],
         seenThrough: observed.view.seenThrough,
         refusals: keptRefusals(observed),
         verdicts: observed.ledger.verdicts,
       });
     } catch (error) {
-      // No answer came: the write may have happened, and nobody is told of what it reserves.
-      if (!(error instanceof Conflict)) line.withdrawn = [...line.withdrawn, ...granted];
+      // No answer came. What this write reserved, or undid, is not known; and another process may reserve the same pod at the
+      // same moment. So nothing is undone: what stands counts until its pod is asked for again, or for two minutes (rule R10).
+      if (!(error instanceof Conflict)) line.withdrawn = [];
       throw error;
     }
     const nowMs = cluster.monotonicMs();
-    const isLate = ({ waiting }: Granted<Subject>) => waiting.isAnswered || waiting.deadlineMs <= nowMs;
+    const inTime = granted.filter(({ waiting }) => !waiting.isAnswered && waiting.deadlineMs > nowMs);
+    // Two may have asked for one pod: it stays reserved when either of them is told so.
+    const told = new Set(inTime.map(({ reservation }) => reservation.uid));
     // Everything that was withdrawn before is undone with this write.
-    line.withdrawn = granted.filter(isLate);
-    for (const one of granted) if (!isLate(one)) answer(line, one.waiting, one.answer);
+    line.withdrawn = granted.filter(({ reservation }) => !told.has(reservation.uid));
+    for (const one of inTime) answer(line, one.waiting, one.answer);
   }
 
   #fail(line: Line<Subject>, waiting: Waiting<Subject>, key: GroupKey, error: unknown): void {
@@ -248,6 +254,10 @@ function answer<Subject>(line: Line<Subject>, waiting: Waiting<Subject>, said: A
   waiting.isAnswered = true;
   line.unanswered.delete(waiting);
   waiting.resolve(said);
+}
+
+function placeOf({ statefulSet, ordinal }: Reservation): string {
+  return `${statefulSet}-${ordinal}`;
 }
 
 function without(ledger: Ledger, withdrawn: readonly Made[]): Ledger {

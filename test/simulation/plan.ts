@@ -28,10 +28,35 @@ export interface Plan {
   /** Clocks of API servers are off by up to this much. */
   readonly skewMs: number;
   readonly staleness: { readonly oldest: number; readonly between: number };
+  /** The ZoneAwarePodDisruptionBudget over the group; absent: evictions are nobody's concern, and there are none. */
+  readonly budget: PlannedBudget | undefined;
+  /** Processes that answer reviews, and whether one more is asked for dry runs alone. */
+  readonly webhooks: number;
+  readonly dryRuns: number;
+  /** How long the API server waits for a webhook; absent: ten seconds. */
+  readonly webhookTimeoutMs?: number;
+  /** A webhook is killed with this probability once it has written the ledger, before anybody hears of it. */
+  readonly dieAfterWrite: number;
+  /** Evictions that the API server drops after the webhook has allowed them, and those that it carries out late. */
+  readonly loseEvictions: number;
+  readonly slowEvictions: number;
+  readonly slowEvictionMs: number;
+  /** How often a drain asks again for the same pod. */
+  readonly retryMs: number;
+  /** The share of drains that are of a whole node. */
+  readonly wholeNodes: number;
+  /** A PodDisruptionBudget that allows nothing, for ever. */
+  readonly isHeld: boolean;
   /** How long things go wrong, in milliseconds. */
   readonly safetyMs: number;
   /** Mean times between disturbances in milliseconds; 0 for never. */
   readonly every: Readonly<Record<Disturbance, number>>;
+}
+
+export interface PlannedBudget {
+  readonly maxUnavailable: number | string;
+  readonly isPartitioned: boolean;
+  readonly delaySeconds: number;
 }
 
 export const disturbances = [
@@ -52,6 +77,10 @@ export const disturbances = [
   "removeZone",
   "addZone",
   "slowController",
+  "evict",
+  "crashWebhook",
+  "zoneBudget",
+  "podDisruptionBudget",
 ] as const;
 
 export type Disturbance = (typeof disturbances)[number];
@@ -68,6 +97,7 @@ export function drawPlan(draw: Draw): Plan {
   // Rule R4 counts on a deletion to arrive within ten seconds: no protocol helps against one that comes later to a group
   // whose ledger somebody has deleted meanwhile.
   const ledgerGoes = draw.chance(0.1);
+  const evicts = draw.chance(0.6);
   return {
     zones,
     replicas,
@@ -75,7 +105,8 @@ export function drawPlan(draw: Draw): Plan {
     minReadySeconds: draw.chance(0.2) ? draw.whole(1, 15) : 0,
     podManagementPolicy: draw.chance(0.25) ? "OrderedReady" : "Parallel",
     processes: draw.pick([1, 2, 2, 3]),
-    recyclers: draw.pick([0, 0, 1, 2]),
+    // It knows no budget: where there is one, drains take its part.
+    recyclers: evicts ? 0 : draw.pick([0, 0, 1, 2]),
     recycleEveryMs: draw.pick([500, 5_000, 20_000]),
     recycleForMs: draw.pick([5_000, 40_000, 1_000_000]),
     watching: draw.chance(0.15),
@@ -103,6 +134,16 @@ export function drawPlan(draw: Draw): Plan {
       { oldest: 0.9, between: 1 },
       { oldest: 0, between: 0.1 },
     ]),
+    budget: evicts ? drawBudget(draw) : undefined,
+    webhooks: draw.pick([1, 2, 2, 3]),
+    dryRuns: draw.chance(0.2) ? 0.3 : 0,
+    dieAfterWrite: draw.chance(0.3) ? 0.1 : 0,
+    loseEvictions: draw.chance(0.3) ? 0.3 : 0,
+    slowEvictions: draw.chance(0.3) ? 0.3 : 0,
+    slowEvictionMs: draw.pick([4_000, 20_000]),
+    retryMs: draw.pick([100, 1_000, 5_000]),
+    wholeNodes: draw.pick([0, 0.5, 1]),
+    isHeld: false,
     safetyMs: draw.between(10_000, 70_000),
     every: {
       crash: rate(draw, 0.4, 4),
@@ -122,6 +163,19 @@ export function drawPlan(draw: Draw): Plan {
       removeZone: rate(draw, 0.07, 1),
       addZone: rate(draw, 0.07, 1),
       slowController: rate(draw, 0.1, 2),
+      evict: evicts ? rate(draw, 1, draw.pick([2, 10, 40])) : 0,
+      crashWebhook: rate(draw, 0.4, 4),
+      zoneBudget: rate(draw, 0.15, 2),
+      podDisruptionBudget: rate(draw, 0.1, 2),
     },
+  };
+}
+
+function drawBudget(draw: Draw): PlannedBudget {
+  const isPartitioned = draw.chance(0.35);
+  return {
+    maxUnavailable: isPartitioned ? draw.pick([1, 1, 2]) : draw.pick([1, 1, 1, 2, 3, "50%"]),
+    isPartitioned,
+    delaySeconds: isPartitioned && draw.chance(0.3) ? draw.whole(1, 15) : 0,
   };
 }

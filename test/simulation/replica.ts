@@ -1,7 +1,12 @@
 /** One process of a function: shipped code over a connection that fails, woken by events that may be lost. */
 import type { Cluster } from "../../functions/shared/cluster.ts";
 import { ClusterError } from "../../functions/shared/cluster.ts";
-import { type Context, createMemory, type FunctionDefinition } from "../../functions/shared/definition.ts";
+import {
+  type AdmissionAnswer,
+  type Context,
+  createMemory,
+  type FunctionDefinition,
+} from "../../functions/shared/definition.ts";
 import { silentReporter } from "../../functions/shared/report.ts";
 import { type Protocol, protocol } from "../../functions/shared/reservation.ts";
 import type { GroupKey } from "../../functions/shared/statefulsets.ts";
@@ -15,6 +20,8 @@ export interface Wrappers {
   readonly cluster?: (cluster: Cluster) => Cluster;
   readonly protocol?: (protocol: Protocol) => Protocol;
   readonly views?: (views: Views) => Views;
+  /** What the API server makes of the answer to a review. */
+  readonly answer?: (answer: AdmissionAnswer) => AdmissionAnswer;
 }
 
 export interface ReplicaOptions {

@@ -55,6 +55,8 @@ export interface CallObserver {
   onDeleteArrived(replica: string, resource: Resource, key: ObjectKey, preconditions: Preconditions): void;
   /** The server has carried a patch out. */
   onPatched(replica: string, resource: Resource, before: object | undefined, after: object): void;
+  /** The server has carried out a write of any kind. */
+  onWritten(replica: string, verb: string, resource: Resource): void;
   log(who: string, what: string): void;
 }
 
@@ -205,6 +207,7 @@ export class SimulatedCluster implements Cluster {
       let answer: () => void;
       try {
         const value = act();
+        if (verb !== "get" && verb !== "list") observer.onWritten(process.name, verb, resource);
         answer = () => resolve(value);
         if (verb !== "get" && verb !== "list") observer.log(process.name, `${verb} ${resource} ${name}: done`);
       } catch (error) {

@@ -4,14 +4,18 @@ import type { LeaseObject } from "../../functions/shared/cluster.ts";
 import type { FunctionDefinition } from "../../functions/shared/definition.ts";
 import { parsePod } from "../../functions/shared/pods.ts";
 import { type LedgerUnreadable, ledgerName, parseLedger } from "../../functions/shared/reservation.ts";
+import type { GroupKey } from "../../functions/shared/statefulsets.ts";
 import type { GroupView } from "../../functions/shared/views.ts";
 import { createWatchingViews } from "../../functions/shared/watching.ts";
+import type { StoredPod } from "../world/objects.ts";
 import { VirtualTimeline } from "../world/timeline.ts";
 import { createWorld, type World } from "../world/world.ts";
+import { BudgetPast } from "./checkers/budgets.ts";
 import { checkLedgerWrite } from "./checkers/ledger-write.ts";
 import { Past } from "./checkers/past.ts";
 import { TrueWorldChecker } from "./checkers/true-world.ts";
 import { createDraw, type Draw } from "./draw.ts";
+import { Evictions, openWebhook, type Webhook } from "./evictions.ts";
 import { type Disturbance, disturbances, drawPlan, type Plan } from "./plan.ts";
 import { createRecycler } from "./recycler.ts";
 import { type Replica, startReplica, type Wrappers } from "./replica.ts";
@@ -41,6 +45,8 @@ export interface SimulationOptions {
   /** Keep the history of what happened, line by line. */
   readonly verbose?: boolean;
 }
+
+type ProcessKind = "replica" | "recycler" | "webhook" | "dry";
 
 const namespace = "db";
 const group = "group";
@@ -73,6 +79,8 @@ class Simulation {
   readonly #checker: TrueWorldChecker;
   readonly #recycler: FunctionDefinition;
   readonly #startMs = this.#timeline.nowMs();
+  readonly #evictions: Evictions;
+  #webhooks: (Webhook & { stop: () => void })[] = [];
   #replicas: { process: Process; definition: FunctionDefinition; replica: Replica; stop: () => void }[] = [];
   #processesMade = 0;
   #taken = 0;
@@ -80,6 +88,8 @@ class Simulation {
   #slowUntilMs = 0;
   #recycleUntilMs = Number.POSITIVE_INFINITY;
   #resumed = false;
+  /** The pod that somebody drains at the end, until it has gone. */
+  #drained: StoredPod | undefined;
 
   constructor(seed: number, options: SimulationOptions) {
     this.#seed = seed;
@@ -100,13 +110,16 @@ class Simulation {
     const log = (who: string, what: string) => this.#log(who, what);
     this.#users = new Users({ world: this.#world, draw: this.#draw, plan: this.#plan, namespace, group, log });
     const past = new Past(this.#world);
+    const budgets = new BudgetPast(this.#world, namespace);
     this.#checker = new TrueWorldChecker({
       world: this.#world,
       past,
+      budgets,
       namespace,
       skewMs: this.#plan.skewMs,
       violate: (invariant, sentence) => this.#violate(invariant, sentence),
     });
+    this.#evictions = this.#createEvictions();
     this.#recycler = createRecycler(
       this.#draw,
       () => this.#faulty && this.#timeline.nowMs() < this.#recycleUntilMs,
@@ -115,10 +128,34 @@ class Simulation {
     this.#listen();
   }
 
+  #createEvictions(): Evictions {
+    return new Evictions({
+      world: this.#world,
+      draw: this.#draw,
+      plan: this.#plan,
+      namespace,
+      webhooks: () => this.#webhooks,
+      faults: () => this.#faults(),
+      wrappers: this.#options.wrappers ?? {},
+      onArrived: (name, uid) => {
+        this.#taken++;
+        this.#checker.onArrived("api-server", "eviction", { namespace, name }, uid === undefined ? {} : { uid });
+      },
+      onResume: () => {
+        this.#resumed = true;
+      },
+      log: (who, what) => this.#log(who, what),
+    });
+  }
+
   async run(): Promise<SimulationResult> {
     this.#world.settle();
     for (let index = 0; index < this.#plan.processes; index++) this.#startProcess(advanceZoneRollout);
     for (let index = 0; index < this.#plan.recyclers; index++) this.#startProcess(this.#recycler);
+    if (this.#plan.budget !== undefined) {
+      for (let index = 0; index < this.#plan.webhooks; index++) this.#startWebhook(false);
+      if (this.#plan.dryRuns > 0) this.#startWebhook(true);
+    }
     await this.#runFor(this.#draw.between(11_000, 15_000));
     this.#recycleUntilMs = this.#timeline.nowMs() + this.#plan.recycleForMs;
     this.#users.changeTemplates();
@@ -129,9 +166,10 @@ class Simulation {
     if (this.#violations.length === 0) {
       this.#users.makePeace();
       this.#keepOneReplica();
+      this.#drainInPeace();
       await this.#converge();
     }
-    for (const { stop } of this.#replicas) stop();
+    for (const { stop } of [...this.#replicas, ...this.#webhooks]) stop();
     this.#world.stop();
     return {
       seed: this.#seed,
@@ -148,6 +186,26 @@ class Simulation {
 
   #startProcess(definition: FunctionDefinition): void {
     const kind = definition === advanceZoneRollout ? "replica" : "recycler";
+    let replica: Replica | undefined;
+    const { process, cluster, views, stop } = this.#connect(kind, (changed) => replica?.wake(changed, false));
+    const { sweepMs } = this.#plan;
+    const log = (who: string, what: string) => this.#log(who, what);
+    const wrappers = this.#options.wrappers ?? {};
+    replica = startReplica({ process, draw: this.#draw, cluster, views, wrappers, sweepMs, log, definition });
+    this.#replicas.push({ process, definition, replica, stop });
+  }
+
+  #startWebhook(isDry: boolean): void {
+    const { process, cluster, views, stop } = this.#connect(isDry ? "dry" : "webhook", () => undefined);
+    const { sweepMs } = this.#plan;
+    const log = (who: string, what: string) => this.#log(who, what);
+    const wrappers = this.#options.wrappers ?? {};
+    const webhook = openWebhook({ process, cluster, views, wrappers, isDry, sweepMs, log });
+    this.#webhooks.push({ ...webhook, stop });
+  }
+
+  /** A new process with its own connection, and views that are as stale as they may be, or come from watches. */
+  #connect(kind: ProcessKind, onChange: (key: GroupKey) => void) {
     const process: Process = { name: `${kind}-${++this.#processesMade}`, alive: true };
     const cluster = new SimulatedCluster({
       world: this.#world,
@@ -155,17 +213,17 @@ class Simulation {
       process,
       faults: () => this.#faults(),
       skewMs: this.#plan.skewMs * (this.#draw.chance(0.5) ? 1 : -1),
-      observer: this.#observerOf(kind),
+      observer: this.#observerOf(kind, process),
       onResume: () => {
         this.#resumed = true;
       },
     });
-    let replica: Replica | undefined;
     const watching = this.#plan.watching
       ? createWatchingViews({
           cluster,
           namespaces: undefined,
-          onChange: (changed) => replica?.wake(changed, false),
+          disruptionBudgets: kind === "webhook",
+          onChange,
           onTrouble: () => undefined,
         })
       : undefined;
@@ -183,47 +241,51 @@ class Simulation {
           { world: this.#world, cluster, draw: this.#draw, staleness: () => this.#plan.staleness, onView },
           this.#revisions,
         );
-    const { sweepMs } = this.#plan;
-    const log = (who: string, what: string) => this.#log(who, what);
-    replica = startReplica({
-      process,
-      draw: this.#draw,
-      cluster,
-      views,
-      wrappers: this.#options.wrappers ?? {},
-      sweepMs,
-      log,
-      definition,
-    });
     this.#log("simulation", `${process.name} starts`);
-    this.#replicas.push({
-      process,
-      definition,
-      replica,
-      stop: () => {
-        process.alive = false;
-        void watching?.stop();
-      },
-    });
+    const stop = () => {
+      process.alive = false;
+      void watching?.stop();
+    };
+    return { process, cluster, views, stop };
   }
 
-  #observerOf(kind: "replica" | "recycler"): CallObserver {
+  #observerOf(kind: ProcessKind, process: Process): CallObserver {
+    const isRollout = kind === "replica";
     return {
       onDeleteSent: (replica, resource, at, preconditions) => {
         if (resource !== "pods") return;
         this.#checker.noteSent(preconditions);
-        if (kind === "replica") this.#checker.onSent(replica, at, preconditions);
+        if (isRollout) this.#checker.onSent(replica, at, preconditions);
       },
       onDeleteArrived: (replica, resource, at, preconditions) => {
         if (resource !== "pods") return;
         this.#taken++;
-        this.#checker.onArrived(replica, at, preconditions);
+        this.#checker.onArrived(replica, "rollout", at, preconditions);
       },
       onPatched: (replica, resource, before, after) => {
         if (resource === "leases") this.#checkWrite(replica, before as LeaseObject, after as LeaseObject);
       },
+      onWritten: (who, verb, resource) => {
+        if (kind === "dry") this.#violate("E2", `${who} did ${verb} ${resource}, and was asked for dry runs alone`);
+        // The cruellest moment: the reservation stands, and nobody has heard of it.
+        if (kind !== "webhook" || verb !== "patch" || !this.#faulty || !this.#draw.chance(this.#plan.dieAfterWrite))
+          return;
+        this.#killWebhook(process);
+      },
       log: (who, what) => this.#log(who, what),
     };
+  }
+
+  #killWebhook(process = this.#draw.pick(this.#webhooks)?.process): void {
+    const index = this.#webhooks.findIndex((webhook) => webhook.process === process);
+    const victim = this.#webhooks[index];
+    if (victim === undefined || victim.isDry) return;
+    victim.stop();
+    this.#webhooks.splice(index, 1);
+    this.#log("simulation", `${victim.process.name} is killed`);
+    this.#timeline.after(this.#draw.between(100, 20_000), () => {
+      if (this.#faulty) this.#startWebhook(false);
+    });
   }
 
   /** kill -9: nothing of the process goes on; what it has sent may still arrive. */
@@ -248,12 +310,29 @@ class Simulation {
     if (kept === undefined) this.#startProcess(advanceZoneRollout);
   }
 
+  /** One webhook stays too, and whoever drains has all the time in the world: every eviction comes to its end. */
+  #drainInPeace(): void {
+    if (this.#plan.budget === undefined) return;
+    const [kept, ...others] = this.#webhooks.filter(({ isDry }) => !isDry);
+    for (const webhook of others) webhook.stop();
+    this.#webhooks = kept === undefined ? [] : [kept];
+    if (kept === undefined) this.#startWebhook(false);
+    const pods = this.#world.store.list("pods", { namespace }).items;
+    const pod = pods.length > 0 ? this.#draw.pick(pods) : undefined;
+    if (pod === undefined) return;
+    this.#drained = this.#plan.isHeld ? undefined : pod;
+    this.#log("user", `drains ${pod.metadata.name} to the end`);
+    this.#evictions.pursue(pod, Number.POSITIVE_INFINITY);
+  }
+
   #planDisturbance(kind: Disturbance): void {
     const everyMs = this.#plan.every[kind];
     if (everyMs === 0) return;
     this.#timeline.after(-Math.log(1 - this.#draw.random()) * everyMs, () => {
       if (!this.#faulty) return;
       if (kind === "crash") this.#crash();
+      else if (kind === "crashWebhook") this.#killWebhook();
+      else if (kind === "evict") this.#evictions.disturb(this.#draw.whole(1, 30));
       else if (kind === "slowController") {
         this.#log("world", "the StatefulSet controller is slow for 20 s");
         this.#slowUntilMs = this.#timeline.nowMs() + 20_000;
@@ -329,6 +408,9 @@ class Simulation {
       if (late !== undefined) return `pod ${late.name} is not a ready pod of the wanted revision`;
       if (status.currentRevision !== status.updateRevision) return `${metadata.name} has not recorded its revision`;
     }
+    const drained = this.#drained?.metadata;
+    const left = drained === undefined ? undefined : this.#world.store.find("pods", drained);
+    if (left !== undefined && left.metadata.uid === drained?.uid) return `pod ${left.metadata.name} is not drained`;
     const lease = this.#world.store.find("leases", { namespace, name: ledgerName(group) });
     if (lease !== undefined && parseLedger(key, lease).reservations.length > 0) return "the ledger holds reservations";
     return undefined;
@@ -336,6 +418,10 @@ class Simulation {
 
   #checkWrite(replica: string, before: LeaseObject, after: LeaseObject): void {
     try {
+      const was = new Set(parseLedger(key, before).reservations.map(({ uid, stampMs }) => `${uid} ${stampMs}`));
+      for (const { uid, stampMs } of parseLedger(key, after).reservations) {
+        if (!was.has(`${uid} ${stampMs}`)) this.#checker.noteReserved(uid);
+      }
       const violate = (invariant: string, sentence: string) => this.#violate(invariant, sentence);
       checkLedgerWrite(key, this.#lastViews.get(replica), before, after, violate);
     } catch (error) {

@@ -7,7 +7,7 @@ import { isWanted } from "../../functions/shared/statefulsets.ts";
 import type { StoredPod } from "../world/objects.ts";
 import type { World } from "../world/world.ts";
 import type { Draw } from "./draw.ts";
-import type { Disturbance, Plan } from "./plan.ts";
+import type { Disturbance, Plan, PlannedBudget } from "./plan.ts";
 import { statefulSetOf } from "./stale-views.ts";
 
 export class Users {
@@ -18,6 +18,7 @@ export class Users {
   readonly #group: string;
   readonly #log: (who: string, what: string) => void;
   readonly #lost = new Set<string>();
+  readonly #budgetName = "budget";
   #version = 1;
   #zonesMade = 0;
 
@@ -36,6 +37,57 @@ export class Users {
     this.#group = options.group;
     this.#log = options.log;
     for (let zone = 0; zone < options.plan.zones; zone++) this.#makeZone();
+    this.#writeBudget(this.#plan.budget);
+    if (this.#plan.isHeld) this.#writeDisruptionBudget(0);
+  }
+
+  #writeBudget(budget: PlannedBudget | undefined, more: object = {}): void {
+    if (budget === undefined) return;
+    const { maxUnavailable, isPartitioned, delaySeconds } = budget;
+    const limit =
+      typeof maxUnavailable === "number"
+        ? { maxUnavailable, maxUnavailablePercentage: null }
+        : { maxUnavailablePercentage: Number.parseInt(maxUnavailable, 10), maxUnavailable: null };
+    const partitions = { podNamePartitionRegex: isPartitioned ? "[a-z]+-[a-z]+-([0-9]+)" : null };
+    const delay = delaySeconds > 0 ? { crossZoneEvictionDelay: `${delaySeconds}s` } : {};
+    const selector = { matchLabels: { "rollout-group": this.#group } };
+    const spec = { selector, ...limit, ...partitions, ...delay, ...more };
+    this.#write("zoneawarepoddisruptionbudgets", this.#budgetName, { spec });
+  }
+
+  #writeDisruptionBudget(disruptionsAllowed: number): void {
+    const selector = { matchLabels: { "rollout-group": this.#group } };
+    this.#write("poddisruptionbudgets", "held", {
+      spec: { selector },
+      status: { disruptionsAllowed, observedGeneration: 1_000 },
+    });
+  }
+
+  /** As kubectl apply: a patch of what is there, or new. */
+  #write(resource: "zoneawarepoddisruptionbudgets" | "poddisruptionbudgets", name: string, body: object): void {
+    const { store } = this.#world;
+    const key = { namespace: this.#namespace, name };
+    if (store.find(resource, key) === undefined) store.create(resource, this.#namespace, { metadata: { name } });
+    store.patch(resource, key, body);
+    if (resource === "poddisruptionbudgets") store.patch(resource, key, body, "status");
+  }
+
+  #disturbBudget(): void {
+    const { budget } = this.#plan;
+    if (budget === undefined) return;
+    const key = { namespace: this.#namespace, name: this.#budgetName };
+    const draw = this.#draw;
+    if (draw.chance(0.15) && this.#world.store.find("zoneawarepoddisruptionbudgets", key) !== undefined) {
+      this.#log("user", "deletes the budget");
+      this.#world.store.delete("zoneawarepoddisruptionbudgets", key, {});
+    } else if (draw.chance(0.2)) {
+      this.#log("user", "makes the budget invalid");
+      this.#writeBudget(budget, { podNameRegexGroup: 7, podNamePartitionRegex: "(" });
+    } else {
+      const maxUnavailable = draw.pick([0, 1, 2, 3]);
+      this.#log("user", `makes the budget ${maxUnavailable}`);
+      this.#writeBudget({ ...budget, maxUnavailable }, { podNameRegexGroup: null });
+    }
   }
 
   #makeZone(): void {
@@ -64,6 +116,8 @@ export class Users {
   }
 
   disturb(kind: Disturbance): void {
+    if (kind === "zoneBudget") this.#disturbBudget();
+    if (kind === "podDisruptionBudget") this.#writeDisruptionBudget(this.#draw.pick([0, 0, 3]));
     const set = this.#draw.pick(this.statefulSets());
     const pods = this.#world.store.list("pods", { namespace: this.#namespace }).items;
     const pod = pods.length > 0 ? this.#draw.pick(pods) : undefined;
@@ -189,7 +243,12 @@ export class Users {
       this.#world.pause(key, false);
       this.#world.annotate(key, { "rollout-max-unavailable": String(this.#plan.maxUnavailable) });
       this.#world.store.patch("statefulsets", key, { spec: { updateStrategy: { type: "OnDelete" } } });
+      // A partition that only one zone has is never free (rollout-operator section 4.5): zones of one size end that.
+      if (this.#plan.budget?.isPartitioned === true) this.#world.scale(key, this.#plan.replicas);
     }
+    this.#writeBudget(this.#plan.budget, { podNameRegexGroup: null });
+    const isThere = this.#world.store.list("poddisruptionbudgets", { namespace: this.#namespace }).items.length > 0;
+    if (isThere && !this.#plan.isHeld) this.#writeDisruptionBudget(3);
     this.changeTemplates();
     for (const pod of this.#world.store.list("pods", { namespace: this.#namespace }).items) {
       if (pod.metadata.deletionTimestamp !== undefined) continue;

@@ -1,11 +1,15 @@
 /**
- * Invariants Z1 and Z2 at each ledger write, against the view that was used: a second, naive statement of the budget that
+ * Invariants Z1, Z2 and E1 at each ledger write, against the view that was used: a second, naive statement of the budget that
  * shares no counting with the product.
  */
 
 import type { LeaseObject } from "../../../functions/shared/cluster.ts";
+import { allowanceOf } from "../../../functions/shared/governing.ts";
 import { parseLedger } from "../../../functions/shared/reservation.ts";
 import type { GroupView } from "../../../functions/shared/views.ts";
+import type { Governance } from "./budgets.ts";
+
+const evictions = "evaluate-eviction";
 
 export function checkLedgerWrite(
   key: { namespace: string; group: string },
@@ -35,15 +39,42 @@ export function checkLedgerWrite(
     }
     downIn.set(name, down);
   }
-  for (const { statefulSet: name, ordinal } of healthy) {
+  const governance = governanceOf(view);
+  for (const reservation of healthy) {
+    const { statefulSet: name, ordinal } = reservation;
+    const isEviction = reservation.by === evictions;
     const statefulSet = view.statefulSets.find((candidate) => candidate.name === name);
     const down = downIn.get(name);
     if (statefulSet === undefined || down === undefined) {
       violate("Z3", `${name}-${ordinal} was reserved and its StatefulSet is not in the view`);
-    } else if (down.size > statefulSet.maxUnavailable) {
+      continue;
+    }
+    const budget = typeof governance === "string" ? undefined : governance;
+    if (governance === "ungovernable" || (isEviction && governance === "none")) {
+      violate(isEviction ? "E1" : "Z2", `${name}-${ordinal} was reserved, and no budget says that it may be`);
+    }
+    const isPartitioned = budget?.partitions !== undefined;
+    const allowance = budget === undefined ? 0 : allowanceOf(budget, statefulSet);
+    if (isPartitioned) {
+      const partition = budget.partitions?.partitionOf(`${name}-${ordinal}`);
+      const siblings = [...downIn.values()].flatMap((pods) => [...pods]);
+      const among = siblings.filter((pod) => budget.partitions?.partitionOf(pod) === partition);
+      const allowed = isEviction ? allowance : Math.max(1, allowance);
+      if (partition === undefined || among.length > allowed) {
+        violate(
+          "E1",
+          `the ledger reserves ${name}-${ordinal} while ${among.join(", ")} of partition ${partition} are down`,
+        );
+      }
+      if (isEviction) continue;
+    }
+    const smaller =
+      isPartitioned || allowance === 0 ? statefulSet.maxUnavailable : Math.min(statefulSet.maxUnavailable, allowance);
+    const allowed = isEviction ? allowance : smaller;
+    if (down.size > allowed) {
       violate(
-        "Z2",
-        `the ledger reserves ${name}-${ordinal} while ${[...down].join(", ")} count as down of ${statefulSet.maxUnavailable} allowed`,
+        isEviction ? "E1" : "Z2",
+        `the ledger reserves ${name}-${ordinal} while ${[...down].join(", ")} count as down of ${allowed} allowed`,
       );
     }
     const others = [...downIn].filter(([other, pods]) => other !== name && pods.size > 0);
@@ -54,4 +85,11 @@ export function checkLedgerWrite(
       );
     }
   }
+}
+
+/** The one budget of the view's namespace, as far as it can be kept. */
+function governanceOf({ budgets }: GroupView): Governance {
+  const [only] = budgets;
+  if (only === undefined) return "none";
+  return budgets.length === 1 && "budget" in only.parsed ? only.parsed.budget : "ungovernable";
 }

@@ -1,24 +1,21 @@
 /**
- * Invariants Z1 to Z4 in the true world: over pods that were Ready when a deletion of ours took them, whatever any replica
- * believed.
+ * Invariants Z1 to Z4 and E1 in the true world: over pods that were Ready when a deletion or an allowed eviction of ours took
+ * them, whatever any replica believed.
  */
 import type { ObjectKey, Preconditions } from "../../../functions/shared/cluster.ts";
 import { isAvailable, ordinalOf, parsePod } from "../../../functions/shared/pods.ts";
 import { isWanted, type StatefulSet } from "../../../functions/shared/statefulsets.ts";
 import { isReady, type StoredPod } from "../../world/objects.ts";
 import type { World } from "../../world/world.ts";
+import type { BudgetPast } from "./budgets.ts";
+import { isWithinBudget, type Taken, type Taker } from "./limits.ts";
 import type { Past } from "./past.ts";
 
 /** Invariants Z3 and Z4 allow for a read that is this old when the deletion is sent. */
 const readWithinMs = 5_000;
 
-interface Taken {
-  readonly uid: string;
-  readonly pod: string;
-  readonly statefulSet: string;
-  readonly ordinal: number;
-  readonly atMs: number;
-}
+/** A budget is known by a watch, and one that has heard nothing for 30 s is read again. */
+const budgetKnownWithinMs = 35_000;
 
 /** True when the API server will answer 409, because the pod is not the one that was meant. A test may strip conditions. */
 function isOther({ metadata }: StoredPod, { uid, resourceVersion }: Partial<Preconditions>): boolean {
@@ -35,17 +32,23 @@ export class TrueWorldChecker {
   readonly #skewMs: number;
   readonly #taken = new Map<string, Taken>();
   readonly #sentMs = new Map<string, number>();
+  readonly #reservedMs = new Map<string, { readonly firstMs: number; readonly lastMs: number }>();
+  /** Pods that came instead of those that were taken, and since when they are ready: a cross-zone delay counts from then. */
+  readonly #returned: Taken[] = [];
+  readonly #budgets: BudgetPast;
   worst = 0;
 
   constructor(options: {
     world: World;
     past: Past;
+    budgets: BudgetPast;
     namespace: string;
     skewMs: number;
     violate: (invariant: string, sentence: string) => void;
   }) {
     this.#world = options.world;
     this.#past = options.past;
+    this.#budgets = options.budgets;
     this.#namespace = options.namespace;
     this.#skewMs = options.skewMs;
     this.#violate = options.violate;
@@ -94,40 +97,56 @@ export class TrueWorldChecker {
     }
   }
 
-  /** Z1 and Z2, at the moment when the API server carries a deletion out. */
-  onArrived(replica: string, key: ObjectKey, preconditions: Preconditions): void {
+  /** Notes that a ledger write has reserved a pod, or renewed it: what is reserved after that is others' to answer for. */
+  noteReserved(uid: string): void {
+    const nowMs = this.#world.timeline.nowMs();
+    this.#reservedMs.set(uid, { firstMs: this.#reservedMs.get(uid)?.firstMs ?? nowMs, lastMs: nowMs });
+  }
+
+  /** Z1, Z2 and E1, at the moment when the API server carries a deletion or an eviction out. */
+  onArrived(replica: string, by: Taker, key: ObjectKey, preconditions: Partial<Preconditions>): void {
     const pod = this.#world.store.find("pods", key);
     if (pod === undefined || pod.metadata.deletionTimestamp !== undefined || !isReady(pod)) return;
     if (isOther(pod, preconditions)) return;
+    const { uid } = pod.metadata;
     const statefulSet = pod.metadata.name.replace(/-\d+$/, "");
     this.#reviewAll();
-    const entry = {
-      uid: pod.metadata.uid,
+    const atMs = this.#world.timeline.nowMs();
+    const reserved = this.#reservedMs.get(uid);
+    const sinceMs = Math.min(this.#sentMs.get(uid) ?? atMs, reserved?.lastMs ?? atMs);
+    const governed = this.#budgets.lately(budgetKnownWithinMs + atMs - sinceMs);
+    // Evicted without a reservation because no budget governed it: nobody promised anything, and nobody counts it.
+    if (by === "eviction" && reserved === undefined && governed.includes("none")) return;
+    const ordinal = ordinalOf(key.name);
+    const firstMs = reserved?.firstMs ?? Number.NEGATIVE_INFINITY;
+    const entry: Taken = {
+      uid,
       pod: key.name,
       statefulSet,
-      ordinal: ordinalOf(key.name),
-      atMs: this.#world.timeline.nowMs(),
+      ordinal,
+      atMs,
+      by,
+      reservedMs: firstMs,
+      readyMs: undefined,
     };
-    const others = [...this.#taken.values()].filter((other) => other.statefulSet !== statefulSet);
-    if (others.length > 0) {
-      this.#violate(
-        "Z1",
-        `${replica} took ${key.name} while ${others.map((other) => other.pod).join(", ")} was taken and is not back`,
-      );
-    }
+    const lastMs = reserved?.lastMs ?? Number.POSITIVE_INFINITY;
+    const earlier = [...this.#taken.values()].filter((other) => {
+      // A rollout reserved within its own limits; an eviction that was reserved after it may go by wider ones.
+      return !(by === "rollout" && other.by === "eviction" && other.reservedMs > lastMs);
+    });
     this.#taken.set(key.name, entry);
-    const down = [...this.#taken.values()].filter((other) => other.statefulSet === statefulSet);
-    const wayMs = entry.atMs - (this.#sentMs.get(entry.uid) ?? entry.atMs);
-    const allowed = Math.max(
-      ...this.#past.lately(statefulSet, readWithinMs + wayMs).map(({ maxUnavailable }) => maxUnavailable),
+    this.worst = Math.max(
+      this.worst,
+      [...this.#taken.values()].filter((other) => other.statefulSet === statefulSet).length,
     );
-    this.worst = Math.max(this.worst, down.length);
-    if (down.length > allowed) {
-      this.#violate(
-        "Z2",
-        `${replica} took ${key.name}: ${down.map((other) => other.pod).join(", ")} are down, ${allowed} may be`,
-      );
-    }
+    const states = this.#past.lately(statefulSet, readWithinMs + atMs - sinceMs);
+    const returned = this.#returned.filter((back) => this.#statefulSet(back.statefulSet)?.group !== undefined);
+    const situation = { entry, earlier, returned, states, skewMs: this.#skewMs, takenNow: this.#taken };
+    // What was known of the budget may be as old as allowed: one of the states that it had since then must have let it go.
+    const broken = governed.map((governance) => isWithinBudget(governance, situation));
+    const [violation] = broken;
+    if (violation === undefined || broken.includes(undefined)) return;
+    this.#violate(violation.invariant, `${replica} took ${key.name} (${by}): ${violation.sentence}`);
   }
 
   #statefulSet(name: string): StatefulSet | undefined {
@@ -153,6 +172,10 @@ export class TrueWorldChecker {
     if (pod.uid === entry.uid) return;
     const minReadySeconds = this.#statefulSet(entry.statefulSet)?.minReadySeconds ?? 0;
     const lenientSeconds = Math.max(0, minReadySeconds - (2 * this.#skewMs) / 1000 - 2);
-    if (isAvailable(pod, lenientSeconds, this.#world.timeline.nowMs())) this.#taken.delete(entry.pod);
+    const nowMs = this.#world.timeline.nowMs();
+    if (!isAvailable(pod, lenientSeconds, nowMs)) return;
+    this.#taken.delete(entry.pod);
+    this.#returned.push({ ...entry, readyMs: pod.readySinceMs });
+    if (this.#returned.length > 100) this.#returned.splice(0, 50);
   }
 }
