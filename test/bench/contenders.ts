@@ -34,14 +34,10 @@ export interface StartOptions {
   readonly nodeFlags: readonly string[];
   /** Files with the certificate and the key that it answers reviews with; undefined: it answers none. */
   readonly pair: { readonly certFile: string; readonly keyFile: string } | undefined;
+  /** How long it is at rest once it is ready. */
+  readonly restMs: number;
   readonly signal: AbortSignal;
 }
-
-/**
- * How long a contender has been at rest before anything is asked of it. Sluice permits nothing for 10 s under a new ledger, and
- * a second more because creation times are whole seconds; the peer waits as long, so that the control plane is as quiet for both.
- */
-export const restMs = 12_000;
 
 /** The peer's settings beyond its defaults: looks every 100 ms, without a limit on its requests. */
 export const tunedFlags = ["-reconcile.interval", "100ms", "-kubernetes.client-qps", "0"];
@@ -56,7 +52,7 @@ interface Command {
   readonly environment: Readonly<Record<string, string>>;
 }
 
-/** Starts a contender; it is ready, and has been for {@link restMs}, when this resolves. */
+/** Starts a contender; it is ready, and has been for `restMs`, when this resolves. */
 export async function startContender(name: ContenderName, options: StartOptions): Promise<Contender> {
   const port = await freePort();
   const tlsPort = await freePort();
@@ -79,7 +75,7 @@ export async function startContender(name: ContenderName, options: StartOptions)
       return (await (isSluice ? hasLedger(options) : isReady(port))) ? true : undefined;
     });
     await check();
-    await rest(options.signal);
+    await rest(options);
     await check();
   } catch (error) {
     await stop();
@@ -163,7 +159,7 @@ async function refuseEnded(name: ContenderName, child: Launched, logFile: string
   if (end !== undefined) throw new Error(`${name} ended (${end.summary}):\n${await tail(logFile, 10)}`);
 }
 
-async function rest(signal: AbortSignal): Promise<void> {
+async function rest({ restMs, signal }: StartOptions): Promise<void> {
   await new Promise<void>((done, fail) => {
     const timer = setTimeout(done, restMs);
     signal.addEventListener("abort", () => {

@@ -1,7 +1,7 @@
 /** `npm run bench -- rollout`: one change of the template, rolled over a group. */
 import { changeTemplate } from "../controlplane/fixtures.ts";
 import { type Benchmark, takeTurns } from "./benchmark.ts";
-import { type ContenderName, contenderNames, restMs, tunedFlags } from "./contenders.ts";
+import { type ContenderName, contenderNames, tunedFlags } from "./contenders.ts";
 import { type RolloutOptions, shippedUpToPods } from "./options.ts";
 import { type Replacement, replacementInBrief, replacementTable, tailMs, watchReplacement } from "./replacement.ts";
 import { readyAfterMs, type Size } from "./sizes.ts";
@@ -10,6 +10,11 @@ import type { ObservedPod } from "./tally.ts";
 import { type Place, runTrial, type Trial, withContender } from "./trial.ts";
 
 const newImage = "app:2";
+/**
+ * Sluice permits nothing for 10 s under a new ledger, and a second more because creation times are whole seconds; the peer
+ * rests as long, so that the control plane is as quiet for both.
+ */
+const restMs = 12_000;
 
 export function rolloutBenchmark(options: RolloutOptions): Benchmark<Trial<Replacement>> {
   return {
@@ -38,7 +43,7 @@ export function contendersOf({ contenders }: Pick<RolloutOptions, "contenders">,
 
 function runRollout(place: Place, name: ContenderName, size: Size): Promise<Trial<Replacement>> {
   return runTrial(place, name, size, (scene) =>
-    withContender(scene, undefined, (contender) =>
+    withContender(scene, { pair: undefined, restMs }, (contender) =>
       watchReplacement(scene, contender, isNew, () => changeTemplate(scene.controlPlane, scene.group, newImage)),
     ),
   );

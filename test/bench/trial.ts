@@ -73,7 +73,7 @@ export async function runTrial<Figures>(
 /** Starts the scene's contender, has it work, and ends it. */
 export async function withContender<T>(
   { controlPlane, contender: name, group, peerBinary, nodeFlags, signal }: Scene,
-  pair: StartOptions["pair"],
+  { pair, restMs }: Pick<StartOptions, "pair" | "restMs">,
   work: (contender: Contender) => Promise<T>,
 ): Promise<T> {
   const logs = join(controlPlane.directory, "contenders");
@@ -86,6 +86,7 @@ export async function withContender<T>(
     logFile: join(logs, `${group.namespace}-${name}.log`),
     nodeFlags,
     pair,
+    restMs,
     signal,
   });
   try {

@@ -1,6 +1,6 @@
 /** `npm run bench -- eviction`: reviews straight to the webhook, a storm through the API server, memory over many reviews. */
 import { type Benchmark, takeTurns } from "../benchmark.ts";
-import { type ContenderName, restMs, tunedFlags } from "../contenders.ts";
+import { type ContenderName, tunedFlags } from "../contenders.ts";
 import type { EvictionOptions, EvictionPart } from "../options.ts";
 import { tailMs } from "../replacement.ts";
 import { readyAfterMs, type Size } from "../sizes.ts";
@@ -8,6 +8,7 @@ import { seeded } from "../statistics.ts";
 import type { Place, Trial } from "../trial.ts";
 import { type MemoryFigures, memoryInBrief, memoryInFlight, memoryTable, runMemory } from "./memory.ts";
 import { type ReviewFigures, reviewsInBrief, reviewTable, runReviews, warmUpMs } from "./reviews.ts";
+import { restMs } from "./setting.ts";
 import { retryAfterMs, runStorm, type StormFigures, stormInBrief, stormTable, workers } from "./storm.ts";
 
 export type EvictionTrial =
@@ -82,7 +83,7 @@ function method({ seed, gogc, nodeFlags, seconds }: EvictionOptions): string {
   return [
     `Pods are Ready ${readyAfterMs / 1000} s after creation. The contenders take turns in random order (seed ${seed}) on one control plane, whose`,
     `processes run with GOGC=${gogc}; each trial has a namespace, a group with a ZoneAwarePodDisruptionBudget, and a contender's process`,
-    `of its own, which has rested for ${restMs / 1000} s. Reviews are AdmissionReviews v1 of the group's pods in turn, over TLS and connections that`,
+    `of its own, which has rested for ${restMs / 1000} s, so that no ledger is new. Reviews are AdmissionReviews v1 of the group's pods in turn, over TLS and connections that`,
     `are kept, for ${seconds} s after ${warmUpMs / 1000} s of warming up, the dry runs before the real ones; nobody evicts a pod that was allowed to go,`,
     "so that the same pods are allowed again and again, and all others refused. Sluice's allowances are written to the group's Lease",
     "before they are given; the peer's are in its memory alone, and a dry run is as good as a real one to it. The storm goes through",

@@ -28,6 +28,13 @@ export interface Pod {
 /** Where rollout-operator's users have reviews of evictions posted. Both contenders answer there. */
 export const reviewPath = "/admission/pod-eviction";
 
+/**
+ * A function that has not yet looked at a ledger takes it for new until that is 41 s old: 10 s, a second because creation times
+ * are whole seconds, and 30 s because clocks may differ. Users' ledgers are older. The peer rests as long, so that the control
+ * plane is as quiet for both.
+ */
+export const restMs = 43_000;
+
 /** How evictions are registered: the peer's way is validating; ours is mutating, so that the pod's uid can be pinned. */
 const registrations = {
   peer: { kind: "ValidatingWebhookConfiguration", path: reviewPath, sideEffects: "None" },
@@ -54,7 +61,7 @@ export async function withSetting<T>(scene: Scene, work: (setting: Setting) => P
   const certFile = join(controlPlane.directory, `${group.namespace}.crt`);
   const keyFile = join(controlPlane.directory, `${group.namespace}.key`);
   await Promise.all([writeFile(certFile, cert), writeFile(keyFile, key, { mode: 0o600 })]);
-  return withContender(scene, { certFile, keyFile }, (running) => {
+  return withContender(scene, { pair: { certFile, keyFile }, restMs }, (running) => {
     if (running.reviewsUrl === undefined) throw new Error(`${running.name} answers no reviews`);
     return work({ ...scene, running, reviewsUrl: running.reviewsUrl, ca: authority.cert, pods });
   });
