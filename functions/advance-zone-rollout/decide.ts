@@ -188,7 +188,7 @@ function choose(group: Group, zone: Zone, candidates: readonly Pod[]): Choice {
   return { taken, limit, held, nextInMs };
 }
 
-/** Zone mode: the smaller of the two limits holds, and an allowance of 0 is for evictions alone (rollout-operator section 4.8). */
+/** Zone mode: the smaller limit holds, and an allowance of 0 is for evictions alone (rollout-operator section 4.8). */
 function limitOf({ statefulSet }: Zone, governed: Governed, own: Limit): Limit {
   if (governed.kind !== "one" || governed.budget.partitions !== undefined) return own;
   const allowance = allowanceOf(governed.budget, statefulSet) || own.pods;

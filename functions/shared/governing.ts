@@ -3,6 +3,7 @@ import { type InvalidBudget, parseZoneBudget, type ZoneBudget } from "./budgets.
 import type { ZoneBudgetObject } from "./cluster.ts";
 import type { Pod } from "./pods.ts";
 import { budgetOfGroup, type GroupKey, groupOfBudget, type StatefulSet } from "./statefulsets.ts";
+import { rolloutGroup } from "./vocabulary.ts";
 
 type Labels = Readonly<Record<string, string>>;
 
@@ -13,7 +14,7 @@ export interface StoredBudget {
   readonly uid: string;
   readonly generation: number;
   readonly parsed: { readonly budget: ZoneBudget } | InvalidBudget;
-  /** What it selects by. Of an invalid one all that can be read of its selector, which may be nothing: it then selects every pod. */
+  /** What it selects by. Of an invalid one all that can be read of its selector; where that is nothing, it selects every pod. */
   readonly matchLabels: ReadonlyMap<string, string>;
 }
 
@@ -79,10 +80,10 @@ export function governing(pod: Pod, surroundings: Surroundings, key: GroupKey): 
   }
   const elsewhere = surroundings.neighbours.find(({ labels }) => selects(stored, labels));
   if (elsewhere !== undefined) {
-    const group = elsewhere.group === undefined ? "without a rollout-group" : `of rollout-group ${elsewhere.group}`;
-    const here =
-      budgetOfGroup(key.group) === undefined ? `rollout-group ${key.group}` : "StatefulSets without a rollout-group";
-    const sentence = `the budget ${name} selects StatefulSets of ${here} and ${elsewhere.name} ${group}, and one budget cannot be kept over several groups: write a budget for each`;
+    const named = (group: string | undefined) =>
+      group === undefined ? `without a ${rolloutGroup.key}` : `of ${rolloutGroup.key} ${JSON.stringify(group)}`;
+    const here = named(budgetOfGroup(key.group) === undefined ? key.group : undefined);
+    const sentence = `the budget ${name} selects StatefulSets ${here} and ${elsewhere.name} ${named(elsewhere.group)}, and one budget cannot be kept over several groups: write a budget for each`;
     return { kind: "ungovernable", guard: "budget-spans-groups", field: "spec.selector", sentence };
   }
   return { kind: "one", name, budget: parsed.budget };

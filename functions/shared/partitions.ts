@@ -1,4 +1,4 @@
-/** A partition is one slice through all zones: the pods whose names give the same partition (rollout-operator section 4.5, step 10). */
+/** A partition is a slice through all zones: the pods whose names give the same one (rollout-operator section 4.5, step 10). */
 import type { ZoneBudget } from "./budgets.ts";
 import { selects } from "./governing.ts";
 import { isAvailable, type Pod } from "./pods.ts";

@@ -206,7 +206,7 @@ test("budget-spans-groups: a budget that selects StatefulSets of another group c
   assert.equal(outcome(verdict), "budget-spans-groups");
   assert.match(
     verdict.sentence,
-    /^the budget db selects StatefulSets of rollout-group group and other of rollout-group/,
+    /^the budget db selects StatefulSets of rollout-group "group" and other of rollout-group "elsewhere", and/,
   );
   assert.equal(outcome(decideOn([zone("a", "oo")], [], { budgets })), "delete a-0");
 });
