@@ -77,7 +77,7 @@ function parse(argv: readonly string[]) {
 
 function readWhy(place: Place, names: readonly string[], output = "text"): Command | { readonly mistake: string } {
   const [group, ...more] = names;
-  if (more.length > 0) return { mistake: `why takes one GROUP or none, and ${names.length} are given` };
+  if (more.length > 0) return { mistake: `why takes one GROUP or none; given: ${names.length}` };
   if (output !== "text" && output !== "json") {
     return { mistake: `--output is ${JSON.stringify(output)}; write json, or leave it out` };
   }
@@ -91,7 +91,7 @@ function readRelease(
 ): Command | { readonly mistake: string } {
   const [group, pod] = names;
   if (group === undefined || pod === undefined || names.length > 2) {
-    return { mistake: `release takes a GROUP and a POD, and ${names.length || "no"} names are given` };
+    return { mistake: `release takes two names, a GROUP and a POD; given: ${names.length}` };
   }
   if (!isObjectName(pod)) return { mistake: `${JSON.stringify(pod)} is no name of a pod` };
   return { command: "release", ...place, group, pod, wait: values.wait ?? false, dryRun: values["dry-run"] ?? false };

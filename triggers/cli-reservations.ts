@@ -57,9 +57,9 @@ export function outlook(situation: Situation): string {
 }
 
 function readiness({ pod, statefulSet, nowMs }: Situation): string {
-  if (pod?.stuck !== undefined) return `, which is in ${pod.stuck}`;
+  if (pod?.stuck !== undefined) return `; that one is in ${pod.stuck}`;
   const inMs = pod && availableInMs(pod, statefulSet?.minReadySeconds ?? 0, nowMs);
-  return inMs === undefined ? "" : `, in ${formatSpan(inMs)} if nothing happens to it`;
+  return inMs === undefined ? "" : `, in ${formatSpan(inMs)} if that one stays ready`;
 }
 
 /** The reserved pod stands as it was: its function acts, or gives it up. */

@@ -10,10 +10,10 @@ import type {
 /** Makes a heading stand out, where that can be seen. */
 export type Emphasis = (text: string) => string;
 
-/** A span of time as one number: `95 s`, `12 min`, `5 h`, `3 d`. */
+/** A span of time as one number: `150 s`, `12 min`, `5 h`, `3 d`. */
 export function formatSpan(ms: number): string {
   const seconds = Math.max(0, Math.ceil(ms / 1000));
-  if (seconds < 120) return `${seconds} s`;
+  if (seconds < 300) return `${seconds} s`;
   const minutes = Math.round(seconds / 60);
   if (minutes < 120) return `${minutes} min`;
   const hours = Math.round(minutes / 60);
@@ -80,8 +80,9 @@ function countsOf({ zones, reservations }: GroupInspection) {
 /** What holds now, and since when, where that is known. */
 function lastSaid({ ledger, functions }: GroupInspection): [string, string | undefined] {
   if (ledger.unreadable !== null) return [`ledger-unreadable: ${ledger.unreadable}`, undefined];
-  const said = functions.map(({ recorded, now, stale }) => {
-    const since = stale ? undefined : recorded?.since;
+  const said = functions.map(({ recorded, now }) => {
+    const holds = now === null || (recorded?.guard === now.guard && recorded.zone === now.zone);
+    const since = holds ? recorded?.since : undefined;
     const { guard, sentence } = now ?? recorded ?? { guard: "nothing", sentence: "" };
     return { text: `${guard}: ${sentence}`, since };
   });

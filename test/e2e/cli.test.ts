@@ -1,0 +1,258 @@
+/** The kubectl plugin as it is shipped: one file on PATH, found by the real kubectl, on a real API server. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { copyFile, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { Api } from "../controlplane/api.ts";
+import { auditPosition, readAudit } from "../controlplane/audit.ts";
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { createGroup, type Group, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { skipWithoutControlPlane } from "./scene.ts";
+
+const root = join(import.meta.dirname, "../..");
+const namespace = "plugin";
+const leasePath = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
+const rolePath = `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}`;
+
+interface Said {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function runProgram(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<Said> {
+  return new Promise((resolve) => {
+    execFile(program, args, { env }, (error, stdout, stderr) =>
+      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
+    );
+  });
+}
+
+describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, () => {
+  let controlPlane: ControlPlane;
+  let api: Api;
+  let group: Group;
+  let folder: string;
+  let node: string;
+
+  /** `kubectl sluice …`, with the plugin's folder and this Node first on PATH. */
+  const sluice = (line: string, kubeconfig = controlPlane.kubeconfig): Promise<Said> => {
+    const path = [join(folder, "bin"), node, process.env.PATH].join(delimiter);
+    const env = { ...process.env, PATH: path, KUBECONFIG: kubeconfig, HOME: folder };
+    return runProgram(controlPlane.kubectl, ["sluice", ...line.split(" ")], env);
+  };
+
+  const uidOf = async (pod: string): Promise<string> => {
+    const found = (await groupPods(controlPlane, group)).find(({ metadata }) => metadata.name === pod);
+    return found?.metadata.uid ?? "";
+  };
+
+  /** Writes the ledger as functions do: one reservation of a pod that stands, so many seconds old, by the rollout. */
+  const reserve = async (pod: string, ageSeconds: number): Promise<void> => {
+    const [, statefulSet = "", ordinal = ""] = /^(.+)-(\d+)$/.exec(pod) ?? [];
+    const entry = [await uidOf(pod), "advance-zone-rollout", Date.now() - ageSeconds * 1000];
+    const annotations = {
+      "sluice.dev/group": "ingester",
+      "sluice.dev/settled-through": "1",
+      "sluice.dev/reservations": JSON.stringify({ [statefulSet]: { [ordinal]: entry } }),
+    };
+    const metadata = { name: "sluice-ingester", labels: { "app.kubernetes.io/managed-by": "sluice" }, annotations };
+    const body = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata };
+    const answer = await api.send("DELETE", `${leasePath}/sluice-ingester`);
+    await answer.body.dump();
+    await api.post(leasePath, body);
+  };
+
+  const reservations = async (): Promise<string | undefined> => {
+    const lease = await api.get<{ metadata: { annotations: Record<string, string> } }>(`${leasePath}/sluice-ingester`);
+    return lease.metadata.annotations["sluice.dev/reservations"];
+  };
+
+  before(async () => {
+    controlPlane = await startControlPlane();
+    api = await Api.open(controlPlane, { userAgent: "sluice-test-cli" });
+    folder = await mkdtemp(join(tmpdir(), "sluice-plugin-"));
+    // The plugin's first line looks for `node` on PATH, where an older one may come first.
+    node = dirname(process.execPath);
+    const built = await runProgram(
+      process.execPath,
+      [join(root, "triggers/cli-bundle.ts"), join(folder, "bin/kubectl-sluice")],
+      process.env,
+    );
+    assert.equal(built.code, 0, built.stderr);
+    group = await createGroup(controlPlane, { name: "ingester", namespace, pods: 2 });
+    await waitForGroupReady(controlPlane, group);
+  });
+
+  after(async () => {
+    await api?.close();
+    await controlPlane?.stop();
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
+  });
+
+  test("it is one file, which kubectl lists and runs, whatever package.json lies above it", async () => {
+    assert.deepEqual(await readdir(join(folder, "bin")), ["kubectl-sluice"]);
+    const path = [join(folder, "bin"), node, process.env.PATH].join(delimiter);
+    const listed = await runProgram(controlPlane.kubectl, ["plugin", "list"], { ...process.env, PATH: path });
+    assert.match(listed.stdout, /\/bin\/kubectl-sluice\n/);
+    assert.doesNotMatch(listed.stdout + listed.stderr, /warning: .*kubectl-sluice/);
+    for (const type of ["module", "commonjs"]) {
+      await writeFile(join(folder, "package.json"), JSON.stringify({ type }));
+      const { code, stdout, stderr } = await sluice("--help");
+      assert.deepEqual([code, stderr], [0, ""]);
+      assert.match(stdout, /kubectl sluice release GROUP POD/);
+    }
+    await rm(join(folder, "package.json"));
+  });
+
+  test("a Node that is too old is told what is needed, in words that it understands", async () => {
+    const bin = join(folder, "old");
+    const preload = join(folder, "old.cjs");
+    await writeFile(preload, 'Object.defineProperty(process.versions, "node", { value: "18.20.8" });');
+    await copyFile(join(folder, "bin/kubectl-sluice"), bin);
+    const old = await runProgram(process.execPath, ["--require", preload, bin, "why"], process.env);
+    assert.equal(old.code, 2);
+    assert.match(old.stderr, /^kubectl-sluice: it needs Node 22\.\d+ or newer \(not 23\), and \S+ is 18\.20\.8\n$/);
+  });
+
+  test("why says how a group stands; without the CRD there are no budgets, with it there are", async () => {
+    const { code, stdout, stderr } = await sluice(`why ingester -n ${namespace}`);
+    assert.deepEqual([code, stderr], [0, ""]);
+    assert.match(stdout, /^ingester in namespace plugin: 6 of 6 pods ready, 0 outdated, 0 reserved\n/);
+    assert.match(stdout, /^There is no ledger sluice-ingester yet/m);
+    assert.match(stdout, /^ingester-zone-b +2\/2 +0 +1 +-$/m);
+    assert.ok(!stdout.includes("BUDGET"), stdout);
+    assert.ok(!stdout.includes("\u001b"), "it is no terminal");
+    const env = { ...process.env, KUBECONFIG: controlPlane.kubeconfig, HOME: folder };
+    const apply = async (...args: string[]) => {
+      const applied = await runProgram(controlPlane.kubectl, args, env);
+      assert.equal(applied.code, 0, applied.stderr);
+    };
+    await apply("apply", "-f", join(root, "knative/base/crds"));
+    await apply("wait", "--for=condition=Established", "--timeout=30s", "-f", join(root, "knative/base/crds"));
+    const spec = { selector: { matchLabels: { "rollout-group": "ingester" } }, maxUnavailable: 2 };
+    const body = { apiVersion: "rollout-operator.grafana.com/v1", kind: "ZoneAwarePodDisruptionBudget", spec };
+    const path = `/apis/rollout-operator.grafana.com/v1/namespaces/${namespace}/zoneawarepoddisruptionbudgets`;
+    await api.post(path, { ...body, metadata: { name: "guarded" } });
+    const governed = await sluice(`why ingester -n ${namespace}`);
+    assert.match(governed.stdout, /^guarded +2 down in one zone at a time$/m);
+  });
+
+  test("why -o json is one object, and writes nothing to the API server", async () => {
+    await reserve("ingester-zone-a-1", 60);
+    const from = await auditPosition(controlPlane.auditLog);
+    const { code, stdout, stderr } = await sluice(`why ingester -n ${namespace} -o json`);
+    assert.deepEqual([code, stderr], [0, ""]);
+    const { zones, reservations: reserved, ledger } = JSON.parse(stdout);
+    assert.deepEqual(
+      zones.map(({ name, ready }: { name: string; ready: number }) => [name, ready]),
+      group.statefulSets.map((name) => [name, 2]),
+    );
+    assert.deepEqual([ledger.exists, reserved[0].pod, reserved[0].standing], [true, "ingester-zone-a-1", "open"]);
+    const verbs = new Set<string>();
+    for await (const { userAgent, verb } of readAudit(controlPlane.auditLog, { from }, () => {})) {
+      if (userAgent.startsWith("kubectl-sluice/")) verbs.add(verb);
+    }
+    assert.deepEqual([...verbs].sort(), ["get", "list"]);
+  });
+
+  test("what is wrong is one line: an unknown group 1, a wrong command line or kubeconfig 2", async () => {
+    const { url } = controlPlane;
+    for (const [line, code, expected] of [
+      [`why nothing -n ${namespace}`, 1, /^kubectl-sluice: there is no group "nothing" .+: there are "ingester"\n$/],
+      [
+        `why ingester -n ${namespace} -o json -o text`,
+        2,
+        /^kubectl-sluice: --output is given several times; see .+\n$/,
+      ],
+      ["why --force", 2, /^kubectl-sluice: Unknown option '--force'; see kubectl sluice --help\n$/],
+      ["why --context other", 2, /^kubectl-sluice: .+ has no context "other"; it has \S+\n$/],
+      [`why --kubeconfig ${join(folder, "missing")}`, 2, /^kubectl-sluice: .+ENOENT.+missing'\n$/],
+    ] as const) {
+      const said = await sluice(line);
+      assert.deepEqual([said.code, said.stdout], [code, ""], line);
+      assert.match(said.stderr, expected);
+    }
+    const away = join(folder, "away.kubeconfig");
+    const user = { name: "nobody", user: { token: "nothing" } };
+    const cluster = (server: string) => ({ name: "c", cluster: { server, "insecure-skip-tls-verify": true } });
+    const context = { name: "x", context: { cluster: "c", user: "nobody" } };
+    const kubeconfig = (server: string) =>
+      JSON.stringify({ clusters: [cluster(server)], users: [user], contexts: [context], "current-context": "x" });
+    await writeFile(away, kubeconfig("https://127.0.0.1:1"));
+    const unanswered = await sluice("why", away);
+    assert.equal(unanswered.code, 1);
+    assert.match(
+      unanswered.stderr,
+      /^kubectl-sluice: the API server does not answer: .+ECONNREFUSED 127\.0\.0\.1:1\n$/,
+    );
+    await writeFile(away, kubeconfig(url));
+    const refused = await sluice("why", away);
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, /^kubectl-sluice: the API server does not accept the kubeconfig's credentials: .+\n$/);
+  });
+
+  test("a right that is missing is named, and nothing else is said", async () => {
+    const rules = [{ apiGroups: [""], resources: ["pods"], verbs: ["get", "list"] }];
+    const role = { apiVersion: "rbac.authorization.k8s.io/v1", kind: "Role", metadata: { name: "viewer" }, rules };
+    await api.post(`${rolePath}/roles`, role);
+    const subject = { kind: "User", name: "viewer", apiGroup: "rbac.authorization.k8s.io" };
+    const roleRef = { kind: "Role", name: "viewer", apiGroup: "rbac.authorization.k8s.io" };
+    const binding = { ...role, kind: "RoleBinding", rules: undefined, subjects: [subject], roleRef };
+    await api.post(`${rolePath}/rolebindings`, binding);
+    const kubeconfig = join(folder, "viewer.kubeconfig");
+    await writeFile(kubeconfig, JSON.stringify(viewerOf(controlPlane)));
+    for (const line of [`why ingester -n ${namespace}`, `release ingester ingester-zone-a-1 -n ${namespace}`]) {
+      const { code, stdout, stderr } = await sluice(line, kubeconfig);
+      assert.deepEqual([code, stdout], [1, ""]);
+      assert.match(stderr, /^kubectl-sluice: a right is missing: .+User "viewer" cannot get resource "leases".+\n$/);
+    }
+  });
+
+  test("release refuses what somebody may still act on, and takes out what nobody can", async () => {
+    const line = `release ingester ingester-zone-a-1 -n ${namespace}`;
+    await reserve("ingester-zone-a-1", 60);
+    const young = await reservations();
+    const refused = await sluice(line);
+    assert.deepEqual([refused.code, refused.stdout], [1, ""]);
+    assert.match(
+      refused.stderr,
+      /^kubectl-sluice: ingester-zone-a-1 is not released: .+ it can be released in \d+ s, at .+\n$/,
+    );
+    assert.equal(await reservations(), young);
+
+    await reserve("ingester-zone-a-1", 151);
+    const abandoned = await reservations();
+    const pretended = await sluice(`${line} --dry-run`);
+    assert.match(pretended.stdout, /^ingester-zone-a-1: would be released: .+\n$/);
+    assert.equal(await reservations(), abandoned);
+    const uid = await uidOf("ingester-zone-a-1");
+    const { code, stdout, stderr } = await sluice(line);
+    assert.deepEqual([code, stderr], [0, ""]);
+    assert.match(stdout, /^ingester-zone-a-1: released: .+ nobody can act on it any more, and its pod still stands\n$/);
+    assert.equal(await reservations(), "{}");
+    assert.equal(await uidOf("ingester-zone-a-1"), uid);
+    assert.equal((await sluice(line)).code, 1);
+  });
+
+  test("release --wait waits for the moment, and takes it out then", async () => {
+    await reserve("ingester-zone-b-0", 145);
+    const { code, stdout, stderr } = await sluice(`release ingester ingester-zone-b-0 -n ${namespace} --wait`);
+    assert.deepEqual([code, await reservations()], [0, "{}"]);
+    assert.match(stderr, /^kubectl-sluice: waiting: ingester-zone-b-0: .+\n$/);
+    assert.match(stdout, /^ingester-zone-b-0: released: .+\n$/);
+  });
+});
+
+/** A kubeconfig that impersonates a user who may read pods and nothing else. */
+function viewerOf({ url, token, caFile }: ControlPlane): object {
+  const cluster = { server: url, "certificate-authority": caFile };
+  return {
+    clusters: [{ name: "c", cluster }],
+    users: [{ name: "viewer", user: { token, as: "viewer" } }],
+    contexts: [{ name: "x", context: { cluster: "c", user: "viewer" } }],
+    "current-context": "x",
+  };
+}
