@@ -4,7 +4,7 @@ import { type Cluster, ClusterError } from "../../functions/shared/cluster.ts";
 import { run } from "../../triggers/cli-command.ts";
 import type { GroupInspection } from "../../triggers/cli-inspection.ts";
 import { sluice, writes } from "./cli-terminal.ts";
-import { namespace, Passes } from "./passes.ts";
+import { namespace, Passes, refused } from "./passes.ts";
 
 const budgets = "zoneawarepoddisruptionbudgets";
 
@@ -47,6 +47,15 @@ test("in the middle of a rollout everything is said that keeps it waiting, and n
   assert.match(out, /^advance-zone-rollout said rolling, for \d s, written \d s ago$/m);
   assert.match(out, /^Next: budget\n {2}group-a: 1 of 2 down \(1 not ready\), 1 may be; 1 outdated pods wait$/m);
   for (const line of lines) assert.equal(line, line.trimEnd());
+});
+
+test("a pod that is reserved and stands is ready, and may be gone at any moment", async () => {
+  const passes = await new Passes().prepare();
+  passes.interfere = ({ verb, resource }) => {
+    if (verb === "delete" && resource === "pods") throw refused(503);
+  };
+  await passes.run();
+  assert.match((await sluice(passes, "why group")).out, /^group-a +2\/2 +2 +1 +reserved: 0$/m);
 });
 
 test("columns are aligned", async () => {
@@ -93,6 +102,8 @@ test("without a group, one line for each: by label, by budget, and those of whic
   const gone = await sluice(passes, "why gone");
   assert.match(gone.out, /^gone in namespace db: no StatefulSet is in it any more$/m);
   assert.match((await sluice(passes, "why budget:lonely")).out, /^lonely +\d\/1 +/m);
+  // Nothing is rolled there, so that no rollout has anything to say of it.
+  assert.deepEqual((await inspect(passes, "why budget:lonely -o json")).functions, []);
 });
 
 test("the JSON has the fields that are documented, and no others", async () => {
