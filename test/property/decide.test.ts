@@ -40,7 +40,7 @@ function placesOf(verdict: Verdict<Target>, action: "delete" | "repair"): Place[
 const words = (verdict: Verdict<Target>): string[] =>
   targetsOf(verdict).map((target) => `${target.action} ${subjectOf(target)}`);
 
-test("whatever is deleted keeps Z1, Z2, Z3 and Z4, and nobody else's reservation is touched", () => {
+test("whatever is deleted keeps Z1, Z2, Z3, Z4 and the budgets, and nobody else's reservation is touched", () => {
   check((facts, verdict) => assert.equal(violationOf(facts, placesOf(verdict, "delete")), undefined), numRuns);
 });
 
@@ -95,7 +95,7 @@ test("a take leaves no pod behind that could have gone with it, and healthy pods
     const deleted = placesOf(verdict, "delete");
     const [first] = deleted;
     if (first === undefined) return;
-    const zone = facts[first.zone]?.slots ?? [];
+    const zone = facts.zones[first.zone]?.slots ?? [];
     for (const ordinal of zone.keys()) {
       const place = { zone: first.zone, ordinal };
       if (deleted.some((other) => other.ordinal === ordinal) || isRefused(facts, place) || isRepair(facts, place))
@@ -137,7 +137,8 @@ test("the random groups meet every guard and every act, often enough to tell", (
     for (const what of [guardOf(verdict), ...actions]) met.set(what, (met.get(what) ?? 0) + 1);
   }
   const guards =
-    "strategy-not-on-delete zones-down paused-zone-down status-behind zone-settling budget delete-refused paused";
+    "strategy-not-on-delete zones-down paused-zone-down status-behind zone-settling budget delete-refused paused " +
+    "zone-budget partition-budget partition-not-identified several-budgets invalid-budget budget-spans-groups";
   for (const what of [...guards.split(" "), "done", "rolling", "delete", "repair", "record-revision"]) {
     assert.ok((met.get(what) ?? 0) >= 10, `${what}: ${met.get(what) ?? 0} of ${fewRuns}`);
   }

@@ -4,10 +4,16 @@
  */
 import fc from "fast-check";
 import type { Group } from "../../functions/advance-zone-rollout/decide.ts";
-import type { ContainerStatus, PodObject, StatefulSetObject } from "../../functions/shared/cluster.ts";
+import type {
+  ContainerStatus,
+  PodObject,
+  StatefulSetObject,
+  ZoneBudgetObject,
+} from "../../functions/shared/cluster.ts";
+import { parseStoredBudget } from "../../functions/shared/governing.ts";
 import { parsePod } from "../../functions/shared/pods.ts";
 import type { Reservation } from "../../functions/shared/reservation.ts";
-import { parseStatefulSet } from "../../functions/shared/statefulsets.ts";
+import { parseStatefulSet, type StatefulSet } from "../../functions/shared/statefulsets.ts";
 import { isSettled, surveyZone } from "../../functions/shared/zones.ts";
 
 export const nowMs = Date.UTC(2026, 0, 1, 0, 10);
@@ -22,11 +28,19 @@ export interface SlotFacts {
   readonly reservedBy: string;
   readonly reservationAgeMs: number;
   readonly refused: boolean;
+  /** The pod's label `tier`, which some budgets select by. */
+  readonly tier: Tier;
 }
+
+export type Tier = "hot" | "cold";
 
 export interface ZoneFacts {
   readonly start: number;
   readonly replicas: number;
+  /** How many pods the StatefulSet's status tells of. */
+  readonly counted: number;
+  /** The StatefulSet's own label `tier`. */
+  readonly tier: Tier;
   readonly budget: { readonly pods: number } | { readonly percent: number };
   readonly minReadySeconds: number;
   readonly paused: boolean;
@@ -38,8 +52,26 @@ export interface ZoneFacts {
   readonly slots: readonly SlotFacts[];
 }
 
+/** What names a pod's partition: its ordinal, its zone, or its ordinal where that is even, and nothing where it is odd. */
+export type Partitioning = "ordinal" | "zone" | "even ordinal";
+
+export interface BudgetFacts {
+  /** Undefined: it is a budget for each zone. */
+  readonly partitioning: Partitioning | undefined;
+  readonly allowance: { readonly pods: number } | { readonly percent: number };
+  /** Undefined: it selects every pod of the group, otherwise those of the tier. */
+  readonly tier: Tier | undefined;
+  readonly delaySeconds: number;
+  readonly invalid: boolean;
+}
+
 /** Zones are called a, b, c, d. */
-export type GroupFacts = readonly ZoneFacts[];
+export interface GroupFacts {
+  readonly zones: readonly ZoneFacts[];
+  readonly budgets: readonly BudgetFacts[];
+  /** The tier of a StatefulSet of another group, where there is one that carries the label of this group's application. */
+  readonly strangerTier: Tier | undefined;
+}
 
 export const zoneNameOf = (zone: number): string => String.fromCharCode(97 + zone);
 export const uidOf = (pod: string): string => `uid-${pod}`;
@@ -66,12 +98,15 @@ const slot: fc.Arbitrary<SlotFacts> = fc.record({
   reservedBy: fc.constantFrom(self, "evaluate-eviction"),
   reservationAgeMs: fc.constantFrom(0, 6_999, 7_000, 60_000),
   refused: oneIn(20),
+  tier: weighted<Tier>([9, "hot"], [1, "cold"]),
 });
 
 const zone: fc.Arbitrary<ZoneFacts> = fc.nat(6).chain((replicas) =>
   fc.record({
     start: weighted([5, 0], [1, 1]),
     replicas: fc.constant(replicas),
+    counted: weighted([4, replicas], [1, Math.max(0, replicas - 2)], [1, 0]),
+    tier: weighted<Tier>([6, "hot"], [1, "cold"]),
     budget: fc.oneof(
       fc.constantFrom({ pods: 1 }, { pods: 2 }, { pods: 3 }, { pods: 9 }),
       fc.constantFrom({ percent: 1 }, { percent: 34 }, { percent: 50 }, { percent: 100 }),
@@ -87,14 +122,57 @@ const zone: fc.Arbitrary<ZoneFacts> = fc.nat(6).chain((replicas) =>
   }),
 );
 
-export const group: fc.Arbitrary<GroupFacts> = fc.array(zone, { minLength: 1, maxLength: 4 });
+const pods = fc.constantFrom<BudgetFacts["allowance"][]>({ pods: 0 }, { pods: 1 }, { pods: 2 }, { pods: 3 });
+const percent = fc.constantFrom<BudgetFacts["allowance"][]>({ percent: 0 }, { percent: 1 }, { percent: 50 });
+
+/** Neither a percentage of a partition nor a delay without one can be kept: such budgets are invalid, and nothing more. */
+const budget: fc.Arbitrary<BudgetFacts> = weighted<BudgetFacts["partitioning"]>(
+  [3, undefined],
+  [5, "ordinal"],
+  [1, "zone"],
+  [3, "even ordinal"],
+).chain((partitioning) =>
+  fc.record({
+    partitioning: fc.constant(partitioning),
+    allowance: partitioning === undefined ? fc.oneof(pods, percent) : pods,
+    tier: weighted<BudgetFacts["tier"]>([4, undefined], [1, "hot"], [1, "cold"]),
+    delaySeconds: partitioning === undefined ? fc.constant(0) : fc.constantFrom(0, 0, 30, 60, 599),
+    invalid: oneIn(15),
+  }),
+);
+
+const anyZones = fc.array(zone, { minLength: 1, maxLength: 4 });
+
+/** With pods down in two zones every decision is the same: in half of the groups only one zone is troubled. */
+const zones = fc.oneof(
+  anyZones,
+  fc
+    .tuple(anyZones, fc.nat(3))
+    .map(([all, troubled]) => all.map((one, index) => (index === troubled ? one : calm(one)))),
+);
+
+function calm(zone: ZoneFacts): ZoneFacts {
+  const slots = zone.slots.map((slot): SlotFacts => ({ ...slot, health: "ready", reservation: "none" }));
+  return { ...zone, start: 0, minReadySeconds: 0, slots: slots.slice(0, zone.replicas) };
+}
+
+/** Half of the groups have no budget at all: what they decide is not to be forgotten. */
+export const group: fc.Arbitrary<GroupFacts> = fc.record({
+  zones,
+  budgets: fc.oneof(
+    { weight: 5, arbitrary: fc.constant([]) },
+    { weight: 4, arbitrary: fc.tuple(budget) },
+    { weight: 1, arbitrary: fc.tuple(budget, budget) },
+  ),
+  strangerTier: weighted<GroupFacts["strangerTier"]>([12, undefined], [1, "hot"], [1, "cold"]),
+});
 
 /** What a function would be given of these facts, settled, counted and parsed by the product. */
 export function render(facts: GroupFacts, order: "ascending" | "descending" = "ascending"): Group {
   const refusals = new Map<string, { uid: string; pod: string; sentence: string; stampMs: number }>();
   const refuse = (uid: string, pod: string) => refusals.set(uid, { uid, pod, sentence: "no", stampMs: nowMs });
   const open: Reservation[] = [];
-  const surveys = facts.map((zoneFacts, index) => {
+  const surveys = facts.zones.map((zoneFacts, index) => {
     const name = zoneNameOf(index);
     if (zoneFacts.recordRefused) refuse(`set-${name}`, name);
     const set = parseStatefulSet(statefulSetObject(name, zoneFacts));
@@ -110,7 +188,9 @@ export function render(facts: GroupFacts, order: "ascending" | "descending" = "a
     return { set, pods: order === "ascending" ? pods : pods.reverse() };
   });
   const zones = surveys.map(({ set, pods }) => surveyZone(set, pods, open, nowMs));
-  const surroundings = { statefulSets: surveys.map(({ set }) => set), neighbours: [], budgets: [] };
+  const budgets = facts.budgets.map((facts, index) => parseStoredBudget(budgetObject(`budget-${index}`, facts)));
+  const neighbours = facts.strangerTier === undefined ? [] : [stranger(facts.strangerTier)];
+  const surroundings = { statefulSets: surveys.map(({ set }) => set), neighbours, budgets };
   return { key: { namespace: "db", group: "group" }, self, nowMs, zones, departed: [], surroundings, refusals };
 }
 
@@ -121,8 +201,35 @@ function reservationOf(name: string, ordinal: number, facts: SlotFacts): Reserva
   return { statefulSet: name, ordinal, uid, by: facts.reservedBy, stampMs: nowMs - facts.reservationAgeMs };
 }
 
+const expressions: Readonly<Record<Partitioning, string>> = {
+  ordinal: "[a-d]-([0-9]+)",
+  zone: "([a-d])-[0-9]+",
+  "even ordinal": "[a-d]-([02468])",
+};
+
+function budgetObject(name: string, facts: BudgetFacts): ZoneBudgetObject {
+  const { allowance, partitioning, tier, delaySeconds, invalid } = facts;
+  const max =
+    "pods" in allowance ? { maxUnavailable: allowance.pods } : { maxUnavailablePercentage: allowance.percent };
+  const partitions = partitioning === undefined ? {} : { podNamePartitionRegex: expressions[partitioning] };
+  return {
+    metadata: { name, namespace: "db", uid: `uid-${name}`, resourceVersion: "5", generation: 1 },
+    spec: {
+      ...(invalid ? { maxUnavailable: "1" } : max),
+      ...partitions,
+      selector: { matchLabels: tier === undefined ? { app: "db" } : { app: "db", tier } },
+      ...(delaySeconds > 0 ? { crossZoneEvictionDelay: `${delaySeconds}s` } : {}),
+    },
+  };
+}
+
+function stranger(tier: Tier): StatefulSet {
+  const labels = { app: "db", tier, "rollout-group": "another" };
+  return parseStatefulSet({ metadata: { name: "x", namespace: "db", uid: "set-x", resourceVersion: "5", labels } });
+}
+
 function statefulSetObject(name: string, facts: ZoneFacts): StatefulSetObject {
-  const { budget, paused } = facts;
+  const { budget, paused, tier } = facts;
   return {
     metadata: {
       name,
@@ -130,7 +237,7 @@ function statefulSetObject(name: string, facts: ZoneFacts): StatefulSetObject {
       uid: `set-${name}`,
       resourceVersion: "5",
       generation: 3,
-      labels: { "rollout-group": "group" },
+      labels: { "rollout-group": "group", app: "db", tier },
       annotations: {
         "rollout-max-unavailable": "pods" in budget ? `${budget.pods}` : `${budget.percent}%`,
         ...(paused ? { "grafana.com/rollout-paused": "true" } : {}),
@@ -142,11 +249,16 @@ function statefulSetObject(name: string, facts: ZoneFacts): StatefulSetObject {
       ordinals: { start: facts.start },
       updateStrategy: { type: facts.strategy },
     },
-    status: { observedGeneration: facts.behind ? 2 : 3, currentRevision: facts.recorded, updateRevision: "new" },
+    status: {
+      observedGeneration: facts.behind ? 2 : 3,
+      replicas: facts.counted,
+      currentRevision: facts.recorded,
+      updateRevision: "new",
+    },
   };
 }
 
-function podObject(name: string, ordinal: number, { health, revision, readyForSeconds }: SlotFacts): PodObject {
+function podObject(name: string, ordinal: number, { health, revision, readyForSeconds, tier }: SlotFacts): PodObject {
   const pod = `${name}-${ordinal}`;
   const ready = health === "ready" || health === "terminating";
   const stuck: ContainerStatus = { ready: false, state: { waiting: { reason: "CrashLoopBackOff" } } };
@@ -159,7 +271,7 @@ function podObject(name: string, ordinal: number, { health, revision, readyForSe
       namespace: "db",
       uid: uidOf(pod),
       resourceVersion: "7",
-      labels: revision === "none" ? {} : { "controller-revision-hash": revision },
+      labels: { app: "db", tier, ...(revision === "none" ? {} : { "controller-revision-hash": revision }) },
       ownerReferences: [{ kind: "StatefulSet", name, uid: `set-${name}`, controller: true }],
       ...(health === "terminating" ? { deletionTimestamp: "2026-01-01T00:09:30Z" } : {}),
     },

@@ -2,7 +2,16 @@
  * The rules of a rollout a second time, as naively as they can be said: straight from the design's invariants and the
  * reservation protocol, over plain facts, one pod at a time. It shares no line with the product and is in no hurry.
  */
-import { type GroupFacts, type SlotFacts, self, uidOf, type ZoneFacts, zoneNameOf } from "./facts.ts";
+import {
+  type BudgetFacts,
+  type GroupFacts,
+  type SlotFacts,
+  self,
+  type Tier,
+  uidOf,
+  type ZoneFacts,
+  zoneNameOf,
+} from "./facts.ts";
 
 /** One place for a pod: zone number and ordinal. */
 export interface Place {
@@ -13,17 +22,21 @@ export interface Place {
 export const podOf = ({ zone, ordinal }: Place): string => `${zoneNameOf(zone)}-${ordinal}`;
 
 function places(facts: GroupFacts): Place[] {
-  return facts.flatMap(({ start, replicas, slots }, zone) =>
+  return facts.zones.flatMap(({ start, replicas, slots }, zone) =>
     Array.from({ length: Math.max(slots.length, start + replicas) }, (_, ordinal) => ({ zone, ordinal })),
   );
 }
 
 function slotAt(facts: GroupFacts, { zone, ordinal }: Place): SlotFacts | undefined {
-  return facts[zone]?.slots[ordinal];
+  return facts.zones[zone]?.slots[ordinal];
 }
 
 function zoneAt(facts: GroupFacts, { zone }: Place): ZoneFacts {
-  return facts[zone] as ZoneFacts;
+  return facts.zones[zone] as ZoneFacts;
+}
+
+function isSame(one: Place, other: Place): boolean {
+  return one.zone === other.zone && one.ordinal === other.ordinal;
 }
 
 export function isThere(facts: GroupFacts, place: Place): boolean {
@@ -58,9 +71,7 @@ function isDown(facts: GroupFacts, place: Place): boolean {
 /** The places that are down in a zone once those of `also` are taken too. */
 export function downIn(facts: GroupFacts, zone: number, also: readonly Place[] = []): Place[] {
   return places(facts).filter(
-    (place) =>
-      place.zone === zone &&
-      (isDown(facts, place) || also.some((other) => other.zone === zone && other.ordinal === place.ordinal)),
+    (place) => place.zone === zone && (isDown(facts, place) || also.some((other) => isSame(other, place))),
   );
 }
 
@@ -95,7 +106,7 @@ export function isRepair(facts: GroupFacts, place: Place): boolean {
 
 /** Invariant Z4: no StatefulSet of the group has another strategy. */
 export function isForeign(facts: GroupFacts): boolean {
-  return facts.some(({ strategy }) => strategy !== "OnDelete");
+  return facts.zones.some(({ strategy }) => strategy !== "OnDelete");
 }
 
 export function isRefused(facts: GroupFacts, place: Place): boolean {
@@ -109,15 +120,77 @@ export function isOurs(facts: GroupFacts, place: Place): boolean {
   return slot.reservedBy === self && slot.reservationAgeMs >= 7_000;
 }
 
-/** Invariants Z1 to Z4 for pods that are deleted together under the budget: undefined where they hold. */
+function isSelected({ tier }: BudgetFacts, other: Tier): boolean {
+  return tier === undefined || tier === other;
+}
+
+/** rollout-operator section 4.5, step 9: a partition is a part of the name, and some names have none. */
+function partitionOf({ partitioning }: BudgetFacts, { zone, ordinal }: Place): string | undefined {
+  if (partitioning === "zone") return zoneNameOf(zone);
+  if (partitioning === "even ordinal" && ordinal % 2 === 1) return undefined;
+  return `${ordinal}`;
+}
+
+/** rollout-operator section 4.5, step 10, and 4.6: in the partition of `place` this other place does not serve. */
+function isShort(facts: GroupFacts, budget: BudgetFacts, place: Place, other: Place, taken: readonly Place[]): boolean {
+  if (isDown(facts, other) || taken.some((one) => isSame(one, other))) return true;
+  if (!isThere(facts, other)) return false;
+  if (!isUp(facts, other)) return true;
+  const { readyForSeconds } = slotAt(facts, other) as SlotFacts;
+  return other.zone !== place.zone && budget.delaySeconds > 0 && readyForSeconds <= budget.delaySeconds;
+}
+
+/** How many of a pod's partition do not serve, the pod itself aside, once those of `taken` are taken. */
+function shortIn(facts: GroupFacts, budget: BudgetFacts, place: Place, taken: readonly Place[]): number {
+  const partition = partitionOf(budget, place);
+  const peers = places(facts).filter((other) => !isSame(other, place) && partitionOf(budget, other) === partition);
+  let short = peers.filter((other) => isShort(facts, budget, place, other, taken)).length;
+  facts.zones.forEach(({ tier }, zone) => {
+    const exists = (other: Place) => isThere(facts, other) || isDown(facts, other);
+    // A zone of the budget without any pod of the partition may have lost it (rollout-operator#370).
+    if (zone !== place.zone && isSelected(budget, tier) && !peers.some((one) => one.zone === zone && exists(one)))
+      short++;
+  });
+  return short;
+}
+
+/** rollout-operator section 4.4, and 4.8 for an allowance of 0: as many as `otherwise`. */
+function allowanceIn({ allowance }: BudgetFacts, { replicas, counted }: ZoneFacts, otherwise: number): number {
+  if ("pods" in allowance) return allowance.pods === 0 ? otherwise : allowance.pods;
+  const whole = Math.min(replicas, counted);
+  if (whole === 0 || allowance.percent === 0) return otherwise;
+  let pods = 1;
+  while ((pods + 1) * 100 <= allowance.percent * whole) pods++;
+  return pods;
+}
+
+/** The guard of the budget that forbids to take a pod after those of `taken`; undefined where none does. */
+export function budgetGuardOf(facts: GroupFacts, place: Place, taken: readonly Place[]): string | undefined {
+  const { tier } = slotAt(facts, place) as SlotFacts;
+  const governing = facts.budgets.filter((budget) => isSelected(budget, tier));
+  const [budget, second] = governing;
+  if (budget === undefined) return undefined;
+  if (governing.some(({ invalid }) => invalid)) return "invalid-budget";
+  if (second !== undefined) return "several-budgets";
+  if (facts.strangerTier !== undefined && isSelected(budget, facts.strangerTier)) return "budget-spans-groups";
+  const zone = zoneAt(facts, place);
+  if (budget.partitioning === undefined) {
+    const down = downIn(facts, place.zone, [...taken, place]).length;
+    return down > allowanceIn(budget, zone, allowedIn(zone)) ? "zone-budget" : undefined;
+  }
+  if (partitionOf(budget, place) === undefined) return "partition-not-identified";
+  return shortIn(facts, budget, place, taken) + 1 > allowanceIn(budget, zone, 1) ? "partition-budget" : undefined;
+}
+
+/** Invariants Z1 to Z4, and the budgets, for pods that are deleted one after the other: undefined where they hold. */
 export function violationOf(facts: GroupFacts, deleted: readonly Place[]): string | undefined {
   if (deleted.length > 0 && isForeign(facts)) return "Z4: a StatefulSet is not OnDelete";
-  for (const place of deleted) {
+  for (const [index, place] of deleted.entries()) {
     const { paused } = zoneAt(facts, place);
     if (paused) return `Z4: ${podOf(place)} is in a paused zone`;
     if (!isOutdated(facts, place)) return `Z3: ${podOf(place)} is not outdated`;
     if (!isOurs(facts, place)) return `R10: ${podOf(place)} is reserved by another, or was just now`;
-    for (const other of facts.keys()) {
+    for (const other of facts.zones.keys()) {
       if (other === place.zone) continue;
       if (deleted.some(({ zone }) => zone === other)) return `Z1: two zones are taken with ${podOf(place)}`;
       if (isDisturbed(facts, other)) return `Z1: ${zoneNameOf(other)} is not ready when ${podOf(place)} goes`;
@@ -125,13 +198,15 @@ export function violationOf(facts: GroupFacts, deleted: readonly Place[]): strin
     const down = downIn(facts, place.zone, deleted).length;
     const allowed = allowedIn(zoneAt(facts, place));
     if (down > allowed) return `Z2: with ${podOf(place)} ${down} are down and ${allowed} may be`;
+    const guard = budgetGuardOf(facts, place, deleted.slice(0, index));
+    if (guard !== undefined) return `E1: ${podOf(place)} is held by ${guard}`;
   }
   return undefined;
 }
 
 /** Zones whose pods are all there, all up and all new, while `status.currentRevision` does not say so yet. */
 export function isRecordable(facts: GroupFacts, zone: number): boolean {
-  const { paused, behind, recorded, slots } = facts[zone] as ZoneFacts;
+  const { paused, behind, recorded, slots } = facts.zones[zone] as ZoneFacts;
   if (paused || behind || recorded === "new" || isForeign(facts) || isDisturbed(facts, zone)) return false;
   return slots.every(({ health, revision }) => health === "absent" || revision === "new");
 }
@@ -147,21 +222,40 @@ export function possible(facts: GroupFacts): Set<string> {
       acts.add(`delete ${uidOf(podOf(place))}`);
     }
   }
-  facts.forEach(({ recordRefused }, zone) => {
+  facts.zones.forEach(({ recordRefused }, zone) => {
     if (isRecordable(facts, zone) && !recordRefused) acts.add(`record-revision set-${zoneNameOf(zone)}`);
   });
   return acts;
 }
 
+/** The pods of which a guard may speak: one zone at most is disturbed, and then they are of that one. */
+function waiting(facts: GroupFacts): Place[] {
+  const disturbed = [...facts.zones.keys()].filter((zone) => isDisturbed(facts, zone));
+  if (disturbed.length > 1) return [];
+  return places(facts).filter(
+    (place) =>
+      isOutdated(facts, place) &&
+      !isRepair(facts, place) &&
+      !zoneAt(facts, place).paused &&
+      (disturbed.length === 0 || place.zone === disturbed[0]),
+  );
+}
+
+/** The zone's own limit is spent, whatever a budget says besides. */
+function isLimitSpent(facts: GroupFacts, place: Place): boolean {
+  return downIn(facts, place.zone, [place]).length > allowedIn(zoneAt(facts, place));
+}
+
 /** Whether what a guard claims is so: every wait has to be true, not only harmless. */
 export function isTrueOf(guard: string, facts: GroupFacts): boolean {
   const all = places(facts);
-  const disturbed = [...facts.keys()].filter((zone) => isDisturbed(facts, zone));
+  const disturbed = [...facts.zones.keys()].filter((zone) => isDisturbed(facts, zone));
   const only = disturbed.length === 1 ? disturbed[0] : undefined;
-  const onlyZone = only === undefined ? undefined : facts[only];
+  const onlyZone = only === undefined ? undefined : facts.zones[only];
   const outdated = all.filter((place) => isOutdated(facts, place) && !isRepair(facts, place));
   const inOnly = outdated.filter(({ zone }) => zone === only);
   const outdatedIn = (zone: number) => outdated.some((place) => place.zone === zone);
+  const isNobodys = (place: Place) => !isRefused(facts, place) && isOurs(facts, place);
   switch (guard) {
     case "strategy-not-on-delete":
       return isForeign(facts);
@@ -170,20 +264,28 @@ export function isTrueOf(guard: string, facts: GroupFacts): boolean {
     case "paused-zone-down":
       return onlyZone?.paused === true;
     case "status-behind":
-      return onlyZone === undefined ? facts.some(({ behind, paused }) => behind && !paused) : onlyZone.behind;
+      return onlyZone === undefined ? facts.zones.some(({ behind, paused }) => behind && !paused) : onlyZone.behind;
     case "zone-settling":
       return onlyZone !== undefined && !onlyZone.paused && !onlyZone.behind && inOnly.length === 0;
     case "budget":
-      return (
-        inOnly.length > 0 &&
-        inOnly.every((place) => violationOf(facts, [place]) !== undefined || isRefused(facts, place))
+      return inOnly.length > 0 && inOnly.every((place) => !isNobodys(place) || isLimitSpent(facts, place));
+    case "zone-budget":
+    case "partition-budget":
+    case "partition-not-identified":
+    case "several-budgets":
+    case "invalid-budget":
+    case "budget-spans-groups":
+      return waiting(facts).some(
+        (place) => isNobodys(place) && !isLimitSpent(facts, place) && budgetGuardOf(facts, place, []) === guard,
       );
     case "delete-refused":
       return outdated.some((place) => isRefused(facts, place));
     case "paused":
-      return disturbed.length === 0 && facts.some(({ paused }, zone) => paused && outdatedIn(zone));
+      return disturbed.length === 0 && facts.zones.some(({ paused }, zone) => paused && outdatedIn(zone));
     case "done":
-      return disturbed.length === 0 && outdated.length === 0 && facts.every(({ behind, paused }) => !behind || paused);
+      return (
+        disturbed.length === 0 && outdated.length === 0 && facts.zones.every(({ behind, paused }) => !behind || paused)
+      );
     default:
       return false;
   }
