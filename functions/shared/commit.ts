@@ -121,7 +121,6 @@ export class GroupCommit<Subject, Snapshot> {
       try {
         await this.#decideTogether(key, line, batch);
       } catch (error) {
-        this.#context.memoryOf(key).ledger = undefined;
         for (const one of batch) this.#fail(line, one, key, error);
       }
     }
