@@ -37,6 +37,7 @@ export interface ZoneInspection {
   readonly wanted: number;
   readonly ready: number;
   readonly outdated: number;
+  /** How many a rollout may take down by the StatefulSet's own annotation; a budget may allow less. */
   readonly maxUnavailable: number;
   readonly paused: boolean;
   readonly updateStrategy: string;

@@ -44,7 +44,7 @@ export function formatGroup(inspection: GroupInspection, emphasize: Emphasis): s
   ]);
   const sections = [
     [summaryOf(inspection), ...ledgerLines(inspection)],
-    tableOf(["ZONE", "READY", "OUTDATED", "MAY BE DOWN", "DOWN"], zones.map(zoneRow), emphasize),
+    tableOf(["ZONE", "READY", "OUTDATED", "ROLLOUT LIMIT", "DOWN"], zones.map(zoneRow), emphasize),
     tableOf(["RESERVED POD", "FUNCTION", "AGE", "NEXT"], reservations.map(reservationRow(atMs)), emphasize),
     tableOf(["REFUSED POD", "TRIED AGAIN IN", "WHY"], refused, emphasize),
     tableOf(["BUDGET", "ALLOWS"], budgets.map(budgetRow), emphasize),
@@ -155,7 +155,7 @@ function functionLines(
   const holds = recorded !== null && !stale && recorded.sentence === now.sentence;
   if (holds) return [...lines, `Next: it looks again ${again}`];
   const hint = stale
-    ? "No process of Sluice serves this group if that is not written within 5 minutes."
+    ? "If that is not written within 5 minutes, no process of Sluice serves this group."
     : `It looks again ${again}.`;
   return [...lines, `Next: ${now.guard}`, `  ${now.sentence}`, `  ${hint}`];
 }

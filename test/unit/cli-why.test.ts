@@ -40,7 +40,7 @@ test("in the middle of a rollout everything is said that keeps it waiting, and n
   assert.deepEqual(writes(passes), []);
   const lines = out.split("\n");
   assert.equal(lines[0], "group in namespace db: 3 of 4 pods ready, 3 outdated, 1 reserved");
-  assert.match(out, /^ZONE +READY +OUTDATED +MAY BE DOWN +DOWN$/m);
+  assert.match(out, /^ZONE +READY +OUTDATED +ROLLOUT LIMIT +DOWN$/m);
   assert.match(out, /^group-a +1\/2 +1 +1 +not ready: 0$/m);
   assert.match(out, /^group-b +2\/2 +2 +1 +-$/m);
   assert.match(out, /^group-a-0 +advance-zone-rollout +\d s +settles when the pod that replaces it is ready$/m);
@@ -63,7 +63,7 @@ test("columns are aligned", async () => {
   const [heading = "", ...rows] = out.split("\n").filter((line) => /^(ZONE|group-[ab] )/.test(line));
   assert.equal(rows.length, 2);
   for (const row of rows) {
-    for (const column of ["READY", "OUTDATED", "MAY BE DOWN", "DOWN"]) {
+    for (const column of ["READY", "OUTDATED", "ROLLOUT LIMIT", "DOWN"]) {
       const at = heading.lastIndexOf(column);
       assert.match(row.slice(at - 2), /^ {2}\S/, `${column} of ${row}`);
     }
@@ -142,7 +142,7 @@ test("a verdict that is not what its function decides now is stale, once there w
   assert.deepEqual([late.functions[0]?.recorded?.guard, late.functions[0]?.stale], ["rolling", true]);
   const { out } = await sluice(passes, "why group");
   assert.match(out, /said rolling, for \d s, written \d s ago; that is stale$/m);
-  assert.match(out, /^ {2}No process of Sluice serves this group if that is not written within 5 minutes\.$/m);
+  assert.match(out, /^ {2}If that is not written within 5 minutes, no process of Sluice serves this group\.$/m);
   await passes.run();
   await passes.goOn(500);
   assert.equal((await inspect(passes)).functions[0]?.stale, false);
