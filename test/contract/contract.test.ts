@@ -5,7 +5,8 @@
 import { after, before, describe, test } from "node:test";
 import { findAssets } from "../controlplane/controlplane.ts";
 import { cases } from "./cases.ts";
-import type { Case } from "./fixture.ts";
+import { evictionCases } from "./cases-evictions.ts";
+import type { Case, Fixture } from "./fixture.ts";
 import { type ContractWorld, startDirectWorld, startRealWorld, startServedWorld } from "./worlds.ts";
 
 const caseTimeoutMs = 60_000;
@@ -23,28 +24,33 @@ if (assets === undefined && !inContinuousIntegration) {
   );
 }
 
-inWorld("real API server", async () => {
+const startReal = async () => {
   if (assets === undefined) throw new Error("the real API server's binaries are missing, and in CI they must be there");
   return await startRealWorld(assets);
-});
-inWorld("embedded world over HTTP", startServedWorld);
-inWorld("embedded world", startDirectWorld);
+};
+inWorld("real API server", startReal, [...cases, ...evictionCases]);
+inWorld("embedded world over HTTP", startServedWorld, [...cases, ...evictionCases]);
+inWorld("embedded world", startDirectWorld, cases);
 
-function inWorld(name: string, start: () => Promise<ContractWorld>): void {
+function inWorld<F extends Fixture>(
+  name: string,
+  start: () => Promise<ContractWorld<F>>,
+  held: readonly Case<F>[],
+): void {
   const skip = name === "real API server" && assets === undefined && !inContinuousIntegration;
   describe(`contract: ${name}`, { skip: skip ? "no binaries of a real API server" : false }, () => {
-    let world: ContractWorld;
+    let world: ContractWorld<F>;
     before(async () => {
       world = await start();
     });
     after(async () => {
       await world?.close();
     });
-    const register = ({ name, run }: Case): void => {
+    const register = ({ name, run }: Case<F>): void => {
       test(name, { timeout: caseTimeoutMs }, async () => run(await world.fixture()));
     };
     // They mostly wait, and each has a namespace of its own.
-    describe("together", { concurrency: 8 }, () => cases.filter(({ alone }) => !alone).forEach(register));
-    describe("alone", { concurrency: 1 }, () => cases.filter(({ alone }) => alone).forEach(register));
+    describe("together", { concurrency: 8 }, () => held.filter(({ alone }) => !alone).forEach(register));
+    describe("alone", { concurrency: 1 }, () => held.filter(({ alone }) => alone).forEach(register));
   });
 }

@@ -49,11 +49,33 @@ export interface Fixture {
   forgetHistory(): Promise<void>;
 }
 
-export interface Case {
+/** What comes back of an eviction: a Status, whatever its code. */
+export interface EvictionAnswer {
+  readonly code: number;
+  readonly status: {
+    readonly status: "Success" | "Failure";
+    readonly reason?: string;
+    readonly message?: string;
+    readonly details?: {
+      readonly causes?: readonly { readonly reason?: string; readonly message: string }[];
+      readonly retryAfterSeconds?: number;
+    };
+  };
+  /** The header. */
+  readonly retryAfter: string | undefined;
+}
+
+/** Where a server speaks HTTP, pods can be evicted: no function does that. */
+export interface EvictionFixture extends Fixture {
+  /** POSTs the Eviction of a pod of the namespace; `query` without its question mark. */
+  evict(name: string, eviction?: object, query?: string): Promise<EvictionAnswer>;
+}
+
+export interface Case<F extends Fixture = Fixture> {
   readonly name: string;
   /** Runs when no other case does. */
   readonly alone?: boolean;
-  run(fixture: Fixture): Promise<void>;
+  run(fixture: F): Promise<void>;
 }
 
 /** The error that `promise` rejects with. Fails the case when it resolves, or when the error is no ClusterError. */

@@ -12,7 +12,7 @@ import { serveWorld } from "../world/http.ts";
 import { RealTimeline } from "../world/timeline.ts";
 import { World } from "../world/world.ts";
 import { createWorldCluster } from "../world/world-cluster.ts";
-import type { Fixture } from "./fixture.ts";
+import type { EvictionAnswer, EvictionFixture, Fixture } from "./fixture.ts";
 
 const userAgent = "sluice/0.0.0 (contract)";
 const podsReadyAfterMs = 150;
@@ -22,9 +22,9 @@ const watchHistory = 2_000;
 const crds = join(import.meta.dirname, "../../knative/base/crds");
 const budgetsPath = "/apis/rollout-operator.grafana.com/v1/zoneawarepoddisruptionbudgets";
 
-export interface ContractWorld {
+export interface ContractWorld<F extends Fixture = Fixture> {
   /** With namespaces that nobody has used before. */
-  fixture(): Promise<Fixture>;
+  fixture(): Promise<F>;
   close(): Promise<void>;
 }
 
@@ -36,10 +36,10 @@ function nextNamespace(): string {
 }
 
 /** A real control plane. Throws when it does not start; builds nothing. */
-export async function startRealWorld(assets: string): Promise<ContractWorld> {
+export async function startRealWorld(assets: string): Promise<ContractWorld<EvictionFixture>> {
   const controlPlane = await startControlPlane({ assets, podsReadyAfterMs, podsGoneAfterMs });
   const cluster = await connect({ userAgent, kubeconfig: controlPlane.kubeconfig });
-  const api = await Api.open(controlPlane, { userAgent: "sluice-test-contract", connections: 2 });
+  const api = await Api.open(controlPlane, { userAgent: "sluice-test-contract", connections: 8 });
   await applyCustomResources(controlPlane, api);
   const makeNamespace = async (): Promise<string> => {
     const name = nextNamespace();
@@ -59,6 +59,12 @@ export async function startRealWorld(assets: string): Promise<ContractWorld> {
         removeBudgetType: () => removeBudgetType(api),
         restoreBudgetType: () => applyCustomResources(controlPlane, api),
         forgetHistory: () => restart(controlPlane),
+        evict: async (name, eviction, query) => {
+          const path = evictionPath(namespace, name, query);
+          const { statusCode, headers, body } = await api.send("POST", path, evictionOf(name, eviction));
+          const retryAfter = headers["retry-after"]?.toString();
+          return { code: statusCode, status: (await body.json()) as EvictionAnswer["status"], retryAfter };
+        },
       };
     },
     close: async () => {
@@ -91,7 +97,7 @@ async function restart(controlPlane: ControlPlane): Promise<void> {
 }
 
 /** The embedded world, asked through its HTTP server by the client that production uses. */
-export async function startServedWorld(): Promise<ContractWorld> {
+export async function startServedWorld(): Promise<ContractWorld<EvictionFixture>> {
   const { world, timeline } = createWorld();
   const served = await serveWorld(world);
   const directory = await mkdtemp(join(tmpdir(), "sluice-contract-"));
@@ -99,7 +105,20 @@ export async function startServedWorld(): Promise<ContractWorld> {
   await writeFile(kubeconfig, JSON.stringify(kubeconfigOf(served.url)));
   const cluster = await connect({ userAgent, kubeconfig });
   return {
-    fixture: async () => embeddedFixture(world, cluster),
+    fixture: async () => {
+      const fixture = embeddedFixture(world, cluster);
+      return {
+        ...fixture,
+        evict: async (name, eviction, query) => {
+          const path = evictionPath(fixture.namespace, name, query);
+          const body = JSON.stringify(evictionOf(name, eviction));
+          const headers = { "content-type": "application/json" };
+          const answer = await fetch(served.url + path, { method: "POST", headers, body });
+          const retryAfter = answer.headers.get("retry-after") ?? undefined;
+          return { code: answer.status, status: (await answer.json()) as EvictionAnswer["status"], retryAfter };
+        },
+      };
+    },
     close: async () => {
       await cluster.close();
       await served.close();
@@ -147,6 +166,14 @@ function embeddedFixture(world: World, cluster: Cluster): Fixture {
       }
     },
   };
+}
+
+function evictionPath(namespace: string, name: string, query = ""): string {
+  return `/api/v1/namespaces/${namespace}/pods/${name}/eviction?${query}`;
+}
+
+function evictionOf(name: string, eviction: object = {}): object {
+  return { apiVersion: "policy/v1", kind: "Eviction", metadata: { name }, ...eviction };
 }
 
 /** JSON is YAML too. */

@@ -4,7 +4,7 @@ import { ClusterError, type Resource } from "../../functions/shared/cluster.ts";
 import { traitsOf } from "./objects.ts";
 
 export interface StatusCause {
-  readonly reason: string;
+  readonly reason?: string;
   readonly message: string;
   readonly field?: string;
 }
@@ -106,6 +106,15 @@ export function badRequest(verb: Verb, resource: Resource, message: string): Api
 export function notServed(verb: Verb, resource: Resource): ApiStatusError {
   const message = "the server could not find the requested resource";
   return new ApiStatusError({ code: 404, reason: "NotFound", message, verb, resource }, {});
+}
+
+/** Something that the server itself could not do. */
+export function internalError(verb: Verb, resource: Resource, why: string): ApiStatusError {
+  const message = `Internal error occurred: ${why}`;
+  return new ApiStatusError(
+    { code: 500, reason: "InternalError", message, verb, resource },
+    { causes: [{ message: why }] },
+  );
 }
 
 /** A watch, list or page from a revision that is forgotten. */

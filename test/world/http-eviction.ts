@@ -1,57 +1,67 @@
-/** `POST …/pods/NAME/eviction`: a deletion that somebody may refuse. PodDisruptionBudgets are not in the world. */
+/** `POST …/pods/NAME/eviction`: a deletion that webhooks and PodDisruptionBudgets may refuse. */
 
-import { ApiStatusError, badRequest, type StatusDetails } from "./api-errors.ts";
+import type { Admission } from "./admission.ts";
+import { badRequest, invalidKind } from "./api-errors.ts";
+import { checkDisruptionBudgets } from "./disruption-budgets.ts";
 import type { ApiRequest } from "./http-request.ts";
 import type { World } from "./world.ts";
-import type { DeleteOptions } from "./write-rules.ts";
+import { type DeleteOptions, planDeletion } from "./write-rules.ts";
 
-/** What an admission webhook is told of an eviction. */
-export interface EvictionRequest {
-  readonly namespace: string;
-  readonly name: string;
-  readonly userAgent: string;
-  /** The Eviction as the client sent it. */
-  readonly eviction: object;
+interface Eviction {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name?: string; readonly namespace: string };
+  readonly deleteOptions?: DeleteOptions & { readonly dryRun?: readonly string[] };
 }
 
-/** What it answers. An allowance may change the deletion, as a mutating webhook does (rule R11). */
-export type EvictionAnswer =
-  | { readonly allowed: true; readonly deleteOptions?: DeleteOptions }
-  | {
-      readonly allowed: false;
-      readonly code: number;
-      readonly reason: string;
-      readonly message: string;
-      readonly details?: StatusDetails;
-    };
-
-export type ReviewEviction = (request: EvictionRequest) => Promise<EvictionAnswer> | EvictionAnswer;
-
 /**
- * Evicts a pod: the Status of a success.
+ * Evicts a pod: the Status of a success. Webhooks see the Eviction before anybody looks for the pod. A precondition that does
+ * not hold is refused at once, also where a real server tries again for ten seconds first (pods that are Pending or terminate).
  *
- * @throws ApiStatusError 404, 409 when a precondition does not hold, and what the review refuses with.
+ * @throws ApiStatusError 404, 409 when a precondition does not hold, and what webhooks and budgets refuse with.
  */
 export async function answerEviction(
   world: World,
+  admission: Admission,
   asked: ApiRequest,
   body: Readonly<Record<string, unknown>>,
-  review: ReviewEviction | undefined,
 ): Promise<object> {
-  const { namespace = "", name = "", userAgent } = asked;
-  const { metadata, deleteOptions } = body as {
-    metadata?: { name?: string };
-    deleteOptions?: DeleteOptions & { dryRun?: unknown };
-  };
-  if (metadata?.name !== undefined && metadata.name !== name) {
+  const { namespace = "", name = "", query } = asked;
+  const asksDryRun = query.getAll("dryRun");
+  checkDryRun("CreateOptions", asksDryRun);
+  const attributes = { namespace, name, isDryRun: asksDryRun.length > 0 };
+  const mutated = await admission.mutate(attributes, evictionOf(namespace, body));
+  if (mutated.metadata.name !== name) {
     throw badRequest("create", "pods", "name in URL does not match name in Eviction object");
   }
-  if (deleteOptions?.dryRun !== undefined) throw badRequest("create", "pods", "the embedded world does no dry runs");
-  const answer = await review?.({ namespace, name, userAgent, eviction: body });
-  if (answer?.allowed === false) {
-    const { code, reason, message, details } = answer;
-    throw new ApiStatusError({ code, reason, message, verb: "create", resource: "pods" }, details);
-  }
-  world.store.delete("pods", { namespace, name }, answer?.deleteOptions ?? deleteOptions ?? {});
+  await admission.validate(attributes, mutated);
+
+  const { dryRun = [], ...options } = mutated.deleteOptions ?? {};
+  checkDryRun("DeleteOptions", dryRun);
+  const key = { namespace, name };
+  const pod = world.store.get("pods", key);
+  checkDisruptionBudgets(world.store, pod);
+  // A dry run is refused as the deletion would be.
+  if (attributes.isDryRun || dryRun.length > 0) planDeletion("pods", pod, options, world.timeline.nowMs());
+  else world.store.delete("pods", key, options);
   return { kind: "Status", apiVersion: "v1", metadata: {}, status: "Success", code: 201 };
+}
+
+function evictionOf(namespace: string, body: Readonly<Record<string, unknown>>): Eviction {
+  const { apiVersion = "policy/v1", kind = "Eviction", metadata, ...rest } = body as Partial<Eviction>;
+  if (kind !== "Eviction" || apiVersion !== "policy/v1") {
+    throw badRequest("create", "pods", `${kind} in version "${apiVersion}" cannot be handled as a Eviction`);
+  }
+  if (metadata?.namespace !== undefined && metadata.namespace !== namespace) {
+    const message = "the namespace of the provided object does not match the namespace sent on the request";
+    throw badRequest("create", "pods", message);
+  }
+  return { kind, apiVersion, metadata: { ...metadata, namespace }, ...rest };
+}
+
+function checkDryRun(kind: "CreateOptions" | "DeleteOptions", dryRun: readonly string[]): void {
+  if (dryRun.every((stage) => stage === "All")) return;
+  const message = `Unsupported value: ${JSON.stringify(dryRun)}: supported values: "All"`;
+  const cause = { reason: "FieldValueNotSupported", message, field: "dryRun" };
+  throw invalidKind("create", "pods", { group: "meta.k8s.io", kind, name: "" }, [cause]);
 }

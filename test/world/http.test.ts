@@ -6,7 +6,6 @@ import { RealTimeline } from "./timeline.ts";
 import { createWorld, type World } from "./world.ts";
 
 const leases = "/apis/coordination.k8s.io/v1/namespaces/test/leases";
-const pods = "/api/v1/namespaces/test/pods";
 const mergePatch = "application/merge-patch+json";
 
 let timeline: RealTimeline;
@@ -56,16 +55,6 @@ before(async () => {
   world = createWorld({ timeline, readyAfterMs: 20, goneAfterMs: 20, watchHistory: 50 });
   served = await serveWorld(world, {
     dropWatchEvent: (event) => drops(event),
-    reviewEviction: ({ name }) =>
-      name === "kept"
-        ? {
-            allowed: false,
-            code: 429,
-            reason: "TooManyRequests",
-            message: "1 pod of zone-a is down",
-            details: { causes: [{ reason: "DisruptionBudget", message: "1 pod of zone-a is down" }] },
-          }
-        : { allowed: true },
   });
   drops = () => false;
 });
@@ -189,28 +178,13 @@ test("events can be dropped from watches on purpose", async () => {
   );
 });
 
-test("an eviction is a deletion that the review may refuse", async () => {
-  const spec = { nodeName: "node-1", containers: [{ name: "app", image: "app:1" }] };
-  for (const name of ["taken", "kept"]) await ask("POST", pods, { metadata: { name }, spec });
-  const evict = (name: string): Promise<Answer> => {
-    return ask("POST", `${pods}/${name}/eviction`, { apiVersion: "policy/v1", kind: "Eviction", metadata: { name } });
-  };
-  const allowed = await evict("taken");
-  assert.deepEqual([allowed.code, allowed.body.status, allowed.body.code], [201, "Success", 201]);
-  const refused = await evict("kept");
-  assert.deepEqual(
-    [refused.code, refused.body.reason, refused.body.details.causes[0].reason],
-    [429, "TooManyRequests", "DisruptionBudget"],
-  );
-  assert.equal((await evict("nobody")).code, 404);
-  assert.equal((await ask("GET", `${pods}/kept`)).body.metadata.deletionTimestamp, undefined);
-});
-
 test("requests are counted by verb, resource and user agent", async () => {
   const mine = (): number => served.requests().find((r) => r.verb === "get" && r.userAgent === "test")?.count ?? 0;
   const before = mine();
   await ask("GET", `${leases}/missing`);
   assert.equal(mine(), before + 1);
+  const eviction = { apiVersion: "policy/v1", kind: "Eviction", metadata: { name: "missing" } };
+  assert.equal((await ask("POST", "/api/v1/namespaces/test/pods/missing/eviction", eviction)).code, 404);
   const evictions = served.requests().find(({ resource }) => resource === "pods/eviction");
   assert.equal(evictions?.verb, "create");
 });

@@ -6,8 +6,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { ClusterError, type Resource } from "../../functions/shared/cluster.ts";
-import { ApiStatusError, badRequest, statusOf, type Verb } from "./api-errors.ts";
-import { answerEviction, type ReviewEviction } from "./http-eviction.ts";
+import { Admission } from "./admission.ts";
+import { ApiStatusError, badRequest, internalError, statusOf, type Verb } from "./api-errors.ts";
+import { answerEviction } from "./http-eviction.ts";
 import { ListPages } from "./http-list.ts";
 import { type ApiRequest, jsonBody, parsePath, verbOf } from "./http-request.ts";
 import { serveWatch, type WatchedEvent } from "./http-watch.ts";
@@ -22,8 +23,6 @@ export interface ServeOptions {
   readonly host?: string;
   /** True takes an event away from one watch, as a gap in the connection would. */
   readonly dropWatchEvent?: (event: WatchedEvent) => boolean;
-  /** Asked before every eviction, in place of an admission webhook. */
-  readonly reviewEviction?: ReviewEviction;
   /** How often a watch that allows bookmarks gets one, in milliseconds. Default 60,000. */
   readonly bookmarkEveryMs?: number;
 }
@@ -64,11 +63,13 @@ export async function serveWorld(world: World, options: ServeOptions = {}): Prom
     port,
     server,
     requests: () => handler.requests(),
-    close: () =>
-      new Promise((resolve) => {
+    close: async () => {
+      await new Promise<void>((resolve) => {
         server.close(() => resolve());
         server.closeAllConnections();
-      }),
+      });
+      await handler.close();
+    },
   };
 }
 
@@ -76,12 +77,18 @@ class WorldHandler {
   readonly #world: World;
   readonly #options: ServeOptions;
   readonly #pages: ListPages;
+  readonly #admission: Admission;
   readonly #counts = new Map<string, RequestCount>();
 
   constructor(world: World, options: ServeOptions) {
     this.#world = world;
     this.#options = options;
     this.#pages = new ListPages(world);
+    this.#admission = new Admission(world);
+  }
+
+  close(): Promise<void> {
+    return this.#admission.close();
   }
 
   requests(): readonly RequestCount[] {
@@ -111,8 +118,9 @@ class WorldHandler {
     const verb = verbOf(request.method, asked);
     if (verb === undefined) throw methodNotAllowed(asked);
     this.#count(verb, asked);
-    if (asked.query.has("dryRun") && verb !== "get" && verb !== "list" && verb !== "watch") {
-      throw badRequest(verb, asked.resource, "the embedded world does no dry runs");
+    const isRead = verb === "get" || verb === "list" || verb === "watch";
+    if (asked.query.has("dryRun") && !isRead && asked.subresource !== "eviction") {
+      throw badRequest(verb, asked.resource, "the embedded world does no dry runs but of evictions");
     }
     const { store } = this.#world;
     const { resource, namespace = "", name = "" } = asked;
@@ -127,8 +135,7 @@ class WorldHandler {
       case "create": {
         const body = await jsonBody(request, verb, resource, ["application/json"]);
         if (asked.subresource === "eviction") {
-          const answer = await answerEviction(this.#world, asked, body, this.#options.reviewEviction);
-          return respond(response, 201, answer);
+          return respond(response, 201, await answerEviction(this.#world, this.#admission, asked, body));
         }
         checkKind(resource, body);
         return respond(response, 201, store.create(resource, namespace, body));
@@ -192,7 +199,7 @@ function deleteOptions(
   query: URLSearchParams,
 ): DeleteOptions {
   if (Array.isArray(body.dryRun) && body.dryRun.length > 0) {
-    throw badRequest("delete", resource, "the embedded world does no dry runs");
+    throw badRequest("delete", resource, "the embedded world does no dry runs but of evictions");
   }
   const grace = query.get("gracePeriodSeconds");
   const policy = query.get("propagationPolicy") as NonNullable<DeleteOptions["propagationPolicy"]> | null;
@@ -218,16 +225,7 @@ function respond(response: ServerResponse, code: number, body: object): void {
 }
 
 function respondError(response: ServerResponse, error: unknown): void {
-  const refusal =
-    error instanceof ClusterError
-      ? error
-      : new ApiStatusError({
-          code: 500,
-          reason: "InternalError",
-          message: `Internal error occurred: ${(error as Error).message}`,
-          verb: "get",
-          resource: "",
-        });
+  const refusal = error instanceof ClusterError ? error : internalError("get", "pods", (error as Error).message);
   if (response.headersSent) {
     response.destroy();
     return;

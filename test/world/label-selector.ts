@@ -1,5 +1,7 @@
 /** Label selectors as the API server reads them: `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b,c)`, `a`, `!a`. */
 
+import type { LabelSelector } from "../../functions/shared/cluster.ts";
+
 export type Labels = Readonly<Record<string, string>> | undefined;
 
 /** True for labels that a selector selects. */
@@ -27,6 +29,19 @@ export function labelMatcher(selector: string | undefined): LabelMatcher | undef
     parsed.set(selector, matcher);
   }
   return matcher;
+}
+
+/** True when the selector of an object, such as a budget's, selects these labels. One without requirements selects all. */
+export function selects({ matchLabels = {}, matchExpressions = [] }: LabelSelector, labels: Labels): boolean {
+  return (
+    Object.entries(matchLabels).every(([key, value]) => labels?.[key] === value) &&
+    matchExpressions.every(({ key, operator, values = [] }) => {
+      const value = labels?.[key];
+      if (operator === "In") return value !== undefined && values.includes(value);
+      if (operator === "NotIn") return value === undefined || !values.includes(value);
+      return (operator === "Exists") === (value !== undefined);
+    })
+  );
 }
 
 /** Commas inside parentheses separate values, not requirements. */

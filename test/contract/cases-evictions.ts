@@ -1,0 +1,114 @@
+/** Evictions beside their webhooks: dry runs and PodDisruptionBudgets. Where a server speaks HTTP. */
+import assert from "node:assert/strict";
+import { webhookCases } from "./cases-webhooks.ts";
+import { type EvictionFixture, eventually, isReady } from "./fixture.ts";
+import {
+  type EvictionCase,
+  isUntouched,
+  mutating,
+  otherUid,
+  pinning,
+  terminates,
+  withWebhooks,
+  wrongUid,
+} from "./with-webhooks.ts";
+
+const dryRuns: readonly EvictionCase[] = [
+  withWebhooks(
+    "R16: a dry run is reviewed and carried out without a trace, asked for in the query or in the Eviction",
+    async (fixture, webhooks, pod) => {
+      await webhooks.register(fixture, mutating, "first");
+      await webhooks.known(fixture, "first");
+      const inside = { deleteOptions: { dryRun: ["All"] } };
+      for (const [eviction, query] of [
+        [{}, "dryRun=All"],
+        [inside, ""],
+        [inside, "dryRun=All"],
+      ] as const) {
+        assert.equal((await fixture.evict("pod", eviction, query)).code, 201);
+        const [review] = webhooks.take();
+        // The review says so itself only if the query did: kubectl drain writes it into the Eviction.
+        assert.equal(review?.request.dryRun, query !== "");
+        assert.deepEqual(review?.request.object.deleteOptions?.dryRun, eviction === inside ? ["All"] : undefined);
+      }
+      webhooks.answer = (review) => pinning(review, otherUid);
+      for (const [eviction, query] of [
+        [{}, "dryRun=All"],
+        [inside, ""],
+      ] as const) {
+        const { code, status } = await fixture.evict("pod", eviction, query);
+        assert.deepEqual([code, status.message], [409, wrongUid(pod)]);
+      }
+      assert.equal((await fixture.evict("pod", { deleteOptions: { dryRun: ["Some"] } })).code, 422);
+      assert.equal((await fixture.evict("pod", {}, "dryRun=Some")).code, 422);
+      await isUntouched(fixture, pod);
+    },
+  ),
+];
+
+const budgets: readonly EvictionCase[] = [
+  withWebhooks(
+    "R15: a PodDisruptionBudget that allows none refuses after the webhooks: 429 with a cause",
+    async (fixture, webhooks, pod) => {
+      await webhooks.register(fixture, mutating, "first");
+      await webhooks.known(fixture, "first");
+      await allowing(fixture, "budget", { disruptionsAllowed: 0 }, { minAvailable: 1 });
+      for (const query of ["", "dryRun=All"]) {
+        const { code, status } = await fixture.evict("pod", {}, query);
+        assert.deepEqual([code, status.reason], [429, "TooManyRequests"]);
+        assert.equal(status.message, "Cannot evict pod as it would violate the pod's disruption budget.");
+        const message = "The disruption budget budget needs 1 healthy pods and has 1 currently";
+        assert.deepEqual(status.details, { causes: [{ reason: "DisruptionBudget", message }] });
+      }
+      assert.equal(webhooks.take().length, 2);
+      await isUntouched(fixture, pod);
+    },
+  ),
+  withWebhooks(
+    "a PodDisruptionBudget that allows one lets the pod go, and one that does not select it says nothing",
+    async (fixture) => {
+      await allowing(fixture, "budget", { disruptionsAllowed: 1 }, { minAvailable: 0 });
+      const selector = { matchExpressions: [{ key: "app", operator: "NotIn", values: ["set"] }] };
+      await allowing(fixture, "other", { disruptionsAllowed: 0 }, { minAvailable: 1, selector });
+      assert.equal((await fixture.evict("pod")).code, 201);
+      await terminates(fixture);
+    },
+  ),
+  withWebhooks("two PodDisruptionBudgets for one pod are 500", async (fixture, _webhooks, pod) => {
+    await allowing(fixture, "one", { disruptionsAllowed: 1 }, { minAvailable: 0 });
+    await allowing(fixture, "two", { disruptionsAllowed: 1 }, { minAvailable: 0 });
+    const { code, status } = await fixture.evict("pod");
+    assert.equal(code, 500);
+    assert.match(status.message ?? "", /^This pod has more than one PodDisruptionBudget/);
+    await isUntouched(fixture, pod);
+  }),
+  withWebhooks("an unready pod goes when its PodDisruptionBudget says AlwaysAllow", async (fixture) => {
+    const spec = { minAvailable: 1, unhealthyPodEvictionPolicy: "AlwaysAllow" };
+    await allowing(fixture, "budget", { disruptionsAllowed: 0 }, spec);
+    await fixture.breakPod("pod", "CrashLoopBackOff");
+    const { cluster, namespace } = fixture;
+    await eventually(
+      "a pod that is not ready",
+      () => cluster.get("pods", { namespace, name: "pod" }),
+      (now) => !isReady(now),
+    );
+    assert.equal((await fixture.evict("pod")).code, 201);
+    await terminates(fixture);
+  }),
+];
+
+export const evictionCases: readonly EvictionCase[] = [...webhookCases, ...dryRuns, ...budgets];
+
+/** A PodDisruptionBudget for the pod, with the status that a controller would give it, once all agree. */
+async function allowing(
+  { cluster, namespace }: EvictionFixture,
+  name: string,
+  { disruptionsAllowed }: { readonly disruptionsAllowed: number },
+  spec: { readonly minAvailable: number; readonly [field: string]: unknown },
+): Promise<void> {
+  const selector = { matchLabels: { app: "set" } };
+  await cluster.create("poddisruptionbudgets", namespace, { metadata: { name }, spec: { selector, ...spec } });
+  const healthy = { currentHealthy: 1, desiredHealthy: spec.minAvailable, expectedPods: 1 };
+  const status = { observedGeneration: 1, disruptionsAllowed, ...healthy };
+  await cluster.patch("poddisruptionbudgets", { namespace, name }, { status }, { subresource: "status" });
+}

@@ -1,0 +1,128 @@
+/** An admission webhook over TLS that answers as a case wants it to. */
+import { once } from "node:events";
+import { createServer, type Server } from "node:https";
+import type { AddressInfo } from "node:net";
+import { createAuthority } from "../unit/certificates.ts";
+import { type EvictionFixture, eventually } from "./fixture.ts";
+
+/** The `request` of an AdmissionReview, as far as cases read it. */
+export interface ReviewedRequest {
+  readonly uid: string;
+  readonly operation: string;
+  readonly name: string;
+  readonly namespace: string;
+  readonly dryRun: boolean;
+  readonly object: {
+    readonly metadata: { readonly name?: string };
+    readonly deleteOptions?: Readonly<Record<string, unknown>>;
+  };
+  readonly [field: string]: unknown;
+}
+
+export interface Review {
+  /** Path and query. */
+  readonly url: string;
+  readonly apiVersion: string;
+  readonly request: ReviewedRequest;
+}
+
+/** The `response` of an AdmissionReview; its uid is filled in. */
+export type Response = { readonly allowed: boolean } & Readonly<Record<string, unknown>>;
+
+/** What is answered: a response, HTTP 500, or nothing at all, ever. */
+export type Answer = Response | "broken" | "never";
+
+export type WebhookKind = "mutatingwebhookconfigurations" | "validatingwebhookconfigurations";
+
+export class WebhookServer {
+  /** PEM in base64. */
+  readonly caBundle: string;
+  readonly #server: Server;
+  #reviews: Review[] = [];
+  answer: (review: Review) => Answer = () => ({ allowed: true });
+
+  private constructor(caBundle: string, server: Server) {
+    this.caBundle = caBundle;
+    this.#server = server;
+  }
+
+  static async start(): Promise<WebhookServer> {
+    const authority = await createAuthority();
+    const server = createServer(await authority.issue());
+    const webhooks = new WebhookServer(Buffer.from(authority.cert).toString("base64"), server);
+    server.on("request", async (request, response) => {
+      const chunks: Buffer[] = [];
+      for await (const chunk of request) chunks.push(chunk as Buffer);
+      const { apiVersion, request: asked } = JSON.parse(Buffer.concat(chunks).toString());
+      const review: Review = { url: request.url ?? "", apiVersion, request: asked };
+      webhooks.#reviews.push(review);
+      const answer = webhooks.answer(review);
+      if (answer === "never") return;
+      if (answer === "broken") {
+        response.writeHead(500, { "content-type": "text/plain" }).end(answer);
+        return;
+      }
+      const text = JSON.stringify({ apiVersion, kind: "AdmissionReview", response: { uid: asked.uid, ...answer } });
+      response.writeHead(200, { "content-type": "application/json" }).end(text);
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    return webhooks;
+  }
+
+  urlOf(path: string): string {
+    return `https://127.0.0.1:${(this.#server.address() as AddressInfo).port}/${path}`;
+  }
+
+  /** The reviews since the last time, the oldest first. */
+  take(): readonly Review[] {
+    const reviews = this.#reviews;
+    this.#reviews = [];
+    return reviews;
+  }
+
+  /**
+   * Registers a webhook for the evictions of the case's namespace, at the path of its name.
+   *
+   * @returns the name that refusals have.
+   */
+  async register(fixture: EvictionFixture, kind: WebhookKind, name: string, more: object = {}): Promise<string> {
+    const { cluster, namespace } = fixture;
+    const webhook = `${name}.contract.sluice.dev`;
+    await cluster.create(kind, "", {
+      metadata: { name: `${name}-${namespace}` },
+      webhooks: [
+        {
+          name: webhook,
+          clientConfig: { url: this.urlOf(name), caBundle: this.caBundle },
+          namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
+          rules: [{ apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["pods/eviction"] }],
+          admissionReviewVersions: ["v1"],
+          sideEffects: "None",
+          ...more,
+        },
+      ],
+    });
+    return webhook;
+  }
+
+  /** Waits until these webhooks are asked: the API server learns of a registration a moment later. Forgets all reviews. */
+  async known(fixture: EvictionFixture, ...names: readonly string[]): Promise<void> {
+    await eventually(
+      `reviews by ${names.join(" and ")}`,
+      async () => {
+        this.take();
+        await fixture.evict("nobody", {}, "dryRun=All");
+        return this.take().map(({ url }) => url.split("?")[0]);
+      },
+      (paths) => names.every((name) => paths.includes(`/${name}`)),
+    );
+  }
+
+  async close(): Promise<void> {
+    this.#server.closeAllConnections();
+    if (!this.#server.listening) return;
+    this.#server.close();
+    await once(this.#server, "close");
+  }
+}
