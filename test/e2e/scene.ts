@@ -12,7 +12,8 @@ import {
   waitForGroupReady,
 } from "../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
-import type { Verdict } from "./history.ts";
+import { addNodes, nodeLabelsOf } from "./drain.ts";
+import type { Promised, Verdict } from "./history.ts";
 import { Observer } from "./observer.ts";
 import { Server, type ServerOptions } from "./server.ts";
 
@@ -28,6 +29,16 @@ export async function skipWithoutControlPlane(): Promise<boolean> {
 export interface SceneOptions extends Omit<GroupOptions, "name" | "namespace"> {
   /** From a pod's creation to its readiness. Default 300. */
   readonly readyAfterMs?: number;
+  /** Nodes of the group's own in each zone: see `Scene.nodesOf`. Default: all pods are on node-1. */
+  readonly nodesPerZone?: number;
+  /** A ZoneAwarePodDisruptionBudget for all pods of the group, but for its selector. The CRD must be there. */
+  readonly zoneBudget?: ZoneBudgetSpec;
+}
+
+export interface ZoneBudgetSpec {
+  readonly maxUnavailable: number;
+  /** Its first group is the partition. */
+  readonly podNamePartitionRegex?: string;
 }
 
 /** A Kubernetes Event, as far as tests read it. */
@@ -54,6 +65,7 @@ export class Scene {
   readonly observer: Observer;
   readonly #servers: Server[] = [];
   readonly #auditFrom: number;
+  readonly #afterwards: (() => Promise<void>)[] = [];
 
   private constructor(controlPlane: ControlPlane, api: Api, group: Group, observer: Observer, auditFrom: number) {
     this.controlPlane = controlPlane;
@@ -70,10 +82,13 @@ export class Scene {
       [ANNOTATIONS.readyAfterMs]: String(options.readyAfterMs ?? 300),
       ...options.podAnnotations,
     };
-    const group = await createGroup(controlPlane, { ...options, podAnnotations, name, namespace: name });
-    await waitForGroupReady(controlPlane, group);
+    const nodes = options.nodesPerZone === undefined ? {} : { nodeLabels: nodeLabelsOf(name) };
+    const group = await createGroup(controlPlane, { ...options, ...nodes, podAnnotations, name, namespace: name });
     const api = await Api.open(controlPlane, { userAgent });
-    return new Scene(controlPlane, api, group, await Observer.start(controlPlane, name), auditFrom);
+    for (const zone of zonesOf(group)) await addNodes(api, group, zone, options.nodesPerZone ?? 0);
+    const promised = options.zoneBudget && (await createZoneBudget(api, group, options.zoneBudget));
+    await waitForGroupReady(controlPlane, group);
+    return new Scene(controlPlane, api, group, await Observer.start(controlPlane, name, promised), auditFrom);
   }
 
   /** Starts a server for the group's namespace, as the administrator unless told otherwise. It ends with the scene. */
@@ -107,10 +122,14 @@ export class Scene {
     });
   }
 
-  /** Resolves when the ledger permits: a new one does not, and what is measured would be its age. */
-  async waitForOldLedger(server: Server): Promise<void> {
+  /**
+   * Resolves when the ledger permits: a new one does not, and what is measured would be its age.
+   *
+   * @param guard what the rollout says by then
+   */
+  async waitForOldLedger(server: Server, guard = "done"): Promise<void> {
     await eventually("the ledger in use", 30_000, async () =>
-      (await server.metric("sluice_verdicts_total", { guard: "done" })) > 0 ? true : undefined,
+      (await server.metric("sluice_verdicts_total", { guard })) > 0 ? true : undefined,
     );
     await eventually("the ledger older than ten seconds", 30_000, async () => {
       const { metadata } = await this.api.get<{ metadata: { creationTimestamp: string } }>(this.ledgerPath);
@@ -166,6 +185,16 @@ export class Scene {
     return found;
   }
 
+  /** The nodes that the group's pods of these zones may be on, by name. */
+  async nodesOf(...zones: string[]): Promise<string[]> {
+    const labels = Object.entries(nodeLabelsOf(this.group.name)).map(([key, value]) => `${key}=${value}`);
+    const selector = encodeURIComponent([...labels, `topology.kubernetes.io/zone in (${zones.join(",")})`].join(","));
+    const { items } = await this.api.get<{ items: { metadata: { name: string } }[] }>(
+      `/api/v1/nodes?labelSelector=${selector}`,
+    );
+    return items.map(({ metadata }) => metadata.name);
+  }
+
   /** Ends the servers, and says what was observed. */
   async end(): Promise<Verdict> {
     await Promise.all(this.#servers.map((server) => server.stop()));
@@ -190,11 +219,36 @@ export class Scene {
     ].join("\n");
   }
 
+  /** Has something closed when the scene is, however its play ended. */
+  afterwards(close: () => Promise<void>): void {
+    this.#afterwards.push(close);
+  }
+
   async close(): Promise<void> {
     await Promise.all(this.#servers.map((server) => server.kill()));
+    await Promise.all(this.#afterwards.map((close) => close()));
     await this.observer.close();
     await this.api.close();
   }
+}
+
+function zonesOf({ name, statefulSets }: Group): string[] {
+  return statefulSets.map((statefulSet) => statefulSet.slice(name.length + 1));
+}
+
+/** Resolves to what the budget promises, for the observer. */
+async function createZoneBudget(api: Api, group: Group, spec: ZoneBudgetSpec): Promise<Promised> {
+  const apiVersion = "rollout-operator.grafana.com/v1";
+  await api.post(`/apis/${apiVersion}/namespaces/${group.namespace}/zoneawarepoddisruptionbudgets`, {
+    apiVersion,
+    kind: "ZoneAwarePodDisruptionBudget",
+    metadata: { name: group.name },
+    spec: { ...spec, selector: { matchLabels: { "rollout-group": group.name } } },
+  });
+  const { maxUnavailable, podNamePartitionRegex } = spec;
+  if (podNamePartitionRegex === undefined) return { maxUnavailable };
+  const pattern = new RegExp(`^${podNamePartitionRegex}$`);
+  return { maxUnavailable, partitionOf: (pod) => `partition ${pattern.exec(pod)?.[1]}` };
 }
 
 function revisionsOf({ status }: StatefulSet): { current: string | undefined; update: string | undefined } {
@@ -218,9 +272,9 @@ export async function play(
     await work(scene);
     const verdict = await scene.end();
     assert.deepEqual(verdict.violations, []);
-    const budget = Number(options.maxUnavailable) || 1;
-    for (const [zone, down] of Object.entries(verdict.mostDown)) {
-      assert.ok(down <= budget, `${down} pods of ${zone} were down at once, where ${budget} may be`);
+    const budget = options.zoneBudget?.maxUnavailable ?? (Number(options.maxUnavailable) || 1);
+    for (const [share, down] of Object.entries(verdict.mostDown)) {
+      assert.ok(down <= budget, `${down} pods of ${share} were down at once, where ${budget} may be`);
     }
     return verdict;
   } catch (error) {

@@ -68,6 +68,13 @@ export class Server {
     return `http://127.0.0.1:${this.#port}`;
   }
 
+  /** The port for reviews over TLS, which it says as soon as it listens. Throws when it has none. */
+  get tlsPort(): number {
+    const port = this.log.find(({ tlsPort }) => tlsPort !== undefined)?.tlsPort;
+    if (typeof port !== "number") throw new Error("the server has no port for reviews");
+    return port;
+  }
+
   /** The sum of a metric's series that have all these labels. */
   async metric(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number> {
     const text = await (await fetch(`${this.url}/metrics`)).text();

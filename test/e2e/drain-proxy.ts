@@ -1,0 +1,86 @@
+/** What a Service does in front of several replicas: each new connection goes to one that lives. */
+import { EventEmitter, once } from "node:events";
+import { connect, createServer, type Server, type Socket } from "node:net";
+
+export class TcpProxy {
+  readonly #server: Server;
+  readonly #ports = new Set<number>();
+  readonly #sockets = new Set<Socket>();
+  readonly #traffic = new EventEmitter<{ asked: [port: number] }>();
+
+  private constructor(server: Server) {
+    this.#server = server;
+  }
+
+  /** Resolves when it listens on 127.0.0.1. */
+  static async start(): Promise<TcpProxy> {
+    const server = createServer();
+    const proxy = new TcpProxy(server);
+    server.on("connection", (client) => proxy.#serve(client));
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    return proxy;
+  }
+
+  get port(): number {
+    return (this.#server.address() as { port: number }).port;
+  }
+
+  /** New connections may go to this port of 127.0.0.1 from now on. */
+  add(port: number): void {
+    this.#ports.add(port);
+  }
+
+  /** No new connection goes there. Those that there are end with the replica. */
+  remove(port: number): void {
+    this.#ports.delete(port);
+  }
+
+  /** Resolves to the port of the replica that is asked something next. Rejects when `signal` is aborted. */
+  async nextAsked(signal: AbortSignal): Promise<number> {
+    const [port] = await once(this.#traffic, "asked", { signal });
+    return port as number;
+  }
+
+  /** Breaks every connection off. */
+  async close(): Promise<void> {
+    const closed = once(this.#server, "close");
+    this.#server.close();
+    for (const socket of this.#sockets) socket.destroy();
+    await closed;
+  }
+
+  #serve(client: Socket): void {
+    this.#keep(client);
+    const ports = [...this.#ports];
+    const first = Math.floor(Math.random() * ports.length);
+    this.#pass(client, [...ports.slice(first), ...ports.slice(0, first)]);
+  }
+
+  /** Passes a connection on to the first of the ports that takes it; closes it when none does. */
+  #pass(client: Socket, [port, ...others]: readonly number[]): void {
+    if (port === undefined) {
+      client.destroy();
+      return;
+    }
+    const replica = connect(port, "127.0.0.1");
+    this.#keep(replica);
+    const refused = (): void => this.#pass(client, others);
+    replica.once("error", refused);
+    replica.once("connect", () => {
+      replica.off("error", refused);
+      client.pipe(replica).pipe(client);
+      client.on("data", () => this.#traffic.emit("asked", port));
+      // A replica that is killed breaks its connections, whatever was on its way.
+      replica.once("close", () => client.destroy());
+      client.once("close", () => replica.destroy());
+      if (client.destroyed) replica.destroy();
+    });
+  }
+
+  #keep(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.on("error", () => {});
+    socket.once("close", () => this.#sockets.delete(socket));
+  }
+}

@@ -1,0 +1,163 @@
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { eventually } from "../controlplane/api.ts";
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { waitForGroupReady } from "../controlplane/fixtures.ts";
+import { addNodes, applyCrds, type Drained, drainNodes } from "./drain.ts";
+import { TcpProxy } from "./drain-proxy.ts";
+import { guardEvictions, type Presented, presentCertificate, registerWebhook, webhookName } from "./drain-webhook.ts";
+import type { Verdict } from "./history.ts";
+import { play, type Scene, skipWithoutControlPlane } from "./scene.ts";
+import type { Server } from "./server.ts";
+
+/** What kubectl prints of a refusal: it goes on asking, and its user reads how many pods are missing, and where. */
+function refusals({ stderr }: Drained, namespace: string, where: string): string[] {
+  const lines = stderr.split("\n").filter((line) => line.includes(`webhook "${webhookName(namespace)}" denied`));
+  const sentence = new RegExp(
+    `^error when evicting pods/"[^"]+" -n "${namespace}" \\(will retry after 5s\\): admission webhook .+ denied the request: .*\\d+ pods? .*${where}`,
+  );
+  return lines.filter((line) => sentence.test(line));
+}
+
+/** Two servers behind a proxy, one of which is killed and started again every two seconds. */
+class Replicas {
+  readonly #scene: Scene;
+  readonly #settings: Presented["settings"];
+  readonly #proxy: TcpProxy;
+  readonly #servers: Server[] = [];
+  kills = 0;
+
+  constructor(scene: Scene, { settings }: Presented, proxy: TcpProxy) {
+    this.#scene = scene;
+    this.#settings = settings;
+    this.#proxy = proxy;
+  }
+
+  /** Resolves when it is ready, and is asked from now on. */
+  async start(): Promise<void> {
+    const server = await this.#scene.serve(this.#settings);
+    await server.ready();
+    this.#proxy.add(server.tlsPort);
+    this.#servers.push(server);
+  }
+
+  /**
+   * Kills one after the other until `signal` is aborted: the one that is asked something, while it answers, or else, two
+   * seconds after the last kill, the older one. Another one is started in its place, and ready, before the next.
+   */
+  async killInTurn(signal: AbortSignal): Promise<void> {
+    let lastMs = performance.now();
+    while (!signal.aborted) {
+      const untilMs = Math.max(500, lastMs + 2_000 - performance.now());
+      const asked = await this.#proxy.nextAsked(AbortSignal.any([signal, AbortSignal.timeout(untilMs)])).catch(() => 0);
+      // A review takes some 20 ms: some are broken off before their reservation is written, and some after.
+      await delay(Math.random() * 20);
+      const victim = this.#servers.find(({ tlsPort }) => tlsPort === asked) ?? this.#servers[0];
+      if (signal.aborted || victim === undefined) return;
+      lastMs = performance.now();
+      this.kills++;
+      this.#servers.splice(this.#servers.indexOf(victim), 1);
+      this.#proxy.remove(victim.tlsPort);
+      await victim.kill();
+      await this.start();
+    }
+  }
+}
+
+describe("kubectl drain on a real control plane", { skip: await skipWithoutControlPlane(), concurrency: 4 }, () => {
+  let controlPlane: ControlPlane;
+  let certificate: Presented;
+
+  before(async () => {
+    controlPlane = await startControlPlane();
+    certificate = await presentCertificate();
+    await applyCrds(controlPlane);
+  });
+
+  after(async () => {
+    await controlPlane?.stop();
+    await certificate?.remove();
+  });
+
+  /** As in an upgrade: each zone gets a new node, and all of its old ones are drained. */
+  async function drainZones(scene: Scene, zones: readonly string[], timeoutMs = 90_000): Promise<Drained> {
+    const leaving = await scene.nodesOf(...zones);
+    for (const zone of zones) await addNodes(scene.api, scene.group, zone, 1, leaving.length + 1);
+    const drained = await drainNodes(controlPlane, scene.api, leaving, timeoutMs);
+    await waitForGroupReady(controlPlane, scene.group);
+    return drained;
+  }
+
+  /** Every pod of the zones was evicted, and no other pod was taken. */
+  function assertEvicted({ takings }: Verdict, scene: Scene, zones: readonly string[]): void {
+    const { name, pods } = scene.group;
+    const wanted = zones.flatMap((zone) => Array.from({ length: pods }, (_, index) => `${name}-${zone}-${index}`));
+    assert.deepEqual([...new Set(takings.map(({ pod }) => pod))].sort(), wanted);
+    assert.ok(takings.every(({ evicted }) => evicted));
+  }
+
+  test("all nodes of two zones are drained at once: it ends, within the budget, and never are two zones down", async (context) => {
+    const options = { pods: 5, maxUnavailable: 2, nodesPerZone: 2, zoneBudget: { maxUnavailable: 2 } };
+    await play(controlPlane, "drained", options, async (scene) => {
+      await guardEvictions(scene, certificate);
+      const startedMs = performance.now();
+      const drained = await drainZones(scene, ["zone-a", "zone-b"]);
+      context.diagnostic(`drained in ${((performance.now() - startedMs) / 1_000).toFixed(1)} s`);
+      assert.equal(drained.attempts, 4, "kubectl never gave up");
+      assert.ok(refusals(drained, "drained", "drained-zone-[ab]").length > 0, drained.stderr);
+      assertEvicted(await scene.observer.verdict(), scene, ["zone-a", "zone-b"]);
+    });
+  });
+
+  test("two replicas, one killed every two seconds: no eviction takes two minutes, and no promise is broken", async (context) => {
+    const options = { pods: 6, maxUnavailable: 2, nodesPerZone: 2, zoneBudget: { maxUnavailable: 2 } };
+    await play(controlPlane, "cut-off", options, async (scene) => {
+      const proxy = await TcpProxy.start();
+      scene.afterwards(() => proxy.close());
+      const replicas = new Replicas(scene, certificate, proxy);
+      await Promise.all([replicas.start(), replicas.start()]);
+      await registerWebhook(scene.api, "cut-off", "Mutating", { port: proxy.port, ca: certificate.ca });
+      // A server that has just started permits nothing under a young ledger (rule R4), and here none lives for long.
+      await eventually("the ledger older than any server's doubt", 90_000, async () => {
+        const ledger = await scene.api.get<{ metadata: { creationTimestamp: string } }>(scene.ledgerPath);
+        return Date.now() - Date.parse(ledger.metadata.creationTimestamp) > 43_000 ? true : undefined;
+      });
+      const over = new AbortController();
+      const killing = replicas.killInTurn(over.signal);
+      const startedMs = performance.now();
+      const drained = await drainZones(scene, ["zone-a", "zone-b"], 120_000).finally(() => over.abort());
+      const tookMs = performance.now() - startedMs;
+      await killing;
+      const { kills } = replicas;
+      context.diagnostic(
+        `drained in ${(tookMs / 1_000).toFixed(1)} s; ${kills} kills; ${drained.attempts} drains of 4 nodes`,
+      );
+      assert.ok(kills >= Math.floor(tookMs / 5_000), `only ${kills} were killed`);
+      assertEvicted(await scene.observer.verdict(), scene, ["zone-a", "zone-b"]);
+    });
+  });
+
+  test("the webhook as rollout-operator's users have registered it, validating, drains too", async () => {
+    const options = { pods: 3, nodesPerZone: 1, zoneBudget: { maxUnavailable: 1 } };
+    await play(controlPlane, "as-before", options, async (scene) => {
+      await guardEvictions(scene, certificate, "Validating");
+      const drained = await drainZones(scene, ["zone-a"]);
+      assert.equal(drained.attempts, 1);
+      assert.ok(refusals(drained, "as-before", "as-before-zone-a").length > 0, drained.stderr);
+      assertEvicted(await scene.observer.verdict(), scene, ["zone-a"]);
+    });
+  });
+
+  test("with partitions two zones are down at once, but never more of a partition than its budget", async () => {
+    const zoneBudget = { maxUnavailable: 1, podNamePartitionRegex: "parted-zone-[a-z]-([0-9]+)" };
+    await play(controlPlane, "parted", { pods: 4, nodesPerZone: 1, zoneBudget }, async (scene) => {
+      await guardEvictions(scene, certificate);
+      const drained = await drainZones(scene, ["zone-a", "zone-b"]);
+      assert.ok(refusals(drained, "parted", "in partition [0-3]").length > 0, drained.stderr);
+      const verdict = await scene.observer.verdict();
+      assertEvicted(verdict, scene, ["zone-a", "zone-b"]);
+      assert.deepEqual(Object.values(verdict.mostDown), [1, 1, 1, 1]);
+    });
+  });
+});

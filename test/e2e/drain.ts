@@ -1,0 +1,124 @@
+/** Nodes that pods of a group can be drained from, and the real kubectl that drains them. */
+import type { Api } from "../controlplane/api.ts";
+import type { ControlPlane } from "../controlplane/controlplane.ts";
+import { createNode } from "../controlplane/nodes.ts";
+import type { Pod } from "../controlplane/podstatus.ts";
+import { type End, launch } from "../controlplane/processes.ts";
+
+/** Node labels that pods of a group select. */
+export function nodeLabelsOf(group: string): Readonly<Record<string, string>> {
+  return { "test.sluice.dev/group": group };
+}
+
+/**
+ * Adds nodes for the group's pods of a zone, each with a pod of the DaemonSet `agent`. They are called GROUP-ZONE-N, with N
+ * from `first` on.
+ */
+export async function addNodes(
+  api: Api,
+  group: { readonly name: string; readonly namespace: string },
+  zone: string,
+  count: number,
+  first = 1,
+): Promise<void> {
+  if (count === 0) return;
+  const nodes = Array.from({ length: count }, (_, index) => `${group.name}-${zone}-${first + index}`);
+  for (const name of nodes) await createNode(api, { name, zone, labels: nodeLabelsOf(group.name) });
+  const daemonSet = await ensureDaemonSet(api, group.namespace);
+  for (const nodeName of nodes) {
+    await api.post(`/api/v1/namespaces/${group.namespace}/pods`, {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: {
+        name: `agent-${nodeName}`,
+        labels: { app: "agent" },
+        ownerReferences: [
+          { apiVersion: "apps/v1", kind: "DaemonSet", name: "agent", uid: daemonSet, controller: true },
+        ],
+      },
+      spec: { nodeName, containers: [{ name: "agent", image: "agent:1" }] },
+    });
+  }
+}
+
+/** Its uid. No controller acts for it: whoever adds a node adds its pod. */
+async function ensureDaemonSet(api: Api, namespace: string): Promise<string> {
+  const path = `/apis/apps/v1/namespaces/${namespace}/daemonsets`;
+  const known = await api.get<{ items: { metadata: { uid: string } }[] }>(path);
+  if (known.items[0] !== undefined) return known.items[0].metadata.uid;
+  const labels = { app: "agent" };
+  const { metadata } = await api.post<{ metadata: { uid: string } }>(path, {
+    apiVersion: "apps/v1",
+    kind: "DaemonSet",
+    metadata: { name: "agent" },
+    spec: {
+      selector: { matchLabels: labels },
+      template: { metadata: { labels }, spec: { containers: [{ name: "agent", image: "agent:1" }] } },
+    },
+  });
+  return metadata.uid;
+}
+
+/** Runs the real kubectl to its end, as the administrator. */
+export async function runKubectl(
+  { kubectl, kubeconfig }: ControlPlane,
+  ...args: string[]
+): Promise<End & { stdout: string; stderr: string }> {
+  const launched = launch(kubectl, args, { env: { PATH: process.env.PATH, KUBECONFIG: kubeconfig }, output: "pipe" });
+  return { ...(await launched.ended), ...launched.printed() };
+}
+
+export interface Drained {
+  /** How often kubectl was started: it gives up on any answer but 429. */
+  readonly attempts: number;
+  /** What it told the person who drains. */
+  readonly stderr: string;
+}
+
+/**
+ * Drains nodes at once, a kubectl for each that is started again when it gives up. Resolves when no pod is left on them
+ * but those of DaemonSets. Throws, with what the last one said, when that takes more than `timeoutMs`.
+ */
+export async function drainNodes(
+  controlPlane: ControlPlane,
+  api: Api,
+  nodes: readonly string[],
+  timeoutMs: number,
+): Promise<Drained> {
+  const deadline = performance.now() + timeoutMs;
+  const drained = await Promise.all(nodes.map((node) => drainNode(controlPlane, api, node, deadline)));
+  return {
+    attempts: drained.reduce((sum, { attempts }) => sum + attempts, 0),
+    stderr: drained.map(({ stderr }) => stderr).join(""),
+  };
+}
+
+async function drainNode(controlPlane: ControlPlane, api: Api, node: string, deadline: number): Promise<Drained> {
+  let stderr = "";
+  for (let attempts = 1; ; attempts++) {
+    const left = Math.ceil((deadline - performance.now()) / 1_000);
+    if (left <= 0) throw new Error(`${node} is not drained; kubectl said: ${stderr.slice(-2_000)}`);
+    const said = await runKubectl(controlPlane, "drain", node, "--ignore-daemonsets", `--timeout=${left}s`);
+    stderr += said.stderr;
+    // A pod may have been given the node just before it was cordoned, and come too late for this kubectl.
+    if (said.code === 0 && (await podsToDrain(api, node)).length === 0) return { attempts, stderr };
+  }
+}
+
+/** The pods on a node that a drain takes: all but those of DaemonSets. */
+async function podsToDrain(api: Api, node: string): Promise<Pod[]> {
+  const { items } = await api.get<{ items: Pod[] }>(`/api/v1/pods?fieldSelector=spec.nodeName=${node}`);
+  return items.filter(({ metadata }) => metadata.labels?.app !== "agent");
+}
+
+/** Applies the CRDs as users have them, and resolves when they are served. */
+export async function applyCrds(controlPlane: ControlPlane): Promise<void> {
+  const folder = new URL("../../knative/base/crds", import.meta.url).pathname;
+  for (const args of [
+    ["apply", "-f", folder],
+    ["wait", "--for=condition=Established", "--timeout=30s", "-f", folder],
+  ]) {
+    const { code, stderr } = await runKubectl(controlPlane, ...args);
+    if (code !== 0) throw new Error(`kubectl ${args.join(" ")}: ${stderr}`);
+  }
+}
