@@ -158,6 +158,23 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     assert.deepEqual([...verbs].sort(), ["get", "list"]);
   });
 
+  test("--context chooses a context of the kubeconfig, and with it the namespace", async () => {
+    const { url, token, caFile } = controlPlane;
+    const cluster = (name: string, server: string) => ({ name, cluster: { server, "certificate-authority": caFile } });
+    const contexts = [
+      { name: "away", context: { cluster: "away", user: "admin" } },
+      { name: "here", context: { cluster: "here", user: "admin", namespace } },
+    ];
+    const clusters = [cluster("away", "https://127.0.0.1:1"), cluster("here", url)];
+    const kubeconfig = { clusters, contexts, users: [{ name: "admin", user: { token } }], "current-context": "away" };
+    const path = join(folder, "contexts.kubeconfig");
+    await writeFile(path, JSON.stringify(kubeconfig));
+    const { code, stdout, stderr } = await sluice(`why --context here --kubeconfig ${path}`);
+    assert.deepEqual([code, stderr], [0, ""]);
+    assert.match(stdout, /^ingester +3 +6\/6 /m);
+    assert.equal((await sluice(`why --kubeconfig ${path}`)).code, 1);
+  });
+
   test("what is wrong is one line: an unknown group 1, a wrong command line or kubeconfig 2", async () => {
     const { url } = controlPlane;
     for (const [line, code, expected] of [
