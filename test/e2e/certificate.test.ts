@@ -1,0 +1,341 @@
+/** `CERTIFICATE_MINUTES=10` makes the rotations go on for so long; without it they go on for two rotations. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { X509Certificate } from "node:crypto";
+import { request } from "node:https";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { connect } from "node:tls";
+import { promisify } from "node:util";
+import { rotateCertificate } from "../../functions/rotate-certificate/function.ts";
+import { splitPem } from "../../functions/shared/certificates.ts";
+import { Api, eventually } from "../controlplane/api.ts";
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { TcpProxy } from "./drain-proxy.ts";
+import { createUser } from "./rights.ts";
+import { skipWithoutControlPlane } from "./scene.ts";
+import { launchServer, Server } from "./server.ts";
+
+const minutes = Number(process.env.CERTIFICATE_MINUTES ?? 0);
+const webhooksPath = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+const budgetsPath = "/apis/rollout-operator.grafana.com/v1/namespaces/default/zoneawarepoddisruptionbudgets";
+const crds = join(import.meta.dirname, "../../knative/base/crds");
+const secretName = "rollout-operator-self-signed-certificate";
+const entry = "zpdb-validation-default.grafana.com";
+
+interface Registered {
+  readonly webhooks: { readonly clientConfig: { readonly caBundle?: string } }[];
+}
+
+interface Secret {
+  readonly data: Readonly<Record<string, string>>;
+}
+
+function textOf(base64 = ""): string {
+  return Buffer.from(base64, "base64").toString("utf8");
+}
+
+function budget(name: string, spec: object = {}): object {
+  return {
+    apiVersion: "rollout-operator.grafana.com/v1",
+    kind: "ZoneAwarePodDisruptionBudget",
+    metadata: { name, namespace: "default" },
+    spec: { selector: { matchLabels: { "rollout-group": "ingester" } }, ...spec },
+  };
+}
+
+/** As rollout-operator's users have it, but by address: there is no Service here. */
+function registration(options: { name: string; namespace?: string; webhook?: string; port: number }): object {
+  const { name, namespace = "default", webhook = entry, port } = options;
+  return {
+    apiVersion: "admissionregistration.k8s.io/v1",
+    kind: "ValidatingWebhookConfiguration",
+    metadata: {
+      name,
+      labels: { "grafana.com/inject-rollout-operator-ca": "true", "grafana.com/namespace": namespace },
+    },
+    webhooks: [
+      {
+        name: webhook,
+        clientConfig: { url: `https://localhost:${port}/admission/zpdb-validation` },
+        rules: [
+          {
+            apiGroups: ["rollout-operator.grafana.com"],
+            apiVersions: ["v1"],
+            operations: ["CREATE", "UPDATE"],
+            resources: ["zoneawarepoddisruptionbudgets"],
+            scope: "Namespaced",
+          },
+        ],
+        admissionReviewVersions: ["v1"],
+        failurePolicy: "Fail",
+        sideEffects: "None",
+      },
+    ],
+  };
+}
+
+function webhookOf(configuration: object): object | undefined {
+  return (configuration as { webhooks: object[] }).webhooks[0];
+}
+
+/** Exactly what the function says that it needs: the rights on its one Secret, and those of the whole cluster. */
+async function grantNeeds(api: Api, namespace: string, account: string): Promise<void> {
+  const group = "rbac.authorization.k8s.io";
+  const rules = rotateCertificate.needs.map(({ group: apiGroup, resource, verbs, names }) => ({
+    apiGroups: [apiGroup],
+    resources: [resource],
+    verbs,
+    ...(names === undefined ? {} : { resourceNames: names }),
+  }));
+  const isOfCluster = ({ apiGroups }: { apiGroups: string[] }) => apiGroups[0] === "admissionregistration.k8s.io";
+  const subjects = [{ kind: "ServiceAccount", name: account, namespace }];
+  for (const [kind, path, granted] of [
+    ["Role", `namespaces/${namespace}/`, rules.filter((rule) => !isOfCluster(rule))],
+    ["ClusterRole", "", rules.filter(isOfCluster)],
+  ] as const) {
+    const type = { apiVersion: `${group}/v1`, metadata: { name: account } };
+    const base = `/apis/${group}/v1/${path}${kind.toLowerCase()}`;
+    await api.post(`${base}s`, { ...type, kind, rules: granted });
+    const roleRef = { apiGroup: group, kind, name: account };
+    await api.post(`${base}bindings`, { ...type, kind: `${kind}Binding`, roleRef, subjects });
+  }
+}
+
+/** The fingerprint of what a new connection is shown; whether it is trusted is not asked. */
+function shown(port: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ port, host: "127.0.0.1", servername: "localhost", rejectUnauthorized: false }, () => {
+      resolve(socket.getPeerX509Certificate()?.fingerprint256 ?? "");
+      socket.destroy();
+    });
+    socket.once("error", reject);
+  });
+}
+
+/** Posts a review on a connection of its own, which is made only where the bundle is trusted. Resolves to the answer's body. */
+function reviewAnew(port: number, ca: string): Promise<string> {
+  const options = {
+    port,
+    ca,
+    headers: { "content-type": "application/json" },
+    host: "127.0.0.1",
+    servername: "localhost",
+    path: "/admission/zpdb-validation",
+    method: "POST",
+    agent: false,
+  };
+  return new Promise((resolve, reject) => {
+    const asked = request(options, (response) => {
+      let text = "";
+      response.setEncoding("utf8").on("data", (part: string) => {
+        text += part;
+      });
+      response.once("end", () => resolve(text));
+    });
+    asked.once("error", reject);
+    const review = { uid: "anew", operation: "CREATE", object: budget("anew") };
+    asked.end(JSON.stringify({ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", request: review }));
+  });
+}
+
+describe("a self-signed certificate on the real API server", { skip: await skipWithoutControlPlane() }, () => {
+  let controlPlane: ControlPlane;
+  let api: Api;
+  let proxy: TcpProxy;
+  const replicas: Server[] = [];
+
+  const settings = { TLS_PORT: "0", TLS_DNS_NAME: "localhost", TLS_CERT_LIFETIME: "60s" };
+  const kubectl = (...args: string[]) =>
+    promisify(execFile)(controlPlane.kubectl, ["--kubeconfig", controlPlane.kubeconfig, ...args]);
+  const portOf = ({ log }: Server): number => Number(log.find(({ tlsPort }) => tlsPort !== undefined)?.tlsPort);
+  const bundleOf = async (name: string): Promise<string> => {
+    const { webhooks } = await api.get<Registered>(`${webhooksPath}/${name}`);
+    return textOf(webhooks[0]?.clientConfig.caBundle);
+  };
+  const presented = async (): Promise<string> => {
+    const { data } = await api.get<Secret>(`/api/v1/namespaces/default/secrets/${secretName}`);
+    return new X509Certificate(textOf(data.cert)).fingerprint256;
+  };
+
+  before(async () => {
+    controlPlane = await startControlPlane();
+    api = await Api.open(controlPlane, { userAgent: "sluice-test-certificate" });
+    await kubectl("apply", "-f", crds);
+    await kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", crds);
+    proxy = await TcpProxy.start();
+    await api.post(webhooksPath, registration({ name: "zpdb-validation-default", port: proxy.port }));
+    // At one moment: they are to agree on the first certificate too.
+    const options = { kubeconfig: controlPlane.kubeconfig, namespace: "default", settings };
+    replicas.push(...(await Promise.all([Server.start(options), Server.start(options)])));
+    for (const replica of replicas) {
+      await replica.ready();
+      proxy.add(portOf(replica));
+    }
+    await eventually("the webhook called", 30_000, async () => {
+      const answer = await api.send("POST", `${budgetsPath}?dryRun=All`, budget("a", { podNamePartitionRegex: "(" }));
+      return (await answer.body.text()).includes("denied the request") ? true : undefined;
+    });
+  });
+
+  after(async () => {
+    await Promise.all(replicas.map((replica) => replica.stop()));
+    await proxy?.close();
+    await api?.close();
+    await controlPlane?.stop();
+  });
+
+  test("replicas that started at one moment present one certificate", async () => {
+    const [one, other] = await Promise.all(replicas.map((replica) => shown(portOf(replica))));
+    assert.equal(one, other);
+  });
+
+  test("certificates are rotated while reviews go on, and not one of them fails", async () => {
+    const startedMs = performance.now();
+    const failures: string[] = [];
+    const reviews = { allowed: 0, denied: 0, anew: 0 };
+    let reviewing = true;
+    // An API server hears of a bundle later than we do: two seconds, where less than one is usual.
+    let bundle = await bundleOf("zpdb-validation-default");
+    const learn = async (): Promise<void> => {
+      for (; reviewing; await delay(2_000)) {
+        const heard = await bundleOf("zpdb-validation-default");
+        await delay(2_000);
+        bundle = heard;
+      }
+    };
+    const askAnew = async (): Promise<void> => {
+      for (; reviewing; await delay(20)) {
+        const answer = await reviewAnew(proxy.port, bundle).catch((error: Error) => error.message);
+        if (answer.includes('"uid":"anew","allowed":true')) reviews.anew++;
+        else failures.push(answer);
+      }
+    };
+    const ask = async (worker: number): Promise<void> => {
+      for (let count = 0; reviewing; count++) {
+        const isBad = (count + worker) % 2 === 0;
+        const object = budget(`review-${worker}`, isBad ? { podNamePartitionRegex: "(" } : {});
+        const answer = await api.send("POST", `${budgetsPath}?dryRun=All`, object);
+        const text = await answer.body.text();
+        if (answer.statusCode !== (isBad ? 400 : 201)) failures.push(text);
+        else reviews[isBad ? "denied" : "allowed"]++;
+        await delay(20);
+      }
+    };
+    const asking = Promise.all([...[0, 1].map(ask), askAnew(), learn()]);
+    let before = await presented();
+    let rotations = 0;
+    for (; rotations < 2 || performance.now() - startedMs < minutes * 60_000; rotations++) {
+      const next = await eventually("the next certificate", 60_000, async () => {
+        const now = await presented();
+        return now === before ? undefined : now;
+      });
+      await eventually("both replicas presenting it", 5_000, async () => {
+        const seen = await Promise.all(replicas.map((replica) => shown(portOf(replica))));
+        return seen.every((one) => one === next) ? true : undefined;
+      });
+      before = next;
+    }
+    reviewing = false;
+    await asking;
+    const seconds = ((performance.now() - startedMs) / 1000).toFixed(0);
+    console.log(
+      `${rotations} rotations in ${seconds} s, reviews ${JSON.stringify(reviews)}, ${failures.length} failed`,
+    );
+    assert.deepEqual(failures.slice(0, 3), []);
+    assert.ok(reviews.allowed > 100 && reviews.denied > 100 && reviews.anew > 100, JSON.stringify(reviews));
+    for (const replica of replicas) {
+      const expires = await replica.metric("sluice_certificate_not_after_timestamp_seconds", { source: "secret" });
+      assert.ok(expires * 1000 > Date.now(), "the metric says until when");
+    }
+  });
+
+  test("a configuration that comes later is trusted with our authorities, one that is overwritten again, and one that goes leaves the metric", async () => {
+    const [replica] = replicas;
+    const policy = (policy: string) =>
+      replica?.metric("kube_validating_webhook_failure_policy", {
+        type: "ValidatingWebhook",
+        webhook: "late.a.b",
+        policy,
+      });
+    await api.post(webhooksPath, registration({ name: "late", webhook: "late.a.b", port: proxy.port }));
+    const trusted = async () => {
+      const [late, first] = [await bundleOf("late"), await bundleOf("zpdb-validation-default")].map(splitPem);
+      return late !== undefined && late.length > 0 && late.sort().join() === first?.sort().join() ? true : undefined;
+    };
+    await eventually("the new configuration's bundle", 10_000, trusted);
+    const overwritten = { webhooks: [{ ...webhookOf(registration({ name: "late", webhook: "late.a.b", port: 1 })) }] };
+    await api.patch(`${webhooksPath}/late`, overwritten);
+    await eventually("its bundle again", 10_000, trusted);
+    assert.deepEqual([await policy("Fail"), await policy("Ignore")], [1, 0]);
+    await api.delete(`${webhooksPath}/late`);
+    await eventually("the metric without it", 5_000, async () => ((await policy("Fail")) === 0 ? true : undefined));
+  });
+
+  test("cron's own process makes the certificate with no rights but those it names, and others wait for it", async () => {
+    await api.post("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: "other" } });
+    await api.post(webhooksPath, registration({ name: "other", namespace: "other", webhook: "other.a.b", port: 1 }));
+    const waiting = await Server.start({
+      kubeconfig: controlPlane.kubeconfig,
+      namespace: "other",
+      settings: { FUNCTION: "validate-zone-budget", TLS_PORT: "0" },
+    });
+    replicas.push(waiting);
+    const readiness = async () => (await fetch(`${waiting.url}/readyz`)).text();
+    await eventually("it waits", 10_000, async () =>
+      (await readiness()).includes("there is no certificate to present yet") ? true : undefined,
+    );
+    const kubeconfig = await createUser(controlPlane, api, "other", "rotator");
+    await grantNeeds(api, "other", "rotator");
+    const rotator = await Server.start({
+      kubeconfig,
+      namespace: "other",
+      settings: { FUNCTION: rotateCertificate.name },
+    });
+    replicas.push(rotator);
+    await waiting.ready();
+    const { data } = await api.get<Secret>(`/api/v1/namespaces/other/secrets/${secretName}`);
+    const leaf = new X509Certificate(textOf(data.cert));
+    assert.equal(leaf.subjectAltName, "DNS:rollout-operator.other.svc");
+    assert.equal(await shown(portOf(waiting)), leaf.fingerprint256);
+    await eventually("the bundle", 5_000, async () =>
+      (await bundleOf("other")) === textOf(data.ca) ? true : undefined,
+    );
+    await api.patch(`${webhooksPath}/other`, { webhooks: [webhookOf(registration({ name: "other", port: 1 }))] });
+    const tick = await fetch(rotator.url, {
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        "ce-specversion": "1.0",
+        "ce-id": "1",
+        "ce-source": "/cron",
+        "ce-type": "dev.knative.sources.ping",
+      },
+      body: "{}",
+    });
+    assert.equal(tick.status, 204);
+    await eventually("the bundle again", 5_000, async () =>
+      (await bundleOf("other")) === textOf(data.ca) ? true : undefined,
+    );
+    assert.deepEqual(
+      rotator.log.filter(({ level }) => level === "error" || level === "warn"),
+      [],
+    );
+  });
+
+  test("a Secret that is no certificate ends the start, and says what to do", async () => {
+    const data = { ca: "eA==", cert: "eA==", key: "eA==" };
+    const metadata = { name: "broken", namespace: "default" };
+    await api.post("/api/v1/namespaces/default/secrets", { apiVersion: "v1", kind: "Secret", metadata, data });
+    const launched = launchServer({
+      kubeconfig: controlPlane.kubeconfig,
+      namespace: "default",
+      settings: { ...settings, TLS_SECRET_NAME: "broken" },
+    });
+    assert.equal((await launched.ended).code, 1);
+    const said =
+      "sluice: Secret default/broken: its data key ca holds no certificate in PEM; delete it, and it is made again\n";
+    assert.equal(launched.printed().stderr, said);
+  });
+});
