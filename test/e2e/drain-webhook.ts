@@ -113,15 +113,26 @@ export async function registerWebhook(
   });
 }
 
-/** Starts a server for the scene and registers it for the evictions of its namespace. Resolves when it is asked. */
+/**
+ * Starts a server for the scene and registers it for the evictions of its namespace. Resolves when it may allow them: for ten
+ * seconds after it has first seen the group's ledger it does not (rule R4), and what is measured would be that.
+ */
 export async function guardEvictions(
   scene: Scene,
   certificate: Presented,
   kind: WebhookKind = "Mutating",
 ): Promise<Server> {
+  const { api, group, ledgerPath } = scene;
   const server = await scene.serve(certificate.settings);
   await server.ready();
-  const at = { port: server.tlsPort, ca: certificate.ca };
-  await registerWebhook(scene.api, scene.group.namespace, kind, at);
+  await registerWebhook(api, group.namespace, kind, { port: server.tlsPort, ca: certificate.ca });
+  await eventually("the ledger made", 30_000, () => api.get(ledgerPath));
+  const rehearse = () => evict(api, group.namespace, `${group.statefulSets[0]}-0`, "in the body");
+  await eventually(
+    "an eviction allowed",
+    60_000,
+    async () => ((await rehearse()).code === 201 ? true : undefined),
+    250,
+  );
   return server;
 }

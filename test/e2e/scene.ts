@@ -122,14 +122,10 @@ export class Scene {
     });
   }
 
-  /**
-   * Resolves when the ledger permits: a new one does not, and what is measured would be its age.
-   *
-   * @param guard what the rollout says by then
-   */
-  async waitForOldLedger(server: Server, guard = "done"): Promise<void> {
+  /** Resolves when the ledger permits: a new one does not, and what is measured would be its age. */
+  async waitForOldLedger(server: Server): Promise<void> {
     await eventually("the ledger in use", 30_000, async () =>
-      (await server.metric("sluice_verdicts_total", { guard })) > 0 ? true : undefined,
+      (await server.metric("sluice_verdicts_total", { guard: "done" })) > 0 ? true : undefined,
     );
     await eventually("the ledger older than ten seconds", 30_000, async () => {
       const { metadata } = await this.api.get<{ metadata: { creationTimestamp: string } }>(this.ledgerPath);

@@ -1,0 +1,210 @@
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { Api, eventually } from "../controlplane/api.ts";
+import { auditPosition, readAudit } from "../controlplane/audit.ts";
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { changeTemplate, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { applyCrds, runKubectl } from "./drain.ts";
+import { evict, guardEvictions, type Presented, presentCertificate, webhookName } from "./drain-webhook.ts";
+import { play, type Scene, skipWithoutControlPlane } from "./scene.ts";
+
+interface Named {
+  readonly metadata: { readonly name: string; readonly resourceVersion: string };
+}
+
+/** Revisions of all that a dry run could change: everything in the namespace that Sluice may write, and the nodes. */
+async function revisions({ api, group: { namespace } }: Scene): Promise<Record<string, string>> {
+  const paths = [
+    ...["pods", "events", "configmaps", "secrets"].map((type) => `/api/v1/namespaces/${namespace}/${type}`),
+    `/apis/apps/v1/namespaces/${namespace}/statefulsets`,
+    `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`,
+    `/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets`,
+    `/apis/rollout-operator.grafana.com/v1/namespaces/${namespace}/zoneawarepoddisruptionbudgets`,
+    "/api/v1/nodes",
+  ];
+  const lists = await Promise.all(paths.map((path) => api.get<{ items: Named[] }>(path)));
+  const entries = lists.flatMap(({ items }, index) =>
+    items.map(({ metadata }) => [`${paths[index]}/${metadata.name}`, metadata.resourceVersion] as const),
+  );
+  return Object.fromEntries(entries);
+}
+
+/** What Sluice has written in the scene's namespace since then, as the API server's audit log has it. */
+async function writesSince(scene: Scene, from: number): Promise<string[]> {
+  // The log is in order: once this request is in it, all are that were answered before.
+  const mark = `mark-${crypto.randomUUID()}`;
+  await scene.api.send("GET", `/api/v1/namespaces/${scene.group.namespace}/configmaps/${mark}`);
+  await eventually("the audit log read", 10_000, async () => {
+    for await (const { name } of readAudit(scene.controlPlane.auditLog, { from }, () => {}))
+      if (name === mark) return true;
+    return undefined;
+  });
+  const requests = await scene.requests(from);
+  return requests
+    .filter(({ verb }) => !["get", "list"].includes(verb))
+    .map(({ verb, resource }) => `${verb} ${resource}`);
+}
+
+/** Evicts every pod once: each worker takes one, asks every 100 ms until it goes, and takes the next. */
+async function storm(scene: Scene, pods: readonly string[], workers: number): Promise<{ asked: number }> {
+  const api = await Api.open(scene.controlPlane, { userAgent: "sluice-test-storm", connections: workers });
+  const queue = [...pods];
+  let asked = 0;
+  const work = async (): Promise<void> => {
+    for (let pod = queue.shift(); pod !== undefined; pod = queue.shift()) {
+      for (;;) {
+        const { code, message } = await evict(api, scene.group.namespace, pod);
+        asked++;
+        if (code === 201) break;
+        // 404 and 409: somebody else has just taken the pod that was reviewed, and its successor is to go instead.
+        assert.ok(code === 429 || code === 404 || code === 409, `${code} ${message}`);
+        await delay(100);
+      }
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: workers }, work));
+  } finally {
+    await api.close();
+  }
+  return { asked };
+}
+
+describe("evictions on a real control plane", { skip: await skipWithoutControlPlane(), concurrency: 4 }, () => {
+  let controlPlane: ControlPlane;
+  let certificate: Presented;
+
+  before(async () => {
+    controlPlane = await startControlPlane();
+    certificate = await presentCertificate();
+    await applyCrds(controlPlane);
+  });
+
+  after(async () => {
+    await controlPlane?.stop();
+    await certificate?.remove();
+  });
+
+  test("a dry run that is allowed changes no object: Sluice writes nothing", async () => {
+    const options = { pods: 3, nodesPerZone: 1, zoneBudget: { maxUnavailable: 1 } };
+    const { takings } = await play(controlPlane, "rehearsed", options, async (scene) => {
+      const server = await guardEvictions(scene, certificate);
+      const from = await auditPosition(controlPlane.auditLog);
+      const before = await revisions(scene);
+      const nodes = await scene.nodesOf("zone-a", "zone-b");
+      const drained = await Promise.all(
+        nodes.map((node) => runKubectl(controlPlane, "drain", node, "--ignore-daemonsets", "--dry-run=server")),
+      );
+      for (const { code, stdout, stderr } of drained) {
+        assert.equal(code, 0, stderr);
+        assert.match(stdout, /evicting pod rehearsed\/rehearsed-zone-[ab]-[0-2] \(server dry run\)/);
+      }
+      for (const way of ["in the body", "in the query"] as const) {
+        const answer = await evict(scene.api, "rehearsed", "rehearsed-zone-c-0", way);
+        assert.deepEqual(answer, { code: 201, message: "", causes: [] });
+      }
+      assert.deepEqual(await revisions(scene), before);
+      assert.deepEqual(await writesSince(scene, from), []);
+      assert.ok(
+        (await server.metric("sluice_verdicts_total", { function: "evaluate-eviction", guard: "allowed" })) >= 8,
+      );
+      assert.equal((await evict(scene.api, "rehearsed", "rehearsed-zone-c-0")).code, 201);
+      assert.ok((await writesSince(scene, from)).includes("patch leases"), "in earnest the eviction is reserved");
+    });
+    assert.deepEqual(
+      takings.map(({ pod }) => pod),
+      ["rehearsed-zone-c-0"],
+    );
+  });
+
+  test("a dry run is refused as the eviction would be, and changes no object either", async () => {
+    const options = { pods: 3, nodesPerZone: 1, zoneBudget: { maxUnavailable: 1 } };
+    await play(controlPlane, "rehearsal", options, async (scene) => {
+      await guardEvictions(scene, certificate);
+      await controlPlane.kubelet.breakPod("rehearsal", "rehearsal-zone-b-1");
+      await scene.waitForGuard("zone-settling");
+      const from = await auditPosition(controlPlane.auditLog);
+      const before = await revisions(scene);
+      const [node = ""] = await scene.nodesOf("zone-a");
+      const dryRun = ["--ignore-daemonsets", "--dry-run=server", "--timeout=4s"];
+      const { code, stderr } = await runKubectl(controlPlane, "drain", node, ...dryRun);
+      assert.equal(code, 1);
+      assert.match(stderr, /\(will retry after 5s\): admission webhook .+ 1 pod not ready in rehearsal-zone-b/);
+      for (const way of ["in the body", "in the query"] as const) {
+        const answer = await evict(scene.api, "rehearsal", "rehearsal-zone-b-0", way);
+        assert.deepEqual({ ...answer, message: "" }, { code: 429, message: "", causes: ["DisruptionBudget"] });
+        assert.match(answer.message, /1 pod not ready in rehearsal-zone-b/);
+      }
+      assert.deepEqual(await revisions(scene), before);
+      assert.deepEqual(await writesSince(scene, from), []);
+      assert.equal(
+        (await evict(scene.api, "rehearsal", "rehearsal-zone-b-1")).code,
+        201,
+        "the broken pod itself may go",
+      );
+      await waitForGroupReady(controlPlane, scene.group);
+    });
+  });
+
+  test("a PodDisruptionBudget that allows nothing refuses at once, and nothing is reserved", async () => {
+    const options = { pods: 3, zoneBudget: { maxUnavailable: 1 } };
+    const { takings } = await play(controlPlane, "also-budgeted", options, async (scene) => {
+      const server = await guardEvictions(scene, certificate);
+      const path = "/apis/policy/v1/namespaces/also-budgeted/poddisruptionbudgets";
+      await scene.api.post(path, {
+        apiVersion: "policy/v1",
+        kind: "PodDisruptionBudget",
+        metadata: { name: "none" },
+        spec: { maxUnavailable: 0, selector: { matchLabels: { "rollout-group": "also-budgeted" } } },
+      });
+      const pod = "also-budgeted-zone-a-0";
+      await eventually("its controller's word known to Sluice", 10_000, async () => {
+        const { message } = await evict(scene.api, "also-budgeted", pod, "in the body");
+        return message.includes("allows no disruption now") ? true : undefined;
+      });
+      const { status } = await scene.api.get<{ status: { disruptionsAllowed: number } }>(`${path}/none`);
+      assert.equal(status.disruptionsAllowed, 0);
+      const from = await auditPosition(controlPlane.auditLog);
+      const before = await scene.api.get<Named>(scene.ledgerPath);
+      const startedMs = performance.now();
+      const { code, message, causes } = await evict(scene.api, "also-budgeted", pod);
+      assert.ok(performance.now() - startedMs < 1_000);
+      assert.deepEqual({ code, causes }, { code: 429, causes: ["DisruptionBudget"] });
+      const said = `could go within its zone's budget, but PodDisruptionBudget none allows no disruption now`;
+      assert.equal(
+        message,
+        `admission webhook "${webhookName("also-budgeted")}" denied the request: pod ${pod} ${said}`,
+      );
+      const labels = { function: "evaluate-eviction", guard: "pod-disruption-budget" };
+      assert.ok((await server.metric("sluice_verdicts_total", labels)) > 0);
+      assert.deepEqual(await scene.api.get<Named>(scene.ledgerPath), before);
+      assert.ok(!(await writesSince(scene, from)).includes("patch leases"));
+      await scene.api.delete(`${path}/none`);
+      await eventually("the pod evicted", 10_000, async () =>
+        (await evict(scene.api, "also-budgeted", pod)).code === 201 ? true : undefined,
+      );
+    });
+    assert.equal(takings.length, 1);
+  });
+
+  test("a rollout and a storm of evictions share one budget, and both end", async (context) => {
+    const options = { pods: 8, maxUnavailable: 2, zoneBudget: { maxUnavailable: 2 } };
+    const { takings } = await play(controlPlane, "stormy", options, async (scene) => {
+      await guardEvictions(scene, certificate);
+      const pods = (await groupPods(controlPlane, scene.group)).map(({ metadata }) => metadata.name);
+      const startedMs = performance.now();
+      await changeTemplate(controlPlane, scene.group, "app:2");
+      await scene.waitForTakings(3);
+      const { asked } = await storm(scene, pods, 32);
+      context.diagnostic(
+        `evicted after ${((performance.now() - startedMs) / 1_000).toFixed(1)} s, asked ${asked} times`,
+      );
+      await scene.waitForRollout("app:2");
+      context.diagnostic(`rolled out after ${((performance.now() - startedMs) / 1_000).toFixed(1)} s`);
+    });
+    const evicted = takings.filter((taking) => taking.evicted);
+    context.diagnostic(`${evicted.length} pods evicted, ${takings.length - evicted.length} replaced by the rollout`);
+    assert.ok(evicted.length > 12 && takings.length - evicted.length >= 3);
+  });
+});
