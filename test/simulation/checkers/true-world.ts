@@ -54,6 +54,8 @@ export class TrueWorldChecker {
     this.#violate = options.violate;
     this.#world.store.onChange("statefulsets", () => this.#reviewAll());
     this.#world.store.onChange("pods", ({ final, previous, current }) => {
+      if (current === undefined || current.metadata.deletionTimestamp !== undefined)
+        this.#forgetReturned(final.metadata.name);
       const entry = this.#taken.get(final.metadata.name);
       if (entry !== undefined && current === undefined) this.#review(entry);
       if (entry === undefined || previous === undefined) return;
@@ -62,6 +64,13 @@ export class TrueWorldChecker {
       const lost = current === undefined || current.metadata.deletionTimestamp !== undefined || !isReady(current);
       if (previous.metadata.uid !== entry.uid && isReady(previous) && lost) this.#taken.delete(entry.pod);
     });
+  }
+
+  /** What came back and was lost again is fate's, or taken again; no delay counts from it any more. */
+  #forgetReturned(pod: string): void {
+    for (let index = this.#returned.length - 1; index >= 0; index--) {
+      if (this.#returned[index]?.pod === pod) this.#returned.splice(index, 1);
+    }
   }
 
   /** What a scale-down made unwanted is returned then and there, though a scale-up may want it again. */
