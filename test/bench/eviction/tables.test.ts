@@ -59,6 +59,7 @@ describe("the table of reviews", () => {
     assert.deepEqual(cellsOf(text, "CPU for each, ms"), [["2.00"], ["2.00"]]);
     assert.deepEqual(cellsOf(text, "API requests for each"), [["0.50"], ["0.50"]]);
     assert.deepEqual(cellsOf(text, "allowed pods that a Lease holds"), [["5"]]);
+    assert.ok(text.indexOf("a Lease holds") > text.indexOf("real, 32 in flight"), "a dry run reserves nothing");
   });
 
   it("says how many times the peer's answers were given, by medians", () => {
