@@ -7,7 +7,7 @@ import { allowanceOf, governing, groupKeyOf, type Surroundings, selects } from "
 import { countPartition, describeCount } from "../shared/partitions.ts";
 import { isAvailable, type Pod } from "../shared/pods.ts";
 import { dropAfterMs, type Reservation } from "../shared/reservation.ts";
-import type { GroupKey, StatefulSet } from "../shared/statefulsets.ts";
+import { budgetOfGroup, type GroupKey, groupOfBudget, type StatefulSet } from "../shared/statefulsets.ts";
 import { isUnsettled, type WhyDown, type Zone } from "../shared/zones.ts";
 
 /** What is asked: to evict the pod of that name, which had that uid when we looked. */
@@ -62,13 +62,15 @@ export function decideAlone({ eviction, pod, owner, surroundings }: Alone): Admi
   const zone = owner?.name ?? "";
   const first = surroundings.budgets.find((stored) => selects(stored, pod.labels));
   if (first === undefined) return allow("out-of-scope", zone);
+  const { namespace } = pod;
+  const key = owner === undefined ? { namespace, group: groupOfBudget(first.name) } : groupKeyOf(owner, first.name);
+  const governed = governing(pod, surroundings, key);
+  if (governed.kind === "ungovernable") return ungovernable(governed, zone);
   if (owner === undefined) {
     const sentence = `the budget ${first.name} selects pod ${pod.name}, which no StatefulSet controls, so that its zone is not known: change the selector`;
     return deny({ guard: "no-statefulset", code: 500, sentence });
   }
-  const key = groupKeyOf(owner, first.name);
-  const governed = governing(pod, surroundings, key);
-  return governed.kind === "ungovernable" ? ungovernable(governed, zone) : key;
+  return key;
 }
 
 /** One ruling for each review, in order: each counts those before it that were allowed and are no dry runs. */
@@ -88,16 +90,11 @@ export function decide(group: Group): readonly Ruling[] {
 
 function rule(group: Group, zones: readonly ZoneThen[], eviction: Eviction, room: number): Ruling {
   const found = findPod(zones, eviction);
-  if (found === undefined) {
-    const owner = eviction.name.replace(/-\d+$/, "");
-    const stranger = group.surroundings.neighbours.find(({ name }) => name === owner);
-    if (stranger !== undefined) return { answer: unselected(group.key, stranger, eviction) };
-    const sentence = `pod ${eviction.name} is not seen as it was a moment ago: try again`;
-    return { answer: askAgain("pod-unseen", sentence) };
-  }
+  if (found === undefined) return { answer: unseen(group, eviction) };
   const { pod, zone } = found;
   const { name } = zone.statefulSet;
-  if (isExempt(pod)) return { answer: exempt(pod, eviction) };
+  // Rule R11: by the time an eviction that pins no uid gets there, it may take the pod that has come instead.
+  if (isExempt(pod)) return { answer: eviction.isPinned ? exempt(pod, eviction) : unseen(group, eviction) };
   const governed = governing(pod, group.surroundings, group.key);
   if (governed.kind === "none") return { answer: allow("out-of-scope", name) };
   if (governed.kind === "ungovernable") return { answer: ungovernable(governed, name) };
@@ -270,9 +267,15 @@ function ungovernable(
   return { ...askAgain(guard, sentence, zone), field };
 }
 
-function unselected({ group }: GroupKey, { name }: StatefulSet, eviction: Eviction): Denied {
-  const sentence = `the labels of StatefulSet ${name} are not those that the budget of ${group} selects, though its pod ${eviction.name} has them: label the StatefulSet as its pods are`;
-  return askAgain("statefulset-unselected", sentence, name);
+/** A group that a budget makes has the StatefulSets that it selects, and a pod may have labels that its StatefulSet lacks. */
+function unseen({ key, surroundings }: Group, { name }: Eviction): Denied {
+  const budget = budgetOfGroup(key.group);
+  const owner = surroundings.neighbours.find((neighbour) => neighbour.name === name.replace(/-\d+$/, ""));
+  if (budget === undefined || owner === undefined) {
+    return askAgain("pod-unseen", `pod ${name} is not seen as it was a moment ago: try again`);
+  }
+  const sentence = `the budget ${budget} selects pod ${name}, but not its StatefulSet ${owner.name}: label the StatefulSet as its pods are`;
+  return askAgain("statefulset-unselected", sentence, owner.name);
 }
 
 function deny(because: Pick<Denied, "guard" | "code" | "sentence"> & Partial<Denied>): Denied {

@@ -1,10 +1,10 @@
-import { GroupCommit } from "../shared/commit.ts";
-import type { AdmissionAnswer, AdmissionDefinition, AdmissionRequest, Context } from "../shared/definition.ts";
+import { GroupCommit, refuseFailure, tooLate } from "../shared/commit.ts";
+import type { AdmissionAnswer, AdmissionDefinition, AdmissionRequest, Context, Denied } from "../shared/definition.ts";
 import { sweepBudgetLedgers } from "../shared/ledgers.ts";
 import { announceRefusal } from "../shared/record.ts";
 import * as vocabulary from "../shared/vocabulary.ts";
-import { decide, decideAlone, type Eviction, type Group } from "./decide.ts";
-import { mutatingPath, name, observe, observeAlone, readAsking, validatingPath } from "./observe.ts";
+import { type Alone, decide, decideAlone, type Eviction, type Group } from "./decide.ts";
+import { type Asking, mutatingPath, name, observe, observeAlone, readAsking, validatingPath } from "./observe.ts";
 
 type Reviews = GroupCommit<Eviction, Group>;
 
@@ -34,6 +34,7 @@ export const evaluateEviction: AdmissionDefinition = {
     exempt: "pod-not-ready",
     "out-of-scope": "pod-not-in-scope",
     "invalid-request": "invalid-request",
+    "namespace-not-served": "invalid-request",
     "pod-gone": "pod-not-found",
     "several-budgets": "cfg-not-found",
     "invalid-budget": "cfg-not-found",
@@ -54,7 +55,7 @@ export const evaluateEviction: AdmissionDefinition = {
 async function review(context: Context, reviews: Reviews, request: AdmissionRequest): Promise<AdmissionAnswer> {
   const asking = readAsking(request);
   if ("allowed" in asking) return asking;
-  const alone = await observeAlone(context, asking);
+  const alone = await lookInTime(context, asking, request.deadlineMs);
   if ("allowed" in alone) return alone;
   const early = decideAlone(alone);
   const { dryRun } = asking;
@@ -64,6 +65,22 @@ async function review(context: Context, reviews: Reviews, request: AdmissionRequ
       : await reviews.submit(early, { subject: alone.eviction, dryRun, deadlineMs: request.deadlineMs });
   if (!answer.allowed && !dryRun && alone.owner !== undefined) announceRefusal(context, name, alone.owner, answer);
   return answer;
+}
+
+/** What memory does not have is asked of the API server: when that fails or takes too long, the answer is a 429 all the same. */
+async function lookInTime(context: Context, asking: Asking, deadlineMs: number): Promise<Alone | Denied> {
+  const { cluster } = context;
+  const over = new AbortController();
+  const late = cluster.sleep(deadlineMs - cluster.monotonicMs(), over.signal).then(tooLate);
+  try {
+    return await Promise.race([observeAlone(context, asking), late]);
+  } catch (error) {
+    const refusal = refuseFailure(error, `pod ${asking.name}`);
+    if (refusal === undefined) throw error;
+    return refusal;
+  } finally {
+    over.abort();
+  }
 }
 
 /** Rule R16: in shadow mode nobody is held back, and everybody is told what would have been. */

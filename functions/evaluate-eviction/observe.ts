@@ -1,4 +1,4 @@
-/** What a review says of an eviction, and what the cluster says of its pod. Reviews are parsed here: `decide` trusts every field. */
+/** What a review says of an eviction, and the cluster of its pod. Reviews are parsed here: `decide` trusts every field. */
 import type { Petition } from "../shared/commit.ts";
 import type { AdmissionRequest, Context, Denied } from "../shared/definition.ts";
 import type { Observed } from "../shared/observation.ts";
@@ -48,11 +48,15 @@ export function readAsking(request: AdmissionRequest): Asking | Denied {
  * The pod that is to go, with what governs it; or why there is none. Memory may be behind: what it does not have, or has
  * otherwise than the client, is asked of the API server. Throws ClusterError.
  */
-export async function observeAlone({ views, cluster }: Context, asking: Asking): Promise<Alone | Denied> {
+export async function observeAlone({ views, cluster, namespaces }: Context, asking: Asking): Promise<Alone | Denied> {
   const { namespace, wantedUid } = asking;
+  if (namespaces !== undefined && !namespaces.includes(namespace)) {
+    const sentence = `namespace ${namespace} is not served here, but ${namespaces.join(", ")}: give the webhook a namespaceSelector`;
+    return { ...invalid(sentence), guard: "namespace-not-served" };
+  }
   const key = { namespace, name: asking.name };
   let pod = await views.pod(key);
-  if (pod !== undefined && wantedUid !== undefined && pod.uid !== wantedUid) pod = await getPod(cluster, key);
+  if (pod !== undefined && isDoubtful(pod, asking)) pod = await getPod(cluster, key);
   if (pod === undefined) {
     const sentence = `pods "${asking.name}" not found`;
     return { ...invalid(sentence), guard: "pod-gone", code: 404, reason: "NotFound" };
@@ -64,6 +68,15 @@ export async function observeAlone({ views, cluster }: Context, asking: Asking):
   const [owner, budgets] = await Promise.all([views.ownerOf(pod), views.budgets(namespace)]);
   const surroundings = { statefulSets: [], neighbours: [], budgets };
   return { eviction: evictionOf(asking, pod), pod, owner, surroundings };
+}
+
+/**
+ * Another pod than the client means; or one that has ended or is on its way out, which goes without a reservation: where nothing
+ * pins its uid, the eviction would take the pod that may have replaced it since (rule R11).
+ */
+function isDoubtful({ uid, finished, terminating }: Pod, { wantedUid, isMutating }: Asking): boolean {
+  if (wantedUid !== undefined) return uid !== wantedUid;
+  return !isMutating && (finished || terminating);
 }
 
 function evictionOf({ wantedUid, isMutating, deleteOptions }: Asking, { name: podName, uid }: Pod): Eviction {

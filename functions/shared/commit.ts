@@ -42,6 +42,19 @@ export function askAgain(guard: string, sentence: string, zone = ""): Denied {
   return { allowed: false, guard, sentence, zone, ...status };
 }
 
+/** The refusal of whoever has waited as long as a client would. */
+export function tooLate(): Denied {
+  return askAgain("late", "the answer took too long, and what it would rest on is void: try again");
+}
+
+/** The refusal that a failing API server makes of a decision about `what`; undefined for an error that is none of its own. */
+export function refuseFailure(error: unknown, what: string): Denied | undefined {
+  if (!(error instanceof ClusterError)) return undefined;
+  const { verb, resource, message } = error;
+  const guard = isTransient(error) ? "api-server-away" : "right-missing";
+  return askAgain(guard, `to judge ${what}, Sluice has to ${verb} ${resource}, and that failed: ${message}`);
+}
+
 interface Waiting<Subject> extends Petition<Subject> {
   deadlineMs: number;
   isAnswered: boolean;
@@ -136,8 +149,7 @@ export class GroupCommit<Subject, Snapshot> {
       const nowMs = cluster.monotonicMs();
       let nextMs = nowMs + watchEveryMs;
       for (const one of line.unanswered) {
-        if (one.deadlineMs <= nowMs)
-          answer(line, one, askAgain("late", "the answer took too long, and what it would rest on is void: try again"));
+        if (one.deadlineMs <= nowMs) answer(line, one, tooLate());
         else nextMs = Math.min(nextMs, one.deadlineMs);
       }
       if (line.unanswered.size > 0) await cluster.sleep(nextMs - nowMs);
@@ -234,13 +246,10 @@ export class GroupCommit<Subject, Snapshot> {
   }
 
   #fail(line: Line<Subject>, waiting: Waiting<Subject>, key: GroupKey, error: unknown): void {
+    const refusal = refuseFailure(error, `pods of ${key.group}`);
     if (error instanceof LedgerUnreadable) answer(line, waiting, askAgain("ledger-unreadable", error.message));
-    else if (error instanceof ClusterError) {
-      const { verb, resource, message } = error;
-      const guard = isTransient(error) ? "api-server-away" : "right-missing";
-      const sentence = `to judge pods of ${key.group}, Sluice has to ${verb} ${resource}, and that failed: ${message}`;
-      answer(line, waiting, askAgain(guard, sentence));
-    } else if (!waiting.isAnswered) {
+    else if (refusal !== undefined) answer(line, waiting, refusal);
+    else if (!waiting.isAnswered) {
       waiting.isAnswered = true;
       line.unanswered.delete(waiting);
       waiting.reject(error);
