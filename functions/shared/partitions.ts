@@ -45,7 +45,7 @@ export function countPartition(
         if (Number.isFinite(remainingMs)) nextReadyInMs = Math.min(nextReadyInMs ?? remainingMs + 1, remainingMs + 1);
       }
     }
-    const absent = countAbsent(zone, leaving, sorted.ordinals, isInPartition);
+    const absent = countAbsent(zone, sorted.ordinals, isInPartition);
     notReady += absent.reserved;
     unknown += absent.missing;
     // A zone of the budget that has no pod of the partition may have lost it for good (rollout-operator#370).
@@ -83,17 +83,15 @@ function sortByPartition({ pods }: Zone, budget: ZoneBudget): SortedPods {
 
 /** The ordinals of a partition that are down and have no pod: reserved by somebody, or simply not there. */
 function countAbsent(
-  { statefulSet, leaving: unwanted, down }: Zone,
-  leaving: Pod,
+  { statefulSet, leaving, down }: Zone,
   ordinals: ReadonlySet<number>,
   isInPartition: (podName: string) => boolean,
 ): { readonly reserved: number; readonly missing: number } {
   let reserved = 0;
   let missing = 0;
   for (const [ordinal, why] of down) {
-    if (ordinals.has(ordinal) || unwanted.some((pod) => pod.ordinal === ordinal)) continue;
-    const name = `${statefulSet.name}-${ordinal}`;
-    if (name === leaving.name || !isInPartition(name)) continue;
+    if (ordinals.has(ordinal) || leaving.some((pod) => pod.ordinal === ordinal)) continue;
+    if (!isInPartition(`${statefulSet.name}-${ordinal}`)) continue;
     if (why === "missing") missing++;
     else reserved++;
   }
