@@ -1,7 +1,7 @@
 /** Evictions beside their webhooks: dry runs and PodDisruptionBudgets. Where a server speaks HTTP. */
 import assert from "node:assert/strict";
 import { webhookCases } from "./cases-webhooks.ts";
-import { type EvictionFixture, eventually, isReady } from "./fixture.ts";
+import { createPod, type EvictionFixture, eventually, isReady, readyPod } from "./fixture.ts";
 import {
   type EvictionCase,
   isUntouched,
@@ -82,16 +82,29 @@ const budgets: readonly EvictionCase[] = [
     assert.match(status.message ?? "", /^This pod has more than one PodDisruptionBudget/);
     await isUntouched(fixture, pod);
   }),
+  withWebhooks(
+    "an unready pod goes when the others are enough for its PodDisruptionBudget, and they stay",
+    async (fixture) => {
+      const { cluster, namespace } = fixture;
+      await createPod(fixture, "other", { labels: { app: "set" } });
+      const other = await readyPod(fixture, "other");
+      await breaks(fixture);
+      await allowing(fixture, "budget", { disruptionsAllowed: 0 }, { minAvailable: 1 });
+      await eventually(
+        "a budget that counts one pod",
+        () => cluster.get("poddisruptionbudgets", { namespace, name: "budget" }),
+        ({ status }) => status?.currentHealthy === 1 && status.disruptionsAllowed === 0,
+      );
+      assert.equal((await fixture.evict("other")).code, 429);
+      await isUntouched(fixture, other);
+      assert.equal((await fixture.evict("pod")).code, 201);
+      await terminates(fixture);
+    },
+  ),
   withWebhooks("an unready pod goes when its PodDisruptionBudget says AlwaysAllow", async (fixture) => {
     const spec = { minAvailable: 1, unhealthyPodEvictionPolicy: "AlwaysAllow" };
     await allowing(fixture, "budget", { disruptionsAllowed: 0 }, spec);
-    await fixture.breakPod("pod", "CrashLoopBackOff");
-    const { cluster, namespace } = fixture;
-    await eventually(
-      "a pod that is not ready",
-      () => cluster.get("pods", { namespace, name: "pod" }),
-      (now) => !isReady(now),
-    );
+    await breaks(fixture);
     assert.equal((await fixture.evict("pod")).code, 201);
     await terminates(fixture);
   }),
@@ -111,4 +124,14 @@ async function allowing(
   const healthy = { currentHealthy: 1, desiredHealthy: spec.minAvailable, expectedPods: 1 };
   const status = { observedGeneration: 1, disruptionsAllowed, ...healthy };
   await cluster.patch("poddisruptionbudgets", { namespace, name }, { status }, { subresource: "status" });
+}
+
+async function breaks(fixture: EvictionFixture): Promise<void> {
+  const { cluster, namespace } = fixture;
+  await fixture.breakPod("pod", "CrashLoopBackOff");
+  await eventually(
+    "a pod that is not ready",
+    () => cluster.get("pods", { namespace, name: "pod" }),
+    (pod) => !isReady(pod),
+  );
 }
