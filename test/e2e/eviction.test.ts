@@ -93,9 +93,8 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
       const from = await auditPosition(controlPlane.auditLog);
       const before = await revisions(scene);
       const nodes = await scene.nodesOf("zone-a", "zone-b");
-      const drained = await Promise.all(
-        nodes.map((node) => runKubectl(controlPlane, "drain", node, "--ignore-daemonsets", "--dry-run=server")),
-      );
+      const flags = ["--ignore-daemonsets", "--dry-run=server", "--timeout=20s"];
+      const drained = await Promise.all(nodes.map((node) => runKubectl(controlPlane, "drain", node, ...flags)));
       for (const { code, stdout, stderr } of drained) {
         assert.equal(code, 0, stderr);
         assert.match(stdout, /evicting pod rehearsed\/rehearsed-zone-[ab]-[0-2] \(server dry run\)/);
@@ -127,8 +126,8 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
       const from = await auditPosition(controlPlane.auditLog);
       const before = await revisions(scene);
       const [node = ""] = await scene.nodesOf("zone-a");
-      const dryRun = ["--ignore-daemonsets", "--dry-run=server", "--timeout=4s"];
-      const { code, stderr } = await runKubectl(controlPlane, "drain", node, ...dryRun);
+      const flags = ["--ignore-daemonsets", "--dry-run=server", "--timeout=4s"];
+      const { code, stderr } = await runKubectl(controlPlane, "drain", node, ...flags);
       assert.equal(code, 1);
       assert.match(stderr, /\(will retry after 5s\): admission webhook .+ 1 pod not ready in rehearsal-zone-b/);
       for (const way of ["in the body", "in the query"] as const) {
