@@ -94,6 +94,7 @@ test("several-budgets: all of them are named", () => {
   assert.equal(guard, "several-budgets");
   assert.equal(field, "spec.selector");
   assert.match(sentence, /^the budgets one and two and three all select pod a-0/);
+  assert.equal(ungovernable(budgets.slice(0, 2)).guard, "several-budgets");
 });
 
 test("invalid-budget: what is wrong is said, and before anything else, since nobody knows whom it selects", () => {

@@ -96,9 +96,10 @@ test("a list during which the watch spoke again is dropped: the watch is newer",
   state.nowMs = 31_000;
   const overtaken = await read("db", async () => {
     tell("MODIFIED", thing("one", 9));
+    tell("ADDED", thing("two", 10));
     return [thing("one", 5)];
   });
-  assert.deepEqual(overtaken, ["one@9"]);
+  assert.deepEqual(overtaken, ["one@9", "two@10"]);
 });
 
 test("events from before a list neither bring back an older budget nor take away one that was made again since", async () => {
