@@ -5,6 +5,7 @@ import type { StoredBudget } from "../../functions/shared/governing.ts";
 import type { Pod } from "../../functions/shared/pods.ts";
 import type { Zone } from "../../functions/shared/zones.ts";
 import { decideOn, nowMs, outcome, pod, refusal, reservation, statefulSet, zone, zoneBudget } from "./given.ts";
+import { key, Passes } from "./passes.ts";
 
 const byOrdinal = { podNamePartitionRegex: "[a-z]+-([0-9]+)" };
 const current = { currentRevision: "new" };
@@ -241,3 +242,22 @@ test("delete-refused is named where the refused deletion's own reservation is al
   const verdict = decideOn(peerless, [refusal("a-0")], { budgets: [zoneBudget("db", byOrdinal)] });
   assert.equal(outcome(verdict), "partition-budget", "what keeps a-1 is its partition");
 });
+
+for (const kind of ["lists", "watches"]) {
+  test(`a pass keeps to the budgets that its namespace has, with views made of ${kind}`, async () => {
+    const passes = await new Passes({ replicas: 3, maxUnavailable: 3 }).prepare();
+    const selector = { matchLabels: { "rollout-group": key.group } };
+    const spec = { maxUnavailable: 1, selector };
+    passes.world.store.create("zoneawarepoddisruptionbudgets", key.namespace, { metadata: { name: "db" }, spec });
+    if (kind === "watches") await passes.watch();
+    await passes.run();
+    assert.equal(passes.acts.length, 1);
+    assert.match(
+      passes.verdicts.at(-1)?.sentence ?? "",
+      /1 may be down by the budget db, where the StatefulSet lets 3/,
+    );
+    await passes.run();
+    assert.equal(passes.guard, "zone-budget");
+    assert.equal(passes.acts.length, 1);
+  });
+}
