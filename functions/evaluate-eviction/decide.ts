@@ -81,9 +81,9 @@ export function decide(group: Group): readonly Ruling[] {
     const ruling = rule(group, zones, eviction, room);
     const { reserve } = ruling;
     if (reserve === undefined || dryRun) return ruling;
-    const zone = zones.find(({ statefulSet }) => statefulSet.name === reserve.statefulSet);
-    if (zone?.reserved.has(reserve.ordinal) === false) room--;
-    zone?.down.set(reserve.ordinal, "reserved");
+    const zone = zones.find(({ statefulSet }) => statefulSet.name === reserve.statefulSet) as ZoneThen;
+    if (!isReserved(zone, reserve.ordinal)) room--;
+    zone.down.set(reserve.ordinal, "reserved");
     return ruling;
   });
 }
@@ -238,9 +238,14 @@ function refuseByDisruptionBudget({ disruptionBudgets }: Group, pod: Pod, zone: 
 }
 
 function refuseWithoutRoom(zone: ZoneThen, pod: Pod, room: number): Denied | undefined {
-  if (room > 0 || zone.reserved.has(pod.ordinal)) return undefined;
+  if (room > 0 || isReserved(zone, pod.ordinal)) return undefined;
   const sentence = "the ledger holds as many reservations as it can, and no more are made until some pods are back";
   return askAgain("ledger-full", sentence, zone.statefulSet.name);
+}
+
+/** In the ledger, or by an earlier ruling. */
+function isReserved({ reserved, down }: ZoneThen, ordinal: number): boolean {
+  return reserved.has(ordinal) || down.get(ordinal) === "reserved";
 }
 
 function isExempt({ finished, terminating }: Pod): boolean {

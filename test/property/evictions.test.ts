@@ -1,0 +1,146 @@
+/** Evictions against the naive rules, over random groups. A failure prints its seed, its path and the smallest group. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { decide } from "../../functions/evaluate-eviction/decide.ts";
+import type { Ruling } from "../../functions/shared/commit.ts";
+import { type EvictionFacts, evictions, render } from "./eviction-facts.ts";
+import { guardFor, isReserved, type Place, placeOf, violationOf } from "./naive-evictions.ts";
+
+const numRuns = 20_000;
+const fewRuns = 5_000;
+
+function check(property: (facts: EvictionFacts, rulings: readonly Ruling[]) => void, runs = fewRuns): void {
+  const holds = fc.property(evictions, (facts) => property(facts, decide(render(facts))));
+  fc.assert(holds, { numRuns: runs, verbose: fc.VerbosityLevel.None });
+}
+
+/** The places that were allowed for good and are to be reserved, in the order of the questions. */
+function takenOf(facts: EvictionFacts, rulings: readonly Ruling[]): Place[] {
+  return facts.questions.flatMap((question, index) => {
+    const isTaken = rulings[index]?.reserve !== undefined && !question.dryRun;
+    return isTaken ? [placeOf(facts, question)] : [];
+  });
+}
+
+/** The guards of all questions by the naive rules alone. */
+function naively(facts: EvictionFacts): string[] {
+  const taken: Place[] = [];
+  return facts.questions.map((question) => {
+    const guard = guardFor(facts, question, taken);
+    if (guard !== "allowed" || question.dryRun) return guard;
+    const place = placeOf(facts, question);
+    if (!taken.some(({ zone, ordinal }) => zone === place.zone && ordinal === place.ordinal)) taken.push(place);
+    return guard;
+  });
+}
+
+test("every question of a batch is answered as by the naive rules, guard by guard", () => {
+  check((facts, rulings) => {
+    const guards = rulings.map(({ answer }) => answer.guard);
+    assert.deepEqual(guards, naively(facts));
+  }, numRuns);
+});
+
+test("E1: all that a batch allows together leaves every zone and every partition within its budget", () => {
+  check((facts, rulings) => assert.equal(violationOf(facts, takenOf(facts, rulings)), undefined), numRuns);
+});
+
+test("what is allowed under a budget is reserved by its uid, and nothing else is reserved", () => {
+  check((facts, rulings) => {
+    for (const [index, { answer, reserve }] of rulings.entries()) {
+      assert.equal(reserve !== undefined, answer.guard === "allowed");
+      if (reserve === undefined) continue;
+      const question = facts.questions[index];
+      assert.ok(question !== undefined);
+      const { zone, ordinal } = placeOf(facts, question);
+      const name = String.fromCharCode(97 + zone);
+      assert.deepEqual(reserve, { statefulSet: name, ordinal, uid: `uid-${name}-${ordinal}` });
+    }
+  });
+});
+
+test("a refusal names its guard in a sentence, and is a 429 with the cause wherever waiting helps", () => {
+  const final = new Map([
+    ["max-unavailable-0", 403],
+    ["too-few-zones", 400],
+    ["partition-not-identified", 400],
+    ["several-budgets", 400],
+  ]);
+  check((_, rulings) => {
+    for (const { answer } of rulings) {
+      if (answer.allowed) continue;
+      assert.match(answer.sentence, /^\S.*\S$/);
+      assert.equal(answer.code, final.get(answer.guard) ?? 429, answer.guard);
+      assert.equal(answer.cause, answer.code === 429 ? "DisruptionBudget" : "");
+      assert.equal(answer.reason === "TooManyRequests", answer.code === 429);
+    }
+  });
+});
+
+test("dry runs change no other answer of their batch", () => {
+  check((facts, rulings) => {
+    const inEarnest = facts.questions.filter(({ dryRun }) => !dryRun);
+    const guards = rulings
+      .filter((_, index) => facts.questions[index]?.dryRun === false)
+      .map(({ answer }) => answer.guard);
+    const alone = decide(render({ ...facts, questions: inEarnest })).map(({ answer }) => answer.guard);
+    assert.deepEqual(guards, alone);
+  });
+});
+
+test("a batch decides what its questions would one after the other, each reserved before the next is asked", () => {
+  const pinned = (questions: EvictionFacts["questions"]) => questions.map((one) => ({ ...one, pinned: true }));
+  check(({ questions, ...rest }) => {
+    const facts = { ...rest, questions: pinned(questions) };
+    const rulings = decide(render(facts));
+    const zones = facts.zones.map((zone) => ({ ...zone, places: [...zone.places] }));
+    let { room } = facts;
+    for (const [index, question] of facts.questions.entries()) {
+      const [ruling] = decide(render({ ...facts, zones, room, questions: [question] }));
+      assert.equal(ruling?.answer.guard, rulings[index]?.answer.guard);
+      if (ruling?.reserve === undefined || question.dryRun) continue;
+      const drawn = zones[question.zone]?.places[question.place];
+      assert.ok(drawn !== undefined);
+      if (!isReserved({ ...facts, zones }, placeOf(facts, question))) room--;
+      zones[question.zone]?.places.splice(question.place, 1, {
+        ...drawn,
+        reserved: "for this pod",
+        reservationAgeMs: 0,
+      });
+    }
+  });
+});
+
+test("decide is pure: it changes nothing that it is given, and answers the same again", () => {
+  fc.assert(
+    fc.property(evictions, (facts) => {
+      const group = render(facts);
+      const before = structuredClone(group.zones);
+      const rulings = decide(group);
+      assert.deepEqual(decide(group), rulings);
+      assert.deepEqual(group.zones, before);
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+test("the random groups meet every guard, and as many allowances as refusals", () => {
+  const met = new Map<string, number>();
+  let all = 0;
+  for (const facts of fc.sample(evictions, { seed: 1, numRuns: fewRuns })) {
+    for (const { answer } of decide(render(facts))) {
+      all++;
+      met.set(answer.guard, (met.get(answer.guard) ?? 0) + 1);
+    }
+  }
+  const shareOf = (guard: string) => (met.get(guard) ?? 0) / all;
+  const guards = `exempt out-of-scope pod-unseen several-budgets invalid-budget budget-spans-groups replacement-reserved
+    max-unavailable-0 too-few-zones partition-not-identified partition-budget zone-departed zones-down zone-budget
+    pod-disruption-budget ledger-full`.split(/\s+/);
+  assert.deepEqual([...met.keys()].sort(), [...guards, "allowed"].sort());
+  for (const guard of guards) assert.ok((met.get(guard) ?? 0) >= 20, `${guard}: ${met.get(guard)} of ${all}`);
+  const refused = ["partition-budget", "zones-down", "zone-budget"].reduce((sum, guard) => sum + shareOf(guard), 0);
+  assert.ok(shareOf("allowed") > 0.2, `${shareOf("allowed")} are allowed`);
+  assert.ok(refused > 0.2, `${refused} are refused by their budget`);
+});
