@@ -13,7 +13,15 @@ export const recordEveryMs = 5_000;
 const rewordEveryMs = 30_000;
 /** A guard that every healthy rollout meets becomes an Event when it has held for this long. */
 const quietForMs = 60_000;
-const quietGuards: ReadonlySet<string> = new Set(["budget", "zone-settling", "status-behind", "ledger-new", "rolling"]);
+const quietGuards: ReadonlySet<string> = new Set([
+  "budget",
+  "zone-budget",
+  "partition-budget",
+  "zone-settling",
+  "status-behind",
+  "ledger-new",
+  "rolling",
+]);
 
 /** The record of a verdict; `since` goes on while the same guard holds in the same zone. */
 export function recordOf(

@@ -131,7 +131,7 @@ export class Evictions {
       deadlineMs: webhook.monotonicMs() + 0.9 * webhookTimeoutMs,
     };
     onResume();
-    webhook.judge.review(request).then(
+    webhook.judge.review(wrappers.request?.(request) ?? request).then(
       (answer) => {
         // What a process has not sent before it dies never leaves it.
         if (!webhook.process.alive) return;

@@ -2,7 +2,7 @@
 import { fork } from "node:child_process";
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
-import { removedRules } from "./rules.ts";
+import { removedRules } from "./rules-evictions.ts";
 import { simulate } from "./simulation.ts";
 import type { WorkerOrder, WorkerReport } from "./worker.ts";
 

@@ -3,6 +3,7 @@ import type { Cluster } from "../../functions/shared/cluster.ts";
 import { ClusterError } from "../../functions/shared/cluster.ts";
 import {
   type AdmissionAnswer,
+  type AdmissionRequest,
   type Context,
   createMemory,
   type FunctionDefinition,
@@ -20,6 +21,8 @@ export interface Wrappers {
   readonly cluster?: (cluster: Cluster) => Cluster;
   readonly protocol?: (protocol: Protocol) => Protocol;
   readonly views?: (views: Views) => Views;
+  /** What a webhook makes of what it is asked. */
+  readonly request?: (request: AdmissionRequest) => AdmissionRequest;
   /** What the API server makes of the answer to a review. */
   readonly answer?: (answer: AdmissionAnswer) => AdmissionAnswer;
 }

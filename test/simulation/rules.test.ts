@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { removedRules } from "./rules.ts";
+import { removedRules } from "./rules-evictions.ts";
 import { simulate } from "./simulation.ts";
 
 Error.stackTraceLimit = 20;

@@ -20,14 +20,15 @@ export interface RemovedRule {
   readonly wrappers: Wrappers;
 }
 
-const never = Object.fromEntries(
+export const never = Object.fromEntries(
   ["crash", "breakPod", "failPod", "loseNode", "deletePod", "changeTemplate", "rollBack", "brokenTemplate", "scale"]
     .concat(["pause", "budget", "malformed", "strategy", "loseLedger", "removeZone", "addZone", "slowController"])
+    .concat(["evict", "crashWebhook", "zoneBudget", "podDisruptionBudget"])
     .map((kind) => [kind, 0]),
 ) as Plan["every"];
 
 /** A plain rollout of three zones by two processes that both hear every event, with old views and without any fault. */
-function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
+export function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
   return {
     ...plan,
     zones: 3,
@@ -47,19 +48,22 @@ function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
     loseEvents: 0,
     skewMs: 0,
     staleness: { oldest: 0.5, between: 0.8 },
+    budget: undefined,
+    dryRuns: 0,
+    dieAfterWrite: 0,
     safetyMs: 60_000,
     every: never,
     ...changes,
   };
 }
 
-const wrapCluster = (verbs: (cluster: Cluster) => Partial<Cluster>): Wrappers => ({
+export const wrapCluster = (verbs: (cluster: Cluster) => Partial<Cluster>): Wrappers => ({
   cluster: (cluster) => Object.assign(Object.create(cluster), bindAll(cluster), verbs(cluster)) as Cluster,
 });
-const wrapProtocol = (verbs: (protocol: Protocol) => Partial<Protocol>): Wrappers => ({
+export const wrapProtocol = (verbs: (protocol: Protocol) => Partial<Protocol>): Wrappers => ({
   protocol: (protocol) => ({ ...protocol, ...verbs(protocol) }),
 });
-const wrapViews = (read: (views: Views) => Views["read"]): Wrappers => ({
+export const wrapViews = (read: (views: Views) => Views["read"]): Wrappers => ({
   views: (views) => ({ ...views, read: read(views) }),
 });
 
@@ -78,7 +82,7 @@ function bindAll(cluster: Cluster): Cluster {
   };
 }
 
-export const removedRules: readonly RemovedRule[] = [
+export const rolloutRules: readonly RemovedRule[] = [
   {
     rule: "R3",
     removed: "the condition on ledger writes",

@@ -20,9 +20,12 @@ import type { Draw } from "./draw.ts";
 export interface CallFaults {
   /** The typical time of one way. */
   readonly latencyMs: number;
-  /** A call takes seconds, up to `stallMs`, on its way back: the process or its network hangs. */
+  /** A call takes from `stallFromMs` (a second where absent) to `stallMs` on its way back: the process or its network hangs. */
   readonly stall: number;
   readonly stallMs: number;
+  readonly stallFromMs?: number;
+  /** The only verb that it happens to; absent: all of them. */
+  readonly stallVerb?: string;
   /** An answer of 429, 500, 503, or none, and nothing was done. */
   readonly refuse: number;
   /** The server does what is asked, and the answer is lost. */
@@ -183,7 +186,17 @@ export class SimulatedCluster implements Cluster {
     const { world, draw, process, observer, faults } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     if (!process.alive) return promise;
-    const { refuse, loseReply, stall, stallMs, slowDelete, slowDeleteFromMs, slowDeleteMs } = faults();
+    const {
+      refuse,
+      loseReply,
+      stall,
+      stallMs,
+      stallFromMs = 1_000,
+      stallVerb = verb,
+      slowDelete,
+      slowDeleteFromMs,
+      slowDeleteMs,
+    } = faults();
     const { timeline } = world;
     const failed = (code: number, message: string) =>
       new ClusterError({ code, reason: code === 0 ? "Timeout" : "Injected", message, verb, resource });
@@ -195,7 +208,7 @@ export class SimulatedCluster implements Cluster {
       return promise;
     }
     const lost = draw.chance(loseReply);
-    const lateMs = draw.chance(stall) ? draw.between(1_000, stallMs) : 0;
+    const lateMs = verb === stallVerb && draw.chance(stall) ? draw.between(stallFromMs, stallMs) : 0;
     let isAnswered = false;
     const wayMs =
       verb === "delete" && draw.chance(slowDelete) ? draw.between(slowDeleteFromMs, slowDeleteMs) : this.#latencyMs();

@@ -1,5 +1,5 @@
 /** One process of a search: runs the seeds that it is given and says what it found. */
-import { removedRules } from "./rules.ts";
+import { removedRules } from "./rules-evictions.ts";
 import { simulate } from "./simulation.ts";
 
 export interface WorkerOrder {

@@ -1,0 +1,127 @@
+/** The rules that evictions live by, taken away one at a time, in drains that make their fault likely. */
+import type { Plan } from "./plan.ts";
+import { never, plain, type RemovedRule, rolloutRules, wrapCluster, wrapProtocol, wrapViews } from "./rules.ts";
+import { noFaults } from "./simulated-cluster.ts";
+
+/** People who drain three zones, and ask again and again, by two webhooks and beside two rollouts; nothing else is wrong. */
+function drains(plan: Plan, changes: Partial<Plan> = {}): Plan {
+  return plain(plan, {
+    recyclers: 0,
+    budget: { maxUnavailable: 1, isPartitioned: false, delaySeconds: 0 },
+    webhooks: 2,
+    loseEvictions: 0,
+    slowEvictions: 0,
+    retryMs: 1_000,
+    wholeNodes: 0,
+    isHeld: false,
+    every: { ...never, evict: 1_000 },
+    ...changes,
+  });
+}
+
+const evictionRules: readonly RemovedRule[] = [
+  {
+    rule: "R8",
+    removed: "the reservation before the allowance",
+    breaks: ["Z1", "E1"],
+    aim: (plan) => drains(plan),
+    wrappers: wrapProtocol(() => ({
+      writeLedger: async (_cluster, ledger, { seenThrough, ...change }) => ({
+        ...ledger,
+        ...change,
+        settledThrough: Math.max(ledger.settledThrough ?? 0, seenThrough),
+      }),
+    })),
+  },
+  {
+    rule: "R9",
+    removed: "answering within five seconds",
+    breaks: ["Z1", "Z2", "E1"],
+    aim: (plan) =>
+      drains(plan, {
+        replicas: 10,
+        webhooks: 3,
+        safetyMs: 500_000,
+        webhookTimeoutMs: 400_000,
+        readyAfterMs: 12_000,
+        retryMs: 5_000,
+        faults: { ...noFaults, latencyMs: 5, stall: 0.3, stallVerb: "patch", stallFromMs: 152_000, stallMs: 159_000 },
+        every: { ...never, evict: 20_000 },
+      }),
+    // A clock that does not see how long a ledger write took, and an API server that waits for ever.
+    wrappers: wrapCluster((cluster) => {
+      let unseenMs = 0;
+      return {
+        monotonicMs: () => cluster.monotonicMs() - unseenMs,
+        patch: async (...call) => {
+          const sentMs = cluster.monotonicMs();
+          try {
+            return await cluster.patch(...call);
+          } finally {
+            unseenMs += cluster.monotonicMs() - sentMs;
+          }
+        },
+      };
+    }),
+  },
+  {
+    rule: "R11",
+    removed: "the uid that evictions are pinned to",
+    breaks: ["Z1", "Z2", "E1"],
+    aim: (plan) => drains(plan, { readyAfterMs: 500, slowEvictions: 0.4, slowEvictionMs: 20_000 }),
+    wrappers: { answer: (answer) => (answer.allowed ? { ...answer, patch: [] } : answer) },
+  },
+  {
+    rule: "R12",
+    removed: "renewing the stamp when a reserved pod is allowed again",
+    breaks: ["Z1", "Z2", "E1"],
+    aim: (plan) =>
+      drains(plan, {
+        safetyMs: 400_000,
+        retryMs: 3_000,
+        loseEvictions: 0.97,
+        slowEvictions: 1,
+        slowEvictionMs: 50_000,
+        every: { ...never, evict: 4_000 },
+      }),
+    wrappers: wrapProtocol((protocol) => ({
+      writeLedger: async (cluster, ledger, change) => {
+        const known = new Set(ledger.reservations.map(({ uid }) => uid));
+        const isRenewal = change.reservations.length > 0 && change.reservations.every(({ uid }) => known.has(uid));
+        return isRenewal ? ledger : protocol.writeLedger(cluster, ledger, change);
+      },
+    })),
+  },
+  {
+    rule: "R14",
+    removed: "judging pods that are not ready like any other",
+    breaks: ["Z1", "Z2", "E1"],
+    aim: (plan) => drains(plan, { staleness: { oldest: 0.9, between: 0.8 }, readyAfterMs: 4_000 }),
+    wrappers: wrapViews((views) => async (key, need) => {
+      const view = await views.read(key, need);
+      return {
+        ...view,
+        podsOf: (statefulSet) =>
+          [...view.podsOf(statefulSet)].map((pod) =>
+            pod.readySinceMs === undefined ? { ...pod, finished: true } : pod,
+          ),
+      };
+    }),
+  },
+  {
+    rule: "R15",
+    removed: "refusing at once what a PodDisruptionBudget will refuse",
+    breaks: ["L1"],
+    aim: (plan) => drains(plan, { isHeld: true, retryMs: 5_000 }),
+    wrappers: { views: (views) => ({ ...views, disruptionBudgets: async () => [] }) },
+  },
+  {
+    rule: "R16",
+    removed: "the difference between a dry run and an eviction",
+    breaks: ["E2"],
+    aim: (plan) => drains(plan, { dryRuns: 0.5 }),
+    wrappers: { request: (request) => ({ ...request, dryRun: false }) },
+  },
+];
+
+export const removedRules: readonly RemovedRule[] = [...rolloutRules, ...evictionRules];
