@@ -2,25 +2,25 @@
 import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
 import type { LeaseObject } from "../../functions/shared/cluster.ts";
 import type { FunctionDefinition } from "../../functions/shared/definition.ts";
-import { parsePod } from "../../functions/shared/pods.ts";
-import { type LedgerUnreadable, ledgerName, parseLedger } from "../../functions/shared/reservation.ts";
+import { type LedgerUnreadable, parseLedger } from "../../functions/shared/reservation.ts";
 import type { GroupKey } from "../../functions/shared/statefulsets.ts";
 import type { GroupView } from "../../functions/shared/views.ts";
-import { createWatchingViews } from "../../functions/shared/watching.ts";
 import type { StoredPod } from "../world/objects.ts";
 import { VirtualTimeline } from "../world/timeline.ts";
 import { createWorld, type World } from "../world/world.ts";
 import { BudgetPast } from "./checkers/budgets.ts";
 import { checkLedgerWrite } from "./checkers/ledger-write.ts";
+import { describePod, missingOf } from "./checkers/liveness.ts";
 import { Past } from "./checkers/past.ts";
 import { TrueWorldChecker } from "./checkers/true-world.ts";
+import { type Connection, connectProcess } from "./connection.ts";
 import { createDraw, type Draw } from "./draw.ts";
 import { Evictions, openWebhook, type Webhook } from "./evictions.ts";
 import { type Disturbance, disturbances, drawPlan, type Plan } from "./plan.ts";
 import { createRecycler } from "./recycler.ts";
 import { type Replica, startReplica, type Wrappers } from "./replica.ts";
-import { type CallFaults, type CallObserver, noFaults, type Process, SimulatedCluster } from "./simulated-cluster.ts";
-import { createStaleViews, RevisionClock } from "./stale-views.ts";
+import { type CallFaults, type CallObserver, noFaults, type Process } from "./simulated-cluster.ts";
+import { RevisionClock } from "./stale-views.ts";
 import { Users } from "./users.ts";
 
 export interface Violation {
@@ -204,49 +204,24 @@ class Simulation {
     this.#webhooks.push({ ...webhook, stop });
   }
 
-  /** A new process with its own connection, and views that are as stale as they may be, or come from watches. */
-  #connect(kind: ProcessKind, onChange: (key: GroupKey) => void) {
+  #connect(kind: ProcessKind, onChange: (changed: GroupKey) => void): Connection {
     const process: Process = { name: `${kind}-${++this.#processesMade}`, alive: true };
-    const cluster = new SimulatedCluster({
+    this.#log("simulation", `${process.name} starts`);
+    return connectProcess({
+      process,
       world: this.#world,
       draw: this.#draw,
-      process,
+      plan: this.#plan,
       faults: () => this.#faults(),
-      skewMs: this.#plan.skewMs * (this.#draw.chance(0.5) ? 1 : -1),
       observer: this.#observerOf(kind, process),
+      revisions: this.#revisions,
+      judgesEvictions: kind === "webhook",
       onResume: () => {
         this.#resumed = true;
       },
+      onChange,
+      onView: (view) => this.#lastViews.set(process.name, view),
     });
-    const watching = this.#plan.watching
-      ? createWatchingViews({
-          cluster,
-          namespaces: undefined,
-          disruptionBudgets: kind === "webhook",
-          onChange,
-          onTrouble: () => undefined,
-        })
-      : undefined;
-    const onView = (view: GroupView) => this.#lastViews.set(process.name, view);
-    const views = watching
-      ? {
-          ...watching,
-          read: async (...need: Parameters<typeof watching.read>) => {
-            const view = await watching.read(...need);
-            onView(view);
-            return view;
-          },
-        }
-      : createStaleViews(
-          { world: this.#world, cluster, draw: this.#draw, staleness: () => this.#plan.staleness, onView },
-          this.#revisions,
-        );
-    this.#log("simulation", `${process.name} starts`);
-    const stop = () => {
-      process.alive = false;
-      void watching?.stop();
-    };
-    return { process, cluster, views, stop };
   }
 
   #observerOf(kind: ProcessKind, process: Process): CallObserver {
@@ -356,7 +331,7 @@ class Simulation {
       }
     };
     store.onChange("pods", (change) => {
-      if (this.#options.verbose) this.#logPod(change.final.metadata.name);
+      if (this.#options.verbose) this.#log("pod", describePod(this.#world, change.final.metadata));
       told();
     });
     store.onChange("statefulsets", told);
@@ -386,7 +361,7 @@ class Simulation {
       const nextMs = this.#timeline.nextAtMs();
       if (this.#violations.length > 0) return;
       if (this.#timeline.nowMs() >= checkMs) {
-        const missing = this.#missing();
+        const missing = missingOf(this.#world, key, this.#drained);
         if (missing === undefined) return;
         if (nextMs === undefined || nextMs > endMs) {
           this.#violate("L1", missing);
@@ -396,24 +371,6 @@ class Simulation {
       }
       await this.#step();
     }
-  }
-
-  /** What keeps the world from being done, or undefined when everything has converged. */
-  #missing(): string | undefined {
-    for (const { metadata, spec, status } of this.#world.store.list("statefulsets", { namespace }).items) {
-      if (status.observedGeneration !== metadata.generation) return `${metadata.name} is behind`;
-      const pods = [...this.#world.store.ownedBy("pods", metadata.uid)].map(parsePod);
-      if (pods.length !== spec.replicas) return `${metadata.name} has ${pods.length} of ${spec.replicas} pods`;
-      const late = pods.find((pod) => pod.revision !== status.updateRevision || pod.readySinceMs === undefined);
-      if (late !== undefined) return `pod ${late.name} is not a ready pod of the wanted revision`;
-      if (status.currentRevision !== status.updateRevision) return `${metadata.name} has not recorded its revision`;
-    }
-    const drained = this.#drained?.metadata;
-    const left = drained === undefined ? undefined : this.#world.store.find("pods", drained);
-    if (left !== undefined && left.metadata.uid === drained?.uid) return `pod ${left.metadata.name} is not drained`;
-    const lease = this.#world.store.find("leases", { namespace, name: ledgerName(group) });
-    if (lease !== undefined && parseLedger(key, lease).reservations.length > 0) return "the ledger holds reservations";
-    return undefined;
   }
 
   #checkWrite(replica: string, before: LeaseObject, after: LeaseObject): void {
@@ -438,16 +395,5 @@ class Simulation {
     if (!this.#options.verbose) return;
     const seconds = ((this.#timeline.nowMs() - this.#startMs) / 1000).toFixed(3).padStart(9);
     this.#history.push(`${seconds}  ${who.padEnd(12)} ${what}`);
-  }
-
-  #logPod(name: string): void {
-    const pod = this.#world.store.find("pods", { namespace, name });
-    if (pod === undefined) {
-      this.#log("pod", `${name} is gone`);
-      return;
-    }
-    const { uid, revision, terminating, readySinceMs, stuck } = parsePod(pod);
-    const state = terminating ? "terminating" : readySinceMs === undefined ? `not ready ${stuck ?? ""}` : "Ready";
-    this.#log("pod", `${name} ${uid.slice(0, 8)} ${revision}: ${state} (at ${pod.metadata.resourceVersion})`);
   }
 }

@@ -1,0 +1,65 @@
+/** What a new process has of the world: its own connection, and views that are as stale as they may be, or come from watches. */
+import type { Cluster } from "../../functions/shared/cluster.ts";
+import type { GroupKey } from "../../functions/shared/statefulsets.ts";
+import type { GroupView, Views } from "../../functions/shared/views.ts";
+import { createWatchingViews } from "../../functions/shared/watching.ts";
+import type { World } from "../world/world.ts";
+import type { Draw } from "./draw.ts";
+import type { Plan } from "./plan.ts";
+import { type CallFaults, type CallObserver, type Process, SimulatedCluster } from "./simulated-cluster.ts";
+import { createStaleViews, type RevisionClock } from "./stale-views.ts";
+
+export interface ConnectionOptions {
+  readonly process: Process;
+  readonly world: World;
+  readonly draw: Draw;
+  readonly plan: Plan;
+  readonly faults: () => CallFaults;
+  readonly observer: CallObserver;
+  readonly revisions: RevisionClock;
+  readonly judgesEvictions: boolean;
+  /** Code of the process goes on. */
+  readonly onResume: () => void;
+  readonly onChange: (key: GroupKey) => void;
+  /** Hears of each view that is handed out. */
+  readonly onView: (view: GroupView) => void;
+}
+
+export interface Connection {
+  readonly process: Process;
+  readonly cluster: Cluster;
+  readonly views: Views;
+  /** kill -9: nothing of the process goes on. */
+  stop(): void;
+}
+
+export function connectProcess(options: ConnectionOptions): Connection {
+  const { process, world, draw, plan, faults, observer, onResume, onView } = options;
+  const skewMs = plan.skewMs * (draw.chance(0.5) ? 1 : -1);
+  const cluster = new SimulatedCluster({ world, draw, process, faults, skewMs, observer, onResume });
+  if (!plan.watching) {
+    const staleness = () => plan.staleness;
+    const views = createStaleViews({ world, cluster, draw, staleness, onView }, options.revisions);
+    const stop = () => {
+      process.alive = false;
+    };
+    return { process, cluster, views, stop };
+  }
+  const watching = createWatchingViews({
+    cluster,
+    namespaces: undefined,
+    disruptionBudgets: options.judgesEvictions,
+    onChange: options.onChange,
+    onTrouble: () => undefined,
+  });
+  const read: Views["read"] = async (...need) => {
+    const view = await watching.read(...need);
+    onView(view);
+    return view;
+  };
+  const stop = () => {
+    process.alive = false;
+    void watching.stop();
+  };
+  return { process, cluster, views: { ...watching, read }, stop };
+}
