@@ -113,6 +113,14 @@ export async function registerWebhook(
   });
 }
 
+export interface GuardOptions {
+  readonly kind?: WebhookKind;
+  /** More settings for the server. */
+  readonly settings?: Readonly<Record<string, string>>;
+  /** Default: the administrator's. */
+  readonly kubeconfig?: string;
+}
+
 /**
  * Starts a server for the scene and registers it for the evictions of its namespace. Resolves when it may allow them: for ten
  * seconds after it has first seen the group's ledger it does not (rule R4), and what is measured would be that.
@@ -120,10 +128,11 @@ export async function registerWebhook(
 export async function guardEvictions(
   scene: Scene,
   certificate: Presented,
-  kind: WebhookKind = "Mutating",
+  { kind = "Mutating", settings, kubeconfig }: GuardOptions = {},
 ): Promise<Server> {
   const { api, group, ledgerPath } = scene;
-  const server = await scene.serve(certificate.settings);
+  const user = kubeconfig === undefined ? {} : { kubeconfig };
+  const server = await scene.serve({ ...certificate.settings, ...settings }, user);
   await server.ready();
   await registerWebhook(api, group.namespace, kind, { port: server.tlsPort, ca: certificate.ca });
   await eventually("the ledger made", 30_000, () => api.get(ledgerPath));

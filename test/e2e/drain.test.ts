@@ -140,7 +140,7 @@ describe("kubectl drain on a real control plane", { skip: await skipWithoutContr
   test("the webhook as rollout-operator's users have registered it, validating, drains too", async () => {
     const options = { pods: 3, nodesPerZone: 1, zoneBudget: { maxUnavailable: 1 } };
     await play(controlPlane, "as-before", options, async (scene) => {
-      await guardEvictions(scene, certificate, "Validating");
+      await guardEvictions(scene, certificate, { kind: "Validating" });
       const drained = await drainZones(scene, ["zone-a"]);
       assert.equal(drained.attempts, 1);
       assert.ok(refusals(drained, "as-before", "as-before-zone-a").length > 0, drained.stderr);

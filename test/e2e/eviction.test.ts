@@ -1,12 +1,14 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { applyCrds, runKubectl } from "./drain.ts";
 import { evict, guardEvictions, type Presented, presentCertificate, webhookName } from "./drain-webhook.ts";
+import { createUser, grant } from "./rights.ts";
 import { play, type Scene, skipWithoutControlPlane } from "./scene.ts";
 
 interface Named {
@@ -205,5 +207,29 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
     const evicted = takings.filter((taking) => taking.evicted);
     context.diagnostic(`${evicted.length} pods evicted, ${takings.length - evicted.length} replaced by the rollout`);
     assert.ok(evicted.length > 12 && takings.length - evicted.length >= 3);
+  });
+
+  test("the function alone, with the rights that it says it needs, allows and refuses evictions", async () => {
+    const { takings } = await play(controlPlane, "entitled", { zoneBudget: { maxUnavailable: 1 } }, async (scene) => {
+      const account = { namespace: "entitled", name: "sluice" };
+      const kubeconfig = await createUser(controlPlane, scene.api, account.namespace, account.name);
+      await grant(scene.api, "entitled", account, evaluateEviction.needs);
+      const settings = { FUNCTION: evaluateEviction.name };
+      const server = await guardEvictions(scene, certificate, { settings, kubeconfig });
+      assert.equal((await evict(scene.api, "entitled", "entitled-zone-a-0")).code, 201);
+      assert.equal((await evict(scene.api, "entitled", "entitled-zone-b-0")).code, 429);
+      await waitForGroupReady(controlPlane, scene.group);
+      await storm(scene, ["entitled-zone-b-0"], 1);
+      await scene.waitForEvent("EvictionRefused");
+      const refused = (await scene.requests()).filter(({ code }) => code === 403 || code === 401);
+      assert.deepEqual(refused, []);
+      // The metric of failure policies is read from the whole cluster, and judging an eviction is not.
+      const ofCluster = /^(mutating|validating)webhookconfigurations$/;
+      const complaints = server.log.filter(
+        ({ level, resource }) => level !== "info" && !ofCluster.test(String(resource)),
+      );
+      assert.deepEqual(complaints, []);
+    });
+    assert.equal(takings.length, 2);
   });
 });
