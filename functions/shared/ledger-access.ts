@@ -1,4 +1,4 @@
-/** How one process comes by a group's ledger, judges its age, and writes it: what every pass and every review begins and ends with. */
+/** How one process comes by a group's ledger, judges its age, and writes it: how every pass and every review begins and ends. */
 import { hasCode } from "./cluster.ts";
 import type { Context, GroupMemory } from "./definition.ts";
 import type { Observed } from "./observation.ts";

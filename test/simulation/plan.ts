@@ -145,29 +145,34 @@ export function drawPlan(draw: Draw): Plan {
     wholeNodes: draw.pick([0, 0.5, 1]),
     isHeld: false,
     safetyMs: draw.between(10_000, 70_000),
-    every: {
-      crash: rate(draw, 0.4, 4),
-      breakPod: rate(draw, 0.25, 2),
-      failPod: rate(draw, 0.1, 1),
-      loseNode: rate(draw, 0.1, 1),
-      deletePod: rate(draw, 0.1, 1),
-      changeTemplate: rate(draw, 0.4, 2),
-      rollBack: rate(draw, 0.15, 2),
-      brokenTemplate: rate(draw, 0.15, 1),
-      scale: rate(draw, 0.25, 3),
-      pause: rate(draw, 0.2, 3),
-      budget: rate(draw, 0.2, 3),
-      malformed: rate(draw, 0.05, 2),
-      strategy: rate(draw, 0.05, 2),
-      loseLedger: ledgerGoes ? rate(draw, 1, 2) : 0,
-      removeZone: rate(draw, 0.07, 1),
-      addZone: rate(draw, 0.07, 1),
-      slowController: rate(draw, 0.1, 2),
-      evict: evicts ? rate(draw, 1, draw.pick([2, 10, 40])) : 0,
-      crashWebhook: rate(draw, 0.4, 4),
-      zoneBudget: rate(draw, 0.15, 2),
-      podDisruptionBudget: rate(draw, 0.1, 2),
-    },
+    every: drawRates(draw, ledgerGoes, evicts),
+  };
+}
+
+/** How often each disturbance happens; most are away from a seed, so that rare ones are seen alone. */
+function drawRates(draw: Draw, ledgerGoes: boolean, evicts: boolean): Plan["every"] {
+  return {
+    crash: rate(draw, 0.4, 4),
+    breakPod: rate(draw, 0.25, 2),
+    failPod: rate(draw, 0.1, 1),
+    loseNode: rate(draw, 0.1, 1),
+    deletePod: rate(draw, 0.1, 1),
+    changeTemplate: rate(draw, 0.4, 2),
+    rollBack: rate(draw, 0.15, 2),
+    brokenTemplate: rate(draw, 0.15, 1),
+    scale: rate(draw, 0.25, 3),
+    pause: rate(draw, 0.2, 3),
+    budget: rate(draw, 0.2, 3),
+    malformed: rate(draw, 0.05, 2),
+    strategy: rate(draw, 0.05, 2),
+    loseLedger: ledgerGoes ? rate(draw, 1, 2) : 0,
+    removeZone: rate(draw, 0.07, 1),
+    addZone: rate(draw, 0.07, 1),
+    slowController: rate(draw, 0.1, 2),
+    evict: evicts ? rate(draw, 1, draw.pick([2, 10, 40])) : 0,
+    crashWebhook: rate(draw, 0.4, 4),
+    zoneBudget: rate(draw, 0.15, 2),
+    podDisruptionBudget: rate(draw, 0.1, 2),
   };
 }
 

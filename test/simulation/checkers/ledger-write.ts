@@ -5,7 +5,7 @@
 
 import type { LeaseObject } from "../../../functions/shared/cluster.ts";
 import { allowanceOf } from "../../../functions/shared/governing.ts";
-import { parseLedger } from "../../../functions/shared/reservation.ts";
+import { parseLedger, type Reservation } from "../../../functions/shared/reservation.ts";
 import type { GroupView } from "../../../functions/shared/views.ts";
 import type { Governance } from "./budgets.ts";
 
@@ -28,17 +28,7 @@ export function checkLedgerWrite(
   });
   if (healthy.length === 0) return;
 
-  const downIn = new Map<string, Set<string>>();
-  for (const { name, start, replicas } of view.statefulSets) {
-    const down = new Set<string>();
-    for (let ordinal = start; ordinal < start + replicas; ordinal++) {
-      const pod = view.pod(`${name}-${ordinal}`);
-      const reserved = all.some((reservation) => reservation.statefulSet === name && reservation.ordinal === ordinal);
-      if (pod === undefined || pod.terminating || pod.readySinceMs === undefined || reserved)
-        down.add(`${name}-${ordinal}`);
-    }
-    downIn.set(name, down);
-  }
+  const downIn = countDown(view, all);
   const governance = governanceOf(view);
   for (const reservation of healthy) {
     const { statefulSet: name, ordinal } = reservation;
@@ -85,6 +75,22 @@ export function checkLedgerWrite(
       );
     }
   }
+}
+
+/** The pods of each zone that are down in the view, or reserved. */
+function countDown(view: GroupView, all: readonly Reservation[]): Map<string, Set<string>> {
+  const downIn = new Map<string, Set<string>>();
+  for (const { name, start, replicas } of view.statefulSets) {
+    const down = new Set<string>();
+    for (let ordinal = start; ordinal < start + replicas; ordinal++) {
+      const pod = view.pod(`${name}-${ordinal}`);
+      const reserved = all.some((reservation) => reservation.statefulSet === name && reservation.ordinal === ordinal);
+      if (pod === undefined || pod.terminating || pod.readySinceMs === undefined || reserved)
+        down.add(`${name}-${ordinal}`);
+    }
+    downIn.set(name, down);
+  }
+  return downIn;
 }
 
 /** The one budget of the view's namespace, as far as it can be kept. */
