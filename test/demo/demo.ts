@@ -1,21 +1,22 @@
-/** The demo from its beginning to its end: the cluster, Sluice in its own process, a rollout, a broken pod, lost events. */
+/** The demo from its beginning to its end: the cluster, Sluice in its own process, and the story that is played to them. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Journal } from "./journal.ts";
 import type { DemoOptions } from "./options.ts";
-import { isUp, zoneOf } from "./referee.ts";
-import { Sluice } from "./sluice.ts";
-import { buildStage, isNew, newImage, replacedAfterMs, type Stage } from "./stage.ts";
-import { Verdicts } from "./verdicts.ts";
+import { isUp } from "./referee.ts";
+import { evaluateEviction, Refusals } from "./refusals.ts";
+import { type LogLine, Sluice } from "./sluice.ts";
+import { buildStage, isNew, replacedAfterMs, type Stage } from "./stage.ts";
+import type { Storm } from "./storm.ts";
+import { tellStory } from "./story.ts";
+import { advanceZoneRollout, Verdicts } from "./verdicts.ts";
 
 /** A rollout that takes longer than this has failed. */
-export const limitMs = 60_000;
+export const limitMs = 90_000;
 const tickMs = 100;
-/** How long Sluice may take to start. */
-const startWithinMs = 20_000;
-/** A broken pod is healed once the ledger says why the rollout waits, but not sooner and not later than this. */
-const brokenForMs = { least: 3_000, most: 10_000 };
+/** How long Sluice may take to start: the keys of its certificate are large ones. */
+const startWithinMs = 60_000;
 
-export type Phase = "starting" | "standing" | "rolling" | "broken" | "healed" | "rolled";
+export type Phase = "starting" | "standing" | "rolling" | "broken" | "healed" | "storm" | "rolled";
 export type Outcome = "rolled" | "late" | "broken promise" | "sluice ended" | "sluice not ready" | "interrupted";
 
 export interface RunOptions extends DemoOptions {
@@ -34,6 +35,9 @@ export class Play {
   readonly stage: Stage;
   readonly sluice: Sluice;
   readonly verdicts: Verdicts;
+  readonly refusals: Refusals;
+  /** Undefined until it begins. */
+  storm: Storm | undefined;
   phase: Phase = "starting";
   outcome: Outcome | undefined;
   /** By the journal's clock: when the rollout began and ended, and when a pod was broken and healed. */
@@ -50,6 +54,16 @@ export class Play {
     this.stage = stage;
     this.sluice = sluice;
     this.verdicts = new Verdicts(stage.world, options.journal);
+    this.refusals = new Refusals(options.journal);
+  }
+
+  /** Each line of Sluice's log, once. */
+  hear(line: LogLine): void {
+    const { level, msg, tlsPort } = line;
+    if (level === "warn" || level === "error") this.journal.add("", `Sluice warns: ${msg}`);
+    if (tlsPort !== undefined) this.journal.add("", msg);
+    if (line.function === advanceZoneRollout) this.verdicts.hearLog(line);
+    if (line.function === evaluateEviction) this.refusals.hearLog(line);
   }
 
   get total(): number {
@@ -79,10 +93,23 @@ export class Play {
     return this.endedMs === undefined ? (total - done) * paceMs : 0;
   }
 
+  /** How many pods of a zone have to be replaced, as far as is known: each once, and some a second time by evictions. */
+  #replacedIn(zone: string): number {
+    return Math.max(this.options.pods, this.stage.referee.deletedIn(zone));
+  }
+
+  /** How many pods were evicted although they were new already. */
+  get twice(): number {
+    const { statefulSets } = this.stage.group;
+    return statefulSets.reduce((sum, { name }) => sum + this.#replacedIn(name), 0) - this.total;
+  }
+
   /** The time that nobody can beat: all pods, as many at once as the budget allows, each for as long as it takes. */
   get fastestMs(): number {
-    const { statefulSets } = this.stage.group;
-    return statefulSets.length * Math.ceil(this.options.pods / this.stage.budget) * replacedAfterMs;
+    const rounds = this.stage.group.statefulSets.map(({ name }) =>
+      Math.ceil(this.#replacedIn(name) / this.stage.budget),
+    );
+    return rounds.reduce((sum, count) => sum + count, 0) * replacedAfterMs;
   }
 }
 
@@ -91,13 +118,13 @@ export async function runDemo(options: RunOptions): Promise<Play> {
   const stage = await buildStage(options, options.journal);
   const sluice = await Sluice.start({ url: stage.served.url, namespace: stage.group.namespace });
   const play = new Play(options, stage, sluice);
-  play.journal.add("", "the group stands, an hour old; Sluice starts");
+  play.journal.add("", "the group stands, an hour old; Sluice starts, and makes itself a certificate");
   const ended = new AbortController();
   const story = tellStory(play, ended.signal);
   story.catch(() => undefined);
   try {
     while (play.outcome === undefined) {
-      for (const line of sluice.newLines()) play.verdicts.hearLog(line);
+      for (const line of sluice.newLines()) play.hear(line);
       play.outcome = outcomeOf(play);
       options.show(play);
       await Promise.race([sleep(tickMs), story]);
@@ -118,57 +145,4 @@ function outcomeOf({ stage, sluice, options, phase, startedMs, journal }: Play):
   if (phase === "rolled") return "rolled";
   if (startedMs === undefined) return journal.nowMs > startWithinMs ? "sluice not ready" : undefined;
   return journal.nowMs - startedMs > limitMs ? "late" : undefined;
-}
-
-/** What users and fate do, each when its time has come. */
-async function tellStory(play: Play, signal: AbortSignal): Promise<void> {
-  const { stage, sluice, journal, total, verdicts } = play;
-  const { world, group } = stage;
-  const until = async (isSo: () => boolean | Promise<boolean>): Promise<void> => {
-    while (!(await isSo())) await sleep(20, undefined, { signal });
-  };
-  await until(() => sluice.isReady());
-  play.phase = "standing";
-  journal.add("", "Sluice is ready");
-  await sleep(1_000, undefined, { signal });
-  journal.add("", "a user gives every zone a new image");
-  play.phase = "rolling";
-  play.startedMs = journal.nowMs;
-  for (const statefulSet of group.statefulSets) world.changeTemplate(statefulSet, newImage);
-  // In the middle, and while another zone is being rolled: then pods are down in two zones.
-  await until(() => play.done >= total / 2 && (stage.referee.takenNow > 0 || play.done === total));
-  play.options.meddle?.(play);
-  await breakAndHeal(play, until);
-  await until(() => play.done === total);
-  play.endedMs = journal.nowMs;
-  journal.add("", "every pod runs the new image");
-  await until(() => verdicts.now?.guard === "done");
-  play.phase = "rolled";
-}
-
-/** A pod that has just been rolled stops being ready, for no fault of the rollout, and works again later. */
-async function breakAndHeal(
-  play: Play,
-  until: (isSo: () => boolean | Promise<boolean>) => Promise<void>,
-): Promise<void> {
-  const { stage, journal, verdicts } = play;
-  const { kubelet, store } = stage.world;
-  const name = `${stage.group.statefulSets[0]?.name}-${Math.floor(stage.random() * play.options.pods)}`;
-  const key = { namespace: stage.group.namespace, name };
-  const zone = zoneOf(name);
-  journal.add(zone, `${name} breaks`);
-  kubelet.breakPod(key);
-  play.phase = "broken";
-  play.brokenMs = journal.nowMs;
-  await until(() => {
-    const { recorded, recordedAtMs } = verdicts;
-    const isSince = recorded !== undefined && recordedAtMs > (play.brokenMs ?? 0);
-    if (isSince && recorded.sentence.includes(zone)) play.reason = `${recorded.guard}: ${recorded.sentence}`;
-    const isLongEnough = play.heldMs >= brokenForMs.least && play.reason !== undefined;
-    return isLongEnough || play.heldMs >= brokenForMs.most || store.find("pods", key) === undefined;
-  });
-  journal.add(zone, `${name} heals`);
-  if (store.find("pods", key) !== undefined) kubelet.healPod(key);
-  play.phase = "healed";
-  play.healedMs = journal.nowMs;
 }

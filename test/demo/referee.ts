@@ -1,13 +1,18 @@
 /**
- * Judges every deletion in the true world, whatever Sluice believes: invariants Z1 to Z4 by the simulation's checkers, and
- * how much was down at once.
+ * Judges every deletion and eviction in the true world, whatever Sluice believes: invariants Z1 to Z4 and E1 by the simulation's
+ * checkers, E2 by what becomes of a pod after a dry run; and how much was down at once.
  */
 import type { ObjectKey, Preconditions, Resource } from "../../functions/shared/cluster.ts";
+import { parseLedger } from "../../functions/shared/reservation.ts";
+import { BudgetPast } from "../simulation/checkers/budgets.ts";
+import type { Taker } from "../simulation/checkers/limits.ts";
 import { Past } from "../simulation/checkers/past.ts";
 import { TrueWorldChecker } from "../simulation/checkers/true-world.ts";
 import { isReady, type StoredPod } from "../world/objects.ts";
 import type { World } from "../world/world.ts";
 import type { DeleteOptions } from "../world/write-rules.ts";
+import { DryRuns } from "./dry-runs.ts";
+import { evictionGraceSeconds } from "./eviction.ts";
 
 export interface Violation {
   readonly invariant: string;
@@ -24,9 +29,11 @@ export interface WorstOfZone {
 
 export interface RefereeOptions {
   readonly world: World;
+  /** Of the one group that there is. */
   readonly namespace: string;
-  /** Hears of each deletion of a pod, before it is carried out. */
-  readonly onDeletion: (pod: StoredPod) => void;
+  readonly group: string;
+  /** Hears of each deletion and eviction of a pod, before it is carried out. */
+  readonly onDeletion: (pod: StoredPod, by: Taker) => void;
   readonly onViolation: (violation: Violation) => void;
 }
 
@@ -48,12 +55,14 @@ export function isUp(pod: StoredPod): boolean {
 /** To be made before the world has any object, so that it knows their past. */
 export class Referee {
   readonly violations: Violation[] = [];
-  /** How many pods were deleted, and how many of them were Ready. */
-  readonly deletions = { all: 0, ready: 0 };
+  /** How many pods were deleted, how many of them were Ready, and how many evicted. */
+  readonly deletions = { all: 0, ready: 0, evicted: 0 };
   /** The most zones that had a pod down at once: for whatever reason, and taken by Sluice. */
   readonly worstZones = { down: 0, taken: 0 };
   readonly #options: RefereeOptions;
   readonly #checker: TrueWorldChecker;
+  readonly #dryRuns: DryRuns;
+  readonly #deletedIn = new Map<string, number>();
   readonly #worst = new Map<string, WorstOfZone>();
   readonly #taken = new Map<string, Taken>();
   #judging = false;
@@ -61,18 +70,17 @@ export class Referee {
   constructor(options: RefereeOptions) {
     this.#options = options;
     const { world, namespace } = options;
-    this.#checker = new TrueWorldChecker({
-      world,
-      past: new Past(world),
-      namespace,
-      skewMs: 0,
-      violate: (invariant, sentence) => {
-        const violation = { invariant, sentence };
-        this.violations.push(violation);
-        options.onViolation(violation);
-      },
-    });
+    const violate = (invariant: string, sentence: string): void => {
+      const violation = { invariant, sentence };
+      this.violations.push(violation);
+      options.onViolation(violation);
+    };
+    const past = new Past(world);
+    const budgets = new BudgetPast(world, namespace);
+    this.#checker = new TrueWorldChecker({ world, past, budgets, namespace, skewMs: 0, violate });
+    this.#dryRuns = new DryRuns(world, (sentence) => violate("E2", sentence));
     this.#listenToDeletions();
+    this.#listenToLedger();
     world.store.onChange("pods", ({ current }) => {
       if (current !== undefined) this.#returnIfBack(current);
       if (this.#judging) this.#count();
@@ -89,6 +97,16 @@ export class Referee {
     return this.#taken.size;
   }
 
+  /** How many pods of a zone were deleted or evicted: each had to be replaced. */
+  deletedIn(zone: string): number {
+    return this.#deletedIn.get(zone) ?? 0;
+  }
+
+  /** Somebody asks, in a dry run, whether a pod could go that nobody else wants: from now on nobody may touch it. */
+  noteDryRun(pod: StoredPod): void {
+    this.#dryRuns.note(pod);
+  }
+
   worstOf(zone: string): WorstOfZone {
     return this.#worst.get(zone) ?? { down: 0, taken: 0 };
   }
@@ -101,21 +119,38 @@ export class Referee {
     const { store } = this.#options.world;
     const carryOut = store.delete.bind(store);
     store.delete = <R extends Resource>(resource: R, key: ObjectKey, options: DeleteOptions = {}) => {
-      if (resource === "pods" && options.gracePeriodSeconds !== 0) this.#judge(key, options.preconditions ?? {});
+      if (resource === "pods" && options.gracePeriodSeconds !== 0) this.#judge(key, options);
       return carryOut(resource, key, options);
     };
   }
 
-  #judge(key: ObjectKey, preconditions: Partial<Preconditions>): void {
+  /** What was taken first, and by whose limits, is told by when it was reserved. */
+  #listenToLedger(): void {
+    const { world, namespace, group } = this.#options;
+    const stampsOf = (ledger: Parameters<typeof parseLedger>[1]) =>
+      parseLedger({ namespace, group }, ledger).reservations.map(({ uid, stampMs }) => ({ uid, stampMs }));
+    world.store.onChange("leases", ({ previous, current }) => {
+      if (current === undefined) return;
+      const before = new Set(previous === undefined ? [] : stampsOf(previous).map((stamp) => JSON.stringify(stamp)));
+      for (const stamp of stampsOf(current)) {
+        if (!before.has(JSON.stringify(stamp))) this.#checker.noteReserved(stamp.uid);
+      }
+    });
+  }
+
+  #judge(key: ObjectKey, { preconditions = {}, gracePeriodSeconds }: DeleteOptions): void {
     const pod = this.#options.world.store.find("pods", key);
     if (pod === undefined || pod.metadata.deletionTimestamp !== undefined) return;
     const { uid, name } = pod.metadata;
     if (preconditions.uid !== undefined && preconditions.uid !== uid) return;
+    const by = gracePeriodSeconds === evictionGraceSeconds ? "eviction" : "rollout";
     this.deletions.all++;
-    this.#options.onDeletion(pod);
+    if (by === "eviction") this.deletions.evicted++;
+    this.#deletedIn.set(zoneOf(name), this.deletedIn(zoneOf(name)) + 1);
+    this.#options.onDeletion(pod, by);
     // Here a deletion arrives within milliseconds: what is true now was true when it was sent.
-    this.#checker.onSent("Sluice", key, preconditions as Preconditions);
-    this.#checker.onArrived("Sluice", key, preconditions as Preconditions);
+    if (by === "rollout") this.#checker.onSent("Sluice", key, preconditions as Preconditions);
+    this.#checker.onArrived("Sluice", by, key, preconditions);
     if (!isReady(pod)) return;
     this.deletions.ready++;
     this.#taken.set(name, { uid, zone: zoneOf(name) });

@@ -7,9 +7,11 @@ export interface Requests {
   readonly byVerb: readonly (readonly [verb: string, count: number])[];
 }
 
+/** Sluice's own requests: those of the drains are not its doing. */
 export function countRequests(counts: readonly RequestCount[]): Requests {
   const sums = new Map<string, number>();
-  for (const { verb, resource, count } of counts) {
+  for (const { verb, resource, userAgent, count } of counts) {
+    if (!userAgent.startsWith("sluice/")) continue;
     const name = resource === "events" ? "Events" : verb;
     sums.set(name, (sums.get(name) ?? 0) + count);
   }

@@ -13,9 +13,15 @@ const graceMs = 5_000;
 export interface LogLine {
   readonly level: string;
   readonly msg: string;
+  /** Whose line it is. */
+  readonly function?: string;
   readonly guard?: string;
   readonly zone?: string;
+  /** Of a review that was refused. */
+  readonly code?: number;
+  readonly dryRun?: boolean;
   readonly port?: number;
+  readonly tlsPort?: number;
 }
 
 export interface SluiceOptions {
@@ -29,6 +35,7 @@ export class Sluice {
   readonly #folder: string;
   #read = 0;
   #port: number | undefined;
+  #tlsPort: number | undefined;
 
   private constructor(launched: Launched, folder: string) {
     this.#process = launched;
@@ -45,8 +52,12 @@ export class Sluice {
       HOME: folder,
       KUBECONFIG: kubeconfig,
       PORT: "0",
+      TLS_PORT: "0",
+      TLS_DNS_NAME: "localhost",
+      // At the usual level a guard's refusals are told of once a minute.
+      LOG_LEVEL: "debug",
       // Where a third of the events is lost, sweeps carry the rollout: with the default of minutes it would last for hours.
-      SWEEP_INTERVAL: "3s",
+      SWEEP_INTERVAL: "2s",
       DRAIN_TIMEOUT: "3s",
     };
     const launched = launch(process.execPath, [script], { env, output: "pipe" });
@@ -58,6 +69,11 @@ export class Sluice {
     return this.#process.end();
   }
 
+  /** Where it answers reviews; undefined until it has made itself a certificate. */
+  get tlsPort(): number | undefined {
+    return this.#tlsPort;
+  }
+
   /** What it has logged since the last call. */
   newLines(): LogLine[] {
     const { stdout } = this.#process.printed();
@@ -66,6 +82,7 @@ export class Sluice {
     this.#read = Math.max(this.#read, end);
     const lines = text.split("\n").flatMap(parseLine);
     this.#port ??= lines.find(({ port }) => port !== undefined)?.port;
+    this.#tlsPort ??= lines.find(({ tlsPort }) => tlsPort !== undefined)?.tlsPort;
     return lines;
   }
 
@@ -75,7 +92,7 @@ export class Sluice {
     return `${stdout}${stderr}`.trimEnd().split("\n").slice(-count);
   }
 
-  /** True once it answers that it is ready: its first lists have come. */
+  /** True once it answers that it is ready: its first lists have come, and it has a certificate. */
   async isReady(): Promise<boolean> {
     if (this.#port === undefined) return false;
     try {

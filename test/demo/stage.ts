@@ -10,6 +10,7 @@ import { createWorldCluster } from "../world/world-cluster.ts";
 import type { Journal } from "./journal.ts";
 import type { DemoOptions } from "./options.ts";
 import { isUp, Referee, zoneOf } from "./referee.ts";
+import { createBudget } from "./registration.ts";
 
 export const namespace = "demo";
 export const groupName = "db";
@@ -47,7 +48,7 @@ class StageTimeline extends RealTimeline {
 }
 
 /**
- * Builds the cluster: three zones of ready pods, and their ledger. All of it is an hour old, since a new ledger permits
+ * Builds the cluster: three zones of ready pods, their budget and their ledger. All of it is an hour old, since a new ledger permits
  * nothing for 10 s (rule R4), which would be most of what there is to see.
  */
 export async function buildStage({ seed, pods, drop }: DemoOptions, journal: Journal): Promise<Stage> {
@@ -66,10 +67,14 @@ export async function buildStage({ seed, pods, drop }: DemoOptions, journal: Jou
   const referee = new Referee({
     world,
     namespace,
-    onDeletion: ({ metadata: { name } }) => journal.add(zoneOf(name), `${name} goes`),
+    group: groupName,
+    onDeletion: ({ metadata: { name } }, by) =>
+      journal.add(zoneOf(name), `${name} ${by === "eviction" ? "is evicted" : "goes"}`),
     onViolation: ({ invariant, sentence }) => journal.add("", `INVARIANT ${invariant} IS BROKEN: ${sentence}`),
   });
   const group = world.addGroup({ namespace, group: groupName, zones, replicas: pods, maxUnavailable: "25%" });
+  const budget = Math.max(1, Math.floor(pods / 4));
+  createBudget(world, group, budget);
   while (!world.isSettled()) await sleep(10);
   await createLedger(createWorldCluster(world), { namespace, group: groupName });
   stands = true;
@@ -87,7 +92,7 @@ export async function buildStage({ seed, pods, drop }: DemoOptions, journal: Jou
   return {
     world,
     group,
-    budget: Math.max(1, Math.floor(pods / 4)),
+    budget,
     random,
     referee,
     served,

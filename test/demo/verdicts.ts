@@ -1,4 +1,4 @@
-/** Why Sluice waits, in its own words: its log tells at once, the group's ledger for everybody to read. */
+/** Why the rollout waits, in its own words: its log tells at once, the group's ledger for everybody to read. */
 import { parseLedger, type RecordedVerdict, type Reservation } from "../../functions/shared/reservation.ts";
 import type { World } from "../world/world.ts";
 import type { Journal } from "./journal.ts";
@@ -16,7 +16,7 @@ export interface Said {
 const rollingGuards: ReadonlySet<string> = new Set(["rolling", "budget"]);
 /** While Sluice is of two minds, because a watch and a list told it different things, neither is repeated sooner than this. */
 const repeatAfterMs = 5_000;
-const advanceZoneRollout = "advance-zone-rollout";
+export const advanceZoneRollout = "advance-zone-rollout";
 
 export class Verdicts {
   readonly #journal: Journal;
@@ -61,8 +61,7 @@ export class Verdicts {
     return this.#now !== undefined && this.#now.guard !== "done" && !rollingGuards.has(this.#now.guard);
   }
 
-  hearLog({ level, msg, guard, zone }: LogLine): void {
-    if (level === "warn" || level === "error") this.#journal.add("", `Sluice warns: ${msg}`);
+  hearLog({ msg, guard, zone }: LogLine): void {
     if (guard !== undefined) this.#hear({ guard, zone: zone ?? "", sentence: msg });
   }
 

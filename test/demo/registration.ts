@@ -1,0 +1,46 @@
+/** What brings evictions under the rule: the budget that they have to keep, and the webhook that the API server asks. */
+import type { WebhookConfigurationObject } from "../../functions/shared/cluster.ts";
+import { injectCertificateAuthority, rolloutGroup, webhookNamespace } from "../../functions/shared/vocabulary.ts";
+import type { Group, World } from "../world/world.ts";
+
+const webhooks = "mutatingwebhookconfigurations";
+export const webhookConfiguration = { namespace: "", name: "pod-eviction-demo" };
+
+/** Lets as many pods of a zone be down for evictions as for rollouts. */
+export function createBudget(world: World, { namespace, group }: Group, maxUnavailable: number): void {
+  const selector = { matchLabels: { [rolloutGroup.key]: group } };
+  world.store.create("zoneawarepoddisruptionbudgets", namespace, {
+    apiVersion: "rollout-operator.grafana.com/v1",
+    kind: "ZoneAwarePodDisruptionBudget",
+    metadata: { name: group },
+    spec: { maxUnavailable, selector },
+  });
+}
+
+/** Has the API server ask whoever listens on `port` about every eviction. It trusts nobody there until it is given a caBundle. */
+export function registerWebhook({ store }: World, namespace: string, port: number): void {
+  store.create(webhooks, "", {
+    metadata: {
+      name: webhookConfiguration.name,
+      labels: { [injectCertificateAuthority.key]: "true", [webhookNamespace.key]: namespace },
+    },
+    webhooks: [
+      {
+        name: "pod-eviction-demo.grafana.com",
+        clientConfig: { url: `https://localhost:${port}/pods/eviction` },
+        rules: [{ apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["pods/eviction"] }],
+        namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
+        admissionReviewVersions: ["v1"],
+        failurePolicy: "Fail",
+        sideEffects: "NoneOnDryRun",
+        timeoutSeconds: 10,
+      },
+    ],
+  });
+}
+
+/** True once Sluice has had its own certificate trusted. */
+export function isTrusted({ store }: World): boolean {
+  const configuration: WebhookConfigurationObject | undefined = store.find(webhooks, webhookConfiguration);
+  return configuration?.webhooks?.every(({ clientConfig }) => clientConfig.caBundle !== undefined) === true;
+}

@@ -1,0 +1,141 @@
+/** A drain storm: several nodes of every zone are drained at once, by machines that know nothing of each other. */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { StoredPod } from "../world/objects.ts";
+import { evict } from "./eviction.ts";
+import type { Journal } from "./journal.ts";
+import { isUp, zoneOf } from "./referee.ts";
+import { isNew, type Stage } from "./stage.ts";
+
+/** kubectl waits 5 s after a refusal; nobody wants to watch that. */
+const retryMs = 500;
+/** How often to look whether a pod that was evicted is gone. */
+const lookMs = 50;
+/** How often to ask in the dry run: the moments when one more pod may be down are short. */
+const askMs = 100;
+const nodesOfZone = 2;
+const notNow = 429;
+/** The pod is evicted, was gone already, or has made room for another one. */
+const goes: ReadonlySet<number> = new Set([201, 404, 409]);
+
+export interface StormOptions {
+  readonly stage: Stage;
+  readonly journal: Journal;
+  readonly signal: AbortSignal;
+}
+
+/** What became of the dry run. */
+export interface Rehearsal {
+  readonly pod: string;
+  /** How often the answer was "not now", before it was that the pod could go. */
+  readonly refused: number;
+}
+
+export class Storm {
+  /** The pods that were on the drained nodes when the storm began. */
+  readonly pods: readonly StoredPod[];
+  readonly nodes: readonly string[];
+  readonly startedMs: number;
+  endedMs: number | undefined;
+  /** How many reviews of the drains were refused, the dry run's apart. */
+  refused = 0;
+  /** Answers that were neither a refusal nor about a pod that has gone: kubectl gives up at them. */
+  readonly failures: string[] = [];
+  rehearsal: Rehearsal | undefined;
+  readonly #options: StormOptions;
+  readonly #wanted: ReadonlySet<string>;
+
+  constructor(options: StormOptions) {
+    const { stage, journal } = options;
+    this.#options = options;
+    this.startedMs = journal.nowMs;
+    const placed = stage.world.store.list("pods", { namespace: stage.group.namespace }).items;
+    this.nodes = stage.group.statefulSets.flatMap(({ name }) => {
+      const nodes = placed.filter(({ metadata }) => zoneOf(metadata.name) === name).map(({ spec }) => spec.nodeName);
+      return [...new Set(nodes)]
+        .filter((node) => node !== undefined)
+        .sort()
+        .slice(0, nodesOfZone);
+    });
+    this.pods = placed.filter(({ spec: { nodeName = "" } }) => this.nodes.includes(nodeName));
+    this.#wanted = new Set(this.pods.map(({ metadata }) => metadata.uid));
+  }
+
+  /** How many of the pods are gone, whoever took them. */
+  get gone(): number {
+    return this.pods.filter((pod) => !this.#isThere(pod)).length;
+  }
+
+  /** True for a pod that a drain asks for. */
+  wants({ metadata: { uid } }: StoredPod): boolean {
+    return this.#wanted.has(uid);
+  }
+
+  /** Resolves when every node is drained and the dry run has been told that its pod could go. Rejects with the signal. */
+  async rage(): Promise<void> {
+    await Promise.all([this.#drainAll(), this.#rehearse()]);
+  }
+
+  async #drainAll(): Promise<void> {
+    const { journal } = this.#options;
+    journal.add("", `${this.nodes.length} nodes are drained at once: ${this.pods.length} pods of all zones are to go`);
+    await Promise.all(this.pods.map((pod) => this.#takeOut(pod)));
+    this.endedMs = journal.nowMs;
+    journal.add("", `every node is drained; ${this.refused} reviews were refused on the way`);
+  }
+
+  /** Asks for one pod until it is gone, as `kubectl drain` does for each. */
+  async #takeOut(pod: StoredPod): Promise<void> {
+    const { stage, journal, signal } = this.#options;
+    while (this.#isThere(pod)) {
+      const { code, message } = await evict(stage.served.url, pod.metadata, { dryRun: false, signal });
+      if (goes.has(code)) {
+        while (this.#isThere(pod)) await sleep(lookMs, undefined, { signal });
+        return;
+      }
+      if (code === notNow) this.refused++;
+      else {
+        this.failures.push(`${code} ${message}`);
+        journal.add("", `the drain of ${pod.spec.nodeName} begins again: ${code} ${message}`);
+      }
+      await sleep(retryMs, undefined, { signal });
+    }
+  }
+
+  /**
+   * In the middle of the storm somebody asks in a dry run, as `kubectl drain --dry-run=server` does, whether a pod could go
+   * that neither a drain nor the rollout wants; again and again, until it could.
+   */
+  async #rehearse(): Promise<void> {
+    const { stage, journal, signal } = this.#options;
+    while (this.gone < this.pods.length / 2) await sleep(lookMs, undefined, { signal });
+    for (let refused = 0; ; ) {
+      const pod = this.#bystander();
+      if (pod !== undefined) {
+        stage.referee.noteDryRun(pod);
+        const { code } = await evict(stage.served.url, pod.metadata, { dryRun: true, signal });
+        if (code === 201) {
+          const { name } = pod.metadata;
+          this.rehearsal = { pod: name, refused };
+          journal.add(zoneOf(name), `a dry run: ${name} could go, and stays`);
+          return;
+        }
+        refused++;
+      }
+      await sleep(askMs, undefined, { signal });
+    }
+  }
+
+  /** In the zone where most is down: of the others no pod may go now. */
+  #bystander(): StoredPod | undefined {
+    const { store } = this.#options.stage.world;
+    const pods = store.list("pods").items;
+    const upIn = (zone: string) => pods.filter((pod) => zoneOf(pod.metadata.name) === zone && isUp(pod)).length;
+    const bystanders = pods.filter((pod) => isUp(pod) && isNew(pod) && !this.wants(pod));
+    const inOrder = bystanders.map((pod) => ({ pod, up: upIn(zoneOf(pod.metadata.name)) })).sort((a, b) => a.up - b.up);
+    return inOrder[0]?.pod;
+  }
+
+  #isThere({ metadata }: StoredPod): boolean {
+    return this.#options.stage.world.store.find("pods", metadata)?.metadata.uid === metadata.uid;
+  }
+}
