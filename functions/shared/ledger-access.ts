@@ -23,7 +23,7 @@ export function refuseNewLedger(
   const seenLongMs = seenMs + ledgerNewMs - context.cluster.monotonicMs();
   const remainingMs = Number.isNaN(oldEnoughMs) ? seenLongMs : Math.min(oldEnoughMs, seenLongMs);
   if (remainingMs <= 0) return undefined;
-  const sentence = `the ledger ${ledger.name} was made less than ${ledgerNewMs / 1000} s ago; whoever used a lost one may still be acting`;
+  const sentence = `the ledger ${ledger.name} is new, and known here for less than ${ledgerNewMs / 1000} s; whoever used a lost one may still be acting`;
   return wait("ledger-new", sentence, { recheckMs: remainingMs });
 }
 
@@ -48,10 +48,14 @@ export async function loadLedger(
   }
   memory.ledger = ledger;
   memory.ledgerReadMs = readMs;
-  if (memory.ledgerSeen?.uid !== ledger.uid) {
-    memory.ledgerSeen = { uid: ledger.uid, atMs: context.cluster.monotonicMs() };
-  }
+  noteLedger(context, key, ledger.uid);
   return ledger;
+}
+
+/** Notes that a ledger is there: from now on it ages in this process (rule R4). */
+export function noteLedger(context: Context, key: GroupKey, uid: string): void {
+  const memory = context.memoryOf(key);
+  if (memory.ledgerSeen?.uid !== uid) memory.ledgerSeen = { uid, atMs: context.cluster.monotonicMs() };
 }
 
 function imaginedLedger(key: GroupKey): Ledger {

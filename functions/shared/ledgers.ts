@@ -2,6 +2,7 @@
 import { hasCode, type LeaseObject } from "./cluster.ts";
 import type { Context } from "./definition.ts";
 import { groupKeyOf, parseStoredBudget, selects } from "./governing.ts";
+import { noteLedger } from "./ledger-access.ts";
 import { observeGroup } from "./observation.ts";
 import { type Ledger, LedgerUnreadable, ledgerName, parseLedger } from "./reservation.ts";
 import { budgetOfGroup, type GroupKey, parseStatefulSet } from "./statefulsets.ts";
@@ -77,13 +78,16 @@ async function listLedgers({ cluster, namespaces }: Context): Promise<LeaseObjec
 }
 
 async function createMissing(
-  { cluster, protocol }: Context,
+  context: Context,
   groups: readonly GroupKey[],
   leases: readonly LeaseObject[],
 ): Promise<void> {
-  const present = new Set(leases.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`));
+  const present = new Map(leases.map(({ metadata }) => [`${metadata.namespace}/${metadata.name}`, metadata.uid]));
   for (const key of groups) {
-    if (!present.has(`${key.namespace}/${ledgerName(key.group)}`)) await protocol.createLedger(cluster, key);
+    const known = present.get(`${key.namespace}/${ledgerName(key.group)}`);
+    const uid = known ?? (await context.protocol.createLedger(context.cluster, key))?.uid;
+    // Known from now on, it is no longer new by the time that it is needed.
+    if (uid !== undefined) noteLedger(context, key, uid);
   }
 }
 
