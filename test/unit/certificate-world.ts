@@ -49,6 +49,9 @@ export class CertificateWorld {
   /** Called before, and again after, each write; what it throws comes out of the call. */
   onWrite: (when: "before" | "after", what: string) => void = () => {};
 
+  /** Called before each read; it may throw, and is waited for. */
+  onRead: (what: string) => Promise<void> | void = () => {};
+
   /** A configuration whose two webhooks trust a bundle, which is empty unless told otherwise. */
   addConfiguration(name: string, options: { labels?: Readonly<Record<string, string>>; caBundle?: string } = {}): void {
     const { labels = ours, caBundle } = options;
@@ -117,8 +120,14 @@ export class CertificateWorld {
       return made;
     };
     const cluster: Pick<Cluster, "get" | "list" | "create" | "patch" | "serverTimeMs" | "monotonicMs"> = {
-      get: async (of: Resource, key) => store.get(of, key) as never,
-      list: async (of: Resource, query) => store.list(of, query) as never,
+      get: async (of: Resource, key) => {
+        await this.onRead(`get ${of}`);
+        return store.get(of, key) as never;
+      },
+      list: async (of: Resource, query) => {
+        await this.onRead(`list ${of}`);
+        return store.list(of, query) as never;
+      },
       create: (of: Resource, namespace, body) =>
         write(`create ${of}`, () => store.create(of, namespace, body)) as Promise<never>,
       patch: (of: Resource, key, body) =>

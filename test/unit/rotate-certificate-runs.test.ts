@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
+import { X509Certificate } from "node:crypto";
 import { test } from "node:test";
-import { dataOf } from "../../functions/shared/certificates.ts";
+import { dataOf, type Generation } from "../../functions/shared/certificates.ts";
 import { ClusterError } from "../../functions/shared/cluster.ts";
 import { CertificateWorld, generationOf, settings } from "./certificate-world.ts";
 
@@ -22,7 +23,13 @@ test("with nothing there a certificate is made, stored as rollout-operator does,
   const secret = world.store.get("secrets", settings.secret) as unknown as { type: string; data: object };
   assert.deepEqual([secret.type, Object.keys(secret.data)], ["Opaque", ["ca", "cert", "key"]]);
   const { presented } = world.stored();
-  assert.deepEqual(presented?.dnsNames, [settings.dnsName]);
+  assert.ok(presented !== undefined);
+  const nowMs = world.timeline.nowMs();
+  assert.deepEqual(
+    [presented.dnsNames, presented.notBeforeMs, presented.notAfterMs],
+    [[settings.dnsName], nowMs - 30_000, nowMs + 60_000],
+    "valid before now, for those whose clocks are late",
+  );
   assert.deepEqual(world.bundles("ours"), [[presented.ca], [presented.ca]]);
   assert.deepEqual([...world.bundles("elsewhere"), ...world.bundles("unasked")], [[], [], [], []]);
   const { webhooks } = world.store.get("validatingwebhookconfigurations", {
@@ -162,6 +169,64 @@ test("replicas that start together make one Secret", async () => {
   );
   assert.equal(world.acts.filter((act) => act === "generate secrets/certificate done").length, 1);
   world.assertTrusted();
+});
+
+test("no two certificates have the same keys", async () => {
+  const world = new CertificateWorld();
+  const run = world.start();
+  await run();
+  const first = world.stored().presented;
+  world.passSeconds(31);
+  await run();
+  const { next } = world.stored();
+  assert.ok(first !== undefined && next !== undefined);
+  const keysOf = ({ ca, cert }: Generation) => [ca, cert].map((pem) => new X509Certificate(pem).publicKey);
+  for (const one of keysOf(first)) for (const other of keysOf(next)) assert.ok(!one.equals(other));
+});
+
+test("what others do between our two reads is not undone: an authority is in the Secret before it is in a bundle", async () => {
+  const world = new CertificateWorld();
+  await world.addRunning(31_000);
+  const [run, other] = [world.start(), world.start()];
+  let reads = 0;
+  world.onRead = async (what) => {
+    // Between the lists and the Secret, in whichever order they are read.
+    if (what === "list mutatingwebhookconfigurations" || ++reads !== 2) return;
+    world.onRead = () => {};
+    assert.equal((await other()).guard, "trust-spreading");
+  };
+  assert.equal((await run()).guard, "trust-spreading");
+  assert.equal(
+    world.acts.filter((act) => /^patch .+ done$/.test(act)).length,
+    2,
+    "by the other one, and by nobody else",
+  );
+});
+
+test("a user who changes a configuration while we write it keeps what he has written", async () => {
+  const world = new CertificateWorld();
+  world.addConfiguration("one");
+  const key = { namespace: "", name: "one" };
+  let edited = false;
+  world.onWrite = (when, what) => {
+    if (when !== "before" || !what.endsWith(" one") || edited) return;
+    edited = true;
+    world.store.patch("validatingwebhookconfigurations", key, { metadata: { labels: { team: "sre" } }, webhooks: [] });
+  };
+  assert.equal((await world.start()()).guard, "done");
+  assert.deepEqual(world.bundles("one"), [], "the webhooks that he has taken away do not come back");
+});
+
+test("without the right to list configurations there is a certificate all the same, and the right is named", async () => {
+  const world = new CertificateWorld();
+  const message = 'User "x" cannot list resource "validatingwebhookconfigurations"';
+  world.onRead = (what) => {
+    if (what === "list validatingwebhookconfigurations") throw refusal(403, message);
+  };
+  const { guard, sentence } = await world.start()();
+  assert.equal(guard, "configuration-refused");
+  assert.equal(sentence, `our certificate is not trusted everywhere: ${message}`);
+  assert.ok(world.stored().presented !== undefined);
 });
 
 test("a configuration that is refused is told of and tried again, and the others are written", async () => {
