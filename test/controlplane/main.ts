@@ -19,8 +19,8 @@ become ready. It stays in the foreground; Ctrl-C ends all of it.
 The binaries come from $KUBEBUILDER_ASSETS, or are built once, with Go, into $SLUICE_CACHE, $XDG_CACHE_HOME/sluice or
 ~/.cache/sluice.
 
-Pods need a node name, because there is no scheduler: spec.nodeName: node-1. An image with the tag "broken" never
-becomes ready. Annotations on a pod: test.sluice.dev/ready-after-ms, test.sluice.dev/gone-after-ms,
+A pod without spec.nodeName goes to a node that is not cordoned and that its nodeSelector fits. An image with the tag
+"broken" never becomes ready. Annotations on a pod: test.sluice.dev/ready-after-ms, test.sluice.dev/gone-after-ms,
 test.sluice.dev/waiting-reason.`;
 
 const FLAGS = {

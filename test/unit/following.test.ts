@@ -109,13 +109,23 @@ test("a list that fails is trouble, and nobody is told that it is listed until i
   assert.deepEqual(calls, [...troubles, ...begun, "watch 5"]);
 });
 
-test("a type whose CRD is not installed is none of these, is no trouble, and is looked for every 30 s", async () => {
+test("a type whose CRD is not installed is none of these, is no trouble, and is looked for every 20 s", async () => {
   const resource = "zoneawarepoddisruptionbudgets";
   const calls = await run({ lists: [failure(404), failure(404), "5"], watches: [[]] }, { resource, optional: true });
-  const missing = ["list", "listed", "sleep 30000"];
+  const missing = ["list", "replace 0", "listed", "sleep 20000"];
   assert.deepEqual(calls, [...missing, ...missing, ...begun, "watch 5"]);
   const lost = await run({ lists: ["5", "8"], watches: [[failure(404)], []] }, { resource, optional: true });
-  assert.deepEqual(lost, [...begun, "watch 5", "listed", "sleep 30000", "list", "replace 8", "listed", "watch 8"]);
+  assert.deepEqual(lost, [
+    ...begun,
+    "watch 5",
+    "replace 0",
+    "listed",
+    "sleep 20000",
+    "list",
+    "replace 8",
+    "listed",
+    "watch 8",
+  ]);
 });
 
 test("a type that has to be there is trouble when it is not", async () => {
