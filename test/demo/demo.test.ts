@@ -5,6 +5,8 @@ import { fileURLToPath } from "node:url";
 import { type Play, type RunOptions, runDemo } from "./demo.ts";
 import { Journal } from "./journal.ts";
 import { readOptions } from "./options.ts";
+import { drawPicture } from "./picture.ts";
+import { webhookConfiguration } from "./registration.ts";
 import { exitCodeOf, summarise } from "./summary.ts";
 
 const script = fileURLToPath(new URL("./main.ts", import.meta.url));
@@ -22,7 +24,7 @@ interface Ending {
 function runMain(args: readonly string[], interrupt?: { signal: NodeJS.Signals; at: string }): Promise<Ending> {
   return new Promise((resolve) => {
     let code: number | null = null;
-    const child = execFile(process.execPath, [script, ...args], { timeout: 90_000 }, (_, stdout, stderr) =>
+    const child = execFile(process.execPath, [script, ...args], { timeout: 180_000 }, (_, stdout, stderr) =>
       resolve({ code, stdout, stderr }),
     );
     child.once("exit", (given) => {
@@ -35,35 +37,53 @@ function runMain(args: readonly string[], interrupt?: { signal: NodeJS.Signals; 
   });
 }
 
-async function run(meddle: RunOptions["meddle"]): Promise<{ play: Play; lines: string; summary: string }> {
-  const lines: string[] = [];
+async function run(meddle?: RunOptions["meddle"]): Promise<{ play: Play; summary: string; pictures: string[][] }> {
+  const pictures: string[][] = [];
   const play = await runDemo({
     ...readOptions(small).options,
-    journal: new Journal(({ what }) => lines.push(what)),
+    journal: new Journal(() => undefined),
     signal: new AbortController().signal,
-    show: () => undefined,
+    show: (shown) => pictures.push(drawPicture(shown, { columns: 80, paint: (_, text) => text })),
     ...(meddle === undefined ? undefined : { meddle }),
   });
-  return { play, lines: lines.join("\n"), summary: summarise(play, 1_000).join("\n") };
+  return { play, summary: summarise(play, 1_000).join("\n"), pictures };
 }
 
 describe("the demo", { concurrency: true }, () => {
-  test("headless, it rolls every pod in time, keeps the invariants, and says so", async () => {
+  test("headless, it rolls every pod and drains every node in time, keeps the invariants, and says so", async () => {
     const { code, stdout, stderr } = await runMain(small);
     assert.equal(stderr, "");
     assert.equal(code, 0, stdout);
     assert.match(stdout, /a user gives every zone a new image/);
     assert.match(stdout, /db-zone-a-\d breaks/);
     assert.match(stdout, /db-zone-a-\d heals/);
+    assert.match(stdout, /reviews are answered on TLS port \d+ with the certificate of DNS:localhost/);
+    assert.match(stdout, /\d nodes are drained at once: \d pods of all zones are to go/);
+    assert.match(stdout, /db-zone-[abc]-\d is evicted/);
+    assert.match(stdout, /refused with 429, zones-down: /);
+    assert.match(stdout, /a dry run: db-zone-[abc]-\d could go, and stays/);
     assert.match(stdout, /^Sluice demo: rolled$/m);
     assert.match(stdout, /^ {2}pods rolled +6 of 6$/m);
-    assert.match(stdout, /^ {2}time +\d+\.\d s, \d+\.\d s of it with a broken pod; the limit is 7\.2 s/m);
+    assert.match(stdout, /^ {2}time +\d+\.\d s, \d+\.\d s of it with a broken pod; the limit is \d+\.\d s \(6 pods/m);
     assert.match(stdout, /^ {2}worst unavailability +db-zone-a 1, db-zone-b 1, db-zone-c 1; 1 may be down in a zone$/m);
     assert.match(stdout, /^ {2}zones down at once +1 by Sluice, \d with the pod that broke$/m);
     assert.match(stdout, /^ {2}why it waited +(zones-down|zone-settling): /m);
+    assert.match(stdout, /^ {2}drains +(\d) of \1 pods of \d nodes gone in \d+\.\d s: \d evicted, \d rolled$/m);
+    assert.match(stdout, /^ {2}the last refusal +(zones-down|zone-budget): /m);
+    assert.match(stdout, /^ {2}dry run +db-zone-[abc]-\d could go, after \d+ refusals; nothing was left of it$/m);
     assert.match(stdout, /^ {2}API requests +\d+ \(\d+\.\d a pod\): .*\d+\sdelete/m);
     assert.match(stdout, /^ {2}watch events lost +\d+ of \d+ \(\d+ %\)$/m);
-    assert.match(stdout, /^ {2}invariants +Z1, Z2, Z3 and Z4 kept by 6 deletions/m);
+    const [, deletions, evictions] =
+      /^ {2}invariants +Z1, Z2, Z3, Z4, E1 and E2 kept by (\d) deletions and (\d) evictions/m.exec(stdout) ?? [];
+    assert.ok(Number(deletions) + Number(evictions) >= 6, stdout);
+    assert.ok(Number(evictions) > 0, stdout);
+    const [, refused, byGuard = ""] = /^ {2}refused reviews +(\d+): (.*)$/m.exec(stdout) ?? [];
+    const guards = [...byGuard.matchAll(/(\d+) [a-z-]+/g)].map(([, count]) => Number(count));
+    assert.equal(
+      guards.reduce((sum, count) => sum + count, 0),
+      Number(refused),
+      "each refusal has its guard",
+    );
     assert.ok(stdout.split("\n").length < 200);
   });
 
@@ -76,7 +96,42 @@ describe("the demo", { concurrency: true }, () => {
     assert.equal(play.outcome, "broken promise");
     assert.equal(exitCodeOf(play), 1);
     assert.match(summary, /AN INVARIANT IS BROKEN/);
-    assert.match(summary, /Z1 IS BROKEN +Sluice took db-zone-c-\d while db-zone-b-/);
+    assert.match(
+      summary,
+      /Z1 IS BROKEN +Sluice took db-zone-c-\d \(rollout\): db-zone-b-\d.* in another zone was taken/,
+    );
+  });
+
+  test("evictions that nobody reviews break an invariant, and the exit code is 1", async () => {
+    const { play, summary } = await run(({ stage: { world } }) => {
+      const webhooks = "mutatingwebhookconfigurations";
+      const { webhooks: known = [] } = world.store.get(webhooks, webhookConfiguration);
+      world.store.patch(webhooks, webhookConfiguration, { webhooks: known.map((one) => ({ ...one, rules: [] })) });
+    });
+    assert.equal(play.outcome, "broken promise");
+    assert.equal(exitCodeOf(play), 1);
+    assert.match(summary, /(Z1|E1) IS BROKEN +Sluice took db-zone-[abc]-\d \(eviction\): /);
+  });
+
+  test("the picture fits 80 columns and 24 rows, and shows the storm", async () => {
+    const { play, pictures } = await run();
+    assert.equal(play.outcome, "rolled", summarise(play, 1_000).join("\n"));
+    const tooWide = pictures.flat().filter((line) => line.length > 80);
+    assert.deepEqual(tooWide, []);
+    assert.deepEqual([...new Set(pictures.map((lines) => lines.length))], [23]);
+    const storm = pictures.map((lines) => lines.join("\n")).filter((picture) => picture.includes("a drain storm"));
+    assert.ok(
+      storm.some((picture) => /^ db-zone-[abc] {2}.*▽/m.test(picture)),
+      storm[0],
+    );
+    assert.ok(
+      storm.some((picture) => /^ drains {8}\d of \d pods of \d nodes gone; [1-9] evicted, [1-9]/m.test(picture)),
+      storm.at(-1),
+    );
+    assert.ok(
+      storm.some((picture) => /^ refused {7}(zones-down|zone-budget): /m.test(picture)),
+      storm.at(-1),
+    );
   });
 
   test("when Sluice's process dies, its last lines are shown and the exit code is 1", async () => {

@@ -22,7 +22,8 @@ export interface ReadOptions {
 export const help = `npm run demo -- [--headless] [--seed N] [--pods N] [--drop SHARE]
 
 Sluice, as npm start runs it, rolls three zones of pods against an embedded cluster, while a share of the
-watch events is lost and one pod breaks. Every deletion is judged by the checkers of invariants Z1 to Z4.
+watch events is lost, one pod breaks, and nodes of all zones are drained at once. Every deletion and eviction
+is judged by the checkers of invariants Z1 to Z4, E1 and E2.
 
   --headless     plain lines, one for each change, as when the output is no terminal
   --seed N       which events are lost and which pod breaks (default 1)
@@ -30,7 +31,7 @@ watch events is lost and one pod breaks. Every deletion is judged by the checker
   --drop SHARE   share of the watch events that is lost, 0 to 0.9 (default 0.33)
   --help         this text
 
-Exit code 0: rolled in time and no invariant broken; 1: otherwise; 2: an option is wrong; 130: Ctrl-C.`;
+Exit code 0: rolled and drained in time and no invariant broken; 1: otherwise; 2: an option is wrong; 130: Ctrl-C.`;
 
 const text = { type: "string" } as const;
 const flag = { type: "boolean" } as const;

@@ -3,7 +3,7 @@ import type { StoredPod } from "../world/objects.ts";
 import type { Play } from "./demo.ts";
 import type { Paint, Style } from "./paint.ts";
 import { isUp } from "./referee.ts";
-import { countRequests, describeRequests } from "./requests.ts";
+import { countRequests } from "./requests.ts";
 import { isNew } from "./stage.ts";
 import { cut, wrap } from "./text.ts";
 
@@ -11,9 +11,10 @@ import { cut, wrap } from "./text.ts";
 const cells = {
   old: { symbol: "○", style: "blue" },
   new: { symbol: "●", style: "green" },
+  "to go": { symbol: "▽", style: "yellow" },
   reserved: { symbol: "R", style: "magenta" },
-  terminating: { symbol: "×", style: "yellow" },
-  missing: { symbol: "·", style: "dim" },
+  going: { symbol: "×", style: "yellow" },
+  gone: { symbol: "·", style: "dim" },
   starting: { symbol: "◌", style: "cyan" },
   "not ready": { symbol: "!", style: "red" },
 } as const satisfies Readonly<Record<string, { symbol: string; style: Style }>>;
@@ -25,8 +26,9 @@ export interface PictureOptions {
   readonly paint: Paint;
 }
 
-const entriesShown = 5;
+const entriesShown = 3;
 const margin = " ";
+const labelLength = "watch events  ".length;
 const longestCounts = "  60 new, 15 down".length;
 const longestNumbers = "  180 of 180 pods  12.3 s  a pod is broken".length;
 
@@ -45,9 +47,10 @@ export function drawPicture(play: Play, { columns, paint }: PictureOptions): str
     "",
     drawProgress(play, width, paint),
     ...drawVerdict(play, width, paint),
+    ...drawStorm(play, width, paint),
     "",
     drawPromises(play, width, paint),
-    ...drawCounters(play, width),
+    drawCounters(play, width),
     "",
     ...drawEntries(play, width, paint),
   ].map((line) => `${margin}${line}`);
@@ -62,7 +65,7 @@ function drawZone(play: Play, zone: string, width: number, paint: Paint): string
   const gap = pods.length * 2 + longestCounts <= room ? " " : "";
   const isWide = pods.length * (1 + gap.length) + longestCounts <= room;
   const row = pods.slice(0, room).map(({ pod, isReserved }) => {
-    const { symbol, style } = cells[stateOf(pod, isReserved)];
+    const { symbol, style } = cells[stateOf(play, pod, isReserved)];
     return paint(style, symbol);
   });
   return `${zone}  ${row.join(gap)}${isWide ? counts : ""}`;
@@ -70,24 +73,25 @@ function drawZone(play: Play, zone: string, width: number, paint: Paint): string
 
 function podsOf({ stage, options, verdicts }: Play, zone: string) {
   const { namespace } = stage.group;
-  const reserved = new Set(verdicts.reservations.map(({ statefulSet, ordinal }) => `${statefulSet}-${ordinal}`));
+  const reserved = new Set(verdicts.reservations.map(({ uid }) => uid));
   return Array.from({ length: options.pods }, (_, ordinal) => {
-    const name = `${zone}-${ordinal}`;
-    return { pod: stage.world.store.find("pods", { namespace, name }), isReserved: reserved.has(name) };
+    const pod = stage.world.store.find("pods", { namespace, name: `${zone}-${ordinal}` });
+    return { pod, isReserved: pod !== undefined && reserved.has(pod.metadata.uid) };
   });
 }
 
-function stateOf(pod: StoredPod | undefined, isReserved: boolean): CellState {
-  if (pod === undefined) return "missing";
-  if (pod.metadata.deletionTimestamp !== undefined) return "terminating";
+function stateOf({ storm }: Play, pod: StoredPod | undefined, isReserved: boolean): CellState {
+  if (pod === undefined) return "gone";
+  if (pod.metadata.deletionTimestamp !== undefined) return "going";
   if (!isUp(pod)) return pod.status.containerStatuses === undefined ? "starting" : "not ready";
-  if (isNew(pod)) return "new";
-  return isReserved ? "reserved" : "old";
+  if (isReserved) return "reserved";
+  if (storm?.wants(pod)) return "to go";
+  return isNew(pod) ? "new" : "old";
 }
 
 function drawLegend(width: number, paint: Paint): string {
   const parts = Object.entries(cells);
-  const isWide = parts.reduce((sum, [name]) => sum + name.length + 4, 0) <= width;
+  const isWide = parts.reduce((sum, [name]) => sum + name.length + 4, -2) <= width;
   if (!isWide) return "";
   return parts.map(([name, { symbol, style }]) => `${paint(style, symbol)} ${paint("dim", name)}`).join("  ");
 }
@@ -107,13 +111,14 @@ function timeLeft({ phase, leftMs }: Play): string {
   if (phase === "starting" || phase === "standing") return "not begun";
   if (phase === "rolled" || leftMs === 0) return "all rolled";
   if (phase === "broken") return "a pod is broken";
+  if (phase === "storm") return "a drain storm";
   return `about ${Math.ceil(leftMs / 1000)} s left`;
 }
 
 /** Three lines: what Sluice does or waits for. */
 function drawVerdict(play: Play, width: number, paint: Paint): string[] {
   const { now, waits } = play.verdicts;
-  if (now === undefined) return pad(["Sluice starts"], 3);
+  if (now === undefined) return pad(["Sluice starts, and makes itself a certificate"], 3);
   const word = waits ? "waits" : now.guard === "done" ? "done" : "rolls";
   const lines = wrap(`${now.guard}: ${now.sentence}`, width - 7).slice(0, 3);
   const style = waits ? "yellow" : "green";
@@ -123,24 +128,34 @@ function drawVerdict(play: Play, width: number, paint: Paint): string[] {
   );
 }
 
-/** Three lines. */
-function drawCounters({ stage, total }: Play, width: number): string[] {
+/** Three lines: what the drains have reached, and why the last review was refused. */
+function drawStorm({ storm, refusals, stage }: Play, width: number, paint: Paint): string[] {
+  if (storm === undefined) return pad(["drains        none yet"], 3);
+  const { pods, nodes, gone, refused } = storm;
+  const { evicted } = stage.referee.deletions;
+  const taken = `${gone} of ${pods.length} pods of ${nodes.length} nodes gone`;
+  const reached = `${taken}; ${evicted} evicted, ${refused} reviews refused`;
+  const { last } = refusals;
+  const said = last === undefined ? [] : wrap(`${last.guard}: ${last.sentence}`, width - labelLength).slice(0, 2);
+  const style = storm.endedMs === undefined ? "yellow" : "dim";
+  const lines = said.map((line, index) => `${(index === 0 ? "refused" : "").padEnd(labelLength)}${paint(style, line)}`);
+  return pad([cut(`drains        ${reached}`, width), ...lines], 3);
+}
+
+function drawCounters({ stage, total }: Play, width: number): string {
   const { sent, lost } = stage.events;
-  const requests = describeRequests(countRequests(stage.served.requests()), total);
-  const [first = "", ...more] = wrap(requests, width - 14);
-  return [
-    cut(`watch events  ${lost} of ${sent + lost} lost on purpose`, width),
-    cut(`API requests  ${first}`, width),
-    cut(`              ${more.join(" ")}`, width),
-  ];
+  const requests = countRequests(stage.served.requests()).total;
+  const counted = `${requests} API requests, ${(requests / total).toFixed(1)} a pod`;
+  return cut(`watch events  ${lost} of ${sent + lost} lost on purpose; ${counted}`, width);
 }
 
 function drawPromises({ stage }: Play, width: number, paint: Paint): string {
   const { violations, deletions } = stage.referee;
   if (violations[0] !== undefined) {
-    return paint("red", cut(`Z1 to Z4      ${violations[0].invariant}: ${violations[0].sentence}`, width));
+    return paint("red", cut(`promises      ${violations[0].invariant}: ${violations[0].sentence}`, width));
   }
-  return cut(`Z1 to Z4      kept by ${deletions.all} deletions`, width);
+  const { all, evicted } = deletions;
+  return cut(`promises      Z1 to Z4, E1 and E2 kept by ${all - evicted} deletions and ${evicted} evictions`, width);
 }
 
 function drawEntries({ journal }: Play, width: number, paint: Paint): string[] {

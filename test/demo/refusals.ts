@@ -25,14 +25,14 @@ export class Refusals {
     return this.#last;
   }
 
-  /** How many reviews each guard has refused, dry runs apart; the most frequent first. */
+  /** How many reviews each guard has refused; the most frequent first. */
   get byGuard(): readonly (readonly [guard: string, count: number])[] {
     return [...this.#counts].sort(([, one], [, other]) => other - one);
   }
 
   /** Hears a line about a review. Those without a code were allowed. */
-  hearLog({ msg, guard, zone = "", code, dryRun }: LogLine): void {
-    if (guard === undefined || code === undefined || dryRun === true) return;
+  hearLog({ msg, guard, zone = "", code }: LogLine): void {
+    if (guard === undefined || code === undefined) return;
     this.#counts.set(guard, (this.#counts.get(guard) ?? 0) + 1);
     this.#last = { guard, sentence: msg };
     const { nowMs } = this.#journal;

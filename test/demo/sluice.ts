@@ -19,7 +19,6 @@ export interface LogLine {
   readonly zone?: string;
   /** Of a review that was refused. */
   readonly code?: number;
-  readonly dryRun?: boolean;
   readonly port?: number;
   readonly tlsPort?: number;
 }

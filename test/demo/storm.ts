@@ -36,7 +36,7 @@ export class Storm {
   readonly nodes: readonly string[];
   readonly startedMs: number;
   endedMs: number | undefined;
-  /** How many reviews of the drains were refused, the dry run's apart. */
+  /** How many reviews were refused, those of the dry run among them. */
   refused = 0;
   /** Answers that were neither a refusal nor about a pod that has gone: kubectl gives up at them. */
   readonly failures: string[] = [];
@@ -120,6 +120,7 @@ export class Storm {
           return;
         }
         refused++;
+        this.refused++;
       }
       await sleep(askMs, undefined, { signal });
     }

@@ -49,13 +49,15 @@ function describeRollout(play: Play): Row[] {
     ["worst unavailability", `${worst}; ${stage.budget} may be down in a zone`],
     ["zones down at once", `${referee.worstZones.taken} by Sluice, ${referee.worstZones.down} with the pod that broke`],
     ["why it waited", describeWait(play)],
+    ...describeStorm(play),
     ["API requests", describeRequests(countRequests(served.requests()), total)],
     ["watch events lost", `${events.lost} of ${sent} (${percent} %)`],
   ];
 }
 
-function describeTime({ tookMs, fastestMs, heldMs, stage, total }: Play): string {
-  const pods = `${total} pods, ${stage.budget} at once, ${seconds(replacedAfterMs)} each`;
+function describeTime({ tookMs, fastestMs, heldMs, stage, total, twice }: Play): string {
+  const again = twice > 0 ? ` and ${twice} of them twice` : "";
+  const pods = `${total} pods${again}, ${stage.budget} at once, ${seconds(replacedAfterMs)} each`;
   const held = heldMs > 0 ? `, ${seconds(heldMs)} of it with a broken pod` : "";
   return `${seconds(tookMs)}${held}; the limit is ${seconds(fastestMs)} (${pods})`;
 }
@@ -65,10 +67,32 @@ function describeWait({ heldMs, reason }: Play): string {
   return reason ?? "the ledger had not said when it was over";
 }
 
+function describeStorm({ storm, stage, refusals }: Play): Row[] {
+  if (storm === undefined) return [["drains", "none had begun"]];
+  const { pods, nodes, gone, refused, startedMs, endedMs, rehearsal, failures } = storm;
+  const { evicted } = stage.referee.deletions;
+  const took = endedMs === undefined ? "" : ` in ${seconds(endedMs - startedMs)}`;
+  const byGuard = refusals.byGuard.map(([guard, count]) => `${count} ${guard}`).join(", ");
+  const { last } = refusals;
+  const taken = `${evicted} evicted, ${Math.max(0, gone - evicted)} rolled`;
+  const rows: Row[] = [
+    ["drains", `${gone} of ${pods.length} pods of ${nodes.length} nodes gone${took}: ${taken}`],
+    ["refused reviews", `${refused}${byGuard === "" ? "" : `: ${byGuard}`}`],
+  ];
+  if (last !== undefined) rows.push(["the last refusal", `${last.guard}: ${last.sentence}`]);
+  if (rehearsal !== undefined) {
+    rows.push(["dry run", `${rehearsal.pod} could go, after ${rehearsal.refused} refusals; nothing was left of it`]);
+  }
+  if (failures.length > 0) rows.push(["drains that gave up", `${failures.length}, at last for: ${failures.at(-1)}`]);
+  return rows;
+}
+
 function describePromises({ stage }: Play): Row[] {
   const { violations, deletions } = stage.referee;
   if (violations.length > 0) return violations.map(({ invariant, sentence }) => [`${invariant} IS BROKEN`, sentence]);
-  return [["invariants", `Z1, Z2, Z3 and Z4 kept by ${deletions.all} deletions, ${deletions.ready} of ready pods`]];
+  const { all, ready, evicted } = deletions;
+  const taken = `${all - evicted} deletions and ${evicted} evictions, ${ready} of them of ready pods`;
+  return [["invariants", `Z1, Z2, Z3, Z4, E1 and E2 kept by ${taken}`]];
 }
 
 function describeEnd({ outcome, sluice }: Play): Row[] {
