@@ -1,0 +1,383 @@
+/** Evictions through the HTTP door, over a small world; and the README held to what the door answers. */
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
+import { mutatingPath, validatingPath } from "../../functions/evaluate-eviction/observe.ts";
+import type { Context, Judge } from "../../functions/shared/definition.ts";
+import { zoneBudget } from "./given.ts";
+import { namespace, type Passes } from "./passes.ts";
+import { addBudget, governedGroup, Replica } from "./reviews.ts";
+import { createTestApp } from "./triggers-app.ts";
+
+const read = (path: string) => readFile(new URL(`../../functions/${path}`, import.meta.url), "utf8");
+const readme = await read("evaluate-eviction/README.md");
+const json = { "content-type": "application/json" };
+
+interface Answer {
+  readonly apiVersion: string;
+  readonly response: {
+    readonly uid: string;
+    readonly allowed: boolean;
+    readonly patchType?: string;
+    readonly patch?: string;
+    readonly warnings?: readonly string[];
+    readonly status?: {
+      readonly code: number;
+      readonly reason: string;
+      readonly message: string;
+      readonly details?: { readonly causes: readonly object[] };
+    };
+  };
+}
+
+/** The app over one process that judges evictions. */
+class Door {
+  readonly passes: Passes;
+  readonly replica: Replica;
+  readonly app: ReturnType<typeof createTestApp>["app"];
+  readonly lines: ReturnType<typeof createTestApp>["lines"];
+
+  constructor(passes: Passes, changes: Partial<Context> = {}, judge?: Judge) {
+    this.passes = passes;
+    this.replica = new Replica(passes, () => changes);
+    const admissions = [{ definition: evaluateEviction, judge: judge ?? this.replica.judge }];
+    const monotonicMs = () => this.replica.cluster.monotonicMs();
+    ({ app: this.app, lines: this.lines } = createTestApp({ admissions, monotonicMs }));
+  }
+
+  /** Posts it, and lets time go on until there is an answer. */
+  async post(body: unknown, path = mutatingPath, headers: Record<string, string> = json): Promise<Response> {
+    const text = typeof body === "string" ? body : JSON.stringify(body);
+    let answered: Response | undefined;
+    const asked = Promise.resolve(this.app.request(path, { method: "POST", headers, body: text }));
+    const done = asked.then((response) => {
+      answered = response;
+    });
+    // The app reads bodies from streams: those need turns of the event loop, between which virtual time goes on.
+    while (answered === undefined) {
+      await new Promise((resolve) => setImmediate(resolve));
+      if (answered === undefined) this.passes.timeline.step();
+    }
+    await done;
+    return answered;
+  }
+
+  async answer(body: unknown, path?: string): Promise<Answer> {
+    const response = await this.post(body, path);
+    assert.equal(response.status, 200);
+    return (await response.json()) as Answer;
+  }
+
+  /** `allowed`, or the code of the refusal. */
+  async outcome(request: object, path?: string): Promise<string | number> {
+    const { response } = await this.answer(review(request), path);
+    return response.allowed ? "allowed" : (response.status?.code ?? 0);
+  }
+}
+
+/** What kube-apiserver 1.36 posts for `kubectl drain`, in its order of fields. */
+function review(request: object = {}, version = "v1"): object {
+  const kind = { group: "policy", version: "v1", kind: "Eviction" };
+  const resource = { group: "", version: "v1", resource: "pods" };
+  const { name = "group-a-0" } = request as { name?: unknown };
+  return {
+    kind: "AdmissionReview",
+    apiVersion: `admission.k8s.io/${version}`,
+    request: {
+      uid: "u-1",
+      ...{ kind, resource, subResource: "eviction" },
+      ...{ requestKind: kind, requestResource: resource, requestSubResource: "eviction" },
+      ...{ name, namespace, operation: "CREATE" },
+      userInfo: { username: "admin", groups: ["system:masters"] },
+      object: { kind: "Eviction", apiVersion: "policy/v1", metadata: { name, namespace, creationTimestamp: null } },
+      oldObject: null,
+      dryRun: false,
+      options: { kind: "CreateOptions", apiVersion: "meta.k8s.io/v1" },
+      ...request,
+    },
+  };
+}
+
+/** A row of a table in the README that begins with these cells. */
+function assertRow(...cells: readonly (string | number)[]): void {
+  const row = cells.map((cell) => String(cell).replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join(" +\\| ");
+  assert.match(readme, new RegExp(`^\\| ${row}`, "m"), `the README has no row | ${cells.join(" | ")}`);
+}
+
+test("an allowance pins the uid by a JSON patch at our own path, and never where webhooks validate", async () => {
+  const door = new Door(await governedGroup());
+  const uid = door.replica.uidOf("group-a-0");
+  for (const version of ["v1", "v1beta1"]) {
+    const answer = await door.answer(review({}, version));
+    const patch = JSON.parse(Buffer.from(answer.response.patch ?? "", "base64").toString());
+    assert.deepEqual(patch, [{ op: "add", path: "/deleteOptions", value: { preconditions: { uid } } }]);
+    assert.deepEqual([answer.apiVersion, answer.response.uid], [`admission.k8s.io/${version}`, "u-1"]);
+    assert.deepEqual([answer.response.allowed, answer.response.patchType], [true, "JSONPatch"]);
+  }
+  const { response } = await door.answer(review(), validatingPath);
+  assert.deepEqual(response, { uid: "u-1", allowed: true });
+});
+
+test("a refusal is a 429 that kubectl drain knows from PodDisruptionBudgets", async () => {
+  const door = new Door(await governedGroup());
+  await door.outcome({});
+  const { response } = await door.answer(review({ name: "group-b-1" }));
+  const message = "1 pod not ready in group-a: no pod of group-b goes until that zone is whole";
+  const details = { causes: [{ reason: "DisruptionBudget", message }] };
+  const status = { status: "Failure", code: 429, reason: "TooManyRequests", message, details };
+  assert.deepEqual(response, { uid: "u-1", allowed: false, status });
+});
+
+test("no patch and no warning but kubectl's own: what is exempt is allowed with one, with its uid pinned", async () => {
+  const passes = await governedGroup();
+  passes.world.store.delete("pods", { namespace, name: "group-a-0" });
+  const door = new Door(passes);
+  const { response } = await door.answer(review());
+  assert.match(String(response.warnings), /^pod is not ready: group-a-0 is on its way out already/);
+  assert.equal(response.patchType, "JSONPatch");
+});
+
+test("the answer comes within nine tenths of the timeout that the API server names", async () => {
+  const door = new Door(await governedGroup());
+  door.replica.interfere = () => door.replica.cluster.sleep(60_000);
+  for (const [timeout, withinMs] of [
+    ["?timeout=2s", 1_800],
+    ["?timeout=10s", 9_000],
+    ["", 9_000],
+    ["?timeout=soon", 9_000],
+  ] as const) {
+    const startMs = door.replica.cluster.monotonicMs();
+    const { response } = await door.answer(review(), `${mutatingPath}${timeout}`);
+    assert.equal(response.status?.code, 429);
+    const tookMs = door.replica.cluster.monotonicMs() - startMs;
+    assert.ok(tookMs >= withinMs && tookMs <= withinMs + 10, `${tookMs} ms with ${timeout}`);
+  }
+});
+
+test("what is no review has a status and a sentence, each in the README", async () => {
+  const door = new Door(await governedGroup());
+  const large = review({ object: "x".repeat(10_000_000) });
+  for (const [row, status, sentence, body, headers] of [
+    ["no JSON, or no body", 400, /the body is not JSON/, "{", json],
+    ["no JSON, or no body", 400, /the body is empty/, "", json],
+    ["no AdmissionReview, another version, or no uid", 400, /its kind is "Pod"/, { kind: "Pod" }, json],
+    ["no AdmissionReview, another version, or no uid", 400, /its kind is missing/, "[]", json],
+    [
+      "no AdmissionReview, another version, or no uid",
+      400,
+      /and not admission\.k8s\.io\/v1 or/,
+      review({}, "v2"),
+      json,
+    ],
+    ["no AdmissionReview, another version, or no uid", 400, /no request with a uid/, review({ uid: 7 }), json],
+    ["another content type", 415, /wrong content type/, review(), { "content-type": "text/plain" }],
+    ["a body of more than 8 MiB", 413, /larger than 8388608 bytes/, large, json],
+  ] as const) {
+    for (const path of [mutatingPath, validatingPath]) {
+      const response = await door.post(body, path, headers);
+      assert.equal(response.status, status, row);
+      assert.match(await response.text(), sentence, row);
+    }
+    assertRow(row, `HTTP ${status} and a sentence`);
+  }
+  for (const method of ["GET", "PUT", "DELETE"]) {
+    const got = await door.app.request(mutatingPath, { method });
+    assert.deepEqual([got.status, got.headers.get("allow")], [405, "POST"]);
+  }
+  assertRow("another method", "HTTP 405 and a sentence");
+  assert.deepEqual(door.replica.calls, [], "nothing was asked for any of them");
+});
+
+test("reviews of something else, and missing fields, are each answered as the README says", async () => {
+  const passes = await governedGroup({ maxUnavailable: 4 });
+  const door = new Door(passes);
+  for (const [row, code, request] of [
+    ["an operation that is not CREATE", 400, { operation: "DELETE" }],
+    ["an operation that is not CREATE", 400, { operation: undefined }],
+    ["an operation that is not CREATE", 400, { operation: ["CREATE"] }],
+    ["a subresource that is not eviction", 400, { subResource: "exec" }],
+    ["a subresource that is not eviction", 400, { subResource: undefined }],
+    ["no namespace, or no name", 400, { namespace: "" }],
+    ["no namespace, or no name", 400, { name: undefined }],
+    ["no namespace, or no name", 400, { name: { first: "group-a-0" } }],
+    ["a pod that is gone", 404, { name: "group-a-9" }],
+    ["a pod that is gone", 404, { name: "../../leases/sluice-group" }],
+  ] as const) {
+    for (const path of [mutatingPath, validatingPath]) assert.equal(await door.outcome(request, path), code, row);
+    assertRow(row, `denied, ${code}`);
+  }
+  for (const object of [undefined, null, "an eviction", 7, [], {}, { deleteOptions: "none" }, { deleteOptions: [] }]) {
+    assert.equal(await door.outcome({ object, dryRun: true }), "allowed");
+  }
+  assertRow("no object, or options that are none", "judged as an eviction without options");
+});
+
+test("pods that belong to no StatefulSet are answered as the README says", async () => {
+  const passes = await governedGroup();
+  const door = new Door(passes);
+  const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "rs", uid: "u", controller: true };
+  for (const [row, ownerReferences] of [
+    ["a pod without owner", []],
+    ["a pod without owner", [{ ...owner, kind: "StatefulSet", controller: false }]],
+    ["an owner of another kind", [owner]],
+  ] as const) {
+    for (const [group, outcome] of [
+      ["group", 500],
+      ["other", "allowed"],
+    ] as const) {
+      const metadata = { name: "alone", labels: { "rollout-group": group }, ownerReferences };
+      passes.world.store.create("pods", namespace, { metadata, spec: { containers: [] } });
+      assert.equal(await door.outcome({ name: "alone" }), outcome, row);
+      passes.world.store.delete("pods", { namespace, name: "alone" }, { gracePeriodSeconds: 0 });
+    }
+    assertRow(row, "denied, 500 where a budget selects it; otherwise allowed");
+  }
+});
+
+test("budgets that cannot be kept, and those of nothing or of everything, are answered as the README says", async () => {
+  const ofEverything = { maxUnavailablePercentage: 100 };
+  for (const [row, says, spec, replicas, expected] of [
+    ["a percentage of 0", "denied, 403", { maxUnavailablePercentage: 0 }, 3, 403],
+    ["a percentage of 100", "judged:", ofEverything, 3, "allowed"],
+    ["0 replicas", "denied, 403", ofEverything, 0, 403],
+    ["0 replicas", "denied, 403 under a percentage; judged under a number", { maxUnavailable: 1 }, 0, "allowed"],
+    ["an expression that does not match", "denied, 400", { podNamePartitionRegex: "x-([0-9]+)" }, 3, 400],
+    ["an invalid budget that is stored", "denied, 429", { maxUnavailable: "many" }, 3, 429],
+  ] as const) {
+    const passes = await governedGroup(spec, { replicas: 3 });
+    if (replicas === 0) {
+      passes.world.stop();
+      for (const name of ["group-a", "group-b"]) passes.world.scale({ namespace, name }, 0);
+      for (const { metadata } of passes.world.store.list("pods").items) {
+        if (metadata.name !== "group-a-0") passes.world.store.delete("pods", metadata, { gracePeriodSeconds: 0 });
+      }
+    }
+    assert.equal(await new Door(passes).outcome({}), expected, row);
+    assertRow(row, says);
+  }
+  const passes = await governedGroup(ofEverything, { replicas: 3 });
+  const door = new Door(passes);
+  for (const name of ["group-a-0", "group-a-1", "group-a-2"]) assert.equal(await door.outcome({ name }), "allowed");
+  assert.equal(await door.outcome({ name: "group-b-0" }), 429);
+  addBudget(passes, {}, "second");
+  assert.equal(await door.outcome({}), 400);
+  assertRow("several budgets", "denied, 400");
+});
+
+test("a hostile expression takes time in proportion to the name", { timeout: 60_000 }, async () => {
+  const spec = { podNamePartitionRegex: "group-(a+)+$" };
+  const longest = "a".repeat(253 - "group--0".length);
+  const door = new Door(await governedGroup(spec, { zones: [longest, "b"], replicas: 2 }));
+  assert.equal(await door.outcome({ name: `group-${longest}-0` }), 400);
+
+  const stored = zoneBudget("hostile", spec);
+  assert.ok("budget" in stored.parsed);
+  const { partitions } = stored.parsed.budget;
+  const leastMs = (length: number): number => {
+    const rounds = Array.from({ length: 300 }, (_, round) => {
+      // Each name once: what is known already costs nothing.
+      const name = `group-${"a".repeat(length)}-${round}`;
+      const startMs = performance.now();
+      assert.equal(partitions?.partitionOf(name), undefined);
+      return performance.now() - startMs;
+    });
+    return Math.min(...rounds);
+  };
+  leastMs(500);
+  const [short, long] = [leastMs(60), leastMs(240)];
+  assert.ok(long <= 16 * short, `${short} ms for 60 characters, and ${long} ms for four times as many`);
+  assertRow("a hostile expression, such as `(a+)+$`", "denied, 400; a name takes time in proportion to its length");
+});
+
+test("both doors are closed when the function breaks, and the table says so", async () => {
+  const broken: Judge = { review: () => Promise.reject(new Error("the sky fell")) };
+  const door = new Door(await governedGroup(), {}, broken);
+  for (const path of evaluateEviction.paths) {
+    const { response } = await door.answer(review(), path);
+    assert.deepEqual([response.allowed, response.status?.code], [false, 500]);
+    assertRow(`\`${path}\``, `${evaluateEviction.whenBroken}: denied, 500`);
+  }
+  assert.ok(door.lines.some(({ level, msg }) => level === "error" && String(msg).includes("the sky fell")));
+});
+
+test("reviews are counted in rollout-operator's words and in our own", async () => {
+  const passes = await governedGroup();
+  const door = new Door(passes);
+  for (const name of ["group-a-0", "group-a-1", "group-b-0", "group-a-9"]) await door.outcome({ name });
+  await door.outcome({ operation: "UPDATE" });
+  const text = await (await door.app.request("/metrics")).text();
+  const has = (line: string) => assert.ok(text.includes(`${line}\n`), line);
+  const counted = (reason: string, status: number, count: number) =>
+    has(`rollout_operator_zpdb_eviction_requests_total{reason="${reason}",status="${status}"} ${count}`);
+  counted("allowed", 200, 1);
+  counted("denied", 429, 2);
+  counted("pod-not-found", 404, 1);
+  counted("invalid-request", 400, 1);
+  has("rollout_operator_zpdb_inflight_eviction_requests 0");
+  const verdict = (guard: string) => has(`sluice_verdicts_total{function="evaluate-eviction",guard="${guard}"} 1`);
+  for (const guard of ["allowed", "zone-budget", "zones-down", "pod-gone", "invalid-request"]) verdict(guard);
+});
+
+test("a storm of refusals is one line a minute for each guard and zone, and debug has them all", async () => {
+  const door = new Door(await governedGroup());
+  await door.outcome({});
+  for (let round = 0; round < 5; round++) {
+    for (const name of ["group-a-1", "group-a-2", "group-b-0"]) await door.outcome({ name });
+  }
+  const at = (level: string) => door.lines.filter((line) => line.level === level && "guard" in line);
+  assert.deepEqual(
+    at("info").map(({ guard, zone }) => `${guard} ${zone}`),
+    ["zone-budget group-a", "zones-down group-b"],
+  );
+  assert.equal(at("debug").length, 14);
+});
+
+/** The cells of every row of a table of the README, by the first cell of its head. */
+function tableOf(head: string): string[][] {
+  const lines = readme.split("\n");
+  const start = lines.findIndex((line) => line.startsWith(`| ${head} |`));
+  assert.ok(start >= 0, `no table begins with ${head}`);
+  const end = lines.findIndex((line, index) => index > start && !line.startsWith("|"));
+  return lines.slice(start + 2, end).map((line) =>
+    line
+      .split("|")
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  );
+}
+
+const guardsIn = (cell = ""): string[] => [...cell.matchAll(/`([a-z0-9-]+)`/g)].map(([, guard]) => guard ?? "");
+
+test("the README explains every guard that the code can answer, and no other", async () => {
+  const sources = await Promise.all(
+    ["evaluate-eviction/decide.ts", "evaluate-eviction/observe.ts", "shared/commit.ts", "shared/governing.ts"].map(
+      read,
+    ),
+  );
+  const pattern = /(?:guard: |guard = .*\? |askAgain\(\s*|allow\()"([a-z0-9-]+)"(?: : "([a-z0-9-]+)")?/g;
+  const said = sources.flatMap((text) =>
+    [...text.matchAll(pattern)].flatMap(([, one = "", other]) => [one, other ?? one]),
+  );
+  const known = new Set([...said, "ledger-new"]);
+  assert.ok(known.size >= 25, [...known].join());
+  const explained = tableOf("guard").flatMap(([cell]) => guardsIn(cell));
+  assert.deepEqual(explained.sort(), [...known].sort());
+});
+
+test("the README's table of rollout-operator's reasons is the one that counts", () => {
+  const reasons = evaluateEviction.peerReasons ?? {};
+  const codes = new Map(tableOf("guard").map(([guard = "", code = ""]) => [guardsIn(guard)[0], code]));
+  const rows = tableOf("its reason");
+  const told = rows.flatMap(([reason = "", , guards, code = ""]) => {
+    return guardsIn(guards).map((guard) => {
+      assert.equal(codes.get(guard), code.slice(0, 3), guard);
+      return [guard, guardsIn(reason)[0]];
+    });
+  });
+  const counted = told.filter(([, reason]) => reason !== "denied");
+  assert.deepEqual(Object.fromEntries(counted), reasons);
+  for (const [guard, reason] of told.filter((row) => !counted.includes(row))) {
+    assert.deepEqual([reason, codes.get(guard)], ["denied", "429"]);
+  }
+});
