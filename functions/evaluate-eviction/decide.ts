@@ -140,7 +140,7 @@ function refuseByBudget(
   const allowed = allowanceOf(budget, zone.statefulSet);
   if (allowed === 0) {
     const sentence = `max unavailable = 0: the budget ${budgetName} allows no pod of ${name} to be down`;
-    return deny({ guard: "max-unavailable-0", code: 403, reason: "Forbidden", sentence, zone: name });
+    return deny({ guard: "max-unavailable-zero", code: 403, reason: "Forbidden", sentence, zone: name });
   }
   if (zones.length < 2) {
     const sentence = `minimum number of StatefulSets not found: the budget ${budgetName} needs two zones or more, and ${name} is the only one`;

@@ -41,7 +41,7 @@ export const evaluateEviction: AdmissionDefinition = {
     "budget-spans-groups": "cfg-not-found",
     "no-statefulset": "sts-no-found",
     "statefulset-unselected": "sts-no-found",
-    "max-unavailable-0": "max-unavailable-0",
+    "max-unavailable-zero": "max-unavailable-0",
     "too-few-zones": "min-sts-not-found",
     "partition-not-identified": "partition-not-identified",
   },

@@ -62,7 +62,7 @@ test("what is allowed under a budget is reserved by its uid, and nothing else is
 
 test("a refusal names its guard in a sentence, and is a 429 with the cause wherever waiting helps", () => {
   const final = new Map([
-    ["max-unavailable-0", 403],
+    ["max-unavailable-zero", 403],
     ["too-few-zones", 400],
     ["partition-not-identified", 400],
     ["several-budgets", 400],
@@ -136,7 +136,7 @@ test("the random groups meet every guard, and as many allowances as refusals", (
   }
   const shareOf = (guard: string) => (met.get(guard) ?? 0) / all;
   const guards = `exempt out-of-scope pod-unseen several-budgets invalid-budget budget-spans-groups replacement-reserved
-    max-unavailable-0 too-few-zones partition-not-identified partition-budget zone-departed zones-down zone-budget
+    max-unavailable-zero too-few-zones partition-not-identified partition-budget zone-departed zones-down zone-budget
     pod-disruption-budget ledger-full`.split(/\s+/);
   assert.deepEqual([...met.keys()].sort(), [...guards, "allowed"].sort());
   for (const guard of guards) assert.ok((met.get(guard) ?? 0) >= 20, `${guard}: ${met.get(guard)} of ${all}`);

@@ -194,7 +194,7 @@ function refusalByBudget(
   place: Place,
 ): string | undefined {
   const allowed = allowanceFor(facts, budget, place);
-  if (allowed === 0) return "max-unavailable-0";
+  if (allowed === 0) return "max-unavailable-zero";
   if (facts.zones.length < 2) return "too-few-zones";
   if (budget.slicing !== "none") {
     const slice = sliceOf(budget.slicing, nameOf(place));

@@ -331,6 +331,9 @@ test("a storm of refusals is one line a minute for each guard and zone, and debu
     ["zone-budget group-a", "zones-down group-b"],
   );
   assert.equal(at("debug").length, 14);
+  addBudget(door.passes, {}, "second");
+  for (const name of ["group-a-1", "group-b-0"]) await door.outcome({ name });
+  assert.equal(at("info").length, 4, "a zone each");
 });
 
 /** The cells of every row of a table of the README, by the first cell of its head. */

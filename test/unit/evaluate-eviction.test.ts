@@ -141,7 +141,7 @@ test("a share of the replicas is rounded down, of the smaller of wanted and coun
   assert.deepEqual(guards(counted, ["a-9"], { budget: { maxUnavailablePercentage: 25 } }), ["zone-budget"]);
 });
 
-test("max-unavailable-0: a budget of nothing is a 403, and so is a share of no replicas", () => {
+test("max-unavailable-zero: a budget of nothing is a 403, and so is a share of no replicas", () => {
   for (const [zones, budget] of [
     [whole, { maxUnavailable: 0 }],
     [whole, { maxUnavailablePercentage: 0 }],
@@ -152,7 +152,7 @@ test("max-unavailable-0: a budget of nothing is a 403, and so is a share of no r
     const answer = refusal(zones, "a-0", { budget });
     assert.deepEqual(
       [answer.guard, answer.code, answer.reason, answer.cause],
-      ["max-unavailable-0", 403, "Forbidden", ""],
+      ["max-unavailable-zero", 403, "Forbidden", ""],
     );
     assert.match(answer.sentence, /^max unavailable = 0: the budget budget allows no pod of a to be down$/);
   }
