@@ -2,9 +2,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Preconditions } from "../../functions/shared/cluster.ts";
-import { sweepLedgers } from "../../functions/shared/ledgers.ts";
+import { sweepBudgetLedgers, sweepLedgers } from "../../functions/shared/ledgers.ts";
 import type { GroupKey } from "../../functions/shared/statefulsets.ts";
 import { key, ledgerKey, namespace, Passes, played } from "./passes.ts";
+import { addBudget } from "./reviews.ts";
 
 async function sweep(passes: Passes, groups: readonly GroupKey[]): Promise<GroupKey[]> {
   const settled: GroupKey[] = [];
@@ -102,4 +103,104 @@ test("in shadow mode a sweep neither makes nor removes a ledger (R16)", async ()
   await sweep(passes, [{ namespace, group: "second" }]);
   assert.deepEqual(passes.words, []);
   assert.deepEqual(leases(passes), ["db/sluice-group"]);
+});
+
+/** A group whose StatefulSets have no rollout-group, under a budget of another name. */
+function ungrouped(): Passes {
+  const passes = new Passes();
+  const labels = { "rollout-group": null, app: "db" };
+  for (const name of ["group-a", "group-b"]) {
+    passes.world.store.patch("statefulsets", { namespace, name }, { metadata: { labels } });
+  }
+  addBudget(passes, { selector: { matchLabels: { app: "db" } } }, "db");
+  return passes;
+}
+
+const sweepBudgets = (passes: Passes) => played(passes.timeline, sweepBudgetLedgers(passes.context));
+const removeBudget = (passes: Passes) => {
+  passes.world.store.delete("zoneawarepoddisruptionbudgets", { namespace, name: "db" });
+};
+/** The only ledger; `budget:db` is no name for an object. */
+const budgetLedger = { namespace, name: "sluice-afccf086814dbbce" };
+
+test("a sweep of those who judge evictions makes the ledgers of all that a budget selects, and no others (R1, R4)", async () => {
+  const passes = ungrouped();
+  passes.world.addGroup({ namespace, group: "governed", zones: ["a", "b"], replicas: 1 });
+  passes.world.addGroup({ namespace, group: "free", zones: ["a", "b"], replicas: 1 });
+  passes.world.addGroup({ namespace: "elsewhere", group: "governed", zones: ["a"], replicas: 1 });
+  addBudget(passes, { selector: { matchLabels: { "rollout-group": "governed" } }, maxUnavailable: "invalid" });
+  await sweepBudgets(passes);
+  assert.deepEqual(leases(passes).sort(), [`db/${budgetLedger.name}`, "db/sluice-governed"]);
+  passes.forget();
+  await sweepBudgets(passes);
+  assert.deepEqual(passes.words.sort(), ["list leases", "list statefulsets", "list zoneawarepoddisruptionbudgets"]);
+});
+
+test("where the budgets' CRD is not installed there is nothing to sweep", async () => {
+  const passes = new Passes();
+  passes.world.store.withdraw("zoneawarepoddisruptionbudgets");
+  await sweepBudgets(passes);
+  assert.deepEqual(leases(passes), []);
+});
+
+test("the ledger of a budget that selects nothing any more goes, by uid and resourceVersion", async () => {
+  const passes = ungrouped();
+  await sweepBudgets(passes);
+  const { uid, resourceVersion } = passes.world.store.get("leases", budgetLedger).metadata;
+  removeBudget(passes);
+  await sweepBudgets(passes);
+  assert.deepEqual(leases(passes), []);
+  const [deletion] = passes.calls.filter(({ verb }) => verb === "delete");
+  assert.deepEqual(deletion?.given[2] as Preconditions, { uid, resourceVersion });
+});
+
+test("it stays while a pod that it has reserved is neither gone nor back", async () => {
+  const passes = ungrouped();
+  await sweepBudgets(passes);
+  const podKey = { namespace, name: "group-a-0" };
+  const { uid } = passes.world.store.get("pods", podKey).metadata;
+  const reservations = JSON.stringify({ "group-a": { 0: [uid, "evaluate-eviction", passes.timeline.nowMs()] } });
+  passes.world.annotate(budgetLedger, { "sluice.dev/reservations": reservations }, "leases");
+  removeBudget(passes);
+  await sweepBudgets(passes);
+  assert.equal(leases(passes).length, 1);
+  passes.world.store.delete("pods", podKey, { preconditions: { uid } });
+  await sweepBudgets(passes);
+  assert.equal(leases(passes).length, 1);
+  passes.world.settle();
+  await sweepBudgets(passes);
+  assert.deepEqual(leases(passes), []);
+});
+
+test("each sweep removes the ledgers of its own kind only", async () => {
+  const passes = ungrouped();
+  await sweepBudgets(passes);
+  removeBudget(passes);
+  await sweep(passes, [key]);
+  assert.deepEqual(leases(passes).sort(), [`db/${budgetLedger.name}`, "db/sluice-group"]);
+  await sweepBudgets(passes);
+  assert.deepEqual(leases(passes), ["db/sluice-group"]);
+});
+
+test("an unreadable ledger of a budget is left for a human, and shadow mode writes nothing (R16)", async () => {
+  const passes = ungrouped();
+  passes.restart({ mode: "shadow" });
+  await sweepBudgets(passes);
+  assert.deepEqual([leases(passes), passes.words], [[], []]);
+  passes.restart({ mode: "act" });
+  await sweepBudgets(passes);
+  passes.world.annotate(budgetLedger, { "sluice.dev/reservations": "{" }, "leases");
+  removeBudget(passes);
+  await sweepBudgets(passes);
+  assert.equal(leases(passes).length, 1);
+});
+
+test("a process that serves some namespaces sweeps the budgets of those", async () => {
+  const passes = ungrouped();
+  passes.restart({ namespaces: ["elsewhere"] });
+  await sweepBudgets(passes);
+  assert.deepEqual(leases(passes), []);
+  passes.restart({ namespaces: ["elsewhere", namespace] });
+  await sweepBudgets(passes);
+  assert.equal(leases(passes).length, 1);
 });

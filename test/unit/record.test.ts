@@ -1,6 +1,9 @@
 /** What is said of a verdict, where, and how often. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { askAgain } from "../../functions/shared/commit.ts";
+import { announceRefusal } from "../../functions/shared/record.ts";
+import { parseStatefulSet } from "../../functions/shared/statefulsets.ts";
 import { namespace, Passes, refused } from "./passes.ts";
 
 const by = "advance-zone-rollout";
@@ -226,4 +229,52 @@ test("a refusal of long ago is forgotten: a group at rest is not written to beca
   const before = passes.ledger.resourceVersion;
   await go(20);
   assert.equal(passes.ledger.resourceVersion, before);
+});
+
+/** Says that an eviction was refused for a zone's budget, or another reason, and lets it be sent. */
+async function refuseEviction(passes: Passes, guard = "zone-budget", zone = "group-a"): Promise<void> {
+  const owner = parseStatefulSet(passes.world.store.get("statefulsets", podKey(zone)));
+  announceRefusal(passes.context, "evaluate-eviction", owner, askAgain(guard, "one pod is down already", zone));
+  await passes.goOn(10);
+}
+
+test("a refused eviction is an Event on the pod's StatefulSet, with its guard and sentence", async () => {
+  const passes = new Passes();
+  await refuseEviction(passes);
+  assert.deepEqual(passes.events, ["EvictionRefused group-a: zone-budget: one pod is down already"]);
+  const [event] = passes.world.store.list("events").items as unknown as Record<string, unknown>[];
+  assert.deepEqual([event?.type, event?.reportingComponent], ["Warning", "sluice.dev/evaluate-eviction"]);
+});
+
+test("it is sent once a minute for each guard and StatefulSet, by all processes together", async () => {
+  const passes = new Passes();
+  for (let round = 0; round < 3; round++) {
+    await refuseEviction(passes);
+    await refuseEviction(passes, "zones-down");
+    await refuseEviction(passes, "zones-down", "group-b");
+    assert.equal(passes.count("create events"), 3, "the same process does not even ask");
+  }
+  passes.restart();
+  await refuseEviction(passes);
+  assert.equal(passes.events.length, 3, "another one is told that it was said");
+  await passes.goOn(60_000);
+  await refuseEviction(passes);
+  assert.equal(passes.events.length, 4);
+});
+
+test("what a client hardly meets a second time is no Event, nor anything in shadow mode", async () => {
+  const passes = new Passes();
+  for (const guard of ["pod-unseen", "late", "ledger-contended"]) await refuseEviction(passes, guard);
+  passes.restart({ mode: "shadow" });
+  await refuseEviction(passes);
+  assert.deepEqual([passes.events, passes.words], [[], []]);
+});
+
+test("that an Event about a refusal could not be sent is said, and stops nobody", async () => {
+  const passes = new Passes();
+  passes.interfere = ({ resource }) => {
+    if (resource === "events") throw refused(403);
+  };
+  await refuseEviction(passes);
+  assert.deepEqual(passes.problems, ["no Event could be sent about group-a"]);
 });
