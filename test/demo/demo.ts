@@ -13,8 +13,8 @@ import { advanceZoneRollout, Verdicts } from "./verdicts.ts";
 /** A rollout that takes longer than this has failed. */
 export const limitMs = 90_000;
 const tickMs = 100;
-/** How long Sluice may take to start: the keys of its certificate are large ones. */
-const startWithinMs = 60_000;
+/** How long Sluice may take to start. */
+const startWithinMs = 30_000;
 
 export type Phase = "starting" | "standing" | "rolling" | "broken" | "healed" | "storm" | "rolled";
 export type Outcome = "rolled" | "late" | "broken promise" | "sluice ended" | "sluice not ready" | "interrupted";

@@ -118,7 +118,7 @@ function timeLeft({ phase, leftMs }: Play): string {
 /** Three lines: what Sluice does or waits for. */
 function drawVerdict(play: Play, width: number, paint: Paint): string[] {
   const { now, waits } = play.verdicts;
-  if (now === undefined) return pad(["Sluice starts, and makes itself a certificate"], 3);
+  if (now === undefined) return pad(["Sluice starts"], 3);
   const word = waits ? "waits" : now.guard === "done" ? "done" : "rolls";
   const lines = wrap(`${now.guard}: ${now.sentence}`, width - 7).slice(0, 3);
   const style = waits ? "yellow" : "green";

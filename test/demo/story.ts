@@ -13,26 +13,24 @@ type Until = (isSo: () => boolean | Promise<boolean>) => Promise<void>;
 
 /** Tells all of it. Resolves when every pod is rolled and every node drained; rejects when the signal is given. */
 export async function tellStory(play: Play, signal: AbortSignal): Promise<void> {
-  const { stage, sluice, journal, total, verdicts } = play;
-  const { world, group } = stage;
+  const { stage, journal, total, verdicts } = play;
   const until: Until = async (isSo) => {
     while (!(await isSo())) await sleep(20, undefined, { signal });
   };
-  await until(() => sluice.isReady());
+  const registered = register(play, until);
+  registered.catch(() => undefined);
+  await until(() => verdicts.now !== undefined);
   play.phase = "standing";
-  journal.add("", "Sluice is ready");
-  await until(() => sluice.tlsPort !== undefined);
-  registerWebhook(world, group.namespace, sluice.tlsPort as number);
   await sleep(1_000, undefined, { signal });
   journal.add("", "a user gives every zone a new image");
   play.phase = "rolling";
   play.startedMs = journal.nowMs;
-  for (const statefulSet of group.statefulSets) world.changeTemplate(statefulSet, newImage);
+  for (const statefulSet of stage.group.statefulSets) stage.world.changeTemplate(statefulSet, newImage);
+  await registered;
   // In the middle, and while another zone is being rolled: then pods are down in two zones.
   await until(() => play.done >= total / 2 && (stage.referee.takenNow > 0 || play.done === total));
   play.options.meddle?.(play);
   await breakAndHeal(play, until);
-  await until(() => isTrusted(world));
   play.phase = "storm";
   play.storm = new Storm({ stage, journal, signal });
   await play.storm.rage();
@@ -42,6 +40,15 @@ export async function tellStory(play: Play, signal: AbortSignal): Promise<void> 
   journal.add("", "every pod runs the new image");
   await until(() => verdicts.now?.guard === "done");
   play.phase = "rolled";
+}
+
+/** Brings evictions to Sluice as soon as it can answer. To find the keys of its certificate takes it some seconds. */
+async function register({ stage: { world, group }, sluice, journal }: Play, until: Until): Promise<void> {
+  await until(() => sluice.isReady());
+  await until(() => sluice.tlsPort !== undefined);
+  registerWebhook(world, group.namespace, sluice.tlsPort as number);
+  await until(() => isTrusted(world));
+  journal.add("", "Sluice is ready, and is asked about every eviction");
 }
 
 /** A pod that has just been rolled stops being ready, for no fault of the rollout, and works again later. */

@@ -7,6 +7,8 @@ import { wrap } from "./text.ts";
 type Row = readonly [label: string, value: string];
 
 const logLinesShown = 10;
+/** Where nothing holds evictions back, a storm breaks the same promise for every pod. */
+const violationsShown = 5;
 const indent = 2;
 const longestLabel = "worst unavailability".length;
 
@@ -89,7 +91,12 @@ function describeStorm({ storm, stage, refusals }: Play): Row[] {
 
 function describePromises({ stage }: Play): Row[] {
   const { violations, deletions } = stage.referee;
-  if (violations.length > 0) return violations.map(({ invariant, sentence }) => [`${invariant} IS BROKEN`, sentence]);
+  if (violations.length > 0) {
+    const shown = violations.slice(0, violationsShown);
+    const rows = shown.map(({ invariant, sentence }): Row => [`${invariant} IS BROKEN`, sentence]);
+    const more = violations.length - shown.length;
+    return more === 0 ? rows : [...rows, ["", `and ${more} more`]];
+  }
   const { all, ready, evicted } = deletions;
   const taken = `${all - evicted} deletions and ${evicted} evictions, ${ready} of them of ready pods`;
   return [["invariants", `Z1, Z2, Z3, Z4, E1 and E2 kept by ${taken}`]];
