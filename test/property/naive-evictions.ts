@@ -219,7 +219,9 @@ export function violationOf(facts: EvictionFacts, taken: readonly Place[]): stri
     const undelayed = { ...budget, delaySeconds: 0 };
     const others = isZoned ? downInZone(facts, taken, place) : downInSlice(facts, taken, undelayed, place);
     if (others + 1 > allowed) return `E1: with ${nameOf(place)} ${others + 1} are down, and ${allowed} may be`;
-    const torn = [...facts.zones.keys()].find((zone) => zone !== place.zone && !isWhole(facts, taken, zone));
+    // Invariant Z1: what goes under a budget of partitions later may tear other zones.
+    const zoned = taken.filter((other) => budgetsOf(facts, other)[0]?.slicing === "none");
+    const torn = [...facts.zones.keys()].find((zone) => zone !== place.zone && !isWhole(facts, zoned, zone));
     if (isZoned && torn !== undefined) return `E1: ${letterOf(torn)} is not whole, and ${nameOf(place)} goes`;
   }
   return undefined;
