@@ -48,8 +48,8 @@ class StageTimeline extends RealTimeline {
 }
 
 /**
- * Builds the cluster: three zones of ready pods, their budget and their ledger. All of it is an hour old, since a new ledger permits
- * nothing for 10 s (rule R4), which would be most of what there is to see.
+ * Builds the cluster: three zones of ready pods, their budget and their ledger. All of it is an hour old, since a new ledger
+ * permits nothing for 10 s (rule R4), which would be most of what there is to see.
  */
 export async function buildStage({ seed, pods, drop }: DemoOptions, journal: Journal): Promise<Stage> {
   const random = seededRandom(seed);

@@ -83,7 +83,9 @@ function describeStorm({ storm, stage, refusals }: Play): Row[] {
   ];
   if (last !== undefined) rows.push(["the last refusal", `${last.guard}: ${last.sentence}`]);
   if (rehearsal !== undefined) {
-    rows.push(["dry run", `${rehearsal.pod} could go, after ${rehearsal.refused} refusals; nothing was left of it`]);
+    const isTraceless = stage.referee.violations.every(({ invariant }) => invariant !== "E2");
+    const left = isTraceless ? "; it left no trace" : "";
+    rows.push(["dry run", `${rehearsal.pod} could go, after ${rehearsal.refused} refusals${left}`]);
   }
   if (failures.length > 0) rows.push(["drains that gave up", `${failures.length}, at last for: ${failures.at(-1)}`]);
   return rows;
