@@ -5,7 +5,7 @@ import type { Preconditions } from "../../functions/shared/cluster.ts";
 import { sweepBudgetLedgers, sweepLedgers } from "../../functions/shared/ledgers.ts";
 import type { GroupKey } from "../../functions/shared/statefulsets.ts";
 import { key, ledgerKey, namespace, Passes, played } from "./passes.ts";
-import { addBudget } from "./reviews.ts";
+import { addBudget, Replica } from "./reviews.ts";
 
 async function sweep(passes: Passes, groups: readonly GroupKey[]): Promise<GroupKey[]> {
   const settled: GroupKey[] = [];
@@ -134,6 +134,20 @@ test("a sweep of those who judge evictions makes the ledgers of all that a budge
   passes.forget();
   await sweepBudgets(passes);
   assert.deepEqual(passes.words.sort(), ["list leases", "list statefulsets", "list zoneawarepoddisruptionbudgets"]);
+});
+
+test("ten seconds after a sweep has made or found a ledger, the first review under it waits no longer (R4)", async () => {
+  for (const isMade of [false, true]) {
+    const passes = new Passes();
+    addBudget(passes);
+    if (isMade) await played(passes.timeline, passes.context.protocol.createLedger(passes.cluster, key));
+    const replica = new Replica(passes);
+    await played(passes.timeline, sweepBudgetLedgers(replica.context));
+    await passes.goOn(9_900);
+    assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["ledger-new"]);
+    await passes.goOn(100);
+    assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
+  }
 });
 
 test("where the budgets' CRD is not installed there is nothing to sweep", async () => {
