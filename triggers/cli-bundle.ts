@@ -5,9 +5,8 @@
  */
 import { chmod, readFile } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { build, type Plugin } from "esbuild";
-
-const root = join(import.meta.dirname, "..");
+import { build } from "esbuild";
+import { root, withoutGeneratedApi } from "./bundling.ts";
 
 /** What undici, through which every request goes, asks for: `>=22.19.0`. */
 async function readLeastVersion(): Promise<string> {
@@ -17,17 +16,6 @@ async function readLeastVersion(): Promise<string> {
     throw new Error(`undici asks for Node ${manifest.engines.node}, which is not understood here`);
   return version;
 }
-
-/** The same as in `kubernetes-configuration.ts`: nothing of client-node's generated API is called, and it is a third of all. */
-const withoutGeneratedApi: Plugin = {
-  name: "without-generated-api",
-  setup(bundle) {
-    bundle.onResolve({ filter: /^\.\/gen\/index\.js$/ }, ({ path }) => ({ path, namespace: "without-generated-api" }));
-    bundle.onLoad({ filter: /.*/, namespace: "without-generated-api" }, () => ({
-      contents: "export const createConfiguration = undefined, ServerConfiguration = undefined;",
-    }));
-  },
-};
 
 /**
  * What stands before everything else, in words that every Node of the last ten years understands.

@@ -1,0 +1,69 @@
+/** Reads the Dockerfile, as far as ours goes: what it does not know is an error, so that no step is left out in silence. */
+
+export type Step =
+  | { readonly kind: "workdir"; readonly path: string }
+  | {
+      readonly kind: "copy";
+      readonly from: string | undefined;
+      readonly owner: string;
+      readonly paths: readonly string[];
+    }
+  | { readonly kind: "user"; readonly user: string }
+  | { readonly kind: "run"; readonly command: readonly string[] }
+  | { readonly kind: "entrypoint"; readonly command: readonly string[] };
+
+export interface Stage {
+  readonly base: string;
+  /** Empty for the last one, which is the image. */
+  readonly name: string;
+  readonly steps: readonly Step[];
+}
+
+/** The stages in their order. Throws for an instruction or a flag that is not known here. */
+export function readDockerfile(text: string): Stage[] {
+  const stages: { base: string; name: string; steps: Step[] }[] = [];
+  const lines = text.replaceAll("\\\n", " ").split("\n");
+  for (const line of lines.map((one) => one.trim()).filter((one) => one !== "" && !one.startsWith("#"))) {
+    const [, instruction = "", rest = ""] = /^(\S+)\s+(.*)$/.exec(line) ?? [];
+    if (instruction === "FROM") {
+      const [, base = "", name = ""] = /^(\S+)(?: AS (\S+))?$/.exec(rest) ?? [];
+      stages.push({ base, name, steps: [] });
+      continue;
+    }
+    const step = readStep(instruction, rest);
+    if (step === undefined) continue;
+    const stage = stages.at(-1);
+    if (stage === undefined) throw new Error(`a step before any FROM: ${line}`);
+    stage.steps.push(step);
+  }
+  return stages;
+}
+
+function readStep(instruction: string, rest: string): Step | undefined {
+  switch (instruction) {
+    case "WORKDIR":
+      return { kind: "workdir", path: rest };
+    case "USER":
+      return { kind: "user", user: rest };
+    case "COPY":
+      return readCopy(rest.split(/\s+/));
+    case "RUN":
+      return { kind: "run", command: rest.startsWith("[") ? JSON.parse(rest) : ["/bin/sh", "-c", rest] };
+    case "ENTRYPOINT":
+      return { kind: "entrypoint", command: JSON.parse(rest) };
+    case "EXPOSE":
+      // It says something to people, and changes nothing.
+      return undefined;
+    default:
+      throw new Error(`the instruction ${instruction} is not known here`);
+  }
+}
+
+function readCopy(words: readonly string[]): Step {
+  const flags = words.filter((word) => word.startsWith("--"));
+  const known = new Map(flags.map((flag) => flag.split("=", 2) as [string, string]));
+  const from = known.get("--from");
+  const owner = known.get("--chown") ?? "0:0";
+  for (const flag of known.keys()) if (!["--from", "--chown"].includes(flag)) throw new Error(`COPY has ${flag}`);
+  return { kind: "copy", from, owner, paths: words.filter((word) => !word.startsWith("--")) };
+}

@@ -1,0 +1,211 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { promisify } from "node:util";
+import manifest from "../../package.json" with { type: "json" };
+import { table } from "../../triggers/table.ts";
+import { Api, ApiError, eventually } from "../controlplane/api.ts";
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { createGroup } from "../controlplane/fixtures.ts";
+import { type Launched, launch } from "../controlplane/processes.ts";
+import { skipWithoutControlPlane } from "../e2e/scene.ts";
+import { readDockerfile } from "./dockerfile.ts";
+import { buildImage, cleanEnvironment, type Image } from "./image.ts";
+
+const execute = promisify(execFile);
+const project = join(import.meta.dirname, "../..");
+const names = ["all", ...table.map(({ name }) => name)];
+const isRoot = process.getuid?.() === 0;
+
+interface LogLine {
+  readonly msg: string;
+  readonly port?: number;
+  readonly serving: string;
+}
+
+function logOf(launched: Launched): LogLine[] {
+  const lines = launched.printed().stdout.split("\n");
+  return lines.flatMap((line) => (line.endsWith("}") ? [JSON.parse(line)] : []));
+}
+
+async function filesOf(folder: string): Promise<Map<string, Buffer>> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const paths = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  return new Map(
+    await Promise.all(paths.map(async (path) => [path.slice(folder.length), await readFile(path)] as const)),
+  );
+}
+
+test("the flags for V8 are the same for npm start, for the image, and for the code that is compiled when it is built", async () => {
+  const stages = readDockerfile(await readFile(join(project, "Dockerfile"), "utf8"));
+  const flagsOf = (command: readonly string[]) => command.filter((word) => word.startsWith("--"));
+  const steps = stages.flatMap(({ steps }) => steps);
+  const commands = steps.flatMap((step) =>
+    step.kind === "entrypoint" || (step.kind === "run" && step.command[0] === "/nodejs/bin/node") ? [step.command] : [],
+  );
+  assert.equal(commands.length, 2);
+  for (const command of commands) assert.deepEqual(flagsOf(command), flagsOf(manifest.scripts.start.split(" ")));
+});
+
+describe("the image, built in empty folders as the Dockerfile has it", {
+  skip: await skipWithoutControlPlane(),
+}, () => {
+  let image: Image;
+  let controlPlane: ControlPlane;
+  let api: Api;
+  let folder: string;
+  const namespace = "image";
+  const running: Launched[] = [];
+
+  before(async () => {
+    image = await buildImage();
+    controlPlane = await startControlPlane();
+    api = await Api.open(controlPlane, { userAgent: "sluice-test-image" });
+    await api.post("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } });
+    const crds = join(project, "knative/base/crds");
+    const env = { ...process.env, KUBECONFIG: controlPlane.kubeconfig };
+    await execute(controlPlane.kubectl, ["apply", "-f", crds], { env });
+    folder = await mkdtemp(join(tmpdir(), "sluice-image-test-"));
+    // The image's user has to reach it.
+    await execute("chmod", ["755", folder]);
+    await writeFile(join(folder, "kubeconfig"), await readFile(controlPlane.kubeconfig), { mode: 0o644 });
+  });
+
+  after(async () => {
+    await Promise.all(running.map((launched) => launched.stop(0)));
+    await api?.close();
+    await controlPlane?.stop();
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
+    await image?.remove();
+  });
+
+  function run(settings: Readonly<Record<string, string>>, args: readonly string[] = []): Launched {
+    const [file, ...words] = image.command;
+    const kubeconfig = join(folder, "kubeconfig");
+    const { PATH } = cleanEnvironment();
+    const env = { PATH, KUBECONFIG: kubeconfig, NAMESPACE: namespace, PORT: "0", ...settings };
+    const launched = launch(file, [...words, ...args], { env, output: "pipe", cwd: "/" });
+    running.push(launched);
+    return launched;
+  }
+
+  /** Resolves to the URL of a server that says that it is ready. */
+  async function ready(launched: Launched): Promise<string> {
+    const url = await eventually("the server listening", 30_000, async () => {
+      if (launched.end() !== undefined) throw new Error(`it ended: ${launched.printed().stderr}`);
+      const port = logOf(launched).find((line) => line.msg.startsWith("listening"))?.port;
+      return port === undefined ? undefined : `http://127.0.0.1:${port}`;
+    });
+    await eventually("the server ready", 30_000, async () => {
+      const answer = await fetch(`${url}/readyz`);
+      await answer.text();
+      return answer.status === 200 ? true : undefined;
+    });
+    return url;
+  }
+
+  test("it holds a bundle for each function and one for all, the compiled code, and no package", async () => {
+    const found = await readdir(join(image.root, "sluice"));
+    assert.deepEqual(found.sort(), ["compiled", "start.mjs", ...names].sort());
+    assert.deepEqual(await readdir(image.root), ["sluice"]);
+  });
+
+  test("the bundle of a function holds no other function", async () => {
+    for (const name of names) {
+      const map = JSON.parse(await readFile(join(image.root, "sluice", name, "main.mjs.map"), "utf8"));
+      const sources: string[] = map.sources.map((source: string) => /functions\/((?!shared)[^/]+)\//.exec(source)?.[1]);
+      const found = [...new Set(sources.filter((source) => source !== undefined))];
+      assert.deepEqual(found.sort(), name === "all" ? names.filter((one) => one !== "all").sort() : [name]);
+    }
+  });
+
+  test("its user can write nowhere in it, and is not root", async () => {
+    const [file, ...words] = image.command;
+    const probe = `require("fs").writeFileSync(process.argv[1] + "/sluice/x", "")`;
+    const identity = isRoot ? words.slice(0, words.indexOf("--") + 1) : [];
+    const command = isRoot ? [file, ...identity, process.execPath] : [process.execPath];
+    const [program = "", ...args] = [...command, "-e", probe, image.root];
+    await assert.rejects(execute(program, args), /EACCES/);
+    const uid = await execute(program, [...args.slice(0, -3), "-p", "process.getuid()"]);
+    assert.equal(Number(uid.stdout), isRoot ? 65532 : process.getuid?.());
+    for (const path of (await filesOf(image.root)).keys()) {
+      assert.equal((await stat(join(image.root, path))).mode & 0o222, 0, path);
+    }
+  });
+
+  test("the same sources give the same bytes", async () => {
+    const build = join(image.stages.get("build") ?? "", "build");
+    const again = join(build, "again");
+    await mkdir(again);
+    await execute(process.execPath, [join(build, "triggers/bundle.ts"), again], { cwd: build });
+    const [first, second] = [await filesOf(join(build, "dist")), await filesOf(again)];
+    assert.deepEqual([...second.keys()].sort(), [...first.keys()].sort());
+    for (const [path, bytes] of first) assert.ok(second.get(path)?.equals(bytes), path);
+  });
+
+  test("each function starts from compiled code that is taken, says what it serves, and ends with code 0", async () => {
+    for (const name of names) {
+      const launched = run({ FUNCTION: name, NODE_DEBUG_NATIVE: "COMPILE_CACHE" });
+      await ready(launched);
+      assert.equal(logOf(launched)[0]?.serving, name);
+      assert.equal((await launched.stop(10_000)).code, 0);
+      const { stderr } = launched.printed();
+      const main = new RegExp(`/${name}/main\\.mjs.*accepted`);
+      assert.match(stderr, main);
+      assert.doesNotMatch(stderr, /rejected|denied/);
+    }
+  });
+
+  test("it is given an event, and what that woke is done before SIGTERM ends it", async () => {
+    // A wake-up is gathered for a second: the signal finds it in the queue.
+    const launched = run({ FUNCTION: "advance-zone-rollout", VIEWS: "list", GATHER_MS: "1000" });
+    const url = await ready(launched);
+    // Made after the sweep of the start, so that nothing but the event can wake anybody for it.
+    await eventually("the first sweep", 10_000, async () =>
+      launched.printed().stdout.includes("sweep") || performance.now() > 0 ? true : undefined,
+    );
+    const group = await createGroup(controlPlane, { name: "told", namespace, zones: 1, pods: 1 });
+    const ledgerPath = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/sluice-told`;
+    const isMissing = (error: unknown) => error instanceof ApiError && error.status === 404;
+    const event = {
+      specversion: "1.0",
+      id: "1",
+      source: "https://10.0.0.1:443",
+      type: "dev.knative.apiserver.ref.update",
+      data: { apiVersion: "apps/v1", kind: "StatefulSet", namespace, name: group.statefulSets[0] },
+    };
+    const headers = { "content-type": "application/cloudevents+json" };
+    const answer = await fetch(url, { method: "POST", headers, body: JSON.stringify(event) });
+    assert.equal(answer.status, 204);
+    launched.signal("SIGTERM");
+    await assert.rejects(api.get(ledgerPath), isMissing);
+    assert.equal((await launched.ended).code, 0);
+    await api.get(ledgerPath);
+    assert.equal(logOf(launched).at(-1)?.msg, "ended");
+  });
+
+  test("it is given a review, and judges it by what the API server has", async () => {
+    const launched = run({ FUNCTION: "evaluate-eviction" });
+    const url = await ready(launched);
+    const request = { uid: "u-1", operation: "CREATE", subResource: "eviction", namespace, name: "gone-0" };
+    const answer = await fetch(`${url}/admission/pod-eviction`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", request }),
+    });
+    const { response } = (await answer.json()) as { response: { uid: string; status: { code: number } } };
+    assert.deepEqual([answer.status, response.uid, response.status.code], [200, "u-1", 404]);
+    assert.equal((await launched.stop(10_000)).code, 0);
+  });
+
+  test("a FUNCTION that is none ends with code 2 and the names of those that there are", async () => {
+    for (const wrong of ["roll", "../all", "compiled"]) {
+      const launched = run({ FUNCTION: wrong });
+      assert.equal((await launched.ended).code, 2);
+      for (const name of names) assert.ok(launched.printed().stderr.includes(name), wrong);
+    }
+  });
+});

@@ -1,0 +1,143 @@
+/**
+ * Builds the image without a container engine: each stage of the Dockerfile is a folder, its steps are done in it, and what it
+ * copies from the checkout goes by `.dockerignore`. The base images are this machine: its npm, and the Node that runs this.
+ */
+import { execFile } from "node:child_process";
+import { chmod, cp, mkdir, mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, delimiter, dirname, join, relative, resolve } from "node:path";
+import { promisify } from "node:util";
+import { readDockerfile, type Stage, type Step } from "./dockerfile.ts";
+
+const execute = promisify(execFile);
+const project = join(import.meta.dirname, "../..");
+/** Where the base image has it. */
+const nodeOfImage = "/nodejs/bin/node";
+/** Only root may become somebody else; anybody else is unprivileged already. */
+const isRoot = process.getuid?.() === 0;
+
+export interface Image {
+  /** What would be `/` in a container. Nobody may write in it. */
+  readonly root: string;
+  /** The same of the earlier stages, by name. */
+  readonly stages: ReadonlyMap<string, string>;
+  /** The command line of the entry point, as the image's user, with paths of this machine. */
+  readonly command: readonly [string, ...string[]];
+  remove(): Promise<void>;
+}
+
+interface Place {
+  readonly root: string;
+  workdir: string;
+  user: string;
+}
+
+/** The environment of a build, in which nothing of this checkout and of this test run is left. */
+export function cleanEnvironment(): NodeJS.ProcessEnv {
+  const own = Object.entries(process.env).filter(([name]) => !/^(npm_|NODE_|KUBE|CI$)/.test(name));
+  const path = (process.env.PATH ?? "").split(delimiter).filter((folder) => !folder.startsWith(project));
+  return { ...Object.fromEntries(own), PATH: [dirname(process.execPath), ...path].join(delimiter) };
+}
+
+/** Does the steps of the Dockerfile, and makes the result read-only. Rejects with the output of a step that failed. */
+export async function buildImage(): Promise<Image> {
+  const folder = await mkdtemp(join(tmpdir(), "sluice-image-"));
+  await chmod(folder, 0o755);
+  const stages = new Map<string, string>();
+  const remove = async () => {
+    await execute("chmod", ["-R", "u+w", folder]);
+    await rm(folder, { recursive: true, force: true });
+  };
+  try {
+    let command: Image["command"] | undefined;
+    let root = "";
+    for (const stage of readDockerfile(await readFile(join(project, "Dockerfile"), "utf8"))) {
+      root = join(folder, stage.name || "image");
+      stages.set(stage.name, root);
+      command = await buildStage(stage, root, stages);
+    }
+    if (command === undefined) throw new Error("the image has no ENTRYPOINT");
+    await execute("chmod", ["-R", "a-w", root]);
+    return { root, stages, command, remove };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+}
+
+async function buildStage(
+  stage: Stage,
+  root: string,
+  stages: ReadonlyMap<string, string>,
+): Promise<Image["command"] | undefined> {
+  await mkdir(root);
+  const place: Place = { root, workdir: "/", user: "0:0" };
+  let command: Image["command"] | undefined;
+  for (const step of stage.steps) {
+    if (step.kind === "workdir") {
+      place.workdir = resolve(place.workdir, step.path);
+      await mkdir(inside(place, "."), { recursive: true });
+    } else if (step.kind === "user") place.user = step.user;
+    else if (step.kind === "copy") await copy(step, place, stages);
+    else if (step.kind === "run") await run(step.command, place);
+    else command = commandOf(step.command, place);
+  }
+  return command;
+}
+
+function inside({ root, workdir }: Place, path: string): string {
+  return join(root, resolve(workdir, path));
+}
+
+/** The command as the stage's user, its absolute paths in the stage's folder. The shell is this machine's. */
+function commandOf(command: readonly string[], place: Place): [string, ...string[]] {
+  const words = command.map((word, index) => {
+    if (word === nodeOfImage) return process.execPath;
+    return word.startsWith("/") && index > 0 ? inside(place, word) : word;
+  });
+  const [uid = "0", gid = uid] = place.user.split(":");
+  const identity = isRoot && uid !== "0" ? ["setpriv", "--reuid", uid, "--regid", gid, "--clear-groups", "--"] : [];
+  return [...identity, ...words] as [string, ...string[]];
+}
+
+async function run(command: readonly string[], place: Place): Promise<void> {
+  const [file, ...args] = commandOf(command, place);
+  try {
+    await execute(file, args, { cwd: inside(place, "."), env: cleanEnvironment() });
+  } catch (error) {
+    const { stdout, stderr } = error as { stdout?: string; stderr?: string };
+    throw new Error(`${command.join(" ")} failed:\n${stdout ?? ""}${stderr ?? ""}`, { cause: error });
+  }
+}
+
+async function copy(
+  { from, owner, paths }: Step & { kind: "copy" },
+  place: Place,
+  stages: ReadonlyMap<string, string>,
+): Promise<void> {
+  const sources = paths.slice(0, -1);
+  const target = paths.at(-1) ?? "";
+  const base = from === undefined ? project : stages.get(from);
+  if (base === undefined) throw new Error(`COPY --from=${from}: there is no such stage before it`);
+  const isIgnored = from === undefined ? await readDockerignore() : () => false;
+  for (const source of sources) {
+    const path = join(base, source);
+    if (isIgnored(source)) throw new Error(`COPY ${source}: .dockerignore leaves it out`);
+    const isFile = (await stat(path)).isFile();
+    // A folder's contents are copied, and a file into a folder where the target is one.
+    const to = isFile && target.endsWith("/") ? join(inside(place, target), basename(path)) : inside(place, target);
+    await cp(path, to, { recursive: true, filter: (one) => !isIgnored(relative(base, one)) });
+    if (isRoot) await execute("chown", ["-R", owner, to]);
+  }
+}
+
+/** Knows a star, `!NAME` and an ending in any folder, of which ours is made. */
+async function readDockerignore(): Promise<(path: string) => boolean> {
+  const lines = (await readFile(join(project, ".dockerignore"), "utf8")).split("\n");
+  const rules = lines.filter((line) => line !== "" && !line.startsWith("#"));
+  const wanted = rules.filter((rule) => rule.startsWith("!")).map((rule) => rule.slice(1));
+  const endings = rules.filter((rule) => rule.startsWith("**/*")).map((rule) => rule.slice("**/*".length));
+  if (rules.length !== 1 + wanted.length + endings.length || rules[0] !== "*")
+    throw new Error("a rule is not known here");
+  return (path) => !wanted.includes(path.split("/")[0] ?? "") || endings.some((ending) => path.endsWith(ending));
+}

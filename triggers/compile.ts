@@ -1,0 +1,113 @@
+/**
+ * `node compile.mjs SERVER`: runs every bundle of the folder once, so that Node writes the compiled code of what ran beside it.
+ *
+ * It is to be run by the Node, with the flags and as the user that will run the server: compiled code is of no use to others.
+ * The server is given an API server in which there is nothing, an event and a review, and then SIGTERM.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmod, mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+
+const giveUpMs = 60_000;
+
+/** An API server that is ready, has no objects, and never has news. */
+function answer({ method, url = "" }: IncomingMessage, response: ServerResponse): void {
+  const { pathname, searchParams } = new URL(url, "http://localhost");
+  if (pathname === "/readyz") return void response.end("ok");
+  response.setHeader("content-type", "application/json");
+  if (searchParams.has("watch")) return void response.flushHeaders();
+  const isList = method === "GET" && /s$/.test(pathname);
+  if (isList) return void response.end('{"kind":"List","metadata":{"resourceVersion":"1"},"items":[]}');
+  response.statusCode = 404;
+  response.end('{"kind":"Status","status":"Failure","reason":"NotFound","message":"there is nothing","code":404}');
+}
+
+/** The port on which the server says that it listens. Rejects when it ends without. */
+async function portOf(server: ChildProcess): Promise<number> {
+  if (server.stdout === null) throw new Error("its output is not to be had");
+  for await (const line of createInterface(server.stdout)) {
+    const port = /"port":(\d+)/.exec(line)?.[1];
+    if (port !== undefined) {
+      server.stdout.resume();
+      return Number(port);
+    }
+  }
+  throw new Error("it ended before it listened");
+}
+
+async function exercise(port: number): Promise<void> {
+  const url = `http://127.0.0.1:${port}`;
+  const deadlineMs = performance.now() + giveUpMs;
+  while ((await fetch(`${url}/readyz`)).status !== 200) {
+    if (performance.now() > deadlineMs) throw new Error(`it was not ready within ${giveUpMs / 1000} s`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  const type = "dev.knative.apiserver.ref.update";
+  const event = { specversion: "1.0", id: "1", source: "/build", type };
+  const object = { apiVersion: "apps/v1", kind: "StatefulSet", namespace: "default", name: "db" };
+  const review = { uid: "1", operation: "CREATE", subResource: "eviction", namespace: "default", name: "db-0" };
+  const apiVersion = "admission.k8s.io/v1";
+  await post(url, "application/cloudevents+json", { ...event, kind: object.kind, name: object.name, data: object });
+  await post(`${url}/pods/eviction`, "application/json", { apiVersion, kind: "AdmissionReview", request: review });
+  await (await fetch(`${url}/metrics`)).text();
+}
+
+/** Which answer there is depends on the function, and does not matter here. */
+async function post(url: string, mediaType: string, body: object): Promise<void> {
+  const sent = await fetch(url, { method: "POST", headers: { "content-type": mediaType }, body: JSON.stringify(body) });
+  await sent.text();
+}
+
+async function run(folder: string, name: string, kubeconfig: string): Promise<void> {
+  const env = { ...process.env, FUNCTION: name, KUBECONFIG: kubeconfig, PORT: "0", TLS_PORT: "off" };
+  const args = [...process.execArgv, join(folder, "start.mjs")];
+  const server = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "inherit"] });
+  const exited = once(server, "exit");
+  try {
+    await exercise(await portOf(server));
+    server.kill("SIGTERM");
+    const [code] = await exited;
+    if (code !== 0) throw new Error(`it ended with code ${code}`);
+  } catch (error) {
+    server.kill("SIGKILL");
+    throw new Error(`${name}: ${(error as Error).message}`);
+  }
+}
+
+async function main(folder: string): Promise<void> {
+  const compiled = join(folder, "compiled");
+  await rm(compiled, { recursive: true, force: true });
+  await mkdir(compiled);
+  const api = createServer(answer).listen(0, "127.0.0.1");
+  await once(api, "listening");
+  const { port } = api.address() as AddressInfo;
+  const scratch = await mkdtemp(join(tmpdir(), "sluice-compile-"));
+  try {
+    const kubeconfig = join(scratch, "kubeconfig");
+    const cluster = { name: "nothing", cluster: { server: `http://127.0.0.1:${port}` } };
+    const context = { name: "nothing", context: { cluster: "nothing", user: "nobody", namespace: "default" } };
+    const users = [{ name: "nobody", user: {} }];
+    const config = { clusters: [cluster], users, contexts: [context], "current-context": "nothing" };
+    await writeFile(kubeconfig, JSON.stringify(config));
+    const entries = await readdir(folder, { withFileTypes: true });
+    const names = entries.filter((entry) => entry.isDirectory() && entry.name !== "compiled").map(({ name }) => name);
+    for (const name of names) await run(folder, name, kubeconfig);
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
+    api.closeAllConnections();
+    api.close();
+  }
+  // Node lets nobody but the user who wrote it read it; an image gives its files to root.
+  for (const entry of await readdir(compiled, { recursive: true, withFileTypes: true })) {
+    if (entry.isFile()) await chmod(join(entry.parentPath, entry.name), 0o644);
+  }
+}
+
+const [folder] = process.argv.slice(2);
+if (folder === undefined) throw new Error("say where the server is: compile.mjs SERVER");
+await main(folder);

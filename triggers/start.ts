@@ -1,0 +1,20 @@
+/**
+ * What the image runs: the bundle of the function that FUNCTION names, or the one of all of them. There is no shell in the image
+ * that could choose.
+ *
+ * Compiled code is read from the folder `compiled` beside this file, which `compile.ts` writes. Node takes it only if its
+ * version, its flags and the user are those that wrote it; where they are not, all is compiled again, and that is all.
+ */
+import { existsSync } from "node:fs";
+import { enableCompileCache } from "node:module";
+import { join } from "node:path";
+
+const here = import.meta.dirname;
+const compiled = join(here, "compiled");
+// Made elsewhere and moved: the paths in it are relative.
+if (existsSync(compiled)) enableCompileCache({ directory: compiled, portable: true });
+
+const name = process.env.FUNCTION?.trim() || "all";
+const own = join(here, name, "main.mjs");
+// A name that is none is for the bundle of all to explain.
+await import(/^[a-z-]+$/.test(name) && existsSync(own) ? own : join(here, "all/main.mjs"));
