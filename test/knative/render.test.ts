@@ -1,0 +1,199 @@
+/** What `npm run render` writes: that it is what is committed, and what each manifest promises without a cluster. */
+import assert from "node:assert/strict";
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { suite, test } from "node:test";
+import { loadAll } from "js-yaml";
+import { renderManifests } from "../../triggers/manifests.ts";
+import { readSettings } from "../../triggers/settings.ts";
+import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
+
+const root = join(import.meta.dirname, "../..");
+const base = join(root, "knative/base");
+const rendered = renderManifests({ groupFunctions, admissionFunctions, cronFunctions });
+
+interface Rule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+  readonly resourceNames?: readonly string[];
+}
+
+interface Container {
+  readonly env: readonly { readonly name: string; readonly value: string }[];
+  readonly securityContext: Readonly<Record<string, unknown>>;
+  readonly resources: { readonly limits: { readonly memory: string } };
+  readonly readinessProbe: object;
+  readonly livenessProbe: object;
+}
+
+interface Rendered {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly labels: Readonly<Record<string, string>> };
+  readonly rules: readonly Rule[];
+  readonly webhooks: readonly { readonly clientConfig: { readonly service: { readonly path: string } } }[];
+  readonly spec: {
+    readonly template: { readonly spec: { readonly containers: readonly Container[] } };
+    readonly resources: readonly { readonly kind: string }[];
+    readonly mode: string;
+    readonly groups: readonly {
+      readonly rules: readonly { readonly annotations: Readonly<Record<string, string>> }[];
+    }[];
+  };
+}
+
+function objectsOf(file: string): readonly Rendered[] {
+  return loadAll(rendered.get(file) ?? assert.fail(`${file} is not rendered`)) as unknown as Rendered[];
+}
+
+const files = [...rendered.keys()].filter((file) => !file.endsWith("/kustomization.yaml"));
+const objects = files.flatMap(objectsOf);
+const ofKind = (kind: string, among: readonly Rendered[] = objects) => among.filter((object) => object.kind === kind);
+const workloads = objects.filter(({ spec }) => spec?.template !== undefined);
+const containers = workloads.flatMap(({ spec }) => spec.template.spec.containers);
+
+/** As `group/resource verb`, or with the names of the objects in brackets. */
+function rightsIn(rules: readonly Rule[]): string[] {
+  return rules.flatMap(({ apiGroups, resources, verbs, resourceNames }) =>
+    verbs.map((verb) => `${apiGroups}/${resources} ${verb}${resourceNames === undefined ? "" : ` [${resourceNames}]`}`),
+  );
+}
+
+function rightsNeeded(needs: (typeof table)[number]["needs"]): string[] {
+  return rightsIn(
+    needs.map(({ group, resource, verbs, names }) => ({
+      apiGroups: [group],
+      resources: [resource],
+      verbs,
+      ...(names === undefined ? {} : { resourceNames: names }),
+    })),
+  );
+}
+
+const sorted = (texts: readonly string[]) => [...new Set(texts)].sort();
+
+suite("rendered manifests", () => {
+  test("what is committed below knative/base is what is rendered, file by file", () => {
+    const committed = globSync("*/*.yaml", { cwd: base }).filter((path) => !path.startsWith("crds/"));
+    assert.deepEqual(committed.sort(), [...rendered.keys()].sort(), "run npm run render");
+    for (const [path, text] of rendered) assert.equal(readFileSync(join(base, path), "utf8"), text, path);
+  });
+
+  test("a function that events wake has the rights that it needs but for watch, and none besides", () => {
+    for (const { name, needs } of [...groupFunctions, ...cronFunctions]) {
+      const rules = objectsOf(`functions/${name}.yaml`).flatMap((object) => object.rules ?? []);
+      const needed = rightsNeeded(needs).filter((right) => !/ watch\b/.test(right));
+      assert.deepEqual(sorted(rightsIn(rules)), sorted(needed), name);
+    }
+  });
+
+  test("standalone has the rights of all functions, and none besides", () => {
+    const rules = objectsOf("standalone/standalone.yaml").flatMap((object) => object.rules ?? []);
+    const needed = rightsNeeded(table.flatMap(({ needs }) => needs));
+    assert.deepEqual(sorted(rightsIn(rules)), sorted(needed));
+  });
+
+  test("whoever answers reviews deletes no pod, writes no Secret and no webhook configuration", () => {
+    const rules = objectsOf("admission/admission.yaml").flatMap((object) => object.rules ?? []);
+    const rights = rightsIn(rules);
+    const needed = rightsNeeded(admissionFunctions.flatMap(({ needs }) => needs));
+    const ofThePort = [
+      "/secrets get [rollout-operator-self-signed-certificate]",
+      ...["mutating", "validating"].flatMap((kind) =>
+        ["list", "watch"].map((verb) => `admissionregistration.k8s.io/${kind}webhookconfigurations ${verb}`),
+      ),
+    ];
+    assert.deepEqual(sorted(rights), sorted([...needed, ...ofThePort]));
+  });
+
+  test("no right has a wildcard, and of Secrets only the one is read or written", () => {
+    const rules = objects.flatMap((object) => object.rules ?? []);
+    assert.ok(rules.length > 10);
+    for (const rule of rules) {
+      const { apiGroups, resources, verbs, resourceNames } = rule;
+      assert.ok(![...apiGroups, ...resources, ...verbs].includes("*"), JSON.stringify(rule));
+      const isCreation = verbs.every((verb) => verb === "create");
+      if (resources.includes("secrets") && !isCreation) assert.equal(resourceNames?.length, 1, JSON.stringify(rule));
+    }
+  });
+
+  test("every container is unprivileged on a read-only root, probed, and bounded in memory", () => {
+    assert.equal(workloads.length, groupFunctions.length + cronFunctions.length + 2);
+    for (const { securityContext, resources, readinessProbe, livenessProbe } of containers) {
+      assert.deepEqual(securityContext, {
+        allowPrivilegeEscalation: false,
+        capabilities: { drop: ["ALL"] },
+        readOnlyRootFilesystem: true,
+        runAsNonRoot: true,
+        runAsUser: 65_532,
+        seccompProfile: { type: "RuntimeDefault" },
+      });
+      assert.match(resources.limits.memory, /^\d+Mi$/);
+      assert.match(JSON.stringify(readinessProbe), /"path":"\/readyz"/);
+      assert.match(JSON.stringify(livenessProbe), /"path":"\/healthz"/);
+    }
+  });
+
+  test("Sluice reads the settings of functions that events wake, and of standalone, without a mistake", () => {
+    const files = [...groupFunctions, ...cronFunctions].map(({ name }) => `functions/${name}.yaml`);
+    const started = [...files, "standalone/standalone.yaml"].flatMap(objectsOf).filter(({ spec }) => spec?.template);
+    assert.equal(started.length, files.length + 1);
+    for (const { metadata, spec } of started) {
+      const env = spec.template.spec.containers.flatMap((container) => container.env);
+      const { mistakes } = readSettings(Object.fromEntries(env.map(({ name, value }) => [name, value])));
+      assert.deepEqual(mistakes, [], metadata.name);
+    }
+  });
+
+  test("the sources of a function send references to what wakes it, and nothing else", () => {
+    for (const { name, wokenBy } of groupFunctions) {
+      const sources = ofKind("ApiServerSource", objectsOf(`sources/${name}.yaml`));
+      const kinds = { statefulsets: "StatefulSet", pods: "Pod" } as Readonly<Record<string, string>>;
+      const watched = sources.flatMap(({ spec }) => spec.resources.map(({ kind }) => kind));
+      assert.deepEqual(watched.sort(), wokenBy.map((resource) => kinds[resource] ?? resource).sort());
+      for (const { spec } of sources) assert.equal(spec.mode, "Reference");
+    }
+    assert.equal(ofKind("PingSource").length, groupFunctions.length + cronFunctions.length, "each one sweeps");
+    assert.equal(ofKind("Trigger").length, groupFunctions.length + cronFunctions.length);
+  });
+
+  test("every admission function is asked where it listens, under the labels that give it a caBundle", () => {
+    const configurations = objects.filter(({ kind }) => kind.endsWith("WebhookConfiguration"));
+    const asked = configurations.flatMap(({ webhooks }) => webhooks.map((one) => one.clientConfig.service.path));
+    assert.equal(asked.length, admissionFunctions.length);
+    for (const { name, paths } of admissionFunctions)
+      assert.ok(
+        paths.some((path) => asked.includes(path)),
+        name,
+      );
+    for (const { metadata } of configurations) {
+      assert.equal(metadata.labels["grafana.com/inject-rollout-operator-ca"], "true");
+      assert.equal(metadata.labels["grafana.com/namespace"], "default");
+    }
+  });
+
+  test("an admission function that no webhook would ask is not rendered, but refused", () => {
+    const [first] = admissionFunctions;
+    assert.ok(first !== undefined);
+    const stranger = { ...first, name: "judge-nobody" };
+    const functions = { groupFunctions, admissionFunctions: [stranger], cronFunctions };
+    assert.throws(() => renderManifests(functions), /judge-nobody is asked at .*no registration/);
+  });
+
+  test("the runbook of every alert is a section of a README that is there", () => {
+    const rules = ofKind("PrometheusRule").flatMap(({ spec }) => spec.groups.flatMap((group) => group.rules));
+    assert.ok(rules.length >= 4);
+    for (const { annotations } of rules) {
+      const [, path, section] = /\/blob\/main\/(.+)#(.+)$/.exec(annotations.runbook_url ?? "") ?? [];
+      const headings = readFileSync(join(root, path ?? assert.fail("no path")), "utf8").match(/^#+ .+$/gm) ?? [];
+      const anchors = headings.map((heading) =>
+        heading
+          .replace(/^#+ /, "")
+          .toLowerCase()
+          .replace(/[^\w\- ]/g, "")
+          .replaceAll(" ", "-"),
+      );
+      assert.ok(anchors.includes(section ?? ""), `${path} has no section ${section}: ${anchors.join(", ")}`);
+    }
+  });
+});

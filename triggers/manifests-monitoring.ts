@@ -1,0 +1,84 @@
+/** What Prometheus scrapes, and the alerts that users of rollout-operator have, by their names (its specification, 6.4). */
+import { answersReviews, labelsOf, type Manifest, reviewService } from "./manifests-object.ts";
+
+/** Where the READMEs can be read that alerts point at. */
+const repository = "https://github.com/sluice/sluice/blob/main";
+
+interface Alert {
+  readonly name: string;
+  readonly expression: string;
+  readonly severity: "warning" | "critical";
+  readonly summary: string;
+  /** A section of a README that says what to do. */
+  readonly runbook: string;
+}
+
+const alerts: readonly Alert[] = [
+  {
+    name: "IncorrectWebhookConfigurationFailurePolicy",
+    expression:
+      'count by (type, webhook, namespace) (kube_validating_webhook_failure_policy{policy="Ignore", webhook=~"^(pod-eviction|zpdb-validation).+"} > 0)',
+    severity: "warning",
+    summary: "The webhook {{ $labels.webhook }} has failurePolicy Ignore: while nobody answers, no budget is kept.",
+    runbook: "functions/rotate-certificate/README.md#the-guards",
+  },
+  {
+    name: "BadZoneAwarePodDisruptionBudgetConfiguration",
+    expression:
+      'sum by (job, namespace) (rate(rollout_operator_zpdb_configurations_observed_total{result="invalid"}[5m])) > 0',
+    severity: "warning",
+    summary: "A ZoneAwarePodDisruptionBudget in {{ $labels.namespace }} is invalid, and holds what it may govern.",
+    runbook: "functions/validate-zone-budget/README.md#what-it-refuses-in-this-order",
+  },
+  {
+    name: "HighNumberInflightZpdbRequests",
+    expression: "avg_over_time(rollout_operator_zpdb_inflight_eviction_requests[5m]) > 10",
+    severity: "warning",
+    summary: "More than 10 reviews of evictions have been waiting for an answer.",
+    runbook: "functions/evaluate-eviction/README.md#the-guards",
+  },
+  {
+    name: "RolloutOperatorNotReconciling",
+    expression:
+      "max by (cluster, namespace, rollout_group) (time() - rollout_operator_last_successful_group_reconcile_timestamp_seconds) > 600",
+    severity: "critical",
+    summary: "No pass over {{ $labels.rollout_group }} has succeeded for ten minutes.",
+    runbook: "functions/advance-zone-rollout/README.md#why-it-waits",
+  },
+  {
+    name: "SluiceCertificateExpiresSoon",
+    expression: "min by (namespace) (sluice_certificate_not_after_timestamp_seconds - time()) < 7 * 86400",
+    severity: "warning",
+    summary: "The certificate of the webhooks expires within a week, and has not been renewed.",
+    runbook: "functions/rotate-certificate/README.md#the-guards",
+  },
+];
+
+/** Scrapes whoever answers reviews: functions that come and go would take their metrics with them. */
+export function serviceMonitor(): Manifest {
+  return {
+    apiVersion: "monitoring.coreos.com/v1",
+    kind: "ServiceMonitor",
+    metadata: { name: reviewService, labels: labelsOf("monitoring") },
+    spec: {
+      selector: { matchLabels: answersReviews },
+      endpoints: [{ port: "http-metrics", path: "/metrics", interval: "30s" }],
+    },
+  };
+}
+
+export function prometheusRule(): Manifest {
+  const rules = alerts.map(({ name, expression, severity, summary, runbook }) => ({
+    alert: name,
+    expr: expression,
+    for: "5m",
+    labels: { severity },
+    annotations: { summary, runbook_url: `${repository}/${runbook}` },
+  }));
+  return {
+    apiVersion: "monitoring.coreos.com/v1",
+    kind: "PrometheusRule",
+    metadata: { name: "sluice", labels: labelsOf("monitoring") },
+    spec: { groups: [{ name: "sluice", rules }] },
+  };
+}

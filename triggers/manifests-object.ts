@@ -1,0 +1,53 @@
+/** What every rendered manifest has: names, labels, and how a process of Sluice is run. */
+import type { Need } from "../functions/shared/definition.ts";
+import manifest from "../package.json" with { type: "json" };
+
+/** A Kubernetes object as it is written to YAML; the API server checks its fields, in a test. */
+export interface Manifest {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+  readonly [field: string]: unknown;
+}
+
+/** The parts of one process: its objects carry its name. */
+export interface Workload {
+  readonly name: string;
+  readonly needs: readonly Need[];
+}
+
+/** Overlays name the namespace that holds; kustomize writes it wherever this one stands. It has neither dashes nor dots. */
+export const placeholderNamespace = "default";
+
+/** Replaced by `images` of a kustomization where the image is kept elsewhere. */
+export const image = `ghcr.io/sluice/sluice:${manifest.version}`;
+
+/** Webhook configurations of rollout-operator's users name this Service: it stays, whatever answers behind it. */
+export const reviewService = "rollout-operator";
+export const ports = { plain: 8001, tls: 8443, knative: 8080 } as const;
+
+/** Marks the pods that answer reviews. */
+export const answersReviews = { "app.kubernetes.io/name": "sluice", "app.kubernetes.io/component": "admission" };
+
+export function labelsOf(component: string): Readonly<Record<string, string>> {
+  return { "app.kubernetes.io/name": "sluice", "app.kubernetes.io/component": component };
+}
+
+/** What Pod Security's `restricted` asks of a container, and a root that cannot be written. */
+export const securityContext = {
+  allowPrivilegeEscalation: false,
+  capabilities: { drop: ["ALL"] },
+  readOnlyRootFilesystem: true,
+  runAsNonRoot: true,
+  runAsUser: 65_532,
+  seccompProfile: { type: "RuntimeDefault" },
+} as const;
+
+/** Environment variables in the form of a container's. */
+export function environment(settings: Readonly<Record<string, string>>): readonly object[] {
+  return Object.entries(settings).map(([name, value]) => ({ name, value }));
+}

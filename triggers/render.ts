@@ -1,0 +1,22 @@
+/** `npm run render`: writes the manifests below `knative/base`, and removes those there that are rendered no longer. */
+import { globSync } from "node:fs";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { renderManifests } from "./manifests.ts";
+import { admissionFunctions, cronFunctions, groupFunctions } from "./table.ts";
+
+const base = join(import.meta.dirname, "../knative/base");
+const files = renderManifests({ groupFunctions, admissionFunctions, cronFunctions });
+
+for (const path of globSync("*/*.yaml", { cwd: base })) {
+  // CRDs are written by hand: they are rollout-operator's.
+  if (!path.startsWith("crds/") && !files.has(path)) await rm(join(base, path));
+}
+for (const [path, text] of files) {
+  const file = join(base, path);
+  const before = await readFile(file, "utf8").catch(() => undefined);
+  if (before === text) continue;
+  await mkdir(dirname(file), { recursive: true });
+  await writeFile(file, text);
+  console.log(`knative/base/${path}`);
+}
