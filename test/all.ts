@@ -15,7 +15,7 @@ const phases = [
   { name: "unit", concurrency: 2, files: ["test/tidy.test.ts", "test/{unit,property,world}/**/*.test.ts"] },
   { name: "simulation", concurrency: 2, files: ["test/simulation/**/*.test.ts"] },
   { name: "demo and bench", concurrency: 1, files: ["test/{demo,bench}/**/*.test.ts"] },
-  { name: "control plane", concurrency: 1, files: ["test/{contract,controlplane,e2e}/**/*.test.ts"] },
+  { name: "control plane", concurrency: 1, files: ["test/{contract,controlplane,e2e,image}/**/*.test.ts"] },
 ];
 
 const root = new URL("..", import.meta.url).pathname;
@@ -25,7 +25,7 @@ const failures: string[] = [];
 /** True for cases that talk to a real kube-apiserver: by their file, or by the suite that they stand in. */
 function isReal(file: string, suite: string): boolean {
   return (
-    /^test\/(controlplane|e2e)\//.test(file) ||
+    /^test\/(controlplane|e2e|image)\//.test(file) ||
     file === "test/contract/real-server.test.ts" ||
     /real API server/.test(suite)
   );

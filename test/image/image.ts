@@ -32,11 +32,15 @@ interface Place {
   user: string;
 }
 
-/** The environment of a build, in which nothing of this checkout and of this test run is left. */
+/** Of this test run, of `npm test`, and of the person who runs it. How the machine reaches its registry stays. */
+const foreign = /^(npm_|KUBE|CI$|NODE_(OPTIONS|ENV|PATH|TEST_CONTEXT|V8_COVERAGE|COMPILE_CACHE.*|DEBUG.*)$)/;
+
+/** The environment of a build: nothing of this checkout is in it, and npm takes what it has downloaded before. */
 export function cleanEnvironment(): NodeJS.ProcessEnv {
-  const own = Object.entries(process.env).filter(([name]) => !/^(npm_|NODE_|KUBE|CI$)/.test(name));
+  const own = Object.entries(process.env).filter(([name]) => !foreign.test(name));
   const path = (process.env.PATH ?? "").split(delimiter).filter((folder) => !folder.startsWith(project));
-  return { ...Object.fromEntries(own), PATH: [dirname(process.execPath), ...path].join(delimiter) };
+  const searched = [dirname(process.execPath), ...path].join(delimiter);
+  return { ...Object.fromEntries(own), PATH: searched, npm_config_prefer_offline: "true" };
 }
 
 /** Does the steps of the Dockerfile, and makes the result read-only. Rejects with the output of a step that failed. */
