@@ -2,7 +2,7 @@
 import type { Cluster } from "../functions/shared/cluster.ts";
 import { type Context, createMemory } from "../functions/shared/definition.ts";
 import { governing, selects } from "../functions/shared/governing.ts";
-import { loadLedger } from "../functions/shared/ledger-access.ts";
+import { loadLedger, noteLedger } from "../functions/shared/ledger-access.ts";
 import { createListingViews } from "../functions/shared/listing.ts";
 import { type Observed, observeGroup, retryRefusedAfterMs } from "../functions/shared/observation.ts";
 import type { Pod } from "../functions/shared/pods.ts";
@@ -217,11 +217,10 @@ function inspectReservation(situation: Situation): ReservationInspection {
 /** What each function last wrote, beside what it decides now: a pass in shadow mode over the same view. */
 async function inspectFunctions({ context, key, nowMs, observed }: Look): Promise<FunctionInspection[]> {
   const { cluster } = context;
-  const memory = context.memoryOf(key);
   const ledger = observed?.ledger;
   if (ledger !== undefined && ledger.uid !== "") {
     // We see it for the first time, and who serves the group may have seen it all along (rule R4).
-    memory.ledgerSeen = { uid: ledger.uid, atMs: cluster.monotonicMs() - (nowMs - ledger.createdMs) };
+    noteLedger(cluster, ledger.uid, nowMs - ledger.createdMs);
   }
   const inspections = new Map<string, FunctionInspection>();
   for (const [name, { guard, zone, sentence, since, at }] of Object.entries(ledger?.verdicts ?? {})) {

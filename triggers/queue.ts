@@ -122,18 +122,18 @@ export class KeyedQueue<Item> {
   async drain(deadlineMs: number): Promise<boolean> {
     const { clock } = this.#options;
     this.#draining = true;
-    for (const { timer } of this.#rechecks.values()) timer.abort();
+    for (const { timer } of this.#rechecks.values()) timer.abort("cancelled");
     this.#rechecks.clear();
     for (const entry of this.#entries.values()) {
       if (entry.timer === undefined) continue;
-      entry.timer.abort();
+      entry.timer.abort("cancelled");
       this.#enqueue(entry);
     }
     this.#resolveIfIdle();
     const finished = new AbortController();
     const late = clock.sleep(Math.max(0, deadlineMs - clock.monotonicMs()), finished.signal).then(() => false);
     const ended = await Promise.race([this.#idle.promise.then(() => true), late]);
-    finished.abort();
+    finished.abort("finished");
     return ended;
   }
 
@@ -163,7 +163,7 @@ export class KeyedQueue<Item> {
     entry.sweep = false;
     entry.wokenMs = undefined;
     // What this run sees is newer than what an earlier one wanted to look at again.
-    this.#rechecks.get(entry.name)?.timer.abort();
+    this.#rechecks.get(entry.name)?.timer.abort("cancelled");
     this.#rechecks.delete(entry.name);
     try {
       const { recheckMs, acting } = await this.#options.run(entry.item, wake);
@@ -233,7 +233,7 @@ export class KeyedQueue<Item> {
     const known = this.#rechecks.get(name);
     if (known === undefined && this.#rechecks.size >= this.#options.capacity) return;
     if (known !== undefined && known.dueMs <= dueMs) return;
-    known?.timer.abort();
+    known?.timer.abort("cancelled");
     const timer = this.#after(Math.max(0, ms), () => {
       this.#rechecks.delete(name);
       this.offer(item);

@@ -79,7 +79,7 @@ async function lookInTime(context: Context, asking: Asking, deadlineMs: number):
     if (refusal === undefined) throw error;
     return refusal;
   } finally {
-    over.abort();
+    over.abort("answered");
   }
 }
 

@@ -193,7 +193,7 @@ export class GroupCommit<Subject, Snapshot> {
     const ledger = without(loaded, line.withdrawn);
     const observed = await observeGroup(context, ledger, { permitSinceMs: memory.ledgerReadMs, consistent: false });
     const rulings = this.#gate.decide(await this.#gate.observe(context, observed, present));
-    const young = refuseNewLedger(context, memory, observed);
+    const young = refuseNewLedger(context, observed);
     const granted: Granted<Subject>[] = [];
     for (const [index, waiting] of present.entries()) {
       const ruling = rulings[index] as Ruling;

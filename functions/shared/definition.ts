@@ -22,8 +22,6 @@ export interface GroupMemory {
   ledger: Ledger | undefined;
   /** When a ledger that somebody else may have written was last read, by the monotonic clock. */
   ledgerReadMs: number;
-  /** The ledger that was first seen here, by uid, and when, by the monotonic clock (rule R4). */
-  ledgerSeen: { readonly uid: string; readonly atMs: number } | undefined;
   /** When we last wrote it, by the monotonic clock. */
   ledgerWrittenMs: number;
   /** The verdict that holds now, whether written to the ledger or not. */
@@ -167,7 +165,6 @@ export function createMemory(capacity = 10_000): (key: GroupKey) => GroupMemory 
     const memory = known ?? {
       ledger: undefined,
       ledgerReadMs: Number.NEGATIVE_INFINITY,
-      ledgerSeen: undefined,
       ledgerWrittenMs: Number.NEGATIVE_INFINITY,
       holding: undefined,
       refusals: new Map(),

@@ -1,5 +1,5 @@
 /** How one process comes by a group's ledger, judges its age, and writes it: how every pass and every review begins and ends. */
-import { hasCode } from "./cluster.ts";
+import { type Cluster, hasCode } from "./cluster.ts";
 import type { Context, GroupMemory } from "./definition.ts";
 import type { Observed } from "./observation.ts";
 import { clockSkewMs, type Ledger, type LedgerChange, ledgerName, ledgerNewMs } from "./reservation.ts";
@@ -14,13 +14,12 @@ export class Conflict extends Error {}
  * clocks of two API servers, which may differ by 30 s, leave no doubt; it is cut to whole seconds, too.
  */
 export function refuseNewLedger(
-  context: Context,
-  memory: GroupMemory,
+  { cluster }: Pick<Context, "cluster">,
   { ledger, nowMs }: Pick<Observed, "ledger" | "nowMs">,
 ): Wait | undefined {
   const oldEnoughMs = ledger.createdMs + 1_000 + ledgerNewMs + clockSkewMs - nowMs;
-  const seenMs = memory.ledgerSeen?.uid === ledger.uid ? memory.ledgerSeen.atMs : context.cluster.monotonicMs();
-  const seenLongMs = seenMs + ledgerNewMs - context.cluster.monotonicMs();
+  const seenMs = known.get(cluster)?.get(ledger.uid) ?? cluster.monotonicMs();
+  const seenLongMs = seenMs + ledgerNewMs - cluster.monotonicMs();
   const remainingMs = Number.isNaN(oldEnoughMs) ? seenLongMs : Math.min(oldEnoughMs, seenLongMs);
   if (remainingMs <= 0) return undefined;
   const sentence = `the ledger ${ledger.name} is new, and known here for less than ${ledgerNewMs / 1000} s; whoever used a lost one may still be acting`;
@@ -48,14 +47,22 @@ export async function loadLedger(
   }
   memory.ledger = ledger;
   memory.ledgerReadMs = readMs;
-  noteLedger(context, key, ledger.uid);
+  noteLedger(context.cluster, ledger.uid);
   return ledger;
 }
 
-/** Notes that a ledger is there: from now on it ages in this process (rule R4). */
-export function noteLedger(context: Context, key: GroupKey, uid: string): void {
-  const memory = context.memoryOf(key);
-  if (memory.ledgerSeen?.uid !== uid) memory.ledgerSeen = { uid, atMs: context.cluster.monotonicMs() };
+/** When each ledger was first seen over a connection, by its uid: what one function has seen has aged for all of them. */
+const known = new WeakMap<Cluster, Map<string, number>>();
+const rememberedLedgers = 10_000;
+
+/** Notes that a ledger is there, and has been for so long: from then on it ages in this process (rule R4). */
+export function noteLedger(cluster: Cluster, uid: string, knownForMs = 0): void {
+  const seen = known.get(cluster) ?? new Map<string, number>();
+  known.set(cluster, seen);
+  if (seen.has(uid)) return;
+  const [oldest] = seen.keys();
+  if (seen.size >= rememberedLedgers && oldest !== undefined) seen.delete(oldest);
+  seen.set(uid, cluster.monotonicMs() - knownForMs);
 }
 
 function imaginedLedger(key: GroupKey): Ledger {

@@ -87,7 +87,7 @@ async function createMissing(
     const known = present.get(`${key.namespace}/${ledgerName(key.group)}`);
     const uid = known ?? (await context.protocol.createLedger(context.cluster, key))?.uid;
     // Known from now on, it is no longer new by the time that it is needed.
-    if (uid !== undefined) noteLedger(context, key, uid);
+    if (uid !== undefined) noteLedger(context.cluster, uid);
   }
 }
 

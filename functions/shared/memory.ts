@@ -64,7 +64,7 @@ export async function reaches(
   if (reached()) return true;
   const givingUp = new AbortController();
   const caughtUp = () => {
-    if (reached()) givingUp.abort();
+    if (reached()) givingUp.abort("reached");
   };
   memory.waiting.add(caughtUp);
   await cluster.sleep(catchUpMs, givingUp.signal);

@@ -72,7 +72,7 @@ async function attempt<Snapshot>(
   };
   // Until a ledger's first decision every look is a consistent LIST (rule R4): one that may permit saves a second one.
   let { observed, verdict } = await decideOn(ledger.settledThrough === undefined ? memory.ledgerReadMs : undefined);
-  const young = refuseNewLedger(context, memory, observed);
+  const young = refuseNewLedger(context, observed);
   if (young !== undefined && isPermit(verdict)) verdict = young;
   // Rule R5: what a watch remembers of StatefulSets will do to wait; to permit, they are read.
   if (isPermit(verdict) && observed.view.statefulSetsReadMs === undefined) {

@@ -140,7 +140,7 @@ function announcementOf(
 }
 
 /** What a client that tries again at once will hardly meet a second time. */
-const passingGuards: ReadonlySet<string> = new Set(["pod-unseen", "late", "ledger-contended"]);
+const passingGuards: ReadonlySet<string> = new Set(["pod-unseen", "late", "ledger-contended", "api-server-away"]);
 const sayRefusalEveryMs = 60_000;
 
 /**
@@ -164,7 +164,7 @@ export function announceRefusal(context: Context, by: string, owner: StatefulSet
     message,
     identity,
   }).catch((error: unknown) => {
-    announced.delete(identity);
+    // Not again before the next minute: each refused review of a storm would send one more.
     context.reporter.problem(key, by, `no Event could be sent about ${owner.name}`, error);
   });
 }

@@ -18,7 +18,7 @@ import {
   viewOfMemory,
 } from "./memory.ts";
 import type { Pod } from "./pods.ts";
-import { createShelf, type Seen, type Shelf } from "./shelf.ts";
+import { type Seen, Shelf } from "./shelf.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "./statefulsets.ts";
 import {
   type GroupView,
@@ -57,8 +57,8 @@ export interface WatchingOptions {
 /** What is watched of one namespace, or of all. */
 interface Watched {
   readonly memory: Memory;
-  readonly budgets: Shelf<StoredBudget>;
-  readonly disruptionBudgets: Shelf<PodDisruptionBudget>;
+  readonly budgets: Shelf<StoredBudget, ZoneBudgetObject>;
+  readonly disruptionBudgets: Shelf<PodDisruptionBudget, PodDisruptionBudgetObject>;
 }
 
 /** Starts the watches, four for each namespace or four for all, and keeps them until {@link WatchingViews.stop}. */
@@ -123,12 +123,12 @@ function createWatched({ cluster, onChange, onBudget }: WatchingOptions): Watche
   };
   return {
     memory,
-    budgets: createShelf<StoredBudget, ZoneBudgetObject>(cluster, parseStoredBudget, seen),
-    disruptionBudgets: createShelf<PodDisruptionBudget, PodDisruptionBudgetObject>(
-      cluster,
-      parseDisruptionBudget,
-      () => undefined,
-    ),
+    budgets: new Shelf<StoredBudget, ZoneBudgetObject>({ clock: cluster, parse: parseStoredBudget, seen }),
+    disruptionBudgets: new Shelf<PodDisruptionBudget, PodDisruptionBudgetObject>({
+      clock: cluster,
+      parse: parseDisruptionBudget,
+      seen: () => undefined,
+    }),
   };
 }
 

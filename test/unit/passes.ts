@@ -109,7 +109,8 @@ export class Passes {
 
   /** A process that remembers nothing, or one that differs in what is given. */
   restart(changes: Partial<Context> = {}): void {
-    this.#context = { ...this.#context, memoryOf: createMemory(), ...changes };
+    // What a process knows of the ages of ledgers belongs to its connection.
+    this.#context = { ...this.#context, cluster: { ...this.cluster }, memoryOf: createMemory(), ...changes };
   }
 
   /** Views fed by watches in place of lists. */

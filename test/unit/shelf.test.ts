@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Metadata } from "../../functions/shared/cluster.ts";
-import { createShelf } from "../../functions/shared/shelf.ts";
+import { Shelf } from "../../functions/shared/shelf.ts";
 
 interface Thing {
   readonly metadata: Metadata;
@@ -18,11 +18,11 @@ const thing = (name: string, resourceVersion: number, changes: Partial<Metadata>
 /** A shelf with a clock that stands still until it is set, and a server whose lists are what `served` is. */
 function createTestShelf() {
   const state = { nowMs: 0, lists: 0, served: [] as readonly Thing[], seen: [] as string[] };
-  const shelf = createShelf<string, Thing>(
-    { monotonicMs: () => state.nowMs },
-    ({ text }) => text,
-    (text, how) => state.seen.push(`${how} ${text}`),
-  );
+  const shelf = new Shelf<string, Thing>({
+    clock: { monotonicMs: () => state.nowMs },
+    parse: ({ text }) => text,
+    seen: (text, how) => void state.seen.push(`${how} ${text}`),
+  });
   const list = async () => {
     state.lists++;
     return state.served;
@@ -115,14 +115,22 @@ test("events from before a list neither bring back an older budget nor take away
   assert.deepEqual(await read(), ["one@9"]);
 });
 
-test("of two lists that overtake each other, the one that was asked for later stays", async () => {
+test("one list serves all who ask while it is under way, in their namespace, and the next one is asked for anew", async () => {
   const { state, read } = createTestShelf();
   const slow = Promise.withResolvers<readonly Thing[]>();
-  const first = read("db", () => slow.promise);
+  let lists = 0;
+  const list = () => {
+    lists++;
+    return slow.promise;
+  };
+  const first = read("db", list);
   state.nowMs = 10;
-  assert.deepEqual(await read("db", async () => [thing("one", 5), thing("two", 6)]), ["one@5", "two@6"]);
+  const second = read("db", list);
+  assert.deepEqual(await read("other", async () => []), []);
   slow.resolve([thing("one", 5)]);
-  assert.deepEqual(await first, ["one@5", "two@6"]);
+  assert.deepEqual([await first, await second, lists], [["one@5"], ["one@5"], 1]);
+  state.nowMs = 40_000;
+  assert.deepEqual(await read("db", async () => [thing("one", 5), thing("two", 6)]), ["one@5", "two@6"]);
 });
 
 test("every telling of the watch is seen: updated, ignored where the spec is the same, deleted", async () => {

@@ -127,6 +127,7 @@ test("the registry has these metrics and no others", async () => {
   const { reporting } = createTestApp();
   const names = reporting.metrics.registry.getMetricsAsArray().map(({ name }) => name);
   assert.deepEqual(names.toSorted(), [
+    "kube_validating_webhook_failure_policy",
     "process_resident_memory_bytes",
     "rollout_operator_group_reconcile_duration_seconds",
     "rollout_operator_group_reconciles_failed_total",
@@ -137,8 +138,12 @@ test("the registry has these metrics and no others", async () => {
     "rollout_operator_request_duration_seconds",
     "rollout_operator_request_message_bytes",
     "rollout_operator_response_message_bytes",
+    "rollout_operator_zpdb_configurations_observed_total",
+    "rollout_operator_zpdb_eviction_requests_total",
+    "rollout_operator_zpdb_inflight_eviction_requests",
     "sluice_acts_total",
     "sluice_build_info",
+    "sluice_certificate_not_after_timestamp_seconds",
     "sluice_events_total",
     "sluice_ledger_conflicts_total",
     "sluice_malformed_annotations_total",
