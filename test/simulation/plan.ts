@@ -141,7 +141,7 @@ export function drawPlan(draw: Draw): Plan {
     loseEvictions: draw.chance(0.3) ? 0.3 : 0,
     slowEvictions: draw.chance(0.3) ? 0.3 : 0,
     slowEvictionMs: draw.pick([4_000, 20_000]),
-    retryMs: draw.pick([100, 1_000, 5_000]),
+    retryMs: draw.pick([500, 1_000, 5_000]),
     wholeNodes: draw.pick([0, 0.5, 1]),
     isHeld: false,
     safetyMs: draw.between(10_000, 70_000),
