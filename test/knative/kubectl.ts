@@ -1,0 +1,73 @@
+/** Overlays as a user has them: built by kubectl, in a namespace of the user's choice, and applied with strict validation. */
+import { execFile } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, relative } from "node:path";
+import { promisify } from "node:util";
+import { dump, loadAll } from "js-yaml";
+import type { ControlPlane } from "../controlplane/controlplane.ts";
+
+const execute = promisify(execFile);
+const knative = join(import.meta.dirname, "../../knative");
+
+export interface Built {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+}
+
+/** As several documents of YAML. */
+export function textOf(objects: readonly Built[]): string {
+  return objects.map((object) => dump(object, { noRefs: true })).join("---\n");
+}
+
+export class Kubectl {
+  readonly #controlPlane: ControlPlane;
+  readonly #folder: string;
+
+  private constructor(controlPlane: ControlPlane, folder: string) {
+    this.#controlPlane = controlPlane;
+    this.#folder = folder;
+  }
+
+  static async open(controlPlane: ControlPlane): Promise<Kubectl> {
+    return new Kubectl(controlPlane, await mkdtemp(join(tmpdir(), "sluice-overlays-")));
+  }
+
+  /** Resolves to what it prints. Rejects when it fails, with `stderr`. */
+  async run(...args: string[]): Promise<string> {
+    const { kubectl, kubeconfig } = this.#controlPlane;
+    const { stdout } = await execute(kubectl, ["--kubeconfig", kubeconfig, ...args]);
+    return stdout;
+  }
+
+  /** What a folder below `knative` is built to. */
+  async build(folder: string): Promise<Built[]> {
+    return loadAll(await this.run("kustomize", join(knative, folder))) as unknown as Built[];
+  }
+
+  /** What a user's own kustomization makes of an overlay: the same in another namespace. */
+  async buildIn(namespace: string, overlay: string): Promise<Built[]> {
+    const from = (path: string) => relative(this.#folder, join(knative, path));
+    const resources = [from(`overlays/${overlay}`)];
+    await this.file("kustomization.yaml", dump({ namespace, resources, transformers: [from("namespace")] }));
+    return loadAll(await this.run("kustomize", this.#folder)) as unknown as Built[];
+  }
+
+  /** Server-side, with strict field validation; resolves to what kubectl says of each object. */
+  async apply(objects: readonly Built[], ...options: string[]): Promise<string[]> {
+    const path = await this.file("objects.yaml", textOf(objects));
+    const said = await this.run("apply", "--server-side", "--validate=strict", ...options, "-f", path);
+    return said.trim().split("\n");
+  }
+
+  /** Writes a file that a command is to read; resolves to its path. */
+  async file(name: string, text: string): Promise<string> {
+    await writeFile(join(this.#folder, name), text);
+    return join(this.#folder, name);
+  }
+
+  async close(): Promise<void> {
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+}
