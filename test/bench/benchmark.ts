@@ -91,7 +91,7 @@ async function runTurns<T extends Trial<unknown>>(
   const peerBinary = needsPeer ? (await ensurePeer(say)).binary : undefined;
   // The peer waits until they exist.
   const crds = resolve(repository, "knative/base/crds");
-  await promisify(execFile)(controlPlane.kubectl, ["--kubeconfig", controlPlane.kubeconfig, "apply", "-f", crds]);
+  await promisify(execFile)(controlPlane.kubectl, ["--kubeconfig", controlPlane.kubeconfig, "apply", "-k", crds]);
   const profiling = profiles === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${resolve(profiles)}`];
   const nodeFlags = [...more, ...profiling];
   const trials: T[] = [];

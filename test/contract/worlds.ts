@@ -76,7 +76,7 @@ export async function startRealWorld(assets: string): Promise<ContractWorld<Evic
 
 /** Resolves when budgets can be listed: for a moment after its CRD is established the answer is 429. */
 async function applyCustomResources({ kubectl, kubeconfig }: ControlPlane, api: Api): Promise<void> {
-  await promisify(execFile)(kubectl, ["--kubeconfig", kubeconfig, "apply", "-f", crds]);
+  await promisify(execFile)(kubectl, ["--kubeconfig", kubeconfig, "apply", "-k", crds]);
   await eventually("budgets to be listed", 30_000, () => api.get<object>(budgetsPath));
 }
 

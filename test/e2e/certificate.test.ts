@@ -162,8 +162,8 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
   before(async () => {
     controlPlane = await startControlPlane();
     api = await Api.open(controlPlane, { userAgent: "sluice-test-certificate" });
-    await kubectl("apply", "-f", crds);
-    await kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", crds);
+    await kubectl("apply", "-k", crds);
+    await kubectl("wait", "--for=condition=Established", "--timeout=30s", "-k", crds);
     proxy = await TcpProxy.start();
     await api.post(webhooksPath, registration({ name: "zpdb-validation-default", port: proxy.port }));
     // At one moment: they are to agree on the first certificate too.

@@ -130,8 +130,8 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
       const applied = await runProgram(controlPlane.kubectl, args, env);
       assert.equal(applied.code, 0, applied.stderr);
     };
-    await apply("apply", "-f", join(root, "knative/base/crds"));
-    await apply("wait", "--for=condition=Established", "--timeout=30s", "-f", join(root, "knative/base/crds"));
+    await apply("apply", "-k", join(root, "knative/base/crds"));
+    await apply("wait", "--for=condition=Established", "--timeout=30s", "-k", join(root, "knative/base/crds"));
     const spec = { selector: { matchLabels: { "rollout-group": "ingester" } }, maxUnavailable: 2 };
     const body = { apiVersion: "rollout-operator.grafana.com/v1", kind: "ZoneAwarePodDisruptionBudget", spec };
     const path = `/apis/rollout-operator.grafana.com/v1/namespaces/${namespace}/zoneawarepoddisruptionbudgets`;

@@ -115,8 +115,8 @@ async function podsToDrain(api: Api, node: string): Promise<Pod[]> {
 export async function applyCrds(controlPlane: ControlPlane): Promise<void> {
   const folder = new URL("../../knative/base/crds", import.meta.url).pathname;
   for (const args of [
-    ["apply", "-f", folder],
-    ["wait", "--for=condition=Established", "--timeout=30s", "-f", folder],
+    ["apply", "-k", folder],
+    ["wait", "--for=condition=Established", "--timeout=30s", "-k", folder],
   ]) {
     const { code, stderr } = await runKubectl(controlPlane, ...args);
     if (code !== 0) throw new Error(`kubectl ${args.join(" ")}: ${stderr}`);

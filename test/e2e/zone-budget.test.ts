@@ -134,9 +134,9 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     folder = await mkdtemp(join(tmpdir(), "sluice-zone-budget-"));
     authority = await createAuthority();
     await present(await authority.issue());
-    const applied = await kubectl(undefined, "apply", "-f", crds);
+    const applied = await kubectl(undefined, "apply", "-k", crds);
     assert.equal(applied.code, 0, applied.stderr);
-    const established = await kubectl(undefined, "wait", "--for=condition=Established", "--timeout=30s", "-f", crds);
+    const established = await kubectl(undefined, "wait", "--for=condition=Established", "--timeout=30s", "-k", crds);
     assert.equal(established.code, 0, established.stderr);
     server = await Server.start({
       kubeconfig: controlPlane.kubeconfig,
