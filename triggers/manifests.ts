@@ -1,6 +1,7 @@
 /** Every manifest, from the table of functions and their definitions alone: `npm run render` writes what this says. */
 import { dump } from "js-yaml";
 import type { AdmissionDefinition, CronDefinition, FunctionDefinition } from "../functions/shared/definition.ts";
+import { dashboard } from "./manifests-dashboard.ts";
 import { broker, cronOf, sourcesOf, triggerOf } from "./manifests-events.ts";
 import { prometheusRule, serviceMonitor } from "./manifests-monitoring.ts";
 import { labelsOf, type Manifest } from "./manifests-object.ts";
@@ -42,7 +43,7 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
   folder("webhooks", { webhooks: admissionFunctions.map(webhookConfiguration), service: [serviceForReviews()] });
   folder("admission", { admission: admissionOf(admissionFunctions) });
   folder("standalone", { standalone: standaloneOf(functions) });
-  folder("monitoring", { alerts: [prometheusRule()], scraping: [serviceMonitor()] });
+  folder("monitoring", { alerts: [prometheusRule()], dashboard: [dashboard()], scraping: [serviceMonitor()] });
   return files;
 }
 

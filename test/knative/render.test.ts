@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { suite, test } from "node:test";
 import { loadAll } from "js-yaml";
 import { renderManifests } from "../../triggers/manifests.ts";
+import { createMetrics } from "../../triggers/metrics.ts";
 import { readSettings } from "../../triggers/settings.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
 
@@ -178,6 +179,18 @@ suite("rendered manifests", () => {
     const stranger = { ...first, name: "judge-nobody" };
     const functions = { groupFunctions, admissionFunctions: [stranger], cronFunctions };
     assert.throws(() => renderManifests(functions), /judge-nobody is asked at .*no registration/);
+  });
+
+  test("alerts and dashboard ask for metrics that Sluice has", () => {
+    const exported = createMetrics("0", () => 0).registry.getMetricsAsArray();
+    const names = new Set(exported.map(({ name }) => name));
+    for (const file of ["monitoring/alerts.yaml", "monitoring/dashboard.yaml"]) {
+      const text = rendered.get(file) ?? "";
+      const asked = text.match(/\b(sluice|rollout_operator|kube|process)_[a-z_]+/g) ?? [];
+      assert.ok(asked.length > 3, `${file} asks for ${asked.length} metrics`);
+      const unknown = asked.filter((one) => !names.has(one) && !names.has(one.replace(/_(sum|count|bucket)$/, "")));
+      assert.deepEqual(unknown, [], file);
+    }
   });
 
   test("the runbook of every alert is a section of a README that is there", () => {
