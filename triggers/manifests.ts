@@ -4,7 +4,7 @@ import type { AdmissionDefinition, CronDefinition, FunctionDefinition } from "..
 import { dashboard } from "./manifests-dashboard.ts";
 import { broker, cronOf, sourcesOf, triggerOf } from "./manifests-events.ts";
 import { prometheusRule, serviceMonitor } from "./manifests-monitoring.ts";
-import { labelsOf, type Manifest } from "./manifests-object.ts";
+import { labelsOf, type Manifest, placeholderNamespace, ports, reviewService } from "./manifests-object.ts";
 import { rightsOf, tlsPortNeeds, union, withoutWatches } from "./manifests-rights.ts";
 import { webhookConfiguration } from "./manifests-webhooks.ts";
 import { deployment, knativeService, serviceForReviews } from "./manifests-workloads.ts";
@@ -65,9 +65,13 @@ function standaloneOf({ groupFunctions, admissionFunctions, cronFunctions }: Fun
   return [...rightsOf({ name: standalone, needs }), ...deployment(standalone, { FUNCTION: "all" })];
 }
 
-/** Retries for a little longer than a function takes to start; what is lost all the same is found by the next tick. */
+/**
+ * Retries for a minute, which is longer than a function takes to start. What is lost all the same, the next tick finds:
+ * a dead letter need not be kept. Whoever answers reviews is there to count it.
+ */
 function brokerObject(): Manifest {
-  const delivery = { retry: 8, backoffPolicy: "exponential", backoffDelay: "PT0.5S", timeout: "PT30S" };
+  const deadLetterSink = { uri: `http://${reviewService}.${placeholderNamespace}.svc:${ports.plain}/events` };
+  const delivery = { retry: 6, backoffPolicy: "exponential", backoffDelay: "PT0.5S", timeout: "PT30S", deadLetterSink };
   return {
     apiVersion: "eventing.knative.dev/v1",
     kind: "Broker",

@@ -61,6 +61,13 @@ export class Kubectl {
     return said.trim().split("\n");
   }
 
+  /** Has the API server judge what is in a file or folder below `knative`, and store nothing; resolves to what it says of each object. */
+  async rehearse(namespace: string, path: string): Promise<string[]> {
+    const options = ["--namespace", namespace, "--server-side", "--dry-run=server", "--validate=strict"];
+    const said = await this.run("apply", ...options, "-f", join(knative, path));
+    return said.trim().split("\n");
+  }
+
   /** Writes a file that a command is to read; resolves to its path. */
   async file(name: string, text: string): Promise<string> {
     await writeFile(join(this.#folder, name), text);

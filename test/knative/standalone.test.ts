@@ -85,6 +85,9 @@ suite("the overlay standalone on the real API server", { skip: await skipWithout
       await waitForGroupReady(controlPlane, scene.group);
       await changeTemplate(controlPlane, scene.group, "app:2");
       await scene.waitForRollout("app:2");
+      const examples = await kubectl.rehearse(namespace, "examples");
+      assert.ok(examples.length > 6 && examples.every((line) => /dry run\)$/.test(line)), examples.join("\n"));
+      assert.ok((await server.metric("sluice_verdicts_total", { function: "validate-zone-budget" })) >= 2);
       assert.deepEqual(
         server.log.filter(({ level }) => level === "error"),
         [],
