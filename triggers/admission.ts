@@ -179,7 +179,10 @@ function report(
   const { guard } = answer;
   metrics.verdicts.inc({ function: definition.name, guard });
   const fields = { ...about(definition, request), guard, zone: answer.zone ?? "" };
-  if (answer.allowed) return log("debug", "a review was allowed", fields);
+  if (answer.allowed) {
+    log("debug", "a review was allowed", fields);
+    return;
+  }
   const isNew = isWorthALine(`${definition.name} ${guard} ${request.namespace} ${answer.zone}`);
   log(isNew ? "info" : "debug", answer.sentence, { ...fields, code: answer.code });
 }
