@@ -163,7 +163,7 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
     controlPlane = await startControlPlane();
     api = await Api.open(controlPlane, { userAgent: "sluice-test-certificate" });
     await kubectl("apply", "-k", crds);
-    await kubectl("wait", "--for=condition=Established", "--timeout=30s", "-k", crds);
+    await kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all");
     proxy = await TcpProxy.start();
     await api.post(webhooksPath, registration({ name: "zpdb-validation-default", port: proxy.port }));
     // At one moment: they are to agree on the first certificate too.

@@ -131,7 +131,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
       assert.equal(applied.code, 0, applied.stderr);
     };
     await apply("apply", "-k", join(root, "knative/base/crds"));
-    await apply("wait", "--for=condition=Established", "--timeout=30s", "-k", join(root, "knative/base/crds"));
+    await apply("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all");
     const spec = { selector: { matchLabels: { "rollout-group": "ingester" } }, maxUnavailable: 2 };
     const body = { apiVersion: "rollout-operator.grafana.com/v1", kind: "ZoneAwarePodDisruptionBudget", spec };
     const path = `/apis/rollout-operator.grafana.com/v1/namespaces/${namespace}/zoneawarepoddisruptionbudgets`;

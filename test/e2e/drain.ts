@@ -116,7 +116,7 @@ export async function applyCrds(controlPlane: ControlPlane): Promise<void> {
   const folder = new URL("../../knative/base/crds", import.meta.url).pathname;
   for (const args of [
     ["apply", "-k", folder],
-    ["wait", "--for=condition=Established", "--timeout=30s", "-k", folder],
+    ["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"],
   ]) {
     const { code, stderr } = await runKubectl(controlPlane, ...args);
     if (code !== 0) throw new Error(`kubectl ${args.join(" ")}: ${stderr}`);

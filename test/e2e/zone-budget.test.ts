@@ -136,7 +136,14 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     await present(await authority.issue());
     const applied = await kubectl(undefined, "apply", "-k", crds);
     assert.equal(applied.code, 0, applied.stderr);
-    const established = await kubectl(undefined, "wait", "--for=condition=Established", "--timeout=30s", "-k", crds);
+    const established = await kubectl(
+      undefined,
+      "wait",
+      "--for=condition=Established",
+      "--timeout=30s",
+      "crd",
+      "--all",
+    );
     assert.equal(established.code, 0, established.stderr);
     server = await Server.start({
       kubeconfig: controlPlane.kubeconfig,

@@ -61,7 +61,7 @@ export class Kubectl {
     return said.trim().split("\n");
   }
 
-  /** Has the API server judge what is in a file or folder below `knative`, and store nothing; resolves to what it says of each object. */
+  /** Has the API server judge a file or folder below `knative`, and store nothing; resolves to what it says of each object. */
   async rehearse(namespace: string, path: string): Promise<string[]> {
     const options = ["--namespace", namespace, "--server-side", "--dry-run=server", "--validate=strict"];
     const said = await this.run("apply", ...options, "-f", join(knative, path));

@@ -69,7 +69,7 @@ export interface EvictionsOptions {
   readonly faults: () => CallFaults;
   readonly wrappers: Wrappers;
   /** The API server is about to carry an eviction out. */
-  readonly onArrived: (name: string, uid: string | undefined) => void;
+  readonly onArrived: (name: string, uid: string | undefined, guard: string) => void;
   /** Code of a webhook goes on. */
   readonly onResume: () => void;
   readonly log: (who: string, what: string) => void;
@@ -155,7 +155,7 @@ export class Evictions {
     const wayMs = draw.chance(plan.slowEvictions) ? draw.between(1_000, plan.slowEvictionMs) : this.#latencyMs();
     world.timeline.after(wayMs, () => {
       if (this.#isHeldByDisruptionBudget()) return done(again);
-      onArrived(name, uid);
+      onArrived(name, uid, answer.guard);
       try {
         world.store.delete("pods", { namespace, name }, uid === undefined ? {} : { preconditions: { uid } });
         log("api-server", `pod ${name} is evicted`);

@@ -137,9 +137,10 @@ class Simulation {
       webhooks: () => this.#webhooks,
       faults: () => this.#faults(),
       wrappers: this.#options.wrappers ?? {},
-      onArrived: (name, uid) => {
+      onArrived: (name, uid, guard) => {
         this.#taken++;
-        this.#checker.onArrived("api-server", "eviction", { namespace, name }, uid === undefined ? {} : { uid });
+        const taker = guard === "out-of-scope" ? "ungoverned" : "eviction";
+        this.#checker.onArrived("api-server", taker, { namespace, name }, uid === undefined ? {} : { uid });
       },
       onResume: () => {
         this.#resumed = true;

@@ -113,7 +113,7 @@ export class TrueWorldChecker {
   }
 
   /** Z1, Z2 and E1, at the moment when the API server carries a deletion or an eviction out. */
-  onArrived(replica: string, by: Taker, key: ObjectKey, preconditions: Partial<Preconditions>): void {
+  onArrived(replica: string, by: Taker | "ungoverned", key: ObjectKey, preconditions: Partial<Preconditions>): void {
     const pod = this.#world.store.find("pods", key);
     if (pod === undefined || pod.metadata.deletionTimestamp !== undefined || !isReady(pod)) return;
     if (isOther(pod, preconditions)) return;
@@ -124,8 +124,11 @@ export class TrueWorldChecker {
     const reserved = this.#reservedMs.get(uid);
     const sinceMs = Math.min(this.#sentMs.get(uid) ?? atMs, reserved?.lastMs ?? atMs);
     const governed = this.#budgets.lately(budgetKnownWithinMs + atMs - sinceMs);
-    // Evicted without a reservation because no budget governed it: nobody promised anything, and nobody counts it.
-    if (by === "eviction" && reserved === undefined && governed.includes("none")) return;
+    // Evicted because no budget governed it: nobody promised anything, and nobody counts it.
+    if (by === "ungoverned") {
+      if (!governed.includes("none")) this.#violate("E1", `${replica} took ${key.name}, and a budget governed it`);
+      return;
+    }
     const ordinal = ordinalOf(key.name);
     const firstMs = reserved?.firstMs ?? Number.NEGATIVE_INFINITY;
     const entry: Taken = {
