@@ -128,12 +128,12 @@ export class Referee {
   #listenToLedger(): void {
     const { world, namespace, group } = this.#options;
     const stampsOf = (ledger: Parameters<typeof parseLedger>[1]) =>
-      parseLedger({ namespace, group }, ledger).reservations.map(({ uid, stampMs }) => ({ uid, stampMs }));
+      parseLedger({ namespace, group }, ledger).reservations;
     world.store.onChange("leases", ({ previous, current }) => {
       if (current === undefined) return;
       const before = new Set(previous === undefined ? [] : stampsOf(previous).map((stamp) => JSON.stringify(stamp)));
       for (const stamp of stampsOf(current)) {
-        if (!before.has(JSON.stringify(stamp))) this.#checker.noteReserved(stamp.uid);
+        if (!before.has(JSON.stringify(stamp))) this.#checker.noteReserved(stamp);
       }
     });
   }

@@ -377,8 +377,9 @@ class Simulation {
   #checkWrite(replica: string, before: LeaseObject, after: LeaseObject): void {
     try {
       const was = new Set(parseLedger(key, before).reservations.map(({ uid, stampMs }) => `${uid} ${stampMs}`));
-      for (const { uid, stampMs } of parseLedger(key, after).reservations) {
-        if (!was.has(`${uid} ${stampMs}`)) this.#checker.noteReserved(uid);
+      for (const { uid, stampMs, by } of parseLedger(key, after).reservations) {
+        if (was.has(`${uid} ${stampMs}`)) continue;
+        this.#checker.noteReserved(uid, by === evaluateEviction.name ? "eviction" : "rollout");
       }
       const violate = (invariant: string, sentence: string) => this.#violate(invariant, sentence);
       checkLedgerWrite(key, this.#lastViews.get(replica), before, after, violate);

@@ -3,6 +3,9 @@ import type { ZoneBudget } from "../../../functions/shared/budgets.ts";
 import { parseStoredBudget } from "../../../functions/shared/governing.ts";
 import type { World } from "../../world/world.ts";
 
+/** The function whose reservations are evictions. */
+export const evictions = "evaluate-eviction";
+
 /** What governed the pods of the group at one time. `ungovernable`: an invalid budget, or several. */
 export type Governance = "none" | "ungovernable" | ZoneBudget;
 

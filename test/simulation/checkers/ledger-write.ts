@@ -7,9 +7,7 @@ import type { LeaseObject } from "../../../functions/shared/cluster.ts";
 import { allowanceOf } from "../../../functions/shared/governing.ts";
 import { parseLedger, type Reservation } from "../../../functions/shared/reservation.ts";
 import type { GroupView } from "../../../functions/shared/views.ts";
-import type { Governance } from "./budgets.ts";
-
-const evictions = "evaluate-eviction";
+import { evictions, type Governance } from "./budgets.ts";
 
 export function checkLedgerWrite(
   key: { namespace: string; group: string },

@@ -4,15 +4,22 @@
  */
 import type { ObjectKey, Preconditions } from "../../../functions/shared/cluster.ts";
 import { isAvailable, ordinalOf, parsePod } from "../../../functions/shared/pods.ts";
+import type { Reservation } from "../../../functions/shared/reservation.ts";
 import { isWanted, type StatefulSet } from "../../../functions/shared/statefulsets.ts";
 import { isReady, type StoredPod } from "../../world/objects.ts";
 import type { World } from "../../world/world.ts";
-import type { BudgetPast } from "./budgets.ts";
+import { type BudgetPast, evictions } from "./budgets.ts";
 import { isWithinBudget, type Taken, type Taker } from "./limits.ts";
 import type { Past } from "./past.ts";
 
 /** Invariants Z3 and Z4 allow for a read that is this old when the deletion is sent. */
 const readWithinMs = 5_000;
+
+/** When the ledger first held a reservation of a pod, and when each function last wrote one. */
+interface Reserved {
+  readonly firstMs: number;
+  readonly lastMs: Readonly<Partial<Record<Taker, number>>>;
+}
 
 /** A budget is known by a watch, and one that has heard nothing for 30 s is read again. */
 const budgetKnownWithinMs = 35_000;
@@ -32,7 +39,7 @@ export class TrueWorldChecker {
   readonly #skewMs: number;
   readonly #taken = new Map<string, Taken>();
   readonly #sentMs = new Map<string, number>();
-  readonly #reservedMs = new Map<string, { readonly firstMs: number; readonly lastMs: number }>();
+  readonly #reservedMs = new Map<string, Reserved>();
   /** Pods that came instead of those that were taken, and since when they are ready: a cross-zone delay counts from then. */
   readonly #returned: Taken[] = [];
   readonly #budgets: BudgetPast;
@@ -107,9 +114,12 @@ export class TrueWorldChecker {
   }
 
   /** Notes that a ledger write has reserved a pod, or renewed it: what is reserved after that is others' to answer for. */
-  noteReserved(uid: string): void {
+  noteReserved({ uid, by: name }: Reservation): void {
+    const by: Taker = name === evictions ? "eviction" : "rollout";
     const nowMs = this.#world.timeline.nowMs();
-    this.#reservedMs.set(uid, { firstMs: this.#reservedMs.get(uid)?.firstMs ?? nowMs, lastMs: nowMs });
+    const before = this.#reservedMs.get(uid);
+    // An eviction may take over what a rollout has reserved and is about to delete: each answers for its own decision.
+    this.#reservedMs.set(uid, { firstMs: before?.firstMs ?? nowMs, lastMs: { ...before?.lastMs, [by]: nowMs } });
   }
 
   /** Z1, Z2 and E1, at the moment when the API server carries a deletion or an eviction out. */
@@ -122,7 +132,8 @@ export class TrueWorldChecker {
     this.#reviewAll();
     const atMs = this.#world.timeline.nowMs();
     const reserved = this.#reservedMs.get(uid);
-    const sinceMs = Math.min(this.#sentMs.get(uid) ?? atMs, reserved?.lastMs ?? atMs);
+    const reservedMs = by === "ungoverned" ? undefined : reserved?.lastMs[by];
+    const sinceMs = Math.min(this.#sentMs.get(uid) ?? atMs, reservedMs ?? atMs);
     const governed = this.#budgets.lately(budgetKnownWithinMs + atMs - sinceMs);
     // Evicted because no budget governed it: nobody promised anything, and nobody counts it.
     if (by === "ungoverned") {
@@ -141,7 +152,7 @@ export class TrueWorldChecker {
       reservedMs: firstMs,
       readyMs: undefined,
     };
-    const lastMs = reserved?.lastMs ?? Number.POSITIVE_INFINITY;
+    const lastMs = reservedMs ?? Number.POSITIVE_INFINITY;
     const earlier = [...this.#taken.values()].filter((other) => {
       // A rollout reserved within its own limits; an eviction that was reserved after it may go by wider ones.
       return !(by === "rollout" && other.by === "eviction" && other.reservedMs > lastMs);
