@@ -377,9 +377,8 @@ class Simulation {
   #checkWrite(replica: string, before: LeaseObject, after: LeaseObject): void {
     try {
       const was = new Set(parseLedger(key, before).reservations.map(({ uid, stampMs }) => `${uid} ${stampMs}`));
-      for (const { uid, stampMs, by } of parseLedger(key, after).reservations) {
-        if (was.has(`${uid} ${stampMs}`)) continue;
-        this.#checker.noteReserved(uid, by === evaluateEviction.name ? "eviction" : "rollout");
+      for (const made of parseLedger(key, after).reservations) {
+        if (!was.has(`${made.uid} ${made.stampMs}`)) this.#checker.noteReserved(made);
       }
       const violate = (invariant: string, sentence: string) => this.#violate(invariant, sentence);
       checkLedgerWrite(key, this.#lastViews.get(replica), before, after, violate);
