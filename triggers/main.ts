@@ -12,7 +12,7 @@ import { openSecureDoor, type SecureDoor } from "./secure-door.ts";
 import { createAdmissionApp, createApp, type Listening, type ListenOptions, listen } from "./server.ts";
 import { help, readArguments, readSettings, type Settings } from "./settings.ts";
 import { type Standalone, startStandalone } from "./standalone.ts";
-import { admissionFunctions, cronFunctions, groupFunctions } from "./table.ts";
+import { admissionFunctions, cronFunctions, groupFunctions, table } from "./table.ts";
 import { followWebhookConfigurations } from "./webhook-configurations.ts";
 
 interface Process {
@@ -35,7 +35,7 @@ async function main(): Promise<void> {
   let standalone: Standalone | undefined;
   const reporting = createReporting({
     version: manifest.version,
-    serving: settings.function,
+    serving: servingOf(settings),
     level: settings.logLevel,
     keys: () => standalone?.wakeUps.keys ?? 0,
   });
@@ -50,7 +50,7 @@ async function main(): Promise<void> {
   let cluster: KubernetesCluster;
   try {
     cluster = await connect({
-      userAgent: `sluice/${manifest.version} (${settings.function})`,
+      userAgent: `sluice/${manifest.version} (${servingOf(settings)})`,
       requestTimeoutMs: settings.kubernetesTimeoutMs,
       onRequest(observation) {
         health.observe(observation);
@@ -70,7 +70,7 @@ async function main(): Promise<void> {
 async function serve(parts: Process, onStart: (standalone: Standalone) => void): Promise<void> {
   const { settings, cluster, reporting, health } = parts;
   const namespaces = namespacesOf(settings, cluster);
-  const isServed = ({ name }: { readonly name: string }) => settings.function === "all" || name === settings.function;
+  const isServed = ({ name }: { readonly name: string }) => settings.functions.includes(name);
   const definitions = groupFunctions.filter(isServed);
   const certificate = certificateOf(settings, namespaces, cluster);
   const source = await sourceOf(settings, cluster, certificate);
@@ -79,7 +79,7 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   const standalone = startStandalone({ cluster, definitions, admissions, reporting, namespaces, settings });
   onStart(standalone);
   // Whoever brings a certificate, or answers no reviews, has none to renew; a function that was asked for by name runs.
-  const isRenewed = source?.kind === "secret" || settings.function !== "all";
+  const isRenewed = source?.kind === "secret" || servingOf(settings) !== "all";
   const crons = isRenewed ? cronFunctions.filter(isServed) : [];
   const { mode, sweepIntervalMs, requestTimeoutMs } = settings;
   const cron = startCron({
@@ -199,6 +199,11 @@ function endOnSignal(parts: Process, { standalone, cron, doors }: Running, stopp
   };
   process.on("SIGTERM", (signal) => void end(signal));
   process.on("SIGINT", (signal) => void end(signal));
+}
+
+/** What this process is, for logs and for the API server: its functions, or `all`. */
+function servingOf({ functions }: Settings): string {
+  return functions.length === table.length ? "all" : functions.join(",");
 }
 
 function namespacesOf(settings: Settings, cluster: KubernetesCluster): readonly string[] | undefined {

@@ -39,12 +39,12 @@ const settingsTable = {
     grammar: "one or several names with commas between them, or *",
     parse: parseNamespaces,
   }),
-  function: setting<string>({
+  functions: setting<readonly string[]>({
     name: "FUNCTION",
     fallback: "all",
-    says: "function to serve",
-    grammar: [...table.map(({ name }) => name), "all"].join(" or "),
-    parse: (text) => (text === "all" || table.some(({ name }) => name === text) ? text : undefined),
+    says: "functions to serve",
+    grammar: `all, or one or several of ${table.map(({ name }) => name).join(", ")} with commas between them`,
+    parse: parseFunctions,
   }),
   mode: setting<"act" | "shadow">({
     name: "SLUICE_MODE",
@@ -257,6 +257,13 @@ function wrap(text: string, width: number): string[] {
     else lines[lines.length - 1] = `${last} ${word}`;
   }
   return lines;
+}
+
+function parseFunctions(text: string): readonly string[] | undefined {
+  const all = table.map(({ name }) => name);
+  if (text === "all") return all;
+  const names = text.split(",").map((name) => name.trim());
+  return names.every((name) => all.includes(name)) ? [...new Set(names)] : undefined;
 }
 
 function parseNamespaces(text: string): readonly string[] | "own" | "all" | undefined {

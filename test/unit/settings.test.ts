@@ -17,7 +17,7 @@ test("an empty environment is valid, and serves the own namespace", () => {
   assert.deepEqual(valid({}), {
     kubeconfig: "",
     namespaces: "own",
-    function: "all",
+    functions: table.map(({ name }) => name),
     mode: "act",
     views: "watch",
     port: 8080,
@@ -55,7 +55,7 @@ test("namespaces: one, several, or all by a star alone", () => {
 
 test("each mistake is a line that says what is wrong and what to write", () => {
   assert.deepEqual(mistakesOf({ SLUICE_MODE: "shadows", FUNCTION: "roll", LOG_LEVEL: "trace" }), [
-    `FUNCTION is "roll"; write ${table.map(({ name }) => name).join(" or ")} or all`,
+    `FUNCTION is "roll"; write all, or one or several of ${table.map(({ name }) => name).join(", ")} with commas between them`,
     'SLUICE_MODE is "shadows"; write act or shadow',
     'LOG_LEVEL is "trace"; write debug, info, warn, error',
   ]);
@@ -136,4 +136,18 @@ test("the help names every setting with its default", () => {
     assert.ok(text.includes(`(default: ${fallback})`), fallback);
   }
   assert.ok(text.split("\n").every((line) => line.length <= 112));
+});
+
+test("FUNCTION takes one function, several, or all of them", () => {
+  const functionsOf = (FUNCTION: string) => readSettings({ FUNCTION }).settings.functions;
+  assert.deepEqual(functionsOf("evaluate-eviction, validate-zone-budget,evaluate-eviction"), [
+    "evaluate-eviction",
+    "validate-zone-budget",
+  ]);
+  assert.deepEqual(functionsOf("rotate-certificate"), ["rotate-certificate"]);
+  assert.equal(functionsOf("all").length, table.length);
+  for (const wrong of ["", "all,evaluate-eviction", "evaluate-eviction,", "evaluate"]) {
+    const { mistakes } = readSettings({ FUNCTION: wrong });
+    assert.equal(mistakes.length, wrong === "" ? 0 : 1, wrong);
+  }
 });
