@@ -57,7 +57,7 @@ export interface CallObserver {
   /** The server is about to carry a deletion out. */
   onDeleteArrived(replica: string, resource: Resource, key: ObjectKey, preconditions: Preconditions): void;
   /** The server has carried a patch out. */
-  onPatched(replica: string, resource: Resource, before: object | undefined, after: object): void;
+  onPatched(replica: string, resource: Resource, after: object): void;
   /** The server has carried out a write of any kind. */
   onWritten(replica: string, verb: string, resource: Resource): void;
   log(who: string, what: string): void;
@@ -122,9 +122,8 @@ export class SimulatedCluster implements Cluster {
   ): Promise<ObjectTypes[R]> {
     const { world, observer, process } = this.#options;
     return this.#call("patch", resource, key.name, () => {
-      const before = world.store.find(resource, key);
       const after = world.store.patch(resource, key, body, options?.subresource);
-      observer.onPatched(process.name, resource, before, after);
+      observer.onPatched(process.name, resource, after);
       return after as ObjectTypes[R];
     });
   }

@@ -18,33 +18,11 @@ import { createDraw, type Draw } from "./draw.ts";
 import { Evictions, openWebhook, type Webhook } from "./evictions.ts";
 import { type Disturbance, disturbances, drawPlan, type Plan } from "./plan.ts";
 import { createRecycler } from "./recycler.ts";
-import { type Replica, startReplica, type Wrappers } from "./replica.ts";
+import { type Replica, startReplica } from "./replica.ts";
+import type { SimulationOptions, SimulationResult, Violation } from "./seed.ts";
 import { type CallFaults, type CallObserver, noFaults, type Process } from "./simulated-cluster.ts";
 import { RevisionClock } from "./stale-views.ts";
 import { Users } from "./users.ts";
-
-export interface Violation {
-  readonly invariant: string;
-  readonly sentence: string;
-  readonly atMs: number;
-}
-
-export interface SimulationResult {
-  readonly seed: number;
-  readonly violations: readonly Violation[];
-  readonly history: readonly string[];
-  /** Pods that were deleted while Ready. */
-  readonly taken: number;
-  readonly virtualMs: number;
-}
-
-export interface SimulationOptions {
-  readonly wrappers?: Wrappers;
-  /** Bends the plan of every seed towards a fault: how a scenario is aimed. */
-  readonly aim?: (plan: Plan, draw: Draw) => Plan;
-  /** Keep the history of what happened, line by line. */
-  readonly verbose?: boolean;
-}
 
 type ProcessKind = "replica" | "recycler" | "webhook" | "dry";
 
@@ -78,6 +56,9 @@ class Simulation {
   readonly #lastViews = new Map<string, GroupView>();
   readonly #checker: TrueWorldChecker;
   readonly #recycler: FunctionDefinition;
+  readonly #tell = (who: string, what: string) => this.#log(who, what);
+  /** Every reservation that was ever written: pod uid, function and stamp. */
+  readonly #written = new Set<string>();
   readonly #startMs = this.#timeline.nowMs();
   readonly #evictions: Evictions;
   #webhooks: (Webhook & { stop: () => void })[] = [];
@@ -107,8 +88,14 @@ class Simulation {
       goneAfterMs: () => goneAfterMs * this.#draw.between(0.2, 1.5),
       keepVersions: true,
     });
-    const log = (who: string, what: string) => this.#log(who, what);
-    this.#users = new Users({ world: this.#world, draw: this.#draw, plan: this.#plan, namespace, group, log });
+    this.#users = new Users({
+      world: this.#world,
+      draw: this.#draw,
+      plan: this.#plan,
+      namespace,
+      group,
+      log: this.#tell,
+    });
     const past = new Past(this.#world);
     const budgets = new BudgetPast(this.#world, namespace);
     this.#checker = new TrueWorldChecker({
@@ -190,18 +177,25 @@ class Simulation {
     let replica: Replica | undefined;
     const { process, cluster, views, stop } = this.#connect(kind, (changed) => replica?.wake(changed, false));
     const { sweepMs } = this.#plan;
-    const log = (who: string, what: string) => this.#log(who, what);
     const wrappers = this.#options.wrappers ?? {};
-    replica = startReplica({ process, draw: this.#draw, cluster, views, wrappers, sweepMs, log, definition });
+    replica = startReplica({
+      process,
+      draw: this.#draw,
+      cluster,
+      views,
+      wrappers,
+      sweepMs,
+      log: this.#tell,
+      definition,
+    });
     this.#replicas.push({ process, definition, replica, stop });
   }
 
   #startWebhook(isDry: boolean): void {
     const { process, cluster, views, stop } = this.#connect(isDry ? "dry" : "webhook", () => undefined);
     const { sweepMs } = this.#plan;
-    const log = (who: string, what: string) => this.#log(who, what);
     const wrappers = this.#options.wrappers ?? {};
-    const webhook = openWebhook({ process, cluster, views, wrappers, isDry, sweepMs, log });
+    const webhook = openWebhook({ process, cluster, views, wrappers, isDry, sweepMs, log: this.#tell });
     this.#webhooks.push({ ...webhook, stop });
   }
 
@@ -238,8 +232,8 @@ class Simulation {
         this.#taken++;
         this.#checker.onArrived(replica, "rollout", at, preconditions);
       },
-      onPatched: (replica, resource, before, after) => {
-        if (resource === "leases") this.#checkWrite(replica, before as LeaseObject, after as LeaseObject);
+      onPatched: (replica, resource, after) => {
+        if (resource === "leases") this.#checkWrite(replica, after as LeaseObject);
       },
       onWritten: (who, verb, resource) => {
         if (kind === "dry") this.#violate("E2", `${who} did ${verb} ${resource}, and was asked for dry runs alone`);
@@ -374,14 +368,15 @@ class Simulation {
     }
   }
 
-  #checkWrite(replica: string, before: LeaseObject, after: LeaseObject): void {
+  #checkWrite(replica: string, after: LeaseObject): void {
     try {
-      const was = new Set(parseLedger(key, before).reservations.map(({ uid, stampMs }) => `${uid} ${stampMs}`));
-      for (const made of parseLedger(key, after).reservations) {
-        if (!was.has(`${made.uid} ${made.stampMs}`)) this.#checker.noteReserved(made);
-      }
-      const violate = (invariant: string, sentence: string) => this.#violate(invariant, sentence);
-      checkLedgerWrite(key, this.#lastViews.get(replica), before, after, violate);
+      const all = parseLedger(key, after).reservations;
+      // An eviction whose answer came too late gives back what it had renewed: that was decided when it was first written.
+      const made = all.filter(({ uid, by, stampMs }) => !this.#written.has(`${uid} ${by} ${stampMs}`));
+      for (const { uid, by, stampMs } of made) this.#written.add(`${uid} ${by} ${stampMs}`);
+      for (const reservation of made) this.#checker.noteReserved(reservation);
+      const view = this.#lastViews.get(replica);
+      if (view !== undefined) checkLedgerWrite(view, all, made, (...said) => this.#violate(...said));
     } catch (error) {
       this.#violate("R2", (error as LedgerUnreadable).message);
     }

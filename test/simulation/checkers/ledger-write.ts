@@ -3,23 +3,18 @@
  * shares no counting with the product.
  */
 
-import type { LeaseObject } from "../../../functions/shared/cluster.ts";
 import { allowanceOf } from "../../../functions/shared/governing.ts";
-import { parseLedger, type Reservation } from "../../../functions/shared/reservation.ts";
+import type { Reservation } from "../../../functions/shared/reservation.ts";
 import type { GroupView } from "../../../functions/shared/views.ts";
 import { evictions, type Governance } from "./budgets.ts";
 
+/** `all` are the reservations that stand after the write, `made` those of them that no ledger has held before. */
 export function checkLedgerWrite(
-  key: { namespace: string; group: string },
-  view: GroupView | undefined,
-  before: LeaseObject | undefined,
-  after: LeaseObject,
+  view: GroupView,
+  all: readonly Reservation[],
+  made: readonly Reservation[],
   violate: (invariant: string, sentence: string) => void,
 ): void {
-  if (view === undefined || before === undefined) return;
-  const was = new Set(parseLedger(key, before).reservations.map(({ uid, stampMs }) => `${uid} ${stampMs}`));
-  const all = parseLedger(key, after).reservations;
-  const made = all.filter(({ uid, stampMs }) => !was.has(`${uid} ${stampMs}`));
   const healthy = made.filter(({ statefulSet, ordinal, uid }) => {
     const pod = view.pod(`${statefulSet}-${ordinal}`);
     return pod?.uid === uid && pod.readySinceMs !== undefined;
