@@ -1,0 +1,73 @@
+/** What runs of an overlay: its settings as they are rendered, under its own account, and what that account asked for. */
+import { join } from "node:path";
+import type { Api } from "../controlplane/api.ts";
+import { readAudit } from "../controlplane/audit.ts";
+import { writeKubeconfig } from "../controlplane/configuration.ts";
+import type { ControlPlane } from "../controlplane/controlplane.ts";
+import type { Built } from "./kubectl.ts";
+
+/** A Deployment or a Knative Service. */
+interface Workload extends Built {
+  readonly spec: {
+    readonly template: {
+      readonly spec: {
+        readonly serviceAccountName: string;
+        readonly containers: readonly { readonly env: readonly { readonly name: string; readonly value: string }[] }[];
+      };
+    };
+  };
+}
+
+interface WebhookConfiguration extends Built {
+  readonly webhooks: readonly { readonly clientConfig: { readonly service: { readonly path: string } } }[];
+}
+
+export function isWorkload(object: Built): object is Workload {
+  return object.kind === "Deployment" || object.apiVersion.startsWith("serving.knative.dev/");
+}
+
+export function isWebhook(object: Built): object is WebhookConfiguration {
+  return object.kind.endsWith("WebhookConfiguration");
+}
+
+/** There is no network of services here: the same webhooks, but for where they are. */
+export function webhookAt(port: number, configuration: WebhookConfiguration): Built {
+  const webhooks = configuration.webhooks.map(({ clientConfig, ...webhook }) => ({
+    ...webhook,
+    clientConfig: { url: `https://localhost:${port}${clientConfig.service.path}` },
+  }));
+  return { ...configuration, webhooks } as Built;
+}
+
+/** The one workload of that name, with its environment. */
+export function workloadOf(objects: readonly Built[], name: string) {
+  const workload = objects.filter(isWorkload).find(({ metadata }) => metadata.name === name);
+  if (workload === undefined) throw new Error(`there is no workload ${name}`);
+  const { serviceAccountName: account, containers } = workload.spec.template.spec;
+  const env = containers.flatMap((container) => container.env);
+  const settings = Object.fromEntries(env.map(({ name: variable, value }) => [variable, value]));
+  return { account, settings };
+}
+
+/** Resolves to the path of a kubeconfig for an account that is there. */
+export async function kubeconfigOf(controlPlane: ControlPlane, api: Api, namespace: string, account: string) {
+  const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${account}/token`;
+  const request = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: {} };
+  const { status } = await api.post<{ status: { token: string } }>(path, request);
+  const kubeconfig = join(controlPlane.directory, `${namespace}-${account}.kubeconfig`);
+  await writeKubeconfig(kubeconfig, controlPlane.url, status.token, controlPlane.caFile);
+  return kubeconfig;
+}
+
+/** What an account asked of the API server, as `verb resource`, and what of it was forbidden. */
+export async function askedBy(controlPlane: ControlPlane, from: number, namespace: string, account: string) {
+  const asked = new Set<string>();
+  const forbidden = new Set<string>();
+  const user = `system:serviceaccount:${namespace}:${account}`;
+  for await (const entry of readAudit(controlPlane.auditLog, { from }, () => {})) {
+    if (entry.user !== user) continue;
+    asked.add(`${entry.verb} ${entry.resource}`);
+    if (entry.code === 401 || entry.code === 403) forbidden.add(`${entry.verb} ${entry.resource}`);
+  }
+  return { asked: [...asked].sort(), forbidden: [...forbidden].sort() };
+}
