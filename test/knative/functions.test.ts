@@ -5,6 +5,7 @@ import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate } from "../controlplane/fixtures.ts";
+import { evict } from "../e2e/drain-webhook.ts";
 import { play, skipWithoutControlPlane } from "../e2e/scene.ts";
 import { Server } from "../e2e/server.ts";
 import { askedBy, isWebhook, isWorkload, kubeconfigOf, webhookAt, workloadOf } from "./installed.ts";
@@ -29,6 +30,7 @@ suite("the overlay direct on the real API server", { skip: await skipWithoutCont
   let api: Api;
   let kubectl: Kubectl;
   let objects: Built[];
+  const servers: Server[] = [];
   before(async () => {
     controlPlane = await startControlPlane();
     api = await Api.open(controlPlane, { userAgent: "sluice-test-overlay" });
@@ -41,6 +43,7 @@ suite("the overlay direct on the real API server", { skip: await skipWithoutCont
     await kubectl.apply(objects.filter((object) => !isForeign(object) && !isWebhook(object) && !isWorkload(object)));
   });
   after(async () => {
+    await Promise.all(servers.map((server) => server.stop()));
     await api?.close();
     await controlPlane?.stop();
     await kubectl?.close();
@@ -73,28 +76,34 @@ suite("the overlay direct on the real API server", { skip: await skipWithoutCont
     assert.ok(!asked.some((request) => request.startsWith("watch ")), "a function that comes and goes never watches");
   });
 
-  test("a tick alone has rotate-certificate make a certificate and have it trusted, with its own rights", async (context) => {
+  test("rotate-certificate, woken by a tick, has the replicas that answer reviews trusted, each with its own rights", async () => {
     const from = await auditPosition(controlPlane.auditLog);
-    const { account, settings } = workloadOf(objects, "rotate-certificate");
-    await kubectl.apply(objects.filter(isWebhook).map((configuration) => webhookAt(1, configuration)));
-    const kubeconfig = await kubeconfigOf(controlPlane, api, namespace, account);
-    const server = await Server.start({ kubeconfig, namespace, settings });
-    try {
-      assert.equal(await post(server, "dev.knative.sources.ping", {}), 204);
-      await eventually("every webhook trusting us", 30_000, async () => {
-        const bundles = await kubectl.run(
-          ...["get", "mutatingwebhookconfigurations,validatingwebhookconfigurations"],
-          ...["-o", "jsonpath={range .items[*].webhooks[*]}{.clientConfig.caBundle}{' '}{end}"],
-        );
-        return bundles.trim().split(" ").filter(Boolean).length === 2 ? true : undefined;
-      });
-    } finally {
-      await server.stop();
-    }
-    const { asked, forbidden } = await askedBy(controlPlane, from, namespace, account);
-    context.diagnostic(`asked: ${asked.join(", ")}`);
-    assert.deepEqual(forbidden, []);
-    assert.ok(asked.includes("create secrets") && !asked.some((request) => request.startsWith("watch ")));
+    const start = async (name: string, free: Readonly<Record<string, string>>) => {
+      const { account, settings } = workloadOf(objects, name);
+      const kubeconfig = await kubeconfigOf(controlPlane, api, namespace, account);
+      const server = await Server.start({ kubeconfig, namespace, settings: { ...settings, ...free } });
+      servers.push(server);
+      return server;
+    };
+    const rotator = await start("rotate-certificate", { TLS_DNS_NAME: "localhost" });
+    const replica = await start("sluice-admission", { PORT: "0", TLS_PORT: "0" });
+    await replica.ready();
+    const { tlsPort } = replica;
+    await kubectl.apply(objects.filter(isWebhook).map((configuration) => webhookAt(tlsPort, configuration)));
+    assert.equal(await post(rotator, "dev.knative.sources.ping", {}), 204);
+    await eventually("an eviction judged", 30_000, async () => {
+      const { message } = await evict(api, namespace, "nobody");
+      return /^admission webhook "pod-eviction\.loki\.grafana\.com" denied the request: /.test(message)
+        ? true
+        : undefined;
+    });
+    const examples = await kubectl.rehearse(namespace, "examples");
+    assert.ok(examples.length > 6 && examples.every((line) => /dry run\)$/.test(line)), examples.join("\n"));
+    const rotation = await askedBy(controlPlane, from, namespace, "rotate-certificate");
+    const reviews = await askedBy(controlPlane, from, namespace, "sluice-admission");
+    assert.deepEqual([...rotation.forbidden, ...reviews.forbidden], []);
+    assert.ok(rotation.asked.includes("create secrets") && !rotation.asked.some((one) => one.startsWith("watch ")));
+    assert.ok(reviews.asked.includes("watch pods") && reviews.asked.includes("get secrets"));
   });
 
   test("the account of the sources may watch what wakes the function, and change nothing", async () => {
