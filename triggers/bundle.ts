@@ -7,7 +7,7 @@
 import { readFile, rm } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
-import { root, withoutGeneratedApi } from "./bundling.ts";
+import { quickToStart, root } from "./bundling.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "./table.ts";
 
 const lists = { groupFunctions, admissionFunctions, cronFunctions };
@@ -72,11 +72,7 @@ async function bundleServer(outdir: string, name: string): Promise<void> {
     sourcesContent: false,
     legalComments: "linked",
     metafile: true,
-    plugins: name === "all" ? [withoutGeneratedApi] : [withoutGeneratedApi, withOneFunction(name)],
-    // The CommonJS packages among them ask for Node's own modules by `require`.
-    banner: {
-      js: 'import { createRequire as createBundleRequire } from "node:module"; const require = createBundleRequire(import.meta.url);',
-    },
+    plugins: name === "all" ? [...quickToStart] : [withOneFunction(name), ...quickToStart],
   });
   await refuseDevelopmentDependencies(metafile);
 }
@@ -86,7 +82,13 @@ async function main(outdir: string): Promise<void> {
   // What an earlier build left would be shipped, too.
   await rm(server, { recursive: true, force: true });
   for (const name of ["all", ...table.map((one) => one.name)]) await bundleServer(server, name);
-  await build({ ...shared, entryPoints: ["triggers/start.ts"], outdir: server });
+  await build({
+    ...shared,
+    entryPoints: ["triggers/start.ts"],
+    outdir: server,
+    bundle: true,
+    plugins: [...quickToStart],
+  });
   await build({ ...shared, entryPoints: ["triggers/compile.ts"], outdir });
   console.log(relative(process.cwd(), server));
 }

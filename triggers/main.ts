@@ -201,9 +201,9 @@ function endOnSignal(parts: Process, { standalone, cron, doors }: Running, stopp
   process.on("SIGINT", (signal) => void end(signal));
 }
 
-/** What this process is, for logs and for the API server: its functions, or `all`. */
+/** What this process is, for logs and for the API server: its functions, or `all`. A bundle of one function is not all of them. */
 function servingOf({ functions }: Settings): string {
-  return functions.length === table.length ? "all" : functions.join(",");
+  return table.length > 1 && functions.length === table.length ? "all" : functions.join(",");
 }
 
 function namespacesOf(settings: Settings, cluster: KubernetesCluster): readonly string[] | undefined {

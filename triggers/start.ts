@@ -16,5 +16,5 @@ if (existsSync(compiled)) enableCompileCache({ directory: compiled, portable: tr
 
 const name = process.env.FUNCTION?.trim() || "all";
 const own = join(here, name, "main.mjs");
-// A name that is none is for the bundle of all to explain.
+// Several names are for the bundle of all, and so is one that is none: it says so.
 await import(/^[a-z-]+$/.test(name) && existsSync(own) ? own : join(here, "all/main.mjs"));

@@ -1,5 +1,6 @@
 /** `npm run bench`. Exit codes: 0 when every trial ended, 1 when one did not, 2 for wrong flags, 130 for Ctrl-C. */
 import { runBenchmark, say } from "./benchmark.ts";
+import { runColdStart } from "./cold-start.ts";
 import { evictionBenchmark } from "./eviction/eviction.ts";
 import { help, readOptions } from "./options.ts";
 import { rolloutBenchmark } from "./rollout.ts";
@@ -24,6 +25,7 @@ async function main(): Promise<number> {
   }
   const { options } = reading;
   try {
+    if (reading.kind === "cold-start") return await runColdStart(options, interrupted.signal);
     if (reading.kind === "rollout") return await runBenchmark(rolloutBenchmark(options), options, interrupted.signal);
     return await runBenchmark(evictionBenchmark(reading.options), options, interrupted.signal);
   } catch (error) {

@@ -38,6 +38,7 @@ export interface EvictionOptions extends SharedOptions {
 export type Reading =
   | { readonly kind: "rollout"; readonly options: RolloutOptions }
   | { readonly kind: "eviction"; readonly options: EvictionOptions }
+  | { readonly kind: "cold-start"; readonly options: SharedOptions }
   | { readonly kind: "help" }
   | { readonly kind: "wrong"; readonly mistakes: readonly string[] };
 
@@ -49,10 +50,12 @@ export const help = `Measures Sluice and its peer, one after the other, on the s
 
   npm run bench -- rollout [FLAGS]    rolls a group of StatefulSets
   npm run bench -- eviction [FLAGS]   has evictions reviewed, and evicts every pod of a group
+  npm run bench -- cold-start [FLAGS] starts each function for one event, against a Node that does nothing; it knows
+                                      --repeat, --seed, --json and --node-flags
 
   --sizes LIST        ZONESxPODS, or ZONESxPODS/BUDGET
                       (default: rollout 3x20,3x1000, with budgets of 5 and 100; eviction 3x20)
-  --repeat N          trials of each contender at each size (default: 3)
+  --repeat N          trials of each contender at each size (default: 3; cold-start 20)
   --contenders LIST   of ${contenderNames.join(", ")}
                       (default: rollout all, but peer-shipped not beyond ${shippedUpToPods} pods in a zone;
                       eviction sluice,peer-tuned, and sluice alone for its part memory)
@@ -75,7 +78,7 @@ The control plane is started for this run and ended with it. Exit code 0: every 
 
 const flags = {
   sizes: { type: "string" },
-  repeat: { type: "string", default: "3" },
+  repeat: { type: "string" },
   contenders: { type: "string" },
   seed: { type: "string", default: "1" },
   json: { type: "string" },
@@ -104,14 +107,15 @@ export function readOptions(argv: readonly string[]): Reading {
   if (values.help) return { kind: "help" };
   const mistakes: string[] = [];
   const name = positionals.join(" ");
-  if (name !== "rollout" && name !== "eviction") {
-    mistakes.push(`${JSON.stringify(name)} is no benchmark; write rollout or eviction`);
+  if (name !== "rollout" && name !== "eviction" && name !== "cold-start") {
+    mistakes.push(`${JSON.stringify(name)} is no benchmark; write rollout, eviction or cold-start`);
   }
-  if (name === "rollout") {
+  if (name === "rollout" || name === "cold-start") {
     const foreign = evictionFlags.filter((flag) => values[flag] !== undefined);
     mistakes.push(...foreign.map((flag) => `--${flag} is a flag of eviction alone; leave it out`));
   }
-  const shared = readShared(values, name === "eviction" ? "3x20" : "3x20,3x1000", mistakes);
+  const repeat = values.repeat ?? (name === "cold-start" ? "20" : "3");
+  const shared = readShared({ ...values, repeat }, name === "eviction" ? "3x20" : "3x20,3x1000", mistakes);
   const own = {
     parts: readNames("only", evictionParts, values.only, mistakes) ?? evictionParts,
     inFlight: readNumbers("in-flight", values["in-flight"] ?? "1,8,32,128", mostInFlight, mistakes),
@@ -120,14 +124,14 @@ export function readOptions(argv: readonly string[]): Reading {
   };
   if (mistakes.length > 0) return { kind: "wrong", mistakes };
   if (name === "eviction") return { kind: name, options: { ...shared, ...own } };
-  return { kind: "rollout", options: shared };
+  return { kind: name === "cold-start" ? name : "rollout", options: shared };
 }
 
 function parse(argv: readonly string[]) {
   return parseArgs({ args: [...argv], options: flags, allowPositionals: true });
 }
 
-function readShared(values: Values, sizes: string, mistakes: string[]): SharedOptions {
+function readShared(values: Values & { readonly repeat: string }, sizes: string, mistakes: string[]): SharedOptions {
   return {
     sizes: readSizes(values.sizes ?? sizes, mistakes),
     repeat: readWhole("repeat", values.repeat, [1, 1_000], mistakes),

@@ -1,0 +1,220 @@
+/**
+ * How long a function that was scaled to zero keeps its first event waiting: from the start of the process to its answer, against a
+ * Node that does nothing. From the sources, from the bundle, and from the bundle with compiled code as the image has it.
+ */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { type RequestOptions, request } from "node:http";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import manifest from "../../package.json" with { type: "json" };
+import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
+import { Api } from "../controlplane/api.ts";
+import { startControlPlane } from "../controlplane/controlplane.ts";
+import { launch } from "../controlplane/processes.ts";
+import { readDockerfile } from "../image/dockerfile.ts";
+import { type ColdStart, coldStartTable, forms } from "./cold-start-table.ts";
+import { describeMachine, introduce, loadBefore } from "./machine.ts";
+import type { SharedOptions } from "./options.ts";
+import { seeded, shuffled } from "./statistics.ts";
+
+const repository = resolve(import.meta.dirname, "../..");
+const namespace = "cold-start";
+const giveUpMs = 30_000;
+
+/** A function, and what wakes it. */
+interface Woken {
+  readonly name: string;
+  readonly path: string;
+  readonly contentType: string;
+  readonly body: object;
+  /** As the manifests have it: those that events wake keep no views between two of them. */
+  readonly views: "list" | "watch";
+}
+
+const event = { specversion: "1.0", id: "1", source: "https://10.0.0.1:443" };
+const statefulSet = { apiVersion: "apps/v1", kind: "StatefulSet", namespace, name: "none" };
+const review = { uid: "1", operation: "CREATE", namespace, name: "none-0", object: {} };
+const eventsJson = { path: "/", contentType: "application/cloudevents+json", views: "list" } as const;
+
+const woken: readonly Woken[] = [
+  ...groupFunctions.map(({ name }) => ({
+    ...eventsJson,
+    name,
+    body: { ...event, type: "dev.knative.apiserver.ref.update", data: statefulSet },
+  })),
+  ...cronFunctions.map(({ name }) => ({ ...eventsJson, name, body: { ...event, type: "dev.knative.sources.ping" } })),
+  ...admissionFunctions.map(({ name, paths, readsViews }) => ({
+    name,
+    path: paths[0] ?? "/",
+    contentType: "application/json",
+    body: {
+      apiVersion: "admission.k8s.io/v1",
+      kind: "AdmissionReview",
+      request: readsViews ? { ...review, subResource: "eviction" } : review,
+    },
+    views: "watch" as const,
+  })),
+];
+
+/** The command lines, without Node itself. */
+interface Commands {
+  readonly bare: readonly string[];
+  readonly of: Readonly<Record<(typeof forms)[number], (name: string) => readonly string[]>>;
+}
+
+/** Resolves to the exit code. The bundles are built for it. */
+export async function runColdStart(options: SharedOptions, signal: AbortSignal): Promise<number> {
+  const load = loadBefore();
+  const folder = await mkdtemp(join(tmpdir(), "sluice-cold-start-"));
+  try {
+    const commands = await build(folder, options.nodeFlags);
+    const controlPlane = await startControlPlane({ signal, log: (line) => console.error(line) });
+    try {
+      const machine = await describeMachine(controlPlane, load);
+      console.log(`${introduce(machine)}\n`);
+      await prepare(await Api.open(controlPlane, { userAgent: "sluice-test-bench" }));
+      const { kubeconfig } = controlPlane;
+      const starts = await measure(commands, { kubeconfig, repeat: options.repeat, seed: options.seed, signal });
+      console.log(`${coldStartTable(starts).join("\n")}\n`);
+      const file = options.json ?? join(repository, "bench-results", `cold-start-${Date.now()}.json`);
+      await mkdir(dirname(file), { recursive: true });
+      await writeFile(file, `${JSON.stringify({ machine, starts }, undefined, 2)}\n`);
+      console.log(
+        `Milliseconds: median (least–most), and how many times the median of a bare Node. All figures: ${file}`,
+      );
+      return 0;
+    } finally {
+      await controlPlane.stop();
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function prepare(api: Api): Promise<void> {
+  await api.post("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } });
+  await api.close();
+}
+
+/** As the Dockerfile does it, with its flags, and what `npm start` runs. */
+async function build(folder: string, more: readonly string[]): Promise<Commands> {
+  const stages = readDockerfile(await readFile(join(repository, "Dockerfile"), "utf8"));
+  const command = stages.flatMap(({ steps }) =>
+    steps.flatMap((step) => (step.kind === "entrypoint" ? step.command : [])),
+  );
+  const flags = [...command.filter((word) => word.startsWith("--")), ...more];
+  const start = manifest.scripts.start.split(" ").slice(1);
+  await execute([join(repository, "triggers/bundle.ts"), folder]);
+  await execute([...flags, join(folder, "compile.mjs"), join(folder, "server")]);
+  return {
+    bare: ["-e", "0"],
+    of: {
+      sources: () => [...start.slice(0, -1), ...more, join(repository, start.at(-1) ?? "")],
+      bundle: (name) => [...flags, join(folder, "server", name, "main.mjs")],
+      compiled: () => [...flags, join(folder, "server/start.mjs")],
+    },
+  };
+}
+
+async function execute(args: readonly string[]): Promise<void> {
+  const launched = launch(process.execPath, args, { output: "pipe", env: process.env });
+  const { code, summary } = await launched.ended;
+  if (code !== 0) throw new Error(`${args.join(" ")}: ${summary}: ${launched.printed().stderr}`);
+}
+
+interface Course {
+  readonly kubeconfig: string;
+  readonly repeat: number;
+  readonly seed: number;
+  readonly signal: AbortSignal;
+}
+
+/** In each round everybody starts once, in random order, so that what else the machine does falls on all alike. */
+async function measure({ bare, of }: Commands, { kubeconfig, repeat, seed, signal }: Course): Promise<ColdStart[]> {
+  const random = seeded(seed);
+  const starts: ColdStart[] = [];
+  const turns = [
+    async () => ({ name: "node", form: "bare", ms: await startBare(bare) }) as const,
+    ...woken.flatMap((one) =>
+      forms.map((form) => async () => {
+        const env = { KUBECONFIG: kubeconfig, NAMESPACE: namespace, PORT: "0", FUNCTION: one.name, VIEWS: one.views };
+        return { name: one.name, form, ms: await startFunction(of[form](one.name), env, one) } as const;
+      }),
+    ),
+  ];
+  for (let round = 0; round <= repeat; round++) {
+    for (const turn of shuffled(turns, random)) {
+      signal.throwIfAborted();
+      const start = await turn();
+      // The first round brings the files into memory, and counts for nobody.
+      if (round > 0) starts.push(start);
+    }
+    console.error(`round ${round} of ${repeat}`);
+  }
+  return starts;
+}
+
+async function startBare(args: readonly string[]): Promise<number> {
+  const startedMs = performance.now();
+  const child = spawn(process.execPath, args, { stdio: "ignore" });
+  await once(child, "exit");
+  return performance.now() - startedMs;
+}
+
+async function startFunction(
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+  to: Woken,
+): Promise<number> {
+  const startedMs = performance.now();
+  const child = spawn(process.execPath, args, {
+    env: { PATH: process.env.PATH, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const exited = once(child, "exit");
+  try {
+    const port = await portOf(child);
+    // A probe comes before any event: nobody is given one that it cannot take.
+    while ((await send({ port, path: "/readyz", method: "GET" })) !== 200) {
+      if (performance.now() - startedMs > giveUpMs) throw new Error(`${to.name} was not ready for too long`);
+      await delay(1);
+    }
+    const headers = { "content-type": to.contentType };
+    const status = await send({ port, path: to.path, method: "POST", headers }, JSON.stringify(to.body));
+    if (status >= 300) throw new Error(`${to.name} answered ${status}`);
+    return performance.now() - startedMs;
+  } finally {
+    child.kill("SIGKILL");
+    await exited;
+  }
+}
+
+/** Resolves when it says that it listens. */
+function portOf(child: ReturnType<typeof spawn>): Promise<number> {
+  let printed = "";
+  return new Promise((resolve, reject) => {
+    child.stdout?.on("data", (chunk: Buffer) => {
+      printed += chunk;
+      const port = /"port":(\d+)/.exec(printed)?.[1];
+      if (port !== undefined) resolve(Number(port));
+    });
+    child.stderr?.on("data", (chunk: Buffer) => {
+      printed += chunk;
+    });
+    child.once("exit", () => reject(new Error(`it ended before it listened: ${printed}`)));
+  });
+}
+
+/** Resolves to the status, once the whole answer is there. */
+function send(options: RequestOptions, body?: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const sent = request({ host: "127.0.0.1", agent: false, ...options }, (response) => {
+      response.resume().once("end", () => resolve(response.statusCode ?? 0));
+    });
+    sent.once("error", reject);
+    sent.end(body);
+  });
+}
