@@ -38,6 +38,14 @@ export async function sweepLedgers(
  */
 export async function sweepBudgetLedgers(context: Context): Promise<void> {
   if (context.mode === "shadow") return;
+  // A namespace that may not be read holds up no other.
+  const scopes = context.namespaces?.map((namespace) => ({ ...context, namespaces: [namespace] })) ?? [context];
+  const swept = await Promise.allSettled(scopes.map(sweepScope));
+  const failed = swept.find((one) => one.status === "rejected");
+  if (failed !== undefined) throw failed.reason;
+}
+
+async function sweepScope(context: Context): Promise<void> {
   const groups = await listGovernedGroups(context);
   const leases = await listLedgers(context);
   await createMissing(context, groups, leases);

@@ -9,6 +9,8 @@ import { createUser, grant } from "./rights.ts";
 import { play, type Scene, skipWithoutControlPlane } from "./scene.ts";
 
 const { needs } = advanceZoneRollout;
+/** Served by itself: the rights that are granted are its own. */
+const alone = { FUNCTION: advanceZoneRollout.name };
 const account = "sluice";
 
 /** Makes the API server refuse every deletion of one pod by the administrator, and resolves when it does. */
@@ -132,7 +134,7 @@ describe("what the API server refuses", { skip: await skipWithoutControlPlane(),
       const { namespace } = scene.group;
       const kubeconfig = await createUser(controlPlane, api, namespace, account);
       await grant(api, namespace, { namespace, name: account }, needs);
-      const server = await scene.serve({ SWEEP_INTERVAL: "1s" }, { kubeconfig });
+      const server = await scene.serve({ ...alone, SWEEP_INTERVAL: "1s" }, { kubeconfig });
       await changeTemplate(controlPlane, scene.group, "app:2");
       await scene.waitForRollout("app:2");
       await scene.waitForEvent("RolloutCompleted");
@@ -150,7 +152,10 @@ describe("what the API server refuses", { skip: await skipWithoutControlPlane(),
       await waitForGroupReady(controlPlane, barred);
       const kubeconfig = await createUser(controlPlane, api, namespace, account);
       await grant(api, namespace, { namespace, name: account }, needs);
-      const server = await scene.serve({ SWEEP_INTERVAL: "1s" }, { kubeconfig, namespace: `${namespace},barred` });
+      const server = await scene.serve(
+        { ...alone, SWEEP_INTERVAL: "1s" },
+        { kubeconfig, namespace: `${namespace},barred` },
+      );
       await changeTemplate(controlPlane, barred, "app:2");
       await changeTemplate(controlPlane, scene.group, "app:2");
       await scene.waitForRollout("app:2");
@@ -167,7 +172,7 @@ describe("what the API server refuses", { skip: await skipWithoutControlPlane(),
       const { namespace } = scene.group;
       const kubeconfig = await createUser(controlPlane, api, namespace, account);
       await grant(api, namespace, { namespace, name: account }, needs);
-      const settings = { VIEWS: "list", SWEEP_INTERVAL: "1s" };
+      const settings = { ...alone, VIEWS: "list", SWEEP_INTERVAL: "1s" };
       const server = await scene.serve(settings, { kubeconfig, namespace: `default,${namespace}` });
       await changeTemplate(controlPlane, scene.group, "app:2");
       await scene.waitForRollout("app:2", 120_000);
@@ -187,7 +192,7 @@ describe("what the API server refuses", { skip: await skipWithoutControlPlane(),
       );
       const kubeconfig = await createUser(controlPlane, api, namespace, account);
       await grant(api, namespace, { namespace, name: account }, some);
-      await scene.serve({}, { kubeconfig });
+      await scene.serve(alone, { kubeconfig });
       await changeTemplate(controlPlane, scene.group, "app:2");
       const event = await scene.waitForEvent("RightMissing");
       assert.equal(event.involvedObject.name, "may-not-delete-zone-a");
