@@ -1,6 +1,6 @@
 /**
- * How long a function that was scaled to zero keeps its first event waiting: from the start of the process to its answer, against a
- * Node that does nothing. From the sources, from the bundle, and from the bundle with compiled code as the image has it.
+ * How long a function that was scaled to zero keeps its first event waiting: from the start of the process to its answer,
+ * against a Node that does nothing. From the sources, from the bundle, and from that with compiled code, as the image has it.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
