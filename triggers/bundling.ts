@@ -2,7 +2,7 @@
  * What every bundle has in common, the kubectl plugin's and those of the server: what of the packages is left out of them, and
  * what is loaded when it is needed and not before.
  *
- * A function that is scaled to zero starts while an event waits. `npm run bench -- cold-start` says what each part of this is worth.
+ * A function that is scaled to zero starts while an event waits: `npm run bench -- cold-start` measures how long.
  */
 import { isBuiltin } from "node:module";
 import { join } from "node:path";

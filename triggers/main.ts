@@ -201,7 +201,7 @@ function endOnSignal(parts: Process, { standalone, cron, doors }: Running, stopp
   process.on("SIGINT", (signal) => void end(signal));
 }
 
-/** What this process is, for logs and for the API server: its functions, or `all`. A bundle of one function is not all of them. */
+/** What this process is, for logs and for the API server: its functions, or `all`, which a bundle of one is not. */
 function servingOf({ functions }: Settings): string {
   return table.length > 1 && functions.length === table.length ? "all" : functions.join(",");
 }
