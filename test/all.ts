@@ -15,7 +15,7 @@ const phases = [
   { name: "unit", concurrency: 2, files: ["test/tidy.test.ts", "test/{unit,property,world}/**/*.test.ts"] },
   { name: "simulation", concurrency: 2, files: ["test/simulation/**/*.test.ts"] },
   { name: "demo and bench", concurrency: 1, files: ["test/{demo,bench}/**/*.test.ts"] },
-  { name: "control plane", concurrency: 1, files: ["test/{contract,controlplane,e2e,image}/**/*.test.ts"] },
+  { name: "control plane", concurrency: 1, files: ["test/{contract,controlplane,e2e,image,knative}/**/*.test.ts"] },
 ];
 
 const root = new URL("..", import.meta.url).pathname;
