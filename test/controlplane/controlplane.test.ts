@@ -5,13 +5,14 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
+import { setTimeout } from "node:timers/promises";
 import { Api, eventually } from "./api.ts";
 import { type AuditEntry, auditPosition, readAudit, summariseAudit } from "./audit.ts";
 import { type ControlPlane, connectTo, findAssets, startControlPlane } from "./controlplane.ts";
 import { changeTemplate, createGroup, deleteGroup, type Group, groupPods, waitForGroupReady } from "./fixtures.ts";
 import { ANNOTATIONS } from "./kubelet.ts";
 import { isReady, type Pod } from "./podstatus.ts";
-import { type Leash, launch } from "./processes.ts";
+import { type End, type Leash, launch } from "./processes.ts";
 
 const MAIN = join(import.meta.dirname, "main.ts");
 const assets = await findAssets();
@@ -283,5 +284,20 @@ for (const leash of ["setpriv", "sh"] satisfies Leash[]) {
     const failed = await launch("sh", ["-c", "echo out; echo err >&2; exit 3"], { output: "pipe", leash }).ended;
     assert.equal(failed.code, 3);
     assert.ok((await launch("no-such-command", [], { output: "pipe", leash }).ended).error);
+  });
+
+  test(`a signal that comes while a ${leash} leash is being put on is not lost`, {
+    skip: process.platform !== "linux",
+  }, async () => {
+    const ends: Promise<End>[] = [];
+    for (let afterMs = 0; afterMs < 6; afterMs += 0.05) {
+      const started = launch("sleep", ["3456"], { output: "pipe", leash });
+      const signalAt = performance.now() + afterMs;
+      // A timer would be too coarse: the moments in which a shell forks are some ten microseconds long.
+      while (performance.now() < signalAt);
+      ends.push(started.stop(2_000));
+      if (ends.length % 20 === 0) await setTimeout(20);
+    }
+    for (const end of await Promise.all(ends)) assert.ok(end.signal === "SIGTERM" || end.code === 143, end.summary);
   });
 }

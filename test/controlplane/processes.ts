@@ -39,20 +39,18 @@ export interface Launched {
 
 /**
  * Runs a command in the background and, on the pipe at descriptor 3, notices that the parent is gone. The signals that
- * the whole process group gets are for the command, so the shell and its watcher ignore them.
+ * the whole process group gets are for the command. So the shell and its watcher ignore them, but only from when the
+ * command was forked: a signal that a shell has caught and not yet handled is lost to what it forks in that moment.
  */
 const SHELL_LEASH = `
-trap : TERM INT HUP
 "$@" 3<&- &
 child=$!
-(trap '' TERM INT HUP; cat <&3 >/dev/null 2>&1; kill -KILL "$child" 2>/dev/null) &
+trap '' TERM INT HUP
+(cat <&3 >/dev/null 2>&1; kill -KILL "$child" 2>/dev/null) &
 watcher=$!
 exec 3<&-
-while :; do
-  wait "$child"
-  code=$?
-  kill -0 "$child" 2>/dev/null || break
-done
+wait "$child"
+code=$?
 kill -KILL "$watcher" 2>/dev/null
 exit "$code"
 `;
