@@ -4,8 +4,6 @@ import type { Group } from "./decide.ts";
 
 export const name = "advance-zone-rollout";
 
-export function observe({ key, nowMs, zones, open, view, refusals }: Observed): Group {
-  const members = new Set(zones.map(({ statefulSet }) => statefulSet.name));
-  const departed = open.filter((reservation) => !members.has(reservation.statefulSet));
+export function observe({ key, nowMs, zones, departed, view, refusals }: Observed): Group {
   return { key, self: name, nowMs, zones, departed, surroundings: view, refusals };
 }

@@ -111,7 +111,8 @@ function rule(group: Group, zones: readonly ZoneThen[], eviction: Eviction, room
 function findPod(zones: readonly ZoneThen[], { name, uid }: Eviction): { zone: ZoneThen; pod: Pod } | undefined {
   for (const zone of zones) {
     if (!name.startsWith(`${zone.statefulSet.name}-`)) continue;
-    const pod = [...zone.pods, ...zone.leaving].find((candidate) => candidate.name === name);
+    const isIt = (candidate: Pod) => candidate.name === name;
+    const pod = zone.pods.find(isIt) ?? zone.leaving.find(isIt);
     if (pod?.uid === uid) return { zone, pod };
   }
   return undefined;

@@ -97,15 +97,14 @@ function pinOf(deleteOptions: Fields | undefined, uid: string): readonly object[
 /** What the reviews of one group are judged by together. Throws ClusterError. */
 export async function observe(
   { views }: Context,
-  { key, nowMs, zones, open, view }: Observed,
+  { key, nowMs, zones, open, departed, view }: Observed,
   petitions: readonly Petition<Eviction>[],
 ): Promise<Group> {
-  const members = new Set(zones.map(({ statefulSet }) => statefulSet.name));
   return {
     key,
     nowMs,
     zones,
-    departed: open.filter((reservation) => !members.has(reservation.statefulSet)),
+    departed,
     surroundings: view,
     disruptionBudgets: await views.disruptionBudgets(key.namespace),
     room: maxReservations - open.length,

@@ -17,6 +17,8 @@ export interface Observed {
   readonly zones: readonly Zone[];
   /** The reservations that are neither settled (rule R6) nor abandoned (rule R10). */
   readonly open: readonly Reservation[];
+  /** Those of them whose StatefulSet has left the group. */
+  readonly departed: readonly Reservation[];
   readonly abandoned: number;
   readonly refusals: ReadonlyMap<string, Refusal>;
 }
@@ -72,6 +74,7 @@ export async function observeGroup(
     view,
     zones,
     open,
+    departed: open.filter((reservation) => !members.has(reservation.statefulSet)),
     abandoned: abandoned.size,
     refusals: refusalsOf(context, ledger, nowMs),
   };

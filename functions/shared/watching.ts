@@ -61,7 +61,10 @@ interface Watched {
   readonly disruptionBudgets: Shelf<PodDisruptionBudget, PodDisruptionBudgetObject>;
 }
 
-/** Starts the watches, four for each namespace or four for all, and keeps them until {@link WatchingViews.stop}. */
+/**
+ * Starts the watches and keeps them until {@link WatchingViews.stop}: three, or four with `disruptionBudgets`, for each
+ * namespace, or as many for all.
+ */
 export function createWatchingViews(options: WatchingOptions): WatchingViews {
   const { cluster, namespaces, onTrouble } = options;
   const stopping = new AbortController();

@@ -109,9 +109,19 @@ describe("options", () => {
 
   it("have the peer take part in everything but memory, unless it is asked for", () => {
     assert.deepEqual(evictionContenders(evictionOptionsOf(), "reviews"), ["sluice", "peer-tuned"]);
-    assert.deepEqual(evictionContenders(evictionOptionsOf(), "storm"), ["sluice", "peer-tuned"]);
+    assert.deepEqual(evictionContenders(evictionOptionsOf(), "storm"), ["sluice", "peer-tuned", "oracle"]);
     assert.deepEqual(evictionContenders(evictionOptionsOf(), "memory"), ["sluice"]);
     assert.deepEqual(evictionContenders(evictionOptionsOf("--contenders", "peer-tuned"), "memory"), ["peer-tuned"]);
+  });
+
+  it("have the oracle take part in the storm alone", () => {
+    const options = evictionOptionsOf("--contenders", "sluice,oracle");
+    assert.deepEqual(evictionContenders(options, "storm"), ["sluice", "oracle"]);
+    assert.deepEqual(evictionContenders(options, "reviews"), ["sluice"]);
+    assert.match(
+      mistakesOf("rollout", "--contenders", "oracle").join(" "),
+      /oracle, which is there for the part storm/,
+    );
   });
 
   it("name every mistake", () => {

@@ -5,7 +5,8 @@ import { Api, type ApiAccess, ApiError, eventually } from "../controlplane/api.t
 import { freePort } from "../controlplane/ports.ts";
 import { type Launched, launch, tail } from "../controlplane/processes.ts";
 
-export const contenderNames = ["sluice", "peer-tuned", "peer-shipped"] as const;
+/** `oracle` is no program: it evicts without a webhook, knowing at once what is Ready, and is there for the storm alone. */
+export const contenderNames = ["sluice", "peer-tuned", "peer-shipped", "oracle"] as const;
 export type ContenderName = (typeof contenderNames)[number];
 
 /** A running contender. */
@@ -54,6 +55,7 @@ interface Command {
 
 /** Starts a contender; it is ready, and has been for `restMs`, when this resolves. */
 export async function startContender(name: ContenderName, options: StartOptions): Promise<Contender> {
+  if (name === "oracle") throw new Error("the oracle is no program that could be started");
   const port = await freePort();
   const tlsPort = await freePort();
   const ports = { port, tlsPort };

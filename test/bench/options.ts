@@ -57,8 +57,8 @@ export const help = `Measures Sluice and its peer, one after the other, on the s
                       (default: rollout 3x20,3x1000, with budgets of 5 and 100; eviction 3x20)
   --repeat N          trials of each contender at each size (default: 3; cold-start 20)
   --contenders LIST   of ${contenderNames.join(", ")}
-                      (default: rollout all, but peer-shipped not beyond ${shippedUpToPods} pods in a zone;
-                      eviction sluice,peer-tuned, and sluice alone for its part memory)
+                      (default: rollout all but oracle, peer-shipped not beyond ${shippedUpToPods} pods in a zone;
+                      eviction sluice,peer-tuned, for its part storm oracle too, and sluice alone for its part memory)
   --seed S            of the order of the trials (default: 1)
   --json FILE         where the figures go (default: bench-results/BENCHMARK-TIME.json)
   --control-plane-gogc N
@@ -115,6 +115,9 @@ export function readOptions(argv: readonly string[]): Reading {
     mistakes.push(...foreign.map((flag) => `--${flag} is a flag of eviction alone; leave it out`));
   }
   const repeat = values.repeat ?? (name === "cold-start" ? "20" : "3");
+  if (name !== "eviction" && /\boracle\b/.test(values.contenders ?? "")) {
+    mistakes.push("--contenders holds oracle, which is there for the part storm of eviction alone; leave it out");
+  }
   const shared = readShared({ ...values, repeat }, name === "eviction" ? "3x20" : "3x20,3x1000", mistakes);
   const own = {
     parts: readNames("only", evictionParts, values.only, mistakes) ?? evictionParts,

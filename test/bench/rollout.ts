@@ -38,7 +38,9 @@ export function rolloutBenchmark(options: RolloutOptions): Benchmark<Trial<Repla
 /** Who runs at a size. */
 export function contendersOf({ contenders }: Pick<RolloutOptions, "contenders">, size: Size): readonly ContenderName[] {
   if (contenders !== undefined) return contenders;
-  return contenderNames.filter((name) => name !== "peer-shipped" || size.pods <= shippedUpToPods);
+  return contenderNames.filter(
+    (name) => name !== "oracle" && (name !== "peer-shipped" || size.pods <= shippedUpToPods),
+  );
 }
 
 function runRollout(place: Place, name: ContenderName, size: Size): Promise<Trial<Replacement>> {

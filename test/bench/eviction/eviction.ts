@@ -36,12 +36,17 @@ export function evictionBenchmark(options: EvictionOptions): Benchmark<EvictionT
   };
 }
 
-/** Who runs a part. What memory does is a promise of Sluice: the peer is asked for it only where it is named. */
+/** Who runs a part. What memory does is a promise of Sluice: the peer is asked for it only where it is named. The oracle reviews nothing. */
 export function evictionContenders(
   { contenders }: Pick<EvictionOptions, "contenders">,
   part: EvictionPart,
 ): readonly ContenderName[] {
-  return contenders ?? (part === "memory" ? ["sluice"] : ["sluice", "peer-tuned"]);
+  const usual = {
+    reviews: ["sluice", "peer-tuned"],
+    storm: ["sluice", "peer-tuned", "oracle"],
+    memory: ["sluice"],
+  } as const;
+  return contenders?.filter((name) => part === "storm" || name !== "oracle") ?? usual[part];
 }
 
 async function runPart(
@@ -91,6 +96,8 @@ function method({ seed, gogc, nodeFlags, seconds }: EvictionOptions): string {
     `Storm: through the API server and a registered webhook. ${workers} workers take pods zone after zone, and ask again ${retryAfterMs} ms after a 429;`,
     "time is from the first eviction until all pods are back and Ready, as a watch of the bench sees it; requests and CPU until",
     `${tailMs / 1000} s later. For each eviction that is allowed the API server itself lists PodDisruptionBudgets, which takes up to 100 ms.`,
+    "oracle: the same evictions without a webhook, by one who keeps the budget himself and sees at once which pod is Ready, so that",
+    "nobody asks in vain: below it no webhook can come. Its CPU and memory are the bench's own.",
     `Memory: ${memoryInFlight} in flight. Both ends, and the control plane, share the machine's cores.`,
     `peer-tuned: rollout-operator ${tunedFlags.join(" ")}; peer-shipped: with its defaults.`,
     ...(nodeFlags.length > 0 ? [`Sluice's node has more flags than in "npm start": ${nodeFlags.join(" ")}.`] : []),

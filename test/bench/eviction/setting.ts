@@ -44,18 +44,15 @@ const registrations = {
 /** Makes a budget for the group, starts the contender with a certificate of its own, and has `work` done. */
 export async function withSetting<T>(scene: Scene, work: (setting: Setting) => Promise<T>): Promise<T> {
   const { controlPlane, group, size } = scene;
-  const pods = await using(scene, async (api) => {
-    await api.post(
-      `/apis/rollout-operator.grafana.com/v1/namespaces/${group.namespace}/zoneawarepoddisruptionbudgets`,
-      {
-        apiVersion: "rollout-operator.grafana.com/v1",
-        kind: "ZoneAwarePodDisruptionBudget",
-        metadata: { name: group.name, namespace: group.namespace },
-        spec: { maxUnavailable: size.budget, selector: { matchLabels: { "rollout-group": group.name } } },
-      },
-    );
-    return listPods(api, group.namespace);
-  });
+  await using(scene, (api) =>
+    api.post(`/apis/rollout-operator.grafana.com/v1/namespaces/${group.namespace}/zoneawarepoddisruptionbudgets`, {
+      apiVersion: "rollout-operator.grafana.com/v1",
+      kind: "ZoneAwarePodDisruptionBudget",
+      metadata: { name: group.name, namespace: group.namespace },
+      spec: { maxUnavailable: size.budget, selector: { matchLabels: { "rollout-group": group.name } } },
+    }),
+  );
+  const pods = await listPods(scene);
   const authority = await createAuthority();
   const { cert, key } = await authority.issue();
   const certFile = join(controlPlane.directory, `${group.namespace}.crt`);
@@ -122,10 +119,14 @@ export function countDurable(scene: Scene, uids: readonly string[]): Promise<num
   });
 }
 
-async function listPods(api: Api, namespace: string): Promise<Pod[]> {
-  const { items } = await api.get<{
-    items: { metadata: { name: string; uid: string; labels: Record<string, string> } }[];
-  }>(`/api/v1/namespaces/${namespace}/pods`);
+/** Every pod of a scene's group, zone after zone, by ordinal. */
+export async function listPods(scene: Scene): Promise<Pod[]> {
+  const { namespace } = scene.group;
+  const { items } = await using(scene, (api) =>
+    api.get<{ items: { metadata: { name: string; uid: string; labels: Record<string, string> } }[] }>(
+      `/api/v1/namespaces/${namespace}/pods`,
+    ),
+  );
   const ordinalOf = (name: string) => Number(name.slice(name.lastIndexOf("-") + 1));
   return items
     .map(({ metadata: { name, uid, labels } }) => ({ name, namespace, uid, zone: labels.zone ?? "" }))

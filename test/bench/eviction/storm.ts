@@ -1,14 +1,16 @@
 /** The storm: every pod of a group is evicted through the API server, by many at once. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Api } from "../../controlplane/api.ts";
-import type { ContenderName } from "../contenders.ts";
+import type { Contender, ContenderName } from "../contenders.ts";
 import { type Replacement, replacementInBrief, replacementTable, watchReplacement } from "../replacement.ts";
 import type { Size } from "../sizes.ts";
-import type { Row } from "../table.ts";
-import { type Place, runTrial, type Trial, userAgent } from "../trial.ts";
+import { spreadOf } from "../statistics.ts";
+import { figuresOf, type Row } from "../table.ts";
+import { type Place, runTrial, type Scene, type Trial, userAgent } from "../trial.ts";
 import { type AnswerReport, Answers } from "./answers.ts";
+import { evictAsOracle, oracle } from "./oracle.ts";
 import { evictionOf } from "./review.ts";
-import { type Pod, type Setting, withSetting, withWebhook } from "./setting.ts";
+import { listPods, type Pod, type Setting, withSetting, withWebhook } from "./setting.ts";
 
 /** What the API server answered to evictions, and what became of the pods. */
 export interface StormFigures extends Replacement {
@@ -19,24 +21,39 @@ export const workers = 32;
 export const retryAfterMs = 100;
 
 export function runStorm(place: Place, name: ContenderName, size: Size): Promise<Trial<StormFigures>> {
-  return runTrial(place, name, size, (scene) =>
-    withSetting(scene, (setting) => withWebhook(setting, () => measureStorm(setting))),
-  );
+  return runTrial(place, name, size, async (scene) => {
+    if (name !== "oracle") {
+      return withSetting(scene, (setting) =>
+        withWebhook(setting, () =>
+          measureStorm(setting, setting.running, setting.pods, (evict) => evictAll(setting, evict)),
+        ),
+      );
+    }
+    const pods = await listPods(scene);
+    return measureStorm(scene, oracle, pods, (evict) => evictAsOracle(scene, pods, evict));
+  });
 }
 
-async function measureStorm(setting: Setting): Promise<StormFigures> {
-  const old = new Set(setting.pods.map(({ uid }) => uid));
+type Evict = (pod: Pod) => Promise<boolean>;
+
+async function measureStorm(
+  scene: Scene,
+  running: Contender,
+  pods: readonly Pod[],
+  evictAll: (evict: Evict) => Promise<void>,
+): Promise<StormFigures> {
+  const old = new Set(pods.map(({ uid }) => uid));
   const answers = new Answers();
-  const api = await Api.open(setting.controlPlane, { userAgent, connections: workers });
+  const api = await Api.open(scene.controlPlane, { userAgent, connections: workers });
   const startedMs = performance.now();
   let elapsedMs = 0;
   try {
     const replacement = await watchReplacement(
-      setting,
-      setting.running,
+      scene,
+      running,
       ({ metadata }) => !old.has(metadata.uid),
       async () => {
-        await evictAll(api, setting, answers);
+        await evictAll((pod) => evict(api, pod, answers));
         elapsedMs = performance.now() - startedMs;
       },
     );
@@ -47,11 +64,11 @@ async function measureStorm(setting: Setting): Promise<StormFigures> {
 }
 
 /** Each worker takes a pod and asks until it goes, then takes the next: zone after zone, by ordinal. */
-async function evictAll(api: Api, { pods, signal }: Setting, answers: Answers): Promise<void> {
+async function evictAll({ pods, signal }: Setting, evict: Evict): Promise<void> {
   const queue = [...pods];
   const work = async (): Promise<void> => {
     for (let pod = queue.shift(); pod !== undefined; pod = queue.shift()) {
-      while (!(await evict(api, pod, answers))) await delay(retryAfterMs, undefined, { signal });
+      while (!(await evict(pod))) await delay(retryAfterMs, undefined, { signal });
     }
   };
   await Promise.all(Array.from({ length: workers }, work));
@@ -93,5 +110,16 @@ export function stormTable(
     { label: "answer to an eviction, p99, ms", value: ({ evictions }) => evictions.p99Ms, digits: 1 },
   ];
   const title = `The storm: every pod evicted through the API server by ${workers} workers`;
-  return `${title}; ${replacementTable(size, contenders, trials, rows)}`;
+  const table = `${title}; ${replacementTable(size, contenders, trials, rows)}`;
+  return [table, ...contenders.flatMap((name) => overOracle(name, trials))].join("\n");
+}
+
+/** Of medians. Nothing where one of the two has no figures. */
+function overOracle(name: ContenderName, trials: readonly Trial<StormFigures>[]): string[] {
+  const [own, oracles] = [name, "oracle" as const].map((who) =>
+    figuresOf(who, trials).map(({ timeOverLimit }) => timeOverLimit),
+  );
+  if (name === "oracle" || !own?.length || !oracles?.length) return [];
+  const ratio = spreadOf(own).median / spreadOf(oracles).median;
+  return [`  ${name} takes ${ratio.toFixed(2)} of the oracle's time`];
 }
