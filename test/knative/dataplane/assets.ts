@@ -1,0 +1,71 @@
+import { basename, join } from "node:path";
+import {
+  ensureBuilt,
+  type GoBuild,
+  holds,
+  type Log,
+  type Recipe,
+  recipeFolder,
+  runGo,
+} from "../../controlplane/build.ts";
+
+/** Where Knative's programs are, as they were built. */
+export interface DataPlane {
+  /** A folder with one file for each program, called as its command is. */
+  readonly folder: string;
+}
+
+const LDFLAGS = "-s -w";
+
+/** The folders of the pinned modules, as seen from where control planes are built. */
+const EVENTING = "../knative/dataplane/eventing";
+const SERVING = "../knative/dataplane/serving";
+const NETNS = "../knative/dataplane/netns";
+
+const EVENTING_COMMANDS = [
+  "apiserver_receive_adapter",
+  "broker/filter",
+  "broker/ingress",
+  "in_memory/channel_dispatcher",
+  "mtping",
+];
+
+/** Two modules: in one, eventing would be built with the libraries of serving, which it was not released with. */
+const BUILDS: readonly GoBuild[] = [
+  { module: EVENTING, packages: EVENTING_COMMANDS.map((name) => `knative.dev/eventing/cmd/${name}`), ldflags: LDFLAGS },
+  { module: SERVING, packages: ["knative.dev/serving/cmd/queue"], ldflags: LDFLAGS },
+];
+
+/** Networks of their own are Linux's. */
+const CONFINEMENT: readonly GoBuild[] =
+  process.platform === "linux" ? [{ module: NETNS, packages: ["."], ldflags: LDFLAGS }] : [];
+
+const RECIPE: Recipe = {
+  name: "knative",
+  builds: [...BUILDS, ...CONFINEMENT],
+  files: [...BUILDS, ...CONFINEMENT].flatMap(({ module, packages }) =>
+    packages.map((path) => basename(join(module, path))),
+  ),
+  expectation: "this happens once and takes about 5 minutes on 2 cores",
+};
+
+/** The programs, or undefined when something would have to be built first. */
+export async function findBuilt(): Promise<DataPlane | undefined> {
+  const folder = await recipeFolder(RECIPE);
+  return (await holds(folder, RECIPE.files)) ? { folder } : undefined;
+}
+
+/** The programs, built first when they are missing: minutes, once. Throws when a build fails or there is no go command. */
+export async function findDataPlane(say: Log): Promise<DataPlane> {
+  return { folder: await ensureBuilt(RECIPE, say) };
+}
+
+/** The folder with the sources of Knative Eventing, its CRDs and ConfigMaps among them. Throws as `runGo` does. */
+export async function eventingSources(): Promise<string> {
+  return (await runGo(["list", "-m", "-f", "{{.Dir}}", "knative.dev/eventing"], EVENTING)).trim();
+}
+
+/** The path of one program. */
+export function pathOf({ folder }: DataPlane, program: string): string {
+  return join(folder, program);
+}
