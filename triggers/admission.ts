@@ -105,12 +105,18 @@ function readReview(
       subresource: textOf(fields.subResource),
       namespace: textOf(fields.namespace),
       name: textOf(fields.name),
-      dryRun: fields.dryRun === true,
+      dryRun: fields.dryRun === true || isDryRun(fields.object),
       object: fields.object,
       oldObject: fields.oldObject,
       ...arrival,
     },
   };
+}
+
+/** kubectl drain --dry-run=server says it in the Eviction, where the API server looks for it only after the webhooks. */
+function isDryRun(object: unknown): boolean {
+  const { dryRun } = asFields(asFields(object).deleteOptions);
+  return Array.isArray(dryRun) && dryRun.length > 0;
 }
 
 /** Evictions are counted as rollout-operator counts them, too. */

@@ -29,7 +29,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /** The eviction that a review is of, or why it is none (rollout-operator section 4.5, step 1). */
 export function readAsking(request: AdmissionRequest): Asking | Denied {
-  const { operation, subresource, namespace, name: pod, path, object } = request;
+  const { operation, subresource, namespace, name: pod, dryRun, path, object } = request;
   const said = (text: string) => (text === "" ? "none" : text.slice(0, 60));
   if (operation !== "CREATE") return invalid(`request operation is not create, got: ${said(operation)}`);
   if (subresource !== "eviction") return invalid(`request SubResource is not eviction, got: ${said(subresource)}`);
@@ -37,9 +37,6 @@ export function readAsking(request: AdmissionRequest): Asking | Denied {
   const deleteOptions = fieldsOf(fieldsOf(object)?.deleteOptions);
   const preconditions = fieldsOf(deleteOptions?.preconditions);
   const { uid } = preconditions ?? {};
-  // kubectl drain --dry-run=server says it in the Eviction, where the API server looks for it only after the webhooks.
-  const dryRunOptions = deleteOptions?.dryRun;
-  const dryRun = request.dryRun || (Array.isArray(dryRunOptions) && dryRunOptions.length > 0);
   const wantedUid = typeof uid === "string" && uid !== "" ? uid : undefined;
   return { namespace, name: pod, dryRun, wantedUid, isMutating: path === mutatingPath, deleteOptions };
 }

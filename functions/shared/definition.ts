@@ -77,6 +77,7 @@ export interface AdmissionRequest {
   readonly subresource: string;
   readonly namespace: string;
   readonly name: string;
+  /** Said of the request, or in an Eviction. */
   readonly dryRun: boolean;
   readonly object: unknown;
   readonly oldObject: unknown;

@@ -119,6 +119,22 @@ test("an allowance pins the uid by a JSON patch at our own path, and never where
   assert.deepEqual(response, { uid: "u-1", allowed: true });
 });
 
+test("a dry run is one by the request, or by the Eviction's own options, where kubectl drain says it", async () => {
+  const isDryRun = async (request: object): Promise<unknown> => {
+    const door = new Door(await governedGroup());
+    assert.equal(await door.outcome(request), "allowed");
+    const line = door.lines.find(({ msg }) => msg === "a review was allowed");
+    assert.equal(door.replica.writes.length === 0, line?.dryRun);
+    return line?.dryRun;
+  };
+  const withOptions = (deleteOptions: unknown) => ({ object: { metadata: { name: "group-a-0" }, deleteOptions } });
+  assert.equal(await isDryRun({ dryRun: true }), true);
+  assert.equal(await isDryRun(withOptions({ dryRun: ["All"] })), true);
+  for (const none of [undefined, null, [], {}, { dryRun: [] }, { dryRun: null }, { dryRun: "All" }]) {
+    assert.equal(await isDryRun(withOptions(none)), false);
+  }
+});
+
 test("a refusal is a 429 that kubectl drain knows from PodDisruptionBudgets", async () => {
   const door = new Door(await governedGroup());
   await door.outcome({});

@@ -36,7 +36,10 @@ export function evictionBenchmark(options: EvictionOptions): Benchmark<EvictionT
   };
 }
 
-/** Who runs a part. What memory does is a promise of Sluice: the peer is asked for it only where it is named. The oracle reviews nothing. */
+/**
+ * Who runs a part. What memory does is a promise of Sluice: the peer is asked for it only where it is named. The oracle
+ * reviews nothing.
+ */
 export function evictionContenders(
   { contenders }: Pick<EvictionOptions, "contenders">,
   part: EvictionPart,

@@ -10,7 +10,7 @@ type SeenPod = Parameters<typeof isReady>[0] & {
   readonly metadata: { readonly uid: string; readonly deletionTimestamp?: string; readonly labels?: { zone?: string } };
 };
 
-/** Stands where a contender would. It is no process of its own: what it uses is what the bench uses, its requests are the bench's. */
+/** Stands where a contender would. It is no process of its own: what it uses is what the bench uses. */
 export const oracle: Contender = {
   name: "oracle",
   pid: process.pid,
