@@ -18,7 +18,8 @@ import {
   SYSTEM_NAMESPACE,
 } from "./settings.ts";
 
-export { type DataPlane, findBuilt, findDataPlane } from "./assets.ts";
+export { type DataPlane, findBuilt, findDataPlane, skipWithoutDataPlane } from "./assets.ts";
+export { prepareEventing } from "./preparation.ts";
 export type { Program } from "./program.ts";
 export type { ApiServerSource, KnativeService } from "./settings.ts";
 
@@ -114,7 +115,8 @@ export async function startDispatcher(surroundings: Surroundings, options: Dispa
     command,
     env: { ...(await common(kubeconfig)), MAX_IDLE_CONNS: "1000", MAX_IDLE_CONNS_PER_HOST: "1000" },
     logs,
-    isReady: () => isHealthy(ports.http),
+    // It answers probes before it knows of the channels that there are.
+    isReady: async (logged) => logged.includes("Started workers") && (await isHealthy(ports.http)),
   });
   return listening(program, ports.http);
 }
@@ -190,7 +192,8 @@ async function probe(port: number, headers: Readonly<Record<string, string>> = {
 }
 
 async function isHealthy(port: number): Promise<boolean> {
-  return (await probe(port)) === 200;
+  const status = await probe(port);
+  return status !== undefined && status < 300;
 }
 
 /** The port of the API server that a kubeconfig names. Throws when it names none of this machine. */
