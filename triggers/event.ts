@@ -12,7 +12,7 @@ import type { EventResult } from "./reporting.ts";
 import type { WakeUps } from "./wakeups.ts";
 
 export interface EventDoorOptions {
-  readonly wakeUps: Pick<WakeUps, "statefulSet" | "sweep">;
+  readonly wakeUps: Pick<WakeUps, "statefulSet"> & { /** False when it was refused. */ tick(): boolean };
   /** The kinds of object whose events wake a function. */
   readonly wokenBy: ReadonlySet<Resource>;
   /** Undefined: all of them. */
@@ -35,16 +35,17 @@ export function createEventDoor(options: EventDoorOptions): (c: Context) => Prom
     const reason = options.notReady();
     if (reason !== undefined) throw refused(options, reason);
     let event: CloudEvent<unknown>;
-    let admitted: boolean | undefined;
+    let result: EventResult;
     try {
       event = await readEvent(c);
-      admitted = event.type === pingType ? options.wakeUps.sweep() : wakeObject(event, options);
+      if (event.type === pingType) result = options.wakeUps.tick() ? "queued" : "refused";
+      else result = wakeObject(event, options);
     } catch (error) {
       options.count("malformed");
       throw error;
     }
-    if (admitted === false) throw refused(options, "too many objects are queued already");
-    options.count(admitted === true ? "queued" : "ignored");
+    if (result === "refused") throw refused(options, "too many objects are queued already");
+    options.count(result);
     return c.body(null, 204);
   };
 }
@@ -55,22 +56,22 @@ function refused({ count }: EventDoorOptions, reason: string): HTTPException {
   return new HTTPException(503, { res: new Response(`Send it again later: ${reason}.`, { status: 503, headers }) });
 }
 
-/** Wakes what the event's object belongs to: false when that was refused, undefined when it is nothing of ours. */
+/** Wakes what the event's object belongs to. Throws HTTPException 400 where it does not say which one that is. */
 function wakeObject(
   event: CloudEvent<unknown>,
   { wakeUps, wokenBy, namespaces }: EventDoorOptions,
-): boolean | undefined {
-  if (!apiServerType.test(event.type)) return undefined;
+): ReturnType<WakeUps["statefulSet"]> {
+  if (!apiServerType.test(event.type)) return "ignored";
   const { kind, apiVersion, namespace, name } = readKey(event);
   const resource = resourceOf(required("kind", kind), apiVersion);
-  if (resource === undefined || !wokenBy.has(resource)) return undefined;
+  if (resource === undefined || !wokenBy.has(resource)) return "ignored";
   const where = required("namespace", namespace);
   const object = required("name", name);
   if (!isNamespaceName(where)) throw malformed(`its namespace ${show(where)} is no name of a namespace`);
   if (!isObjectName(object)) throw malformed(`its name ${show(object)} is no name of an object`);
-  if (namespaces !== undefined && !namespaces.includes(where)) return undefined;
+  if (namespaces !== undefined && !namespaces.includes(where)) return "ignored";
   const statefulSet = resource === "pods" ? statefulSetOfPod(object) : object;
-  return statefulSet === undefined ? undefined : wakeUps.statefulSet(where, statefulSet);
+  return statefulSet === undefined ? "ignored" : wakeUps.statefulSet(where, statefulSet);
 }
 
 function resourceOf(kind: string, apiVersion: string | undefined): Resource | undefined {

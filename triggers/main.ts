@@ -7,6 +7,7 @@ import manifest from "../package.json" with { type: "json" };
 import { type CertificateSource, certificateInFiles, certificateInSecret } from "./certificate.ts";
 import { type Cron, startCron } from "./cron.ts";
 import { createHealth, type Health } from "./health.ts";
+import { paceTicks } from "./ping.ts";
 import { createReporting, type Reporting } from "./reporting.ts";
 import { openSecureDoor, type SecureDoor } from "./secure-door.ts";
 import { createAdmissionApp, createApp, type Listening, type ListenOptions, listen } from "./server.ts";
@@ -90,14 +91,14 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
     reporting,
     atLeastEveryMs: sweepIntervalMs,
   });
-  const sweep = () => {
-    const isWoken = cron.wake();
-    return crons.length > 0 && definitions.length === 0 ? isWoken : standalone.wakeUps.sweep();
-  };
+  const tick = paceTicks(cluster, () => {
+    cron.wake();
+    if (crons.length === 0 || definitions.length > 0) standalone.wakeUps.sweep();
+  });
   const away = () => (stopping.signal.aborted ? "this process is ending" : health.away());
   const options = {
     reporting,
-    wakeUps: { statefulSet: standalone.wakeUps.statefulSet, sweep },
+    wakeUps: { statefulSet: standalone.wakeUps.statefulSet, tick },
     wokenBy: new Set(definitions.flatMap(({ wokenBy }) => wokenBy)),
     admissions: standalone.admissions,
     namespaces,

@@ -3,10 +3,32 @@ import { hasCode } from "../functions/shared/cluster.ts";
 import type { GroupKey } from "../functions/shared/statefulsets.ts";
 import type { Views } from "../functions/shared/views.ts";
 import { causeOf, type Served } from "./passes.ts";
+import { type Clock, KeyedQueue } from "./queue.ts";
 import type { Reporting } from "./reporting.ts";
 
 /** The type of a PingSource's CloudEvents. Their data is whatever the user wrote, and is not looked at. */
 export const pingType = "dev.knative.sources.ping";
+
+/** Anybody can post a tick, and a sweep lists much: more ticks than these are served by one sweep. */
+const ticksPace = { burst: 3, everyMs: 5_000 };
+
+/** What a tick calls: it sweeps at once, or when the ticks before it leave room for it. Never false: one more is waited for. */
+export function paceTicks(clock: Clock, sweepNow: () => void): () => boolean {
+  const ticks = new KeyedQueue<"tick">({
+    clock,
+    gatherMs: 0,
+    concurrency: 1,
+    capacity: 1,
+    pace: ticksPace,
+    nameOf: (name) => name,
+    async run() {
+      sweepNow();
+      return { recheckMs: undefined, acting: undefined };
+    },
+    onFailure() {},
+  });
+  return () => ticks.offer("tick");
+}
 
 export interface SweepOptions {
   readonly views: Views;
@@ -29,7 +51,8 @@ export async function sweep({ views, served, reporting, namespaces, wake }: Swee
   const failures: unknown[] = listings.flatMap((listing) => (listing.status === "rejected" ? [listing.reason] : []));
   const groups = listings.flatMap((listing) => (listing.status === "fulfilled" ? listing.value : []));
   // The groups of a namespace that could not be listed have not vanished.
-  if (failures.length === 0) reporting.keepOnly(groups);
+  const listed = scopes.filter((_, index) => listings[index]?.status === "fulfilled");
+  if (listed.length > 0) reporting.keepOnly(groups, namespaces && listed.map(String));
   for (const [index, listing] of listings.entries()) {
     if (listing.status === "rejected") continue;
     const namespace = scopes[index];

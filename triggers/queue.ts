@@ -1,8 +1,9 @@
 /**
  * A keyed queue: wake-ups of a key are gathered, then one run serves them all. Two runs of a key never overlap; one that is
  * woken while it runs, runs once more. What throws is run again, later and later. Keys beyond the bounds are refused, so that
- * the door can say so.
+ * the door can say so; what comes faster than its pace waits, and is served by one run.
  */
+import { type Pace, Pacer } from "./pace.ts";
 
 /** The time that a queue lives in. */
 export interface Clock {
@@ -35,6 +36,10 @@ export interface QueueOptions<Item> {
   readonly concurrency: number;
   /** Keys that are queued, running or to be retried, at most. As many again may wait for a recheck. */
   readonly capacity: number;
+  /** How often a key may run; absent: as often as it is woken. */
+  readonly pace?: Pace;
+  /** How often all keys together may run; absent: as often as `concurrency` lets them. */
+  readonly pacedTogether?: Pace;
   /** The shortest wait before a retry that makes sense after this error, in milliseconds; absent: 0. */
   leastBackoffMs?(error: unknown): number;
   /** From 0 to 1, for the jitter. */
@@ -49,7 +54,7 @@ const longestTimerMs = 2 ** 31 - 1;
 interface Entry<Item> {
   readonly name: string;
   readonly item: Item;
-  /** Of the gathering or of the wait before a retry; undefined while the entry is queued or runs. */
+  /** Of the gathering, or of the wait for its pace or before a retry; undefined while the entry is queued or runs. */
   timer: AbortController | undefined;
   running: boolean;
   /** When it was first woken since the present run began. */
@@ -72,11 +77,18 @@ export class KeyedQueue<Item> {
   readonly #rechecks = new Map<string, Recheck>();
   readonly #acting = new Set<Promise<void>>();
   readonly #idle = Promise.withResolvers<void>();
+  readonly #pacer: Pacer | undefined;
+  readonly #pacerOfAll: Pacer | undefined;
+  /** While all keys wait for what they may do together. */
+  #resting: AbortController | undefined;
   #running = 0;
   #draining = false;
 
   constructor(options: QueueOptions<Item>) {
     this.#options = options;
+    const { pace, pacedTogether } = options;
+    this.#pacer = pace && new Pacer(pace);
+    this.#pacerOfAll = pacedTogether && new Pacer(pacedTogether);
   }
 
   /** How many keys are queued, running or to be retried. */
@@ -124,6 +136,8 @@ export class KeyedQueue<Item> {
     this.#draining = true;
     for (const { timer } of this.#rechecks.values()) timer.abort("cancelled");
     this.#rechecks.clear();
+    this.#resting?.abort("cancelled");
+    this.#startQueued();
     for (const entry of this.#entries.values()) {
       if (entry.timer === undefined) continue;
       entry.timer.abort("cancelled");
@@ -137,9 +151,11 @@ export class KeyedQueue<Item> {
     return ended;
   }
 
+  /** In `ms`, or when its pace lets it run. */
   #enqueueIn(entry: Entry<Item>, ms: number): void {
-    if (ms <= 0 || this.#draining) this.#enqueue(entry);
-    else entry.timer = this.#after(ms, () => this.#enqueue(entry));
+    const waitMs = Math.max(ms, this.#pacer?.waitMs(entry.name, this.#options.clock.monotonicMs()) ?? 0);
+    if (waitMs <= 0 || this.#draining) this.#enqueue(entry);
+    else entry.timer = this.#after(waitMs, () => this.#enqueue(entry));
   }
 
   #enqueue(entry: Entry<Item>): void {
@@ -150,11 +166,26 @@ export class KeyedQueue<Item> {
 
   #startQueued(): void {
     for (const entry of this.#queued) {
-      if (this.#running >= this.#options.concurrency) return;
+      if (this.#running >= this.#options.concurrency || this.#rests()) return;
       this.#queued.delete(entry);
       this.#running++;
+      const nowMs = this.#options.clock.monotonicMs();
+      this.#pacer?.take(entry.name, nowMs);
+      this.#pacerOfAll?.take("", nowMs);
       void this.#runOnce(entry);
     }
+  }
+
+  /** True while no key may run: then a timer starts those that are queued. Whoever ends does not wait. */
+  #rests(): boolean {
+    if (this.#draining || this.#pacerOfAll === undefined) return false;
+    const waitMs = this.#pacerOfAll.waitMs("", this.#options.clock.monotonicMs());
+    if (waitMs === 0) return false;
+    this.#resting ??= this.#after(waitMs, () => {
+      this.#resting = undefined;
+      this.#startQueued();
+    });
+    return true;
   }
 
   async #runOnce(entry: Entry<Item>): Promise<void> {

@@ -9,8 +9,8 @@ import { createMetrics, type Metrics } from "./metrics.ts";
 export const logLevels = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof logLevels)[number];
 
-/** What became of a CloudEvent. */
-export type EventResult = "queued" | "ignored" | "malformed" | "refused";
+/** What became of a CloudEvent: `deferred` is left to the next sweep, and `refused` may be sent again. */
+export type EventResult = "queued" | "ignored" | "malformed" | "refused" | "deferred";
 
 /** One request that a door of ours has answered. */
 export interface HttpReport {
@@ -34,8 +34,8 @@ export interface Reporting extends Reporter {
   event(result: EventResult): void;
   /** What became of a ZoneAwarePodDisruptionBudget that was heard of. */
   budget(result: "updated" | "invalid" | "ignored" | "deleted"): void;
-  /** Forgets the groups that are no more, and their series. */
-  keepOnly(groups: readonly GroupKey[]): void;
+  /** Forgets the groups of these namespaces that are no more, and their series. Undefined: of all namespaces. */
+  keepOnly(groups: readonly GroupKey[], namespaces?: readonly string[]): void;
 }
 
 export interface ReportingOptions {
@@ -98,7 +98,8 @@ type Log = Reporting["log"];
 function reportGroups(metrics: Metrics, log: Log): Reporter & Pick<Reporting, "reconciled" | "keepOnly"> {
   const said = new Map<string, Said>();
   const malformed = new Map<string, { key: GroupKey; labels: Parameters<Metrics["malformed"]["remove"]>[0] }>();
-  const names = new Set<string>();
+  const passed = new Map<string, GroupKey>();
+  const bornSeconds = Date.now() / 1000;
   return {
     pass(report) {
       metrics.verdicts.inc({ function: report.function, guard: report.guard });
@@ -129,38 +130,45 @@ function reportGroups(metrics: Metrics, log: Log): Reporter & Pick<Reporting, "r
       malformed.set(`${key.namespace}/${statefulSet} ${annotation}`, { key, labels });
       log("warn", sentence, { ...about(key), object: statefulSet, zone: statefulSet, reason: "malformed", annotation });
     },
-    reconciled({ group }, seconds, error) {
-      const labels = { rollout_group: group };
-      names.add(group);
+    reconciled(key, seconds, error) {
+      const labels = { rollout_group: key.group };
+      // An alert cannot see what has no series: one that never succeeds is as old as this process.
+      if (!passed.has(pathOf(key)) && error !== undefined) metrics.lastSuccess.set(labels, bornSeconds);
+      passed.set(pathOf(key), key);
       metrics.reconciles.inc(labels);
       metrics.reconcilesFailed.inc(labels, error === undefined ? 0 : 1);
       metrics.reconcileSeconds.observe(labels, seconds);
       if (error === undefined) metrics.lastSuccess.set(labels, Date.now() / 1000);
     },
-    keepOnly(groups) {
+    keepOnly(groups, namespaces) {
       const living = new Set(groups.map(pathOf));
+      const isGone = (key: GroupKey) =>
+        !living.has(pathOf(key)) && (namespaces === undefined || namespaces.includes(key.namespace));
       for (const [place, { key, series }] of said) {
-        if (living.has(pathOf(key))) continue;
+        if (!isGone(key)) continue;
         said.delete(place);
         if (series !== undefined) metrics.waitingSince.remove({ ...series });
       }
       for (const [place, { key, labels }] of malformed) {
-        if (living.has(pathOf(key))) continue;
+        if (!isGone(key)) continue;
         malformed.delete(place);
         metrics.malformed.remove(labels);
       }
-      const livingNames = new Set(groups.map(({ group }) => group));
-      for (const name of names) {
-        if (livingNames.has(name)) continue;
-        names.delete(name);
-        const labels = { rollout_group: name };
-        metrics.reconciles.remove(labels);
-        metrics.reconcilesFailed.remove(labels);
-        metrics.reconcileSeconds.remove(labels);
-        metrics.lastSuccess.remove(labels);
-      }
+      const gone = [...passed].filter(([, key]) => isGone(key));
+      for (const [place] of gone) passed.delete(place);
+      const kept = new Set([...passed.values()].map(({ group }) => group));
+      for (const [, { group }] of gone) if (!kept.has(group)) forgetName(metrics, group);
     },
   };
+}
+
+/** The series that are of a name, whichever namespaces have groups of it. */
+function forgetName(metrics: Metrics, group: string): void {
+  const labels = { rollout_group: group };
+  metrics.reconciles.remove(labels);
+  metrics.reconcilesFailed.remove(labels);
+  metrics.reconcileSeconds.remove(labels);
+  metrics.lastSuccess.remove(labels);
 }
 
 /** One series for each group that is not done: which guard holds, in which zone, since when. */

@@ -11,8 +11,11 @@ import {
 } from "../functions/shared/definition.ts";
 import { createListingViews } from "../functions/shared/listing.ts";
 import { protocol } from "../functions/shared/reservation.ts";
+import type { GroupKey } from "../functions/shared/statefulsets.ts";
 import { createWatchingViews, type WatchingViews } from "../functions/shared/watching.ts";
 import type { OpenAdmission } from "./admission.ts";
+import { KnownGroups } from "./known-groups.ts";
+import { createGroupLook } from "./ledger-metrics-groups.ts";
 import type { Reporting } from "./reporting.ts";
 import type { Settings } from "./settings.ts";
 import { createWakeUps, type WakeUps } from "./wakeups.ts";
@@ -48,12 +51,19 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   // A function that judges an object by itself reads nothing: where nothing else is served, nothing is watched.
   const isWoken = definitions.length > 0;
   const readsViews = isWoken || options.admissions.some((admission) => admission.readsViews);
-  const watching = readsViews && settings.views === "watch" ? watch(options, (key) => wakeUps.group(key)) : undefined;
-  const views = watching ?? createListingViews(cluster, namespaces);
+  const seen = new Map<string, GroupKey>();
+  const onChange = (key: GroupKey) => {
+    seen.set(`${key.namespace}/${key.group}`, key);
+    wakeUps.group(key);
+  };
+  const watching = readsViews && settings.views === "watch" ? watch(options, onChange) : undefined;
+  const known = new KnownGroups(settings.queueKeys, (key) => wakeUps.group(key));
+  const views = known.learningFrom(watching ?? createListingViews(cluster, namespaces));
   let isListed = watching === undefined;
   void watching?.ready.then(() => {
     isListed = true;
     reporting.log("info", "the first lists of pods and StatefulSets have come");
+    reporting.metrics.showGroups(createGroupLook({ cluster, views: watching, namespaces, seen }), { passes: isWoken });
   });
   const shared = { cluster, views, protocol, reporter: reporting, mode: settings.mode, namespaces };
   // What a function remembers of a group is its own: two of them may look at one group at once.
@@ -65,6 +75,8 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   const wakeUps: WakeUps = createWakeUps({
     clock: cluster,
     views,
+    known,
+    isWatching: watching !== undefined,
     reporting,
     namespaces,
     served: definitions.map((definition) => ({ definition, context: contextOf() })),

@@ -1,18 +1,21 @@
 /** What the doors share: an object or a tick comes in, the passes that it asks for come out. */
 
+import { hasCode } from "../functions/shared/cluster.ts";
 import type { GroupKey } from "../functions/shared/statefulsets.ts";
 import type { Views } from "../functions/shared/views.ts";
-import { leastBackoffMs, runPass, type Served, sentenceOf } from "./passes.ts";
+import type { KnownGroups } from "./known-groups.ts";
+import type { Pace } from "./pace.ts";
+import { causeOf, leastBackoffMs, runPass, type Served, sentenceOf } from "./passes.ts";
 import { sweep } from "./ping.ts";
-import { type Clock, KeyedQueue, type RunOutcome } from "./queue.ts";
-import type { Reporting } from "./reporting.ts";
+import { type Clock, KeyedQueue, type QueueOptions, type RunOutcome } from "./queue.ts";
+import type { EventResult, Reporting } from "./reporting.ts";
 
 export interface WakeUps {
-  /** A StatefulSet, or a pod of it, has changed: which group it is in is found out later. False when it was refused. */
-  statefulSet(namespace: string, name: string): boolean;
+  /** A StatefulSet, or a pod of it, is said to have changed: what becomes of that. Whoever says so may be anybody. */
+  statefulSet(namespace: string, name: string): Exclude<EventResult, "malformed">;
   /** Something of a group has changed. False when it was refused. */
   group(key: GroupKey): boolean;
-  /** Starts a sweep, unless one is queued or runs. False when it was refused. */
+  /** Starts a sweep, unless one is queued or runs. False when it was refused: the process is ending. */
   sweep(): boolean;
   /** Ends what is queued and runs; false when that took until `deadlineMs` of the monotonic clock. */
   drain(deadlineMs: number): Promise<boolean>;
@@ -23,6 +26,9 @@ export interface WakeUps {
 export interface WakeUpOptions {
   readonly clock: Clock;
   readonly views: Views;
+  readonly known: KnownGroups;
+  /** True where watches tell of every change, and passes decide from memory. */
+  readonly isWatching: boolean;
   readonly served: readonly Served[];
   readonly reporting: Reporting;
   /** Undefined: all of them. */
@@ -32,9 +38,10 @@ export interface WakeUpOptions {
   readonly capacity: number;
 }
 
-type Arrival =
-  | { readonly kind: "sweep" }
-  | { readonly kind: "statefulset"; readonly namespace: string; readonly name: string };
+interface Named {
+  readonly namespace: string;
+  readonly name: string;
+}
 
 interface Pass {
   readonly served: Served;
@@ -44,59 +51,112 @@ interface Pass {
 const done: RunOutcome = { recheckMs: undefined, acting: undefined };
 
 /**
- * Two queues, one behind the other: arrivals, which cost at most one read each and are not gathered, and passes, one key for
- * each function and group.
+ * Anybody can post an event, and each may cost a read: so many StatefulSets that no pass has seen yet are looked up at once
+ * and then in a second, each of them once in five; so many wait, and what goes beyond is left to the next sweep.
  */
+const lookUpsTogether: Pace = { burst: 100, everyMs: 50 };
+const lookUpsOfOne: Pace = { burst: 1, everyMs: 5_000 };
+const mostLookUps = 500;
+/** Where a pass reads its whole view, however often its group is said to have changed; a rollout needs fewer. */
+const passesThatList: Pace = { burst: 100, everyMs: 200 };
+
+/** Three queues: StatefulSets to be looked up, sweeps, and what both lead to: passes, one key for each function and group. */
 export function createWakeUps(options: WakeUpOptions): WakeUps {
-  const { clock, views, served, reporting, namespaces, gatherMs, concurrency, capacity } = options;
-  const passes = new KeyedQueue<Pass>({
-    clock,
-    gatherMs,
-    concurrency,
-    capacity,
-    leastBackoffMs,
+  const { known, isWatching } = options;
+  let isDraining = false;
+  const passes = queueOfPasses(options);
+  const wake = (key: GroupKey, isSweep: boolean): boolean => {
+    const refused = options.served.filter((one) => !passes.offer({ served: one, key }, { sweep: isSweep }));
+    return refused.length === 0;
+  };
+  const lookUps = queueOfLookUps(options, (key) => wake(key, false));
+  const sweeps = queueOfSweeps(options, (key) => wake(key, true));
+  return {
+    statefulSet(namespace, name) {
+      const key = known.groupOf(namespace, name);
+      if (key !== undefined) return wake(key, false) ? "queued" : "refused";
+      if (isDraining) return "refused";
+      // The watch tells of it, if there is such a thing.
+      if (isWatching) return "ignored";
+      return lookUps.offer({ namespace, name }) ? "queued" : "deferred";
+    },
+    group: (key) => wake(key, false),
+    sweep: () => sweeps.has("sweep") || sweeps.offer("sweep"),
+    async drain(deadlineMs) {
+      isDraining = true;
+      // In this order: what is under way still wakes its groups.
+      const found = await Promise.all([lookUps.drain(deadlineMs), sweeps.drain(deadlineMs)]);
+      const passed = await passes.drain(deadlineMs);
+      return passed && found.every(Boolean);
+    },
+    get keys() {
+      return lookUps.size + sweeps.size + passes.size;
+    },
+  };
+}
+
+function queueOfPasses(options: WakeUpOptions): KeyedQueue<Pass> {
+  const { isWatching, reporting } = options;
+  return new KeyedQueue<Pass>({
+    ...sharedBy(options),
+    ...(isWatching ? {} : { pace: passesThatList }),
     nameOf: ({ served: { definition }, key }) => `${definition.name} ${key.namespace}/${key.group}`,
     run: (pass, wake) => runPass(pass.served, reporting, pass.key, wake),
     onFailure: ({ served: { definition }, key }, error, retryMs) =>
       reporting.problem(key, definition.name, sentenceOf(error, retryMs), error),
   });
-  const wake = (key: GroupKey, isSweep: boolean): boolean => {
-    const refused = served.filter((one) => !passes.offer({ served: one, key }, { sweep: isSweep }));
-    return refused.length === 0;
-  };
-  const resolve = async (namespace: string, name: string): Promise<void> => {
-    const key = await views.groupOf(namespace, name);
-    if (key !== undefined && !wake(key, false)) throw new Error(`the queue is full: ${key.group} could not be woken`);
-  };
-  const arrivals = new KeyedQueue<Arrival>({
-    clock,
+}
+
+function queueOfLookUps(options: WakeUpOptions, wake: (key: GroupKey) => boolean): KeyedQueue<Named> {
+  const { views, known, reporting } = options;
+  return new KeyedQueue<Named>({
+    ...sharedBy(options),
     gatherMs: 0,
-    concurrency,
-    capacity,
-    leastBackoffMs,
-    nameOf: (arrival) => (arrival.kind === "sweep" ? "sweep" : `statefulset ${arrival.namespace}/${arrival.name}`),
-    async run(arrival) {
-      if (arrival.kind === "statefulset") await resolve(arrival.namespace, arrival.name);
-      else await sweep({ views, served, reporting, namespaces, wake: (key) => wake(key, true) });
+    capacity: mostLookUps,
+    pace: lookUpsOfOne,
+    pacedTogether: lookUpsTogether,
+    nameOf: ({ namespace, name }) => `${namespace}/${name}`,
+    async run({ namespace, name }) {
+      const key = known.groupOf(namespace, name) ?? (await groupOf(namespace, name));
+      if (key !== undefined && !wake(key)) throw new Error(`the queue is full: ${key.group} could not be woken`);
       return done;
     },
-    onFailure(arrival, error, retryMs) {
-      const object = arrival.kind === "sweep" ? {} : { namespace: arrival.namespace, object: arrival.name };
-      reporting.log("warn", sentenceOf(error, retryMs), { ...object, reason: `${arrival.kind}-failed`, err: error });
+    onFailure({ namespace, name }, error, retryMs) {
+      const fields = { namespace, object: name, reason: "statefulset-failed", err: error };
+      reporting.log("warn", sentenceOf(error, retryMs), fields);
     },
   });
-  return {
-    statefulSet: (namespace, name) => arrivals.offer({ kind: "statefulset", namespace, name }),
-    group: (key) => wake(key, false),
-    sweep: () => arrivals.has({ kind: "sweep" }) || arrivals.offer({ kind: "sweep" }),
-    async drain(deadlineMs) {
-      // In this order: an arrival that is under way still wakes its group.
-      const resolved = await arrivals.drain(deadlineMs);
-      const passed = await passes.drain(deadlineMs);
-      return resolved && passed;
+  async function groupOf(namespace: string, name: string): Promise<GroupKey | undefined> {
+    try {
+      return await views.groupOf(namespace, name);
+    } catch (error) {
+      // Tried again for ever, an event about a namespace that may not be read would never end: the sweep says what is missing.
+      if (!hasCode(error, 403)) throw error;
+      reporting.log("debug", `left to the next sweep: ${causeOf(error)}`, { namespace, object: name, err: error });
+      return undefined;
+    }
+  }
+}
+
+/** Of its own, so that no flood of events takes its place. */
+function queueOfSweeps(options: WakeUpOptions, wake: (key: GroupKey) => boolean): KeyedQueue<"sweep"> {
+  const { views, served, reporting, namespaces } = options;
+  return new KeyedQueue<"sweep">({
+    ...sharedBy(options),
+    gatherMs: 0,
+    capacity: 1,
+    nameOf: (name) => name,
+    async run() {
+      await sweep({ views, served, reporting, namespaces, wake });
+      return done;
     },
-    get keys() {
-      return arrivals.size + passes.size;
-    },
-  };
+    onFailure: (_, error, retryMs) =>
+      reporting.log("warn", sentenceOf(error, retryMs), { reason: "sweep-failed", err: error }),
+  });
+}
+
+type Shared = Pick<QueueOptions<unknown>, "clock" | "gatherMs" | "concurrency" | "capacity" | "leastBackoffMs">;
+
+function sharedBy({ clock, gatherMs, concurrency, capacity }: WakeUpOptions): Shared {
+  return { clock, gatherMs, concurrency, capacity, leastBackoffMs };
 }

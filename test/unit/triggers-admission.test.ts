@@ -193,7 +193,7 @@ test("the app of the TLS port has reviews and nothing else, and answers while th
   const app = createAdmissionApp({
     reporting,
     admissions: [validation],
-    wakeUps: { statefulSet: () => true, sweep: () => true },
+    wakeUps: { statefulSet: () => "queued", tick: () => true },
     wokenBy: new Set(),
     namespaces: undefined,
     bodyLimitBytes: 1_024,

@@ -18,13 +18,15 @@ export function createTestApp(options: Partial<AppOptions> & { full?: boolean } 
     destination: { write: (line: string) => void lines.push(JSON.parse(line)) },
   });
   const remember = (what: string): boolean => {
-    if (options.full) return false;
-    woken.push(what);
-    return true;
+    if (!options.full) woken.push(what);
+    return options.full !== true;
   };
   const app = createApp({
     reporting,
-    wakeUps: { statefulSet: (namespace, name) => remember(`${namespace}/${name}`), sweep: () => remember("sweep") },
+    wakeUps: {
+      statefulSet: (namespace, name) => (remember(`${namespace}/${name}`) ? "queued" : "refused"),
+      tick: () => remember("sweep"),
+    },
     wokenBy: new Set<Resource>(["statefulsets", "pods"]),
     namespaces: undefined,
     admissions: [validation],
