@@ -2,16 +2,15 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { X509Certificate } from "node:crypto";
-import { request } from "node:https";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { connect } from "node:tls";
 import { promisify } from "node:util";
 import { rotateCertificate } from "../../functions/rotate-certificate/function.ts";
 import { splitPem } from "../../functions/shared/certificates.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { budgetWebhook, certificateShown, reviewAnew } from "./budget-reviews.ts";
 import { TcpProxy } from "./drain-proxy.ts";
 import { createUser } from "./rights.ts";
 import { skipWithoutControlPlane } from "./scene.ts";
@@ -45,7 +44,7 @@ function budget(name: string, spec: object = {}): object {
   };
 }
 
-/** As rollout-operator's users have it, but by address: there is no Service here. */
+/** With the labels that have the CA written into it. */
 function registration(options: { name: string; namespace?: string; webhook?: string; port: number }): object {
   const { name, namespace = "default", webhook = entry, port } = options;
   return {
@@ -55,24 +54,7 @@ function registration(options: { name: string; namespace?: string; webhook?: str
       name,
       labels: { "grafana.com/inject-rollout-operator-ca": "true", "grafana.com/namespace": namespace },
     },
-    webhooks: [
-      {
-        name: webhook,
-        clientConfig: { url: `https://localhost:${port}/admission/zpdb-validation` },
-        rules: [
-          {
-            apiGroups: ["rollout-operator.grafana.com"],
-            apiVersions: ["v1"],
-            operations: ["CREATE", "UPDATE"],
-            resources: ["zoneawarepoddisruptionbudgets"],
-            scope: "Namespaced",
-          },
-        ],
-        admissionReviewVersions: ["v1"],
-        failurePolicy: "Fail",
-        sideEffects: "None",
-      },
-    ],
+    webhooks: [budgetWebhook(webhook, { url: `https://localhost:${port}` })],
   };
 }
 
@@ -103,43 +85,6 @@ async function grantNeeds(api: Api, namespace: string, account: string): Promise
   }
 }
 
-/** The fingerprint of what a new connection is shown; whether it is trusted is not asked. */
-function shown(port: number): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const socket = connect({ port, host: "127.0.0.1", servername: "localhost", rejectUnauthorized: false }, () => {
-      resolve(socket.getPeerX509Certificate()?.fingerprint256 ?? "");
-      socket.destroy();
-    });
-    socket.once("error", reject);
-  });
-}
-
-/** Posts a review on a connection of its own, which is made only where the bundle is trusted. Resolves to the answer's body. */
-function reviewAnew(port: number, ca: string): Promise<string> {
-  const options = {
-    port,
-    ca,
-    headers: { "content-type": "application/json" },
-    host: "127.0.0.1",
-    servername: "localhost",
-    path: "/admission/zpdb-validation",
-    method: "POST",
-    agent: false,
-  };
-  return new Promise((resolve, reject) => {
-    const asked = request(options, (response) => {
-      let text = "";
-      response.setEncoding("utf8").on("data", (part: string) => {
-        text += part;
-      });
-      response.once("end", () => resolve(text));
-    });
-    asked.once("error", reject);
-    const review = { uid: "anew", operation: "CREATE", object: budget("anew") };
-    asked.end(JSON.stringify({ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", request: review }));
-  });
-}
-
 describe("a self-signed certificate on the real API server", { skip: await skipWithoutControlPlane() }, () => {
   let controlPlane: ControlPlane;
   let api: Api;
@@ -150,6 +95,8 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
   const kubectl = (...args: string[]) =>
     promisify(execFile)(controlPlane.kubectl, ["--kubeconfig", controlPlane.kubeconfig, ...args]);
   const portOf = ({ log }: Server): number => Number(log.find(({ tlsPort }) => tlsPort !== undefined)?.tlsPort);
+  /** The fingerprint of what a new connection is shown. */
+  const shown = async (replica: Server): Promise<string> => (await certificateShown(portOf(replica))).fingerprint256;
   const bundleOf = async (name: string): Promise<string> => {
     const { webhooks } = await api.get<Registered>(`${webhooksPath}/${name}`);
     return textOf(webhooks[0]?.clientConfig.caBundle);
@@ -187,7 +134,7 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
   });
 
   test("replicas that started at one moment present one certificate", async () => {
-    const [one, other] = await Promise.all(replicas.map((replica) => shown(portOf(replica))));
+    const [one, other] = await Promise.all(replicas.map(shown));
     assert.equal(one, other);
   });
 
@@ -208,7 +155,7 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
     };
     const askAnew = async (): Promise<void> => {
       for (; reviewing; await delay(20)) {
-        const answer = await reviewAnew(proxy.port, bundle).catch((error: Error) => error.message);
+        const answer = await reviewAnew(proxy.port, bundle, budget("anew")).catch((error: Error) => error.message);
         if (answer.includes('"uid":"anew","allowed":true')) reviews.anew++;
         else failures.push(answer);
       }
@@ -233,7 +180,7 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
         return now === before ? undefined : now;
       });
       await eventually("both replicas presenting it", 5_000, async () => {
-        const seen = await Promise.all(replicas.map((replica) => shown(portOf(replica))));
+        const seen = await Promise.all(replicas.map(shown));
         return seen.every((one) => one === next) ? true : undefined;
       });
       before = next;
@@ -299,7 +246,7 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
     const { data } = await api.get<Secret>(`/api/v1/namespaces/other/secrets/${secretName}`);
     const leaf = new X509Certificate(textOf(data.cert));
     assert.equal(leaf.subjectAltName, "DNS:rollout-operator.other.svc");
-    assert.equal(await shown(portOf(waiting)), leaf.fingerprint256);
+    assert.equal(await shown(waiting), leaf.fingerprint256);
     await eventually("the bundle", 5_000, async () =>
       (await bundleOf("other")) === textOf(data.ca) ? true : undefined,
     );

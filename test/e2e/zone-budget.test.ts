@@ -1,14 +1,13 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
-import { request } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { connect } from "node:tls";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { type Authority, createAuthority, type IssuedPair } from "../unit/certificates.ts";
+import { budgetWebhook, certificateShown, reviewAnew } from "./budget-reviews.ts";
 import { skipWithoutControlPlane } from "./scene.ts";
 import { launchServer, Server } from "./server.ts";
 
@@ -37,65 +36,8 @@ function registration(port: number, ca: string): object {
     apiVersion: "admissionregistration.k8s.io/v1",
     kind: "ValidatingWebhookConfiguration",
     metadata: { name: "zpdb-validation-default" },
-    webhooks: [
-      {
-        name: "zpdb-validation-default.grafana.com",
-        clientConfig: {
-          url: `https://127.0.0.1:${port}/admission/zpdb-validation`,
-          caBundle: Buffer.from(ca).toString("base64"),
-        },
-        rules: [
-          {
-            apiGroups: ["rollout-operator.grafana.com"],
-            apiVersions: ["v1"],
-            operations: ["CREATE", "UPDATE"],
-            resources: ["zoneawarepoddisruptionbudgets"],
-            scope: "Namespaced",
-          },
-        ],
-        admissionReviewVersions: ["v1"],
-        failurePolicy: "Fail",
-        sideEffects: "None",
-      },
-    ],
+    webhooks: [budgetWebhook("zpdb-validation-default.grafana.com", { url: `https://127.0.0.1:${port}`, ca })],
   };
-}
-
-/** The serial number of the certificate that a new connection is shown. */
-function serialShown(port: number, ca: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const socket = connect({ port, host: "127.0.0.1", ca }, () => {
-      resolve(socket.getPeerCertificate().serialNumber);
-      socket.destroy();
-    });
-    socket.once("error", reject);
-  });
-}
-
-/** Posts a review on a connection of its own: the API server keeps those that it has. Resolves to the answer's body. */
-function reviewAnew(port: number, ca: string): Promise<string> {
-  const headers = { "content-type": "application/json" };
-  const options = {
-    port,
-    ca,
-    headers,
-    host: "127.0.0.1",
-    path: "/admission/zpdb-validation",
-    method: "POST",
-    agent: false,
-  };
-  return new Promise((resolve, reject) => {
-    const asked = request(options, (response) => {
-      let text = "";
-      response.setEncoding("utf8").on("data", (part: string) => {
-        text += part;
-      });
-      response.once("end", () => resolve(text));
-    });
-    asked.once("error", reject);
-    const review = { uid: "anew", operation: "CREATE", object: manifest("anew") };
-    asked.end(JSON.stringify({ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", request: review }));
-  });
 }
 
 describe("budgets are validated by the real API server's webhook", { skip: await skipWithoutControlPlane() }, () => {
@@ -250,7 +192,10 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     const answered = { allowed: 0, denied: 0, anew: 0 };
     const askAnew = async (): Promise<void> => {
       for (; swapping; answered.anew++) {
-        assert.match(await reviewAnew(port, authority.cert), /"response":\{"uid":"anew","allowed":true\}/);
+        assert.match(
+          await reviewAnew(port, authority.cert, manifest("anew")),
+          /"response":\{"uid":"anew","allowed":true\}/,
+        );
       }
     };
     const ask = async (worker: number): Promise<void> => {
@@ -269,7 +214,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
       const pair = await authority.issue();
       await present(pair);
       await eventually("the new certificate shown", 10_000, async () => {
-        shown = await serialShown(port, authority.cert);
+        shown = (await certificateShown(port)).serialNumber;
         return shown === pair.serialNumber ? true : undefined;
       });
     }
@@ -279,7 +224,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
         ? true
         : undefined,
     );
-    assert.equal(await serialShown(port, authority.cert), shown);
+    assert.equal((await certificateShown(port)).serialNumber, shown);
     swapping = false;
     await asking;
     assert.ok(answered.allowed > 20 && answered.denied > 20 && answered.anew > 20, JSON.stringify(answered));

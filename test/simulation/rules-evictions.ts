@@ -1,6 +1,6 @@
 /** The rules that evictions live by, taken away one at a time, in drains that make their fault likely. */
 import type { Plan } from "./plan.ts";
-import { never, plain, type RemovedRule, rolloutRules, wrapCluster, wrapProtocol, wrapViews } from "./rules.ts";
+import { never, plain, type RemovedRule, rolloutRules, unseenWrites, wrapProtocol, wrapViews } from "./rules.ts";
 import { noFaults } from "./simulated-cluster.ts";
 
 /** People who drain three zones, and ask again and again, by two webhooks and beside two rollouts; nothing else is wrong. */
@@ -48,21 +48,8 @@ const evictionRules: readonly RemovedRule[] = [
         faults: { ...noFaults, latencyMs: 5, stall: 0.3, stallVerb: "patch", stallFromMs: 152_000, stallMs: 159_000 },
         every: { ...never, evict: 20_000 },
       }),
-    // A clock that does not see how long a ledger write took, and an API server that waits for ever.
-    wrappers: wrapCluster((cluster) => {
-      let unseenMs = 0;
-      return {
-        monotonicMs: () => cluster.monotonicMs() - unseenMs,
-        patch: async (...call) => {
-          const sentMs = cluster.monotonicMs();
-          try {
-            return await cluster.patch(...call);
-          } finally {
-            unseenMs += cluster.monotonicMs() - sentMs;
-          }
-        },
-      };
-    }),
+    // And an API server that waits for ever.
+    wrappers: unseenWrites,
   },
   {
     rule: "R11",

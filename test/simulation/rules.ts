@@ -60,6 +60,21 @@ export function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
 export const wrapCluster = (verbs: (cluster: Cluster) => Partial<Cluster>): Wrappers => ({
   cluster: (cluster) => Object.assign(Object.create(cluster), bindAll(cluster), verbs(cluster)) as Cluster,
 });
+/** A clock that does not see how long a ledger write took: the process hung in it and does not know. */
+export const unseenWrites = wrapCluster((cluster) => {
+  let unseenMs = 0;
+  return {
+    monotonicMs: () => cluster.monotonicMs() - unseenMs,
+    patch: async (...call) => {
+      const sentMs = cluster.monotonicMs();
+      try {
+        return await cluster.patch(...call);
+      } finally {
+        unseenMs += cluster.monotonicMs() - sentMs;
+      }
+    },
+  };
+});
 export const wrapProtocol = (verbs: (protocol: Protocol) => Partial<Protocol>): Wrappers => ({
   protocol: (protocol) => ({ ...protocol, ...verbs(protocol) }),
 });
@@ -223,21 +238,7 @@ export const rolloutRules: readonly RemovedRule[] = [
         faults: { ...noFaults, latencyMs: 5, stall: 0.15, stallMs: 40_000 },
         every: { ...never, rollBack: 12_000, pause: 8_000 },
       }),
-    // A clock that does not see how long a ledger write took: the process hung in it and does not know.
-    wrappers: wrapCluster((cluster) => {
-      let unseenMs = 0;
-      return {
-        monotonicMs: () => cluster.monotonicMs() - unseenMs,
-        patch: async (...call) => {
-          const sentMs = cluster.monotonicMs();
-          try {
-            return await cluster.patch(...call);
-          } finally {
-            unseenMs += cluster.monotonicMs() - sentMs;
-          }
-        },
-      };
-    }),
+    wrappers: unseenWrites,
   },
   {
     rule: "R10",

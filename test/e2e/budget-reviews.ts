@@ -1,0 +1,59 @@
+/** Reviews of budgets: the webhook that the API server asks, and what a new connection to it is shown and told. */
+import { request } from "node:https";
+import { connect, type PeerCertificate } from "node:tls";
+
+const host = { host: "127.0.0.1", servername: "localhost" };
+const path = "/admission/zpdb-validation";
+
+/** The entry of a validating webhook configuration, as rollout-operator's users have it, but by address: there is no Service here. */
+export function budgetWebhook(name: string, server: { readonly url: string; readonly ca?: string }): object {
+  const caBundle = server.ca === undefined ? {} : { caBundle: Buffer.from(server.ca).toString("base64") };
+  return {
+    name,
+    clientConfig: { url: `${server.url}${path}`, ...caBundle },
+    rules: [
+      {
+        apiGroups: ["rollout-operator.grafana.com"],
+        apiVersions: ["v1"],
+        operations: ["CREATE", "UPDATE"],
+        resources: ["zoneawarepoddisruptionbudgets"],
+        scope: "Namespaced",
+      },
+    ],
+    admissionReviewVersions: ["v1"],
+    failurePolicy: "Fail",
+    sideEffects: "None",
+  };
+}
+
+/** What a new connection is shown; whether it is trusted is not asked. */
+export function certificateShown(port: number): Promise<PeerCertificate> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ ...host, port, rejectUnauthorized: false }, () => {
+      resolve(socket.getPeerCertificate());
+      socket.destroy();
+    });
+    socket.once("error", reject);
+  });
+}
+
+/**
+ * Posts a review of a budget on a connection of its own, for the API server keeps those that it has. The connection is made
+ * only where the bundle is trusted. Resolves to the answer's body; its uid is `anew`.
+ */
+export function reviewAnew(port: number, ca: string, budget: object): Promise<string> {
+  const headers = { "content-type": "application/json" };
+  const options = { ...host, port, ca, headers, path, method: "POST", agent: false };
+  return new Promise((resolve, reject) => {
+    const asked = request(options, (response) => {
+      let text = "";
+      response.setEncoding("utf8").on("data", (part: string) => {
+        text += part;
+      });
+      response.once("end", () => resolve(text));
+    });
+    asked.once("error", reject);
+    const review = { uid: "anew", operation: "CREATE", object: budget };
+    asked.end(JSON.stringify({ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", request: review }));
+  });
+}
