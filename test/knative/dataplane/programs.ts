@@ -66,7 +66,7 @@ export async function startPing({ dataPlane, kubeconfig, logs }: Surroundings): 
   return startProgram({
     name: "pingsource-mt-adapter",
     command: [pathOf(dataPlane, "mtping"), "--disable-ha"],
-    env: { ...(await common(kubeconfig)), K_SINK_TIMEOUT: "-1", K_NO_SHUTDOWN_AFTER: "0" },
+    env: { ...(await common(kubeconfig)), NAMESPACE: SYSTEM_NAMESPACE, K_SINK_TIMEOUT: "-1" },
     logs,
     isReady: (logged) => logged.includes("Started workers"),
   });
@@ -91,7 +91,12 @@ export async function startFilter({ dataPlane, kubeconfig, logs }: Surroundings)
   const program = await startProgram({
     name: "filter",
     command: [pathOf(dataPlane, "filter")],
-    env: { ...(await common(kubeconfig)), FILTER_PORT: String(port), FILTER_PORT_HTTPS: String(securePort) },
+    env: {
+      ...(await common(kubeconfig)),
+      NAMESPACE: SYSTEM_NAMESPACE,
+      FILTER_PORT: String(port),
+      FILTER_PORT_HTTPS: String(securePort),
+    },
     logs,
     isReady: () => isHealthy(port),
   });
@@ -113,6 +118,7 @@ export async function startDispatcher(surroundings: Surroundings, options: Dispa
   const program = await startProgram({
     name: "imc-dispatcher",
     command,
+    // With a NAMESPACE it would see the channels of that one only.
     env: { ...(await common(kubeconfig)), MAX_IDLE_CONNS: "1000", MAX_IDLE_CONNS_PER_HOST: "1000" },
     logs,
     // It answers probes before it knows of the channels that there are.
@@ -164,7 +170,6 @@ async function common(kubeconfig: string): Promise<Environment> {
   return {
     KUBECONFIG: kubeconfig,
     SYSTEM_NAMESPACE,
-    NAMESPACE: SYSTEM_NAMESPACE,
     POD_NAME: "sluice-test",
     CONTAINER_NAME: "sluice-test",
     CONFIG_LOGGING_NAME: "config-logging",
