@@ -6,14 +6,17 @@ import { connect, type KubernetesCluster } from "../functions/shared/kubernetes.
 import manifest from "../package.json" with { type: "json" };
 import { type CertificateSource, certificateInFiles, certificateInSecret } from "./certificate.ts";
 import { type Cron, startCron } from "./cron.ts";
+import { readFlags } from "./flags.ts";
 import { createHealth, type Health } from "./health.ts";
 import { paceTicks } from "./ping.ts";
 import { createReporting, type Reporting } from "./reporting.ts";
 import { openSecureDoor, type SecureDoor } from "./secure-door.ts";
 import { createAdmissionApp, createApp, type Listening, type ListenOptions, listen } from "./server.ts";
-import { help, readArguments, readSettings, type Settings } from "./settings.ts";
+import { readSettings, type Settings } from "./settings.ts";
+import { help } from "./settings-help.ts";
 import { type Standalone, startStandalone } from "./standalone.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "./table.ts";
+import { holdWrites, lookForUnsupported, type Swap } from "./unsupported.ts";
 import { followWebhookConfigurations } from "./webhook-configurations.ts";
 
 interface Process {
@@ -24,14 +27,14 @@ interface Process {
 }
 
 async function main(): Promise<void> {
-  const { help: wantsHelp, mistakes } = readArguments(process.argv.slice(2));
-  if (wantsHelp && mistakes.length === 0) {
+  const flags = readFlags(process.argv.slice(2), process.env);
+  if (flags.help && flags.mistakes.length === 0) {
     console.log(help());
     return;
   }
-  const { settings, mistakes: wrong } = readSettings(process.env);
-  mistakes.push(...wrong);
-  if (mistakes.length > 0) return exitWith(2, mistakes);
+  const { settings, mistakes } = readSettings(flags.environment);
+  const wrong = [...flags.mistakes, ...mistakes];
+  if (wrong.length > 0) return exitWith(2, wrong);
 
   let standalone: Standalone | undefined;
   const reporting = createReporting({
@@ -40,6 +43,7 @@ async function main(): Promise<void> {
     level: settings.logLevel,
     keys: () => standalone?.wakeUps.keys ?? 0,
   });
+  for (const warning of flags.warnings) reporting.log("warn", warning, { reason: "flag" });
   const clock: Pick<Cluster, "monotonicMs" | "sleep"> = {
     monotonicMs: () => performance.now(),
     sleep: (ms, signal) => cluster.sleep(ms, signal),
@@ -53,6 +57,7 @@ async function main(): Promise<void> {
     cluster = await connect({
       userAgent: `sluice/${manifest.version} (${servingOf(settings)})`,
       requestTimeoutMs: settings.kubernetesTimeoutMs,
+      ...flags.access,
       onRequest(observation) {
         health.observe(observation);
         reporting.apiRequest(observation);
@@ -76,15 +81,23 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   const certificate = certificateOf(settings, namespaces, cluster);
   const source = await sourceOf(settings, cluster, certificate);
   const stopping = new AbortController();
+  const swap = lookBeforeActing(parts, { certificate, namespaces, isRolling: definitions.length > 0 }, stopping.signal);
   const admissions = admissionFunctions.filter(isServed);
-  const standalone = startStandalone({ cluster, definitions, admissions, reporting, namespaces, settings });
+  const standalone = startStandalone({
+    cluster: swap.cluster,
+    definitions,
+    admissions,
+    reporting,
+    namespaces,
+    settings,
+  });
   onStart(standalone);
   // Whoever brings a certificate, or answers no reviews, has none to renew; a function that was asked for by name runs.
   const isRenewed = source?.kind === "secret" || servingOf(settings) !== "all";
   const crons = isRenewed ? cronFunctions.filter(isServed) : [];
   const { mode, sweepIntervalMs, requestTimeoutMs } = settings;
   const cron = startCron({
-    cluster,
+    cluster: swap.cluster,
     definitions: crons,
     certificate,
     mode,
@@ -104,7 +117,7 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
     namespaces,
     bodyLimitBytes: settings.bodyLimitBytes,
     monotonicMs: () => cluster.monotonicMs(),
-    notReady: () => away() ?? standalone.notReady() ?? door?.notReady(),
+    notReady: () => away() ?? standalone.notReady() ?? swap.notReady() ?? door?.notReady(),
   };
   const door = openDoor(parts, options, source, stopping.signal);
   const plain = await listenOrExit(createApp(options), { port: settings.port, requestTimeoutMs });
@@ -158,6 +171,39 @@ async function sourceOf(
     return exitWith(2, [(error as Error).message]);
   }
   return source;
+}
+
+interface Swapping {
+  readonly certificate: CertificateSettings;
+  readonly namespaces: readonly string[] | undefined;
+  readonly isRolling: boolean;
+}
+
+/**
+ * A process that stays and rolls stands in rollout-operator's place: where that did what is not done here, it ends with exit code
+ * 2, having written nothing. A function that comes and goes does not look, for it would at every start. A process that only
+ * answers reviews says what it sees and goes on: without it evictions would fail, too.
+ */
+function lookBeforeActing(
+  { settings, cluster, reporting }: Process,
+  { certificate, namespaces, isRolling }: Swapping,
+  stopped: AbortSignal,
+): Swap {
+  const { mode, views, allowUnsupported, tlsPort } = settings;
+  const isSwapping = isRolling && views === "watch";
+  const refuses = isSwapping && mode === "act" && !allowUnsupported;
+  if (!isSwapping && tlsPort === "off") return { cluster, notReady: () => undefined };
+  const paths = new Set(admissionFunctions.flatMap((definition) => definition.paths));
+  const options = { cluster, namespaces, statefulSets: isSwapping, dnsName: certificate.dnsName, paths };
+  const look = lookForUnsupported(options, stopped).then((seen) => {
+    const { found = [], unseen = [] } = seen ?? {};
+    if (refuses && found.length > 0) {
+      exitWith(2, [...found, "nothing was written; set ALLOW_UNSUPPORTED=true to start all the same"]);
+    }
+    for (const sentence of [...found, ...unseen]) reporting.log("warn", sentence, { reason: "unsupported" });
+    return seen !== undefined;
+  });
+  return refuses ? holdWrites(cluster, look) : { cluster, notReady: () => undefined };
 }
 
 function openDoor(

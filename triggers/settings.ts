@@ -1,11 +1,11 @@
-/** The settings: environment variables, each described once, here. `--help` prints what is checked. */
+/** The settings: environment variables, each described once, here. */
 import { usualSecretName } from "../functions/shared/certificates.ts";
 import { parseGoDuration } from "../functions/shared/durations.ts";
 import { isNamespaceName, isObjectName } from "./names.ts";
 import { type LogLevel, logLevels } from "./reporting.ts";
 import { table } from "./table.ts";
 
-interface Setting<T> {
+export interface Setting<T> {
   readonly name: string;
   /** What holds when the variable is not set, or empty; written as a user would write it. */
   readonly fallback: string;
@@ -24,7 +24,7 @@ const longestSweepMs = 300_000;
 /** Ten years. */
 const longestLifetimeMs = 87_600 * 3_600_000;
 
-const settingsTable = {
+export const settingsTable = {
   kubeconfig: setting<string>({
     name: "KUBECONFIG",
     fallback: "",
@@ -59,6 +59,13 @@ const settingsTable = {
     says: "watch keeps pods and StatefulSets in memory and is woken by their changes; list reads them for each decision, and is woken by CloudEvents and sweeps only",
     grammar: "watch or list",
     parse: (text) => oneOf(["watch", "list"] as const, text),
+  }),
+  allowUnsupported: setting<boolean>({
+    name: "ALLOW_UNSUPPORTED",
+    fallback: "false",
+    says: "true starts in rollout-operator's place even where it did what Sluice does not do yet; not so, that is exit code 2",
+    grammar: "true or false",
+    parse: (text) => (text === "true" ? true : text === "false" ? false : undefined),
   }),
   port: setting<number>({
     name: "PORT",
@@ -215,48 +222,6 @@ function tlsMistakes({ tlsPort, tlsCertFile, tlsKeyFile }: Settings): string[] {
   return missing.map(
     ({ name }) => `${name} is not set; write a path, or set neither file for a self-signed certificate`,
   );
-}
-
-/** A line for each command line argument: there are none but `--help`. */
-export function readArguments(argv: readonly string[]): { help: boolean; mistakes: string[] } {
-  const isHelp = (argument: string) => argument === "--help" || argument === "-h";
-  const unknown = argv.filter((argument) => !isHelp(argument));
-  return {
-    help: argv.some(isHelp),
-    mistakes: unknown.map(
-      (argument) => `${argument}: no such argument; settings are environment variables, see --help`,
-    ),
-  };
-}
-
-/** What `--help` prints. */
-export function help(): string {
-  const rows = Object.values<Setting<unknown>>(settingsTable).map(({ name, fallback, says, grammar }) => {
-    const value = fallback === "" ? grammar : `${grammar} (default: ${fallback})`;
-    const lines = [...wrap(says, 90), ...wrap(`= ${value}`, 90)];
-    return lines.map((line, index) => `  ${(index === 0 ? name : "").padEnd(20)}${line}`).join("\n");
-  });
-  return [
-    "Rolls StatefulSets zone by zone under one disruption budget, on the cluster of the current kubeconfig.",
-    "",
-    "  npm start [-- --help]",
-    "",
-    "Settings are environment variables:",
-    "",
-    ...rows,
-    "",
-    "SIGTERM or SIGINT ends it once what is queued has been done; a second one ends it at once.",
-  ].join("\n");
-}
-
-function wrap(text: string, width: number): string[] {
-  const lines: string[] = [];
-  for (const word of text.split(" ")) {
-    const last = lines.at(-1);
-    if (last === undefined || last.length + 1 + word.length > width) lines.push(word);
-    else lines[lines.length - 1] = `${last} ${word}`;
-  }
-  return lines;
 }
 
 function parseFunctions(text: string): readonly string[] | undefined {

@@ -60,11 +60,15 @@ async function importKubeConfig(): Promise<typeof KubeConfig> {
 
 /**
  * Loads a kubeconfig: the given file, else `$KUBECONFIG`, else the pod's service account, else `~/.kube/config`. Its current
- * context is the given one, if one is.
+ * context is the given one, if one is, and so is the API server's address.
  *
  * @throws Error when there is none, when it has no such context, or when that names no cluster.
  */
-export async function loadConfiguration(path: string | undefined, context?: string): Promise<KubeConfig> {
+export async function loadConfiguration(
+  path: string | undefined,
+  context?: string,
+  server?: string,
+): Promise<KubeConfig> {
   const KubeConfig = await importKubeConfig();
   const configuration = new KubeConfig();
   if (path !== undefined) {
@@ -85,8 +89,12 @@ export async function loadConfiguration(path: string | undefined, context?: stri
     }
     configuration.setCurrentContext(context);
   }
-  if (configuration.getCurrentCluster() === null) {
+  const cluster = configuration.getCurrentCluster();
+  if (cluster === null) {
     throw new Error(`the kubeconfig's current context "${configuration.getCurrentContext()}" names no cluster`);
+  }
+  if (server !== undefined) {
+    configuration.clusters = configuration.clusters.map((one) => (one === cluster ? { ...one, server } : one));
   }
   return configuration;
 }

@@ -37,6 +37,8 @@ export interface ConnectOptions {
   readonly kubeconfig?: string;
   /** The kubeconfig's context; absent: its current one. */
   readonly context?: string;
+  /** The API server's address, in the place of the kubeconfig's. */
+  readonly server?: string;
   /** How long one call may take with all its tries, in milliseconds: 10 s unless told. A list's limit is per page. */
   readonly requestTimeoutMs?: number;
   /** Connections for calls, at most: 16 unless told. Each open watch has one of its own. */
@@ -64,7 +66,7 @@ export interface KubernetesCluster extends Cluster {
  * @throws Error when there is no usable kubeconfig, or no such context in it.
  */
 export async function connect(options: ConnectOptions): Promise<KubernetesCluster> {
-  const configuration = await loadConfiguration(options.kubeconfig, options.context);
+  const configuration = await loadConfiguration(options.kubeconfig, options.context, options.server);
   const timeoutMs = options.requestTimeoutMs ?? defaultTimeoutMs;
   const access = new AccessProvider(configuration, {
     connections: options.connections ?? defaultConnections,

@@ -170,6 +170,34 @@ export const vocabulary = [
   webhookNamespace,
 ] as const;
 
+/** A key that says nothing to Sluice yet: there is a value only where rollout-operator would act on it. */
+function notYet(kind: Entry<true>["kind"], key: string, says: string, parse: (text: string) => boolean): Entry<true> {
+  const inUse = (text: string) => parse(text) || undefined;
+  return { key, kind, on: "StatefulSet", grammar: "rollout-operator's", fallback: "not in use", says, parse: inUse };
+}
+
+const isNamed = (text: string): boolean => text !== "";
+const isTrue = (text: string): boolean => text === "true";
+
+/** What rollout-operator's users may count on and Sluice does not do yet (its specification, 1.1). */
+export const unsupported: readonly Entry<true>[] = [
+  notYet("annotation", "grafana.com/rollout-downscale-leader", "replicas follow another StatefulSet", isNamed),
+  notYet(
+    "annotation",
+    "grafana.com/rollout-mirror-replicas-from-resource-name",
+    "replicas follow another resource",
+    isNamed,
+  ),
+  notYet(
+    "annotation",
+    "grafana.com/rollout-delayed-downscale",
+    "pods are told some time before a downscale",
+    (text) => isNamed(text) && !/^0[a-z]*$/.test(text),
+  ),
+  notYet("label", "grafana.com/prepare-downscale", "pods are told of a downscale", isTrue),
+  notYet("label", "grafana.com/no-downscale", "a downscale is refused", isTrue),
+];
+
 /** The reasons of the Kubernetes Events that Sluice sends: `kubectl get events --field-selector reason=…`. */
 export const eventReasons = {
   rolling: "RolloutStarted",

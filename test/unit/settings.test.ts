@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Environment, help, readArguments, readSettings } from "../../triggers/settings.ts";
+import { flags } from "../../triggers/flags-table.ts";
+import { type Environment, readSettings } from "../../triggers/settings.ts";
+import { help } from "../../triggers/settings-help.ts";
 import { table } from "../../triggers/table.ts";
 
 function valid(environment: Environment) {
@@ -20,6 +22,7 @@ test("an empty environment is valid, and serves the own namespace", () => {
     functions: table.map(({ name }) => name),
     mode: "act",
     views: "watch",
+    allowUnsupported: false,
     port: 8080,
     tlsPort: "off",
     tlsCertFile: "",
@@ -120,16 +123,9 @@ test("durations are Go's, and a sweep is never rarer than every five minutes", (
   }
 });
 
-test("there are no arguments but --help", () => {
-  assert.deepEqual(readArguments([]), { help: false, mistakes: [] });
-  assert.deepEqual(readArguments(["--help"]), { help: true, mistakes: [] });
-  const { mistakes } = readArguments(["--prot=1", "extra"]);
-  assert.equal(mistakes.length, 2);
-  assert.match(mistakes[0] ?? "", /^--prot=1: no such argument/);
-});
-
-test("the help names every setting with its default", () => {
+test("the help names every setting with its default, and every flag with what becomes of it", () => {
   const text = help();
+  for (const { name } of flags) assert.match(text, new RegExp(`^  -${name} +\\S`, "m"), name);
   for (const name of ["KUBECONFIG", "NAMESPACE", "VIEWS", "DRAIN_TIMEOUT"])
     assert.match(text, new RegExp(`^  ${name} `, "m"));
   for (const fallback of ["8080", "5m", "20", "act", "all", "10000", "1048576", "25s"]) {

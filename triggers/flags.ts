@@ -1,0 +1,198 @@
+/**
+ * The command line: rollout-operator's flags, for those who put Sluice in its place and keep the arguments. What a flag says
+ * goes into the environment that the settings are read from, where it takes the place of what was there.
+ */
+import { isDeepStrictEqual } from "node:util";
+import { type Flag, flags } from "./flags-table.ts";
+import { type Environment, settingsTable } from "./settings.ts";
+
+export interface CommandLine {
+  readonly help: boolean;
+  /** A line for each; what else was read is to be used only when there is none. */
+  readonly mistakes: readonly string[];
+  /** What is other than rollout-operator would have it, a line for each. */
+  readonly warnings: readonly string[];
+  /** The environment, with what the flags say. */
+  readonly environment: Environment;
+  /** Where flags say that the cluster is. */
+  readonly access: { readonly kubeconfig?: string; readonly server?: string };
+}
+
+/** The ports that rollout-operator's users expect, and that nobody who keeps its arguments has written down. */
+const usualPort = "8001";
+const usualTlsPort = "8443";
+
+/** Reads the arguments of a process, in Go's syntax. Without any the environment stays as it is. */
+export function readFlags(argv: readonly string[], environment: Environment): CommandLine {
+  const { help, given, mistakes } = parseArguments(argv);
+  const values = new Map<string, string>();
+  const warnings: string[] = [];
+  for (const [flag, text] of given) {
+    const value = flag.parse(text);
+    const fits = value !== undefined && (flag.field === undefined || isSetting(flag.field, value));
+    if (!fits) {
+      mistakes.push(`-${flag.name} is ${JSON.stringify(text)}; write ${flag.grammar}`);
+      continue;
+    }
+    values.set(flag.name, value);
+    if (flag.differs(text, value)) warnings.push(`-${flag.name}=${text}: ${flag.says}`);
+  }
+  mistakes.push(...contradictionsIn(values));
+  const told = new Map<string, string>();
+  for (const { name, field } of flags) {
+    const value = values.get(name);
+    if (field !== undefined && value !== undefined) told.set(settingsTable[field].name, value);
+  }
+  tellTls(values, environment, { told, mistakes, warnings });
+  warnings.push(...disagreements(told, environment));
+  if (given.size > 0 && !environment.PORT?.trim() && !told.has("PORT")) told.set("PORT", usualPort);
+  const kubeconfig = values.get("kubernetes.config-file");
+  const server = values.get("kubernetes.api-url");
+  return {
+    help,
+    mistakes,
+    warnings,
+    environment: { ...environment, ...Object.fromEntries(told) },
+    access: { ...(kubeconfig ? { kubeconfig } : {}), ...(server ? { server } : {}) },
+  };
+}
+
+function isSetting(field: keyof typeof settingsTable, value: string): boolean {
+  // Settings that are empty are not set.
+  return value === "" || settingsTable[field].parse(value) !== undefined;
+}
+
+interface Parsed {
+  help: boolean;
+  /** By flag, what was written of it last. */
+  readonly given: Map<Flag, string>;
+  readonly mistakes: string[];
+}
+
+/** As Go's package `flag` does, but that it goes on after a mistake, and that an argument which is no flag is one. */
+function parseArguments(argv: readonly string[]): Parsed {
+  const parsed: Parsed = { help: false, given: new Map(), mistakes: [] };
+  const rest = [...argv];
+  let before: Flag | undefined;
+  for (let argument = rest.shift(); argument !== undefined; argument = rest.shift()) {
+    const match = /^--?([^-=][^=]*)(?:=(.*))?$/s.exec(argument);
+    if (match === null) {
+      parsed.mistakes.push(sayNoFlag(argument, before));
+      continue;
+    }
+    const [, name = "", text] = match;
+    const flag = flags.find((one) => one.name === name);
+    before = text === undefined ? flag : undefined;
+    if (name === "h" || name === "help") parsed.help = true;
+    else if (flag === undefined) parsed.mistakes.push(sayUnknown(name));
+    else {
+      const value = text ?? (flag.isBoolean ? "true" : rest.shift());
+      if (value === undefined) parsed.mistakes.push(`-${name} has no value; write -${name}=VALUE`);
+      else parsed.given.set(flag, value);
+    }
+  }
+  return parsed;
+}
+
+function sayNoFlag(argument: string, before: Flag | undefined): string {
+  if (before?.isBoolean)
+    return `${argument}: write -${before.name}=${argument}: a flag that is true or false takes "="`;
+  return `${argument}: there is no such argument; settings are environment variables and flags, see --help`;
+}
+
+function sayUnknown(name: string): string {
+  const near = flags
+    .map((flag) => ({ flag, distance: flag.name.includes(name) ? 0 : distanceBetween(name, flag.name) }))
+    .filter(({ distance }) => distance <= Math.max(2, name.length / 4))
+    .sort((one, other) => one.distance - other.distance)
+    .slice(0, 3)
+    .map(({ flag }) => `-${flag.name}`);
+  return `-${name}: there is no such flag; ${near.length === 0 ? "see --help" : `near it: ${near.join(", ")}`}`;
+}
+
+/** How many letters are to be changed, put in or taken out. */
+function distanceBetween(one: string, other: string): number {
+  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
+  for (const [at, letter] of [...one].entries()) {
+    const next = [at + 1];
+    for (const [index, otherLetter] of [...other].entries()) {
+      const [diagonal = 0, above = 0, left = 0] = [row[index], row[index + 1], next[index]];
+      next.push(Math.min(diagonal + (letter === otherLetter ? 0 : 1), above + 1, left + 1));
+    }
+    row = next;
+  }
+  return row[other.length] ?? 0;
+}
+
+/** Flags that rollout-operator does not start with, one beside the other. */
+function contradictionsIn(values: ReadonlyMap<string, string>): string[] {
+  const mistakes: string[] = [];
+  const isOn = (name: string) => values.get(name) === "true";
+  const [file, url] = ["kubernetes.config-file", "kubernetes.api-url"];
+  if (!values.get(file) !== !values.get(url))
+    mistakes.push(`-${file} and -${url} come together; write both or neither`);
+  const qps = Number(values.get("kubernetes.client-qps") ?? 5);
+  const burst = Number(values.get("kubernetes.client-burst") ?? 10);
+  if (qps > 0 && burst < 1) mistakes.push(`-kubernetes.client-burst is ${burst}; write at least 1, or a qps of 0`);
+  const validation = "server.cluster-validation.http";
+  if (isOn(`${validation}.soft-validation`) && !isOn(`${validation}.enabled`)) {
+    mistakes.push(`-${validation}.soft-validation is true without -${validation}.enabled; write both or neither`);
+  }
+  if (isOn("use-zone-tracker") && values.get("zone-tracker.config-map-name") === "") {
+    mistakes.push("-zone-tracker.config-map-name is empty; write a name, or -use-zone-tracker=false");
+  }
+  return mistakes;
+}
+
+interface Telling {
+  readonly told: Map<string, string>;
+  readonly mistakes: string[];
+  readonly warnings: string[];
+}
+
+/** The flags of TLS hold together: a port without TLS is none, and files are read only where nothing is self-signed. */
+function tellTls(values: ReadonlyMap<string, string>, environment: Environment, telling: Telling): void {
+  const { told, mistakes, warnings } = telling;
+  const names = { port: "TLS_PORT", cert: "TLS_CERT_FILE", key: "TLS_KEY_FILE" };
+  const port = environment[names.port]?.trim() || "off";
+  const enabled = values.get("server-tls.enabled") ?? (port === "off" ? undefined : "true");
+  const selfSigned = values.get("server-tls.self-signed-cert.enabled");
+  const flagsOfFiles = ["server-tls.cert-file", "server-tls.key-file"].filter((name) => values.get(name));
+  if (enabled !== "true") {
+    for (const name of Object.values(names)) told.delete(name);
+    if (enabled === "false") for (const name of Object.values(names)) told.set(name, name === names.port ? "off" : "");
+    return;
+  }
+  if (port === "off" && !told.has(names.port)) told.set(names.port, usualTlsPort);
+  if (selfSigned === "false") {
+    const isMissing = (name: string) => !(told.get(name) ?? environment[name]?.trim());
+    if (isMissing(names.cert) || isMissing(names.key)) {
+      // One line is enough for the two of them.
+      for (const name of [names.cert, names.key]) told.set(name, "");
+      mistakes.push(
+        "-server-tls.self-signed-cert.enabled is false; write -server-tls.cert-file and -server-tls.key-file too",
+      );
+    }
+    if (values.get("webhooks.update-ca-bundle") !== "false") {
+      mistakes.push("-server-tls.self-signed-cert.enabled is false; write -webhooks.update-ca-bundle=false too");
+    }
+    return;
+  }
+  for (const name of flagsOfFiles) {
+    warnings.push(`-${name}: no file is read, because -server-tls.self-signed-cert.enabled is true`);
+  }
+  for (const name of [names.cert, names.key]) {
+    told.delete(name);
+    if (selfSigned === "true") told.set(name, "");
+  }
+}
+
+/** Variables that are set, and to something else than flags say. */
+function disagreements(told: ReadonlyMap<string, string>, environment: Environment): string[] {
+  return Object.values<(typeof settingsTable)[keyof typeof settingsTable]>(settingsTable).flatMap(({ name, parse }) => {
+    const before = environment[name]?.trim();
+    const text = told.get(name);
+    if (!before || text === undefined || isDeepStrictEqual(parse(before), parse(text))) return [];
+    return [`${name} is ${JSON.stringify(before)}, and flags say ${JSON.stringify(text)}: flags hold`];
+  });
+}

@@ -1,0 +1,45 @@
+/** What `--help` prints: every setting, and every flag with what becomes of it. */
+import { flags } from "./flags-table.ts";
+import { type Setting, settingsTable } from "./settings.ts";
+
+/** The whole text, without a line break at its end. */
+export function help(): string {
+  const settings = Object.values<Setting<unknown>>(settingsTable).map(({ name, fallback, says, grammar }) => {
+    const value = fallback === "" ? grammar : `${grammar} (default: ${fallback})`;
+    return row(name, 20, [...wrap(says, 90), ...wrap(`= ${value}`, 90)]);
+  });
+  const taken = flags.map(({ name, field, says }) => {
+    const parts = [field === undefined ? "" : settingsTable[field].name, says ?? ""].filter(Boolean);
+    return row(`-${name}`, 54, wrap(parts.join("; "), 56));
+  });
+  return [
+    "Rolls StatefulSets zone by zone under one disruption budget, on the cluster of the current kubeconfig.",
+    "",
+    "  npm start [-- --help]",
+    "",
+    "Settings are environment variables:",
+    "",
+    ...settings,
+    "",
+    "rollout-operator's flags are taken, too, in its syntax. Each stands for a setting, and holds where both are",
+    "given, or changes nothing, and what happens instead is logged. With any flag PORT is 8001 unless it is set.",
+    "",
+    ...taken,
+    "",
+    "SIGTERM or SIGINT ends it once what is queued has been done; a second one ends it at once.",
+  ].join("\n");
+}
+
+function row(name: string, width: number, lines: readonly string[]): string {
+  return lines.map((line, index) => `  ${(index === 0 ? name : "").padEnd(width)}${line}`).join("\n");
+}
+
+function wrap(text: string, width: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(" ")) {
+    const last = lines.at(-1);
+    if (last === undefined || last.length + 1 + word.length > width) lines.push(word);
+    else lines[lines.length - 1] = `${last} ${word}`;
+  }
+  return lines;
+}
