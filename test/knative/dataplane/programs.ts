@@ -140,7 +140,10 @@ export interface QueueProxyOptions {
 export interface QueueProxy extends Listening {
   /** GET `adminUrl/wait-for-drain` is answered when a drain is over: what Serving has kubelet ask before it ends a function. */
   readonly adminUrl: string;
-  /** Whether the function is ready, as queue-proxy finds by the probe of its Service. False when nobody answers. */
+  /**
+   * Whether the function is ready, as queue-proxy finds by the probe of its Service. Without a `periodSeconds` it tries for 10 s
+   * before it says no.
+   */
   isReady(): Promise<boolean>;
 }
 
@@ -153,16 +156,19 @@ export async function startQueueProxy(
     listens: { main: 8012, admin: 8022, metrics: 9090 },
     reaches: [userPort],
   });
-  const probed = () => probe(ports.main, { "k-network-probe": "queue" });
   const program = await startProgram({
     name: `queue-proxy-${name}`,
     command,
     env: queueEnvironment(service, userPort, 8012),
     logs,
-    isReady: async () => (await probed()) !== undefined,
+    // It answers this one by itself, without a look at the function.
+    isReady: () => isHealthy(ports.main, { "k-network-probe": "probe", "k-network-hash": "sluice" }, "sluice-test"),
   });
-  const isReady = async () => (await probed()) === 200;
-  return { ...listening(program, ports.main), adminUrl: `http://127.0.0.1:${ports.admin}`, isReady };
+  return {
+    ...listening(program, ports.main),
+    adminUrl: `http://127.0.0.1:${ports.admin}`,
+    isReady: () => isHealthy(ports.main, { "k-network-probe": "queue" }),
+  };
 }
 
 /** What all programs of eventing are told. The port of their profiler is not everybody's 8008. */
@@ -183,22 +189,19 @@ function listening(program: Program, port: number): Listening {
   return { ...program, port, url: `http://127.0.0.1:${port}` };
 }
 
-/** The status that kubelet's probes get, or undefined when nobody answers. */
-async function probe(port: number, headers: Readonly<Record<string, string>> = {}): Promise<number | undefined> {
+/** What a probe finds; false when nobody answers. */
+async function isHealthy(
+  port: number,
+  headers: Readonly<Record<string, string>> = {},
+  agent = "kube-probe/1",
+): Promise<boolean> {
   try {
-    const answer = await fetch(`http://127.0.0.1:${port}/healthz`, {
-      headers: { "user-agent": "kube-probe/1", ...headers },
-    });
+    const answer = await fetch(`http://127.0.0.1:${port}/healthz`, { headers: { "user-agent": agent, ...headers } });
     await answer.body?.cancel();
-    return answer.status;
+    return answer.ok;
   } catch {
-    return undefined;
+    return false;
   }
-}
-
-async function isHealthy(port: number): Promise<boolean> {
-  const status = await probe(port);
-  return status !== undefined && status < 300;
 }
 
 /** The port of the API server that a kubeconfig names. Throws when it names none of this machine. */
