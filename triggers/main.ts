@@ -193,8 +193,7 @@ function lookBeforeActing(
   const isSwapping = isRolling && views === "watch";
   const refuses = isSwapping && mode === "act" && !allowUnsupported;
   if (!isSwapping && tlsPort === "off") return { cluster, notReady: () => undefined };
-  const paths = new Set(admissionFunctions.flatMap((definition) => definition.paths));
-  const options = { cluster, namespaces, statefulSets: isSwapping, dnsName: certificate.dnsName, paths };
+  const options = { cluster, namespaces, statefulSets: isSwapping, dnsName: certificate.dnsName };
   const look = lookForUnsupported(options, stopped).then((seen) => {
     const { found = [], unseen = [] } = seen ?? {};
     if (refuses && found.length > 0) {

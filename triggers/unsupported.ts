@@ -22,8 +22,6 @@ export interface LookOptions {
   readonly statefulSets: boolean;
   /** What the API server calls us: `SERVICE.NAMESPACE.svc`, or another name that no Service has. */
   readonly dnsName: string;
-  /** Where reviews are answered, by this process or by another one of ours. */
-  readonly paths: ReadonlySet<string>;
 }
 
 /** What was found, a sentence for each object, and what could not be looked at for a right that is missing. */
@@ -33,6 +31,8 @@ export interface Look {
 }
 
 const tryAgainMs = 2_000;
+/** Where rollout-operator answers reviews and nobody here does (its specification, 6.8). */
+const unansweredPaths: readonly string[] = ["/admission/no-downscale", "/admission/prepare-downscale"];
 const configurations = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] as const;
 
 /** Looks once, as soon as the API server answers, however long that takes; undefined when the signal is given before. */
@@ -87,9 +87,9 @@ async function lookAtConfigurations(
   return items.flatMap((object) => unansweredIn(options, resource, object));
 }
 
-/** The webhooks of a configuration that is ours, by its label or by its Service, whose path none of our functions answers. */
+/** The webhooks of a configuration that is ours, by its label or by its Service, which nobody answers. */
 function unansweredIn(
-  { namespaces, dnsName, paths }: LookOptions,
+  { namespaces, dnsName }: LookOptions,
   resource: Resource,
   object: WebhookConfigurationObject,
 ): string[] {
@@ -101,7 +101,8 @@ function unansweredIn(
   const unanswered = (object.webhooks ?? []).flatMap(({ clientConfig, failurePolicy = "Fail" }) => {
     const { service, url } = clientConfig;
     const path = url === undefined ? (service?.path ?? "/") : new URL(url).pathname;
-    return (isLabelled || isOurs(service)) && !paths.has(path) ? [{ path, failurePolicy }] : [];
+    const isAsked = isLabelled || isOurs(service);
+    return isAsked && unansweredPaths.includes(path) ? [{ path, failurePolicy }] : [];
   });
   if (unanswered.length === 0) return [];
   const { kind } = resources[resource];

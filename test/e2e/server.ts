@@ -11,6 +11,8 @@ export interface ServerOptions {
   readonly namespace: string;
   /** More settings. */
   readonly settings?: Readonly<Record<string, string>>;
+  /** What stands on its command line. */
+  readonly args?: readonly string[];
 }
 
 /** A line of its log. */
@@ -21,9 +23,9 @@ export interface LogLine {
 }
 
 /** Starts the server and does not wait for anything. */
-export function launchServer({ kubeconfig, namespace, settings }: ServerOptions): Launched {
+export function launchServer({ kubeconfig, namespace, settings, args = [] }: ServerOptions): Launched {
   const env = { PATH: process.env.PATH, KUBECONFIG: kubeconfig, NAMESPACE: namespace, PORT: "0", ...settings };
-  return launch(process.execPath, [main], { env, output: "pipe" });
+  return launch(process.execPath, [main, ...args], { env, output: "pipe" });
 }
 
 export class Server {

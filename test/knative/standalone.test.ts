@@ -1,12 +1,18 @@
-/** The overlay `standalone` at work on the real API server: its account, its settings and its webhooks, as they are rendered. */
+/**
+ * The overlay `standalone` at work on the real API server: its account, its settings and its webhooks, as they are rendered; and
+ * the server in rollout-operator's place, with the arguments and beside the objects that its users have.
+ */
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
+import { writeKubeconfig } from "../controlplane/configuration.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { evict } from "../e2e/drain-webhook.ts";
 import { play, skipWithoutControlPlane } from "../e2e/scene.ts";
+import { launchServer } from "../e2e/server.ts";
 import { askedBy, isWebhook, isWorkload, kubeconfigOf, webhookAt, workloadOf } from "./installed.ts";
 import { type Built, Kubectl } from "./kubectl.ts";
 
@@ -60,4 +66,131 @@ suite("the overlay standalone on the real API server", { skip: await skipWithout
     assert.deepEqual(forbidden, []);
     assert.ok(asked.includes("delete pods") && asked.includes("patch leases"), "nothing was seen of what it did");
   });
+
+  test("rolls a group and opens its TLS port when all it is told are rollout-operator's usual arguments", async () => {
+    await play(controlPlane, "tempo", { zones: 2, pods: 1 }, async (scene) => {
+      // Flags hold against variables, and the one address against the other.
+      const kubeconfig = join(controlPlane.directory, "tempo.kubeconfig");
+      await writeKubeconfig(kubeconfig, "https://127.0.0.1:1", controlPlane.token, controlPlane.caFile);
+      const where = ["-kubernetes.api-url", controlPlane.url, "-kubernetes.config-file", kubeconfig];
+      const ports = ["-server.port=0", "-server-tls.port=0", "-server-tls.self-signed-cert.dns-name=localhost"];
+      const args = [...usualArguments("tempo"), ...where, ...ports];
+      const server = await scene.serve({ PORT: "1" }, { kubeconfig: "/nowhere", namespace: "elsewhere", args });
+      await server.ready();
+      assert.equal((await fetch(`${server.url}/ready`)).status, 200);
+      assert.ok(server.tlsPort > 0);
+      const { data } = await scene.api.get<{ data: object }>("/api/v1/namespaces/tempo/secrets/its-certificate");
+      assert.deepEqual(Object.keys(data).sort(), ["ca", "cert", "key"]);
+      await changeTemplate(controlPlane, scene.group, "app:2");
+      await scene.waitForRollout("app:2");
+      const warned = server.log.filter(({ reason }) => reason === "flag").map(({ msg }) => msg.split(/[ =]/)[0]);
+      const variables = ["KUBECONFIG", "NAMESPACE", "PORT"];
+      assert.deepEqual(warned, [
+        "-use-zone-tracker",
+        "-zone-tracker.config-map-name",
+        "-reconcile.interval",
+        ...variables,
+      ]);
+    });
+  });
+
+  test("does not take the place of what it cannot do: exit code 2 with the names, and nothing written, unless it is told to", async () => {
+    await play(controlPlane, "cortex", { zones: 2, pods: 1 }, async (scene) => {
+      const second = scene.group.statefulSets[1] ?? "";
+      const annotations = { "grafana.com/rollout-downscale-leader": scene.group.statefulSets[0] };
+      await scene.api.patch(scene.statefulSetPath(second), { metadata: { annotations } });
+      await scene.api.post(webhookConfigurations, prepareDownscale("cortex"));
+      scene.afterwards(() => scene.api.delete(`${webhookConfigurations}/prepare-downscale-cortex`));
+      const { kubeconfig } = controlPlane;
+      const launched = launchServer({
+        kubeconfig,
+        namespace: "",
+        args: [...usualArguments("cortex"), "-server.port=0", "-server-tls.port=0"],
+      });
+      scene.afterwards(async () => void (await launched.stop(0)));
+      const { code } = await eventually("its end", 60_000, async () => launched.end());
+      const { stderr } = launched.printed();
+      assert.equal(code, 2, stderr);
+      assert.deepEqual(
+        stderr.trim().split("\n"),
+        [...missed(second), startAllTheSame].map((sentence) => `sluice: ${sentence}`),
+      );
+      const asked = await eventually("its requests in the audit log", 30_000, async () => {
+        const requests = await scene.requests();
+        return requests.some(({ resource }) => resource === "statefulsets") ? requests : undefined;
+      });
+      assert.deepEqual(asked.filter(isWrite), []);
+      for (const settings of [{ SLUICE_MODE: "shadow" }, { ALLOW_UNSUPPORTED: "true" }]) {
+        const server = await scene.serve(settings);
+        await server.ready();
+        const warned = await eventually("two warnings", 30_000, async () => {
+          const lines = server.log.filter(({ reason }) => reason === "unsupported");
+          return lines.length === 2 ? lines.map(({ level, msg }) => `${level} ${msg}`) : undefined;
+        });
+        const sentences = missed(second).map((sentence) => `warn ${sentence}`);
+        assert.deepEqual(warned, sentences);
+        await server.stop();
+      }
+      await eventually("writes, once it is told to", 30_000, async () =>
+        (await scene.requests()).some(isWrite) ? true : undefined,
+      );
+    });
+  });
 });
+
+/** What rollout-operator's own manifests and charts write. */
+function usualArguments(namespace: string): string[] {
+  return [
+    `-kubernetes.namespace=${namespace}`,
+    "-use-zone-tracker=true",
+    "-zone-tracker.config-map-name=rollout-operator-zone-tracker",
+    "-reconcile.interval=5s",
+    "-server-tls.enabled=true",
+    "-server-tls.self-signed-cert.secret-name=its-certificate",
+  ];
+}
+
+const webhookConfigurations = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+
+/** As rollout-operator's users have it (its specification, 6.8). */
+function prepareDownscale(namespace: string): object {
+  const path = "/admission/prepare-downscale";
+  const rule = {
+    apiGroups: ["apps"],
+    apiVersions: ["v1"],
+    operations: ["UPDATE"],
+    resources: ["statefulsets", "statefulsets/scale"],
+  };
+  return {
+    apiVersion: "admissionregistration.k8s.io/v1",
+    kind: "MutatingWebhookConfiguration",
+    metadata: { name: `prepare-downscale-${namespace}` },
+    webhooks: [
+      {
+        name: `prepare-downscale-${namespace}.grafana.com`,
+        clientConfig: { service: { name: "rollout-operator", namespace, path } },
+        rules: [rule],
+        namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
+        admissionReviewVersions: ["v1"],
+        failurePolicy: "Fail",
+        sideEffects: "NoneOnDryRun",
+      },
+    ],
+  };
+}
+
+/** What is said of that, and of the StatefulSet that follows another one. */
+function missed(statefulSet: string): string[] {
+  const leader = "grafana.com/rollout-downscale-leader (replicas follow another StatefulSet)";
+  const asks = "asks at /admission/prepare-downscale, where nobody answers: what it reviews can no longer be changed";
+  return [
+    `StatefulSet cortex/${statefulSet} uses what Sluice does not do yet: ${leader}`,
+    `MutatingWebhookConfiguration prepare-downscale-cortex ${asks}`,
+  ];
+}
+
+const startAllTheSame = "nothing was written; set ALLOW_UNSUPPORTED=true to start all the same";
+
+function isWrite({ verb }: { readonly verb: string }): boolean {
+  return verb !== "get" && verb !== "list";
+}

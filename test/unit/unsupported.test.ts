@@ -45,7 +45,6 @@ function scene(options: Partial<LookOptions> = {}, beforeList: (resource: string
         namespaces: ["mimir"],
         statefulSets: true,
         dnsName: "rollout-operator.mimir.svc",
-        paths: new Set(["/admission/pod-eviction", "/pods/eviction"]),
         ...options,
       },
       stopping.signal,
@@ -132,7 +131,7 @@ test("webhook configurations of ours, by label or by Service, that ask where nob
   configuration(validating, "by-address", { "grafana.com/namespace": "mimir" }, url);
   configuration(validating, "of-another", { "grafana.com/namespace": "loki" }, url);
   const elsewhere = service("rollout-operator", "/admission/no-downscale", "loki");
-  configuration(validating, "elsewhere", {}, elsewhere, service("istiod", "/inject"));
+  configuration(validating, "elsewhere", {}, elsewhere, service("istiod", "/admission/no-downscale"));
   assert.deepEqual((await look())?.found, [
     "MutatingWebhookConfiguration prepare-downscale-mimir asks at /admission/prepare-downscale, where nobody answers: what it reviews can no longer be changed",
     "ValidatingWebhookConfiguration by-address asks at /admission/no-downscale, where nobody answers: what it reviews goes through unasked",
