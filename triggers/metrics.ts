@@ -1,5 +1,6 @@
 /** The metrics of one process. Those that users of rollout-operator alert on keep their names (its specification, 6.3). */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { createLedgerMetrics } from "./ledger-metrics.ts";
 
 /** As rollout-operator has them, in seconds. */
 const requestBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100];
@@ -37,6 +38,7 @@ export function createMetrics(version: string, keys: () => number) {
   return {
     registry,
     ...groupMetrics(registers),
+    ...createLedgerMetrics(registers),
     ...httpMetrics(registers),
     ...evictionMetrics(registers),
     ...webhookMetrics(registers),
@@ -64,12 +66,6 @@ function groupMetrics(registers: Registry[]) {
       help: "How long passes over a rollout group took.",
       labelNames,
       buckets: reconcileBuckets,
-      registers,
-    }),
-    lastSuccess: new Gauge({
-      name: "rollout_operator_last_successful_group_reconcile_timestamp_seconds",
-      help: "When the last pass over a rollout group succeeded, in seconds since the epoch.",
-      labelNames,
       registers,
     }),
   };
@@ -160,12 +156,6 @@ function sluiceMetrics(registers: Registry[]) {
       name: "sluice_verdicts_total",
       help: "Verdicts by function and guard; rolling and done are what is no wait.",
       labelNames: ["function", "guard"] as const,
-      registers,
-    }),
-    waitingSince: new Gauge({
-      name: "sluice_waiting_since_timestamp_seconds",
-      help: "Since when the guard named has held for a group that is not done, in seconds since the epoch.",
-      labelNames: ["namespace", "rollout_group", "function", "guard", "zone"] as const,
       registers,
     }),
     acts: new Counter({

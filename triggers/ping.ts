@@ -51,8 +51,8 @@ export async function sweep({ views, served, reporting, namespaces, wake }: Swee
   const failures: unknown[] = listings.flatMap((listing) => (listing.status === "rejected" ? [listing.reason] : []));
   const groups = listings.flatMap((listing) => (listing.status === "fulfilled" ? listing.value : []));
   // The groups of a namespace that could not be listed have not vanished.
-  const listed = scopes.filter((_, index) => listings[index]?.status === "fulfilled");
-  if (listed.length > 0) reporting.keepOnly(groups, namespaces && listed.map(String));
+  const listed = namespaces?.filter((_, index) => listings[index]?.status === "fulfilled");
+  if (listed !== undefined || failures.length === 0) reporting.keepOnly(groups, listed);
   for (const [index, listing] of listings.entries()) {
     if (listing.status === "rejected") continue;
     const namespace = scopes[index];

@@ -133,7 +133,8 @@ function reportGroups(metrics: Metrics, log: Log): Reporter & Pick<Reporting, "r
     reconciled(key, seconds, error) {
       const labels = { rollout_group: key.group };
       // An alert cannot see what has no series: one that never succeeds is as old as this process.
-      if (!passed.has(pathOf(key)) && error !== undefined) metrics.lastSuccess.set(labels, bornSeconds);
+      const isFirst = ![...passed.values()].some(({ group }) => group === key.group);
+      if (error !== undefined && isFirst) metrics.lastSuccess.set(labels, bornSeconds);
       passed.set(pathOf(key), key);
       metrics.reconciles.inc(labels);
       metrics.reconcilesFailed.inc(labels, error === undefined ? 0 : 1);

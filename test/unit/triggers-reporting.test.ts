@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../functions/shared/cluster.ts";
 import type { PassReport } from "../../functions/shared/report.ts";
+import type { Views } from "../../functions/shared/views.ts";
+import { sweep } from "../../triggers/ping.ts";
 import { createTestApp } from "./triggers-app.ts";
 
 const key = { namespace: "app", group: "ingester" };
@@ -66,15 +68,19 @@ test("a time that is no date, from a ledger that somebody edited, ends no pass",
   assert.equal(lines.length, 2);
 });
 
-test("the failures of a group begin at 0, and its last success moves with successes only", async () => {
+test("failures begin at 0, and the last success moves with successes only: until the first it is this process's start", async () => {
+  const bornSeconds = Date.now() / 1000;
   const door = createTestApp();
   const failed = () => seriesOf(door, "rollout_operator_group_reconciles_failed_total");
   door.reporting.reconciled(key, 0.2, new Error("no"));
-  assert.deepEqual(await seriesOf(door, "rollout_operator_last_successful"), []);
-  assert.deepEqual(await failed(), ['rollout_operator_group_reconciles_failed_total{rollout_group="ingester"} 1']);
+  const [born = ""] = await seriesOf(door, "rollout_operator_last_successful");
+  assert.ok(Math.abs(Number(born.split("} ")[1]) - bornSeconds) < 60, born);
+  door.reporting.reconciled(key, 0.2, new Error("no"));
+  assert.deepEqual(await seriesOf(door, "rollout_operator_last_successful"), [born]);
+  assert.deepEqual(await failed(), ['rollout_operator_group_reconciles_failed_total{rollout_group="ingester"} 2']);
   door.reporting.reconciled({ ...key, group: "other" }, 0.2);
   assert.equal((await failed())[1], 'rollout_operator_group_reconciles_failed_total{rollout_group="other"} 0');
-  const [, seconds] = ((await seriesOf(door, "rollout_operator_last_successful"))[0] ?? "").split("} ");
+  const [, seconds] = ((await seriesOf(door, "rollout_operator_last_successful"))[1] ?? "").split("} ");
   assert.ok(Math.abs(Number(seconds) - Date.now() / 1000) < 60);
 });
 
@@ -93,6 +99,28 @@ test("a group that is gone takes its series along; one of the same name elsewher
   door.reporting.keepOnly([]);
   const text = await door.reporting.metrics.registry.metrics();
   assert.doesNotMatch(text, /ingester/);
+});
+
+test("while a namespace cannot be listed its groups keep their series, and those that are gone elsewhere do not", async () => {
+  const door = createTestApp();
+  const closed = { namespace: "closed", group: "store" };
+  for (const one of [key, closed]) {
+    door.reporting.pass({ ...pass, key: one });
+    door.reporting.reconciled(one, 0.1);
+  }
+  const reason = { code: 503, reason: "ServiceUnavailable", message: "later", verb: "list", resource: "statefulsets" };
+  const groups = async (namespace?: string) => {
+    if (namespace === "closed") throw new ClusterError(reason);
+    return [];
+  };
+  const { reporting } = door;
+  const views = { groups } as unknown as Views;
+  const namespaces = ["closed", "app"];
+  await assert.rejects(sweep({ views, served: [], reporting, namespaces, wake: () => true }), /later/);
+  const text = await reporting.metrics.registry.metrics();
+  assert.doesNotMatch(text, /rollout_group="ingester"/);
+  assert.match(text, /rollout_operator_group_reconciles_total\{rollout_group="store"\} 1/);
+  assert.match(text, /sluice_waiting_since_timestamp_seconds\{namespace="closed"/);
 });
 
 test("acts are counted and logged with object, zone and reason; those that failed as warnings", async () => {
@@ -145,6 +173,11 @@ test("the registry has these metrics and no others", async () => {
     "sluice_build_info",
     "sluice_certificate_not_after_timestamp_seconds",
     "sluice_events_total",
+    "sluice_group_last_progress_timestamp_seconds",
+    "sluice_group_ledger_unreadable",
+    "sluice_group_outdated_pods",
+    "sluice_group_pods_not_ready",
+    "sluice_group_reservations",
     "sluice_ledger_conflicts_total",
     "sluice_malformed_annotations_total",
     "sluice_queue_keys",

@@ -246,9 +246,14 @@ test("a pass that hangs does not hold a shutdown for longer than its time", asyn
 
 test("series and memory of groups that are gone are dropped by the next sweep", async () => {
   const { goTo, world, reporting } = await started({});
+  const scrapeUntil = async (seconds: number) => {
+    const scraping = reporting.metrics.registry.metrics();
+    await goTo(seconds);
+    return await scraping;
+  };
   await goTo(5);
-  assert.match(await reporting.metrics.registry.metrics(), /rollout_group="ingester"/);
+  assert.match(await scrapeUntil(8), /rollout_group="ingester"/);
   for (const name of ["ingester-a", "ingester-b", "ingester-c"]) world.removeStatefulSet({ namespace: "app", name });
   await goTo(301);
-  assert.doesNotMatch(await reporting.metrics.registry.metrics(), /ingester/);
+  assert.doesNotMatch(await scrapeUntil(304), /ingester/);
 });
