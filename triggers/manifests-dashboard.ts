@@ -28,7 +28,7 @@ const rows: Readonly<Record<string, readonly Query[]>> = {
   "Why groups wait": [
     {
       title: "Waiting for, since",
-      expression: `max by (rollout_group, guard, zone) (time() - (sluice_waiting_since_timestamp_seconds${where} > 0))`,
+      expression: `time() - min by (rollout_group, guard, zone) (sluice_waiting_since_timestamp_seconds${where} > 0)`,
       legend: "{{rollout_group}} {{zone}} {{guard}}",
       unit: "s",
     },
@@ -37,6 +37,32 @@ const rows: Readonly<Record<string, readonly Query[]>> = {
       expression: rate("sluice_verdicts_total", where, "function, guard"),
       legend: "{{function}} {{guard}}",
       unit: "ops",
+    },
+    {
+      title: "Time since last progress",
+      expression: `time() - max by (rollout_group) (sluice_group_last_progress_timestamp_seconds${where})`,
+      legend: "{{rollout_group}}",
+      unit: "s",
+    },
+  ],
+  Groups: [
+    {
+      title: "Outdated pods",
+      expression: `max by (rollout_group, zone) (sluice_group_outdated_pods${where})`,
+      legend: "{{rollout_group}} {{zone}}",
+      unit: "short",
+    },
+    {
+      title: "Pods not ready",
+      expression: `max by (rollout_group, zone) (sluice_group_pods_not_ready${where})`,
+      legend: "{{rollout_group}} {{zone}}",
+      unit: "short",
+    },
+    {
+      title: "Reservations",
+      expression: `max by (rollout_group, function) (sluice_group_reservations${where})`,
+      legend: "{{rollout_group}} {{function}}",
+      unit: "short",
     },
   ],
   "Incoming webhook requests": [
@@ -57,6 +83,18 @@ const rows: Readonly<Record<string, readonly Query[]>> = {
       expression: `histogram_quantile(0.99, ${rate(`${requests}_bucket`, reviews, "le, route")})`,
       legend: "{{route}}",
       unit: "s",
+    },
+    {
+      title: "In flight by webhook",
+      expression: `sum by (route) (rollout_operator_inflight_requests${reviews})`,
+      legend: "{{route}}",
+      unit: "short",
+    },
+    {
+      title: "Average size of requests",
+      expression: mean("rollout_operator_request_message_bytes", reviews, "route"),
+      legend: "{{route}}",
+      unit: "bytes",
     },
   ],
   "Reconciliation loop": [

@@ -1,4 +1,7 @@
-/** What Prometheus scrapes, and the alerts that users of rollout-operator have, by their names (its specification, 6.4). */
+/**
+ * What Prometheus scrapes, and the alerts: those that users of rollout-operator have, by their names (its specification, 6.4), and
+ * a few of our own. Several replicas export what they know of a group as times; the newest one counts.
+ */
 import { answersReviews, labelsOf, type Manifest, reviewService } from "./manifests-object.ts";
 
 /** Where the READMEs can be read that alerts point at. */
@@ -9,9 +12,19 @@ interface Alert {
   readonly expression: string;
   readonly severity: "warning" | "critical";
   readonly summary: string;
+  /** Why groups wait, in the words of Prometheus's templates. */
+  readonly description?: string;
   /** A section of a README that says what to do. */
   readonly runbook: string;
 }
+
+/** Asked when the alert is sent and not part of it: a guard that changes while a rollout stands still is no new alert. */
+const whyItWaits =
+  '{{ range printf "max by (function, guard, zone) (sluice_waiting_since_timestamp_seconds{namespace=%q,rollout_group=%q})" ' +
+  "$labels.namespace $labels.rollout_group | query }}" +
+  "{{ .Labels.function }} has waited since {{ .Value | humanizeTimestamp }}: guard {{ .Labels.guard }}" +
+  "{{ with .Labels.zone }}, zone {{ . }}{{ end }}. {{ else }}No function has said why. {{ end }}" +
+  "kubectl sluice why {{ $labels.rollout_group }} -n {{ $labels.namespace }} says more.";
 
 const alerts: readonly Alert[] = [
   {
@@ -40,9 +53,28 @@ const alerts: readonly Alert[] = [
   {
     name: "RolloutOperatorNotReconciling",
     expression:
-      "max by (cluster, namespace, rollout_group) (time() - rollout_operator_last_successful_group_reconcile_timestamp_seconds) > 600",
+      "time() - max by (cluster, namespace, rollout_group) (rollout_operator_last_successful_group_reconcile_timestamp_seconds) > 600",
     severity: "critical",
-    summary: "No pass over {{ $labels.rollout_group }} has succeeded for ten minutes.",
+    summary: "{{ $labels.rollout_group }} has work to be done, and no pass over it has left a trace for ten minutes.",
+    description: whyItWaits,
+    runbook: "knative/README.md#when-nobody-reconciles",
+  },
+  {
+    name: "SluiceRolloutStuck",
+    expression:
+      "time() - max by (cluster, namespace, rollout_group) (sluice_group_last_progress_timestamp_seconds) > 1800",
+    severity: "warning",
+    summary:
+      "The rollout of {{ $labels.rollout_group }} has stood still for {{ $value | humanizeDuration }}: no pod has become ready at the wanted revision.",
+    description: whyItWaits,
+    runbook: "functions/advance-zone-rollout/README.md#why-it-waits",
+  },
+  {
+    name: "SluiceLedgerUnreadable",
+    expression: "max by (cluster, namespace, rollout_group) (sluice_group_ledger_unreadable) > 0",
+    severity: "critical",
+    summary:
+      "The ledger of {{ $labels.rollout_group }} cannot be read: nothing of it is rolled or evicted until it is mended.",
     runbook: "functions/advance-zone-rollout/README.md#why-it-waits",
   },
   {
@@ -54,7 +86,10 @@ const alerts: readonly Alert[] = [
   },
 ];
 
-/** Scrapes whoever answers reviews: functions that come and go would take their metrics with them. */
+/**
+ * Scrapes whoever answers reviews: functions that come and go would take their metrics with them. The namespace of a group
+ * counts, not that of the pod which tells of it.
+ */
 export function serviceMonitor(): Manifest {
   return {
     apiVersion: "monitoring.coreos.com/v1",
@@ -62,18 +97,22 @@ export function serviceMonitor(): Manifest {
     metadata: { name: reviewService, labels: labelsOf("monitoring") },
     spec: {
       selector: { matchLabels: answersReviews },
-      endpoints: [{ port: "http-metrics", path: "/metrics", interval: "30s" }],
+      endpoints: [{ port: "http-metrics", path: "/metrics", interval: "30s", honorLabels: true }],
     },
   };
 }
 
 export function prometheusRule(): Manifest {
-  const rules = alerts.map(({ name, expression, severity, summary, runbook }) => ({
+  const rules = alerts.map(({ name, expression, severity, summary, description, runbook }) => ({
     alert: name,
     expr: expression,
     for: "5m",
     labels: { severity },
-    annotations: { summary, runbook_url: `${repository}/${runbook}` },
+    annotations: {
+      summary,
+      ...(description === undefined ? {} : { description }),
+      runbook_url: `${repository}/${runbook}`,
+    },
   }));
   return {
     apiVersion: "monitoring.coreos.com/v1",
