@@ -60,6 +60,31 @@ const replacements: readonly Replacement[] = [
     contents: 'module.exports = () => { throw new Error("there are no transports in a bundle"); };',
   },
   {
+    // It is loaded to say what did not hold, and not to find out.
+    asked: /^(node:)?assert$/,
+    by: /./,
+    contents: `
+      module.exports = (holds, message) => {
+        if (!holds) process.getBuiltinModule("node:assert")(holds, message);
+      };`,
+  },
+  {
+    // It takes the classes of `fetch` from Node, which loads a whole undici of its own for them: these are the same.
+    asked: /^@hono\/node-server$/,
+    by: /./,
+    contents:
+      'import "fetch-classes"; export { createAdaptorServer } from "./node_modules/@hono/node-server/dist/index.mjs";',
+  },
+  {
+    asked: /^fetch-classes$/,
+    by: /./,
+    contents: `
+      import { Response } from "undici/lib/web/fetch/response.js";
+      import { Request } from "undici/lib/web/fetch/request.js";
+      import { Headers } from "undici/lib/web/fetch/headers.js";
+      Object.assign(globalThis, { Headers, Request, Response });`,
+  },
+  {
     // It asks of each request whether it is one of HTTP/2, which no server of ours speaks.
     asked: /^node:http2$/,
     by: /@hono\/node-server\//,
@@ -72,7 +97,7 @@ function replacing(list: readonly Replacement[], name: string): Plugin {
     name,
     setup(bundle) {
       for (const [index, { asked, by }] of list.entries()) {
-        const isMeant = ({ importer, namespace }: OnResolveArgs) => namespace === "file" && by.test(importer);
+        const isMeant = ({ importer, namespace }: OnResolveArgs) => namespace !== "file" || by.test(importer);
         const found = { path: String(index), namespace: name };
         bundle.onResolve({ filter: asked }, (given) => (isMeant(given) ? found : undefined));
       }
