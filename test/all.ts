@@ -1,14 +1,15 @@
 /**
  * `npm test`: every test that can run here, the quick ones first, those on a real control plane last.
  *
- * What the control plane needs is built once, when Go is at hand. Where it cannot be had, its suites are skipped and the
- * summary says so; with CI=true that is a failure.
+ * The control plane and Knative's programs are built once, when Go is at hand. Where they cannot be had, their suites are skipped
+ * and the summary says so; with CI=true that is a failure.
  */
 import { globSync } from "node:fs";
 import { relative } from "node:path";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
 import { ensureAssets, findAssets } from "./controlplane/controlplane.ts";
+import { findBuilt, findDataPlane } from "./knative/dataplane/assets.ts";
 
 /** One after another; the files of a phase run side by side as far as `concurrency` goes. */
 const phases = [
@@ -54,16 +55,22 @@ async function runPhase({ concurrency, files }: (typeof phases)[number]): Promis
   for await (const text of stream.compose(spec)) process.stdout.write(text);
 }
 
-/** Builds the control plane when it is missing, and says what is the matter when it cannot. */
+/** Builds the control plane, and Knative's programs, when they are missing, and says what is the matter when it cannot. */
 async function prepareControlPlane(): Promise<void> {
-  if ((await findAssets()) !== undefined) return;
+  const say = (line: string) => console.log(line);
   try {
-    console.log("the control plane for tests is built once, which takes about five minutes …");
-    await ensureAssets((line: string) => console.log(line));
+    if ((await findAssets()) === undefined) {
+      say("the control plane for tests is built once, which takes about five minutes …");
+      await ensureAssets(say);
+    }
+    if ((await findBuilt()) === undefined) {
+      say("Knative's programs for tests are built once, which takes about five minutes …");
+      await findDataPlane(say);
+    }
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     console.error(
-      `\nNO CONTROL PLANE: ${why}\nThe suites that need one ${process.env.CI === "true" ? "will fail" : "are skipped"}.\n`,
+      `\nNOT BUILT: ${why}\nThe suites that need it ${process.env.CI === "true" ? "will fail" : "are skipped"}.\n`,
     );
   }
 }

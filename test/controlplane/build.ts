@@ -10,7 +10,7 @@ export type Log = (line: string) => void;
 
 /** Packages of one pinned Go module and how they are built. */
 export interface GoBuild {
-  /** Folder next to this file that holds go.mod, go.sum and one Go file. */
+  /** Folder that holds go.mod, go.sum and one Go file, as seen from this file's. */
   readonly module: string;
   readonly packages: readonly string[];
   readonly ldflags: string;
@@ -133,7 +133,7 @@ export async function runGo(args: readonly string[], module: string): Promise<st
   if (end.error) {
     throw new Error(
       `no go command (${end.error.message}): install Go (https://go.dev/dl), ` +
-        "or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager and kubectl",
+        "or, for a control plane, set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager and kubectl",
     );
   }
   const { stdout, stderr } = child.printed();

@@ -27,7 +27,7 @@ export async function prepareEventing(kubectl: Kubectl): Promise<void> {
   await kubectl.run("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all");
 }
 
-/** Objects of other versions are converted by eventing's own webhook, which does not run here; all versions are alike in shape. */
+/** Eventing's own webhook, which converts objects of older versions, does not run here. There are no such objects. */
 function withoutConversion(object: Built): Built {
   if (object.kind !== "CustomResourceDefinition") return object;
   const { spec } = object as Built & { readonly spec: object };

@@ -110,7 +110,7 @@ export function adapterEnvironment(source: ApiServerSource, sink: string): Envir
     allNamespaces,
     resources: resources.map(({ apiVersion, kind, selector }) => ({
       gvr: resourceOf(apiVersion, kind),
-      ...(selector === undefined ? {} : { selector: selectorText(selector) }),
+      selector: selectorText(selector ?? {}) || undefined,
     })),
     owner,
     mode,

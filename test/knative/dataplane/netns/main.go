@@ -2,9 +2,9 @@
 //
 //	netns [-listen PORT:INSIDE ...] [-reach PORT ...] -- PROGRAM ARGUMENT...
 //
-// Connections to 127.0.0.1:PORT out here go to 127.0.0.1:INSIDE in there, and those of the program to 127.0.0.1:PORT, for each
-// -reach, come out here. It works as root and where users may make namespaces, ends as the program ends, and the program ends when it
-// does.
+// Connections to 127.0.0.1:PORT out here go to 127.0.0.1:INSIDE in there. Those of the program to 127.0.0.1:PORT, for each
+// -reach, come out here. It works for root and wherever users may make namespaces. It ends as the program ends, and the program
+// ends when it does.
 package main
 
 import (
