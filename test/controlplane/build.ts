@@ -133,7 +133,8 @@ export async function runGo(args: readonly string[], module: string): Promise<st
   if (end.error) {
     throw new Error(
       `no go command (${end.error.message}): install Go (https://go.dev/dl), ` +
-        "or, for a control plane, set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager and kubectl",
+        "or, for a control plane, set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, " +
+        "kube-controller-manager and kubectl",
     );
   }
   const { stdout, stderr } = child.printed();
