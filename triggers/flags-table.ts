@@ -108,7 +108,7 @@ export const flags: readonly Flag[] = [
   idle("kubernetes.client-qps", number, rate),
   idle("kubernetes.client-burst", integer, rate),
   idle("pods.client-timeout", duration, noPodCalled),
-  idle("reconcile.interval", positiveDuration, "a change is acted upon at once"),
+  idle("reconcile.interval", duration, "a change is acted upon at once"),
   idle("server.cluster-validation.http.enabled", boolean, noClusterValidation, "false"),
   idle("server.cluster-validation.http.soft-validation", boolean, noClusterValidation, "false"),
   idle("server.cluster-validation.http.excluded-paths", text, noClusterValidation),
@@ -130,7 +130,7 @@ export const flags: readonly Flag[] = [
     says: "false: the certificate is in the two files",
   }),
   counterpart("server-tls.self-signed-cert.secret-name", {
-    ...text,
+    ...nonEmpty,
     grammar: "the name of a Secret",
     field: "tlsSecretName",
   }),

@@ -197,7 +197,10 @@ function lookBeforeActing(
   const look = lookForUnsupported(options, stopped).then((seen) => {
     const { found = [], unseen = [] } = seen ?? {};
     if (refuses && found.length > 0) {
-      exitWith(2, [...found, "nothing was written; set ALLOW_UNSUPPORTED=true to start all the same"]);
+      exitWith(2, [
+        ...found,
+        "nothing was written; take away what nobody needs, or set ALLOW_UNSUPPORTED=true to start all the same",
+      ]);
     }
     for (const sentence of [...found, ...unseen]) reporting.log("warn", sentence, { reason: "unsupported" });
     return seen !== undefined;

@@ -37,6 +37,7 @@ suite("the overlay standalone on the real API server", { skip: await skipWithout
     const from = await auditPosition(controlPlane.auditLog);
     const options = { zones: 3, pods: 2, zoneBudget: { maxUnavailable: 1 } };
     const { account, settings } = workloadOf(objects, "sluice");
+    assert.deepEqual([settings.PORT, settings.TLS_PORT], ["8001", "8443"], "rollout-operator's ports");
     await play(controlPlane, namespace, options, async (scene) => {
       await kubectl.apply(objects.filter((object) => !isWebhook(object) && !isWorkload(object)));
       const kubeconfig = await kubeconfigOf(controlPlane, scene.api, namespace, account);
@@ -189,7 +190,8 @@ function missed(statefulSet: string): string[] {
   ];
 }
 
-const startAllTheSame = "nothing was written; set ALLOW_UNSUPPORTED=true to start all the same";
+const startAllTheSame =
+  "nothing was written; take away what nobody needs, or set ALLOW_UNSUPPORTED=true to start all the same";
 
 function isWrite({ verb }: { readonly verb: string }): boolean {
   return verb !== "get" && verb !== "list";

@@ -193,7 +193,7 @@ const refused: readonly [string, ...string[]][] = [
   ["-kubernetes.config-file=/a", "-kubernetes.config-file and -kubernetes.api-url come together"],
   ["-kubernetes.api-url=https://a", "-kubernetes.config-file and -kubernetes.api-url come together"],
   ["-kubernetes.api-url=a:1", '-kubernetes.api-url is "a:1"; write an address'],
-  ["-reconcile.interval=0s", '-reconcile.interval is "0s"; write a Go duration above 0'],
+  ["-reconcile.interval=5", '-reconcile.interval is "5"; write a Go duration, such as 90s'],
   ["-server-tls.enabled=yes", '-server-tls.enabled is "yes"; write true or false'],
   ["-server-tls.request-timeout=0", '-server-tls.request-timeout is "0"; write a Go duration above 0'],
   [
@@ -205,6 +205,7 @@ const refused: readonly [string, ...string[]][] = [
     '-server-tls.self-signed-cert.expiration is "11y"; write a Prometheus',
   ],
   ["-server-tls.self-signed-cert.secret-name=A", '-server-tls.self-signed-cert.secret-name is "A"; write the name'],
+  ["-server-tls.self-signed-cert.secret-name=", '-server-tls.self-signed-cert.secret-name is ""; write the name'],
   [
     "-zpdb.pod-ready-annotation-patch-timeout=0",
     '-zpdb.pod-ready-annotation-patch-timeout is "0"; write a Go duration',
