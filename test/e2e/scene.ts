@@ -263,7 +263,15 @@ export async function play(
   options: SceneOptions,
   work: (scene: Scene) => Promise<void>,
 ): Promise<Verdict> {
-  const scene = await Scene.set(controlPlane, name, options);
+  return playIn(await Scene.set(controlPlane, name, options), options, work);
+}
+
+/** The same in a scene that is set. @param options as it was set with */
+export async function playIn(
+  scene: Scene,
+  options: SceneOptions,
+  work: (scene: Scene) => Promise<void>,
+): Promise<Verdict> {
   try {
     await work(scene);
     const verdict = await scene.end();
@@ -274,7 +282,7 @@ export async function play(
     }
     return verdict;
   } catch (error) {
-    console.error(`how things stood in ${name} when it failed:\n${await scene.describe()}`);
+    console.error(`how things stood in ${scene.group.name} when it failed:\n${await scene.describe()}`);
     throw error;
   } finally {
     await scene.close();

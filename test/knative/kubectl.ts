@@ -46,11 +46,11 @@ export class Kubectl {
     return loadAll(await this.run("kustomize", join(knative, folder))) as unknown as Built[];
   }
 
-  /** What a user's own kustomization makes of an overlay: the same in another namespace. */
-  async buildIn(namespace: string, overlay: string): Promise<Built[]> {
+  /** What a user's own kustomization makes of an overlay: the same in another namespace, with `patches` as kustomize has them. */
+  async buildIn(namespace: string, overlay: string, patches: readonly object[] = []): Promise<Built[]> {
     const from = (path: string) => relative(this.#folder, join(knative, path));
     const resources = [from(`overlays/${overlay}`)];
-    await this.file("kustomization.yaml", dump({ namespace, resources, transformers: [from("namespace")] }));
+    await this.file("kustomization.yaml", dump({ namespace, resources, patches, transformers: [from("namespace")] }));
     return loadAll(await this.run("kustomize", this.#folder)) as unknown as Built[];
   }
 

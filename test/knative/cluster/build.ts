@@ -1,0 +1,24 @@
+/** The server as the image has it: bundles, with their compiled code. */
+import { execFile } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+const execute = promisify(execFile);
+const bundle = join(import.meta.dirname, "../../../triggers/bundle.ts");
+
+export interface BuiltServer {
+  /** Its `start.mjs`. */
+  readonly program: string;
+  remove(): Promise<void>;
+}
+
+/** Does what the Dockerfile does, in a temporary folder. Rejects with the output of a step that failed. */
+export async function buildServer(): Promise<BuiltServer> {
+  const folder = await mkdtemp(join(tmpdir(), "sluice-server-"));
+  const server = join(folder, "server");
+  await execute(process.execPath, [bundle, folder]);
+  await execute(process.execPath, [join(folder, "compile.mjs"), server]);
+  return { program: join(server, "start.mjs"), remove: () => rm(folder, { recursive: true, force: true }) };
+}

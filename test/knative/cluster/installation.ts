@@ -1,0 +1,83 @@
+/** An overlay, installed as its user does it: in a namespace of its own, with patches, by kubectl. */
+
+import type { ControlPlane } from "../../controlplane/controlplane.ts";
+import { prepareEventing } from "../dataplane/programs.ts";
+import { isWebhook, webhookAt } from "../installed.ts";
+import { type Built, Kubectl } from "../kubectl.ts";
+import { ensureSchemas } from "../schemas.ts";
+import type { KnativeCluster } from "./cluster.ts";
+import { Replicas } from "./replicas.ts";
+
+export interface InstallationOptions {
+  readonly namespace: string;
+  readonly overlay: "direct" | "broker";
+  /** As kustomize has them, on the objects as they are rendered. */
+  readonly patches?: readonly object[];
+  /** Whether the replicas that answer reviews run, and the API server asks them. Default true. */
+  readonly admission?: boolean;
+}
+
+export interface Installation {
+  readonly namespace: string;
+  readonly objects: readonly Built[];
+  /** Undefined without admission. */
+  readonly replicas: Replicas | undefined;
+}
+
+/** Nobody here answers to the name of a Service: the API server asks the replicas at this host. */
+const certificateForLocalhost = {
+  target: { group: "serving.knative.dev", name: "rotate-certificate" },
+  patch: JSON.stringify([
+    { op: "add", path: "/spec/template/spec/containers/0/env/-", value: { name: "TLS_DNS_NAME", value: "localhost" } },
+  ]),
+};
+
+const isDefinition = ({ kind }: Built): boolean => kind === "CustomResourceDefinition";
+
+/** Puts what Knative's programs read into a control plane, and the CRD of Serving: objects of its kinds can be applied then. */
+export async function installKnative(controlPlane: ControlPlane): Promise<void> {
+  const kubectl = await Kubectl.open(controlPlane);
+  try {
+    const serving = (await ensureSchemas()).filter((path) => path.includes("knative.dev/serving"));
+    await kubectl.run("apply", "--server-side", ...serving.flatMap((path) => ["-f", path]));
+    await prepareEventing(kubectl);
+  } finally {
+    await kubectl.close();
+  }
+}
+
+const groupOf = (apiVersion: string): string => apiVersion.slice(0, apiVersion.indexOf("/"));
+
+/** Resolves when everything is applied, and Knative's objects are ready. The certificate, and with it the answers to reviews, come with the next tick of cron. */
+export async function install(cluster: KnativeCluster, options: InstallationOptions): Promise<Installation> {
+  const { namespace, overlay, patches = [], admission = true } = options;
+  const { controlPlane, program } = cluster;
+  const kubectl = await Kubectl.open(controlPlane);
+  try {
+    const objects = await kubectl.buildIn(namespace, overlay, [...patches, certificateForLocalhost]);
+    await kubectl.apply(objects.filter(isDefinition));
+    await kubectl.run("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all");
+    await kubectl.apply([{ apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } }]);
+    const isReviewing = (object: Built) => isWebhook(object) || object.kind === "Deployment";
+    const isKnative = ({ apiVersion }: Built) => apiVersion.includes("knative.dev/");
+    const others = objects.filter((object) => !isDefinition(object) && !isReviewing(object) && !isKnative(object));
+    await kubectl.apply(others);
+    const replicas = admission ? await Replicas.start({ controlPlane, namespace, objects, program }) : undefined;
+    if (replicas !== undefined) {
+      cluster.host(`rollout-operator.${namespace}.svc:8001`, replicas.plainPort, () => replicas.close());
+      const { port } = replicas;
+      await kubectl.apply(objects.filter(isWebhook).map((configuration) => webhookAt(port, configuration)));
+    }
+    await kubectl.apply(objects.filter(isKnative));
+    // A source whose adapter does not watch yet tells nothing of what changes.
+    const kinds = [
+      ...new Set(objects.filter(isKnative).map(({ kind, apiVersion }) => `${kind}.${groupOf(apiVersion)}`)),
+    ];
+    for (const kind of kinds) {
+      await kubectl.run("wait", "--for=condition=Ready", "--timeout=60s", "--namespace", namespace, kind, "--all");
+    }
+    return { namespace, objects, replicas };
+  } finally {
+    await kubectl.close();
+  }
+}

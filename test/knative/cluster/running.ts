@@ -1,0 +1,64 @@
+/** What runs for objects: one thing for each key, started anew when what it was started for is no longer so. */
+
+export interface Closable {
+  close(): Promise<void>;
+}
+
+interface Entry<T> {
+  readonly reason: string;
+  readonly started: Promise<T>;
+}
+
+export class Running<T extends Closable> {
+  readonly #entries = new Map<string, Entry<T>>();
+  readonly #ready = new Map<string, T>();
+
+  /**
+   * Resolves to what runs for a key, and starts it where nothing runs, or where it was started for another `reason`: that one is
+   * closed first. Rejects as `start` does; nothing runs then.
+   */
+  async ensure(key: string, reason: string, start: () => Promise<T>): Promise<T> {
+    const known = this.#entries.get(key);
+    if (known?.reason === reason) return known.started;
+    await this.end(key);
+    const started = start();
+    this.#entries.set(key, { reason, started });
+    try {
+      const value = await started;
+      this.#ready.set(key, value);
+      return value;
+    } catch (error) {
+      this.forget(key);
+      throw error;
+    }
+  }
+
+  /** What runs for a key and has started. */
+  get(key: string): T | undefined {
+    return this.#ready.get(key);
+  }
+
+  /** Of all keys that begin so. */
+  startingWith(prefix: string): T[] {
+    return [...this.#ready].flatMap(([key, value]) => (key.startsWith(prefix) ? [value] : []));
+  }
+
+  /** It has ended by itself. */
+  forget(key: string): void {
+    this.#entries.delete(key);
+    this.#ready.delete(key);
+  }
+
+  async end(key: string): Promise<void> {
+    const entry = this.#entries.get(key);
+    this.forget(key);
+    // What could not start has said so to whoever started it.
+    const value = await entry?.started.catch(() => undefined);
+    await value?.close();
+  }
+
+  /** Ends what runs for any other key. */
+  async keepOnly(keys: ReadonlySet<string>): Promise<void> {
+    await Promise.all([...this.#entries.keys()].filter((key) => !keys.has(key)).map((key) => this.end(key)));
+  }
+}

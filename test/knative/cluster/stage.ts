@@ -1,0 +1,105 @@
+/** What a rollout on Knative needs, started for a suite of tests, and what tests wait for there. */
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { eventually } from "../../controlplane/api.ts";
+import { type ControlPlane, startControlPlane } from "../../controlplane/controlplane.ts";
+import { tail } from "../../controlplane/processes.ts";
+import type { Verdict } from "../../e2e/history.ts";
+import { playIn, Scene, type SceneOptions, skipWithoutControlPlane } from "../../e2e/scene.ts";
+import { findDataPlane, skipWithoutDataPlane } from "../dataplane/programs.ts";
+import type { Activator } from "./activator.ts";
+import { buildServer } from "./build.ts";
+import { KnativeCluster } from "./cluster.ts";
+import { type Installation, type InstallationOptions, install, installKnative } from "./installation.ts";
+
+export interface Stage {
+  readonly controlPlane: ControlPlane;
+  readonly cluster: KnativeCluster;
+  /** Resolves when an overlay is installed in a namespace, and a group there is ready: in this order, so that its events come. */
+  set(overlay: InstallationOptions["overlay"], namespace: string, options: SetOptions): Promise<Act>;
+  close(): Promise<void>;
+}
+
+export interface SetOptions extends SceneOptions, Pick<InstallationOptions, "patches" | "admission"> {}
+
+/** A group in a namespace with an overlay, and the function that rolls it. */
+export interface Act extends Installation {
+  readonly scene: Scene;
+  /** Of advance-zone-rollout. */
+  readonly activator: Activator;
+  /** As `play` of scenes does; a failure also says what the cluster said last, and how the logs of the namespace end. */
+  play(work: (scene: Scene) => Promise<void>): Promise<Verdict>;
+}
+
+/** Whether the suites on Knative's data plane are skipped. In CI they fail instead. */
+export async function skipWithoutKnative(): Promise<boolean> {
+  return (await skipWithoutControlPlane()) || skipWithoutDataPlane();
+}
+
+/** @param stableWindowMs without a request for so long, a function ends */
+export async function startStage(stableWindowMs: number): Promise<Stage> {
+  const log: string[] = [];
+  const say = (line: string): void => void log.push(`${new Date().toISOString().slice(11, 23)} ${line}`);
+  const ends: (() => Promise<void>)[] = [];
+  const close = async (): Promise<void> => {
+    for (const end of ends.splice(0).reverse()) await end();
+  };
+  try {
+    const dataPlane = await findDataPlane(say);
+    const server = await buildServer();
+    ends.push(server.remove);
+    const controlPlane = await startControlPlane();
+    ends.push(controlPlane.stop);
+    await installKnative(controlPlane);
+    const { program } = server;
+    const cluster = await KnativeCluster.start({ controlPlane, dataPlane, program, stableWindowMs, log: say });
+    ends.push(() => cluster.close());
+    const set: Stage["set"] = async (overlay, namespace, options) => {
+      const installation = await install(cluster, { ...options, namespace, overlay });
+      return actOf(cluster, installation, await Scene.set(controlPlane, namespace, options), options, log);
+    };
+    return { controlPlane, cluster, set, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+function actOf(
+  cluster: KnativeCluster,
+  installation: Installation,
+  scene: Scene,
+  options: SetOptions,
+  log: readonly string[],
+): Act {
+  const { namespace } = installation;
+  const activator = cluster.service(namespace, "advance-zone-rollout");
+  if (activator === undefined) throw new Error(`nothing of ${namespace} would roll anything`);
+  const play: Act["play"] = async (work) => {
+    try {
+      return await playIn(scene, options, work);
+    } catch (error) {
+      console.error(["what the cluster said last:", ...log.slice(-40)].join("\n"));
+      const folder = join(cluster.controlPlane.directory, "logs", namespace);
+      for (const file of await readdir(folder)) console.error(`${file}:\n${await tail(join(folder, file), 10)}`);
+      throw error;
+    }
+  };
+  return { ...installation, scene, activator, play };
+}
+
+/** Resolves when nothing of the function runs. */
+export async function waitForZero(activator: Activator, timeoutMs = 60_000): Promise<void> {
+  await eventually("the function at zero", timeoutMs, async () => (activator.scale === 0 ? true : undefined));
+}
+
+/**
+ * Resolves when the ledger permits whoever has just started: before, that one has to have known it for ten seconds (rule R4),
+ * and a function that comes and goes within less never has.
+ */
+export async function waitForOldLedger({ api, ledgerPath }: Scene): Promise<void> {
+  await eventually("the ledger older than any doubt", 90_000, async () => {
+    const { metadata } = await api.get<{ metadata: { creationTimestamp: string } }>(ledgerPath);
+    return Date.now() - Date.parse(metadata.creationTimestamp) > 42_000 ? true : undefined;
+  });
+}
