@@ -1,3 +1,4 @@
+import { copyFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import {
   ensureBuilt,
@@ -11,7 +12,7 @@ import {
 
 /** Where Knative's programs are, as they were built. */
 export interface DataPlane {
-  /** A folder with one file for each program, called as its command is. */
+  /** A folder with one file for each program, called as its command is, and with what they look for in a cluster. */
   readonly folder: string;
 }
 
@@ -40,13 +41,34 @@ const BUILDS: readonly GoBuild[] = [
 const CONFINEMENT: readonly GoBuild[] =
   process.platform === "linux" ? [{ module: NETNS, packages: ["."], ldflags: LDFLAGS }] : [];
 
+/** What the programs list and watch, and what they are set by: files of eventing's `config`. */
+const OBJECTS = [
+  ...["apiserversource", "broker", "eventpolicy", "eventtype", "pingsource", "subscription", "trigger"].map(
+    (name) => `core/resources/${name}.yaml`,
+  ),
+  "channels/in-memory-channel/resources/in-memory-channel.yaml",
+  ...["features", "leader-election", "logging", "observability"].map((name) => `core/configmaps/${name}.yaml`),
+];
+
+/** What an object of eventing is called beside the programs. */
+function nameOf(object: string): string {
+  return `eventing-${basename(object)}`;
+}
+
 const RECIPE: Recipe = {
   name: "knative",
   builds: [...BUILDS, ...CONFINEMENT],
-  files: [...BUILDS, ...CONFINEMENT].flatMap(({ module, packages }) =>
-    packages.map((path) => basename(join(module, path))),
-  ),
+  files: [
+    ...[...BUILDS, ...CONFINEMENT].flatMap(({ module, packages }) =>
+      packages.map((path) => basename(join(module, path))),
+    ),
+    ...OBJECTS.map(nameOf),
+  ],
   expectation: "this happens once and takes about 5 minutes on 2 cores",
+  finish: async (folder) => {
+    const sources = (await runGo(["list", "-m", "-f", "{{.Dir}}", "knative.dev/eventing"], EVENTING)).trim();
+    await Promise.all(OBJECTS.map((object) => copyFile(join(sources, "config", object), join(folder, nameOf(object)))));
+  },
 };
 
 /** The programs, or undefined when something would have to be built first. */
@@ -60,9 +82,9 @@ export async function findDataPlane(say: Log): Promise<DataPlane> {
   return { folder: await ensureBuilt(RECIPE, say) };
 }
 
-/** The folder with the sources of Knative Eventing, its CRDs and ConfigMaps among them. Throws as `runGo` does. */
-export async function eventingSources(): Promise<string> {
-  return (await runGo(["list", "-m", "-f", "{{.Dir}}", "knative.dev/eventing"], EVENTING)).trim();
+/** The paths of Knative Eventing's CRDs and ConfigMaps, as they are released with the programs. */
+export function objectsOf({ folder }: DataPlane): readonly string[] {
+  return OBJECTS.map((object) => join(folder, nameOf(object)));
 }
 
 /** The path of one program. */

@@ -43,10 +43,11 @@ suite("Knative Eventing's programs on the real API server", { skip }, () => {
     api = await Api.open(controlPlane, { userAgent: "sluice-test-dataplane" });
     kubectl = await Kubectl.open(controlPlane);
     sink = await Sink.start();
+    const dataPlane = await findDataPlane(() => {});
     await prepareEventing(kubectl);
     await kubectl.run("create", "namespace", namespace);
     const { directory, kubeconfig } = controlPlane;
-    surroundings = { dataPlane: await findDataPlane(() => {}), kubeconfig, logs: join(directory, "logs") };
+    surroundings = { dataPlane, kubeconfig, logs: join(directory, "logs") };
   });
   after(async () => {
     await Promise.all(running.map((program) => program.kill()));
@@ -129,8 +130,8 @@ suite("Knative Eventing's programs on the real API server", { skip }, () => {
   });
 
   test("a Broker delivers what a Trigger's filter lets through, and again after a 503", async () => {
-    const ingress = await run(startIngress(surroundings));
-    const filter = await run(startFilter(surroundings));
+    const starting = [run(startIngress(surroundings)), run(startFilter(surroundings))] as const;
+    const [ingress, filter] = await Promise.all(starting);
     const dispatcher = await run(startDispatcher(surroundings, { reaches: [ingress.port, filter.port] }));
     const trigger = await rendered("broker", "Trigger", "advance-zone-rollout");
     const broker = await rendered("broker", "Broker", "sluice");
