@@ -8,6 +8,7 @@ import { HTTPException } from "hono/http-exception";
 import type { AdmissionAnswer, AdmissionDefinition, AdmissionRequest, Judge } from "../functions/shared/definition.ts";
 import { parseGoDuration } from "../functions/shared/durations.ts";
 import type { Reporting } from "./reporting.ts";
+import { inReviewSpan } from "./tracing-spans.ts";
 
 /** A function that judges reviews, and its judge in this process. */
 export interface OpenAdmission {
@@ -53,7 +54,12 @@ export function serveAdmissions(app: Hono, options: AdmissionDoorOptions): void 
       app.post(path, limitTold, async (c) => {
         const deadlineMs = options.monotonicMs() + answerWithinMs(c.req.query("timeout"));
         const { apiVersion, request } = readReview(await readJson(c), { path, deadlineMs });
-        const answer = await count(admission, reporting, () => judge(admission, request, reporting));
+        const answer = await inReviewSpan(
+          (name) => c.req.header(name),
+          definition.name,
+          request,
+          () => count(admission, reporting, () => judge(admission, request, reporting)),
+        );
         report(definition, request, answer, reporting, isWorthALine);
         const text = JSON.stringify({ apiVersion, kind: "AdmissionReview", response: render(request.uid, answer) });
         const headers = { "content-type": "application/json", "content-length": String(Buffer.byteLength(text)) };

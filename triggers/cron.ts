@@ -2,6 +2,7 @@
 import type { CertificateSettings } from "../functions/shared/certificates.ts";
 import type { Cluster } from "../functions/shared/cluster.ts";
 import type { CronDefinition, CronOutcome } from "../functions/shared/definition.ts";
+import { inSpan } from "../functions/shared/tracing.ts";
 import { leastBackoffMs, sentenceOf } from "./passes.ts";
 import { KeyedQueue } from "./queue.ts";
 import type { Reporting } from "./reporting.ts";
@@ -44,8 +45,8 @@ export function startCron(options: CronOptions): Cron {
     capacity: served.length,
     leastBackoffMs,
     nameOf: ({ definition }) => definition.name,
-    async run({ definition: { name }, run }) {
-      const { guard, sentence, recheckMs } = await run();
+    async run({ definition: { name }, run }, { wakers = [] }) {
+      const { guard, sentence, recheckMs } = await inSpan(`run ${name}`, { root: true, links: wakers }, run);
       reporting.metrics.verdicts.inc({ function: name, guard });
       if (said.get(name) !== sentence) reporting.log("info", sentence, { function: name, guard });
       said.set(name, sentence);

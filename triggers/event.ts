@@ -9,6 +9,7 @@ import { type Resource, resources } from "../functions/shared/cluster.ts";
 import { isNamespaceName, isObjectName, statefulSetOfPod } from "./names.ts";
 import { pingType } from "./ping.ts";
 import type { EventResult } from "./reporting.ts";
+import { inEventSpan } from "./tracing-spans.ts";
 import type { WakeUps } from "./wakeups.ts";
 
 export interface EventDoorOptions {
@@ -38,8 +39,11 @@ export function createEventDoor(options: EventDoorOptions): (c: Context) => Prom
     let result: EventResult;
     try {
       event = await readEvent(c);
-      if (event.type === pingType) result = options.wakeUps.tick() ? "queued" : "refused";
-      else result = wakeObject(event, options);
+      result = await inEventSpan(
+        (name) => c.req.header(name),
+        event,
+        () => queue(event, options),
+      );
     } catch (error) {
       options.count("malformed");
       throw error;
@@ -54,6 +58,11 @@ function refused({ count }: EventDoorOptions, reason: string): HTTPException {
   count("refused");
   const headers = { "content-type": "text/plain; charset=UTF-8", "retry-after": retryAfterSeconds };
   return new HTTPException(503, { res: new Response(`Send it again later: ${reason}.`, { status: 503, headers }) });
+}
+
+function queue(event: CloudEvent<unknown>, options: EventDoorOptions): ReturnType<WakeUps["statefulSet"]> {
+  if (event.type === pingType) return options.wakeUps.tick() ? "queued" : "refused";
+  return wakeObject(event, options);
 }
 
 /** Wakes what the event's object belongs to. Throws HTTPException 400 where it does not say which one that is. */

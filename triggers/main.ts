@@ -16,6 +16,7 @@ import { readSettings, type Settings } from "./settings.ts";
 import { help } from "./settings-help.ts";
 import { type Standalone, startStandalone } from "./standalone.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "./table.ts";
+import { startTracing, type Tracing } from "./tracing.ts";
 import { holdWrites, lookForUnsupported, type Swap } from "./unsupported.ts";
 import { followWebhookConfigurations } from "./webhook-configurations.ts";
 
@@ -24,6 +25,7 @@ interface Process {
   readonly cluster: KubernetesCluster;
   readonly reporting: Reporting;
   readonly health: Health;
+  readonly tracing: Tracing;
 }
 
 async function main(): Promise<void> {
@@ -44,6 +46,7 @@ async function main(): Promise<void> {
     keys: () => standalone?.wakeUps.keys ?? 0,
   });
   for (const warning of flags.warnings) reporting.log("warn", warning, { reason: "flag" });
+  const tracing = await startTracing({ environment: flags.environment, version: manifest.version, log: reporting.log });
   const clock: Pick<Cluster, "monotonicMs" | "sleep"> = {
     monotonicMs: () => performance.now(),
     sleep: (ms, signal) => cluster.sleep(ms, signal),
@@ -68,7 +71,7 @@ async function main(): Promise<void> {
     const [sentence] = String(error instanceof Error ? error.message : error).split("\n");
     return exitWith(2, [`the cluster cannot be found: ${sentence}`]);
   }
-  await serve({ settings, cluster, reporting, health }, (started) => {
+  await serve({ settings, cluster, reporting, health, tracing }, (started) => {
     standalone = started;
   });
 }
@@ -230,7 +233,7 @@ interface Running {
 
 /** The first signal ends what is queued, then the process; the second one ends it at once. */
 function endOnSignal(parts: Process, { standalone, cron, doors }: Running, stopping: AbortController): void {
-  const { settings, cluster, reporting } = parts;
+  const { settings, cluster, reporting, tracing } = parts;
   const end = async (signal: string) => {
     if (stopping.signal.aborted) process.exit(1);
     stopping.abort();
@@ -241,6 +244,7 @@ function endOnSignal(parts: Process, { standalone, cron, doors }: Running, stopp
     const cutOff = AbortSignal.timeout(1_000);
     await Promise.all(doors.map((door) => door.close(cutOff)));
     await cluster.close();
+    await tracing.stop();
     if (!ended.every(Boolean))
       reporting.log("warn", "not all that was queued ended in time; the next sweep finds it", {});
     else reporting.log("info", "ended", {});

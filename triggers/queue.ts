@@ -3,6 +3,7 @@
  * woken while it runs, runs once more. What throws is run again, later and later. Keys beyond the bounds are refused, so that
  * the door can say so; what comes faster than its pace waits, and is served by one run.
  */
+import { activeSpans, joinSpans, type SpanContext } from "../functions/shared/tracing.ts";
 import { type Pace, Pacer } from "./pace.ts";
 
 /** The time that a queue lives in. */
@@ -15,6 +16,8 @@ export interface Clock {
 export interface Wake {
   /** Several wake-ups that are gathered are a sweep when one of them is. */
   readonly sweep: boolean;
+  /** The spans of those that woke it, for traces; absent: the one that is active. */
+  readonly wakers?: readonly SpanContext[];
 }
 
 /** How a run ended; the fields are those of the functions' `Outcome`. */
@@ -61,6 +64,8 @@ interface Entry<Item> {
   wokenMs: number | undefined;
   /** Of the next run. */
   sweep: boolean;
+  /** Of the next run. */
+  wakers: readonly SpanContext[];
   failures: number;
 }
 
@@ -104,10 +109,12 @@ export class KeyedQueue<Item> {
   /** Wakes a key. False where it is refused: the queue is full, or drains. */
   offer(item: Item, wake: Wake = { sweep: false }): boolean {
     if (this.#draining) return false;
+    const { wakers = activeSpans() } = wake;
     const name = this.#options.nameOf(item);
     const known = this.#entries.get(name);
     if (known !== undefined) {
       known.sweep ||= wake.sweep;
+      known.wakers = joinSpans(known.wakers, wakers);
       if (known.running) known.wokenMs ??= this.#options.clock.monotonicMs();
       return true;
     }
@@ -119,6 +126,7 @@ export class KeyedQueue<Item> {
       running: false,
       wokenMs: undefined,
       sweep: wake.sweep,
+      wakers,
       failures: 0,
     };
     this.#entries.set(name, entry);
@@ -189,9 +197,10 @@ export class KeyedQueue<Item> {
   }
 
   async #runOnce(entry: Entry<Item>): Promise<void> {
-    const wake = { sweep: entry.sweep };
+    const wake = { sweep: entry.sweep, wakers: entry.wakers };
     entry.running = true;
     entry.sweep = false;
+    entry.wakers = [];
     entry.wokenMs = undefined;
     // What this run sees is newer than what an earlier one wanted to look at again.
     this.#rechecks.get(entry.name)?.timer.abort("cancelled");
@@ -204,6 +213,7 @@ export class KeyedQueue<Item> {
       this.#finish(entry);
     } catch (error) {
       entry.sweep ||= wake.sweep;
+      entry.wakers = joinSpans(wake.wakers, entry.wakers);
       this.#retry(entry, error);
     }
     this.#running--;
@@ -267,7 +277,8 @@ export class KeyedQueue<Item> {
     known?.timer.abort("cancelled");
     const timer = this.#after(Math.max(0, ms), () => {
       this.#rechecks.delete(name);
-      this.offer(item);
+      // By nobody: what was active when this was put off has ended.
+      this.offer(item, { sweep: false, wakers: [] });
     });
     this.#rechecks.set(name, { dueMs, timer });
   }

@@ -4,6 +4,7 @@ import { ClusterError } from "../functions/shared/cluster.ts";
 import type { RequestObservation } from "../functions/shared/kubernetes.ts";
 import type { ActReport, PassReport, Reporter } from "../functions/shared/report.ts";
 import type { GroupKey } from "../functions/shared/statefulsets.ts";
+import { describeSpan } from "../functions/shared/tracing.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 
 export const logLevels = ["debug", "info", "warn", "error"] as const;
@@ -102,6 +103,7 @@ function reportGroups(metrics: Metrics, log: Log): Reporter & Pick<Reporting, "r
   const bornSeconds = Date.now() / 1000;
   return {
     pass(report) {
+      describeSpan({ "sluice.guard": report.guard, "sluice.zone": report.zone });
       metrics.verdicts.inc({ function: report.function, guard: report.guard });
       const place = `${report.function} ${pathOf(report.key)}`;
       const before = said.get(place);

@@ -12,6 +12,7 @@ import {
 import { createListingViews } from "../functions/shared/listing.ts";
 import { protocol } from "../functions/shared/reservation.ts";
 import type { GroupKey } from "../functions/shared/statefulsets.ts";
+import { inSpan } from "../functions/shared/tracing.ts";
 import { createWatchingViews, type WatchingViews } from "../functions/shared/watching.ts";
 import type { OpenAdmission } from "./admission.ts";
 import { KnownGroups } from "./known-groups.ts";
@@ -133,7 +134,8 @@ async function sweepAdmission(
   reporting: Reporting,
 ): Promise<void> {
   try {
-    await definition.sweep?.(context);
+    const { name, sweep } = definition;
+    if (sweep !== undefined) await inSpan(`sweep ${name}`, { root: true }, () => sweep(context));
   } catch (error) {
     const what = error instanceof Error ? error.message : String(error);
     const fields = { function: definition.name, reason: "sweep-failed", err: error };

@@ -2,13 +2,15 @@
 
 import { hasCode } from "../functions/shared/cluster.ts";
 import type { GroupKey } from "../functions/shared/statefulsets.ts";
+import { asPartOf, inSpan, type SpanContext } from "../functions/shared/tracing.ts";
 import type { Views } from "../functions/shared/views.ts";
 import type { KnownGroups } from "./known-groups.ts";
 import type { Pace } from "./pace.ts";
 import { causeOf, leastBackoffMs, runPass, type Served, sentenceOf } from "./passes.ts";
 import { sweep } from "./ping.ts";
-import { type Clock, KeyedQueue, type QueueOptions, type RunOutcome } from "./queue.ts";
+import { type Clock, KeyedQueue, type QueueOptions, type RunOutcome, type Wake } from "./queue.ts";
 import type { EventResult, Reporting } from "./reporting.ts";
+import { inPassSpan } from "./tracing-spans.ts";
 
 export interface WakeUps {
   /** A StatefulSet, or a pod of it, is said to have changed: what becomes of that. Whoever says so may be anybody. */
@@ -65,22 +67,22 @@ export function createWakeUps(options: WakeUpOptions): WakeUps {
   const { known, isWatching } = options;
   let isDraining = false;
   const passes = queueOfPasses(options);
-  const wake = (key: GroupKey, isSweep: boolean): boolean => {
-    const refused = options.served.filter((one) => !passes.offer({ served: one, key }, { sweep: isSweep }));
+  const wake = (key: GroupKey, how: Wake): boolean => {
+    const refused = options.served.filter((one) => !passes.offer({ served: one, key }, how));
     return refused.length === 0;
   };
-  const lookUps = queueOfLookUps(options, (key) => wake(key, false));
-  const sweeps = queueOfSweeps(options, (key) => wake(key, true));
+  const lookUps = queueOfLookUps(options, (key, wakers) => wake(key, { sweep: false, wakers }));
+  const sweeps = queueOfSweeps(options, (key) => wake(key, { sweep: true }));
   return {
     statefulSet(namespace, name) {
       const key = known.groupOf(namespace, name);
-      if (key !== undefined) return wake(key, false) ? "queued" : "refused";
+      if (key !== undefined) return wake(key, { sweep: false }) ? "queued" : "refused";
       if (isDraining) return "refused";
       // The watch tells of it, if there is such a thing.
       if (isWatching) return "ignored";
       return lookUps.offer({ namespace, name }) ? "queued" : "deferred";
     },
-    group: (key) => wake(key, false),
+    group: (key) => wake(key, { sweep: false }),
     sweep: () => sweeps.has("sweep") || sweeps.offer("sweep"),
     async drain(deadlineMs) {
       isDraining = true;
@@ -101,13 +103,17 @@ function queueOfPasses(options: WakeUpOptions): KeyedQueue<Pass> {
     ...sharedBy(options),
     ...(isWatching ? {} : { pace: passesThatList }),
     nameOf: ({ served: { definition }, key }) => `${definition.name} ${key.namespace}/${key.group}`,
-    run: (pass, wake) => runPass(pass.served, reporting, pass.key, wake),
+    run: ({ served, key }, wake) =>
+      inPassSpan(served.definition.name, key, wake, () => runPass(served, reporting, key, wake)),
     onFailure: ({ served: { definition }, key }, error, retryMs) =>
       reporting.problem(key, definition.name, sentenceOf(error, retryMs), error),
   });
 }
 
-function queueOfLookUps(options: WakeUpOptions, wake: (key: GroupKey) => boolean): KeyedQueue<Named> {
+function queueOfLookUps(
+  options: WakeUpOptions,
+  wake: (key: GroupKey, wakers: readonly SpanContext[]) => boolean,
+): KeyedQueue<Named> {
   const { views, known, reporting } = options;
   return new KeyedQueue<Named>({
     ...sharedBy(options),
@@ -116,9 +122,10 @@ function queueOfLookUps(options: WakeUpOptions, wake: (key: GroupKey) => boolean
     pace: lookUpsOfOne,
     pacedTogether: lookUpsTogether,
     nameOf: ({ namespace, name }) => `${namespace}/${name}`,
-    async run({ namespace, name }) {
-      const key = known.groupOf(namespace, name) ?? (await groupOf(namespace, name));
-      if (key !== undefined && !wake(key)) throw new Error(`the queue is full: ${key.group} could not be woken`);
+    async run({ namespace, name }, { wakers = [] }) {
+      const key = known.groupOf(namespace, name) ?? (await asPartOf(wakers, () => groupOf(namespace, name)));
+      if (key !== undefined && !wake(key, wakers))
+        throw new Error(`the queue is full: ${key.group} could not be woken`);
       return done;
     },
     onFailure({ namespace, name }, error, retryMs) {
@@ -146,8 +153,8 @@ function queueOfSweeps(options: WakeUpOptions, wake: (key: GroupKey) => boolean)
     gatherMs: 0,
     capacity: 1,
     nameOf: (name) => name,
-    async run() {
-      await sweep({ views, served, reporting, namespaces, wake });
+    async run(_, { wakers = [] }) {
+      await inSpan("sweep", { root: true, links: wakers }, () => sweep({ views, served, reporting, namespaces, wake }));
       return done;
     },
     onFailure: (_, error, retryMs) =>

@@ -4,6 +4,7 @@ import { ClusterError, isTransient } from "./cluster.ts";
 import type { Access, AccessProvider } from "./kubernetes-configuration.ts";
 import { type Answer, type ExchangeLimit, exchange, NotSentError, words } from "./kubernetes-exchange.ts";
 import type { ServerTime } from "./server-time.ts";
+import { callerHeaders, describeSpan, inSpan } from "./tracing.ts";
 
 const maxTries = 3;
 const firstBackoffMs = 100;
@@ -133,7 +134,7 @@ export class Requests {
     const lastSendMs = Math.min(limit.endsMs, limit.notAfterMs ?? limit.endsMs);
     let renewed = false;
     for (let tries = 1; ; tries++) {
-      const outcome = await this.#tried(request, limit, attempt);
+      const outcome = await this.#tried(request, limit, (access) => inRequestSpan(request, access, tries, attempt));
       if ("value" in outcome) return outcome.value;
       const { error, unsent, late } = outcome;
       if (limit.signal.aborted || late) throw error;
@@ -186,6 +187,7 @@ export class Requests {
         ...access.headers,
         ...this.#options.headers,
         ...headers,
+        ...callerHeaders(),
         accept: request.accept ?? "application/json",
         ...(request.contentType === undefined ? {} : { "content-type": request.contentType }),
       },
@@ -201,8 +203,32 @@ export class Requests {
 
   #observe(request: ApiRequest, statusCode: number | "error", sentMs: number, bytesReceived: number): void {
     const seconds = (performance.now() - sentMs) / 1000;
+    if (statusCode !== "error") describeSpan({ "http.response.status_code": statusCode });
     this.#options.onRequest?.({ method: request.method, path: request.label, statusCode, seconds, bytesReceived });
   }
+}
+
+/** Runs one try of a request in a span, with the attributes that OpenTelemetry has for HTTP clients. */
+function inRequestSpan<T>(
+  { method, path, label }: ApiRequest,
+  access: Access,
+  tries: number,
+  attempt: (access: Access) => Promise<T>,
+): Promise<T> {
+  return inSpan(`${method} ${label}`, { kind: "client" }, (span) => {
+    if (span.isRecording()) {
+      const url = new URL(access.pathPrefix + path, access.origin);
+      span.setAttributes({
+        "http.request.method": method,
+        "url.full": url.href,
+        "url.path": url.pathname,
+        "server.address": url.hostname,
+        "server.port": Number(url.port) || (url.protocol === "https:" ? 443 : 80),
+        ...(tries > 1 ? { "http.request.resend_count": tries - 1 } : {}),
+      });
+    }
+    return attempt(access);
+  });
 }
 
 /** An error without an answer. The server may have acted all the same. */

@@ -1,0 +1,99 @@
+/**
+ * Spans, by OpenTelemetry's API: the only file that imports it, but for those that start the SDK. As long as nobody has
+ * started that, all of this does nothing.
+ */
+import {
+  type Attributes,
+  type Context,
+  context,
+  propagation,
+  ROOT_CONTEXT,
+  type Span,
+  type SpanContext,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+} from "@opentelemetry/api";
+
+export type { SpanContext };
+
+const tracer = trace.getTracer("sluice");
+/** As many links as a span keeps, by OpenTelemetry's default. */
+const mostLinks = 128;
+
+export interface SpanOptions {
+  /** `server` and `consumer` for what came from others, `client` for what goes to them; absent: what we do ourselves. */
+  readonly kind?: "server" | "consumer" | "client";
+  readonly attributes?: Attributes;
+  /** Absent: the span that is active, if one is. */
+  readonly parent?: Context;
+  /** Spans that led here without being waited for. */
+  readonly links?: readonly SpanContext[];
+  /** True for a span that is part of no other, whatever is active. */
+  readonly root?: boolean;
+}
+
+const kinds = {
+  server: SpanKind.SERVER,
+  consumer: SpanKind.CONSUMER,
+  client: SpanKind.CLIENT,
+  internal: SpanKind.INTERNAL,
+} as const;
+
+/** Runs `work` in a span that ends with it, and that tells of what it throws. Settles as `work` does. */
+export function inSpan<T>(name: string, options: SpanOptions, work: (span: Span) => Promise<T>): Promise<T> {
+  const { kind = "internal", attributes = {}, parent = context.active(), links = [], root = false } = options;
+  const linked = links.map((one) => ({ context: one }));
+  return tracer.startActiveSpan(name, { kind: kinds[kind], attributes, links: linked, root }, parent, async (span) => {
+    try {
+      return await work(span);
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      span.setAttribute("error.type", error instanceof Error ? error.name : "Error");
+      span.setStatus({ code: SpanStatusCode.ERROR, message });
+      throw error;
+    } finally {
+      span.end();
+    }
+  });
+}
+
+/** Adds to the span that is active, if one is. */
+export function describeSpan(attributes: Attributes): void {
+  trace.getActiveSpan()?.setAttributes(attributes);
+}
+
+/** The span that is active, as something to link to; empty when none is. */
+export function activeSpans(): readonly SpanContext[] {
+  const active = trace.getActiveSpan()?.spanContext();
+  return active === undefined ? [] : [active];
+}
+
+/** Both together, the first of them where they are too many. */
+export function joinSpans(some: readonly SpanContext[], more: readonly SpanContext[]): readonly SpanContext[] {
+  if (more.length === 0 || some.length >= mostLinks) return some;
+  const known = new Set(some.map(({ spanId }) => spanId));
+  return [...some, ...more.filter(({ spanId }) => !known.has(spanId))].slice(0, mostLinks);
+}
+
+/** Runs `work` as if in the first of these spans, which may have ended; in none where there is none. */
+export function asPartOf<T>([first]: readonly SpanContext[], work: () => T): T {
+  return context.with(first === undefined ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, first), work);
+}
+
+/** Who calls us, by `traceparent` and `tracestate` of W3C Trace Context; undefined where they do not say it. */
+export function callerOf(fields: Readonly<Record<string, unknown>>): SpanContext | undefined {
+  return trace.getSpanContext(propagation.extract(ROOT_CONTEXT, fields));
+}
+
+/** A context in which a span is that one's child. */
+export function under(parent: SpanContext | undefined): Context {
+  return parent === undefined ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, parent);
+}
+
+/** `traceparent` and `tracestate` for a request that is sent in the span that is active; empty when none is. */
+export function callerHeaders(): Record<string, string> {
+  const headers: Record<string, string> = {};
+  propagation.inject(context.active(), headers);
+  return headers;
+}
