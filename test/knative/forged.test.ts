@@ -8,9 +8,10 @@ import { type ControlPlane, startControlPlane } from "../controlplane/controlpla
 import { changeTemplate } from "../controlplane/fixtures.ts";
 import { play, type Scene, skipWithoutControlPlane } from "../e2e/scene.ts";
 import type { Server } from "../e2e/server.ts";
+import { forgeries } from "./forgeries.ts";
 import { isWebhook, isWorkload, kubeconfigOf, workloadOf } from "./installed.ts";
 import { type Built, Kubectl } from "./kubectl.ts";
-import { changed, flood, headersOf, post, tick } from "./posted.ts";
+import { changed, flood, post, tick } from "./posted.ts";
 
 /** Of each flood. `FLOOD=100000 node --test test/knative/forged.test.ts` posts as many as it takes to see a leak. */
 const events = Number(process.env.FLOOD ?? 10_000);
@@ -204,116 +205,4 @@ async function revisionsOf({ api, group: { namespace } }: Scene): Promise<Record
     items.map(({ metadata }) => [`${paths[index]}/${metadata.name}`, metadata.resourceVersion] as const),
   );
   return Object.fromEntries(entries);
-}
-
-interface Forgery {
-  readonly says: string;
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body?: string;
-  /** Requests to the API server, at most. */
-  readonly asks: number;
-}
-
-/** A pass over a group of two StatefulSets: its ledger, the StatefulSets, the budgets, and the pods of each. */
-const aPass = 5;
-
-function forgeries(namespace: string, statefulSet: string): Forgery[] {
-  const ref = "dev.knative.apiserver.ref.update";
-  const resource = "dev.knative.apiserver.resource.update";
-  const key = { "ce-kind": "StatefulSet", "ce-namespace": namespace, "ce-name": statefulSet };
-  const told = { kind: "StatefulSet", apiVersion: "apps/v1" };
-  const lies = {
-    ...told,
-    metadata: {
-      name: statefulSet,
-      namespace,
-      labels: { "rollout-group": "another" },
-      uid: "forged",
-      resourceVersion: "1",
-    },
-    spec: { replicas: 0, updateStrategy: { type: "RollingUpdate" } },
-    status: { updateRevision: "forged", currentRevision: "other", readyReplicas: 0 },
-  };
-  const pod = {
-    kind: "Pod",
-    apiVersion: "v1",
-    metadata: { namespace, name: `${statefulSet}-0`, deletionTimestamp: "2020-01-01T00:00:00Z" },
-  };
-  const structured = { "content-type": "application/cloudevents+json" };
-  const batch = { "content-type": "application/cloudevents-batch+json" };
-  const event = { specversion: "1.0", id: "1", source: "/forged", type: ref };
-  const at = (time: string) => headersOf(ref, { ...key, "ce-time": time });
-  return [
-    {
-      says: "a kind that is no concern of ours",
-      status: 204,
-      headers: headersOf(ref, { ...key, "ce-kind": "Secret" }),
-      asks: 0,
-    },
-    {
-      says: "a kind that there is none of",
-      status: 204,
-      headers: headersOf(ref, { ...key, "ce-kind": "Unheard" }),
-      asks: 0,
-    },
-    { says: "an unknown type", status: 204, headers: headersOf("com.example.delete-everything", key), asks: 0 },
-    { says: "another namespace", status: 204, headers: changed("StatefulSet", "kube-system", statefulSet), asks: 0 },
-    {
-      says: "a StatefulSet that does not exist",
-      status: 204,
-      headers: changed("StatefulSet", namespace, "nothing"),
-      asks: 1,
-    },
-    {
-      says: "a pod of a StatefulSet that does not exist",
-      status: 204,
-      headers: changed("Pod", namespace, "never-0"),
-      asks: 1,
-    },
-    {
-      says: "a StatefulSet as somebody wishes it to be",
-      status: 204,
-      headers: headersOf(resource),
-      body: JSON.stringify(lies),
-      asks: aPass,
-    },
-    {
-      says: "the same, gone",
-      status: 204,
-      headers: headersOf("dev.knative.apiserver.resource.delete"),
-      body: JSON.stringify(lies),
-      asks: aPass,
-    },
-    {
-      says: "a pod that is said to go",
-      status: 204,
-      headers: headersOf(resource),
-      body: JSON.stringify(pod),
-      asks: aPass,
-    },
-    { says: "a moment long ago", status: 204, headers: at("1970-01-01T00:00:00Z"), asks: aPass },
-    { says: "a moment far ahead", status: 204, headers: at("9999-12-31T23:59:59Z"), asks: aPass },
-    {
-      says: "a tick that is an hour late",
-      status: 204,
-      headers: { ...tick, "ce-time": "2020-01-01T00:00:00Z" },
-      asks: 3 + aPass,
-    },
-    {
-      says: "names that lead elsewhere",
-      status: 400,
-      headers: headersOf(ref, { ...key, "ce-name": "../../secrets/x" }),
-      asks: 0,
-    },
-    { says: "a batch", status: 400, headers: batch, body: JSON.stringify([{ ...event, data: told }]), asks: 0 },
-    { says: "an event that is none", status: 400, headers: structured, body: "[]", asks: 0 },
-    {
-      says: "an event that is too large",
-      status: 413,
-      headers: headersOf(resource, key),
-      body: " ".repeat(2 ** 20 + 1),
-      asks: 0,
-    },
-  ];
 }

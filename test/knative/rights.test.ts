@@ -1,0 +1,107 @@
+/** Every account has the rights that its functions need, and no other: seen by walking each of their paths on the real API server. */
+import assert from "node:assert/strict";
+import { after, before, suite, type TestContext, test } from "node:test";
+import { auditPosition } from "../controlplane/audit.ts";
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { applyCrds } from "../e2e/drain.ts";
+import { Scene, skipWithoutControlPlane } from "../e2e/scene.ts";
+import { isWebhook, isWorkload, kubeconfigOf, workloadOf } from "./installed.ts";
+import { type Built, Kubectl } from "./kubectl.ts";
+import { accountsOf, carelessRights, rightsOf, textOf, useOf } from "./rights.ts";
+import { type Cast, furnish, judge, register, renew, roll, vanish } from "./walk.ts";
+
+interface Source extends Built {
+  readonly spec: { readonly serviceAccountName: string; readonly resources: readonly { readonly kind: string }[] };
+}
+
+/** What is chosen freely: ports, whom the certificate is made out to, and that a sweep does not come in five minutes. */
+const free = { PORT: "0", TLS_PORT: "0", TLS_DNS_NAME: "localhost", SWEEP_INTERVAL: "1s" };
+
+suite("rights on the real API server", { skip: await skipWithoutControlPlane(), concurrency: 2 }, () => {
+  let controlPlane: ControlPlane;
+  before(async () => {
+    controlPlane = await startControlPlane();
+    await applyCrds(controlPlane);
+  });
+  after(() => controlPlane?.stop());
+
+  /** Walks every path with the accounts and settings of an overlay; `play` says whose process plays which part. */
+  async function walk(
+    context: TestContext,
+    namespace: string,
+    overlay: string,
+    play: (
+      start: (workload: string, settings: Readonly<Record<string, string>>) => Promise<Cast["rollout"]>,
+    ) => Promise<Cast>,
+  ): Promise<void> {
+    const from = await auditPosition(controlPlane.auditLog);
+    const kubectl = await Kubectl.open(controlPlane);
+    const objects = await kubectl.buildIn(namespace, overlay);
+    const scene = await Scene.set(controlPlane, namespace, { zones: 3, pods: 2, zoneBudget: { maxUnavailable: 1 } });
+    try {
+      await furnish(scene);
+      const isForeign = ({ apiVersion, kind }: Built) =>
+        apiVersion.includes("knative.dev/") || kind === "CustomResourceDefinition";
+      await kubectl.apply(objects.filter((one) => !isForeign(one) && !isWebhook(one) && !isWorkload(one)));
+      const cast = await play(async (workload, settings) => {
+        const { account, settings: rendered } = workloadOf(objects, workload);
+        const kubeconfig = await kubeconfigOf(controlPlane, scene.api, namespace, account);
+        return scene.serve({ ...rendered, ...settings }, { kubeconfig });
+      });
+      await register(scene, kubectl, objects, cast);
+      await scene.waitForOldLedger(cast.rollout);
+      await judge(scene);
+      await roll(scene, cast);
+      await vanish(scene, cast);
+      await renew(scene, cast);
+      await scene.end();
+      for (const name of accountsOf(objects)) {
+        const rights = rightsOf(objects, namespace, name);
+        const { used, missing } = await useOf(controlPlane, kubectl, from, { namespace, name, rights });
+        context.diagnostic(`${name}: ${[...used].map(([right, times]) => `${textOf(right)} (${times})`).join(", ")}`);
+        assert.deepEqual(missing, [], `${name} lacks a right`);
+        const unused = rights.filter((right) => used.get(right) === 0);
+        assert.deepEqual(unused.map(textOf), [], `${name} has a right that it does not use`);
+        assert.deepEqual(carelessRights(rights).map(textOf), []);
+      }
+    } catch (error) {
+      console.error(await scene.describe());
+      throw error;
+    } finally {
+      await scene.close();
+      await kubectl.close();
+    }
+  }
+
+  test("the functions of the overlay direct, each by its own account, use each right that they have and lack none", async (context) => {
+    await walk(context, "loki", "direct", async (start) => {
+      const { TLS_DNS_NAME, SWEEP_INTERVAL, ...ports } = free;
+      const certificate = await start("rotate-certificate", { TLS_DNS_NAME });
+      const reviews = await start("sluice-admission", { ...ports, SWEEP_INTERVAL });
+      // Events and ticks alone wake it, as its sources do.
+      const rollout = await start("advance-zone-rollout", {});
+      return { certificate, reviews, rollout };
+    });
+  });
+
+  test("one process that does everything uses each right of the overlay standalone and lacks none", async (context) => {
+    await walk(context, "mimir", "standalone", async (start) => {
+      const all = await start("sluice", free);
+      return { certificate: all, reviews: all, rollout: all };
+    });
+  });
+
+  test("the account of the sources has what Knative's controller asks whether it has, and no more", async () => {
+    const kubectl = await Kubectl.open(controlPlane);
+    const objects = await kubectl.buildIn("tempo", "direct");
+    const sources = objects.filter((one): one is Source => one.kind === "ApiServerSource");
+    assert.equal(sources.length, 2);
+    for (const account of new Set(sources.map(({ spec }) => spec.serviceAccountName))) {
+      const kinds = sources.filter(({ spec }) => spec.serviceAccountName === account);
+      const resources = kinds.flatMap(({ spec }) => spec.resources.map(({ kind }) => `${kind.toLowerCase()}s`));
+      const asked = resources.flatMap((resource) => ["get", "list", "watch"].map((verb) => `${verb} ${resource}`));
+      assert.deepEqual(rightsOf(objects, "tempo", account).map(textOf).sort(), asked.sort());
+    }
+    await kubectl.close();
+  });
+});

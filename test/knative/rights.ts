@@ -1,0 +1,105 @@
+/** What an account may do, as rendered, and what it was seen to do, as the API server's audit log has it. */
+
+import { eventually } from "../controlplane/api.ts";
+import { auditPosition, readAudit } from "../controlplane/audit.ts";
+import type { ControlPlane } from "../controlplane/controlplane.ts";
+import { isWorkload } from "./installed.ts";
+import type { Built, Kubectl } from "./kubectl.ts";
+
+interface Rule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+  readonly resourceNames?: readonly string[];
+}
+
+interface Role extends Built {
+  readonly rules: readonly Rule[];
+}
+
+interface Binding extends Built {
+  readonly roleRef: { readonly kind: string; readonly name: string };
+  readonly subjects: readonly { readonly kind: string; readonly name: string; readonly namespace: string }[];
+}
+
+/** One verb on one resource, of these objects alone where there are names. */
+export interface Right {
+  readonly group: string;
+  readonly resource: string;
+  readonly verb: string;
+  readonly names: readonly string[] | undefined;
+}
+
+/** As `verb resource`, or `verb resource name`. */
+export function textOf({ verb, resource, names }: Right): string {
+  return [verb, resource, ...(names ?? [])].join(" ");
+}
+
+/** Every right that the objects give an account of a namespace, one by one. */
+export function rightsOf(objects: readonly Built[], namespace: string, account: string): Right[] {
+  const bindings = objects.filter((object): object is Binding => object.kind.endsWith("RoleBinding"));
+  const bound = bindings.filter(({ subjects }) =>
+    subjects.some((one) => one.kind === "ServiceAccount" && one.name === account && one.namespace === namespace),
+  );
+  return bound.flatMap(({ roleRef }) => {
+    const role = objects.find(({ kind, metadata }) => kind === roleRef.kind && metadata.name === roleRef.name);
+    if (role === undefined) throw new Error(`${roleRef.kind} ${roleRef.name} is bound, and not there`);
+    return (role as Role).rules.flatMap(rightsIn);
+  });
+}
+
+function rightsIn({ apiGroups, resources, verbs, resourceNames: names }: Rule): Right[] {
+  return apiGroups.flatMap((group) =>
+    resources.flatMap((resource) => verbs.map((verb) => ({ group, resource, verb, names }))),
+  );
+}
+
+/** Rights that say nothing of what they are for: wildcards, and Secrets beyond those that are named, but for making one. */
+export function carelessRights(rights: readonly Right[]): Right[] {
+  const isWild = ({ group, resource, verb }: Right) => [group, resource, verb].includes("*");
+  const isOfAnySecret = ({ resource, verb, names }: Right) =>
+    resource === "secrets" && verb !== "create" && names === undefined;
+  return rights.filter((right) => isWild(right) || isOfAnySecret(right));
+}
+
+export interface Use {
+  /** How often each right was used. */
+  readonly used: ReadonlyMap<Right, number>;
+  /** What was asked for without the right to it. */
+  readonly missing: readonly string[];
+}
+
+/** What an account did of what it may, from byte `from` of the audit log on. Complete: waits until the log has got so far. */
+export async function useOf(
+  controlPlane: ControlPlane,
+  kubectl: Kubectl,
+  from: number,
+  account: { readonly namespace: string; readonly name: string; readonly rights: readonly Right[] },
+): Promise<Use> {
+  const mark = `mark-${crypto.randomUUID()}`;
+  await kubectl.run("get", "configmap", mark, "--ignore-not-found");
+  const to = await eventually("the audit log read", 30_000, async () => {
+    const position = await auditPosition(controlPlane.auditLog);
+    for await (const { name } of readAudit(controlPlane.auditLog, { from, to: position }, () => {}))
+      if (name === mark) return position;
+    return undefined;
+  });
+  const user = `system:serviceaccount:${account.namespace}:${account.name}`;
+  const used = new Map<Right, number>(account.rights.map((right) => [right, 0]));
+  const missing = new Set<string>();
+  for await (const entry of readAudit(controlPlane.auditLog, { from, to }, () => {})) {
+    if (entry.user !== user || entry.resource.startsWith("/")) continue;
+    if (entry.code === 401 || entry.code === 403) missing.add(`${entry.verb} ${entry.resource}`);
+    const right = account.rights.find(
+      ({ verb, resource, names }) =>
+        verb === entry.verb && resource === entry.resource && (names === undefined || names.includes(entry.name ?? "")),
+    );
+    if (right !== undefined) used.set(right, (used.get(right) ?? 0) + 1);
+  }
+  return { used, missing: [...missing] };
+}
+
+/** The accounts that something of the objects runs under. */
+export function accountsOf(objects: readonly Built[]): string[] {
+  return objects.filter(isWorkload).map(({ spec }) => spec.template.spec.serviceAccountName);
+}
