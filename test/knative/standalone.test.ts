@@ -103,12 +103,19 @@ suite("the overlay standalone on the real API server", { skip: await skipWithout
       await scene.api.post(webhookConfigurations, prepareDownscale("cortex"));
       scene.afterwards(() => scene.api.delete(`${webhookConfigurations}/prepare-downscale-cortex`));
       const { kubeconfig } = controlPlane;
+      // While nobody answers there is nothing to say against it.
+      await controlPlane.stopApiServer();
       const launched = launchServer({
         kubeconfig,
         namespace: "",
         args: [...usualArguments("cortex"), "-server.port=0", "-server-tls.port=0"],
       });
       scene.afterwards(async () => void (await launched.stop(0)));
+      await eventually("its complaint", 30_000, async () =>
+        launched.printed().stdout.includes("the API server does not answer") ? true : undefined,
+      );
+      assert.equal(launched.end(), undefined);
+      await controlPlane.startApiServer();
       const { code } = await eventually("its end", 60_000, async () => launched.end());
       const { stderr } = launched.printed();
       assert.equal(code, 2, stderr);
