@@ -25,29 +25,38 @@ async function createScene(options: SceneOptions = {}) {
   const { world, cluster, goTo } = doors;
   const startedMs = world.timeline.nowMs();
   const functions = doors.start();
-  const keys = () => 0;
-  const destination = { write: () => {} };
-  const replica = createReporting({ version: "1", serving: "evaluate-eviction", level: "error", keys, destination });
-  const settings = { views: "watch", sweepIntervalMs: 300_000, gatherMs: 20, concurrency: 8, queueKeys: 100 } as const;
   const list: typeof cluster.list = (resource, query, given) =>
     (resource === "leases" ? options.listLedgers?.(query.namespace) : undefined) ??
     cluster.list(resource, query, given);
-  startStandalone({
-    cluster: { ...cluster, list },
-    definitions: [],
-    admissions: [evaluateEviction],
-    reporting: replica,
-    namespaces: options.namespaces,
-    random: () => 1,
-    settings: { mode: "act", ...settings },
-  });
+  const startReplica = () => {
+    const destination = { write: () => {} };
+    const reporting = createReporting({ version: "1", serving: "all", level: "error", keys: () => 0, destination });
+    const settings = {
+      views: "watch",
+      sweepIntervalMs: 300_000,
+      gatherMs: 20,
+      concurrency: 8,
+      queueKeys: 100,
+    } as const;
+    startStandalone({
+      cluster: { ...cluster, list },
+      definitions: [],
+      admissions: [evaluateEviction],
+      reporting,
+      namespaces: options.namespaces,
+      random: () => 1,
+      settings: { mode: "act", ...settings },
+    });
+    return reporting;
+  };
+  const replica = startReplica();
   await goTo(20);
   let passedSeconds = 20;
   /** Lets time pass, then scrapes. Resolves to the value of each series by name and labels. */
-  const scrapeIn = async (seconds: number) => {
+  const scrapeIn = async (seconds: number, from = replica) => {
     passedSeconds += seconds;
     await goTo(passedSeconds);
-    const scraping = replica.metrics.registry.metrics();
+    const scraping = from.metrics.registry.metrics();
     passedSeconds += lookWithinMs / 1000;
     await goTo(passedSeconds);
     return samplesOf(await scraping);
@@ -59,7 +68,7 @@ async function createScene(options: SceneOptions = {}) {
     assert.equal(await stopped, true);
   };
   const nowSeconds = () => Math.floor(startedMs / 1000) + passedSeconds;
-  return { ...doors, replica, scrapeIn, stopFunctions, nowSeconds };
+  return { ...doors, replica, startReplica, scrapeIn, stopFunctions, nowSeconds };
 }
 
 function samplesOf(text: string) {
@@ -75,7 +84,8 @@ function samplesOf(text: string) {
       .join(",")}}`;
   return {
     value: (name: string, labels: object) => samples.get(labelled(name, labels)),
-    of: (name: string) => [...samples.keys()].filter((series) => series.startsWith(`${name}{`)),
+    /** The series whose name begins so. */
+    of: (name: string) => [...samples.keys()].filter((series) => series.startsWith(name)),
   };
 }
 
@@ -139,18 +149,38 @@ test("work that nobody has looked at is seen by its age, also where no function 
   );
 });
 
+test("a replica that starts while a rollout stands still takes its age from the ledger", async () => {
+  const { scrapeIn, stopFunctions, startReplica, nowSeconds, changeTemplates } = await createScene();
+  changeTemplates(broken);
+  await scrapeIn(30);
+  await stopFunctions();
+  await scrapeIn(3_600);
+  const samples = await scrapeIn(60, startReplica());
+  for (const [name, labels] of [
+    [reconciled, { rollout_group: "ingester" }],
+    [progress, group],
+  ] as const) {
+    const age = nowSeconds() - (samples.value(name, labels) ?? 0);
+    assert.ok(age > 3_600 && age < 3_800, `${name}: ${age} s`);
+  }
+});
+
 test("progress is a pod that became ready at the wanted revision; one of the old revision that is back is none", async () => {
   const { scrapeIn, stopFunctions, nowSeconds, world } = await createScene();
   await stopFunctions();
+  await scrapeIn(30);
+  const changed = nowSeconds();
   world.changeTemplate({ namespace: "app", name: "ingester-a" }, "app:2");
   await scrapeIn(100);
-  world.kubelet.breakPod({ namespace: "app", name: "ingester-b-0" });
-  world.kubelet.healPod({ namespace: "app", name: "ingester-b-0" });
-  const before = nowSeconds();
+  world.kubelet.breakPod({ namespace: "app", name: "ingester-a-1" });
+  world.kubelet.healPod({ namespace: "app", name: "ingester-a-1" });
+  const back = (await scrapeIn(100)).value(progress, group) ?? 0;
+  assert.ok(Math.abs(back - changed) <= 10, `${back - changed} s after the change`);
+  const replaced = nowSeconds();
   world.store.delete("pods", { namespace: "app", name: "ingester-a-0" });
   const samples = await scrapeIn(100);
-  const at = (samples.value(progress, group) ?? 0) - before;
-  assert.ok(at >= 0 && at < 10, `${at} s`);
+  const at = (samples.value(progress, group) ?? 0) - replaced;
+  assert.ok(at >= 0 && at < 10, `${at} s after the pod was deleted`);
   assert.equal(samples.value("sluice_group_outdated_pods", zoneA), 2);
 });
 
@@ -228,12 +258,13 @@ test("times to come and thousands of names that somebody has written into a ledg
 test("a group that vanishes takes its series along, whatever its ledger still says", async () => {
   const { scrapeIn, stopFunctions, world, changeTemplates } = await createScene();
   changeTemplates(broken);
-  await scrapeIn(30);
+  const names = ["sluice_group", "sluice_waiting", "rollout_operator_last"];
+  const before = await scrapeIn(30);
+  for (const name of names) assert.notEqual(before.of(name).length, 0, name);
   await stopFunctions();
   for (const name of ["ingester-a", "ingester-b", "ingester-c"]) world.removeStatefulSet({ namespace: "app", name });
   const samples = await scrapeIn(60);
-  for (const name of ["sluice_group", "sluice_waiting", "rollout_operator_last"])
-    assert.deepEqual(samples.of(name), [], name);
+  for (const name of names) assert.deepEqual(samples.of(name), [], name);
 });
 
 test("a namespace whose ledgers may not be listed hides no other one, and its groups age", async () => {
