@@ -54,7 +54,8 @@ export function createEventDoor(options: EventDoorOptions): (c: Context) => Prom
   };
 }
 
-function refused({ count }: EventDoorOptions, reason: string): HTTPException {
+/** Counts the refusal, and makes the answer of it: 503, and to come again. */
+export function refused({ count }: Pick<EventDoorOptions, "count">, reason: string): HTTPException {
   count("refused");
   const headers = { "content-type": "text/plain; charset=UTF-8", "retry-after": retryAfterSeconds };
   return new HTTPException(503, { res: new Response(`Send it again later: ${reason}.`, { status: 503, headers }) });

@@ -8,9 +8,10 @@ import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { HTTPException } from "hono/http-exception";
 import { type AdmissionDoorOptions, serveAdmissions } from "./admission.ts";
+import { createBodyBudget } from "./body-budget.ts";
 import type { KeyPair } from "./certificate.ts";
-import { createEventDoor, type EventDoorOptions } from "./event.ts";
-import type { Reporting } from "./reporting.ts";
+import { createEventDoor, type EventDoorOptions, refused } from "./event.ts";
+import type { EventResult, Reporting } from "./reporting.ts";
 
 export interface AppOptions extends Omit<EventDoorOptions, "count">, Pick<AdmissionDoorOptions, "admissions"> {
   readonly reporting: Reporting;
@@ -23,6 +24,8 @@ const eventPaths = ["/", "/events"];
 /** `/ready` is where rollout-operator's users look. */
 const readyPaths = ["/readyz", "/ready"];
 const ownPaths = [...eventPaths, ...readyPaths, "/healthz", "/metrics"];
+/** Of events that are being sent at once: a quarter of the memory that a pod has, and the largest there are by the hundred. */
+const mostEventBytes = 128 * 2 ** 20;
 /** As rollout-operator has it: longer than a source or a probe waits between two requests on one connection. */
 const idleMs = 180_000;
 
@@ -46,8 +49,14 @@ export function createApp(options: AppOptions): Hono {
     return c.text(`The body is larger than ${options.bodyLimitBytes} bytes.`, 413);
   };
   const limit = bodyLimit({ maxSize: options.bodyLimitBytes, onError: tooLarge });
-  const receiveEvent = createEventDoor({ ...options, count: (result) => reporting.event(result) });
-  for (const path of eventPaths) app.post(path, limit, receiveEvent);
+  const doorOptions = { ...options, count: (result: EventResult) => reporting.event(result) };
+  const receiveEvent = createEventDoor(doorOptions);
+  const budget = createBodyBudget({
+    ...options,
+    mostBytes: mostEventBytes,
+    refuse: () => refused(doorOptions, "too much is being sent at once").getResponse(),
+  });
+  for (const path of eventPaths) app.post(path, budget, limit, receiveEvent);
   serveAdmissions(app, options);
   return app;
 }

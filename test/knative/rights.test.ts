@@ -1,9 +1,8 @@
-/** Every account has the rights that its functions need, and no other: seen by walking each of their paths on the real API server. */
+/** Every account has the rights that its functions need, and no other: seen by walking each of their paths. */
 import assert from "node:assert/strict";
 import { after, before, suite, type TestContext, test } from "node:test";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { applyCrds } from "../e2e/drain.ts";
 import { Scene, skipWithoutControlPlane } from "../e2e/scene.ts";
 import { isWebhook, isWorkload, kubeconfigOf, workloadOf } from "./installed.ts";
 import { type Built, Kubectl } from "./kubectl.ts";
@@ -21,7 +20,10 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
   let controlPlane: ControlPlane;
   before(async () => {
     controlPlane = await startControlPlane();
-    await applyCrds(controlPlane);
+    const kubectl = await Kubectl.open(controlPlane);
+    await kubectl.apply(await kubectl.build("base/crds"));
+    await kubectl.run("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all");
+    await kubectl.close();
   });
   after(() => controlPlane?.stop());
 
