@@ -20,9 +20,10 @@ async function begin(port: number, body: string): Promise<Socket> {
   return socket;
 }
 
-test("bodies that never end take no more memory than is set aside for all of them: who comes then is asked to come again", async () => {
+test("bodies that never end take no more memory than is set aside for all of them: who comes then is asked to come again", async (context) => {
   const door = createTestApp({ bodyLimitBytes: limit });
   const listening = await listen(door.app, { port: 0, requestTimeoutMs: 60_000 });
+  context.after(() => listening.close(AbortSignal.abort()));
   const sockets = await Promise.all(Array.from({ length: most + 20 }, () => begin(listening.port, "[")));
   const answers: string[] = [];
   for (const socket of sockets) socket.once("data", (data) => answers.push(String(data).slice(0, 12)));
@@ -37,7 +38,6 @@ test("bodies that never end take no more memory than is set aside for all of the
   for (const socket of sockets) socket.destroy();
   await eventually("room again", 10_000, async () => ((await post()).status === 204 ? true : undefined));
   assert.match(await door.reporting.metrics.registry.metrics(), /^sluice_events_total\{result="refused"\} \d+$/m);
-  await listening.close(AbortSignal.abort());
 });
 
 test("bodies that say how short they are are taken by the thousand", async () => {
