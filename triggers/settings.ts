@@ -63,7 +63,7 @@ export const settingsTable = {
   allowUnsupported: setting<boolean>({
     name: "ALLOW_UNSUPPORTED",
     fallback: "false",
-    says: "true starts in rollout-operator's place even where it did what Sluice does not do yet; not so, that is exit code 2",
+    says: "true starts even where rollout-operator did what Sluice does not do yet; without it that ends with exit code 2",
     grammar: "true or false",
     parse: (text) => (text === "true" ? true : text === "false" ? false : undefined),
   }),
