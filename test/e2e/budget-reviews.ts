@@ -5,7 +5,7 @@ import { connect, type PeerCertificate } from "node:tls";
 const host = { host: "127.0.0.1", servername: "localhost" };
 const path = "/admission/zpdb-validation";
 
-/** The entry of a validating webhook configuration, as rollout-operator's users have it, but by address: there is no Service here. */
+/** An entry of a validating webhook configuration, as rollout-operator's users have it, but by address: there is no Service. */
 export function budgetWebhook(name: string, server: { readonly url: string; readonly ca?: string }): object {
   const caBundle = server.ca === undefined ? {} : { caBundle: Buffer.from(server.ca).toString("base64") };
   return {
