@@ -59,8 +59,8 @@ const done: RunOutcome = { recheckMs: undefined, acting: undefined };
 const lookUpsTogether: Pace = { burst: 100, everyMs: 50 };
 const lookUpsOfOne: Pace = { burst: 1, everyMs: 5_000 };
 const mostLookUps = 500;
-/** Where a pass reads its whole view, however often its group is said to have changed; a rollout needs fewer. */
-const passesThatList: Pace = { burst: 100, everyMs: 200 };
+/** Where a pass reads its whole view, however often its group is said to have changed: a rollout has seven in a second. */
+const passesThatList: Pace = { burst: 100, everyMs: 100 };
 
 /** Three queues: StatefulSets to be looked up, sweeps, and what both lead to: passes, one key for each function and group. */
 export function createWakeUps(options: WakeUpOptions): WakeUps {

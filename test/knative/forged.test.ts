@@ -17,7 +17,7 @@ import { changed, flood, post, tick } from "./posted.ts";
 const events = Number(process.env.FLOOD ?? 10_000);
 /** Of `lookUpsTogether` and `passesThatList`: so many at once, and then in a second. */
 const lookUps = { atOnce: 100, aSecond: 20 };
-const passes = { atOnce: 100, aSecond: 5 };
+const passes = { atOnce: 100, aSecond: 10 };
 /** In MB, as `knative/base` limits it. */
 const memoryLimit = (512 * 2 ** 20) / 1e6;
 
@@ -132,7 +132,7 @@ suite("forged events and the real API server", { skip: await skipWithoutControlP
     });
   });
 
-  test("a flood of events about one StatefulSet of a group costs five passes a second, and the group rolls after it", async (context) => {
+  test("a flood of events about one StatefulSet of a group costs ten passes a second, and the group rolls after it", async (context) => {
     await play(controlPlane, "repeated", { zones: 3, pods: 2 }, async (scene) => {
       const server = await serve(scene);
       const { namespace, statefulSets } = scene.group;
