@@ -35,7 +35,7 @@ export interface GroupLookOptions {
   readonly views: Pick<Views, "read">;
   /** Undefined: all of them. */
   readonly namespaces: readonly string[] | undefined;
-  /** The groups that the watches have told of, by any name. Those that have vanished are taken out. */
+  /** The groups that the watches have told of, by `NAMESPACE/GROUP`. Those that have vanished are taken out. */
   readonly seen: Map<string, GroupKey>;
 }
 
@@ -113,15 +113,17 @@ async function standingsOf(
       inOrderMs: undefined,
       standing: undefined,
     };
+    // Whoever is told of while this looks has come back, or was not there when it began.
+    options.seen.delete(path);
     const standing = await standingOf(options, key, listed.get(key.namespace) ?? listed.get(""), memory);
-    if (standing !== undefined) {
-      standings.push(standing);
-      remembered.set(path, { ...memory, standing });
+    if (standing === "vanished") {
+      remembered.delete(path);
+      continue;
     }
+    options.seen.set(path, key);
+    remembered.set(path, { ...memory, standing });
+    if (standing !== undefined) standings.push(standing);
   }
-  const living = new Set(standings.map(({ key }) => pathOf(key)));
-  for (const path of remembered.keys()) if (!living.has(path)) remembered.delete(path);
-  for (const [name, key] of options.seen) if (!living.has(pathOf(key))) options.seen.delete(name);
   return standings;
 }
 
@@ -135,13 +137,13 @@ function groupsOf(listed: ReadonlyMap<string, Listed>): GroupKey[] {
   });
 }
 
-/** Undefined where no StatefulSet is in the group any more. What the watches cannot tell of now is told as it was. */
+/** Vanished: no StatefulSet is in the group any more. What cannot be told of now is told as it was, if it was ever known. */
 async function standingOf(
   { cluster, views }: GroupLookOptions,
   key: GroupKey,
   listed: Listed | undefined,
   memory: Remembered,
-): Promise<Standing | undefined> {
+): Promise<Standing | "vanished" | undefined> {
   let view: GroupView;
   try {
     // Whatever is in memory will do: nothing is permitted by it.
@@ -149,7 +151,7 @@ async function standingOf(
   } catch {
     return memory.standing;
   }
-  if (view.statefulSets.length === 0) return undefined;
+  if (view.statefulSets.length === 0) return "vanished";
   const nowMs = cluster.serverTimeMs();
   const zones = view.statefulSets.map((statefulSet) => surveyZone(statefulSet, view.podsOf(statefulSet), [], nowMs));
   const { ledger, isUnreadable } = parse(key, listed?.byPath.get(`${key.namespace}/${ledgerName(key.group)}`));

@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
 import { ClusterError } from "../../functions/shared/cluster.ts";
-import { lookAgainAfterMs, lookWithinMs } from "../../triggers/ledger-metrics-groups.ts";
+import { parseStatefulSet } from "../../functions/shared/statefulsets.ts";
+import type { GroupView } from "../../functions/shared/views.ts";
+import { createGroupLook, lookAgainAfterMs, lookWithinMs } from "../../triggers/ledger-metrics-groups.ts";
 import { createReporting } from "../../triggers/reporting.ts";
 import { startStandalone } from "../../triggers/standalone.ts";
 import { createTestWorld, type TestDoorsOptions } from "./triggers-world.ts";
@@ -265,6 +267,32 @@ test("a group that vanishes takes its series along, whatever its ledger still sa
   for (const name of ["ingester-a", "ingester-b", "ingester-c"]) world.removeStatefulSet({ namespace: "app", name });
   const samples = await scrapeIn(60);
   for (const name of names) assert.deepEqual(samples.of(name), [], name);
+});
+
+test("a group that the watches tell of once, while others are looked at, is seen by the next look", async () => {
+  let nowMs = 0;
+  const seen = new Map([["app/ingester", { namespace: "app", group: "ingester" }]]);
+  const metadata = { name: "a", namespace: "app", uid: "1", resourceVersion: "1" };
+  const view = { statefulSets: [parseStatefulSet({ metadata, spec: { replicas: 0 } })], podsOf: () => [] };
+  const look = createGroupLook({
+    cluster: {
+      list: async () => ({ items: [], resourceVersion: "1" }),
+      monotonicMs: () => nowMs,
+      serverTimeMs: () => nowMs,
+      sleep: () => new Promise(() => {}),
+    },
+    views: {
+      async read() {
+        if (nowMs === 0) seen.set("app/store", { namespace: "app", group: "store" });
+        return view as unknown as GroupView;
+      },
+    },
+    namespaces: undefined,
+    seen,
+  });
+  assert.equal((await look()).length, 1);
+  nowMs += lookAgainAfterMs;
+  assert.equal((await look()).length, 2);
 });
 
 test("a namespace whose ledgers may not be listed hides no other one, and its groups age", async () => {
