@@ -17,6 +17,8 @@ const shared = {
   platform: "node",
   format: "esm",
   target: "node24",
+  // The CommonJS of a package that is imported when it is needed would have no names: rotate-certificate could issue nothing.
+  mainFields: ["module", "main"],
   outExtension: { ".js": ".mjs" },
   logLevel: "warning",
 } as const satisfies BuildOptions;
