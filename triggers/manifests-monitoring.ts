@@ -1,6 +1,6 @@
 /**
- * What Prometheus scrapes, and the alerts: those that users of rollout-operator have, by their names (its specification, 6.4), and
- * a few of our own. Several replicas export what they know of a group as times; the newest one counts.
+ * What Prometheus scrapes, and the alerts: those that users of rollout-operator have, by their names (its specification, 6.4),
+ * and a few of our own. Several replicas export what they know of a group as times; the newest one counts.
  */
 import { answersReviews, labelsOf, type Manifest, reviewService } from "./manifests-object.ts";
 
