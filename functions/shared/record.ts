@@ -11,6 +11,8 @@ import { eventReasons } from "./vocabulary.ts";
 export const recordEveryMs = 5_000;
 /** A sentence that only counts differently is worth a write of its own this often. */
 const rewordEveryMs = 30_000;
+/** A wait that goes on is written again this often, though nothing changed: alerts see there that somebody still looks. */
+const reaffirmEveryMs = 240_000;
 /** A guard that every healthy rollout meets becomes an Event when it has held for this long. */
 const quietForMs = 60_000;
 const quietGuards: ReadonlySet<string> = new Set([
@@ -82,6 +84,8 @@ export function writeAloneInMs(
     );
     return Math.max(0, recordEveryMs - quietMs);
   }
+  const isWaiting = written !== undefined && record.guard !== "done";
+  if (isWaiting && observed.nowMs - written.at >= reaffirmEveryMs) return 0;
   if (written !== undefined && written.sentence !== record.sentence && !fresh) {
     return Math.max(0, rewordEveryMs - Math.abs(observed.nowMs - written.at));
   }

@@ -151,6 +151,18 @@ test("work that nobody has looked at is seen by its age, also where no function 
   );
 });
 
+test("a rollout that waits is reconciled as long as its function sweeps, and stands still all the same", async () => {
+  const { scrapeIn, nowSeconds, changeTemplates } = await createScene({ settings: { views: "list" } });
+  changeTemplates(broken);
+  await scrapeIn(600);
+  for (let time = 0; time < 60; time++) {
+    const samples = await scrapeIn(58);
+    const age = nowSeconds() - (samples.value(reconciled, { rollout_group: "ingester" }) ?? 0);
+    assert.ok(age < 600, `${age} s`);
+    if (time === 59) assert.ok(nowSeconds() - (samples.value(progress, group) ?? 0) > 3_600);
+  }
+});
+
 test("a replica that starts while a rollout stands still takes its age from the ledger", async () => {
   const { scrapeIn, stopFunctions, startReplica, nowSeconds, changeTemplates } = await createScene();
   changeTemplates(broken);

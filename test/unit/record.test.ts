@@ -60,7 +60,7 @@ test("a second process does not write sooner either: what the ledger says was wr
   assert.equal(passes.count("patch leases"), 0);
 });
 
-test("a verdict that stays is not written again, and its `since` goes on through a restart", async () => {
+test("a wait that stays is written again every four minutes, and its `since` goes on through a restart", async () => {
   const passes = await pausedGroup();
   const { since } = passes.ledger.verdicts[by] ?? {};
   passes.forget();
@@ -74,7 +74,11 @@ test("a verdict that stays is not written again, and its `since` goes on through
   await passes.goOn(45_000);
   await passes.run();
   assert.equal(passes.verdicts.at(-1)?.sinceMs, since);
-  assert.equal(passes.count("patch leases"), 0);
+  assert.equal(passes.count("patch leases"), 1);
+  assert.equal(passes.ledger.verdicts[by]?.since, since);
+  await passes.goOn(235_000);
+  await passes.run();
+  assert.equal(passes.count("patch leases"), 1);
 });
 
 test("a sentence that only counts differently is written after 30 s, and no sooner", async () => {
