@@ -2,15 +2,16 @@
 import type { GroupKey, StatefulSet } from "../functions/shared/statefulsets.ts";
 import type { GroupView, Views } from "../functions/shared/views.ts";
 
+/** More StatefulSets than a cluster has; beyond them the one that was learnt first is forgotten. */
+export const mostKnown = 100_000;
+
 /** It learns from what the API server answered alone, never from an event: nobody fills it but who makes StatefulSets. */
 export class KnownGroups {
   readonly #groups = new Map<string, GroupKey>();
-  readonly #capacity: number;
   readonly #onMove: (to: GroupKey) => void;
 
   /** `onMove` hears of the group that a StatefulSet is found to have come to from another one. */
-  constructor(capacity: number, onMove: (to: GroupKey) => void) {
-    this.#capacity = capacity;
+  constructor(onMove: (to: GroupKey) => void) {
     this.#onMove = onMove;
   }
 
@@ -46,7 +47,7 @@ export class KnownGroups {
     this.#groups.delete(path);
     if (group === undefined) return;
     const [oldest] = this.#groups.keys();
-    if (this.#groups.size >= this.#capacity && oldest !== undefined) this.#groups.delete(oldest);
+    if (this.#groups.size >= mostKnown && oldest !== undefined) this.#groups.delete(oldest);
     this.#groups.set(path, { namespace, group });
     if (before !== undefined) this.#onMove({ namespace, group });
   }

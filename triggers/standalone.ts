@@ -58,7 +58,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     wakeUps.group(key);
   };
   const watching = readsViews && settings.views === "watch" ? watch(options, onChange) : undefined;
-  const known = new KnownGroups(settings.queueKeys, (key) => wakeUps.group(key));
+  const known = new KnownGroups((key) => wakeUps.group(key));
   const views = known.learningFrom(watching ?? createListingViews(cluster, namespaces));
   let isListed = watching === undefined;
   void watching?.ready.then(() => {

@@ -2,7 +2,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../functions/shared/cluster.ts";
+import type { FunctionDefinition } from "../../functions/shared/definition.ts";
+import type { ViewNeed, Views } from "../../functions/shared/views.ts";
+import { KnownGroups, mostKnown } from "../../triggers/known-groups.ts";
 import { paceTicks } from "../../triggers/ping.ts";
+import { groupFunctions } from "../../triggers/table.ts";
 import { createTestWorld, type TestDoorsOptions } from "./triggers-world.ts";
 import { createVirtualClock } from "./virtual-clock.ts";
 
@@ -83,6 +87,29 @@ test("a rollout goes on through a flood, woken by its own events, and the sweep 
   assert.equal(lines.filter(({ msg }) => msg === "swept 1 groups").length, 2);
 });
 
+test("when as many groups are queued as may be, events of others are refused, and the sweep is not", async () => {
+  const [rollout] = groupFunctions;
+  assert.ok(rollout);
+  const hanging: FunctionDefinition = {
+    ...rollout,
+    async run(context, key) {
+      await context.views.read(key, { settledThrough: undefined, permitSinceMs: undefined, consistent: true });
+      return new Promise(() => {});
+    },
+  };
+  const doors = createTestWorld({ definitions: [hanging], settings: { views: "list", queueKeys: 2 } });
+  doors.world.addGroup({ namespace: "app", group: "second", zones: ["x"], replicas: 1 });
+  doors.world.addGroup({ namespace: "app", group: "third", zones: ["x"], replicas: 1 });
+  const { wakeUps } = doors.start();
+  await doors.goTo(1);
+  const results = ["ingester-a", "second-x", "third-x"].map((name) => wakeUps.statefulSet("app", name));
+  assert.deepEqual(results.toSorted(), ["queued", "queued", "refused"]);
+  doors.calls.length = 0;
+  assert.equal(wakeUps.sweep(), true);
+  await doors.goTo(60);
+  assert.ok(doors.calls.some(({ verb, resource }) => verb === "list" && resource === "statefulsets"));
+});
+
 test("a StatefulSet that comes to another group has that one woken, too", async () => {
   const { world, goTo, standalone, calls } = await started(lists);
   world.addGroup({ namespace: "app", group: "other", zones: ["x"], replicas: 1 });
@@ -93,6 +120,21 @@ test("a StatefulSet that comes to another group has that one woken, too", async 
   await goTo(60);
   const ledgers = calls.filter(({ verb, resource }) => verb === "create" && resource === "leases");
   assert.equal(ledgers.length, 1, "the other group has had its first pass");
+});
+
+test("of StatefulSets that were read so many are remembered, and one that has left its group is not", async () => {
+  const known = new KnownGroups(() => undefined);
+  const named = (name: string, group: string | undefined) => ({ namespace: "app", name, group });
+  let statefulSets = Array.from({ length: mostKnown + 1 }, (_, index) => named(`one-${index}`, "all"));
+  const read = async () => ({ statefulSets, neighbours: [named("other", undefined)] });
+  const views = known.learningFrom({ read } as unknown as Views);
+  const look = () => views.read({ namespace: "app", group: "all" }, {} as ViewNeed);
+  await look();
+  const groupsOf = (...names: string[]) => names.map((name) => known.groupOf("app", name)?.group);
+  assert.deepEqual(groupsOf("one-0", "one-1", `one-${mostKnown}`, "other"), [undefined, "all", "all", undefined]);
+  statefulSets = [];
+  await look();
+  assert.deepEqual(groupsOf("one-1"), [undefined]);
 });
 
 test("what may not be read is not asked for again, and left to the sweep", async () => {
