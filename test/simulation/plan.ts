@@ -94,8 +94,8 @@ export function drawPlan(draw: Draw): Plan {
   const zones = draw.pick([2, 3, 3, 3, 4]);
   const replicas = draw.pick([1, 2, 3, 3, 4]);
   const stormy = draw.chance(0.5);
-  // Rule R4 counts on a deletion or an eviction to arrive within ten seconds: no protocol helps against one that comes later
-  // to a group whose ledger somebody has deleted meanwhile.
+  // Rule R4 counts on a deletion or an eviction to arrive within ten seconds of its reservation, up to five of which its
+  // answer may take: no protocol helps against one that comes later to a group whose ledger somebody has deleted meanwhile.
   const ledgerGoes = draw.chance(0.1);
   const evicts = draw.chance(0.6);
   return {
@@ -140,7 +140,7 @@ export function drawPlan(draw: Draw): Plan {
     dieAfterWrite: draw.chance(0.3) ? 0.1 : 0,
     loseEvictions: draw.chance(0.3) ? 0.3 : 0,
     slowEvictions: draw.chance(0.3) ? 0.3 : 0,
-    slowEvictionMs: Math.min(draw.pick([4_000, 20_000]), ledgerGoes ? 9_000 : Number.POSITIVE_INFINITY),
+    slowEvictionMs: Math.min(draw.pick([4_000, 20_000]), ledgerGoes ? 4_000 : Number.POSITIVE_INFINITY),
     retryMs: draw.pick([500, 1_000, 5_000]),
     wholeNodes: draw.pick([0, 0.5, 1]),
     isHeld: false,
