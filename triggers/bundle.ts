@@ -50,6 +50,14 @@ function withOneFunction(name: string): Plugin {
   };
 }
 
+/** One for all functions, beside them. What is in two bundles of one build would be cut into files that every start reads. */
+const tracesApart: Plugin = {
+  name: "traces-apart",
+  setup(bundle) {
+    bundle.onResolve({ filter: /^\.\/tracing-sdk\.ts$/ }, () => ({ path: "../tracing-sdk.mjs", external: true }));
+  },
+};
+
 /** Nobody may need to know what our development dependencies have in them, or be attacked by it. */
 async function refuseDevelopmentDependencies({ inputs }: Metafile): Promise<void> {
   const { packages } = JSON.parse(await readFile(join(root, "package-lock.json"), "utf8"));
@@ -61,15 +69,11 @@ async function refuseDevelopmentDependencies({ inputs }: Metafile): Promise<void
   }
 }
 
-async function bundleServer(outdir: string, name: string): Promise<void> {
+async function buildBundle(options: BuildOptions): Promise<void> {
   const { metafile } = await build({
     ...shared,
-    entryPoints: ["triggers/main.ts"],
-    outdir: join(outdir, name),
+    ...options,
     bundle: true,
-    // What is imported when it is needed is a file of its own, and is not even read before.
-    splitting: true,
-    chunkNames: "[name]-[hash]",
     sourcemap: "linked",
     sourcesContent: false,
     // What is read is less by a third; names stay, so that a stack says something.
@@ -79,9 +83,20 @@ async function bundleServer(outdir: string, name: string): Promise<void> {
     define: { "globalThis.CloseEvent": "undefined", "globalThis.ErrorEvent": "undefined" },
     legalComments: "linked",
     metafile: true,
-    plugins: name === "all" ? [...quickToStart] : [withOneFunction(name), ...quickToStart],
   });
   await refuseDevelopmentDependencies(metafile);
+}
+
+async function bundleServer(outdir: string, name: string): Promise<void> {
+  const plugins = [tracesApart, ...quickToStart];
+  await buildBundle({
+    entryPoints: ["triggers/main.ts"],
+    outdir: join(outdir, name),
+    // What is imported when it is needed is a file of its own, and is not even read before.
+    splitting: true,
+    chunkNames: "[name]-[hash]",
+    plugins: name === "all" ? plugins : [withOneFunction(name), ...plugins],
+  });
 }
 
 async function main(outdir: string): Promise<void> {
@@ -89,6 +104,7 @@ async function main(outdir: string): Promise<void> {
   // What an earlier build left would be shipped, too.
   await rm(server, { recursive: true, force: true });
   for (const name of ["all", ...table.map((one) => one.name)]) await bundleServer(server, name);
+  await buildBundle({ entryPoints: ["triggers/tracing-sdk.ts"], outdir: server, plugins: [...quickToStart] });
   await build({
     ...shared,
     entryPoints: ["triggers/start.ts"],

@@ -2,7 +2,8 @@
  * `node compile.mjs SERVER`: runs every bundle of the folder once, so that Node writes the compiled code of what ran beside it.
  *
  * It is to be run by the Node, with the flags and as the user that will run the server: compiled code is of no use to others.
- * The server is given an API server in which there is nothing, an event and a review, and then SIGTERM.
+ * The server is given an API server in which there is nothing, which is told of its spans, too; an event and a review, and then
+ * SIGTERM.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -63,8 +64,9 @@ async function post(url: string, mediaType: string, body: object): Promise<void>
   await sent.text();
 }
 
-async function run(folder: string, name: string, kubeconfig: string): Promise<void> {
-  const env = { ...process.env, FUNCTION: name, KUBECONFIG: kubeconfig, PORT: "0", TLS_PORT: "off" };
+async function run(folder: string, name: string, kubeconfig: string, apiServer: string): Promise<void> {
+  const traced = { OTEL_EXPORTER_OTLP_ENDPOINT: apiServer };
+  const env = { ...process.env, ...traced, FUNCTION: name, KUBECONFIG: kubeconfig, PORT: "0", TLS_PORT: "off" };
   const args = [...process.execArgv, join(folder, "start.mjs")];
   const server = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "inherit"] });
   const exited = once(server, "exit");
@@ -89,14 +91,15 @@ async function main(folder: string): Promise<void> {
   const scratch = await mkdtemp(join(tmpdir(), "sluice-compile-"));
   try {
     const kubeconfig = join(scratch, "kubeconfig");
-    const cluster = { name: "nothing", cluster: { server: `http://127.0.0.1:${port}` } };
+    const apiServer = `http://127.0.0.1:${port}`;
+    const cluster = { name: "nothing", cluster: { server: apiServer } };
     const context = { name: "nothing", context: { cluster: "nothing", user: "nobody", namespace: "default" } };
     const users = [{ name: "nobody", user: {} }];
     const config = { clusters: [cluster], users, contexts: [context], "current-context": "nothing" };
     await writeFile(kubeconfig, JSON.stringify(config));
     const entries = await readdir(folder, { withFileTypes: true });
     const names = entries.filter((entry) => entry.isDirectory() && entry.name !== "compiled").map(({ name }) => name);
-    for (const name of names) await run(folder, name, kubeconfig);
+    for (const name of names) await run(folder, name, kubeconfig, apiServer);
   } finally {
     await rm(scratch, { recursive: true, force: true });
     api.closeAllConnections();

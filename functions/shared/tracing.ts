@@ -17,7 +17,6 @@ import {
 
 export type { SpanContext };
 
-const tracer = trace.getTracer("sluice");
 /** As many links as a span keeps, by OpenTelemetry's default. */
 const mostLinks = 128;
 
@@ -44,6 +43,8 @@ const kinds = {
 export function inSpan<T>(name: string, options: SpanOptions, work: (span: Span) => Promise<T>): Promise<T> {
   const { kind = "internal", attributes = {}, parent = context.active(), links = [], root = false } = options;
   const linked = links.map((one) => ({ context: one }));
+  // Asked for anew: the SDK of a bundle has an API of its own, and only what is global is common to both.
+  const tracer = trace.getTracer("sluice");
   return tracer.startActiveSpan(name, { kind: kinds[kind], attributes, links: linked, root }, parent, async (span) => {
     try {
       return await work(span);

@@ -11,6 +11,7 @@ import { type ControlPlane, startControlPlane } from "../controlplane/controlpla
 import { createGroup } from "../controlplane/fixtures.ts";
 import { type Launched, launch } from "../controlplane/processes.ts";
 import { skipWithoutControlPlane } from "../e2e/scene.ts";
+import { startCollector } from "../unit/tracing-collector.ts";
 import { readDockerfile } from "./dockerfile.ts";
 import { buildImage, cleanEnvironment, type Image } from "./image.ts";
 import { startHttpProxy, startSocksProxy } from "./proxies.ts";
@@ -121,7 +122,8 @@ describe("the image, built in empty folders as the Dockerfile has it", {
 
   test("it holds a bundle for each function and one for all, the compiled code, and no package", async () => {
     const found = await readdir(join(image.root, "sluice"));
-    assert.deepEqual(found.sort(), ["compiled", "start.mjs", ...names].sort());
+    const files = ["start.mjs", "tracing-sdk.mjs", "tracing-sdk.mjs.map"];
+    assert.deepEqual(found.sort(), ["compiled", ...files, ...names].sort());
     assert.deepEqual(await readdir(image.root), ["sluice"]);
   });
 
@@ -220,6 +222,19 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     const { response } = (await answer.json()) as { response: { uid: string; status: { code: number } } };
     assert.deepEqual([answer.status, response.uid, response.status.code], [200, "u-1", 404]);
     assert.equal((await launched.stop(10_000)).code, 0);
+  });
+
+  test("it sends traces, from code that was compiled when it was built", async (t) => {
+    const collector = await startCollector();
+    t.after(() => collector.close());
+    const traced = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" };
+    const settings = { FUNCTION: "advance-zone-rollout", VIEWS: "list", ...traced };
+    const launched = run({ ...settings, NODE_DEBUG_NATIVE: "COMPILE_CACHE" });
+    await ready(launched);
+    assert.equal((await launched.stop(10_000)).code, 0);
+    assert.ok(collector.spans().some(({ name }) => name === "sweep"));
+    assert.match(launched.printed().stderr, /\/tracing-sdk\.mjs.*accepted/);
+    assert.doesNotMatch(launched.printed().stderr, /rejected|denied/);
   });
 
   test("expressions of partitions are read by the package that is loaded for the first of them", async () => {

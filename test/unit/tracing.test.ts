@@ -157,8 +157,9 @@ describe("traces of a rollout, a review and their requests", () => {
     assert.deepEqual([request?.isError, request?.attributes["http.response.status_code"]], [true, 404]);
   }
 
-  test("by default it is sent as protobuf, and a sampler of none keeps what no caller asks for", async () => {
+  test("by default it is sent as protobuf, and a sampler of none keeps what no caller asks for", async (t) => {
     const ours = await startCollector();
+    t.after(() => ours.close());
     const settings = { ...notBeforeTheEnd, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${ours.url}/own/path` };
     const server = await start({ ...settings, OTEL_TRACES_SAMPLER: "parentbased_always_off" });
     await server.ready();
@@ -171,7 +172,6 @@ describe("traces of a rollout, a review and their requests", () => {
     const text = String(sent?.body.toString("latin1"));
     assert.ok(text.includes("receive event") && text.includes(Buffer.from(origin.traceId, "hex").toString("latin1")));
     assert.ok(text.includes("sluice") && !text.includes("sweep"));
-    await ours.close();
   });
 
   test("a collector that is away is one warning, and keeps nobody from working or from ending", async () => {
