@@ -1,7 +1,11 @@
-/** Rollouts that Knative's own programs drive: the overlays as they are rendered, functions behind queue-proxy and scaled from zero. */
+/** Rollouts that Knative's own programs drive: the overlays as they are rendered, functions behind queue-proxy and from zero. */
 import assert from "node:assert/strict";
 import { after, before, suite, type TestContext, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { eventually } from "../controlplane/api.ts";
 import { changeTemplate } from "../controlplane/fixtures.ts";
+import { doubleAndShuffle, evictAtRandom, killAtRandom, loseAThird } from "./cluster/faults.ts";
+import { lists, pathOf } from "./cluster/objects.ts";
 import {
   type Act,
   type Stage,
@@ -15,20 +19,34 @@ const zones = 3;
 const pods = 20;
 const budget = 5;
 const readyAfterMs = 1_000;
+const limitMs = zones * Math.ceil(pods / budget) * readyAfterMs;
 /** Knative's is a minute. */
 const stableWindowMs = 3_000;
+/** As patches of a user's kustomization have it. */
+const change = (kind: string, ...operations: readonly object[]) => ({
+  target: { kind },
+  patch: JSON.stringify(operations),
+});
+const everyTwoSeconds = "*/2 * * * * *";
 
 suite("on Knative's data plane and the real API server", { skip: await skipWithoutKnative() }, () => {
   let stage: Stage;
   let direct: Act;
   let brokered: Act;
+  let stormy: Act;
+  let odd: Act;
   // All at once: their ledgers have to grow old.
   before(async () => {
     stage = await startStage(stableWindowMs);
     const group = { zones, pods, maxUnavailable: budget, readyAfterMs };
-    [direct, brokered] = await Promise.all([
+    const sweeping = change("PingSource", { op: "replace", path: "/spec/schedule", value: everyTwoSeconds });
+    const resources = change("ApiServerSource", { op: "replace", path: "/spec/mode", value: "Resource" });
+    const unfiltered = change("Trigger", { op: "remove", path: "/spec/filters" });
+    [direct, brokered, stormy, odd] = await Promise.all([
       stage.set("direct", "direct", { ...group, admission: false }),
       stage.set("broker", "brokered", { ...group, admission: false }),
+      stage.set("broker", "stormy", { ...group, patches: [sweeping], zoneBudget: { maxUnavailable: budget } }),
+      stage.set("broker", "odd", { pods: 4, maxUnavailable: 2, patches: [resources, unfiltered], admission: false }),
     ]);
   });
   after(() => stage?.close());
@@ -44,7 +62,6 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
       const firstMs = performance.now() - startedMs;
       await scene.waitForRollout("app:2");
       const tookMs = performance.now() - startedMs;
-      const limitMs = zones * Math.ceil(pods / budget) * readyAfterMs;
       context.diagnostic(`time / limit: ${(tookMs / limitMs).toFixed(2)} (${(tookMs / 1_000).toFixed(1)} s)`);
       context.diagnostic(`from the change to the first pod, a cold start in between: ${firstMs.toFixed(0)} ms`);
       assert.ok(activator.starts > starts, "it was at zero");
@@ -60,4 +77,84 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
   test("the same through a Broker: ingress, channel, the filter of the Trigger", async (context) => {
     await rollFromZero(context, brokered);
   });
+
+  suite("when things go wrong", { concurrency: 2 }, () => {
+    test("adapters and functions are killed, a third of the events is lost, pods are evicted: sweeps end it, no promise is broken", async (context) => {
+      const { activator, play } = stormy;
+      await play(async (scene) => {
+        await waitForOldLedger(scene);
+        activator.interfere(loseAThird);
+        const rolled = new AbortController();
+        const startedMs = performance.now();
+        await changeTemplate(stage.controlPlane, scene.group, "app:2");
+        const faulty = AbortSignal.any([rolled.signal, AbortSignal.timeout(25_000)]);
+        const rolling = scene.waitForRollout("app:2").finally(() => rolled.abort());
+        const [kills, answers] = await Promise.all([
+          killAtRandom(stage.cluster, stormy, faulty),
+          evictAtRandom(scene, faulty),
+          rolling,
+        ]);
+        const tookMs = performance.now() - startedMs;
+        context.diagnostic(`time / limit: ${(tookMs / limitMs).toFixed(2)} (${(tookMs / 1_000).toFixed(1)} s)`);
+        context.diagnostic(`killed: ${JSON.stringify(kills)}; evictions: ${JSON.stringify([...answers])}`);
+        assert.ok(kills.adapters > 0 && kills.functions > 0 && kills.replicas > 0);
+        assert.ok((answers.get(201) ?? 0) > 0 && (answers.get(429) ?? 0) > 0, "some may go, and some may not");
+      });
+    });
+
+    suite("with a source in Resource mode and a Trigger without a filter", { concurrency: false }, () => {
+      test("a broker that delivers twice and out of order has every pod go once", async () => {
+        const { activator, scene } = odd;
+        await waitForOldLedger(scene);
+        activator.interfere(doubleAndShuffle);
+        await changeTemplate(stage.controlPlane, scene.group, "app:2");
+        await scene.waitForRollout("app:2");
+        assert.equal(scene.observer.takings.length, 12);
+        activator.interfere((deliver) => deliver());
+        await waitForZero(activator);
+      });
+
+      test("what changes while the adapters are away is told by nobody, and found by the next sweep", async (context) => {
+        const { activator, namespace, scene } = odd;
+        const { cluster, controlPlane } = stage;
+        const back = Promise.withResolvers<void>();
+        await Promise.all(cluster.adapters(namespace).map((adapter) => adapter.kill(back.promise)));
+        await changeTemplate(controlPlane, scene.group, "app:3");
+        back.resolve();
+        await eventually("the adapters back", 30_000, async () =>
+          cluster.adapters(namespace).length === 2 ? true : undefined,
+        );
+        await delay(1_000);
+        context.diagnostic(
+          `before the sweep ${activator.scale} instances ran, and ${scene.observer.takings.length - 12} pods went`,
+        );
+        const source = pathOf(lists.pingSources, { namespace, name: "advance-zone-rollout" });
+        await scene.api.patch(source, { spec: { schedule: everyTwoSeconds } });
+        await scene.waitForRollout("app:3");
+      });
+
+      test("who sends an event to a function that is killed in the middle hears of it, and its retry is taken", async () => {
+        const { activator, scene, play } = odd;
+        const send = () => fetch(activator.url, eventOf(scene.group.namespace, scene.group.statefulSets[0] ?? ""));
+        assert.equal((await send()).status, 204);
+        const [instance] = activator.instances;
+        instance?.signal("SIGSTOP");
+        const unanswered = send();
+        await eventually("the event under way", 10_000, async () => (activator.inFlight > 0 ? true : undefined));
+        await delay(500);
+        instance?.signal("SIGKILL");
+        assert.equal((await unanswered).status, 502, "sources and brokers send again after this");
+        assert.equal((await send()).status, 204);
+        await play(async () => {});
+      });
+    });
+  });
 });
+
+/** As a source sends it, in Reference mode. */
+function eventOf(namespace: string, name: string): RequestInit {
+  const object = { apiVersion: "apps/v1", kind: "StatefulSet", namespace, name };
+  const event = { specversion: "1.0", id: "1", source: "/test", type: "dev.knative.apiserver.ref.update" };
+  const headers = Object.entries(event).map(([attribute, value]): [string, string] => [`ce-${attribute}`, value]);
+  return { method: "POST", headers: [["content-type", "application/json"], ...headers], body: JSON.stringify(object) };
+}

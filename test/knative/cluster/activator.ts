@@ -104,6 +104,11 @@ export class Activator {
     return this.#slots.length;
   }
 
+  /** Requests that wait for an instance, or are in one. */
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
   /** Those that take requests. */
   get instances(): readonly Instance[] {
     return this.#slots.flatMap(({ instance }) => instance ?? []);

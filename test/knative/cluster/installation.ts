@@ -1,6 +1,8 @@
 /** An overlay, installed as its user does it: in a namespace of its own, with patches, by kubectl. */
 
+import { Api, eventually } from "../../controlplane/api.ts";
 import type { ControlPlane } from "../../controlplane/controlplane.ts";
+import { evict } from "../../e2e/drain-webhook.ts";
 import { prepareEventing } from "../dataplane/programs.ts";
 import { isWebhook, webhookAt } from "../installed.ts";
 import { type Built, Kubectl } from "../kubectl.ts";
@@ -48,7 +50,10 @@ export async function installKnative(controlPlane: ControlPlane): Promise<void> 
 
 const groupOf = (apiVersion: string): string => apiVersion.slice(0, apiVersion.indexOf("/"));
 
-/** Resolves when everything is applied, and Knative's objects are ready. The certificate, and with it the answers to reviews, come with the next tick of cron. */
+/**
+ * Resolves when everything is applied, and Knative's objects are ready. With admission, when reviews are answered, too: that
+ * takes the first tick of rotate-certificate's PingSource, which is rendered to come every five minutes.
+ */
 export async function install(cluster: KnativeCluster, options: InstallationOptions): Promise<Installation> {
   const { namespace, overlay, patches = [], admission = true } = options;
   const { controlPlane, program } = cluster;
@@ -76,8 +81,30 @@ export async function install(cluster: KnativeCluster, options: InstallationOpti
     for (const kind of kinds) {
       await kubectl.run("wait", "--for=condition=Ready", "--timeout=60s", "--namespace", namespace, kind, "--all");
     }
+    if (replicas !== undefined) await waitForReviews(controlPlane, namespace);
     return { namespace, objects, replicas };
   } finally {
     await kubectl.close();
+  }
+}
+
+/** Resolves when the API server trusts the replicas, for each kind of review. */
+async function waitForReviews(controlPlane: ControlPlane, namespace: string): Promise<void> {
+  const api = await Api.open(controlPlane, { userAgent: "sluice-test-knative", connections: 1 });
+  const budgets = `/apis/rollout-operator.grafana.com/v1/namespaces/${namespace}/zoneawarepoddisruptionbudgets`;
+  const budget = {
+    apiVersion: "rollout-operator.grafana.com/v1",
+    kind: "ZoneAwarePodDisruptionBudget",
+    metadata: { name: "rehearsed" },
+    spec: { maxUnavailable: 1, selector: { matchLabels: { "rollout-group": "rehearsed" } } },
+  };
+  try {
+    await eventually("an eviction judged", 60_000, async () => {
+      const { message } = await evict(api, namespace, "nobody");
+      return / denied the request: /.test(message) ? true : undefined;
+    });
+    await eventually("a budget judged", 60_000, () => api.post(`${budgets}?dryRun=All`, budget));
+  } finally {
+    await api.close();
   }
 }

@@ -20,15 +20,16 @@ export class Running<T extends Closable> {
   async ensure(key: string, reason: string, start: () => Promise<T>): Promise<T> {
     const known = this.#entries.get(key);
     if (known?.reason === reason) return known.started;
-    await this.end(key);
-    const started = start();
+    // Noted before anything is awaited: who asks for the same meanwhile gets the same.
+    const started = this.#endOf(known, key).then(start);
     this.#entries.set(key, { reason, started });
     try {
       const value = await started;
-      this.#ready.set(key, value);
+      // Otherwise it was ended while it started.
+      if (this.#entries.get(key)?.started === started) this.#ready.set(key, value);
       return value;
     } catch (error) {
-      this.forget(key);
+      if (this.#entries.get(key)?.started === started) this.forget(key);
       throw error;
     }
   }
@@ -52,6 +53,11 @@ export class Running<T extends Closable> {
   async end(key: string): Promise<void> {
     const entry = this.#entries.get(key);
     this.forget(key);
+    await this.#endOf(entry, key);
+  }
+
+  async #endOf(entry: Entry<T> | undefined, key: string): Promise<void> {
+    this.#ready.delete(key);
     // What could not start has said so to whoever started it.
     const value = await entry?.started.catch(() => undefined);
     await value?.close();
