@@ -2,55 +2,17 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
-import { Api, ApiError, eventually } from "../controlplane/api.ts";
+import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, createGroup, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { refuseDeletion } from "./refused-deletion.ts";
 import { createUser, grant } from "./rights.ts";
-import { play, type Scene, skipWithoutControlPlane } from "./scene.ts";
+import { play, skipWithoutControlPlane } from "./scene.ts";
 
 const { needs } = advanceZoneRollout;
 /** Served by itself: the rights that are granted are its own. */
 const alone = { FUNCTION: advanceZoneRollout.name };
 const account = "sluice";
-
-/** Makes the API server refuse every deletion of one pod by the administrator, and resolves when it does. */
-async function refuseDeletion(scene: Scene, pod: string): Promise<void> {
-  const { namespace } = scene.group;
-  const kind = "ValidatingAdmissionPolicy";
-  const apiVersion = "admissionregistration.k8s.io/v1";
-  const metadata = { name: `keep-${pod}` };
-  await scene.api.post(`/apis/${apiVersion}/validatingadmissionpolicies`, {
-    apiVersion,
-    kind,
-    metadata,
-    spec: {
-      matchConstraints: {
-        resourceRules: [{ apiGroups: [""], apiVersions: ["v1"], operations: ["DELETE"], resources: ["pods"] }],
-      },
-      validations: [
-        {
-          expression: `request.namespace != '${namespace}' || request.name != '${pod}' || request.userInfo.username != 'admin'`,
-          message: "this pod holds the last copy",
-          reason: "Forbidden",
-        },
-      ],
-    },
-  });
-  await scene.api.post(`/apis/${apiVersion}/validatingadmissionpolicybindings`, {
-    apiVersion,
-    kind: `${kind}Binding`,
-    metadata,
-    spec: { policyName: metadata.name, validationActions: ["Deny"] },
-  });
-  await eventually("the policy in force", 30_000, async () => {
-    try {
-      await scene.api.delete(`/api/v1/namespaces/${namespace}/pods/${pod}?dryRun=All`);
-      return undefined;
-    } catch (error) {
-      return error instanceof ApiError && error.status === 403 ? true : undefined;
-    }
-  });
-}
 
 describe("what the API server refuses", { skip: await skipWithoutControlPlane(), concurrency: 5 }, () => {
   let controlPlane: ControlPlane;

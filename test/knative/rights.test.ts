@@ -7,10 +7,21 @@ import { Scene, skipWithoutControlPlane } from "../e2e/scene.ts";
 import { isWebhook, isWorkload, kubeconfigOf, workloadOf } from "./installed.ts";
 import { type Built, Kubectl } from "./kubectl.ts";
 import { accountsOf, carelessRights, rightsOf, textOf, useOf } from "./rights.ts";
-import { type Cast, furnish, judge, register, renew, roll, vanish } from "./walk.ts";
+import { type Cast, furnish, judge, refuse, register, renew, roll, vanish } from "./walk.ts";
 
 interface Source extends Built {
   readonly spec: { readonly serviceAccountName: string; readonly resources: readonly { readonly kind: string }[] };
+}
+
+interface Installation {
+  readonly namespace: string;
+  readonly overlay: string;
+  /** The account that deletes pods. */
+  readonly roller: string;
+  /** Starts the workloads that play the parts. */
+  play(
+    start: (workload: string, settings: Readonly<Record<string, string>>) => Promise<Cast["rollout"]>,
+  ): Promise<Cast>;
 }
 
 /** What is chosen freely: ports, whom the certificate is made out to, and that a sweep does not come in five minutes. */
@@ -27,15 +38,8 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
   });
   after(() => controlPlane?.stop());
 
-  /** Walks every path with the accounts and settings of an overlay; `play` says whose process plays which part. */
-  async function walk(
-    context: TestContext,
-    namespace: string,
-    overlay: string,
-    play: (
-      start: (workload: string, settings: Readonly<Record<string, string>>) => Promise<Cast["rollout"]>,
-    ) => Promise<Cast>,
-  ): Promise<void> {
+  /** Walks every path with the accounts and settings of an overlay, and judges what each account did of what it may. */
+  async function walk(context: TestContext, { namespace, overlay, roller, play }: Installation): Promise<void> {
     const from = await auditPosition(controlPlane.auditLog);
     const kubectl = await Kubectl.open(controlPlane);
     const objects = await kubectl.buildIn(namespace, overlay);
@@ -54,6 +58,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       await scene.waitForOldLedger(cast.rollout);
       await judge(scene);
       await roll(scene, cast);
+      await refuse(scene, cast, `system:serviceaccount:${namespace}:${roller}`);
       await vanish(scene, cast);
       await renew(scene, cast);
       await scene.end();
@@ -76,21 +81,25 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
   }
 
   test("the functions of the overlay direct, each by its own account, use each right that they have and lack none", async (context) => {
-    await walk(context, "loki", "direct", async (start) => {
+    const roller = "advance-zone-rollout";
+    const play: Installation["play"] = async (start) => {
       const { TLS_DNS_NAME, SWEEP_INTERVAL, ...ports } = free;
       const certificate = await start("rotate-certificate", { TLS_DNS_NAME });
       const reviews = await start("sluice-admission", { ...ports, SWEEP_INTERVAL });
       // Events and ticks alone wake it, as its sources do.
-      const rollout = await start("advance-zone-rollout", {});
+      const rollout = await start(roller, {});
       return { certificate, reviews, rollout };
-    });
+    };
+    await walk(context, { namespace: "loki", overlay: "direct", roller, play });
   });
 
   test("one process that does everything uses each right of the overlay standalone and lacks none", async (context) => {
-    await walk(context, "mimir", "standalone", async (start) => {
-      const all = await start("sluice", free);
+    const roller = "sluice";
+    const play: Installation["play"] = async (start) => {
+      const all = await start(roller, free);
       return { certificate: all, reviews: all, rollout: all };
-    });
+    };
+    await walk(context, { namespace: "mimir", overlay: "standalone", roller, play });
   });
 
   test("the account of the sources has what Knative's controller asks whether it has, and no more", async () => {

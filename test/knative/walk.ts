@@ -4,6 +4,7 @@ import { dataOf, usualSecretName } from "../../functions/shared/certificates.ts"
 import { eventually } from "../controlplane/api.ts";
 import { changeTemplate, createGroup, groupManifests, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { evict } from "../e2e/drain-webhook.ts";
+import { refuseDeletion } from "../e2e/refused-deletion.ts";
 import type { Scene } from "../e2e/scene.ts";
 import type { Server } from "../e2e/server.ts";
 import { generationOf } from "../unit/certificate-world.ts";
@@ -19,23 +20,30 @@ export interface Cast {
 }
 
 const budgets = "rollout-operator.grafana.com/v1";
-/** A group of its own, which vanishes, and a StatefulSet of no group, whose ledger is its budget's. */
+/** A group of its own, which vanishes, and StatefulSets of no group, whose ledger is its budget's. */
 const brief = "brief";
 const alone = "alone";
 
 /** What there is besides the scene's group when the functions start. */
 export async function furnish({ controlPlane, api, group: { namespace } }: Scene): Promise<void> {
   await createGroup(controlPlane, { name: brief, namespace, zones: 1, pods: 1 });
-  const [manifest] = groupManifests({ name: alone, namespace, zones: 1, pods: 1 });
-  assert.ok(manifest);
-  const labels = { name: manifest.metadata.name };
-  const metadata = { ...manifest.metadata, labels };
-  await api.post(`/apis/apps/v1/namespaces/${namespace}/statefulsets`, { ...manifest, metadata });
+  const labels = { app: alone };
+  for (const { metadata, ...manifest } of groupManifests({ name: alone, namespace, zones: 2, pods: 1, labels })) {
+    const ofNoGroup = { ...metadata, labels: { ...labels, name: metadata.name } };
+    const path = `/apis/apps/v1/namespaces/${namespace}/statefulsets`;
+    await api.post(path, { ...manifest, metadata: ofNoGroup });
+  }
   await api.post(`/apis/${budgets}/namespaces/${namespace}/zoneawarepoddisruptionbudgets`, {
     apiVersion: budgets,
     kind: "ZoneAwarePodDisruptionBudget",
     metadata: { name: alone },
     spec: { maxUnavailable: 1, selector: { matchLabels: labels } },
+  });
+  await api.post(`/apis/policy/v1/namespaces/${namespace}/poddisruptionbudgets`, {
+    apiVersion: "policy/v1",
+    kind: "PodDisruptionBudget",
+    metadata: { name: alone },
+    spec: { minAvailable: 2, selector: { matchLabels: labels } },
   });
 }
 
@@ -57,7 +65,7 @@ export async function register(
   });
 }
 
-/** Evictions: rehearsed, allowed, refused; and a budget that could not be kept. */
+/** Evictions: rehearsed, allowed, refused by a budget of each kind; and a budget that could not be kept. */
 export async function judge({ api, group, controlPlane }: Scene): Promise<void> {
   const { namespace } = group;
   const [first, second] = group.statefulSets.map((name) => `${name}-0`);
@@ -66,6 +74,8 @@ export async function judge({ api, group, controlPlane }: Scene): Promise<void> 
   await eventually("an eviction allowed", 60_000, async () => ((await rehearse()).code === 201 ? true : undefined));
   assert.equal((await evict(api, namespace, first)).code, 201);
   assert.equal((await evict(api, namespace, second)).code, 429);
+  const kept = await evict(api, namespace, `${alone}-zone-a-0`);
+  assert.deepEqual([kept.code, /PodDisruptionBudget/.test(kept.message)], [429, true], kept.message);
   const spec = { maxUnavailable: 1, podNamePartitionRegex: "(", selector: { matchLabels: { name: "nobody" } } };
   const path = `/apis/${budgets}/namespaces/${namespace}/zoneawarepoddisruptionbudgets`;
   const budget = { apiVersion: budgets, kind: "ZoneAwarePodDisruptionBudget", metadata: { name: "bad" }, spec };
@@ -88,6 +98,19 @@ export async function roll(scene: Scene, { rollout }: Cast): Promise<void> {
   await scene.waitForRollout("app:2");
   await scene.waitForEvent("RolloutCompleted");
   assert.ok((await Promise.all(posted)).every((status) => status === 204));
+}
+
+/** A pod that may not be deleted, though there is the right to. */
+export async function refuse(scene: Scene, { rollout }: Cast, user: string): Promise<void> {
+  const {
+    controlPlane,
+    group: { namespace },
+  } = scene;
+  await refuseDeletion(scene, `${brief}-zone-a-0`, { user, reason: "Invalid" });
+  await changeTemplate(controlPlane, { name: brief, namespace, statefulSets: [`${brief}-zone-a`], pods: 1 }, "app:2");
+  assert.equal(await post(rollout, changed("StatefulSet", namespace, `${brief}-zone-a`)), 204);
+  const { message } = await scene.waitForEvent("DeleteRefused");
+  assert.match(message, /this pod holds the last copy/);
 }
 
 /** Groups go, and their ledgers after them. */
