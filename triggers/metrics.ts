@@ -178,7 +178,7 @@ function sluiceMetrics(registers: Registry[]) {
     }),
     events: new Counter({
       name: "sluice_events_total",
-      help: "CloudEvents by what became of them: queued, ignored, malformed, refused.",
+      help: "CloudEvents by what became of them: queued, ignored, malformed, refused (503), deferred (left to the next sweep).",
       labelNames: ["result"] as const,
       registers,
     }),
