@@ -105,13 +105,7 @@ async function main(outdir: string): Promise<void> {
   await rm(server, { recursive: true, force: true });
   for (const name of ["all", ...table.map((one) => one.name)]) await bundleServer(server, name);
   await buildBundle({ entryPoints: ["triggers/tracing-sdk.ts"], outdir: server, plugins: [...quickToStart] });
-  await build({
-    ...shared,
-    entryPoints: ["triggers/start.ts"],
-    outdir: server,
-    bundle: true,
-    plugins: [...quickToStart],
-  });
+  await build({ ...shared, entryPoints: ["triggers/start.ts"], outdir: server });
   await build({ ...shared, entryPoints: ["triggers/compile.ts"], outdir });
   console.log(relative(process.cwd(), server));
 }

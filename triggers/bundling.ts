@@ -29,6 +29,12 @@ const generatedApi: Replacement = {
 const replacements: readonly Replacement[] = [
   generatedApi,
   {
+    // Nothing is left to be kept out.
+    asked: /^node:module$/,
+    by: /\/functions\/shared\/kubernetes-configuration\.ts$/,
+    contents: "export const registerHooks = () => ({ deregister() {} });",
+  },
+  {
     // Its index has fetch, WebSockets, caches, mocks besides. What it adds to its dispatchers is added here as it does it.
     asked: /^undici$/,
     by: /./,

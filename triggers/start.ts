@@ -5,16 +5,18 @@
  * Compiled code is read from the folder `compiled` beside this file, which `compile.ts` writes. Node takes it only if its
  * version, its flags and the user are those that wrote it; where they are not, all is compiled again, and that is all.
  */
-import { existsSync } from "node:fs";
-import { enableCompileCache } from "node:module";
-import { join } from "node:path";
+export {};
+
+// By name, and not imported: that would read all that they have.
+const { existsSync } = process.getBuiltinModule("node:fs");
+const { enableCompileCache } = process.getBuiltinModule("node:module");
 
 const here = import.meta.dirname;
-const compiled = join(here, "compiled");
+const compiled = `${here}/compiled`;
 // Made elsewhere and moved: the paths in it are relative.
 if (existsSync(compiled)) enableCompileCache({ directory: compiled, portable: true });
 
 const name = process.env.FUNCTION?.trim() || "all";
-const own = join(here, name, "main.mjs");
+const own = `${here}/${name}/main.mjs`;
 // Several names are for the bundle of all, and so is one that is none: it says so.
-await import(/^[a-z-]+$/.test(name) && existsSync(own) ? own : join(here, "all/main.mjs"));
+await import(/^[a-z-]+$/.test(name) && existsSync(own) ? own : `${here}/all/main.mjs`);

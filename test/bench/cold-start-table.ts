@@ -6,9 +6,12 @@ export const forms = ["sources", "bundle", "compiled"] as const;
 
 export interface ColdStart {
   readonly name: string;
-  readonly form: "bare" | (typeof forms)[number];
+  /** `bare`: a Node that does nothing. `least`: one that does what Node itself has to do for an event, and loads no package. */
+  readonly form: "bare" | "least" | (typeof forms)[number];
   /** From the start of the process to the answer to its first event; for a bare Node to its end. */
   readonly ms: number;
+  /** What is in memory then; 0 for a bare Node, which is gone. */
+  readonly residentBytes: number;
 }
 
 /** So many times as long as a bare Node may take what is shipped. */
@@ -16,21 +19,22 @@ const atMostTimes = 3;
 
 /** A Markdown table with a row for each function. `!` marks what takes longer than it may. */
 export function coldStartTable(starts: readonly ColdStart[]): string[] {
-  const spread = (name: string, form: ColdStart["form"]) =>
-    spreadOf(starts.flatMap((start) => (start.name === name && start.form === form ? [start.ms] : [])));
-  const bare = spread("node", "bare");
-  const names = [...new Set(starts.filter(({ form }) => form !== "bare").map(({ name }) => name))];
-  const rows = names.map((name) => [
-    name,
-    ...forms.map((form) => {
-      const { median, least, most } = spread(name, form);
-      const times = median / bare.median;
-      const mark = form === "compiled" && times > atMostTimes ? "! " : "";
-      return `${mark}${median.toFixed(0)} (${least.toFixed(0)}–${most.toFixed(0)}), ${times.toFixed(2)} x`;
-    }),
-  ]);
+  const of = (name: string, form: ColdStart["form"]) =>
+    starts.filter((start) => start.name === name && start.form === form);
+  const bareMs = spreadOf(of("node", "bare").map(({ ms }) => ms)).median;
+  const cell = (name: string, form: ColdStart["form"]) => {
+    const { median, least, most } = spreadOf(of(name, form).map(({ ms }) => ms));
+    const resident = spreadOf(of(name, form).map(({ residentBytes }) => residentBytes)).median;
+    const times = median / bareMs;
+    const mark = form === "compiled" && times > atMostTimes ? "! " : "";
+    const spread = `${median.toFixed(0)} (${least.toFixed(0)}–${most.toFixed(0)})`;
+    return form === "bare" ? spread : `${mark}${spread}, ${times.toFixed(2)} x, ${(resident / 1e6).toFixed(0)} MB`;
+  };
+  const names = [...new Set(starts.map(({ name }) => name))].filter((name) => name !== "node");
+  const rows = names.map((name) => [name, ...forms.map((form) => cell(name, form))]);
   return [
-    `A bare Node: ${bare.median.toFixed(0)} (${bare.least.toFixed(0)}–${bare.most.toFixed(0)})`,
+    `A bare Node: ${cell("node", "bare")}`,
+    `Node's own HTTP and TLS, and no package: ${cell("node", "least")}`,
     "",
     `| | ${forms.join(" | ")} |`,
     `|---|${forms.map(() => "---|").join("")}`,

@@ -19,6 +19,7 @@ import { type ColdStart, coldStartTable, forms } from "./cold-start-table.ts";
 import { describeMachine, introduce, loadBefore } from "./machine.ts";
 import type { SharedOptions } from "./options.ts";
 import { seeded, shuffled } from "./statistics.ts";
+import { usageOf } from "./usage.ts";
 
 const repository = resolve(import.meta.dirname, "../..");
 const namespace = "cold-start";
@@ -38,6 +39,8 @@ const event = { specversion: "1.0", id: "1", source: "https://10.0.0.1:443" };
 const statefulSet = { apiVersion: "apps/v1", kind: "StatefulSet", namespace, name: "none" };
 const review = { uid: "1", operation: "CREATE", namespace, name: "none-0", object: {} };
 const eventsJson = { path: "/", contentType: "application/cloudevents+json", views: "list" } as const;
+
+const anybody: Woken = { ...eventsJson, name: "node", body: event };
 
 const woken: readonly Woken[] = [
   ...groupFunctions.map(({ name }) => ({
@@ -59,9 +62,31 @@ const woken: readonly Woken[] = [
   })),
 ];
 
+/**
+ * Less than this nobody can do with Node: a server, and a request to the API server over TLS. What all the rest costs is to be
+ * compared with it. It takes any event.
+ */
+const leastServer = `
+  const { createServer, get } = { ...require("http"), get: require("https").get };
+  const { clusters: [{ cluster }], users: [{ user }] } = JSON.parse(require("fs").readFileSync(process.env.KUBECONFIG));
+  const [ca, cert, key] = [cluster["certificate-authority-data"], user["client-certificate-data"], user["client-key-data"]]
+    .map((text) => text && Buffer.from(text, "base64"));
+  let status = 503;
+  get(cluster.server + "/version", { ca, cert, key }, (answer) => answer.resume().on("end", () => { status = 200; }));
+  const server = createServer((request, response) => {
+    let text = "";
+    request.on("data", (chunk) => { text += chunk; });
+    request.on("end", () => {
+      if (request.method === "POST") JSON.parse(text);
+      response.writeHead(request.method === "POST" ? 204 : status).end();
+    });
+  });
+  server.listen(0, () => console.log(JSON.stringify({ port: server.address().port })));`;
+
 /** The command lines, without Node itself. */
 interface Commands {
   readonly bare: readonly string[];
+  readonly least: readonly string[];
   readonly of: Readonly<Record<(typeof forms)[number], (name: string) => readonly string[]>>;
 }
 
@@ -83,7 +108,7 @@ export async function runColdStart(options: SharedOptions, signal: AbortSignal):
       await mkdir(dirname(file), { recursive: true });
       await writeFile(file, `${JSON.stringify({ machine, starts }, undefined, 2)}\n`);
       console.log(
-        `Milliseconds: median (least–most), and how many times the median of a bare Node. All figures: ${file}`,
+        `Milliseconds: median (least–most), how many times the median of a bare Node, resident memory. All figures: ${file}`,
       );
       return 0;
     } finally {
@@ -111,6 +136,7 @@ async function build(folder: string, more: readonly string[]): Promise<Commands>
   await execute([...flags, join(folder, "compile.mjs"), join(folder, "server")]);
   return {
     bare: ["-e", "0"],
+    least: ["-e", leastServer],
     of: {
       sources: () => [...start.slice(0, -1), ...more, join(repository, start.at(-1) ?? "")],
       bundle: (name) => [...flags, join(folder, "server", name, "main.mjs")],
@@ -133,15 +159,20 @@ interface Course {
 }
 
 /** In each round everybody starts once, in random order, so that what else the machine does falls on all alike. */
-async function measure({ bare, of }: Commands, { kubeconfig, repeat, seed, signal }: Course): Promise<ColdStart[]> {
+async function measure(
+  { bare, least, of }: Commands,
+  { kubeconfig, repeat, seed, signal }: Course,
+): Promise<ColdStart[]> {
   const random = seeded(seed);
   const starts: ColdStart[] = [];
   const turns = [
-    async () => ({ name: "node", form: "bare", ms: await startBare(bare) }) as const,
+    async () => ({ name: "node", form: "bare", ms: await startBare(bare), residentBytes: 0 }) as const,
+    async () =>
+      ({ name: "node", form: "least", ...(await startFunction(least, { KUBECONFIG: kubeconfig }, anybody)) }) as const,
     ...woken.flatMap((one) =>
       forms.map((form) => async () => {
         const env = { KUBECONFIG: kubeconfig, NAMESPACE: namespace, PORT: "0", FUNCTION: one.name, VIEWS: one.views };
-        return { name: one.name, form, ms: await startFunction(of[form](one.name), env, one) } as const;
+        return { name: one.name, form, ...(await startFunction(of[form](one.name), env, one)) } as const;
       }),
     ),
   ];
@@ -168,7 +199,7 @@ async function startFunction(
   args: readonly string[],
   env: Readonly<Record<string, string>>,
   to: Woken,
-): Promise<number> {
+): Promise<Pick<ColdStart, "ms" | "residentBytes">> {
   const startedMs = performance.now();
   const child = spawn(process.execPath, args, {
     env: { PATH: process.env.PATH, ...env },
@@ -185,7 +216,9 @@ async function startFunction(
     const headers = { "content-type": to.contentType };
     const status = await send({ port, path: to.path, method: "POST", headers }, JSON.stringify(to.body));
     if (status >= 300) throw new Error(`${to.name} answered ${status}`);
-    return performance.now() - startedMs;
+    const ms = performance.now() - startedMs;
+    const { residentBytes } = await usageOf(child.pid ?? 0);
+    return { ms, residentBytes };
   } finally {
     child.kill("SIGKILL");
     await exited;
