@@ -1,6 +1,7 @@
-import { parseArgs } from "node:util";
 import { ensureAssets } from "./assets.ts";
 import { type ControlPlane, startControlPlane } from "./controlplane.ts";
+import { CommandLine } from "./flags.ts";
+import { aborted, interruption } from "./interruption.ts";
 
 const HELP = `Starts a Kubernetes control plane on this machine: etcd, kube-apiserver, kube-controller-manager and pods that
 become ready. It stays in the foreground; Ctrl-C ends all of it.
@@ -44,38 +45,18 @@ interface Settings {
 }
 
 /** Reads the command line; each mistake is a line in `mistakes`. */
-function readSettings(args: readonly string[]): { settings: Settings; mistakes: string[] } {
-  const mistakes: string[] = [];
-  const values = new Map<string, string | true>();
-  const { tokens } = parseArgs({ args: [...args], options: FLAGS, strict: false, tokens: true });
-  for (const token of tokens) {
-    if (token.kind === "positional") mistakes.push(`${token.value}: not a flag; see --help`);
-    if (token.kind !== "option") continue;
-    const flag = Object.hasOwn(FLAGS, token.name) ? FLAGS[token.name as keyof typeof FLAGS] : undefined;
-    if (!flag) mistakes.push(`${token.rawName}: no such flag; see --help`);
-    else if (flag.type === "string" && !token.value) mistakes.push(`${token.rawName}: needs a value`);
-    else if (flag.type === "boolean" && token.value !== undefined) mistakes.push(`${token.rawName}: takes no value`);
-    else values.set(token.name, token.value ?? true);
-  }
-  const whole = (name: string, otherwise: number, least: number, most: number): number => {
-    const text = values.get(name);
-    if (typeof text !== "string") return otherwise;
-    const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
-    if (value >= least && value <= most) return value;
-    mistakes.push(`--${name} ${text}: must be a whole number from ${least} to ${most}`);
-    return otherwise;
-  };
-  const dir = values.get("dir");
+function readSettings(args: readonly string[]): { settings: Settings; mistakes: readonly string[] } {
+  const line = new CommandLine(args, FLAGS);
   const settings = {
-    help: values.has("help"),
-    printAssets: values.has("print-assets"),
-    directory: typeof dir === "string" ? dir : undefined,
-    port: whole("port", 0, 0, 65_535),
-    podsReadyAfterMs: whole("pods-ready-after", 1_000, 0, 86_400_000),
-    podsGoneAfterMs: whole("pods-gone-after", 0, 0, 86_400_000),
-    nodes: whole("nodes", 1, 0, 10_000),
+    help: line.has("help"),
+    printAssets: line.has("print-assets"),
+    directory: line.text("dir"),
+    port: line.whole("port", 0, 0, 65_535),
+    podsReadyAfterMs: line.whole("pods-ready-after", 1_000, 0, 86_400_000),
+    podsGoneAfterMs: line.whole("pods-gone-after", 0, 0, 86_400_000),
+    nodes: line.whole("nodes", 1, 0, 10_000),
   };
-  return { settings, mistakes };
+  return { settings, mistakes: line.mistakes };
 }
 
 const say = (line: string): void => console.error(line);
@@ -91,32 +72,18 @@ logs:      ${controlPlane.directory}/logs`);
 }
 
 async function serve(settings: Settings): Promise<number> {
-  const interrupted = new AbortController();
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
-    process.on(signal, () => {
-      // The second one does not wait: the leash ends the children.
-      if (interrupted.signal.aborted) process.exit(1);
-      interrupted.abort(new Error(`${signal}: ending`));
-    });
-  }
-  const assets = await Promise.race([ensureAssets(say), aborted(interrupted.signal)]);
+  const interrupted = interruption();
+  const assets = await Promise.race([ensureAssets(say), aborted(interrupted)]);
   if (assets === undefined) return 1;
   const startedAt = performance.now();
   const { directory, ...rest } = settings;
-  const options = { ...rest, assets, signal: interrupted.signal, log: say };
+  const options = { ...rest, assets, signal: interrupted, log: say };
   const controlPlane = await startControlPlane(directory === undefined ? options : { ...options, directory });
   introduce(controlPlane, ((performance.now() - startedAt) / 1000).toFixed(1));
-  const lost = await Promise.race([controlPlane.lost, aborted(interrupted.signal)]);
+  const lost = await Promise.race([controlPlane.lost, aborted(interrupted)]);
   say(lost ? lost.explanation : "ending");
   await controlPlane.stop();
   return lost ? 1 : 0;
-}
-
-function aborted(signal: AbortSignal): Promise<undefined> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve(undefined);
-    signal.addEventListener("abort", () => resolve(undefined), { once: true });
-  });
 }
 
 async function main(): Promise<number> {

@@ -11,7 +11,7 @@ const taken: Answer = { status: 204, headers: {}, body: Buffer.alloc(0) };
 /** A third of the requests get lost, though their senders are told that they arrived. */
 export const loseAThird: Interference = async (deliver) => (Math.random() < 1 / 3 ? taken : deliver());
 
-/** Each request comes twice, the first time after up to 300 ms and the second up to 300 ms later, in whatever order that gives. */
+/** Each request comes twice, the first time after up to 300 ms and the second up to 300 ms later, in whatever order. */
 export const doubleAndShuffle: Interference = async (deliver) => {
   const late = async (): Promise<void> => {
     for (let times = 0; times < 2; times++) {
