@@ -61,10 +61,12 @@ async function ensureDaemonSet(api: Api, namespace: string): Promise<string> {
 
 /** Runs the real kubectl to its end, as the administrator. */
 export async function runKubectl(
-  { kubectl, kubeconfig }: ControlPlane,
+  { kubectl, kubeconfig, directory }: ControlPlane,
   ...args: string[]
 ): Promise<End & { stdout: string; stderr: string }> {
-  const launched = launch(kubectl, args, { env: { PATH: process.env.PATH, KUBECONFIG: kubeconfig }, output: "pipe" });
+  // It keeps what it has discovered in its home.
+  const env = { PATH: process.env.PATH, HOME: directory, KUBECONFIG: kubeconfig };
+  const launched = launch(kubectl, args, { env, output: "pipe" });
   return { ...(await launched.ended), ...launched.printed() };
 }
 
