@@ -46,7 +46,7 @@ export function startCron(options: CronOptions): Cron {
     leastBackoffMs,
     nameOf: ({ definition }) => definition.name,
     async run({ definition: { name }, run }, { wakers = [] }) {
-      const { guard, sentence, recheckMs } = await inSpan(`run ${name}`, { root: true, links: wakers }, run);
+      const { guard, sentence, recheckMs } = await inSpan(`run ${name}`, () => ({ root: true, links: wakers }), run);
       reporting.metrics.verdicts.inc({ function: name, guard });
       if (said.get(name) !== sentence) reporting.log("info", sentence, { function: name, guard });
       said.set(name, sentence);

@@ -135,7 +135,12 @@ async function sweepAdmission(
 ): Promise<void> {
   try {
     const { name, sweep } = definition;
-    if (sweep !== undefined) await inSpan(`sweep ${name}`, { root: true }, () => sweep(context));
+    if (sweep !== undefined)
+      await inSpan(
+        `sweep ${name}`,
+        () => ({ root: true }),
+        () => sweep(context),
+      );
   } catch (error) {
     const what = error instanceof Error ? error.message : String(error);
     const fields = { function: definition.name, reason: "sweep-failed", err: error };

@@ -1,7 +1,7 @@
 /** The spans of the doors: whom they belong to, by what the caller says, and what they are called. */
 import type { AdmissionAnswer, AdmissionRequest } from "../functions/shared/definition.ts";
 import type { GroupKey } from "../functions/shared/statefulsets.ts";
-import { callerOf, inSpan, under } from "../functions/shared/tracing.ts";
+import { callerOf, inSpan, type SpanOptions, under } from "../functions/shared/tracing.ts";
 import type { Wake } from "./queue.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -19,22 +19,21 @@ export function inEventSpan<Result extends string>(
   event: Fields,
   queue: () => Result,
 ): Promise<Result> {
-  const [sender, maker] = [callerOf(traceOf(header)), callerOf(event)];
-  const links = sender !== undefined && maker !== undefined && maker.spanId !== sender.spanId ? [maker] : [];
-  const told = { id: event.id, source: event.source, type: event.type, subject: event.subject };
-  const said = Object.entries(told).flatMap(([name, value]) =>
-    typeof value === "string" ? [[`cloudevents.event_${name}`, value.slice(0, longest)]] : [],
-  );
-  const attributes = { "http.request.method": "POST", ...Object.fromEntries(said) };
-  return inSpan(
-    "receive event",
-    { kind: "consumer", attributes, parent: under(sender ?? maker), links },
-    async (span) => {
-      const result = queue();
-      span.setAttribute("sluice.event.result", result);
-      return result;
-    },
-  );
+  const describe = (): SpanOptions => {
+    const [sender, maker] = [callerOf(traceOf(header)), callerOf(event)];
+    const links = sender !== undefined && maker !== undefined && maker.spanId !== sender.spanId ? [maker] : [];
+    const told = { id: event.id, source: event.source, type: event.type, subject: event.subject };
+    const said = Object.entries(told).flatMap(([name, value]) =>
+      typeof value === "string" ? [[`cloudevents.event_${name}`, value.slice(0, longest)]] : [],
+    );
+    const attributes = { "http.request.method": "POST", ...Object.fromEntries(said) };
+    return { kind: "consumer", attributes, parent: under(sender ?? maker), links };
+  };
+  return inSpan("receive event", describe, async (span) => {
+    const result = queue();
+    span.setAttribute("sluice.event.result", result);
+    return result;
+  });
 }
 
 /** Runs the judgement of a review in a span of it, which is a child of the API server's where that says of one. */
@@ -44,47 +43,41 @@ export function inReviewSpan(
   request: AdmissionRequest,
   judge: () => Promise<AdmissionAnswer>,
 ): Promise<AdmissionAnswer> {
-  const { path, namespace, name, uid, operation, subresource, dryRun } = request;
-  const attributes = {
-    "http.request.method": "POST",
-    "url.path": path,
-    "faas.name": by,
-    "k8s.namespace.name": namespace.slice(0, longest),
-    "sluice.object": name.slice(0, longest),
-    "sluice.review.uid": uid.slice(0, longest),
-    "sluice.review.operation": operation.slice(0, longest),
-    "sluice.review.subresource": subresource.slice(0, longest),
-    "sluice.review.dry_run": dryRun,
+  const describe = (): SpanOptions => {
+    const { path, namespace, name, uid, operation, subresource, dryRun } = request;
+    const attributes = {
+      "http.request.method": "POST",
+      "url.path": path,
+      "faas.name": by,
+      "k8s.namespace.name": namespace.slice(0, longest),
+      "sluice.object": name.slice(0, longest),
+      "sluice.review.uid": uid.slice(0, longest),
+      "sluice.review.operation": operation.slice(0, longest),
+      "sluice.review.subresource": subresource.slice(0, longest),
+      "sluice.review.dry_run": dryRun,
+    };
+    return { kind: "server", attributes, parent: under(callerOf(traceOf(header))) };
   };
-  return inSpan(
-    `review ${by}`,
-    { kind: "server", attributes, parent: under(callerOf(traceOf(header))) },
-    async (span) => {
-      const answer = await judge();
-      span.setAttributes({
-        "sluice.guard": answer.guard,
-        "sluice.zone": answer.zone ?? "",
-        "sluice.allowed": answer.allowed,
-      });
-      return answer;
-    },
-  );
+  return inSpan(`review ${by}`, describe, async (span) => {
+    const answer = await judge();
+    const { guard, allowed, zone = "" } = answer;
+    span.setAttributes({ "sluice.guard": guard, "sluice.zone": zone, "sluice.allowed": allowed });
+    return answer;
+  });
 }
 
 /** Runs a pass over a group in a span of its own, which is linked to those that woke it: several may have, and none waits. */
 export function inPassSpan<T>(
   by: string,
   { namespace, group }: GroupKey,
-  wake: Wake,
+  { sweep, wakers = [] }: Wake,
   pass: () => Promise<T>,
 ): Promise<T> {
-  const attributes = {
-    "faas.name": by,
-    "k8s.namespace.name": namespace,
-    "sluice.group": group,
-    "sluice.sweep": wake.sweep,
+  const describe = (): SpanOptions => {
+    const where = { "k8s.namespace.name": namespace, "sluice.group": group };
+    return { root: true, links: wakers, attributes: { "faas.name": by, "sluice.sweep": sweep, ...where } };
   };
-  return inSpan(`pass ${by}`, { root: true, links: wake.wakers ?? [], attributes }, pass);
+  return inSpan(`pass ${by}`, describe, pass);
 }
 
 function traceOf(header: Header): Fields {

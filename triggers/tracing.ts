@@ -1,4 +1,5 @@
 /** Starts to send traces where the environment asks for it. Nothing of the SDK is loaded otherwise. */
+import { keepSpans } from "../functions/shared/tracing.ts";
 import type { Reporting } from "./reporting.ts";
 import { readTracing } from "./tracing-settings.ts";
 
@@ -23,6 +24,7 @@ export async function startTracing({ environment, version, log }: TracingOptions
   if (tracing === undefined) return { async stop() {} };
   const { startSdk } = await import("./tracing-sdk.ts");
   const sdk = startSdk(tracing, version, createTrouble(log));
+  keepSpans();
   return {
     async stop() {
       const late = Promise.withResolvers<void>();

@@ -154,7 +154,11 @@ function queueOfSweeps(options: WakeUpOptions, wake: (key: GroupKey) => boolean)
     capacity: 1,
     nameOf: (name) => name,
     async run(_, { wakers = [] }) {
-      await inSpan("sweep", { root: true, links: wakers }, () => sweep({ views, served, reporting, namespaces, wake }));
+      await inSpan(
+        "sweep",
+        () => ({ root: true, links: wakers }),
+        () => sweep({ views, served, reporting, namespaces, wake }),
+      );
       return done;
     },
     onFailure: (_, error, retryMs) =>

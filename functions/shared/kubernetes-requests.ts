@@ -215,20 +215,24 @@ function inRequestSpan<T>(
   tries: number,
   attempt: (access: Access) => Promise<T>,
 ): Promise<T> {
-  return inSpan(`${method} ${label}`, { kind: "client" }, (span) => {
-    if (span.isRecording()) {
-      const url = new URL(access.pathPrefix + path, access.origin);
-      span.setAttributes({
-        "http.request.method": method,
-        "url.full": url.href,
-        "url.path": url.pathname,
-        "server.address": url.hostname,
-        "server.port": Number(url.port) || (url.protocol === "https:" ? 443 : 80),
-        ...(tries > 1 ? { "http.request.resend_count": tries - 1 } : {}),
-      });
-    }
-    return attempt(access);
-  });
+  return inSpan(
+    `${method} ${label}`,
+    () => ({ kind: "client" }),
+    (span) => {
+      if (span.isRecording()) {
+        const url = new URL(access.pathPrefix + path, access.origin);
+        span.setAttributes({
+          "http.request.method": method,
+          "url.full": url.href,
+          "url.path": url.pathname,
+          "server.address": url.hostname,
+          "server.port": Number(url.port) || (url.protocol === "https:" ? 443 : 80),
+          ...(tries > 1 ? { "http.request.resend_count": tries - 1 } : {}),
+        });
+      }
+      return attempt(access);
+    },
+  );
 }
 
 /** An error without an answer. The server may have acted all the same. */

@@ -1,11 +1,12 @@
 /**
- * Spans, by OpenTelemetry's API: the only file that imports it, but for those that start the SDK. As long as nobody has
- * started that, all of this does nothing.
+ * Spans, by OpenTelemetry's API: the only file that imports it, but for the one that starts the SDK. Until that is done and
+ * said here, all of this does nothing, not even what the API would do in vain: a review is too short for that.
  */
 import {
   type Attributes,
   type Context,
   context,
+  INVALID_SPAN_CONTEXT,
   propagation,
   ROOT_CONTEXT,
   type Span,
@@ -17,8 +18,18 @@ import {
 
 export type { SpanContext };
 
+/** Records nothing. */
+const nothing = trace.wrapSpanContext(INVALID_SPAN_CONTEXT);
+let isKept = false;
+
+/** From now on there are spans: the SDK has been started. */
+export function keepSpans(): void {
+  isKept = true;
+}
+
 /** As many links as a span keeps, by OpenTelemetry's default. */
 const mostLinks = 128;
+const none: readonly SpanContext[] = [];
 
 export interface SpanOptions {
   /** `server` and `consumer` for what came from others, `client` for what goes to them; absent: what we do ourselves. */
@@ -40,8 +51,9 @@ const kinds = {
 } as const;
 
 /** Runs `work` in a span that ends with it, and that tells of what it throws. Settles as `work` does. */
-export function inSpan<T>(name: string, options: SpanOptions, work: (span: Span) => Promise<T>): Promise<T> {
-  const { kind = "internal", attributes = {}, parent = context.active(), links = [], root = false } = options;
+export function inSpan<T>(name: string, describe: () => SpanOptions, work: (span: Span) => Promise<T>): Promise<T> {
+  if (!isKept) return work(nothing);
+  const { kind = "internal", attributes = {}, parent = context.active(), links = [], root = false } = describe();
   const linked = links.map((one) => ({ context: one }));
   // Asked for anew: the SDK of a bundle has an API of its own, and only what is global is common to both.
   const tracer = trace.getTracer("sluice");
@@ -61,13 +73,13 @@ export function inSpan<T>(name: string, options: SpanOptions, work: (span: Span)
 
 /** Adds to the span that is active, if one is. */
 export function describeSpan(attributes: Attributes): void {
-  trace.getActiveSpan()?.setAttributes(attributes);
+  if (isKept) trace.getActiveSpan()?.setAttributes(attributes);
 }
 
 /** The span that is active, as something to link to; empty when none is. */
 export function activeSpans(): readonly SpanContext[] {
-  const active = trace.getActiveSpan()?.spanContext();
-  return active === undefined ? [] : [active];
+  const active = isKept ? trace.getActiveSpan()?.spanContext() : undefined;
+  return active === undefined ? none : [active];
 }
 
 /** Both together, the first of them where they are too many. */
@@ -95,6 +107,6 @@ export function under(parent: SpanContext | undefined): Context {
 /** `traceparent` and `tracestate` for a request that is sent in the span that is active; empty when none is. */
 export function callerHeaders(): Record<string, string> {
   const headers: Record<string, string> = {};
-  propagation.inject(context.active(), headers);
+  if (isKept) propagation.inject(context.active(), headers);
   return headers;
 }

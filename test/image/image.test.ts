@@ -224,6 +224,23 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     assert.equal((await launched.stop(10_000)).code, 0);
   });
 
+  test("neither a start nor an event loads the fetch and the HTTP/2 of Node, which take as long as all else of it", async () => {
+    const told = 'process.on("exit",()=>console.error(process.moduleLoadList.join()))';
+    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(told)}`;
+    const launched = run({ FUNCTION: "advance-zone-rollout", VIEWS: "list", NODE_OPTIONS });
+    const url = await ready(launched);
+    const event = { specversion: "1.0", id: "1", source: "/test", type: "dev.knative.sources.ping" };
+    const headers = { "content-type": "application/cloudevents+json" };
+    assert.equal((await fetch(url, { method: "POST", headers, body: JSON.stringify(event) })).status, 204);
+    assert.equal((await launched.stop(10_000)).code, 0);
+    const loaded = launched.printed().stderr.split(",");
+    assert.ok(loaded.includes("NativeModule https"));
+    assert.deepEqual(
+      loaded.filter((name) => /undici|http2/.test(name)),
+      [],
+    );
+  });
+
   test("it sends traces, from code that was compiled when it was built", async (t) => {
     const collector = await startCollector();
     t.after(() => collector.close());
