@@ -17,7 +17,7 @@ export interface InstallationOptions {
   readonly patches?: readonly object[];
   /** Whether the replicas that answer reviews run, and the API server asks them. Default true. */
   readonly admission?: boolean;
-  /** Has the functions be told of a tick when they are installed, for whoever does not want to wait for the first. Default: not. */
+  /** Tells the functions of a tick at once, for whoever does not want to wait for the first. Default: not. */
   readonly firstTick?: "now";
 }
 

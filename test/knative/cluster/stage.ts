@@ -29,6 +29,8 @@ export interface Act extends Installation {
   readonly activator: Activator;
   /** As `play` of scenes does; a failure also says what the cluster said last, and how the logs of the namespace end. */
   play(work: (scene: Scene) => Promise<void>): Promise<Verdict>;
+  /** Ends the scene, unless its play has. */
+  close(): Promise<void>;
 }
 
 /** Whether the suites on Knative's data plane are skipped. In CI they fail instead. */
@@ -56,7 +58,11 @@ export async function startStage(stableWindowMs: number): Promise<Stage> {
     ends.push(() => cluster.close());
     const set: Stage["set"] = async (overlay, namespace, options) => {
       const installation = await install(cluster, { ...options, namespace, overlay });
-      return actOf(cluster, installation, await Scene.set(controlPlane, namespace, options), options, log);
+      const scene = await Scene.set(controlPlane, namespace, options);
+      const act = actOf(cluster, installation, scene, options, log);
+      // A play that never began, because a test failed before it.
+      ends.push(() => act.close());
+      return act;
     };
     return { controlPlane, cluster, set, close };
   } catch (error) {
@@ -75,7 +81,9 @@ function actOf(
   const { namespace } = installation;
   const activator = cluster.service(namespace, "advance-zone-rollout");
   if (activator === undefined) throw new Error(`nothing of ${namespace} would roll anything`);
+  let over = false;
   const play: Act["play"] = async (work) => {
+    over = true;
     try {
       return await playIn(scene, options, work);
     } catch (error) {
@@ -85,7 +93,10 @@ function actOf(
       throw error;
     }
   };
-  return { ...installation, scene, activator, play };
+  const close = async () => {
+    if (!over) await scene.close();
+  };
+  return { ...installation, scene, activator, play, close };
 }
 
 /** Resolves when nothing of the function runs. */
