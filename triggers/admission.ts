@@ -2,11 +2,11 @@
  * The door for admission reviews. What is no review is answered with a status and a sentence; a review is always answered with
  * a review, whatever happens to the function that judges it: the API server gives its users our sentence, and not its own.
  */
-import type { Context, Hono, MiddlewareHandler } from "hono";
-import { bodyLimit } from "hono/body-limit";
+import type { Context, Hono } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { AdmissionAnswer, AdmissionDefinition, AdmissionRequest, Judge } from "../functions/shared/definition.ts";
 import { parseGoDuration } from "../functions/shared/durations.ts";
+import { limitBody } from "./body-limit.ts";
 import type { Reporting } from "./reporting.ts";
 import { inReviewSpan } from "./tracing-spans.ts";
 
@@ -38,20 +38,11 @@ const rememberedOccasions = 10_000;
 export function serveAdmissions(app: Hono, options: AdmissionDoorOptions): void {
   const { admissions, reporting } = options;
   const isWorthALine = createOccasions(options);
-  const limit = bodyLimit({
-    maxSize: bodyLimitBytes,
-    onError: (c) => c.text(`The body is larger than ${bodyLimitBytes} bytes.`, 413),
-  });
-  // The middleware makes a stream of the body, which costs a tenth of a review; the API server always tells the length.
-  const limitTold: MiddlewareHandler = (c, next) => {
-    const length = c.req.header("content-length");
-    const isTold = length !== undefined && c.req.header("transfer-encoding") === undefined;
-    return isTold && Number(length) <= bodyLimitBytes ? next() : limit(c, next);
-  };
+  const limit = limitBody(bodyLimitBytes, (c) => c.text(`The body is larger than ${bodyLimitBytes} bytes.`, 413));
   for (const admission of admissions) {
     const { definition } = admission;
     for (const path of definition.paths) {
-      app.post(path, limitTold, async (c) => {
+      app.post(path, limit, async (c) => {
         const deadlineMs = options.monotonicMs() + answerWithinMs(c.req.query("timeout"));
         const { apiVersion, request } = readReview(await readJson(c), { path, deadlineMs });
         const answer = await inReviewSpan(

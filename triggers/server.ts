@@ -5,10 +5,10 @@ import { createServer as createSecureServer, type Server as SecureServer } from 
 import type { AddressInfo, Socket } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
-import { bodyLimit } from "hono/body-limit";
 import { HTTPException } from "hono/http-exception";
 import { type AdmissionDoorOptions, serveAdmissions } from "./admission.ts";
 import { createBodyBudget } from "./body-budget.ts";
+import { limitBody } from "./body-limit.ts";
 import type { KeyPair } from "./certificate.ts";
 import { createEventDoor, type EventDoorOptions, refused } from "./event.ts";
 import type { EventResult, Reporting } from "./reporting.ts";
@@ -48,7 +48,7 @@ export function createApp(options: AppOptions): Hono {
     reporting.event("malformed");
     return c.text(`The body is larger than ${options.bodyLimitBytes} bytes.`, 413);
   };
-  const limit = bodyLimit({ maxSize: options.bodyLimitBytes, onError: tooLarge });
+  const limit = limitBody(options.bodyLimitBytes, tooLarge);
   const doorOptions = { ...options, count: (result: EventResult) => reporting.event(result) };
   const receiveEvent = createEventDoor(doorOptions);
   const budget = createBodyBudget({
