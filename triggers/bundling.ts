@@ -66,6 +66,12 @@ const replacements: readonly Replacement[] = [
     contents: 'module.exports = () => { throw new Error("there are no transports in a bundle"); };',
   },
   {
+    // There is one thread, and nothing is given to another.
+    asked: /^(node:)?worker_threads$/,
+    by: /\/node_modules\/(undici|pino)\//,
+    contents: "module.exports = { isMainThread: true, markAsUncloneable() {} };",
+  },
+  {
     // It is loaded to say what did not hold, and not to find out.
     asked: /^(node:)?assert$/,
     by: /./,
