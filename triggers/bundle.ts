@@ -1,8 +1,9 @@
 /**
  * `npm run build`: the server as files that need Node and nothing else, in `dist`, or in whatever folder is given.
  *
- * `server/start.mjs` starts `server/FUNCTION/main.mjs`, where there is one folder for each function and `all`; `compile.mjs`
- * then writes the compiled code beside them. The same sources give the same bytes.
+ * `server/start.mjs` starts `server/FUNCTION/main.mjs`, where there is one folder for each function and `all`;
+ * `server/tracing-sdk.mjs` is loaded where traces are asked for; `compile.mjs` then writes the compiled code beside them. The
+ * same sources give the same bytes.
  */
 import { readFile, rm } from "node:fs/promises";
 import { join, relative } from "node:path";
