@@ -4,6 +4,7 @@ import type { Need } from "../../functions/shared/definition.ts";
 import type { Api } from "../controlplane/api.ts";
 import { writeKubeconfig } from "../controlplane/configuration.ts";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
+import type { LogLine } from "./server.ts";
 
 /** Makes a ServiceAccount, and resolves to the path of its kubeconfig. The namespace must exist. */
 export async function createUser(
@@ -42,4 +43,22 @@ export async function grant(
     roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: metadata.name },
     subjects: [{ kind: "ServiceAccount", ...account }],
   });
+}
+
+/**
+ * Every process that may swap with rollout-operator, or answers reviews, looks at the webhook configurations of the whole cluster
+ * besides: where it may not, it says so and goes on. No function needs them.
+ */
+const lookedAtBesides = /\b(mutating|validating)webhookconfigurations\b/;
+
+/** What a server complained about, but for what its functions do not need. */
+export function complaintsIn(log: readonly LogLine[]): LogLine[] {
+  return log.filter(({ level, msg, resource }) => level !== "info" && !lookedAtBesides.test(`${msg} ${resource}`));
+}
+
+/** The requests that were refused for a right that is missing, but for what its functions do not need. */
+export function refusalsIn<Request extends { readonly code: number | undefined; readonly resource: string }>(
+  requests: readonly Request[],
+): Request[] {
+  return requests.filter(({ code, resource }) => (code === 403 || code === 401) && !lookedAtBesides.test(resource));
 }
