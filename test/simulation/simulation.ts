@@ -374,7 +374,7 @@ class Simulation {
       // An eviction whose answer came too late gives back what it had renewed: that was decided when it was first written.
       const made = all.filter(({ uid, by, stampMs }) => !this.#written.has(`${uid} ${by} ${stampMs}`));
       for (const { uid, by, stampMs } of made) this.#written.add(`${uid} ${by} ${stampMs}`);
-      for (const reservation of made) this.#checker.noteReserved(reservation);
+      this.#checker.noteWritten(made, all);
       const view = this.#lastViews.get(replica);
       if (view !== undefined) checkLedgerWrite(view, all, made, (...said) => this.#violate(...said));
     } catch (error) {

@@ -15,10 +15,12 @@ import type { Past } from "./past.ts";
 /** Invariants Z3 and Z4 allow for a read that is this old when the deletion is sent. */
 const readWithinMs = 5_000;
 
-/** When the ledger first held a reservation of a pod, and when each function last wrote one. */
+/** When the ledger first held a reservation of a pod that has stood there since, and when each function last wrote one. */
 interface Reserved {
   readonly firstMs: number;
   readonly lastMs: Readonly<Partial<Record<Taker, number>>>;
+  /** A later write no longer held it: it was withdrawn, or its ledger is lost. What reserves the pod again is another decision. */
+  readonly isDropped: boolean;
 }
 
 /** A budget is known by a watch, and one that has heard nothing for 30 s is read again. */
@@ -113,13 +115,22 @@ export class TrueWorldChecker {
     }
   }
 
-  /** Notes that a ledger write has reserved a pod, or renewed it: what is reserved after that is others' to answer for. */
-  noteReserved({ uid, by: name }: Reservation): void {
+  /** Notes what a ledger write has reserved or renewed, and all that it holds: later reservations are others' to answer for. */
+  noteWritten(made: readonly Reservation[], all: readonly Reservation[]): void {
+    const held = new Set(all.map(({ uid }) => uid));
+    for (const [uid, reserved] of this.#reservedMs) {
+      if (!held.has(uid) && !reserved.isDropped) this.#reservedMs.set(uid, { ...reserved, isDropped: true });
+    }
+    for (const reservation of made) this.#noteReserved(reservation);
+  }
+
+  #noteReserved({ uid, by: name }: Reservation): void {
     const by: Taker = name === evictions ? "eviction" : "rollout";
     const nowMs = this.#world.timeline.nowMs();
     const before = this.#reservedMs.get(uid);
     // An eviction may take over what a rollout has reserved and is about to delete: each answers for its own decision.
-    this.#reservedMs.set(uid, { firstMs: before?.firstMs ?? nowMs, lastMs: { ...before?.lastMs, [by]: nowMs } });
+    const firstMs = before === undefined || before.isDropped ? nowMs : before.firstMs;
+    this.#reservedMs.set(uid, { firstMs, lastMs: { ...before?.lastMs, [by]: nowMs }, isDropped: false });
   }
 
   /** Z1, Z2 and E1, at the moment when the API server carries a deletion or an eviction out. */
