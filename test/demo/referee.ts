@@ -132,9 +132,9 @@ export class Referee {
     world.store.onChange("leases", ({ previous, current }) => {
       if (current === undefined) return;
       const before = new Set(previous === undefined ? [] : stampsOf(previous).map((stamp) => JSON.stringify(stamp)));
-      for (const stamp of stampsOf(current)) {
-        if (!before.has(JSON.stringify(stamp))) this.#checker.noteReserved(stamp);
-      }
+      const all = stampsOf(current);
+      const made = all.filter((stamp) => !before.has(JSON.stringify(stamp)));
+      this.#checker.noteWritten(made, all);
     });
   }
 

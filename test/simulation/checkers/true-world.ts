@@ -19,7 +19,7 @@ const readWithinMs = 5_000;
 interface Reserved {
   readonly firstMs: number;
   readonly lastMs: Readonly<Partial<Record<Taker, number>>>;
-  /** A later write no longer held it: it was withdrawn, or its ledger is lost. What reserves the pod again is another decision. */
+  /** A later write no longer held it: it was withdrawn, or its ledger is lost. What reserves the pod anew is another decision. */
   readonly isDropped: boolean;
 }
 
