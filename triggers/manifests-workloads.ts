@@ -19,7 +19,11 @@ const gracePeriodSeconds = 30;
  */
 export function knativeService(name: string, settings: Readonly<Record<string, string>>): Manifest {
   const labels = labelsOf(name);
-  const annotations = { "autoscaling.knative.dev/min-scale": "0", "autoscaling.knative.dev/max-scale": "1" };
+  // What is there before the first event is looked at, too: each function runs once when it is installed.
+  const scales = { "initial-scale": "1", "min-scale": "0", "max-scale": "1" };
+  const annotations = Object.fromEntries(
+    Object.entries(scales).map(([bound, count]) => [`autoscaling.knative.dev/${bound}`, count]),
+  );
   return {
     apiVersion: "serving.knative.dev/v1",
     kind: "Service",

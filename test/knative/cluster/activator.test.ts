@@ -7,6 +7,7 @@ import { eventually } from "../../controlplane/api.ts";
 import { Activator, type Scaling } from "./activator.ts";
 
 const usual: Scaling = {
+  initialScale: 0,
   minScale: 0,
   maxScale: 0,
   containerConcurrency: 0,
@@ -67,6 +68,14 @@ describe("the activator", () => {
     assert.equal(activator.starts, 1);
     await atScale(activator, 0);
     assert.equal((await fetch(activator.url)).status, 204);
+    assert.equal(activator.starts, 2);
+  });
+
+  test("starts initial-scale instances without a request, and ends them when none comes", async () => {
+    const { activator } = await start({ initialScale: 2 });
+    assert.equal(activator.scale, 2);
+    await eventually("both started", 10_000, async () => (activator.instances.length === 2 ? true : undefined));
+    await atScale(activator, 0);
     assert.equal(activator.starts, 2);
   });
 

@@ -28,6 +28,8 @@ export interface Instance {
 
 /** The bounds and settings of a Service, with the units of this file. */
 export interface Scaling {
+  /** So many start before there is a request. */
+  readonly initialScale: number;
   readonly minScale: number;
   /** 0: no bound. */
   readonly maxScale: number;
@@ -86,12 +88,12 @@ export class Activator {
     this.#server = createServer((incoming, response) => void this.#serve(incoming, response));
   }
 
-  /** Resolves when it listens on 127.0.0.1. Instances up to `minScale` start by themselves. */
+  /** Resolves when it listens on 127.0.0.1. Instances up to `initialScale`, and to `minScale`, start by themselves. */
   static async start(options: ActivatorOptions): Promise<Activator> {
     const activator = new Activator(options);
     activator.#server.listen(0, "127.0.0.1");
     await once(activator.#server, "listening");
-    activator.#scaleUp();
+    activator.#scaleUp(options.scaling.initialScale);
     return activator;
   }
 
@@ -203,8 +205,8 @@ export class Activator {
     return Math.max(minScale, Math.min(asked, maxScale === 0 ? asked : maxScale));
   }
 
-  #scaleUp(): void {
-    const wanted = this.#wanted();
+  #scaleUp(atLeast = 0): void {
+    const wanted = Math.max(atLeast, this.#wanted());
     if (this.#closed || this.#slots.length >= wanted) return;
     this.#options.log(`${this.#slots.length} -> ${wanted}: ${this.#inFlight} in flight`);
     while (this.#slots.length < wanted) this.#startOne();
@@ -227,6 +229,7 @@ export class Activator {
     const watch = async (): Promise<void> => {
       slot.instance = await started;
       this.#options.log(`is ready after ${((performance.now() - startedMs) / 1_000).toFixed(2)} s`);
+      if (this.#inFlight === 0) this.#expectIdle();
       drop(await slot.instance.lost);
     };
     watch().catch((error: Error) => drop(error.message));
@@ -234,6 +237,7 @@ export class Activator {
 
   #expectIdle(): void {
     if (this.#closed) return;
+    clearTimeout(this.#idle);
     const { stableWindowMs, minScale } = this.#options.scaling;
     this.#idle = setTimeout(
       () => this.#scaleDownTo(minScale, `no request for ${stableWindowMs / 1_000} s`),

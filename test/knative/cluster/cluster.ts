@@ -135,11 +135,6 @@ export class KnativeCluster {
     return this.#services.get(`${namespace}/${name}`);
   }
 
-  /** Those of a namespace. */
-  servicesOf(namespace: string): Activator[] {
-    return this.#services.startingWith(`${namespace}/`);
-  }
-
   /** Those of a namespace that watch now. */
   adapters(namespace: string): Adapter[] {
     return this.#eventing.adapters.startingWith(`${namespace}/`);

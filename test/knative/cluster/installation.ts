@@ -17,8 +17,6 @@ export interface InstallationOptions {
   readonly patches?: readonly object[];
   /** Whether the replicas that answer reviews run, and the API server asks them. Default true. */
   readonly admission?: boolean;
-  /** Tells the functions of a tick at once, for whoever does not want to wait for the first. Default: not. */
-  readonly firstTick?: "now";
 }
 
 export interface Installation {
@@ -54,10 +52,10 @@ const groupOf = (apiVersion: string): string => apiVersion.slice(0, apiVersion.i
 
 /**
  * Resolves when everything is applied, and Knative's objects are ready. With admission, when reviews are answered, too: that
- * takes the first tick of rotate-certificate's PingSource, which is rendered to come every five minutes.
+ * takes the first run of rotate-certificate, which comes with its first instance.
  */
 export async function install(cluster: KnativeCluster, options: InstallationOptions): Promise<Installation> {
-  const { namespace, overlay, patches = [], admission = true, firstTick } = options;
+  const { namespace, overlay, patches = [], admission = true } = options;
   const { controlPlane, program } = cluster;
   const kubectl = await Kubectl.open(controlPlane);
   try {
@@ -83,22 +81,10 @@ export async function install(cluster: KnativeCluster, options: InstallationOpti
     for (const kind of kinds) {
       await kubectl.run("wait", "--for=condition=Ready", "--timeout=60s", "--namespace", namespace, kind, "--all");
     }
-    if (firstTick === "now") await tick(cluster, namespace);
     if (replicas !== undefined) await waitForReviews(controlPlane, namespace);
     return { namespace, objects, replicas };
   } finally {
     await kubectl.close();
-  }
-}
-
-/** What mtping sends when a PingSource is due, to every function. */
-async function tick(cluster: KnativeCluster, namespace: string): Promise<void> {
-  const type = "dev.knative.sources.ping";
-  const event = { "ce-specversion": "1.0", "ce-id": crypto.randomUUID(), "ce-source": "/first-tick", "ce-type": type };
-  const headers = { ...event, "content-type": "application/json" };
-  for (const { url } of cluster.servicesOf(namespace)) {
-    const { status } = await fetch(url, { method: "POST", headers, body: "{}" });
-    if (status !== 204) throw new Error(`the first tick of ${namespace} was answered ${status}`);
   }
 }
 

@@ -89,7 +89,7 @@ async function start(settings: Settings, signal: AbortSignal, ends: (() => Promi
   const log = (line: string) => console.log(`${new Date().toISOString().slice(11, 23)} ${line}`);
   const cluster = await KnativeCluster.start({ controlPlane, dataPlane, program: server.program, stableWindowMs, log });
   ends.push(() => cluster.close());
-  await install(cluster, { namespace, overlay, firstTick: "now" });
+  await install(cluster, { namespace, overlay });
   const kubectl = await Kubectl.open(controlPlane);
   ends.push(() => kubectl.close());
   await kubectl.run("apply", "--namespace", namespace, "-f", example);

@@ -33,13 +33,17 @@ export function startService(service: KnativeService, options: ServiceOptions): 
 
 /** With Serving's defaults. Throws on a bound that is no number. */
 function scalingOf({ spec: { template } }: KnativeService, stableWindowMs: number): Scaling {
-  const bound = (name: string): number => {
-    const text = template.metadata?.annotations?.[`autoscaling.knative.dev/${name}`] ?? "0";
+  const bound = (name: string, usual = "0"): number => {
+    const text = template.metadata?.annotations?.[`autoscaling.knative.dev/${name}`] ?? usual;
     if (/^\d+$/.test(text)) return Number(text);
     throw new Error(`autoscaling.knative.dev/${name} is ${JSON.stringify(text)}`);
   };
   const { containerConcurrency = 0, timeoutSeconds = 300 } = template.spec;
-  const bounds = { minScale: bound("min-scale"), maxScale: bound("max-scale") };
+  const bounds = {
+    initialScale: bound("initial-scale", "1"),
+    minScale: bound("min-scale"),
+    maxScale: bound("max-scale"),
+  };
   return { ...bounds, containerConcurrency, timeoutMs: timeoutSeconds * 1_000, stableWindowMs };
 }
 
