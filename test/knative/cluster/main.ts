@@ -1,9 +1,11 @@
 /** `npm run knative`: Sluice on Knative's data plane, on this machine, for a person to try. */
 import { join } from "node:path";
+import { Api } from "../../controlplane/api.ts";
 import { ensureAssets } from "../../controlplane/assets.ts";
 import { type ControlPlane, startControlPlane } from "../../controlplane/controlplane.ts";
 import { CommandLine } from "../../controlplane/flags.ts";
 import { aborted, interruption } from "../../controlplane/interruption.ts";
+import { createNode } from "../../controlplane/nodes.ts";
 import { findDataPlane } from "../dataplane/programs.ts";
 import { Kubectl } from "../kubectl.ts";
 import { buildServer } from "./build.ts";
@@ -36,6 +38,9 @@ const FLAGS = {
 
 /** The overlays say it. */
 const namespace = "default";
+/** A function that has just started waits ten seconds for a ledger that is new to it, without being sent anything. */
+const leastWindowSeconds = 15;
+const zones = ["zone-a", "zone-b", "zone-c"];
 const example = join(import.meta.dirname, "../../../knative/examples/zones.yaml");
 
 const say = (line: string): void => console.error(line);
@@ -47,7 +52,7 @@ function readSettings(args: readonly string[]) {
     directory: line.text("dir"),
     port: line.whole("port", 0, 0, 65_535),
     overlay: line.word("overlay", ["direct", "broker"]),
-    stableWindowMs: line.whole("stable-window", 60, 1, 3_600) * 1_000,
+    stableWindowMs: line.whole("stable-window", 60, leastWindowSeconds, 3_600) * 1_000,
     podsReadyAfterMs: line.whole("pods-ready-after", 1_000, 0, 86_400_000),
   };
   return { settings, mistakes: line.mistakes };
@@ -66,12 +71,24 @@ The group ingester is there, three zones of four pods. To have it rolled, and to
   kubectl set image statefulset -l rollout-group=ingester ingester=busybox:1.38
   kubectl get pods --watch
 
-To drain a node:  kubectl drain node-1
+To drain a node:  kubectl drain node-1 && kubectl uncordon node-1
 To see Knative's objects:  kubectl get ksvc,apiserversource,pingsource,broker,trigger
 
 logs: ${directory}/logs
 
 What starts, scales and ends:`);
+}
+
+/** A second node for each zone: a node can be drained only where its pods have another to go to. */
+async function addNodes(controlPlane: ControlPlane): Promise<void> {
+  const api = await Api.open(controlPlane, { userAgent: "sluice-test-knative", connections: 1 });
+  try {
+    for (const [index, zone] of zones.entries()) {
+      await createNode(api, { name: `node-${zones.length + index + 1}`, zone });
+    }
+  } finally {
+    await api.close();
+  }
 }
 
 /** Resolves when everything is there, to what ends it, last started first. */
@@ -82,9 +99,10 @@ async function start(settings: Settings, signal: AbortSignal, ends: (() => Promi
   const dataPlane = await findDataPlane(say);
   const server = await buildServer();
   ends.push(server.remove);
-  const options = { port, podsReadyAfterMs, nodes: 3, assets, signal, log: say };
+  const options = { port, podsReadyAfterMs, nodes: zones.length, assets, signal, log: say };
   const controlPlane = await startControlPlane(directory === undefined ? options : { ...options, directory });
   ends.push(controlPlane.stop);
+  await addNodes(controlPlane);
   await installKnative(controlPlane);
   const log = (line: string) => console.log(`${new Date().toISOString().slice(11, 23)} ${line}`);
   const cluster = await KnativeCluster.start({ controlPlane, dataPlane, program: server.program, stableWindowMs, log });
