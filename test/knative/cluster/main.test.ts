@@ -11,7 +11,7 @@ test("npm run knative says each mistake of its command line on a line, and ends 
     "--dir: needs a value",
     "--overlay tree: must be direct or broker",
     "--port x: must be a whole number from 0 to 65535",
-    "--stable-window 0: must be a whole number from 1 to 3600",
+    "--stable-window 0: must be a whole number from 15 to 3600",
     "now: not a flag; see --help",
   ]);
 });
