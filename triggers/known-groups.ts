@@ -33,7 +33,8 @@ export class KnownGroups {
   }
 
   #learn(key: GroupKey, { statefulSets, neighbours }: GroupView): void {
-    for (const one of [...statefulSets, ...neighbours]) this.#put(one);
+    for (const one of statefulSets) this.#put(one);
+    for (const one of neighbours) this.#put(one);
     if (statefulSets.length > 0) return;
     for (const [path, { namespace, group }] of this.#groups) {
       if (namespace === key.namespace && group === key.group) this.#groups.delete(path);

@@ -16,6 +16,11 @@ export interface Built {
   readonly metadata: { readonly name: string; readonly namespace?: string };
 }
 
+/** Whether it is a CRD: what has to be there before objects of its kind. */
+export function isDefinition({ kind }: Built): boolean {
+  return kind === "CustomResourceDefinition";
+}
+
 /** As several documents of YAML. */
 export function textOf(objects: readonly Built[]): string {
   return objects.map((object) => dump(object, { noRefs: true })).join("---\n");
@@ -59,6 +64,11 @@ export class Kubectl {
     const path = await this.file("objects.yaml", textOf(objects));
     const said = await this.run("apply", "--server-side", "--validate=strict", ...options, "-f", path);
     return said.trim().split("\n");
+  }
+
+  /** Resolves when the API server serves every CRD that there is. */
+  async waitForDefinitions(): Promise<void> {
+    await this.run("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all");
   }
 
   /** Has the API server judge a file or folder below `knative`, and store nothing; resolves to what it says of each object. */

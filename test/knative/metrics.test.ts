@@ -10,7 +10,7 @@ import { play, type Scene, skipWithoutControlPlane } from "../e2e/scene.ts";
 import type { Server } from "../e2e/server.ts";
 import { activeAlerts, ensureAlerting, parseDashboard, type Scrape } from "./alerting.ts";
 import { askedBy, isWebhook, isWorkload, kubeconfigOf, workloadOf } from "./installed.ts";
-import { type Built, Kubectl } from "./kubectl.ts";
+import { type Built, isDefinition, Kubectl } from "./kubectl.ts";
 import { changed, post, tick } from "./posted.ts";
 
 const program = await ensureAlerting(console.error).catch((error: Error) => error);
@@ -55,8 +55,8 @@ suite("metrics while functions are at zero, on the real API server", { skip: awa
     controlPlane = await startControlPlane();
     kubectl = await Kubectl.open(controlPlane);
     objects = await kubectl.buildIn(namespace, "direct");
-    await kubectl.apply(objects.filter(({ kind }) => kind === "CustomResourceDefinition"));
-    await kubectl.run("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all");
+    await kubectl.apply(objects.filter(isDefinition));
+    await kubectl.waitForDefinitions();
     await kubectl.run("create", "namespace", namespace);
     const isForeign = ({ apiVersion }: Built) => apiVersion.includes("knative.dev/");
     await kubectl.apply(objects.filter((object) => !isForeign(object) && !isWebhook(object) && !isWorkload(object)));

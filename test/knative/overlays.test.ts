@@ -48,7 +48,7 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
   test("every object passes one against the CRDs of Knative and prometheus-operator", { skip }, async () => {
     assert.ok(!(schemas instanceof Error));
     await kubectl.run("create", ...schemas.flatMap((path) => ["-f", path]));
-    await kubectl.run("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all");
+    await kubectl.waitForDefinitions();
     for (const folder of ["overlays/standalone", "overlays/direct", "overlays/broker", "base/monitoring"]) {
       await passes(await kubectl.build(folder));
     }

@@ -33,7 +33,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     controlPlane = await startControlPlane();
     const kubectl = await Kubectl.open(controlPlane);
     await kubectl.apply(await kubectl.build("base/crds"));
-    await kubectl.run("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all");
+    await kubectl.waitForDefinitions();
     await kubectl.close();
   });
   after(() => controlPlane?.stop());

@@ -14,7 +14,7 @@ import { evict } from "../e2e/drain-webhook.ts";
 import { play, skipWithoutControlPlane } from "../e2e/scene.ts";
 import { launchServer } from "../e2e/server.ts";
 import { askedBy, isWebhook, isWorkload, kubeconfigOf, webhookAt, workloadOf } from "./installed.ts";
-import { type Built, Kubectl } from "./kubectl.ts";
+import { type Built, isDefinition, Kubectl } from "./kubectl.ts";
 
 suite("the overlay standalone on the real API server", { skip: await skipWithoutControlPlane() }, () => {
   const namespace = "mimir";
@@ -25,8 +25,8 @@ suite("the overlay standalone on the real API server", { skip: await skipWithout
     controlPlane = await startControlPlane();
     kubectl = await Kubectl.open(controlPlane);
     objects = await kubectl.buildIn(namespace, "standalone");
-    await kubectl.apply(objects.filter(({ kind }) => kind === "CustomResourceDefinition"));
-    await kubectl.run("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all");
+    await kubectl.apply(objects.filter(isDefinition));
+    await kubectl.waitForDefinitions();
   });
   after(async () => {
     await controlPlane?.stop();

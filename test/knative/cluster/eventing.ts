@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import type { Api } from "../../controlplane/api.ts";
 import type { ControlPlane } from "../../controlplane/controlplane.ts";
+import { channelConditions } from "../dataplane/preparation.ts";
 import {
   type DataPlane,
   type Listening,
@@ -56,15 +57,6 @@ interface Brokering extends Closable {
   readonly dispatcher: Listening;
 }
 
-const channelConditions = [
-  "DispatcherReady",
-  "ServiceReady",
-  "EndpointsReady",
-  "Addressable",
-  "ChannelServiceReady",
-  "DeadLetterSinkResolved",
-  "EventPoliciesReady",
-];
 const graceMs = 5_000;
 
 export class Eventing {

@@ -5,7 +5,7 @@ import type { ControlPlane } from "../../controlplane/controlplane.ts";
 import { evict } from "../../e2e/drain-webhook.ts";
 import { prepareEventing } from "../dataplane/programs.ts";
 import { isWebhook, webhookAt } from "../installed.ts";
-import { type Built, Kubectl } from "../kubectl.ts";
+import { type Built, isDefinition, Kubectl } from "../kubectl.ts";
 import { ensureSchemas } from "../schemas.ts";
 import type { KnativeCluster } from "./cluster.ts";
 import { Replicas } from "./replicas.ts";
@@ -34,8 +34,6 @@ const certificateForLocalhost = {
   ]),
 };
 
-const isDefinition = ({ kind }: Built): boolean => kind === "CustomResourceDefinition";
-
 /** Puts what Knative's programs read into a control plane, and the CRD of Serving: objects of its kinds can be applied then. */
 export async function installKnative(controlPlane: ControlPlane): Promise<void> {
   const kubectl = await Kubectl.open(controlPlane);
@@ -61,7 +59,7 @@ export async function install(cluster: KnativeCluster, options: InstallationOpti
   try {
     const objects = await kubectl.buildIn(namespace, overlay, [...patches, certificateForLocalhost]);
     await kubectl.apply(objects.filter(isDefinition));
-    await kubectl.run("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all");
+    await kubectl.waitForDefinitions();
     await kubectl.apply([{ apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } }]);
     const isReviewing = (object: Built) => isWebhook(object) || object.kind === "Deployment";
     const isKnative = ({ apiVersion }: Built) => apiVersion.includes("knative.dev/");

@@ -8,6 +8,7 @@ import { createGroup, waitForGroupReady } from "../../controlplane/fixtures.ts";
 import { skipWithoutControlPlane } from "../../e2e/scene.ts";
 import { kubeconfigOf } from "../installed.ts";
 import { type Built, Kubectl } from "../kubectl.ts";
+import { channelConditions } from "./preparation.ts";
 import {
   type ApiServerSource,
   findDataPlane,
@@ -161,15 +162,7 @@ suite("Knative Eventing's programs on the real API server", { skip }, () => {
         },
         spec: { subscribers: [subscription] },
       },
-      [
-        "DispatcherReady",
-        "ServiceReady",
-        "EndpointsReady",
-        "Addressable",
-        "ChannelServiceReady",
-        "DeadLetterSinkResolved",
-        "EventPoliciesReady",
-      ],
+      channelConditions,
       { address: { url: `http://${channel}.${namespace}.svc` } },
     );
     const post = async (id: string, kind: string): Promise<number> => {

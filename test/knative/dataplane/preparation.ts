@@ -1,8 +1,19 @@
 import { readFile } from "node:fs/promises";
 import { loadAll } from "js-yaml";
-import type { Built, Kubectl } from "../kubectl.ts";
+import { type Built, isDefinition, type Kubectl } from "../kubectl.ts";
 import { findBuilt, objectsOf } from "./assets.ts";
 import { SYSTEM_NAMESPACE } from "./settings.ts";
+
+/** What the dispatcher wants to be true of an InMemoryChannel, besides Ready, before it serves it. */
+export const channelConditions = [
+  "DispatcherReady",
+  "ServiceReady",
+  "EndpointsReady",
+  "Addressable",
+  "ChannelServiceReady",
+  "DeadLetterSinkResolved",
+  "EventPoliciesReady",
+];
 
 /**
  * Puts into a cluster what the programs of eventing look for when they start: Knative's CRDs and ConfigMaps, as they are
@@ -14,12 +25,12 @@ export async function prepareEventing(kubectl: Kubectl): Promise<void> {
   const texts = await Promise.all(objectsOf(dataPlane).map((path) => readFile(path, "utf8")));
   const objects = texts.flatMap((text) => loadAll(text) as unknown as Built[]).map(withoutConversion);
   await kubectl.apply([{ apiVersion: "v1", kind: "Namespace", metadata: { name: SYSTEM_NAMESPACE } }, ...objects]);
-  await kubectl.run("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all");
+  await kubectl.waitForDefinitions();
 }
 
 /** Eventing's own webhook, which converts objects of older versions, does not run here. There are no such objects. */
 function withoutConversion(object: Built): Built {
-  if (object.kind !== "CustomResourceDefinition") return object;
+  if (!isDefinition(object)) return object;
   const { spec } = object as Built & { readonly spec: object };
   return { ...object, spec: { ...spec, conversion: { strategy: "None" } } } as Built;
 }

@@ -1,20 +1,11 @@
 /** The environments of Knative's programs, made of the objects that users write, as Knative's controllers make them. */
+import type { LabelSelector } from "../../../functions/shared/cluster.ts";
 
 /** The namespace of Knative Eventing's own ConfigMaps. */
 export const SYSTEM_NAMESPACE = "knative-eventing";
 
 interface Named {
   readonly metadata: { readonly name: string; readonly namespace?: string };
-}
-
-/** As Kubernetes has it. */
-export interface LabelSelector {
-  readonly matchLabels?: Readonly<Record<string, string>>;
-  readonly matchExpressions?: readonly {
-    readonly key: string;
-    readonly operator: string;
-    readonly values?: readonly string[];
-  }[];
 }
 
 /** The part of an ApiServerSource that its adapter is told. */
