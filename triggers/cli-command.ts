@@ -111,7 +111,7 @@ async function inspectOrFail(shadow: Context, key: GroupKey): Promise<GroupInspe
 
 /** Groups by label, by budget (rule R1), and those of which a ledger is left, by name. Throws ClusterError. */
 async function findGroups({ cluster, views }: Context, namespace: string): Promise<GroupKey[]> {
-  const [statefulSets, budgets, leases] = await Promise.all([
+  const [{ statefulSets }, budgets, leases] = await Promise.all([
     listStatefulSets(cluster, namespace),
     views.budgets(namespace),
     cluster.list("leases", { namespace, labelSelector: `${managedBy.key}=sluice` }),

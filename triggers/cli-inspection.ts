@@ -135,16 +135,15 @@ export async function lookAt(shadow: Context, key: GroupKey): Promise<Look> {
   // Whatever is asked from here on is answered from the one view, so that it all fits together.
   const context = { ...shadow, views: { ...shadow.views, read: async () => view } };
   const observed = ledger && (await observeGroup(context, ledger, need));
-  const situations = observed === undefined ? [] : await Promise.all(situationsOf(context, observed));
+  const situations = observed === undefined ? [] : situationsOf(context, observed);
   return { context, key, nowMs: cluster.serverTimeMs(), view, observed, unreadable, situations };
 }
 
-function situationsOf(context: Context, { ledger, open, view, nowMs, key }: Observed): Promise<Situation>[] {
-  return ledger.reservations.map(async (reservation): Promise<Situation> => {
-    const statefulSet = view.statefulSets.find(({ name }) => name === reservation.statefulSet);
-    const name = podNameOf(reservation);
-    const pod = statefulSet ? view.pod(name) : await context.views.pod({ namespace: key.namespace, name });
-    const isSettled = context.protocol.isSettled(reservation, pod, statefulSet, nowMs);
+function situationsOf(context: Context, { reserved, open, nowMs }: Observed): Situation[] {
+  return [...reserved].map(([reservation, where]): Situation => {
+    const pod = where.pod;
+    const statefulSet = where.isMember ? where.statefulSet : undefined;
+    const isSettled = context.protocol.isSettled(reservation, where, nowMs);
     const standing = open.includes(reservation) ? "open" : isSettled ? "settled" : "abandoned";
     return { reservation, standing, pod, statefulSet, nowMs };
   });
@@ -249,8 +248,8 @@ async function inspectFunctions({ context, key, nowMs, observed }: Look): Promis
 }
 
 function inspectBudgets({ budgets, statefulSets }: GroupView, pods: readonly Pod[]): BudgetInspection[] {
-  const labelled = [...pods, ...statefulSets];
-  const governed = budgets.filter((stored) => labelled.some(({ labels }) => selects(stored, labels)));
+  const labelled = [...pods.map(({ labels }) => labels), ...statefulSets.map(({ podLabels }) => podLabels)];
+  const governed = budgets.filter((stored) => labelled.some((labels) => selects(stored, labels)));
   return governed.map(({ name, parsed }) => {
     if (!("budget" in parsed)) return { ...blankBudget, name, invalid: parsed.sentence };
     const { allowance, partitions, crossZoneEvictionDelayMs } = parsed.budget;

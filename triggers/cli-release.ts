@@ -110,6 +110,7 @@ async function write(cluster: Cluster, { context, observed }: Look, { reservatio
     reservations: ledger.reservations.filter((other) => other !== reservation),
     // Rule R8, and the pod that was read by itself too: from now on nobody may decide on a view that does not know of it.
     seenThrough: Math.max(view.seenThrough, pod?.resourceVersion ?? 0),
+    membersThrough: view.membersThrough,
     refusals: ledger.refusals,
     verdicts: ledger.verdicts,
   };

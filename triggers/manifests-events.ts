@@ -1,7 +1,7 @@
 /** What wakes functions on Knative: sources of events about objects, cron, and with a broker, Triggers. */
 import { type Resource, resources } from "../functions/shared/cluster.ts";
 import type { CronDefinition, FunctionDefinition, Need } from "../functions/shared/definition.ts";
-import { rolloutGroup } from "../functions/shared/vocabulary.ts";
+import { podName, rolloutGroup } from "../functions/shared/vocabulary.ts";
 import { labelsOf, type Manifest } from "./manifests-object.ts";
 import { rightsOf } from "./manifests-rights.ts";
 import { pingType } from "./ping.ts";
@@ -14,7 +14,7 @@ const schedule = "*/5 * * * *";
 const concerned: Partial<Record<Resource, string>> = {
   statefulsets: rolloutGroup.key,
   // Kubernetes writes it on the pods of StatefulSets alone.
-  pods: "statefulset.kubernetes.io/pod-name",
+  pods: podName.key,
 };
 
 function serviceSink(name: string): object {

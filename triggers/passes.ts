@@ -89,7 +89,7 @@ async function announceRightMissing(
 async function objectToBlame(context: Context, key: GroupKey): Promise<Announcement["about"]> {
   const ledger = { resource: "leases", namespace: key.namespace, name: ledgerName(key.group), uid: "" } as const;
   try {
-    const all = await listStatefulSets(context.cluster, key.namespace);
+    const { statefulSets: all } = await listStatefulSets(context.cluster, key.namespace);
     const first = all.find(({ group }) => group === key.group);
     return first === undefined ? ledger : { resource: "statefulsets", ...first };
   } catch {

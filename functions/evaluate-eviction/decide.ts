@@ -7,7 +7,7 @@ import { allowanceOf, governing, groupKeyOf, type Surroundings, selects } from "
 import { countPartition, describeCount } from "../shared/partitions.ts";
 import { isAvailable, type Pod } from "../shared/pods.ts";
 import { dropAfterMs, type Reservation } from "../shared/reservation.ts";
-import { budgetOfGroup, type GroupKey, groupOfBudget, type StatefulSet } from "../shared/statefulsets.ts";
+import { type GroupKey, groupOfBudget, type StatefulSet } from "../shared/statefulsets.ts";
 import { isUnsettled, type WhyDown, type Zone } from "../shared/zones.ts";
 
 /** What is asked: to evict the pod of that name, which had that uid when we looked. */
@@ -90,11 +90,11 @@ export function decide(group: Group): readonly Ruling[] {
 
 function rule(group: Group, zones: readonly ZoneThen[], eviction: Eviction, room: number): Ruling {
   const found = findPod(zones, eviction);
-  if (found === undefined) return { answer: unseen(group, eviction) };
+  if (found === undefined) return { answer: unseen(eviction) };
   const { pod, zone } = found;
   const { name } = zone.statefulSet;
   // Rule R11: by the time an eviction that pins no uid gets there, it may take the pod that has come instead.
-  if (isExempt(pod)) return { answer: eviction.isPinned ? exempt(pod, eviction) : unseen(group, eviction) };
+  if (isExempt(pod)) return { answer: eviction.isPinned ? exempt(pod, eviction) : unseen(eviction) };
   const governed = governing(pod, group.surroundings, group.key);
   if (governed.kind === "none") return { answer: allow("out-of-scope", name) };
   if (governed.kind === "ungovernable") return { answer: ungovernable(governed, name) };
@@ -164,7 +164,7 @@ function refuseByZone(
   const [departed] = group.departed;
   if (departed !== undefined) {
     const gone = `${departed.statefulSet}-${departed.ordinal}`;
-    const sentence = `1 pod not ready in ${departed.statefulSet}: ${gone} is reserved, and its StatefulSet has left the group; no other zone is touched until that pod is gone or back`;
+    const sentence = `1 pod not ready in ${departed.statefulSet}: ${gone} is reserved, and its StatefulSet is gone or has left the group; no other zone is touched until that pod is gone or back, and no pod is left that belongs to nobody`;
     return askAgain("zone-departed", sentence, name);
   }
   for (const zone of zones) {
@@ -273,15 +273,8 @@ function ungovernable(
   return { ...askAgain(guard, sentence, zone), field };
 }
 
-/** A group that a budget makes has the StatefulSets that it selects, and a pod may have labels that its StatefulSet lacks. */
-function unseen({ key, surroundings }: Group, { name }: Eviction): Denied {
-  const budget = budgetOfGroup(key.group);
-  const owner = surroundings.neighbours.find((neighbour) => neighbour.name === name.replace(/-\d+$/, ""));
-  if (budget === undefined || owner === undefined) {
-    return askAgain("pod-unseen", `pod ${name} is not seen as it was a moment ago: try again`);
-  }
-  const sentence = `the budget ${budget} selects pod ${name}, but not its StatefulSet ${owner.name}: label the StatefulSet as its pods are`;
-  return askAgain("statefulset-unselected", sentence, owner.name);
+function unseen({ name }: Eviction): Denied {
+  return askAgain("pod-unseen", `pod ${name} is not seen as it was a moment ago: try again`);
 }
 
 function deny(because: Pick<Denied, "guard" | "code" | "sentence"> & Partial<Denied>): Denied {

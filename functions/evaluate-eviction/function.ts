@@ -1,10 +1,19 @@
-import { GroupCommit, refuseFailure, tooLate } from "../shared/commit.ts";
+import { GroupCommit, isFinal, refuseFailure, tooLate } from "../shared/commit.ts";
 import type { AdmissionAnswer, AdmissionDefinition, AdmissionRequest, Context, Denied } from "../shared/definition.ts";
 import { sweepBudgetLedgers } from "../shared/ledgers.ts";
 import { announceRefusal } from "../shared/record.ts";
 import * as vocabulary from "../shared/vocabulary.ts";
 import { type Alone, decide, decideAlone, type Eviction, type Group } from "./decide.ts";
-import { type Asking, mutatingPath, name, observe, observeAlone, readAsking, validatingPath } from "./observe.ts";
+import {
+  type Asking,
+  mutatingPath,
+  name,
+  observe,
+  observeAfresh,
+  observeAlone,
+  readAsking,
+  validatingPath,
+} from "./observe.ts";
 
 type Reviews = GroupCommit<Eviction, Group>;
 
@@ -40,7 +49,6 @@ export const evaluateEviction: AdmissionDefinition = {
     "invalid-budget": "cfg-not-found",
     "budget-spans-groups": "cfg-not-found",
     "no-statefulset": "sts-no-found",
-    "statefulset-unselected": "sts-no-found",
     "max-unavailable-zero": "max-unavailable-0",
     "too-few-zones": "min-sts-not-found",
     "partition-not-identified": "partition-not-identified",
@@ -57,7 +65,12 @@ async function review(context: Context, reviews: Reviews, request: AdmissionRequ
   if ("allowed" in asking) return asking;
   const alone = await lookInTime(context, asking, request.deadlineMs);
   if ("allowed" in alone) return alone;
-  const early = decideAlone(alone);
+  let early = decideAlone(alone);
+  if ("allowed" in early && isFinal(early)) {
+    const fresh = await lookInTime(context, asking, request.deadlineMs, observeAfresh);
+    if ("allowed" in fresh) return fresh;
+    early = decideAlone(fresh);
+  }
   const { dryRun } = asking;
   const answer =
     "allowed" in early
@@ -68,12 +81,17 @@ async function review(context: Context, reviews: Reviews, request: AdmissionRequ
 }
 
 /** What memory does not have is asked of the API server: when that fails or takes too long, the answer is a 429 all the same. */
-async function lookInTime(context: Context, asking: Asking, deadlineMs: number): Promise<Alone | Denied> {
+async function lookInTime(
+  context: Context,
+  asking: Asking,
+  deadlineMs: number,
+  look = observeAlone,
+): Promise<Alone | Denied> {
   const { cluster } = context;
   const over = new AbortController();
   const late = cluster.sleep(deadlineMs - cluster.monotonicMs(), over.signal).then(tooLate);
   try {
-    return await Promise.race([observeAlone(context, asking), late]);
+    return await Promise.race([look(context, asking), late]);
   } catch (error) {
     const refusal = refuseFailure(error, `pod ${asking.name}`);
     if (refusal === undefined) throw error;

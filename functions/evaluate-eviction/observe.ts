@@ -1,10 +1,13 @@
 /** What a review says of an eviction, and the cluster of its pod. Reviews are parsed here: `decide` trusts every field. */
+import type { ObjectKey } from "../shared/cluster.ts";
 import type { Petition } from "../shared/commit.ts";
 import type { AdmissionRequest, Context, Denied } from "../shared/definition.ts";
+import { parseStoredBudget } from "../shared/governing.ts";
+import { getOwnerOf } from "../shared/listing.ts";
 import type { Observed } from "../shared/observation.ts";
 import type { Pod } from "../shared/pods.ts";
 import { maxReservations } from "../shared/reservation.ts";
-import { getPod } from "../shared/views.ts";
+import { getPod, listBudgets } from "../shared/views.ts";
 import type { Alone, Eviction, Group } from "./decide.ts";
 
 export const name = "evaluate-eviction";
@@ -65,6 +68,18 @@ export async function observeAlone({ views, cluster, namespaces }: Context, aski
   const [owner, budgets] = await Promise.all([views.ownerOf(pod), views.budgets(namespace)]);
   const surroundings = { statefulSets: [], neighbours: [], budgets };
   return { eviction: evictionOf(asking, pod), pod, owner, surroundings };
+}
+
+/** The same from the API server alone: for an answer that nobody asks again after. Throws ClusterError. */
+export function observeAfresh(context: Context, asking: Asking): Promise<Alone | Denied> {
+  const { cluster } = context;
+  const views = {
+    ...context.views,
+    pod: (key: ObjectKey) => getPod(cluster, key),
+    ownerOf: (pod: Pod) => getOwnerOf(cluster, pod),
+    budgets: async (namespace: string) => (await listBudgets(cluster, namespace)).map(parseStoredBudget),
+  };
+  return observeAlone({ ...context, views }, asking);
 }
 
 /**

@@ -58,6 +58,7 @@ export interface StatefulSetObject {
     readonly ordinals?: { readonly start?: number };
     readonly updateStrategy?: { readonly type?: string };
     readonly selector?: { readonly matchLabels?: Readonly<Record<string, string>> };
+    readonly template?: { readonly metadata?: { readonly labels?: Readonly<Record<string, string>> } };
   };
   readonly status?: {
     readonly observedGeneration?: number;

@@ -42,6 +42,11 @@ export function askAgain(guard: string, sentence: string, zone = ""): Denied {
   return { allowed: false, guard, sentence, zone, ...status };
 }
 
+/** True for a refusal that nobody asks again after: it rests on what the API server says now, and on no memory. */
+export function isFinal(answer: AdmissionAnswer): boolean {
+  return !answer.allowed && answer.code !== 429;
+}
+
 /** The refusal of whoever has waited as long as a client would. */
 export function tooLate(): Denied {
   return askAgain("late", "the answer took too long, and what it would rest on is void: try again");
@@ -191,8 +196,10 @@ export class GroupCommit<Subject, Snapshot> {
       return;
     }
     const ledger = without(loaded, line.withdrawn);
-    const observed = await observeGroup(context, ledger, { permitSinceMs: memory.ledgerReadMs, consistent: false });
-    const rulings = this.#gate.decide(await this.#gate.observe(context, observed, present));
+    let { observed, rulings } = await this.#judge(ledger, memory, present, false);
+    if (rulings.some(({ answer }) => isFinal(answer))) {
+      ({ observed, rulings } = await this.#judge(ledger, memory, present, true));
+    }
     const young = refuseNewLedger(context, observed);
     const granted: Granted<Subject>[] = [];
     for (const [index, waiting] of present.entries()) {
@@ -203,6 +210,12 @@ export class GroupCommit<Subject, Snapshot> {
       else granted.push({ waiting, answer: ruling.answer, ...this.#make(observed, ruling.reserve) });
     }
     if (granted.length > 0) await this.#grant(line, observed, granted);
+  }
+
+  async #judge(ledger: Ledger, memory: GroupMemory, present: readonly Waiting<Subject>[], consistent: boolean) {
+    const context = this.#context;
+    const observed = await observeGroup(context, ledger, { permitSinceMs: memory.ledgerReadMs, consistent });
+    return { observed, rulings: this.#gate.decide(await this.#gate.observe(context, observed, present)) };
   }
 
   /** A stamp is never used twice for one ordinal: what was withdrawn must not be taken for what was renewed. */
@@ -227,6 +240,7 @@ export class GroupCommit<Subject, Snapshot> {
       await writeChange(this.#context, observed, {
         reservations: [...kept, ...made.values()],
         seenThrough: observed.view.seenThrough,
+        membersThrough: observed.view.membersThrough,
         refusals: keptRefusals(observed),
         verdicts: observed.ledger.verdicts,
       });

@@ -1,6 +1,6 @@
 /** The watches of a memory: they list, watch, and begin again, whatever breaks, until they are stopped. */
 import { type Cluster, hasCode, type Metadata, type Resource } from "./cluster.ts";
-import type { Memory, Store } from "./memory.ts";
+import type { Progress, Store } from "./progress.ts";
 
 export interface Following {
   readonly resource: Resource;
@@ -8,11 +8,12 @@ export interface Following {
   readonly store: Store<{ readonly metadata: Metadata }>;
   /** A type whose CRD may not be installed: then there are none of them, and that is no trouble. */
   readonly optional: boolean;
+  /** How far it has got, where somebody may want it to begin again with a list. */
+  readonly progress?: Progress;
 }
 
 export interface FollowOptions {
   readonly cluster: Cluster;
-  readonly memory: Memory;
   /** Called when a watch broke; it is taken up again by itself. */
   readonly onTrouble: (resource: Resource, error: unknown) => void;
 }
@@ -23,16 +24,16 @@ const missingRecheckMs = 20_000;
 
 /** Lists and watches until stopped, whatever breaks; a revision that is too old begins again with a list. */
 export async function follow(
-  { cluster, memory, onTrouble }: FollowOptions,
-  { resource, query, store, optional }: Following,
+  { cluster, onTrouble }: FollowOptions,
+  { resource, query, store, optional, progress }: Following,
   stopped: AbortSignal,
   listed: () => void,
 ): Promise<void> {
   let backoffMs = 0;
   let resourceVersion: string | undefined;
   while (!stopped.aborted) {
-    if (resource === "pods") memory.relist = new AbortController();
-    const signal = resource === "pods" ? AbortSignal.any([stopped, memory.relist.signal]) : stopped;
+    if (progress !== undefined) progress.relist = new AbortController();
+    const signal = progress === undefined ? stopped : AbortSignal.any([stopped, progress.relist.signal]);
     try {
       if (resourceVersion === undefined) {
         const list = await cluster.list(resource, query, { signal });

@@ -52,11 +52,16 @@ export function selects({ matchLabels }: Pick<StoredBudget, "matchLabels">, labe
   return true;
 }
 
+/** Whether a budget selects a pod that a StatefulSet has now: pods may have other labels than its template gives by now. */
+export type HasPods = (statefulSet: StatefulSet, budget: StoredBudget) => boolean;
+
 /** The StatefulSets of a view's namespace, in two parts: the members of its group, and all others. */
 export interface Surroundings {
   readonly statefulSets: readonly StatefulSet[];
   readonly neighbours: readonly StatefulSet[];
   readonly budgets: readonly StoredBudget[];
+  /** Absent where no pods are known but those of the members. */
+  readonly hasPods?: HasPods;
 }
 
 /**
@@ -78,7 +83,8 @@ export function governing(pod: Pod, surroundings: Surroundings, key: GroupKey): 
     const sentence = `the budgets ${names} all select pod ${pod.name}, and only one may: change the selector of one of them`;
     return { kind: "ungovernable", guard: "several-budgets", field: "spec.selector", sentence };
   }
-  const elsewhere = surroundings.neighbours.find(({ labels }) => selects(stored, labels));
+  const { hasPods } = surroundings;
+  const elsewhere = surroundings.neighbours.find((one) => selects(stored, one.podLabels) || hasPods?.(one, stored));
   if (elsewhere !== undefined) {
     const named = (group: string | undefined) =>
       group === undefined ? `without a ${rolloutGroup.key}` : `of ${rolloutGroup.key} ${JSON.stringify(group)}`;
@@ -105,14 +111,23 @@ export function groupKeyOf({ namespace, group }: StatefulSet, budget: string): G
   return { namespace, group: group ?? groupOfBudget(budget) };
 }
 
-/** True for the members of a group: by label, or by the selector of the budget that the group is made of. */
-export function isMember(statefulSet: StatefulSet, key: GroupKey, budgets: readonly StoredBudget[]): boolean {
+/**
+ * True for the members of a group: by label, or by the selector of the budget that the group is made of. A budget selects
+ * pods: what counts are the labels of the StatefulSet's template and of the pods that it has, and not its own.
+ */
+export function isMember(
+  statefulSet: StatefulSet,
+  key: GroupKey,
+  budgets: readonly StoredBudget[],
+  hasPods?: HasPods,
+): boolean {
   if (statefulSet.namespace !== key.namespace) return false;
   const budget = budgetOfGroup(key.group);
   if (budget === undefined) return statefulSet.group === key.group;
   if (statefulSet.group !== undefined) return false;
   const stored = budgets.find(({ namespace, name }) => namespace === key.namespace && name === budget);
-  return stored !== undefined && selects(stored, statefulSet.labels);
+  if (stored === undefined) return false;
+  return selects(stored, statefulSet.podLabels) || hasPods?.(statefulSet, stored) === true;
 }
 
 /** The StatefulSets of a namespace, as a view of one group has them. */
@@ -120,12 +135,13 @@ export function surroundingsOf(
   all: Iterable<StatefulSet>,
   key: GroupKey,
   budgets: readonly StoredBudget[],
+  hasPods?: HasPods,
 ): Surroundings {
   const statefulSets: StatefulSet[] = [];
   const neighbours: StatefulSet[] = [];
   for (const one of all) {
-    if (isMember(one, key, budgets)) statefulSets.push(one);
+    if (isMember(one, key, budgets, hasPods)) statefulSets.push(one);
     else if (one.namespace === key.namespace) neighbours.push(one);
   }
-  return { statefulSets, neighbours, budgets };
+  return { statefulSets, neighbours, budgets, ...(hasPods === undefined ? {} : { hasPods }) };
 }

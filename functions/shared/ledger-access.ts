@@ -17,6 +17,7 @@ export function refuseNewLedger(
   { cluster }: Pick<Context, "cluster">,
   { ledger, nowMs }: Pick<Observed, "ledger" | "nowMs">,
 ): Wait | undefined {
+  if (ledger.isElsewhere === true) return refuseElsewhere(cluster, ledger);
   const oldEnoughMs = ledger.createdMs + 1_000 + ledgerNewMs + clockSkewMs - nowMs;
   const seenMs = known.get(cluster)?.get(ledger.uid) ?? cluster.monotonicMs();
   const seenLongMs = seenMs + ledgerNewMs - cluster.monotonicMs();
@@ -24,6 +25,21 @@ export function refuseNewLedger(
   if (remainingMs <= 0) return undefined;
   const sentence = `the ledger ${ledger.name} is new, and known here for less than ${ledgerNewMs / 1000} s; whoever used a lost one may still be acting`;
   return wait("ledger-new", sentence, { recheckMs: remainingMs });
+}
+
+/** What it held before somebody wrote the other one over it is lost, as with a new one: whoever used it may still be acting. */
+function refuseElsewhere(cluster: Cluster, { name, uid }: Ledger): Wait | undefined {
+  const identity = elsewhereOf(uid);
+  noteLedger(cluster, identity);
+  const remainingMs = (known.get(cluster)?.get(identity) ?? 0) + ledgerNewMs - cluster.monotonicMs();
+  if (remainingMs <= 0) return undefined;
+  const sentence = `the ledger ${name} tells of revisions that this cluster has not got to: it is from another one, or from a backup; what it reserves counts, and in ${Math.ceil(remainingMs / 1000)} s it is begun anew`;
+  return wait("ledger-elsewhere", sentence, { recheckMs: remainingMs });
+}
+
+/** Under what it is remembered since when a ledger has been one from elsewhere. */
+function elsewhereOf(uid: string): string {
+  return `${uid} from elsewhere`;
 }
 
 /**
@@ -73,6 +89,7 @@ function imaginedLedger(key: GroupKey): Ledger {
     resourceVersion: "",
     createdMs: 0,
     settledThrough: undefined,
+    membersThrough: undefined,
     reservations: [],
     refusals: [],
     verdicts: {},
@@ -85,6 +102,7 @@ export async function writeChange(context: Context, observed: Observed, change: 
   try {
     memory.ledger = await context.protocol.writeLedger(context.cluster, observed.ledger, change);
     memory.ledgerWrittenMs = context.cluster.monotonicMs();
+    if (observed.ledger.isElsewhere === true) known.get(context.cluster)?.delete(elsewhereOf(observed.ledger.uid));
   } catch (error) {
     // A ledger that is gone (404) or was made anew (409, or 422 for its uid) is a conflict like any other.
     if (hasCode(error, 404, 409, 422)) throw new Conflict();

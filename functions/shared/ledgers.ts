@@ -25,9 +25,9 @@ export async function sweepLedgers(
   for (const { key, lease } of vanished(groups, leases)) {
     // What is a budget's is for those who judge evictions to remove.
     if (budgetOfGroup(key.group) !== undefined) continue;
-    await removeLedger(context, key, lease, async () => {
-      await settle(key);
-      return false;
+    await removeLedger(context, key, lease, async ({ reservations }) => {
+      if (reservations.length > 0) await settle(key);
+      return reservations.length === 0;
     });
   }
 }
@@ -52,8 +52,9 @@ async function sweepScope(context: Context): Promise<void> {
   for (const { key, lease } of vanished(groups, leases)) {
     if (budgetOfGroup(key.group) === undefined) continue;
     await removeLedger(context, key, lease, async (ledger) => {
-      const { open } = await observeGroup(context, ledger, { permitSinceMs: undefined, consistent: true });
-      return open.length === 0;
+      const { open, zones } = await observeGroup(context, ledger, { permitSinceMs: undefined, consistent: true });
+      // A StatefulSet whose template the budget does not select may have pods that it does.
+      return open.length === 0 && zones.length === 0;
     });
   }
 }
@@ -69,7 +70,7 @@ async function listGovernedGroups({ cluster, namespaces }: Context): Promise<Gro
     const stored = budgets.map(parseStoredBudget);
     for (const statefulSet of statefulSets.items.map(parseStatefulSet)) {
       for (const budget of stored) {
-        if (budget.namespace !== statefulSet.namespace || !selects(budget, statefulSet.labels)) continue;
+        if (budget.namespace !== statefulSet.namespace || !selects(budget, statefulSet.podLabels)) continue;
         const key = groupKeyOf(statefulSet, budget.name);
         groups.set(`${key.namespace}/${key.group}`, key);
       }
@@ -111,17 +112,16 @@ function vanished(
   });
 }
 
-/** `isSettled` says of a ledger with reservations whether all of them are settled, so that it may go. */
+/** `mayGo` says whether nobody needs the ledger any more. */
 async function removeLedger(
   context: Context,
   key: GroupKey,
   lease: LeaseObject,
-  isSettled: (ledger: Ledger) => Promise<boolean>,
+  mayGo: (ledger: Ledger) => Promise<boolean>,
 ): Promise<void> {
   const { name, uid, resourceVersion } = lease.metadata;
   try {
-    const ledger = parseLedger(key, lease);
-    if (ledger.reservations.length > 0 && !(await isSettled(ledger))) return;
+    if (!(await mayGo(parseLedger(key, lease)))) return;
     await context.cluster.delete("leases", { namespace: key.namespace, name }, { uid, resourceVersion });
   } catch (error) {
     // Written, removed or made anew meanwhile: somebody needs it, or nobody does any more.

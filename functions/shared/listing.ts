@@ -1,40 +1,121 @@
 /** Views made of LISTs, for functions that come and go: nothing is kept between two passes. */
 import { type Cluster, hasCode, type ObjectKey } from "./cluster.ts";
 import { parseDisruptionBudget } from "./disruption-budgets.ts";
-import { parseStoredBudget, surroundingsOf } from "./governing.ts";
-import type { Pod } from "./pods.ts";
-import { type GroupKey, parseStatefulSet, type StatefulSet } from "./statefulsets.ts";
-import { getPod, listBudgets, listDisruptionBudgets, listPods, type Views, viewOfIndex } from "./views.ts";
-import { rolloutGroup } from "./vocabulary.ts";
+import { type HasPods, parseStoredBudget, type StoredBudget, surroundingsOf } from "./governing.ts";
+import type { ListedStatefulSets } from "./membership.ts";
+import { type Pod, parsePod, statefulSetNameOf } from "./pods.ts";
+import { clockSkewMs } from "./reservation.ts";
+import { budgetOfGroup, type GroupKey, parseStatefulSet, type StatefulSet } from "./statefulsets.ts";
+import {
+  type GroupView,
+  getPod,
+  listBudgets,
+  listDisruptionBudgets,
+  listPods,
+  selectorOf,
+  type Views,
+  viewOfIndex,
+} from "./views.ts";
+import { podName, rolloutGroup } from "./vocabulary.ts";
 
 /** Views over the namespaces given, or over all when they are undefined. */
 export function createListingViews(cluster: Cluster, namespaces: readonly string[] | undefined): Views {
   return {
     async read(key, need) {
-      const readMs = cluster.monotonicMs();
-      const [all, budgets] = await Promise.all([
+      const [listed, budgets] = await Promise.all([
         listStatefulSets(cluster, key.namespace),
         listBudgets(cluster, key.namespace),
       ]);
-      const surroundings = surroundingsOf(all, key, budgets.map(parseStoredBudget));
+      const stored = budgets.map(parseStoredBudget);
+      const hasPods = await listOwners(cluster, key, stored);
+      const surroundings = surroundingsOf(listed.statefulSets, key, stored, hasPods);
       const pods = await listPods(cluster, key, surroundings.statefulSets, need);
-      return viewOfIndex(surroundings, readMs, pods);
+      const view = viewOfIndex(surroundings, listed, pods);
+      // Memory knows when a pod came; here its own time tells, and the clock that wrote it may differ from the one that we know.
+      const newSinceMs = cluster.serverTimeMs() - (cluster.monotonicMs() - listed.askedMs) - clockSkewMs;
+      const behind = view.statefulSets.filter((one) =>
+        [...view.podsOf(one)].some((pod) => pod.revision !== one.updateRevision && !(pod.createdMs < newSinceMs)),
+      );
+      return readAgain(cluster, key, view, behind);
     },
     learn() {},
     groups: (namespace) => listGroups(cluster, namespace === undefined ? namespaces : [namespace]),
     groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
     pod: (key) => getPod(cluster, key),
     ownerOf: (pod) => getOwnerOf(cluster, pod),
+    orphans: (statefulSet) => listOrphans(cluster, statefulSet),
     budgets: async (namespace) => (await listBudgets(cluster, namespace)).map(parseStoredBudget),
     disruptionBudgets: async (namespace) =>
       (await listDisruptionBudgets(cluster, namespace)).map(parseDisruptionBudget),
   };
 }
 
-/** Every StatefulSet of a namespace by a consistent LIST: as good as a GET of each (rule R5). Throws ClusterError. */
-export async function listStatefulSets(cluster: Cluster, namespace: string): Promise<StatefulSet[]> {
-  const { items } = await cluster.list("statefulsets", { namespace });
-  return items.map(parseStatefulSet);
+/**
+ * Every StatefulSet of a namespace by a LIST: a consistent one, which is as good as a GET of each (rule R5), or one that is at
+ * least as new as `notOlderThan`. Throws ClusterError.
+ */
+export async function listStatefulSets(
+  cluster: Cluster,
+  namespace: string,
+  notOlderThan?: number,
+): Promise<ListedStatefulSets> {
+  const askedMs = cluster.monotonicMs();
+  const oldest = notOlderThan === undefined ? {} : { notOlderThan: String(notOlderThan) };
+  const { items, resourceVersion } = await cluster.list("statefulsets", { namespace, ...oldest });
+  return {
+    statefulSets: items.map(parseStatefulSet),
+    revision: Number(resourceVersion),
+    askedMs,
+    isConsistent: notOlderThan === undefined,
+  };
+}
+
+/** For the group of a budget: whose pods it selects. One LIST, by its own selector. */
+async function listOwners(
+  cluster: Cluster,
+  { namespace, group }: GroupKey,
+  budgets: readonly StoredBudget[],
+): Promise<HasPods | undefined> {
+  const budget = budgets.find(({ name }) => name === budgetOfGroup(group));
+  if (budget === undefined) return undefined;
+  const labelSelector = selectorOf(Object.fromEntries(budget.matchLabels));
+  const { items } = await cluster.list("pods", { namespace, ...(labelSelector === "" ? {} : { labelSelector }) });
+  const owners = new Set(items.map((object) => parsePod(object).ownerUid));
+  return ({ uid }, { name }) => name === budget.name && owners.has(uid);
+}
+
+/**
+ * A view with some of its StatefulSets read once more, after its pods: what a pod runs that came since they were read may be what
+ * they want by now, and it must not be taken for outdated (invariant Z3). `onRead` hears of each. Throws ClusterError.
+ */
+export async function readAgain(
+  cluster: Cluster,
+  key: GroupKey,
+  view: GroupView,
+  behind: readonly StatefulSet[],
+  onRead: (statefulSet: StatefulSet, readMs: number) => void = () => {},
+): Promise<GroupView> {
+  if (behind.length === 0) return view;
+  const reads = await Promise.all(
+    behind.map(async (known) => {
+      const readMs = cluster.monotonicMs();
+      const statefulSet = await getStatefulSet(cluster, known);
+      if (statefulSet !== undefined) onRead(statefulSet, readMs);
+      return statefulSet === undefined ? [] : [statefulSet];
+    }),
+  );
+  const names = new Set(behind.map(({ name }) => name));
+  const others = view.statefulSets.filter(({ name }) => !names.has(name));
+  return {
+    ...view,
+    ...surroundingsOf([...others, ...reads.flat(), ...view.neighbours], key, view.budgets, view.hasPods),
+  };
+}
+
+/** The pods that a StatefulSet of that name left behind and nobody has taken over, by a consistent LIST. Throws ClusterError. */
+export async function listOrphans(cluster: Cluster, { namespace, name }: ObjectKey): Promise<Pod[]> {
+  const { items } = await cluster.list("pods", { namespace, labelSelector: podName.key });
+  return items.map(parsePod).filter((pod) => pod.orphaned && statefulSetNameOf(pod.name) === name);
 }
 
 /** Every group of the namespaces, or of all, by a consistent LIST. Throws ClusterError. */
@@ -63,7 +144,7 @@ export async function getOwnerOf(
   { namespace, name, ownerUid }: Pod,
 ): Promise<StatefulSet | undefined> {
   if (ownerUid === undefined) return undefined;
-  const owner = await getStatefulSet(cluster, { namespace, name: name.replace(/-\d+$/, "") });
+  const owner = await getStatefulSet(cluster, { namespace, name: statefulSetNameOf(name) });
   return owner?.uid === ownerUid ? owner : undefined;
 }
 

@@ -1,12 +1,11 @@
-/** The pods and StatefulSets that watches have told of: what a long-lived process decides from. */
-import type { Cluster, PodObject, StatefulSetObject, WatchEvent } from "./cluster.ts";
-import type { Surroundings } from "./governing.ts";
-import { type Pod, parsePod } from "./pods.ts";
-import { parseStatefulSet, type StatefulSet } from "./statefulsets.ts";
+/** The pods that watches have told of, and the StatefulSets: what a long-lived process decides from. */
+import type { Cluster, PodObject } from "./cluster.ts";
+import { type HasPods, type StoredBudget, type Surroundings, selects } from "./governing.ts";
+import { emptyMembership, type Membership, membersThrough } from "./membership.ts";
+import { type Pod, parsePod, statefulSetNameOf } from "./pods.ts";
+import { awaitProgress, beginAgain, hear, newProgress, type Progress, type Store } from "./progress.ts";
+import type { StatefulSet } from "./statefulsets.ts";
 import type { GroupView, PodIndex } from "./views.ts";
-
-/** How long a decision waits for the memory to reach `settled-through` before it asks the API server for a LIST. */
-const catchUpMs = 250;
 
 /** The pods of one owner at one moment. Views share it until one of these pods changes; a thousand pods are not copied twice. */
 interface Moment {
@@ -15,71 +14,116 @@ interface Moment {
   byName: ReadonlyMap<string, Pod> | undefined;
 }
 
-/** The pods and StatefulSets of one namespace, or of all, as two watches tell. */
-export interface Memory {
+/** The pods and StatefulSets of one namespace, or of all, as two watches tell. How far the one of pods has got it says itself. */
+export interface Memory extends Progress {
+  readonly clock: Pick<Cluster, "monotonicMs">;
   readonly pods: Map<string, Pod>;
+  /** By {@link ownerOf}. */
   readonly podsByOwner: Map<string, Map<string, Pod>>;
   /** Of the owners whose pods have not changed since a view was last taken. */
   readonly moments: Map<string, Moment>;
+  /** When each pod was first known here, by uid: what it runs was wanted by its StatefulSet at some time before. */
+  readonly bornMs: Map<string, number>;
   /** The largest resourceVersion of any change to a pod of that owner, deletions too (rule R8). */
   readonly seenByOwner: Map<string, number>;
   /** The revision at which a consistent LIST last said the same of an owner's pods as this memory does. */
   readonly confirmedByOwner: Map<string, number>;
-  readonly statefulSets: Map<string, StatefulSet>;
-  readonly statefulSetsByUid: Map<string, StatefulSet>;
-  /** Up to which pod revision this memory is complete. */
-  reached: number;
-  /** When the pod watch last heard anything: a list, an event, a bookmark. */
-  heardMs: number;
-  readonly waiting: Set<() => void>;
-  /** Aborted to begin the pod watch again with a list. */
-  relist: AbortController;
+  /** When the LIST was sent that last did so after silence. */
+  readonly confirmedMsByOwner: Map<string, number>;
+  readonly membership: Membership;
 }
 
-export function emptyMemory(nowMs: number): Memory {
+export function emptyMemory(clock: Pick<Cluster, "monotonicMs">): Memory {
   return {
+    ...newProgress(clock.monotonicMs()),
+    clock,
     pods: new Map(),
     podsByOwner: new Map(),
     moments: new Map(),
+    bornMs: new Map(),
     seenByOwner: new Map(),
     confirmedByOwner: new Map(),
-    statefulSets: new Map(),
-    statefulSetsByUid: new Map(),
-    reached: 0,
-    heardMs: nowMs,
-    waiting: new Set(),
-    relist: new AbortController(),
+    confirmedMsByOwner: new Map(),
+    membership: emptyMembership(clock.monotonicMs()),
+  };
+}
+
+/** Under what a pod is kept: its StatefulSet's uid, or, while it is nobody's, the name of the one that it was made for. */
+function ownerOf(pod: Pod): string | undefined {
+  return pod.ownerUid ?? (pod.orphaned ? orphansOf(pod.namespace, statefulSetNameOf(pod.name)) : undefined);
+}
+
+/** No uid holds a slash. */
+function orphansOf(namespace: string, statefulSet: string): string {
+  return `orphans of ${namespace}/${statefulSet}`;
+}
+
+/** The pods that a StatefulSet of that name left behind and nobody has taken over. */
+export function orphansIn(memory: Memory, namespace: string, statefulSet: string): readonly Pod[] {
+  return [...(memory.podsByOwner.get(orphansOf(namespace, statefulSet))?.values() ?? [])];
+}
+
+/** Whose pods budgets select, at one moment. A pass may ask for each of a thousand pods: each answer is found once. */
+export function hasPodsIn(memory: Memory): HasPods {
+  const known = new Map<StoredBudget, Map<string, boolean>>();
+  return ({ uid }, budget) => {
+    const answers = known.get(budget) ?? new Map<string, boolean>();
+    known.set(budget, answers);
+    const pods = memory.podsByOwner.get(uid)?.values() ?? [];
+    const answer = answers.get(uid) ?? [...pods].some(({ labels }) => selects(budget, labels));
+    answers.set(uid, answer);
+    return answer;
   };
 }
 
 /** Waits a moment for the watch to tell of these StatefulSets' pods what the ledger has already accounted for. */
-export async function reaches(
-  cluster: Cluster,
+export function reaches(
+  cluster: Pick<Cluster, "sleep">,
   memory: Memory,
   statefulSets: readonly StatefulSet[],
   revision: number,
 ): Promise<boolean> {
   const confirmed = () => Math.min(...statefulSets.map(({ uid }) => memory.confirmedByOwner.get(uid) ?? 0));
-  const reached = () => memory.reached >= revision || (statefulSets.length > 0 && confirmed() >= revision);
-  if (reached()) return true;
-  const givingUp = new AbortController();
-  const caughtUp = () => {
-    if (reached()) givingUp.abort("reached");
-  };
-  memory.waiting.add(caughtUp);
-  await cluster.sleep(catchUpMs, givingUp.signal);
-  memory.waiting.delete(caughtUp);
-  return reached();
+  return awaitProgress(
+    cluster,
+    memory,
+    () => memory.reached >= revision || (statefulSets.length > 0 && confirmed() >= revision),
+  );
+}
+
+/** When the pods of all these were last heard of: by the watch, or by a LIST that said the same. */
+export function podsHeardOfMs(memory: Memory, statefulSets: readonly StatefulSet[]): number {
+  const times = statefulSets.map(({ uid }) => memory.confirmedMsByOwner.get(uid) ?? Number.NEGATIVE_INFINITY);
+  return times.length === 0 ? memory.heardMs : Math.max(memory.heardMs, Math.min(...times));
 }
 
 /**
- * After silence: where the memory says what a consistent LIST says, it is as good as heard from; where it does not, the
- * watch has died without a word and is begun again.
+ * After silence: where the memory says of these StatefulSets' pods what a consistent LIST says, it is as good as heard from, for
+ * them alone; where it does not, the watch has died without a word and is begun again.
  */
 export function confirm(memory: Memory, statefulSets: readonly StatefulSet[], pods: PodIndex, askedMs: number): void {
-  const same = statefulSets.every(({ uid }) => saysTheSame(memory, uid, pods));
-  if (same) memory.heardMs = Math.max(memory.heardMs, askedMs);
-  else memory.relist.abort();
+  if (!statefulSets.every(({ uid }) => saysTheSame(memory, uid, pods))) {
+    memory.relist.abort();
+    return;
+  }
+  for (const { uid } of statefulSets) memory.confirmedMsByOwner.set(uid, askedMs);
+}
+
+/**
+ * True when a pod runs what the StatefulSet does not want, and was not known when that was read: then it may be the read that is
+ * old and not the pod. Whoever is made after a change of the template must not be taken for outdated.
+ */
+export function isBehindPods(
+  memory: Memory,
+  { updateRevision }: StatefulSet,
+  pods: Iterable<Pod>,
+  readMs: number,
+): boolean {
+  for (const { uid, revision } of pods) {
+    const bornMs = memory.bornMs.get(uid) ?? Number.POSITIVE_INFINITY;
+    if (revision !== updateRevision && bornMs > readMs) return true;
+  }
+  return false;
 }
 
 /**
@@ -110,6 +154,8 @@ export function viewOfMemory(
       return undefined;
     },
     seenThrough,
+    membersThrough: membersThrough(memory.membership, surroundings.statefulSets),
+    consistentAt: undefined,
   };
 }
 
@@ -123,34 +169,31 @@ function momentOf(memory: Memory, ownerUid: string): Moment {
   return moment;
 }
 
-/** What a watch feeds: the whole at a list, then change by change. */
-export interface Store<T> {
-  replace(objects: readonly T[], resourceVersion: string): void;
-  apply(event: WatchEvent<T>): void;
-}
-
-function putPod(memory: Memory, pod: Pod): void {
+function putPod(memory: Memory, pod: Pod, owner: string): void {
   const path = `${pod.namespace}/${pod.name}`;
   const known = memory.pods.get(path);
-  if (known !== undefined && known.ownerUid !== pod.ownerUid) removePod(memory, known);
+  if (known !== undefined && ownerOf(known) !== owner) removePod(memory, known);
+  if (known !== undefined && known.uid !== pod.uid) memory.bornMs.delete(known.uid);
+  if (!memory.bornMs.has(pod.uid)) memory.bornMs.set(pod.uid, memory.clock.monotonicMs());
   memory.pods.set(path, pod);
-  const ownerUid = pod.ownerUid as string;
-  const siblings = memory.podsByOwner.get(ownerUid) ?? new Map<string, Pod>();
+  const siblings = memory.podsByOwner.get(owner) ?? new Map<string, Pod>();
   siblings.set(pod.name, pod);
-  memory.podsByOwner.set(ownerUid, siblings);
-  noteChange(memory, ownerUid, pod.resourceVersion);
+  memory.podsByOwner.set(owner, siblings);
+  noteChange(memory, owner, pod.resourceVersion);
 }
 
 function removePod(memory: Memory, pod: Pod): void {
   memory.pods.delete(`${pod.namespace}/${pod.name}`);
-  const ownerUid = pod.ownerUid ?? "";
-  const siblings = memory.podsByOwner.get(ownerUid);
+  memory.bornMs.delete(pod.uid);
+  const owner = ownerOf(pod) ?? "";
+  const siblings = memory.podsByOwner.get(owner);
   siblings?.delete(pod.name);
-  noteChange(memory, ownerUid, pod.resourceVersion);
+  noteChange(memory, owner, pod.resourceVersion);
   if (siblings?.size !== 0) return;
-  memory.podsByOwner.delete(ownerUid);
-  memory.seenByOwner.delete(ownerUid);
-  memory.confirmedByOwner.delete(ownerUid);
+  memory.podsByOwner.delete(owner);
+  memory.seenByOwner.delete(owner);
+  memory.confirmedByOwner.delete(owner);
+  memory.confirmedMsByOwner.delete(owner);
 }
 
 function noteChange(memory: Memory, ownerUid: string, resourceVersion: number): void {
@@ -171,7 +214,7 @@ export function learnPods(memory: Memory, statefulSets: readonly StatefulSet[], 
       // A pod that is not known may have been deleted since: only a list that is newer than the watch can tell.
       const isNews =
         known === undefined ? pods.listedAt >= memory.reached : known.resourceVersion < pod.resourceVersion;
-      if (isNews) putPod(memory, pod);
+      if (isNews) putPod(memory, pod, uid);
     }
     for (const known of [...(memory.podsByOwner.get(uid)?.values() ?? [])]) {
       if (!pods.byName.has(known.name) && known.resourceVersion <= pods.listedAt) removePod(memory, known);
@@ -189,96 +232,47 @@ function saysTheSame(memory: Memory, ownerUid: string, pods: PodIndex): boolean 
   );
 }
 
-/** The same for the StatefulSets of a namespace. */
-export function learnStatefulSets(memory: Memory, namespace: string, statefulSets: readonly StatefulSet[]): void {
-  for (const statefulSet of statefulSets) learnStatefulSet(memory, statefulSet);
-  const listed = new Set(statefulSets.map(({ uid }) => uid));
-  for (const known of [...memory.statefulSets.values()]) {
-    if (known.namespace !== namespace || listed.has(known.uid)) continue;
-    memory.statefulSets.delete(`${known.namespace}/${known.name}`);
-    memory.statefulSetsByUid.delete(known.uid);
-  }
-}
-
-/** One StatefulSet as an answer of the API server has it, unless the watch has told of a newer state. */
-export function learnStatefulSet(memory: Memory, statefulSet: StatefulSet): void {
-  const known = memory.statefulSets.get(`${statefulSet.namespace}/${statefulSet.name}`);
-  if (known !== undefined && Number(known.resourceVersion) >= Number(statefulSet.resourceVersion)) return;
-  if (known !== undefined) memory.statefulSetsByUid.delete(known.uid);
-  putStatefulSet(memory, statefulSet);
-}
-
-function putStatefulSet(memory: Memory, statefulSet: StatefulSet): void {
-  memory.statefulSets.set(`${statefulSet.namespace}/${statefulSet.name}`, statefulSet);
-  memory.statefulSetsByUid.set(statefulSet.uid, statefulSet);
-}
-
 /** Feeds the pods of a memory; `changed` hears of pods that look different to a decision. */
-export function podStore(memory: Memory, cluster: Cluster, changed: (pod: Pod) => void): Store<PodObject> {
-  const heard = (revision: number) => {
-    memory.heardMs = cluster.monotonicMs();
-    if (revision > memory.reached) memory.reached = revision;
-    for (const waiting of memory.waiting) waiting();
-  };
+export function podStore(memory: Memory, changed: (pod: Pod) => void): Store<PodObject> {
+  const { clock } = memory;
   return {
     replace(objects, resourceVersion) {
       const before = [...memory.pods.values()];
+      const listed = objects.map(parsePod);
+      const uids = new Set(listed.map(({ uid }) => uid));
       memory.pods.clear();
       memory.podsByOwner.clear();
       memory.moments.clear();
-      // This list may be older than one that was learnt from meanwhile: what that one accounted for is no longer shown.
       memory.seenByOwner.clear();
       memory.confirmedByOwner.clear();
-      for (const pod of objects.map(parsePod)) if (pod.ownerUid !== undefined) putPod(memory, pod);
-      heard(Number(resourceVersion));
+      memory.confirmedMsByOwner.clear();
+      for (const uid of [...memory.bornMs.keys()]) if (!uids.has(uid)) memory.bornMs.delete(uid);
+      for (const pod of listed) {
+        const owner = ownerOf(pod);
+        if (owner !== undefined) putPod(memory, pod, owner);
+      }
+      beginAgain(memory, Number(resourceVersion), clock.monotonicMs());
       for (const pod of [...before, ...memory.pods.values()]) changed(pod);
     },
     apply(event) {
-      if (event.type === "BOOKMARK") return heard(Number(event.resourceVersion));
+      if (event.type === "BOOKMARK") return hear(memory, Number(event.resourceVersion), clock.monotonicMs());
       const pod = parsePod(event.object);
+      const owner = ownerOf(pod);
       const known = memory.pods.get(`${pod.namespace}/${pod.name}`);
-      heard(pod.resourceVersion);
+      hear(memory, pod.resourceVersion, clock.monotonicMs());
       // A list may have told more than the watch has got to.
-      const confirmed = memory.confirmedByOwner.get(pod.ownerUid ?? "") ?? 0;
+      const confirmed = memory.confirmedByOwner.get(owner ?? "") ?? 0;
       if (pod.resourceVersion <= Math.max(known?.resourceVersion ?? 0, confirmed)) return;
-      if (event.type === "DELETED" || pod.ownerUid === undefined) {
+      if (event.type === "DELETED" || owner === undefined) {
         if (known !== undefined) removePod(memory, { ...known, resourceVersion: pod.resourceVersion });
-      } else putPod(memory, pod);
-      if (event.type === "DELETED" || known === undefined || !sameButRevision(known, pod)) changed(known ?? pod);
-    },
-  };
-}
-
-/** Feeds the StatefulSets of a memory. */
-export function statefulSetStore(
-  memory: Memory,
-  changed: (statefulSet: StatefulSet) => void,
-): Store<StatefulSetObject> {
-  return {
-    replace(objects) {
-      const before = [...memory.statefulSets.values()];
-      memory.statefulSets.clear();
-      memory.statefulSetsByUid.clear();
-      for (const statefulSet of objects.map(parseStatefulSet)) putStatefulSet(memory, statefulSet);
-      for (const statefulSet of [...before, ...memory.statefulSets.values()]) changed(statefulSet);
-    },
-    apply(event) {
-      if (event.type === "BOOKMARK") return;
-      const statefulSet = parseStatefulSet(event.object);
-      const path = `${statefulSet.namespace}/${statefulSet.name}`;
-      const known = memory.statefulSets.get(path);
-      if (known !== undefined) memory.statefulSetsByUid.delete(known.uid);
-      if (event.type === "DELETED") memory.statefulSets.delete(path);
-      else putStatefulSet(memory, statefulSet);
-      if (event.type === "DELETED" || known === undefined || !sameButRevision(known, statefulSet)) {
-        changed(statefulSet);
-        if (known !== undefined && known.group !== statefulSet.group) changed(known);
-      }
+      } else putPod(memory, pod, owner);
+      if (event.type !== "DELETED" && known !== undefined && sameButRevision(known, pod)) return;
+      changed(known ?? pod);
     },
   };
 }
 
 /** True when nothing changed that a decision reads: heartbeats and counters wake nobody. */
-function sameButRevision(one: Pod | StatefulSet, other: Pod | StatefulSet): boolean {
+function sameButRevision(one: Pod, other: Pod): boolean {
   return JSON.stringify({ ...one, resourceVersion: 0 }) === JSON.stringify({ ...other, resourceVersion: 0 });
 }

@@ -1,11 +1,10 @@
 /** One look at a group: its ledger, a view at least as new as the ledger asks for, and what both say together. */
-import { hasCode } from "./cluster.ts";
 import type { Context } from "./definition.ts";
-import { type Pod, parsePod } from "./pods.ts";
 import { dropAfterMs, type Ledger, type Refusal, type Reservation } from "./reservation.ts";
 import type { GroupKey, StatefulSet } from "./statefulsets.ts";
 import type { GroupView, ViewNeed } from "./views.ts";
-import { surveyZone, type Zone } from "./zones.ts";
+import { findReserved, isMissingMember, readAsNew, readStrangers } from "./whereabouts.ts";
+import { surveyZone, type Whereabouts, type Zone } from "./zones.ts";
 
 export interface Observed {
   readonly key: GroupKey;
@@ -15,6 +14,8 @@ export interface Observed {
   readonly view: GroupView;
   /** The zones of the group by name, byte-wise ascending. */
   readonly zones: readonly Zone[];
+  /** Where the pod of each of the ledger's reservations is. */
+  readonly reserved: ReadonlyMap<Reservation, Whereabouts>;
   /** The reservations that are neither settled (rule R6) nor abandoned (rule R10). */
   readonly open: readonly Reservation[];
   /** Those of them whose StatefulSet has left the group. */
@@ -29,34 +30,30 @@ export const retryRefusedAfterMs = 600_000;
 /**
  * Reads a view as new as the ledger asks for and settles what it shows to be settled. Throws ClusterError.
  *
- * The pods of reservations whose StatefulSet has left the group are in no view of it: they are read one by one.
+ * A reservation of a StatefulSet that the view does not know asks for it: where it is a member, everything is read once more.
  */
 export async function observeGroup(
   context: Context,
-  ledger: Ledger,
-  need: Omit<ViewNeed, "settledThrough">,
+  given: Ledger,
+  need: Omit<ViewNeed, "settledThrough" | "membersThrough">,
 ): Promise<Observed> {
+  let { ledger, view } = await readAsNew(context, given, need);
   const { key } = ledger;
-  const view = await context.views.read(key, { ...need, settledThrough: ledger.settledThrough });
-  const members = new Map(view.statefulSets.map((statefulSet) => [statefulSet.name, statefulSet]));
-  const strangers = await readPods(
-    context,
-    key,
-    ledger.reservations.filter((reservation) => !members.has(reservation.statefulSet)),
-  );
+  let strangers = await readStrangers(context, ledger, view);
+  if (isMissingMember(ledger, view, strangers)) {
+    ({ ledger, view } = await readAsNew(context, given, { ...need, consistent: true }));
+    strangers = await readStrangers(context, ledger, view);
+  }
+  const reserved = await findReserved(context, ledger, view, strangers);
   const nowMs = context.cluster.serverTimeMs();
-  const podAt = (reservation: Reservation): Pod | undefined => {
-    const name = `${reservation.statefulSet}-${reservation.ordinal}`;
-    return members.has(reservation.statefulSet) ? view.pod(name) : strangers.get(name);
-  };
+  const members = new Set(view.statefulSets.map(({ name }) => name));
 
-  const unsettled = ledger.reservations.filter(
-    (reservation) =>
-      !context.protocol.isSettled(reservation, podAt(reservation), members.get(reservation.statefulSet), nowMs),
+  const unsettled = [...reserved].flatMap(([reservation, where]) =>
+    context.protocol.isSettled(reservation, where, nowMs) ? [] : [reservation],
   );
   // A uid never comes back, and a deletion never ends but in the pod's end: what the view shows gone needs no GET.
   const overdue = unsettled.filter((reservation) => {
-    const pod = podAt(reservation);
+    const pod = reserved.get(reservation)?.pod;
     return nowMs - reservation.stampMs >= dropAfterMs && pod?.uid === reservation.uid && !pod.terminating;
   });
   const abandoned =
@@ -73,6 +70,7 @@ export async function observeGroup(
     ledger,
     view,
     zones,
+    reserved,
     open,
     departed: open.filter((reservation) => !members.has(reservation.statefulSet)),
     abandoned: abandoned.size,
@@ -82,21 +80,6 @@ export async function observeGroup(
 
 function byName(one: { statefulSet: StatefulSet }, other: { statefulSet: StatefulSet }): number {
   return one.statefulSet.name < other.statefulSet.name ? -1 : 1;
-}
-
-async function readPods(context: Context, key: GroupKey, wanted: readonly Reservation[]): Promise<Map<string, Pod>> {
-  const pods = new Map<string, Pod>();
-  await Promise.all(
-    wanted.map(async ({ statefulSet, ordinal }) => {
-      const name = `${statefulSet}-${ordinal}`;
-      try {
-        pods.set(name, parsePod(await context.cluster.get("pods", { namespace: key.namespace, name })));
-      } catch (error) {
-        if (!hasCode(error, 404)) throw error;
-      }
-    }),
-  );
-  return pods;
 }
 
 /** The refusals that still hold, from the ledger and from this process since its last write. */

@@ -50,7 +50,7 @@ export function countPartition(
     unknown += absent.missing;
     // A zone of the budget that has no pod of the partition may have lost it for good (rollout-operator#370).
     const isEmpty = members.length + absent.reserved + absent.missing === 0;
-    if (!isOwn && isEmpty && selects(budget, zone.statefulSet.labels)) unknown++;
+    if (!isOwn && isEmpty && selects(budget, zone.statefulSet.podLabels)) unknown++;
   }
   return { notReady, unknown, nextReadyInMs };
 }

@@ -1,6 +1,6 @@
 /** What decisions read of a Pod, and nothing else: views hold thousands of these. */
 import type { ContainerStatus, PodObject } from "./cluster.ts";
-import { controllerRevisionHash, read } from "./vocabulary.ts";
+import { controllerRevisionHash, podName, read } from "./vocabulary.ts";
 
 export interface Pod {
   readonly namespace: string;
@@ -9,6 +9,10 @@ export interface Pod {
   readonly resourceVersion: number;
   /** The uid of the StatefulSet that controls it; pods belong by this and by nothing else. */
   readonly ownerUid: string | undefined;
+  /** Made for a StatefulSet that has let go of it, as `kubectl delete statefulset --cascade=orphan` does, and nobody's since. */
+  readonly orphaned: boolean;
+  /** When it was made, in milliseconds since the epoch and in whole seconds; NaN where it does not say. */
+  readonly createdMs: number;
   readonly ordinal: number;
   readonly labels: Readonly<Record<string, string>>;
   /** The value of `controller-revision-hash`. */
@@ -40,6 +44,11 @@ export function ordinalOf(podName: string): number {
   return digits === undefined ? -1 : Number(digits);
 }
 
+/** The name of the StatefulSet that a pod of that name was made for. */
+export function statefulSetNameOf(podName: string): string {
+  return podName.replace(/-\d+$/, "");
+}
+
 export function parsePod(object: PodObject): Pod {
   const { metadata, status } = object;
   const owner = metadata.ownerReferences?.find((reference) => reference.controller === true);
@@ -57,6 +66,8 @@ export function parsePod(object: PodObject): Pod {
     uid: metadata.uid,
     resourceVersion: Number(metadata.resourceVersion),
     ownerUid: owner?.kind === "StatefulSet" ? owner.uid : undefined,
+    orphaned: owner === undefined && read(podName, metadata) === metadata.name,
+    createdMs: Date.parse(metadata.creationTimestamp ?? ""),
     ordinal: ordinalOf(metadata.name),
     labels: metadata.labels ?? {},
     revision: read(controllerRevisionHash, metadata),

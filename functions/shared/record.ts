@@ -49,6 +49,7 @@ export function changeOf(observed: Observed, by: string, record: RecordedVerdict
   return {
     reservations: observed.open,
     seenThrough: observed.view.seenThrough,
+    membersThrough: observed.view.membersThrough,
     refusals: keptRefusals(observed),
     verdicts: { ...observed.ledger.verdicts, [by]: record },
   };

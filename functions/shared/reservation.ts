@@ -48,6 +48,10 @@ export interface Ledger {
   readonly createdMs: number;
   /** Undefined in a ledger that has never been decided on (rule R4: its first decision uses a consistent LIST). */
   readonly settledThrough: number | undefined;
+  /** The StatefulSet revision from which on all zones that it counted are known; undefined where nobody has said so yet. */
+  readonly membersThrough: number | undefined;
+  /** What it says was written in another cluster, or at another time of this one: it is aged and begun anew (rule R4). */
+  readonly isElsewhere?: boolean;
   readonly reservations: readonly Reservation[];
   readonly refusals: readonly Refusal[];
   readonly verdicts: Readonly<Record<string, RecordedVerdict>>;
@@ -58,6 +62,8 @@ export interface LedgerChange {
   readonly reservations: readonly Reservation[];
   /** The largest resourceVersion of any pod in the view that was used (rule R8). */
   readonly seenThrough: number;
+  /** The StatefulSet revision from which on all members of that view are known (rule R5). */
+  readonly membersThrough: number;
   readonly refusals: readonly Refusal[];
   readonly verdicts: Readonly<Record<string, RecordedVerdict>>;
 }
@@ -127,8 +133,8 @@ export async function createLedger(cluster: Cluster, key: GroupKey): Promise<Led
 /**
  * Rules R3 and R8: replaces the ledger's contents, on condition that nobody wrote it or made it anew since it was read.
  *
- * `settled-through` never goes back. Throws ClusterError: 409 (or 404, 422 for a ledger that is gone or another one) means
- * that the world is to be read again; code 0 that the write may or may not have happened.
+ * `settled-through` and `members-through` never go back. Throws ClusterError: 409 (or 404, 422 for a ledger that is gone or
+ * another one) means that the world is to be read again; code 0 that the write may or may not have happened.
  */
 export async function writeLedger(cluster: Cluster, ledger: Ledger, change: LedgerChange): Promise<Ledger> {
   const body = {
@@ -137,6 +143,7 @@ export async function writeLedger(cluster: Cluster, ledger: Ledger, change: Ledg
       resourceVersion: ledger.resourceVersion,
       annotations: {
         [vocabulary.settledThrough.key]: String(Math.max(ledger.settledThrough ?? 0, change.seenThrough)),
+        [vocabulary.membersThrough.key]: String(Math.max(ledger.membersThrough ?? 0, change.membersThrough)),
         [vocabulary.reservations.key]: formatReservations(change.reservations),
         [vocabulary.refusals.key]: formatRefusals(change.refusals),
         [vocabulary.verdicts.key]: JSON.stringify(change.verdicts),
@@ -187,6 +194,7 @@ export function parseLedger(key: GroupKey, lease: LeaseObject): Ledger {
   }
   const malformed: vocabulary.Malformed[] = [];
   const settledThrough = vocabulary.read(vocabulary.settledThrough, metadata, malformed);
+  const membersThrough = vocabulary.read(vocabulary.membersThrough, metadata, malformed);
   if (malformed[0] !== undefined) throw unreadable(malformed[0].sentence);
   return {
     key,
@@ -195,6 +203,7 @@ export function parseLedger(key: GroupKey, lease: LeaseObject): Ledger {
     resourceVersion: metadata.resourceVersion,
     createdMs: Date.parse(metadata.creationTimestamp ?? ""),
     settledThrough,
+    membersThrough,
     reservations: parseReservations(metadata.annotations?.[vocabulary.reservations.key] ?? "{}", unreadable),
     refusals: parseRefusals(metadata.annotations?.[vocabulary.refusals.key] ?? "{}"),
     verdicts: parseVerdicts(metadata.annotations?.[vocabulary.verdicts.key] ?? "{}"),

@@ -1,6 +1,6 @@
 /** A few objects of one type, kept by a watch: budgets of both kinds. What is not heard of for a while is listed anew. */
 import type { Cluster, Metadata, WatchEvent } from "./cluster.ts";
-import type { Store } from "./memory.ts";
+import type { Store } from "./progress.ts";
 import { silentAfterMs } from "./views.ts";
 
 interface Kept<T> {

@@ -28,12 +28,15 @@ export interface StatefulSet {
   readonly name: string;
   readonly uid: string;
   readonly resourceVersion: string;
-  readonly labels: Readonly<Record<string, string>>;
+  /** The labels that its template gives to pods: a budget selects pods, so that these say whether it governs the StatefulSet. */
+  readonly podLabels: Readonly<Record<string, string>>;
   /** Undefined where the StatefulSet has no `rollout-group`. */
   readonly group: string | undefined;
   /** The wanted ordinals are [start, start + replicas); none while the StatefulSet itself is being deleted. */
   readonly start: number;
   readonly replicas: number;
+  /** It is being deleted, with its pods or, where they are orphaned, without them. */
+  readonly deleting: boolean;
   /** How many pods its controller last counted. */
   readonly countedReplicas: number;
   readonly minReadySeconds: number;
@@ -51,7 +54,8 @@ export interface StatefulSet {
 export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
   const { metadata, spec, status } = object;
   const malformed: Malformed[] = [];
-  const replicas = metadata.deletionTimestamp === undefined ? (spec?.replicas ?? 1) : 0;
+  const deleting = metadata.deletionTimestamp !== undefined;
+  const replicas = deleting ? 0 : (spec?.replicas ?? 1);
   const allowance = read(rolloutMaxUnavailable, metadata, malformed) ?? { pods: 1 };
   const behind = (status?.observedGeneration ?? 0) < (metadata.generation ?? 0);
   return {
@@ -59,10 +63,11 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     name: metadata.name,
     uid: metadata.uid,
     resourceVersion: metadata.resourceVersion,
-    labels: metadata.labels ?? {},
+    podLabels: spec?.template?.metadata?.labels ?? {},
     group: read(rolloutGroup, metadata),
     start: spec?.ordinals?.start ?? 0,
     replicas,
+    deleting,
     countedReplicas: status?.replicas ?? 0,
     minReadySeconds: spec?.minReadySeconds ?? 0,
     strategy: spec?.updateStrategy?.type ?? "RollingUpdate",

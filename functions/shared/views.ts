@@ -19,6 +19,8 @@ import type { GroupKey, StatefulSet } from "./statefulsets.ts";
 export interface ViewNeed {
   /** The ledger's `settled-through`: every part of the view must have reached it. Undefined asks for a consistent LIST. */
   readonly settledThrough: number | undefined;
+  /** The ledger's `members-through`: the view must know every StatefulSet up to this revision. Absent: what is known will do. */
+  readonly membersThrough?: number | undefined;
   /**
    * Set when the decision may permit something. StatefulSets must then have been read after this moment of the monotonic
    * clock (the last time that somebody else's ledger write came to be known), and a view that has heard nothing for 30 s
@@ -39,6 +41,10 @@ export interface GroupView extends Surroundings {
   pod(name: string): Pod | undefined;
   /** Rule R8: the largest resourceVersion of any pod in the view; a LIST's own only under a ledger's first decision (R4). */
   readonly seenThrough: number;
+  /** The StatefulSet revision from which on all members of the view are known: others must have got so far, too (rule R5). */
+  readonly membersThrough: number;
+  /** The revisions of the consistent LISTs that the view is made of; undefined where it is made of anything else. */
+  readonly consistentAt: { readonly pods: number; readonly statefulSets: number } | undefined;
 }
 
 export interface Views {
@@ -54,6 +60,8 @@ export interface Views {
   pod(key: ObjectKey): Promise<Pod | undefined>;
   /** The StatefulSet that controls a pod, the same way. */
   ownerOf(pod: Pod): Promise<StatefulSet | undefined>;
+  /** The pods that a StatefulSet of that name left behind and nobody has taken over, as new as the ledger asks for. */
+  orphans(statefulSet: ObjectKey, settledThrough: number | undefined): Promise<readonly Pod[]>;
   /** The budgets of a namespace: none where their CRD is not installed. Heard of in the last 30 s, or listed. */
   budgets(namespace: string): Promise<readonly StoredBudget[]>;
   /** The PodDisruptionBudgets of a namespace, the same way. */
@@ -89,8 +97,10 @@ export async function listPods(
     lists.flatMap((list) => list.items),
     Math.min(...revisions),
   );
-  if (settledThrough !== undefined) return index;
-  return { ...index, seenThrough: Math.max(index.seenThrough, ...revisions) };
+  const newest = Math.max(0, ...revisions);
+  const consistentAt = consistent && revisions.length > 0 ? newest : undefined;
+  if (settledThrough !== undefined) return { ...index, consistentAt };
+  return { ...index, consistentAt, seenThrough: Math.max(index.seenThrough, newest) };
 }
 
 export interface PodIndex {
@@ -99,6 +109,8 @@ export interface PodIndex {
   readonly seenThrough: number;
   /** The revision that the oldest of the lists is of. */
   readonly listedAt: number;
+  /** The revision of the newest of them, where all are consistent. */
+  readonly consistentAt: number | undefined;
 }
 
 /** Pods by name and by owner. `listedAt` is the revision that they were listed at; 0 where none is known. */
@@ -117,7 +129,7 @@ export function indexPods(objects: Iterable<PodObject>, listedAt = 0): PodIndex 
     if (siblings === undefined) byOwner.set(pod.ownerUid, [pod]);
     else siblings.push(pod);
   }
-  return { byName, byOwner, seenThrough, listedAt };
+  return { byName, byOwner, seenThrough, listedAt, consistentAt: undefined };
 }
 
 export function selectorOf(matchLabels: Readonly<Record<string, string>>): string {
@@ -152,17 +164,31 @@ export async function getPod(cluster: Cluster, key: ObjectKey): Promise<Pod | un
   }
 }
 
-/** A view of lists. `readMs` is when the StatefulSets were read, undefined where a watch told of them. */
+/** How the StatefulSets of a view came to be known. */
+export interface MembersRead {
+  /** When they were asked for, by the monotonic clock; undefined where a watch told of them. */
+  readonly askedMs: number | undefined;
+  /** The revision of the LIST that they are from, if they are. */
+  readonly revision?: number;
+}
+
+/** A view of lists. */
 export function viewOfIndex(
   surroundings: Surroundings,
-  statefulSetsReadMs: number | undefined,
+  { askedMs, revision }: MembersRead,
   pods: PodIndex,
+  membersThrough = Math.max(0, ...surroundings.statefulSets.map(({ resourceVersion }) => Number(resourceVersion))),
 ): GroupView {
   return {
     ...surroundings,
-    statefulSetsReadMs,
+    statefulSetsReadMs: askedMs,
     podsOf: ({ uid }) => pods.byOwner.get(uid) ?? [],
     pod: (name) => pods.byName.get(name),
     seenThrough: pods.seenThrough,
+    membersThrough,
+    consistentAt:
+      pods.consistentAt === undefined || revision === undefined
+        ? undefined
+        : { pods: pods.consistentAt, statefulSets: revision },
   };
 }

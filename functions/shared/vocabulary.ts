@@ -75,6 +75,16 @@ export const controllerRevisionHash: Entry<string> = {
   parse: asText,
 };
 
+export const podName: Entry<string> = {
+  key: "statefulset.kubernetes.io/pod-name",
+  kind: "label",
+  on: "Pod",
+  grammar: "the name of the pod",
+  fallback: "a pod without the label was made by no StatefulSet",
+  says: "the pod was made for a StatefulSet, whether or not it still has it; written by Kubernetes",
+  parse: asText,
+};
+
 export const managedBy: Entry<string> = {
   key: "app.kubernetes.io/managed-by",
   kind: "label",
@@ -102,6 +112,16 @@ export const settledThrough: Entry<number> = {
   grammar: "a pod resourceVersion",
   fallback: "absent: the first decision uses a consistent LIST; malformed: nothing is permitted",
   says: "the pod revision up to which the world has been accounted for (rule R2)",
+  parse: parseRevision,
+};
+
+export const membersThrough: Entry<number> = {
+  key: "sluice.dev/members-through",
+  kind: "annotation",
+  on: "Lease",
+  grammar: "a StatefulSet resourceVersion",
+  fallback: "absent: which StatefulSets there are is taken from what is known; malformed: nothing is permitted",
+  says: "the StatefulSet revision from which on every zone that the last decisions counted is known (rule R5)",
   parse: parseRevision,
 };
 
@@ -160,9 +180,11 @@ export const vocabulary = [
   rolloutMaxUnavailable,
   rolloutPaused,
   controllerRevisionHash,
+  podName,
   managedBy,
   ledgerGroup,
   settledThrough,
+  membersThrough,
   reservations,
   refusals,
   verdicts,

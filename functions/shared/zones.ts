@@ -63,18 +63,32 @@ export function surveyZone(
   return { statefulSet, pods: wanted, leaving, outdated, down, reserved, nextAvailableInMs };
 }
 
+/** What is known of a reserved pod and of its StatefulSet. */
+export interface Whereabouts {
+  /** The pod of that name: as the view has it, or by a GET where the view has none. */
+  readonly pod: Pod | undefined;
+  /** The StatefulSet of that name: of the view, or by a GET where it is none of the group's. */
+  readonly statefulSet: StatefulSet | undefined;
+  readonly isMember: boolean;
+  /** How many pods stand that it left behind. Counted only where it is gone, or on its way out, and the reserved pod is gone. */
+  readonly orphans: number;
+}
+
 /**
- * Rule R6: a reservation is settled when the view shows another pod at its ordinal that is available, or no pod at an
- * ordinal that nobody wants. `pod` is the pod of that name in the view, `statefulSet` the one of that name or undefined.
+ * Rule R6: a reservation is settled when another pod at its ordinal is available, or when none is there and nobody wants one.
+ *
+ * While a StatefulSet is gone and pods that it left behind stand, it will be made again, as `kubectl delete --cascade=orphan` is
+ * for: what was reserved is still down until then. What has moved to another group is counted there as soon as the pod is gone.
  */
-export function isSettled(
-  reservation: Reservation,
-  pod: Pod | undefined,
-  statefulSet: StatefulSet | undefined,
-  nowMs: number,
-): boolean {
-  if (pod === undefined) return statefulSet === undefined || !isWanted(statefulSet, reservation.ordinal);
-  return pod.uid !== reservation.uid && isAvailable(pod, statefulSet?.minReadySeconds ?? 0, nowMs);
+export function isSettled(reservation: Reservation, where: Whereabouts, nowMs: number): boolean {
+  const { pod, statefulSet, isMember, orphans } = where;
+  if (pod?.uid === reservation.uid) return false;
+  if (pod !== undefined && isAvailable(pod, statefulSet?.minReadySeconds ?? 0, nowMs)) return true;
+  if (statefulSet === undefined || statefulSet.deleting) {
+    return orphans === 0 && (pod === undefined || pod.ownerUid === undefined);
+  }
+  if (!isMember) return true;
+  return pod === undefined && !isWanted(statefulSet, reservation.ordinal);
 }
 
 /** True when something of the zone is not as it should be, so that no healthy pod of another zone may go. */

@@ -207,7 +207,11 @@ export function render(facts: EvictionFacts): Group {
     for (const [at, one] of zoneFacts.places.entries()) {
       const reservation = reservationOf(name, zoneFacts.start + at, one);
       const pod = pods.find(({ ordinal }) => ordinal === zoneFacts.start + at);
-      if (reservation !== undefined && !isSettled(reservation, pod, set, nowMs)) open.push(reservation);
+      if (
+        reservation !== undefined &&
+        !isSettled(reservation, { pod, statefulSet: set, isMember: true, orphans: 0 }, nowMs)
+      )
+        open.push(reservation);
     }
     return { set, pods };
   });
@@ -244,10 +248,16 @@ function statefulSetObject(
   facts: Pick<ZoneFacts, "replicas" | "labelled"> & Partial<ZoneFacts>,
 ): StatefulSetObject {
   const { replicas, labelled, start = 0, minReadySeconds = 0, counted = replicas } = facts;
-  const labels = { "rollout-group": group, ...(labelled ? { ...tag, zone: name } : {}) };
+  const labels = { "rollout-group": group };
   return {
     metadata: { name, namespace: "db", uid: `set-${name}`, resourceVersion: "5", generation: 3, labels },
-    spec: { replicas, minReadySeconds, ordinals: { start }, updateStrategy: { type: "OnDelete" } },
+    spec: {
+      replicas,
+      minReadySeconds,
+      ordinals: { start },
+      updateStrategy: { type: "OnDelete" },
+      template: { metadata: { labels: labelled ? { ...tag, zone: name } : {} } },
+    },
     status: { observedGeneration: 3, replicas: counted, currentRevision: "old", updateRevision: "old" },
   };
 }

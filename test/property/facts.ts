@@ -183,7 +183,11 @@ export function render(facts: GroupFacts, order: "ascending" | "descending" = "a
     for (const [ordinal, slot] of zoneFacts.slots.entries()) {
       const reservation = reservationOf(name, ordinal, slot);
       const pod = pods.find((candidate) => candidate.ordinal === ordinal);
-      if (reservation !== undefined && !isSettled(reservation, pod, set, nowMs)) open.push(reservation);
+      if (
+        reservation !== undefined &&
+        !isSettled(reservation, { pod, statefulSet: set, isMember: true, orphans: 0 }, nowMs)
+      )
+        open.push(reservation);
     }
     return { set, pods: order === "ascending" ? pods : pods.reverse() };
   });
@@ -224,8 +228,10 @@ function budgetObject(name: string, facts: BudgetFacts): ZoneBudgetObject {
 }
 
 function stranger(tier: Tier): StatefulSet {
-  const labels = { app: "db", tier, "rollout-group": "another" };
-  return parseStatefulSet({ metadata: { name: "x", namespace: "db", uid: "set-x", resourceVersion: "5", labels } });
+  const labels = { "rollout-group": "another" };
+  const template = { metadata: { labels: { app: "db", tier } } };
+  const metadata = { name: "x", namespace: "db", uid: "set-x", resourceVersion: "5", labels };
+  return parseStatefulSet({ metadata, spec: { template } });
 }
 
 function statefulSetObject(name: string, facts: ZoneFacts): StatefulSetObject {
@@ -237,7 +243,7 @@ function statefulSetObject(name: string, facts: ZoneFacts): StatefulSetObject {
       uid: `set-${name}`,
       resourceVersion: "5",
       generation: 3,
-      labels: { "rollout-group": "group", app: "db", tier },
+      labels: { "rollout-group": "group" },
       annotations: {
         "rollout-max-unavailable": "pods" in budget ? `${budget.pods}` : `${budget.percent}%`,
         ...(paused ? { "grafana.com/rollout-paused": "true" } : {}),
@@ -248,6 +254,7 @@ function statefulSetObject(name: string, facts: ZoneFacts): StatefulSetObject {
       minReadySeconds: facts.minReadySeconds,
       ordinals: { start: facts.start },
       updateStrategy: { type: facts.strategy },
+      template: { metadata: { labels: { app: "db", tier } } },
     },
     status: {
       observedGeneration: facts.behind ? 2 : 3,

@@ -40,6 +40,7 @@ const change: fc.Arbitrary<LedgerChange> = fc.record({
   refusals: fc.uniqueArray(refusal, { selector: ({ uid }) => uid, maxLength: 10 }),
   verdicts: fc.dictionary(text, recorded, { maxKeys: 4, noNullPrototype: true }),
   seenThrough: fc.nat(),
+  membersThrough: fc.nat(),
 });
 
 const key = { namespace: "db", group: "group" };

@@ -161,7 +161,9 @@ export const rolloutRules: readonly RemovedRule[] = [
     breaks: ["Z1", "Z2"],
     aim: (plan) => plain(plan, { staleness: { oldest: 0.7, between: 0.8 }, readyAfterMs: 8_000 }),
     wrappers: {
-      ...wrapProtocol(() => ({ isSettled: (reservation, pod) => pod === undefined || pod.uid !== reservation.uid })),
+      ...wrapProtocol(() => ({
+        isSettled: (reservation, { pod }) => pod === undefined || pod.uid !== reservation.uid,
+      })),
     },
   },
   {
@@ -170,7 +172,8 @@ export const rolloutRules: readonly RemovedRule[] = [
     breaks: ["L1"],
     aim: (plan) => plain(plan, { safetyMs: 90_000, every: { ...never, scale: 5_000 } }),
     wrappers: wrapProtocol((protocol) => ({
-      isSettled: (reservation, pod, ...rest) => pod !== undefined && protocol.isSettled(reservation, pod, ...rest),
+      isSettled: (reservation, where, nowMs) =>
+        where.pod !== undefined && protocol.isSettled(reservation, where, nowMs),
     })),
   },
   {

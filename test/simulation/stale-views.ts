@@ -1,8 +1,14 @@
 /** Views as stale as rule R5 permits, on purpose: each part at any revision from `settled-through` on, up to 30 s old. */
 import type { Cluster } from "../../functions/shared/cluster.ts";
 import { parseDisruptionBudget } from "../../functions/shared/disruption-budgets.ts";
-import { parseStoredBudget, type StoredBudget, surroundingsOf } from "../../functions/shared/governing.ts";
-import { getGroupOf, getOwnerOf, listGroups } from "../../functions/shared/listing.ts";
+import {
+  type HasPods,
+  parseStoredBudget,
+  type StoredBudget,
+  selects,
+  surroundingsOf,
+} from "../../functions/shared/governing.ts";
+import { getGroupOf, getOwnerOf, listGroups, listOrphans } from "../../functions/shared/listing.ts";
 import { type Pod, parsePod } from "../../functions/shared/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../../functions/shared/statefulsets.ts";
 import { type GroupView, getPod, silentAfterMs, type ViewNeed, type Views } from "../../functions/shared/views.ts";
@@ -60,6 +66,38 @@ export class RevisionClock {
   }
 }
 
+function hasPodsIn(store: World["store"], namespace: string): HasPods {
+  const pods = store.list("pods", { namespace }).items.map((object) => podOf(object as StoredPod));
+  return ({ uid }, budget) => pods.some(({ ownerUid, labels }) => ownerUid === uid && selects(budget, labels));
+}
+
+/** Each part at a revision of its own. */
+function podsAsOf(
+  store: World["store"],
+  namespace: string,
+  need: ViewNeed,
+  statefulSets: readonly StatefulSet[],
+  draw: () => number,
+) {
+  const byOwner = new Map<string, Pod[]>();
+  const byName = new Map<string, Pod>();
+  // As `listPods` does: a ledger's first decision accounts for all there is (rule R4).
+  let seenThrough = need.settledThrough === undefined ? store.revision : 0;
+  for (const { uid } of statefulSets) {
+    const revision = draw();
+    const pods: Pod[] = [];
+    for (const object of store.podsAsOf(namespace, revision)) {
+      const pod = podOf(object);
+      if (pod.ownerUid !== uid) continue;
+      pods.push(pod);
+      byName.set(pod.name, pod);
+      if (pod.resourceVersion > seenThrough) seenThrough = pod.resourceVersion;
+    }
+    byOwner.set(uid, pods);
+  }
+  return { byOwner, byName, seenThrough };
+}
+
 export function createStaleViews(options: StaleViewsOptions, revisions: RevisionClock): Views {
   const { world, cluster, draw, staleness, onView } = options;
   const { store, timeline } = world;
@@ -89,29 +127,18 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
       const read = await cluster.list("statefulsets", { namespace: key.namespace });
       all = read.items.map((object) => statefulSetOf(object as StoredStatefulSet));
     }
-    const surroundings = surroundingsOf(all, key, budgetsOf(key.namespace));
-    const byOwner = new Map<string, Pod[]>();
-    const byName = new Map<string, Pod>();
-    // As `listPods` does: a ledger's first decision accounts for all there is (rule R4).
-    let seenThrough = need.settledThrough === undefined ? store.revision : 0;
-    for (const { uid } of surroundings.statefulSets) {
-      const revision = revisionFor(need, timeline.nowMs() - silentAfterMs);
-      const pods: Pod[] = [];
-      for (const object of store.podsAsOf(key.namespace, revision)) {
-        const pod = podOf(object);
-        if (pod.ownerUid !== uid) continue;
-        pods.push(pod);
-        byName.set(pod.name, pod);
-        if (pod.resourceVersion > seenThrough) seenThrough = pod.resourceVersion;
-      }
-      byOwner.set(uid, pods);
-    }
+    const surroundings = surroundingsOf(all, key, budgetsOf(key.namespace), hasPodsIn(store, key.namespace));
+    const { byOwner, byName, seenThrough } = podsAsOf(store, key.namespace, need, surroundings.statefulSets, () =>
+      revisionFor(need, timeline.nowMs() - silentAfterMs),
+    );
     const view: GroupView = {
       ...surroundings,
       statefulSetsReadMs: fresh ? readMs : undefined,
       podsOf: ({ uid }) => byOwner.get(uid) ?? [],
       pod: (name) => byName.get(name),
       seenThrough,
+      membersThrough: Math.max(0, ...surroundings.statefulSets.map(({ resourceVersion }) => Number(resourceVersion))),
+      consistentAt: undefined,
     };
     onView(view);
     return view;
@@ -124,6 +151,7 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
     groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
     pod: (key) => getPod(cluster, key),
     ownerOf: (pod) => getOwnerOf(cluster, pod),
+    orphans: (statefulSet) => listOrphans(cluster, statefulSet),
     budgets: async (namespace) => budgetsOf(namespace),
     disruptionBudgets: async (namespace) =>
       store.list("poddisruptionbudgets", { namespace }).items.map(parseDisruptionBudget),

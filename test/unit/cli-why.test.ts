@@ -77,8 +77,12 @@ test("without a group, one line for each: by label, by budget, and those of whic
   addBudget(passes, "unused", { selector: { matchLabels: { app: "nothing" } } });
   const template = passes.world.store.get("statefulsets", { namespace, name: "other-a" });
   passes.world.store.create("statefulsets", namespace, {
-    metadata: { name: "lonely", labels: { app: "lonely" } },
-    spec: { ...template.spec, selector: { matchLabels: { name: "lonely" } } },
+    metadata: { name: "lonely" },
+    spec: {
+      ...template.spec,
+      selector: { matchLabels: { name: "lonely" } },
+      template: { ...template.spec.template, metadata: { labels: { name: "lonely", app: "lonely" } } },
+    },
   });
   const metadata = {
     name: "sluice-gone",

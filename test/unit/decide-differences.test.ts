@@ -27,7 +27,11 @@ test("pods belong by the uid of their owner, not by a `name` label", () => {
     });
   const sets = [statefulSet("a", { replicas: 2 })];
   const objects = [owned("a-0", "uid-of-a"), owned("a-1", "uid-of-a-before"), owned("stranger-1", "uid-of-stranger")];
-  const view = viewOfIndex({ statefulSets: sets, neighbours: [], budgets: [] }, undefined, indexPods(objects));
+  const view = viewOfIndex(
+    { statefulSets: sets, neighbours: [], budgets: [] },
+    { askedMs: undefined },
+    indexPods(objects),
+  );
   const zones = sets.map((set) => surveyZone(set, view.podsOf(set), [], nowMs));
   assert.deepEqual(Object.fromEntries(zones[0]?.down ?? []), { 1: "missing" });
   assert.equal(outcome(decideOn(zones)), "budget");
@@ -140,7 +144,10 @@ test("a StatefulSet that is deleted leaves pods that hold the others back until 
 
 test("a group that loses its last StatefulSet is done, and what it had reserved is settled by absence", () => {
   assert.equal(outcome(decideOn([])), "done");
-  assert.equal(isSettled(reservation("a-0"), undefined, undefined, nowMs), true);
+  assert.equal(
+    isSettled(reservation("a-0"), { pod: undefined, statefulSet: undefined, isMember: false, orphans: 0 }, nowMs),
+    true,
+  );
 });
 
 test("zones go in the order of their names, byte by byte, as observed", () => {

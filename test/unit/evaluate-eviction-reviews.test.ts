@@ -270,23 +270,6 @@ test("a budget of StatefulSets without a rollout-group has a ledger of its own, 
   assert.match(ledger?.metadata.annotations?.["sluice.dev/reservations"] ?? "", /^\{"group-a":\{"0":/);
 });
 
-test("statefulset-unselected: a pod has the labels of a budget, and its StatefulSet has not", async () => {
-  const passes = new Passes();
-  const { store } = passes.world;
-  const labels = { "rollout-group": null };
-  store.patch("statefulsets", { namespace, name: "group-a" }, { metadata: { labels } });
-  store.patch("statefulsets", { namespace, name: "group-b" }, { metadata: { labels: { ...labels, app: "db" } } });
-  for (const { metadata } of store.list("pods").items) {
-    store.patch("pods", { namespace, name: metadata.name }, { metadata: { labels: { app: "db" } } });
-  }
-  addBudget(passes, { selector: { matchLabels: { app: "db" } }, maxUnavailable: 1 });
-  const replica = new Replica(passes);
-  const answer = await replica.answer(replica.review("group-a-0"));
-  assert.deepEqual([answer.guard, codeOf(answer)], ["statefulset-unselected", 429]);
-  const sentence = /^the budget budget selects pod group-a-0, but not its StatefulSet group-a: label the StatefulSet/;
-  assert.match(refusalOf(answer).sentence, sentence);
-});
-
 test("a StatefulSet that has just left its group is no mistake of its labels", async () => {
   const passes = await governedGroup();
   const views = await passes.watch();

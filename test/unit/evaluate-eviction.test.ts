@@ -226,7 +226,7 @@ test("ledger-full: with no room for a reservation a pod goes only if it has one 
 test("several-budgets, invalid-budget, budget-spans-groups: what nobody can keep permits nothing", () => {
   const one = zoneBudget("one", {});
   const broken = zoneBudget("broken", { maxUnavailable: -1 });
-  const stranger = statefulSet("x", { group: "other", labels: { "rollout-group": "other", app: "db" } });
+  const stranger = statefulSet("x", { group: "other", podLabels: { "rollout-group": "other", app: "db" } });
   const wide = zoneBudget("wide", { selector: { matchLabels: {} } });
   for (const [guard, code, field, changes, sentence] of [
     ["several-budgets", 400, "", { budgets: [one, zoneBudget("two", {})] }, /one and two all select pod a-0/],
@@ -237,13 +237,6 @@ test("several-budgets, invalid-budget, budget-spans-groups: what nobody can keep
     assert.deepEqual([answer.guard, answer.code, answer.field, answer.zone], [guard, code, field, "a"]);
     assert.match(answer.sentence, sentence);
   }
-});
-
-test("statefulset-unselected: of a group that a budget makes, and of no other", () => {
-  const neighbours = [statefulSet("x", { group: undefined, labels: {} })];
-  const key = { namespace: "db", group: "budget:budget" };
-  assert.deepEqual(guards(whole, ["x-0", "y-0"], { key, neighbours }), ["statefulset-unselected", "pod-unseen"]);
-  assert.deepEqual(guards(whole, ["x-0"], { neighbours }), ["pod-unseen"]);
 });
 
 test("out-of-scope: a pod that no budget selects any more goes without a reservation", () => {

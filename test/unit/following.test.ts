@@ -9,7 +9,7 @@ import {
   type WatchEvent,
 } from "../../functions/shared/cluster.ts";
 import { follow } from "../../functions/shared/following.ts";
-import { emptyMemory } from "../../functions/shared/memory.ts";
+import { newProgress } from "../../functions/shared/progress.ts";
 
 type Event = WatchEvent<{ readonly metadata: Metadata }>;
 /** What one watch tells before it ends, or breaks. */
@@ -36,7 +36,7 @@ async function run(
 ) {
   const calls: string[] = [];
   const stopping = new AbortController();
-  const memory = emptyMemory(0);
+  const progress = newProgress(0);
   const [nextList, nextWatch] = [lists[Symbol.iterator](), watches[Symbol.iterator]()];
   const end = (): never => {
     stopping.abort();
@@ -57,7 +57,7 @@ async function run(
       for (const told of value) {
         if (told instanceof ClusterError) throw told;
         yield told;
-        if (memory.relist.signal.aborted) throw failure(0);
+        if (progress.relist.signal.aborted) throw failure(0);
       }
     },
     async sleep(ms: number) {
@@ -67,14 +67,14 @@ async function run(
   const store = {
     replace: (_: readonly object[], resourceVersion: string) => void calls.push(`replace ${resourceVersion}`),
     apply(told: Event) {
-      if (told.type !== "BOOKMARK" && told.object.metadata.resourceVersion === "relist") memory.relist.abort();
+      if (told.type !== "BOOKMARK" && told.object.metadata.resourceVersion === "relist") progress.relist.abort();
       calls.push(`apply ${told.type === "BOOKMARK" ? told.resourceVersion : told.object.metadata.resourceVersion}`);
     },
   };
   const onTrouble = (of: Resource, error: unknown) => void calls.push(`trouble ${of} ${(error as ClusterError).code}`);
   const listed = () => void calls.push("listed");
-  const following = { resource, query: {}, store, optional };
-  await follow({ cluster, memory, onTrouble }, following, stopping.signal, listed);
+  const following = { resource, query: {}, store, optional, progress };
+  await follow({ cluster, onTrouble }, following, stopping.signal, listed);
   return calls;
 }
 
@@ -133,12 +133,10 @@ test("a type that has to be there is trouble when it is not", async () => {
   assert.deepEqual(calls, ["list", "trouble pods 404", "sleep 100", ...begun, "watch 5"]);
 });
 
-test("pods are listed anew when their memory is found to be wrong; other types know nothing of that", async () => {
+test("what is watched is listed anew when its memory is found to be wrong", async () => {
   const watches = [[event("relist")], []];
   const pods = await run({ lists: ["5", "8"], watches });
   assert.deepEqual(pods, [...begun, "watch 5", "apply relist", "list", "replace 8", "listed", "watch 8"]);
-  const others = await run({ lists: ["5", "8"], watches }, { resource: "statefulsets" });
-  assert.equal(others.filter((call) => call === "list").length, 1);
 });
 
 test("nothing is asked once it is stopped, and stopping is no trouble", async () => {

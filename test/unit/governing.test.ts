@@ -124,7 +124,7 @@ test("budget-spans-groups: a budget whose StatefulSets belong to more than one l
 });
 
 test("a neighbour that the budget does not select is none of its business", () => {
-  const neighbours = [statefulSet("x", { group: "other", labels: { "rollout-group": "other" } })];
+  const neighbours = [statefulSet("x", { group: "other", podLabels: { "rollout-group": "other" } })];
   const governed = governing(pod("a-0"), surroundings({ budgets: [zoneBudget("db", {})], neighbours }), key);
   assert.equal(governed.kind, "one");
 });
@@ -157,14 +157,14 @@ test("the ledger of a budget is that of the group, or the budget's own where the
 
 test("members of a group are those that carry its label; of a budget's, those without one that it selects", () => {
   const budgets = [zoneBudget("db", selecting({ app: "db" }))];
-  const loose = statefulSet("a", { group: undefined, labels: { app: "db" } });
+  const loose = statefulSet("a", { group: undefined, podLabels: { app: "db" } });
   const ofBudget = { namespace, group: "budget:db" };
   assert.equal(isMember(statefulSet("a"), key, budgets), true);
   assert.equal(isMember(statefulSet("a", { group: "other" }), key, budgets), false);
   assert.equal(isMember(statefulSet("a", { namespace: "elsewhere" }), key, budgets), false);
   assert.equal(isMember(loose, ofBudget, budgets), true);
   assert.equal(isMember(loose, key, budgets), false);
-  assert.equal(isMember({ ...loose, labels: {} }, ofBudget, budgets), false);
+  assert.equal(isMember({ ...loose, podLabels: {} }, ofBudget, budgets), false);
   assert.equal(isMember({ ...loose, group: "group" }, ofBudget, budgets), false);
   assert.equal(isMember(loose, ofBudget, []), false, "the budget is gone");
 });

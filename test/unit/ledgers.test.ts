@@ -108,9 +108,10 @@ test("in shadow mode a sweep neither makes nor removes a ledger (R16)", async ()
 /** A group whose StatefulSets have no rollout-group, under a budget of another name. */
 function ungrouped(): Passes {
   const passes = new Passes();
-  const labels = { "rollout-group": null, app: "db" };
+  const spec = { template: { metadata: { labels: { app: "db" } } } };
   for (const name of ["group-a", "group-b"]) {
-    passes.world.store.patch("statefulsets", { namespace, name }, { metadata: { labels } });
+    const change = { metadata: { labels: { "rollout-group": null } }, spec };
+    passes.world.store.patch("statefulsets", { namespace, name }, change);
   }
   addBudget(passes, { selector: { matchLabels: { app: "db" } } }, "db");
   return passes;

@@ -3,13 +3,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Cluster, PodObject } from "../../functions/shared/cluster.ts";
 import { surroundingsOf } from "../../functions/shared/governing.ts";
+import { statefulSetStore } from "../../functions/shared/membership.ts";
 import {
   confirm,
   emptyMemory,
   learnPods,
   podStore,
+  podsHeardOfMs,
   reaches,
-  statefulSetStore,
   viewOfMemory,
 } from "../../functions/shared/memory.ts";
 import { parsePod } from "../../functions/shared/pods.ts";
@@ -20,10 +21,14 @@ import { createVirtualClock } from "./virtual-clock.ts";
 
 function make() {
   const clock = createVirtualClock();
-  const memory = emptyMemory(clock.monotonicMs());
+  const memory = emptyMemory(clock as unknown as Cluster);
   const changed: string[] = [];
-  const pods = podStore(memory, clock as unknown as Cluster, ({ name }) => void changed.push(name));
-  const statefulSets = statefulSetStore(memory, ({ name, group }) => void changed.push(`${name} ${group}`));
+  const pods = podStore(memory, ({ name }) => void changed.push(name));
+  const statefulSets = statefulSetStore(
+    memory.membership,
+    clock as unknown as Cluster,
+    ({ name, group }) => void changed.push(`${name} ${group}`),
+  );
   return { clock, memory, changed, pods, statefulSets, cluster: clock as unknown as Cluster };
 }
 
@@ -70,7 +75,7 @@ test("the memory is complete up to the list, event or bookmark that was heard la
   pods.apply({ type: "BOOKMARK", resourceVersion: "40" });
   assert.equal(memory.reached, 40);
   pods.replace([], "30");
-  assert.equal(memory.reached, 40);
+  assert.equal(memory.reached, 30);
   assert.equal(memory.heardMs, clock.monotonicMs());
 });
 
@@ -172,7 +177,7 @@ test("a StatefulSet that was made anew is known by its new uid only", () => {
   statefulSets.apply({ type: "ADDED", object: statefulSetObject("a") });
   const again = { uid: "uid-of-the-next-a", resourceVersion: "9" };
   statefulSets.apply({ type: "MODIFIED", object: statefulSetObject("a", { metadata: again }) });
-  assert.deepEqual([...memory.statefulSetsByUid.keys()], ["uid-of-the-next-a"]);
+  assert.deepEqual([...memory.membership.byUid.keys()], ["uid-of-the-next-a"]);
 });
 
 test("heartbeats and counters wake nobody; whatever a decision reads does", () => {
@@ -186,7 +191,8 @@ test("heartbeats and counters wake nobody; whatever a decision reads does", () =
   statefulSets.apply({ type: "BOOKMARK", resourceVersion: "9" });
   assert.deepEqual(changed, []);
   pods.apply({ type: "MODIFIED", object: at("a-0", 10, { deletionTimestamp: "2026-01-01T00:00:00Z" }) });
-  statefulSets.apply({ type: "MODIFIED", object: statefulSetObject("a", { spec: { replicas: 4 } }) });
+  const scaled = statefulSetObject("a", { metadata: { resourceVersion: "10" }, spec: { replicas: 4 } });
+  statefulSets.apply({ type: "MODIFIED", object: scaled });
   pods.apply({ type: "DELETED", object: at("a-0", 11) });
   assert.deepEqual(changed, ["a-0", "a group", "a-0"]);
 });
@@ -197,11 +203,11 @@ test("a StatefulSet that changes its group wakes both groups", () => {
   changed.length = 0;
   statefulSets.apply({
     type: "MODIFIED",
-    object: statefulSetObject("a", { metadata: { labels: { "rollout-group": "next" } } }),
+    object: statefulSetObject("a", { metadata: { resourceVersion: "6", labels: { "rollout-group": "next" } } }),
   });
   assert.deepEqual(changed, ["a next", "a group"]);
   const membersOf = (group: string) =>
-    surroundingsOf(memory.statefulSets.values(), { namespace, group }, []).statefulSets.length;
+    surroundingsOf(memory.membership.byPath.values(), { namespace, group }, []).statefulSets.length;
   assert.deepEqual([membersOf("group"), membersOf("next")], [0, 1]);
 });
 
@@ -214,7 +220,7 @@ test("a list replaces everything, and wakes the groups of what was there before 
   statefulSets.replace([statefulSetObject("b")], "12");
   assert.deepEqual(changed, ["a-0", "a-1", "a group", "b group"]);
   assert.deepEqual([...memory.pods.keys()], ["db/a-1"]);
-  assert.deepEqual([...memory.statefulSets.keys()], ["db/b"]);
+  assert.deepEqual([...memory.membership.byPath.keys()], ["db/b"]);
 });
 
 test("pods that no StatefulSet owns are not kept, and one that is let go is forgotten", () => {
@@ -245,7 +251,9 @@ test("after silence, a memory that says what a consistent LIST says counts as he
     return memory.relist.signal.aborted;
   };
   assert.equal(listed(at("a-1", 4), at("a-0", 3)), false);
-  assert.equal(memory.heardMs, 50_000);
+  assert.equal(podsHeardOfMs(memory, [a]), 50_000);
+  const silent = podsHeardOfMs(memory, [a, statefulSet("b")]);
+  assert.ok(silent < 50_000, "what was asked of one StatefulSet proves nothing of another");
   for (const wrong of [[at("a-0", 3)], [at("a-0", 3), at("a-1", 5)], [at("a-0", 3), at("a-1", 4), at("a-2", 5)]]) {
     memory.relist = new AbortController();
     assert.equal(listed(...wrong), true);

@@ -69,7 +69,7 @@ test("a zone of the budget that has no pod of the partition counts as one unknow
 });
 
 test("a StatefulSet of the group that the budget does not select needs no pod of the partition", () => {
-  const stranger = zone("queue", "", { labels: { app: "queue" } });
+  const stranger = zone("queue", "", { podLabels: { app: "queue" } });
   assert.deepEqual(count([zone("a", "o"), zone("b", "o"), stranger]), nothing);
 });
 

@@ -42,7 +42,7 @@ async function written(ledger: Ledger, change: Partial<LedgerChange>) {
       return leaseObject(ledger.name, { ...annotations, ...body.metadata.annotations }, { resourceVersion: "12" });
     }) as unknown as Cluster["patch"],
   });
-  const none = { reservations: [], refusals: [], verdicts: {}, seenThrough: 0 };
+  const none = { reservations: [], refusals: [], verdicts: {}, seenThrough: 0, membersThrough: 0 };
   const after = await writeLedger(cluster, ledger, { ...none, ...change });
   return { after, body: patches[0] };
 }
@@ -64,6 +64,7 @@ test("what is written to a ledger is read again as it was", async () => {
   const change: LedgerChange = {
     reservations: [reservation("a-0"), reservation("a-11", { by: "evaluate-eviction" }), reservation("b-0")],
     seenThrough: 41,
+    membersThrough: 17,
     refusals: [refusal],
     verdicts: { "advance-zone-rollout": verdict },
   };
@@ -97,10 +98,11 @@ test("a write is conditional on the uid and the resourceVersion that were read (
   assert.equal(body?.metadata.resourceVersion, "11");
 });
 
-test("a write replaces all four annotations: what is settled leaves no trace", async () => {
+test("a write replaces all five annotations: what is settled leaves no trace", async () => {
   const { body, after } = await written(ledgerOf({ "sluice.dev/reservations": '{"a":{"0":["u","f",1]}}' }), {});
   assert.deepEqual(body?.metadata.annotations, {
     "sluice.dev/settled-through": "0",
+    "sluice.dev/members-through": "0",
     "sluice.dev/reservations": "{}",
     "sluice.dev/refusals": "{}",
     "sluice.dev/verdicts": "{}",

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { describeDown, isSettled, isUnsettled, surveyZone } from "../../functions/shared/zones.ts";
+import { describeDown, isSettled, isUnsettled, surveyZone, type Whereabouts } from "../../functions/shared/zones.ts";
 import { nowMs, pod, reservation, statefulSet, zone } from "./given.ts";
 
 function down(...given: Parameters<typeof zone>): Record<string, string> {
@@ -88,8 +88,13 @@ test("outdated are the wanted pods of another revision, or of none, that are not
   assert.deepEqual(names("a", "no", { updateRevision: undefined }), []);
 });
 
-const settled = (view: Parameters<typeof isSettled>[1], set: Parameters<typeof isSettled>[2] = statefulSet("a")) =>
-  isSettled(reservation("a-1"), view, set, nowMs);
+const settled = (
+  seen: Whereabouts["pod"],
+  set: Whereabouts["statefulSet"] = statefulSet("a"),
+  more: Partial<Whereabouts> = {},
+) => isSettled(reservation("a-1"), { pod: seen, statefulSet: set, isMember: true, orphans: 0, ...more }, nowMs);
+const departed = { isMember: false };
+const gone = { statefulSet: undefined, isMember: false };
 
 test("a reservation is settled by another pod at its ordinal that is available (R6)", () => {
   assert.equal(settled(pod("a-1", { uid: "next" })), true);
@@ -111,12 +116,32 @@ test("an absent pod settles its reservation only where nobody wants it", () => {
   assert.equal(settled(undefined), false);
   assert.equal(settled(undefined, statefulSet("a", { replicas: 1 })), true);
   assert.equal(settled(undefined, statefulSet("a", { start: 2 })), true);
-  assert.equal(isSettled(reservation("a-1"), undefined, undefined, nowMs), true);
+  assert.equal(settled(undefined, undefined, gone), true);
 });
 
-test("the pod of a StatefulSet that has left the group settles its reservation only when replaced and ready", () => {
-  assert.equal(isSettled(reservation("a-1"), pod("a-1"), undefined, nowMs), false);
-  assert.equal(isSettled(reservation("a-1"), pod("a-1", { uid: "next" }), undefined, nowMs), true);
+test("the pod of a StatefulSet that has moved to another group settles its reservation when it is gone: it is counted there", () => {
+  const moved = statefulSet("a", { group: "other" });
+  assert.equal(settled(pod("a-1"), moved, departed), false);
+  assert.equal(settled(undefined, moved, departed), true);
+  assert.equal(settled(pod("a-1", { uid: "next", readySinceMs: undefined }), moved, departed), true);
+});
+
+test("while pods that a StatefulSet left behind stand, what was reserved of it stays so: it will be made again (S3)", () => {
+  const next = (changes: object) => pod("a-1", { uid: "next", ownerUid: undefined, ...changes });
+  const leaving = statefulSet("a", { replicas: 0, deleting: true });
+  for (const where of [gone, { statefulSet: leaving }]) {
+    assert.equal(settled(undefined, undefined, { ...where, orphans: 1 }), false);
+    assert.equal(settled(pod("a-1", { terminating: true }), undefined, { ...where, orphans: 0 }), false);
+    assert.equal(settled(next({ readySinceMs: undefined }), undefined, { ...where, orphans: 1 }), false);
+    assert.equal(settled(next({}), undefined, { ...where, orphans: 1 }), true);
+    assert.equal(settled(next({ readySinceMs: undefined }), undefined, { ...where, orphans: 0 }), true);
+    assert.equal(settled(undefined, undefined, { ...where, orphans: 0 }), true);
+  }
+});
+
+test("a reservation of a StatefulSet that is being deleted is not settled while it still owns what stands at the ordinal", () => {
+  const leaving = statefulSet("a", { replicas: 0, deleting: true });
+  assert.equal(settled(pod("a-1", { uid: "next", readySinceMs: undefined, terminating: true }), leaving), false);
 });
 
 test("a sentence counts what is down, and why", () => {
