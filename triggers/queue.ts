@@ -43,7 +43,10 @@ export interface QueueOptions<Item> {
   readonly pace?: Pace;
   /** How often all keys together may run; absent: as often as `concurrency` lets them. */
   readonly pacedTogether?: Pace;
-  /** The shortest wait before a retry that makes sense after this error, in milliseconds; absent: 0. */
+  /**
+   * The shortest wait before a retry that makes sense after this error, in milliseconds; absent: 0. Never more than
+   * {@link longestBackoffMs} of it is kept: whatever an error asks for, wake-ups and sweeps of its key are not held back longer.
+   */
   leastBackoffMs?(error: unknown): number;
   /** From 0 to 1, for the jitter. */
   random?(): number;
@@ -246,7 +249,7 @@ export class KeyedQueue<Item> {
     const fullMs = Math.min(longestBackoffMs, shortestBackoffMs * 2 ** Math.min(failures, 20));
     // Between half and all of it: retries of many keys after one outage must not come at one moment.
     const jitteredMs = Math.max(shortestBackoffMs, fullMs * (0.5 + random() / 2));
-    return Math.max(jitteredMs, leastBackoffMs?.(error) ?? 0);
+    return Math.max(jitteredMs, Math.min(longestBackoffMs, leastBackoffMs?.(error) ?? 0));
   }
 
   /** Acts go on beside later runs of the same key; only a shutdown waits for them. */

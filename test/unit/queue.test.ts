@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { ClusterError } from "../../functions/shared/cluster.ts";
+import { leastBackoffMs } from "../../triggers/passes.ts";
 import { KeyedQueue, type QueueOptions, type RunOutcome } from "../../triggers/queue.ts";
 import { createVirtualClock } from "./virtual-clock.ts";
 
@@ -233,6 +235,34 @@ test("a key that fails does not run sooner because it is woken, and success ends
   await clock.goTo(61_000);
   assert.equal(failures.length, 2);
   assert.equal(queue.size, 1);
+});
+
+test("whatever an error asks for, a Retry-After of an hour too, a key and its sweeps wait for 30 s at most", async () => {
+  const maintenance = { code: 503, reason: "", message: "maintenance", verb: "get", resource: "leases" };
+  const { queue, clock, runs, failures } = createQueue({
+    leastBackoffMs,
+    end: (_key, run) => {
+      if (run === 1) throw new ClusterError({ ...maintenance, retryAfterMs: 3_600_000 });
+      if (run === 2) throw new ClusterError({ ...maintenance, retryAfterMs: 29_000 });
+      return done;
+    },
+  });
+  queue.offer("a");
+  await clock.goTo(1_000);
+  queue.offer("a", { sweep: true });
+  await clock.goTo(120_000);
+  assert.deepEqual(
+    runs.map(({ atMs, sweep }) => [atMs, sweep]),
+    [
+      [20, false],
+      [30_020, true],
+      [59_020, true],
+    ],
+  );
+  assert.deepEqual(
+    failures.map(({ retryMs }) => retryMs),
+    [30_000, 29_000],
+  );
 });
 
 test("success ends the back-off also of a key that never comes to rest", async () => {
