@@ -1,5 +1,5 @@
 /** One pass of a function over a group, as the queue runs it: timed, counted, and with a missing right said aloud. */
-import { ClusterError, hasCode } from "../functions/shared/cluster.ts";
+import { ClusterError, hasCode, wordsOf } from "../functions/shared/cluster.ts";
 import type { Context, FunctionDefinition, Outcome } from "../functions/shared/definition.ts";
 import { type Announcement, announce } from "../functions/shared/events.ts";
 import { listStatefulSets } from "../functions/shared/listing.ts";
@@ -52,7 +52,7 @@ export function sentenceOf(error: unknown, retryMs: number | undefined): string 
 
 /** What went wrong; a right that is missing is named first. */
 export function causeOf(error: unknown): string {
-  const what = error instanceof Error ? error.message : String(error);
+  const what = error instanceof ClusterError ? wordsOf(error) : error instanceof Error ? error.message : String(error);
   return isRightMissing(error) ? `Sluice lacks the right to ${error.verb} ${error.resource}: ${what}` : what;
 }
 

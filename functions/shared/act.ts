@@ -1,5 +1,5 @@
 /** The acts: what is done to a cluster once a verdict has been reserved. */
-import { ClusterError, hasCode, isTransient } from "./cluster.ts";
+import { ClusterError, hasCode, isTransient, wordsOf } from "./cluster.ts";
 import type { Context } from "./definition.ts";
 import { type Announcement, announce } from "./events.ts";
 import type { Pod } from "./pods.ts";
@@ -68,7 +68,7 @@ async function actOn(
     return target.action === "record-revision" ? lookAgainMs : undefined;
   } catch (error) {
     if (!(error instanceof ClusterError)) throw error;
-    const reason = error.message;
+    const reason = wordsOf(error);
     if (hasCode(error, 404)) reporter.act({ ...report, result: "gone", reason });
     else if (hasCode(error, 409)) reporter.act({ ...report, result: "changed", reason });
     else if (isTransient(error)) reporter.act({ ...report, result: "failed", reason });

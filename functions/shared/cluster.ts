@@ -305,9 +305,15 @@ export function hasCode(error: unknown, ...codes: number[]): error is ClusterErr
   return error instanceof ClusterError && codes.includes(error.code);
 }
 
-/** True when asking again later can help: no answer, too many requests, a server fault, a view that is not there yet. */
+/**
+ * True when asking again later can help: no answer, too many requests, a server fault, a view that is not there yet. 401 too: a
+ * token that has run out is renewed by whoever issues it, and nothing about the request itself was refused.
+ */
 export function isTransient(error: unknown): error is ClusterError {
-  return (
-    error instanceof ClusterError && (error.code === 0 || error.code === 408 || error.code === 429 || error.code >= 500)
-  );
+  return hasCode(error, 0, 401, 408, 429) || (error instanceof ClusterError && error.code >= 500);
+}
+
+/** What the API server said, with the cause in front where its own words name none: of a 401 it says `Unauthorized`. */
+export function wordsOf({ code, message }: ClusterError): string {
+  return code === 401 ? `the API server does not accept Sluice's credentials: ${message}` : message;
 }

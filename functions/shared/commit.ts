@@ -2,7 +2,7 @@
  * Group commit: the reviews of one group that arrive while others are being decided are decided together, on one view and with
  * one conditional write (DESIGN section 3). What a storm costs is per batch, not per review; a refusal writes nothing.
  */
-import { ClusterError, isTransient } from "./cluster.ts";
+import { ClusterError, hasCode, isTransient, wordsOf } from "./cluster.ts";
 import type { AdmissionAnswer, Context, Denied, GroupMemory } from "./definition.ts";
 import { Conflict, loadLedger, refuseNewLedger, writeChange } from "./ledger-access.ts";
 import { type Observed, observeGroup } from "./observation.ts";
@@ -55,9 +55,11 @@ export function tooLate(): Denied {
 /** The refusal that a failing API server makes of a decision about `what`; undefined for an error that is none of its own. */
 export function refuseFailure(error: unknown, what: string): Denied | undefined {
   if (!(error instanceof ClusterError)) return undefined;
-  const { verb, resource, message } = error;
+  const { verb, resource } = error;
+  const sentence = `to judge ${what}, Sluice has to ${verb} ${resource}, and that failed: ${wordsOf(error)}`;
+  if (hasCode(error, 401)) return askAgain("credentials-refused", sentence);
   const guard = isTransient(error) ? "api-server-away" : "right-missing";
-  return askAgain(guard, `to judge ${what}, Sluice has to ${verb} ${resource}, and that failed: ${message}`);
+  return askAgain(guard, sentence);
 }
 
 interface Waiting<Subject> extends Petition<Subject> {

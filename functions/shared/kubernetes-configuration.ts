@@ -111,6 +111,8 @@ export class AccessProvider {
   readonly #configuration: KubeConfig;
   readonly #limits: ConnectionLimits;
   #current: Promise<Access> | undefined;
+  /** What {@link current} last resolved to, unless it was forgotten. */
+  #known: Access | undefined;
   #expiresMs = 0;
   #connectionKey: string | undefined;
   #calls: Dispatcher | undefined;
@@ -132,15 +134,23 @@ export class AccessProvider {
       this.#expiresMs = nowMs + credentialsLifeMs;
       const authenticated = this.#authenticate();
       // A failure is not kept: the next call tries again.
-      authenticated.catch(() => this.renew());
+      authenticated.catch(() => {
+        this.#current = undefined;
+      });
       this.#current = authenticated;
     }
     return this.#current;
   }
 
-  /** Forgets the credentials, after the server refused them. */
-  renew(): void {
+  /**
+   * Forgets the credentials that the server has refused, and makes client-node read its token file or run its plugin again. Does
+   * nothing where others are in use by now: of many calls that were refused together, one asks for new ones.
+   */
+  renew(refused: Access): void {
+    if (this.#known === undefined || !isSame(refused, this.#known)) return;
     this.#current = undefined;
+    this.#known = undefined;
+    forgetCredentials(this.#configuration);
   }
 
   /** Ends every connection; calls and watches under way reject. */
@@ -165,7 +175,9 @@ export class AccessProvider {
     this.#connect(proxy);
     const { origin, pathname } = new URL(cluster.server);
     if (this.#calls === undefined || this.#watches === undefined) throw new Error("client-node made no connection");
-    return { origin, pathPrefix: pathname.replace(/\/+$/, ""), headers, calls: this.#calls, watches: this.#watches };
+    const pathPrefix = pathname.replace(/\/+$/, "");
+    this.#known = { origin, pathPrefix, headers, calls: this.#calls, watches: this.#watches };
+    return this.#known;
   }
 
   #connectionOptions(
@@ -205,6 +217,25 @@ export class AccessProvider {
     };
     this.#calls = proxy ?? new Agent({ ...shared, connections });
     this.#watches = proxy ?? new Agent(shared);
+  }
+}
+
+/** The same token, and the same certificate, which the connections were made with. */
+function isSame(one: Access, other: Access): boolean {
+  return one.calls === other.calls && JSON.stringify(one.headers) === JSON.stringify(other.headers);
+}
+
+/**
+ * client-node keeps what a token file said for a minute, and what a plugin said until it expires, or for ever where it does not
+ * say when. It has no method to make it forget: these are the fields of its FileAuth and ExecAuth.
+ */
+function forgetCredentials(configuration: KubeConfig): void {
+  const { authenticators } = configuration as unknown as {
+    readonly authenticators: readonly { token?: string | null; tokenCache?: object }[];
+  };
+  for (const authenticator of authenticators) {
+    if ("token" in authenticator) authenticator.token = null;
+    if ("tokenCache" in authenticator) authenticator.tokenCache = {};
   }
 }
 

@@ -61,7 +61,13 @@ interface Limit extends ExchangeLimit {
 /** `unsent`: nothing went out. `late`: and it is too late to send it now. */
 type Outcome<T> =
   | { readonly value: T }
-  | { readonly error: ClusterError; readonly unsent: boolean; readonly late: boolean };
+  | {
+      readonly error: ClusterError;
+      readonly unsent: boolean;
+      readonly late: boolean;
+      /** With which it was sent. */
+      readonly access?: Access;
+    };
 
 export class Requests {
   readonly #options: RequestsOptions;
@@ -136,12 +142,13 @@ export class Requests {
     for (let tries = 1; ; tries++) {
       const outcome = await this.#tried(request, limit, (access) => inRequestSpan(request, access, tries, attempt));
       if ("value" in outcome) return outcome.value;
-      const { error, unsent, late } = outcome;
+      const { error, unsent, late, access } = outcome;
       if (limit.signal.aborted || late) throw error;
-      if (error.code === 401 && !renewed) {
+      if (error.code === 401) {
         // The credentials may have been renewed behind our back; a refused request was not carried out.
+        if (renewed || access === undefined) throw error;
         renewed = true;
-        this.#options.access.renew();
+        this.#options.access.renew(access);
         continue;
       }
       const again = error.code === 429 || unsent || (request.repeatable && isTransient(error) && !isViewTooOld(error));
@@ -166,7 +173,7 @@ export class Requests {
     try {
       return { value: await attempt(access) };
     } catch (error) {
-      if (error instanceof ClusterError) return { error, unsent: false, late: false };
+      if (error instanceof ClusterError) return { error, unsent: false, late: false, access };
       this.#observe(request, "error", startMs, 0);
       const unsent = error instanceof NotSentError;
       const late = unsent && error.late;

@@ -145,7 +145,13 @@ function announcementOf(
 }
 
 /** What a client that tries again at once will hardly meet a second time. */
-const passingGuards: ReadonlySet<string> = new Set(["pod-unseen", "late", "ledger-contended", "api-server-away"]);
+const passingGuards: ReadonlySet<string> = new Set([
+  "pod-unseen",
+  "late",
+  "ledger-contended",
+  "api-server-away",
+  "credentials-refused",
+]);
 const sayRefusalEveryMs = 60_000;
 
 /**

@@ -113,6 +113,22 @@ test("api-server-away, right-missing: what the API server would not do is a 429 
   }
 });
 
+test("credentials-refused: a 401 is a 429 that names the credentials, and is over with the first call that succeeds", async () => {
+  const passes = await governedGroup();
+  const replica = new Replica(passes);
+  replica.interfere = ({ verb, resource }) => {
+    if (verb === "list" && resource === "pods") throw refused(401, "Unauthorized");
+  };
+  const answer = await replica.answer(replica.submit("group-a-0"));
+  assert.deepEqual([answer.guard, !answer.allowed && answer.code], ["credentials-refused", 429]);
+  assert.match(
+    answer.allowed ? "" : answer.sentence,
+    /the API server does not accept Sluice's credentials: Unauthorized$/,
+  );
+  replica.interfere = () => {};
+  assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
+});
+
 test("pod-unseen: of a group that has vanished no ledger is made", async () => {
   const passes = new Passes();
   const replica = new Replica(passes);

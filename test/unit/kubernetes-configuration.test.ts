@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { describe, test } from "node:test";
 import { promisify } from "node:util";
 import { connect } from "../../functions/shared/kubernetes.ts";
-import { kubeconfigText, refuse, rejection, withServer } from "./kubernetes-server.ts";
+import { type Exchange, kubeconfigText, refuse, rejection, withServer } from "./kubernetes-server.ts";
 
 const key = { namespace: "ns", name: "web" };
 const userAgent = "sluice/0.0.0 (unit)";
@@ -70,6 +70,48 @@ describe("credentials", () => {
       const cluster = await connect({ userAgent, kubeconfig });
       await cluster.get("pods", key);
       assert.equal(server.requests[0]?.headers["impersonate-user"], "someone");
+      await cluster.close();
+    });
+  });
+
+  /** Answers 401 to every token but the newest one of those that were issued. */
+  const accepting =
+    (token: () => string) =>
+    (exchange: Exchange): void => {
+      if (exchange.request.headers.authorization === `Bearer ${token()}`) exchange.response.end("{}");
+      else refuse(exchange, 401, "Unauthorized");
+    };
+
+  test("a token file that was renewed a moment ago is read again at a 401, and the call succeeds", async () => {
+    await withServer({}, async ({ kubeconfig, server }) => {
+      const tokenFile = join(dirname(kubeconfig), "token");
+      await writeFile(tokenFile, "one");
+      const user = { "auth-provider": { name: "tokenFile", config: { tokenFile } } };
+      await writeFile(kubeconfig, kubeconfigText(server.url, user));
+      const cluster = await connect({ userAgent, kubeconfig });
+      server.answer(accepting(() => "one"));
+      await cluster.get("pods", key);
+      await writeFile(tokenFile, "two");
+      server.answer(accepting(() => "two"));
+      await Promise.all([1, 2, 3].map(() => cluster.create("leases", "ns", {})));
+      const sent = server.requests.map(({ headers }) => headers.authorization);
+      assert.equal(sent.filter((authorization) => authorization === "Bearer two").length, 3);
+      await cluster.close();
+    });
+  });
+
+  test("a plugin whose token was refused before it expired runs again, once for many calls", async () => {
+    await withServer({}, async ({ kubeconfig, server }) => {
+      const log = join(dirname(kubeconfig), "runs");
+      const script = `const { appendFileSync, readFileSync } = require("fs"); appendFileSync(${JSON.stringify(log)}, "x");
+        const token = "token-" + readFileSync(${JSON.stringify(log)}, "utf8").length;
+        console.log(JSON.stringify({ apiVersion: "client.authentication.k8s.io/v1", status: { token } }))`;
+      const user = { exec: { command: process.execPath, args: ["-e", script] } };
+      await writeFile(kubeconfig, kubeconfigText(server.url, user));
+      const cluster = await connect({ userAgent, kubeconfig });
+      server.answer(accepting(() => "token-2"));
+      await Promise.all([1, 2, 3, 4].map(() => cluster.get("pods", key)));
+      assert.equal(await readFile(log, "utf8"), "xx");
       await cluster.close();
     });
   });
