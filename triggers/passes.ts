@@ -1,5 +1,5 @@
 /** One pass of a function over a group, as the queue runs it: timed, counted, and with a missing right said aloud. */
-import { ClusterError, hasCode, wordsOf } from "../functions/shared/cluster.ts";
+import { ClusterError, hasCode, isRightMissing, wordsOf } from "../functions/shared/cluster.ts";
 import type { Context, FunctionDefinition, Outcome } from "../functions/shared/definition.ts";
 import { type Announcement, announce } from "../functions/shared/events.ts";
 import { listStatefulSets } from "../functions/shared/listing.ts";
@@ -54,11 +54,6 @@ export function sentenceOf(error: unknown, retryMs: number | undefined): string 
 export function causeOf(error: unknown): string {
   const what = error instanceof ClusterError ? wordsOf(error) : error instanceof Error ? error.message : String(error);
   return isRightMissing(error) ? `Sluice lacks the right to ${error.verb} ${error.resource}: ${what}` : what;
-}
-
-/** An admission refusal, or a namespace that is ending, is a 403 too, but no right that somebody could grant. */
-function isRightMissing(error: unknown): error is ClusterError {
-  return hasCode(error, 403) && / cannot \S+ resource /.test(error.message);
 }
 
 /** Sends an Event, once while the same right is missing. Resolves, never rejects. */

@@ -34,5 +34,6 @@ export const advanceZoneRollout: FunctionDefinition = {
     vocabulary.verdicts,
   ],
   run: (context, key, wake) => perform(context, gate, key, wake),
-  sweep: (context, groups) => sweepLedgers(context, groups, (key) => perform(context, gate, key, { sweep: true })),
+  sweep: (context, groups) =>
+    sweepLedgers(context, groups, (key) => perform(context, gate, key, { sweep: true }), name),
 };

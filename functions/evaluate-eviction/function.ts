@@ -57,7 +57,7 @@ export const evaluateEviction: AdmissionDefinition = {
     const reviews: Reviews = new GroupCommit(context, { name, observe, decide });
     return { review: async (request) => inShadow(context, await review(context, reviews, request)) };
   },
-  sweep: sweepBudgetLedgers,
+  sweep: (context) => sweepBudgetLedgers(context, name),
 };
 
 async function review(context: Context, reviews: Reviews, request: AdmissionRequest): Promise<AdmissionAnswer> {

@@ -1,5 +1,5 @@
 /** The acts: what is done to a cluster once a verdict has been reserved. */
-import { ClusterError, hasCode, isTransient, wordsOf } from "./cluster.ts";
+import { ClusterError, hasCode, isRightMissing, isTransient, wordsOf } from "./cluster.ts";
 import type { Context } from "./definition.ts";
 import { type Announcement, announce } from "./events.ts";
 import type { Pod } from "./pods.ts";
@@ -133,7 +133,7 @@ async function say(
 async function refuse(context: Context, by: string, key: GroupKey, target: Target, error: ClusterError): Promise<void> {
   const { cluster } = context;
   const object = "pod" in target ? target.pod.name : target.statefulSet.name;
-  const rightMissing = error.code === 403 && / cannot (delete|patch) resource /.test(error.message);
+  const rightMissing: boolean = isRightMissing(error);
   const sentence = rightMissing
     ? `Sluice lacks the right to ${error.verb} ${error.resource}: ${error.message}`
     : `${error.verb} of ${object} was refused with ${error.code}: ${error.message}`;

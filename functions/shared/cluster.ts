@@ -313,6 +313,11 @@ export function isTransient(error: unknown): error is ClusterError {
   return hasCode(error, 0, 401, 408, 429) || (error instanceof ClusterError && error.code >= 500);
 }
 
+/** A 403 for want of a right. An admission refusal, or a namespace that is ending, is a 403 too, but no right to be granted. */
+export function isRightMissing(error: unknown): error is ClusterError {
+  return hasCode(error, 403) && / cannot \S+ resource /.test(error.message);
+}
+
 /** What the API server said, with the cause in front where its own words name none: of a 401 it says `Unauthorized`. */
 export function wordsOf({ code, message }: ClusterError): string {
   return code === 401 ? `the API server does not accept Sluice's credentials: ${message}` : message;

@@ -10,7 +10,7 @@ import { addBudget, Replica } from "./reviews.ts";
 async function sweep(passes: Passes, groups: readonly GroupKey[]): Promise<GroupKey[]> {
   const settled: GroupKey[] = [];
   const settle = async (vanished: GroupKey) => void settled.push(vanished);
-  await played(passes.timeline, sweepLedgers(passes.context, groups, settle));
+  await played(passes.timeline, sweepLedgers(passes.context, groups, settle, "test"));
   return settled;
 }
 
@@ -117,7 +117,7 @@ function ungrouped(): Passes {
   return passes;
 }
 
-const sweepBudgets = (passes: Passes) => played(passes.timeline, sweepBudgetLedgers(passes.context));
+const sweepBudgets = (passes: Passes) => played(passes.timeline, sweepBudgetLedgers(passes.context, "test"));
 const removeBudget = (passes: Passes) => {
   passes.world.store.delete("zoneawarepoddisruptionbudgets", { namespace, name: "db" });
 };
@@ -143,7 +143,7 @@ test("ten seconds after a sweep has made or found a ledger, the first review und
     addBudget(passes);
     if (isMade) await played(passes.timeline, passes.context.protocol.createLedger(passes.cluster, key));
     const replica = new Replica(passes);
-    await played(passes.timeline, sweepBudgetLedgers(replica.context));
+    await played(passes.timeline, sweepBudgetLedgers(replica.context, "test"));
     await passes.goOn(9_900);
     assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["ledger-new"]);
     await passes.goOn(100);
