@@ -1,5 +1,6 @@
 /** Takes a reservation out of a ledger by the rules that every function keeps, or says why that cannot be. */
-import { type Cluster, hasCode } from "../functions/shared/cluster.ts";
+import type { Cluster } from "../functions/shared/cluster.ts";
+import { isConflict } from "../functions/shared/ledger-access.ts";
 import { getStatefulSet } from "../functions/shared/listing.ts";
 import { dropAfterMs, maxConflicts } from "../functions/shared/reservation.ts";
 import type { GroupKey } from "../functions/shared/statefulsets.ts";
@@ -118,7 +119,7 @@ async function write(cluster: Cluster, { context, observed }: Look, { reservatio
     await context.protocol.writeLedger(cluster, ledger, change);
     return true;
   } catch (error) {
-    if (hasCode(error, 404, 409, 422)) return false;
+    if (isConflict(error)) return false;
     throw error;
   }
 }

@@ -2,6 +2,7 @@
 import { ClusterError, hasCode, isRightMissing, isTransient, wordsOf } from "./cluster.ts";
 import type { Context } from "./definition.ts";
 import { type Announcement, announce } from "./events.ts";
+import { cut } from "./ledger-size.ts";
 import type { Pod } from "./pods.ts";
 import type { ActReport } from "./report.ts";
 import { finishAfterMs } from "./reservation.ts";
@@ -134,9 +135,11 @@ async function refuse(context: Context, by: string, key: GroupKey, target: Targe
   const { cluster } = context;
   const object = "pod" in target ? target.pod.name : target.statefulSet.name;
   const rightMissing: boolean = isRightMissing(error);
-  const sentence = rightMissing
-    ? `Sluice lacks the right to ${error.verb} ${error.resource}: ${error.message}`
-    : `${error.verb} of ${object} was refused with ${error.code}: ${error.message}`;
+  const sentence = cut(
+    rightMissing
+      ? `Sluice lacks the right to ${error.verb} ${error.resource}: ${error.message}`
+      : `${error.verb} of ${object} was refused with ${error.code}: ${error.message}`,
+  );
   const uid = subjectOf(target);
   context.memoryOf(key).refusals.set(uid, { uid, pod: object, sentence, stampMs: cluster.serverTimeMs() });
   const reason = rightMissing ? eventReasons.forbidden : eventReasons.refused;

@@ -4,10 +4,10 @@
  */
 import { ClusterError, hasCode, isTransient, wordsOf } from "./cluster.ts";
 import type { AdmissionAnswer, Context, Denied, GroupMemory } from "./definition.ts";
-import { Conflict, loadLedger, refuseNewLedger, writeChange } from "./ledger-access.ts";
+import { Conflict, loadLedger, refuseNewLedger, waitForLedger, writeChange } from "./ledger-access.ts";
 import { type Observed, observeGroup } from "./observation.ts";
 import { keptRefusals } from "./record.ts";
-import { actWithinMs, type Ledger, LedgerUnreadable, maxConflicts, type Reservation } from "./reservation.ts";
+import { actWithinMs, type Ledger, maxConflicts, type Reservation } from "./reservation.ts";
 import type { GroupKey } from "./statefulsets.ts";
 
 /** What is asked for, and how. */
@@ -263,7 +263,8 @@ export class GroupCommit<Subject, Snapshot> {
 
   #fail(line: Line<Subject>, waiting: Waiting<Subject>, key: GroupKey, error: unknown): void {
     const refusal = refuseFailure(error, `pods of ${key.group}`);
-    if (error instanceof LedgerUnreadable) answer(line, waiting, askAgain("ledger-unreadable", error.message));
+    const unusable = waitForLedger(error);
+    if (unusable !== undefined) answer(line, waiting, askAgain(unusable.guard, unusable.sentence));
     else if (refusal !== undefined) answer(line, waiting, refusal);
     else if (!waiting.isAnswered) {
       waiting.isAnswered = true;

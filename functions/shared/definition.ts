@@ -24,6 +24,8 @@ export interface GroupMemory {
   ledgerReadMs: number;
   /** When we last wrote it, by the monotonic clock. */
   ledgerWrittenMs: number;
+  /** How a write of it was refused for good, and until when no other is tried, by the monotonic clock. */
+  ledgerRefused?: { readonly error: Error; readonly untilMs: number } | undefined;
   /** The verdict that holds now, whether written to the ledger or not. */
   holding: { readonly guard: string; readonly zone: string; readonly sinceMs: number } | undefined;
   readonly refusals: Map<string, Refusal>;

@@ -1,13 +1,58 @@
 /** How one process comes by a group's ledger, judges its age, and writes it: how every pass and every review begins and ends. */
-import { type Cluster, hasCode } from "./cluster.ts";
+import { type Cluster, type ClusterError, hasCode, isRightMissing } from "./cluster.ts";
 import type { Context, GroupMemory } from "./definition.ts";
+import { cut } from "./ledger-size.ts";
 import type { Observed } from "./observation.ts";
-import { clockSkewMs, type Ledger, type LedgerChange, ledgerName, ledgerNewMs } from "./reservation.ts";
+import {
+  clockSkewMs,
+  type Ledger,
+  type LedgerChange,
+  LedgerFull,
+  LedgerUnreadable,
+  ledgerName,
+  ledgerNewMs,
+} from "./reservation.ts";
 import type { GroupKey } from "./statefulsets.ts";
 import { type Wait, wait } from "./verdict.ts";
 
 /** Rule R3: the ledger was written by somebody else meanwhile. */
 export class Conflict extends Error {}
+
+/** The API server will not have a ledger written: what it said, and what to do. */
+class LedgerRefused extends Error {
+  constructor(name: string, { verb, code, message }: ClusterError) {
+    super(
+      `the API server refused to ${verb} Lease ${name} with ${code}: ${cut(message)}. Nothing can be reserved without it: lift what refuses (a webhook, a policy, a quota), or take away what others have written there.`,
+    );
+    this.name = "LedgerRefused";
+  }
+}
+
+/** What cannot be read or written now is hardly better within seconds: this long until the next try, in milliseconds. */
+export const ledgerRecheckMs = 30_000;
+
+/** The wait behind a ledger that cannot be used; undefined for an error that says nothing of one. */
+export function waitForLedger(error: unknown): Wait | undefined {
+  const again = { recheckMs: ledgerRecheckMs };
+  if (error instanceof LedgerUnreadable) return wait("ledger-unreadable", error.message, again);
+  if (error instanceof LedgerRefused) return wait("ledger-refused", error.message, again);
+  if (error instanceof LedgerFull) return wait("ledger-full", error.message, again);
+  return undefined;
+}
+
+/**
+ * Rule R3: a ledger that was written (409), that is gone (404), or that was made anew: 422, and the error names the uid. Any
+ * other 422 says that what was written is no good, and would be so for ever.
+ */
+export function isConflict(error: unknown): boolean {
+  return hasCode(error, 404, 409) || (hasCode(error, 422) && error.message.includes("metadata.uid: "));
+}
+
+/** A refusal of the ledger itself; a right that is missing is named by whoever runs the pass, or by the answer. */
+function explained(name: string, error: unknown): unknown {
+  const isRefused = hasCode(error, 400, 403, 413, 422) && !isRightMissing(error);
+  return isRefused ? new LedgerRefused(name, error) : error;
+}
 
 /**
  * Rule R4: ten seconds by our own monotonic clock since we first saw this ledger. Its creation time tells only where the
@@ -58,13 +103,21 @@ export async function loadLedger(
     if (isTraceless) return imaginedLedger(key);
     const need = { settledThrough: undefined, permitSinceMs: undefined, consistent: false };
     if ((await context.views.read(key, need)).statefulSets.length === 0) return undefined;
-    ledger = await context.protocol.createLedger(context.cluster, key);
+    ledger = await createLedger(context, key);
     if (ledger === undefined) throw new Conflict();
   }
   memory.ledger = ledger;
   memory.ledgerReadMs = readMs;
   noteLedger(context.cluster, ledger.uid);
   return ledger;
+}
+
+async function createLedger({ protocol, cluster }: Context, key: GroupKey): Promise<Ledger | undefined> {
+  try {
+    return await protocol.createLedger(cluster, key);
+  } catch (error) {
+    throw explained(ledgerName(key.group), error);
+  }
 }
 
 /** When each ledger was first seen over a connection, by its uid: what one function has seen has aged for all of them. */
@@ -88,6 +141,7 @@ function imaginedLedger(key: GroupKey): Ledger {
     uid: "",
     resourceVersion: "",
     createdMs: 0,
+    othersBytes: 0,
     settledThrough: undefined,
     membersThrough: undefined,
     reservations: [],
@@ -96,16 +150,24 @@ function imaginedLedger(key: GroupKey): Ledger {
   };
 }
 
-/** Writes the ledger and keeps what was written. Throws {@link Conflict}, ClusterError. */
+/**
+ * Writes the ledger and keeps what was written. Throws {@link Conflict}, ClusterError, and what {@link waitForLedger} explains: a
+ * write that was refused is not sent again before {@link ledgerRecheckMs}, whoever wakes.
+ */
 export async function writeChange(context: Context, observed: Observed, change: LedgerChange): Promise<void> {
   const memory = context.memoryOf(observed.key);
+  const nowMs = context.cluster.monotonicMs();
+  const { ledgerRefused } = memory;
+  if (ledgerRefused !== undefined && nowMs < ledgerRefused.untilMs) throw ledgerRefused.error;
+  memory.ledgerRefused = undefined;
   try {
     memory.ledger = await context.protocol.writeLedger(context.cluster, observed.ledger, change);
     memory.ledgerWrittenMs = context.cluster.monotonicMs();
     if (observed.ledger.isElsewhere === true) known.get(context.cluster)?.delete(elsewhereOf(observed.ledger.uid));
   } catch (error) {
-    // A ledger that is gone (404) or was made anew (409, or 422 for its uid) is a conflict like any other.
-    if (hasCode(error, 404, 409, 422)) throw new Conflict();
-    throw error;
+    if (isConflict(error)) throw new Conflict();
+    const why = explained(observed.ledger.name, error);
+    if (why instanceof LedgerRefused) memory.ledgerRefused = { error: why, untilMs: nowMs + ledgerRecheckMs };
+    throw why;
   }
 }

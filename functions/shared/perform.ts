@@ -7,17 +7,10 @@
 import { act, type Target } from "./act.ts";
 import type { Context, GroupMemory, Outcome } from "./definition.ts";
 import { announce } from "./events.ts";
-import { Conflict, loadLedger, refuseNewLedger, writeChange } from "./ledger-access.ts";
+import { Conflict, loadLedger, refuseNewLedger, waitForLedger, writeChange } from "./ledger-access.ts";
 import { type Observed, observeGroup } from "./observation.ts";
 import { announceChange, changeOf, recordOf, writeAloneInMs } from "./record.ts";
-import {
-  actWithinMs,
-  finishAfterMs,
-  LedgerUnreadable,
-  maxConflicts,
-  maxReservations,
-  type RecordedVerdict,
-} from "./reservation.ts";
+import { actWithinMs, finishAfterMs, maxConflicts, maxReservations, type RecordedVerdict } from "./reservation.ts";
 import type { GroupKey } from "./statefulsets.ts";
 import { guardOf, type Verdict, type Wait, wait } from "./verdict.ts";
 import { eventReasons } from "./vocabulary.ts";
@@ -43,13 +36,18 @@ export async function perform<Snapshot>(
   wake: { readonly sweep: boolean },
 ): Promise<Outcome> {
   const memory = context.memoryOf(key);
-  if (wake.sweep) memory.ledger = undefined;
+  const held = memory.holding;
+  if (wake.sweep) {
+    memory.ledger = undefined;
+    memory.ledgerRefused = undefined;
+  }
   for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
     try {
       return await attempt(context, gate, key, memory, wake.sweep);
     } catch (error) {
       memory.ledger = undefined;
-      if (error instanceof LedgerUnreadable) return sayUnreadable(context, gate.name, key, error);
+      const unusable = waitForLedger(error);
+      if (unusable !== undefined) return sayUnusable(context, gate.name, key, unusable, held);
       if (!(error instanceof Conflict)) throw error;
       context.reporter.conflict(key, gate.name);
     }
@@ -170,10 +168,18 @@ async function recordAlone(
   return { recheckMs: rechecks.length > 0 ? Math.min(...rechecks) : undefined, acting: said };
 }
 
-function sayUnreadable(context: Context, by: string, key: GroupKey, error: LedgerUnreadable): Outcome {
-  const report = { key, function: by, guard: "ledger-unreadable", zone: "", sentence: error.message };
-  context.reporter.pass({ ...report, sinceMs: context.cluster.serverTimeMs(), shadow: context.mode === "shadow" });
-  return { recheckMs: 30_000, acting: undefined };
+/** A ledger that cannot be used holds no record of the wait: it is counted and logged. */
+function sayUnusable(
+  context: Context,
+  by: string,
+  key: GroupKey,
+  { guard, zone, sentence, recheckMs }: Wait,
+  held: GroupMemory["holding"],
+): Outcome {
+  const sinceMs = held?.guard === guard ? held.sinceMs : context.cluster.serverTimeMs();
+  context.memoryOf(key).holding = { guard, zone, sinceMs };
+  context.reporter.pass({ key, function: by, guard, zone, sentence, sinceMs, shadow: context.mode === "shadow" });
+  return { recheckMs, acting: undefined };
 }
 
 /** A value that does not parse warns on its object, once while it stays as it is; the safe answer is already taken. */

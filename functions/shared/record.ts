@@ -1,8 +1,9 @@
 /** What is said of a verdict, and when: the ledger's record, the Kubernetes Event on change, the metric. */
 import type { Context, Denied, GroupMemory } from "./definition.ts";
 import { announce } from "./events.ts";
+import { cut } from "./ledger-size.ts";
 import type { Observed } from "./observation.ts";
-import type { LedgerChange, RecordedVerdict, Refusal } from "./reservation.ts";
+import { fitting, type LedgerChange, type RecordedVerdict, type Refusal } from "./reservation.ts";
 import type { StatefulSet } from "./statefulsets.ts";
 import { guardOf, type Verdict } from "./verdict.ts";
 import { eventReasons } from "./vocabulary.ts";
@@ -33,7 +34,8 @@ export function recordOf(
   verdict: Verdict<unknown>,
 ): RecordedVerdict {
   const guard = guardOf(verdict);
-  const { zone, sentence } = verdict;
+  const zone = verdict.zone;
+  const sentence = cut(verdict.sentence);
   const written = observed.ledger.verdicts[by];
   const holds = (other: { guard: string; zone: string } | undefined) => other?.guard === guard && other.zone === zone;
   const since =
@@ -73,7 +75,9 @@ export function writeAloneInMs(
   const settled = observed.ledger.reservations.length - observed.open.length;
   const changed = !fresh && (written?.guard !== record.guard || written.zone !== record.zone);
   const finished = record.guard === "done" && settled > 0;
-  const newRefusals = keptRefusals(observed).some(
+  // What a write would shed again is no news: it would be written for ever.
+  const kept = fitting(observed.ledger, changeOf(observed, by, record));
+  const newRefusals = kept.refusals.some(
     ({ uid, stampMs }) => !observed.ledger.refusals.some((known) => known.uid === uid && known.stampMs === stampMs),
   );
   // Rule R4: the first decision under a ledger is written even if it takes nothing; until then each look is a consistent LIST.
@@ -87,7 +91,7 @@ export function writeAloneInMs(
   }
   const isWaiting = written !== undefined && record.guard !== "done";
   if (isWaiting && observed.nowMs - written.at >= reaffirmEveryMs) return 0;
-  if (written !== undefined && written.sentence !== record.sentence && !fresh) {
+  if (written !== undefined && written.sentence !== kept.verdicts[by]?.sentence && !fresh) {
     return Math.max(0, rewordEveryMs - Math.abs(observed.nowMs - written.at));
   }
   return undefined;

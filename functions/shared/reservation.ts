@@ -6,6 +6,7 @@
  */
 import { createHash } from "node:crypto";
 import { type Cluster, hasCode, type LeaseObject } from "./cluster.ts";
+import { annotationBytes, cut, type Informing, maxLedgerBytes, shed } from "./ledger-size.ts";
 import type { GroupKey } from "./statefulsets.ts";
 import * as vocabulary from "./vocabulary.ts";
 import { isSettled } from "./zones.ts";
@@ -46,6 +47,8 @@ export interface Ledger {
   readonly uid: string;
   readonly resourceVersion: string;
   readonly createdMs: number;
+  /** Of the annotations that no write of ours replaces, keys and values: what others put there, and the group. */
+  readonly othersBytes: number;
   /** Undefined in a ledger that has never been decided on (rule R4: its first decision uses a consistent LIST). */
   readonly settledThrough: number | undefined;
   /** The StatefulSet revision from which on all zones that it counted are known; undefined where nobody has said so yet. */
@@ -68,8 +71,10 @@ export interface LedgerChange {
   readonly verdicts: Readonly<Record<string, RecordedVerdict>>;
 }
 
-/** Rule R2: no ledger holds more reservations; the cap keeps its annotations far below the API server's 256 KiB. */
+/** Rule R2: no ledger holds more reservations; the cap keeps their annotation at half of {@link maxLedgerBytes}. */
 export const maxReservations = 1000;
+/** The longest name that the API server gives any object: no reservation holds a longer text. */
+const longestName = 253;
 /** Rule R4: a ledger younger than this permits nothing: whoever acted on a lost one has finished by then (rule R9). */
 export const ledgerNewMs = 10_000;
 /** How far the clocks of two API servers may differ (rule R10). */
@@ -87,9 +92,19 @@ export const maxConflicts = 5;
 export class LedgerUnreadable extends Error {
   constructor(name: string, why: string) {
     super(
-      `Lease ${name} cannot be read as a ledger: ${why}. Correct it, or delete it: it is made again empty after 10 s.`,
+      `Lease ${name} cannot be read as a ledger: ${cut(why)}. Correct it, or delete it: it is made again empty after 10 s.`,
     );
     this.name = "LedgerUnreadable";
+  }
+}
+
+/** A reservation that would make the ledger too large, though all that only informs has gone: the guard `ledger-full`. */
+export class LedgerFull extends Error {
+  constructor({ name, othersBytes }: Ledger, reservationsBytes: number) {
+    super(
+      `Lease ${name} has room for ${maxLedgerBytes} bytes of annotations: the reservations need ${reservationsBytes}, and other annotations take ${othersBytes}. Remove what others have written there.`,
+    );
+    this.name = "LedgerFull";
   }
 }
 
@@ -133,10 +148,11 @@ export async function createLedger(cluster: Cluster, key: GroupKey): Promise<Led
 /**
  * Rules R3 and R8: replaces the ledger's contents, on condition that nobody wrote it or made it anew since it was read.
  *
- * `settled-through` and `members-through` never go back. Throws ClusterError: 409 (or 404, 422 for a ledger that is gone or
- * another one) means that the world is to be read again; code 0 that the write may or may not have happened.
+ * `settled-through` and `members-through` never go back. Throws {@link LedgerFull}; ClusterError: 409 (or 404, 422 for a ledger
+ * that is gone or another one) means that the world is to be read again; code 0 that the write may or may not have happened.
  */
 export async function writeLedger(cluster: Cluster, ledger: Ledger, change: LedgerChange): Promise<Ledger> {
+  const { refusals, verdicts } = fitting(ledger, change);
   const body = {
     metadata: {
       uid: ledger.uid,
@@ -145,14 +161,44 @@ export async function writeLedger(cluster: Cluster, ledger: Ledger, change: Ledg
         [vocabulary.settledThrough.key]: String(Math.max(ledger.settledThrough ?? 0, change.seenThrough)),
         [vocabulary.membersThrough.key]: String(Math.max(ledger.membersThrough ?? 0, change.membersThrough)),
         [vocabulary.reservations.key]: formatReservations(change.reservations),
-        [vocabulary.refusals.key]: formatRefusals(change.refusals),
-        [vocabulary.verdicts.key]: JSON.stringify(change.verdicts),
+        [vocabulary.refusals.key]: formatRefusals(refusals),
+        [vocabulary.verdicts.key]: JSON.stringify(verdicts),
       },
     },
   };
   const written = await cluster.patch("leases", { namespace: ledger.key.namespace, name: ledger.name }, body);
   return parseLedger(ledger.key, written);
 }
+
+/**
+ * What a write keeps of refusals and verdicts, so that all annotations of the Lease stay below {@link maxLedgerBytes}. No
+ * reservation is ever shed. Throws {@link LedgerFull} where they alone would be too large; one that grows no longer than it is
+ * may always be written, or nothing could ever settle.
+ */
+export function fitting(ledger: Ledger, change: LedgerChange): Informing {
+  const reservations = formatReservations(change.reservations);
+  const largest = String(Number.MAX_SAFE_INTEGER);
+  const revisions = { [vocabulary.settledThrough.key]: largest, [vocabulary.membersThrough.key]: largest };
+  const besides = { ...revisions, ...emptyInformation };
+  const fixedBytes = ledger.othersBytes + annotationBytes(besides);
+  const reservationsBytes = annotationBytes({ [vocabulary.reservations.key]: reservations });
+  const roomBytes = maxLedgerBytes - fixedBytes - reservationsBytes;
+  if (roomBytes < 0 && reservations.length > formatReservations(ledger.reservations).length)
+    throw new LedgerFull(ledger, reservationsBytes);
+  return shed(change, roomBytes);
+}
+
+const emptyInformation = { [vocabulary.refusals.key]: "{}", [vocabulary.verdicts.key]: "{}" };
+/** The annotations that a write replaces. */
+const written = new Set(
+  [
+    vocabulary.settledThrough,
+    vocabulary.membersThrough,
+    vocabulary.reservations,
+    vocabulary.refusals,
+    vocabulary.verdicts,
+  ].map(({ key }) => key),
+);
 
 /**
  * Rule R10: the reservations that nobody can still act on and whose pod still stands, seen by a direct GET and not by a
@@ -202,6 +248,9 @@ export function parseLedger(key: GroupKey, lease: LeaseObject): Ledger {
     uid: metadata.uid,
     resourceVersion: metadata.resourceVersion,
     createdMs: Date.parse(metadata.creationTimestamp ?? ""),
+    othersBytes: annotationBytes(
+      Object.fromEntries(Object.entries(metadata.annotations ?? {}).filter(([name]) => !written.has(name))),
+    ),
     settledThrough,
     membersThrough,
     reservations: parseReservations(metadata.annotations?.[vocabulary.reservations.key] ?? "{}", unreadable),
@@ -227,9 +276,8 @@ function parseReservations(text: string, unreadable: (why: string) => LedgerUnre
     for (const [ordinal, entry] of Object.entries(zone)) {
       const [uid, by, stampMs] = Array.isArray(entry) ? entry : [];
       if (
-        !/^\d+$/.test(ordinal) ||
-        typeof uid !== "string" ||
-        typeof by !== "string" ||
+        !/^\d{1,15}$/.test(ordinal) ||
+        ![statefulSet, uid, by].every((text) => typeof text === "string" && text.length <= longestName) ||
         !Number.isSafeInteger(stampMs)
       ) {
         throw unreadable(`the reservation of ${statefulSet}-${ordinal} is malformed`);
@@ -237,6 +285,8 @@ function parseReservations(text: string, unreadable: (why: string) => LedgerUnre
       list.push({ statefulSet, ordinal: Number(ordinal), uid, by, stampMs });
     }
   }
+  if (list.length > maxReservations)
+    throw unreadable(`it holds ${list.length} reservations, and ${maxReservations} at most are ours`);
   return list;
 }
 
@@ -261,17 +311,17 @@ function parseRefusals(text: string): Refusal[] {
   return quietEntries(text).flatMap(([uid, entry]) => {
     const [pod, sentence, stampMs] = Array.isArray(entry) ? entry : [];
     const valid = typeof pod === "string" && typeof sentence === "string" && Number.isSafeInteger(stampMs);
-    return valid ? [{ uid, pod, sentence, stampMs }] : [];
+    return valid && pod.length <= longestName ? [{ uid, pod, sentence: cut(sentence), stampMs }] : [];
   });
 }
 
 function parseVerdicts(text: string): Record<string, RecordedVerdict> {
   const valid = quietEntries(text).filter((entry): entry is [string, RecordedVerdict] => {
     const { guard, zone, sentence, since, at } = (entry[1] ?? {}) as Partial<RecordedVerdict>;
-    const texts = [guard, zone, sentence].every((value) => typeof value === "string");
-    return texts && Number.isSafeInteger(since) && Number.isSafeInteger(at);
+    const names = [guard, zone].every((name) => typeof name === "string" && name.length <= longestName);
+    return names && typeof sentence === "string" && Number.isSafeInteger(since) && Number.isSafeInteger(at);
   });
-  return Object.fromEntries(valid);
+  return Object.fromEntries(valid.map(([by, verdict]) => [by, { ...verdict, sentence: cut(verdict.sentence) }]));
 }
 
 function quietEntries(text: string): [string, unknown][] {

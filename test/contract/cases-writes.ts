@@ -115,6 +115,23 @@ const patches: readonly Case[] = [
     },
   },
   {
+    name: "annotations of more than 256 KiB, keys and values of all together, are 422, and the error does not name the uid",
+    async run(fixture) {
+      const { metadata } = await createLease(fixture, "lease", { a: "1" });
+      const most = 256 * 1024;
+      const full = await patchLease(fixture, metadata, { b: "x".repeat(most - "a1b".length) });
+      const error = await rejection(patchLease(fixture, full.metadata, { c: "" }));
+      assert.deepEqual([error.code, error.reason], [422, "Invalid"]);
+      const said = `metadata.annotations: Too long: may not be more than ${most} bytes`;
+      assert.equal(error.message, `Lease.coordination.k8s.io "lease" is invalid: ${said}`);
+      const uid = "00000000-0000-4000-8000-000000000000";
+      const other = await rejection(patchLease(fixture, { ...full.metadata, uid }, { b: "y" }));
+      assert.match(other.message, /metadata\.uid: /);
+      const wide = await rejection(createLease(fixture, "wide", { a: "ä".repeat(most / 2) }));
+      assert.equal(wide.code, 422);
+    },
+  },
+  {
     name: "R3: a patch does not bring a deleted object back: 404",
     async run(fixture) {
       const { metadata } = await createLease(fixture, "lease");

@@ -4,7 +4,11 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
+import { type Context, createMemory } from "../../functions/shared/definition.ts";
 import { connect, type KubernetesCluster } from "../../functions/shared/kubernetes.ts";
+import { waitForLedger, writeChange } from "../../functions/shared/ledger-access.ts";
+import type { Observed } from "../../functions/shared/observation.ts";
+import { protocol, type Reservation } from "../../functions/shared/reservation.ts";
 import { Api } from "../controlplane/api.ts";
 import { type ControlPlane, findAssets, startControlPlane } from "../controlplane/controlplane.ts";
 import { rejection } from "./fixture.ts";
@@ -128,6 +132,28 @@ describe("real API server only", { skip }, () => {
     assert.ok([0, "ended"].includes(await ended));
     const again = await cluster.get("leases", { namespace, name: "survivor" });
     assert.equal(again.metadata.uid, metadata.uid);
+  });
+
+  test("ledger-refused, ledger-full: a Lease that others have filled hangs nobody, and the guard has the API server's words", async () => {
+    const ledgerKey = { namespace, group: "filled" };
+    const made = await protocol.createLedger(cluster, ledgerKey);
+    assert.ok(made !== undefined);
+    const theirs = "x".repeat(256 * 1024 - made.othersBytes - "theirs".length);
+    const lease = { namespace, name: made.name };
+    await cluster.patch("leases", lease, { metadata: { annotations: { theirs } } });
+    const ledger = await protocol.readLedger(cluster, ledgerKey);
+    const context = { cluster, protocol, memoryOf: createMemory() } as unknown as Context;
+    const guardOf = async (reservations: readonly Reservation[]) => {
+      const change = { reservations, seenThrough: 1, membersThrough: 1, refusals: [], verdicts: {} };
+      const observed = { key: ledgerKey, ledger } as unknown as Observed;
+      const failed = await writeChange(context, observed, change).then(() => undefined, waitForLedger);
+      return [failed?.guard, failed?.sentence] as const;
+    };
+    const [full] = await guardOf([{ statefulSet: "a", ordinal: 0, uid: "u", by: "test", stampMs: 1 }]);
+    assert.equal(full, "ledger-full");
+    const [refused, sentence] = await guardOf([]);
+    assert.equal(refused, "ledger-refused");
+    assert.match(sentence ?? "", /with 422: Lease\S* "sluice-filled" is invalid: metadata\.annotations: Too long: /);
   });
 
   async function connectAsServiceAccount(name: string): Promise<KubernetesCluster> {

@@ -43,6 +43,7 @@ export function newObject(creation: Creation): StoredObject {
   if (creation.taken(`${namespace}/${name}`)) throw alreadyExists("create", resource, name);
 
   const { deletionTimestamp: _deleting, deletionGracePeriodSeconds: _grace, generation: _generation, ...kept } = wanted;
+  checkAnnotations("create", resource, name, wanted);
   const metadata: StoredMetadata = {
     ...withoutEmptyMaps(kept),
     name,
@@ -86,6 +87,22 @@ function checkMetadata(resource: Resource, namespace: string, metadata: Partial<
     const message = "resourceVersion should not be set on objects to be created";
     throw new ApiStatusError({ code: 500, reason: "", message, verb: "create", resource });
   }
+}
+
+const mostAnnotationBytes = 256 * 1024;
+
+/** Keys and values of all annotations of an object, together. */
+export function checkAnnotations(
+  verb: "create" | "patch",
+  resource: Resource,
+  name: string,
+  { annotations = {} }: Partial<StoredMetadata>,
+): void {
+  let bytes = 0;
+  for (const [key, value] of Object.entries(annotations)) bytes += Buffer.byteLength(key) + Buffer.byteLength(value);
+  if (bytes <= mostAnnotationBytes) return;
+  const message = `Too long: may not be more than ${mostAnnotationBytes} bytes`;
+  throw invalid(verb, resource, name, { reason: "FieldValueTooLong", message, field: "metadata.annotations" }, 2);
 }
 
 /** The API server does not store empty labels and annotations. */

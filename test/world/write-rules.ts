@@ -15,7 +15,7 @@ import {
 } from "./api-errors.ts";
 import { applyMergePatch, jsonEqual } from "./merge-patch.ts";
 import { rfc3339, type StoredMetadata, type StoredObject, type StoredPod, traitsOf } from "./objects.ts";
-import { defaultedWebhooks, withoutEmptyMaps } from "./write-rules-create.ts";
+import { checkAnnotations, defaultedWebhooks, withoutEmptyMaps } from "./write-rules-create.ts";
 
 export interface DeleteOptions {
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
@@ -101,6 +101,7 @@ function patchedMetadata(
     throw invalid("patch", resource, before.name, { reason: "FieldValueInvalid", message, field: "metadata.uid" }, 2);
   }
   checkFinalizers(resource, before, wanted);
+  checkAnnotations("patch", resource, before.name, wanted);
   const metadata: { -readonly [K in keyof StoredMetadata]: StoredMetadata[K] } = { ...withoutEmptyMaps(wanted) };
   for (const field of setByTheServer) {
     if (before[field] === undefined) delete metadata[field];
