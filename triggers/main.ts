@@ -3,6 +3,7 @@
 import type { CertificateSettings } from "../functions/shared/certificates.ts";
 import type { Cluster } from "../functions/shared/cluster.ts";
 import { connect, type KubernetesCluster } from "../functions/shared/kubernetes.ts";
+import { processClock } from "../functions/shared/kubernetes-clock.ts";
 import manifest from "../package.json" with { type: "json" };
 import { type CertificateSource, certificateInFiles, certificateInSecret } from "./certificate.ts";
 import { type Cron, startCron } from "./cron.ts";
@@ -48,7 +49,7 @@ async function main(): Promise<void> {
   for (const warning of flags.warnings) reporting.log("warn", warning, { reason: "flag" });
   const tracing = await startTracing({ environment: flags.environment, version: manifest.version, log: reporting.log });
   const clock: Pick<Cluster, "monotonicMs" | "sleep"> = {
-    monotonicMs: () => performance.now(),
+    monotonicMs: () => processClock.nowMs(),
     sleep: (ms, signal) => cluster.sleep(ms, signal),
   };
   const health = createHealth({

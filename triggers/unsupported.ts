@@ -142,6 +142,7 @@ export function holdWrites(cluster: Cluster, permission: Promise<boolean>): Swap
       delete: (...given) => permit("delete", given[0]).then(() => cluster.delete(...given)),
       serverTimeMs: () => cluster.serverTimeMs(),
       monotonicMs: () => cluster.monotonicMs(),
+      skippedMs: () => cluster.skippedMs?.() ?? 0,
       sleep: (...given) => cluster.sleep(...given),
     },
   };

@@ -268,8 +268,16 @@ export interface Cluster {
 
   /** The API server's clock in whole milliseconds since the epoch, as well as its `Date` header tells it (about a second). */
   serverTimeMs(): number;
-  /** A clock of this process that never jumps, in milliseconds. */
+  /**
+   * A clock of this process that never goes back, in milliseconds. The time that the machine has slept through counts, as far as
+   * the wall clock tells: what must not happen later than at a moment is measured by it.
+   */
   monotonicMs(): number;
+  /**
+   * How much of {@link monotonicMs} only the wall clock has told, which somebody may have set: it is not to be relied on by what
+   * has to have lasted for a time. Absent: none.
+   */
+  skippedMs?(): number;
   /** Resolves after `ms`, or at once when the signal is aborted. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }

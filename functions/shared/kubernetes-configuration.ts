@@ -8,6 +8,7 @@ import { access } from "node:fs/promises";
 import { registerHooks } from "node:module";
 import type { KubeConfig, RequestContext } from "@kubernetes/client-node";
 import { Agent, type Dispatcher } from "undici";
+import type { SteadyClock } from "./clock.ts";
 
 /** How long credentials are used before client-node is asked again; it reads files and runs plugins as it sees fit. */
 const credentialsLifeMs = 5_000;
@@ -28,6 +29,7 @@ export interface Access {
 }
 
 export interface ConnectionLimits {
+  readonly clock: SteadyClock;
   readonly connections: number;
   readonly connectTimeoutMs: number;
 }
@@ -129,7 +131,7 @@ export class AccessProvider {
 
   /** Throws what client-node throws when credentials cannot be had: a missing file, a plugin that failed. */
   current(): Promise<Access> {
-    const nowMs = performance.now();
+    const nowMs = this.#limits.clock.nowMs();
     if (this.#current === undefined || nowMs >= this.#expiresMs) {
       this.#expiresMs = nowMs + credentialsLifeMs;
       const authenticated = this.#authenticate();

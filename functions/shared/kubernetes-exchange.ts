@@ -1,6 +1,7 @@
 /** One HTTP exchange, from the moment its first byte goes out to the last byte of the answer. */
 import { gunzipSync } from "node:zlib";
 import type { Dispatcher } from "undici";
+import type { SteadyClock } from "./clock.ts";
 
 export interface Answer {
   readonly statusCode: number;
@@ -17,6 +18,7 @@ export interface ExchangeLimit {
   readonly signal: AbortSignal;
   /** Monotonic time after which the request is not sent any more, however long it waited for a connection (rule R9). */
   readonly notAfterMs: number | undefined;
+  readonly clock: SteadyClock;
 }
 
 /** The request never left this process, so that the server cannot have acted. */
@@ -68,7 +70,7 @@ class AnswerCollector implements Dispatcher.DispatchHandler {
     // What is thrown here keeps the request from being written, and leaves the connection to others.
     if (this.#limit.signal.aborted) throw new NotSentError("given up before it was sent", false);
     const { notAfterMs } = this.#limit;
-    this.#sentMs = performance.now();
+    this.#sentMs = this.#limit.clock.nowMs();
     if (notAfterMs !== undefined && this.#sentMs > notAfterMs) throw new NotSentError("too late to send it", true);
     this.#controller = controller;
   }

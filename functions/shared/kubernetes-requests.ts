@@ -1,5 +1,6 @@
 /** HTTP to the API server: deadlines, what may be tried again, and errors that keep the server's own words. */
 import type { Dispatcher } from "undici";
+import type { SteadyClock } from "./clock.ts";
 import { ClusterError, isTransient } from "./cluster.ts";
 import type { Access, AccessProvider } from "./kubernetes-configuration.ts";
 import { type Answer, type ExchangeLimit, exchange, NotSentError, words } from "./kubernetes-exchange.ts";
@@ -41,6 +42,7 @@ export interface ApiRequest {
 
 export interface RequestsOptions {
   readonly access: AccessProvider;
+  readonly clock: SteadyClock;
   readonly serverTime: ServerTime;
   readonly headers: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
@@ -100,7 +102,7 @@ export class Requests {
   async open(request: ApiRequest, limits: CallLimits): Promise<Dispatcher.ResponseData["body"]> {
     return await this.#limited(request, limits, (limit) =>
       this.#retried(request, limit, async (access) => {
-        const sentMs = performance.now();
+        const sentMs = this.#options.clock.nowMs();
         const options = { ...this.#dispatchOptions(request, access, {}), signal: limit.signal };
         const { statusCode, headers, body } = await access.watches.request(options);
         this.#learnTime(headers, sentMs);
@@ -125,7 +127,8 @@ export class Requests {
     const onAbort = () => controller.abort();
     signal?.addEventListener("abort", onAbort, { once: true });
     try {
-      return await work({ signal: controller.signal, endsMs: performance.now() + timeoutMs, notAfterMs });
+      const { clock } = this.#options;
+      return await work({ signal: controller.signal, endsMs: clock.nowMs() + timeoutMs, notAfterMs, clock });
     } catch (error) {
       if (signal?.aborted) throw aborted(request);
       if (timedOut) throw failure(request, "Timeout", `no answer within ${timeoutMs} ms`);
@@ -153,7 +156,7 @@ export class Requests {
       }
       const again = error.code === 429 || unsent || (request.repeatable && isTransient(error) && !isViewTooOld(error));
       const delayMs = Math.max(error.retryAfterMs ?? 0, firstBackoffMs * 2 ** (tries - 1)) * (1 + Math.random() / 2);
-      const tooLong = (error.retryAfterMs ?? 0) > maxRetryAfterMs || performance.now() + delayMs > lastSendMs;
+      const tooLong = (error.retryAfterMs ?? 0) > maxRetryAfterMs || this.#options.clock.nowMs() + delayMs > lastSendMs;
       if (!again || tries >= maxTries || tooLong) throw error;
       await pause(delayMs, limit.signal);
     }
@@ -166,7 +169,7 @@ export class Requests {
     } catch (error) {
       return { error: failure(request, "NoCredentials", words(error)), unsent: false, late: false };
     }
-    const startMs = performance.now();
+    const startMs = this.#options.clock.nowMs();
     if (limit.notAfterMs !== undefined && startMs > limit.notAfterMs) {
       return { error: failure(request, "TooLate", "too late to send it"), unsent: true, late: true };
     }
@@ -205,11 +208,12 @@ export class Requests {
   }
 
   #learnTime(headers: Answer["headers"], sentMs: number): void {
-    if (typeof headers.date === "string") this.#options.serverTime.observe(headers.date, sentMs, performance.now());
+    const { clock, serverTime } = this.#options;
+    if (typeof headers.date === "string") serverTime.observe(headers.date, sentMs, clock.nowMs(), clock.skippedMs());
   }
 
   #observe(request: ApiRequest, statusCode: number | "error", sentMs: number, bytesReceived: number): void {
-    const seconds = (performance.now() - sentMs) / 1000;
+    const seconds = (this.#options.clock.nowMs() - sentMs) / 1000;
     if (statusCode !== "error") describeSpan({ "http.response.status_code": statusCode });
     this.#options.onRequest?.({ method: request.method, path: request.label, statusCode, seconds, bytesReceived });
   }

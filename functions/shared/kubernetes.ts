@@ -1,4 +1,6 @@
 /** The real cluster: {@link Cluster} over the Kubernetes API. JSON goes in and out as it is, never through typed models. */
+
+import type { SteadyClock } from "./clock.ts";
 import {
   type CallOptions,
   type Cluster,
@@ -13,6 +15,7 @@ import {
   type WatchEvent,
   type WatchQuery,
 } from "./cluster.ts";
+import { processClock } from "./kubernetes-clock.ts";
 import { AccessProvider, loadConfiguration } from "./kubernetes-configuration.ts";
 import { type ApiRequest, type RequestObservation, Requests } from "./kubernetes-requests.ts";
 import { WatchStream } from "./kubernetes-watch.ts";
@@ -47,6 +50,8 @@ export interface ConnectOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** How long a watch may be silent before it is given up, in milliseconds: 70 s unless told. */
   readonly watchSilenceLimitMs?: number;
+  /** Absent: the one of this process, by which its doors measure their deadlines too. */
+  readonly clock?: SteadyClock;
   /** Hears of every HTTP exchange, failed tries too. It must not throw. */
   readonly onRequest?: (observation: RequestObservation) => void;
 }
@@ -68,13 +73,16 @@ export interface KubernetesCluster extends Cluster {
 export async function connect(options: ConnectOptions): Promise<KubernetesCluster> {
   const configuration = await loadConfiguration(options.kubeconfig, options.context, options.server);
   const timeoutMs = options.requestTimeoutMs ?? defaultTimeoutMs;
+  const clock = options.clock ?? processClock;
   const access = new AccessProvider(configuration, {
+    clock,
     connections: options.connections ?? defaultConnections,
     connectTimeoutMs: timeoutMs,
   });
   const serverTime = new ServerTime();
   const requests = new Requests({
     access,
+    clock,
     serverTime,
     headers: { ...options.headers, "user-agent": options.userAgent },
     timeoutMs,
@@ -83,6 +91,7 @@ export async function connect(options: ConnectOptions): Promise<KubernetesCluste
   const namespace = configuration.getContextObject(configuration.getCurrentContext())?.namespace?.trim() || "default";
   return new ConnectedCluster({
     access,
+    clock,
     requests,
     serverTime,
     namespace,
@@ -92,6 +101,7 @@ export async function connect(options: ConnectOptions): Promise<KubernetesCluste
 
 interface Parts {
   readonly access: AccessProvider;
+  readonly clock: SteadyClock;
   readonly requests: Requests;
   readonly serverTime: ServerTime;
   readonly namespace: string;
@@ -225,11 +235,15 @@ class ConnectedCluster implements KubernetesCluster {
 
   serverTimeMs(): number {
     // Whole milliseconds: the stamps of a ledger are integers, and one that is not makes the ledger unreadable.
-    return Math.round(this.#parts.serverTime.at(performance.now()) ?? Date.now());
+    return Math.round(this.#parts.serverTime.at(this.monotonicMs()) ?? Date.now());
   }
 
   monotonicMs(): number {
-    return performance.now();
+    return this.#parts.clock.nowMs();
+  }
+
+  skippedMs(): number {
+    return this.#parts.clock.skippedMs();
   }
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {

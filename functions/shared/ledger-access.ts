@@ -55,7 +55,7 @@ function explained(name: string, error: unknown): unknown {
 }
 
 /**
- * Rule R4: ten seconds by our own monotonic clock since we first saw this ledger. Its creation time tells only where the
+ * Rule R4: ten seconds by our own clock since we first saw this ledger. Its creation time tells only where the
  * clocks of two API servers, which may differ by 30 s, leave no doubt; it is cut to whole seconds, too.
  */
 export function refuseNewLedger(
@@ -64,8 +64,8 @@ export function refuseNewLedger(
 ): Wait | undefined {
   if (ledger.isElsewhere === true) return refuseElsewhere(cluster, ledger);
   const oldEnoughMs = ledger.createdMs + 1_000 + ledgerNewMs + clockSkewMs - nowMs;
-  const seenMs = known.get(cluster)?.get(ledger.uid) ?? cluster.monotonicMs();
-  const seenLongMs = seenMs + ledgerNewMs - cluster.monotonicMs();
+  const seenMs = known.get(cluster)?.get(ledger.uid) ?? lastedMs(cluster);
+  const seenLongMs = seenMs + ledgerNewMs - lastedMs(cluster);
   const remainingMs = Number.isNaN(oldEnoughMs) ? seenLongMs : Math.min(oldEnoughMs, seenLongMs);
   if (remainingMs <= 0) return undefined;
   const sentence = `the ledger ${ledger.name} is new, and known here for less than ${ledgerNewMs / 1000} s; whoever used a lost one may still be acting`;
@@ -131,7 +131,12 @@ export function noteLedger(cluster: Cluster, uid: string, knownForMs = 0): void 
   if (seen.has(uid)) return;
   const [oldest] = seen.keys();
   if (seen.size >= rememberedLedgers && oldest !== undefined) seen.delete(oldest);
-  seen.set(uid, cluster.monotonicMs() - knownForMs);
+  seen.set(uid, lastedMs(cluster) - knownForMs);
+}
+
+/** What a ledger ages by: a wall clock that is set forward makes none of them old. */
+function lastedMs(cluster: Cluster): number {
+  return cluster.monotonicMs() - (cluster.skippedMs?.() ?? 0);
 }
 
 function imaginedLedger(key: GroupKey): Ledger {

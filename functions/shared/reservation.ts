@@ -209,14 +209,15 @@ export async function findAbandoned(
   namespace: string,
   open: readonly Reservation[],
 ): Promise<Set<Reservation>> {
-  const nowMs = cluster.serverTimeMs();
+  const isOverdue = ({ stampMs }: Reservation) => cluster.serverTimeMs() - stampMs >= dropAfterMs;
   const abandoned = new Set<Reservation>();
   for (const reservation of open) {
-    if (nowMs - reservation.stampMs < dropAfterMs) continue;
+    if (!isOverdue(reservation)) continue;
     try {
       const pod = await cluster.get("pods", { namespace, name: `${reservation.statefulSet}-${reservation.ordinal}` });
-      if (pod.metadata.uid === reservation.uid && pod.metadata.deletionTimestamp === undefined)
-        abandoned.add(reservation);
+      const isUnharmed = pod.metadata.uid === reservation.uid && pod.metadata.deletionTimestamp === undefined;
+      // Asked again: the answer has told the API server's time, of which a wall clock that was set had told otherwise.
+      if (isUnharmed && isOverdue(reservation)) abandoned.add(reservation);
     } catch (error) {
       if (!hasCode(error, 404)) throw error;
     }

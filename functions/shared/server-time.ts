@@ -16,6 +16,8 @@ export class ServerTime {
   #lowest = Number.NEGATIVE_INFINITY;
   #highest = Number.POSITIVE_INFINITY;
   #observedMs = 0;
+  /** Of {@link SteadyClock.skippedMs} what the last reply knew. */
+  #skippedMs = 0;
 
   /**
    * Takes one reply into account.
@@ -23,15 +25,19 @@ export class ServerTime {
    * @param date the `Date` header; one that does not parse is ignored.
    * @param sentMs monotonic time at which the request was sent: the server cannot have read its clock earlier.
    * @param receivedMs monotonic time at which the reply arrived: nor later.
+   * @param skippedMs how much of it the wall clock alone has told by then. Either the machine slept, and the server's clock went
+   *   on with ours; or somebody set the wall clock, and only ours jumped: the bounds of before then leave room for both.
    */
-  observe(date: string, sentMs: number, receivedMs: number): void {
+  observe(date: string, sentMs: number, receivedMs: number, skippedMs = this.#skippedMs): void {
     const stampMs = Date.parse(date);
     if (Number.isNaN(stampMs) || receivedMs < sentMs) return;
     const lowest = stampMs - receivedMs - slackMs;
     const highest = stampMs + secondMs - sentMs + slackMs;
     const drifted = Math.max(0, receivedMs - this.#observedMs) * driftPerMs;
+    const doubtMs = skippedMs - this.#skippedMs;
     this.#observedMs = receivedMs;
-    this.#lowest = Math.max(this.#lowest - drifted, lowest);
+    this.#skippedMs = skippedMs;
+    this.#lowest = Math.max(this.#lowest - drifted - doubtMs, lowest);
     this.#highest = Math.min(this.#highest + drifted, highest);
     if (this.#lowest > this.#highest) {
       // The server's clock was set, or another server answers now: what earlier replies told is void.
@@ -40,14 +46,20 @@ export class ServerTime {
     }
   }
 
-  /** The server's time in milliseconds since the epoch at monotonic time `nowMs`; undefined before the first reply. */
+  /**
+   * The server's time in milliseconds since the epoch at monotonic time `nowMs`; undefined before the first reply. After a jump
+   * of our clock, and until the next reply, it is what it would be if the machine slept.
+   */
   at(nowMs: number): number | undefined {
     if (this.#highest === Number.POSITIVE_INFINITY) return undefined;
     return nowMs + (this.#lowest + this.#highest) / 2;
   }
 
-  /** The width of what is not known, in milliseconds: the truth is at most half of it away. */
-  uncertaintyMs(): number {
-    return this.#highest - this.#lowest;
+  /**
+   * The width of what is not known, in milliseconds: the truth is at most half of it away, and before the first reply after a
+   * jump of our clock up to all of it.
+   */
+  uncertaintyMs(skippedMs = this.#skippedMs): number {
+    return this.#highest - this.#lowest + skippedMs - this.#skippedMs;
   }
 }
