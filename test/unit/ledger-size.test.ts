@@ -53,6 +53,7 @@ describe("sizes", () => {
   const change = {
     reservations: [reservation("a-0")],
     seenThrough: 1,
+    membersThrough: 1,
     refusals: refusals(2),
     verdicts: { f: verdict },
   };
