@@ -76,7 +76,7 @@ export function refuseNewLedger(
 function refuseElsewhere(cluster: Cluster, { name, uid }: Ledger): Wait | undefined {
   const identity = elsewhereOf(uid);
   noteLedger(cluster, identity);
-  const remainingMs = (known.get(cluster)?.get(identity) ?? 0) + ledgerNewMs - cluster.monotonicMs();
+  const remainingMs = (known.get(cluster)?.get(identity) ?? 0) + ledgerNewMs - lastedMs(cluster);
   if (remainingMs <= 0) return undefined;
   const sentence = `the ledger ${name} tells of revisions that this cluster has not got to: it is from another one, or from a backup; what it reserves counts, and in ${Math.ceil(remainingMs / 1000)} s it is begun anew`;
   return wait("ledger-elsewhere", sentence, { recheckMs: remainingMs });

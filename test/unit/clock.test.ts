@@ -196,8 +196,11 @@ describe("after the wall clock was set forward", () => {
     let monotonicMs = 0;
     const cluster = { monotonicMs: () => monotonicMs + skippedMs, skippedMs: () => skippedMs } as Cluster;
     const ledger = { uid: "u", name: "sluice-group", createdMs: 0 } as Observed["ledger"];
+    const elsewhere = { ...ledger, isElsewhere: true };
     noteLedger(cluster, "u");
+    assert.equal(refuseNewLedger({ cluster }, { ledger: elsewhere, nowMs: 1_000 })?.guard, "ledger-elsewhere");
     skippedMs = 3_600_000;
+    assert.equal(refuseNewLedger({ cluster }, { ledger: elsewhere, nowMs: 1_000 })?.guard, "ledger-elsewhere");
     assert.equal(refuseNewLedger({ cluster }, { ledger, nowMs: 1_000 })?.guard, "ledger-new");
     monotonicMs = 9_999;
     assert.equal(refuseNewLedger({ cluster }, { ledger, nowMs: 1_000 })?.guard, "ledger-new");
