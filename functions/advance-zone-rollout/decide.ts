@@ -63,7 +63,7 @@ function advance(group: Group): Verdict<Target> {
   const [departed] = group.departed;
   if (departed !== undefined) {
     const pod = `${departed.statefulSet}-${departed.ordinal}`;
-    const sentence = `${pod} is reserved, and its StatefulSet is gone or has left the group; no other zone is touched until that pod is gone or back, and no pod is left that belongs to nobody`;
+    const sentence = `${pod} is reserved, and its StatefulSet has left the group or is gone; no other zone is touched until that pod is gone or back, and no pod is left that belongs to nobody`;
     return wait("zone-departed", sentence, { zone: departed.statefulSet, recheckMs });
   }
   const unsettled = group.zones.filter(isUnsettled);
