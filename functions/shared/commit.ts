@@ -4,7 +4,7 @@
  */
 import { ClusterError, isTransient } from "./cluster.ts";
 import type { AdmissionAnswer, Context, Denied, GroupMemory } from "./definition.ts";
-import { Conflict, loadLedger, refuseNewLedger, writeChange } from "./ledger-access.ts";
+import { Conflict, forgetLedger, knownLedger, loadLedger, refuseNewLedger, writeChange } from "./ledger-access.ts";
 import { type Observed, observeGroup } from "./observation.ts";
 import { keptRefusals } from "./record.ts";
 import { actWithinMs, type Ledger, LedgerUnreadable, maxConflicts, type Reservation } from "./reservation.ts";
@@ -169,10 +169,12 @@ export class GroupCommit<Subject, Snapshot> {
       const present = batch.filter((one) => !one.isAnswered);
       if (present.length === 0) return;
       try {
-        await this.#attempt(key, line, memory, present);
+      let loaded = knownLedger(memory);
+        loaded ??= await loadLedger(context, key, memory, this.#isTraceless(present));
+        await this.#attempt(key, line, loaded, present);
         return;
       } catch (error) {
-        memory.ledger = undefined;
+        forgetLedger(memory, loaded);
         if (!(error instanceof Conflict)) throw error;
         context.reporter.conflict(key, this.#gate.name);
       }
@@ -182,20 +184,24 @@ export class GroupCommit<Subject, Snapshot> {
   }
 
   async #attempt(
+  /** Rule R16: nothing may be left behind by these. */
+  #isTraceless(present: readonly Waiting<Subject>[]): boolean {
+    return this.#context.mode === "shadow" || present.every(({ dryRun }) => dryRun);
+  }
+
     key: GroupKey,
     line: Line<Subject>,
-    memory: GroupMemory,
+    loaded: Ledger | undefined,
     present: readonly Waiting<Subject>[],
   ): Promise<void> {
     const context = this.#context;
-    const isTraceless = context.mode === "shadow" || present.every(({ dryRun }) => dryRun);
-    const loaded = memory.ledger ?? (await loadLedger(context, key, memory, isTraceless));
     if (loaded === undefined) {
       const sentence = `no StatefulSet of ${key.group} is left that the pod could belong to: try again`;
       for (const one of present) answer(line, one, askAgain("pod-unseen", sentence));
       return;
     }
     const ledger = without(loaded, line.withdrawn);
+    const memory = context.memoryOf(key);
     let { observed, rulings } = await this.#judge(ledger, memory, present, false);
     if (rulings.some(({ answer }) => isFinal(answer))) {
       ({ observed, rulings } = await this.#judge(ledger, memory, present, true));
