@@ -6,7 +6,8 @@ import { type PodDisruptionBudget, refusalOf } from "../shared/disruption-budget
 import { allowanceOf, governing, groupKeyOf, type Surroundings, selects } from "../shared/governing.ts";
 import { countPartition, describeCount } from "../shared/partitions.ts";
 import { isAvailable, type Pod } from "../shared/pods.ts";
-import { dropAfterMs, type Reservation } from "../shared/reservation.ts";
+import { isGivenUp, refusalOfRenewals } from "../shared/renewals.ts";
+import { dropAfterMs, type Refusal, type Reservation } from "../shared/reservation.ts";
 import { type GroupKey, groupOfBudget, type StatefulSet } from "../shared/statefulsets.ts";
 import { isUnsettled, type WhyDown, type Zone } from "../shared/zones.ts";
 
@@ -34,6 +35,8 @@ export interface Group {
   readonly zones: readonly Zone[];
   /** Open reservations in StatefulSets that have left the group. */
   readonly departed: readonly Reservation[];
+  /** Pods that were allowed to go for too long and never went, by uid, and whose reservations have been dropped. */
+  readonly givenUp: ReadonlyMap<string, Refusal>;
   readonly surroundings: Surroundings;
   readonly disruptionBudgets: readonly PodDisruptionBudget[];
   /** How many more reservations the ledger takes (rule R2). */
@@ -100,6 +103,7 @@ function rule(group: Group, zones: readonly ZoneThen[], eviction: Eviction, room
   if (governed.kind === "ungovernable") return { answer: ungovernable(governed, name) };
   const refusal =
     refuseReplacement(group, zone, pod, eviction) ??
+    refuseGivenUp(group, zone, pod) ??
     refuseByBudget(group, zones, zone, pod, governed) ??
     refuseByDisruptionBudget(group, pod, name) ??
     refuseWithoutRoom(zone, pod, room);
@@ -128,6 +132,18 @@ function refuseReplacement(group: Group, zone: ZoneThen, pod: Pod, { isPinned }:
   if (group.nowMs - reservation.stampMs >= dropAfterMs) return undefined;
   const sentence = `${pod.name} has just replaced a pod that was evicted, and is not ready yet; it may go when it is`;
   return askAgain("replacement-reserved", sentence, zone.statefulSet.name);
+}
+
+/**
+ * Rule R12 has an end: a pod that was allowed again and again, and still stands, is refused by somebody behind us. It is neither
+ * renewed, so that its reservation lapses (rule R10), nor reserved anew before its siblings have had their turn.
+ */
+function refuseGivenUp({ givenUp }: Group, zone: ZoneThen, pod: Pod): Denied | undefined {
+  const reservation = zone.reserved.get(pod.ordinal);
+  const isStanding = reservation?.uid === pod.uid && isGivenUp(reservation);
+  const refusal = isStanding ? refusalOfRenewals(reservation) : givenUp.get(pod.uid);
+  if (refusal === undefined) return undefined;
+  return askAgain("eviction-not-carried-out", refusal.sentence, zone.statefulSet.name);
 }
 
 function refuseByBudget(

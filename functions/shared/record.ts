@@ -3,6 +3,7 @@ import type { Context, Denied, GroupMemory } from "./definition.ts";
 import { announce } from "./events.ts";
 import type { Observed } from "./observation.ts";
 import type { LedgerChange, RecordedVerdict, Refusal } from "./reservation.ts";
+import { mendStamp } from "./stamps.ts";
 import type { StatefulSet } from "./statefulsets.ts";
 import { guardOf, type Verdict } from "./verdict.ts";
 import { eventReasons } from "./vocabulary.ts";
@@ -36,10 +37,11 @@ export function recordOf(
   const { zone, sentence } = verdict;
   const written = observed.ledger.verdicts[by];
   const holds = (other: { guard: string; zone: string } | undefined) => other?.guard === guard && other.zone === zone;
-  const since =
+  const held =
     (holds(memory.holding) ? memory.holding?.sinceMs : undefined) ??
     (holds(written) ? written?.since : undefined) ??
     observed.nowMs;
+  const since = mendStamp(held, observed.nowMs);
   memory.holding = { guard, zone, sinceMs: since };
   return { guard, zone, sentence, since, at: observed.nowMs };
 }
@@ -56,8 +58,8 @@ export function changeOf(observed: Observed, by: string, record: RecordedVerdict
 }
 
 /** The newest of the refusals that still hold: an annotation is no place for thousands. */
-export function keptRefusals({ refusals }: Observed): Refusal[] {
-  return [...refusals.values()].sort((one, other) => one.stampMs - other.stampMs).slice(-100);
+export function keptRefusals({ refusals, givenUp }: Observed): Refusal[] {
+  return [...refusals.values(), ...givenUp.values()].sort((one, other) => one.stampMs - other.stampMs).slice(-100);
 }
 
 /** How long until the record is worth a write of its own: 0 for now, undefined for not at all. */
@@ -74,10 +76,11 @@ export function writeAloneInMs(
   const changed = !fresh && (written?.guard !== record.guard || written.zone !== record.zone);
   const finished = record.guard === "done" && settled > 0;
   const newRefusals = keptRefusals(observed).some(
-    ({ uid, stampMs }) => !observed.ledger.refusals.some((known) => known.uid === uid && known.stampMs === stampMs),
+    ({ uid, by: whose, stampMs }) =>
+      !observed.ledger.refusals.some((known) => known.uid === uid && known.by === whose && known.stampMs === stampMs),
   );
   // Rule R4: the first decision under a ledger is written even if it takes nothing; until then each look is a consistent LIST.
-  if (observed.abandoned > 0 || observed.ledger.settledThrough === undefined) return 0;
+  if (observed.abandoned > 0 || observed.isMended || observed.ledger.settledThrough === undefined) return 0;
   if (changed || finished || newRefusals) {
     const quietMs = Math.min(
       context.cluster.monotonicMs() - memory.ledgerWrittenMs,
