@@ -6,7 +6,7 @@ import { type PodDisruptionBudget, refusalOf } from "../shared/disruption-budget
 import { allowanceOf, governing, groupKeyOf, type Surroundings, selects } from "../shared/governing.ts";
 import { countPartition, describeCount } from "../shared/partitions.ts";
 import { isAvailable, type Pod } from "../shared/pods.ts";
-import { isGivenUp, refusalOfRenewals } from "../shared/renewals.ts";
+import { isGivenUp, refusalOfRenewals, turnMs } from "../shared/renewals.ts";
 import { dropAfterMs, type Refusal, type Reservation } from "../shared/reservation.ts";
 import { type GroupKey, groupOfBudget, type StatefulSet } from "../shared/statefulsets.ts";
 import { isUnsettled, type WhyDown, type Zone } from "../shared/zones.ts";
@@ -106,6 +106,7 @@ function rule(group: Group, zones: readonly ZoneThen[], eviction: Eviction, room
     refuseGivenUp(group, zone, pod) ??
     refuseByBudget(group, zones, zone, pod, governed) ??
     refuseByDisruptionBudget(group, pod, name) ??
+    refuseOutOfTurn(group, zones, zone, pod) ??
     refuseWithoutRoom(zone, pod, room);
   if (refusal !== undefined) return { answer: refusal };
   const reserve = { statefulSet: name, ordinal: pod.ordinal, uid: pod.uid };
@@ -252,6 +253,25 @@ function refuseByDisruptionBudget({ disruptionBudgets }: Group, pod: Pod, zone: 
   const why = refusalOf(pod, disruptionBudgets);
   if (why === undefined) return undefined;
   return askAgain("pod-disruption-budget", `pod ${pod.name} could go within its zone's budget, but ${why}`, zone);
+}
+
+/**
+ * Where every eviction of a group is refused behind us, drains of several pods would hold it one after the other, and ask more
+ * often than a rollout looks: once one of them was given up, a rollout that has something to do has its turn.
+ */
+function refuseOutOfTurn(
+  { givenUp, nowMs }: Group,
+  zones: readonly ZoneThen[],
+  own: ZoneThen,
+  pod: Pod,
+): Denied | undefined {
+  if (own.reserved.get(pod.ordinal)?.uid === pod.uid) return undefined;
+  if (!zones.some(({ statefulSet, outdated }) => outdated.length > 0 && !statefulSet.paused)) return undefined;
+  const last = [...givenUp.values()].find(({ stampMs }) => nowMs - stampMs < turnMs);
+  if (last === undefined) return undefined;
+  const inMs = last.stampMs + turnMs - nowMs;
+  const sentence = `something behind Sluice refused the evictions of ${last.pod}, so that the rollout of its group goes first, for ${Math.ceil(inMs / 1000)} s more: ${pod.name} may go then`;
+  return askAgain("rollout-first", sentence, own.statefulSet.name);
 }
 
 function refuseWithoutRoom(zone: ZoneThen, pod: Pod, room: number): Denied | undefined {

@@ -130,6 +130,19 @@ export async function writeChange(context: Context, observed: Observed, change: 
   } catch (error) {
     // A ledger that is gone (404) or was made anew (409, or 422 for its uid) is a conflict like any other.
     if (hasCode(error, 404, 409, 422)) throw new Conflict();
+    forgetWithdrawn(memory, observed.ledger);
     throw error;
+  }
+  forgetWithdrawn(memory, observed.ledger);
+}
+
+/**
+ * What a write has left out, or may have where no answer came, is never withdrawn again: the same pod may be reserved anew within
+ * one tick of the clock, by anybody, and its stamp then looks the same.
+ */
+function forgetWithdrawn({ refusedOnce }: GroupMemory, { reservations }: Ledger): void {
+  for (const [uid, { by, stampMs }] of refusedOnce) {
+    const isKept = reservations.some((kept) => kept.uid === uid && kept.by === by && kept.stampMs === stampMs);
+    if (!isKept) refusedOnce.delete(uid);
   }
 }

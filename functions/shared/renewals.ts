@@ -7,6 +7,9 @@ import { dropAfterMs, type Refusal, type Reservation } from "./reservation.ts";
 /** A reservation that has been renewed for so long is not renewed any more, so that rule R10 drops it, in milliseconds. */
 export const renewForMs = 60_000;
 
+/** Once such a reservation is dropped, a rollout that waits goes before other evictions of the group, in milliseconds. */
+export const turnMs = 60_000;
+
 /** True when it was renewed until it was that old, and is to lapse now. By the stamps alone: no clock of this process counts. */
 export function isGivenUp({ stampMs, sinceMs = stampMs }: Reservation): boolean {
   return stampMs - sinceMs >= renewForMs;

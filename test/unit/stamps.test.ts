@@ -10,8 +10,9 @@ import { governedGroup, Replica, reserved } from "./reviews.ts";
 const hourMs = 3_600_000;
 
 function ledgerOf(changes: Partial<Ledger>): Ledger {
-  const identity = { key, name: "sluice-group", uid: "uid", resourceVersion: "7", createdMs: 0, settledThrough: 1 };
-  return { ...identity, reservations: [], refusals: [], verdicts: {}, ...changes };
+  const identity = { key, name: "sluice-group", uid: "uid", resourceVersion: "7", createdMs: 0 };
+  const through = { settledThrough: 1, membersThrough: 1 };
+  return { ...identity, ...through, reservations: [], refusals: [], verdicts: {}, ...changes };
 }
 
 /** Reserves a pod with a stamp of a clock that was an hour ahead, for a function that no longer acts on it. */

@@ -2,7 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../functions/shared/cluster.ts";
-import { type Call, key, Passes, refused } from "./passes.ts";
+import { writeChange } from "../../functions/shared/ledger-access.ts";
+import { observeGroup } from "../../functions/shared/observation.ts";
+import { type Call, key, ledgerKey, namespace, Passes, played, refused } from "./passes.ts";
 import { governedGroup, Replica, reserved } from "./reviews.ts";
 
 function isDeletionOf(pod: string, { verb, resource, given }: Call): boolean {
@@ -69,6 +71,32 @@ test("nor does one of a reservation that renews another, whose deletion was neve
   const tookMs = await waitFor(passes, "group-a-1");
   assert.equal(tries, 2);
   assert.ok(tookMs >= 145_000 && tookMs < 170_000, `${tookMs} ms`);
+});
+
+test("a pod that is reserved anew within one tick of the clock keeps its reservation: the withdrawn one had the same stamp", async () => {
+  for (const isAnswered of [true, false]) {
+    const passes = await governedGroup();
+    const { uid } = passes.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
+    const stampMs = passes.cluster.serverTimeMs();
+    const made = { statefulSet: "group-a", ordinal: 0, uid, by: "advance-zone-rollout", stampMs };
+    const { refusedOnce } = passes.context.memoryOf(key);
+    refusedOnce.set(uid, made);
+    const need = { permitSinceMs: undefined, consistent: false };
+    const observed = await played(passes.timeline, observeGroup(passes.context, passes.ledger, need));
+    passes.interfere = ({ verb, given }) => {
+      if (verb !== "patch" || isAnswered) return;
+      passes.world.store.patch("leases", ledgerKey, given[2] as { readonly metadata: object });
+      throw refused(0, "no answer came");
+    };
+    const { seenThrough, membersThrough } = observed.view;
+    const change = { reservations: [made], seenThrough, membersThrough, refusals: [], verdicts: {} };
+    await played(passes.timeline, writeChange(passes.context, observed, change)).catch(() => undefined);
+    assert.equal(refusedOnce.size, 0);
+    passes.interfere = () => {};
+    await passes.goOn(6_000);
+    await passes.run(true);
+    assert.deepEqual(reserved(passes), ["group-a-0 by advance-zone-rollout"]);
+  }
 });
 
 test("what somebody else has renewed meanwhile stays: it is another stamp, and another attempt", async () => {
