@@ -168,11 +168,13 @@ export async function inspect(look: Look): Promise<GroupInspection> {
     zones: zones.map(inspectZone),
     reservations: situations.map(inspectReservation),
     functions: await inspectFunctions(look),
-    refusals: [...(observed?.refusals.values() ?? [])].map(({ pod, sentence, stampMs }) => ({
-      pod,
-      sentence,
-      triedAgainAt: formatTime(stampMs + retryRefusedAfterMs),
-    })),
+    refusals: [...(observed?.refusals.values() ?? []), ...(observed?.givenUp.values() ?? [])].map(
+      ({ pod, sentence, stampMs }) => ({
+        pod,
+        sentence,
+        triedAgainAt: formatTime(stampMs + retryRefusedAfterMs),
+      }),
+    ),
     budgets: inspectBudgets(view, pods),
     ungovernable: findUngovernable(look, pods),
   };

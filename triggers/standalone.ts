@@ -6,6 +6,7 @@ import type { Cluster } from "../functions/shared/cluster.ts";
 import {
   type AdmissionDefinition,
   type Context,
+  createLedgerCopies,
   createMemory,
   type FunctionDefinition,
 } from "../functions/shared/definition.ts";
@@ -67,8 +68,9 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     reporting.metrics.showGroups(createGroupLook({ cluster, views: watching, namespaces, seen }), { passes: isWoken });
   });
   const shared = { cluster, views, protocol, reporter: reporting, mode: settings.mode, namespaces };
-  // What a function remembers of a group is its own: two of them may look at one group at once.
-  const contextOf = () => ({ ...shared, memoryOf: createMemory() });
+  // What a function remembers of a group is its own: two of them may look at one group at once. They have one copy of its ledger.
+  const copyOf = createLedgerCopies();
+  const contextOf = () => ({ ...shared, memoryOf: createMemory(copyOf) });
   const admissions = options.admissions.map((definition) => {
     const context = contextOf();
     return { definition, context, judge: definition.open(context) };

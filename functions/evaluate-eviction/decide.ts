@@ -6,7 +6,8 @@ import { type PodDisruptionBudget, refusalOf } from "../shared/disruption-budget
 import { allowanceOf, governing, groupKeyOf, type Surroundings, selects } from "../shared/governing.ts";
 import { countPartition, describeCount } from "../shared/partitions.ts";
 import { isAvailable, type Pod } from "../shared/pods.ts";
-import { dropAfterMs, type Reservation } from "../shared/reservation.ts";
+import { isGivenUp, refusalOfRenewals, turnMs } from "../shared/renewals.ts";
+import { dropAfterMs, type Refusal, type Reservation } from "../shared/reservation.ts";
 import { type GroupKey, groupOfBudget, type StatefulSet } from "../shared/statefulsets.ts";
 import { isUnsettled, type WhyDown, type Zone } from "../shared/zones.ts";
 
@@ -34,6 +35,8 @@ export interface Group {
   readonly zones: readonly Zone[];
   /** Open reservations in StatefulSets that have left the group. */
   readonly departed: readonly Reservation[];
+  /** Pods that were allowed to go for too long and never went, by uid, and whose reservations have been dropped. */
+  readonly givenUp: ReadonlyMap<string, Refusal>;
   readonly surroundings: Surroundings;
   readonly disruptionBudgets: readonly PodDisruptionBudget[];
   /** How many more reservations the ledger takes (rule R2). */
@@ -100,8 +103,10 @@ function rule(group: Group, zones: readonly ZoneThen[], eviction: Eviction, room
   if (governed.kind === "ungovernable") return { answer: ungovernable(governed, name) };
   const refusal =
     refuseReplacement(group, zone, pod, eviction) ??
+    refuseGivenUp(group, zone, pod) ??
     refuseByBudget(group, zones, zone, pod, governed) ??
     refuseByDisruptionBudget(group, pod, name) ??
+    refuseOutOfTurn(group, zones, zone, pod) ??
     refuseWithoutRoom(zone, pod, room);
   if (refusal !== undefined) return { answer: refusal };
   const reserve = { statefulSet: name, ordinal: pod.ordinal, uid: pod.uid };
@@ -128,6 +133,18 @@ function refuseReplacement(group: Group, zone: ZoneThen, pod: Pod, { isPinned }:
   if (group.nowMs - reservation.stampMs >= dropAfterMs) return undefined;
   const sentence = `${pod.name} has just replaced a pod that was evicted, and is not ready yet; it may go when it is`;
   return askAgain("replacement-reserved", sentence, zone.statefulSet.name);
+}
+
+/**
+ * Rule R12 has an end: a pod that was allowed again and again, and still stands, is refused by somebody behind us. It is neither
+ * renewed, so that its reservation lapses (rule R10), nor reserved anew before its siblings have had their turn.
+ */
+function refuseGivenUp({ givenUp }: Group, zone: ZoneThen, pod: Pod): Denied | undefined {
+  const reservation = zone.reserved.get(pod.ordinal);
+  const isStanding = reservation?.uid === pod.uid && isGivenUp(reservation);
+  const refusal = isStanding ? refusalOfRenewals(reservation) : givenUp.get(pod.uid);
+  if (refusal === undefined) return undefined;
+  return askAgain("eviction-not-carried-out", refusal.sentence, zone.statefulSet.name);
 }
 
 function refuseByBudget(
@@ -236,6 +253,25 @@ function refuseByDisruptionBudget({ disruptionBudgets }: Group, pod: Pod, zone: 
   const why = refusalOf(pod, disruptionBudgets);
   if (why === undefined) return undefined;
   return askAgain("pod-disruption-budget", `pod ${pod.name} could go within its zone's budget, but ${why}`, zone);
+}
+
+/**
+ * Where every eviction of a group is refused behind us, drains of several pods would hold it one after the other, and ask more
+ * often than a rollout looks: once one of them was given up, a rollout that has something to do has its turn.
+ */
+function refuseOutOfTurn(
+  { givenUp, nowMs }: Group,
+  zones: readonly ZoneThen[],
+  own: ZoneThen,
+  pod: Pod,
+): Denied | undefined {
+  if (own.reserved.get(pod.ordinal)?.uid === pod.uid) return undefined;
+  if (!zones.some(({ statefulSet, outdated }) => outdated.length > 0 && !statefulSet.paused)) return undefined;
+  const last = [...givenUp.values()].find(({ stampMs }) => nowMs - stampMs < turnMs);
+  if (last === undefined) return undefined;
+  const inMs = last.stampMs + turnMs - nowMs;
+  const sentence = `something behind Sluice refused the evictions of ${last.pod}, so that the rollout of its group goes first, for ${Math.ceil(inMs / 1000)} s more: ${pod.name} may go then`;
+  return askAgain("rollout-first", sentence, own.statefulSet.name);
 }
 
 function refuseWithoutRoom(zone: ZoneThen, pod: Pod, room: number): Denied | undefined {

@@ -34,7 +34,7 @@ export const evaluateEviction: AdmissionDefinition = {
     { group: "", resource: "events", verbs: ["create"] },
   ],
   reads: [vocabulary.rolloutGroup],
-  writes: [vocabulary.ledgerGroup, vocabulary.settledThrough, vocabulary.reservations],
+  writes: [vocabulary.ledgerGroup, vocabulary.settledThrough, vocabulary.reservations, vocabulary.refusals],
   paths: [validatingPath, mutatingPath],
   whenBroken: "closed",
   readsViews: true,

@@ -109,7 +109,7 @@ function pinOf(deleteOptions: Fields | undefined, uid: string): readonly object[
 /** What the reviews of one group are judged by together. Throws ClusterError. */
 export async function observe(
   { views }: Context,
-  { key, nowMs, zones, open, departed, view }: Observed,
+  { key, nowMs, zones, open, departed, givenUp, view }: Observed,
   petitions: readonly Petition<Eviction>[],
 ): Promise<Group> {
   return {
@@ -117,6 +117,7 @@ export async function observe(
     nowMs,
     zones,
     departed,
+    givenUp: new Map([...givenUp].filter(([, { by }]) => by === name)),
     surroundings: view,
     disruptionBudgets: await views.disruptionBudgets(key.namespace),
     room: maxReservations - open.length,

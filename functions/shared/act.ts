@@ -5,12 +5,14 @@ import { type Announcement, announce } from "./events.ts";
 import { cut } from "./ledger-size.ts";
 import type { Pod } from "./pods.ts";
 import type { ActReport } from "./report.ts";
-import { finishAfterMs } from "./reservation.ts";
+import { finishAfterMs, type Reservation } from "./reservation.ts";
 import type { GroupKey, StatefulSet } from "./statefulsets.ts";
 import { eventReasons } from "./vocabulary.ts";
 
 /** How soon to look at what is left when the last step of a zone is done, in milliseconds. */
 const lookAgainMs = 20;
+/** How soon to look at the siblings of a pod that stays, in milliseconds. */
+const goOnMs = 1_000;
 
 export type Target =
   /** Reserved first (rule R8), then deleted by uid (rule R9). */
@@ -25,30 +27,30 @@ export function subjectOf(target: Target): string {
   return target.action === "record-revision" ? target.statefulSet.uid : target.pod.uid;
 }
 
+/** On whose behalf targets are carried out, and under which reservations. */
+export interface Errand {
+  readonly context: Context;
+  readonly by: string;
+  readonly key: GroupKey;
+  /** No act is started later than this moment of the monotonic clock (rule R9). */
+  readonly deadlineMs: number;
+  /** By pod uid the reservations that renew no other: what is sent now is the first that was ever sent for them. */
+  readonly sole: ReadonlyMap<string, Reservation>;
+}
+
 /**
- * Carries the targets out, all at once, and never starts one later than `deadlineMs` of the monotonic clock (rule R9).
+ * Carries the targets out, all at once, and starts none too late (rule R9).
  *
  * Resolves, never rejects: to when to look again, in milliseconds, if an act did not end as hoped.
  */
-export async function act(
-  context: Context,
-  by: string,
-  key: GroupKey,
-  targets: readonly Target[],
-  deadlineMs: number,
-): Promise<number | undefined> {
-  const rechecks = await Promise.all(targets.map((target) => actOn(context, by, key, target, deadlineMs)));
+export async function act(errand: Errand, targets: readonly Target[]): Promise<number | undefined> {
+  const rechecks = await Promise.all(targets.map((target) => actOn(errand, target)));
   const wanted = rechecks.filter((recheckMs) => recheckMs !== undefined);
   return wanted.length > 0 ? Math.min(...wanted) : undefined;
 }
 
-async function actOn(
-  context: Context,
-  by: string,
-  key: GroupKey,
-  target: Target,
-  deadlineMs: number,
-): Promise<number | undefined> {
+async function actOn(errand: Errand, target: Target): Promise<number | undefined> {
+  const { context, by, key, deadlineMs } = errand;
   const { reporter } = context;
   const report: Omit<ActReport, "result" | "reason"> = {
     key,
@@ -75,7 +77,9 @@ async function actOn(
     else if (isTransient(error)) reporter.act({ ...report, result: "failed", reason });
     else {
       reporter.act({ ...report, result: "refused", reason });
+      const isOver = withdraw(errand, target, error);
       await refuse(context, by, key, target, error);
+      if (isOver) return goOnMs;
     }
     if (hasCode(error, 404, 409)) return target.action === "delete" ? undefined : 1_000;
     return isTransient(error) && target.action !== "delete" ? 1_000 : finishAfterMs;
@@ -128,6 +132,18 @@ async function say(
   } catch (failure) {
     reporter.problem(key, by, `no Event could be sent about ${statefulSet.name}`, failure);
   }
+}
+
+/**
+ * A reservation whose only attempt was answered with a refusal protects nothing: nothing is under way. Its maker takes it out
+ * with the next write, if the ledger still holds that very stamp. Where a try was repeated, or the reservation renews another,
+ * an earlier one may still arrive, and rule R10 alone ends it.
+ */
+function withdraw({ context, key, sole }: Errand, target: Target, error: ClusterError): boolean {
+  const reservation = target.action === "delete" ? sole.get(target.pod.uid) : undefined;
+  if (reservation === undefined || error.attempts > 1) return false;
+  context.memoryOf(key).refusedOnce.set(reservation.uid, reservation);
+  return true;
 }
 
 /** A refusal names itself on the StatefulSet and is remembered, so that its siblings go on (guard `delete-refused`). */

@@ -290,6 +290,8 @@ export class ClusterError extends Error {
   readonly resource: string;
   /** How long the server asked us to stay away, in milliseconds. */
   readonly retryAfterMs: number | undefined;
+  /** How many tries of the call were sent: this answers the last of them, and an earlier one may still be carried out. */
+  readonly attempts: number;
 
   constructor(init: {
     code: number;
@@ -297,7 +299,8 @@ export class ClusterError extends Error {
     message: string;
     verb: string;
     resource: string;
-    retryAfterMs?: number;
+    retryAfterMs?: number | undefined;
+    attempts?: number;
   }) {
     super(init.message);
     this.name = "ClusterError";
@@ -306,6 +309,7 @@ export class ClusterError extends Error {
     this.verb = init.verb;
     this.resource = init.resource;
     this.retryAfterMs = init.retryAfterMs;
+    this.attempts = init.attempts ?? 1;
   }
 }
 

@@ -4,9 +4,18 @@
  */
 import { ClusterError, hasCode, isTransient, wordsOf } from "./cluster.ts";
 import type { AdmissionAnswer, Context, Denied, GroupMemory } from "./definition.ts";
-import { Conflict, loadLedger, refuseNewLedger, waitForLedger, writeChange } from "./ledger-access.ts";
+import {
+  Conflict,
+  forgetLedger,
+  knownLedger,
+  loadLedger,
+  refuseNewLedger,
+  waitForLedger,
+  writeChange,
+} from "./ledger-access.ts";
 import { type Observed, observeGroup } from "./observation.ts";
 import { keptRefusals } from "./record.ts";
+import { renewalOf } from "./renewals.ts";
 import { actWithinMs, type Ledger, maxConflicts, type Reservation } from "./reservation.ts";
 import type { GroupKey } from "./statefulsets.ts";
 
@@ -170,11 +179,13 @@ export class GroupCommit<Subject, Snapshot> {
     for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
       const present = batch.filter((one) => !one.isAnswered);
       if (present.length === 0) return;
+      let loaded = knownLedger(memory);
       try {
-        await this.#attempt(key, line, memory, present);
+        loaded ??= await loadLedger(context, key, memory, this.#isTraceless(present));
+        await this.#attempt(key, line, loaded, present);
         return;
       } catch (error) {
-        memory.ledger = undefined;
+        forgetLedger(memory, loaded);
         if (!(error instanceof Conflict)) throw error;
         context.reporter.conflict(key, this.#gate.name);
       }
@@ -183,21 +194,25 @@ export class GroupCommit<Subject, Snapshot> {
     for (const one of batch) answer(line, one, askAgain("ledger-contended", sentence));
   }
 
+  /** Rule R16: nothing may be left behind by these. */
+  #isTraceless(present: readonly Waiting<Subject>[]): boolean {
+    return this.#context.mode === "shadow" || present.every(({ dryRun }) => dryRun);
+  }
+
   async #attempt(
     key: GroupKey,
     line: Line<Subject>,
-    memory: GroupMemory,
+    loaded: Ledger | undefined,
     present: readonly Waiting<Subject>[],
   ): Promise<void> {
     const context = this.#context;
-    const isTraceless = context.mode === "shadow" || present.every(({ dryRun }) => dryRun);
-    const loaded = memory.ledger ?? (await loadLedger(context, key, memory, isTraceless));
     if (loaded === undefined) {
       const sentence = `no StatefulSet of ${key.group} is left that the pod could belong to: try again`;
       for (const one of present) answer(line, one, askAgain("pod-unseen", sentence));
       return;
     }
     const ledger = without(loaded, line.withdrawn);
+    const memory = context.memoryOf(key);
     let { observed, rulings } = await this.#judge(ledger, memory, present, false);
     if (rulings.some(({ answer }) => isFinal(answer))) {
       ({ observed, rulings } = await this.#judge(ledger, memory, present, true));
@@ -211,7 +226,9 @@ export class GroupCommit<Subject, Snapshot> {
       else if (waiting.dryRun || context.mode === "shadow") answer(line, waiting, ruling.answer);
       else granted.push({ waiting, answer: ruling.answer, ...this.#make(observed, ruling.reserve) });
     }
-    if (granted.length > 0) await this.#grant(line, observed, granted);
+    // What a clock that was ahead has written ages only once it is written anew: nobody is made to wait for an allowance for it.
+    const mends = observed.isMended && young === undefined && !this.#isTraceless(present);
+    if (granted.length > 0 || mends) await this.#grant(line, observed, granted);
   }
 
   async #judge(ledger: Ledger, memory: GroupMemory, present: readonly Waiting<Subject>[], consistent: boolean) {
@@ -220,13 +237,18 @@ export class GroupCommit<Subject, Snapshot> {
     return { observed, rulings: this.#gate.decide(await this.#gate.observe(context, observed, present)) };
   }
 
-  /** A stamp is never used twice for one ordinal: what was withdrawn must not be taken for what was renewed. */
-  #make({ ledger }: Observed, reserve: NonNullable<Ruling["reserve"]>): Made {
-    const before = ledger.reservations.find(
-      ({ statefulSet, ordinal }) => statefulSet === reserve.statefulSet && ordinal === reserve.ordinal,
-    );
+  /**
+   * A stamp is never used twice for one ordinal: what was withdrawn must not be taken for what was renewed. What is renewed has
+   * stood since it was first made (rule R12); what is dropped with this write has not.
+   */
+  #make({ ledger, open }: Observed, reserve: NonNullable<Ruling["reserve"]>): Made {
+    const isAt = ({ statefulSet, ordinal }: Reservation) =>
+      statefulSet === reserve.statefulSet && ordinal === reserve.ordinal;
+    const before = ledger.reservations.find(isAt);
     const stampMs = Math.max(this.#context.cluster.serverTimeMs(), (before?.stampMs ?? 0) + 1);
-    return { reservation: { ...reserve, by: this.#gate.name, stampMs }, before };
+    const by = this.#gate.name;
+    const renewal = renewalOf(open.find(isAt), reserve.uid, by);
+    return { reservation: { ...reserve, by, stampMs, ...renewal }, before };
   }
 
   /** Rules R3, R8 and R12: new and renewed reservations in one conditional write, minus the settled; then the answers. */

@@ -2,7 +2,7 @@
 import type { CertificateSettings } from "./certificates.ts";
 import type { Cluster, Resource } from "./cluster.ts";
 import type { Reporter } from "./report.ts";
-import type { Ledger, Protocol, Refusal } from "./reservation.ts";
+import type { Ledger, Protocol, Refusal, Reservation } from "./reservation.ts";
 import type { GroupKey } from "./statefulsets.ts";
 import type { Views } from "./views.ts";
 import type { AnyEntry } from "./vocabulary.ts";
@@ -16,19 +16,37 @@ export interface Need {
   readonly names?: readonly string[];
 }
 
-/** What one process remembers of a group between passes. Losing it costs requests, never safety. */
-export interface GroupMemory {
-  /** The ledger as our own last write left it, or as last read. */
+/**
+ * A group's ledger as one process knows it: one copy for all its functions, or each write of one would make the copies of the
+ * others stale, and their next write would only be a conflict.
+ */
+export interface LedgerCopy {
+  /** As our own last write left it, or as last read. */
   ledger: Ledger | undefined;
-  /** When a ledger that somebody else may have written was last read, by the monotonic clock. */
+  /** Whose write or read that was. */
+  from: GroupMemory | undefined;
+  /** When its answer came, by the monotonic clock. */
+  atMs: number;
+}
+
+/** What one function remembers of a group between passes. Losing it costs requests, never safety. */
+export interface GroupMemory {
+  /** To be read and changed through `ledger-access.ts`. */
+  readonly copy: LedgerCopy;
+  /**
+   * When a ledger that somebody else may have written was last taken over, by the monotonic clock. Another function of this
+   * process is somebody else: what it decided by may be newer than what this one has read of StatefulSets (rule R5).
+   */
   ledgerReadMs: number;
-  /** When we last wrote it, by the monotonic clock. */
+  /** When this function last wrote it, by the monotonic clock. A storm of reviews beside it must not keep a verdict untold. */
   ledgerWrittenMs: number;
   /** How a write of it was refused for good, and until when no other is tried, by the monotonic clock. */
   ledgerRefused?: { readonly error: Error; readonly untilMs: number } | undefined;
   /** The verdict that holds now, whether written to the ledger or not. */
   holding: { readonly guard: string; readonly zone: string; readonly sinceMs: number } | undefined;
   readonly refusals: Map<string, Refusal>;
+  /** Reservations whose only attempt the API server refused, by pod uid: the next write takes them out. */
+  readonly refusedOnce: Map<string, Reservation>;
   /** Identities of the Events that this process has sent. */
   readonly announced: Set<string>;
 }
@@ -158,24 +176,36 @@ export interface CronDefinition extends Definition {
   ): () => Promise<CronOutcome>;
 }
 
+/** The copies of ledgers that the functions of one process share. They must share their connection and their views as well. */
+export function createLedgerCopies(capacity = 10_000): (key: GroupKey) => LedgerCopy {
+  return remembering(capacity, () => ({ ledger: undefined, from: undefined, atMs: Number.NEGATIVE_INFINITY }));
+}
+
 /** A memory that forgets the group that was least recently asked for once it holds `capacity` of them. */
-export function createMemory(capacity = 10_000): (key: GroupKey) => GroupMemory {
-  const groups = new Map<string, GroupMemory>();
-  return ({ namespace, group }) => {
-    const name = `${namespace}/${group}`;
-    const known = groups.get(name);
+export function createMemory(
+  copyOf: (key: GroupKey) => LedgerCopy = createLedgerCopies(),
+  capacity = 10_000,
+): (key: GroupKey) => GroupMemory {
+  return remembering(capacity, (key) => ({
+    copy: copyOf(key),
+    ledgerReadMs: Number.NEGATIVE_INFINITY,
+    ledgerWrittenMs: Number.NEGATIVE_INFINITY,
+    holding: undefined,
+    refusals: new Map(),
+    refusedOnce: new Map(),
+    announced: new Set(),
+  }));
+}
+
+function remembering<Known>(capacity: number, create: (key: GroupKey) => Known): (key: GroupKey) => Known {
+  const groups = new Map<string, Known>();
+  return (key) => {
+    const name = `${key.namespace}/${key.group}`;
+    const known = groups.get(name) ?? create(key);
     groups.delete(name);
-    const memory = known ?? {
-      ledger: undefined,
-      ledgerReadMs: Number.NEGATIVE_INFINITY,
-      ledgerWrittenMs: Number.NEGATIVE_INFINITY,
-      holding: undefined,
-      refusals: new Map(),
-      announced: new Set(),
-    };
-    groups.set(name, memory);
+    groups.set(name, known);
     const oldest = groups.keys().next();
     if (groups.size > capacity && !oldest.done) groups.delete(oldest.value);
-    return memory;
+    return known;
   };
 }

@@ -142,10 +142,13 @@ export class Requests {
   async #retried<T>(request: ApiRequest, limit: Limit, attempt: (access: Access) => Promise<T>): Promise<T> {
     const lastSendMs = Math.min(limit.endsMs, limit.notAfterMs ?? limit.endsMs);
     let renewed = false;
+    let sent = 0;
     for (let tries = 1; ; tries++) {
       const outcome = await this.#tried(request, limit, (access) => inRequestSpan(request, access, tries, attempt));
       if ("value" in outcome) return outcome.value;
-      const { error, unsent, late, access } = outcome;
+      const { unsent, late, access } = outcome;
+      if (!unsent) sent++;
+      const error = afterTries(outcome.error, sent);
       if (limit.signal.aborted || late) throw error;
       if (error.code === 401) {
         // The credentials may have been renewed behind our back; a refused request was not carried out.
@@ -244,6 +247,12 @@ function inRequestSpan<T>(
       return attempt(access);
     },
   );
+}
+
+/** The same error, with the number of tries that went out. */
+function afterTries(error: ClusterError, attempts: number): ClusterError {
+  const { code, reason, message, verb, resource, retryAfterMs } = error;
+  return attempts > 1 ? new ClusterError({ code, reason, message, verb, resource, retryAfterMs, attempts }) : error;
 }
 
 /** An error without an answer. The server may have acted all the same. */

@@ -88,6 +88,31 @@ function elsewhereOf(uid: string): string {
 }
 
 /**
+ * The ledger as this process knows it, without a request; undefined where it is to be read. What another function of the process
+ * has put there was decided by StatefulSets that it has read: to permit, this one reads them after that (rule R5).
+ */
+export function knownLedger(memory: GroupMemory): Ledger | undefined {
+  const { ledger, from, atMs } = memory.copy;
+  if (ledger !== undefined && from !== memory) memory.ledgerReadMs = Math.max(memory.ledgerReadMs, atMs);
+  return ledger;
+}
+
+/** Has the ledger read again; where one is given, only if that is still the copy: others may have written on from it. */
+export function forgetLedger({ copy }: GroupMemory, ledger = copy.ledger): void {
+  if (copy.ledger === ledger) copy.ledger = undefined;
+}
+
+/** Answers overtake each other: a copy never goes back to an older state of the same Lease. */
+function keepLedger({ cluster }: Context, memory: GroupMemory, ledger: Ledger): void {
+  const { copy } = memory;
+  const { ledger: known } = copy;
+  if (known?.uid === ledger.uid && Number(known.resourceVersion) > Number(ledger.resourceVersion)) return;
+  copy.ledger = ledger;
+  copy.from = memory;
+  copy.atMs = cluster.monotonicMs();
+}
+
+/**
  * The ledger as it is now. Rule R4: created when missing, unless the group has vanished, which has none; rule R16: where
  * nothing may be left behind, in shadow mode or by a dry run, a missing one is only imagined.
  */
@@ -97,7 +122,6 @@ export async function loadLedger(
   memory: GroupMemory,
   isTraceless = context.mode === "shadow",
 ): Promise<Ledger | undefined> {
-  const readMs = context.cluster.monotonicMs();
   let ledger = await context.protocol.readLedger(context.cluster, key);
   if (ledger === undefined) {
     if (isTraceless) return imaginedLedger(key);
@@ -106,10 +130,10 @@ export async function loadLedger(
     ledger = await createLedger(context, key);
     if (ledger === undefined) throw new Conflict();
   }
-  memory.ledger = ledger;
-  memory.ledgerReadMs = readMs;
+  keepLedger(context, memory, ledger);
+  memory.ledgerReadMs = context.cluster.monotonicMs();
   noteLedger(context.cluster, ledger.uid);
-  return ledger;
+  return knownLedger(memory);
 }
 
 async function createLedger({ protocol, cluster }: Context, key: GroupKey): Promise<Ledger | undefined> {
@@ -166,13 +190,26 @@ export async function writeChange(context: Context, observed: Observed, change: 
   if (ledgerRefused !== undefined && nowMs < ledgerRefused.untilMs) throw ledgerRefused.error;
   memory.ledgerRefused = undefined;
   try {
-    memory.ledger = await context.protocol.writeLedger(context.cluster, observed.ledger, change);
+    keepLedger(context, memory, await context.protocol.writeLedger(context.cluster, observed.ledger, change));
     memory.ledgerWrittenMs = context.cluster.monotonicMs();
     if (observed.ledger.isElsewhere === true) known.get(context.cluster)?.delete(elsewhereOf(observed.ledger.uid));
   } catch (error) {
     if (isConflict(error)) throw new Conflict();
+    forgetWithdrawn(memory, observed.ledger);
     const why = explained(observed.ledger.name, error);
     if (why instanceof LedgerRefused) memory.ledgerRefused = { error: why, untilMs: nowMs + ledgerRecheckMs };
     throw why;
+  }
+  forgetWithdrawn(memory, observed.ledger);
+}
+
+/**
+ * What a write has left out, or may have where no answer came, is never withdrawn again: the same pod may be reserved anew within
+ * one tick of the clock, by anybody, and its stamp then looks the same.
+ */
+function forgetWithdrawn({ refusedOnce }: GroupMemory, { reservations }: Ledger): void {
+  for (const [uid, { by, stampMs }] of refusedOnce) {
+    const isKept = reservations.some((kept) => kept.uid === uid && kept.by === by && kept.stampMs === stampMs);
+    if (!isKept) refusedOnce.delete(uid);
   }
 }

@@ -1,6 +1,8 @@
 /** One look at a group: its ledger, a view at least as new as the ledger asks for, and what both say together. */
 import type { Context } from "./definition.ts";
+import { isGivenUp, refusalOfRenewals } from "./renewals.ts";
 import { dropAfterMs, type Ledger, type Refusal, type Reservation } from "./reservation.ts";
+import { mendStamp, mendStamps } from "./stamps.ts";
 import type { GroupKey, StatefulSet } from "./statefulsets.ts";
 import type { GroupView, ViewNeed } from "./views.ts";
 import { findReserved, isMissingMember, readAsNew, readStrangers } from "./whereabouts.ts";
@@ -21,7 +23,12 @@ export interface Observed {
   /** Those of them whose StatefulSet has left the group. */
   readonly departed: readonly Reservation[];
   readonly abandoned: number;
+  /** True when the ledger holds stamps of a clock that was ahead: they are set right here, and by the next write. */
+  readonly isMended: boolean;
+  /** Deletions that were refused for good, by pod uid. */
   readonly refusals: ReadonlyMap<string, Refusal>;
+  /** Pods whose reservations a function renewed for too long and gave up, by pod uid; those of open ones are not among them. */
+  readonly givenUp: ReadonlyMap<string, Refusal>;
 }
 
 /** A refused deletion is not tried again for this long. */
@@ -34,9 +41,10 @@ export const retryRefusedAfterMs = 600_000;
  */
 export async function observeGroup(
   context: Context,
-  given: Ledger,
+  stored: Ledger,
   need: Omit<ViewNeed, "settledThrough" | "membersThrough">,
 ): Promise<Observed> {
+  const given = mendStamps(stored, context.cluster.serverTimeMs());
   let { ledger, view } = await readAsNew(context, given, need);
   const { key } = ledger;
   let strangers = await readStrangers(context, ledger, view);
@@ -74,7 +82,9 @@ export async function observeGroup(
     open,
     departed: open.filter((reservation) => !members.has(reservation.statefulSet)),
     abandoned: abandoned.size,
+    isMended: given !== stored,
     refusals: refusalsOf(context, ledger, nowMs),
+    givenUp: givenUpOf(ledger, abandoned, nowMs),
   };
 }
 
@@ -84,11 +94,24 @@ function byName(one: { statefulSet: StatefulSet }, other: { statefulSet: Statefu
 
 /** The refusals that still hold, from the ledger and from this process since its last write. */
 function refusalsOf(context: Context, ledger: Ledger, nowMs: number): Map<string, Refusal> {
+  const { refusals: own } = context.memoryOf(ledger.key);
+  // Set right for good: a stamp that is now at every look would never grow old.
+  for (const refusal of own.values()) own.set(refusal.uid, { ...refusal, stampMs: mendStamp(refusal.stampMs, nowMs) });
+  return newest([...ledger.refusals.filter(({ by }) => by === undefined), ...own.values()], nowMs);
+}
+
+/** What was given up and still holds, from the ledger and from the reservations that the next write drops. */
+function givenUpOf(ledger: Ledger, abandoned: ReadonlySet<Reservation>, nowMs: number): Map<string, Refusal> {
+  const lapsed = [...abandoned].filter(isGivenUp).map(refusalOfRenewals);
+  return newest([...ledger.refusals.filter(({ by }) => by !== undefined), ...lapsed], nowMs);
+}
+
+function newest(all: readonly Refusal[], nowMs: number): Map<string, Refusal> {
   const refusals = new Map<string, Refusal>();
-  for (const refusal of [...ledger.refusals, ...context.memoryOf(ledger.key).refusals.values()]) {
+  for (const refusal of all) {
     // Two processes may both have been refused: the newest word counts, or each would write its own over the other's.
-    const newest = (refusals.get(refusal.uid)?.stampMs ?? 0) < refusal.stampMs;
-    if (newest && nowMs - refusal.stampMs < retryRefusedAfterMs) refusals.set(refusal.uid, refusal);
+    const isNewest = (refusals.get(refusal.uid)?.stampMs ?? 0) < refusal.stampMs;
+    if (isNewest && nowMs - refusal.stampMs < retryRefusedAfterMs) refusals.set(refusal.uid, refusal);
   }
   return refusals;
 }

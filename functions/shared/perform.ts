@@ -7,10 +7,26 @@
 import { act, type Target } from "./act.ts";
 import type { Context, GroupMemory, Outcome } from "./definition.ts";
 import { announce } from "./events.ts";
-import { Conflict, loadLedger, refuseNewLedger, waitForLedger, writeChange } from "./ledger-access.ts";
+import {
+  Conflict,
+  forgetLedger,
+  knownLedger,
+  loadLedger,
+  refuseNewLedger,
+  waitForLedger,
+  writeChange,
+} from "./ledger-access.ts";
 import { type Observed, observeGroup } from "./observation.ts";
 import { announceChange, changeOf, recordOf, writeAloneInMs } from "./record.ts";
-import { actWithinMs, finishAfterMs, maxConflicts, maxReservations, type RecordedVerdict } from "./reservation.ts";
+import {
+  actWithinMs,
+  finishAfterMs,
+  type Ledger,
+  maxConflicts,
+  maxReservations,
+  type RecordedVerdict,
+  type Reservation,
+} from "./reservation.ts";
 import type { GroupKey } from "./statefulsets.ts";
 import { guardOf, type Verdict, type Wait, wait } from "./verdict.ts";
 import { eventReasons } from "./vocabulary.ts";
@@ -38,14 +54,17 @@ export async function perform<Snapshot>(
   const memory = context.memoryOf(key);
   const held = memory.holding;
   if (wake.sweep) {
-    memory.ledger = undefined;
+    forgetLedger(memory);
     memory.ledgerRefused = undefined;
   }
   for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
+    let loaded = knownLedger(memory);
     try {
-      return await attempt(context, gate, key, memory, wake.sweep);
+      loaded ??= await loadLedger(context, key, memory);
+      if (loaded === undefined) return { recheckMs: undefined, acting: undefined };
+      return await attempt(context, gate, withoutRefused(memory, loaded), wake.sweep);
     } catch (error) {
-      memory.ledger = undefined;
+      forgetLedger(memory, loaded);
       const unusable = waitForLedger(error);
       if (unusable !== undefined) return sayUnusable(context, gate.name, key, unusable, held);
       if (!(error instanceof Conflict)) throw error;
@@ -55,15 +74,29 @@ export async function perform<Snapshot>(
   return { recheckMs: contendedRecheckMs, acting: undefined };
 }
 
+/**
+ * The ledger without the reservations whose only attempt was refused: nothing of them is under way, and the next write leaves
+ * them out. Any other stays until rule R10 drops it, for an attempt whose answer was lost may still arrive.
+ */
+function withoutRefused({ refusedOnce }: GroupMemory, ledger: Ledger): Ledger {
+  const isRefused = ({ uid, by, stampMs }: Reservation) => {
+    const refused = refusedOnce.get(uid);
+    return refused?.by === by && refused.stampMs === stampMs;
+  };
+  const refused = new Set(ledger.reservations.filter(isRefused).map(({ uid }) => uid));
+  for (const uid of refusedOnce.keys()) if (!refused.has(uid)) refusedOnce.delete(uid);
+  if (refused.size === 0) return ledger;
+  return { ...ledger, reservations: ledger.reservations.filter((reservation) => !isRefused(reservation)) };
+}
+
 async function attempt<Snapshot>(
   context: Context,
   gate: Gate<Snapshot>,
-  key: GroupKey,
-  memory: GroupMemory,
+  ledger: Ledger,
   sweep: boolean,
 ): Promise<Outcome> {
-  const ledger = memory.ledger ?? (await loadLedger(context, key, memory));
-  if (ledger === undefined) return { recheckMs: undefined, acting: undefined };
+  const { key } = ledger;
+  const memory = context.memoryOf(key);
   const decideOn = async (permitSinceMs: number | undefined) => {
     const observed = await observeGroup(context, ledger, { permitSinceMs, consistent: sweep });
     return { observed, verdict: gate.decide(gate.observe(observed)) };
@@ -127,9 +160,10 @@ async function takeTargets(
   const deletions = verdict.targets.filter((target) => target.action === "delete").slice(0, Math.max(0, room));
   const others = verdict.targets.filter((target) => target.action !== "delete");
   const sentMs = cluster.monotonicMs();
+  const sole = new Map<string, Reservation>();
   if (deletions.length > 0) {
     const stampMs = cluster.serverTimeMs();
-    const made = deletions.map(({ statefulSet, pod }) => ({
+    const made: Reservation[] = deletions.map(({ statefulSet, pod }) => ({
       statefulSet: statefulSet.name,
       ordinal: pod.ordinal,
       uid: pod.uid,
@@ -140,10 +174,12 @@ async function takeTargets(
     const kept = observed.open.filter(({ statefulSet, ordinal }) => !taken.has(`${statefulSet}-${ordinal}`));
     // Rule R8: reserved before anything is done.
     await writeChange(context, observed, { ...changeOf(observed, by, record), reservations: [...kept, ...made] });
+    const renewed = new Set(observed.open.map(({ uid }) => uid));
+    for (const reservation of made) if (!renewed.has(reservation.uid)) sole.set(reservation.uid, reservation);
   }
   // Rule R9, and invariant Z3: no later than 5 s after the write, nor after the reads that it rests on.
   const deadlineMs = Math.min(sentMs, observed.view.statefulSetsReadMs ?? sentMs) + actWithinMs;
-  const acts = act(context, by, observed.key, [...others, ...deletions], deadlineMs);
+  const acts = act({ context, by, key: observed.key, deadlineMs, sole }, [...others, ...deletions]);
   const said = deletions.length > 0 ? announceChange(context, by, observed, record) : Promise.resolve();
   const acting = Promise.all([acts, said]).then(([recheckMs]) => recheckMs);
   return { recheckMs: verdict.recheckMs ?? finishAfterMs, acting };

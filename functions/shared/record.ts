@@ -4,6 +4,7 @@ import { announce } from "./events.ts";
 import { cut } from "./ledger-size.ts";
 import type { Observed } from "./observation.ts";
 import { fitting, type LedgerChange, type RecordedVerdict, type Refusal } from "./reservation.ts";
+import { mendStamp } from "./stamps.ts";
 import type { StatefulSet } from "./statefulsets.ts";
 import { guardOf, type Verdict } from "./verdict.ts";
 import { eventReasons } from "./vocabulary.ts";
@@ -38,10 +39,11 @@ export function recordOf(
   const sentence = cut(verdict.sentence);
   const written = observed.ledger.verdicts[by];
   const holds = (other: { guard: string; zone: string } | undefined) => other?.guard === guard && other.zone === zone;
-  const since =
+  const held =
     (holds(memory.holding) ? memory.holding?.sinceMs : undefined) ??
     (holds(written) ? written?.since : undefined) ??
     observed.nowMs;
+  const since = mendStamp(held, observed.nowMs);
   memory.holding = { guard, zone, sinceMs: since };
   return { guard, zone, sentence, since, at: observed.nowMs };
 }
@@ -58,8 +60,8 @@ export function changeOf(observed: Observed, by: string, record: RecordedVerdict
 }
 
 /** The newest of the refusals that still hold: an annotation is no place for thousands. */
-export function keptRefusals({ refusals }: Observed): Refusal[] {
-  return [...refusals.values()].sort((one, other) => one.stampMs - other.stampMs).slice(-100);
+export function keptRefusals({ refusals, givenUp }: Observed): Refusal[] {
+  return [...refusals.values(), ...givenUp.values()].sort((one, other) => one.stampMs - other.stampMs).slice(-100);
 }
 
 /** How long until the record is worth a write of its own: 0 for now, undefined for not at all. */
@@ -78,10 +80,11 @@ export function writeAloneInMs(
   // What a write would shed again is no news: it would be written for ever.
   const kept = fitting(observed.ledger, changeOf(observed, by, record));
   const newRefusals = kept.refusals.some(
-    ({ uid, stampMs }) => !observed.ledger.refusals.some((known) => known.uid === uid && known.stampMs === stampMs),
+    ({ uid, by: whose, stampMs }) =>
+      !observed.ledger.refusals.some((known) => known.uid === uid && known.by === whose && known.stampMs === stampMs),
   );
   // Rule R4: the first decision under a ledger is written even if it takes nothing; until then each look is a consistent LIST.
-  if (observed.abandoned > 0 || observed.ledger.settledThrough === undefined) return 0;
+  if (observed.abandoned > 0 || observed.isMended || observed.ledger.settledThrough === undefined) return 0;
   if (changed || finished || newRefusals) {
     const quietMs = Math.min(
       context.cluster.monotonicMs() - memory.ledgerWrittenMs,

@@ -21,14 +21,18 @@ export interface Reservation {
   readonly by: string;
   /** When it was made or renewed, by the API server's clock in milliseconds since the epoch. */
   readonly stampMs: number;
+  /** Since when it has stood without a break, by the same clock, where it was renewed since; absent: since its stamp. */
+  readonly sinceMs?: number;
 }
 
-/** A deletion that the API server refused for good. */
+/** A pod that stays for now: its deletion was refused for good, or its evictions were allowed and never carried out. */
 export interface Refusal {
   readonly uid: string;
   readonly pod: string;
   readonly sentence: string;
   readonly stampMs: number;
+  /** The function whose reservation was given up, which alone keeps to it; absent: a deletion that a rollout sent. */
+  readonly by?: string;
 }
 
 /** What a function last said of the group. */
@@ -264,7 +268,9 @@ function formatReservations(list: readonly Reservation[]): string {
   // Grouped in a Map: a plain object already has something called `constructor`, which is a valid StatefulSet name.
   const byStatefulSet = Map.groupBy(list, ({ statefulSet }) => statefulSet);
   const table = [...byStatefulSet].map(([statefulSet, zone]) => {
-    const ordinals = zone.map(({ ordinal, uid, by, stampMs }) => [ordinal, [uid, by, stampMs]]);
+    const ordinals = zone.map(({ ordinal, uid, by, stampMs, sinceMs = stampMs }) => {
+      return [ordinal, sinceMs === stampMs ? [uid, by, stampMs] : [uid, by, stampMs, sinceMs]];
+    });
     return [statefulSet, Object.fromEntries(ordinals)];
   });
   return JSON.stringify(Object.fromEntries(table));
@@ -275,7 +281,8 @@ function parseReservations(text: string, unreadable: (why: string) => LedgerUnre
   for (const [statefulSet, zone] of entriesOf(text, unreadable)) {
     if (typeof zone !== "object" || zone === null) throw unreadable(`the reservations of ${statefulSet} are no object`);
     for (const [ordinal, entry] of Object.entries(zone)) {
-      const [uid, by, stampMs] = Array.isArray(entry) ? entry : [];
+      // What a later version may add to an entry is not for this one to judge: nothing is permitted by it.
+      const [uid, by, stampMs, sinceMs] = Array.isArray(entry) ? entry : [];
       if (
         !/^\d{1,15}$/.test(ordinal) ||
         ![statefulSet, uid, by].every((text) => typeof text === "string" && text.length <= longestName) ||
@@ -283,7 +290,8 @@ function parseReservations(text: string, unreadable: (why: string) => LedgerUnre
       ) {
         throw unreadable(`the reservation of ${statefulSet}-${ordinal} is malformed`);
       }
-      list.push({ statefulSet, ordinal: Number(ordinal), uid, by, stampMs });
+      const renewed = Number.isSafeInteger(sinceMs) && sinceMs < stampMs ? { sinceMs } : {};
+      list.push({ statefulSet, ordinal: Number(ordinal), uid, by, stampMs, ...renewed });
     }
   }
   if (list.length > maxReservations)
@@ -301,18 +309,23 @@ function entriesOf(text: string, unreadable: (why: string) => LedgerUnreadable):
   throw unreadable("its reservations are no JSON object");
 }
 
+/** Two functions may each have one of the same pod: the key of all but a rollout's names the function, too. */
 function formatRefusals(list: readonly Refusal[]): string {
-  return JSON.stringify(
-    Object.fromEntries(list.map(({ uid, pod, sentence, stampMs }) => [uid, [pod, sentence, stampMs]])),
-  );
+  const entries = list.map(({ uid, pod, sentence, stampMs, by }) => {
+    return by === undefined ? [uid, [pod, sentence, stampMs]] : [`${uid}/${by}`, [pod, sentence, stampMs, by]];
+  });
+  return JSON.stringify(Object.fromEntries(entries));
 }
 
 /** Refusals and verdicts only inform: what is malformed of them is dropped, for nothing is permitted by it. */
 function parseRefusals(text: string): Refusal[] {
-  return quietEntries(text).flatMap(([uid, entry]) => {
-    const [pod, sentence, stampMs] = Array.isArray(entry) ? entry : [];
+  return quietEntries(text).flatMap(([name, entry]): Refusal[] => {
+    const [pod, sentence, stampMs, by] = Array.isArray(entry) ? entry : [];
     const valid = typeof pod === "string" && typeof sentence === "string" && Number.isSafeInteger(stampMs);
-    return valid && pod.length <= longestName ? [{ uid, pod, sentence: cut(sentence), stampMs }] : [];
+    if (!valid || pod.length > longestName) return [];
+    const refusal = { pod, sentence: cut(sentence), stampMs };
+    if (typeof by !== "string" || !name.endsWith(`/${by}`)) return [{ uid: name, ...refusal }];
+    return [{ uid: name.slice(0, -by.length - 1), ...refusal, by }];
   });
 }
 

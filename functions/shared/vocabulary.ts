@@ -129,7 +129,8 @@ export const reservations: Entry<string> = {
   key: "sluice.dev/reservations",
   kind: "annotation",
   on: "Lease",
-  grammar: 'JSON: {"STATEFULSET": {"ORDINAL": ["POD UID", "FUNCTION", STAMP in ms since the epoch]}}',
+  grammar:
+    'JSON: {"STATEFULSET": {"ORDINAL": ["POD UID", "FUNCTION", STAMP in ms since the epoch, SINCE where renewed]}}',
   fallback: "absent: none; malformed: nothing is permitted",
   says: "the pods that may be taken down now or have been and are not back yet (rule R2)",
   parse: asText,
@@ -139,9 +140,10 @@ export const refusals: Entry<string> = {
   key: "sluice.dev/refusals",
   kind: "annotation",
   on: "Lease",
-  grammar: 'JSON: {"POD UID": ["POD", "SENTENCE", STAMP in ms since the epoch]}',
+  grammar:
+    'JSON: {"POD UID": ["POD", "SENTENCE", STAMP in ms since the epoch]}, or {"POD UID/FUNCTION": [..., "FUNCTION"]}',
   fallback: "none",
-  says: "deletions that the API server refused for good; such a pod is not tried again for ten minutes",
+  says: "deletions that the API server refused for good, and evictions that were allowed and never carried out; such a pod is not tried again for ten minutes",
   parse: asText,
 };
 

@@ -224,6 +224,7 @@ export function render(facts: EvictionFacts): Group {
     departed: facts.departed.map((ordinal) => {
       return { statefulSet: "y", ordinal, uid: `y-${ordinal}`, by: "evaluate-eviction", stampMs: nowMs };
     }),
+    givenUp: new Map(),
     surroundings: surroundingsOf(all, key, budgets),
     disruptionBudgets: facts.disruptionBudgets.map(disruptionBudgetOf),
     room: facts.room,

@@ -23,11 +23,16 @@ const text = fc.string({ unit: "grapheme", maxLength: 20 }).filter((value) => va
 const name = fc.oneof(fc.stringMatching(/^[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?$/), fc.constant("constructor"));
 const plain = { noNullPrototype: true };
 
-const reservation: fc.Arbitrary<Reservation> = fc.record(
-  { statefulSet: name, ordinal: fc.nat(2_000), uid: text, by: text, stampMs },
-  plain,
+const reservation: fc.Arbitrary<Reservation> = fc
+  .record(
+    { statefulSet: name, ordinal: fc.nat(2_000), uid: text, by: text, stampMs, renewedMs: fc.nat(100_000) },
+    plain,
+  )
+  .map(({ renewedMs, ...made }) => (renewedMs % 2 === 0 ? made : { ...made, sinceMs: made.stampMs - renewedMs }));
+const refusal: fc.Arbitrary<Refusal> = fc.record(
+  { uid: text.filter((uid) => !uid.includes("/")), pod: text, sentence: text, stampMs, by: name },
+  { ...plain, requiredKeys: ["uid", "pod", "sentence", "stampMs"] },
 );
-const refusal: fc.Arbitrary<Refusal> = fc.record({ uid: text, pod: text, sentence: text, stampMs }, plain);
 const recorded: fc.Arbitrary<RecordedVerdict> = fc.record(
   { guard: text, zone: text, sentence: text, since: stampMs, at: stampMs },
   plain,

@@ -154,7 +154,7 @@ export class Evictions {
     }
     const wayMs = draw.chance(plan.slowEvictions) ? draw.between(1_000, plan.slowEvictionMs) : this.#latencyMs();
     world.timeline.after(wayMs, () => {
-      if (this.#isHeldByDisruptionBudget()) return done(again);
+      if (plan.isRefused || this.#isHeldByDisruptionBudget()) return done(again);
       onArrived(name, uid, answer.guard);
       try {
         world.store.delete("pods", { namespace, name }, uid === undefined ? {} : { preconditions: { uid } });

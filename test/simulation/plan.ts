@@ -47,6 +47,8 @@ export interface Plan {
   readonly wholeNodes: number;
   /** A PodDisruptionBudget that allows nothing, for ever. */
   readonly isHeld: boolean;
+  /** Another webhook refuses every eviction after ours has allowed it, for ever. */
+  readonly isRefused?: boolean;
   /** How long things go wrong, in milliseconds. */
   readonly safetyMs: number;
   /** Mean times between disturbances in milliseconds; 0 for never. */

@@ -19,6 +19,14 @@ function drains(plan: Plan, changes: Partial<Plan> = {}): Plan {
   });
 }
 
+/** Every renewal looks like a first reservation, so that nothing is ever renewed for too long. */
+const withoutEnd = wrapProtocol((protocol) => ({
+  writeLedger: async (cluster, ledger, { reservations, ...change }) => {
+    const unaged = reservations.map(({ sinceMs: _, ...reservation }) => reservation);
+    return protocol.writeLedger(cluster, ledger, { ...change, reservations: unaged });
+  },
+}));
+
 const evictionRules: readonly RemovedRule[] = [
   {
     rule: "R8",
@@ -80,6 +88,13 @@ const evictionRules: readonly RemovedRule[] = [
     })),
   },
   {
+    rule: "the end of R12",
+    removed: "no longer renewing what is allowed for a minute and never goes",
+    breaks: ["L1"],
+    aim: (plan) => drains(plan, { isRefused: true, retryMs: 5_000 }),
+    wrappers: withoutEnd,
+  },
+  {
     rule: "R14",
     removed: "judging pods that are not ready like any other",
     breaks: ["Z1", "Z2", "E1"],
@@ -97,10 +112,11 @@ const evictionRules: readonly RemovedRule[] = [
   },
   {
     rule: "R15",
-    removed: "refusing at once what a PodDisruptionBudget will refuse",
+    removed:
+      "refusing at once what a PodDisruptionBudget will refuse, and the end of renewing, which mends that in minutes",
     breaks: ["L1"],
     aim: (plan) => drains(plan, { isHeld: true, retryMs: 5_000 }),
-    wrappers: { views: (views) => ({ ...views, disruptionBudgets: async () => [] }) },
+    wrappers: { ...withoutEnd, views: (views) => ({ ...views, disruptionBudgets: async () => [] }) },
   },
   {
     rule: "R16",

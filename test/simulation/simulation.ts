@@ -290,9 +290,11 @@ class Simulation {
     const pods = this.#world.store.list("pods", { namespace }).items;
     const pod = pods.length > 0 ? this.#draw.pick(pods) : undefined;
     if (pod === undefined) return;
-    this.#drained = this.#plan.isHeld ? undefined : pod;
+    this.#drained = this.#plan.isHeld || this.#plan.isRefused ? undefined : pod;
     this.#log("user", `drains ${pod.metadata.name} to the end`);
-    this.#evictions.pursue(pod, Number.POSITIVE_INFINITY);
+    // Where nothing that is allowed may happen, everybody drains everything, and the rollout is to end all the same.
+    const drained = this.#plan.isRefused ? pods : [pod];
+    for (const one of drained) this.#evictions.pursue(one, Number.POSITIVE_INFINITY);
   }
 
   #planDisturbance(kind: Disturbance): void {

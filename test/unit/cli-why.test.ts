@@ -49,6 +49,14 @@ test("in the middle of a rollout everything is said that keeps it waiting, and n
   for (const line of lines) assert.equal(line, line.trimEnd());
 });
 
+test("a pod whose evictions were refused behind Sluice is told of, with why, and when it may be asked for again", async () => {
+  const passes = await new Passes().prepare();
+  const { uid } = passes.world.store.get("pods", { namespace, name: "group-b-0" }).metadata;
+  const entry = ["group-b-0", "another webhook refuses it", passes.cluster.serverTimeMs(), "evaluate-eviction"];
+  passes.writeLedger({ "sluice.dev/refusals": JSON.stringify({ [`${uid}/evaluate-eviction`]: entry }) });
+  assert.match((await sluice(passes, "why group")).out, /^group-b-0 +\d+ \w+ +another webhook refuses it$/m);
+});
+
 test("a pod that is reserved and stands is ready, and may be gone at any moment", async () => {
   const passes = await new Passes().prepare();
   passes.interfere = ({ verb, resource }) => {

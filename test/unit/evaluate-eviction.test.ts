@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Alone, decideAlone } from "../../functions/evaluate-eviction/decide.ts";
-import { dropAfterMs } from "../../functions/shared/reservation.ts";
+import { renewForMs, turnMs } from "../../functions/shared/renewals.ts";
+import { dropAfterMs, type Refusal } from "../../functions/shared/reservation.ts";
 import { nowMs, pod, reservation, statefulSet, zone, zoneBudget } from "./given.ts";
 import { disruptionBudget, guards, refusal, rule } from "./given-evictions.ts";
 
@@ -185,6 +186,12 @@ test("a zone whose name is the start of another's is not taken for it", () => {
   assert.deepEqual(rule(zones, ["a-0-0"])[0]?.reserve, { statefulSet: "a-0", ordinal: 0, uid: "uid-of-a-0-0" });
 });
 
+/** A pod whose reservation could be dropped so long ago, for it was renewed for too long. */
+function givenUp(name: string, agoMs: number): [string, Refusal] {
+  const uid = `uid-of-${name}`;
+  return [uid, { uid, pod: name, sentence: `${name} was given up`, stampMs: nowMs - agoMs, by: "evaluate-eviction" }];
+}
+
 test("replacement-reserved: without a pinned uid, whoever replaced a reserved pod stays until that reservation ends (R11)", () => {
   const before = (stampMs: number) => [reservation("a-0", { uid: "before", stampMs })];
   const zones = (stampMs: number) => [zone("a", "xoo", { reserved: before(stampMs) }), zone("b", "ooo")];
@@ -196,6 +203,42 @@ test("replacement-reserved: without a pinned uid, whoever replaced a reserved po
   assert.deepEqual(guards(zones(nowMs), ["a-0"]), ["allowed"], "a pinned one cannot hit the wrong pod");
   const own = [zone("a", "ooo", { reserved: [reservation("a-0")] }), zone("b", "ooo")];
   assert.deepEqual(guards(own, [question]), ["allowed"], "nor can one that is meant for this very pod");
+});
+
+test("eviction-not-carried-out: a pod that was renewed for a minute, or is given up, is refused before its budget is asked", () => {
+  const renewed = (sinceMs: number) => [
+    reservation("a-0", { stampMs: nowMs - 5_000, sinceMs: nowMs - 5_000 - sinceMs }),
+  ];
+  const zones = (sinceMs: number) => [zone("a", "ooo", { reserved: renewed(sinceMs) }), zone("b", "ooo")];
+  assert.deepEqual(guards(zones(renewForMs - 1), ["a-0"]), ["allowed"]);
+  const answer = refusal(zones(renewForMs), "a-0");
+  assert.deepEqual([answer.guard, answer.code, answer.zone], ["eviction-not-carried-out", 429, "a"]);
+  assert.match(answer.sentence, /^a-0 was allowed to go again and again for 60 s, and still stands: /);
+  const another = [zone("a", "ooo", { reserved: renewed(renewForMs).map((one) => ({ ...one, uid: "before" })) })];
+  assert.deepEqual(guards([...another, zone("b", "ooo")], ["a-0"]), ["allowed"], "another pod of that name");
+  const down = [zone("a", "oxo"), zone("b", "oxo")];
+  assert.deepEqual(guards(down, ["a-0", "a-2"], { givenUp: new Map([givenUp("a-0", 0)]) }), [
+    "eviction-not-carried-out",
+    "zones-down",
+  ]);
+});
+
+test("rollout-first: for a minute after a pod was given up, no other goes before a rollout that has something to do", () => {
+  const after = (agoMs: number) => ({ givenUp: new Map([givenUp("a-1", agoMs)]) });
+  const outdated = [zone("a", "ooo"), zone("b", "nno")];
+  const rolled = [zone("a", "nnn"), zone("b", "nnn")];
+  const answer = refusal(outdated, "a-0", after(20_000));
+  assert.deepEqual([answer.guard, answer.code, answer.zone], ["rollout-first", 429, "a"]);
+  assert.equal(
+    answer.sentence,
+    "something behind Sluice refused the evictions of a-1, so that the rollout of its group goes first, for 40 s more: a-0 may go then",
+  );
+  assert.deepEqual(guards(outdated, ["a-0"], after(turnMs - 1)), ["rollout-first"]);
+  assert.deepEqual(guards(outdated, ["a-0"], after(turnMs)), ["allowed"]);
+  assert.deepEqual(guards(rolled, ["a-0"], after(0)), ["allowed"]);
+  assert.deepEqual(guards([zone("a", "nnn"), zone("b", "ooo", { paused: true })], ["a-0"], after(0)), ["allowed"]);
+  const own = [zone("a", "ooo", { reserved: [reservation("a-0")] }), zone("b", "ooo")];
+  assert.deepEqual(guards(own, ["a-0"], after(0)), ["allowed"], "what is reserved already costs nobody a turn");
 });
 
 test("pod-disruption-budget: what the API server would refuse after us is refused at once, and not reserved (R15)", () => {

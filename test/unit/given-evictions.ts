@@ -40,6 +40,7 @@ export function rule(
     nowMs,
     zones,
     departed: [],
+    givenUp: new Map(),
     surroundings: { statefulSets: zones.map(({ statefulSet }) => statefulSet), neighbours, budgets },
     disruptionBudgets: [],
     room: 1_000,

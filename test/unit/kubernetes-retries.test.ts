@@ -96,6 +96,20 @@ describe("retries", () => {
     });
   });
 
+  test("an error says how many tries were sent: only after a single one is it certain that nothing is under way", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer((exchange) => refuse(exchange, 403, "Forbidden"));
+      const first = await rejection(cluster.delete("pods", key, { uid: "u" }));
+      assert.deepEqual([first.code, first.attempts], [403, 1]);
+      server.answer(({ index, ...exchange }) => {
+        if (index === 1) exchange.response.destroy();
+        else refuse({ index, ...exchange }, 403, "Forbidden");
+      });
+      const repeated = await rejection(cluster.delete("pods", key, { uid: "u" }));
+      assert.deepEqual([repeated.code, repeated.reason, repeated.attempts], [403, "Forbidden", 2]);
+    });
+  });
+
   test("Retry-After is waited for, unless it is longer than a call may take", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer((exchange) => {

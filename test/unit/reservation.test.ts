@@ -147,6 +147,35 @@ for (const [what, values] of malformed) {
   });
 }
 
+test("since when a renewed reservation has stood is a fourth element, and one that was not renewed has three", async () => {
+  const renewed = reservation("a-0", { stampMs: nowMs, sinceMs: nowMs - 30_000 });
+  const { after, body } = await written(ledgerOf({}), {
+    reservations: [renewed, reservation("a-1", { stampMs: nowMs, sinceMs: nowMs }), reservation("a-2")],
+  });
+  assert.deepEqual(after.reservations, [renewed, reservation("a-1", { stampMs: nowMs }), reservation("a-2")]);
+  const { a } = JSON.parse(body?.metadata.annotations["sluice.dev/reservations"] ?? "");
+  assert.deepEqual([a[0].length, a[0][3], a[1].length, a[2].length], [4, nowMs - 30_000, 3, 3]);
+});
+
+test("an entry that a later version made longer is read, and what is no time before the stamp is no renewal", () => {
+  const readOf = (...more: unknown[]) =>
+    ledgerOf({ "sluice.dev/reservations": JSON.stringify({ a: { 0: ["u", "f", 1_000, ...more] } }) }).reservations;
+  const plain = { statefulSet: "a", ordinal: 0, uid: "u", by: "f", stampMs: 1_000 };
+  assert.deepEqual(readOf(900, { later: true }, "more"), [{ ...plain, sinceMs: 900 }]);
+  for (const odd of ["900", null, 900.5, 1_001, {}]) assert.deepEqual(readOf(odd), [plain], String(odd));
+});
+
+test("two functions may each have given up the same pod, and a version that knows of one of them keeps both", async () => {
+  const given = { ...refusal, sentence: "given up", by: "evaluate-eviction" };
+  const { after, body } = await written(ledgerOf({}), { refusals: [refusal, given] });
+  assert.deepEqual(after.refusals, [refusal, given]);
+  const entries: object = JSON.parse(body?.metadata.annotations["sluice.dev/refusals"] ?? "");
+  assert.deepEqual(entries, {
+    u: ["a-1", "no", nowMs],
+    "u/evaluate-eviction": ["a-1", "given up", nowMs, "evaluate-eviction"],
+  });
+});
+
 test("a Lease without a group is no ledger", () => {
   assert.throws(() => parseLedger(key, leaseObject("sluice-group", {})), LedgerUnreadable);
 });

@@ -22,7 +22,7 @@ test("ledger-elsewhere: a rollout begins such a ledger anew after ten seconds, a
       const views = watches ? await passes.watch() : undefined;
       refusesTheFuture(passes);
       passes.writeLedger({ [annotation]: elsewhere });
-      passes.context.memoryOf(key).ledger = undefined;
+      passes.context.memoryOf(key).copy.ledger = undefined;
       await passes.run(!watches);
       assert.equal(passes.guard, "ledger-elsewhere");
       assert.match(passes.verdicts.at(-1)?.sentence ?? "", /sluice-group tells of revisions .+ has not got to/);

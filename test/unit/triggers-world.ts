@@ -1,6 +1,6 @@
 /** The doors over the embedded world, in virtual time. */
 import type { Cluster, Resource } from "../../functions/shared/cluster.ts";
-import type { FunctionDefinition } from "../../functions/shared/definition.ts";
+import type { AdmissionDefinition, FunctionDefinition } from "../../functions/shared/definition.ts";
 import { createReporting } from "../../triggers/reporting.ts";
 import { type Standalone, type StandaloneOptions, startStandalone } from "../../triggers/standalone.ts";
 import { groupFunctions } from "../../triggers/table.ts";
@@ -18,6 +18,7 @@ export interface TestDoorsOptions {
   readonly settings?: Partial<StandaloneOptions["settings"]>;
   readonly namespaces?: readonly string[];
   readonly definitions?: readonly FunctionDefinition[];
+  readonly admissions?: readonly AdmissionDefinition[];
   /** May throw in place of a call. */
   readonly beforeCall?: (call: Call) => void;
 }
@@ -46,7 +47,7 @@ export function createTestWorld(options: TestDoorsOptions = {}) {
     startStandalone({
       cluster,
       definitions: options.definitions ?? groupFunctions,
-      admissions: [],
+      admissions: options.admissions ?? [],
       reporting,
       namespaces: options.namespaces,
       random: () => 1,

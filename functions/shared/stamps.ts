@@ -1,0 +1,38 @@
+/** What is made of stamps that a clock wrote which was ahead of the API server's. */
+import { clockSkewMs, type Ledger, type RecordedVerdict, type Reservation } from "./reservation.ts";
+
+/**
+ * A time by the API server's clock, in milliseconds since the epoch; now, where it is further ahead than clocks may differ. It
+ * would otherwise count for as long as that clock was ahead.
+ */
+export function mendStamp(stampMs: number, nowMs: number): number {
+  return stampMs > nowMs + clockSkewMs ? nowMs : stampMs;
+}
+
+/** The ledger with such stamps set to now: the very same ledger where there are none. The next write makes them last. */
+export function mendStamps(ledger: Ledger, nowMs: number): Ledger {
+  const isAhead = (...stamps: readonly number[]) => stamps.some((stampMs) => mendStamp(stampMs, nowMs) !== stampMs);
+  const verdicts = Object.entries(ledger.verdicts);
+  const isMended =
+    ledger.reservations.some(({ stampMs }) => isAhead(stampMs)) ||
+    ledger.refusals.some(({ stampMs }) => isAhead(stampMs)) ||
+    verdicts.some(([, { since, at }]) => isAhead(since, at));
+  if (!isMended) return ledger;
+  return {
+    ...ledger,
+    reservations: ledger.reservations.map((reservation) => mendReservation(reservation, nowMs)),
+    refusals: ledger.refusals.map((refusal) => ({ ...refusal, stampMs: mendStamp(refusal.stampMs, nowMs) })),
+    verdicts: Object.fromEntries(verdicts.map(([by, verdict]) => [by, mendVerdict(verdict, nowMs)])),
+  };
+}
+
+function mendReservation(reservation: Reservation, nowMs: number): Reservation {
+  const stampMs = mendStamp(reservation.stampMs, nowMs);
+  if (stampMs === reservation.stampMs) return reservation;
+  const { sinceMs = stampMs, ...rest } = reservation;
+  return sinceMs < stampMs ? { ...rest, stampMs, sinceMs } : { ...rest, stampMs };
+}
+
+function mendVerdict(verdict: RecordedVerdict, nowMs: number): RecordedVerdict {
+  return { ...verdict, since: mendStamp(verdict.since, nowMs), at: mendStamp(verdict.at, nowMs) };
+}
