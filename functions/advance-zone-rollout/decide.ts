@@ -7,7 +7,7 @@ import type { Pod } from "../shared/pods.ts";
 import { finishAfterMs, type Refusal, type Reservation } from "../shared/reservation.ts";
 import type { GroupKey } from "../shared/statefulsets.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/verdict.ts";
-import { describeDown, isUnsettled, type Zone } from "../shared/zones.ts";
+import { countDown, describeDown, isUnsettled, type Zone } from "../shared/zones.ts";
 
 export interface Group {
   readonly key: GroupKey;
@@ -123,7 +123,7 @@ function advanceZone(group: Group, zone: Zone): Verdict<Target> {
   const spent = refused !== undefined && isHeldByRefusals(group, zone);
   if (refused !== undefined && (spent || candidates.length === 0)) return refusedWait(group, zone, refused, again);
   const { guard, sentence } = held ?? heldByLimit(zone, limit);
-  const soonMs = zone.down.size > 0 ? Math.min(again, finishAfterMs) : again;
+  const soonMs = countDown(zone) > 0 ? Math.min(again, finishAfterMs) : again;
   return wait(guard, `${sentence}; ${outdated.length} outdated pods wait`, {
     zone: name,
     recheckMs: Math.min(soonMs, nextInMs ?? soonMs),
@@ -164,7 +164,7 @@ function choose(group: Group, zone: Zone, candidates: readonly Pod[]): Choice {
   let limit = own;
   let held: Held | undefined;
   let nextInMs: number | undefined;
-  let down = zone.down.size;
+  let down = countDown(zone);
   // A pod that is down already costs nothing more; but more down than allowed is no time to touch any.
   const isDown = (pod: Pod) => zone.down.has(pod.ordinal);
   for (const pod of [...candidates.filter(isDown), ...candidates.filter((pod) => !isDown(pod))]) {
@@ -241,7 +241,7 @@ function heldByPartition(
 
 /** True when all that is down is reserved for deletions that were refused: nothing comes back, so `budget` tells too little. */
 function isHeldByRefusals(group: Group, zone: Zone): boolean {
-  if (zone.down.size === 0) return false;
+  if (zone.down.size === 0 || zone.missing > 0) return false;
   return [...zone.down].every(([ordinal, why]) => {
     const reservation = zone.reserved.get(ordinal);
     return why === "reserved" && reservation !== undefined && group.refusals.has(reservation.uid);

@@ -2,8 +2,21 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../functions/advance-zone-rollout/decide.ts";
+import { parseStatefulSet } from "../../functions/shared/statefulsets.ts";
 import { guardOf } from "../../functions/shared/verdict.ts";
-import { decideOn, namespace, nowMs, outcome, pod, refusal, reservation, self, zone } from "./given.ts";
+import {
+  decideOn,
+  mostReplicas,
+  namespace,
+  nowMs,
+  outcome,
+  pod,
+  refusal,
+  reservation,
+  self,
+  statefulSetObject,
+  zone,
+} from "./given.ts";
 
 test("the first outdated pods of the first zone by name go, as many as may be down", () => {
   assert.equal(outcome(decideOn([zone("a", "ooo"), zone("b", "ooo")])), "delete a-0");
@@ -107,6 +120,29 @@ test("budget: no healthy pod goes while as many as allowed are down or reserved 
   assert.equal(outcome(verdict), "budget");
   assert.equal(verdict.sentence, "a: 2 of 4 down (2 reserved), 2 may be; 3 outdated pods wait");
   assert.equal(verdict.recheckMs, 7_000);
+});
+
+test("budget: a zone that wants 2^31 pods is decided on like any other, by a share of them too", () => {
+  const verdict = decideOn([zone("a", "oo", { replicas: mostReplicas }), zone("b", "oo")]);
+  assert.equal(outcome(verdict), "budget");
+  assert.match(verdict.sentence, /^a: 2147483645 of 2147483647 down \(2147483645 missing\), 1 may be; 2 outdated/);
+  const share = parseStatefulSet(
+    statefulSetObject("a", {
+      metadata: { annotations: { "rollout-max-unavailable": "25%" } },
+      spec: { replicas: mostReplicas, updateStrategy: { type: "OnDelete" } },
+    }),
+  );
+  assert.equal(share.maxUnavailable, 536_870_911);
+  assert.equal(outcome(decideOn([zone("a", "oo", share)])), "budget");
+  assert.equal(
+    outcome(decideOn([zone("a", "oo", { ...share, maxUnavailable: mostReplicas })])),
+    "delete a-0, delete a-1",
+  );
+});
+
+test("delete-refused does not hide pods that are missing besides", () => {
+  const held = zone("a", "oo", { replicas: 3, maxUnavailable: 2, reserved: [reservation("a-0")] });
+  assert.equal(outcome(decideOn([held], [refusal("a-0")])), "budget");
 });
 
 test("an outdated pod that is down already goes within the budget, at no further cost", () => {

@@ -7,7 +7,7 @@ import { ordinalOf, type Pod } from "../../functions/shared/pods.ts";
 import type { Refusal, Reservation } from "../../functions/shared/reservation.ts";
 import type { StatefulSet } from "../../functions/shared/statefulsets.ts";
 import type { Verdict } from "../../functions/shared/verdict.ts";
-import { surveyZone, type Zone } from "../../functions/shared/zones.ts";
+import { missingOrdinals, surveyZone, type WhyDown, type Zone } from "../../functions/shared/zones.ts";
 
 /** The moment of every test that needs one: 2026-01-01T00:10:00Z. */
 export const nowMs = Date.UTC(2026, 0, 1, 0, 10);
@@ -167,6 +167,15 @@ export function zone(name: string, drawing: string, { reserved = [], extra = [],
   );
   return surveyZone(set, [...drawn, ...extra], reserved, nowMs);
 }
+
+/** Why each ordinal of a zone is down, those without a pod or a reservation too. */
+export function downOf(zone: Zone): Record<number, WhyDown> {
+  const missing = [...missingOrdinals(zone)].map((ordinal): [number, WhyDown] => [ordinal, "missing"]);
+  return Object.fromEntries([...zone.down, ...missing]);
+}
+
+/** As many replicas as the API server takes. */
+export const mostReplicas = 2 ** 31 - 1;
 
 /** A reservation of `NAME-ORDINAL`, by default our own and 1 s old, of the pod that stands there. */
 export function reservation(podName: string, changes: Partial<Reservation> = {}): Reservation {
