@@ -22,6 +22,8 @@ export function podObject(
     readonly readySince?: string | undefined;
     readonly containers?: readonly ContainerStatus[];
     readonly initContainers?: readonly ContainerStatus[];
+    /** More of its status, or instead of what is drawn here. */
+    readonly status?: PodObject["status"];
   } = {},
 ): PodObject {
   const { ready = "True", readySince = "2026-01-01T00:00:00Z", containers = [running] } = options;
@@ -41,6 +43,7 @@ export function podObject(
       conditions: [readySince === "" ? condition : { ...condition, lastTransitionTime: readySince }],
       containerStatuses: containers,
       ...(options.initContainers === undefined ? {} : { initContainerStatuses: options.initContainers }),
+      ...options.status,
     },
   };
 }
@@ -128,11 +131,13 @@ export function pod(name: string, changes: Partial<Pod> = {}): Pod {
     orphaned: false,
     createdMs: nowMs - 660_000,
     ordinal,
+    createdMs: nowMs - 700_000,
     labels: { "rollout-group": "group", name: name.slice(0, name.lastIndexOf("-")) },
     revision: "old",
     terminating: false,
     finished: false,
     pending: false,
+    neverReady: false,
     readySinceMs: nowMs - 600_000,
     stuck: undefined,
     ...changes,
@@ -148,6 +153,11 @@ const looks: Readonly<Record<string, Partial<Pod>>> = {
   t: { terminating: true, readySinceMs: undefined },
   b: { readySinceMs: undefined, stuck: "CrashLoopBackOff" },
   B: { revision: "new", readySinceMs: undefined, stuck: "CrashLoopBackOff" },
+  p: { readySinceMs: undefined, neverReady: true, pending: true, createdMs: nowMs - 3_000 },
+  P: { revision: "new", readySinceMs: undefined, neverReady: true, pending: true, createdMs: nowMs - 3_000 },
+  r: { readySinceMs: undefined, neverReady: true, createdMs: nowMs - 130_000 },
+  R: { revision: "new", readySinceMs: undefined, neverReady: true, createdMs: nowMs - 130_000 },
+  y: { readySinceMs: undefined, neverReady: true, createdMs: nowMs - 100_000 },
 };
 
 export interface ZoneOptions extends Partial<StatefulSet> {
@@ -158,7 +168,9 @@ export interface ZoneOptions extends Partial<StatefulSet> {
 
 /**
  * A zone as a drawing, one letter for each ordinal: `o` outdated and ready, `n` new and ready, `x` outdated and not ready,
- * `w` new and not ready, `t` terminating, `b` outdated and in CrashLoopBackOff, `B` new and so, `.` missing.
+ * `w` new and not ready, `t` terminating, `b` outdated and in CrashLoopBackOff, `B` new and so, `p` outdated and Pending for
+ * 3 s, `P` new and so, `r` outdated and running for 130 s without ever having been ready, `R` new and so, `y` as `r`, but for
+ * 100 s, `.` missing.
  */
 export function zone(name: string, drawing: string, { reserved = [], extra = [], ...changes }: ZoneOptions = {}): Zone {
   const set = statefulSet(name, { replicas: drawing.length, ...changes });
