@@ -298,8 +298,8 @@ function repairInMs({ nowMs }: Group, { statefulSet }: Zone, pod: Pod): number |
   if (pod.stuck !== undefined) return 0;
   if (!pod.neverReady) return undefined;
   if (pod.pending) return 0;
-  const inMs = pod.createdMs + neverReadyAfterMs - nowMs;
-  return Number.isNaN(inMs) ? undefined : Math.max(0, inMs);
+  // NaN, which is neither 0 nor more, where nobody knows when it was made.
+  return Math.max(0, pod.createdMs + neverReadyAfterMs - nowMs);
 }
 
 function repairsOf(group: Group, zone: Zone): Target[] {

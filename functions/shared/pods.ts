@@ -99,7 +99,9 @@ function provesNeverReady({ status }: PodObject): boolean {
   const ready = status.conditions?.find(({ type }) => type === "Ready");
   if (ready === undefined) return status.phase === "Pending";
   if (ready.status === "True") return false;
-  return Date.parse(ready.lastTransitionTime ?? "") <= Date.parse(status.startTime ?? "");
+  const earlierMs = Date.parse(status.startTime ?? "") - Date.parse(ready.lastTransitionTime ?? "");
+  // One that is much earlier is of a node whose clock was set back.
+  return earlierMs >= 0 && earlierMs <= 1_000;
 }
 
 function stuckReason(container: ContainerStatus): string | undefined {

@@ -265,6 +265,7 @@ test("a rollout that waits says which pod is replaced unless it becomes ready, a
   const both = [zone("a", "xwy"), zone("b", "n", { replicas: 2, extra: [younger] })];
   assert.match(decideOn(both).sentence, /; b-1 was never ready/);
   assert.equal(decideOn(both).recheckMs, 1_000);
+  assert.match(decideOn([zone("a", "xyy")]).sentence, /; a-1 was never ready/);
   assert.match(decideOn(both, [refusal("b-1")]).sentence, /; a-2 was never ready/);
   const young = pod("a-1", { readySinceMs: undefined, neverReady: true, createdMs: nowMs });
   assert.equal(

@@ -106,6 +106,7 @@ test("in doubt a pod may have been Ready: without a time, or in another phase", 
     assert.equal(never(phase, undefined, at(5)), false);
     assert.equal(never(phase, at(5), undefined), false);
     assert.equal(never(phase, undefined, undefined), false);
+    assert.equal(never(phase, at(5), at(3)), false, "the clock of its node was set back");
     assert.equal(never(phase, "soon", at(5)), false);
     assert.equal(never(phase, at(5), "then"), false);
   }
