@@ -14,8 +14,6 @@ export interface Pod {
   /** When it was made, in milliseconds since the epoch and in whole seconds; NaN where it does not say. */
   readonly createdMs: number;
   readonly ordinal: number;
-  /** When the API server made it, in milliseconds since the epoch; NaN where it does not say. */
-  readonly createdMs: number;
   readonly labels: Readonly<Record<string, string>>;
   /** The value of `controller-revision-hash`. */
   readonly revision: string | undefined;
@@ -73,7 +71,6 @@ export function parsePod(object: PodObject): Pod {
     orphaned: owner === undefined && read(podName, metadata) === metadata.name,
     createdMs: Date.parse(metadata.creationTimestamp ?? ""),
     ordinal: ordinalOf(metadata.name),
-    createdMs: Date.parse(metadata.creationTimestamp ?? ""),
     labels: metadata.labels ?? {},
     revision: read(controllerRevisionHash, metadata),
     terminating: metadata.deletionTimestamp !== undefined,

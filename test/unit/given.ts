@@ -131,7 +131,6 @@ export function pod(name: string, changes: Partial<Pod> = {}): Pod {
     orphaned: false,
     createdMs: nowMs - 660_000,
     ordinal,
-    createdMs: nowMs - 700_000,
     labels: { "rollout-group": "group", name: name.slice(0, name.lastIndexOf("-")) },
     revision: "old",
     terminating: false,
