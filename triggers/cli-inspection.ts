@@ -11,9 +11,12 @@ import { type PassReport, silentReporter } from "../functions/shared/report.ts";
 import { type Ledger, LedgerUnreadable, ledgerName, protocol } from "../functions/shared/reservation.ts";
 import { budgetOfGroup, type GroupKey } from "../functions/shared/statefulsets.ts";
 import type { GroupView } from "../functions/shared/views.ts";
-import { surveyZone, type WhyDown, type Zone } from "../functions/shared/zones.ts";
+import { missingOrdinals, surveyZone, type WhyDown, type Zone } from "../functions/shared/zones.ts";
 import { abandonedFromMs, outlook, podNameOf, type Situation } from "./cli-reservations.ts";
 import { groupFunctions } from "./table.ts";
+
+/** A zone lists so many of its missing ordinals: somebody may have asked for 2^31 replicas. */
+const maxListedMissing = 1_000;
 
 /** One group at one moment. Fields are added, and neither renamed nor removed. Times are RFC 3339, by the API server's clock. */
 export interface GroupInspection {
@@ -43,6 +46,8 @@ export interface ZoneInspection {
   readonly updateStrategy: string;
   /** By ordinal; `reserved` are pods that are ready and may go at any moment. */
   readonly down: readonly { readonly pod: string; readonly ordinal: number; readonly why: WhyDown }[];
+  /** How many more are missing than stand in `down`, which lists the first 1,000 of them. */
+  readonly missingBesides: number;
   /** Pods beyond the wanted ones that are not gone yet. */
   readonly leaving: readonly string[];
   /** Annotations that do not parse, and what to write instead. */
@@ -184,10 +189,12 @@ function formatTime(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-function inspectZone({ statefulSet, pods, outdated, down, leaving }: Zone): ZoneInspection {
+function inspectZone(zone: Zone): ZoneInspection {
+  const { statefulSet, pods, outdated, down, leaving } = zone;
   const { name, replicas, maxUnavailable, paused, strategy, malformed } = statefulSet;
   const isReady = ({ ordinal }: Pod) => !down.has(ordinal) || down.get(ordinal) === "reserved";
-  const ordinals = [...down.keys()].sort((one, other) => one - other);
+  const missing = [...missingOrdinals(zone).take(maxListedMissing)];
+  const ordinals = [...down.keys(), ...missing].sort((one, other) => one - other);
   return {
     name,
     wanted: replicas,
@@ -196,7 +203,8 @@ function inspectZone({ statefulSet, pods, outdated, down, leaving }: Zone): Zone
     maxUnavailable,
     paused,
     updateStrategy: strategy,
-    down: ordinals.map((ordinal) => ({ pod: `${name}-${ordinal}`, ordinal, why: down.get(ordinal) as WhyDown })),
+    down: ordinals.map((ordinal) => ({ pod: `${name}-${ordinal}`, ordinal, why: down.get(ordinal) ?? "missing" })),
+    missingBesides: zone.missing - missing.length,
     leaving: leaving.map((pod) => pod.name),
     warnings: malformed.map(({ sentence }) => sentence),
   };

@@ -114,10 +114,12 @@ function zoneRow({
   paused,
   updateStrategy,
   down,
+  missingBesides,
   leaving,
 }: ZoneInspection) {
   const byReason = Map.groupBy(down, ({ why }) => why);
   const parts = [...byReason].map(([why, pods]) => `${why}: ${formatOrdinals(pods.map(({ ordinal }) => ordinal))}`);
+  if (missingBesides > 0) parts.push(`${missingBesides} more missing`);
   if (leaving.length > 0) parts.push(`leaving: ${leaving.length}`);
   const notes = [paused ? "paused" : "", updateStrategy === "OnDelete" ? "" : updateStrategy].filter(Boolean);
   const told = [parts.join("; ") || "-", ...notes.map((note) => `(${note})`)].join(" ");

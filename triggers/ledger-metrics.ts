@@ -5,6 +5,7 @@
  * What passes tell better, guard and last success, comes from the passes where this process makes them.
  */
 import { Gauge, type Registry } from "prom-client";
+import { countDown } from "../functions/shared/zones.ts";
 import type { Standing } from "./ledger-metrics-groups.ts";
 
 interface Series<Label extends string> {
@@ -77,10 +78,7 @@ function definePods(define: Define): void {
     help: "Wanted pods of a zone that are missing, terminating or not ready.",
     labelNames: zoneLabels,
   };
-  define(
-    notReady,
-    ofZones(({ down }) => down.size),
-  );
+  define(notReady, ofZones(countDown));
   const outdated = {
     name: "sluice_group_outdated_pods",
     help: "Pods of a zone that run another revision than the wanted one, paused zones included.",

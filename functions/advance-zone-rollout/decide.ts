@@ -7,7 +7,7 @@ import type { Pod } from "../shared/pods.ts";
 import { finishAfterMs, type Refusal, type Reservation } from "../shared/reservation.ts";
 import type { GroupKey } from "../shared/statefulsets.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/verdict.ts";
-import { describeDown, isUnsettled, type Zone } from "../shared/zones.ts";
+import { countDown, describeDown, isUnsettled, type Zone } from "../shared/zones.ts";
 
 export interface Group {
   readonly key: GroupKey;
@@ -27,6 +27,8 @@ export interface Group {
 
 /** How soon to look again at what no event may tell of. */
 const recheckMs = 30_000;
+/** How long after its creation an outdated pod that runs and was never Ready may still become so before it is repaired. */
+export const neverReadyAfterMs = 120_000;
 
 /**
  * The decision of one pass (rollout-operator section 2, with its defects mended; invariants Z1 to Z4).
@@ -48,8 +50,9 @@ export function decide(group: Group): Verdict<Target> {
       },
     );
   }
-  const verdict = advance(group);
-  const aside = [...group.zones.flatMap(repairsOf), ...group.zones.flatMap(finishedOf)].filter(
+  const verdict = withComingRepair(group, advance(group));
+  const repairs = group.zones.flatMap((zone) => repairsOf(group, zone));
+  const aside = [...repairs, ...group.zones.flatMap(finishedOf)].filter(
     (target) => !group.refusals.has(subjectOf(target)),
   );
   if (aside.length === 0) return verdict;
@@ -101,7 +104,7 @@ function advanceZone(group: Group, zone: Zone): Verdict<Target> {
   }
   if (updateRevision === undefined) return behind(zone);
 
-  const outdated = zone.outdated.filter((pod) => !isRepairable(zone, pod));
+  const outdated = zone.outdated.filter((pod) => repairInMs(group, zone, pod) !== 0);
   if (outdated.length === 0) {
     return wait("zone-settling", `${describeDown(zone)}; the next zone starts when it is ready`, {
       zone: name,
@@ -123,7 +126,7 @@ function advanceZone(group: Group, zone: Zone): Verdict<Target> {
   const spent = refused !== undefined && isHeldByRefusals(group, zone);
   if (refused !== undefined && (spent || candidates.length === 0)) return refusedWait(group, zone, refused, again);
   const { guard, sentence } = held ?? heldByLimit(zone, limit);
-  const soonMs = zone.down.size > 0 ? Math.min(again, finishAfterMs) : again;
+  const soonMs = countDown(zone) > 0 ? Math.min(again, finishAfterMs) : again;
   return wait(guard, `${sentence}; ${outdated.length} outdated pods wait`, {
     zone: name,
     recheckMs: Math.min(soonMs, nextInMs ?? soonMs),
@@ -164,7 +167,7 @@ function choose(group: Group, zone: Zone, candidates: readonly Pod[]): Choice {
   let limit = own;
   let held: Held | undefined;
   let nextInMs: number | undefined;
-  let down = zone.down.size;
+  let down = countDown(zone);
   // A pod that is down already costs nothing more; but more down than allowed is no time to touch any.
   const isDown = (pod: Pod) => zone.down.has(pod.ordinal);
   for (const pod of [...candidates.filter(isDown), ...candidates.filter((pod) => !isDown(pod))]) {
@@ -241,7 +244,7 @@ function heldByPartition(
 
 /** True when all that is down is reserved for deletions that were refused: nothing comes back, so `budget` tells too little. */
 function isHeldByRefusals(group: Group, zone: Zone): boolean {
-  if (zone.down.size === 0) return false;
+  if (zone.down.size === 0 || zone.missing > 0) return false;
   return [...zone.down].every(([ordinal, why]) => {
     const reservation = zone.reserved.get(ordinal);
     return why === "reserved" && reservation !== undefined && group.refusals.has(reservation.uid);
@@ -286,15 +289,46 @@ function mayReserve(group: Group, zone: Zone, pod: Pod): boolean {
   return reservation.by === group.self && group.nowMs - reservation.stampMs >= finishAfterMs;
 }
 
-/** Rule R13: a revision that cannot start is replaced as soon as a newer one exists, at no cost to the budget. */
-function isRepairable({ statefulSet }: Zone, pod: Pod): boolean {
-  return pod.stuck !== undefined && pod.readySinceMs === undefined && !statefulSet.paused;
+/**
+ * Rule R13: a revision that cannot start is replaced as soon as a newer one exists, at no cost to the budget. 0: an outdated
+ * pod is to be repaired now; undefined: not as it is, however long it stays so.
+ */
+function repairInMs({ nowMs }: Group, { statefulSet }: Zone, pod: Pod): number | undefined {
+  if (statefulSet.paused || pod.readySinceMs !== undefined) return undefined;
+  if (pod.stuck !== undefined) return 0;
+  if (!pod.neverReady) return undefined;
+  if (pod.pending) return 0;
+  // NaN, which is neither 0 nor more, where nobody knows when it was made.
+  return Math.max(0, pod.createdMs + neverReadyAfterMs - nowMs);
 }
 
-function repairsOf(zone: Zone): Target[] {
+function repairsOf(group: Group, zone: Zone): Target[] {
   return zone.outdated
-    .filter((pod) => isRepairable(zone, pod))
-    .map((pod) => ({ action: "repair", statefulSet: zone.statefulSet, pod }));
+    .filter((pod) => repairInMs(group, zone, pod) === 0)
+    .map((pod) => ({ action: "repair", statefulSet: zone.statefulSet, pod, cause: causeOf(group, pod) }));
+}
+
+function causeOf({ nowMs }: Group, { stuck, pending, createdMs }: Pod): string {
+  if (stuck !== undefined) return `stuck in ${stuck}`;
+  const seconds = Math.max(0, Math.floor((nowMs - createdMs) / 1000));
+  if (pending) return Number.isNaN(seconds) ? "Pending" : `Pending for ${seconds} s`;
+  return `never ready in ${seconds} s`;
+}
+
+/** No event tells that a pod has been given its time: the verdict says so, and looks again when the next repair is due. */
+function withComingRepair(group: Group, verdict: Verdict<Target>): Verdict<Target> {
+  let next: { readonly pod: Pod; readonly inMs: number } | undefined;
+  for (const zone of group.zones) {
+    for (const pod of zone.outdated) {
+      const inMs = group.refusals.has(pod.uid) ? 0 : (repairInMs(group, zone, pod) ?? 0);
+      if (inMs > 0 && (next === undefined || inMs < next.inMs)) next = { pod, inMs };
+    }
+  }
+  if (next === undefined) return verdict;
+  const { pod, inMs } = next;
+  if (verdict.kind === "take") return { ...verdict, recheckMs: Math.min(inMs, verdict.recheckMs ?? finishAfterMs) };
+  const sentence = `${verdict.sentence}; ${pod.name} was never ready, and is replaced if it is not so ${neverReadyAfterMs / 1000} s after it was made`;
+  return { ...verdict, sentence, recheckMs: Math.min(inMs, verdict.recheckMs ?? inMs) };
 }
 
 /** Kubernetes never moves `status.currentRevision` for OnDelete; the last step of a zone does (kubernetes#73492). */
@@ -308,7 +342,7 @@ function finishedOf(zone: Zone): Target[] {
 
 function describeAside(aside: readonly Target[]): string {
   const repaired = aside.flatMap((target) =>
-    target.action === "repair" ? [`${target.pod.name} (${target.pod.stuck})`] : [],
+    target.action === "repair" ? [`${target.pod.name} (${target.cause})`] : [],
   );
   const finished = aside
     .filter((target) => target.action === "record-revision")

@@ -201,11 +201,11 @@ function refuseByZone(
 /** What is down in a zone besides one pod: at wanted ordinals, and pods on their way out. */
 function countZone(
   group: Group,
-  { statefulSet, down, leaving }: ZoneThen,
+  { statefulSet, down, missing, leaving }: ZoneThen,
   besides: Pod | undefined,
 ): { readonly notReady: number; readonly unknown: number } {
   let notReady = 0;
-  let unknown = 0;
+  let unknown = missing;
   for (const [ordinal, why] of down) {
     if (ordinal === besides?.ordinal) continue;
     if (why === "missing") unknown++;

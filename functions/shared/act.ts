@@ -17,8 +17,11 @@ const goOnMs = 1_000;
 export type Target =
   /** Reserved first (rule R8), then deleted by uid (rule R9). */
   | { readonly action: "delete"; readonly statefulSet: StatefulSet; readonly pod: Pod }
-  /** Broken and outdated: deleted as it was seen, by uid and resourceVersion, without a reservation (rule R13). */
-  | { readonly action: "repair"; readonly statefulSet: StatefulSet; readonly pod: Pod }
+  /**
+   * Broken and outdated: deleted as it was seen, by uid and resourceVersion, without a reservation (rule R13). The cause
+   * follows "the pod was".
+   */
+  | { readonly action: "repair"; readonly statefulSet: StatefulSet; readonly pod: Pod; readonly cause: string }
   /** All pods run the update revision: say so in `status.currentRevision`, which Kubernetes does not do for OnDelete. */
   | { readonly action: "record-revision"; readonly statefulSet: StatefulSet };
 
@@ -108,9 +111,9 @@ async function sayRepaired(
   context: Context,
   by: string,
   key: GroupKey,
-  { pod, statefulSet }: Extract<Target, { action: "repair" }>,
+  { pod, statefulSet, cause }: Extract<Target, { action: "repair" }>,
 ): Promise<void> {
-  const message = `pod ${pod.name} was stuck in ${pod.stuck} on revision ${pod.revision} and is replaced by ${statefulSet.updateRevision}`;
+  const message = `pod ${pod.name} was ${cause} on revision ${pod.revision} and is replaced by ${statefulSet.updateRevision}`;
   await say(context, by, key, statefulSet, {
     type: "Normal",
     reason: eventReasons.repaired,

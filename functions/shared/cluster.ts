@@ -30,6 +30,7 @@ export interface PodObject {
   readonly metadata: Metadata;
   readonly status?: {
     readonly phase?: string;
+    readonly startTime?: string;
     readonly conditions?: readonly {
       readonly type: string;
       readonly status: string;

@@ -2,7 +2,10 @@
 import type { ZoneBudget } from "./budgets.ts";
 import { selects } from "./governing.ts";
 import { isAvailable, type Pod } from "./pods.ts";
-import type { Zone } from "./zones.ts";
+import { missingOrdinals, type Zone } from "./zones.ts";
+
+/** Of more missing ordinals than these nobody counts which partition they are in: all of them count in each. */
+export const maxMissingByPartition = 10_000;
 
 /** What is down of a partition, besides the pod that is to go. */
 export interface PartitionCount {
@@ -45,11 +48,13 @@ export function countPartition(
         if (Number.isFinite(remainingMs)) nextReadyInMs = Math.min(nextReadyInMs ?? remainingMs + 1, remainingMs + 1);
       }
     }
-    const absent = countAbsent(zone, sorted.ordinals, isInPartition);
+    const absent = countReserved(zone, sorted.ordinals, isInPartition);
+    const missing =
+      absent.missing + (zone.missing > maxMissingByPartition ? zone.missing : sorted.missingOf(partition));
     notReady += absent.reserved;
-    unknown += absent.missing;
+    unknown += missing;
     // A zone of the budget that has no pod of the partition may have lost it for good (rollout-operator#370).
-    const isEmpty = members.length + absent.reserved + absent.missing === 0;
+    const isEmpty = members.length + absent.reserved + missing === 0;
     if (!isOwn && isEmpty && selects(budget, zone.statefulSet.podLabels)) unknown++;
   }
   return { notReady, unknown, nextReadyInMs };
@@ -58,12 +63,15 @@ export function countPartition(
 interface SortedPods {
   readonly byPartition: ReadonlyMap<string, readonly Pod[]>;
   readonly ordinals: ReadonlySet<number>;
+  /** How many of the zone's missing ordinals are of a partition: each is given its name at the first question. */
+  readonly missingOf: (partition: string) => number;
 }
 
 /** A pass may ask for each of a thousand pods: those of a zone, which never change, are sorted once. */
 const sortedPods = new WeakMap<readonly Pod[], WeakMap<ZoneBudget, SortedPods>>();
 
-function sortByPartition({ pods }: Zone, budget: ZoneBudget): SortedPods {
+function sortByPartition(zone: Zone, budget: ZoneBudget): SortedPods {
+  const { pods } = zone;
   const byBudget = sortedPods.get(pods) ?? new WeakMap<ZoneBudget, SortedPods>();
   sortedPods.set(pods, byBudget);
   const known = byBudget.get(budget);
@@ -76,13 +84,28 @@ function sortByPartition({ pods }: Zone, budget: ZoneBudget): SortedPods {
     if (members === undefined) byPartition.set(partition, [pod]);
     else members.push(pod);
   }
-  const sorted = { byPartition, ordinals: new Set(pods.map(({ ordinal }) => ordinal)) };
+  let missing: ReadonlyMap<string | undefined, number> | undefined;
+  const missingOf = (partition: string) => {
+    missing ??= countMissing(zone, budget);
+    return missing.get(partition) ?? 0;
+  };
+  const sorted = { byPartition, ordinals: new Set(pods.map(({ ordinal }) => ordinal)), missingOf };
   byBudget.set(budget, sorted);
   return sorted;
 }
 
-/** The ordinals of a partition that are down and have no pod: reserved by somebody, or simply not there. */
-function countAbsent(
+/** The ordinals that have neither a pod nor a reservation, by the partition of the names that their pods would have. */
+function countMissing(zone: Zone, { partitions }: ZoneBudget): ReadonlyMap<string | undefined, number> {
+  const counts = new Map<string | undefined, number>();
+  for (const ordinal of missingOrdinals(zone)) {
+    const partition = partitions?.partitionOf(`${zone.statefulSet.name}-${ordinal}`);
+    counts.set(partition, (counts.get(partition) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** The reserved ordinals of a partition that have no pod: `missing` where one is wanted. */
+function countReserved(
   { statefulSet, leaving, down }: Zone,
   ordinals: ReadonlySet<number>,
   isInPartition: (podName: string) => boolean,

@@ -22,6 +22,8 @@ export interface Pod {
   readonly finished: boolean;
   /** Not running yet: the API server evicts it whatever a PodDisruptionBudget says. */
   readonly pending: boolean;
+  /** Its own status proves that it has never been Ready: nobody loses anything with it. In doubt false. */
+  readonly neverReady: boolean;
   /** Since when everything about the pod says ready, in milliseconds since the epoch; undefined while something does not. */
   readonly readySinceMs: number | undefined;
   /** The reason that keeps a broken revision from ever starting, if it is one of {@link stuckReasons}. */
@@ -74,12 +76,29 @@ export function parsePod(object: PodObject): Pod {
     terminating: metadata.deletionTimestamp !== undefined,
     finished: status?.phase === "Succeeded" || status?.phase === "Failed",
     pending: status?.phase === "Pending",
+    neverReady: provesNeverReady(object),
     // A Ready condition without a time cannot prove that it has lasted for minReadySeconds.
     readySinceMs: isReady ? (Number.isNaN(readySince) ? Number.POSITIVE_INFINITY : readySince) : undefined,
     stuck: [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])]
       .map(stuckReason)
       .find(Boolean),
   };
+}
+
+/**
+ * The first word of a kubelet says since when the pod is not Ready and then when it started, and both stay so until the pod
+ * is Ready: cut to whole seconds, the first is never after the second. A pod that was Ready once has become unready later;
+ * one that was so for a part of its first second alone cannot be told from it. A Pending pod may have been Ready, too: where
+ * a node starts again, init containers run again. Before a kubelet's first word a pod is Pending and has no such condition.
+ */
+function provesNeverReady({ status }: PodObject): boolean {
+  if (status?.phase !== "Pending" && status?.phase !== "Running") return false;
+  const ready = status.conditions?.find(({ type }) => type === "Ready");
+  if (ready === undefined) return status.phase === "Pending";
+  if (ready.status === "True") return false;
+  const earlierMs = Date.parse(status.startTime ?? "") - Date.parse(ready.lastTransitionTime ?? "");
+  // One that is much earlier is of a node whose clock was set back.
+  return earlierMs >= 0 && earlierMs <= 1_000;
 }
 
 function stuckReason(container: ContainerStatus): string | undefined {

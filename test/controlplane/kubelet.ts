@@ -30,6 +30,7 @@ export interface KubeletOptions {
 
 interface Tracked {
   pod: Pod;
+  readonly seen: Date;
   /** Undefined until somebody decides: then the image does not matter any more. */
   broken: string | false | undefined;
   /** A pod's life goes one way: it starts, has had its status, is going, and the API server was told that it is gone. */
@@ -136,7 +137,8 @@ export class Kubelet {
     delete pod.metadata.managedFields;
     let tracked = this.#pods.get(pod.metadata.uid);
     if (!tracked) {
-      tracked = { pod, broken: undefined, stage: isReady(pod) ? "started" : "starting", timer: undefined };
+      const stage = isReady(pod) ? "started" : "starting";
+      tracked = { pod, seen: new Date(), broken: undefined, stage, timer: undefined };
       this.#pods.set(pod.metadata.uid, tracked);
       if (tracked.stage === "starting") {
         this.#after(tracked, setting(pod, ANNOTATIONS.readyAfterMs, this.#readyAfterMs), this.#start);
@@ -185,9 +187,10 @@ export class Kubelet {
 
   /** The uid makes it a conflict when a namesake has taken the pod's place. */
   async #sendStatus(tracked: Tracked): Promise<number> {
-    const { pod } = tracked;
+    const { pod, seen } = tracked;
     const { namespace, name, uid } = pod.metadata;
-    const status = podStatus(pod, waitingIn(tracked), podAddress(++this.#addresses), new Date());
+    const times = { now: new Date(), seen };
+    const status = podStatus(pod, waitingIn(tracked), podAddress(++this.#addresses), times);
     const path = `/api/v1/namespaces/${namespace}/pods/${name}/status`;
     const answer = await this.#api.send("PATCH", path, { metadata: { uid }, status }, MERGE_PATCH);
     return this.#statusOf(answer, tracked);

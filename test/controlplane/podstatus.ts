@@ -31,10 +31,14 @@ export interface Container {
 interface Condition {
   readonly type: string;
   readonly status: string;
+  readonly lastTransitionTime?: string;
 }
 
 /** What containers wait for, or undefined when they run. */
 export type Waiting = string | undefined;
+
+/** In place of a reason: the container runs, and its readiness probe fails; an init container runs and does not end. */
+export const UNREADY = "Unready";
 
 /** Reasons for which a real pod has not started and stays Pending. */
 const NEVER_STARTED = new Set([
@@ -46,6 +50,7 @@ const NEVER_STARTED = new Set([
   "ImageInspectError",
   "ImagePullBackOff",
   "InvalidImageName",
+  "PodInitializing",
 ]);
 const OWN_CONDITIONS = new Set([
   "PodReadyToStartContainers",
@@ -65,24 +70,44 @@ export function isReady(pod: Pod): boolean {
   return pod.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") ?? false;
 }
 
+/** When a kubelet writes a status. */
+export interface StatusTimes {
+  readonly now: Date;
+  /** When it first saw the pod: a real one says at once that the pod starts, and is not Ready. */
+  readonly seen: Date;
+}
+
 /**
- * A pod's status, whole, as a kubelet writes it. Conditions of other types stay as they are in `pod`.
+ * A pod's status, whole, as a kubelet writes it. Conditions of other types stay as they are in `pod`; its own keep their time
+ * while they hold or do not hold as before.
  *
  * @param waiting what each container waits for
  * @param ip is used when the pod has none yet
  */
-export function podStatus(pod: Pod, waiting: (container: Container) => Waiting, ip: string, now: Date): object {
-  const time = `${now.toISOString().slice(0, 19)}Z`;
-  const startTime = pod.status?.startTime ?? time;
+export function podStatus(
+  pod: Pod,
+  waiting: (container: Container) => Waiting,
+  ip: string,
+  { now, seen }: StatusTimes,
+): object {
+  const time = timeOf(now);
+  const startTime = pod.status?.startTime ?? timeOf(seen);
   const podIP = pod.status?.podIP || ip;
-  const reasons = pod.spec.containers.map(waiting);
+  const initReasons = (pod.spec.initContainers ?? []).map(waiting);
+  const initialized = initReasons.every((reason) => reason === undefined);
+  const reasons = pod.spec.containers.map((container) => (initialized ? waiting(container) : "PodInitializing"));
   const ready = reasons.every((reason) => reason === undefined);
-  const condition = (type: string, holds: boolean, lastTransitionTime: string): object =>
-    holds
-      ? { type, status: "True", lastTransitionTime }
+  const readySince = ready ? time : startTime;
+  const condition = (type: string, holds: boolean, firstSince: string): object => {
+    const status = holds ? "True" : "False";
+    const before = pod.status?.conditions?.find((one) => one.type === type);
+    const since = before?.status === status ? before.lastTransitionTime : time;
+    const lastTransitionTime = before === undefined ? firstSince : since;
+    return holds
+      ? { type, status, lastTransitionTime }
       : {
           type,
-          status: "False",
+          status,
           lastTransitionTime,
           reason: "ContainersNotReady",
           message: `containers with unready status: [${pod.spec.containers
@@ -90,6 +115,7 @@ export function podStatus(pod: Pod, waiting: (container: Container) => Waiting, 
             .map(({ name }) => name)
             .join(" ")}]`,
         };
+  };
   return {
     phase: reasons.some((reason) => reason !== undefined && NEVER_STARTED.has(reason)) ? "Pending" : "Running",
     startTime,
@@ -100,31 +126,38 @@ export function podStatus(pod: Pod, waiting: (container: Container) => Waiting, 
     conditions: [
       ...(pod.status?.conditions ?? []).filter(({ type }) => !OWN_CONDITIONS.has(type)),
       condition("PodScheduled", true, startTime),
-      condition("Initialized", true, startTime),
-      condition("ContainersReady", ready, time),
-      condition("Ready", ready, time),
+      condition("Initialized", initialized, startTime),
+      condition("ContainersReady", ready, readySince),
+      condition("Ready", ready, readySince),
     ],
     containerStatuses: pod.spec.containers.map((container, index) => runningOrWaiting(container, reasons[index], time)),
     ...(pod.spec.initContainers?.length
-      ? { initContainerStatuses: pod.spec.initContainers.map((container) => initStatus(container, time)) }
+      ? {
+          initContainerStatuses: pod.spec.initContainers.map((one, index) => initStatus(one, initReasons[index], time)),
+        }
       : {}),
   };
 }
 
 function runningOrWaiting({ name, image }: Container, reason: Waiting, time: string): object {
   const common = { name, image, imageID: image, ready: reason === undefined, started: reason === undefined };
-  if (reason === undefined) return { ...common, restartCount: 0, state: { running: { startedAt: time } } };
+  if (reason === undefined || reason === UNREADY)
+    return { ...common, started: true, restartCount: 0, state: { running: { startedAt: time } } };
   const state = { waiting: { reason, message: `${reason} by the fake kubelet` } };
   if (reason !== "CrashLoopBackOff") return { ...common, restartCount: 0, state };
   const terminated = { exitCode: 1, reason: "Error", startedAt: time, finishedAt: time };
   return { ...common, restartCount: 1, state, lastState: { terminated } };
 }
 
-function initStatus(container: Container, time: string): object {
-  if (container.restartPolicy === "Always") return runningOrWaiting(container, undefined, time);
+function initStatus(container: Container, reason: Waiting, time: string): object {
+  if (container.restartPolicy === "Always" || reason !== undefined) return runningOrWaiting(container, reason, time);
   const { name, image } = container;
   const terminated = { exitCode: 0, reason: "Completed", startedAt: time, finishedAt: time };
   return { name, image, imageID: image, ready: true, restartCount: 0, state: { terminated } };
+}
+
+function timeOf(date: Date): string {
+  return `${date.toISOString().slice(0, 19)}Z`;
 }
 
 /** The n-th pod's address, in 10.128.0.0/9. */

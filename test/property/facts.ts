@@ -20,8 +20,10 @@ export const nowMs = Date.UTC(2026, 0, 1, 0, 10);
 export const self = "advance-zone-rollout";
 
 export interface SlotFacts {
-  readonly health: "absent" | "ready" | "not ready" | "terminating" | "stuck" | "stuck at init";
+  readonly health: Health;
   readonly revision: "old" | "older" | "new" | "none";
+  /** How many seconds ago the pod was made, or nobody knows. */
+  readonly ageSeconds: number | "unknown";
   /** For how many seconds the pod has been ready; without meaning for others. */
   readonly readyForSeconds: number;
   readonly reservation: "none" | "of this pod" | "of the pod before";
@@ -31,6 +33,23 @@ export interface SlotFacts {
   /** The pod's label `tier`, which some budgets select by. */
   readonly tier: Tier;
 }
+
+/**
+ * `not ready` was Ready before, and `pending again` too: its node has started anew. `never ready` runs, and never was;
+ * `pending` has not got that far; of `unheard` no kubelet has said a word; `unclear` does not say since when it is not ready.
+ */
+export type Health =
+  | "absent"
+  | "ready"
+  | "not ready"
+  | "terminating"
+  | "stuck"
+  | "stuck at init"
+  | "never ready"
+  | "pending"
+  | "pending again"
+  | "unheard"
+  | "unclear";
 
 export type Tier = "hot" | "cold";
 
@@ -85,14 +104,20 @@ function weighted<T>(...choices: (readonly [number, T])[]): fc.Arbitrary<T> {
 
 const slot: fc.Arbitrary<SlotFacts> = fc.record({
   health: weighted<SlotFacts["health"]>(
-    [40, "ready"],
-    [3, "absent"],
-    [3, "not ready"],
-    [2, "terminating"],
-    [2, "stuck"],
+    [100, "ready"],
+    [6, "absent"],
+    [5, "not ready"],
+    [4, "terminating"],
+    [3, "stuck"],
     [1, "stuck at init"],
+    [4, "never ready"],
+    [1, "pending"],
+    [1, "pending again"],
+    [1, "unheard"],
+    [1, "unclear"],
   ),
   revision: weighted<SlotFacts["revision"]>([8, "old"], [8, "new"], [1, "older"], [1, "none"]),
+  ageSeconds: fc.constantFrom<SlotFacts["ageSeconds"][]>(700, 120, 119, 0, "unknown"),
   readyForSeconds: fc.constantFrom(600, 60, 30, 29, 5, 0),
   reservation: weighted<SlotFacts["reservation"]>([30, "none"], [2, "of this pod"], [1, "of the pod before"]),
   reservedBy: fc.constantFrom(self, "evaluate-eviction"),
@@ -265,27 +290,41 @@ function statefulSetObject(name: string, facts: ZoneFacts): StatefulSetObject {
   };
 }
 
-function podObject(name: string, ordinal: number, { health, revision, readyForSeconds, tier }: SlotFacts): PodObject {
+function podObject(name: string, ordinal: number, facts: SlotFacts): PodObject {
+  const { health, revision, ageSeconds, tier } = facts;
   const pod = `${name}-${ordinal}`;
-  const ready = health === "ready" || health === "terminating";
-  const stuck: ContainerStatus = { ready: false, state: { waiting: { reason: "CrashLoopBackOff" } } };
-  const well: ContainerStatus = { ready: true, state: { running: {} } };
-  const starting: ContainerStatus = { ready: false, state: { waiting: { reason: "ContainerCreating" } } };
-  const lastTransitionTime = new Date(nowMs - readyForSeconds * 1000).toISOString();
+  const labels = { app: "db", tier, ...(revision === "none" ? {} : { "controller-revision-hash": revision }) };
   return {
     metadata: {
       name: pod,
       namespace: "db",
       uid: uidOf(pod),
       resourceVersion: "7",
-      labels: { app: "db", tier, ...(revision === "none" ? {} : { "controller-revision-hash": revision }) },
+      labels,
       ownerReferences: [{ kind: "StatefulSet", name, uid: `set-${name}`, controller: true }],
+      ...(ageSeconds === "unknown" ? {} : { creationTimestamp: timeOf(ageSeconds) }),
       ...(health === "terminating" ? { deletionTimestamp: "2026-01-01T00:09:30Z" } : {}),
     },
-    status: {
-      conditions: [{ type: "Ready", status: ready ? "True" : "False", lastTransitionTime }],
-      containerStatuses: [health === "stuck" ? stuck : ready ? well : starting],
-      initContainerStatuses: health === "stuck at init" ? [stuck] : [],
-    },
+    status: statusOf(facts),
+  };
+}
+
+const timeOf = (secondsAgo: number): string => new Date(nowMs - secondsAgo * 1000).toISOString();
+
+/** A kubelet's words. Every pod started 650 s ago; the conditions of those that were never Ready are of that moment. */
+function statusOf({ health, readyForSeconds }: SlotFacts): NonNullable<PodObject["status"]> {
+  if (health === "unheard") return { phase: "Pending" };
+  const ready = health === "ready" || health === "terminating";
+  const stuck: ContainerStatus = { ready: false, state: { waiting: { reason: "CrashLoopBackOff" } } };
+  const well: ContainerStatus = { ready: true, state: { running: {} } };
+  const starting: ContainerStatus = { ready: false, state: { waiting: { reason: "ContainerCreating" } } };
+  const wasNever = health === "never ready" || health === "pending";
+  const time = health === "unclear" ? {} : { lastTransitionTime: timeOf(wasNever ? 650 : readyForSeconds) };
+  return {
+    phase: health === "pending" || health === "pending again" ? "Pending" : "Running",
+    startTime: timeOf(650),
+    conditions: [{ type: "Ready", status: ready ? "True" : "False", ...time }],
+    containerStatuses: [health === "stuck" ? stuck : ready ? well : starting],
+    initContainerStatuses: health === "stuck at init" ? [stuck] : [],
   };
 }

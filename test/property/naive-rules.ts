@@ -97,11 +97,23 @@ export function isOutdated(facts: GroupFacts, place: Place): boolean {
   return !zoneAt(facts, place).behind && slot.health !== "terminating" && slot.revision !== "new";
 }
 
-/** Rule R13. */
+/** Rule R13: it cannot start, it has not begun to, or it has run for two minutes and was never Ready. */
 export function isRepair(facts: GroupFacts, place: Place): boolean {
-  const health = slotAt(facts, place)?.health;
-  const stuck = health === "stuck" || health === "stuck at init";
-  return stuck && isOutdated(facts, place) && !zoneAt(facts, place).paused;
+  const { health = "absent", ageSeconds = "unknown" } = slotAt(facts, place) ?? {};
+  const isBroken = ["stuck", "stuck at init", "pending", "unheard"].includes(health);
+  const isLate = health === "never ready" && ageSeconds !== "unknown" && ageSeconds >= 120;
+  return (isBroken || isLate) && isOutdated(facts, place) && !zoneAt(facts, place).paused;
+}
+
+/** In how many seconds the first pod that runs and was never Ready is to be repaired; undefined where none is going to be. */
+export function nextRepairSeconds(facts: GroupFacts): number | undefined {
+  const waits = places(facts).flatMap((place) => {
+    const { health, ageSeconds = "unknown" } = slotAt(facts, place) ?? {};
+    if (health !== "never ready" || ageSeconds === "unknown" || ageSeconds >= 120) return [];
+    const isComing = isOutdated(facts, place) && !zoneAt(facts, place).paused && !isRefused(facts, place);
+    return isComing ? [120 - ageSeconds] : [];
+  });
+  return waits.length === 0 ? undefined : Math.min(...waits);
 }
 
 /** Invariant Z4: no StatefulSet of the group has another strategy. */

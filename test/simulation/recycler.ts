@@ -8,7 +8,7 @@ import type { Observed } from "../../functions/shared/observation.ts";
 import { perform } from "../../functions/shared/perform.ts";
 import { finishAfterMs } from "../../functions/shared/reservation.ts";
 import { take, type Verdict, wait } from "../../functions/shared/verdict.ts";
-import { isUnsettled, type Zone } from "../../functions/shared/zones.ts";
+import { countDown, isUnsettled, type Zone } from "../../functions/shared/zones.ts";
 import type { Draw } from "./draw.ts";
 
 const name = "recycle-pods";
@@ -24,7 +24,7 @@ export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: num
     const unsettled = zones.filter(isUnsettled);
     const zone = unsettled[0] ?? draw.pick(zones);
     if (zone === undefined || unsettled.length > 1) return again();
-    const room = zone.statefulSet.maxUnavailable - zone.down.size;
+    const room = zone.statefulSet.maxUnavailable - countDown(zone);
     const unfinished = room >= 0 ? zone.pods.filter((pod) => isUnfinished(zone, pod, nowMs)) : [];
     const healthy = room > 0 ? zone.pods.filter((pod) => !zone.down.has(pod.ordinal)) : [];
     const next = [...unfinished, ...(healthy.length > 0 ? [draw.pick(healthy)] : [])];

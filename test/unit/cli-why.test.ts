@@ -131,7 +131,7 @@ test("the JSON has the fields that are documented, and no others", async () => {
   assert.deepEqual(fields(inspection.ledger), ["exists", "name", "unreadable"]);
   assert.deepEqual(
     fields(zones[0]),
-    "down leaving maxUnavailable name outdated paused ready updateStrategy wanted warnings".split(" "),
+    "down leaving maxUnavailable missingBesides name outdated paused ready updateStrategy wanted warnings".split(" "),
   );
   assert.deepEqual(zones[0]?.down, [{ pod: "group-a-0", ordinal: 0, why: "not ready" }]);
   assert.deepEqual(fields(reservations[0]), "abandonedFrom at function next pod standing uid".split(" "));
@@ -142,6 +142,18 @@ test("the JSON has the fields that are documented, and no others", async () => {
   assert.equal(Date.parse(abandonedFrom) - Date.parse(at), 150_000);
   const budget = { maxUnavailable: 1, maxUnavailablePercentage: null, podNamePartitionRegex: null };
   assert.deepEqual(inspection.budgets, [{ name: "b", ...budget, crossZoneEvictionDelaySeconds: 0, invalid: null }]);
+});
+
+test("of 2^31 missing pods the first thousand are listed, and how many there are besides", async () => {
+  const passes = await rolling();
+  passes.world.statefulSetController.stop();
+  passes.world.scale({ namespace, name: "group-b" }, 2_147_483_647);
+  const { zones } = await inspect(passes);
+  const [, zone] = zones;
+  assert.deepEqual([zone?.down.length, zone?.down[0]], [1_000, { pod: "group-b-2", ordinal: 2, why: "missing" }]);
+  assert.equal(zone?.missingBesides, 2_147_482_645);
+  const { out } = await sluice(passes, "why group");
+  assert.match(out, /^group-b +2\/2147483647 +0 +1 +missing: 2-1001; 2147482645 more missing$/m);
 });
 
 test("a verdict that is not what its function decides now is stale, once there was time to write it", async () => {

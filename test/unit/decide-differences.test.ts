@@ -6,6 +6,7 @@ import { indexPods, viewOfIndex } from "../../functions/shared/views.ts";
 import { isSettled, surveyZone } from "../../functions/shared/zones.ts";
 import {
   decideOn,
+  downOf,
   nowMs,
   outcome,
   pod,
@@ -33,7 +34,7 @@ test("pods belong by the uid of their owner, not by a `name` label", () => {
     indexPods(objects),
   );
   const zones = sets.map((set) => surveyZone(set, view.podsOf(set), [], nowMs));
-  assert.deepEqual(Object.fromEntries(zones[0]?.down ?? []), { 1: "missing" });
+  assert.deepEqual(zones.map(downOf), [{ 1: "missing" }]);
   assert.equal(outcome(decideOn(zones)), "budget");
 });
 

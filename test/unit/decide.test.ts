@@ -1,9 +1,22 @@
 /** The guards of `advance-zone-rollout`, one by one, and what goes when none of them holds. Zones are drawn: see given.ts. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decide } from "../../functions/advance-zone-rollout/decide.ts";
+import { decide, neverReadyAfterMs } from "../../functions/advance-zone-rollout/decide.ts";
+import { parseStatefulSet } from "../../functions/shared/statefulsets.ts";
 import { guardOf } from "../../functions/shared/verdict.ts";
-import { decideOn, namespace, nowMs, outcome, pod, refusal, reservation, self, zone } from "./given.ts";
+import {
+  decideOn,
+  mostReplicas,
+  namespace,
+  nowMs,
+  outcome,
+  pod,
+  refusal,
+  reservation,
+  self,
+  statefulSetObject,
+  zone,
+} from "./given.ts";
 
 test("the first outdated pods of the first zone by name go, as many as may be down", () => {
   assert.equal(outcome(decideOn([zone("a", "ooo"), zone("b", "ooo")])), "delete a-0");
@@ -109,6 +122,29 @@ test("budget: no healthy pod goes while as many as allowed are down or reserved 
   assert.equal(verdict.recheckMs, 7_000);
 });
 
+test("budget: a zone that wants 2^31 pods is decided on like any other, by a share of them too", () => {
+  const verdict = decideOn([zone("a", "oo", { replicas: mostReplicas }), zone("b", "oo")]);
+  assert.equal(outcome(verdict), "budget");
+  assert.match(verdict.sentence, /^a: 2147483645 of 2147483647 down \(2147483645 missing\), 1 may be; 2 outdated/);
+  const share = parseStatefulSet(
+    statefulSetObject("a", {
+      metadata: { annotations: { "rollout-max-unavailable": "25%" } },
+      spec: { replicas: mostReplicas, updateStrategy: { type: "OnDelete" } },
+    }),
+  );
+  assert.equal(share.maxUnavailable, 536_870_911);
+  assert.equal(outcome(decideOn([zone("a", "oo", share)])), "budget");
+  assert.equal(
+    outcome(decideOn([zone("a", "oo", { ...share, maxUnavailable: mostReplicas })])),
+    "delete a-0, delete a-1",
+  );
+});
+
+test("delete-refused does not hide pods that are missing besides", () => {
+  const held = zone("a", "oo", { replicas: 3, maxUnavailable: 2, reserved: [reservation("a-0")] });
+  assert.equal(outcome(decideOn([held], [refusal("a-0")])), "budget");
+});
+
 test("an outdated pod that is down already goes within the budget, at no further cost", () => {
   assert.equal(outcome(decideOn([zone("a", "oxo")])), "delete a-1");
   assert.equal(outcome(decideOn([zone("a", "oxo", { maxUnavailable: 2 })])), "delete a-1, delete a-0");
@@ -187,6 +223,82 @@ test("a broken pod is not replaced by the revision that broke it, nor in a pause
   assert.equal(outcome(decideOn([zone("a", "", { replicas: 1, extra: [recovered] })])), "delete a-0");
 });
 
+test("outdated pods that were never ready are replaced beside the budget: Pending ones at once, running ones after 120 s (R13)", () => {
+  assert.equal(neverReadyAfterMs, 120_000);
+  const zones = [zone("a", "ppo"), zone("b", "rpn")];
+  assert.equal(outcome(decideOn(zones)), "repair a-0, repair a-1, repair b-0, repair b-1");
+  const runningFor = (ageMs: number) =>
+    pod("a-0", { readySinceMs: undefined, neverReady: true, createdMs: nowMs - ageMs });
+  const aged = (ageMs: number) => [
+    zone("a", "", { replicas: 2, extra: [runningFor(ageMs)] }),
+    zone("b", "n", { currentRevision: "new" }),
+  ];
+  assert.equal(outcome(decideOn(aged(119_999))), "budget");
+  assert.equal(outcome(decideOn(aged(120_000))), "repair a-0");
+  assert.equal(outcome(decideOn(aged(Number.NaN))), "budget", "nobody knows since when");
+});
+
+test("a pod of the wanted revision is never replaced, however broken, nor one that was ready once, nor in a paused zone", () => {
+  for (const letter of ["B", "P", "R", "w"]) {
+    assert.equal(outcome(decideOn([zone("a", `${letter}n`)])), "zone-settling", letter);
+    assert.equal(outcome(decideOn([zone("a", `${letter}n`), zone("b", `${letter}n`)])), "zones-down", letter);
+  }
+  assert.equal(outcome(decideOn([zone("a", "xo"), zone("b", "xo")])), "zones-down");
+  for (const letter of ["b", "p", "r", "y"]) {
+    const [paused, other] = [zone("a", `${letter}o`, { paused: true }), zone("b", "nn")];
+    const verdict = decideOn([paused, other]);
+    assert.match(
+      `${outcome(verdict)}: ${verdict.sentence}`,
+      /^record-revision b: .*a: 1 of 2 down \(1 not ready\) and is paused/,
+    );
+    assert.doesNotMatch(verdict.sentence, /never ready/);
+  }
+  assert.equal(outcome(decideOn([zone("a", "p", { updateRevision: undefined })])), "status-behind");
+});
+
+test("a rollout that waits says which pod is replaced unless it becomes ready, and looks again when it is due", () => {
+  const verdict = decideOn([zone("a", "xwo"), zone("b", "ny")]);
+  assert.equal(outcome(verdict), "zones-down");
+  assert.match(verdict.sentence, /; b-1 was never ready, and is replaced if it is not so 120 s after it was made$/);
+  assert.equal(verdict.recheckMs, 20_000);
+  const younger = pod("b-1", { readySinceMs: undefined, neverReady: true, createdMs: nowMs - 119_000 });
+  const both = [zone("a", "xwy"), zone("b", "n", { replicas: 2, extra: [younger] })];
+  assert.match(decideOn(both).sentence, /; b-1 was never ready/);
+  assert.equal(decideOn(both).recheckMs, 1_000);
+  assert.match(decideOn([zone("a", "xyy")]).sentence, /; a-1 was never ready/);
+  assert.match(decideOn(both, [refusal("b-1")]).sentence, /; a-2 was never ready/);
+  const young = pod("a-1", { readySinceMs: undefined, neverReady: true, createdMs: nowMs });
+  assert.equal(
+    decideOn([zone("a", "xw", { replicas: 3, extra: [{ ...young, name: "a-2", ordinal: 2 }] })]).recheckMs,
+    7_000,
+  );
+});
+
+test("a rollout that takes pods looks again no later than it would, though a repair is due later or sooner", () => {
+  const taking = (ageMs: number) => {
+    const young = pod("a-3", { readySinceMs: undefined, neverReady: true, createdMs: nowMs - ageMs });
+    const zones = [zone("a", "ooo", { replicas: 4, maxUnavailable: 2, extra: [young] })];
+    return decideOn(zones, [refusal("a-0")]);
+  };
+  assert.equal(outcome(taking(100_000)), "delete a-3, delete a-1");
+  assert.equal(taking(100_000).recheckMs, 7_000);
+  assert.equal(taking(118_000).recheckMs, 2_000);
+});
+
+test("a repair names its cause", () => {
+  const cause = (drawing: string, extra: ReturnType<typeof pod>[] = []) =>
+    decideOn([zone("a", drawing, { replicas: 3, extra })]).sentence.replace(/;.*/, "");
+  assert.equal(cause("bnn"), "replacing broken outdated pods a-0 (stuck in CrashLoopBackOff)");
+  assert.equal(cause("pnn"), "replacing broken outdated pods a-0 (Pending for 3 s)");
+  assert.equal(cause("rnn"), "replacing broken outdated pods a-0 (never ready in 130 s)");
+  const timeless = pod("a-0", { readySinceMs: undefined, neverReady: true, pending: true, createdMs: Number.NaN });
+  assert.equal(cause(".nn", [timeless]), "replacing broken outdated pods a-0 (Pending)");
+  assert.equal(
+    cause(".nn", [{ ...timeless, createdMs: nowMs + 900 }]),
+    "replacing broken outdated pods a-0 (Pending for 0 s)",
+  );
+});
+
 test("a repair that was refused is not tried again", () => {
   assert.equal(outcome(decideOn([zone("a", "bbn")], [refusal("a-0")])), "repair a-1");
   assert.equal(outcome(decideOn([zone("a", "bnn")], [refusal("a-0")])), "zone-settling");
@@ -196,7 +308,7 @@ test("a take that repairs says what is broken, and goes on to say what the other
   const verdict = decideOn([zone("a", "bbbbbbo")]);
   assert.match(
     verdict.sentence,
-    /^replacing broken outdated pods a-0 \(CrashLoopBackOff\), (a-\d \(CrashLoopBackOff\), ){4}…; a: 6 of 7 down/,
+    /^replacing broken outdated pods a-0 \(stuck in CrashLoopBackOff\), (a-\d \([^)]+\), ){4}…; a: 6 of 7 down/,
   );
   assert.equal(verdict.zone, "a");
 });

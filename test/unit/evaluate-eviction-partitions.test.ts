@@ -1,7 +1,7 @@
 /** Budgets of partitions, and reviews that are decided together. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { nowMs, pod, reservation, zone, zoneBudget } from "./given.ts";
+import { mostReplicas, nowMs, pod, reservation, zone, zoneBudget } from "./given.ts";
 import { disruptionBudget, guards, refusal, rule } from "./given-evictions.ts";
 
 /** The ordinal is the partition: a-1, b-1 and c-1 hold the same. */
@@ -45,6 +45,21 @@ test("missing pods are unknown, in the partition that they belong to and in no o
     refusal(two, "a-1", partitions(2)).sentence,
     /^1 pod not ready, 1 pod unknown in partition 1: 2 may be,/,
   );
+});
+
+test("a zone that wants 2^31 pods is judged like any other, under a budget of zones and of partitions", () => {
+  const huge = zone("b", "oo", { replicas: mostReplicas });
+  const zones = [zone("a", "oo"), huge];
+  assert.match(refusal(zones, "a-0").sentence, /^2147483645 pods unknown in b: no pod of a goes until/);
+  assert.match(
+    refusal([zone("a", "oo"), huge], "b-0", partitions(3)).sentence,
+    /^2147483645 pods unknown in partition 0/,
+  );
+  assert.deepEqual(guards([zone("a", "oo"), huge], ["b-0"], { budget: { maxUnavailablePercentage: 50 } }), [
+    "zone-budget",
+  ]);
+  const allowed = partitions(mostReplicas);
+  assert.deepEqual(guards(zones, ["a-0", "a-1", "b-1"], allowed), ["allowed", "allowed", "allowed"]);
 });
 
 test("a zone that should have the partition and has no pod of it counts as one unknown", () => {

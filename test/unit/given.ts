@@ -7,7 +7,7 @@ import { ordinalOf, type Pod } from "../../functions/shared/pods.ts";
 import type { Refusal, Reservation } from "../../functions/shared/reservation.ts";
 import type { StatefulSet } from "../../functions/shared/statefulsets.ts";
 import type { Verdict } from "../../functions/shared/verdict.ts";
-import { surveyZone, type Zone } from "../../functions/shared/zones.ts";
+import { missingOrdinals, surveyZone, type WhyDown, type Zone } from "../../functions/shared/zones.ts";
 
 /** The moment of every test that needs one: 2026-01-01T00:10:00Z. */
 export const nowMs = Date.UTC(2026, 0, 1, 0, 10);
@@ -22,6 +22,8 @@ export function podObject(
     readonly readySince?: string | undefined;
     readonly containers?: readonly ContainerStatus[];
     readonly initContainers?: readonly ContainerStatus[];
+    /** More of its status, or instead of what is drawn here. */
+    readonly status?: PodObject["status"];
   } = {},
 ): PodObject {
   const { ready = "True", readySince = "2026-01-01T00:00:00Z", containers = [running] } = options;
@@ -41,6 +43,7 @@ export function podObject(
       conditions: [readySince === "" ? condition : { ...condition, lastTransitionTime: readySince }],
       containerStatuses: containers,
       ...(options.initContainers === undefined ? {} : { initContainerStatuses: options.initContainers }),
+      ...options.status,
     },
   };
 }
@@ -133,6 +136,7 @@ export function pod(name: string, changes: Partial<Pod> = {}): Pod {
     terminating: false,
     finished: false,
     pending: false,
+    neverReady: false,
     readySinceMs: nowMs - 600_000,
     stuck: undefined,
     ...changes,
@@ -148,6 +152,11 @@ const looks: Readonly<Record<string, Partial<Pod>>> = {
   t: { terminating: true, readySinceMs: undefined },
   b: { readySinceMs: undefined, stuck: "CrashLoopBackOff" },
   B: { revision: "new", readySinceMs: undefined, stuck: "CrashLoopBackOff" },
+  p: { readySinceMs: undefined, neverReady: true, pending: true, createdMs: nowMs - 3_000 },
+  P: { revision: "new", readySinceMs: undefined, neverReady: true, pending: true, createdMs: nowMs - 3_000 },
+  r: { readySinceMs: undefined, neverReady: true, createdMs: nowMs - 130_000 },
+  R: { revision: "new", readySinceMs: undefined, neverReady: true, createdMs: nowMs - 130_000 },
+  y: { readySinceMs: undefined, neverReady: true, createdMs: nowMs - 100_000 },
 };
 
 export interface ZoneOptions extends Partial<StatefulSet> {
@@ -158,7 +167,9 @@ export interface ZoneOptions extends Partial<StatefulSet> {
 
 /**
  * A zone as a drawing, one letter for each ordinal: `o` outdated and ready, `n` new and ready, `x` outdated and not ready,
- * `w` new and not ready, `t` terminating, `b` outdated and in CrashLoopBackOff, `B` new and so, `.` missing.
+ * `w` new and not ready, `t` terminating, `b` outdated and in CrashLoopBackOff, `B` new and so, `p` outdated and Pending for
+ * 3 s, `P` new and so, `r` outdated and running for 130 s without ever having been ready, `R` new and so, `y` as `r`, but for
+ * 100 s, `.` missing.
  */
 export function zone(name: string, drawing: string, { reserved = [], extra = [], ...changes }: ZoneOptions = {}): Zone {
   const set = statefulSet(name, { replicas: drawing.length, ...changes });
@@ -167,6 +178,15 @@ export function zone(name: string, drawing: string, { reserved = [], extra = [],
   );
   return surveyZone(set, [...drawn, ...extra], reserved, nowMs);
 }
+
+/** Why each ordinal of a zone is down, those without a pod or a reservation too. */
+export function downOf(zone: Zone): Record<number, WhyDown> {
+  const missing = [...missingOrdinals(zone)].map((ordinal): [number, WhyDown] => [ordinal, "missing"]);
+  return Object.fromEntries([...zone.down, ...missing]);
+}
+
+/** As many replicas as the API server takes. */
+export const mostReplicas = 2 ** 31 - 1;
 
 /** A reservation of `NAME-ORDINAL`, by default our own and 1 s old, of the pod that stands there. */
 export function reservation(podName: string, changes: Partial<Reservation> = {}): Reservation {

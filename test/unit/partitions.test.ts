@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ZoneBudget } from "../../functions/shared/budgets.ts";
-import { countPartition, describeCount } from "../../functions/shared/partitions.ts";
+import { countPartition, describeCount, maxMissingByPartition } from "../../functions/shared/partitions.ts";
 import type { Zone } from "../../functions/shared/zones.ts";
-import { nowMs, pod, reservation, zone, zoneBudget } from "./given.ts";
+import { mostReplicas, nowMs, pod, reservation, zone, zoneBudget } from "./given.ts";
 
 function budgetOf(spec: object = {}): ZoneBudget {
   const { parsed } = zoneBudget("db", { podNamePartitionRegex: "[a-z]+-([0-9]+)", ...spec });
@@ -44,6 +44,14 @@ test("a pod that has been ready for less than minReadySeconds is not ready", () 
 
 test("a pod that should be there and is not is unknown, by the name that it would have", () => {
   assert.deepEqual(count([zone("a", "o"), zone("b", "."), zone("c", ".o")]), { ...nothing, unknown: 2 });
+});
+
+test("more missing pods than are given their names count in every partition, and no fewer do", () => {
+  const missing = (pods: number) => zone("b", "o", { replicas: 1 + pods });
+  assert.deepEqual(count([zone("a", "o"), missing(maxMissingByPartition)]), nothing);
+  const unknown = maxMissingByPartition + 1;
+  assert.deepEqual(count([zone("a", "o"), missing(unknown)]), { ...nothing, unknown });
+  assert.deepEqual(count([zone("a", "o", { replicas: mostReplicas })]), { ...nothing, unknown: mostReplicas - 1 });
 });
 
 test("a missing pod that is reserved is one pod, not two", () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { PodObject } from "../../functions/shared/cluster.ts";
 import { availableInMs, isAvailable, ordinalOf, parsePod, stuckReasons } from "../../functions/shared/pods.ts";
 import { nowMs, pod, podObject, running, waitingFor } from "./given.ts";
 
@@ -63,6 +64,61 @@ test("the reasons that only another revision mends are those six and no others",
   for (const reason of ["ContainerCreating", "PodInitializing", "crashloopbackoff", ""]) {
     assert.equal(parsePod(podObject("a-0", { containers: [waitingFor(reason)] })).stuck, undefined, reason);
   }
+});
+
+/** Its kubelet's words: when it started, and since when it is not Ready. */
+const never = (phase: string, startTime: string | undefined, since: string | undefined, status = "False") => {
+  const condition = { type: "Ready", status, ...(since === undefined ? {} : { lastTransitionTime: since }) };
+  return parsePod(podObject("a-0", { status: { phase, conditions: [condition], ...(startTime && { startTime }) } }))
+    .neverReady;
+};
+const at = (second: number) => `2026-01-01T00:00:0${second}Z`;
+
+test("a pod that has not been Ready since it started was never Ready, Pending or running", () => {
+  for (const phase of ["Pending", "Running"]) {
+    assert.equal(never(phase, at(5), at(5)), true);
+    assert.equal(never(phase, at(5), at(4)), true, "the kubelet takes the time of the condition first");
+    assert.equal(never(phase, at(5), at(5), "Unknown"), true);
+  }
+});
+
+test("a pod that became unready after it started was Ready once, Pending or not: a node that starts again runs init containers again", () => {
+  for (const phase of ["Pending", "Running"]) {
+    assert.equal(never(phase, at(5), at(6)), false);
+    assert.equal(never(phase, at(5), at(6), "Unknown"), false);
+    assert.equal(never(phase, at(5), at(5), "True"), false);
+  }
+});
+
+test("a Pending pod of which no kubelet has said a word was never Ready, scheduled or not", () => {
+  const { metadata } = podObject("a-0");
+  const unheard = (status: PodObject["status"]) => parsePod({ metadata, ...(status && { status }) }).neverReady;
+  assert.equal(unheard({ phase: "Pending" }), true);
+  const conditions = [{ type: "PodScheduled", status: "False", lastTransitionTime: at(6) }];
+  assert.equal(unheard({ phase: "Pending", conditions }), true);
+  assert.equal(unheard({ phase: "Running", conditions, startTime: at(7) }), false);
+  assert.equal(unheard({ conditions }), false);
+  assert.equal(unheard(undefined), false);
+});
+
+test("in doubt a pod may have been Ready: without a time, or in another phase", () => {
+  for (const phase of ["Pending", "Running"]) {
+    assert.equal(never(phase, undefined, at(5)), false);
+    assert.equal(never(phase, at(5), undefined), false);
+    assert.equal(never(phase, undefined, undefined), false);
+    assert.equal(never(phase, at(5), at(3)), false, "the clock of its node was set back");
+    assert.equal(never(phase, "soon", at(5)), false);
+    assert.equal(never(phase, at(5), "then"), false);
+  }
+  for (const phase of ["Succeeded", "Failed", "Unknown", ""]) assert.equal(never(phase, at(5), at(5)), false);
+});
+
+test("a pod says when it was made, or that nobody knows", () => {
+  const created = (creationTimestamp: string) =>
+    parsePod(podObject("a-0", { metadata: { creationTimestamp } })).createdMs;
+  assert.equal(created("2026-01-01T00:00:00Z"), readySinceMs);
+  assert.equal(created("yesterday"), Number.NaN);
+  assert.equal(parsePod(podObject("a-0")).createdMs, Number.NaN);
 });
 
 test("a pod without the revision label has no revision", () => {

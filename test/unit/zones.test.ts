@@ -1,11 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { describeDown, isSettled, isUnsettled, surveyZone, type Whereabouts } from "../../functions/shared/zones.ts";
-import { nowMs, pod, reservation, statefulSet, zone } from "./given.ts";
+import {
+  countDown,
+  describeDown,
+  isSettled,
+  isUnsettled,
+  missingOrdinals,
+  surveyZone,
+  type Whereabouts,
+} from "../../functions/shared/zones.ts";
+import { downOf, mostReplicas, nowMs, pod, reservation, statefulSet, zone } from "./given.ts";
 
-function down(...given: Parameters<typeof zone>): Record<string, string> {
-  return Object.fromEntries(zone(...given).down);
-}
+const down = (...given: Parameters<typeof zone>) => downOf(zone(...given));
 
 test("down are wanted ordinals that are missing, terminating or not ready (R7)", () => {
   assert.deepEqual(down("a", "on"), {});
@@ -23,12 +29,44 @@ test("missing ordinals are counted from ordinals.start", () => {
 
 test("pods count in the order of their ordinals, in whatever order they are given", () => {
   const pods = [pod("a-10"), pod("a-2"), pod("a-0")];
-  const { pods: sorted, down: missing } = surveyZone(statefulSet("a", { replicas: 11 }), pods, [], nowMs);
+  const surveyed = surveyZone(statefulSet("a", { replicas: 11 }), pods, [], nowMs);
   assert.deepEqual(
-    sorted.map(({ name }) => name),
+    surveyed.pods.map(({ name }) => name),
     ["a-0", "a-2", "a-10"],
   );
-  assert.equal(missing.size, 8);
+  assert.deepEqual([...missingOrdinals(surveyed)], [1, 3, 4, 5, 6, 7, 8, 9]);
+});
+
+test("missing ordinals are counted and not listed, though 2^31 are wanted", () => {
+  const pods = [pod("a-7", { readySinceMs: undefined }), pod("a-3")];
+  const reserved = [3, 5, 5].map((ordinal) => reservation(`a-${ordinal}`));
+  const surveyed = surveyZone(statefulSet("a", { replicas: mostReplicas }), pods, reserved, nowMs);
+  assert.deepEqual(Object.fromEntries(surveyed.down), { 3: "reserved", 5: "missing", 7: "not ready" });
+  assert.equal(surveyed.missing, mostReplicas - 3);
+  assert.equal(countDown(surveyed), mostReplicas);
+  assert.deepEqual([...missingOrdinals(surveyed).take(7)], [0, 1, 2, 4, 6, 8, 9]);
+  assert.equal(
+    describeDown(surveyed),
+    "a: 2147483647 of 2147483647 down (2147483645 missing, 1 not ready, 1 reserved)",
+  );
+  assert.equal(isUnsettled(surveyed), true);
+});
+
+test("a reserved ordinal is missing where a pod is wanted and none is, and reserved elsewhere", () => {
+  for (const drawing of ["o.o.o", ".o.o.", ".....", "ooooo", "o...o", ".o..."]) {
+    const reserved = [0, 1, 2, 3, 4, 5].map((ordinal) => reservation(`a-${ordinal}`));
+    const surveyed = zone("a", drawing, { reserved });
+    const expected = [...drawing, "o"].map((letter, ordinal) => [ordinal, letter === "." ? "missing" : "reserved"]);
+    assert.deepEqual(Object.fromEntries(surveyed.down), Object.fromEntries(expected), drawing);
+    assert.equal(surveyed.missing, 0);
+  }
+});
+
+test("an ordinal that is reserved twice, or that two pods end in, is one", () => {
+  const twice = zone("a", "o.o", { reserved: [reservation("a-1"), reservation("a-1", { uid: "another" })] });
+  assert.deepEqual([countDown(twice), twice.missing, downOf(twice)], [1, 0, { 1: "missing" }]);
+  const namesakes = zone("a", "oo", { replicas: 3, extra: [pod("a-01")] });
+  assert.deepEqual([namesakes.missing, downOf(namesakes)], [1, { 2: "missing" }]);
 });
 
 test("a pod is down until it has been ready for minReadySeconds, and the zone says when it will be up", () => {
@@ -71,7 +109,7 @@ test("reservations of other zones do not count here", () => {
 
 test("pods beyond the replicas are leaving: not down, but the zone is unsettled until they are gone", () => {
   const surveyed = zone("a", "oo", { extra: [pod("a-2", { terminating: true }), pod("a-7")] });
-  assert.equal(surveyed.down.size, 0);
+  assert.equal(countDown(surveyed), 0);
   assert.deepEqual(
     surveyed.leaving.map(({ name }) => name),
     ["a-2", "a-7"],

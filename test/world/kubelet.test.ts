@@ -103,6 +103,31 @@ test("a condition keeps its time while its status stays, in whole seconds", () =
   assert.equal(conditionOf(now(world), "Ready")?.lastTransitionTime, "2026-01-01T00:00:01Z");
 });
 
+test("a pod that never becomes Ready is not Ready since the moment at which it starts, whatever it waits for", () => {
+  for (const reason of ["CrashLoopBackOff", "ContainerCreating", "Unready"]) {
+    const world = makeWorld({ readyAfterMs: 7000 });
+    advance(world, 1000);
+    addPod(world, { image: "app:broken", annotations: { "test.sluice.dev/waiting-reason": reason } });
+    advance(world, 20_000);
+    const since = () => [now(world).status.startTime, conditionOf(now(world), "Ready")?.lastTransitionTime];
+    assert.deepEqual(since(), ["2026-01-01T00:00:01Z", "2026-01-01T00:00:01Z"]);
+    world.kubelet.breakPod(key, "ImagePullBackOff");
+    assert.deepEqual(since(), ["2026-01-01T00:00:01Z", "2026-01-01T00:00:01Z"]);
+    world.kubelet.healPod(key);
+    assert.deepEqual(since(), ["2026-01-01T00:00:01Z", "2026-01-01T00:00:21Z"]);
+    assert.ok(isReady(now(world)));
+  }
+});
+
+test("a pod whose readiness probe fails runs", () => {
+  const world = makeWorld();
+  addPod(world, { image: "app:broken", annotations: { "test.sluice.dev/waiting-reason": "Unready" } });
+  advance(world, 60_000);
+  const [container] = now(world).status.containerStatuses ?? [];
+  assert.deepEqual([now(world).status.phase, container?.ready, isReady(now(world))], ["Running", false, false]);
+  assert.ok(container?.state?.running);
+});
+
 test("the pods of a lost node are not Ready and do not go until it is back", () => {
   const world = makeWorld();
   addPod(world);

@@ -26,6 +26,8 @@ export const kubeletAnnotations = {
 } as const;
 
 const crashLoop = "CrashLoopBackOff";
+/** In place of a reason: the containers run, and their readiness probe fails. */
+export const unready = "Unready";
 /** Reasons for which a pod has never started and stays Pending. */
 const neverStarted = new Set([
   "ContainerCreating",
@@ -45,6 +47,8 @@ export class Kubelet {
   readonly #subscription: Cancel;
   /** Why pods that were broken on purpose are not ready, by uid. */
   readonly #broken = new Map<string, string>();
+  /** When a kubelet first saw a pod, by uid: a real one says at once since when the pod starts and is not Ready. */
+  readonly #startTimes = new Map<string, string>();
   readonly #lostNodes = new Set<string>();
 
   constructor(options: KubeletOptions) {
@@ -59,7 +63,8 @@ export class Kubelet {
   }
 
   /**
-   * The pod's containers stop being ready and wait for the reason that is given, until it is healed or replaced.
+   * The pod's containers stop being ready and wait for the reason that is given, or run {@link unready}, until it is healed or
+   * replaced.
    *
    * @throws ApiStatusError 404
    */
@@ -115,6 +120,7 @@ export class Kubelet {
   #onPod({ previous, current, final }: Change<StoredPod>): void {
     if (current === undefined) {
       this.#broken.delete(final.metadata.uid);
+      this.#startTimes.delete(final.metadata.uid);
       return;
     }
     const leaving = current.metadata.deletionTimestamp !== undefined;
@@ -137,6 +143,8 @@ export class Kubelet {
   }
 
   #planStart(pod: StoredPod): void {
+    const { uid } = pod.metadata;
+    if (!this.#startTimes.has(uid)) this.#startTimes.set(uid, rfc3339(this.#timeline.nowMs()));
     this.#timeline.after(asked(pod, "readyAfterMs") ?? this.#options.readyAfterMs(pod), () => {
       const current = this.#still(pod);
       if (current === undefined || this.#isLost(current) || current.metadata.deletionTimestamp !== undefined) return;
@@ -174,24 +182,40 @@ export class Kubelet {
     const containerStatuses = pod.spec.containers.map(({ name, image }) => {
       return { name, image, ready: true, started: true, restartCount: 0, state: { running: { startedAt } } };
     });
-    const { startTime = startedAt } = pod.status;
-    return { ...pod.status, phase: "Running", startTime, conditions: this.#conditions(pod, "True"), containerStatuses };
+    const conditions = this.#conditions(pod, "True");
+    return { ...pod.status, phase: "Running", startTime: this.#startTimeOf(pod), conditions, containerStatuses };
   }
 
   #waiting(pod: StoredPod, reason: string): PodStatus {
+    const startedAt = rfc3339(this.#timeline.nowMs());
+    const state = reason === unready ? { running: { startedAt } } : { waiting: { reason } };
     const containerStatuses = pod.spec.containers.map(({ name, image }) => {
-      return { name, image, ready: false, started: false, restartCount: 1, state: { waiting: { reason } } };
+      return {
+        name,
+        image,
+        ready: false,
+        started: reason === unready,
+        restartCount: reason === unready ? 0 : 1,
+        state,
+      };
     });
     const phase = neverStarted.has(reason) && pod.status.phase !== "Running" ? "Pending" : "Running";
     const conditions = this.#conditions(pod, "False", "ContainersNotReady");
-    return { ...pod.status, phase, conditions, containerStatuses };
+    return { ...pod.status, phase, startTime: this.#startTimeOf(pod), conditions, containerStatuses };
   }
 
-  /** The kubelet's conditions; a condition keeps its time while its status stays. Whole seconds, as Kubernetes has them. */
+  #startTimeOf({ metadata: { uid }, status }: StoredPod): string {
+    return status.startTime ?? this.#startTimes.get(uid) ?? rfc3339(this.#timeline.nowMs());
+  }
+
+  /**
+   * The kubelet's conditions; a condition keeps its time while its status stays, and a pod is not Ready from its start on. Whole
+   * seconds, as Kubernetes has them.
+   */
   #conditions(pod: StoredPod, ready: "True" | "False", reason?: string): readonly PodCondition[] {
     const now = rfc3339(this.#timeline.nowMs());
-    const readiness = pod.status.phase === "Pending" || conditionOf(pod, "Ready")?.status !== ready ? now : undefined;
-    const lastTransitionTime = readiness ?? (conditionOf(pod, "Ready") as PodCondition).lastTransitionTime;
+    const before = conditionOf(pod, "Ready") ?? { status: "False", lastTransitionTime: this.#startTimeOf(pod) };
+    const lastTransitionTime = before.status === ready ? before.lastTransitionTime : now;
     const why = reason === undefined ? undefined : { reason };
     return [
       conditionOf(pod, "PodScheduled") ?? { type: "PodScheduled", status: "True", lastTransitionTime: now },

@@ -129,6 +129,7 @@ export interface PodCondition {
 
 export interface PodStatus {
   readonly phase: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
+  readonly startTime?: string;
   readonly conditions?: readonly PodCondition[];
   readonly containerStatuses?: readonly (ContainerStatus & { readonly name: string; readonly image: string })[];
   readonly reason?: string;
