@@ -1,0 +1,137 @@
+/** Bytes on their way that come late, in order, and never more of them than fit. */
+import { once } from "node:events";
+import type { Readable, Writable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Phase } from "./delays.ts";
+
+export interface HoldOptions {
+  /** What becomes of the bytes that arrive, one phase after the other. */
+  readonly phases: Iterator<Phase>;
+  /** From when it is aborted on, all that is held passes, and what comes passes at once. */
+  readonly calm: AbortSignal;
+  /** The most bytes that are held; beyond them no more are read from the source. Default 8 MiB. */
+  readonly mostBytes?: number;
+}
+
+/** Passes on what comes from `source` to `sink`, by the phases. Resolves when either has ended, and ends the other. */
+export async function passLate(source: Readable, sink: Writable, options: HoldOptions): Promise<void> {
+  const held = new HeldStream(source, sink, options);
+  await Promise.all([held.walk(), held.read(), held.write()]);
+}
+
+const defaultMostBytes = 8 * 1024 ** 2;
+const prompt: Phase = { kind: "late", forMs: Number.POSITIVE_INFINITY, delayMs: 0 };
+
+class HeldStream {
+  readonly #source: Readable;
+  readonly #sink: Writable;
+  readonly #options: HoldOptions;
+  readonly #over = new AbortController();
+  readonly #queue: { readonly bytes: Uint8Array; readonly dueMs: number }[] = [];
+  #heldBytes = 0;
+  #phase = prompt;
+  #phaseEndMs = 0;
+  #lastDueMs = 0;
+  #sourceEnd: "not yet" | "complete" | "broken" = "not yet";
+  #changed = Promise.withResolvers<void>();
+
+  constructor(source: Readable, sink: Writable, options: HoldOptions) {
+    this.#source = source;
+    this.#sink = sink;
+    this.#options = options;
+    sink.on("error", () => {});
+    sink.once("close", () => this.#end());
+  }
+
+  /** Goes from phase to phase until it is calm, or until a phase cuts the connection. */
+  async walk(): Promise<void> {
+    const { phases, calm } = this.#options;
+    const either = AbortSignal.any([calm, this.#over.signal]);
+    while (!either.aborted) {
+      this.#phase = phases.next().value;
+      this.#phaseEndMs = performance.now() + this.#phase.forMs;
+      this.#tell();
+      await delay(this.#phase.forMs, undefined, { signal: either }).catch(() => {});
+      if (this.#phase.kind === "half-open") this.#cut();
+    }
+    this.#phase = prompt;
+    this.#tell();
+  }
+
+  /** Reads until the source ends, and no more than may be held. */
+  async read(): Promise<void> {
+    const most = this.#options.mostBytes ?? defaultMostBytes;
+    try {
+      for await (const bytes of this.#source as AsyncIterable<Uint8Array>) {
+        this.#lastDueMs = Math.max(this.#lastDueMs, this.#dueMs(performance.now()));
+        this.#queue.push({ bytes, dueMs: this.#lastDueMs });
+        this.#heldBytes += bytes.length;
+        this.#tell();
+        while (this.#heldBytes > most && !this.#over.signal.aborted) await this.#changed.promise;
+        if (this.#over.signal.aborted) return;
+      }
+      this.#sourceEnd = "complete";
+    } catch {
+      this.#sourceEnd = "broken";
+    }
+    this.#tell();
+  }
+
+  /** Writes what is due, and ends the sink as the source has ended. */
+  async write(): Promise<void> {
+    while (!this.#over.signal.aborted) {
+      const [first] = this.#queue;
+      const changed = this.#changed.promise;
+      if (first === undefined && this.#sourceEnd === "complete") {
+        this.#sink.end();
+        return this.#end();
+      }
+      if (first === undefined && this.#sourceEnd === "broken") return this.#cut();
+      const waitMs = first === undefined ? undefined : this.#waitMs(first.dueMs);
+      if (waitMs === undefined) await changed;
+      else if (waitMs > 0) await Promise.race([changed, this.#pause(waitMs)]);
+      else await this.#writeFirst();
+    }
+  }
+
+  /** When what arrives now may pass. */
+  #dueMs(nowMs: number): number {
+    return this.#phase.kind === "late" ? nowMs + this.#phase.delayMs : this.#phaseEndMs;
+  }
+
+  /** Undefined while only a change lets it pass. */
+  #waitMs(dueMs: number): number | undefined {
+    if (this.#options.calm.aborted) return 0;
+    return this.#phase.kind === "half-open" ? undefined : dueMs - performance.now();
+  }
+
+  async #writeFirst(): Promise<void> {
+    const first = this.#queue.shift();
+    if (first === undefined) return;
+    const isRoom = this.#sink.write(first.bytes);
+    this.#heldBytes -= first.bytes.length;
+    this.#tell();
+    if (!isRoom) await once(this.#sink, "drain", { signal: this.#over.signal }).catch(() => {});
+  }
+
+  #pause(ms: number): Promise<void> {
+    return delay(ms, undefined, { signal: this.#over.signal }).catch(() => {});
+  }
+
+  #tell(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers<void>();
+  }
+
+  /** The reader sees a connection that breaks, and not an answer that is complete. */
+  #cut(): void {
+    this.#sink.destroy();
+    this.#end();
+  }
+
+  #end(): void {
+    this.#over.abort();
+    this.#source.destroy();
+    this.#tell();
+  }
+}

@@ -1,0 +1,63 @@
+/** What happened in a trial, a line for each thing that somebody who looks for a cause wants to know. */
+import type { PodSighting, Sighting } from "./judge.ts";
+
+interface Line {
+  readonly atMs: number;
+  readonly text: string;
+}
+
+/** @param journal what users did @param deleted the uids of pods whose deletion Sluice asked for */
+export function tell(
+  sightings: readonly Sighting[],
+  journal: readonly Line[],
+  deleted: ReadonlySet<string>,
+): readonly string[] {
+  const known = new Map<string, PodSighting>();
+  const wanted = new Map<string, string | undefined>();
+  const lines = [...sightings]
+    .sort((one, other) => one.revision - other.revision)
+    .flatMap((seen): Line[] => {
+      const text = seen.kind === "pod" ? tellPod(seen, known, deleted) : tellStatefulSet(seen, wanted);
+      return text === undefined ? [] : [{ atMs: seen.atMs, text: `${seen.revision} ${text}` }];
+    });
+  const all = [...lines, ...journal.map(({ atMs, text }) => ({ atMs, text: `user: ${text}` }))];
+  const startMs = all.reduce((least, { atMs }) => Math.min(least, atMs), Number.POSITIVE_INFINITY);
+  return all
+    .sort((one, other) => one.atMs - other.atMs)
+    .map(({ atMs, text }) => `${((atMs - startMs) / 1_000).toFixed(2).padStart(7)} s  ${text}`);
+}
+
+function tellStatefulSet(
+  { name, type, updateRevision }: Extract<Sighting, { kind: "statefulset" }>,
+  wanted: Map<string, string | undefined>,
+): string | undefined {
+  if (type === "DELETED") {
+    wanted.delete(name);
+    return `${name} is gone`;
+  }
+  if (wanted.has(name) && wanted.get(name) === updateRevision) return undefined;
+  wanted.set(name, updateRevision);
+  return `${name} wants ${updateRevision ?? "nothing yet"}`;
+}
+
+function tellPod(seen: PodSighting, known: Map<string, PodSighting>, deleted: ReadonlySet<string>): string | undefined {
+  const before = known.get(seen.uid);
+  if (seen.type === "DELETED") {
+    known.delete(seen.uid);
+    const unseen = before?.terminating === false ? `, ${whoTook(seen, deleted)}` : "";
+    return `${seen.name} is gone${unseen}`;
+  }
+  known.set(seen.uid, seen);
+  if (before === undefined) return `${seen.name} comes, of ${seen.podRevision}${seen.orphaned ? ", an orphan" : ""}`;
+  if (seen.terminating && !before.terminating) {
+    return `${seen.name} goes, ${before.ready ? "Ready" : "not Ready"}, ${whoTook(seen, deleted)}`;
+  }
+  if (seen.ready !== before.ready) return `${seen.name} is ${seen.ready ? "Ready" : "not Ready"}`;
+  if (seen.orphaned !== before.orphaned) return `${seen.name} is ${seen.orphaned ? "an orphan" : "adopted"}`;
+  return undefined;
+}
+
+function whoTook({ evicted, uid }: PodSighting, deleted: ReadonlySet<string>): string {
+  if (evicted) return "evicted";
+  return deleted.has(uid) ? "deleted by Sluice" : "deleted by somebody else";
+}

@@ -1,0 +1,61 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { after, before, describe, test } from "node:test";
+import { type ControlPlane, startControlPlane } from "../../controlplane/controlplane.ts";
+import { applyCrds } from "../drain.ts";
+import { type Presented, presentCertificate } from "../drain-webhook.ts";
+import { skipWithoutControlPlane } from "../scene.ts";
+import { type Pauses, pauseControllers } from "./controllers.ts";
+import { scenarios } from "./scenarios.ts";
+import { tryOut } from "./trial.ts";
+
+const forMs = 20_000;
+/** Of rollbacks it names the cause: pods of this one need not have waited for two minutes before they are replaced. */
+const seed = 7;
+
+describe("watches that tell everything late, and controllers that stand still", {
+  skip: await skipWithoutControlPlane(),
+  concurrency: scenarios.length,
+}, () => {
+  let controlPlane: ControlPlane;
+  let certificate: Presented;
+  let pauses: Pauses;
+
+  before(async () => {
+    controlPlane = await startControlPlane();
+    certificate = await presentCertificate();
+    await applyCrds(controlPlane);
+    pauses = pauseControllers(controlPlane, seed);
+  });
+
+  after(async () => {
+    await pauses?.end();
+    await controlPlane?.stop();
+    await certificate?.remove();
+  });
+
+  for (const scenario of scenarios) {
+    test(`${scenario.name}: no promise is broken, and everything comes to rest`, async (context) => {
+      const outcome = await tryOut({ scenario, seed, forMs, controlPlane, certificate, pauses });
+      const { taken, restMs, violations, history } = outcome;
+      const counts = `${taken.rollout} pods taken by rollouts, ${taken.eviction} by evictions`;
+      context.diagnostic(`${counts}; at rest after ${(restMs / 1_000).toFixed(1)} s`);
+      if (violations.length > 0) console.error(`what happened in ${scenario.name}:\n${history.join("\n")}`);
+      assert.deepEqual(violations, []);
+      assert.ok(taken.rollout > 0, "nothing was rolled: nothing was tried");
+    });
+  }
+});
+
+test("the search says how to use it, and refuses a flag that it does not know", () => {
+  const run = (...args: string[]) =>
+    spawnSync(process.execPath, [new URL("main.ts", import.meta.url).pathname, ...args], { encoding: "utf8" });
+  const help = run("--help");
+  assert.equal(help.status, 0);
+  for (const { name, says } of scenarios) assert.ok(help.stdout.includes(`${name}: ${says}`), name);
+  for (const args of [["--scenario", "none"], ["--seeds", "0"], ["--bogus"]]) {
+    const { status, stderr } = run(...args);
+    assert.equal(status, 2, args.join(" "));
+    assert.match(stderr, /^--/);
+  }
+});
