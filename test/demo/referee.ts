@@ -3,10 +3,10 @@
  * checkers, E2 by what becomes of a pod after a dry run; and how much was down at once.
  */
 import type { ObjectKey, Preconditions, Resource } from "../../functions/shared/cluster.ts";
-import { parseLedger } from "../../functions/shared/reservation.ts";
 import { BudgetPast } from "../simulation/checkers/budgets.ts";
 import type { Taker } from "../simulation/checkers/limits.ts";
 import { Past } from "../simulation/checkers/past.ts";
+import { ledgerGroupOf, readReservations } from "../simulation/checkers/raw.ts";
 import { TrueWorldChecker } from "../simulation/checkers/true-world.ts";
 import { isReady, type StoredPod } from "../world/objects.ts";
 import type { World } from "../world/world.ts";
@@ -126,15 +126,15 @@ export class Referee {
 
   /** What was taken first, and by whose limits, is told by when it was reserved. */
   #listenToLedger(): void {
-    const { world, namespace, group } = this.#options;
-    const stampsOf = (ledger: Parameters<typeof parseLedger>[1]) =>
-      parseLedger({ namespace, group }, ledger).reservations;
+    const { world, namespace } = this.#options;
     world.store.onChange("leases", ({ previous, current }) => {
-      if (current === undefined) return;
-      const before = new Set(previous === undefined ? [] : stampsOf(previous).map((stamp) => JSON.stringify(stamp)));
-      const all = stampsOf(current);
-      const made = all.filter((stamp) => !before.has(JSON.stringify(stamp)));
-      this.#checker.noteWritten(made, all);
+      if (current === undefined || current.metadata.namespace !== namespace) return;
+      const before = new Set(
+        previous === undefined ? [] : readReservations(previous)?.map((one) => JSON.stringify(one)),
+      );
+      const all = readReservations(current) ?? [];
+      const made = all.filter((one) => !before.has(JSON.stringify(one)));
+      this.#checker.noteWritten(ledgerGroupOf(current), made, all);
     });
   }
 

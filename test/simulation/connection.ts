@@ -6,8 +6,17 @@ import { createWatchingViews } from "../../functions/shared/watching.ts";
 import type { World } from "../world/world.ts";
 import type { Draw } from "./draw.ts";
 import type { Plan } from "./plan.ts";
-import { type CallFaults, type CallObserver, type Process, SimulatedCluster } from "./simulated-cluster.ts";
+import {
+  type CallFaults,
+  type CallObserver,
+  type Process,
+  type ServerClock,
+  SimulatedCluster,
+} from "./simulated-cluster.ts";
 import { createStaleViews, type RevisionClock } from "./stale-views.ts";
+
+/** How far the memory of an API server, from which it answers LISTs, is behind what has been written. */
+const memoryLagMs = 3_000;
 
 export interface ConnectionOptions {
   readonly process: Process;
@@ -17,6 +26,7 @@ export interface ConnectionOptions {
   readonly faults: () => CallFaults;
   readonly observer: CallObserver;
   readonly revisions: RevisionClock;
+  readonly clock: ServerClock;
   readonly judgesEvictions: boolean;
   /** Code of the process goes on. */
   readonly onResume: () => void;
@@ -34,12 +44,12 @@ export interface Connection {
 }
 
 export function connectProcess(options: ConnectionOptions): Connection {
-  const { process, world, draw, plan, faults, observer, onResume, onView } = options;
-  const skewMs = plan.skewMs * (draw.chance(0.5) ? 1 : -1);
-  const cluster = new SimulatedCluster({ world, draw, process, faults, skewMs, observer, onResume });
+  const { process, world, draw, plan, clock, faults, observer, onResume, onView, revisions } = options;
+  const oldestRevision = () => revisions.at(world.timeline.nowMs() - memoryLagMs);
+  const cluster = new SimulatedCluster({ world, draw, process, faults, clock, oldestRevision, observer, onResume });
   if (!plan.watching) {
     const staleness = () => plan.staleness;
-    const views = createStaleViews({ world, cluster, draw, staleness, onView }, options.revisions);
+    const views = createStaleViews({ world, cluster, draw, staleness, onView }, revisions);
     const stop = () => {
       process.alive = false;
     };
@@ -59,6 +69,7 @@ export function connectProcess(options: ConnectionOptions): Connection {
   };
   const stop = () => {
     process.alive = false;
+    onResume();
     void watching.stop();
   };
   return { process, cluster, views: { ...watching, read }, stop };

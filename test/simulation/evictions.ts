@@ -3,9 +3,15 @@
  * what the answer pins, and carries the deletion out when it gets to it; and the people and machines that drain nodes.
  */
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
-import { mutatingPath } from "../../functions/evaluate-eviction/observe.ts";
+import { mutatingPath, validatingPath } from "../../functions/evaluate-eviction/observe.ts";
 import { type Cluster, ClusterError } from "../../functions/shared/cluster.ts";
-import { type AdmissionAnswer, type Context, createMemory, type Judge } from "../../functions/shared/definition.ts";
+import {
+  type AdmissionAnswer,
+  type AdmissionRequest,
+  type Context,
+  createMemory,
+  type Judge,
+} from "../../functions/shared/definition.ts";
 import { silentReporter } from "../../functions/shared/report.ts";
 import { protocol } from "../../functions/shared/reservation.ts";
 import type { Views } from "../../functions/shared/views.ts";
@@ -14,7 +20,7 @@ import type { World } from "../world/world.ts";
 import type { Draw } from "./draw.ts";
 import type { Plan } from "./plan.ts";
 import type { Wrappers } from "./replica.ts";
-import type { CallFaults, Process } from "./simulated-cluster.ts";
+import { type CallFaults, type Process, runIn } from "./simulated-cluster.ts";
 
 /** One process that answers reviews. */
 export interface Webhook {
@@ -75,6 +81,13 @@ export interface EvictionsOptions {
   readonly log: (who: string, what: string) => void;
 }
 
+interface Asked {
+  readonly name: string;
+  readonly dryRun: boolean;
+  /** Our own registration, a mutating one: its answer may pin the uid. */
+  readonly isPinned: boolean;
+}
+
 /** How long the API server waits for a webhook. */
 const webhookTimeoutMs = 10_000;
 const again = 429;
@@ -89,12 +102,14 @@ export class Evictions {
 
   /** One eviction by name, as kubectl sends it. `done` hears the HTTP status, or 0 when no answer came. */
   evict(name: string, dryRun: boolean, done: (code: number) => void): void {
-    const { world, draw, webhooks, log } = this.#options;
+    const { world, draw, plan, webhooks, log } = this.#options;
     world.timeline.after(this.#latencyMs(), () => {
       const asked = webhooks().filter(({ process, isDry }) => process.alive && isDry === dryRun);
       if (asked.length === 0) return done(500);
       const webhook = draw.pick(asked);
-      this.#review(webhook, name, dryRun, (answer) => {
+      // Registered as rollout-operator's users have it, the webhook validates, and can pin nothing.
+      const isPinned = !draw.chance(plan.unpinned);
+      this.#review(webhook, { name, dryRun, isPinned }, (answer) => {
         if (answer === undefined) {
           log("api-server", `the review of ${name} by ${webhook.process.name} broke`);
           return done(500);
@@ -108,8 +123,12 @@ export class Evictions {
     });
   }
 
-  #review(webhook: Webhook, name: string, dryRun: boolean, then: (answer: AdmissionAnswer | undefined) => void): void {
-    const { world, namespace, wrappers, onResume } = this.#options;
+  #review(
+    webhook: Webhook,
+    { name, dryRun, isPinned }: Asked,
+    then: (answer: AdmissionAnswer | undefined) => void,
+  ): void {
+    const { world, wrappers, onResume } = this.#options;
     let isOver = false;
     const end = (answer: AdmissionAnswer | undefined) => {
       if (isOver) return;
@@ -118,7 +137,27 @@ export class Evictions {
       then(answer);
     };
     const giveUp = world.timeline.after(this.#options.plan.webhookTimeoutMs ?? webhookTimeoutMs, () => end(undefined));
-    const request = {
+    // What is sent to a process that is stopped waits there, and is read when it goes on.
+    runIn(webhook.process, () => {
+      onResume();
+      const request = this.#requestTo(webhook, name, dryRun, isPinned);
+      webhook.judge.review(wrappers.request?.(request) ?? request).then(
+        (answer) => {
+          // What a process has not sent before it dies never leaves it.
+          if (!webhook.process.alive) return;
+          world.timeline.after(this.#latencyMs(), () => end(wrappers.answer?.(answer) ?? answer));
+        },
+        (error: unknown) => {
+          if (!(error instanceof ClusterError)) throw error;
+          world.timeline.after(this.#latencyMs(), () => end(undefined));
+        },
+      );
+    });
+  }
+
+  #requestTo(webhook: Webhook, name: string, dryRun: boolean, isPinned: boolean): AdmissionRequest {
+    const { namespace } = this.#options;
+    return {
       uid: `review-${++this.#reviews}`,
       operation: "CREATE",
       subresource: "eviction",
@@ -127,21 +166,9 @@ export class Evictions {
       dryRun,
       object: { metadata: { name, namespace } },
       oldObject: null,
-      path: mutatingPath,
+      path: isPinned ? mutatingPath : validatingPath,
       deadlineMs: webhook.monotonicMs() + 0.9 * webhookTimeoutMs,
     };
-    onResume();
-    webhook.judge.review(wrappers.request?.(request) ?? request).then(
-      (answer) => {
-        // What a process has not sent before it dies never leaves it.
-        if (!webhook.process.alive) return;
-        world.timeline.after(this.#latencyMs(), () => end(wrappers.answer?.(answer) ?? answer));
-      },
-      (error: unknown) => {
-        if (!(error instanceof ClusterError)) throw error;
-        world.timeline.after(this.#latencyMs(), () => end(undefined));
-      },
-    );
   }
 
   #carryOut(name: string, answer: Extract<AdmissionAnswer, { allowed: true }>, done: (code: number) => void): void {

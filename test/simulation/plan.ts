@@ -1,6 +1,7 @@
 /** What one seed draws before it begins: the shape of the group, and which faults are about (a swarm: not all at once). */
 import type { Draw } from "./draw.ts";
 import type { CallFaults } from "./simulated-cluster.ts";
+import type { WatchFaults } from "./simulated-watch.ts";
 
 export interface Plan {
   readonly zones: number;
@@ -25,9 +26,12 @@ export interface Plan {
   readonly loseEvents: number;
   readonly doubleEvents: number;
   readonly sweepMs: number;
+  /** How many sweeps of one process run beside each other: cron pings may overlap. */
+  readonly sweepsAtOnce: number;
   /** Clocks of API servers are off by up to this much. */
   readonly skewMs: number;
   readonly staleness: { readonly oldest: number; readonly between: number };
+  readonly neighbours: PlannedNeighbours;
   /** The ZoneAwarePodDisruptionBudget over the group; absent: evictions are nobody's concern, and there are none. */
   readonly budget: PlannedBudget | undefined;
   /** Processes that answer reviews, and whether one more is asked for dry runs alone. */
@@ -43,6 +47,8 @@ export interface Plan {
   readonly slowEvictionMs: number;
   /** How often a drain asks again for the same pod. */
   readonly retryMs: number;
+  /** The share of reviews that come by a validating registration, rollout-operator's: nothing pins the uid. */
+  readonly unpinned: number;
   /** The share of drains that are of a whole node. */
   readonly wholeNodes: number;
   /** A PodDisruptionBudget that allows nothing, for ever. */
@@ -53,6 +59,20 @@ export interface Plan {
   readonly safetyMs: number;
   /** Mean times between disturbances in milliseconds; 0 for never. */
   readonly every: Readonly<Record<Disturbance, number>>;
+}
+
+/** What there is in the namespace besides the group. */
+export interface PlannedNeighbours {
+  /** A second group of two zones. */
+  readonly group: boolean;
+  /** The budget selects the pods of both groups, so that nobody can keep it; at peace it is narrowed. */
+  readonly spanned: boolean;
+  /** Two StatefulSets of no group, under a budget of their own. */
+  readonly loose: boolean;
+  /** StatefulSets have the label that budgets select their pods by. */
+  readonly labelled: boolean;
+  /** The budget selects by that label, instead of by `rollout-group`. */
+  readonly byApp: boolean;
 }
 
 export interface PlannedBudget {
@@ -83,6 +103,14 @@ export const disturbances = [
   "crashWebhook",
   "zoneBudget",
   "podDisruptionBudget",
+  "stopProcess",
+  "clock",
+  "farClock",
+  "loseNodeForGood",
+  "recreate",
+  "relabel",
+  "relabelTemplate",
+  "editLedger",
 ] as const;
 
 export type Disturbance = (typeof disturbances)[number];
@@ -100,18 +128,19 @@ export function drawPlan(draw: Draw): Plan {
   // answer may take: no protocol helps against one that comes later to a group whose ledger somebody has deleted meanwhile.
   const ledgerGoes = draw.chance(0.1);
   const evicts = draw.chance(0.6);
+  const minReadySeconds = draw.chance(0.2) ? draw.whole(1, 15) : 0;
   return {
     zones,
     replicas,
     maxUnavailable: draw.pick([1, 1, 1, 2, 3]),
-    minReadySeconds: draw.chance(0.2) ? draw.whole(1, 15) : 0,
+    minReadySeconds,
     podManagementPolicy: draw.chance(0.25) ? "OrderedReady" : "Parallel",
     processes: draw.pick([1, 2, 2, 3]),
     // It knows no budget: where there is one, drains take its part.
     recyclers: evicts ? 0 : draw.pick([0, 0, 1, 2]),
     recycleEveryMs: draw.pick([500, 5_000, 20_000]),
     recycleForMs: draw.pick([5_000, 40_000, 1_000_000]),
-    watching: draw.chance(0.15),
+    watching: draw.chance(0.75),
     readyAfterMs: draw.pick([500, 2_000, 8_000]),
     goneAfterMs: draw.pick([0, 300, 2_000, 10_000]),
     controllerDelayMs: draw.pick([5, 100, 2_000]),
@@ -120,22 +149,27 @@ export function drawPlan(draw: Draw): Plan {
       stall: draw.chance(0.3) ? 0.03 : 0,
       stallMs: draw.pick([4_000, 8_000, 40_000]),
       refuse: stormy ? 0.05 : 0,
+      deny: draw.chance(0.1) ? draw.pick([0.005, 0.03]) : 0,
       loseReply: stormy ? 0.03 : 0,
       slowDelete: !ledgerGoes && draw.chance(0.1) ? 0.1 : 0,
       slowDeleteFromMs: 10_000,
       // Rule R10 drops a reservation after two minutes at the earliest.
       slowDeleteMs: 119_000,
-      breakWatch: stormy ? 0.05 : 0,
+      lateList: draw.chance(0.3) ? 0.2 : 0,
+      oldList: draw.chance(0.5) ? 0.5 : 0,
+      watch: drawWatchFaults(draw, stormy),
     },
     loseEvents: draw.pick([0, 0, 0.3, 1]),
     doubleEvents: draw.pick([0, 0.2]),
     sweepMs: draw.pick([20_000, 60_000, 300_000]),
+    sweepsAtOnce: draw.pick([1, 1, 1, 2]),
     skewMs: draw.chance(0.3) ? draw.between(0, 14_000) : 0,
     staleness: draw.pick([
       { oldest: 0.3, between: 0.5 },
       { oldest: 0.9, between: 1 },
       { oldest: 0, between: 0.1 },
     ]),
+    neighbours: drawNeighbours(draw),
     budget: evicts ? drawBudget(draw) : undefined,
     webhooks: draw.pick([1, 2, 2, 3]),
     dryRuns: draw.chance(0.2) ? 0.3 : 0,
@@ -144,6 +178,7 @@ export function drawPlan(draw: Draw): Plan {
     slowEvictions: draw.chance(0.3) ? 0.3 : 0,
     slowEvictionMs: Math.min(draw.pick([4_000, 20_000]), ledgerGoes ? 4_000 : Number.POSITIVE_INFINITY),
     retryMs: draw.pick([500, 1_000, 5_000]),
+    unpinned: draw.chance(0.3) ? draw.pick([0.3, 1]) : 0,
     wholeNodes: draw.pick([0, 0.5, 1]),
     isHeld: false,
     safetyMs: draw.between(10_000, 70_000),
@@ -175,6 +210,37 @@ function drawRates(draw: Draw, ledgerGoes: boolean, evicts: boolean): Plan["ever
     crashWebhook: rate(draw, 0.4, 4),
     zoneBudget: rate(draw, 0.15, 2),
     podDisruptionBudget: rate(draw, 0.1, 2),
+    stopProcess: rate(draw, 0.15, 2),
+    clock: rate(draw, 0.1, 3),
+    farClock: rate(draw, 0.1, 1),
+    loseNodeForGood: rate(draw, 0.07, 1),
+    recreate: rate(draw, 0.12, 1),
+    relabel: rate(draw, 0.07, 2),
+    relabelTemplate: rate(draw, 0.05, 1),
+    editLedger: ledgerGoes ? 0 : rate(draw, 0.07, 2),
+  };
+}
+
+/** Each kind of fault is away from most seeds here, too. */
+function drawWatchFaults(draw: Draw, stormy: boolean): WatchFaults {
+  return {
+    lagMs: draw.pick([0, 0, 300, 3_000]),
+    freeze: draw.chance(0.5) ? draw.pick([0.02, 0.05, 0.1]) : 0,
+    break: stormy ? 0.05 : 0,
+    expire: draw.chance(0.2) ? 0.03 : 0,
+    halfOpen: draw.chance(0.25) ? draw.pick([0.005, 0.02]) : 0,
+    refuse: stormy ? 0.05 : 0,
+  };
+}
+
+function drawNeighbours(draw: Draw): PlannedNeighbours {
+  const group = draw.chance(0.15);
+  return {
+    group,
+    spanned: group && draw.chance(0.3),
+    loose: draw.chance(0.1),
+    labelled: draw.chance(0.5),
+    byApp: draw.chance(0.2),
   };
 }
 

@@ -33,6 +33,7 @@ export interface ReplicaOptions {
   readonly views: Views;
   readonly wrappers: Wrappers;
   readonly sweepMs: number;
+  readonly sweepsAtOnce: number;
   readonly draw: Draw;
   readonly log: (who: string, what: string) => void;
   readonly definition: FunctionDefinition;
@@ -44,7 +45,7 @@ export interface Replica {
 
 /** Starts the function with the shipped queue before it, and a sweep at once and every `sweepMs`. */
 export function startReplica(options: ReplicaOptions): Replica {
-  const { process, wrappers, sweepMs, log, definition, draw } = options;
+  const { process, wrappers, sweepMs, sweepsAtOnce, log, definition, draw } = options;
   const cluster = wrappers.cluster?.(options.cluster) ?? options.cluster;
   const context: Context = {
     cluster,
@@ -87,6 +88,6 @@ export function startReplica(options: ReplicaOptions): Replica {
       await cluster.sleep(sweepMs);
     }
   }
-  void sweepForever();
+  for (let sweeps = 0; sweeps < sweepsAtOnce; sweeps++) void sweepForever();
   return { wake: (key, sweep) => void queue.offer(key, { sweep }) };
 }

@@ -6,7 +6,7 @@ import type { Cluster, Preconditions } from "../../functions/shared/cluster.ts";
 import { dropAfterMs, type Protocol } from "../../functions/shared/reservation.ts";
 import type { Views } from "../../functions/shared/views.ts";
 import type { Draw } from "./draw.ts";
-import type { Plan } from "./plan.ts";
+import { disturbances, type Plan, type PlannedNeighbours } from "./plan.ts";
 import type { Wrappers } from "./replica.ts";
 import { noFaults } from "./simulated-cluster.ts";
 
@@ -20,12 +20,9 @@ export interface RemovedRule {
   readonly wrappers: Wrappers;
 }
 
-export const never = Object.fromEntries(
-  ["crash", "breakPod", "failPod", "loseNode", "deletePod", "changeTemplate", "rollBack", "brokenTemplate", "scale"]
-    .concat(["pause", "budget", "malformed", "strategy", "loseLedger", "removeZone", "addZone", "slowController"])
-    .concat(["evict", "crashWebhook", "zoneBudget", "podDisruptionBudget"])
-    .map((kind) => [kind, 0]),
-) as Plan["every"];
+export const never = Object.fromEntries(disturbances.map((kind) => [kind, 0])) as Plan["every"];
+
+export const alone: PlannedNeighbours = { group: false, spanned: false, loose: false, labelled: true, byApp: false };
 
 /** A plain rollout of three zones by two processes that both hear every event, with old views and without any fault. */
 export function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
@@ -47,6 +44,9 @@ export function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
     faults: { ...noFaults, latencyMs: 5 },
     loseEvents: 0,
     skewMs: 0,
+    sweepsAtOnce: 1,
+    neighbours: alone,
+    unpinned: 0,
     staleness: { oldest: 0.5, between: 0.8 },
     budget: undefined,
     dryRuns: 0,

@@ -12,9 +12,10 @@ import {
   type WatchEvent,
   type WatchQuery,
 } from "../../functions/shared/cluster.ts";
+import { labelMatcher } from "../world/label-selector.ts";
 import type { World } from "../world/world.ts";
-import { createWorldCluster } from "../world/world-cluster.ts";
 import type { Draw } from "./draw.ts";
+import { noWatchFaults, SimulatedWatch, type WatchFaults } from "./simulated-watch.ts";
 
 /** Probabilities of one call, and times in milliseconds. */
 export interface CallFaults {
@@ -28,14 +29,19 @@ export interface CallFaults {
   readonly stallVerb?: string;
   /** An answer of 429, 500, 503, or none, and nothing was done. */
   readonly refuse: number;
+  /** An answer of 401, 403 or (to a write) 422, and nothing was done: a token that has run out, a policy that says no. */
+  readonly deny: number;
   /** The server does what is asked, and the answer is lost. */
   readonly loseReply: number;
   /** A deletion is under way for so long, still to be carried out after its sender has given it up. */
   readonly slowDelete: number;
   readonly slowDeleteFromMs: number;
   readonly slowDeleteMs: number;
-  /** A watch breaks after an event. */
-  readonly breakWatch: number;
+  /** A LIST is answered up to eight seconds after it was made: what it says is as old by then. */
+  readonly lateList: number;
+  /** A LIST that may be served from memory (`NotOlderThan`) is as old as `oldListMs` lets it be. */
+  readonly oldList: number;
+  readonly watch: WatchFaults;
 }
 
 export const noFaults: CallFaults = {
@@ -43,11 +49,14 @@ export const noFaults: CallFaults = {
   stall: 0,
   stallMs: 0,
   refuse: 0,
+  deny: 0,
   loseReply: 0,
   slowDelete: 0,
   slowDeleteFromMs: 0,
   slowDeleteMs: 0,
-  breakWatch: 0,
+  lateList: 0,
+  oldList: 0,
+  watch: noWatchFaults,
 };
 
 /** What the checkers hear of calls. */
@@ -66,6 +75,24 @@ export interface CallObserver {
 export interface Process {
   readonly name: string;
   alive: boolean;
+  /** What waits while the process is stopped (SIGSTOP): nothing of it runs, and what was sent to it has arrived. */
+  backlog: (() => void)[] | undefined;
+}
+
+export function newProcess(name: string): Process {
+  return { name, alive: true, backlog: undefined };
+}
+
+/** Runs code of a process: now, when it goes on, or never. */
+export function runIn(process: Process, go: () => void): void {
+  if (!process.alive) return;
+  if (process.backlog === undefined) go();
+  else process.backlog.push(go);
+}
+
+/** The clock of the API server that a process talks to: off the true time by so much, and set anew at times. */
+export interface ServerClock {
+  skewMs: number;
 }
 
 export interface SimulatedClusterOptions {
@@ -74,8 +101,9 @@ export interface SimulatedClusterOptions {
   readonly process: Process;
   /** The faults of now: they end when the safety phase does. */
   readonly faults: () => CallFaults;
-  /** How far the API server that this replica talks to is off the true time. */
-  readonly skewMs: number;
+  readonly clock: ServerClock;
+  /** The revision below which no LIST from memory is: the API server's own memory lags, too. */
+  readonly oldestRevision: () => number;
   readonly observer: CallObserver;
   /** Called when code of the replica goes on. */
   readonly onResume: () => void;
@@ -87,12 +115,10 @@ const timeoutMs = 10_000;
 export class SimulatedCluster implements Cluster {
   readonly #options: SimulatedClusterOptions;
   readonly #startMs: number;
-  readonly #watches: Cluster;
 
   constructor(options: SimulatedClusterOptions) {
     this.#options = options;
     this.#startMs = options.world.timeline.nowMs();
-    this.#watches = createWorldCluster(options.world, { latencyMs: () => this.#latencyMs() });
   }
 
   get<R extends Resource>(resource: R, key: ObjectKey): Promise<ObjectTypes[R]> {
@@ -101,8 +127,9 @@ export class SimulatedCluster implements Cluster {
 
   list<R extends Resource>(resource: R, query: ListQuery): Promise<ObjectList<ObjectTypes[R]>> {
     return this.#call("list", resource, query.labelSelector ?? "", () => {
-      return this.#options.world.store.list(resource, query) as ObjectList<ObjectTypes[R]>;
-    });
+      const list = this.#options.world.store.list(resource, query) as ObjectList<ObjectTypes[R]>;
+      return resource === "pods" ? (this.#olderList(query, list as ObjectList<ObjectTypes["pods"]>) ?? list) : list;
+    }) as Promise<ObjectList<ObjectTypes[R]>>;
   }
 
   create<R extends Resource>(resource: R, namespace: string, body: object): Promise<ObjectTypes[R]> {
@@ -137,20 +164,40 @@ export class SimulatedCluster implements Cluster {
     });
   }
 
-  async *watch<R extends Resource>(
+  watch<R extends Resource>(
     resource: R,
     query: WatchQuery,
     options?: CallOptions,
   ): AsyncIterable<WatchEvent<ObjectTypes[R]>> {
-    for await (const event of this.#watches.watch(resource, query, options)) {
-      if (!this.#options.process.alive) return;
-      yield event;
-      if (this.#options.draw.chance(this.#options.faults().breakWatch)) return;
-    }
+    const { world, draw, process, observer, faults } = this.#options;
+    return new SimulatedWatch<ObjectTypes[R]>({
+      world,
+      draw,
+      resource,
+      query,
+      signal: options?.signal,
+      faults: () => faults().watch,
+      latencyMs: () => this.#latencyMs(),
+      resume: (go) => this.#resume(go),
+      log: (what) => observer.log(process.name, `its watch of ${resource} ${what}`),
+    });
+  }
+
+  /** What an API server's memory answers that has got no further than it must; undefined where the list is of now. */
+  #olderList(query: ListQuery, now: ObjectList<ObjectTypes["pods"]>): ObjectList<ObjectTypes["pods"]> | undefined {
+    const { world, draw, faults, oldestRevision } = this.#options;
+    const { notOlderThan, namespace, labelSelector } = query;
+    if (notOlderThan === undefined || namespace === undefined || !draw.chance(faults().oldList)) return undefined;
+    const least = Math.max(Number(notOlderThan), oldestRevision());
+    const revision = draw.whole(least, Math.max(least, Number(now.resourceVersion)));
+    const matches = labelMatcher(labelSelector);
+    const pods = world.store.podsAsOf(namespace, revision);
+    const items = matches === undefined ? pods : pods.filter(({ metadata }) => matches(metadata.labels));
+    return { items, resourceVersion: String(revision) };
   }
 
   serverTimeMs(): number {
-    return Math.floor((this.#options.world.timeline.nowMs() + this.#options.skewMs) / 1000) * 1000;
+    return Math.floor((this.#options.world.timeline.nowMs() + this.#options.clock.skewMs) / 1000) * 1000;
   }
 
   monotonicMs(): number {
@@ -176,9 +223,10 @@ export class SimulatedCluster implements Cluster {
   }
 
   #resume(go: () => void): void {
-    if (!this.#options.process.alive) return;
-    this.#options.onResume();
-    go();
+    runIn(this.#options.process, () => {
+      this.#options.onResume();
+      go();
+    });
   }
 
   #call<T>(verb: string, resource: Resource, name: string, act: () => T): Promise<T> {
@@ -187,6 +235,7 @@ export class SimulatedCluster implements Cluster {
     if (!process.alive) return promise;
     const {
       refuse,
+      deny,
       loseReply,
       stall,
       stallMs,
@@ -195,6 +244,7 @@ export class SimulatedCluster implements Cluster {
       slowDelete,
       slowDeleteFromMs,
       slowDeleteMs,
+      lateList,
     } = faults();
     const { timeline } = world;
     const failed = (code: number, message: string) =>
@@ -206,8 +256,15 @@ export class SimulatedCluster implements Cluster {
       );
       return promise;
     }
+    if (draw.chance(deny)) {
+      const code = draw.pick(verb === "get" || verb === "list" ? [401, 403] : [401, 403, 422]);
+      const error = failed(code, "denied by the simulation");
+      timeline.after(this.#latencyMs(), () => this.#resume(() => reject(error)));
+      return promise;
+    }
     const lost = draw.chance(loseReply);
-    const lateMs = verb === stallVerb && draw.chance(stall) ? draw.between(stallFromMs, stallMs) : 0;
+    let lateMs = verb === stallVerb && draw.chance(stall) ? draw.between(stallFromMs, stallMs) : 0;
+    if (verb === "list" && draw.chance(lateList)) lateMs += draw.between(500, 8_000);
     let isAnswered = false;
     const wayMs =
       verb === "delete" && draw.chance(slowDelete) ? draw.between(slowDeleteFromMs, slowDeleteMs) : this.#latencyMs();

@@ -1,36 +1,33 @@
 /** One seed: a world, some replicas of the function, everything that can go wrong, and the checkers that watch. */
-import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
 import type { LeaseObject } from "../../functions/shared/cluster.ts";
-import type { FunctionDefinition } from "../../functions/shared/definition.ts";
-import { type LedgerUnreadable, parseLedger } from "../../functions/shared/reservation.ts";
-import type { GroupKey } from "../../functions/shared/statefulsets.ts";
 import type { GroupView } from "../../functions/shared/views.ts";
-import type { StoredPod } from "../world/objects.ts";
+import type { StoredPod, StoredStatefulSet } from "../world/objects.ts";
 import { VirtualTimeline } from "../world/timeline.ts";
 import { createWorld, type World } from "../world/world.ts";
 import { BudgetPast } from "./checkers/budgets.ts";
 import { checkLedgerWrite } from "./checkers/ledger-write.ts";
-import { describePod, missingOf } from "./checkers/liveness.ts";
+import { describePod, describeSet, missingOf } from "./checkers/liveness.ts";
 import { Past } from "./checkers/past.ts";
+import { groupLabel, ledgerGroupOf, readReservations, setNameOf } from "./checkers/raw.ts";
 import { TrueWorldChecker } from "./checkers/true-world.ts";
-import { type Connection, connectProcess } from "./connection.ts";
 import { createDraw, type Draw } from "./draw.ts";
-import { Evictions, openWebhook, type Webhook } from "./evictions.ts";
+import { Evictions } from "./evictions.ts";
 import { type Disturbance, disturbances, drawPlan, type Plan } from "./plan.ts";
-import { createRecycler } from "./recycler.ts";
-import { type Replica, startReplica } from "./replica.ts";
+import { Processes, type ProcessKind } from "./processes.ts";
 import type { SimulationOptions, SimulationResult, Violation } from "./seed.ts";
+import { seenView } from "./seen-view.ts";
 import { type CallFaults, type CallObserver, noFaults, type Process } from "./simulated-cluster.ts";
-import { RevisionClock } from "./stale-views.ts";
 import { Users } from "./users.ts";
-
-type ProcessKind = "replica" | "recycler" | "webhook" | "dry";
+import { looseSets, neighbourGroup } from "./workloads.ts";
 
 const namespace = "db";
 const group = "group";
-const key = { namespace, group };
 /** How long a world at peace may take to converge. */
 const livenessMs = 45 * 60_000;
+/** Bookmarks come about every minute, to whatever watch is still there. */
+const bookmarkEveryMs = 60_000;
+/** A reservation that was written this long ago is nobody's to act on any more: rule R9, and ten seconds for an answer. */
+const actedMs = 20_000;
 
 /** Runs one seed to its end: faults, then peace, then the question whether everything ended well (L1). */
 export async function simulate(seed: number, options: SimulationOptions = {}): Promise<SimulationResult> {
@@ -52,23 +49,22 @@ class Simulation {
   readonly #users: Users;
   readonly #violations: Violation[] = [];
   readonly #history: string[] = [];
-  readonly #revisions = new RevisionClock();
-  readonly #lastViews = new Map<string, GroupView>();
   readonly #checker: TrueWorldChecker;
-  readonly #recycler: FunctionDefinition;
+  readonly #budgets: BudgetPast;
+  readonly #processes: Processes;
+  readonly #evictions: Evictions;
   readonly #tell = (who: string, what: string) => this.#log(who, what);
   /** Every reservation that was ever written: pod uid, function and stamp. */
   readonly #written = new Set<string>();
   readonly #startMs = this.#timeline.nowMs();
-  readonly #evictions: Evictions;
-  #webhooks: (Webhook & { stop: () => void })[] = [];
-  #replicas: { process: Process; definition: FunctionDefinition; replica: Replica; stop: () => void }[] = [];
-  #processesMade = 0;
   #taken = 0;
   #faulty = true;
   #slowUntilMs = 0;
-  #recycleUntilMs = Number.POSITIVE_INFINITY;
+  #writtenMs = 0;
   #resumed = false;
+  readonly #onResume = () => {
+    this.#resumed = true;
+  };
   /** The pod that somebody drains at the end, until it has gone. */
   #drained: StoredPod | undefined;
 
@@ -78,41 +74,56 @@ class Simulation {
     this.#draw = createDraw(seed);
     const plan = drawPlan(this.#draw);
     this.#plan = options.aim?.(plan, this.#draw) ?? plan;
-    const { readyAfterMs, goneAfterMs, controllerDelayMs } = this.#plan;
-    this.#world = createWorld({
-      timeline: this.#timeline,
-      seed: seed + 1,
-      controllerDelayMs: () =>
-        this.#timeline.nowMs() < this.#slowUntilMs ? 15_000 : controllerDelayMs * this.#draw.between(0.2, 2),
-      readyAfterMs: () => readyAfterMs * this.#draw.between(0.5, 1.5),
-      goneAfterMs: () => goneAfterMs * this.#draw.between(0.2, 1.5),
-      keepVersions: true,
-    });
+    this.#world = this.#createWorld();
+    const past = new Past(this.#world);
     this.#users = new Users({
       world: this.#world,
       draw: this.#draw,
       plan: this.#plan,
       namespace,
       group,
+      onLedgerEdited: (lease) => this.#noteKnown(lease),
       log: this.#tell,
     });
-    const past = new Past(this.#world);
-    const budgets = new BudgetPast(this.#world, namespace);
+    this.#budgets = new BudgetPast(this.#world, namespace);
     this.#checker = new TrueWorldChecker({
       world: this.#world,
       past,
-      budgets,
+      budgets: this.#budgets,
       namespace,
-      skewMs: this.#plan.skewMs,
+      skewMs: this.#plan.every.clock > 0 ? 14_000 : this.#plan.skewMs,
       violate: (invariant, sentence) => this.#violate(invariant, sentence),
     });
+    this.#processes = this.#createProcesses();
     this.#evictions = this.#createEvictions();
-    this.#recycler = createRecycler(
-      this.#draw,
-      () => this.#faulty && this.#timeline.nowMs() < this.#recycleUntilMs,
-      this.#plan.recycleEveryMs,
-    );
     this.#listen();
+  }
+
+  #createWorld(): World {
+    const { readyAfterMs, goneAfterMs, controllerDelayMs } = this.#plan;
+    return createWorld({
+      timeline: this.#timeline,
+      seed: this.#seed + 1,
+      controllerDelayMs: () =>
+        this.#timeline.nowMs() < this.#slowUntilMs ? 15_000 : controllerDelayMs * this.#draw.between(0.2, 2),
+      readyAfterMs: () => readyAfterMs * this.#draw.between(0.5, 1.5),
+      goneAfterMs: () => goneAfterMs * this.#draw.between(0.2, 1.5),
+      keepVersions: true,
+    });
+  }
+
+  #createProcesses(): Processes {
+    return new Processes({
+      world: this.#world,
+      draw: this.#draw,
+      plan: this.#plan,
+      wrappers: this.#options.wrappers ?? {},
+      isFaulty: () => this.#faulty,
+      faults: () => this.#faults(),
+      observerOf: (kind, process) => this.#observerOf(kind, process),
+      onResume: this.#onResume,
+      log: this.#tell,
+    });
   }
 
   #createEvictions(): Evictions {
@@ -121,7 +132,7 @@ class Simulation {
       draw: this.#draw,
       plan: this.#plan,
       namespace,
-      webhooks: () => this.#webhooks,
+      webhooks: () => this.#processes.webhooks(),
       faults: () => this.#faults(),
       wrappers: this.#options.wrappers ?? {},
       onArrived: (name, uid, guard) => {
@@ -129,35 +140,29 @@ class Simulation {
         const taker = guard === "out-of-scope" ? "ungoverned" : "eviction";
         this.#checker.onArrived("api-server", taker, { namespace, name }, uid === undefined ? {} : { uid });
       },
-      onResume: () => {
-        this.#resumed = true;
-      },
-      log: (who, what) => this.#log(who, what),
+      onResume: this.#onResume,
+      log: this.#tell,
     });
   }
 
   async run(): Promise<SimulationResult> {
     this.#world.settle();
-    for (let index = 0; index < this.#plan.processes; index++) this.#startProcess(advanceZoneRollout);
-    for (let index = 0; index < this.#plan.recyclers; index++) this.#startProcess(this.#recycler);
-    if (this.#plan.budget !== undefined) {
-      for (let index = 0; index < this.#plan.webhooks; index++) this.#startWebhook(false);
-      if (this.#plan.dryRuns > 0) this.#startWebhook(true);
-    }
+    this.#processes.start();
+    this.#sendBookmarks();
     await this.#runFor(this.#draw.between(11_000, 15_000));
-    this.#recycleUntilMs = this.#timeline.nowMs() + this.#plan.recycleForMs;
-    this.#users.changeTemplates();
+    this.#processes.limitRecycling();
+    this.#users.workloads.changeTemplates();
     for (const kind of disturbances) this.#planDisturbance(kind);
     await this.#runFor(this.#plan.safetyMs);
     this.#faulty = false;
     this.#log("simulation", "faults stop");
     if (this.#violations.length === 0) {
       this.#users.makePeace();
-      this.#keepOneReplica();
+      this.#processes.keepOne();
       this.#drainInPeace();
       await this.#converge();
     }
-    for (const { stop } of [...this.#replicas, ...this.#webhooks]) stop();
+    this.#processes.stop();
     this.#world.stop();
     return {
       seed: this.#seed,
@@ -170,53 +175,6 @@ class Simulation {
 
   #faults(): CallFaults {
     return this.#faulty ? this.#plan.faults : { ...noFaults, latencyMs: this.#plan.faults.latencyMs };
-  }
-
-  #startProcess(definition: FunctionDefinition): void {
-    const kind = definition === advanceZoneRollout ? "replica" : "recycler";
-    let replica: Replica | undefined;
-    const { process, cluster, views, stop } = this.#connect(kind, (changed) => replica?.wake(changed, false));
-    const { sweepMs } = this.#plan;
-    const wrappers = this.#options.wrappers ?? {};
-    replica = startReplica({
-      process,
-      draw: this.#draw,
-      cluster,
-      views,
-      wrappers,
-      sweepMs,
-      log: this.#tell,
-      definition,
-    });
-    this.#replicas.push({ process, definition, replica, stop });
-  }
-
-  #startWebhook(isDry: boolean): void {
-    const { process, cluster, views, stop } = this.#connect(isDry ? "dry" : "webhook", () => undefined);
-    const { sweepMs } = this.#plan;
-    const wrappers = this.#options.wrappers ?? {};
-    const webhook = openWebhook({ process, cluster, views, wrappers, isDry, sweepMs, log: this.#tell });
-    this.#webhooks.push({ ...webhook, stop });
-  }
-
-  #connect(kind: ProcessKind, onChange: (changed: GroupKey) => void): Connection {
-    const process: Process = { name: `${kind}-${++this.#processesMade}`, alive: true };
-    this.#log("simulation", `${process.name} starts`);
-    return connectProcess({
-      process,
-      world: this.#world,
-      draw: this.#draw,
-      plan: this.#plan,
-      faults: () => this.#faults(),
-      observer: this.#observerOf(kind, process),
-      revisions: this.#revisions,
-      judgesEvictions: kind === "webhook",
-      onResume: () => {
-        this.#resumed = true;
-      },
-      onChange,
-      onView: (view) => this.#lastViews.set(process.name, view),
-    });
   }
 
   #observerOf(kind: ProcessKind, process: Process): CallObserver {
@@ -240,54 +198,19 @@ class Simulation {
         // The cruellest moment: the reservation stands, and nobody has heard of it.
         if (kind !== "webhook" || verb !== "patch" || !this.#faulty || !this.#draw.chance(this.#plan.dieAfterWrite))
           return;
-        this.#killWebhook(process);
+        this.#processes.killWebhook(process);
       },
-      log: (who, what) => this.#log(who, what),
+      log: this.#tell,
     };
   }
 
-  #killWebhook(process = this.#draw.pick(this.#webhooks)?.process): void {
-    const index = this.#webhooks.findIndex((webhook) => webhook.process === process);
-    const victim = this.#webhooks[index];
-    if (victim === undefined || victim.isDry) return;
-    victim.stop();
-    this.#webhooks.splice(index, 1);
-    this.#log("simulation", `${victim.process.name} is killed`);
-    this.#timeline.after(this.#draw.between(100, 20_000), () => {
-      if (this.#faulty) this.#startWebhook(false);
-    });
-  }
-
-  /** kill -9: nothing of the process goes on; what it has sent may still arrive. */
-  #crash(): void {
-    const index = this.#draw.whole(0, this.#replicas.length - 1);
-    const victim = this.#replicas[index];
-    if (victim === undefined) return;
-    victim.stop();
-    this.#replicas.splice(index, 1);
-    this.#log("simulation", `${victim.process.name} is killed`);
-    this.#timeline.after(this.#draw.between(100, 20_000), () => {
-      if (this.#faulty) this.#startProcess(victim.definition);
-    });
-  }
-
-  /** What one healthy process cannot bring to its end, no number of them may: all others are killed for good. */
-  #keepOneReplica(): void {
-    const rollouts = this.#replicas.filter(({ definition }) => definition === advanceZoneRollout);
-    const kept = rollouts.length > 0 ? this.#draw.pick(rollouts) : undefined;
-    for (const replica of this.#replicas) if (replica !== kept) replica.stop();
-    this.#replicas = kept === undefined ? [] : [kept];
-    if (kept === undefined) this.#startProcess(advanceZoneRollout);
-  }
-
-  /** One webhook stays too, and whoever drains has all the time in the world: every eviction comes to its end. */
+  /** One webhook stays, and whoever drains has all the time in the world: every eviction comes to its end. */
   #drainInPeace(): void {
     if (this.#plan.budget === undefined) return;
-    const [kept, ...others] = this.#webhooks.filter(({ isDry }) => !isDry);
-    for (const webhook of others) webhook.stop();
-    this.#webhooks = kept === undefined ? [] : [kept];
-    if (kept === undefined) this.#startWebhook(false);
-    const pods = this.#world.store.list("pods", { namespace }).items;
+    // A StatefulSet that nobody rolls may have a pod that never becomes ready: its zone is never whole.
+    const pods = this.#world.store.list("pods", { namespace }).items.filter(({ metadata }) => {
+      return !this.#isLoose(metadata.name);
+    });
     const pod = pods.length > 0 ? this.#draw.pick(pods) : undefined;
     if (pod === undefined) return;
     this.#drained = this.#plan.isHeld || this.#plan.isRefused ? undefined : pod;
@@ -297,42 +220,75 @@ class Simulation {
     for (const one of drained) this.#evictions.pursue(one, Number.POSITIVE_INFINITY);
   }
 
+  #isLoose(name: string): boolean {
+    return name.startsWith(`${looseSets}-`);
+  }
+
   #planDisturbance(kind: Disturbance): void {
     const everyMs = this.#plan.every[kind];
     if (everyMs === 0) return;
     this.#timeline.after(-Math.log(1 - this.#draw.random()) * everyMs, () => {
       if (!this.#faulty) return;
-      if (kind === "crash") this.#crash();
-      else if (kind === "crashWebhook") this.#killWebhook();
-      else if (kind === "evict") this.#evictions.disturb(this.#draw.whole(1, 30));
-      else if (kind === "slowController") {
-        this.#log("world", "the StatefulSet controller is slow for 20 s");
-        this.#slowUntilMs = this.#timeline.nowMs() + 20_000;
-      } else this.#users.disturb(kind);
+      this.#disturb(kind);
       this.#planDisturbance(kind);
     });
   }
 
-  /** The world's changes as events that may be lost, doubled, late and out of order. */
+  #disturb(kind: Disturbance): void {
+    if (kind === "crash") this.#processes.crash();
+    else if (kind === "crashWebhook") this.#processes.killWebhook();
+    else if (kind === "stopProcess") this.#processes.pause();
+    else if (kind === "clock") this.#processes.stepClock();
+    else if (kind === "farClock") this.#stepFar();
+    else if (kind === "evict") this.#evictions.disturb(this.#draw.whole(1, 30));
+    else if (kind === "slowController") {
+      this.#log("world", "the StatefulSet controller is slow for 20 s");
+      this.#slowUntilMs = this.#timeline.nowMs() + 20_000;
+    } else this.#users.disturb(kind);
+  }
+
+  /** Clocks go back by minutes at any time, and forward only where the protocol can bear it: see `farClock` in plan.ts. */
+  #stepFar(): void {
+    const isQuiet = this.#timeline.nowMs() - this.#writtenMs > actedMs;
+    const byMs = this.#draw.between(100_000, 400_000) * (isQuiet && this.#draw.chance(0.5) ? 1 : -1);
+    this.#processes.stepAllClocks(byMs);
+    this.#timeline.after(this.#draw.between(2_000, 40_000), () => this.#stepBack(byMs));
+  }
+
+  #stepBack(byMs: number): void {
+    // A clock that was behind goes forward when it is put right: the same holds for that.
+    if (byMs < 0 && this.#faulty && this.#timeline.nowMs() - this.#writtenMs <= actedMs)
+      this.#timeline.after(1_000, () => this.#stepBack(byMs));
+    else this.#processes.stepAllClocks(-byMs);
+  }
+
+  #sendBookmarks(): void {
+    const { store } = this.#world;
+    this.#timeline.after(bookmarkEveryMs * this.#draw.between(0.9, 1.1), () => {
+      for (const resource of ["pods", "statefulsets", "zoneawarepoddisruptionbudgets", "poddisruptionbudgets"] as const)
+        store.sendBookmarks(resource);
+      this.#sendBookmarks();
+    });
+  }
+
+  /** The world's changes as events. */
   #listen(): void {
     const { store } = this.#world;
-    const told = () => {
-      this.#revisions.note(this.#timeline.nowMs(), store.revision);
-      if (this.#plan.watching) this.#resumed = true;
-      for (const { replica } of this.#replicas) {
-        const copies = this.#draw.chance(this.#plan.doubleEvents) ? 2 : 1;
-        for (let copy = 0; copy < copies; copy++) {
-          if (this.#draw.chance(this.#plan.loseEvents)) continue;
-          this.#timeline.after(this.#draw.between(1, 200), () => replica.wake(key, false));
-        }
-      }
+    const { revisions } = this.#processes;
+    const told = (groups: Iterable<string | undefined>) => {
+      revisions.note(this.#timeline.nowMs(), store.revision);
+      for (const name of groups) if (name !== undefined) this.#processes.tell({ namespace, group: name });
     };
-    store.onChange("pods", (change) => {
-      if (this.#options.verbose) this.#log("pod", describePod(this.#world, change.final.metadata));
-      told();
+    store.onChange("pods", ({ final }) => {
+      if (this.#options.verbose) this.#log("pod", describePod(this.#world, final.metadata));
+      const set = store.find("statefulsets", { namespace, name: setNameOf(final.metadata.name) });
+      told([set?.metadata.labels?.[groupLabel]]);
     });
-    store.onChange("statefulsets", told);
-    store.onChange("leases", () => this.#revisions.note(this.#timeline.nowMs(), store.revision));
+    store.onChange("statefulsets", ({ previous, final }) => {
+      if (this.#options.verbose) this.#log("set", describeSet(this.#world, final.metadata));
+      told(groupsOf(previous, final));
+    });
+    store.onChange("leases", () => revisions.note(this.#timeline.nowMs(), store.revision));
   }
 
   async #runFor(ms: number): Promise<void> {
@@ -348,7 +304,7 @@ class Simulation {
     this.#resumed = false;
     this.#timeline.step();
     // Whatever the step resolved goes on until it waits again: after all microtasks, before the next event.
-    if (this.#resumed || this.#plan.watching) await microtasksDone();
+    if (this.#resumed) await microtasksDone();
   }
 
   async #converge(): Promise<void> {
@@ -358,7 +314,13 @@ class Simulation {
       const nextMs = this.#timeline.nextAtMs();
       if (this.#violations.length > 0) return;
       if (this.#timeline.nowMs() >= checkMs) {
-        const missing = missingOf(this.#world, key, this.#drained);
+        const missing = missingOf(this.#world, {
+          namespace,
+          isLoose: (name) => this.#isLoose(name),
+          ledgers: [group, neighbourGroup].map((name) => `sluice-${name}`),
+          drained: this.#drained,
+          absent: this.#users.workloads.missing(),
+        });
         if (missing === undefined) return;
         if (nextMs === undefined || nextMs > endMs) {
           this.#violate("L1", missing);
@@ -371,17 +333,26 @@ class Simulation {
   }
 
   #checkWrite(replica: string, after: LeaseObject): void {
-    try {
-      const all = parseLedger(key, after).reservations;
-      // An eviction whose answer came too late gives back what it had renewed: that was decided when it was first written.
-      const made = all.filter(({ uid, by, stampMs }) => !this.#written.has(`${uid} ${by} ${stampMs}`));
-      for (const { uid, by, stampMs } of made) this.#written.add(`${uid} ${by} ${stampMs}`);
-      this.#checker.noteWritten(made, all);
-      const view = this.#lastViews.get(replica);
-      if (view !== undefined) checkLedgerWrite(view, all, made, (...said) => this.#violate(...said));
-    } catch (error) {
-      this.#violate("R2", (error as LedgerUnreadable).message);
+    const all = readReservations(after as never);
+    if (all === undefined) {
+      this.#violate("R2", `${replica} has written a ledger that cannot be read`);
+      return;
     }
+    // An eviction whose answer came too late gives back what it had renewed: that was decided when it was first written.
+    const made = all.filter(({ uid, by, stampMs }) => !this.#written.has(`${uid} ${by} ${stampMs}`));
+    this.#noteKnown(after);
+    if (made.length > 0) this.#writtenMs = this.#timeline.nowMs();
+    this.#checker.noteWritten(ledgerGroupOf(after as never), made, all);
+    const view: GroupView | undefined = this.#processes.lastView(replica);
+    if (view === undefined || made.length === 0) return;
+    checkLedgerWrite(seenView(view, this.#world, this.#budgets, namespace), all, made, (...said) =>
+      this.#violate(...said),
+    );
+  }
+
+  #noteKnown(lease: LeaseObject): void {
+    for (const { uid, by, stampMs } of readReservations(lease as never) ?? [])
+      this.#written.add(`${uid} ${by} ${stampMs}`);
   }
 
   #violate(invariant: string, sentence: string): void {
@@ -394,4 +365,8 @@ class Simulation {
     const seconds = ((this.#timeline.nowMs() - this.#startMs) / 1000).toFixed(3).padStart(9);
     this.#history.push(`${seconds}  ${who.padEnd(12)} ${what}`);
   }
+}
+
+function groupsOf(previous: StoredStatefulSet | undefined, final: StoredStatefulSet): Set<string | undefined> {
+  return new Set([previous?.metadata.labels?.[groupLabel], final.metadata.labels?.[groupLabel]]);
 }

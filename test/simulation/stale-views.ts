@@ -1,5 +1,5 @@
 /** Views as stale as rule R5 permits, on purpose: each part at any revision from `settled-through` on, up to 30 s old. */
-import type { Cluster } from "../../functions/shared/cluster.ts";
+import type { Cluster, ZoneBudgetObject } from "../../functions/shared/cluster.ts";
 import { parseDisruptionBudget } from "../../functions/shared/disruption-budgets.ts";
 import {
   type HasPods,
@@ -29,6 +29,16 @@ export interface StaleViewsOptions {
 const podsOfObjects = new WeakMap<StoredPod, Pod>();
 const statefulSetsOfObjects = new WeakMap<StoredStatefulSet, StatefulSet>();
 
+const budgetsOfObjects = new WeakMap<ZoneBudgetObject, StoredBudget>();
+
+function budgetOf(object: ZoneBudgetObject): StoredBudget {
+  const known = budgetsOfObjects.get(object);
+  if (known !== undefined) return known;
+  const budget = parseStoredBudget(object);
+  budgetsOfObjects.set(object, budget);
+  return budget;
+}
+
 function podOf(object: StoredPod): Pod {
   const known = podsOfObjects.get(object);
   if (known !== undefined) return known;
@@ -37,7 +47,7 @@ function podOf(object: StoredPod): Pod {
   return pod;
 }
 
-export function statefulSetOf(object: StoredStatefulSet): StatefulSet {
+function statefulSetOf(object: StoredStatefulSet): StatefulSet {
   const known = statefulSetsOfObjects.get(object);
   if (known !== undefined) return known;
   const statefulSet = parseStatefulSet(object);
@@ -112,7 +122,7 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
   }
 
   function budgetsOf(namespace: string): StoredBudget[] {
-    return store.list("zoneawarepoddisruptionbudgets", { namespace }).items.map(parseStoredBudget);
+    return store.list("zoneawarepoddisruptionbudgets", { namespace }).items.map(budgetOf);
   }
 
   async function read(key: GroupKey, need: ViewNeed): Promise<GroupView> {

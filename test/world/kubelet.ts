@@ -25,9 +25,18 @@ export const kubeletAnnotations = {
   waitingReason: "test.sluice.dev/waiting-reason",
 } as const;
 
-const crashLoop = "CrashLoopBackOff";
 /** In place of a reason: the containers run, and their readiness probe fails. */
 export const unready = "Unready";
+/** What keeps a pod from being ready without a waiting reason that says so. */
+export const causes = {
+  unready,
+  /** An init container does not end. */
+  init: "Init",
+  /** No node takes it. */
+  unschedulable: "Unschedulable",
+} as const;
+
+const crashLoop = "CrashLoopBackOff";
 /** Reasons for which a pod has never started and stays Pending. */
 const neverStarted = new Set([
   "ContainerCreating",
@@ -50,6 +59,7 @@ export class Kubelet {
   /** When a kubelet first saw a pod, by uid: a real one says at once since when the pod starts and is not Ready. */
   readonly #startTimes = new Map<string, string>();
   readonly #lostNodes = new Set<string>();
+  readonly #goneNodes = new Set<string>();
 
   constructor(options: KubeletOptions) {
     this.#options = options;
@@ -104,9 +114,20 @@ export class Kubelet {
     }
   }
 
+  /** A node is lost for good: nothing comes back from it, and nothing is placed on it any more. */
+  loseNodeForGood(nodeName: string): void {
+    this.#goneNodes.add(nodeName);
+    this.loseNode(nodeName);
+  }
+
+  /** False for a node that is lost for good. */
+  isThere(nodeName: string): boolean {
+    return !this.#goneNodes.has(nodeName);
+  }
+
   /** The node is back: what is on it runs, and what was deleted meanwhile goes. */
   recoverNode(nodeName: string): void {
-    if (!this.#lostNodes.delete(nodeName)) return;
+    if (this.#goneNodes.has(nodeName) || !this.#lostNodes.delete(nodeName)) return;
     for (const pod of this.#podsOn(nodeName)) {
       if (pod.metadata.deletionTimestamp !== undefined) this.#planEnd(pod);
       else this.#planStart(pod);
@@ -188,20 +209,16 @@ export class Kubelet {
 
   #waiting(pod: StoredPod, reason: string): PodStatus {
     const startedAt = rfc3339(this.#timeline.nowMs());
-    const state = reason === unready ? { running: { startedAt } } : { waiting: { reason } };
+    const isInit = reason === causes.init;
+    const runs = reason === unready;
+    const state = runs ? { running: { startedAt } } : { waiting: { reason: isInit ? "PodInitializing" : reason } };
     const containerStatuses = pod.spec.containers.map(({ name, image }) => {
-      return {
-        name,
-        image,
-        ready: false,
-        started: reason === unready,
-        restartCount: reason === unready ? 0 : 1,
-        state,
-      };
+      return { name, image, ready: false, started: runs, restartCount: runs || isInit ? 0 : 1, state };
     });
-    const phase = neverStarted.has(reason) && pod.status.phase !== "Running" ? "Pending" : "Running";
+    const init = isInit ? { initContainerStatuses: [{ name: "init", ready: false, state: { running: {} } }] } : {};
+    const phase = (isInit || neverStarted.has(reason)) && pod.status.phase !== "Running" ? "Pending" : "Running";
     const conditions = this.#conditions(pod, "False", "ContainersNotReady");
-    return { ...pod.status, phase, startTime: this.#startTimeOf(pod), conditions, containerStatuses };
+    return { ...pod.status, phase, startTime: this.#startTimeOf(pod), conditions, containerStatuses, ...init };
   }
 
   #startTimeOf({ metadata: { uid }, status }: StoredPod): string {
@@ -231,8 +248,18 @@ function asked(pod: StoredPod, setting: "readyAfterMs" | "goneAfterMs"): number 
   return value === undefined ? undefined : Number(value);
 }
 
-/** Images with the tag `broken` never become ready. */
+/** Images with the tag `broken` never become ready; one with `broken-REASON` says why, or which of the {@link causes} it is. */
 function waitingReason(pod: StoredPod): string | undefined {
-  if (!pod.spec.containers.some(({ image }) => image.endsWith(":broken"))) return undefined;
-  return pod.metadata.annotations?.[kubeletAnnotations.waitingReason] ?? crashLoop;
+  const cause = brokenBy(pod);
+  if (cause === undefined) return undefined;
+  return pod.metadata.annotations?.[kubeletAnnotations.waitingReason] ?? (cause || crashLoop);
+}
+
+/** What breaks a pod by its image: empty for a `broken` one without a reason, undefined for one that works. */
+export function brokenBy({ spec }: Pick<StoredPod, "spec">): string | undefined {
+  for (const { image } of spec.containers) {
+    const [, cause] = /:broken(?:-([A-Za-z]+))?$/.exec(image) ?? [];
+    if (cause !== undefined || image.endsWith(":broken")) return cause ?? "";
+  }
+  return undefined;
 }

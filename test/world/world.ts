@@ -2,7 +2,7 @@
 
 import type { ObjectKey, Resource } from "../../functions/shared/cluster.ts";
 import { GarbageCollector } from "./garbage-collector.ts";
-import { Kubelet } from "./kubelet.ts";
+import { brokenBy, causes, Kubelet } from "./kubelet.ts";
 import { isReady, type StoredPod, type StoredStatefulSet } from "./objects.ts";
 import { type Random, seededRandom } from "./random.ts";
 import { StatefulSetController } from "./statefulset-controller.ts";
@@ -46,6 +46,10 @@ export interface GroupOptions {
   /** Default `app:1`. */
   readonly image?: string;
   readonly terminationGracePeriodSeconds?: number;
+  /** Labels of the StatefulSets; absent: `rollout-group` alone. */
+  readonly labels?: Readonly<Record<string, string>>;
+  /** More labels of the pods, which their StatefulSets need not have and do not select by. */
+  readonly podLabels?: Readonly<Record<string, string>>;
 }
 
 export interface Group {
@@ -82,8 +86,10 @@ export class World {
       ...(options.watchHistory === undefined ? undefined : { watchHistory: options.watchHistory }),
     });
     const { store } = this;
-    const assignNode = (set: StoredStatefulSet): string =>
-      this.#nodeIn(set.spec.template.spec.nodeSelector?.[zoneLabel]);
+    const assignNode = (set: StoredStatefulSet, _ordinal: number): string | undefined =>
+      brokenBy(set.spec.template) === causes.unschedulable
+        ? undefined
+        : this.#nodeIn(set.spec.template.spec.nodeSelector?.[zoneLabel]);
     this.statefulSetController = new StatefulSetController({ timeline, store, delayMs, assignNode });
     this.garbageCollector = new GarbageCollector({ timeline, store, delayMs });
     this.kubelet = new Kubelet({
@@ -91,7 +97,8 @@ export class World {
       store,
       readyAfterMs: asFunction(options.readyAfterMs ?? 1000),
       goneAfterMs: asFunction(options.goneAfterMs ?? 500),
-      schedule: (pod) => this.#nodeIn(pod.spec.nodeSelector?.[zoneLabel]),
+      schedule: (pod) =>
+        brokenBy(pod) === causes.unschedulable ? undefined : this.#nodeIn(pod.spec.nodeSelector?.[zoneLabel]),
     });
   }
 
@@ -179,7 +186,10 @@ export class World {
   }
 
   #nodeIn(zone: string | undefined): string {
-    return `${zone ?? "node"}-${this.#placed++ % this.#nodesPerZone}`;
+    for (let tried = 1; ; tried++) {
+      const nodeName = `${zone ?? "node"}-${this.#placed++ % this.#nodesPerZone}`;
+      if (this.kubelet.isThere(nodeName) || tried === this.#nodesPerZone) return nodeName;
+    }
   }
 }
 
@@ -191,13 +201,14 @@ function statefulSetBody(options: GroupOptions, zone: string): object {
   const { group, maxUnavailable, paused } = options;
   const name = `${group}-${zone}`;
   const labels = { name, "rollout-group": group };
+  const podLabels = { ...labels, ...options.podLabels };
   const isPaused = paused === true || (Array.isArray(paused) && paused.includes(zone));
   const annotations = {
     ...(maxUnavailable === undefined ? undefined : { "rollout-max-unavailable": String(maxUnavailable) }),
     ...(isPaused ? { [pausedAnnotation]: "true" } : undefined),
   };
   return {
-    metadata: { name, labels: { "rollout-group": group }, annotations },
+    metadata: { name, labels: options.labels ?? { "rollout-group": group }, annotations },
     spec: {
       replicas: options.replicas,
       serviceName: group,
@@ -206,7 +217,7 @@ function statefulSetBody(options: GroupOptions, zone: string): object {
       updateStrategy: { type: options.updateStrategy ?? "OnDelete" },
       ...(options.minReadySeconds === undefined ? undefined : { minReadySeconds: options.minReadySeconds }),
       template: {
-        metadata: { labels },
+        metadata: { labels: podLabels },
         spec: {
           terminationGracePeriodSeconds: options.terminationGracePeriodSeconds ?? 30,
           nodeSelector: { [zoneLabel]: zone },

@@ -1,94 +1,104 @@
 /**
  * Invariants Z1, Z2 and E1 at each ledger write, against the view that was used: a second, naive statement of the budget that
- * shares no counting with the product.
+ * shares no counting with the product, over the objects that the view was made of.
  */
+import type { StoredObject, StoredPod, StoredStatefulSet } from "../../world/objects.ts";
+import { evictions, governanceOf, groupOf } from "./budgets.ts";
+import {
+  type Budget,
+  budgetLimit,
+  has,
+  isUp,
+  partitionOf,
+  type Reserved,
+  rolloutLimit,
+  wantedOrdinals,
+} from "./raw.ts";
 
-import { allowanceOf } from "../../../functions/shared/governing.ts";
-import type { Reservation } from "../../../functions/shared/reservation.ts";
-import type { GroupView } from "../../../functions/shared/views.ts";
-import { evictions, type Governance } from "./budgets.ts";
+/** The objects that a view was made of, as the API server had them. */
+export interface SeenView {
+  readonly members: readonly StoredStatefulSet[];
+  readonly neighbours: readonly StoredStatefulSet[];
+  readonly budgets: readonly StoredObject[];
+  pod(name: string): StoredPod | undefined;
+}
+
+type Violate = (invariant: string, sentence: string) => void;
 
 /** `all` are the reservations that stand after the write, `made` those of them that no ledger has held before. */
 export function checkLedgerWrite(
-  view: GroupView,
-  all: readonly Reservation[],
-  made: readonly Reservation[],
-  violate: (invariant: string, sentence: string) => void,
+  view: SeenView,
+  all: readonly Reserved[],
+  made: readonly Reserved[],
+  violate: Violate,
 ): void {
-  const healthy = made.filter(({ statefulSet, ordinal, uid }) => {
-    const pod = view.pod(`${statefulSet}-${ordinal}`);
-    return pod?.uid === uid && pod.readySinceMs !== undefined;
+  const healthy = made.filter(({ set, ordinal, uid }) => {
+    const pod = view.pod(`${set}-${ordinal}`);
+    return pod?.metadata.uid === uid && isUp(pod);
   });
   if (healthy.length === 0) return;
-
   const downIn = countDown(view, all);
-  const governance = governanceOf(view);
-  for (const reservation of healthy) {
-    const { statefulSet: name, ordinal } = reservation;
-    const isEviction = reservation.by === evictions;
-    const statefulSet = view.statefulSets.find((candidate) => candidate.name === name);
-    const down = downIn.get(name);
-    if (statefulSet === undefined || down === undefined) {
-      violate("Z3", `${name}-${ordinal} was reserved and its StatefulSet is not in the view`);
-      continue;
-    }
-    const budget = typeof governance === "string" ? undefined : governance;
-    if (governance === "ungovernable" || (isEviction && governance === "none")) {
-      violate(isEviction ? "E1" : "Z2", `${name}-${ordinal} was reserved, and no budget says that it may be`);
-    }
-    const isPartitioned = budget?.partitions !== undefined;
-    const allowance = budget === undefined ? 0 : allowanceOf(budget, statefulSet);
-    if (isPartitioned) {
-      const partition = budget.partitions?.partitionOf(`${name}-${ordinal}`);
-      const siblings = [...downIn.values()].flatMap((pods) => [...pods]);
-      const among = siblings.filter((pod) => budget.partitions?.partitionOf(pod) === partition);
-      const allowed = isEviction ? allowance : Math.max(1, allowance);
-      if (partition === undefined || among.length > allowed) {
-        violate(
-          "E1",
-          `the ledger reserves ${name}-${ordinal} while ${among.join(", ")} of partition ${partition} are down`,
-        );
-      }
-      if (isEviction) continue;
-    }
-    const smaller =
-      isPartitioned || allowance === 0 ? statefulSet.maxUnavailable : Math.min(statefulSet.maxUnavailable, allowance);
-    const allowed = isEviction ? allowance : smaller;
-    if (down.size > allowed) {
-      violate(
-        isEviction ? "E1" : "Z2",
-        `the ledger reserves ${name}-${ordinal} while ${[...down].join(", ")} count as down of ${allowed} allowed`,
-      );
-    }
-    const others = [...downIn].filter(([other, pods]) => other !== name && pods.size > 0);
-    if (others.length > 0) {
-      violate(
-        "Z1",
-        `the ledger reserves ${name}-${ordinal} while ${others.flatMap(([, pods]) => [...pods]).join(", ")} are down in another zone`,
-      );
-    }
+  for (const reservation of healthy) checkOne(view, downIn, reservation, violate);
+}
+
+function checkOne(
+  view: SeenView,
+  downIn: ReadonlyMap<string, ReadonlySet<string>>,
+  made: Reserved,
+  violate: Violate,
+): void {
+  const name = `${made.set}-${made.ordinal}`;
+  const isEviction = made.by === evictions;
+  const set = view.members.find(({ metadata }) => metadata.name === made.set);
+  const down = downIn.get(made.set);
+  if (set === undefined || down === undefined) {
+    violate("Z3", `${name} was reserved and its StatefulSet is not in the view`);
+    return;
   }
+  const governance = governanceOf(view.budgets, view.pod(name)?.metadata.labels ?? {}, (budget) => spans(view, budget));
+  if (governance === "ungovernable" || (isEviction && governance === "none")) {
+    violate(isEviction ? "E1" : "Z2", `${name} was reserved, and no budget says that it may be`);
+  }
+  const budget = typeof governance === "string" ? undefined : governance;
+  const allowance = budget === undefined ? 0 : budgetLimit(budget, set);
+  if (budget?.partitions !== undefined) {
+    const partition = partitionOf(budget, name);
+    const among = [...downIn.values()]
+      .flatMap((pods) => [...pods])
+      .filter((pod) => partitionOf(budget, pod) === partition);
+    if (partition === undefined || among.length > (isEviction ? allowance : Math.max(1, allowance))) {
+      violate("E1", `the ledger reserves ${name} while ${among.join(", ")} of partition ${partition} are down`);
+    }
+    if (isEviction) return;
+  }
+  const isOwn = budget?.partitions !== undefined || allowance === 0;
+  const allowed = isEviction ? allowance : isOwn ? rolloutLimit(set) : Math.min(rolloutLimit(set), allowance);
+  if (down.size > allowed) {
+    const sentence = `the ledger reserves ${name} while ${[...down].join(", ")} count as down of ${allowed} allowed`;
+    violate(isEviction ? "E1" : "Z2", sentence);
+  }
+  const others = [...downIn].filter(([other]) => other !== made.set).flatMap(([, pods]) => [...pods]);
+  if (others.length > 0)
+    violate("Z1", `the ledger reserves ${name} while ${others.join(", ")} are down in another zone`);
+}
+
+/** True when a budget selects pods of StatefulSets that belong to more than one ledger, by their templates. */
+function spans({ members, neighbours, budgets }: SeenView, { selected }: Budget): boolean {
+  const governed = [...members, ...neighbours].filter(({ spec }) => has(spec.template.metadata?.labels, selected));
+  return new Set(governed.map((set) => groupOf(set, budgets))).size > 1;
 }
 
 /** The pods of each zone that are down in the view, or reserved. */
-function countDown(view: GroupView, all: readonly Reservation[]): Map<string, Set<string>> {
+function countDown(view: SeenView, all: readonly Reserved[]): Map<string, Set<string>> {
   const downIn = new Map<string, Set<string>>();
-  for (const { name, start, replicas } of view.statefulSets) {
-    const down = new Set<string>();
-    for (let ordinal = start; ordinal < start + replicas; ordinal++) {
+  for (const member of view.members) {
+    const { name } = member.metadata;
+    const down = wantedOrdinals(member).filter((ordinal) => {
       const pod = view.pod(`${name}-${ordinal}`);
-      const reserved = all.some((reservation) => reservation.statefulSet === name && reservation.ordinal === ordinal);
-      if (pod === undefined || pod.terminating || pod.readySinceMs === undefined || reserved)
-        down.add(`${name}-${ordinal}`);
-    }
-    downIn.set(name, down);
+      const isReserved = all.some((reservation) => reservation.set === name && reservation.ordinal === ordinal);
+      return pod === undefined || !isUp(pod) || isReserved;
+    });
+    downIn.set(name, new Set(down.map((ordinal) => `${name}-${ordinal}`)));
   }
   return downIn;
-}
-
-/** The one budget of the view's namespace, as far as it can be kept. */
-function governanceOf({ budgets }: GroupView): Governance {
-  const [only] = budgets;
-  if (only === undefined) return "none";
-  return budgets.length === 1 && "budget" in only.parsed ? only.parsed.budget : "ungovernable";
 }

@@ -1,7 +1,7 @@
 /** How many pods may be taken, stated once more and apart from the product: under a budget as it was at one time. */
-import { allowanceOf } from "../../../functions/shared/governing.ts";
-import type { StatefulSet } from "../../../functions/shared/statefulsets.ts";
+import type { StoredStatefulSet } from "../../world/objects.ts";
 import type { Governance } from "./budgets.ts";
+import { type Budget, budgetLimit, has, type Labels, partitionOf, rolloutLimit } from "./raw.ts";
 
 export type Taker = "rollout" | "eviction";
 
@@ -9,7 +9,10 @@ export type Taker = "rollout" | "eviction";
 export interface Taken {
   readonly uid: string;
   readonly pod: string;
-  readonly statefulSet: string;
+  readonly set: string;
+  readonly labels: Labels;
+  /** The group in whose ledger it was reserved. */
+  readonly group: string | undefined;
   readonly ordinal: number;
   readonly atMs: number;
   readonly by: Taker;
@@ -25,8 +28,12 @@ export interface Situation {
   readonly earlier: readonly Taken[];
   readonly takenNow: ReadonlyMap<string, Taken>;
   readonly returned: readonly Taken[];
+  /** Pods of the group, by StatefulSet, that have been down for longer than any view may be behind, whoever took them. */
+  readonly longDown: ReadonlyMap<string, readonly string[]>;
   /** What its StatefulSet was at the times that count. */
-  readonly states: readonly StatefulSet[];
+  readonly states: readonly StoredStatefulSet[];
+  /** True when a StatefulSet has been of the group for longer than any view may be behind. */
+  readonly isOfGroup: (set: string) => boolean;
   readonly skewMs: number;
 }
 
@@ -44,45 +51,59 @@ export function isWithinBudget(governance: Governance, situation: Situation): Br
   }
   const budget = governance === "none" ? undefined : governance;
   if (budget?.partitions !== undefined) {
-    const broken = countPartitionTaken(situation, budget.partitions.partitionOf(entry.pod), {
-      partitionOf: (pod) => budget.partitions?.partitionOf(pod),
-      delayMs: budget.crossZoneEvictionDelayMs,
-      allowed: most(situation.states.map((state) => allowanceOf(budget, state))),
-    });
+    const broken = countPartition(situation, budget);
     if (broken !== undefined || entry.by === "eviction") return broken;
   }
-  const isPartitioned = budget?.partitions !== undefined;
-  const others = situation.earlier.filter((other) => other.statefulSet !== entry.statefulSet);
-  if (others.length > 0) {
-    const sentence = `${others.map(({ pod }) => pod).join(", ")} in another zone was taken and is not back`;
-    return { invariant: "Z1", sentence };
+  return countZones(situation, budget);
+}
+
+/** Of the same ledger, of a StatefulSet that has joined its group, or under the same budget: it counts. */
+function isSibling({ entry, isOfGroup }: Situation, other: Taken, budget: Budget | undefined): boolean {
+  if (other.group === entry.group || isOfGroup(other.set)) return true;
+  return budget !== undefined && has(other.labels, budget.selected);
+}
+
+function countZones(situation: Situation, budget: Budget | undefined): Broken | undefined {
+  const { entry, earlier, longDown, states } = situation;
+  const siblings = earlier.filter((other) => isSibling(situation, other, budget));
+  const others = siblings.filter(({ set }) => set !== entry.set).map(({ pod }) => pod);
+  if (others.length > 0)
+    return { invariant: "Z1", sentence: `${others.join(", ")} in another zone was taken and is not back` };
+  const broken = [...longDown].filter(([set]) => set !== entry.set).flatMap(([, pods]) => pods);
+  if (broken.length > 0) {
+    return {
+      invariant: "Z1",
+      sentence: `${broken.join(", ")} in another zone has been down for longer than views are behind`,
+    };
   }
-  const own = situation.earlier.filter((other) => other.statefulSet === entry.statefulSet && other.pod !== entry.pod);
+  const isPartitioned = budget?.partitions !== undefined;
   const allowed = most(
-    situation.states.map((state) => {
-      const allowance = budget === undefined || isPartitioned ? 0 : allowanceOf(budget, state);
+    states.map((state) => {
+      const allowance = budget === undefined || isPartitioned ? 0 : budgetLimit(budget, state);
       if (entry.by === "eviction") return allowance;
       // An allowance of 0 is for evictions: a rollout then goes by its own limit (rollout-operator section 2.4).
-      return allowance === 0 ? state.maxUnavailable : Math.min(state.maxUnavailable, allowance);
+      return allowance === 0 ? rolloutLimit(state) : Math.min(rolloutLimit(state), allowance);
     }),
   );
-  if (own.length + 1 <= allowed) return undefined;
-  const sentence = `${own.map(({ pod }) => pod).join(", ")} are down, ${allowed} may be with it`;
+  const own = new Set([...siblings.map(({ pod }) => pod), ...(longDown.get(entry.set) ?? [])]);
+  own.delete(entry.pod);
+  if (own.size + 1 <= allowed) return undefined;
+  const sentence = `${[...own].join(", ")} are down, ${allowed} may be with it`;
   return { invariant: entry.by === "eviction" ? "E1" : "Z2", sentence };
 }
 
 /** Invariant E1 of a partition: over all zones, and with those that have not been ready for the delay. */
-function countPartitionTaken(
-  { entry, earlier, returned, skewMs, takenNow }: Situation,
-  partition: string | undefined,
-  budget: { partitionOf(pod: string): string | undefined; readonly delayMs: number; readonly allowed: number },
-): Broken | undefined {
+function countPartition(situation: Situation, budget: Budget): Broken | undefined {
+  const { entry, earlier, returned, skewMs, takenNow, longDown, states } = situation;
+  const partition = partitionOf(budget, entry.pod);
   if (partition === undefined) return { invariant: "E1", sentence: "it has no partition" };
-  const allowed = entry.by === "rollout" ? Math.max(1, budget.allowed) : budget.allowed;
-  const isSibling = ({ pod }: Taken) => pod !== entry.pod && budget.partitionOf(pod) === partition;
-  const down = new Set(earlier.filter(isSibling).map(({ pod }) => pod));
+  const limit = most(states.map((state) => budgetLimit(budget, state)));
+  const allowed = entry.by === "rollout" ? Math.max(1, limit) : limit;
+  const isNear = (pod: string) => pod !== entry.pod && partitionOf(budget, pod) === partition;
+  const taken = earlier.filter((other) => isNear(other.pod) && isSibling(situation, other, budget));
+  const down = new Set([...taken.map(({ pod }) => pod), ...[...longDown.values()].flat().filter(isNear)]);
   for (const back of returned) {
-    if (!isSibling(back) || back.statefulSet === entry.statefulSet || takenNow.has(back.pod)) continue;
+    if (!isNear(back.pod) || back.set === entry.set || takenNow.has(back.pod) || back.group !== entry.group) continue;
     // Clocks are cut to seconds and differ.
     if (entry.atMs - (back.readyMs ?? 0) < budget.delayMs - 2 * skewMs - 2_000) down.add(back.pod);
   }

@@ -1,36 +1,59 @@
 /** Invariant L1: what keeps a world at peace from being done. */
-import type { ObjectKey } from "../../../functions/shared/cluster.ts";
-import { parsePod } from "../../../functions/shared/pods.ts";
-import { ledgerName, parseLedger } from "../../../functions/shared/reservation.ts";
-import type { GroupKey } from "../../../functions/shared/statefulsets.ts";
-import type { StoredPod } from "../../world/objects.ts";
+import type { NamespacedMetadata, StoredPod } from "../../world/objects.ts";
 import type { World } from "../../world/world.ts";
+import { isTerminating, isUp, readReservations, revisionOf, wantedRevision } from "./raw.ts";
 
-/** A sentence, or undefined when everything has converged. `drained` is a pod that somebody drains until it has gone. */
-export function missingOf(world: World, key: GroupKey, drained: StoredPod | undefined): string | undefined {
-  const { namespace } = key;
+export interface Peace {
+  readonly namespace: string;
+  /** StatefulSets that nobody rolls. */
+  readonly isLoose: (name: string) => boolean;
+  /** Ledgers that must be empty in the end. */
+  readonly ledgers: readonly string[];
+  /** A pod that somebody drains until it has gone. */
+  readonly drained: StoredPod | undefined;
+  /** StatefulSets that somebody is about to make again. */
+  readonly absent: readonly string[];
+}
+
+/** A sentence, or undefined when everything has converged. */
+export function missingOf(world: World, { namespace, isLoose, ledgers, drained, absent }: Peace): string | undefined {
+  if (absent.length > 0) return `${absent.join(", ")} is not made again`;
   for (const { metadata, spec, status } of world.store.list("statefulsets", { namespace }).items) {
     if (status.observedGeneration !== metadata.generation) return `${metadata.name} is behind`;
-    const pods = [...world.store.ownedBy("pods", metadata.uid)].map(parsePod);
+    const pods = [...world.store.ownedBy("pods", metadata.uid)];
     if (pods.length !== spec.replicas) return `${metadata.name} has ${pods.length} of ${spec.replicas} pods`;
-    const late = pods.find((pod) => pod.revision !== status.updateRevision || pod.readySinceMs === undefined);
-    if (late !== undefined) return `pod ${late.name} is not a ready pod of the wanted revision`;
-    if (status.currentRevision !== status.updateRevision) return `${metadata.name} has not recorded its revision`;
+    const late = pods.find((pod) => revisionOf(pod) !== status.updateRevision || !isUp(pod));
+    if (late !== undefined && !(isLoose(metadata.name) && isUp(late)))
+      return `pod ${late.metadata.name} is not a ready pod of the wanted revision`;
+    if (status.currentRevision !== status.updateRevision && !isLoose(metadata.name))
+      return `${metadata.name} has not recorded its revision`;
   }
   const left = drained === undefined ? undefined : world.store.find("pods", drained.metadata);
   if (left !== undefined && left.metadata.uid === drained?.metadata.uid)
     return `pod ${left.metadata.name} is not drained`;
-  const lease = world.store.find("leases", { namespace, name: ledgerName(key.group) });
-  if (lease !== undefined && parseLedger(key, lease).reservations.length > 0) return "the ledger holds reservations";
+  for (const name of ledgers) {
+    const lease = world.store.find("leases", { namespace, name });
+    if (lease !== undefined && readReservations(lease)?.length !== 0) return `the ledger ${name} holds reservations`;
+  }
   return undefined;
 }
 
 /** A pod for the history, in a line. */
-export function describePod(world: World, key: ObjectKey): string {
+export function describePod(world: World, key: Pick<NamespacedMetadata, "namespace" | "name">): string {
   const { name } = key;
   const pod = world.store.find("pods", key);
   if (pod === undefined) return `${name} is gone`;
-  const { uid, revision, terminating, readySinceMs, stuck } = parsePod(pod);
-  const state = terminating ? "terminating" : readySinceMs === undefined ? `not ready ${stuck ?? ""}` : "Ready";
-  return `${name} ${uid.slice(0, 8)} ${revision}: ${state} (at ${pod.metadata.resourceVersion})`;
+  const { uid, resourceVersion } = pod.metadata;
+  const state = isTerminating(pod) ? "terminating" : isUp(pod) ? "Ready" : "not ready";
+  return `${name} ${uid.slice(0, 8)} ${revisionOf(pod)}: ${state} (at ${resourceVersion})`;
+}
+
+/** A StatefulSet for the history, in a line. */
+export function describeSet(world: World, key: Pick<NamespacedMetadata, "namespace" | "name">): string {
+  const set = world.store.find("statefulsets", key);
+  if (set === undefined) return `${key.name} is gone`;
+  const { metadata, spec } = set;
+  const group = metadata.labels?.["rollout-group"] ?? "no group";
+  const state = isTerminating(set) ? ", being deleted" : "";
+  return `${key.name} of ${group}: ${spec.replicas} replicas of ${wantedRevision(set) ?? "?"}${state} (at ${metadata.resourceVersion})`;
 }

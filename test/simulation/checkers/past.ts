@@ -1,13 +1,15 @@
-/** What the StatefulSets were in the last seconds: a rollout may decide on a read that is five seconds old. */
-import type { StatefulSet } from "../../../functions/shared/statefulsets.ts";
+/** What the StatefulSets were in the last minutes: a rollout may decide on a read that is five seconds old. */
+import type { StoredStatefulSet } from "../../world/objects.ts";
 import type { World } from "../../world/world.ts";
-import { statefulSetOf } from "../stale-views.ts";
 
 interface Moment {
   /** From when on it was so, in milliseconds since the epoch. */
   readonly fromMs: number;
-  readonly statefulSet: StatefulSet | undefined;
+  readonly set: StoredStatefulSet | undefined;
 }
+
+/** Nobody looks back further: a reservation, its deletion on its way for two minutes, and views before that. */
+const keptMs = 600_000;
 
 export class Past {
   readonly #moments = new Map<string, Moment[]>();
@@ -16,36 +18,38 @@ export class Past {
   constructor(world: World) {
     this.#world = world;
     world.store.onChange("statefulsets", ({ final, current }) => {
+      const nowMs = world.timeline.nowMs();
       const moments = this.#moments.get(final.metadata.name) ?? [];
-      const statefulSet = current === undefined ? undefined : statefulSetOf(current);
-      moments.push({ fromMs: world.timeline.nowMs(), statefulSet });
-      if (moments.length > 60) moments.splice(0, 20);
+      moments.push({ fromMs: nowMs, set: current });
+      // The first that is kept says what was so when the time that counts began.
+      while (moments.length > 2 && (moments[1] as Moment).fromMs < nowMs - keptMs) moments.shift();
       this.#moments.set(final.metadata.name, moments);
     });
   }
 
-  /** What a StatefulSet was at some time in the last `ms`. */
-  lately(name: string, ms: number): StatefulSet[] {
+  /** What a StatefulSet was at some time in the last `ms`, the newest first; undefined for when there was none. */
+  states(name: string, ms: number): (StoredStatefulSet | undefined)[] {
     const moments = this.#moments.get(name) ?? [];
     const since = this.#world.timeline.nowMs() - ms;
-    const states: StatefulSet[] = [];
+    const states: (StoredStatefulSet | undefined)[] = [];
     for (let index = moments.length - 1; index >= 0; index--) {
-      const { fromMs, statefulSet } = moments[index] as Moment;
-      if (statefulSet !== undefined) states.push(statefulSet);
-      if (fromMs <= since) break;
+      const { fromMs, set } = moments[index] as Moment;
+      states.push(set);
+      if (fromMs <= since) return states;
     }
-    return states;
+    return [...states, undefined];
   }
 
-  /** True when a StatefulSet was there all through the last `ms`. */
-  stood(name: string, ms: number): boolean {
-    const moments = this.#moments.get(name) ?? [];
-    const since = this.#world.timeline.nowMs() - ms;
-    const gone = moments.some(({ fromMs, statefulSet }) => statefulSet === undefined && fromMs >= since);
-    return !gone && moments[moments.length - 1]?.statefulSet !== undefined && (moments[0]?.fromMs ?? since) <= since;
+  lately(name: string, ms: number): StoredStatefulSet[] {
+    return this.states(name, ms).filter((set) => set !== undefined);
   }
 
-  names(): Iterable<string> {
+  /** True when there was a StatefulSet of that name all through the last `ms`, and each state of it was as asked. */
+  stood(name: string, ms: number, isSo: (set: StoredStatefulSet) => boolean = () => true): boolean {
+    return this.states(name, ms).every((set) => set !== undefined && isSo(set));
+  }
+
+  names(): IterableIterator<string> {
     return this.#moments.keys();
   }
 }

@@ -2,76 +2,91 @@
  * Invariants Z1 to Z4 and E1 in the true world: over pods that were Ready when a deletion or an allowed eviction of ours took
  * them, whatever any replica believed.
  */
-import type { ObjectKey, Preconditions } from "../../../functions/shared/cluster.ts";
-import { isAvailable, ordinalOf, parsePod } from "../../../functions/shared/pods.ts";
-import type { Reservation } from "../../../functions/shared/reservation.ts";
-import { isWanted, type StatefulSet } from "../../../functions/shared/statefulsets.ts";
-import { isReady, type StoredPod } from "../../world/objects.ts";
+import type { NamespacedMetadata, StoredPod, StoredStatefulSet } from "../../world/objects.ts";
 import type { World } from "../../world/world.ts";
-import { type BudgetPast, evictions } from "./budgets.ts";
-import { isWithinBudget, type Taken, type Taker } from "./limits.ts";
+import { type BudgetPast, evictions, type Governance, governanceOf, groupOf } from "./budgets.ts";
+import { DownTimes } from "./down-times.ts";
+import { isWithinBudget, type Situation, type Taken, type Taker } from "./limits.ts";
 import type { Past } from "./past.ts";
+import {
+  type Budget,
+  has,
+  isPaused,
+  isTerminating,
+  isUp,
+  ordinalIn,
+  ownerOf,
+  type Reserved,
+  revisionOf,
+  setNameOf,
+  strategyOf,
+  upSinceMs,
+  wantedRevision,
+  wantsOrdinal,
+} from "./raw.ts";
+
+type Key = Pick<NamespacedMetadata, "namespace" | "name">;
+type Conditions = { readonly uid?: string; readonly resourceVersion?: string };
 
 /** Invariants Z3 and Z4 allow for a read that is this old when the deletion is sent. */
 const readWithinMs = 5_000;
+/** A budget is known by a watch, and one that has heard nothing for 30 s is read again. So is a group of pods. */
+const knownWithinMs = 35_000;
 
 /** When the ledger first held a reservation of a pod that has stood there since, and when each function last wrote one. */
-interface Reserved {
+interface Noted {
   readonly firstMs: number;
   readonly lastMs: Readonly<Partial<Record<Taker, number>>>;
+  readonly group: string;
   /** A later write no longer held it: it was withdrawn, or its ledger is lost. What reserves the pod anew is another decision. */
   readonly isDropped: boolean;
 }
 
-/** A budget is known by a watch, and one that has heard nothing for 30 s is read again. */
-const budgetKnownWithinMs = 35_000;
-
 /** True when the API server will answer 409, because the pod is not the one that was meant. A test may strip conditions. */
-function isOther({ metadata }: StoredPod, { uid, resourceVersion }: Partial<Preconditions>): boolean {
+function isOther({ metadata }: StoredPod, { uid, resourceVersion }: Conditions): boolean {
   if (uid !== undefined && metadata.uid !== uid) return true;
   return resourceVersion !== undefined && metadata.resourceVersion !== resourceVersion;
 }
 
+export interface TrueWorldOptions {
+  readonly world: World;
+  readonly past: Past;
+  readonly budgets: BudgetPast;
+  readonly namespace: string;
+  /** How far clocks may be off: availability is judged by so much less. */
+  readonly skewMs: number;
+  readonly violate: (invariant: string, sentence: string) => void;
+}
+
 export class TrueWorldChecker {
+  readonly #options: TrueWorldOptions;
   readonly #world: World;
   readonly #past: Past;
-  readonly #namespace: string;
-  readonly #violate: (invariant: string, sentence: string) => void;
-  /** How far clocks may be off: availability is judged by so much less. */
-  readonly #skewMs: number;
+  readonly #downTimes: DownTimes;
   readonly #taken = new Map<string, Taken>();
   readonly #sentMs = new Map<string, number>();
-  readonly #reservedMs = new Map<string, Reserved>();
+  readonly #reserved = new Map<string, Noted>();
   /** Pods that came instead of those that were taken, and since when they are ready: a cross-zone delay counts from then. */
   readonly #returned: Taken[] = [];
-  readonly #budgets: BudgetPast;
-  worst = 0;
 
-  constructor(options: {
-    world: World;
-    past: Past;
-    budgets: BudgetPast;
-    namespace: string;
-    skewMs: number;
-    violate: (invariant: string, sentence: string) => void;
-  }) {
+  constructor(options: TrueWorldOptions) {
+    this.#options = options;
     this.#world = options.world;
     this.#past = options.past;
-    this.#budgets = options.budgets;
-    this.#namespace = options.namespace;
-    this.#skewMs = options.skewMs;
-    this.#violate = options.violate;
+    this.#downTimes = new DownTimes(options.world, options.past);
     this.#world.store.onChange("statefulsets", () => this.#reviewAll());
     this.#world.store.onChange("pods", ({ final, previous, current }) => {
-      if (current === undefined || current.metadata.deletionTimestamp !== undefined)
-        this.#forgetReturned(final.metadata.name);
-      const entry = this.#taken.get(final.metadata.name);
-      if (entry !== undefined && current === undefined) this.#review(entry);
+      const { name } = final.metadata;
+      if (current === undefined || isTerminating(current)) {
+        this.#forgetReturned(name);
+        this.#reviewAll();
+      }
+      const entry = this.#taken.get(name);
       if (entry === undefined || previous === undefined) return;
       this.#returnIfBack(entry, previous);
       // What came instead was Ready and is lost again, by no act of ours: that hole is nobody's but fate's.
-      const lost = current === undefined || current.metadata.deletionTimestamp !== undefined || !isReady(current);
-      if (previous.metadata.uid !== entry.uid && isReady(previous) && lost) this.#taken.delete(entry.pod);
+      const lost = current === undefined || !isUp(current);
+      if (previous.metadata.uid !== entry.uid && isUp(previous) && lost) this.#taken.delete(entry.pod);
     });
   }
 
@@ -88,128 +103,182 @@ export class TrueWorldChecker {
   }
 
   /** Notes when a pod's deletion was first sent: until it arrives, the budget of then is as good as that of now. */
-  noteSent({ uid }: Partial<Preconditions>): void {
+  noteSent({ uid }: Conditions): void {
     if (uid !== undefined && !this.#sentMs.has(uid)) this.#sentMs.set(uid, this.#world.timeline.nowMs());
   }
 
   /** Z3 and Z4, at the moment when a rollout sends a deletion. */
-  onSent(replica: string, key: ObjectKey, preconditions: Preconditions): void {
+  onSent(replica: string, key: Key, preconditions: Conditions): void {
     const pod = this.#world.store.find("pods", key);
     if (pod === undefined || isOther(pod, preconditions)) return;
-    const { ownerUid, revision } = parsePod(pod);
-    const name = pod.metadata.name.replace(/-\d+$/, "");
-    const states = this.#past.lately(name, readWithinMs).filter(({ uid }) => uid === ownerUid);
+    const name = setNameOf(key.name);
+    const revision = revisionOf(pod);
+    const states = this.#past.lately(name, readWithinMs).filter(({ metadata }) => metadata.uid === ownerOf(pod));
     const what = `${replica} deletes ${key.name}`;
-    if (!states.some(({ updateRevision }) => updateRevision !== undefined && updateRevision !== revision)) {
-      this.#violate("Z3", `${what} of revision ${revision}, which no StatefulSet of the last 5 s called outdated`);
+    const isOutdated = states.some((set) => wantedRevision(set) !== undefined && wantedRevision(set) !== revision);
+    if (!isOutdated) {
+      this.#options.violate(
+        "Z3",
+        `${what} of revision ${revision}, which no StatefulSet of the last 5 s called outdated`,
+      );
     }
-    if (states.length > 0 && states.every(({ paused }) => paused))
-      this.#violate("Z4", `${what}, and ${name} has been paused for 5 s`);
-    const group = states[0]?.group;
+    if (states.length > 0 && states.every(isPaused))
+      this.#options.violate("Z4", `${what}, and ${name} has been paused for 5 s`);
+    const groups = new Set(states.map((set) => this.#groupOf(set)));
     for (const other of this.#past.names()) {
-      if (!this.#past.stood(other, readWithinMs)) continue;
-      const members = this.#past.lately(other, readWithinMs).filter((state) => state.group === group);
-      if (members.length > 0 && members.every(({ strategy }) => strategy !== "OnDelete")) {
-        this.#violate("Z4", `${what}, and ${other} has not been OnDelete for 5 s`);
-      }
+      const isForeign = (set: StoredStatefulSet) => groups.has(this.#groupOf(set)) && strategyOf(set) !== "OnDelete";
+      if (groups.size === 1 && this.#past.stood(other, readWithinMs, isForeign))
+        this.#options.violate("Z4", `${what}, and ${other} has not been OnDelete for 5 s`);
     }
   }
 
-  /** Notes what a ledger write has reserved or renewed, and all that it holds: later reservations are others' to answer for. */
-  noteWritten(made: readonly Reservation[], all: readonly Reservation[]): void {
+  /** Notes what a write of a group's ledger has reserved or renewed, and all that it holds: later ones are for others. */
+  noteWritten(group: string, made: readonly Reserved[], all: readonly Reserved[]): void {
     const held = new Set(all.map(({ uid }) => uid));
-    for (const [uid, reserved] of this.#reservedMs) {
-      if (!held.has(uid) && !reserved.isDropped) this.#reservedMs.set(uid, { ...reserved, isDropped: true });
+    for (const [uid, noted] of this.#reserved) {
+      if (noted.group === group && !held.has(uid) && !noted.isDropped)
+        this.#reserved.set(uid, { ...noted, isDropped: true });
     }
-    for (const reservation of made) this.#noteReserved(reservation);
-  }
-
-  #noteReserved({ uid, by: name }: Reservation): void {
-    const by: Taker = name === evictions ? "eviction" : "rollout";
     const nowMs = this.#world.timeline.nowMs();
-    const before = this.#reservedMs.get(uid);
-    // An eviction may take over what a rollout has reserved and is about to delete: each answers for its own decision.
-    const firstMs = before === undefined || before.isDropped ? nowMs : before.firstMs;
-    this.#reservedMs.set(uid, { firstMs, lastMs: { ...before?.lastMs, [by]: nowMs }, isDropped: false });
+    for (const { uid, by: name } of made) {
+      const by: Taker = name === evictions ? "eviction" : "rollout";
+      const before = this.#reserved.get(uid);
+      // An eviction may take over what a rollout has reserved and is about to delete: each answers for its own decision.
+      const firstMs = before === undefined || before.isDropped ? nowMs : before.firstMs;
+      this.#reserved.set(uid, { firstMs, lastMs: { ...before?.lastMs, [by]: nowMs }, group, isDropped: false });
+    }
   }
 
   /** Z1, Z2 and E1, at the moment when the API server carries a deletion or an eviction out. */
-  onArrived(replica: string, by: Taker | "ungoverned", key: ObjectKey, preconditions: Partial<Preconditions>): void {
+  onArrived(replica: string, by: Taker | "ungoverned", key: Key, preconditions: Conditions): void {
     const pod = this.#world.store.find("pods", key);
-    if (pod === undefined || pod.metadata.deletionTimestamp !== undefined || !isReady(pod)) return;
-    if (isOther(pod, preconditions)) return;
-    const { uid } = pod.metadata;
-    const statefulSet = pod.metadata.name.replace(/-\d+$/, "");
+    if (pod === undefined || !isUp(pod) || isOther(pod, preconditions)) return;
     this.#reviewAll();
+    const { uid, labels = {} } = pod.metadata;
     const atMs = this.#world.timeline.nowMs();
-    const reserved = this.#reservedMs.get(uid);
-    const reservedMs = by === "ungoverned" ? undefined : reserved?.lastMs[by];
+    const noted = this.#reserved.get(uid);
+    const reservedMs = by === "ungoverned" ? undefined : noted?.lastMs[by];
     const sinceMs = Math.min(this.#sentMs.get(uid) ?? atMs, reservedMs ?? atMs);
-    const governed = this.#budgets.lately(budgetKnownWithinMs + atMs - sinceMs);
+    const windowMs = knownWithinMs + atMs - sinceMs;
+    const { violate, budgets } = this.#options;
+    const governed = budgets.lately(windowMs).map((objects) => {
+      return governanceOf(objects, labels, (budget) => this.#spans(budget, windowMs));
+    });
     // Evicted because no budget governed it: nobody promised anything, and nobody counts it.
     if (by === "ungoverned") {
-      if (!governed.includes("none")) this.#violate("E1", `${replica} took ${key.name}, and a budget governed it`);
+      if (!governed.includes("none")) violate("E1", `${replica} took ${key.name}, and a budget governed it`);
       return;
     }
-    const ordinal = ordinalOf(key.name);
-    const firstMs = reserved?.firstMs ?? Number.NEGATIVE_INFINITY;
+    const set = setNameOf(key.name);
+    const states = this.#past.lately(set, readWithinMs + atMs - sinceMs);
     const entry: Taken = {
       uid,
       pod: key.name,
-      statefulSet,
-      ordinal,
+      set,
+      labels,
+      group: noted?.group ?? (states[0] === undefined ? undefined : this.#groupOf(states[0])),
+      ordinal: ordinalIn(key.name),
       atMs,
       by,
-      reservedMs: firstMs,
+      reservedMs: noted?.firstMs ?? Number.NEGATIVE_INFINITY,
       readyMs: undefined,
     };
+    const situation = this.#situationOf(entry, reservedMs, states, windowMs);
+    this.#judge(`${replica} took ${key.name} (${by})`, governed, situation);
+  }
+
+  #situationOf(entry: Taken, reservedMs: number | undefined, states: Situation["states"], windowMs: number): Situation {
     const lastMs = reservedMs ?? Number.POSITIVE_INFINITY;
     const earlier = [...this.#taken.values()].filter((other) => {
       // A rollout reserved within its own limits; an eviction that was reserved after it may go by wider ones.
-      return !(by === "rollout" && other.by === "eviction" && other.reservedMs > lastMs);
+      return !(entry.by === "rollout" && other.by === "eviction" && other.reservedMs > lastMs);
     });
-    this.#taken.set(key.name, entry);
-    this.worst = Math.max(
-      this.worst,
-      [...this.#taken.values()].filter((other) => other.statefulSet === statefulSet).length,
-    );
-    const states = this.#past.lately(statefulSet, readWithinMs + atMs - sinceMs);
-    const returned = this.#returned.filter((back) => this.#statefulSet(back.statefulSet)?.group !== undefined);
-    const situation = { entry, earlier, returned, states, skewMs: this.#skewMs, takenNow: this.#taken };
-    // What was known of the budget may be as old as allowed: one of the states that it had since then must have let it go.
+    this.#taken.set(entry.pod, entry);
+    const isMember = (set: StoredStatefulSet) => this.#groupOf(set) === entry.group;
+    const longDown = new Map<string, string[]>();
+    for (const name of this.#past.names()) {
+      const down = this.#downTimes.longDown(name, windowMs, isMember);
+      if (down.length > 0) longDown.set(name, down);
+    }
+    return {
+      entry,
+      earlier,
+      returned: this.#returned,
+      states,
+      longDown,
+      isOfGroup: (name) => this.#past.stood(name, windowMs, isMember),
+      skewMs: this.#options.skewMs,
+      takenNow: this.#taken,
+    };
+  }
+
+  /** What was known of the budget may be as old as allowed: one of the states that it had since then must have let it go. */
+  #judge(what: string, governed: readonly Governance[], situation: Situation): void {
     const broken = governed.map((governance) => isWithinBudget(governance, situation));
     const [violation] = broken;
     if (violation === undefined || broken.includes(undefined)) return;
-    this.#violate(violation.invariant, `${replica} took ${key.name} (${by}): ${violation.sentence}`);
+    this.#options.violate(violation.invariant, `${what}: ${violation.sentence}`);
   }
 
-  #statefulSet(name: string): StatefulSet | undefined {
-    const object = this.#world.store.find("statefulsets", { namespace: this.#namespace, name });
-    return object === undefined ? undefined : this.#past.lately(name, 0)[0];
+  #groupOf(set: StoredStatefulSet): string | undefined {
+    return groupOf(set, this.#options.budgets.lately(0)[0] ?? []);
   }
 
-  /** Forgets what is back, what nobody wants any more and is gone, and what has left the group by a user's hand. */
-  #review(entry: Taken): void {
-    const statefulSet = this.#statefulSet(entry.statefulSet);
-    if (statefulSet?.group === undefined) {
-      this.#taken.delete(entry.pod);
-      return;
+  /** True when a budget has selected pods of two groups, by their templates, all through the last `ms`. */
+  #spans({ selected }: Budget, ms: number): boolean {
+    const groups = new Set<string | undefined>();
+    for (const name of this.#past.names()) {
+      const [now] = this.#past.lately(name, ms);
+      if (now === undefined) continue;
+      const group = this.#groupOf(now);
+      const isSelected = ({ spec, metadata }: StoredStatefulSet) =>
+        has(spec.template.metadata?.labels, selected) &&
+        metadata.labels?.["rollout-group"] === now.metadata.labels?.["rollout-group"];
+      if (this.#past.stood(name, ms, isSelected)) groups.add(group);
     }
-    const pod = this.#world.store.find("pods", { namespace: this.#namespace, name: entry.pod });
-    if (pod !== undefined) this.#returnIfBack(entry, pod);
-    // What a user has scaled away is down no more, once the pod that we took is gone.
-    if (pod?.metadata.uid !== entry.uid && !isWanted(statefulSet, entry.ordinal)) this.#taken.delete(entry.pod);
+    return groups.size > 1;
   }
 
-  #returnIfBack(entry: Taken, object: StoredPod): void {
-    const pod = parsePod(object);
-    if (pod.uid === entry.uid) return;
-    const minReadySeconds = this.#statefulSet(entry.statefulSet)?.minReadySeconds ?? 0;
-    const lenientSeconds = Math.max(0, minReadySeconds - (2 * this.#skewMs) / 1000 - 2);
-    const nowMs = this.#world.timeline.nowMs();
-    if (!isAvailable(pod, lenientSeconds, nowMs)) return;
+  /** Forgets what is back, what nobody wants any more and is gone, and what went with its StatefulSet. */
+  #review(entry: Taken): void {
+    const { store } = this.#world;
+    const { namespace } = this.#options;
+    const pod = store.find("pods", { namespace, name: entry.pod });
+    if (pod?.metadata.uid === entry.uid) return;
+    if (pod !== undefined) this.#returnIfBack(entry, pod);
+    const set = store.find("statefulsets", { namespace, name: entry.set });
+    const isOrphaned = set === undefined || set.metadata.finalizers?.includes("orphan") === true;
+    // A StatefulSet that leaves its pods behind is about to be made again: a pod of it that was taken is still missing.
+    if (isOrphaned ? this.#hasOrphans(entry, set) : wantsOrdinal(set, entry.ordinal) && !this.#hasLeft(entry, set))
+      return;
     this.#taken.delete(entry.pod);
-    this.#returned.push({ ...entry, readyMs: pod.readySinceMs });
+  }
+
+  /** A user has moved the zone to another group: what is down there is not the group's any more, once the pod is gone. */
+  #hasLeft({ group }: Taken, set: StoredStatefulSet): boolean {
+    return this.#groupOf(set) !== group;
+  }
+
+  #hasOrphans({ set: name }: Taken, set: StoredStatefulSet | undefined): boolean {
+    const { namespace } = this.#options;
+    const pods =
+      set === undefined ? this.#world.store.ownedBy("pods", "") : this.#world.store.ownedBy("pods", set.metadata.uid);
+    for (const pod of pods) {
+      if (pod.metadata.namespace === namespace && setNameOf(pod.metadata.name) === name && !isTerminating(pod))
+        return true;
+    }
+    return false;
+  }
+
+  #returnIfBack(entry: Taken, pod: StoredPod): void {
+    if (pod.metadata.uid === entry.uid) return;
+    const { skewMs, namespace } = this.#options;
+    const set = this.#world.store.find("statefulsets", { namespace, name: entry.set });
+    const lenientMs = Math.max(0, 1000 * (set?.spec.minReadySeconds ?? 0) - 2 * skewMs - 2_000);
+    const sinceMs = upSinceMs(pod);
+    if (sinceMs === undefined || this.#world.timeline.nowMs() - sinceMs < lenientMs) return;
+    this.#taken.delete(entry.pod);
+    this.#returned.push({ ...entry, readyMs: sinceMs });
     if (this.#returned.length > 100) this.#returned.splice(0, 50);
   }
 }

@@ -1,0 +1,36 @@
+/** Since when pods have been down, whoever took them: what has been so for longer than views may be old is known to all. */
+import type { StoredStatefulSet } from "../../world/objects.ts";
+import type { World } from "../../world/world.ts";
+import type { Past } from "./past.ts";
+import { isUp, wantedOrdinals, wantsOrdinal } from "./raw.ts";
+
+export class DownTimes {
+  readonly #world: World;
+  readonly #past: Past;
+  /** By the name of a pod that is down: since when. One that has never been is in neither. */
+  readonly #downSinceMs = new Map<string, number>();
+  readonly #seen = new Set<string>();
+
+  constructor(world: World, past: Past) {
+    this.#world = world;
+    this.#past = past;
+    world.store.onChange("pods", ({ final, current }) => {
+      const { name } = final.metadata;
+      this.#seen.add(name);
+      if (current !== undefined && isUp(current)) this.#downSinceMs.delete(name);
+      else if (!this.#downSinceMs.has(name)) this.#downSinceMs.set(name, world.timeline.nowMs());
+    });
+  }
+
+  /** The pods that a StatefulSet has wanted all through the last `ms`, and that were down all the while. */
+  longDown(name: string, ms: number, isSo: (set: StoredStatefulSet) => boolean): string[] {
+    if (!this.#past.stood(name, ms, isSo)) return [];
+    const [now, ...before] = this.#past.lately(name, ms);
+    if (now === undefined) return [];
+    const since = this.#world.timeline.nowMs() - ms;
+    return wantedOrdinals(now)
+      .filter((ordinal) => before.every((set) => wantsOrdinal(set, ordinal)))
+      .map((ordinal) => `${name}-${ordinal}`)
+      .filter((pod) => (this.#downSinceMs.get(pod) ?? (this.#seen.has(pod) ? Number.POSITIVE_INFINITY : 0)) <= since);
+  }
+}

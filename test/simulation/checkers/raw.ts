@@ -1,0 +1,158 @@
+/**
+ * What checkers read of objects, from the JSON that the API server has: written once more, as naively as can be, and apart
+ * from the product. A mistake in the product's parsers must not be one here.
+ */
+import type { StoredObject, StoredPod, StoredStatefulSet } from "../../world/objects.ts";
+
+export type Labels = Readonly<Record<string, string>>;
+
+export const groupLabel = "rollout-group";
+
+export function setNameOf(podName: string): string {
+  return podName.slice(0, podName.lastIndexOf("-"));
+}
+
+export function ordinalIn(podName: string): number {
+  return Number(podName.slice(podName.lastIndexOf("-") + 1));
+}
+
+export function isTerminating({ metadata }: StoredPod | StoredStatefulSet): boolean {
+  return metadata.deletionTimestamp !== undefined;
+}
+
+/** Ready by its condition, and not on its way out. */
+export function isUp(pod: StoredPod): boolean {
+  return !isTerminating(pod) && pod.status.conditions?.find(({ type }) => type === "Ready")?.status === "True";
+}
+
+/** Since when it has been up, in milliseconds since the epoch; undefined while it is not. */
+export function upSinceMs(pod: StoredPod): number | undefined {
+  if (!isUp(pod)) return undefined;
+  return Date.parse(pod.status.conditions?.find(({ type }) => type === "Ready")?.lastTransitionTime ?? "");
+}
+
+export function revisionOf(pod: StoredPod): string | undefined {
+  return pod.metadata.labels?.["controller-revision-hash"];
+}
+
+/** The uid of what controls a pod. */
+export function ownerOf(pod: StoredPod): string | undefined {
+  return pod.metadata.ownerReferences?.find(({ controller }) => controller === true)?.uid;
+}
+
+/** The revision that its pods should have; undefined while its controller is behind. */
+export function wantedRevision({ metadata, status }: StoredStatefulSet): string | undefined {
+  return status.observedGeneration === metadata.generation ? status.updateRevision : undefined;
+}
+
+export function wantedOrdinals(set: StoredStatefulSet): number[] {
+  const start = set.spec.ordinals?.start ?? 0;
+  return isTerminating(set) ? [] : Array.from({ length: set.spec.replicas }, (_, index) => start + index);
+}
+
+export function wantsOrdinal(set: StoredStatefulSet, ordinal: number): boolean {
+  return wantedOrdinals(set).includes(ordinal);
+}
+
+export function isPaused({ metadata }: StoredStatefulSet): boolean {
+  return metadata.annotations?.["grafana.com/rollout-paused"] === "true";
+}
+
+export function strategyOf({ spec }: StoredStatefulSet): string {
+  return spec.updateStrategy.type;
+}
+
+/** How many pods of a zone a rollout may have down; 1 where nothing, or nothing sensible, is said. */
+export function rolloutLimit({ metadata, spec }: StoredStatefulSet): number {
+  const text = metadata.annotations?.["rollout-max-unavailable"] ?? "1";
+  if (/^[1-9][0-9]*$/.test(text)) return Number(text);
+  if (!/^[1-9][0-9]*%$/.test(text)) return 1;
+  return Math.max(1, Math.floor((Number.parseInt(text, 10) * spec.replicas) / 100));
+}
+
+export function has(labels: Labels | undefined, wanted: Labels): boolean {
+  return Object.entries(wanted).every(([label, value]) => labels?.[label] === value);
+}
+
+/** A budget that can be kept. */
+export interface Budget {
+  readonly name: string;
+  readonly selected: Labels;
+  readonly most: number;
+  readonly isPercentage: boolean;
+  /** Undefined: each zone has the budget for itself. */
+  readonly partitions: RegExp | undefined;
+  readonly delayMs: number;
+}
+
+interface BudgetSpec {
+  readonly selector: { readonly matchLabels: Labels };
+  readonly maxUnavailable?: number;
+  readonly maxUnavailablePercentage?: number;
+  readonly podNamePartitionRegex?: string;
+  readonly podNameRegexGroup?: number;
+  readonly crossZoneEvictionDelay?: string;
+}
+
+/** The budget that an object is, or undefined where nobody can keep it. The simulation writes no others. */
+export function readBudget({ metadata, spec }: Pick<StoredObject, "metadata" | "spec">): Budget | undefined {
+  const { selector, maxUnavailable, maxUnavailablePercentage, podNamePartitionRegex, crossZoneEvictionDelay } =
+    spec as BudgetSpec;
+  if (podNamePartitionRegex === "(") return undefined;
+  return {
+    name: metadata.name,
+    selected: selector.matchLabels,
+    most: maxUnavailable ?? maxUnavailablePercentage ?? 1,
+    isPercentage: maxUnavailable === undefined && maxUnavailablePercentage !== undefined,
+    partitions: podNamePartitionRegex === undefined ? undefined : new RegExp(`^${podNamePartitionRegex}$`),
+    delayMs: 1000 * Number.parseInt(crossZoneEvictionDelay ?? "0", 10),
+  };
+}
+
+export function partitionOf({ partitions }: Budget, podName: string): string | undefined {
+  return partitions?.exec(podName)?.[1];
+}
+
+/** How many pods of a zone a budget lets be down: a share is of the smaller of what is wanted and what is counted. */
+export function budgetLimit(budget: Budget, { spec, status, metadata }: StoredStatefulSet): number {
+  if (!budget.isPercentage) return budget.most;
+  const wanted = metadata.deletionTimestamp === undefined ? spec.replicas : 0;
+  const size = Math.min(wanted, status.replicas ?? 0);
+  if (budget.most === 0 || size === 0) return 0;
+  return Math.max(1, Math.floor((budget.most * size) / 100));
+}
+
+/** One reservation of a ledger. */
+export interface Reserved {
+  readonly set: string;
+  readonly ordinal: number;
+  readonly uid: string;
+  readonly by: string;
+  readonly stampMs: number;
+}
+
+/** What a Lease says is reserved; undefined where it cannot be read. */
+export function readReservations({ metadata }: Pick<StoredObject, "metadata">): Reserved[] | undefined {
+  try {
+    const table = JSON.parse(metadata.annotations?.["sluice.dev/reservations"] ?? "{}") as Record<
+      string,
+      Record<string, [string, string, number]>
+    >;
+    return Object.entries(table).flatMap(([set, zone]) =>
+      Object.entries(zone).map(([ordinal, [uid, by, stampMs]]) => ({
+        set,
+        ordinal: Number(ordinal),
+        uid,
+        by,
+        stampMs,
+      })),
+    );
+  } catch {
+    return undefined;
+  }
+}
+
+/** The group that a ledger is of. */
+export function ledgerGroupOf({ metadata }: Pick<StoredObject, "metadata">): string {
+  return metadata.annotations?.["sluice.dev/group"] ?? "";
+}

@@ -1,0 +1,73 @@
+/**
+ * Users who edit a ledger. What takes a reservation away, or makes one look older than it is, is their own risk: whoever
+ * relies on it may just be acting. Whatever else they write, nothing may be permitted by it, and it ends.
+ */
+import type { LeaseObject } from "../../functions/shared/cluster.ts";
+import type { World } from "../world/world.ts";
+import type { Draw } from "./draw.ts";
+
+const reservations = "sluice.dev/reservations";
+const settledThrough = "sluice.dev/settled-through";
+
+export interface EditOptions {
+  readonly world: World;
+  readonly draw: Draw;
+  readonly namespace: string;
+  readonly group: string;
+  readonly onLedgerEdited: (lease: LeaseObject) => void;
+  readonly log: (who: string, what: string) => void;
+}
+
+type Table = Record<string, Record<string, [string, string, number]>>;
+
+/** One edit of the group's ledger. */
+export function disturbLedger({ world, draw, namespace, group, onLedgerEdited, log }: EditOptions): void {
+  const key = { namespace, name: `sluice-${group}` };
+  const lease = world.store.find("leases", key);
+  const text = lease?.metadata.annotations?.[reservations];
+  if (lease === undefined || text === undefined) return;
+  const kind = draw.pick(["garbage", "stranger", "later", "verdicts", "no settled-through"] as const);
+  log("user", `edits the ledger: ${kind}`);
+  const annotate = (annotations: Record<string, string | null>) => {
+    onLedgerEdited(world.store.patch("leases", key, { metadata: { annotations } }));
+  };
+  if (kind === "verdicts") annotate({ "sluice.dev/verdicts": "[" });
+  else if (kind === "no settled-through") annotate({ [settledThrough]: null });
+  else if (kind === "garbage") {
+    // Whatever it held is put back with it, so that nothing is lost.
+    annotate({ [reservations]: draw.pick(["{", "[]", '{"a":1}']) });
+    world.timeline.after(draw.between(1_000, 20_000), () => {
+      const now = world.store.find("leases", key);
+      if (now?.metadata.uid === lease.metadata.uid && !isTable(now.metadata.annotations?.[reservations]))
+        annotate({ [reservations]: text });
+    });
+  } else if (isTable(text))
+    annotate({ [reservations]: JSON.stringify(edited(JSON.parse(text) as Table, kind, world, draw)) });
+}
+
+/** A reservation of nobody's, or later stamps: up to ten minutes ahead of the clock. */
+function edited(table: Table, kind: "stranger" | "later", world: World, draw: Draw): Table {
+  const nowMs = world.timeline.nowMs();
+  if (kind === "stranger") return { ...table, "group-z": { 0: ["no-such-uid", "somebody", nowMs] } };
+  const laterMs = Math.round(draw.between(1_000, 600_000));
+  const zones = Object.entries(table).map(([name, zone]) => {
+    const later = Object.entries(zone).map(([ordinal, [uid, by, stampMs]]) => [ordinal, [uid, by, stampMs + laterMs]]);
+    return [name, Object.fromEntries(later)];
+  });
+  return Object.fromEntries(zones) as Table;
+}
+
+function isTable(text: string | undefined): boolean {
+  if (text === undefined) return true;
+  try {
+    const table: unknown = JSON.parse(text);
+    return (
+      typeof table === "object" &&
+      table !== null &&
+      !Array.isArray(table) &&
+      Object.values(table).every((zone) => typeof zone === "object")
+    );
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,25 @@
+/** From a view of the product to the objects that it was made of, as the API server had them: checkers trust no parser. */
+import type { GroupView } from "../../functions/shared/views.ts";
+import type { StoredStatefulSet } from "../world/objects.ts";
+import type { World } from "../world/world.ts";
+import type { BudgetPast } from "./checkers/budgets.ts";
+import type { SeenView } from "./checkers/ledger-write.ts";
+
+export function seenView(view: GroupView, { store }: World, budgets: BudgetPast, namespace: string): SeenView {
+  const setOf = ({ name, resourceVersion }: { name: string; resourceVersion: string }): StoredStatefulSet[] => {
+    const versions = store.versionsOf("statefulsets", { namespace, name });
+    const found = versions.find(({ revision }) => revision === Number(resourceVersion))?.object;
+    return found === undefined ? [] : [found];
+  };
+  return {
+    members: view.statefulSets.flatMap(setOf),
+    neighbours: view.neighbours.flatMap(setOf),
+    budgets: view.budgets.flatMap(({ uid, generation }) => budgets.version(uid, generation) ?? []),
+    pod(name) {
+      const seen = view.pod(name);
+      if (seen === undefined) return undefined;
+      const versions = store.versionsOf("pods", { namespace, name });
+      return versions.find(({ revision }) => revision === seen.resourceVersion)?.object;
+    },
+  };
+}
