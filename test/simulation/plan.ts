@@ -1,4 +1,5 @@
 /** What one seed draws before it begins: the shape of the group, and which faults are about (a swarm: not all at once). */
+import { causes } from "../world/kubelet.ts";
 import type { Draw } from "./draw.ts";
 import type { CallFaults } from "./simulated-cluster.ts";
 import type { WatchFaults } from "./simulated-watch.ts";
@@ -16,6 +17,8 @@ export interface Plan {
   readonly recycleEveryMs: number;
   /** After this long in the safety phase it wants no more pods, nor finishes what it reserved. */
   readonly recycleForMs: number;
+  /** What keeps the pods of a broken revision from ever being ready: reasons of kubelets, and causes without one. */
+  readonly causes: readonly string[];
   /** Views come from real watches over the failing connection instead of being as stale as they may be. */
   readonly watching: boolean;
   readonly readyAfterMs: number;
@@ -115,6 +118,18 @@ export const disturbances = [
 
 export type Disturbance = (typeof disturbances)[number];
 
+/** The waiting reasons that only another revision mends. */
+export const waitingReasons: readonly string[] = [
+  "CrashLoopBackOff",
+  "ImagePullBackOff",
+  "ErrImagePull",
+  "InvalidImageName",
+  "CreateContainerConfigError",
+  "CreateContainerError",
+];
+/** A ConfigMap that is missing says no more than `ContainerCreating`; the others give no reason at all. */
+const everyCause = [...waitingReasons, "ContainerCreating", ...Object.values(causes)];
+
 /** Never, or about `perMinute` times a minute: each kind of fault is away from most seeds, so that rare ones are seen alone. */
 function rate(draw: Draw, likelihood: number, perMinute: number): number {
   return draw.chance(likelihood) ? 60_000 / (perMinute * draw.between(0.5, 3)) : 0;
@@ -140,6 +155,7 @@ export function drawPlan(draw: Draw): Plan {
     recyclers: evicts ? 0 : draw.pick([0, 0, 1, 2]),
     recycleEveryMs: draw.pick([500, 5_000, 20_000]),
     recycleForMs: draw.pick([5_000, 40_000, 1_000_000]),
+    causes: everyCause,
     watching: draw.chance(0.75),
     readyAfterMs: draw.pick([500, 2_000, 8_000]),
     goneAfterMs: draw.pick([0, 300, 2_000, 10_000]),

@@ -11,10 +11,7 @@ import { disturbLedger } from "./ledger-edits.ts";
 import type { Disturbance, Plan } from "./plan.ts";
 import { Workloads } from "./workloads.ts";
 
-/** Why the pods of a broken revision never become ready: six reasons that kubelets give, and some for which they give none. */
-const brokenBy = ["CrashLoopBackOff", "ImagePullBackOff", "CreateContainerConfigError", "ContainerCreating"].concat(
-  Object.values(causes),
-);
+const crashLoop = "CrashLoopBackOff";
 
 export interface UsersOptions {
   readonly world: World;
@@ -62,7 +59,7 @@ export class Users {
     const { name } = pod.metadata;
     if (kind === "breakPod") {
       this.#log("world", `pod ${name} breaks`);
-      kubelet.breakPod(pod.metadata, this.#draw.pick(["CrashLoopBackOff", "Error", causes.unready]));
+      kubelet.breakPod(pod.metadata, this.#draw.pick([crashLoop, "Error", causes.unready]));
       if (this.#draw.chance(0.6)) this.#healLater(pod);
     } else if (kind === "failPod") {
       this.#log("world", `pod ${name} fails`);
@@ -132,7 +129,7 @@ export class Users {
         workloads.rollBack();
         return;
       case "brokenTemplate":
-        workloads.changeTemplates(`app:broken-${this.#draw.pick(brokenBy)}`);
+        workloads.changeTemplates(`app:broken-${this.#draw.pick(this.#options.plan.causes)}`);
         return;
       case "loseLedger": {
         const key = { namespace: this.#options.namespace, name: ledgerName(this.#options.group) };
