@@ -47,7 +47,7 @@ export function disturbLedger({ world, draw, namespace, group, onLedgerEdited, l
 
 /** A reservation of nobody's, or later stamps: up to ten minutes ahead of the clock. */
 function edited(table: Table, kind: "stranger" | "later", world: World, draw: Draw): Table {
-  const nowMs = world.timeline.nowMs();
+  const nowMs = Math.round(world.timeline.nowMs());
   if (kind === "stranger") return { ...table, "group-z": { 0: ["no-such-uid", "somebody", nowMs] } };
   const laterMs = Math.round(draw.between(1_000, 600_000));
   const zones = Object.entries(table).map(([name, zone]) => {

@@ -19,6 +19,8 @@ export interface Plan {
   readonly recycleForMs: number;
   /** What keeps the pods of a broken revision from ever being ready: reasons of kubelets, and causes without one. */
   readonly causes: readonly string[];
+  /** How StatefulSets are deleted that are made again. */
+  readonly propagation: readonly Propagation[];
   /** Views come from real watches over the failing connection instead of being as stale as they may be. */
   readonly watching: boolean;
   readonly readyAfterMs: number;
@@ -78,6 +80,8 @@ export interface PlannedNeighbours {
   readonly byApp: boolean;
 }
 
+export type Propagation = "Orphan" | "Background" | "Foreground";
+
 export interface PlannedBudget {
   readonly maxUnavailable: number | string;
   readonly isPartitioned: boolean;
@@ -108,6 +112,7 @@ export const disturbances = [
   "podDisruptionBudget",
   "stopProcess",
   "clock",
+  /** All of them, by minutes. */
   "farClock",
   "loseNodeForGood",
   "recreate",
@@ -130,6 +135,12 @@ export const waitingReasons: readonly string[] = [
 /** A ConfigMap that is missing says no more than `ContainerCreating`; the others give no reason at all. */
 const everyCause = [...waitingReasons, "ContainerCreating", ...Object.values(causes)];
 
+/**
+ * An eviction that pins no uid rests on the API server being faster than a pod's start (rule R11, evaluate-eviction/README.md):
+ * it waits ten seconds for a review, and pods take longer than that where reviews come unpinned, and evictions are not slow.
+ */
+const slowStartMs = 24_000;
+
 /** Never, or about `perMinute` times a minute: each kind of fault is away from most seeds, so that rare ones are seen alone. */
 function rate(draw: Draw, likelihood: number, perMinute: number): number {
   return draw.chance(likelihood) ? 60_000 / (perMinute * draw.between(0.5, 3)) : 0;
@@ -144,6 +155,12 @@ export function drawPlan(draw: Draw): Plan {
   const ledgerGoes = draw.chance(0.1);
   const evicts = draw.chance(0.6);
   const minReadySeconds = draw.chance(0.2) ? draw.whole(1, 15) : 0;
+  const unpinned = evicts && draw.chance(0.15) ? draw.pick([0.3, 1]) : 0;
+  const budget = evicts ? drawBudget(draw) : undefined;
+  // Clocks that all go forward by minutes make reservations look abandoned, and pods look ready for long: no protocol helps
+  // where somebody is just acting on one (`Simulation.#stepFar` waits until nobody is), where a ledger is made anew, or
+  // where a time counts since which a pod has been ready.
+  const clocksMayJump = !ledgerGoes && minReadySeconds === 0 && (budget?.delaySeconds ?? 0) === 0;
   return {
     zones,
     replicas,
@@ -156,8 +173,9 @@ export function drawPlan(draw: Draw): Plan {
     recycleEveryMs: draw.pick([500, 5_000, 20_000]),
     recycleForMs: draw.pick([5_000, 40_000, 1_000_000]),
     causes: everyCause,
+    propagation: ["Orphan", "Orphan", "Background", "Foreground"],
     watching: draw.chance(0.75),
-    readyAfterMs: draw.pick([500, 2_000, 8_000]),
+    readyAfterMs: unpinned > 0 ? slowStartMs : draw.pick([500, 2_000, 8_000]),
     goneAfterMs: draw.pick([0, 300, 2_000, 10_000]),
     controllerDelayMs: draw.pick([5, 100, 2_000]),
     faults: {
@@ -186,19 +204,19 @@ export function drawPlan(draw: Draw): Plan {
       { oldest: 0, between: 0.1 },
     ]),
     neighbours: drawNeighbours(draw),
-    budget: evicts ? drawBudget(draw) : undefined,
+    budget,
     webhooks: draw.pick([1, 2, 2, 3]),
     dryRuns: draw.chance(0.2) ? 0.3 : 0,
     dieAfterWrite: draw.chance(0.3) ? 0.1 : 0,
     loseEvictions: draw.chance(0.3) ? 0.3 : 0,
-    slowEvictions: draw.chance(0.3) ? 0.3 : 0,
+    slowEvictions: unpinned === 0 && draw.chance(0.3) ? 0.3 : 0,
     slowEvictionMs: Math.min(draw.pick([4_000, 20_000]), ledgerGoes ? 4_000 : Number.POSITIVE_INFINITY),
     retryMs: draw.pick([500, 1_000, 5_000]),
-    unpinned: draw.chance(0.3) ? draw.pick([0.3, 1]) : 0,
+    unpinned,
     wholeNodes: draw.pick([0, 0.5, 1]),
     isHeld: false,
     safetyMs: draw.between(10_000, 70_000),
-    every: drawRates(draw, ledgerGoes, evicts),
+    every: { ...drawRates(draw, ledgerGoes, evicts), farClock: clocksMayJump ? rate(draw, 0.1, 1) : 0 },
   };
 }
 
@@ -228,7 +246,7 @@ function drawRates(draw: Draw, ledgerGoes: boolean, evicts: boolean): Plan["ever
     podDisruptionBudget: rate(draw, 0.1, 2),
     stopProcess: rate(draw, 0.15, 2),
     clock: rate(draw, 0.1, 3),
-    farClock: rate(draw, 0.1, 1),
+    farClock: 0,
     loseNodeForGood: rate(draw, 0.07, 1),
     recreate: rate(draw, 0.12, 1),
     relabel: rate(draw, 0.07, 2),

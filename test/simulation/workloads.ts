@@ -102,10 +102,10 @@ export class Workloads {
 
   /** Deletes a StatefulSet, and makes one of the same name 0.1 s to 4 minutes later: `kubectl replace`, or volumes that grow. */
   recreate(key: ObjectKey): void {
-    const { world, draw, log } = this.#options;
+    const { world, draw, plan, log } = this.#options;
     const set = world.store.find("statefulsets", key);
     if (set === undefined || this.#absent.has(key.name)) return;
-    const policy = draw.pick(["Orphan", "Orphan", "Background", "Foreground"] as const);
+    const policy = draw.pick(plan.propagation);
     const afterMs = 100 * 2400 ** draw.random();
     log("user", `deletes StatefulSet ${key.name} (${policy}), to make it again in ${(afterMs / 1000).toFixed(1)} s`);
     this.#absent.set(key.name, set);
