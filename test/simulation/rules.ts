@@ -215,7 +215,8 @@ export const rolloutRules: readonly RemovedRule[] = [
       const largest = view.statefulSets.map((set) =>
         Math.max(0, ...[...view.podsOf(set)].map((pod) => pod.resourceVersion)),
       );
-      return { ...view, seenThrough: Math.min(...largest) };
+      // A view without a StatefulSet has no list.
+      return largest.length === 0 ? view : { ...view, seenThrough: Math.min(...largest) };
     }),
   },
   {

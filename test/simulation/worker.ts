@@ -1,11 +1,10 @@
 /** One process of a search: runs the seeds that it is given and says what it found. */
-import { removedRules } from "./rules-evictions.ts";
+import { type Search, seedOptions } from "./search.ts";
 import { simulate } from "./simulation.ts";
 
-export interface WorkerOrder {
+export interface WorkerOrder extends Search {
   readonly first: number;
   readonly count: number;
-  readonly without: string | undefined;
 }
 
 export interface WorkerReport {
@@ -22,11 +21,11 @@ process.on("message", (order: WorkerOrder) => {
   void runSeeds(order).then((report) => process.send?.(report));
 });
 
-async function runSeeds({ first, count, without }: WorkerOrder): Promise<WorkerReport> {
-  const removed = removedRules.find(({ rule }) => rule === without);
+async function runSeeds({ first, count, ...search }: WorkerOrder): Promise<WorkerReport> {
+  const options = seedOptions(search);
   let taken = 0;
   for (let seed = first; seed < first + count; seed++) {
-    const result = await simulate(seed, removed ?? {});
+    const result = await simulate(seed, options);
     taken += result.taken;
     if (result.violations.length > 0) return { tried: seed - first + 1, taken, found: seed };
   }

@@ -1,0 +1,65 @@
+/** Plans bent towards one kind of trouble, without any rule removed: each seed of them must keep every promise. */
+import type { Draw } from "./draw.ts";
+import type { Plan } from "./plan.ts";
+import { never, plain } from "./rules.ts";
+import { type CallFaults, noFaults } from "./simulated-cluster.ts";
+import { noWatchFaults } from "./simulated-watch.ts";
+
+export type Aim = (plan: Plan, draw: Draw) => Plan;
+
+/** Every watch stands still for 0.5 to 20 s at times, each for itself, and then tells everything in order. */
+const freezing: CallFaults = { ...noFaults, latencyMs: 5, watch: { ...noWatchFaults, freeze: 0.05 } };
+
+/** Two zones under a budget, drained by two webhooks and rolled by one process, from the shipped views over freezing watches. */
+export function frozenDrains(plan: Plan, changes: Partial<Plan> = {}): Plan {
+  return plain(plan, {
+    watching: true,
+    zones: 2,
+    recyclers: 0,
+    webhooks: 2,
+    controllerDelayMs: 2_000,
+    readyAfterMs: 500,
+    safetyMs: 120_000,
+    budget: { maxUnavailable: 1, isPartitioned: false, delaySeconds: 0 },
+    loseEvictions: 0,
+    slowEvictions: 0,
+    retryMs: 1_000,
+    wholeNodes: 0,
+    isHeld: false,
+    faults: freezing,
+    every: { ...never, evict: 1_500, changeTemplate: 20_000 },
+    ...changes,
+  });
+}
+
+/** Zones that join and leave. */
+const joining: Plan["every"] = { ...never, evict: 1_500, changeTemplate: 20_000, addZone: 15_000, removeZone: 25_000 };
+
+export const scenarios: Readonly<Record<string, Aim>> = {
+  "frozen-recycle": (plan) => plain(plan, { watching: true, faults: freezing }),
+  "frozen-drains": (plan) => frozenDrains(plan),
+  "frozen-zones": (plan) => frozenDrains(plan, { every: joining }),
+  /** StatefulSets that are deleted, with or without their pods, and made again. */
+  recreated: (plan) => frozenDrains(plan, { zones: 3, every: { ...joining, recreate: 15_000 } }),
+  /** StatefulSets that change their group, beside another one, under budgets that select by another label. */
+  neighbours: (plan, draw) =>
+    frozenDrains(plan, {
+      zones: 3,
+      neighbours: {
+        group: true,
+        spanned: draw.chance(0.5),
+        loose: true,
+        labelled: draw.chance(0.5),
+        byApp: draw.chance(0.5),
+      },
+      every: { ...joining, relabel: 20_000, relabelTemplate: 30_000, zoneBudget: 20_000 },
+    }),
+  /** A revision that never becomes ready, for any cause, while pods break and nodes go for good; then it is rolled back. */
+  broken: (plan) =>
+    plain(plan, {
+      watching: true,
+      recyclers: 0,
+      safetyMs: 120_000,
+      every: { ...never, brokenTemplate: 20_000, rollBack: 40_000, breakPod: 20_000, loseNodeForGood: 60_000 },
+    }),
+};

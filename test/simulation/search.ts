@@ -1,0 +1,86 @@
+/** A search for a seed that breaks a promise: what is taken away, where it looks, and the workers that share it. */
+import { fork } from "node:child_process";
+import { removedRules } from "./rules-evictions.ts";
+import { scenarios } from "./scenarios.ts";
+import type { SimulationOptions } from "./seed.ts";
+import type { WorkerOrder, WorkerReport } from "./worker.ts";
+
+export interface Search {
+  /** The index of a removed rule. */
+  readonly removed: number | undefined;
+  /** The default plan, and not the scenario that is aimed at the rule. */
+  readonly isDefault: boolean;
+  readonly scenario: string | undefined;
+}
+
+/** What each seed of a search is given. */
+export function seedOptions({ removed, isDefault, scenario }: Search): SimulationOptions {
+  const rule = removed === undefined ? undefined : removedRules[removed];
+  const aim = scenario === undefined ? rule?.aim : scenarios[scenario];
+  return {
+    ...(rule === undefined ? {} : { wrappers: rule.wrappers }),
+    ...(aim === undefined || isDefault ? {} : { aim }),
+  };
+}
+
+/** How many seeds a worker takes at a time. */
+const chunk = 50;
+
+export interface SearchOptions extends Search {
+  readonly first: number;
+  readonly seeds: number;
+  readonly workers: number;
+}
+
+export interface Found {
+  readonly found: number | undefined;
+  readonly tried: number;
+  readonly taken: number;
+}
+
+/** Hands seeds out to workers until all are done or one is found that breaks a promise. Resolves to that one, if any. */
+export function search({ seeds, first, workers, removed, isDefault, scenario }: SearchOptions): Promise<Found> {
+  const end = first + seeds;
+  let next = first;
+  let tried = 0;
+  let taken = 0;
+  let found: number | undefined;
+  const startedMs = performance.now();
+  const progress = setInterval(() => {
+    const rate = tried / ((performance.now() - startedMs) / 1000);
+    console.log(`${tried} of ${seeds} seeds, ${rate.toFixed(0)} a second, ${taken} deletions, nothing found`);
+  }, 15_000);
+  return new Promise((resolve, reject) => {
+    let running = 0;
+    for (let index = 0; index < Math.min(workers, Math.ceil(seeds / chunk)); index++) {
+      const worker = fork(new URL("./worker.ts", import.meta.url), { execArgv: ["--max-semi-space-size=64"] });
+      running++;
+      const order = () => {
+        if (found !== undefined || next >= end) {
+          worker.disconnect();
+          return;
+        }
+        const count = Math.min(chunk, end - next);
+        worker.send({ first: next, count, removed, isDefault, scenario } satisfies WorkerOrder);
+        next += count;
+      };
+      worker.on("message", (report: WorkerReport) => {
+        tried += report.tried;
+        taken += report.taken;
+        if (report.found !== undefined) found = Math.min(report.found, found ?? report.found);
+        order();
+      });
+      worker.on("exit", (code) => {
+        running--;
+        if (code !== 0) {
+          clearInterval(progress);
+          reject(new Error(`a worker ended with code ${code}`));
+        } else if (running === 0) {
+          clearInterval(progress);
+          resolve({ found, tried, taken });
+        }
+      });
+      order();
+    }
+  });
+}
