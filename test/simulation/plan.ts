@@ -1,7 +1,7 @@
 /** What one seed draws before it begins: the shape of the group, and which faults are about (a swarm: not all at once). */
 import { causes } from "../world/kubelet.ts";
 import type { Draw } from "./draw.ts";
-import type { CallFaults } from "./simulated-cluster.ts";
+import { type CallFaults, noFaults } from "./simulated-cluster.ts";
 import type { WatchFaults } from "./simulated-watch.ts";
 
 export interface Plan {
@@ -146,7 +146,33 @@ function rate(draw: Draw, likelihood: number, perMinute: number): number {
   return draw.chance(likelihood) ? 60_000 / (perMinute * draw.between(0.5, 3)) : 0;
 }
 
+/** What one seed has; a few have a very long night instead, in which what takes minutes happens at all. */
 export function drawPlan(draw: Draw): Plan {
+  const plan = drawUsual(draw);
+  return draw.chance(0.02) ? lateDeletions(plan) : plan;
+}
+
+/**
+ * Deletions that arrive a minute and a half late, pods that then take long to go, API servers whose clocks differ, and a
+ * function that has lost interest in what it reserved: the reservation is old while its pod has only just begun to end.
+ */
+export function lateDeletions(plan: Plan): Plan {
+  return {
+    ...plan,
+    budget: undefined,
+    recyclers: 2,
+    recycleEveryMs: 1_000,
+    recycleForMs: 2_000,
+    minReadySeconds: 0,
+    goneAfterMs: 120_000,
+    faults: { ...noFaults, latencyMs: 5, slowDelete: 1, slowDeleteFromMs: 90_000, slowDeleteMs: 119_000 },
+    skewMs: 14_000,
+    safetyMs: 300_000,
+    every: Object.fromEntries(disturbances.map((kind) => [kind, 0])) as Plan["every"],
+  };
+}
+
+function drawUsual(draw: Draw): Plan {
   const zones = draw.pick([2, 3, 3, 3, 4]);
   const replicas = draw.pick([1, 2, 3, 3, 4]);
   const stormy = draw.chance(0.5);

@@ -6,7 +6,7 @@ import type { Cluster, Preconditions } from "../../functions/shared/cluster.ts";
 import { dropAfterMs, type Protocol } from "../../functions/shared/reservation.ts";
 import type { Views } from "../../functions/shared/views.ts";
 import type { Draw } from "./draw.ts";
-import { disturbances, type Plan, type PlannedNeighbours } from "./plan.ts";
+import { disturbances, lateDeletions, type Plan, type PlannedNeighbours } from "./plan.ts";
 import type { Wrappers } from "./replica.ts";
 import { noFaults } from "./simulated-cluster.ts";
 
@@ -248,7 +248,7 @@ export const rolloutRules: readonly RemovedRule[] = [
     rule: "R10",
     removed: "the GET before an old reservation is dropped",
     breaks: ["Z1", "Z2"],
-    aim: (plan) => lateDeletions(plan),
+    aim: (plan) => lateDeletions(plain(plan, { staleness: { oldest: 0.9, between: 0.8 } })),
     wrappers: wrapProtocol(() => ({
       findAbandoned: async (cluster, _namespace, open) =>
         new Set(open.filter(({ stampMs }) => cluster.serverTimeMs() - stampMs >= dropAfterMs)),
@@ -258,7 +258,7 @@ export const rolloutRules: readonly RemovedRule[] = [
     rule: "R10",
     removed: "looking at the deletionTimestamp before an old reservation is dropped",
     breaks: ["Z1", "Z2"],
-    aim: (plan) => lateDeletions(plan),
+    aim: (plan) => lateDeletions(plain(plan, { staleness: { oldest: 0.9, between: 0.8 } })),
     wrappers: wrapProtocol(() => ({
       findAbandoned: async (cluster, namespace, open) => {
         const pods = await Promise.all(
@@ -285,18 +285,3 @@ export const rolloutRules: readonly RemovedRule[] = [
     })),
   },
 ];
-
-/**
- * Deletions that arrive a minute and a half late, pods that then take long to go, API servers whose clocks differ, and a
- * function that has lost interest in what it reserved: the reservation is old while its pod has only just begun to end.
- */
-function lateDeletions(plan: Plan): Plan {
-  return plain(plan, {
-    goneAfterMs: 120_000,
-    recycleForMs: 2_000,
-    staleness: { oldest: 0.9, between: 0.8 },
-    faults: { ...noFaults, latencyMs: 5, slowDelete: 1, slowDeleteFromMs: 90_000, slowDeleteMs: 119_000 },
-    skewMs: 14_000,
-    safetyMs: 300_000,
-  });
-}

@@ -1,0 +1,111 @@
+/** The checkers judge by themselves: they share no code with the product, forget nothing, and count what breaks by itself. */
+import assert from "node:assert/strict";
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { VirtualTimeline } from "../world/timeline.ts";
+import { createWorld } from "../world/world.ts";
+import { BudgetPast } from "./checkers/budgets.ts";
+import { Past } from "./checkers/past.ts";
+import { TrueWorldChecker } from "./checkers/true-world.ts";
+
+const folder = new URL("./checkers/", import.meta.url).pathname;
+const namespace = "db";
+const group = "group";
+
+/** Three zones of two pods at rest, and a rollout that takes what it is told to, whatever anybody promised. */
+class Scene {
+  readonly violations: string[] = [];
+  readonly timeline = new VirtualTimeline();
+  readonly world = createWorld({ timeline: this.timeline });
+  readonly past = new Past(this.world);
+  readonly #checker = new TrueWorldChecker({
+    world: this.world,
+    past: this.past,
+    budgets: new BudgetPast(this.world, namespace),
+    namespace,
+    skewMs: 0,
+    violate: (invariant, sentence) => this.violations.push(`${invariant} ${sentence}`),
+  });
+
+  constructor() {
+    this.world.addGroup({ namespace, group, zones: ["a", "b", "c"], replicas: 2, maxUnavailable: 1 });
+    this.world.settle();
+    this.goOn(60_000);
+  }
+
+  goOn(ms: number): void {
+    this.timeline.runUntil(this.timeline.nowMs() + ms);
+  }
+
+  take(name: string): void {
+    const { uid } = this.world.store.get("pods", { namespace, name }).metadata;
+    this.#checker.onArrived("replica", "rollout", { namespace, name }, { uid });
+    this.world.store.delete("pods", { namespace, name }, { preconditions: { uid } });
+  }
+}
+
+test("no checker imports anything of the product", () => {
+  const files = globSync("*.ts", { cwd: folder });
+  assert.ok(files.length >= 6);
+  for (const file of files) {
+    const text = readFileSync(join(folder, file), "utf8");
+    assert.doesNotMatch(text, /from "[^"]*functions\//, `${file} shares code with what it judges`);
+  }
+});
+
+test("a pod that was taken is still missing when its StatefulSet is deleted without its pods, to be made again", () => {
+  const scene = new Scene();
+  scene.take("group-a-0");
+  scene.world.removeStatefulSet({ namespace, name: "group-a" }, "Orphan");
+  scene.goOn(10_000);
+  assert.equal(scene.world.store.find("statefulsets", { namespace, name: "group-a" }), undefined);
+  scene.take("group-b-0");
+  assert.deepEqual(scene.violations, [
+    "Z1 replica took group-b-0 (rollout): group-a-0 in another zone was taken and is not back",
+  ]);
+});
+
+test("a pod that was taken counts no more when its zone is deleted with all that it has", () => {
+  const scene = new Scene();
+  scene.take("group-a-0");
+  scene.world.removeStatefulSet({ namespace, name: "group-a" });
+  scene.goOn(10_000);
+  scene.take("group-b-0");
+  assert.deepEqual(scene.violations, []);
+});
+
+test("pods that broke by themselves count as down once it has been so for longer than any view may be behind", () => {
+  for (const [forMs, violations] of [
+    [10_000, []],
+    [60_000, ["Z2 replica took group-a-0 (rollout): group-a-1 are down, 1 may be with it"]],
+  ] as const) {
+    const scene = new Scene();
+    scene.world.kubelet.breakPod({ namespace, name: "group-a-1" });
+    scene.goOn(forMs);
+    scene.take("group-a-0");
+    assert.deepEqual(scene.violations, violations);
+  }
+});
+
+test("no healthy pod goes while a pod of another zone has been down for long, whoever took it", () => {
+  const scene = new Scene();
+  scene.world.kubelet.breakPod({ namespace, name: "group-c-1" });
+  scene.goOn(60_000);
+  scene.take("group-a-0");
+  assert.match(scene.violations.join(), /^Z1 .*group-c-1 in another zone has been down/);
+});
+
+test("what a StatefulSet was in the last seconds is known, however often it has changed since", () => {
+  const scene = new Scene();
+  const key = { namespace, name: "group-a" };
+  scene.world.annotate(key, { "rollout-max-unavailable": "2" });
+  for (let change = 0; change < 200; change++) {
+    scene.goOn(10);
+    scene.world.annotate(key, { "rollout-max-unavailable": String(3 + change) });
+  }
+  const limits = scene.past
+    .lately("group-a", 3_000)
+    .map((set) => set.metadata.annotations?.["rollout-max-unavailable"]);
+  assert.deepEqual([limits.at(-2), limits.at(-1)], ["2", "1"]);
+});
