@@ -22,7 +22,13 @@ export interface RemovedRule {
 
 export const never = Object.fromEntries(disturbances.map((kind) => [kind, 0])) as Plan["every"];
 
-export const alone: PlannedNeighbours = { group: false, spanned: false, loose: false, labelled: true, byApp: false };
+export const alone: PlannedNeighbours = {
+  group: false,
+  spanned: false,
+  loose: false,
+  labelled: true,
+  byApp: false,
+};
 
 /** A plain rollout of three zones by two processes that both hear every event, with old views and without any fault. */
 export function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
@@ -115,7 +121,11 @@ export const rolloutRules: readonly RemovedRule[] = [
     rule: "R4",
     removed: "the ten seconds of a new ledger, and its consistent first LIST",
     breaks: ["Z1", "Z2"],
-    aim: (plan) => plain(plan, { staleness: { oldest: 0.7, between: 0.8 }, every: { ...never, loseLedger: 8_000 } }),
+    aim: (plan) =>
+      plain(plan, {
+        staleness: { oldest: 0.7, between: 0.8 },
+        every: { ...never, loseLedger: 8_000 },
+      }),
     wrappers: {
       ...wrapProtocol((protocol) => {
         const aged = <T>(ledger: T): T => (ledger === undefined ? ledger : { ...ledger, createdMs: 0 });
@@ -125,7 +135,13 @@ export const rolloutRules: readonly RemovedRule[] = [
           writeLedger: async (...call) => aged(await protocol.writeLedger(...call)),
         };
       }),
-      ...wrapViews((views) => (key, need) => views.read(key, { ...need, settledThrough: need.settledThrough ?? 1 })),
+      ...wrapViews(
+        (views) => (key, need) =>
+          views.read(key, {
+            ...need,
+            settledThrough: need.settledThrough ?? 1,
+          }),
+      ),
     },
   },
   {
@@ -142,15 +158,27 @@ export const rolloutRules: readonly RemovedRule[] = [
     aim: (plan) =>
       plain(plan, {
         staleness: { oldest: 0.9, between: 0.8 },
-        every: { ...never, rollBack: 9_000, pause: 9_000, changeTemplate: 9_000 },
+        every: {
+          ...never,
+          rollBack: 9_000,
+          pause: 9_000,
+          changeTemplate: 9_000,
+        },
       }),
     wrappers: {
       ...wrapCluster(() => ({})),
       views: (views) => ({
         ...views,
         read: async (key, need) => {
-          const view = await views.read(key, { ...need, permitSinceMs: undefined, consistent: false });
-          return { ...view, statefulSetsReadMs: view.statefulSetsReadMs ?? Number.MAX_SAFE_INTEGER };
+          const view = await views.read(key, {
+            ...need,
+            permitSinceMs: undefined,
+            consistent: false,
+          });
+          return {
+            ...view,
+            statefulSetsReadMs: view.statefulSetsReadMs ?? Number.MAX_SAFE_INTEGER,
+          };
         },
       }),
     },
@@ -159,7 +187,11 @@ export const rolloutRules: readonly RemovedRule[] = [
     rule: "R6",
     removed: "waiting until the pod that came instead is Ready",
     breaks: ["Z1", "Z2"],
-    aim: (plan) => plain(plan, { staleness: { oldest: 0.7, between: 0.8 }, readyAfterMs: 8_000 }),
+    aim: (plan) =>
+      plain(plan, {
+        staleness: { oldest: 0.7, between: 0.8 },
+        readyAfterMs: 8_000,
+      }),
     wrappers: {
       ...wrapProtocol(() => ({
         isSettled: (reservation, { pod }) => pod === undefined || pod.uid !== reservation.uid,

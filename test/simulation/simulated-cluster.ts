@@ -128,8 +128,8 @@ export class SimulatedCluster implements Cluster {
   list<R extends Resource>(resource: R, query: ListQuery): Promise<ObjectList<ObjectTypes[R]>> {
     return this.#call("list", resource, query.labelSelector ?? "", () => {
       const list = this.#options.world.store.list(resource, query) as ObjectList<ObjectTypes[R]>;
-      return resource === "pods" ? (this.#olderList(query, list as ObjectList<ObjectTypes["pods"]>) ?? list) : list;
-    }) as Promise<ObjectList<ObjectTypes[R]>>;
+      return this.#olderList(resource, query, list);
+    });
   }
 
   create<R extends Resource>(resource: R, namespace: string, body: object): Promise<ObjectTypes[R]> {
@@ -183,17 +183,22 @@ export class SimulatedCluster implements Cluster {
     });
   }
 
-  /** What an API server's memory answers that has got no further than it must; undefined where the list is of now. */
-  #olderList(query: ListQuery, now: ObjectList<ObjectTypes["pods"]>): ObjectList<ObjectTypes["pods"]> | undefined {
+  /** What an API server's memory answers that has got no further than it must. */
+  #olderList<R extends Resource>(resource: R, query: ListQuery, now: ObjectList<ObjectTypes[R]>): typeof now {
     const { world, draw, faults, oldestRevision } = this.#options;
     const { notOlderThan, namespace, labelSelector } = query;
-    if (notOlderThan === undefined || namespace === undefined || !draw.chance(faults().oldList)) return undefined;
+    if (notOlderThan === undefined || namespace === undefined || !draw.chance(faults().oldList)) return now;
     const least = Math.max(Number(notOlderThan), oldestRevision());
     const revision = draw.whole(least, Math.max(least, Number(now.resourceVersion)));
     const matches = labelMatcher(labelSelector);
-    const pods = world.store.podsAsOf(namespace, revision);
-    const items = matches === undefined ? pods : pods.filter(({ metadata }) => matches(metadata.labels));
-    return { items, resourceVersion: String(revision) };
+    const { store } = world;
+    const then =
+      resource === "pods" ? store.podsAsOf(namespace, revision) : store.statefulSetsAsOf(namespace, revision);
+    const items = matches === undefined ? then : then.filter(({ metadata }) => matches(metadata.labels));
+    return {
+      items: items as ObjectTypes[R][],
+      resourceVersion: String(revision),
+    };
   }
 
   serverTimeMs(): number {
@@ -248,7 +253,13 @@ export class SimulatedCluster implements Cluster {
     } = faults();
     const { timeline } = world;
     const failed = (code: number, message: string) =>
-      new ClusterError({ code, reason: code === 0 ? "Timeout" : "Injected", message, verb, resource });
+      new ClusterError({
+        code,
+        reason: code === 0 ? "Timeout" : "Injected",
+        message,
+        verb,
+        resource,
+      });
     if (draw.chance(refuse)) {
       const code = draw.pick([0, 429, 500, 503, 504]);
       timeline.after(code === 0 ? timeoutMs : this.#latencyMs(), () =>

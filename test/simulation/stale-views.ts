@@ -1,5 +1,5 @@
 /** Views as stale as rule R5 permits, on purpose: each part at any revision from `settled-through` on, up to 30 s old. */
-import type { Cluster, ZoneBudgetObject } from "../../functions/shared/cluster.ts";
+import { type Cluster, ClusterError, type ZoneBudgetObject } from "../../functions/shared/cluster.ts";
 import { parseDisruptionBudget } from "../../functions/shared/disruption-budgets.ts";
 import {
   type HasPods,
@@ -8,7 +8,7 @@ import {
   selects,
   surroundingsOf,
 } from "../../functions/shared/governing.ts";
-import { getGroupOf, getOwnerOf, listGroups, listOrphans } from "../../functions/shared/listing.ts";
+import { getGroupOf, getOwnerOf, getStatefulSet, listGroups, listOrphans } from "../../functions/shared/listing.ts";
 import { type Pod, parsePod } from "../../functions/shared/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../../functions/shared/statefulsets.ts";
 import { type GroupView, getPod, silentAfterMs, type ViewNeed, type Views } from "../../functions/shared/views.ts";
@@ -21,7 +21,10 @@ export interface StaleViewsOptions {
   readonly cluster: Cluster;
   readonly draw: Draw;
   /** How often a part is as old as it may be, and how often of any age in between; otherwise it is of now. */
-  readonly staleness: () => { readonly oldest: number; readonly between: number };
+  readonly staleness: () => {
+    readonly oldest: number;
+    readonly between: number;
+  };
   /** Hears of each view that is handed out. */
   readonly onView: (view: GroupView) => void;
 }
@@ -76,36 +79,15 @@ export class RevisionClock {
   }
 }
 
-function hasPodsIn(store: World["store"], namespace: string): HasPods {
-  const pods = store.list("pods", { namespace }).items.map((object) => podOf(object as StoredPod));
-  return ({ uid }, budget) => pods.some(({ ownerUid, labels }) => ownerUid === uid && selects(budget, labels));
-}
-
-/** Each part at a revision of its own. */
-function podsAsOf(
-  store: World["store"],
-  namespace: string,
-  need: ViewNeed,
-  statefulSets: readonly StatefulSet[],
-  draw: () => number,
-) {
-  const byOwner = new Map<string, Pod[]>();
-  const byName = new Map<string, Pod>();
-  // As `listPods` does: a ledger's first decision accounts for all there is (rule R4).
-  let seenThrough = need.settledThrough === undefined ? store.revision : 0;
-  for (const { uid } of statefulSets) {
-    const revision = draw();
-    const pods: Pod[] = [];
-    for (const object of store.podsAsOf(namespace, revision)) {
-      const pod = podOf(object);
-      if (pod.ownerUid !== uid) continue;
-      pods.push(pod);
-      byName.set(pod.name, pod);
-      if (pod.resourceVersion > seenThrough) seenThrough = pod.resourceVersion;
-    }
-    byOwner.set(uid, pods);
-  }
-  return { byOwner, byName, seenThrough };
+function tooLarge(): ClusterError {
+  const message = "Too large resource version";
+  return new ClusterError({
+    code: 504,
+    reason: "Timeout",
+    message,
+    verb: "list",
+    resource: "pods",
+  });
 }
 
 export function createStaleViews(options: StaleViewsOptions, revisions: RevisionClock): Views {
@@ -125,30 +107,69 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
     return store.list("zoneawarepoddisruptionbudgets", { namespace }).items.map(budgetOf);
   }
 
-  async function read(key: GroupKey, need: ViewNeed): Promise<GroupView> {
-    const permit = need.permitSinceMs !== undefined;
-    const fresh = permit || need.consistent;
-    const oldestMs = timeline.nowMs() - silentAfterMs;
-    let all = store
-      .statefulSetsAsOf(key.namespace, fresh ? store.revision : revisionFor(need, oldestMs))
-      .map(statefulSetOf);
-    const readMs = cluster.monotonicMs();
-    if (fresh) {
-      const read = await cluster.list("statefulsets", { namespace: key.namespace });
-      all = read.items.map((object) => statefulSetOf(object as StoredStatefulSet));
+  /** The StatefulSets of a namespace as a memory has them that has got to `members-through`, or as a LIST says. */
+  async function readSets(namespace: string, need: ViewNeed): Promise<{ all: StatefulSet[]; revision?: number }> {
+    if (!isFresh(need)) {
+      const oldestMs = timeline.nowMs() - silentAfterMs;
+      const revision = revisionFor({ ...need, settledThrough: need.membersThrough ?? 0 }, oldestMs);
+      return {
+        all: store.statefulSetsAsOf(namespace, revision).map(statefulSetOf),
+      };
     }
-    const surroundings = surroundingsOf(all, key, budgetsOf(key.namespace), hasPodsIn(store, key.namespace));
-    const { byOwner, byName, seenThrough } = podsAsOf(store, key.namespace, need, surroundings.statefulSets, () =>
-      revisionFor(need, timeline.nowMs() - silentAfterMs),
-    );
+    const { items, resourceVersion } = await cluster.list("statefulsets", {
+      namespace,
+    });
+    return {
+      all: items.map((object) => statefulSetOf(object as StoredStatefulSet)),
+      revision: Number(resourceVersion),
+    };
+  }
+
+  /** Rule R5: whoever permits reads each member that it knows. */
+  async function readMembers(members: readonly StatefulSet[]): Promise<StatefulSet[]> {
+    const read = await Promise.all(members.map((one) => getStatefulSet(cluster, one)));
+    return read.filter((one) => one !== undefined);
+  }
+
+  const isFresh = ({ consistent, settledThrough }: ViewNeed) => consistent || settledThrough === undefined;
+  const hasPods: HasPods = ({ uid }, budget) =>
+    [...store.ownedBy("pods", uid)].some(({ metadata }) => selects(budget, metadata.labels ?? {}));
+
+  async function read(key: GroupKey, need: ViewNeed): Promise<GroupView> {
+    const { namespace } = key;
+    const permits = need.permitSinceMs !== undefined;
+    const readMs = cluster.monotonicMs();
+    const { all, revision: listedAt } = await readSets(namespace, need);
+    if (!isFresh(need) && (need.settledThrough ?? 0) > store.revision) throw tooLarge();
+    let surroundings = surroundingsOf(all, key, budgetsOf(namespace), hasPods);
+    if (permits && listedAt === undefined) {
+      const members = await readMembers(surroundings.statefulSets);
+      surroundings = surroundingsOf([...members, ...surroundings.neighbours], key, surroundings.budgets, hasPods);
+    }
+    const byOwner = new Map<string, Pod[]>();
+    const byName = new Map<string, Pod>();
+    // As `listPods` does: a ledger's first decision accounts for all there is (rule R4).
+    let seenThrough = need.settledThrough === undefined ? store.revision : 0;
+    for (const { uid } of surroundings.statefulSets) {
+      const revision = revisionFor(need, timeline.nowMs() - silentAfterMs);
+      const pods: Pod[] = [];
+      for (const object of store.podsAsOf(key.namespace, revision)) {
+        const pod = podOf(object);
+        if (pod.ownerUid !== uid) continue;
+        pods.push(pod);
+        byName.set(pod.name, pod);
+        if (pod.resourceVersion > seenThrough) seenThrough = pod.resourceVersion;
+      }
+      byOwner.set(uid, pods);
+    }
     const view: GroupView = {
       ...surroundings,
-      statefulSetsReadMs: fresh ? readMs : undefined,
+      statefulSetsReadMs: permits || listedAt !== undefined ? readMs : undefined,
       podsOf: ({ uid }) => byOwner.get(uid) ?? [],
       pod: (name) => byName.get(name),
       seenThrough,
       membersThrough: Math.max(0, ...surroundings.statefulSets.map(({ resourceVersion }) => Number(resourceVersion))),
-      consistentAt: undefined,
+      consistentAt: listedAt === undefined ? undefined : { pods: store.revision, statefulSets: listedAt },
     };
     onView(view);
     return view;

@@ -191,6 +191,12 @@ export class Users {
     return set !== undefined && wantsOrdinal(set, ordinalIn(metadata.name));
   }
 
+  #isForsaken({ metadata }: StoredPod): boolean {
+    const name = setNameOf(metadata.name);
+    const set = this.#world.store.find("statefulsets", { namespace: metadata.namespace, name });
+    return set === undefined && !this.workloads.missing().includes(name);
+  }
+
   /** Ends every disturbance: what users want is sane again, and what was broken works. */
   makePeace(): void {
     const { namespace } = this.#options;
@@ -200,8 +206,9 @@ export class Users {
     this.workloads.makePeace();
     for (const pod of this.#world.store.list("pods", { namespace }).items) {
       if (pod.metadata.deletionTimestamp !== undefined) continue;
-      // Failed pods that nobody wants can hold up an OrderedReady scale-down for ever: somebody cleans up.
-      if (pod.status.phase === "Failed") {
+      // Failed pods that nobody wants can hold up an OrderedReady scale-down for ever: somebody cleans up. So does somebody
+      // where a StatefulSet has left pods behind and does not come back.
+      if (pod.status.phase === "Failed" || this.#isForsaken(pod)) {
         this.#world.store.delete("pods", pod.metadata, {});
         continue;
       }
