@@ -6,6 +6,7 @@ import { createWatchingViews } from "../../functions/shared/watching.ts";
 import type { World } from "../world/world.ts";
 import type { Draw } from "./draw.ts";
 import type { Plan } from "./plan.ts";
+import type { Wrappers } from "./replica.ts";
 import {
   type CallFaults,
   type CallObserver,
@@ -23,6 +24,7 @@ export interface ConnectionOptions {
   readonly world: World;
   readonly draw: Draw;
   readonly plan: Plan;
+  readonly wrappers: Wrappers;
   readonly faults: () => CallFaults;
   readonly observer: CallObserver;
   readonly revisions: RevisionClock;
@@ -46,7 +48,8 @@ export interface Connection {
 export function connectProcess(options: ConnectionOptions): Connection {
   const { process, world, draw, plan, clock, faults, observer, onResume, onView, revisions } = options;
   const oldestRevision = () => revisions.at(world.timeline.nowMs() - memoryLagMs);
-  const cluster = new SimulatedCluster({ world, draw, process, faults, clock, oldestRevision, observer, onResume });
+  const simulated = new SimulatedCluster({ world, draw, process, faults, clock, oldestRevision, observer, onResume });
+  const cluster = options.wrappers.connection?.(simulated) ?? simulated;
   if (!plan.watching) {
     const staleness = () => plan.staleness;
     const views = createStaleViews({ world, cluster, draw, staleness, onView }, revisions);

@@ -116,7 +116,7 @@ export class Processes {
   }
 
   #connect(kind: ProcessKind, onChange: (changed: GroupKey) => void): Connection & { readonly clock: ServerClock } {
-    const { world, draw, plan, faults, observerOf, onResume, log } = this.#options;
+    const { world, draw, plan, wrappers, faults, observerOf, onResume, log } = this.#options;
     const process = newProcess(`${kind}-${++this.#made}`);
     const clock: ServerClock = { skewMs: plan.skewMs * (draw.chance(0.5) ? 1 : -1) };
     log("simulation", `${process.name} starts`);
@@ -125,6 +125,7 @@ export class Processes {
       world,
       draw,
       plan,
+      wrappers,
       faults,
       clock,
       observer: observerOf(kind, process),

@@ -19,6 +19,8 @@ import type { Process } from "./simulated-cluster.ts";
 /** What a test may wrap to take a rule away and see what breaks. */
 export interface Wrappers {
   readonly cluster?: (cluster: Cluster) => Cluster;
+  /** What views are made over, too. */
+  readonly connection?: (cluster: Cluster) => Cluster;
   readonly protocol?: (protocol: Protocol) => Protocol;
   readonly views?: (views: Views) => Views;
   /** What a webhook makes of what it is asked. */

@@ -1,6 +1,7 @@
 /** The rules that evictions live by, taken away one at a time, in drains that make their fault likely. */
 import type { Plan } from "./plan.ts";
 import { never, plain, type RemovedRule, rolloutRules, unseenWrites, wrapProtocol, wrapViews } from "./rules.ts";
+import { membershipRules } from "./rules-mends.ts";
 import { noFaults } from "./simulated-cluster.ts";
 
 /** People who drain three zones, and ask again and again, by two webhooks and beside two rollouts; nothing else is wrong. */
@@ -127,4 +128,4 @@ const evictionRules: readonly RemovedRule[] = [
   },
 ];
 
-export const removedRules: readonly RemovedRule[] = [...rolloutRules, ...evictionRules];
+export const removedRules: readonly RemovedRule[] = [...rolloutRules, ...evictionRules, ...membershipRules];

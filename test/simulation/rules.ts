@@ -89,7 +89,7 @@ export const wrapViews = (read: (views: Views) => Views["read"]): Wrappers => ({
 });
 
 /** Methods with private fields must be called on the object that has them. */
-function bindAll(cluster: Cluster): Cluster {
+export function bindAll(cluster: Cluster): Cluster {
   return {
     get: (...call) => cluster.get(...call),
     list: (...call) => cluster.list(...call),

@@ -1,0 +1,121 @@
+/** What proves which StatefulSets there are, whose pods they have and which of them are lost: taken away one at a time. */
+import type { Cluster } from "../../functions/shared/cluster.ts";
+import { ClusterError, type PodObject } from "../../functions/shared/cluster.ts";
+import type { StatefulSet } from "../../functions/shared/statefulsets.ts";
+import type { Wrappers } from "./replica.ts";
+import { bindAll, never, type RemovedRule, wrapCluster, wrapProtocol, wrapViews } from "./rules.ts";
+import { frozenDrains, scenarios } from "./scenarios.ts";
+import { noFaults } from "./simulated-cluster.ts";
+import { noWatchFaults } from "./simulated-watch.ts";
+
+/** A reservation of a StatefulSet that the view has none of asks for it: here nobody has ever heard of one. */
+const strangersUnknown = wrapCluster((cluster) => ({
+  get: (resource, key, options) => {
+    if (resource !== "statefulsets") return cluster.get(resource, key, options);
+    const message = `statefulsets "${key.name}" not found`;
+    return Promise.reject(new ClusterError({ code: 404, reason: "NotFound", message, verb: "get", resource }));
+  },
+}));
+
+/** A LIST says what was so when it was made; here it is taken for what is so when it is answered. */
+const listsOfNow: Wrappers["connection"] = (cluster) =>
+  Object.assign(bindAll(cluster), {
+    list: async (...call: Parameters<Cluster["list"]>) => {
+      const list = await cluster.list(...call);
+      if (call[0] !== "statefulsets" || call[1].labelSelector !== undefined) return list;
+      const { resourceVersion } = await cluster.list("leases", { namespace: "db" });
+      return { ...list, resourceVersion };
+    },
+  });
+
+/** As if no status told whether a pod has ever been ready: it runs, and nobody knows since when. */
+function withoutBeginning(pod: PodObject): PodObject {
+  if (pod.status?.phase !== "Pending" && pod.status?.phase !== "Running") return pod;
+  return { ...pod, status: { ...pod.status, phase: "Running", startTime: undefined } as PodObject["status"] };
+}
+
+const unknownBeginnings: Wrappers["connection"] = (cluster) =>
+  Object.assign(bindAll(cluster), {
+    get: async (...call: Parameters<Cluster["get"]>) => {
+      const object = await cluster.get(...call);
+      return call[0] === "pods" ? withoutBeginning(object as PodObject) : object;
+    },
+    list: async (...call: Parameters<Cluster["list"]>) => {
+      const list = await cluster.list(...call);
+      return call[0] === "pods" ? { ...list, items: (list.items as PodObject[]).map(withoutBeginning) } : list;
+    },
+    async *watch(...call: Parameters<Cluster["watch"]>) {
+      for await (const event of cluster.watch(...call)) {
+        const isPod = call[0] === "pods" && event.type !== "BOOKMARK";
+        yield isPod ? { ...event, object: withoutBeginning(event.object as PodObject) } : event;
+      }
+    },
+  });
+
+const joining = { ...never, evict: 1_500, changeTemplate: 20_000, addZone: 15_000, removeZone: 25_000 };
+
+/** As if the pods of a StatefulSet had no label but its own: where the plan says so, that is its group. */
+function byOwnLabels(set: StatefulSet): StatefulSet {
+  return { ...set, podLabels: set.group === undefined ? {} : { "rollout-group": set.group } };
+}
+
+export const membershipRules: readonly RemovedRule[] = [
+  {
+    rule: "R5",
+    removed: "members-through, and asking for the StatefulSets that reservations name",
+    breaks: ["Z1", "Z2", "E1"],
+    aim: (plan) => frozenDrains(plan, { every: joining }),
+    wrappers: {
+      ...strangersUnknown,
+      ...wrapViews((views) => (key, need) => views.read(key, { ...need, membersThrough: undefined })),
+    },
+  },
+  {
+    rule: "R5",
+    removed: "the revision of a LIST of StatefulSets that is answered late",
+    breaks: ["Z1", "Z2", "E1"],
+    aim: (plan) =>
+      frozenDrains(plan, {
+        sweepMs: 5_000,
+        faults: { ...noFaults, latencyMs: 5, lateList: 0.5, watch: { ...noWatchFaults, break: 0.02 } },
+        every: { ...joining, addZone: 8_000, removeZone: 12_000 },
+      }),
+    wrappers: { ...strangersUnknown, connection: listsOfNow },
+  },
+  {
+    rule: "R6",
+    removed: "counting the pods that a StatefulSet has left behind",
+    breaks: ["Z1", "Z2", "E1"],
+    aim: (plan) =>
+      frozenDrains(plan, { zones: 3, faults: { ...noFaults, latencyMs: 5 }, every: { ...joining, recreate: 8_000 } }),
+    wrappers: wrapProtocol((protocol) => ({
+      isSettled: (reservation, where, nowMs) => protocol.isSettled(reservation, { ...where, orphans: 0 }, nowMs),
+    })),
+  },
+  {
+    rule: "R1",
+    removed: "judging by the labels of pods which StatefulSets a budget governs",
+    breaks: ["Z1", "Z2", "E1"],
+    aim: (plan) =>
+      frozenDrains(plan, {
+        faults: { ...noFaults, latencyMs: 5 },
+        neighbours: { group: true, spanned: true, loose: false, labelled: false, byApp: false },
+        every: { ...never, evict: 1_500, changeTemplate: 20_000 },
+      }),
+    wrappers: wrapViews((views) => async (key, need) => {
+      const { hasPods: _, ...view } = await views.read(key, need);
+      return {
+        ...view,
+        statefulSets: view.statefulSets.map(byOwnLabels),
+        neighbours: view.neighbours.map(byOwnLabels),
+      };
+    }),
+  },
+  {
+    rule: "R13",
+    removed: "repairing what was never ready and gives no reason for it",
+    breaks: ["L1"],
+    aim: (plan, draw) => scenarios.broken?.(plan, draw) ?? plan,
+    wrappers: { connection: unknownBeginnings },
+  },
+];
