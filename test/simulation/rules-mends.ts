@@ -31,7 +31,8 @@ const listsOfNow: Wrappers["connection"] = (cluster) =>
 /** As if no status told whether a pod has ever been ready: it runs, and nobody knows since when. */
 function withoutBeginning(pod: PodObject): PodObject {
   if (pod.status?.phase !== "Pending" && pod.status?.phase !== "Running") return pod;
-  return { ...pod, status: { ...pod.status, phase: "Running", startTime: undefined } as PodObject["status"] };
+  const { startTime: _, ...status } = pod.status as NonNullable<PodObject["status"]> & { readonly startTime?: string };
+  return { ...pod, status: { ...status, phase: "Running" } };
 }
 
 const unknownBeginnings: Wrappers["connection"] = (cluster) =>
