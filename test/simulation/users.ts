@@ -1,7 +1,7 @@
 /** What happens to a cluster besides us: users who edit in the middle, pods that break, nodes that go. */
 import type { LeaseObject, ObjectKey } from "../../functions/shared/cluster.ts";
 import { ledgerName } from "../../functions/shared/reservation.ts";
-import { causes } from "../world/kubelet.ts";
+import { brokenBy, causes } from "../world/kubelet.ts";
 import type { StoredPod } from "../world/objects.ts";
 import type { World } from "../world/world.ts";
 import { Budgets } from "./budgets.ts";
@@ -105,7 +105,8 @@ export class Users {
     this.#world.timeline.after(this.#draw.between(100, 20_000), () => {
       const current = this.#world.store.find("pods", metadata);
       if (current?.metadata.uid !== metadata.uid || current.metadata.deletionTimestamp !== undefined) return;
-      if (this.#gone.has(current.spec.nodeName ?? "")) return;
+      // What a broken revision lacks does not come by itself.
+      if (this.#gone.has(current.spec.nodeName ?? "") || brokenBy(current) !== undefined) return;
       this.#log("world", `pod ${metadata.name} works again`);
       this.#world.kubelet.healPod(metadata);
     });
@@ -212,7 +213,7 @@ export class Users {
         this.#world.store.delete("pods", pod.metadata, {});
         continue;
       }
-      const broken = pod.spec.containers.some(({ image }) => image.includes(":broken"));
+      const broken = brokenBy(pod) !== undefined;
       // A broken revision stays broken: replacing it is the rollout's work (rule R13).
       if (!broken || !this.#isWanted(pod)) this.#world.kubelet.healPod(pod.metadata);
     }
