@@ -2,9 +2,43 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { createDraw } from "./draw.ts";
+import { disturbances, drawPlan, type Plan } from "./plan.ts";
+import type { WatchFaults } from "./simulated-watch.ts";
 import { simulate } from "./simulation.ts";
 
 const main = fileURLToPath(new URL("./main.ts", import.meta.url));
+
+const happenings = [
+  /its watch of pods freezes/,
+  /its watch of statefulsets freezes/,
+  /is half-open for/,
+  /is stopped$/m,
+  /goes on$/m,
+  /the clock that .* is told by/,
+  /all clocks are set by -/,
+  /all clocks are set by \d/,
+  /deletes StatefulSet .* \(Orphan\)/,
+  /deletes StatefulSet .* \(Background\)/,
+  /deletes StatefulSet .* \(Foreground\)/,
+  /makes StatefulSet .* again/,
+  /labels StatefulSet .* as of group/,
+  /labels the template of/,
+  /lets the budget select/,
+  /edits the ledger: garbage/,
+  /edits the ledger: later/,
+  /edits the ledger: stranger/,
+  /is gone for good/,
+  /by force/,
+  /denied by the simulation/,
+  /: out-of-scope/,
+  /: replacement-reserved/,
+  /: budget-spans-groups/,
+  /broken-Unready/,
+  /broken-Unschedulable/,
+  /broken-Init/,
+  /broken-ContainerCreating/,
+];
 
 function run(...options: string[]) {
   return spawnSync(process.execPath, [main, ...options], { encoding: "utf8" });
@@ -18,6 +52,26 @@ test("no seed of a first few hundred breaks Z1 to Z4 or L1", async () => {
     taken += result.taken;
   }
   assert.ok(taken > 3_000, `only ${taken} deletions: the simulation hardly did anything`);
+});
+
+test("most seeds run the views that ship, over watches that freeze, fall silent, break and expire", () => {
+  const plans = Array.from({ length: 2_000 }, (_, index) => drawPlan(createDraw(index + 1)));
+  const share = (isSo: (plan: Plan) => boolean) => plans.filter(isSo).length / plans.length;
+  const watched = (isSo: (faults: WatchFaults) => boolean) =>
+    share(({ watching, faults }) => watching && isSo(faults.watch));
+  assert.ok(share(({ watching }) => watching) >= 0.7);
+  assert.ok(watched(({ freeze }) => freeze > 0) >= 0.3);
+  assert.ok(watched(({ lagMs }) => lagMs > 0) >= 0.3);
+  for (const fault of ["halfOpen", "break", "expire", "refuse"] as const)
+    assert.ok(watched((faults) => faults[fault] > 0) >= 0.1, fault);
+  for (const kind of disturbances) assert.ok(share(({ every }) => every[kind] > 0) >= 0.03, kind);
+});
+
+test("everything that a plan may hold does happen", async () => {
+  const told: string[] = [];
+  for (let seed = 1; seed <= 120; seed++) told.push(...(await simulate(seed, { verbose: true })).history);
+  const history = told.join("\n");
+  for (const what of happenings) assert.match(history, what);
 });
 
 test("the same seed tells the same history, line by line", async () => {
