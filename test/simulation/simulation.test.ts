@@ -34,10 +34,7 @@ const happenings = [
   /: out-of-scope/,
   /: replacement-reserved/,
   /: budget-spans-groups/,
-  /broken-Unready/,
-  /broken-Unschedulable/,
-  /broken-Init/,
-  /broken-ContainerCreating/,
+  /app:broken-(Unready|Unschedulable|Init|ContainerCreating)/,
 ];
 
 function run(...options: string[]) {
