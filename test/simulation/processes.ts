@@ -50,6 +50,8 @@ export class Processes {
   #webhooks: (Webhook & Running)[] = [];
   #replicas: (Running & { readonly definition: FunctionDefinition; readonly replica: Replica })[] = [];
   #made = 0;
+  /** How far the clocks of all API servers have been set off the true time. */
+  #allOffMs = 0;
   #recycleUntilMs = Number.POSITIVE_INFINITY;
 
   constructor(options: ProcessesOptions) {
@@ -118,7 +120,7 @@ export class Processes {
   #connect(kind: ProcessKind, onChange: (changed: GroupKey) => void): Connection & { readonly clock: ServerClock } {
     const { world, draw, plan, wrappers, faults, observerOf, onResume, log } = this.#options;
     const process = newProcess(`${kind}-${++this.#made}`);
-    const clock: ServerClock = { skewMs: plan.skewMs * (draw.chance(0.5) ? 1 : -1) };
+    const clock: ServerClock = { skewMs: this.#allOffMs + plan.skewMs * (draw.chance(0.5) ? 1 : -1) };
     log("simulation", `${process.name} starts`);
     const connection = connectProcess({
       process,
@@ -194,13 +196,14 @@ export class Processes {
     const running = [...this.#replicas, ...this.#webhooks];
     if (running.length === 0) return;
     const { process, clock } = draw.pick(running);
-    clock.skewMs = draw.between(-14_000, 14_000);
+    clock.skewMs = this.#allOffMs + draw.between(-14_000, 14_000);
     log("simulation", `the clock that ${process.name} is told by is ${(clock.skewMs / 1000).toFixed(1)} s off`);
   }
 
   /** The clocks of all API servers are set, by as much. */
   stepAllClocks(byMs: number): void {
     this.#options.log("simulation", `all clocks are set by ${(byMs / 1000).toFixed(0)} s`);
+    this.#allOffMs += byMs;
     for (const { clock } of [...this.#replicas, ...this.#webhooks]) clock.skewMs += byMs;
   }
 

@@ -56,6 +56,8 @@ class Simulation {
   readonly #tell = (who: string, what: string) => this.#log(who, what);
   /** Every reservation that was ever written: pod uid, function and stamp. */
   readonly #written = new Set<string>();
+  /** The last stamp of each, by pod uid and function. */
+  readonly #stamps = new Map<string, number>();
   readonly #startMs = this.#timeline.nowMs();
   #taken = 0;
   #faulty = true;
@@ -339,7 +341,11 @@ class Simulation {
       return;
     }
     // An eviction whose answer came too late gives back what it had renewed: that was decided when it was first written.
-    const made = all.filter(({ uid, by, stampMs }) => !this.#written.has(`${uid} ${by} ${stampMs}`));
+    const made = all.filter(({ uid, by, stampMs }) => {
+      // Nor is it decided anew when a stamp that is ahead of the clock is put back.
+      const isPutBack = stampMs < (this.#stamps.get(`${uid} ${by}`) ?? 0);
+      return !isPutBack && !this.#written.has(`${uid} ${by} ${stampMs}`);
+    });
     this.#noteKnown(after);
     if (made.length > 0) this.#writtenMs = this.#timeline.nowMs();
     this.#checker.noteWritten(ledgerGroupOf(after as never), made, all);
@@ -351,8 +357,10 @@ class Simulation {
   }
 
   #noteKnown(lease: LeaseObject): void {
-    for (const { uid, by, stampMs } of readReservations(lease as never) ?? [])
+    for (const { uid, by, stampMs } of readReservations(lease as never) ?? []) {
       this.#written.add(`${uid} ${by} ${stampMs}`);
+      this.#stamps.set(`${uid} ${by}`, stampMs);
+    }
   }
 
   #violate(invariant: string, sentence: string): void {
