@@ -204,21 +204,7 @@ function drawUsual(draw: Draw): Plan {
     readyAfterMs: unpinned > 0 ? slowStartMs : draw.pick([500, 2_000, 8_000]),
     goneAfterMs: draw.pick([0, 300, 2_000, 10_000]),
     controllerDelayMs: draw.pick([5, 100, 2_000]),
-    faults: {
-      latencyMs: draw.pick([1, 5, 40]),
-      stall: draw.chance(0.3) ? 0.03 : 0,
-      stallMs: draw.pick([4_000, 8_000, 40_000]),
-      refuse: stormy ? 0.05 : 0,
-      deny: draw.chance(0.1) ? draw.pick([0.005, 0.03]) : 0,
-      loseReply: stormy ? 0.03 : 0,
-      slowDelete: !ledgerGoes && draw.chance(0.1) ? 0.1 : 0,
-      slowDeleteFromMs: 10_000,
-      // Rule R10 drops a reservation after two minutes at the earliest.
-      slowDeleteMs: 119_000,
-      lateList: draw.chance(0.3) ? 0.2 : 0,
-      oldList: draw.chance(0.5) ? 0.5 : 0,
-      watch: drawWatchFaults(draw, stormy),
-    },
+    faults: drawFaults(draw, stormy, ledgerGoes),
     loseEvents: draw.pick([0, 0, 0.3, 1]),
     doubleEvents: draw.pick([0, 0.2]),
     sweepMs: draw.pick([20_000, 60_000, 300_000]),
@@ -278,6 +264,24 @@ function drawRates(draw: Draw, ledgerGoes: boolean, evicts: boolean): Plan["ever
     relabel: rate(draw, 0.07, 2),
     relabelTemplate: rate(draw, 0.05, 1),
     editLedger: ledgerGoes ? 0 : rate(draw, 0.07, 2),
+  };
+}
+
+function drawFaults(draw: Draw, stormy: boolean, ledgerGoes: boolean): CallFaults {
+  return {
+    latencyMs: draw.pick([1, 5, 40]),
+    stall: draw.chance(0.3) ? 0.03 : 0,
+    stallMs: draw.pick([4_000, 8_000, 40_000]),
+    refuse: stormy ? 0.05 : 0,
+    deny: draw.chance(0.1) ? draw.pick([0.005, 0.03]) : 0,
+    loseReply: stormy ? 0.03 : 0,
+    slowDelete: !ledgerGoes && draw.chance(0.1) ? 0.1 : 0,
+    slowDeleteFromMs: 10_000,
+    // Rule R10 drops a reservation after two minutes at the earliest.
+    slowDeleteMs: 119_000,
+    lateList: draw.chance(0.3) ? 0.2 : 0,
+    oldList: draw.chance(0.5) ? 0.5 : 0,
+    watch: drawWatchFaults(draw, stormy),
   };
 }
 

@@ -252,14 +252,9 @@ export class SimulatedCluster implements Cluster {
       lateList,
     } = faults();
     const { timeline } = world;
+    const isRead = verb === "get" || verb === "list";
     const failed = (code: number, message: string) =>
-      new ClusterError({
-        code,
-        reason: code === 0 ? "Timeout" : "Injected",
-        message,
-        verb,
-        resource,
-      });
+      new ClusterError({ code, reason: code === 0 ? "Timeout" : "Injected", message, verb, resource });
     if (draw.chance(refuse)) {
       const code = draw.pick([0, 429, 500, 503, 504]);
       timeline.after(code === 0 ? timeoutMs : this.#latencyMs(), () =>
@@ -268,9 +263,8 @@ export class SimulatedCluster implements Cluster {
       return promise;
     }
     if (draw.chance(deny)) {
-      const code = draw.pick(verb === "get" || verb === "list" ? [401, 403] : [401, 403, 422]);
-      const error = failed(code, "denied by the simulation");
-      timeline.after(this.#latencyMs(), () => this.#resume(() => reject(error)));
+      const code = draw.pick(isRead ? [401, 403] : [401, 403, 422]);
+      timeline.after(this.#latencyMs(), () => this.#resume(() => reject(failed(code, "denied by the simulation"))));
       return promise;
     }
     const lost = draw.chance(loseReply);
@@ -287,14 +281,13 @@ export class SimulatedCluster implements Cluster {
       let answer: () => void;
       try {
         const value = act();
-        if (verb !== "get" && verb !== "list") observer.onWritten(process.name, verb, resource);
+        if (!isRead) observer.onWritten(process.name, verb, resource);
         answer = () => resolve(value);
-        if (verb !== "get" && verb !== "list") observer.log(process.name, `${verb} ${resource} ${name}: done`);
+        if (!isRead) observer.log(process.name, `${verb} ${resource} ${name}: done`);
       } catch (error) {
         if (!(error instanceof ClusterError)) throw error;
         answer = () => reject(error);
-        if (verb !== "get" && verb !== "list")
-          observer.log(process.name, `${verb} ${resource} ${name}: ${error.code} ${error.message}`);
+        if (!isRead) observer.log(process.name, `${verb} ${resource} ${name}: ${error.code} ${error.message}`);
       }
       if (isAnswered) return;
       if (lost) {

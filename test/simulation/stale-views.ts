@@ -79,6 +79,37 @@ export class RevisionClock {
   }
 }
 
+const isFresh = ({ consistent, settledThrough }: ViewNeed) => consistent || settledThrough === undefined;
+
+/** The StatefulSets of a namespace as a memory has them that has got to `members-through`, or as a LIST says. */
+async function readSets(
+  { world: { store, timeline }, cluster }: StaleViewsOptions,
+  namespace: string,
+  need: ViewNeed,
+  revisionFor: (need: ViewNeed, oldestMs: number) => number,
+): Promise<{ all: StatefulSet[]; revision?: number }> {
+  if (!isFresh(need)) {
+    if ((need.settledThrough ?? 0) > store.revision) throw tooLarge();
+    const through = { ...need, settledThrough: need.membersThrough ?? 0 };
+    const revision = revisionFor(through, timeline.nowMs() - silentAfterMs);
+    return { all: store.statefulSetsAsOf(namespace, revision).map(statefulSetOf) };
+  }
+  const { items, resourceVersion } = await cluster.list("statefulsets", { namespace });
+  const all = items.map((object) => statefulSetOf(object as StoredStatefulSet));
+  return { all, revision: Number(resourceVersion) };
+}
+
+function hasPodsIn(store: World["store"]): HasPods {
+  return ({ uid }, budget) =>
+    [...store.ownedBy("pods", uid)].some(({ metadata }) => selects(budget, metadata.labels ?? {}));
+}
+
+/** Rule R5: whoever permits reads each member that it knows. */
+async function readMembers(cluster: Cluster, members: readonly StatefulSet[]): Promise<StatefulSet[]> {
+  const read = await Promise.all(members.map((one) => getStatefulSet(cluster, one)));
+  return read.filter((one) => one !== undefined);
+}
+
 function tooLarge(): ClusterError {
   const message = "Too large resource version";
   return new ClusterError({
@@ -93,6 +124,7 @@ function tooLarge(): ClusterError {
 export function createStaleViews(options: StaleViewsOptions, revisions: RevisionClock): Views {
   const { world, cluster, draw, staleness, onView } = options;
   const { store, timeline } = world;
+  const hasPods = hasPodsIn(store);
 
   function revisionFor(need: ViewNeed, oldestMs: number): number {
     const now = store.revision;
@@ -107,43 +139,14 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
     return store.list("zoneawarepoddisruptionbudgets", { namespace }).items.map(budgetOf);
   }
 
-  /** The StatefulSets of a namespace as a memory has them that has got to `members-through`, or as a LIST says. */
-  async function readSets(namespace: string, need: ViewNeed): Promise<{ all: StatefulSet[]; revision?: number }> {
-    if (!isFresh(need)) {
-      const oldestMs = timeline.nowMs() - silentAfterMs;
-      const revision = revisionFor({ ...need, settledThrough: need.membersThrough ?? 0 }, oldestMs);
-      return {
-        all: store.statefulSetsAsOf(namespace, revision).map(statefulSetOf),
-      };
-    }
-    const { items, resourceVersion } = await cluster.list("statefulsets", {
-      namespace,
-    });
-    return {
-      all: items.map((object) => statefulSetOf(object as StoredStatefulSet)),
-      revision: Number(resourceVersion),
-    };
-  }
-
-  /** Rule R5: whoever permits reads each member that it knows. */
-  async function readMembers(members: readonly StatefulSet[]): Promise<StatefulSet[]> {
-    const read = await Promise.all(members.map((one) => getStatefulSet(cluster, one)));
-    return read.filter((one) => one !== undefined);
-  }
-
-  const isFresh = ({ consistent, settledThrough }: ViewNeed) => consistent || settledThrough === undefined;
-  const hasPods: HasPods = ({ uid }, budget) =>
-    [...store.ownedBy("pods", uid)].some(({ metadata }) => selects(budget, metadata.labels ?? {}));
-
   async function read(key: GroupKey, need: ViewNeed): Promise<GroupView> {
     const { namespace } = key;
     const permits = need.permitSinceMs !== undefined;
     const readMs = cluster.monotonicMs();
-    const { all, revision: listedAt } = await readSets(namespace, need);
-    if (!isFresh(need) && (need.settledThrough ?? 0) > store.revision) throw tooLarge();
+    const { all, revision: listedAt } = await readSets(options, namespace, need, revisionFor);
     let surroundings = surroundingsOf(all, key, budgetsOf(namespace), hasPods);
     if (permits && listedAt === undefined) {
-      const members = await readMembers(surroundings.statefulSets);
+      const members = await readMembers(cluster, surroundings.statefulSets);
       surroundings = surroundingsOf([...members, ...surroundings.neighbours], key, surroundings.budgets, hasPods);
     }
     const byOwner = new Map<string, Pod[]>();
