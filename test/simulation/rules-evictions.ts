@@ -32,7 +32,7 @@ const evictionRules: readonly RemovedRule[] = [
   {
     rule: "R8",
     removed: "the reservation before the allowance",
-    breaks: ["Z1", "E1"],
+    breaks: ["Z1", "Z2", "E1"],
     aim: (plan) => drains(plan),
     wrappers: wrapProtocol(() => ({
       writeLedger: async (_cluster, ledger, { seenThrough, ...change }) => ({
