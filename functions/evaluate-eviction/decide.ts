@@ -64,7 +64,7 @@ export function decideAlone({ eviction, pod, owner, surroundings }: Alone): Admi
   if (isExempt(pod)) return exempt(pod, eviction);
   const zone = owner?.name ?? "";
   const first = surroundings.budgets.find((stored) => selects(stored, pod.labels));
-  if (first === undefined) return allow("out-of-scope", zone);
+  if (first === undefined) return allow("out-of-scope", zone, eviction.pin);
   const { namespace } = pod;
   const key = owner === undefined ? { namespace, group: groupOfBudget(first.name) } : groupKeyOf(owner, first.name);
   const governed = governing(pod, surroundings, key);
@@ -99,7 +99,9 @@ function rule(group: Group, zones: readonly ZoneThen[], eviction: Eviction, room
   // Rule R11: by the time an eviction that pins no uid gets there, it may take the pod that has come instead.
   if (isExempt(pod)) return { answer: eviction.isPinned ? exempt(pod, eviction) : unseen(eviction) };
   const governed = governing(pod, group.surroundings, group.key);
-  if (governed.kind === "none") return { answer: allow("out-of-scope", name) };
+  if (governed.kind === "none") {
+    return { answer: eviction.isPinned ? allow("out-of-scope", name, eviction.pin) : unseen(eviction) };
+  }
   if (governed.kind === "ungovernable") return { answer: ungovernable(governed, name) };
   const refusal =
     refuseReplacement(group, zone, pod, eviction) ??

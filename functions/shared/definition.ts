@@ -47,6 +47,8 @@ export interface GroupMemory {
   readonly refusals: Map<string, Refusal>;
   /** Reservations whose only attempt the API server refused, by pod uid: the next write takes them out. */
   readonly refusedOnce: Map<string, Reservation>;
+  /** Since when this process has known each reservation as it stands, by pod uid, function and stamp, by the monotonic clock. */
+  readonly knownSince: Map<string, number>;
   /** Identities of the Events that this process has sent. */
   readonly announced: Set<string>;
 }
@@ -193,6 +195,7 @@ export function createMemory(
     holding: undefined,
     refusals: new Map(),
     refusedOnce: new Map(),
+    knownSince: new Map(),
     announced: new Set(),
   }));
 }

@@ -21,6 +21,7 @@ import { podName, rolloutGroup } from "./vocabulary.ts";
 /** Views over the namespaces given, or over all when they are undefined. */
 export function createListingViews(cluster: Cluster, namespaces: readonly string[] | undefined): Views {
   return {
+    isLasting: false,
     async read(key, need) {
       const [listed, budgets] = await Promise.all([
         listStatefulSets(cluster, key.namespace),
@@ -43,7 +44,7 @@ export function createListingViews(cluster: Cluster, namespaces: readonly string
     groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
     pod: (key) => getPod(cluster, key),
     ownerOf: (pod) => getOwnerOf(cluster, pod),
-    orphans: (statefulSet) => listOrphans(cluster, statefulSet),
+    podsMadeFor: (statefulSet) => listPodsMadeFor(cluster, statefulSet),
     budgets: async (namespace) => (await listBudgets(cluster, namespace)).map(parseStoredBudget),
     disruptionBudgets: async (namespace) =>
       (await listDisruptionBudgets(cluster, namespace)).map(parseDisruptionBudget),
@@ -112,10 +113,11 @@ export async function readAgain(
   };
 }
 
-/** The pods that a StatefulSet of that name left behind and nobody has taken over, by a consistent LIST. Throws ClusterError. */
-export async function listOrphans(cluster: Cluster, { namespace, name }: ObjectKey): Promise<Pod[]> {
+/** The pods that were made for a StatefulSet of that name, its own or nobody's, by a consistent LIST. Throws ClusterError. */
+export async function listPodsMadeFor(cluster: Cluster, { namespace, name }: ObjectKey): Promise<Pod[]> {
   const { items } = await cluster.list("pods", { namespace, labelSelector: podName.key });
-  return items.map(parsePod).filter((pod) => pod.orphaned && statefulSetNameOf(pod.name) === name);
+  const isMadeFor = (pod: Pod) => statefulSetNameOf(pod.name) === name && (pod.orphaned || pod.ownerUid !== undefined);
+  return items.map(parsePod).filter(isMadeFor);
 }
 
 /** Every group of the namespaces, or of all, by a consistent LIST. Throws ClusterError. */

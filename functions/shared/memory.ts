@@ -58,9 +58,11 @@ function orphansOf(namespace: string, statefulSet: string): string {
   return `orphans of ${namespace}/${statefulSet}`;
 }
 
-/** The pods that a StatefulSet of that name left behind and nobody has taken over. */
-export function orphansIn(memory: Memory, namespace: string, statefulSet: string): readonly Pod[] {
-  return [...(memory.podsByOwner.get(orphansOf(namespace, statefulSet))?.values() ?? [])];
+/** The pods that were made for a StatefulSet of that name, whether or not they have been heard to be let go of. */
+export function podsMadeFor(memory: Memory, namespace: string, statefulSet: string): readonly Pod[] {
+  return [...memory.pods.values()].filter(
+    (pod) => pod.namespace === namespace && statefulSetNameOf(pod.name) === statefulSet,
+  );
 }
 
 /** Whose pods budgets select, at one moment. A pass may ask for each of a thousand pods: each answer is found once. */

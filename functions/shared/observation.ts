@@ -1,7 +1,7 @@
 /** One look at a group: its ledger, a view at least as new as the ledger asks for, and what both say together. */
 import type { Context } from "./definition.ts";
 import { isGivenUp, refusalOfRenewals } from "./renewals.ts";
-import { dropAfterMs, type Ledger, type Refusal, type Reservation } from "./reservation.ts";
+import { dropAfterMs, knownForMs, type Ledger, type Refusal, type Reservation } from "./reservation.ts";
 import { mendStamp, mendStamps } from "./stamps.ts";
 import type { GroupKey, StatefulSet } from "./statefulsets.ts";
 import type { GroupView, ViewNeed } from "./views.ts";
@@ -60,9 +60,11 @@ export async function observeGroup(
     context.protocol.isSettled(reservation, where, nowMs) ? [] : [reservation],
   );
   // A uid never comes back, and a deletion never ends but in the pod's end: what the view shows gone needs no GET.
+  const isKnown = knownForLong(context, ledger);
   const overdue = unsettled.filter((reservation) => {
     const pod = reserved.get(reservation)?.pod;
-    return nowMs - reservation.stampMs >= dropAfterMs && pod?.uid === reservation.uid && !pod.terminating;
+    const stands = pod?.uid === reservation.uid && !pod.terminating;
+    return stands && nowMs - reservation.stampMs >= dropAfterMs && isKnown(reservation);
   });
   const abandoned =
     overdue.length === 0
@@ -90,6 +92,21 @@ export async function observeGroup(
 
 function byName(one: { statefulSet: StatefulSet }, other: { statefulSet: StatefulSet }): number {
   return one.statefulSet.name < other.statefulSet.name ? -1 : 1;
+}
+
+/**
+ * Rule R10: which reservations this process has known for so long, by a clock that nobody sets, that no act can rest on them any
+ * more. A process that comes and goes has known none for long: there the stamps alone tell.
+ */
+function knownForLong(context: Context, { key, reservations }: Ledger): (reservation: Reservation) => boolean {
+  const { knownSince } = context.memoryOf(key);
+  const nowMs = context.cluster.monotonicMs();
+  const identify = ({ uid, by, stampMs }: Reservation) => `${uid} ${by} ${stampMs}`;
+  const present = new Set(reservations.map(identify));
+  for (const identity of [...knownSince.keys()]) if (!present.has(identity)) knownSince.delete(identity);
+  for (const identity of present) if (!knownSince.has(identity)) knownSince.set(identity, nowMs);
+  if (!context.views.isLasting) return () => true;
+  return (reservation) => nowMs - (knownSince.get(identify(reservation)) ?? nowMs) >= knownForMs;
 }
 
 /** The refusals that still hold, from the ledger and from this process since its last write. */

@@ -89,6 +89,11 @@ export const actWithinMs = 5_000;
 export const finishAfterMs = 7_000;
 /** Rule R10: two minutes, and 30 s more for clocks that differ, after which a reservation whose pod still stands is dropped. */
 export const dropAfterMs = 120_000 + clockSkewMs;
+/**
+ * Rule R10: whoever lives on has known a reservation as it stands for this long before it drops it, by its own clock. The clocks
+ * of API servers may be set, and then every stamp looks old.
+ */
+export const knownForMs = dropAfterMs - clockSkewMs;
 /** Rule R3: how often a conflicting pass starts again before it is left to the sweep. */
 export const maxConflicts = 5;
 

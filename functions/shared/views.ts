@@ -48,6 +48,8 @@ export interface GroupView extends Surroundings {
 }
 
 export interface Views {
+  /** True where they are kept by a process that lives on: what it has known for minutes needs no other clock than its own. */
+  readonly isLasting: boolean;
   /** A view of one group. Throws ClusterError; code 504 means that the API server has not got that far: try again. */
   read(key: GroupKey, need: ViewNeed): Promise<GroupView>;
   /** Takes over what a write of ours was answered, so that the next look does not begin from before it. */
@@ -60,8 +62,8 @@ export interface Views {
   pod(key: ObjectKey): Promise<Pod | undefined>;
   /** The StatefulSet that controls a pod, the same way. */
   ownerOf(pod: Pod): Promise<StatefulSet | undefined>;
-  /** The pods that a StatefulSet of that name left behind and nobody has taken over, as new as the ledger asks for. */
-  orphans(statefulSet: ObjectKey, settledThrough: number | undefined): Promise<readonly Pod[]>;
+  /** The pods that were made for a StatefulSet of that name and are its own or nobody's: some of them, or none where none is. */
+  podsMadeFor(statefulSet: ObjectKey): Promise<readonly Pod[]>;
   /** The budgets of a namespace: none where their CRD is not installed. Heard of in the last 30 s, or listed. */
   budgets(namespace: string): Promise<readonly StoredBudget[]>;
   /** The PodDisruptionBudgets of a namespace, the same way. */

@@ -3,9 +3,9 @@ import type { Cluster, Metadata, PodDisruptionBudgetObject, Resource, ZoneBudget
 import { type PodDisruptionBudget, parseDisruptionBudget } from "./disruption-budgets.ts";
 import { type Following, follow } from "./following.ts";
 import { parseStoredBudget, type StoredBudget, selects } from "./governing.ts";
-import { getGroupOf, getOwnerOf, listGroups, listOrphans } from "./listing.ts";
+import { getGroupOf, getOwnerOf, listGroups, listPodsMadeFor } from "./listing.ts";
 import { heardOfMs, learnStatefulSet, statefulSetStore } from "./membership.ts";
-import { emptyMemory, type Memory, orphansIn, podStore } from "./memory.ts";
+import { emptyMemory, type Memory, podStore, podsMadeFor } from "./memory.ts";
 import type { Pod } from "./pods.ts";
 import type { Store } from "./progress.ts";
 import { readView, type StatefulSetRead } from "./reading.ts";
@@ -70,6 +70,7 @@ export function createWatchingViews(options: WatchingOptions): WatchingViews {
   const budgets = (namespace: string) =>
     scopeOf(namespace).budgets.read(namespace, () => listBudgets(cluster, namespace));
   return {
+    isLasting: true,
     ready: Promise.all(listings).then(() => undefined),
     async read(key, need) {
       const { memory } = scopeOf(key.namespace);
@@ -97,10 +98,11 @@ export function createWatchingViews(options: WatchingOptions): WatchingViews {
       const isKnown = isRecent(heardOfMs(membership, pod.namespace));
       return (isKnown ? membership.byUid.get(pod.ownerUid ?? "") : undefined) ?? getOwnerOf(cluster, pod);
     },
-    async orphans({ namespace, name }, settledThrough = 0) {
+    async podsMadeFor({ namespace, name }) {
       const { memory } = scopeOf(namespace);
-      const isKnown = memory.reached >= settledThrough && isRecent(memory.heardMs);
-      return isKnown ? orphansIn(memory, namespace, name) : listOrphans(cluster, { namespace, name });
+      const known = isRecent(memory.heardMs) ? podsMadeFor(memory, namespace, name) : [];
+      // That there are none is not taken from a memory that may be behind.
+      return known.length > 0 ? known : listPodsMadeFor(cluster, { namespace, name });
     },
     budgets,
     disruptionBudgets: (namespace) =>

@@ -3,7 +3,6 @@ import { hasCode } from "./cluster.ts";
 import type { Context } from "./definition.ts";
 import { isMember } from "./governing.ts";
 import { getStatefulSet } from "./listing.ts";
-import type { Pod } from "./pods.ts";
 import type { Ledger, Reservation } from "./reservation.ts";
 import { isWanted, type StatefulSet } from "./statefulsets.ts";
 import { type GroupView, getPod } from "./views.ts";
@@ -46,7 +45,7 @@ export async function findReserved(
         return [reservation, { pod: seen, statefulSet: member, isMember: true, orphans: 0 }];
       }
       const statefulSet = member ?? strangers.get(reservation.statefulSet);
-      return [reservation, await findByName(context, ledger, view, reservation, statefulSet, member !== undefined)];
+      return [reservation, await findByName(context, ledger, reservation, statefulSet, member !== undefined)];
     }),
   );
   return new Map(places);
@@ -54,19 +53,17 @@ export async function findReserved(
 
 async function findByName(
   context: Context,
-  { key: { namespace }, settledThrough }: Ledger,
-  view: GroupView,
+  { key: { namespace } }: Ledger,
   reservation: Reservation,
   statefulSet: StatefulSet | undefined,
   isOne: boolean,
 ): Promise<Whereabouts> {
   const pod = await getPod(context.cluster, { namespace, name: podNameOf(reservation) });
   const isLeft = pod?.uid !== reservation.uid && (statefulSet === undefined || statefulSet.deleting);
-  const stands = (one: Pod) => !one.terminating && !one.finished;
-  const left = isLeft ? await context.views.orphans({ namespace, name: reservation.statefulSet }, settledThrough) : [];
-  // Those that it has not let go of yet count as well: they are let go of one by one.
-  const kept = isLeft && statefulSet !== undefined ? [...view.podsOf(statefulSet)] : [];
-  return { pod, statefulSet, isMember: isOne, orphans: [...left, ...kept].filter(stands).length };
+  // Those that it has not let go of yet count as well: they are let go of one by one, and a watch tells of it later.
+  const left = isLeft ? await context.views.podsMadeFor({ namespace, name: reservation.statefulSet }) : [];
+  const orphans = left.filter((one) => !one.terminating && !one.finished).length;
+  return { pod, statefulSet, isMember: isOne, orphans };
 }
 
 function podNameOf({ statefulSet, ordinal }: Reservation): string {

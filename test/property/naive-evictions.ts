@@ -171,7 +171,7 @@ export function guardFor(facts: EvictionFacts, question: QuestionFacts, taken: r
   // Section 4.3.
   const found = budgetsOf(facts, place);
   const [budget] = found;
-  if (budget === undefined) return "out-of-scope";
+  if (budget === undefined) return question.pinned ? "out-of-scope" : "pod-unseen";
   if (found.some(({ may }) => may === "nonsense")) return "invalid-budget";
   if (found.length > 1) return "several-budgets";
   if (facts.stranger && isSelected(budget, { app: true, zone: "x" })) return "budget-spans-groups";

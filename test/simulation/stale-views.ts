@@ -8,7 +8,7 @@ import {
   selects,
   surroundingsOf,
 } from "../../functions/shared/governing.ts";
-import { getGroupOf, getOwnerOf, getStatefulSet, listGroups, listOrphans } from "../../functions/shared/listing.ts";
+import { getGroupOf, getOwnerOf, getStatefulSet, listGroups, listPodsMadeFor } from "../../functions/shared/listing.ts";
 import { type Pod, parsePod } from "../../functions/shared/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../../functions/shared/statefulsets.ts";
 import { type GroupView, getPod, silentAfterMs, type ViewNeed, type Views } from "../../functions/shared/views.ts";
@@ -129,10 +129,9 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
   function revisionFor(need: ViewNeed, oldestMs: number): number {
     const now = store.revision;
     if (need.consistent || need.settledThrough === undefined) return now;
-    const least = Math.max(need.settledThrough, revisions.at(oldestMs));
+    const least = Math.min(now, Math.max(need.settledThrough, revisions.at(oldestMs)));
     const { oldest, between } = staleness();
-    if (draw.chance(oldest)) return Math.min(now, least);
-    return draw.chance(between) ? Math.min(now, draw.whole(least, now)) : now;
+    return draw.chance(oldest) ? least : draw.chance(between) ? draw.whole(least, now) : now;
   }
 
   function budgetsOf(namespace: string): StoredBudget[] {
@@ -179,13 +178,14 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
   }
 
   return {
+    isLasting: true,
     read,
     learn() {},
     groups: () => listGroups(cluster, undefined),
     groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
     pod: (key) => getPod(cluster, key),
     ownerOf: (pod) => getOwnerOf(cluster, pod),
-    orphans: (statefulSet) => listOrphans(cluster, statefulSet),
+    podsMadeFor: (statefulSet) => listPodsMadeFor(cluster, statefulSet),
     budgets: async (namespace) => budgetsOf(namespace),
     disruptionBudgets: async (namespace) =>
       store.list("poddisruptionbudgets", { namespace }).items.map(parseDisruptionBudget),

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { type Asking, mutatingPath, readAsking, validatingPath } from "../../functions/evaluate-eviction/observe.ts";
 import type { AdmissionAnswer, AdmissionRequest, Denied } from "../../functions/shared/definition.ts";
 import { parsePod } from "../../functions/shared/pods.ts";
-import { key, ledgerKey, namespace, Passes, refused } from "./passes.ts";
+import { key, ledgerKey, namespace, Passes, played, refused } from "./passes.ts";
 import { addBudget, governedGroup, Replica, reserved } from "./reviews.ts";
 
 const request: AdmissionRequest = {
@@ -185,6 +185,23 @@ test("out-of-scope: a pod that no budget selects is allowed without a ledger, a 
   const answer = await replica.answer(replica.review("group-a-0"));
   assert.deepEqual([answer.guard, answer.allowed, replica.writes], ["out-of-scope", true, []]);
   assert.ok(!replica.words.includes("get leases"));
+});
+
+test("out-of-scope pins the pod that was judged; where nothing can, the API server is asked what stands under that name", async () => {
+  const passes = await governedGroup();
+  const replica = new Replica(passes);
+  const { uid } = passes.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
+  const found = await played(passes.timeline, replica.context.views.pod({ namespace, name: "group-a-0" }));
+  const old = { ...(found ?? assert.fail()), labels: {} };
+  // What a watch told before the pod had the labels that the budget selects.
+  const views = { ...replica.context.views, pod: async () => old };
+  const behind = new Replica(passes, () => ({ views }));
+  const pinned = await behind.answer(behind.review("group-a-0"));
+  assert.deepEqual([pinned.guard, "patch" in pinned && pinned.patch?.length], ["out-of-scope", 1]);
+  assert.match(JSON.stringify(pinned), new RegExp(uid));
+  const unpinned = await behind.answer(behind.review("group-a-0", { path: validatingPath }));
+  assert.equal(unpinned.guard, "allowed");
+  assert.deepEqual(reserved(passes), ["group-a-0 by evaluate-eviction"]);
 });
 
 test("no-statefulset: a pod that a budget selects and no StatefulSet controls is a 500, as rollout-operator has it", async () => {

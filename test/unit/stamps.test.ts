@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { clockSkewMs, dropAfterMs, type Ledger } from "../../functions/shared/reservation.ts";
 import { mendStamps } from "../../functions/shared/stamps.ts";
 import { nowMs, reservation } from "./given.ts";
-import { key, namespace, Passes, refused } from "./passes.ts";
+import { key, namespace, Passes, played, refused } from "./passes.ts";
 import { governedGroup, Replica, reserved } from "./reviews.ts";
 
 const hourMs = 3_600_000;
@@ -98,6 +98,25 @@ test("in shadow mode nothing is written anew (R16)", async () => {
   const replica = new Replica(passes, () => ({ mode: "shadow" }));
   await replica.guards(replica.submit("group-a-0"));
   assert.deepEqual(replica.writes, []);
+});
+
+test("a clock that is set forward by hours makes no reservation old that this process has not known for two minutes (R10)", async () => {
+  const passes = await governedGroup({ maxUnavailable: 1 }, { replicas: 3 });
+  const views = await passes.watch();
+  const one = new Replica(passes, () => ({ views }));
+  assert.deepEqual(await one.guards(one.review("group-a-0")), ["allowed"]);
+  // Another process, another API server: its clock has just been set forward. The eviction is still under way.
+  const two = new Replica(passes, (cluster) => ({
+    views,
+    cluster: { ...cluster, serverTimeMs: () => cluster.serverTimeMs() + hourMs },
+  }));
+  assert.deepEqual(await two.guards(two.review("group-b-0")), ["zones-down"]);
+  await passes.goOn(119_000);
+  assert.deepEqual(await two.guards(two.review("group-b-0")), ["zones-down"]);
+  await passes.goOn(1_000);
+  assert.deepEqual(await two.guards(two.review("group-b-0")), ["allowed"]);
+  assert.deepEqual(reserved(passes), ["group-b-0 by evaluate-eviction"]);
+  await played(passes.timeline, views.stop());
 });
 
 test("a refusal from a clock an hour ahead holds for ten minutes, and the verdict's times are set right", async () => {
