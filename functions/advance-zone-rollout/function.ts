@@ -29,6 +29,8 @@ export const advanceZoneRollout: FunctionDefinition = {
   writes: [
     vocabulary.ledgerGroup,
     vocabulary.settledThrough,
+    vocabulary.membersThrough,
+    vocabulary.members,
     vocabulary.reservations,
     vocabulary.refusals,
     vocabulary.verdicts,

@@ -265,6 +265,7 @@ export class GroupCommit<Subject, Snapshot> {
         reservations: [...kept, ...made.values()],
         seenThrough: observed.view.seenThrough,
         membersThrough: observed.view.membersThrough,
+        members: observed.joining.members,
         refusals: keptRefusals(observed),
         verdicts: observed.ledger.verdicts,
       });

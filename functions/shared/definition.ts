@@ -49,6 +49,8 @@ export interface GroupMemory {
   readonly refusedOnce: Map<string, Reservation>;
   /** Since when this process has known each reservation as it stands, by pod uid, function and stamp, by the monotonic clock. */
   readonly knownSince: Map<string, number>;
+  /** Since when this process has known zones that have joined, by name and uid, by the monotonic clock. */
+  readonly joinedSince: Map<string, number>;
   /** Identities of the Events that this process has sent. */
   readonly announced: Set<string>;
 }
@@ -196,6 +198,7 @@ export function createMemory(
     refusals: new Map(),
     refusedOnce: new Map(),
     knownSince: new Map(),
+    joinedSince: new Map(),
     announced: new Set(),
   }));
 }

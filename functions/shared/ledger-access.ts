@@ -1,6 +1,7 @@
 /** How one process comes by a group's ledger, judges its age, and writes it: how every pass and every review begins and ends. */
 import { type Cluster, type ClusterError, hasCode, isRightMissing } from "./cluster.ts";
 import type { Context, GroupMemory } from "./definition.ts";
+import { refuseJoining } from "./joining.ts";
 import { cut } from "./ledger-size.ts";
 import type { Observed } from "./observation.ts";
 import {
@@ -55,19 +56,21 @@ function explained(name: string, error: unknown): unknown {
 }
 
 /**
- * Rule R4: ten seconds by our own clock since we first saw this ledger. Its creation time tells only where the
+ * Rule R4: what keeps a ledger from permitting anything yet, for a zone that has just joined too ({@link refuseJoining}).
+ *
+ * Ten seconds by our own clock since we first saw this ledger. Its creation time tells only where the
  * clocks of two API servers, which may differ by 30 s, leave no doubt; it is cut to whole seconds, too.
  */
 export function refuseNewLedger(
   { cluster }: Pick<Context, "cluster">,
-  { ledger, nowMs }: Pick<Observed, "ledger" | "nowMs">,
+  { ledger, nowMs, joining }: Pick<Observed, "ledger" | "nowMs"> & Partial<Pick<Observed, "joining">>,
 ): Wait | undefined {
   if (ledger.isElsewhere === true) return refuseElsewhere(cluster, ledger);
   const oldEnoughMs = ledger.createdMs + 1_000 + ledgerNewMs + clockSkewMs - nowMs;
   const seenMs = known.get(cluster)?.get(ledger.uid) ?? lastedMs(cluster);
   const seenLongMs = seenMs + ledgerNewMs - lastedMs(cluster);
   const remainingMs = Number.isNaN(oldEnoughMs) ? seenLongMs : Math.min(oldEnoughMs, seenLongMs);
-  if (remainingMs <= 0) return undefined;
+  if (remainingMs <= 0) return joining && refuseJoining(joining);
   const sentence = `the ledger ${ledger.name} is new, and known here for less than ${ledgerNewMs / 1000} s; whoever used a lost one may still be acting`;
   return wait("ledger-new", sentence, { recheckMs: remainingMs });
 }

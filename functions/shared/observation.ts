@@ -1,5 +1,6 @@
 /** One look at a group: its ledger, a view at least as new as the ledger asks for, and what both say together. */
 import type { Context } from "./definition.ts";
+import { findJoining, type Joining } from "./joining.ts";
 import { isGivenUp, refusalOfRenewals } from "./renewals.ts";
 import { dropAfterMs, knownForMs, type Ledger, type Refusal, type Reservation } from "./reservation.ts";
 import { mendStamp, mendStamps } from "./stamps.ts";
@@ -23,6 +24,7 @@ export interface Observed {
   /** Those of them whose StatefulSet has left the group. */
   readonly departed: readonly Reservation[];
   readonly abandoned: number;
+  readonly joining: Joining;
   /** True when the ledger holds stamps of a clock that was ahead: they are set right here, and by the next write. */
   readonly isMended: boolean;
   /** Deletions that were refused for good, by pod uid. */
@@ -51,6 +53,13 @@ export async function observeGroup(
   if (isMissingMember(ledger, view, strangers)) {
     ({ ledger, view } = await readAsNew(context, given, { ...need, consistent: true }));
     strangers = await readStrangers(context, ledger, view);
+  }
+  const { joinedSince: since } = context.memoryOf(key);
+  let joining = findJoining({ cluster: context.cluster, since }, ledger, view);
+  if (joining.needsList && need.permitSinceMs !== undefined) {
+    ({ ledger, view } = await readAsNew(context, given, { ...need, consistent: true }));
+    strangers = await readStrangers(context, ledger, view);
+    joining = findJoining({ cluster: context.cluster, since }, ledger, view);
   }
   const reserved = await findReserved(context, ledger, view, strangers);
   const nowMs = context.cluster.serverTimeMs();
@@ -84,6 +93,7 @@ export async function observeGroup(
     open,
     departed: open.filter((reservation) => !members.has(reservation.statefulSet)),
     abandoned: abandoned.size,
+    joining,
     isMended: given !== stored,
     refusals: refusalsOf(context, ledger, nowMs),
     givenUp: givenUpOf(ledger, abandoned, nowMs),

@@ -103,12 +103,14 @@ async function attempt<Snapshot>(
   };
   // Until a ledger's first decision every look is a consistent LIST (rule R4): one that may permit saves a second one.
   let { observed, verdict } = await decideOn(ledger.settledThrough === undefined ? memory.ledgerReadMs : undefined);
-  const young = refuseNewLedger(context, observed);
-  if (young !== undefined && isPermit(verdict)) verdict = young;
-  // Rule R5: what a watch remembers of StatefulSets will do to wait; to permit, they are read.
-  if (isPermit(verdict) && observed.view.statefulSetsReadMs === undefined) {
+  let young = refuseNewLedger(context, observed);
+  // Rule R5: what a watch remembers of StatefulSets will do to wait; to permit, they are read, and those who joined are listed.
+  const isRead = observed.view.statefulSetsReadMs !== undefined && !observed.joining.needsList;
+  if (isPermit(verdict) && young === undefined && !isRead) {
     ({ observed, verdict } = await decideOn(memory.ledgerReadMs));
+    young = refuseNewLedger(context, observed);
   }
+  if (young !== undefined && isPermit(verdict)) verdict = young;
   sayMalformed(context, gate.name, observed);
   const room = maxReservations - observed.open.length;
   if (isPermit(verdict) && room <= 0 && verdict.targets.every((target) => target.action === "delete")) {

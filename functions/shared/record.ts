@@ -54,6 +54,7 @@ export function changeOf(observed: Observed, by: string, record: RecordedVerdict
     reservations: observed.open,
     seenThrough: observed.view.seenThrough,
     membersThrough: observed.view.membersThrough,
+    members: observed.joining.members,
     refusals: keptRefusals(observed),
     verdicts: { ...observed.ledger.verdicts, [by]: record },
   };

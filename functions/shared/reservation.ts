@@ -57,6 +57,8 @@ export interface Ledger {
   readonly settledThrough: number | undefined;
   /** The StatefulSet revision from which on all zones that it counted are known; undefined where nobody has said so yet. */
   readonly membersThrough: number | undefined;
+  /** The zones that its last decision counted; undefined where nobody has said so yet. */
+  readonly members?: readonly string[] | undefined;
   /** What it says was written in another cluster, or at another time of this one: it is aged and begun anew (rule R4). */
   readonly isElsewhere?: boolean;
   readonly reservations: readonly Reservation[];
@@ -71,6 +73,8 @@ export interface LedgerChange {
   readonly seenThrough: number;
   /** The StatefulSet revision from which on all members of that view are known (rule R5). */
   readonly membersThrough: number;
+  /** The zones that are counted from now on; absent: as they are. */
+  readonly members?: readonly string[];
   readonly refusals: readonly Refusal[];
   readonly verdicts: Readonly<Record<string, RecordedVerdict>>;
 }
@@ -169,6 +173,7 @@ export async function writeLedger(cluster: Cluster, ledger: Ledger, change: Ledg
       annotations: {
         [vocabulary.settledThrough.key]: String(Math.max(ledger.settledThrough ?? 0, change.seenThrough)),
         [vocabulary.membersThrough.key]: String(Math.max(ledger.membersThrough ?? 0, change.membersThrough)),
+        ...(change.members === undefined ? {} : { [vocabulary.members.key]: JSON.stringify(change.members) }),
         [vocabulary.reservations.key]: formatReservations(change.reservations),
         [vocabulary.refusals.key]: formatRefusals(refusals),
         [vocabulary.verdicts.key]: JSON.stringify(verdicts),
@@ -188,7 +193,8 @@ export function fitting(ledger: Ledger, change: LedgerChange): Informing {
   const reservations = formatReservations(change.reservations);
   const largest = String(Number.MAX_SAFE_INTEGER);
   const revisions = { [vocabulary.settledThrough.key]: largest, [vocabulary.membersThrough.key]: largest };
-  const besides = { ...revisions, ...emptyInformation };
+  const members = { [vocabulary.members.key]: JSON.stringify(change.members ?? ledger.members ?? []) };
+  const besides = { ...revisions, ...members, ...emptyInformation };
   const fixedBytes = ledger.othersBytes + annotationBytes(besides);
   const reservationsBytes = annotationBytes({ [vocabulary.reservations.key]: reservations });
   const roomBytes = maxLedgerBytes - fixedBytes - reservationsBytes;
@@ -203,6 +209,7 @@ const written = new Set(
   [
     vocabulary.settledThrough,
     vocabulary.membersThrough,
+    vocabulary.members,
     vocabulary.reservations,
     vocabulary.refusals,
     vocabulary.verdicts,
@@ -263,6 +270,7 @@ export function parseLedger(key: GroupKey, lease: LeaseObject): Ledger {
     ),
     settledThrough,
     membersThrough,
+    members: vocabulary.read(vocabulary.members, metadata),
     reservations: parseReservations(metadata.annotations?.[vocabulary.reservations.key] ?? "{}", unreadable),
     refusals: parseRefusals(metadata.annotations?.[vocabulary.refusals.key] ?? "{}"),
     verdicts: parseVerdicts(metadata.annotations?.[vocabulary.verdicts.key] ?? "{}"),

@@ -28,6 +28,8 @@ export interface StatefulSet {
   readonly name: string;
   readonly uid: string;
   readonly resourceVersion: string;
+  /** When it was made, in milliseconds since the epoch; NaN where it does not say. */
+  readonly createdMs: number;
   /** The labels that its template gives to pods: a budget selects pods, so that these say whether it governs the StatefulSet. */
   readonly podLabels: Readonly<Record<string, string>>;
   /** Undefined where the StatefulSet has no `rollout-group`. */
@@ -63,6 +65,7 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     name: metadata.name,
     uid: metadata.uid,
     resourceVersion: metadata.resourceVersion,
+    createdMs: Date.parse(metadata.creationTimestamp ?? ""),
     podLabels: spec?.template?.metadata?.labels ?? {},
     group: read(rolloutGroup, metadata),
     start: spec?.ordinals?.start ?? 0,

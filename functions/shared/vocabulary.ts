@@ -33,6 +33,15 @@ function parseRevision(text: string): number | undefined {
   return /^\d+$/.test(text) && Number.isSafeInteger(revision) ? revision : undefined;
 }
 
+function parseNames(text: string): readonly string[] {
+  try {
+    const names: unknown = JSON.parse(text);
+    return Array.isArray(names) ? names.filter((name) => typeof name === "string") : [];
+  } catch {
+    return [];
+  }
+}
+
 const asText = (text: string): string => text;
 
 export const rolloutGroup: Entry<string> = {
@@ -125,6 +134,16 @@ export const membersThrough: Entry<number> = {
   parse: parseRevision,
 };
 
+export const members: Entry<readonly string[]> = {
+  key: "sluice.dev/members",
+  kind: "annotation",
+  on: "Lease",
+  grammar: 'JSON: ["STATEFULSET", …]',
+  fallback: "absent: whoever is in the group; malformed: nobody, so that each of them is looked at afresh",
+  says: "the zones that the last decision counted: one that joins is waited for (rule R4)",
+  parse: parseNames,
+};
+
 export const reservations: Entry<string> = {
   key: "sluice.dev/reservations",
   kind: "annotation",
@@ -187,6 +206,7 @@ export const vocabulary = [
   ledgerGroup,
   settledThrough,
   membersThrough,
+  members,
   reservations,
   refusals,
   verdicts,

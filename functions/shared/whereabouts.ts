@@ -94,7 +94,13 @@ export async function readAsNew(
     consistentAt === undefined ||
     (consistentAt.pods >= (settledThrough ?? 0) && consistentAt.statefulSets >= (membersThrough ?? 0));
   if (isPossible) return { ledger, view };
-  const begunAnew = { ...ledger, settledThrough: undefined, membersThrough: undefined, isElsewhere: true };
+  const begunAnew = {
+    ...ledger,
+    settledThrough: undefined,
+    membersThrough: undefined,
+    members: undefined,
+    isElsewhere: true,
+  };
   const anew = { ...need, consistent: true, settledThrough: undefined, membersThrough: undefined };
   return { ledger: begunAnew, view: await context.views.read(ledger.key, anew) };
 }

@@ -30,6 +30,7 @@ test("the README explains every guard that the code can answer, and no other", a
       "evaluate-eviction/observe.ts",
       "shared/commit.ts",
       "shared/governing.ts",
+      "shared/joining.ts",
       "shared/ledger-access.ts",
     ].map(read),
   );

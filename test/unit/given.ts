@@ -102,6 +102,7 @@ export function statefulSet(name: string, changes: Partial<StatefulSet> = {}): S
     name,
     uid: `uid-of-${name}`,
     resourceVersion: "5",
+    createdMs: nowMs - 3_600_000,
     podLabels: { "rollout-group": "group" },
     group: "group",
     start: 0,

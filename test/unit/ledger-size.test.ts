@@ -61,7 +61,7 @@ describe("sizes", () => {
   test("what others have written on the Lease counts, and only what informs is shed for it", () => {
     const own = { "sluice.dev/refusals": "x".repeat(100_000), "sluice.dev/verdicts": "x".repeat(100_000) };
     assert.deepEqual(fitting(ledgerOf(own), change).refusals.length, 2, "what the write replaces does not count");
-    const { refusals: left, verdicts } = fitting(ledgerOf({ theirs: "x".repeat(maxLedgerBytes - 250) }), change);
+    const { refusals: left, verdicts } = fitting(ledgerOf({ theirs: "x".repeat(maxLedgerBytes - 280) }), change);
     assert.deepEqual([left, verdicts], [[], {}]);
   });
 
