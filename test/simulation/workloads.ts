@@ -137,12 +137,17 @@ export class Workloads {
   /** Moves a StatefulSet to another group, and back; its pods keep the labels that they have. */
   relabel({ name, namespace }: ObjectKey): void {
     const { world, draw, group, log } = this.#options;
-    const home = name.startsWith(`${group}-`) ? group : neighbourGroup;
+    const home = this.#homeOf(name);
     const away = this.#moved.has(name) ? home : draw.pick([neighbourGroup, `${group}-2`]);
     if (home === away) this.#moved.delete(name);
     else this.#moved.set(name, home);
     log("user", `labels StatefulSet ${name} as of group ${away}`);
     world.store.patch("statefulsets", { namespace, name }, { metadata: { labels: { "rollout-group": away } } });
+  }
+
+  #homeOf(name: string): string {
+    const { group } = this.#options;
+    return name.startsWith(`${group}-`) ? group : neighbourGroup;
   }
 
   /** The template's own label: pods of it are selected by a budget, or are not. */
@@ -175,7 +180,8 @@ export class Workloads {
   #sane(set: StoredStatefulSet): StoredStatefulSet {
     const { plan } = this.#options;
     const { name, labels } = set.metadata;
-    const home = this.#moved.get(name);
+    // One that is still on its way out may have been moved back already, and is made again as it was before.
+    const home = labels?.["rollout-group"] === undefined ? undefined : this.#homeOf(name);
     const app = set.spec.template.metadata?.labels?.[appLabel]?.replace(/^not-/, "") ?? "";
     const template = {
       ...set.spec.template,
