@@ -3,7 +3,7 @@ import { type Cluster, hasCode, type ObjectKey } from "./cluster.ts";
 import { parseDisruptionBudget } from "./disruption-budgets.ts";
 import { type HasPods, parseStoredBudget, type StoredBudget, surroundingsOf } from "./governing.ts";
 import type { ListedStatefulSets } from "./membership.ts";
-import { type Pod, parsePod, statefulSetNameOf } from "./pods.ts";
+import { isStanding, type Pod, parsePod, statefulSetNameOf } from "./pods.ts";
 import { clockSkewMs } from "./reservation.ts";
 import { budgetOfGroup, type GroupKey, parseStatefulSet, type StatefulSet } from "./statefulsets.ts";
 import {
@@ -113,11 +113,11 @@ export async function readAgain(
   };
 }
 
-/** The pods that were made for a StatefulSet of that name, its own or nobody's, by a consistent LIST. Throws ClusterError. */
+/** The standing pods made for a StatefulSet of that name, its own or nobody's, by a consistent LIST. Throws ClusterError. */
 export async function listPodsMadeFor(cluster: Cluster, { namespace, name }: ObjectKey): Promise<Pod[]> {
   const { items } = await cluster.list("pods", { namespace, labelSelector: podName.key });
   const isMadeFor = (pod: Pod) => statefulSetNameOf(pod.name) === name && (pod.orphaned || pod.ownerUid !== undefined);
-  return items.map(parsePod).filter(isMadeFor);
+  return items.map(parsePod).filter((pod) => isMadeFor(pod) && isStanding(pod));
 }
 
 /** Every group of the namespaces, or of all, by a consistent LIST. Throws ClusterError. */

@@ -2,7 +2,7 @@
 import type { Cluster, PodObject } from "./cluster.ts";
 import { type HasPods, type StoredBudget, type Surroundings, selects } from "./governing.ts";
 import { emptyMembership, type Membership, membersThrough } from "./membership.ts";
-import { type Pod, parsePod, statefulSetNameOf } from "./pods.ts";
+import { isStanding, type Pod, parsePod, statefulSetNameOf } from "./pods.ts";
 import { awaitProgress, beginAgain, hear, newProgress, type Progress, type Store } from "./progress.ts";
 import type { StatefulSet } from "./statefulsets.ts";
 import type { GroupView, PodIndex } from "./views.ts";
@@ -58,11 +58,10 @@ function orphansOf(namespace: string, statefulSet: string): string {
   return `orphans of ${namespace}/${statefulSet}`;
 }
 
-/** The pods that were made for a StatefulSet of that name, whether or not they have been heard to be let go of. */
+/** The pods that were made for a StatefulSet of that name and stand, whether or not they have been heard to be let go of. */
 export function podsMadeFor(memory: Memory, namespace: string, statefulSet: string): readonly Pod[] {
-  return [...memory.pods.values()].filter(
-    (pod) => pod.namespace === namespace && statefulSetNameOf(pod.name) === statefulSet,
-  );
+  const isMadeFor = (pod: Pod) => pod.namespace === namespace && statefulSetNameOf(pod.name) === statefulSet;
+  return [...memory.pods.values()].filter((pod) => isMadeFor(pod) && isStanding(pod));
 }
 
 /** Whose pods budgets select, at one moment. A pass may ask for each of a thousand pods: each answer is found once. */

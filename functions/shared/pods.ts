@@ -106,6 +106,11 @@ function stuckReason(container: ContainerStatus): string | undefined {
   return reason !== undefined && stuckReasons.has(reason) ? reason : undefined;
 }
 
+/** Neither on its way out nor ended. */
+export function isStanding({ terminating, finished }: Pod): boolean {
+  return !terminating && !finished;
+}
+
 /** Ready for at least `minReadySeconds` and not terminating (rule R6). */
 export function isAvailable(pod: Pod, minReadySeconds: number, nowMs: number): boolean {
   return availableInMs(pod, minReadySeconds, nowMs) === 0;

@@ -62,7 +62,7 @@ export interface Views {
   pod(key: ObjectKey): Promise<Pod | undefined>;
   /** The StatefulSet that controls a pod, the same way. */
   ownerOf(pod: Pod): Promise<StatefulSet | undefined>;
-  /** The pods that were made for a StatefulSet of that name and are its own or nobody's: some of them, or none where none is. */
+  /** The standing pods that were made for a StatefulSet of that name and are its own or nobody's: some, or none where none is. */
   podsMadeFor(statefulSet: ObjectKey): Promise<readonly Pod[]>;
   /** The budgets of a namespace: none where their CRD is not installed. Heard of in the last 30 s, or listed. */
   budgets(namespace: string): Promise<readonly StoredBudget[]>;

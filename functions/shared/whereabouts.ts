@@ -3,6 +3,7 @@ import { hasCode } from "./cluster.ts";
 import type { Context } from "./definition.ts";
 import { isMember } from "./governing.ts";
 import { getStatefulSet } from "./listing.ts";
+import { isStanding } from "./pods.ts";
 import type { Ledger, Reservation } from "./reservation.ts";
 import { isWanted, type StatefulSet } from "./statefulsets.ts";
 import { type GroupView, getPod } from "./views.ts";
@@ -62,8 +63,9 @@ async function findByName(
   const isLeft = pod?.uid !== reservation.uid && (statefulSet === undefined || statefulSet.deleting);
   // Those that it has not let go of yet count as well: they are let go of one by one, and a watch tells of it later.
   const left = isLeft ? await context.views.podsMadeFor({ namespace, name: reservation.statefulSet }) : [];
-  const orphans = left.filter((one) => !one.terminating && !one.finished).length;
-  return { pod, statefulSet, isMember: isOne, orphans };
+  // The one that was found is the newest word, and may be known to nobody else yet.
+  const isFoundLeft = isLeft && pod?.orphaned === true && isStanding(pod) && !left.some(({ uid }) => uid === pod.uid);
+  return { pod, statefulSet, isMember: isOne, orphans: left.length + (isFoundLeft ? 1 : 0) };
 }
 
 function podNameOf({ statefulSet, ordinal }: Reservation): string {
