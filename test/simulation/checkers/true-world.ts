@@ -113,7 +113,11 @@ export class TrueWorldChecker {
     if (pod === undefined || isOther(pod, preconditions)) return;
     const name = setNameOf(key.name);
     const revision = revisionOf(pod);
-    const states = this.#past.lately(name, readWithinMs).filter(({ metadata }) => metadata.uid === ownerOf(pod));
+    // Let go of a moment ago: whoever looked up to five seconds before saw whose it was.
+    const owner = ownerOf(pod);
+    const isOwner = ({ metadata }: { readonly metadata: { readonly uid: string } }) =>
+      owner === undefined || metadata.uid === owner;
+    const states = this.#past.lately(name, readWithinMs).filter(isOwner);
     const what = `${replica} deletes ${key.name}`;
     const isOutdated = states.some((set) => wantedRevision(set) !== undefined && wantedRevision(set) !== revision);
     if (!isOutdated) {
