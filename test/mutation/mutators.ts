@@ -128,7 +128,7 @@ function literals(node: Literal, parent: AnyNode | undefined): Place[] {
   if (typeof value === "number") {
     if (value === 0 || value === 1) return [place(node, [String(1 - value)])];
     if (value < measureFrom) return [place(node, [String(value + 1)])];
-    return [place(node, [String(value / 2), String(value * 2)])];
+    return [place(node, [String(Math.floor(value / 2)), String(value * 2)])];
   }
   if (node.regex !== undefined && node.regex !== null) return anchors(node, node.regex);
   const isCompared =
