@@ -67,6 +67,9 @@ test("methods that come in pairs are exchanged, and a bound is taken away from b
     "Math.min(b, c) → c",
   ]);
   assert.deepEqual(changes("const a = [...b, c];"), ["b → []"]);
+  assert.deepEqual(changes("const a = b.toString(c) + Math.hypot(c);"), [
+    "b.toString(c) + Math.hypot(c) → b.toString(c) - Math.hypot(c)",
+  ]);
 });
 
 test("sentences are left out: texts, templates with a space, and the choice between two of them", () => {

@@ -145,7 +145,11 @@ class Run {
     let saidMs = performance.now();
     const work = async () => {
       for (let mutant = pending.shift(); mutant !== undefined; mutant = pending.shift()) {
-        const outcome = await trying.judge(mutant);
+        const outcome = await trying.judge(mutant).catch((error: unknown) => {
+          // One that cannot go on stops all.
+          pending.length = 0;
+          throw error;
+        });
         this.#cache.add({ id: mutant.id, part, key, ...outcome });
         done++;
         if (outcome.by !== undefined) killed++;
@@ -155,8 +159,9 @@ class Run {
       }
     };
     const startedMs = performance.now();
-    await Promise.all(Array.from({ length: this.#options.workers }, work));
+    const all = await Promise.allSettled(Array.from({ length: this.#options.workers }, work));
     await trying.end();
+    for (const one of all) if (one.status === "rejected") throw one.reason;
     const seconds = (performance.now() - startedMs) / 1_000;
     this.#say(`${part}: ${killed} of ${done} killed in ${seconds.toFixed(1)} s`);
   }

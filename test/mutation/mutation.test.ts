@@ -137,6 +137,12 @@ test("nothing below zero", () => { assert.equal(allows(-1, 3), false); assert.eq
   write("survivors.json", "[]");
 });
 
+test("what cannot be imported, or is no test any more, kills nothing: the run breaks off and says why", async () => {
+  write("test/more.test.ts", 'import { nothing } from "../src/limit.ts";\nnothing();\n');
+  await assert.rejects(run(), /does not provide an export named 'nothing'/);
+  rmSync(join(root, "test/more.test.ts"));
+});
+
 test("--list names the mutants and runs nothing; --only tries those alone; --out writes a table", async () => {
   const { code, text } = await run({ list: true });
   assert.equal(code, 0);

@@ -19,17 +19,23 @@ const others: Readonly<Record<string, readonly string[]>> = {
   "/": ["*"],
   "%": ["*"],
 };
-const pairs: Readonly<Record<string, string>> = {
-  some: "every",
-  every: "some",
-  find: "findLast",
-  findLast: "find",
-  startsWith: "endsWith",
-  endsWith: "startsWith",
-};
+/** In a Map: every plain object has a `toString` already. */
+const pairs: ReadonlyMap<string, string> = new Map([
+  ["some", "every"],
+  ["every", "some"],
+  ["find", "findLast"],
+  ["findLast", "find"],
+  ["startsWith", "endsWith"],
+  ["endsWith", "startsWith"],
+]);
 /** Without them their receiver is what is left. */
 const dropped: ReadonlySet<string> = new Set(["filter", "sort", "toSorted", "reverse", "toReversed", "slice", "trim"]);
-const mathPairs: Readonly<Record<string, string>> = { min: "max", max: "min", floor: "ceil", ceil: "floor" };
+const mathPairs: ReadonlyMap<string, string> = new Map([
+  ["min", "max"],
+  ["max", "min"],
+  ["floor", "ceil"],
+  ["ceil", "floor"],
+]);
 /** A number below it is one more; from there on it is a measure, and is halved and doubled. */
 const measureFrom = 100;
 
@@ -154,7 +160,7 @@ function calls(node: CallExpression, parent: AnyNode | undefined, textOf: (range
   const rest = textOf({ start: callee.property.end, end: node.end });
   const named = (other: string) => textOf({ start: node.start, end: callee.property.start }) + other + rest;
   if (callee.object.type === "Identifier" && callee.object.name === "Math") {
-    const other = mathPairs[name];
+    const other = mathPairs.get(name);
     const [first, second] = node.arguments;
     const isPair = node.arguments.length === 2 && node.arguments.every(({ type }) => type !== "SpreadElement");
     const alone =
@@ -162,7 +168,7 @@ function calls(node: CallExpression, parent: AnyNode | undefined, textOf: (range
     if (name === "abs") return [place(node, [textOf(first as Range)])];
     return other === undefined ? [] : [place(node, [named(other), ...alone])];
   }
-  const other = pairs[name];
+  const other = pairs.get(name);
   if (other !== undefined) return [place(node, [named(other)])];
   return dropped.has(name) && !isSuper(callee.object) ? [place(node, [textOf(callee.object)])] : [];
 }

@@ -23,11 +23,26 @@ export interface Project {
 }
 
 const shared = ["reservation", "perform", "commit", "zones", "governing", "observation", "memory", "watching", "act"];
-const sharedToo = ["record", "ledgers", "ledger-access", "views"];
+/** What was once part of those, and what holds a moment of a rule. */
+const sharedToo = [
+  "record",
+  "ledgers",
+  "ledger-access",
+  "ledger-size",
+  "views",
+  "reading",
+  "membership",
+  "renewals",
+  "stamps",
+];
+const sharedLast = ["whereabouts", "progress"];
 
 export const sluice: Project = {
   root: new URL("../..", import.meta.url).pathname.replace(/\/$/, ""),
-  targets: [...[...shared, ...sharedToo].map((name) => `functions/shared/**/${name}.ts`), "functions/*/decide.ts"],
+  targets: [
+    ...[...shared, ...sharedToo, ...sharedLast].map((name) => `functions/shared/**/${name}.ts`),
+    "functions/*/decide.ts",
+  ],
   tests: ["test/unit/**/*.test.ts", "test/property/**/*.test.ts"],
   simulation: "test/simulation",
   code: ["functions/**/*.ts", "triggers/**/*.ts", "package-lock.json", "test/mutation/!(*.test).ts"],

@@ -40,12 +40,15 @@ export async function record(
   const work = async () => {
     const { root, simulation } = project;
     const thread = new Thread({ root, build: "record", on: 0, sources: sources.files, simulation }, hear);
-    for (let step = queue.shift(); step !== undefined; step = queue.shift()) {
-      const ended = await thread.follow({ on: 0, steps: [step] });
-      if (ended.kind === "lost") broken.push(`${describeStep(step)}: ${ended.why}`);
-      if (ended.kind === "failed") broken.push(`${describeStep(step)}: ${ended.killed.trial.failure}`);
+    try {
+      for (let step = queue.shift(); step !== undefined; step = queue.shift()) {
+        const ended = await thread.follow({ on: 0, steps: [step] });
+        if (ended.kind === "lost") broken.push(`${describeStep(step)}: ${ended.why}`);
+      }
+    } finally {
+      queue.length = 0;
+      await thread.end();
     }
-    await thread.end();
   };
   await Promise.all(Array.from({ length: workers }, work));
   return { early: pack([...early], sources.count), runs, broken };

@@ -2,12 +2,13 @@
  * One script that holds all mutants of a source. `run` asks at each place which mutant is on; `record` has none, and notes at
  * each place which of them would have been felt.
  */
+import { parse } from "acorn";
 import type { MutatedPlace, MutatedSource, Range } from "./mutants.ts";
 import { otherOperators } from "./mutators.ts";
 
 export type Build = "run" | "record";
 
-/** The script of a source whose first mutant has the number `first`. `runtime` is the URL of `runtime.ts`. */
+/** The script of a source whose first mutant has the number `first`. `runtime` is the URL of `runtime.ts`. Throws SyntaxError. */
 export function render(source: MutatedSource, first: number, build: Build, runtime: string): string {
   const numbers = new Map<MutatedPlace, number>();
   let next = first;
@@ -16,7 +17,10 @@ export function render(source: MutatedSource, first: number, build: Build, runti
     next += place.mutants.length;
   }
   const text = new Rendering(source, numbers, build).whole();
-  return `import { state as __m } from ${JSON.stringify(runtime)};${text}`;
+  const script = `import { state as __m } from ${JSON.stringify(runtime)};${text}`;
+  // What cannot be imported would fail every test, and kill every mutant.
+  parse(script, { ecmaVersion: "latest", sourceType: "module" });
+  return script;
 }
 
 interface Loop extends Range {

@@ -24,12 +24,13 @@ export class Thread {
     this.#hear = hear;
   }
 
-  /** Carries an order out. Afterwards the thread is as it was before, or a new one. */
+  /** Carries an order out. Afterwards the thread is as it was before, or a new one. Throws where it cannot be carried out. */
   async follow(order: Order): Promise<Ended> {
     const worker = this.#start();
-    const { promise, resolve } = Promise.withResolvers<Ended>();
+    const { promise, resolve, reject } = Promise.withResolvers<Ended>();
     const hear = (told: Told) => {
-      if (told.kind !== "end") this.#hear(told);
+      if (told.kind === "unable") reject(new Error(told.why));
+      else if (told.kind !== "end") this.#hear(told);
       else resolve(told.killed === undefined ? { kind: "passed" } : { kind: "failed", killed: told.killed });
     };
     const lose = (why: string) => resolve({ kind: "lost", why });
@@ -41,9 +42,10 @@ export class Thread {
       if (deadlineMs > 0 && Date.now() - this.#baseMs > deadlineMs) lose("no end in sight");
     }, watchEveryMs);
     worker.postMessage(order);
-    const ended = await promise;
-    clearInterval(watch);
-    worker.off("message", hear).off("error", die).off("exit", exit);
+    const ended = await promise.finally(() => {
+      clearInterval(watch);
+      worker.off("message", hear).off("error", die).off("exit", exit);
+    });
     if (ended.kind === "lost" || (ended.kind === "failed" && !ended.killed.isClean)) await this.end();
     return ended;
   }

@@ -72,8 +72,12 @@ export class Trying {
     );
     const isEarly = this.#isEarly(number);
     const thread = this.#idle.pop() ?? this.#thread(0);
-    const by = feeling.length === 0 ? undefined : await this.#tryOn(thread, number, feeling);
-    this.#idle.push(thread);
+    let by: string | undefined;
+    try {
+      if (feeling.length > 0) by = await this.#tryOn(thread, number, feeling);
+    } finally {
+      this.#idle.push(thread);
+    }
     if (by !== undefined) return { by, felt: true };
     return { by: isEarly ? await this.#tryEarly(mutant, number) : undefined, felt: isEarly || feeling.length > 0 };
   }

@@ -54,7 +54,9 @@ export type Told =
     }
   | { readonly kind: "imported"; readonly file: string; readonly felt: readonly number[] }
   /** Undefined where all steps passed. */
-  | { readonly kind: "end"; readonly killed: Killed | undefined };
+  | { readonly kind: "end"; readonly killed: Killed | undefined }
+  /** The order could not be followed, and no mutant is to blame. */
+  | { readonly kind: "unable"; readonly why: string };
 
 export interface Killed {
   readonly step: Step;
@@ -189,12 +191,15 @@ async function follow({ on, steps }: Order): Promise<Killed | undefined> {
 
 state.on = data.on;
 parentPort?.on("message", (order: Order) => {
-  void follow(order)
-    .catch((error: unknown): Killed => {
-      // A mutant that is on from the start may break an import.
+  void follow(order).then(
+    (killed) => tell({ kind: "end", killed }),
+    (error: unknown) => {
       const failure = error instanceof Error ? error.message : String(error);
       const trial = { failure, isHang: false, ms: 0, isStray: false };
-      return { step: order.steps[0] as Step, trial, isClean: false };
-    })
-    .then((killed) => tell({ kind: "end", killed }));
+      const [step] = order.steps;
+      // A mutant that is on from the start may break an import.
+      if (data.on !== 0 && step !== undefined) tell({ kind: "end", killed: { step, trial, isClean: false } });
+      else tell({ kind: "unable", why: failure });
+    },
+  );
 });
