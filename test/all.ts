@@ -13,7 +13,7 @@ import { findBuilt, findDataPlane } from "./knative/dataplane/assets.ts";
 
 /** One after another; the files of a phase run side by side as far as `concurrency` goes. */
 const phases = [
-  { name: "unit", concurrency: 2, files: ["test/tidy.test.ts", "test/{unit,property,world}/**/*.test.ts"] },
+  { name: "unit", concurrency: 2, files: ["test/tidy.test.ts", "test/{unit,property,world,mutation}/**/*.test.ts"] },
   { name: "simulation", concurrency: 2, files: ["test/simulation/**/*.test.ts"] },
   { name: "demo and bench", concurrency: 1, files: ["test/{demo,bench}/**/*.test.ts"] },
   { name: "control plane", concurrency: 1, files: ["test/{contract,controlplane,e2e,image,knative}/**/*.test.ts"] },

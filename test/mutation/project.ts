@@ -1,0 +1,98 @@
+/** What is mutated, and what is to notice it. */
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { findMutants, type Mutant } from "./mutants.ts";
+
+export interface Project {
+  readonly root: string;
+  /** The files that are mutated, as patterns: each of them must match something. */
+  readonly targets: readonly string[];
+  readonly tests: readonly string[];
+  /** The folder of the simulation; undefined where there is none. */
+  readonly simulation: string | undefined;
+  /** All that a test or a seed may read besides: what is remembered holds as long as they are the same. */
+  readonly code: readonly string[];
+  readonly testCode: readonly string[];
+  readonly simulationCode: readonly string[];
+  /** The list of survivors that are accepted. */
+  readonly survivors: string;
+  /** A folder that no version of the project keeps. */
+  readonly cache: string;
+}
+
+const shared = ["reservation", "perform", "commit", "zones", "governing", "observation", "memory", "watching", "act"];
+/** What was once part of those, and what holds a moment of a rule. */
+const sharedToo = [
+  "record",
+  "ledgers",
+  "ledger-access",
+  "ledger-size",
+  "views",
+  "reading",
+  "membership",
+  "renewals",
+  "stamps",
+];
+const sharedLast = ["whereabouts", "progress"];
+
+export const sluice: Project = {
+  root: new URL("../..", import.meta.url).pathname.replace(/\/$/, ""),
+  targets: [
+    ...[...shared, ...sharedToo, ...sharedLast].map((name) => `functions/shared/**/${name}.ts`),
+    "functions/*/decide.ts",
+  ],
+  tests: ["test/unit/**/*.test.ts", "test/property/**/*.test.ts"],
+  simulation: "test/simulation",
+  code: ["functions/**/*.ts", "triggers/**/*.ts", "package-lock.json", "test/mutation/!(*.test).ts"],
+  testCode: ["test/{unit,property,world,stage}/**/*.ts"],
+  simulationCode: ["test/{simulation,world}/**/*.ts"],
+  survivors: "test/mutation/survivors.json",
+  cache: "tmp/mutation",
+};
+
+/** The mutated files with the numbers of their mutants, which begin at 1. */
+export interface Sources {
+  readonly files: readonly { readonly file: string; readonly text: string; readonly first: number }[];
+  readonly mutants: readonly Mutant[];
+  readonly count: number;
+  numberOf(mutant: Mutant): number;
+}
+
+/** Reads the files that are mutated. Throws where a pattern matches none. */
+export function readSources({ root, targets }: Project): Sources {
+  const paths = targets.flatMap((pattern) => {
+    const found = globSync(pattern, { cwd: root }).sort();
+    if (found.length === 0) throw new Error(`${pattern} matches no file: what it meant has moved`);
+    return found;
+  });
+  const files: { file: string; text: string; first: number }[] = [];
+  const mutants: Mutant[] = [];
+  for (const file of paths) {
+    const text = readFileSync(join(root, file), "utf8");
+    files.push({ file, text, first: mutants.length + 1 });
+    mutants.push(...findMutants(file, text).mutants);
+  }
+  const numbers = new Map(mutants.map(({ id }, index) => [id, index + 1]));
+  return { files, mutants, count: mutants.length, numberOf: ({ id }) => numbers.get(id) as number };
+}
+
+/** A hash of the files that the patterns match. */
+export function hashOf(root: string, patterns: readonly string[]): string {
+  const hash = createHash("sha256");
+  for (const path of patterns.flatMap((pattern) => globSync(pattern, { cwd: root })).sort()) {
+    hash.update(`${path}\0`).update(readFileSync(join(root, path)));
+  }
+  return hash.digest("hex").slice(0, 16);
+}
+
+/** The files of the working tree that differ from a commit, new ones too. Throws where git knows no such commit. */
+export function changedSince(root: string, revision: string): Set<string> {
+  const git = (...parameters: string[]) => execFileSync("git", parameters, { cwd: root, encoding: "utf8" });
+  const lists = [
+    git("diff", "--name-only", "--relative", revision, "--"),
+    git("ls-files", "--others", "--exclude-standard"),
+  ];
+  return new Set(lists.flatMap((list) => list.split("\n")).filter(Boolean));
+}

@@ -1,0 +1,52 @@
+/** What mutated sources ask: which mutant is on, and what they tell while a run is recorded. */
+
+const compute: Readonly<Record<string, (left: never, right: never) => unknown>> = {
+  "<": (left, right) => left < right,
+  "<=": (left, right) => left <= right,
+  ">": (left, right) => left > right,
+  ">=": (left, right) => left >= right,
+  "===": (left, right) => left === right,
+  "!==": (left, right) => left !== right,
+  "+": (left, right) => left + right,
+  "-": (left, right) => left - right,
+  "*": (left, right) => left * right,
+  "/": (left, right) => left / right,
+  "%": (left, right) => left % right,
+};
+
+/** One of it in each thread. */
+export const state = {
+  /** The number of the mutant that is on; 0 for none. */
+  on: 0,
+  /** The numbers of the mutants that would have made a difference since it was emptied. */
+  felt: new Set<number>(),
+  /** How often a body of a loop was entered, and how often it may be. */
+  turns: 0,
+  mostTurns: Number.POSITIVE_INFINITY,
+
+  turn(): void {
+    if (++state.turns > state.mostTurns) throw new Error("a loop has no end");
+  },
+
+  reach(first: number, count: number): void {
+    for (let number = first; number < first + count; number++) state.felt.add(number);
+  },
+
+  operands(first: number, operator: string, alternatives: readonly string[], left: never, right: never): unknown {
+    const value = compute[operator]?.(left, right);
+    for (const [index, other] of alternatives.entries()) {
+      if (!Object.is(compute[other]?.(left, right), value)) state.felt.add(first + index);
+    }
+    return value;
+  },
+
+  truth<T>(numberOfTrue: number, numberOfFalse: number, value: T): T {
+    state.felt.add(value ? numberOfFalse : numberOfTrue);
+    return value;
+  },
+
+  present<T>(number: number, value: T): T {
+    if (value !== undefined && value !== null) state.felt.add(number);
+    return value;
+  },
+};

@@ -1,0 +1,148 @@
+/** Tries one mutant after the other on what feels it, the likeliest and quickest first. */
+import type { Mutant } from "./mutants.ts";
+import type { Project, Sources } from "./project.ts";
+import { describeStep, feeler, type Recorded, type Recording } from "./recording.ts";
+import { type Ended, Thread } from "./thread.ts";
+import type { Limits, Step } from "./worker.ts";
+
+export interface Outcome {
+  readonly by: string | undefined;
+  readonly felt: boolean;
+}
+
+interface Candidate {
+  readonly step: Recorded["step"];
+  readonly name: string;
+  readonly ms: number;
+  readonly turns: number;
+  readonly feels: (number: number) => boolean;
+  tried: number;
+  killed: number;
+}
+
+/** A run that takes so much longer than without the mutant has no end. The machine may be busy with other things. */
+const limitsOf = ({ ms, turns }: Candidate): Limits => ({ limitMs: 4_000 + 10 * ms, mostTurns: 10_000 + 10 * turns });
+
+const stepOf = (candidate: Candidate): Step => ({ ...candidate.step, ...limitsOf(candidate) });
+
+const patiently = (step: Step): Step => ({ ...step, limitMs: step.limitMs * 3 });
+
+/** The file of a test, or the seed itself. */
+const placeOf = ({ step, name }: Candidate): string => (step.kind === "test" ? step.file : name);
+
+function isHang(ended: Ended): boolean {
+  return ended.kind === "lost" || (ended.kind === "failed" && ended.killed.trial.isHang);
+}
+
+export class Trying {
+  readonly #project: Project;
+  readonly #sources: Sources;
+  readonly #candidates: readonly Candidate[];
+  readonly #isEarly: (number: number) => boolean;
+  readonly #lastKiller: (mutant: Mutant) => string | undefined;
+  readonly #idle: Thread[] = [];
+
+  constructor(
+    project: Project,
+    sources: Sources,
+    recording: Recording,
+    lastKiller: (mutant: Mutant) => string | undefined,
+  ) {
+    this.#project = project;
+    this.#sources = sources;
+    this.#isEarly = feeler(recording.early);
+    this.#lastKiller = lastKiller;
+    this.#candidates = recording.runs.map(({ step, ms, turns, felt }) => ({
+      step,
+      name: describeStep(step),
+      ms,
+      turns,
+      feels: feeler(felt),
+      tried: 0,
+      killed: 0,
+    }));
+  }
+
+  /** Whether anything kills the mutant, and if not, whether anything could have. */
+  async judge(mutant: Mutant): Promise<Outcome> {
+    const number = this.#sources.numberOf(mutant);
+    const feeling = this.#inOrder(
+      this.#candidates.filter(({ feels }) => feels(number)),
+      this.#lastKiller(mutant),
+    );
+    const isEarly = this.#isEarly(number);
+    const thread = this.#idle.pop() ?? this.#thread(0);
+    let by: string | undefined;
+    try {
+      if (feeling.length > 0) by = await this.#tryOn(thread, number, feeling);
+    } finally {
+      this.#idle.push(thread);
+    }
+    if (by !== undefined) return { by, felt: true };
+    return { by: isEarly ? await this.#tryEarly(mutant, number) : undefined, felt: isEarly || feeling.length > 0 };
+  }
+
+  async end(): Promise<void> {
+    await Promise.all(this.#idle.splice(0).map((thread) => thread.end()));
+  }
+
+  /** What killed it before comes first; then what costs least for each mutant that it has killed. */
+  #inOrder(candidates: readonly Candidate[], first: string | undefined): Candidate[] {
+    const costOf = ({ name, ms, tried, killed }: Candidate) =>
+      name === first ? 0 : ((ms + 0.2) * (tried + 2)) / (killed + 1);
+    return candidates
+      .map((candidate) => ({ candidate, cost: costOf(candidate) }))
+      .sort((one, other) => one.cost - other.cost)
+      .map(({ candidate }) => candidate);
+  }
+
+  async #tryOn(thread: Thread, number: number, candidates: readonly Candidate[]): Promise<string | undefined> {
+    const steps = candidates.map(stepOf);
+    let ended = await thread.follow({ on: number, steps });
+    if (ended.kind === "failed" && !ended.killed.isClean) {
+      // Another mutant may have left the thread in disorder: a new one tells.
+      const { step } = ended.killed;
+      ended = await thread.follow({ on: number, steps: [step, ...steps] });
+    }
+    // A busy machine is slow, too: what has no end has none the second time, when it is given longer.
+    if (isHang(ended)) ended = await thread.follow({ on: number, steps: steps.map(patiently) });
+    return this.#note(ended, candidates);
+  }
+
+  #note(ended: Ended, candidates: readonly Candidate[]): string | undefined {
+    if (ended.kind === "lost") return ended.why;
+    const killer = ended.kind === "failed" ? describeStep(ended.killed.step) : undefined;
+    for (const candidate of candidates) {
+      candidate.tried++;
+      if (candidate.name !== killer) continue;
+      candidate.killed++;
+      break;
+    }
+    return killer;
+  }
+
+  /** A mutant that matters while files are imported has a thread of its own, in which it is on from the beginning. */
+  async #tryEarly(mutant: Mutant, number: number): Promise<string | undefined> {
+    // A test that reads a constant alone feels nothing: those beside it in its file know the source, and so may it.
+    const numbers = this.#numbersOf(mutant.file);
+    const knowing = new Set(this.#candidates.filter(({ feels }) => numbers.some(feels)).map(placeOf));
+    const candidates = this.#candidates.filter((candidate) => knowing.has(placeOf(candidate)));
+    const thread = this.#thread(number);
+    const steps = this.#inOrder(candidates, undefined).map(stepOf);
+    const ended = await thread.follow({ on: number, steps });
+    await thread.end();
+    if (ended.kind === "failed") return describeStep(ended.killed.step);
+    return ended.kind === "lost" ? ended.why : undefined;
+  }
+
+  #numbersOf(file: string): number[] {
+    return this.#sources.mutants
+      .filter((mutant) => mutant.file === file)
+      .map((mutant) => this.#sources.numberOf(mutant));
+  }
+
+  #thread(on: number): Thread {
+    const { root, simulation } = this.#project;
+    return new Thread({ root, build: "run", on, sources: this.#sources.files, simulation });
+  }
+}
