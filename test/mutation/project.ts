@@ -35,7 +35,7 @@ const sharedToo = [
   "renewals",
   "stamps",
 ];
-const sharedLast = ["whereabouts", "progress"];
+const sharedLast = ["joining", "whereabouts", "progress"];
 
 export const sluice: Project = {
   root: new URL("../..", import.meta.url).pathname.replace(/\/$/, ""),
