@@ -199,7 +199,8 @@ function drawUsual(draw: Draw): Plan {
     recycleEveryMs: draw.pick([500, 5_000, 20_000]),
     recycleForMs: draw.pick([5_000, 40_000, 1_000_000]),
     causes: everyCause,
-    propagation: ["Orphan", "Orphan", "Background", "Foreground"],
+    // Nor against a ledger that is deleted while a StatefulSet is away, whose pods it alone knew to be taken.
+    propagation: ledgerGoes ? ["Background", "Foreground"] : ["Orphan", "Orphan", "Background", "Foreground"],
     watching: draw.chance(0.75),
     readyAfterMs: unpinned > 0 ? slowStartMs : draw.pick([500, 2_000, 8_000]),
     goneAfterMs: draw.pick([0, 300, 2_000, 10_000]),
