@@ -121,8 +121,7 @@ export function isBehindPods(
   readMs: number,
 ): boolean {
   for (const { uid, revision } of pods) {
-    const bornMs = memory.bornMs.get(uid) ?? Number.POSITIVE_INFINITY;
-    if (revision !== updateRevision && bornMs > readMs) return true;
+    if (revision !== updateRevision && (memory.bornMs.get(uid) ?? Number.POSITIVE_INFINITY) > readMs) return true;
   }
   return false;
 }
