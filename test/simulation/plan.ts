@@ -199,8 +199,7 @@ function drawUsual(draw: Draw): Plan {
     recycleEveryMs: draw.pick([500, 5_000, 20_000]),
     recycleForMs: draw.pick([5_000, 40_000, 1_000_000]),
     causes: everyCause,
-    // Nor against a ledger that is deleted while a StatefulSet is away, whose pods it alone knew to be taken.
-    propagation: ledgerGoes ? ["Background", "Foreground"] : ["Orphan", "Orphan", "Background", "Foreground"],
+    propagation: ["Orphan", "Orphan", "Background", "Foreground"],
     watching: draw.chance(0.75),
     readyAfterMs: unpinned > 0 ? slowStartMs : draw.pick([500, 2_000, 8_000]),
     goneAfterMs: draw.pick([0, 300, 2_000, 10_000]),
@@ -235,6 +234,7 @@ function drawUsual(draw: Draw): Plan {
 
 /** How often each disturbance happens; most are away from a seed, so that rare ones are seen alone. */
 function drawRates(draw: Draw, ledgerGoes: boolean, evicts: boolean): Plan["every"] {
+  const stays = (everyMs: number) => (ledgerGoes ? 0 : everyMs);
   return {
     crash: rate(draw, 0.4, 4),
     breakPod: rate(draw, 0.25, 2),
@@ -250,7 +250,8 @@ function drawRates(draw: Draw, ledgerGoes: boolean, evicts: boolean): Plan["ever
     malformed: rate(draw, 0.05, 2),
     strategy: rate(draw, 0.05, 2),
     loseLedger: ledgerGoes ? rate(draw, 1, 2) : 0,
-    removeZone: rate(draw, 0.07, 1),
+    // Nor does a protocol help against a ledger that is deleted while a zone is away, whose pods it alone knew to be taken.
+    removeZone: stays(rate(draw, 0.07, 1)),
     addZone: rate(draw, 0.07, 1),
     slowController: rate(draw, 0.1, 2),
     evict: evicts ? rate(draw, 1, draw.pick([2, 10, 40])) : 0,
@@ -261,8 +262,8 @@ function drawRates(draw: Draw, ledgerGoes: boolean, evicts: boolean): Plan["ever
     clock: rate(draw, 0.1, 3),
     farClock: 0,
     loseNodeForGood: rate(draw, 0.07, 1),
-    recreate: rate(draw, 0.12, 1),
-    relabel: rate(draw, 0.07, 2),
+    recreate: stays(rate(draw, 0.12, 1)),
+    relabel: stays(rate(draw, 0.07, 2)),
     relabelTemplate: rate(draw, 0.05, 1),
     editLedger: ledgerGoes ? 0 : rate(draw, 0.07, 2),
   };
