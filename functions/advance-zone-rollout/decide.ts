@@ -55,9 +55,10 @@ export function decide(group: Group): Verdict<Target> {
   const aside = [...repairs, ...group.zones.flatMap(finishedOf)].filter(
     (target) => !group.refusals.has(subjectOf(target)),
   );
-  if (aside.length === 0) return verdict;
+  const [first] = aside;
+  if (first === undefined) return verdict;
   const targets = verdict.kind === "take" ? [...aside, ...verdict.targets] : aside;
-  const zone = verdict.zone || (aside[0]?.statefulSet.name ?? "");
+  const zone = verdict.zone || first.statefulSet.name;
   return take(targets, `${describeAside(aside)}; ${verdict.sentence}`, { zone, recheckMs: verdict.recheckMs });
 }
 
@@ -81,7 +82,7 @@ function advance(group: Group): Verdict<Target> {
 
   const held: Wait[] = [];
   for (const zone of group.zones) {
-    if (zone.statefulSet.paused || zone.statefulSet.updateRevision === undefined) continue;
+    if (zone.statefulSet.paused) continue;
     if (!zone.outdated.some((pod) => !group.refusals.has(pod.uid))) continue;
     const verdict = advanceZone(group, zone);
     if (verdict.kind === "take") return verdict;
@@ -123,8 +124,9 @@ function advanceZone(group: Group, zone: Zone): Verdict<Target> {
     );
   }
   const refused = outdated.find((pod) => group.refusals.has(pod.uid));
-  const spent = refused !== undefined && isHeldByRefusals(group, zone);
-  if (refused !== undefined && (spent || candidates.length === 0)) return refusedWait(group, zone, refused, again);
+  if (refused !== undefined && (candidates.length === 0 || isHeldByRefusals(group, zone))) {
+    return refusedWait(group, zone, refused, again);
+  }
   const { guard, sentence } = held ?? heldByLimit(zone, limit);
   const soonMs = countDown(zone) > 0 ? Math.min(again, finishAfterMs) : again;
   return wait(guard, `${sentence}; ${outdated.length} outdated pods wait`, {
@@ -172,10 +174,7 @@ function choose(group: Group, zone: Zone, candidates: readonly Pod[]): Choice {
   const isDown = (pod: Pod) => zone.down.has(pod.ordinal);
   for (const pod of [...candidates.filter(isDown), ...candidates.filter((pod) => !isDown(pod))]) {
     const after = isDown(pod) ? down : down + 1;
-    if (after > own.pods) {
-      held ??= heldByLimit(zone, own);
-      break;
-    }
+    if (after > own.pods) break;
     const governed = governing(pod, group.surroundings, group.key);
     const its = limitOf(zone, governed, own);
     const why = after > its.pods ? heldByLimit(zone, its) : heldByBudget(group, zone, pod, governed, taken);
