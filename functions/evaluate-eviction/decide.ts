@@ -1,5 +1,5 @@
 /** Whether a pod may be evicted now: which pods of a group's reviews may go, or which guard holds each of them back. */
-import type { ZoneBudget } from "../shared/budgets.ts";
+import type { PartitionRule, ZoneBudget } from "../shared/budgets.ts";
 import { askAgain, type Ruling } from "../shared/commit.ts";
 import type { AdmissionAnswer, Denied } from "../shared/definition.ts";
 import { type PodDisruptionBudget, refusalOf } from "../shared/disruption-budgets.ts";
@@ -166,9 +166,15 @@ function refuseByBudget(
     const sentence = `minimum number of StatefulSets not found: the budget ${budgetName} needs two zones or more, and ${name} is the only one`;
     return deny({ guard: "too-few-zones", code: 400, sentence, zone: name });
   }
-  return budget.partitions === undefined
-    ? refuseByZone(group, zones, zone, pod, allowed)
-    : refuseByPartition(group, zones, zone, pod, budget, allowed);
+  return isPartitioned(budget)
+    ? refuseByPartition(group, zones, zone, pod, budget, allowed)
+    : refuseByZone(group, zones, zone, pod, allowed);
+}
+
+type PartitionedBudget = ZoneBudget & { readonly partitions: PartitionRule };
+
+function isPartitioned(budget: ZoneBudget): budget is PartitionedBudget {
+  return budget.partitions !== undefined;
 }
 
 /** Zone mode: every other zone is whole, and this one, with the pod, within its budget (invariants Z1 and E1). */
@@ -226,18 +232,19 @@ function refuseByPartition(
   zones: readonly ZoneThen[],
   own: ZoneThen,
   pod: Pod,
-  budget: ZoneBudget,
+  budget: PartitionedBudget,
   allowed: number,
 ): Denied | undefined {
   const zone = own.statefulSet.name;
-  const partition = budget.partitions?.partitionOf(pod.name);
+  const { partitions } = budget;
+  const partition = partitions.partitionOf(pod.name);
   if (partition === undefined) {
-    const { expression = "", group: number = 1 } = budget.partitions ?? {};
+    const { expression, group: number } = partitions;
     const sentence = `pod ${pod.name} has no partition: group ${number} of the expression ${expression} takes nothing of its name`;
     return deny({ guard: "partition-not-identified", code: 400, sentence, zone });
   }
   const departed = group.departed.filter(({ statefulSet, ordinal }) => {
-    return budget.partitions?.partitionOf(`${statefulSet}-${ordinal}`) === partition;
+    return partitions.partitionOf(`${statefulSet}-${ordinal}`) === partition;
   });
   const { notReady, unknown, nextReadyInMs } = countPartition(zones, pod, partition, budget, group.nowMs);
   const down = notReady + departed.length;
@@ -269,8 +276,9 @@ function refuseOutOfTurn(
 ): Denied | undefined {
   if (own.reserved.get(pod.ordinal)?.uid === pod.uid) return undefined;
   if (!zones.some(({ statefulSet, outdated }) => outdated.length > 0 && !statefulSet.paused)) return undefined;
-  const last = [...givenUp.values()].find(({ stampMs }) => nowMs - stampMs < turnMs);
-  if (last === undefined) return undefined;
+  // The turn lasts until the one that was given up last lets it end.
+  const [last] = [...givenUp.values()].sort((one, other) => other.stampMs - one.stampMs);
+  if (last === undefined || nowMs - last.stampMs >= turnMs) return undefined;
   const inMs = last.stampMs + turnMs - nowMs;
   const sentence = `something behind Sluice refused the evictions of ${last.pod}, so that the rollout of its group goes first, for ${Math.ceil(inMs / 1000)} s more: ${pod.name} may go then`;
   return askAgain("rollout-first", sentence, own.statefulSet.name);
