@@ -15,7 +15,7 @@ export function cut(text: string, maxBytes = maxSentenceBytes): string {
   if (bytes.length <= maxBytes) return text;
   let end = maxBytes - Buffer.byteLength(ellipsis);
   // A byte that goes on with a character is 10xxxxxx.
-  while (end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end--;
+  while (((bytes[end] ?? 0) & 0xc0) === 0x80) end--;
   return bytes.toString("utf8", 0, end) + ellipsis;
 }
 

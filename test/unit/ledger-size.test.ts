@@ -8,6 +8,8 @@ import { leaseObject, namespace, nowMs, reservation } from "./given.ts";
 const verdict = { guard: "budget", zone: "a", sentence: "one of three is down", since: nowMs, at: nowMs };
 const refusals = (count: number, sentence = "no") =>
   Array.from({ length: count }, (_, index) => ({ uid: `u-${index}`, pod: `a-${index}`, sentence, stampMs: index }));
+/** What entries of an object take in JSON: without the braces, and each with its comma, it is one byte less. */
+const jsonBytes = (entries: object): number => Buffer.byteLength(JSON.stringify(entries));
 
 describe("sizes", () => {
   test("a sentence is cut by its bytes, never in the middle of a character, and says so", () => {
@@ -45,6 +47,30 @@ describe("sizes", () => {
     assert.deepEqual([silent.verdicts.old?.sentence, silent.verdicts.young?.sentence], ["", verdict.sentence]);
     assert.deepEqual(Object.keys(shed(all, both / 2).verdicts), ["young"]);
     assert.deepEqual(shed(all, -5), { refusals: [], verdicts: {} });
+  });
+
+  test("the oldest is what was said first, in whatever order it is told", () => {
+    const verdicts = { young: { ...verdict, at: 2 }, old: { ...verdict, at: 1 }, middle: { ...verdict, at: 1.5 } };
+    const room = jsonBytes(verdicts) - 1 - 2 * verdict.sentence.length;
+    const { verdicts: left } = shed({ refusals: [], verdicts }, room);
+    assert.deepEqual([left.young, left.middle?.sentence, left.old?.sentence], [verdicts.young, "", ""]);
+    assert.deepEqual(Object.keys(shed({ refusals: [], verdicts }, jsonBytes({ young: verdict })).verdicts), ["young"]);
+  });
+
+  test("what fits to the byte stays whole, and where one byte is missing only one goes", () => {
+    const verdicts = { one: { ...verdict, at: 1 }, two: { ...verdict, at: 2 } };
+    const all = { refusals: refusals(3), verdicts };
+    const byUid = Object.fromEntries(all.refusals.map((refusal) => [refusal.uid, refusal]));
+    const ofVerdicts = jsonBytes(verdicts) - 1;
+    const whole = ofVerdicts + jsonBytes(byUid) - 1;
+    assert.deepEqual(shed(all, whole), all);
+    assert.deepEqual(shed(all, whole - 1), { refusals: all.refusals.slice(1), verdicts });
+    assert.deepEqual(shed(all, ofVerdicts), { refusals: [], verdicts });
+    const silent = { one: { ...verdicts.one, sentence: "" }, two: verdicts.two };
+    assert.deepEqual(shed(all, ofVerdicts - 1), { refusals: [], verdicts: silent });
+    const mute = { one: silent.one, two: { ...verdicts.two, sentence: "" } };
+    assert.deepEqual(shed(all, jsonBytes(mute) - 1), { refusals: [], verdicts: mute });
+    assert.deepEqual(shed(all, jsonBytes(mute) - 2), { refusals: [], verdicts: { two: mute.two } });
   });
 
   const key = { namespace, group: "group" };
