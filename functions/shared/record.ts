@@ -93,9 +93,10 @@ export function writeAloneInMs(
     );
     return Math.max(0, recordEveryMs - quietMs);
   }
-  const isWaiting = written !== undefined && record.guard !== "done";
-  if (isWaiting && observed.nowMs - written.at >= reaffirmEveryMs) return 0;
-  if (written !== undefined && written.sentence !== kept.verdicts[by]?.sentence && !fresh) {
+  // Only a group that never had anything to do is told of nowhere.
+  if (written === undefined) return undefined;
+  if (record.guard !== "done" && observed.nowMs - written.at >= reaffirmEveryMs) return 0;
+  if (written.sentence !== kept.verdicts[by]?.sentence) {
     return Math.max(0, rewordEveryMs - Math.abs(observed.nowMs - written.at));
   }
   return undefined;
