@@ -75,19 +75,16 @@ export function refuseNewLedger(
   return wait("ledger-new", sentence, { recheckMs: remainingMs });
 }
 
-/** What it held before somebody wrote the other one over it is lost, as with a new one: whoever used it may still be acting. */
-function refuseElsewhere(cluster: Cluster, { name, uid }: Ledger): Wait | undefined {
-  const identity = elsewhereOf(uid);
-  noteLedger(cluster, identity);
-  const remainingMs = (known.get(cluster)?.get(identity) ?? 0) + ledgerNewMs - lastedMs(cluster);
+/**
+ * What it held before somebody wrote the other one over it is lost, as with a new one: whoever used it may still be acting. Each
+ * write of it may be another restore: it ages from the one that it was last found with.
+ */
+function refuseElsewhere(cluster: Cluster, { name, uid, resourceVersion }: Ledger): Wait | undefined {
+  const remainingMs =
+    noteLedger(cluster, `${uid} from elsewhere at ${resourceVersion}`) + ledgerNewMs - lastedMs(cluster);
   if (remainingMs <= 0) return undefined;
   const sentence = `the ledger ${name} tells of revisions that this cluster has not got to: it is from another one, or from a backup; what it reserves counts, and in ${Math.ceil(remainingMs / 1000)} s it is begun anew`;
   return wait("ledger-elsewhere", sentence, { recheckMs: remainingMs });
-}
-
-/** Under what it is remembered since when a ledger has been one from elsewhere. */
-function elsewhereOf(uid: string): string {
-  return `${uid} from elsewhere`;
 }
 
 /**
@@ -96,7 +93,7 @@ function elsewhereOf(uid: string): string {
  */
 export function knownLedger(memory: GroupMemory): Ledger | undefined {
   const { ledger, from, atMs } = memory.copy;
-  if (ledger !== undefined && from !== memory) memory.ledgerReadMs = Math.max(memory.ledgerReadMs, atMs);
+  if (from !== memory) memory.ledgerReadMs = Math.max(memory.ledgerReadMs, atMs);
   return ledger;
 }
 
@@ -151,14 +148,18 @@ async function createLedger({ protocol, cluster }: Context, key: GroupKey): Prom
 const known = new WeakMap<Cluster, Map<string, number>>();
 const rememberedLedgers = 10_000;
 
-/** Notes that a ledger is there, and has been for so long: from then on it ages in this process (rule R4). */
-export function noteLedger(cluster: Cluster, uid: string, knownForMs = 0): void {
+/**
+ * Notes that a ledger is there, and has been for so long: from then on it ages in this process (rule R4). Returns since when,
+ * by what ledgers age by.
+ */
+export function noteLedger(cluster: Cluster, uid: string, knownForMs = 0): number {
   const seen = known.get(cluster) ?? new Map<string, number>();
   known.set(cluster, seen);
-  if (seen.has(uid)) return;
-  const [oldest] = seen.keys();
-  if (seen.size >= rememberedLedgers && oldest !== undefined) seen.delete(oldest);
-  seen.set(uid, lastedMs(cluster) - knownForMs);
+  const sinceMs = seen.get(uid) ?? lastedMs(cluster) - knownForMs;
+  seen.set(uid, sinceMs);
+  const [oldest = uid] = seen.keys();
+  if (seen.size > rememberedLedgers) seen.delete(oldest);
+  return sinceMs;
 }
 
 /** What a ledger ages by: a wall clock that is set forward makes none of them old. */
@@ -191,11 +192,9 @@ export async function writeChange(context: Context, observed: Observed, change: 
   const nowMs = context.cluster.monotonicMs();
   const { ledgerRefused } = memory;
   if (ledgerRefused !== undefined && nowMs < ledgerRefused.untilMs) throw ledgerRefused.error;
-  memory.ledgerRefused = undefined;
   try {
     keepLedger(context, memory, await context.protocol.writeLedger(context.cluster, observed.ledger, change));
     memory.ledgerWrittenMs = context.cluster.monotonicMs();
-    if (observed.ledger.isElsewhere === true) known.get(context.cluster)?.delete(elsewhereOf(observed.ledger.uid));
   } catch (error) {
     if (isConflict(error)) throw new Conflict();
     forgetWithdrawn(memory, observed.ledger);

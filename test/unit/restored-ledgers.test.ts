@@ -86,3 +86,18 @@ test("an API server that is behind for a moment makes no ledger one from elsewhe
   assert.equal(passes.guard, "rolling");
   assert.ok(passes.words.includes("list pods"));
 });
+
+test("one that was restored twice waits ten seconds twice in a process that did not begin it anew the first time", async () => {
+  const passes = await governedGroup({ maxUnavailable: 1 }, { replicas: 4 });
+  const [writer, onlooker] = [new Replica(passes), new Replica(passes)];
+  const restore = () => passes.writeLedger({ "sluice.dev/settled-through": elsewhere });
+  restore();
+  assert.deepEqual(await writer.guards(writer.review("group-a-0")), ["ledger-elsewhere"]);
+  assert.deepEqual(await onlooker.guards(onlooker.review("group-a-0")), ["ledger-elsewhere"]);
+  await passes.goOn(10_100);
+  assert.deepEqual(await writer.guards(writer.review("group-a-0")), ["allowed"]);
+  await passes.goOn(1_000);
+  assert.deepEqual(await onlooker.guards(onlooker.review("group-b-0")), ["zones-down"]);
+  restore();
+  assert.deepEqual(await onlooker.guards(onlooker.review("group-a-0")), ["ledger-elsewhere"]);
+});
