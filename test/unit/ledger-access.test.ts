@@ -13,7 +13,7 @@ import {
   refuseNewLedger,
   writeChange,
 } from "../../functions/shared/ledger-access.ts";
-import { observeGroup } from "../../functions/shared/observation.ts";
+import { type Observed, observeGroup } from "../../functions/shared/observation.ts";
 import type { Ledger } from "../../functions/shared/reservation.ts";
 import { nowMs, reservation } from "./given.ts";
 import { key, Passes, played, refused } from "./passes.ts";
@@ -141,31 +141,33 @@ describe("a write", () => {
     const passes = await new Passes().prepare();
     const memory = passes.context.memoryOf(key);
     const need = { permitSinceMs: undefined, consistent: false };
-    const write = async (reservations = passes.ledger.reservations) => {
+    const look = () => played(passes.timeline, observeGroup(passes.context, passes.ledger, need));
+    const write = async (reservations = passes.ledger.reservations, observed?: Observed) => {
       forgetLedger(memory);
-      const observed = await played(passes.timeline, observeGroup(passes.context, passes.ledger, need));
-      const { seenThrough, membersThrough } = observed.view;
+      const seen = observed ?? (await look());
+      const { seenThrough, membersThrough } = seen.view;
       const change = { reservations, seenThrough, membersThrough, refusals: [], verdicts: {} };
-      return played(passes.timeline, writeChange(passes.context, observed, change));
+      return played(passes.timeline, writeChange(passes.context, seen, change));
     };
-    return { passes, memory, write };
+    return { passes, memory, look, write };
   }
 
   test("one that was refused for good is not sent again for thirty seconds, and then it is", async () => {
-    const { passes, write } = await writer();
+    const { passes, look, write } = await writer();
     passes.interfere = ({ verb }) => {
       if (verb === "patch") throw refused(422, "no");
     };
-    const fails = async () => assert.rejects(write(), { name: "LedgerRefused", message: /with 422: no\. / });
+    const observed = await look();
     const startMs = passes.cluster.monotonicMs();
+    const goTo = (ms: number) => passes.goOn(startMs + ms - passes.cluster.monotonicMs());
+    const fails = () => assert.rejects(write([], observed), { name: "LedgerRefused", message: /with 422: no\. / });
     await fails();
-    const sentMs = passes.cluster.monotonicMs() - startMs;
-    await passes.goOn(29_999 - sentMs);
+    await goTo(29_999);
     await fails();
     assert.equal(passes.count("patch leases"), 1);
-    await passes.goOn(startMs + 30_000 - passes.cluster.monotonicMs());
+    await goTo(30_000);
     passes.interfere = () => {};
-    await write();
+    await write([], observed);
     await write();
     assert.equal(passes.count("patch leases"), 3, "and once it was taken the next one is sent at once");
   });

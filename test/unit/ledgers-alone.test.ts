@@ -86,6 +86,54 @@ test("where three groups in a row get no answer the API server is away, and the 
   assert.equal(passes.count("create leases"), 20, "an answer in between begins the count anew");
 });
 
+test("what somebody else holds in the way of three groups keeps no other waiting: only silence means that nobody is there", async () => {
+  const passes = new Passes();
+  const many = Array.from({ length: 5 }, (_, index) => ({ namespace, group: `g-${index}` }));
+  for (const { group } of many.slice(0, 3))
+    passes.world.store.create("leases", namespace, { metadata: { name: `sluice-${group}` } });
+  assert.equal(await sweep(passes, many), undefined);
+  assert.equal(leases(passes).length, 5);
+});
+
+test("an answer that refuses begins the count of those that give none anew", async () => {
+  const passes = new Passes();
+  const many = Array.from({ length: 4 }, (_, index) => ({ namespace, group: `g-${index}` }));
+  passes.interfere = (call) => {
+    if (creates("sluice-g-0")(call)) throw refused(403, "namespace db is being terminated");
+    if (creates("sluice-g-1")(call) || creates("sluice-g-2")(call)) throw refused(503, "away");
+  };
+  assert.equal(((await sweep(passes, many)) as Error).message, "away");
+  assert.deepEqual(leases(passes), ["sluice-g-3"]);
+});
+
+test("of several failures the first that matters is thrown, and each is told by whom, in plain words", async () => {
+  const passes = new Passes();
+  const told: string[] = [];
+  passes.restart({
+    reporter: { ...passes.context.reporter, problem: (_key, by, sentence) => void told.push(`${by}: ${sentence}`) },
+  });
+  const many = Array.from({ length: 3 }, (_, index) => ({ namespace, group: `g-${index}` }));
+  passes.interfere = (call) => {
+    if (creates("sluice-g-0")(call)) throw refused(403, "namespace db is being terminated");
+    if (creates("sluice-g-1")(call)) throw refused(401, "Unauthorized");
+    if (creates("sluice-g-2")(call)) throw refused(500, "broken");
+  };
+  assert.equal(((await sweep(passes, many)) as Error).message, "Unauthorized");
+  assert.deepEqual(told, [
+    "test: the ledger of g-0 is left to the next sweep: namespace db is being terminated",
+    "test: the ledger of g-1 is left to the next sweep: the API server does not accept Sluice's credentials: Unauthorized",
+    "test: the ledger of g-2 is left to the next sweep: broken",
+  ]);
+});
+
+test("a sweep that goes well forgets what it had said of sweeps, and nothing else that was said", async () => {
+  const passes = new Passes();
+  const { announced } = passes.context.memoryOf({ namespace, group: "alpha" });
+  announced.add("paused a 1");
+  await sweep(passes);
+  assert.deepEqual([...announced], ["paused a 1"]);
+});
+
 test("a Lease with our label whose group is not what its name says is not removed, and holds no other up", async () => {
   const passes = new Passes();
   const annotations = { "sluice.dev/group": "other" };
@@ -109,6 +157,42 @@ test("a vanished group whose ledger may not be removed, or cannot be read, holds
   for (let round = 0; round < 2; round++) assert.equal(await sweep(passes, []), undefined);
   assert.deepEqual(leases(passes), ["sluice-alpha", "sluice-beta"]);
   assert.equal(passes.problems.length, 2);
+});
+
+/** A group under a budget in each namespace, and the sweep of a process that serves both. */
+async function sweepNamespaces(passes: Passes): Promise<unknown> {
+  for (const one of [namespace, "other"]) {
+    passes.world.addGroup({ namespace: one, group: "alpha", zones: ["x"], replicas: 1 });
+    const spec = { selector: { matchLabels: { "rollout-group": "alpha" } }, maxUnavailable: 1 };
+    passes.world.store.create("zoneawarepoddisruptionbudgets", one, { metadata: { name: "alpha" }, spec });
+  }
+  passes.restart({ namespaces: [namespace, "other"] });
+  return played(passes.timeline, sweepBudgetLedgers(passes.context, "test")).catch((error: unknown) => error);
+}
+
+test("a namespace that may not be read holds up no other, and the first such answer says that the sweep was not whole", async () => {
+  const passes = new Passes();
+  const isIn = (call: Call, name: string) => (call.given[1] as { namespace?: string }).namespace === name;
+  passes.interfere = (call) => {
+    if (call.verb === "list" && isIn(call, namespace)) throw refused(403, "not here");
+  };
+  assert.equal(((await sweepNamespaces(passes)) as Error).message, "not here");
+  assert.deepEqual(leases(passes), ["sluice-alpha"]);
+  assert.ok(passes.calls.every((call) => call.verb !== "list" || isIn(call, namespace) || isIn(call, "other")));
+  const neither = new Passes();
+  neither.interfere = (call) => {
+    if (call.verb === "list") throw refused(403, isIn(call, namespace) ? "not here" : "nor there");
+  };
+  assert.equal(((await sweepNamespaces(neither)) as Error).message, "not here");
+});
+
+test("a group whose ledger may not be made is swept beside the others by those who judge evictions, too, and is told", async () => {
+  const passes = new Passes();
+  passes.interfere = (call) => {
+    if (call.verb === "create" && call.given[1] === "other") throw refused(500, "broken");
+  };
+  assert.equal(((await sweepNamespaces(passes)) as Error).message, "broken");
+  assert.deepEqual(leases(passes), ["sluice-alpha"]);
 });
 
 test("the same holds for those who judge evictions, and for what is made of budgets", async () => {

@@ -187,6 +187,34 @@ test("it stays while a pod that it has reserved is neither gone nor back", async
   assert.deepEqual(leases(passes), []);
 });
 
+test("it stays while a StatefulSet has pods that the budget selects, though its template makes none any more", async () => {
+  const passes = ungrouped();
+  for (const { metadata } of passes.world.store.list("pods").items) passes.world.store.delete("pods", metadata, {});
+  passes.world.settle();
+  await sweepBudgets(passes);
+  const template = { metadata: { labels: { app: "other" } } };
+  for (const name of ["group-a", "group-b"])
+    passes.world.store.patch("statefulsets", { namespace, name }, { spec: { template } });
+  await sweepBudgets(passes);
+  assert.deepEqual(leases(passes), [`db/${budgetLedger.name}`]);
+});
+
+test("whether it may go is asked of the API server, not of what a watch has told", async () => {
+  const passes = ungrouped();
+  await sweepBudgets(passes);
+  passes.world.annotate(budgetLedger, { "sluice.dev/settled-through": "1" }, "leases");
+  removeBudget(passes);
+  const views = await passes.watch();
+  passes.forget();
+  await sweepBudgets(passes);
+  assert.deepEqual(
+    [leases(passes), passes.count("list statefulsets")],
+    [[], 2],
+    "once for the groups, and once for it",
+  );
+  await played(passes.timeline, views.stop());
+});
+
 test("each sweep removes the ledgers of its own kind only", async () => {
   const passes = ungrouped();
   await sweepBudgets(passes);
