@@ -142,11 +142,10 @@ function announcementOf(
   const changed = before === undefined || before.guard !== now.guard || before.zone !== now.zone;
   if (now.guard === "done")
     return before !== undefined && changed ? { type: "Normal", reason: eventReasons.completed } : undefined;
-  if (now.guard === "rolling" && changed) {
+  if (now.guard === "rolling") {
     const goesOn = before !== undefined && before.zone === now.zone && quietGuards.has(before.guard);
     return goesOn ? undefined : { type: "Normal", reason: eventReasons.rolling };
   }
-  if (now.guard === "rolling") return undefined;
   if (quietGuards.has(now.guard)) {
     return now.at - now.since >= quietForMs ? { type: "Normal", reason: eventReasons.waiting } : undefined;
   }

@@ -83,8 +83,9 @@ test("Leases of others are no ledgers: without the label, or without a group, th
   store.create("leases", namespace, { metadata: { name: "b-labelled", labels: label } });
   const annotations = { "sluice.dev/group": "group" };
   store.create("leases", namespace, { metadata: { name: "c-unlabelled", annotations } });
+  store.create("leases", namespace, { metadata: { name: "sluice-undefined", labels: label } });
   await sweep(passes, []);
-  assert.deepEqual(leases(passes), ["db/a-leader", "db/b-labelled", "db/c-unlabelled"]);
+  assert.deepEqual(leases(passes), ["db/a-leader", "db/b-labelled", "db/c-unlabelled", "db/sluice-undefined"]);
 });
 
 test("a process that serves some namespaces neither sees nor removes the ledgers of others", async () => {
