@@ -228,6 +228,7 @@ describe("which Events", () => {
     assert.deepEqual(await said(rolling, held), ["RolloutWaiting a: budget: one pod is down"]);
     assert.deepEqual(await said(rolling, paused), ["RolloutWaiting a: paused: a is paused"]);
     assert.deepEqual(await said(paused, paused), []);
+    assert.equal((await said({ ...paused, zone: "b" }, paused)).length, 1, "another zone is a change");
   });
 
   test("that all is done is one where anything had been to do, and names no guard", async () => {
