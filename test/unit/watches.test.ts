@@ -66,6 +66,9 @@ test("a budget wakes the groups of its namespace whose pods it selects, and is t
   const { passes, wokenBy, stop } = await watching({ onBudget: ({ name }, how) => void told.push(`${how} ${name}`) });
   passes.world.addGroup({ namespace, group: "other", zones: ["a"], replicas: 1 });
   passes.world.addGroup({ namespace: "elsewhere", group: "group", zones: ["a"], replicas: 1 });
+  const { metadata, spec } = passes.world.store.get("statefulsets", at("group-a"));
+  const lone = { name: "lone", annotations: metadata.annotations };
+  passes.world.store.create("statefulsets", namespace, { metadata: lone, spec: { ...spec, replicas: 0 } });
   passes.world.settle();
   await passes.goOn(100);
   const none = { selector: { matchLabels: { "rollout-group": "none" } }, maxUnavailable: 1 };
@@ -73,7 +76,12 @@ test("a budget wakes the groups of its namespace whose pods it selects, and is t
   assert.deepEqual(await wokenBy(() => addBudget(passes, none, "none")), []);
   const invalid = { selector: { matchLabels: { "rollout-group": "other" } }, maxUnavailable: "no" };
   assert.deepEqual(await wokenBy(() => addBudget(passes, invalid, "others")), ["db/other"]);
-  assert.deepEqual(told.map((one) => one.split(" ")[1]).sort(), ["budget", "none", "others"]);
+  const { store } = passes.world;
+  assert.deepEqual(await wokenBy(() => store.delete("zoneawarepoddisruptionbudgets", at("none"))), []);
+  const labels = { team: "db" };
+  const relabel = () => store.patch("zoneawarepoddisruptionbudgets", at("budget"), { metadata: { labels } });
+  assert.deepEqual(await wokenBy(relabel), [], "its spec is the same");
+  assert.deepEqual(told, ["updated budget", "updated none", "updated others", "deleted none", "ignored budget"]);
   await stop();
 });
 
@@ -188,6 +196,33 @@ test("a type that is not served is trouble, but for that of budgets, which need 
     assert.deepEqual(await withheld(resource), [resource]);
   }
   assert.deepEqual(await withheld("zoneawarepoddisruptionbudgets"), []);
+});
+
+test("a pod is taken from memory for 30 s after the watch was last heard of, and asked for from then on", async () => {
+  const passes = new Passes({ replicas: 1 });
+  let heardMs = Number.NaN;
+  const cluster: Cluster = {
+    ...passes.cluster,
+    watch: ((resource, query, options) =>
+      (async function* () {
+        for await (const event of passes.cluster.watch(resource, query, options)) {
+          if (resource === "pods") heardMs = passes.cluster.monotonicMs();
+          yield event;
+        }
+      })()) as Cluster["watch"],
+  };
+  const { views, stop } = await watching({ cluster }, passes);
+  passes.world.store.sendBookmarks("pods");
+  await passes.goOn(100);
+  const look = async (ms: number) => {
+    await passes.goOn(heardMs + ms - passes.cluster.monotonicMs());
+    passes.forget();
+    assert.equal((await played(passes.timeline, views.pod(at("group-a-0"))))?.name, "group-a-0");
+    return passes.words;
+  };
+  assert.deepEqual(await look(30_000), []);
+  assert.deepEqual(await look(30_001), ["get pods"]);
+  await stop();
 });
 
 test("PodDisruptionBudgets are watched where that is asked for, and listed otherwise", async () => {
