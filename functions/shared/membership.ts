@@ -105,9 +105,7 @@ function put(membership: Membership, statefulSet: StatefulSet, isNext = false): 
   // A watch leaves nothing out. Between a list and the state before it a StatefulSet may have left its group and come back.
   const isSameMember = known !== undefined && isNext && decidesTheSame(known, statefulSet);
   const isSameState = known?.resourceVersion === statefulSet.resourceVersion;
-  if (!(isSameMember || isSameState) || !membership.since.has(statefulSet.uid)) {
-    membership.since.set(statefulSet.uid, revisionOf(statefulSet));
-  }
+  if (!isSameMember && !isSameState) membership.since.set(statefulSet.uid, revisionOf(statefulSet));
 }
 
 function remove(membership: Membership, { uid, namespace, name }: StatefulSet): void {
@@ -155,14 +153,14 @@ export function statefulSetStore(
       // Told after it is known: whoever waits for this revision looks at once.
       hear(membership, revisionOf(statefulSet), cluster.monotonicMs());
       if (!isNews) return;
-      if (event.type !== "DELETED" && known !== undefined && sameButRevision(known, statefulSet)) return;
+      if (event.type !== "DELETED" && sameButRevision(known, statefulSet)) return;
       changed(statefulSet);
       if (known !== undefined && known.group !== statefulSet.group) changed(known);
     },
   };
 }
 
-function sameButRevision(one: StatefulSet, other: StatefulSet): boolean {
+function sameButRevision(one: StatefulSet | undefined, other: StatefulSet): boolean {
   return JSON.stringify({ ...one, resourceVersion: 0 }) === JSON.stringify({ ...other, resourceVersion: 0 });
 }
 

@@ -185,7 +185,8 @@ function putPod(memory: Memory, pod: Pod, owner: string): void {
 function removePod(memory: Memory, pod: Pod): void {
   memory.pods.delete(`${pod.namespace}/${pod.name}`);
   memory.bornMs.delete(pod.uid);
-  const owner = ownerOf(pod) ?? "";
+  // Pods that are nobody's are not kept.
+  const owner = ownerOf(pod) as string;
   const siblings = memory.podsByOwner.get(owner);
   siblings?.delete(pod.name);
   noteChange(memory, owner, pod.resourceVersion);
@@ -266,13 +267,13 @@ export function podStore(memory: Memory, changed: (pod: Pod) => void): Store<Pod
       if (event.type === "DELETED" || owner === undefined) {
         if (known !== undefined) removePod(memory, { ...known, resourceVersion: pod.resourceVersion });
       } else putPod(memory, pod, owner);
-      if (event.type !== "DELETED" && known !== undefined && sameButRevision(known, pod)) return;
+      if (event.type !== "DELETED" && sameButRevision(known, pod)) return;
       changed(known ?? pod);
     },
   };
 }
 
 /** True when nothing changed that a decision reads: heartbeats and counters wake nobody. */
-function sameButRevision(one: Pod, other: Pod): boolean {
+function sameButRevision(one: Pod | undefined, other: Pod): boolean {
   return JSON.stringify({ ...one, resourceVersion: 0 }) === JSON.stringify({ ...other, resourceVersion: 0 });
 }

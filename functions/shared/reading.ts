@@ -117,8 +117,7 @@ async function readStatefulSet(
     return newer ? { statefulSet: known, readMs: read.readMs } : read;
   }
   const fresh = { statefulSet: await getStatefulSet(cluster, known), readMs: nowMs };
-  if (fresh.statefulSet === undefined) reads.delete(path);
-  else reads.set(path, fresh);
+  reads.set(path, fresh);
   return fresh;
 }
 

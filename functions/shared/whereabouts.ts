@@ -41,7 +41,7 @@ export async function findReserved(
   const places = await Promise.all(
     ledger.reservations.map(async (reservation): Promise<[Reservation, Whereabouts]> => {
       const member = members.get(reservation.statefulSet);
-      const seen = member && view.pod(podNameOf(reservation));
+      const seen = view.pod(podNameOf(reservation));
       if (member !== undefined && (seen !== undefined || isWanted(member, reservation.ordinal))) {
         return [reservation, { pod: seen, statefulSet: member, isMember: true, orphans: 0 }];
       }

@@ -216,3 +216,50 @@ test("whoever waits for the watch looks again with each thing that it tells, and
   await clock.goTo(250);
   assert.equal(await inVain, false);
 });
+
+test("before its first list a watch has proved nothing, and the first revision of all is news (R5)", () => {
+  const { store, membership, known } = make();
+  assert.equal(knownThrough(membership, namespace), 0);
+  store.apply({ type: "ADDED", object: at("a", 1) });
+  assert.deepEqual([known(), knownThrough(membership, namespace)], [["a@1"], 1]);
+});
+
+test("what a write was answered is known at once, also of a StatefulSet that nobody has heard of", () => {
+  const { membership, known } = make();
+  learnStatefulSet(membership, set("a", 12));
+  assert.deepEqual([known(), membersThrough(membership, [set("a", 12)])], [["a@12"], 12]);
+});
+
+test("a list of the watch that says of a member what is known moves members-through for nobody (S1)", () => {
+  const { store, membership } = make();
+  const through = () => membersThrough(membership, [...membership.byPath.values()]);
+  store.replace([at("a", 3)], "9");
+  store.apply({ type: "MODIFIED", object: at("a", 10, {}, { replicas: 7 }) });
+  store.replace([at("a", 10, {}, { replicas: 7 })], "20");
+  assert.equal(through(), 3);
+});
+
+test("the deletion of another StatefulSet of that name takes nothing away; whoever goes as it was known wakes its group", () => {
+  const { store, known, changed } = make();
+  store.replace([at("a", 3)], "9");
+  store.apply({ type: "DELETED", object: at("a", 10, { uid: "former" }) });
+  assert.deepEqual(known(), ["a@3"]);
+  changed.length = 0;
+  store.apply({ type: "DELETED", object: at("a", 11) });
+  assert.deepEqual([known(), changed], [[], ["a group"]]);
+});
+
+test("a list of the watch ends its silence, and the waiting of whoever waits for it", async () => {
+  const { store, membership, clock } = make();
+  store.replace([], "9");
+  await clock.goTo(40_000);
+  const waiting = awaitProgress(clock, membership, () => knownThrough(membership, namespace) >= 12);
+  store.apply({ type: "BOOKMARK", resourceVersion: "11" });
+  await clock.goTo(40_010);
+  assert.equal(membership.waiting.size, 1, "not there yet");
+  store.replace([], "12");
+  await clock.goTo(40_020);
+  assert.equal(membership.waiting.size, 0);
+  assert.equal(await waiting, true);
+  assert.equal(heardOfMs(membership, namespace), 40_010);
+});
