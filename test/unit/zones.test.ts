@@ -157,6 +157,18 @@ test("an absent pod settles its reservation only where nobody wants it", () => {
   assert.equal(settled(undefined, undefined, gone), true);
 });
 
+test("a pod that stands at an ordinal nobody wants any more holds its reservation until it is gone, or ready", () => {
+  const small = statefulSet("a", { replicas: 1 });
+  assert.equal(settled(pod("a-1", { uid: "next", readySinceMs: undefined }), small), false);
+  assert.equal(settled(pod("a-1", { uid: "next", terminating: true, readySinceMs: undefined }), small), false);
+  assert.equal(settled(pod("a-1", { uid: "next" }), small), true);
+});
+
+test("where the StatefulSet is gone, and with it minReadySeconds, a pod that is ready is available at once", () => {
+  const next = pod("a-1", { uid: "next", ownerUid: undefined, readySinceMs: nowMs });
+  assert.equal(settled(next, undefined, { ...gone, orphans: 1 }), true);
+});
+
 test("the pod of a StatefulSet that has moved to another group settles its reservation when it is gone: it is counted there", () => {
   const moved = statefulSet("a", { group: "other" });
   assert.equal(settled(pod("a-1"), moved, departed), false);
