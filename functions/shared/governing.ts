@@ -61,7 +61,7 @@ export interface Surroundings {
   readonly neighbours: readonly StatefulSet[];
   readonly budgets: readonly StoredBudget[];
   /** Absent where no pods are known but those of the members. */
-  readonly hasPods?: HasPods;
+  readonly hasPods?: HasPods | undefined;
 }
 
 /**
@@ -143,5 +143,5 @@ export function surroundingsOf(
     if (isMember(one, key, budgets, hasPods)) statefulSets.push(one);
     else if (one.namespace === key.namespace) neighbours.push(one);
   }
-  return { statefulSets, neighbours, budgets, ...(hasPods === undefined ? {} : { hasPods }) };
+  return { statefulSets, neighbours, budgets, hasPods };
 }

@@ -6,6 +6,7 @@ import {
   allowanceOf,
   governing,
   groupKeyOf,
+  type HasPods,
   isMember,
   parseStoredBudget,
   type StoredBudget,
@@ -127,6 +128,18 @@ test("a neighbour that the budget does not select is none of its business", () =
   const neighbours = [statefulSet("x", { group: "other", podLabels: { "rollout-group": "other" } })];
   const governed = governing(pod("a-0"), surroundings({ budgets: [zoneBudget("db", {})], neighbours }), key);
   assert.equal(governed.kind, "one");
+});
+
+test("budget-spans-groups: the labels of the pods that a StatefulSet has count, though its template says others by now", () => {
+  const budgets = [zoneBudget("db", {})];
+  const other = statefulSet("x", { group: "other", podLabels: { "rollout-group": "other" } });
+  const of = (hasPods: HasPods) =>
+    governing(pod("a-0"), surroundingsOf([statefulSet("a"), other], key, budgets, hasPods), key);
+  assert.equal(of(() => false).kind, "one");
+  const governed = of((one, { name }) => one === other && name === "db");
+  assert.ok(governed.kind === "ungovernable");
+  assert.equal(governed.guard, "budget-spans-groups");
+  assert.match(governed.sentence, / and x of rollout-group "other"/);
 });
 
 test("an allowance is a number, or a share of what is both wanted and counted, rounded down, of at least one", () => {
