@@ -116,7 +116,7 @@ function knownForLong(context: Context, { key, reservations }: Ledger): (reserva
   for (const identity of [...knownSince.keys()]) if (!present.has(identity)) knownSince.delete(identity);
   for (const identity of present) if (!knownSince.has(identity)) knownSince.set(identity, nowMs);
   if (!context.views.isLasting) return () => true;
-  return (reservation) => nowMs - (knownSince.get(identify(reservation)) ?? nowMs) >= knownForMs;
+  return (reservation) => nowMs - (knownSince.get(identify(reservation)) as number) >= knownForMs;
 }
 
 /** The refusals that still hold, from the ledger and from this process since its last write. */
