@@ -85,7 +85,6 @@ function withoutRefused({ refusedOnce }: GroupMemory, ledger: Ledger): Ledger {
   };
   const refused = new Set(ledger.reservations.filter(isRefused).map(({ uid }) => uid));
   for (const uid of refusedOnce.keys()) if (!refused.has(uid)) refusedOnce.delete(uid);
-  if (refused.size === 0) return ledger;
   return { ...ledger, reservations: ledger.reservations.filter((reservation) => !isRefused(reservation)) };
 }
 

@@ -99,6 +99,21 @@ test("a pod that is reserved anew within one tick of the clock keeps its reserva
   }
 });
 
+test("nor is what the same function has renewed in another process taken out: a stamp is one attempt (R10)", async () => {
+  const passes = await governedGroup();
+  const { uid } = passes.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
+  const stampMs = passes.cluster.serverTimeMs();
+  const by = "advance-zone-rollout";
+  const { refusedOnce } = passes.context.memoryOf(key);
+  refusedOnce.set(uid, { statefulSet: "group-a", ordinal: 0, uid, by, stampMs: stampMs - 1 });
+  passes.writeLedger({ "sluice.dev/reservations": JSON.stringify({ "group-a": { 0: [uid, by, stampMs] } }) });
+  passes.changeImage("app:2");
+  await passes.goOn(100);
+  await passes.run(true);
+  assert.deepEqual(reserved(passes), ["group-a-0 by advance-zone-rollout"]);
+  assert.deepEqual([passes.acts, refusedOnce.size], [[], 0]);
+});
+
 test("what somebody else has renewed meanwhile stays: it is another stamp, and another attempt", async () => {
   const passes = await governedGroup({ maxUnavailable: 1 });
   passes.changeImage("app:2");
