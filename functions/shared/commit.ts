@@ -289,19 +289,22 @@ export class GroupCommit<Subject, Snapshot> {
     const unusable = waitForLedger(error);
     if (unusable !== undefined) answer(line, waiting, askAgain(unusable.guard, unusable.sentence));
     else if (refusal !== undefined) answer(line, waiting, refusal);
-    else if (!waiting.isAnswered) {
-      waiting.isAnswered = true;
-      line.unanswered.delete(waiting);
+    else {
+      close(line, waiting);
       waiting.reject(error);
     }
   }
 }
 
 function answer<Subject>(line: Line<Subject>, waiting: Waiting<Subject>, said: AdmissionAnswer): void {
-  if (waiting.isAnswered) return;
+  close(line, waiting);
+  waiting.resolve(said);
+}
+
+/** Nobody waits for this one any more. A promise keeps to the first answer that it is given. */
+function close<Subject>(line: Line<Subject>, waiting: Waiting<Subject>): void {
   waiting.isAnswered = true;
   line.unanswered.delete(waiting);
-  waiting.resolve(said);
 }
 
 function placeOf({ statefulSet, ordinal }: Reservation): string {
@@ -309,7 +312,6 @@ function placeOf({ statefulSet, ordinal }: Reservation): string {
 }
 
 function without(ledger: Ledger, withdrawn: readonly Made[]): Ledger {
-  if (withdrawn.length === 0) return ledger;
   const reservations = ledger.reservations.flatMap((reservation) => {
     const undone = withdrawn.find(({ reservation: { uid, by, stampMs } }) => {
       return uid === reservation.uid && by === reservation.by && stampMs === reservation.stampMs;
