@@ -290,8 +290,10 @@ function formatReservations(list: readonly Reservation[]): string {
 }
 
 function parseReservations(text: string, unreadable: (why: string) => LedgerUnreadable): Reservation[] {
+  const entries = entriesOf(text);
+  if (entries === undefined) throw unreadable("its reservations are no JSON object");
   const list: Reservation[] = [];
-  for (const [statefulSet, zone] of entriesOf(text, unreadable)) {
+  for (const [statefulSet, zone] of entries) {
     if (typeof zone !== "object" || zone === null) throw unreadable(`the reservations of ${statefulSet} are no object`);
     for (const [ordinal, entry] of Object.entries(zone)) {
       // What a later version may add to an entry is not for this one to judge: nothing is permitted by it.
@@ -312,14 +314,14 @@ function parseReservations(text: string, unreadable: (why: string) => LedgerUnre
   return list;
 }
 
-function entriesOf(text: string, unreadable: (why: string) => LedgerUnreadable): [string, unknown][] {
+/** The entries of a JSON object; undefined for a text that is none. */
+function entriesOf(text: string): [string, unknown][] | undefined {
   try {
     const table: unknown = JSON.parse(text);
-    if (typeof table === "object" && table !== null && !Array.isArray(table)) return Object.entries(table);
+    return typeof table === "object" && table !== null && !Array.isArray(table) ? Object.entries(table) : undefined;
   } catch {
-    // Falls through to the one answer for everything that is no JSON object.
+    return undefined;
   }
-  throw unreadable("its reservations are no JSON object");
 }
 
 /** Two functions may each have one of the same pod: the key of all but a rollout's names the function, too. */
@@ -332,7 +334,7 @@ function formatRefusals(list: readonly Refusal[]): string {
 
 /** Refusals and verdicts only inform: what is malformed of them is dropped, for nothing is permitted by it. */
 function parseRefusals(text: string): Refusal[] {
-  return quietEntries(text).flatMap(([name, entry]): Refusal[] => {
+  return (entriesOf(text) ?? []).flatMap(([name, entry]): Refusal[] => {
     const [pod, sentence, stampMs, by] = Array.isArray(entry) ? entry : [];
     const valid = typeof pod === "string" && typeof sentence === "string" && Number.isSafeInteger(stampMs);
     if (!valid || pod.length > longestName) return [];
@@ -343,19 +345,10 @@ function parseRefusals(text: string): Refusal[] {
 }
 
 function parseVerdicts(text: string): Record<string, RecordedVerdict> {
-  const valid = quietEntries(text).filter((entry): entry is [string, RecordedVerdict] => {
+  const valid = (entriesOf(text) ?? []).filter((entry): entry is [string, RecordedVerdict] => {
     const { guard, zone, sentence, since, at } = (entry[1] ?? {}) as Partial<RecordedVerdict>;
     const names = [guard, zone].every((name) => typeof name === "string" && name.length <= longestName);
     return names && typeof sentence === "string" && Number.isSafeInteger(since) && Number.isSafeInteger(at);
   });
   return Object.fromEntries(valid.map(([by, verdict]) => [by, { ...verdict, sentence: cut(verdict.sentence) }]));
-}
-
-function quietEntries(text: string): [string, unknown][] {
-  try {
-    const table: unknown = JSON.parse(text);
-    return typeof table === "object" && table !== null && !Array.isArray(table) ? Object.entries(table) : [];
-  } catch {
-    return [];
-  }
 }

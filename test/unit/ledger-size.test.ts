@@ -110,6 +110,36 @@ describe("sizes", () => {
     assert.deepEqual(fitting(holding, { ...change, reservations: [] }).verdicts, {});
   });
 
+  test("a ledger may be filled to the byte with reservations, and the names of the zones count", () => {
+    const none = { ...change, refusals: [], verdicts: {} };
+    const largest = String(Number.MAX_SAFE_INTEGER);
+    for (const members of [[], ["a"], ["a", "x".repeat(200)]]) {
+      const { uid, by, stampMs } = reservation("a-0");
+      const bytes = annotationBytes({
+        "sluice.dev/settled-through": largest,
+        "sluice.dev/members-through": largest,
+        "sluice.dev/members": JSON.stringify(members),
+        "sluice.dev/reservations": JSON.stringify({ a: { 0: [uid, by, stampMs] } }),
+        "sluice.dev/refusals": "{}",
+        "sluice.dev/verdicts": "{}",
+      });
+      const full = { ...ledgerOf({}), othersBytes: maxLedgerBytes - bytes };
+      const over = { ...full, othersBytes: full.othersBytes + 1 };
+      for (const [ledger, made] of [
+        [full, { ...none, members }],
+        [
+          { ...full, members: ["a", "x".repeat(300)] },
+          { ...none, members },
+        ],
+        [{ ...full, members }, none],
+      ] as const) {
+        assert.deepEqual(fitting(ledger, made), { refusals: [], verdicts: {} });
+        const tooMuch = { ...over, ...(ledger.members === undefined ? {} : { members: ledger.members }) };
+        assert.throws(() => fitting(tooMuch, made), { name: "LedgerFull" });
+      }
+    }
+  });
+
   test("a thousand reservations fit beside sentences", () => {
     const many = Array.from({ length: maxReservations }, (_, index) => reservation(`ingester-zone-a-${index}`));
     const kept = fitting(ledgerOf({}), { ...change, reservations: many, refusals: refusals(40, "x".repeat(1_000)) });

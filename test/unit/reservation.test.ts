@@ -110,6 +110,12 @@ test("a write replaces all five annotations: what is settled leaves no trace", a
   assert.deepEqual(after.reservations, []);
 });
 
+test("members-through never goes back (R5)", async () => {
+  const ledger = ledgerOf({ "sluice.dev/members-through": "100" });
+  assert.equal((await written(ledger, { membersThrough: 99 })).after.membersThrough, 100);
+  assert.equal((await written(ledger, { membersThrough: 101 })).after.membersThrough, 101);
+});
+
 test("settled-through never goes back (R8)", async () => {
   const ledger = ledgerOf({ "sluice.dev/settled-through": "100" });
   assert.equal((await written(ledger, { seenThrough: 99 })).after.settledThrough, 100);
@@ -121,6 +127,8 @@ const malformed: readonly (readonly [string, Readonly<Record<string, string>>])[
   ["empty text", { "sluice.dev/reservations": "" }],
   ["null", { "sluice.dev/reservations": "null" }],
   ["a list", { "sluice.dev/reservations": "[]" }],
+  ["a number", { "sluice.dev/reservations": "5" }],
+  ["a text", { "sluice.dev/reservations": '""' }],
   ["a zone that is no object", { "sluice.dev/reservations": '{"a":1}' }],
   ["a zone that is null", { "sluice.dev/reservations": '{"a":null}' }],
   ["an ordinal that is no number", { "sluice.dev/reservations": '{"a":{"x":["u","f",1]}}' }],
@@ -162,7 +170,7 @@ test("an entry that a later version made longer is read, and what is no time bef
     ledgerOf({ "sluice.dev/reservations": JSON.stringify({ a: { 0: ["u", "f", 1_000, ...more] } }) }).reservations;
   const plain = { statefulSet: "a", ordinal: 0, uid: "u", by: "f", stampMs: 1_000 };
   assert.deepEqual(readOf(900, { later: true }, "more"), [{ ...plain, sinceMs: 900 }]);
-  for (const odd of ["900", null, 900.5, 1_001, {}]) assert.deepEqual(readOf(odd), [plain], String(odd));
+  for (const odd of ["900", null, 900.5, 1_000, 1_001, {}]) assert.deepEqual(readOf(odd), [plain], String(odd));
 });
 
 test("two functions may each have given up the same pod, and a version that knows of one of them keeps both", async () => {
@@ -176,16 +184,38 @@ test("two functions may each have given up the same pod, and a version that know
   });
 });
 
+test("the longest names that the API server gives are read", () => {
+  const longest = "u".repeat(253);
+  const reservations = JSON.stringify({ [longest]: { 0: [longest, longest, 1] } });
+  const refusals = JSON.stringify({ u: [longest, "no", 1], v: [`${longest}u`, "no", 1] });
+  const ledger = ledgerOf({ "sluice.dev/reservations": reservations, "sluice.dev/refusals": refusals });
+  assert.deepEqual(ledger.reservations, [{ statefulSet: longest, ordinal: 0, uid: longest, by: longest, stampMs: 1 }]);
+  assert.deepEqual(ledger.refusals, [{ uid: "u", pod: longest, sentence: "no", stampMs: 1 }]);
+});
+
+test("a refusal belongs to a function where its key says so as well, and otherwise to the rollout", () => {
+  const given = { pod: "a-0", sentence: "no", stampMs: 1 };
+  const entries = { u: ["a-0", "no", 1, "other"], "v/5": ["a-0", "no", 1, 5], "w/other": ["a-0", "no", 1, "other"] };
+  assert.deepEqual(ledgerOf({ "sluice.dev/refusals": JSON.stringify(entries) }).refusals, [
+    { uid: "u", ...given },
+    { uid: "v/5", ...given },
+    { uid: "w", ...given, by: "other" },
+  ]);
+});
+
 test("a Lease without a group is no ledger", () => {
   assert.throws(() => parseLedger(key, leaseObject("sluice-group", {})), LedgerUnreadable);
 });
 
 test("malformed refusals and verdicts are dropped: nothing is permitted by them", () => {
-  for (const text of ["{", "[]", "null", '{"u":1}', '{"u":["a-0","no"]}', '{"u":["a-0",1,1]}']) {
+  const none = ["{", "[]", '[["a-0","no",1]]', "null", "5"];
+  for (const text of [...none, '{"u":1}', '{"u":["a-0","no"]}', '{"u":["a-0",1,1]}', '{"u":[0,"no",1]}']) {
     assert.deepEqual(ledgerOf({ "sluice.dev/refusals": text }).refusals, [], text);
     assert.deepEqual(ledgerOf({ "sluice.dev/verdicts": text }).verdicts, {}, text);
   }
-  const partly = JSON.stringify({ good: verdict, bad: { ...verdict, since: "yesterday" }, none: null });
+  const bad = { guard: 1, zone: null, sentence: 5, since: "yesterday", at: "now" };
+  const malformed = Object.entries(bad).map(([name, value]) => [name, { ...verdict, [name]: value }]);
+  const partly = JSON.stringify({ good: verdict, ...Object.fromEntries(malformed), none: null });
   assert.deepEqual(ledgerOf({ "sluice.dev/verdicts": partly }).verdicts, { good: verdict });
 });
 
