@@ -28,7 +28,6 @@ export function mendStamps(ledger: Ledger, nowMs: number): Ledger {
 
 function mendReservation(reservation: Reservation, nowMs: number): Reservation {
   const stampMs = mendStamp(reservation.stampMs, nowMs);
-  if (stampMs === reservation.stampMs) return reservation;
   const { sinceMs = stampMs, ...rest } = reservation;
   return sinceMs < stampMs ? { ...rest, stampMs, sinceMs } : { ...rest, stampMs };
 }

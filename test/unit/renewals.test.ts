@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AdmissionAnswer } from "../../functions/shared/definition.ts";
+import { renewalOf } from "../../functions/shared/renewals.ts";
 import { dropAfterMs } from "../../functions/shared/reservation.ts";
 import { namespace, type Passes } from "./passes.ts";
 import { governedGroup, Replica, reservationOf, reserved } from "./reviews.ts";
@@ -43,6 +44,15 @@ test("eviction-not-carried-out: what is renewed for a minute and never goes is r
   assert.ok(last !== undefined && !last.allowed);
   assert.deepEqual([last.code, last.cause], [429, "DisruptionBudget"]);
   assert.match(last.sentence, /^group-a-0 was allowed to go again and again for 6\d s, and still stands: .+ webhook/);
+});
+
+test("a reservation is renewed by its own function for its own pod alone, and any other begins anew (R12)", () => {
+  const before = { statefulSet: "a", ordinal: 0, uid: "u", by, stampMs: 2_000 };
+  assert.deepEqual(renewalOf(before, "u", by), { sinceMs: 2_000 });
+  assert.deepEqual(renewalOf({ ...before, sinceMs: 1_000 }, "u", by), { sinceMs: 1_000 });
+  assert.deepEqual(renewalOf(before, "of-the-next-pod", by), {});
+  assert.deepEqual(renewalOf(before, "u", "advance-zone-rollout"), {});
+  assert.deepEqual(renewalOf(undefined, "u", by), {});
 });
 
 test("two replicas and a retry every 100 ms make it neither longer nor shorter", async () => {

@@ -41,6 +41,7 @@ test("whatever is further ahead is taken for now, and nothing else is changed", 
       fine,
       reservation("a-0", { stampMs: aheadMs, sinceMs: nowMs - 9_000 }),
       reservation("b-0", { stampMs: aheadMs + 5, sinceMs: aheadMs }),
+      reservation("c-0", { stampMs: aheadMs, sinceMs: nowMs }),
     ],
     refusals: [{ uid: "u", pod: "a-1", sentence: "no", stampMs: aheadMs, by: "evaluate-eviction" }],
     verdicts: { rollout: { guard: "budget", zone: "a", sentence: "a", since: aheadMs, at: aheadMs } },
@@ -51,10 +52,27 @@ test("whatever is further ahead is taken for now, and nothing else is changed", 
       fine,
       reservation("a-0", { stampMs: nowMs, sinceMs: nowMs - 9_000 }),
       reservation("b-0", { stampMs: nowMs }),
+      reservation("c-0", { stampMs: nowMs }),
     ],
     refusals: [{ uid: "u", pod: "a-1", sentence: "no", stampMs: nowMs, by: "evaluate-eviction" }],
     verdicts: { rollout: { guard: "budget", zone: "a", sentence: "a", since: nowMs, at: nowMs } },
   });
+});
+
+test("one stamp that is ahead is enough, whatever it is of, and those beside it are fine", () => {
+  const aheadMs = nowMs + clockSkewMs + 1;
+  const fine = { guard: "budget", zone: "a", sentence: "a", since: nowMs - 5, at: nowMs };
+  const refusal = { uid: "u", pod: "a-1", sentence: "no", stampMs: nowMs };
+  const held = [reservation("a-0"), reservation("a-1")];
+  const base = { reservations: held, refusals: [refusal], verdicts: { rollout: fine } };
+  const mended = (changes: Partial<Ledger>) => mendStamps(ledgerOf({ ...base, ...changes }), nowMs);
+  const ahead = { ...refusal, uid: "v", stampMs: aheadMs };
+  assert.deepEqual(mended({ refusals: [refusal, ahead] }).refusals, [refusal, { ...ahead, stampMs: nowMs }]);
+  const verdicts = { rollout: fine, other: { ...fine, at: aheadMs } };
+  assert.deepEqual(mended({ verdicts }).verdicts, { rollout: fine, other: fine });
+  const [first] = held;
+  const late = mended({ reservations: [...held, reservation("b-0", { stampMs: aheadMs })] }).reservations;
+  assert.deepEqual(late, [first, held[1], reservation("b-0", { stampMs: nowMs })]);
 });
 
 test("a reservation from a clock an hour ahead holds a rollout for three minutes at most, and is written anew at once", async () => {
