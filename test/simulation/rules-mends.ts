@@ -8,14 +8,22 @@ import { frozenDrains, scenarios } from "./scenarios.ts";
 import { noFaults } from "./simulated-cluster.ts";
 import { noWatchFaults } from "./simulated-watch.ts";
 
-/** A reservation of a StatefulSet that the view has none of asks for it: here nobody has ever heard of one. */
-const strangersUnknown = wrapCluster((cluster) => ({
-  get: (resource, key, options) => {
-    if (resource !== "statefulsets") return cluster.get(resource, key, options);
-    const message = `statefulsets "${key.name}" not found`;
-    return Promise.reject(new ClusterError({ code: 404, reason: "NotFound", message, verb: "get", resource }));
-  },
+/** Pods that stand without their StatefulSet hold its reservations. */
+const orphansUncounted = wrapProtocol((protocol) => ({
+  isSettled: (reservation, where, nowMs) => protocol.isSettled(reservation, { ...where, orphans: 0 }, nowMs),
 }));
+
+/** A reservation of a StatefulSet that the view has none of asks for it, and for its pods: here nobody has ever heard of one. */
+const strangersUnknown: Wrappers = {
+  ...orphansUncounted,
+  ...wrapCluster((cluster) => ({
+    get: (resource, key, options) => {
+      if (resource !== "statefulsets") return cluster.get(resource, key, options);
+      const message = `statefulsets "${key.name}" not found`;
+      return Promise.reject(new ClusterError({ code: 404, reason: "NotFound", message, verb: "get", resource }));
+    },
+  })),
+};
 
 /** A LIST says what was so when it was made; here it is taken for what is so when it is answered. */
 const listsOfNow: Wrappers["connection"] = (cluster) =>
@@ -63,7 +71,7 @@ function byOwnLabels(set: StatefulSet): StatefulSet {
 export const membershipRules: readonly RemovedRule[] = [
   {
     rule: "R5",
-    removed: "members-through, and asking for the StatefulSets that reservations name",
+    removed: "members-through, and asking for the StatefulSets and the pods that reservations name",
     breaks: ["Z1", "Z2", "E1"],
     aim: (plan) => frozenDrains(plan, { every: joining }),
     wrappers: {
@@ -89,9 +97,7 @@ export const membershipRules: readonly RemovedRule[] = [
     breaks: ["Z1", "Z2", "E1"],
     aim: (plan) =>
       frozenDrains(plan, { zones: 3, faults: { ...noFaults, latencyMs: 5 }, every: { ...joining, recreate: 8_000 } }),
-    wrappers: wrapProtocol((protocol) => ({
-      isSettled: (reservation, where, nowMs) => protocol.isSettled(reservation, { ...where, orphans: 0 }, nowMs),
-    })),
+    wrappers: orphansUncounted,
   },
   {
     rule: "R1",
