@@ -64,11 +64,13 @@ test("most seeds run the views that ship, over watches that freeze, fall silent,
   for (const kind of disturbances) assert.ok(share(({ every }) => every[kind] > 0) >= 0.03, kind);
 });
 
-test("everything that a plan may hold does happen", async () => {
-  const told: string[] = [];
-  for (let seed = 1; seed <= 120; seed++) told.push(...(await simulate(seed, { verbose: true })).history);
-  const history = told.join("\n");
-  for (const what of happenings) assert.match(history, what);
+test("everything that a plan may hold does happen within 500 seeds", async () => {
+  const missing = new Set(happenings);
+  for (let seed = 1; seed <= 500 && missing.size > 0; seed++) {
+    const { history } = await simulate(seed, { verbose: true });
+    for (const what of missing) if (history.some((line) => what.test(line))) missing.delete(what);
+  }
+  assert.deepEqual([...missing].map(String), []);
 });
 
 test("the same seed tells the same history, line by line", async () => {
