@@ -97,6 +97,10 @@ export class TrueWorldChecker {
     }
   }
 
+  #stands(name: string): boolean {
+    return this.#world.store.find("statefulsets", { namespace: this.#options.namespace, name }) !== undefined;
+  }
+
   /** What a scale-down made unwanted is returned then and there, though a scale-up may want it again. */
   #reviewAll(): void {
     for (const entry of [...this.#taken.values()]) this.#review(entry);
@@ -207,7 +211,8 @@ export class TrueWorldChecker {
     return {
       entry,
       earlier,
-      returned: this.#returned,
+      // What is nobody's while its StatefulSet is away is in no zone, and no cross-zone delay is told of it.
+      returned: this.#returned.filter((back) => this.#stands(back.set)),
       states,
       longDown,
       isOfGroup: (name) => this.#past.stood(name, windowMs, isMember),
