@@ -33,8 +33,8 @@ export interface ConnectionOptions {
   /** Code of the process goes on. */
   readonly onResume: () => void;
   readonly onChange: (key: GroupKey) => void;
-  /** Hears of each view that is handed out. */
-  readonly onView: (view: GroupView) => void;
+  /** Hears of each view that is handed out, and of which group it is. */
+  readonly onView: (key: GroupKey, view: GroupView) => void;
 }
 
 export interface Connection {
@@ -65,9 +65,9 @@ export function connectProcess(options: ConnectionOptions): Connection {
     onChange: options.onChange,
     onTrouble: () => undefined,
   });
-  const read: Views["read"] = async (...need) => {
-    const view = await watching.read(...need);
-    onView(view);
+  const read: Views["read"] = async (key, need) => {
+    const view = await watching.read(key, need);
+    onView(key, view);
     return view;
   };
   const stop = () => {

@@ -82,9 +82,9 @@ export class Processes {
     return this.#webhooks;
   }
 
-  /** The view that a process was last handed. */
-  lastView(name: string): GroupView | undefined {
-    return this.#lastViews.get(name);
+  /** The view of a group that a process was last handed: it may look at another one before it writes. */
+  lastView(name: string, group: string): GroupView | undefined {
+    return this.#lastViews.get(`${name} ${group}`);
   }
 
   /** An event reaches each replica, or is lost, doubled, late and out of order. */
@@ -135,7 +135,7 @@ export class Processes {
       judgesEvictions: kind === "webhook",
       onResume,
       onChange,
-      onView: (view) => this.#lastViews.set(process.name, view),
+      onView: ({ group }, view) => this.#lastViews.set(`${process.name} ${group}`, view),
     });
     return { ...connection, clock };
   }

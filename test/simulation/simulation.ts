@@ -348,8 +348,9 @@ class Simulation {
     });
     this.#noteKnown(after);
     if (made.length > 0) this.#writtenMs = this.#timeline.nowMs();
-    this.#checker.noteWritten(ledgerGroupOf(after as never), made, all);
-    const view: GroupView | undefined = this.#processes.lastView(replica);
+    const writtenGroup = ledgerGroupOf(after as never);
+    this.#checker.noteWritten(writtenGroup, made, all);
+    const view: GroupView | undefined = this.#processes.lastView(replica, writtenGroup);
     if (view === undefined || made.length === 0) return;
     checkLedgerWrite(seenView(view, this.#world, this.#budgets, namespace), all, made, (...said) =>
       this.#violate(...said),

@@ -25,8 +25,8 @@ export interface StaleViewsOptions {
     readonly oldest: number;
     readonly between: number;
   };
-  /** Hears of each view that is handed out. */
-  readonly onView: (view: GroupView) => void;
+  /** Hears of each view that is handed out, and of which group it is. */
+  readonly onView: (key: GroupKey, view: GroupView) => void;
 }
 
 const podsOfObjects = new WeakMap<StoredPod, Pod>();
@@ -173,7 +173,7 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
       membersThrough: Math.max(0, ...surroundings.statefulSets.map(({ resourceVersion }) => Number(resourceVersion))),
       consistentAt: listedAt === undefined ? undefined : { pods: store.revision, statefulSets: listedAt },
     };
-    onView(view);
+    onView(key, view);
     return view;
   }
 
