@@ -23,8 +23,6 @@ export class Workloads {
   readonly #options: WorkloadsOptions;
   /** StatefulSets that were deleted and are to be made again, by name. */
   readonly #absent = new Map<string, StoredStatefulSet>();
-  /** What a user has changed of a StatefulSet's labels, by name: the group that it belongs to. */
-  readonly #moved = new Map<string, string>();
   #version = 1;
   #zonesMade = 0;
 
@@ -135,14 +133,17 @@ export class Workloads {
   }
 
   /** Moves a StatefulSet to another group, and back; its pods keep the labels that they have. */
-  relabel({ name, namespace }: ObjectKey): void {
+  relabel(key: ObjectKey): void {
     const { world, draw, group, log } = this.#options;
-    const home = this.#homeOf(name);
-    const away = this.#moved.has(name) ? home : draw.pick([neighbourGroup, `${group}-2`]);
-    if (home === away) this.#moved.delete(name);
-    else this.#moved.set(name, home);
-    log("user", `labels StatefulSet ${name} as of group ${away}`);
-    world.store.patch("statefulsets", { namespace, name }, { metadata: { labels: { "rollout-group": away } } });
+    const to = this.#isAway(key) ? this.#homeOf(key.name) : draw.pick([neighbourGroup, `${group}-2`]);
+    log("user", `labels StatefulSet ${key.name} as of group ${to}`);
+    world.store.patch("statefulsets", key, { metadata: { labels: { "rollout-group": to } } });
+  }
+
+  /** By its label, and not by who moved it: one that was made again has the label that it was deleted with. */
+  #isAway(key: ObjectKey): boolean {
+    const group = this.#options.world.store.get("statefulsets", key).metadata.labels?.["rollout-group"];
+    return group !== undefined && group !== this.#homeOf(key.name);
   }
 
   #homeOf(name: string): string {
@@ -167,7 +168,7 @@ export class Workloads {
       world.pause(key, false);
       world.annotate(key, { "rollout-max-unavailable": String(plan.maxUnavailable) });
       world.store.patch("statefulsets", key, { spec: { updateStrategy: { type: "OnDelete" } } });
-      if (this.#moved.has(key.name)) this.relabel(key);
+      if (this.#isAway(key)) this.relabel(key);
       const labels = world.store.get("statefulsets", key).spec.template.metadata?.labels ?? {};
       if (labels[appLabel]?.startsWith("not-")) this.relabelTemplate(key);
       // A partition that only one zone has is never free (rollout-operator section 4.5): zones of one size end that.
