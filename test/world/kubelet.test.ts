@@ -93,6 +93,15 @@ test("a pod that is broken before it started does not become Ready", () => {
   assert.equal(isReady(now(world)), false);
 });
 
+test("a pod of a broken image that is healed before it started stays Ready", () => {
+  const world = makeWorld({ readyAfterMs: 7000 });
+  addPod(world, { image: "app:broken" });
+  advance(world, 1000);
+  world.kubelet.healPod(key);
+  advance(world, 60_000);
+  assert.ok(isReady(now(world)));
+});
+
 test("a condition keeps its time while its status stays, in whole seconds", () => {
   const world = makeWorld({ readyAfterMs: 1700 });
   addPod(world);

@@ -58,6 +58,8 @@ export class Kubelet {
   readonly #broken = new Map<string, string>();
   /** When a kubelet first saw a pod, by uid: a real one says at once since when the pod starts and is not Ready. */
   readonly #startTimes = new Map<string, string>();
+  /** Pods that run whatever their image says: what was still to come of their start changes nothing. */
+  readonly #healed = new Set<string>();
   readonly #lostNodes = new Set<string>();
   readonly #goneNodes = new Set<string>();
 
@@ -81,6 +83,7 @@ export class Kubelet {
   breakPod(key: ObjectKey, reason: string = crashLoop): void {
     const pod = this.#store.get("pods", key);
     this.#broken.set(pod.metadata.uid, reason);
+    this.#healed.delete(pod.metadata.uid);
     if (pod.status.containerStatuses !== undefined) this.#putStatus(pod, this.#waiting(pod, reason));
   }
 
@@ -92,6 +95,7 @@ export class Kubelet {
   healPod(key: ObjectKey): void {
     const pod = this.#store.get("pods", key);
     this.#broken.delete(pod.metadata.uid);
+    this.#healed.add(pod.metadata.uid);
     this.#putStatus(pod, this.#running(pod));
   }
 
@@ -141,6 +145,7 @@ export class Kubelet {
   #onPod({ previous, current, final }: Change<StoredPod>): void {
     if (current === undefined) {
       this.#broken.delete(final.metadata.uid);
+      this.#healed.delete(final.metadata.uid);
       this.#startTimes.delete(final.metadata.uid);
       return;
     }
@@ -170,7 +175,8 @@ export class Kubelet {
       const current = this.#still(pod);
       if (current === undefined || this.#isLost(current) || current.metadata.deletionTimestamp !== undefined) return;
       if (current.status.phase === "Failed" || current.status.phase === "Succeeded") return;
-      const reason = this.#broken.get(current.metadata.uid) ?? waitingReason(current);
+      const { uid } = current.metadata;
+      const reason = this.#broken.get(uid) ?? (this.#healed.has(uid) ? undefined : waitingReason(current));
       this.#putStatus(current, reason === undefined ? this.#running(current) : this.#waiting(current, reason));
     });
   }
