@@ -6,8 +6,11 @@ export const forms = ["sources", "bundle", "compiled"] as const;
 
 export interface ColdStart {
   readonly name: string;
-  /** `bare`: a Node that does nothing. `least`: one that does what Node itself has to do for an event, and loads no package. */
-  readonly form: "bare" | "least" | (typeof forms)[number];
+  /**
+   * `bare`: a Node that does nothing. `least`: one that does what Node itself has to do for an event, and loads no package.
+   * `whole`: one that loads all of client-node, and `configuration` its kubeconfig alone; they end when they have it.
+   */
+  readonly form: "bare" | "least" | "whole" | "configuration" | (typeof forms)[number];
   /** From the start of the process to the answer to its first event; for a bare Node to its end. */
   readonly ms: number;
   /** What is in memory then; 0 for a bare Node, which is gone. */
@@ -16,6 +19,9 @@ export interface ColdStart {
 
 /** So many times as long as a bare Node may take what is shipped. */
 const atMostTimes = 3;
+
+/** What is not a function of ours. */
+const libraries: ReadonlySet<string> = new Set(["node", "client-node"]);
 
 /** A Markdown table with a row for each function. `!` marks what takes longer than it may. */
 export function coldStartTable(starts: readonly ColdStart[]): string[] {
@@ -30,11 +36,13 @@ export function coldStartTable(starts: readonly ColdStart[]): string[] {
     const spread = `${median.toFixed(0)} (${least.toFixed(0)}–${most.toFixed(0)})`;
     return form === "bare" ? spread : `${mark}${spread}, ${times.toFixed(2)} x, ${(resident / 1e6).toFixed(0)} MB`;
   };
-  const names = [...new Set(starts.map(({ name }) => name))].filter((name) => name !== "node");
+  const names = [...new Set(starts.map(({ name }) => name))].filter((name) => !libraries.has(name));
   const rows = names.map((name) => [name, ...forms.map((form) => cell(name, form))]);
   return [
     `A bare Node: ${cell("node", "bare")}`,
     `Node's own HTTP and TLS, and no package: ${cell("node", "least")}`,
+    `All of client-node, loaded and no more: ${cell("client-node", "whole")}`,
+    `Its kubeconfig alone, as Sluice loads it: ${cell("client-node", "configuration")}`,
     "",
     `| | ${forms.join(" | ")} |`,
     `|---|${forms.map(() => "---|").join("")}`,

@@ -17,6 +17,8 @@ describe("cold starts", () => {
     const table = coldStartTable([
       ...of("node", "bare", 30, 50, 40),
       ...of("node", "least", 70, 80, 90),
+      ...of("client-node", "whole", 600),
+      ...of("client-node", "configuration", 160),
       ...of("one", "sources", 400),
       ...of("one", "bundle", 200),
       ...of("one", "compiled", 100, 120, 110),
@@ -27,6 +29,8 @@ describe("cold starts", () => {
     assert.deepEqual(table, [
       "A bare Node: 40 (30–50)",
       "Node's own HTTP and TLS, and no package: 80 (70–90), 2.00 x, 78 MB",
+      "All of client-node, loaded and no more: 600 (600–600), 15.00 x, 78 MB",
+      "Its kubeconfig alone, as Sluice loads it: 160 (160–160), 4.00 x, 78 MB",
       "",
       "| | sources | bundle | compiled |",
       "|---|---|---|---|",

@@ -83,10 +83,17 @@ const leastServer = `
   });
   server.listen(0, () => console.log(JSON.stringify({ port: server.address().port })));`;
 
+/** What the library for Kubernetes costs before its first call: all of it, or its kubeconfig alone, as Sluice loads it. */
+const residentAtTheEnd = ".then(() => console.log(process.memoryUsage.rss()))";
+const wholeLibrary = `import("@kubernetes/client-node")${residentAtTheEnd}`;
+const itsConfiguration = `import("./functions/shared/kubernetes-configuration.ts")
+  .then(({ loadConfiguration }) => loadConfiguration(process.env.KUBECONFIG))${residentAtTheEnd}`;
+
 /** The command lines, without Node itself. */
 interface Commands {
   readonly bare: readonly string[];
   readonly least: readonly string[];
+  readonly library: Readonly<Record<"whole" | "configuration", readonly string[]>>;
   readonly of: Readonly<Record<(typeof forms)[number], (name: string) => readonly string[]>>;
 }
 
@@ -137,6 +144,7 @@ async function build(folder: string, more: readonly string[]): Promise<Commands>
   return {
     bare: ["-e", "0"],
     least: ["-e", leastServer],
+    library: { whole: ["-e", wholeLibrary], configuration: ["-e", itsConfiguration] },
     of: {
       sources: () => [...start.slice(0, -1), ...more, join(repository, start.at(-1) ?? "")],
       bundle: (name) => [...flags, join(folder, "server", name, "main.mjs")],
@@ -160,7 +168,7 @@ interface Course {
 
 /** In each round everybody starts once, in random order, so that what else the machine does falls on all alike. */
 async function measure(
-  { bare, least, of }: Commands,
+  { bare, least, library, of }: Commands,
   { kubeconfig, repeat, seed, signal }: Course,
 ): Promise<ColdStart[]> {
   const random = seeded(seed);
@@ -169,6 +177,9 @@ async function measure(
     async () => ({ name: "node", form: "bare", ms: await startBare(bare), residentBytes: 0 }) as const,
     async () =>
       ({ name: "node", form: "least", ...(await startFunction(least, { KUBECONFIG: kubeconfig }, anybody)) }) as const,
+    ...(["whole", "configuration"] as const).map((form) => async () => {
+      return { name: "client-node", form, ...(await startImport(library[form], { KUBECONFIG: kubeconfig })) } as const;
+    }),
     ...woken.flatMap((one) =>
       forms.map((form) => async () => {
         const env = { KUBECONFIG: kubeconfig, NAMESPACE: namespace, PORT: "0", FUNCTION: one.name, VIEWS: one.views };
@@ -193,6 +204,24 @@ async function startBare(args: readonly string[]): Promise<number> {
   const child = spawn(process.execPath, args, { stdio: "ignore" });
   await once(child, "exit");
   return performance.now() - startedMs;
+}
+
+/** From the start of a process to its end, which prints how much memory it had. */
+async function startImport(
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+): Promise<Pick<ColdStart, "ms" | "residentBytes">> {
+  const startedMs = performance.now();
+  const launched = launch(process.execPath, args, {
+    output: "pipe",
+    cwd: repository,
+    env: { PATH: process.env.PATH, ...env },
+  });
+  const { code, summary } = await launched.ended;
+  const residentBytes = Number(launched.printed().stdout);
+  if (code !== 0 || !(residentBytes > 0))
+    throw new Error(`${args.join(" ")}: ${summary}: ${launched.printed().stderr}`);
+  return { ms: performance.now() - startedMs, residentBytes };
 }
 
 async function startFunction(

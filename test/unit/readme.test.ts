@@ -61,15 +61,3 @@ test("what the README says is read as it is, is in the vocabulary; what is not t
   for (const { key } of unsupported)
     assert.ok(missing.has(key), `${key} is not there yet, and the README does not say so`);
 });
-
-test("the README says where client-node is used, and why its calls are not", async () => {
-  const sentence = part("`@kubernetes/client-node`");
-  assert.match(sentence, /kubeconfig/);
-  assert.match(sentence, /npm run bench -- cold-start/);
-  const importing: string[] = [];
-  for (const file of await readdir(new URL("functions/shared/", root))) {
-    const text = await readFile(new URL(`functions/shared/${file}`, root), "utf8");
-    if (/(?:from |import\()"@kubernetes\/client-node/.test(text)) importing.push(file);
-  }
-  for (const file of importing) assert.ok(sentence.includes(file), `${file} imports it`);
-});
