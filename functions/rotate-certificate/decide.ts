@@ -20,6 +20,8 @@ export interface Snapshot {
   readonly dnsName: string;
   /** Undefined where there is no Secret; a sentence where it does not parse. */
   readonly stored: StoredCertificates | { readonly unreadable: string } | undefined;
+  /** Why a Secret could not be made lately; undefined where it may be tried. */
+  readonly creationRefused: string | undefined;
   readonly configurations: readonly Configuration[];
   /** Why configurations could not be listed; undefined where they were. */
   readonly unseen: string | undefined;
@@ -70,12 +72,17 @@ const lastMomentMs = 10_000;
 /** Replicas, and API servers, may read their clocks differently by half of it: no two of them undo each other's bundles. */
 const expiredStaysMs = 60_000;
 const tryAgainMs = 30_000;
+/** A Secret that somebody else is to make: whoever installs waits for it. */
+const lookForSecretMs = 5_000;
 
 export function decide(snapshot: Snapshot): Step {
-  const { nowMs, dnsName, stored } = snapshot;
-  if (stored === undefined) return generateFirst(dnsName, "there is no Secret with a certificate");
+  const { nowMs, dnsName, stored, creationRefused } = snapshot;
+  if (stored === undefined) {
+    if (creationRefused !== undefined) return wait("secret-missing", creationRefused, { recheckMs: lookForSecretMs });
+    return generateFirst(dnsName, "there is no Secret with a certificate");
+  }
   if ("unreadable" in stored) {
-    const sentence = `the Secret cannot be used: ${stored.unreadable}; delete it, and it is made again`;
+    const sentence = `the Secret cannot be used: ${stored.unreadable}`;
     return wait("secret-unreadable", sentence, { recheckMs: tryAgainMs });
   }
   const { presented } = stored;

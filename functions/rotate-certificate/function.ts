@@ -23,7 +23,6 @@ export const rotateCertificate: CronDefinition = {
   name,
   concern: "renew the webhooks' certificate, and have it trusted before it is presented",
   needs: [
-    { group: "", resource: "secrets", verbs: ["create"] },
     { group: "", resource: "secrets", verbs: ["get", "patch"], names: [usualSecretName] },
     { group: admission, resource: "mutatingwebhookconfigurations", verbs },
     { group: admission, resource: "validatingwebhookconfigurations", verbs },
@@ -32,7 +31,13 @@ export const rotateCertificate: CronDefinition = {
   reads: [injectCertificateAuthority, webhookNamespace],
   writes: [],
   open(context, settings) {
-    const memory: Memory = { keys: undefined, trusted: undefined, refusals: new Map(), warned: undefined };
+    const memory: Memory = {
+      keys: undefined,
+      trusted: undefined,
+      refusals: new Map(),
+      creation: undefined,
+      warned: undefined,
+    };
     return () => rotate({ context, settings, memory });
   },
 };
@@ -64,7 +69,7 @@ async function rotate(rotation: Rotation): Promise<CronOutcome> {
     }
     if (step.kind === "wait") {
       const { guard, sentence, recheckMs = contendedMs } = step;
-      if (secret !== undefined && guard !== "trust-spreading") await warn(rotation, secret, guard, sentence);
+      if (guard !== "trust-spreading") await warn(rotation, secret, guard, sentence);
       return { guard, sentence, recheckMs };
     }
     if (context.mode === "shadow") {
@@ -102,26 +107,29 @@ async function generate(rotation: Rotation, secret: SecretObject | undefined, st
     notBeforeMs: nowMs - clockSkewMs,
     notAfterMs: nowMs + settings.lifetimeMs,
   });
-  await write(rotation, secret, dataOf(step.as, generation), { action: "generate", reason: step.because });
+  const act = { action: "generate", reason: step.because } as const;
+  const written = await write(rotation, secret, dataOf(step.as, generation), act);
+  // Refused, they have signed nothing that anybody has: the next try need not look for others.
+  if (written === "refused") memory.keys ??= Promise.resolve(keys);
 }
 
 async function promote(rotation: Rotation, secret: SecretObject | undefined, step: Promote): Promise<void> {
   const { next, previous, because } = step;
   const data = dataOfPromotion(next, previous);
   const written = await write(rotation, secret, data, { action: "promote", reason: because });
-  if (written === undefined) return;
+  if (written === "changed" || written === "refused") return;
   const until = new Date(next.notAfterMs).toISOString().replace(/\.\d+Z$/, "Z");
   const message = `a new certificate for ${next.dnsNames.join(", ")} is presented, until ${until}: ${because}`;
   await say(rotation, written, { type: "Normal", reason: eventReasons.rotated, message, identity: next.cert });
 }
 
-/** Writes the Secret, or makes it. Undefined where somebody else was first: then there is something new to look at. */
+/** Writes the Secret, or makes it. `changed` where somebody else was first: then there is something new to look at. */
 async function write(
-  { context, settings }: Rotation,
+  { context, settings, memory }: Rotation,
   secret: SecretObject | undefined,
   data: object,
   act: Pick<ActReport, "action" | "reason">,
-): Promise<SecretObject | undefined> {
+): Promise<SecretObject | "changed" | "refused"> {
   const { cluster, reporter } = context;
   const { namespace, name: secretName } = settings.secret;
   const report = (result: ActReport["result"]) =>
@@ -144,10 +152,21 @@ async function write(
     report("done");
     return written;
   } catch (error) {
+    if (secret === undefined && hasCode(error, 403)) {
+      memory.creation = { sentence: sayMissing(settings, error), untilMs: cluster.monotonicMs() + refusedMs };
+      report("refused");
+      return "refused";
+    }
     if (!hasCode(error, 404, 409)) throw error;
     report("changed");
-    return undefined;
+    return "changed";
   }
+}
+
+/** The right to make Secrets is no part of ours: with it, and with that to change one, any account's token could be had. */
+function sayMissing({ secret: { namespace, name: secretName } }: CertificateSettings, { message }: Error): string {
+  const command = `kubectl -n ${namespace} create secret generic ${secretName}`;
+  return `there is no Secret ${namespace}/${secretName}, and only its owner may make it: ${command}; it is filled then (${message})`;
 }
 
 /** Writes one configuration after the other; one that is refused holds up none. Throws ClusterError, when all were tried. */
@@ -195,7 +214,12 @@ async function patchOne(
 }
 
 /** Once, while the same is the matter. */
-async function warn(rotation: Rotation, secret: SecretObject, guard: string, sentence: string): Promise<void> {
+async function warn(
+  rotation: Rotation,
+  secret: SecretObject | undefined,
+  guard: string,
+  sentence: string,
+): Promise<void> {
   const identity = `${guard} ${sentence}`;
   if (rotation.memory.warned === identity) return;
   rotation.memory.warned = identity;
@@ -203,14 +227,14 @@ async function warn(rotation: Rotation, secret: SecretObject, guard: string, sen
   await say(rotation, secret, { type: "Warning", reason, message: sentence, identity });
 }
 
-/** Sends an Event about the Secret. One that cannot be sent keeps nothing from going on. */
+/** Sends an Event about the Secret, also where there is none. One that cannot be sent keeps nothing from going on. */
 async function say(
   { context, settings }: Rotation,
-  secret: SecretObject,
+  secret: SecretObject | undefined,
   said: Pick<Announcement, "type" | "reason" | "message" | "identity">,
 ): Promise<void> {
   if (context.mode === "shadow") return;
-  const about = { resource: "secrets", ...settings.secret, uid: secret.metadata.uid } as const;
+  const about = { resource: "secrets", ...settings.secret, uid: secret?.metadata.uid ?? "" } as const;
   try {
     await announce(context.cluster, name, { about, ...said });
   } catch (error) {

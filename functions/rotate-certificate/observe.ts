@@ -1,6 +1,7 @@
 /** What a rotation sees: the Secret, the webhook configurations that carry our labels, and what this process remembers. */
 import {
   type CertificateSettings,
+  howToEmpty,
   type Keys,
   parseCertificates,
   type StoredCertificates,
@@ -18,10 +19,18 @@ export interface Memory {
   keys: Promise<Keys> | undefined;
   /** Since when, by the monotonic clock, every configuration has been seen to trust this authority. */
   trusted: { readonly ca: string; readonly sinceMs: number } | undefined;
-  /** Configurations that could not be written, by path: why, and when they are tried again by the monotonic clock. */
-  readonly refusals: Map<string, { readonly sentence: string; readonly untilMs: number }>;
+  /** Configurations that could not be written, by path. */
+  readonly refusals: Map<string, Refused>;
+  /** A Secret that could not be made. */
+  creation: Refused | undefined;
   /** The warning that was last sent as an Event and still holds. */
   warned: string | undefined;
+}
+
+/** Why something was refused for good, and when it is tried again, by the monotonic clock. */
+export interface Refused {
+  readonly sentence: string;
+  readonly untilMs: number;
 }
 
 export interface Observation {
@@ -35,11 +44,18 @@ export async function observe(cluster: Cluster, settings: CertificateSettings, m
   // The Secret after them: nobody's authority is in a bundle before it is in the Secret, so that none looks like a stranger's.
   const { configurations, unseen } = await listConfigurations(cluster, settings.secret.namespace, memory);
   const secret = await getSecret(cluster, settings);
-  const stored = secret === undefined ? undefined : parse(secret);
+  const stored = secret === undefined ? undefined : parse(secret, settings);
   const next = stored === undefined || "unreadable" in stored ? undefined : stored.next;
   const nowMs = cluster.serverTimeMs();
   const trustedForMs = watchTrust(memory, configurations, next?.ca, cluster.monotonicMs());
-  return { secret, snapshot: { nowMs, dnsName: settings.dnsName, stored, configurations, unseen, trustedForMs } };
+  const creationRefused = standing(memory.creation, cluster.monotonicMs());
+  const { dnsName } = settings;
+  return { secret, snapshot: { nowMs, dnsName, stored, creationRefused, configurations, unseen, trustedForMs } };
+}
+
+/** Why it was refused, while it is not to be tried again. */
+function standing(refused: Refused | undefined, nowMs: number): string | undefined {
+  return refused !== undefined && nowMs < refused.untilMs ? refused.sentence : undefined;
 }
 
 async function getSecret(cluster: Cluster, { secret }: CertificateSettings): Promise<SecretObject | undefined> {
@@ -51,11 +67,15 @@ async function getSecret(cluster: Cluster, { secret }: CertificateSettings): Pro
   }
 }
 
-function parse(secret: SecretObject): StoredCertificates | { readonly unreadable: string } {
+function parse(
+  secret: SecretObject,
+  settings: CertificateSettings,
+): StoredCertificates | { readonly unreadable: string } {
   try {
     return parseCertificates(secret);
   } catch (error) {
-    return { unreadable: error instanceof Error ? error.message : String(error) };
+    const message = error instanceof Error ? error.message : String(error);
+    return { unreadable: `${message}; ${howToEmpty(settings.secret)}` };
   }
 }
 
@@ -94,13 +114,7 @@ function configurationOf(
   const bundles = (object.webhooks ?? []).map(({ clientConfig }) =>
     splitPem(Buffer.from(clientConfig.caBundle ?? "", "base64").toString("utf8")),
   );
-  const refusal = refusals.get(pathOf({ resource, object }));
-  return {
-    resource,
-    object,
-    bundles,
-    refusal: refusal !== undefined && nowMs < refusal.untilMs ? refusal.sentence : undefined,
-  };
+  return { resource, object, bundles, refusal: standing(refusals.get(pathOf({ resource, object })), nowMs) };
 }
 
 /** For how long every configuration has trusted the authority; begins anew with another authority, and when one does not. */

@@ -18,6 +18,11 @@ export interface CertificateSettings {
   readonly lifetimeMs: number;
 }
 
+/** What to do with a Secret that cannot be used. Not to delete it: nobody but its owner may make it again. */
+export function howToEmpty({ namespace, name }: ObjectKey): string {
+  return `empty it, and it is filled again: kubectl -n ${namespace} patch secret ${name} --type merge --patch '{"data":null}'`;
+}
+
 /** PEM, and until when it holds in milliseconds since the epoch. */
 export interface Authority {
   readonly ca: string;

@@ -283,7 +283,8 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
     });
     assert.equal((await launched.ended).code, 1);
     const said =
-      "sluice: Secret default/broken: its data key ca holds no certificate in PEM; delete it, and it is made again\n";
+      "sluice: Secret default/broken: its data key ca holds no certificate in PEM; empty it, and it is filled again: " +
+      `kubectl -n default patch secret broken --type merge --patch '{"data":null}'\n`;
     assert.equal(launched.printed().stderr, said);
   });
 });

@@ -75,6 +75,46 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
     }
   });
 
+  test("a Secret that is there keeps its certificate and its type, however the empty one of an overlay is applied over it", async () => {
+    const name = "rollout-operator-self-signed-certificate";
+    const read = async (namespace: string) => {
+      const text = await kubectl.run("get", "secret", name, "-n", namespace, "-o", "json");
+      const { type, data } = JSON.parse(text) as { type: string; data?: object };
+      return { type, data };
+    };
+    for (const [overlay, type] of Object.entries({
+      standalone: "Opaque",
+      direct: "example.com/own",
+      broker: "Opaque",
+    })) {
+      const namespace = `filled-${overlay}`;
+      const secrets = (await kubectl.buildIn(namespace, overlay)).filter(({ kind }) => kind === "Secret");
+      assert.deepEqual(
+        secrets.map(({ metadata }) => [metadata.name, metadata.namespace]),
+        [[name, namespace]],
+      );
+      await kubectl.run("create", "namespace", namespace);
+      await kubectl.run(
+        "create",
+        "secret",
+        "generic",
+        name,
+        "-n",
+        namespace,
+        `--type=${type}`,
+        "--from-literal=ca=PEM",
+      );
+      const before = await read(namespace);
+      assert.deepEqual(before, { type, data: { ca: Buffer.from("PEM").toString("base64") } });
+      const file = await kubectl.file("secret.yaml", textOf(secrets));
+      // The second time kubectl knows what was applied before, and would take away what is not there any more.
+      for (const how of ["--server-side=false", "--server-side=false", "--server-side"]) {
+        await kubectl.run("apply", how, "-f", file);
+        assert.deepEqual(await read(namespace), before, `${overlay}, ${how}`);
+      }
+    }
+  });
+
   test("while no replica answers, evictions are refused, but for those of Sluice's own pods", async () => {
     await kubectl.run("create", "namespace", "evictions");
     await kubectl.apply(await kubectl.buildIn("evictions", "standalone"));

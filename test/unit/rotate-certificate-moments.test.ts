@@ -26,6 +26,7 @@ function decideAt(nowMs: number, stored: object, changes: Partial<Snapshot> = {}
     nowMs,
     dnsName: name,
     configurations: [configuration(["A", "B"])],
+    creationRefused: undefined,
     unseen: undefined,
     trustedForMs: 0,
     stored: { presented: first, next: undefined, previous: [], ...stored },

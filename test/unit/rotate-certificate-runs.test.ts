@@ -271,10 +271,40 @@ test("an unreadable Secret is left as it is, with an Event that says what to do"
   world.addSecret({ ...dataOf("presented", generation), cert: Buffer.from("broken").toString("base64") });
   const { guard, sentence } = await world.start()();
   assert.equal(guard, "secret-unreadable");
-  assert.match(sentence, /its data key cert holds no certificate in PEM; delete it, and it is made again/);
+  assert.match(
+    sentence,
+    /its data key cert holds no certificate in PEM; empty it, and it is filled again: kubectl -n mimir /,
+  );
   const [event] = world.store.list("events").items;
   assert.deepEqual([event?.reason, event?.message], ["CertificateWaiting", sentence]);
   assert.deepEqual(world.writes, ["create events"]);
+});
+
+test("where there is no Secret and none may be made, that is said with the command, and one made empty is filled", async () => {
+  const world = new CertificateWorld();
+  world.addConfiguration("one");
+  const message = 'secrets is forbidden: User "x" cannot create resource "secrets"';
+  let tries = 0;
+  world.onWrite = (when, what) => {
+    if (when !== "before" || what !== "create secrets") return;
+    tries++;
+    throw refusal(403, message);
+  };
+  const run = world.start();
+  const { guard, sentence, recheckMs } = await run();
+  assert.deepEqual([guard, recheckMs], ["secret-missing", 5_000]);
+  const command = "kubectl -n mimir create secret generic certificate";
+  const said = `there is no Secret mimir/certificate, and only its owner may make it: ${command}; it is filled then (${message})`;
+  assert.equal(sentence, said);
+  world.passSeconds(29.9);
+  assert.deepEqual([(await run()).guard, tries], ["secret-missing", 1], "tried again after thirty seconds");
+  world.passSeconds(0.1);
+  assert.deepEqual([(await run()).guard, tries], ["secret-missing", 2], "somebody may have been given the right");
+  const events = world.store.list("events").items.map(({ reason, message: told }) => `${reason} ${told}`);
+  assert.deepEqual(events, [`CertificateWaiting ${sentence}`], "once");
+  world.store.create("secrets", "mimir", { metadata: { name: "certificate" }, type: "Opaque" });
+  assert.equal((await run()).guard, "done");
+  world.assertTrusted();
 });
 
 test("shadow mode says what it would do, and writes nothing", async () => {

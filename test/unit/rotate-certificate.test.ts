@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Configuration, decide, type Snapshot, type Step } from "../../functions/rotate-certificate/decide.ts";
-import type { Authority, Generation, StoredCertificates } from "../../functions/shared/certificates.ts";
+import {
+  type Authority,
+  type Generation,
+  howToEmpty,
+  type StoredCertificates,
+} from "../../functions/shared/certificates.ts";
 
 const secondMs = 1_000;
 const minuteMs = 60_000;
@@ -29,6 +34,7 @@ function decideAt({ afterMinutes = 1, stored, ...rest }: Given = {}): Step {
     nowMs: startMs + afterMinutes * minuteMs,
     dnsName: name,
     configurations: [configuration("one", ["A"])],
+    creationRefused: undefined,
     unseen: undefined,
     trustedForMs: 0,
     stored: { presented: generation("A"), next: undefined, previous: [], ...stored },
@@ -48,7 +54,14 @@ const was = (ca: string, expiresAfterMinutes: number): Authority => ({
 });
 
 test("without a Secret, or with an empty one, a certificate is made and presented at once", () => {
-  const snapshot = { nowMs: startMs, dnsName: name, configurations: [], unseen: undefined, trustedForMs: 0 };
+  const snapshot = {
+    nowMs: startMs,
+    dnsName: name,
+    creationRefused: undefined,
+    configurations: [],
+    unseen: undefined,
+    trustedForMs: 0,
+  };
   const missing = decide({ ...snapshot, stored: undefined });
   const because = "there is no Secret with a certificate";
   assert.deepEqual(missing, { kind: "generate", as: "presented", dnsNames: [name], because });
@@ -57,13 +70,21 @@ test("without a Secret, or with an empty one, a certificate is made and presente
 });
 
 test("a Secret that does not parse is never overwritten, and the sentence says what to do", () => {
-  const stored = { unreadable: "its data key key is missing" };
-  const snapshot = { nowMs: startMs, dnsName: name, configurations: both, unseen: undefined, trustedForMs: 0 };
-  const step = decide({ ...snapshot, stored });
+  const unreadable = `its data key key is missing; ${howToEmpty({ namespace: "mimir", name: "certificate" })}`;
+  const snapshot = {
+    nowMs: startMs,
+    dnsName: name,
+    creationRefused: undefined,
+    configurations: both,
+    unseen: undefined,
+    trustedForMs: 0,
+  };
+  const step = decide({ ...snapshot, stored: { unreadable } });
   assert.equal(guardOf(step), "secret-unreadable");
-  assert.match(
-    step.kind === "wait" ? step.sentence : "",
-    /its data key key is missing; delete it, and it is made again/,
+  assert.equal(
+    step.kind === "wait" && step.sentence,
+    "the Secret cannot be used: its data key key is missing; empty it, and it is filled again: " +
+      `kubectl -n mimir patch secret certificate --type merge --patch '{"data":null}'`,
   );
 });
 
