@@ -12,6 +12,8 @@ export interface Configuration {
   readonly bundles: readonly (readonly string[])[];
   /** Why it could not be written lately; undefined where it may be tried. */
   readonly refusal: string | undefined;
+  /** Whether that was for want of a right, and it is not called like those that the manifests let us write. */
+  readonly isForeign: boolean;
 }
 
 export interface Snapshot {
@@ -102,6 +104,14 @@ export function decide(snapshot: Snapshot): Step {
   return spread(snapshot, stored, presented, next);
 }
 
+/**
+ * Whether nobody waits for a configuration to trust us: it is not ours to write, and it does not trust what is presented now. One
+ * that does was ours, or is kept by somebody else: reviews would fail of what it does not trust.
+ */
+export function isLeftOut({ isForeign, bundles }: Configuration, presented: Generation | undefined): boolean {
+  return isForeign && !bundles.every((bundle) => presented !== undefined && bundle.includes(presented.ca));
+}
+
 /** A generation that is only waiting for its turn: it may have been made long ago, or for another name. */
 function fits(next: Generation, { nowMs, dnsName }: Snapshot): boolean {
   return next.dnsNames.includes(dnsName) && nowMs < renewalMs(next);
@@ -124,7 +134,8 @@ function spread(
   presented: Generation,
   next: Generation | undefined,
 ): Step {
-  const { nowMs, configurations, trustedForMs, unseen } = snapshot;
+  const { nowMs, trustedForMs, unseen } = snapshot;
+  const configurations = snapshot.configurations.filter((one) => !isLeftOut(one, presented));
   const living = stored.previous.filter(({ notAfterMs }) => notAfterMs > nowMs);
   const late = stored.previous.filter(({ notAfterMs }) => notAfterMs <= nowMs && notAfterMs > nowMs - expiredStaysMs);
   const authorities = [...new Set([presented, ...(next === undefined ? [] : [next]), ...living].map(({ ca }) => ca))];

@@ -7,16 +7,16 @@ import {
   type Keys,
   usualSecretName,
 } from "../shared/certificates.ts";
-import { hasCode, type SecretObject } from "../shared/cluster.ts";
+import { hasCode, isRightMissing, type SecretObject } from "../shared/cluster.ts";
 import type { Context, CronDefinition, CronOutcome } from "../shared/definition.ts";
 import { type Announcement, announce } from "../shared/events.ts";
 import type { ActReport } from "../shared/report.ts";
 import { eventReasons, injectCertificateAuthority, webhookNamespace } from "../shared/vocabulary.ts";
 import { type Configuration, decide, type Generate, type Patch, type Promote } from "./decide.ts";
-import { type Memory, name, observe, pathOf } from "./observe.ts";
+import { configurationNames, isNamed, type Memory, name, observe, pathOf } from "./observe.ts";
 
 const admission = "admissionregistration.k8s.io";
-const verbs = ["list", "watch", "patch"];
+const seen = ["list", "watch"];
 
 /** Keeps the certificate of the TLS port in a Secret, renews it, and has every webhook configuration trust it in time. */
 export const rotateCertificate: CronDefinition = {
@@ -24,8 +24,11 @@ export const rotateCertificate: CronDefinition = {
   concern: "renew the webhooks' certificate, and have it trusted before it is presented",
   needs: [
     { group: "", resource: "secrets", verbs: ["get", "patch"], names: [usualSecretName] },
-    { group: admission, resource: "mutatingwebhookconfigurations", verbs },
-    { group: admission, resource: "validatingwebhookconfigurations", verbs },
+    ...Object.entries(configurationNames).flatMap(([resource, namesOfNamespace]) => [
+      { group: admission, resource, verbs: seen },
+      // Whoever may change any of them may have every Secret of the cluster sent to himself.
+      { group: admission, resource, verbs: ["patch"], namesOfNamespace },
+    ]),
     { group: "", resource: "events", verbs: ["create"] },
   ],
   reads: [injectCertificateAuthority, webhookNamespace],
@@ -78,7 +81,7 @@ async function rotate(rotation: Rotation): Promise<CronOutcome> {
     }
     if (step.kind === "generate") await generate(rotation, secret, step);
     else if (step.kind === "promote") await promote(rotation, secret, step);
-    else await patchAll(rotation, step);
+    else await patchAll(rotation, secret, step);
   }
   const sentence = "others write the Secret or the webhook configurations again and again; looking again";
   return { guard: "contended", sentence, recheckMs: contendedMs };
@@ -170,12 +173,16 @@ function sayMissing({ secret: { namespace, name: secretName } }: CertificateSett
 }
 
 /** Writes one configuration after the other; one that is refused holds up none. Throws ClusterError, when all were tried. */
-async function patchAll(rotation: Rotation, { configurations, authorities, because }: Patch): Promise<void> {
+async function patchAll(
+  rotation: Rotation,
+  secret: SecretObject | undefined,
+  { configurations, authorities, because }: Patch,
+): Promise<void> {
   const caBundle = Buffer.from(authorities.join("")).toString("base64");
   const failures: unknown[] = [];
   for (const configuration of configurations) {
     try {
-      await patchOne(rotation, configuration, caBundle, because);
+      await patchOne(rotation, secret, configuration, { caBundle, because });
     } catch (error) {
       failures.push(error);
     }
@@ -184,11 +191,12 @@ async function patchAll(rotation: Rotation, { configurations, authorities, becau
 }
 
 async function patchOne(
-  { context, settings, memory }: Rotation,
+  rotation: Rotation,
+  secret: SecretObject | undefined,
   { resource, object }: Configuration,
-  caBundle: string,
-  because: string,
+  { caBundle, because }: { readonly caBundle: string; readonly because: string },
 ): Promise<void> {
+  const { context, settings, memory } = rotation;
   const { cluster, reporter } = context;
   const { uid, resourceVersion } = object.metadata;
   const key = { namespace: "", name: object.metadata.name };
@@ -208,9 +216,26 @@ async function patchOne(
     if (hasCode(error, 404, 409)) return report("changed", because);
     if (!hasCode(error, 400, 403, 422)) throw error;
     const sentence = `${path} was refused with ${error.code}: ${error.message}`;
-    memory.refusals.set(path, { sentence, untilMs: cluster.monotonicMs() + refusedMs });
+    const isForeign = isRightMissing(error) && !isNamed(resource, key.name, settings.secret.namespace);
+    const isNew = !memory.refusals.has(path);
+    memory.refusals.set(path, { sentence, untilMs: cluster.monotonicMs() + refusedMs, isForeign });
     report("refused", error.message);
+    if (isForeign && isNew) await sayForeign(rotation, secret, path, sentence);
   }
+}
+
+/** Once for each: what else is to be done goes on without it. */
+async function sayForeign(
+  rotation: Rotation,
+  secret: SecretObject | undefined,
+  path: string,
+  sentence: string,
+): Promise<void> {
+  const { context, settings } = rotation;
+  const message = `${sentence}; no right of ours is for that name: give one, or take the label ${injectCertificateAuthority.key} off`;
+  context.reporter.problem(keyOf(settings), name, message);
+  const reason = eventReasons.configurationForeign;
+  await say(rotation, secret, { type: "Warning", reason, message, identity: path });
 }
 
 /** Once, while the same is the matter. */

@@ -9,9 +9,20 @@ import {
 } from "../shared/certificates.ts";
 import { type Cluster, hasCode, type SecretObject, type WebhookConfigurationObject } from "../shared/cluster.ts";
 import { injectCertificateAuthority, webhookNamespace } from "../shared/vocabulary.ts";
-import type { Configuration, Snapshot } from "./decide.ts";
+import { type Configuration, isLeftOut, type Snapshot } from "./decide.ts";
 
 export const name = "rotate-certificate";
+
+/** What the webhook configurations of rollout-operator's users and of our manifests are called, with `-NAMESPACE` after it. */
+export const configurationNames: Readonly<Record<Configuration["resource"], readonly string[]>> = {
+  mutatingwebhookconfigurations: ["pod-eviction", "prepare-downscale"],
+  validatingwebhookconfigurations: ["no-downscale", "pod-eviction", "zpdb-validation"],
+};
+
+/** Whether a configuration is called like one of them, of our namespace: then the manifests give us the right to write it. */
+export function isNamed(resource: Configuration["resource"], configuration: string, namespace: string): boolean {
+  return configurationNames[resource].some((one) => configuration === `${one}-${namespace}`);
+}
 
 /** What one process remembers between runs. Losing it costs seconds, never a review. */
 export interface Memory {
@@ -20,7 +31,7 @@ export interface Memory {
   /** Since when, by the monotonic clock, every configuration has been seen to trust this authority. */
   trusted: { readonly ca: string; readonly sinceMs: number } | undefined;
   /** Configurations that could not be written, by path. */
-  readonly refusals: Map<string, Refused>;
+  readonly refusals: Map<string, Refused & Pick<Configuration, "isForeign">>;
   /** A Secret that could not be made. */
   creation: Refused | undefined;
   /** The warning that was last sent as an Event and still holds. */
@@ -46,8 +57,10 @@ export async function observe(cluster: Cluster, settings: CertificateSettings, m
   const secret = await getSecret(cluster, settings);
   const stored = secret === undefined ? undefined : parse(secret, settings);
   const next = stored === undefined || "unreadable" in stored ? undefined : stored.next;
+  const presented = stored === undefined || "unreadable" in stored ? undefined : stored.presented;
   const nowMs = cluster.serverTimeMs();
-  const trustedForMs = watchTrust(memory, configurations, next?.ca, cluster.monotonicMs());
+  const awaited = configurations.filter((one) => !isLeftOut(one, presented));
+  const trustedForMs = watchTrust(memory, awaited, next?.ca, cluster.monotonicMs());
   const creationRefused = standing(memory.creation, cluster.monotonicMs());
   const { dnsName } = settings;
   return { secret, snapshot: { nowMs, dnsName, stored, creationRefused, configurations, unseen, trustedForMs } };
@@ -91,6 +104,7 @@ async function listConfigurations(
   for (const resource of resources) {
     try {
       const { items } = await cluster.list(resource, { labelSelector });
+      forget(memory, resource, items);
       configurations.push(...items.map((object) => configurationOf(resource, object, memory, cluster.monotonicMs())));
     } catch (error) {
       // Without the right to list them a certificate is still better than none.
@@ -99,6 +113,16 @@ async function listConfigurations(
     }
   }
   return { configurations, unseen: unseen[0] };
+}
+
+/** What was refused of configurations that there are no longer is of no use to anybody. */
+function forget(
+  { refusals }: Memory,
+  resource: Configuration["resource"],
+  there: readonly WebhookConfigurationObject[],
+): void {
+  const paths = new Set(there.map((object) => pathOf({ resource, object })));
+  for (const path of refusals.keys()) if (path.startsWith(`${resource}/`) && !paths.has(path)) refusals.delete(path);
 }
 
 export function pathOf({ resource, object }: Pick<Configuration, "resource" | "object">): string {
@@ -114,7 +138,9 @@ function configurationOf(
   const bundles = (object.webhooks ?? []).map(({ clientConfig }) =>
     splitPem(Buffer.from(clientConfig.caBundle ?? "", "base64").toString("utf8")),
   );
-  return { resource, object, bundles, refusal: standing(refusals.get(pathOf({ resource, object })), nowMs) };
+  const refused = refusals.get(pathOf({ resource, object }));
+  const refusal = standing(refused, nowMs);
+  return { resource, object, bundles, refusal, isForeign: refusal !== undefined && refused?.isForeign === true };
 }
 
 /** For how long every configuration has trusted the authority; begins anew with another authority, and when one does not. */

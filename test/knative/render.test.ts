@@ -62,12 +62,11 @@ function rightsIn(rules: readonly Rule[]): string[] {
 
 function rightsNeeded(needs: (typeof table)[number]["needs"]): string[] {
   return rightsIn(
-    needs.map(({ group, resource, verbs, names }) => ({
-      apiGroups: [group],
-      resources: [resource],
-      verbs,
-      ...(names === undefined ? {} : { resourceNames: names }),
-    })),
+    needs.map(({ group, resource, verbs, namesOfNamespace, names }) => {
+      const resourceNames = names ?? namesOfNamespace?.map((name) => `${name}-default`);
+      const rule = { apiGroups: [group], resources: [resource], verbs };
+      return resourceNames === undefined ? rule : { ...rule, resourceNames };
+    }),
   );
 }
 
@@ -116,6 +115,23 @@ suite("rendered manifests", () => {
       if (!resources.includes("secrets")) continue;
       assert.deepEqual(resourceNames, ["rollout-operator-self-signed-certificate"], JSON.stringify(rule));
       assert.ok(!verbs.includes("create"), JSON.stringify(rule));
+    }
+  });
+
+  test("webhook configurations are changed by name alone, and each that is rendered is among those names, by its kind", () => {
+    const changing = objects
+      .flatMap((object) => object.rules ?? [])
+      .filter(({ apiGroups, verbs }) => apiGroups.includes("admissionregistration.k8s.io") && verbs.includes("patch"));
+    assert.equal(changing.length, 4, "two kinds, for a function by itself and for a process that does everything");
+    for (const { resourceNames, verbs } of changing) assert.ok(resourceNames?.length && verbs.length === 1);
+    const configurations = objects.filter(({ kind }) => kind.endsWith("WebhookConfiguration"));
+    assert.ok(configurations.length >= 2);
+    for (const { kind, metadata } of configurations) {
+      const rules = changing.filter(({ resources }) => resources.includes(`${kind.toLowerCase()}s`));
+      assert.ok(
+        rules.length === 2 && rules.every(({ resourceNames }) => resourceNames?.includes(metadata.name)),
+        metadata.name,
+      );
     }
   });
 

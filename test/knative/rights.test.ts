@@ -7,7 +7,7 @@ import { Api } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { Scene, skipWithoutControlPlane } from "../e2e/scene.ts";
-import { type Sides, takeToken } from "./attacks.ts";
+import { readEverySecret, type Sides, takeToken, touchOwn } from "./attacks.ts";
 import { isWebhook, isWorkload, kubeconfigOf, tokenOf, workloadOf } from "./installed.ts";
 import { type Built, Kubectl } from "./kubectl.ts";
 import { accountsOf, carelessRights, rightsOf, textOf, useOf } from "./rights.ts";
@@ -160,6 +160,21 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     // It may replace the Secret that there was, and finds none.
     assert.deepEqual(outcome, { retyped: 422, created: 403, applied: 403, replaced: 404 });
     await Promise.all([attacker.close(), administrator.close(), kubectl.close()]);
+  });
+
+  test("no account changes a webhook configuration that is not Sluice's, and whoever renews the certificate changes those that are", async () => {
+    const renewing: string[] = [];
+    for (const [namespace, overlay] of Object.entries({ "hooks-alone": "standalone", "hooks-direct": "direct" })) {
+      await attack(namespace, overlay, async (sides, account) => {
+        for (const [tried, status] of Object.entries(await readEverySecret(sides)))
+          assert.equal(status, 403, `${account}: ${tried}`);
+        const statuses = new Set(Object.values(await touchOwn(sides)));
+        assert.equal(statuses.size, 1, account);
+        if (statuses.has(200)) renewing.push(account);
+        else assert.ok(statuses.has(403), account);
+      });
+    }
+    assert.deepEqual(renewing, ["sluice", "rotate-certificate"]);
   });
 
   test("the account of the sources has what Knative's controller asks whether it has, and no more", async () => {

@@ -21,7 +21,13 @@ function generation(ca: string, beginsMs = startMs, dnsNames: readonly string[] 
 
 function configuration(webhook: string, trusted: readonly string[], refusal?: string): Configuration {
   const metadata = { name: webhook, uid: webhook, resourceVersion: "1" };
-  return { resource: "validatingwebhookconfigurations", object: { metadata }, bundles: [trusted], refusal };
+  return {
+    resource: "validatingwebhookconfigurations",
+    object: { metadata },
+    bundles: [trusted],
+    refusal,
+    isForeign: false,
+  };
 }
 
 interface Given extends Partial<Omit<Snapshot, "stored" | "nowMs">> {
@@ -158,6 +164,21 @@ test("a configuration that refuses holds the others up until the old certificate
   const unseen = decideAt({ afterMinutes: 61, configurations: [], unseen: "may not list" });
   assert.equal(unseen.kind, "generate", "a certificate that nobody could be told of is better than an expired one");
   assert.equal(guardOf(decideAt({ configurations: [], unseen: "may not list" })), "configuration-refused");
+});
+
+test("a configuration that is not ours to write keeps nothing from going on, unless it trusts what is presented now", () => {
+  const ours = configuration("ours", ["A", "B"]);
+  const foreign = (trusted: readonly string[]) => ({
+    ...configuration("theirs", trusted, "no right"),
+    isForeign: true,
+  });
+  const given = (trusted: readonly string[]) => ({ configurations: [ours, foreign(trusted)], trustedForMs: 5_000 });
+  assert.equal(decideAt({ afterMinutes: 61, stored: { next }, ...given([]) }).kind, "promote");
+  assert.equal(decideAt({ configurations: [foreign([])] }).kind, "done");
+  const held = decideAt({ afterMinutes: 61, stored: { next }, ...given(["A"]) });
+  assert.equal(guardOf(held), "configuration-refused", "its reviews would fail");
+  const refused = configuration("ours", [], "no right");
+  assert.equal(guardOf(decideAt({ configurations: [refused] })), "configuration-refused");
 });
 
 test("who can be told is told, whoever else refuses", () => {
