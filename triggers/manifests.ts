@@ -4,7 +4,15 @@ import type { AdmissionDefinition, CronDefinition, FunctionDefinition } from "..
 import { dashboard } from "./manifests-dashboard.ts";
 import { broker, cronOf, sourcesOf, triggerOf } from "./manifests-events.ts";
 import { prometheusRule, serviceMonitor } from "./manifests-monitoring.ts";
-import { labelsOf, type Manifest, placeholderNamespace, ports, reviewService } from "./manifests-object.ts";
+import {
+  image,
+  labelsOf,
+  type Manifest,
+  placeholderNamespace,
+  ports,
+  reviewService,
+  sayPlaceholder,
+} from "./manifests-object.ts";
 import { rightsOf, tlsPortNeeds, union, withoutWatches } from "./manifests-rights.ts";
 import { emptySecret, webhookConfiguration } from "./manifests-webhooks.ts";
 import { deployment, knativeService, serviceForReviews } from "./manifests-workloads.ts";
@@ -90,5 +98,6 @@ function kustomization(files: readonly string[]): string {
 }
 
 function yaml(manifests: readonly Manifest[]): string {
-  return header + manifests.map((one) => dump(one, { noRefs: true, lineWidth: 120 })).join("---\n");
+  const text = manifests.map((one) => dump(one, { noRefs: true, lineWidth: 120 })).join("---\n");
+  return header + (text.includes(image) ? `# ${sayPlaceholder}.\n` : "") + text;
 }

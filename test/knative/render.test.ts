@@ -1,8 +1,12 @@
 /** What `npm run render` writes: that it is what is committed, and what each manifest promises without a cluster. */
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { globSync, readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite, test } from "node:test";
+import { promisify } from "node:util";
 import { loadAll } from "js-yaml";
 import { renderManifests } from "../../triggers/manifests.ts";
 import { createMetrics } from "../../triggers/metrics.ts";
@@ -21,6 +25,7 @@ interface Rule {
 }
 
 interface Container {
+  readonly image: string;
   readonly env: readonly { readonly name: string; readonly value: string }[];
   readonly securityContext: Readonly<Record<string, unknown>>;
   readonly resources: { readonly limits: { readonly memory: string } };
@@ -149,6 +154,28 @@ suite("rendered manifests", () => {
       assert.match(resources.limits.memory, /^\d+Mi$/);
       assert.match(JSON.stringify(readinessProbe), /"path":"\/readyz"/);
       assert.match(JSON.stringify(livenessProbe), /"path":"\/healthz"/);
+    }
+  });
+
+  test("the image is of a registry that nobody can have, and whoever renders or reads it is told so", async () => {
+    const images = new Set(containers.map(({ image }) => image));
+    assert.equal(images.size, 1);
+    const [registry = "", ...rest] = [...images].join().split("/");
+    assert.match(registry, /^[a-z.-]+\.invalid$/);
+    const name = `${registry}/${rest.join("/").replace(/:.*/, "")}`;
+    const said = `The image ${name} is a placeholder, and no registry has it: name your own in \`images\` of your kustomization.`;
+    for (const [path, text] of rendered) {
+      assert.equal(text.includes(`# ${said}\n`), text.includes("image: "), path);
+    }
+    const folder = await mkdtemp(join(tmpdir(), "sluice-render-"));
+    const { stdout } = await promisify(execFile)(process.execPath, [join(root, "triggers/render.ts"), folder]);
+    await rm(folder, { recursive: true });
+    assert.equal(stdout.trim().split("\n").at(-1), said);
+    for (const readme of ["README.md", "knative/README.md"]) {
+      const text = readFileSync(join(root, readme), "utf8");
+      assert.match(text, new RegExp(`\`${name}\` is a placeholder`), readme);
+      assert.match(text, new RegExp(`name: ${name}\\b`), readme);
+      assert.doesNotMatch(text, /ghcr\.io/, readme);
     }
   });
 
