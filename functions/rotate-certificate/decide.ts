@@ -25,6 +25,8 @@ export interface Snapshot {
   /** Why a Secret could not be made lately; undefined where it may be tried. */
   readonly creationRefused: string | undefined;
   readonly configurations: readonly Configuration[];
+  /** False where others write the bundles. */
+  readonly updatesBundles: boolean;
   /** Why configurations could not be listed; undefined where they were. */
   readonly unseen: string | undefined;
   /** For how long this process has seen every configuration trust the next authority; 0 while one does not. */
@@ -101,6 +103,7 @@ export function decide(snapshot: Snapshot): Step {
   if (next === undefined && nowMs >= renewalMs(presented)) {
     return { kind: "generate", as: "next", dnsNames: [dnsName], because: "two thirds of its lifetime are over" };
   }
+  if (!snapshot.updatesBundles) return awaitOthers(snapshot, stored, presented, next);
   return spread(snapshot, stored, presented, next);
 }
 
@@ -155,6 +158,34 @@ function spread(
     return promote(next, stored, nowMs, "the certificate before is about to expire");
   if (refusals.length > 0) return waitForConfigurations(refusals, Math.min(tryAgainMs, Math.max(leftMs, 0)));
   if (next === undefined) return rest(presented, nowMs);
+  return letSpread(next, stored, { nowMs, trustedForMs, leftMs });
+}
+
+/** Whoever writes the bundles finds the next authority in the Secret. Nobody is known to trust it before he is seen to. */
+function awaitOthers(
+  { nowMs, configurations, trustedForMs }: Snapshot,
+  stored: StoredCertificates,
+  presented: Generation,
+  next: Generation | undefined,
+): Step {
+  if (next === undefined)
+    return { ...rest(presented, nowMs), sentence: "the certificate holds; others write caBundle" };
+  const leftMs = presented.notAfterMs - lastMomentMs - nowMs;
+  if (leftMs <= 0) return promote(next, stored, nowMs, "the certificate before is about to expire");
+  const lacking = configurations.filter(({ bundles }) => !bundles.every((bundle) => bundle.includes(next.ca)));
+  if (configurations.length > 0 && lacking.length === 0)
+    return letSpread(next, stored, { nowMs, trustedForMs, leftMs });
+  const [first, ...others] = lacking.map(({ resource, object }) => `${resource}/${object.metadata.name}`);
+  const whose = `${first ?? "whatever asks us"}${others.length > 0 ? `, and of ${others.length} more` : ""}`;
+  const sentence = `the next certificate waits for others to add next-ca of the Secret to caBundle of ${whose}`;
+  return wait("bundle-awaited", sentence, { recheckMs: Math.min(tryAgainMs, leftMs) });
+}
+
+function letSpread(
+  next: Generation,
+  stored: StoredCertificates,
+  { nowMs, trustedForMs, leftMs }: { readonly nowMs: number; readonly trustedForMs: number; readonly leftMs: number },
+): Promote | Wait {
   if (trustedForMs >= trustSpreadsMs) return promote(next, stored, nowMs, "every webhook configuration trusts it");
   const sentence = `every webhook configuration trusts the next certificate; it is presented ${trustSpreadsMs / 1000} s later`;
   return wait("trust-spreading", sentence, { recheckMs: Math.min(trustSpreadsMs - trustedForMs, leftMs) });

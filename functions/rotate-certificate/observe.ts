@@ -53,7 +53,7 @@ export interface Observation {
 /** Reads everything anew. Throws ClusterError, but not where configurations may not be listed. */
 export async function observe(cluster: Cluster, settings: CertificateSettings, memory: Memory): Promise<Observation> {
   // The Secret after them: nobody's authority is in a bundle before it is in the Secret, so that none looks like a stranger's.
-  const { configurations, unseen } = await listConfigurations(cluster, settings.secret.namespace, memory);
+  const { configurations, unseen } = await listConfigurations(cluster, settings, memory);
   const secret = await getSecret(cluster, settings);
   const stored = secret === undefined ? undefined : parse(secret, settings);
   const next = stored === undefined || "unreadable" in stored ? undefined : stored.next;
@@ -62,8 +62,9 @@ export async function observe(cluster: Cluster, settings: CertificateSettings, m
   const awaited = configurations.filter((one) => !isLeftOut(one, presented));
   const trustedForMs = watchTrust(memory, awaited, next?.ca, cluster.monotonicMs());
   const creationRefused = standing(memory.creation, cluster.monotonicMs());
-  const { dnsName } = settings;
-  return { secret, snapshot: { nowMs, dnsName, stored, creationRefused, configurations, unseen, trustedForMs } };
+  const { dnsName, updatesBundles } = settings;
+  const seen = { configurations, unseen, trustedForMs };
+  return { secret, snapshot: { nowMs, dnsName, updatesBundles, stored, creationRefused, ...seen } };
 }
 
 /** Why it was refused, while it is not to be tried again. */
@@ -94,10 +95,12 @@ function parse(
 
 async function listConfigurations(
   cluster: Cluster,
-  namespace: string,
+  { secret: { namespace }, updatesBundles }: CertificateSettings,
   memory: Memory,
 ): Promise<{ configurations: Configuration[]; unseen: string | undefined }> {
-  const labelSelector = `${injectCertificateAuthority.key}=true,${webhookNamespace.key}=${namespace}`;
+  // Those that others fill need not say that we may.
+  const ours = updatesBundles ? `${injectCertificateAuthority.key}=true,` : "";
+  const labelSelector = `${ours}${webhookNamespace.key}=${namespace}`;
   const resources = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] as const;
   const configurations: Configuration[] = [];
   const unseen: string[] = [];

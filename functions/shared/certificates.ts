@@ -16,6 +16,8 @@ export interface CertificateSettings {
   readonly dnsName: string;
   readonly organisation: string;
   readonly lifetimeMs: number;
+  /** Whether webhook configurations are made to trust it; false: others do that. */
+  readonly updatesBundles: boolean;
 }
 
 /** What to do with a Secret that cannot be used. Not to delete it: nobody but its owner may make it again. */

@@ -23,6 +23,7 @@ export const settings: CertificateSettings = {
   dnsName: "rollout-operator.mimir.svc",
   organisation: "Grafana Labs",
   lifetimeMs: 60_000,
+  updatesBundles: true,
 };
 
 const ours = { "grafana.com/inject-rollout-operator-ca": "true", "grafana.com/namespace": "mimir" };

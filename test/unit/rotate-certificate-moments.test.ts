@@ -33,6 +33,7 @@ function decideAt(nowMs: number, stored: object, changes: Partial<Snapshot> = {}
     dnsName: name,
     configurations: [configuration(["A", "B"])],
     creationRefused: undefined,
+    updatesBundles: true,
     unseen: undefined,
     trustedForMs: 0,
     stored: { presented: first, next: undefined, previous: [], ...stored },

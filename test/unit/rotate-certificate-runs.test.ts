@@ -255,54 +255,6 @@ test("a configuration that is refused is told of and tried again, and the others
   world.assertTrusted();
 });
 
-test("a configuration that we have no right to, by another name than ours, is told of once and waited for by nobody", async () => {
-  const world = new CertificateWorld();
-  await world.addRunning(31_000);
-  const resource = "validatingwebhookconfigurations";
-  const message = `${resource} "theirs" is forbidden: User "x" cannot patch resource "${resource}" in API group "admission"`;
-  let tries = 0;
-  world.onWrite = (when, what) => {
-    if (when !== "before" || !what.endsWith(" theirs")) return;
-    tries++;
-    throw refusal(403, message);
-  };
-  world.addConfiguration("theirs");
-  const run = world.start({ lifetimeMs: 600_000 });
-  assert.equal((await run()).guard, "trust-spreading");
-  world.passSeconds(5);
-  assert.deepEqual([(await run()).guard, tries], ["done", 1]);
-  for (const name of ["one", "two"]) {
-    const bundles = world.bundles(name);
-    assert.ok(bundles.every((bundle) => bundle.includes(world.stored().presented?.ca ?? "")));
-  }
-  world.passSeconds(31);
-  assert.deepEqual([(await run()).guard, tries], ["done", 2], "the right may have been given");
-  const label = "grafana.com/inject-rollout-operator-ca";
-  const how = `no right of ours is for that name: give one, or take the label ${label} off`;
-  assert.deepEqual(world.problems, [`${resource}/theirs was refused with 403: ${message}; ${how}`]);
-  const events = world.store.list("events").items.map(({ reason }) => reason);
-  assert.deepEqual(events.sort(), ["CertificateRotated", "ConfigurationNotOurs"]);
-  world.store.delete(resource, { namespace: "", name: "theirs" });
-  await run();
-  world.addConfiguration("theirs");
-  await run();
-  assert.equal(world.problems.length, 2, "another one of that name is told of again");
-});
-
-test("without the right to ours a renewal waits as long as it can: reviews would fail of it", async () => {
-  const world = new CertificateWorld();
-  const generation = await generationOf(world.timeline.nowMs(), { ageMs: 31_000 });
-  world.addSecret(dataOf("presented", generation));
-  world.addConfiguration("zpdb-validation-mimir", { caBundle: generation.ca });
-  world.onWrite = (when, what) => {
-    if (when === "before" && what.endsWith("-mimir")) throw refusal(403, 'User "x" cannot patch resource "y"');
-  };
-  const { guard } = await world.start()();
-  assert.equal(guard, "configuration-refused");
-  assert.equal(world.stored().presented?.cert, generation.cert);
-  assert.deepEqual(world.problems, []);
-});
-
 test("a fault of the API server at one configuration keeps the others from nothing, and comes out of the run", async () => {
   const world = new CertificateWorld();
   await world.addRunning(31_000);
@@ -326,33 +278,6 @@ test("an unreadable Secret is left as it is, with an Event that says what to do"
   const [event] = world.store.list("events").items;
   assert.deepEqual([event?.reason, event?.message], ["CertificateWaiting", sentence]);
   assert.deepEqual(world.writes, ["create events"]);
-});
-
-test("where there is no Secret and none may be made, that is said with the command, and one made empty is filled", async () => {
-  const world = new CertificateWorld();
-  world.addConfiguration("one");
-  const message = 'secrets is forbidden: User "x" cannot create resource "secrets"';
-  let tries = 0;
-  world.onWrite = (when, what) => {
-    if (when !== "before" || what !== "create secrets") return;
-    tries++;
-    throw refusal(403, message);
-  };
-  const run = world.start();
-  const { guard, sentence, recheckMs } = await run();
-  assert.deepEqual([guard, recheckMs], ["secret-missing", 5_000]);
-  const command = "kubectl -n mimir create secret generic certificate";
-  const said = `there is no Secret mimir/certificate, and only its owner may make it: ${command}; it is filled then (${message})`;
-  assert.equal(sentence, said);
-  world.passSeconds(29.9);
-  assert.deepEqual([(await run()).guard, tries], ["secret-missing", 1], "tried again after thirty seconds");
-  world.passSeconds(0.1);
-  assert.deepEqual([(await run()).guard, tries], ["secret-missing", 2], "somebody may have been given the right");
-  const events = world.store.list("events").items.map(({ reason, message: told }) => `${reason} ${told}`);
-  assert.deepEqual(events, [`CertificateWaiting ${sentence}`], "once");
-  world.store.create("secrets", "mimir", { metadata: { name: "certificate" }, type: "Opaque" });
-  assert.equal((await run()).guard, "done");
-  world.assertTrusted();
 });
 
 test("shadow mode says what it would do, and writes nothing", async () => {

@@ -41,6 +41,7 @@ function decideAt({ afterMinutes = 1, stored, ...rest }: Given = {}): Step {
     dnsName: name,
     configurations: [configuration("one", ["A"])],
     creationRefused: undefined,
+    updatesBundles: true,
     unseen: undefined,
     trustedForMs: 0,
     stored: { presented: generation("A"), next: undefined, previous: [], ...stored },
@@ -64,6 +65,7 @@ test("without a Secret, or with an empty one, a certificate is made and presente
     nowMs: startMs,
     dnsName: name,
     creationRefused: undefined,
+    updatesBundles: true,
     configurations: [],
     unseen: undefined,
     trustedForMs: 0,
@@ -81,6 +83,7 @@ test("a Secret that does not parse is never overwritten, and the sentence says w
     nowMs: startMs,
     dnsName: name,
     creationRefused: undefined,
+    updatesBundles: true,
     configurations: both,
     unseen: undefined,
     trustedForMs: 0,
@@ -179,6 +182,24 @@ test("a configuration that is not ours to write keeps nothing from going on, unl
   assert.equal(guardOf(held), "configuration-refused", "its reviews would fail");
   const refused = configuration("ours", [], "no right");
   assert.equal(guardOf(decideAt({ configurations: [refused] })), "configuration-refused");
+});
+
+test("where others write the bundles none is written, and the next certificate waits until all of them have its authority", () => {
+  const given = { afterMinutes: 61, updatesBundles: false, stored: { next } };
+  assert.equal(decideAt({ updatesBundles: false, configurations: [configuration("one", ["X"])] }).kind, "done");
+  const lacking = ["A", "A", "B"].map((ca, index) => configuration(`${index}`, [ca, "X"]));
+  const step = decideAt({ ...given, configurations: lacking });
+  assert.equal(guardOf(step), "bundle-awaited");
+  assert.match(
+    step.kind === "wait" ? step.sentence : "",
+    /next-ca of the Secret to caBundle of \S+\/0, and of 1 more$/,
+  );
+  const nobody = decideAt({ ...given, configurations: [], trustedForMs: 60_000 });
+  assert.equal(guardOf(nobody), "bundle-awaited", "who is not seen may ask us all the same");
+  const strange = [configuration("one", ["B", "X"])];
+  assert.equal(guardOf(decideAt({ ...given, configurations: strange, trustedForMs: 4_999 })), "trust-spreading");
+  assert.equal(decideAt({ ...given, configurations: strange, trustedForMs: 5_000 }).kind, "promote");
+  assert.equal(decideAt({ ...given, afterMinutes: 90 - 10 / 60, configurations: [] }).kind, "promote");
 });
 
 test("who can be told is told, whoever else refuses", () => {
