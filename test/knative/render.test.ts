@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { suite, test } from "node:test";
 import { promisify } from "node:util";
 import { loadAll } from "js-yaml";
+import { ledgerName } from "../../functions/shared/reservation.ts";
 import { renderManifests } from "../../triggers/manifests.ts";
 import { createMetrics } from "../../triggers/metrics.ts";
 import { readSettings } from "../../triggers/settings.ts";
@@ -121,6 +122,19 @@ suite("rendered manifests", () => {
       assert.deepEqual(resourceNames, ["rollout-operator-self-signed-certificate"], JSON.stringify(rule));
       assert.ok(!verbs.includes("create"), JSON.stringify(rule));
     }
+  });
+
+  test("the one right to change what others may own, on Leases, is told of in the README, with the names that are ours", () => {
+    const rules = objects
+      .flatMap((object) => object.rules ?? [])
+      .filter(({ resources }) => resources.includes("leases"));
+    assert.ok(rules.length > 0 && rules.every(({ resourceNames }) => resourceNames === undefined));
+    const readme = readFileSync(join(root, "README.md"), "utf8").replaceAll("\n", " ");
+    assert.match(readme, /rights on `leases` are for every Lease of the namespace/);
+    const [, prefix = "", digits = ""] =
+      /called `(\S+-)GROUP`, or `\1` and (\d+) hexadecimal digits/.exec(readme) ?? [];
+    assert.equal(ledgerName("ingester"), `${prefix}ingester`);
+    assert.match(ledgerName("no name"), new RegExp(`^${prefix}[0-9a-f]{${digits}}$`));
   });
 
   test("webhook configurations are changed by name alone, and each that is rendered is among those names, by its kind", () => {
