@@ -1,10 +1,15 @@
 # One image for every function: FUNCTION names the one to serve; without it, all of them are.
 # test/image runs these very steps in empty folders, where there is no container engine.
 
-FROM node:24-slim AS build
+# Tags may be moved: give digests, by --build-arg, and what is built is what was looked at. README.md says how.
+ARG BUILD_IMAGE=node:24-slim
+ARG RUN_IMAGE=gcr.io/distroless/nodejs24-debian13:nonroot
+
+FROM ${BUILD_IMAGE} AS build
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
-RUN npm ci --no-audit --no-fund
+# No package runs anything of its own here: the Node of this image and a bundler's binary are all that is needed.
+RUN npm ci --no-audit --no-fund --ignore-scripts
 COPY functions functions
 COPY triggers triggers
 RUN npm run build
@@ -12,13 +17,13 @@ RUN npm run build
 # Compiled code is of use to the very Node, flags and user alone that wrote it: so it is written by those of the image below.
 # There are no flags for V8, such as npm start has to save memory: with any of them it takes no code of Node's own that was
 # compiled when Node was built, and a start takes half as long again.
-FROM gcr.io/distroless/nodejs24-debian13:nonroot AS compiled
+FROM ${RUN_IMAGE} AS compiled
 COPY --from=build --chown=65532:65532 /build/dist /sluice
 USER 65532:65532
 RUN ["/nodejs/bin/node", "/sluice/compile.mjs", "/sluice/server"]
 
 # The bundles hold what they need of the production dependencies: no other package is in the image.
-FROM gcr.io/distroless/nodejs24-debian13:nonroot
+FROM ${RUN_IMAGE}
 COPY --from=compiled --chown=0:0 /sluice/server /sluice
 USER 65532:65532
 EXPOSE 8080

@@ -5,7 +5,7 @@
 import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createSecureContext } from "node:tls";
-import { type Generation, parseCertificates } from "../functions/shared/certificates.ts";
+import { type Generation, howToEmpty, parseCertificates } from "../functions/shared/certificates.ts";
 import { type Cluster, hasCode, type ObjectKey, type SecretObject } from "../functions/shared/cluster.ts";
 
 /** A certificate, with those that signed it, and its key, both in PEM. They are known to belong together. */
@@ -93,13 +93,13 @@ async function readSecret(cluster: Cluster, key: ObjectKey): Promise<KeyPair> {
     secret = await cluster.get("secrets", key);
   } catch (error) {
     if (!hasCode(error, 404)) throw new Error(`Secret ${path} cannot be read: ${messageOf(error)}`);
-    throw new Error(`there is no Secret ${path} yet: rotate-certificate makes it`);
+    throw new Error(`there is no Secret ${path} yet: the manifests have it empty, and rotate-certificate fills it`);
   }
   let presented: Generation | undefined;
   try {
     presented = parseCertificates(secret).presented;
   } catch (error) {
-    throw new UnusableSecretError(`Secret ${path}: ${messageOf(error)}; delete it, and it is made again`);
+    throw new UnusableSecretError(`Secret ${path}: ${messageOf(error)}; ${howToEmpty(key)}`);
   }
   if (presented === undefined) throw new Error(`Secret ${path} is empty: rotate-certificate fills it`);
   const { cert, dnsNames, notAfterMs } = presented;

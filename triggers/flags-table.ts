@@ -1,6 +1,5 @@
 /** rollout-operator's flags (its specification, 6.1), each described once, here: what it takes, and what becomes of it. */
 import { parseGoDuration } from "../functions/shared/durations.ts";
-import { injectCertificateAuthority } from "../functions/shared/vocabulary.ts";
 import { parseGoBoolean, parseGoFloat, parseGoInteger, parsePrometheusDuration } from "./flags-values.ts";
 import { isNamespaceName } from "./names.ts";
 import { logLevels } from "./reporting.ts";
@@ -78,7 +77,6 @@ const rate = "requests to the API server have no rate: at most 16 of them are un
 const noPodCalled = "no pod is called";
 const noClusterValidation = "the header X-Cluster is neither sent nor compared";
 const noZoneTracker = "downscales are not prepared, and nothing is kept of them";
-const { key: injects } = injectCertificateAuthority;
 /** Prometheus' grammar has no decimals: what it gives is whole. */
 const lifetime: Kind = {
   grammar: "a Prometheus duration from 1m to 10y",
@@ -141,12 +139,11 @@ export const flags: readonly Flag[] = [
     field: "tlsOrganisation",
   }),
   counterpart("server-tls.self-signed-cert.expiration", { ...lifetime, field: "tlsCertLifetimeMs" }),
-  idle(
-    "webhooks.update-ca-bundle",
-    boolean,
-    `a configuration with the label ${injects}=true gets its caBundle all the same: take the label off those that shall not`,
-    "true",
-  ),
+  counterpart("webhooks.update-ca-bundle", {
+    ...boolean,
+    field: "updateCaBundle",
+    says: "false: no caBundle is written",
+  }),
   idle("use-zone-tracker", boolean, noZoneTracker, "false"),
   idle("zone-tracker.config-map-name", text, noZoneTracker),
   idle("zpdb.pod-ready-annotation-patch-timeout", positiveDuration, "nothing is written on pods"),

@@ -146,7 +146,7 @@ async function listenOrExit(app: Parameters<typeof listen>[0], options: ListenOp
 
 /** What the self-signed certificate is made by; its namespace is the one that is served, or our own where there are several. */
 function certificateOf(
-  { tlsSecretName, tlsDnsName, tlsOrganisation, tlsCertLifetimeMs }: Settings,
+  { tlsSecretName, tlsDnsName, tlsOrganisation, tlsCertLifetimeMs, updateCaBundle }: Settings,
   namespaces: readonly string[] | undefined,
   cluster: KubernetesCluster,
 ): CertificateSettings {
@@ -157,6 +157,7 @@ function certificateOf(
     dnsName: tlsDnsName || `rollout-operator.${namespace}.svc`,
     organisation: tlsOrganisation,
     lifetimeMs: tlsCertLifetimeMs,
+    updatesBundles: updateCaBundle,
   };
 }
 

@@ -23,8 +23,14 @@ export interface Workload {
 /** Overlays name the namespace that holds; kustomize writes it wherever this one stands. It has neither dashes nor dots. */
 export const placeholderNamespace = "default";
 
-/** Replaced by `images` of a kustomization where the image is kept elsewhere. */
-export const image = `ghcr.io/sluice/sluice:${manifest.version}`;
+/** Of nobody, and never of anybody (RFC 6761): an image that is pulled by a name which somebody else can own is his to choose. */
+const placeholderImage = "registry.invalid/sluice";
+
+/** A placeholder: `images` of a kustomization says where the image is kept. */
+export const image = `${placeholderImage}:${manifest.version}`;
+
+/** What whoever renders or reads the manifests is told of it. */
+export const sayPlaceholder = `The image ${placeholderImage} is a placeholder, and no registry has it: name your own in \`images\` of your kustomization`;
 
 /** Webhook configurations of rollout-operator's users name this Service: it stays, whatever answers behind it. */
 export const reviewService = "rollout-operator";

@@ -26,7 +26,7 @@ export function withoutWatches(needs: readonly Need[]): readonly Need[] {
 export function union(needs: readonly Need[]): readonly Need[] {
   const lines = new Map<string, Need>();
   for (const need of needs) {
-    const key = JSON.stringify([need.group, need.resource, need.names]);
+    const key = JSON.stringify([need.group, need.resource, need.names, need.namesOfNamespace]);
     const verbs = [...(lines.get(key)?.verbs ?? []), ...need.verbs];
     lines.set(key, { ...need, verbs: [...new Set(verbs)] });
   }
@@ -38,24 +38,48 @@ export function rightsOf({ name, needs }: Workload): readonly Manifest[] {
   const labels = labelsOf(name);
   const own = needs.filter(({ group }) => group !== clusterWideGroup);
   const clusterWide = needs.filter(({ group }) => group === clusterWideGroup);
-  const subjects = [{ kind: "ServiceAccount", name, namespace: placeholderNamespace }];
-  const bound = (kind: string, binding: string, role: string, rules: readonly Need[]): Manifest[] => {
-    if (rules.length === 0) return [];
-    const roleRef = { apiGroup: rbac, kind, name: role };
-    return [
-      { apiVersion: `${rbac}/v1`, kind, metadata: { name: role, labels }, rules: union(rules).map(ruleOf) },
-      { apiVersion: `${rbac}/v1`, kind: `${kind}Binding`, metadata: { name: binding, labels }, roleRef, subjects },
-    ];
-  };
+  const isOfNamespace = ({ namesOfNamespace }: Need) => namesOfNamespace !== undefined;
+  const bound = boundTo({ kind: "ServiceAccount", name, namespace: placeholderNamespace });
+  const ofNamespace = `sluice:${name}-webhooks:${placeholderNamespace}`;
   return [
     { apiVersion: "v1", kind: "ServiceAccount", metadata: { name, labels } },
-    ...bound("Role", name, name, own),
-    // Several namespaces may have a Sluice: the role is the same for all of them, the binding is not.
-    ...bound("ClusterRole", `sluice:${name}:${placeholderNamespace}`, `sluice:${name}`, clusterWide),
+    ...bound("Role", { binding: name, role: name, labels }, own),
+    // Several namespaces may have a Sluice: what they may list is the same for all of them, the binding is not.
+    ...bound(
+      "ClusterRole",
+      { binding: `sluice:${name}:${placeholderNamespace}`, role: `sluice:${name}`, labels },
+      clusterWide.filter((need) => !isOfNamespace(need)),
+    ),
+    // What they may change is not. By its label the component `knative/namespace` knows what to write the namespace into.
+    ...bound(
+      "ClusterRole",
+      { binding: ofNamespace, role: ofNamespace, labels: labelsOf("own-webhooks") },
+      clusterWide.filter(isOfNamespace),
+    ),
   ];
 }
 
-function ruleOf({ group, resource, verbs, names }: Need): object {
+interface Naming {
+  readonly binding: string;
+  readonly role: string;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+/** Answers what makes a role of some rules, and binds it; nothing where there are no rules. */
+function boundTo(subject: object) {
+  return (kind: string, { binding, role, labels }: Naming, rules: readonly Need[]): Manifest[] => {
+    if (rules.length === 0) return [];
+    const roleRef = { apiGroup: rbac, kind, name: role };
+    const metadata = { name: binding, labels };
+    return [
+      { apiVersion: `${rbac}/v1`, kind, metadata: { name: role, labels }, rules: union(rules).map(ruleOf) },
+      { apiVersion: `${rbac}/v1`, kind: `${kind}Binding`, metadata, roleRef, subjects: [subject] },
+    ];
+  };
+}
+
+function ruleOf({ group, resource, verbs, names, namesOfNamespace }: Need): object {
+  const resourceNames = names ?? namesOfNamespace?.map((name) => `${name}-${placeholderNamespace}`);
   const rule = { apiGroups: [group], resources: [resource], verbs };
-  return names === undefined ? rule : { ...rule, resourceNames: names };
+  return resourceNames === undefined ? rule : { ...rule, resourceNames };
 }

@@ -1,4 +1,5 @@
 /** The webhook configurations: by the names, labels and Service that rollout-operator's have (its specification, 1.3 and 6.8). */
+import { usualSecretName } from "../functions/shared/certificates.ts";
 import { resources } from "../functions/shared/cluster.ts";
 import type { AdmissionDefinition } from "../functions/shared/definition.ts";
 import { injectCertificateAuthority, webhookNamespace } from "../functions/shared/vocabulary.ts";
@@ -43,6 +44,15 @@ const registrations: Readonly<Record<string, Registration>> = {
     sideEffects: "None",
   },
 };
+
+/**
+ * The Secret of the certificate, empty: who fills it may not make one. With the right to make Secrets, and to have one collected
+ * that may be changed, an account could have the token of any other made. It has neither type nor data, so that one that is there
+ * keeps its own, whoever applies this.
+ */
+export function emptySecret(): Manifest {
+  return { apiVersion: "v1", kind: "Secret", metadata: { name: usualSecretName, labels: answersReviews } };
+}
 
 /** The configuration that has the API server ask an admission function. Throws for one that nothing is written of here. */
 export function webhookConfiguration({ name, paths, whenBroken }: AdmissionDefinition): Manifest {

@@ -4,9 +4,17 @@ import type { AdmissionDefinition, CronDefinition, FunctionDefinition } from "..
 import { dashboard } from "./manifests-dashboard.ts";
 import { broker, cronOf, sourcesOf, triggerOf } from "./manifests-events.ts";
 import { prometheusRule, serviceMonitor } from "./manifests-monitoring.ts";
-import { labelsOf, type Manifest, placeholderNamespace, ports, reviewService } from "./manifests-object.ts";
+import {
+  image,
+  labelsOf,
+  type Manifest,
+  placeholderNamespace,
+  ports,
+  reviewService,
+  sayPlaceholder,
+} from "./manifests-object.ts";
 import { rightsOf, tlsPortNeeds, union, withoutWatches } from "./manifests-rights.ts";
-import { webhookConfiguration } from "./manifests-webhooks.ts";
+import { emptySecret, webhookConfiguration } from "./manifests-webhooks.ts";
 import { deployment, knativeService, serviceForReviews } from "./manifests-workloads.ts";
 
 export interface Functions {
@@ -40,7 +48,11 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
     ]),
   );
   folder("triggers", { broker: [brokerObject()], triggers: woken.map(triggerOf) });
-  folder("webhooks", { webhooks: admissionFunctions.map(webhookConfiguration), service: [serviceForReviews()] });
+  folder("webhooks", {
+    webhooks: admissionFunctions.map(webhookConfiguration),
+    service: [serviceForReviews()],
+    certificate: [emptySecret()],
+  });
   folder("admission", { admission: admissionOf(admissionFunctions) });
   folder("standalone", { standalone: standaloneOf(functions) });
   folder("monitoring", { alerts: [prometheusRule()], dashboard: [dashboard()], scraping: [serviceMonitor()] });
@@ -86,5 +98,6 @@ function kustomization(files: readonly string[]): string {
 }
 
 function yaml(manifests: readonly Manifest[]): string {
-  return header + manifests.map((one) => dump(one, { noRefs: true, lineWidth: 120 })).join("---\n");
+  const text = manifests.map((one) => dump(one, { noRefs: true, lineWidth: 120 })).join("---\n");
+  return header + (text.includes(image) ? `# ${sayPlaceholder}.\n` : "") + text;
 }

@@ -1,11 +1,15 @@
-/** `npm run render`: writes the manifests below `knative/base`, and removes those there that are rendered no longer. */
+/**
+ * `npm run render`: writes the manifests below `knative/base`, or the folder that it is given, and removes those there that are
+ * rendered no longer. Says which it wrote, and that their image is a placeholder.
+ */
 import { globSync } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { renderManifests } from "./manifests.ts";
+import { sayPlaceholder } from "./manifests-object.ts";
 import { admissionFunctions, cronFunctions, groupFunctions } from "./table.ts";
 
-const base = join(import.meta.dirname, "../knative/base");
+const base = process.argv[2] ?? join(import.meta.dirname, "../knative/base");
 const files = renderManifests({ groupFunctions, admissionFunctions, cronFunctions });
 
 for (const path of globSync("*/*.yaml", { cwd: base })) {
@@ -20,3 +24,4 @@ for (const [path, text] of files) {
   await writeFile(file, text);
   console.log(`knative/base/${path}`);
 }
+console.log(`${sayPlaceholder}.`);

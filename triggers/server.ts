@@ -186,8 +186,22 @@ export async function listen(app: Hono, { port, requestTimeoutMs, pair }: Listen
   };
 }
 
+/**
+ * Keys that are agreed on anew for each connection (ECDHE), and encryption that also authenticates (AEAD): what is recorded today
+ * cannot be read with a key that is stolen tomorrow. Every API server that speaks TLS 1.2 knows these.
+ */
+const protocols = {
+  minVersion: "TLSv1.2",
+  maxVersion: "TLSv1.3",
+  ciphers: [
+    ...["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"],
+    ...["ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305"],
+    ...["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-CHACHA20-POLY1305"],
+  ].join(":"),
+} as const;
+
 function contextOf({ cert, key }: KeyPair) {
-  return { cert, key, minVersion: "TLSv1.2" } as const;
+  return { cert, key, ...protocols } as const;
 }
 
 function rememberSockets(server: Server | SecureServer): ReadonlySet<Socket> {

@@ -65,7 +65,7 @@ export const settingsTable = {
     fallback: "false",
     says: "true starts even where rollout-operator did what Sluice does not do yet; without it that ends with exit code 2",
     grammar: "true or false",
-    parse: (text) => (text === "true" ? true : text === "false" ? false : undefined),
+    parse: parseBoolean,
   }),
   port: setting<number>({
     name: "PORT",
@@ -122,6 +122,13 @@ export const settingsTable = {
     says: "how long a self-signed certificate holds, from its next renewal on; it is renewed after two thirds",
     grammar: "a Go duration from 1m to 87600h",
     parse: (text) => parseDuration(text, 60_000, longestLifetimeMs),
+  }),
+  updateCaBundle: setting<boolean>({
+    name: "UPDATE_CA_BUNDLE",
+    fallback: "true",
+    says: "false: no caBundle is written; whoever writes them adds next-ca of the Secret, where the next certificate waits until it is trusted",
+    grammar: "true or false",
+    parse: parseBoolean,
   }),
   logLevel: setting<LogLevel>({
     name: "LOG_LEVEL",
@@ -240,6 +247,10 @@ function parseNamespaces(text: string): readonly string[] | "own" | "all" | unde
 
 function oneOf<T extends string>(values: readonly T[], text: string): T | undefined {
   return values.find((value) => value === text);
+}
+
+function parseBoolean(text: string): boolean | undefined {
+  return text === "true" ? true : text === "false" ? false : undefined;
 }
 
 function parseInteger(text: string, least: number, most: number): number | undefined {

@@ -12,6 +12,8 @@ export interface Configuration {
   readonly bundles: readonly (readonly string[])[];
   /** Why it could not be written lately; undefined where it may be tried. */
   readonly refusal: string | undefined;
+  /** Whether that was for want of a right, and it is not called like those that the manifests let us write. */
+  readonly isForeign: boolean;
 }
 
 export interface Snapshot {
@@ -20,7 +22,11 @@ export interface Snapshot {
   readonly dnsName: string;
   /** Undefined where there is no Secret; a sentence where it does not parse. */
   readonly stored: StoredCertificates | { readonly unreadable: string } | undefined;
+  /** Why a Secret could not be made lately; undefined where it may be tried. */
+  readonly creationRefused: string | undefined;
   readonly configurations: readonly Configuration[];
+  /** False where others write the bundles. */
+  readonly updatesBundles: boolean;
   /** Why configurations could not be listed; undefined where they were. */
   readonly unseen: string | undefined;
   /** For how long this process has seen every configuration trust the next authority; 0 while one does not. */
@@ -70,12 +76,17 @@ const lastMomentMs = 10_000;
 /** Replicas, and API servers, may read their clocks differently by half of it: no two of them undo each other's bundles. */
 const expiredStaysMs = 60_000;
 const tryAgainMs = 30_000;
+/** A Secret that somebody else is to make: whoever installs waits for it. */
+const lookForSecretMs = 5_000;
 
 export function decide(snapshot: Snapshot): Step {
-  const { nowMs, dnsName, stored } = snapshot;
-  if (stored === undefined) return generateFirst(dnsName, "there is no Secret with a certificate");
+  const { nowMs, dnsName, stored, creationRefused } = snapshot;
+  if (stored === undefined) {
+    if (creationRefused !== undefined) return wait("secret-missing", creationRefused, { recheckMs: lookForSecretMs });
+    return generateFirst(dnsName, "there is no Secret with a certificate");
+  }
   if ("unreadable" in stored) {
-    const sentence = `the Secret cannot be used: ${stored.unreadable}; delete it, and it is made again`;
+    const sentence = `the Secret cannot be used: ${stored.unreadable}`;
     return wait("secret-unreadable", sentence, { recheckMs: tryAgainMs });
   }
   const { presented } = stored;
@@ -92,7 +103,16 @@ export function decide(snapshot: Snapshot): Step {
   if (next === undefined && nowMs >= renewalMs(presented)) {
     return { kind: "generate", as: "next", dnsNames: [dnsName], because: "two thirds of its lifetime are over" };
   }
+  if (!snapshot.updatesBundles) return awaitOthers(snapshot, stored, presented, next);
   return spread(snapshot, stored, presented, next);
+}
+
+/**
+ * Whether nobody waits for a configuration to trust us: it is not ours to write, and it does not trust what is presented now. One
+ * that does was ours, or is kept by somebody else: reviews would fail of what it does not trust.
+ */
+export function isLeftOut({ isForeign, bundles }: Configuration, presented: Generation | undefined): boolean {
+  return isForeign && !bundles.every((bundle) => presented !== undefined && bundle.includes(presented.ca));
 }
 
 /** A generation that is only waiting for its turn: it may have been made long ago, or for another name. */
@@ -117,7 +137,8 @@ function spread(
   presented: Generation,
   next: Generation | undefined,
 ): Step {
-  const { nowMs, configurations, trustedForMs, unseen } = snapshot;
+  const { nowMs, trustedForMs, unseen } = snapshot;
+  const configurations = snapshot.configurations.filter((one) => !isLeftOut(one, presented));
   const living = stored.previous.filter(({ notAfterMs }) => notAfterMs > nowMs);
   const late = stored.previous.filter(({ notAfterMs }) => notAfterMs <= nowMs && notAfterMs > nowMs - expiredStaysMs);
   const authorities = [...new Set([presented, ...(next === undefined ? [] : [next]), ...living].map(({ ca }) => ca))];
@@ -137,6 +158,34 @@ function spread(
     return promote(next, stored, nowMs, "the certificate before is about to expire");
   if (refusals.length > 0) return waitForConfigurations(refusals, Math.min(tryAgainMs, Math.max(leftMs, 0)));
   if (next === undefined) return rest(presented, nowMs);
+  return letSpread(next, stored, { nowMs, trustedForMs, leftMs });
+}
+
+/** Whoever writes the bundles finds the next authority in the Secret. Nobody is known to trust it before he is seen to. */
+function awaitOthers(
+  { nowMs, configurations, trustedForMs }: Snapshot,
+  stored: StoredCertificates,
+  presented: Generation,
+  next: Generation | undefined,
+): Step {
+  if (next === undefined)
+    return { ...rest(presented, nowMs), sentence: "the certificate holds; others write caBundle" };
+  const leftMs = presented.notAfterMs - lastMomentMs - nowMs;
+  if (leftMs <= 0) return promote(next, stored, nowMs, "the certificate before is about to expire");
+  const lacking = configurations.filter(({ bundles }) => !bundles.every((bundle) => bundle.includes(next.ca)));
+  if (configurations.length > 0 && lacking.length === 0)
+    return letSpread(next, stored, { nowMs, trustedForMs, leftMs });
+  const [first, ...others] = lacking.map(({ resource, object }) => `${resource}/${object.metadata.name}`);
+  const whose = `${first ?? "whatever asks us"}${others.length > 0 ? `, and of ${others.length} more` : ""}`;
+  const sentence = `the next certificate waits for others to add next-ca of the Secret to caBundle of ${whose}`;
+  return wait("bundle-awaited", sentence, { recheckMs: Math.min(tryAgainMs, leftMs) });
+}
+
+function letSpread(
+  next: Generation,
+  stored: StoredCertificates,
+  { nowMs, trustedForMs, leftMs }: { readonly nowMs: number; readonly trustedForMs: number; readonly leftMs: number },
+): Promote | Wait {
   if (trustedForMs >= trustSpreadsMs) return promote(next, stored, nowMs, "every webhook configuration trusts it");
   const sentence = `every webhook configuration trusts the next certificate; it is presented ${trustSpreadsMs / 1000} s later`;
   return wait("trust-spreading", sentence, { recheckMs: Math.min(trustSpreadsMs - trustedForMs, leftMs) });

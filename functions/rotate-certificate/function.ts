@@ -7,32 +7,40 @@ import {
   type Keys,
   usualSecretName,
 } from "../shared/certificates.ts";
-import { hasCode, type SecretObject } from "../shared/cluster.ts";
+import { hasCode, isRightMissing, type SecretObject } from "../shared/cluster.ts";
 import type { Context, CronDefinition, CronOutcome } from "../shared/definition.ts";
 import { type Announcement, announce } from "../shared/events.ts";
 import type { ActReport } from "../shared/report.ts";
 import { eventReasons, injectCertificateAuthority, webhookNamespace } from "../shared/vocabulary.ts";
 import { type Configuration, decide, type Generate, type Patch, type Promote } from "./decide.ts";
-import { type Memory, name, observe, pathOf } from "./observe.ts";
+import { configurationNames, isNamed, type Memory, name, observe, pathOf } from "./observe.ts";
 
 const admission = "admissionregistration.k8s.io";
-const verbs = ["list", "watch", "patch"];
+const seen = ["list", "watch"];
 
 /** Keeps the certificate of the TLS port in a Secret, renews it, and has every webhook configuration trust it in time. */
 export const rotateCertificate: CronDefinition = {
   name,
   concern: "renew the webhooks' certificate, and have it trusted before it is presented",
   needs: [
-    { group: "", resource: "secrets", verbs: ["create"] },
     { group: "", resource: "secrets", verbs: ["get", "patch"], names: [usualSecretName] },
-    { group: admission, resource: "mutatingwebhookconfigurations", verbs },
-    { group: admission, resource: "validatingwebhookconfigurations", verbs },
+    ...Object.entries(configurationNames).flatMap(([resource, namesOfNamespace]) => [
+      { group: admission, resource, verbs: seen },
+      // Whoever may change any of them may have every Secret of the cluster sent to himself.
+      { group: admission, resource, verbs: ["patch"], namesOfNamespace },
+    ]),
     { group: "", resource: "events", verbs: ["create"] },
   ],
   reads: [injectCertificateAuthority, webhookNamespace],
   writes: [],
   open(context, settings) {
-    const memory: Memory = { keys: undefined, trusted: undefined, refusals: new Map(), warned: undefined };
+    const memory: Memory = {
+      keys: undefined,
+      trusted: undefined,
+      refusals: new Map(),
+      creation: undefined,
+      warned: undefined,
+    };
     return () => rotate({ context, settings, memory });
   },
 };
@@ -64,7 +72,7 @@ async function rotate(rotation: Rotation): Promise<CronOutcome> {
     }
     if (step.kind === "wait") {
       const { guard, sentence, recheckMs = contendedMs } = step;
-      if (secret !== undefined && guard !== "trust-spreading") await warn(rotation, secret, guard, sentence);
+      if (guard !== "trust-spreading") await warn(rotation, secret, guard, sentence);
       return { guard, sentence, recheckMs };
     }
     if (context.mode === "shadow") {
@@ -73,7 +81,7 @@ async function rotate(rotation: Rotation): Promise<CronOutcome> {
     }
     if (step.kind === "generate") await generate(rotation, secret, step);
     else if (step.kind === "promote") await promote(rotation, secret, step);
-    else await patchAll(rotation, step);
+    else await patchAll(rotation, secret, step);
   }
   const sentence = "others write the Secret or the webhook configurations again and again; looking again";
   return { guard: "contended", sentence, recheckMs: contendedMs };
@@ -102,26 +110,29 @@ async function generate(rotation: Rotation, secret: SecretObject | undefined, st
     notBeforeMs: nowMs - clockSkewMs,
     notAfterMs: nowMs + settings.lifetimeMs,
   });
-  await write(rotation, secret, dataOf(step.as, generation), { action: "generate", reason: step.because });
+  const act = { action: "generate", reason: step.because } as const;
+  const written = await write(rotation, secret, dataOf(step.as, generation), act);
+  // Refused, they have signed nothing that anybody has: the next try need not look for others.
+  if (written === "refused") memory.keys ??= Promise.resolve(keys);
 }
 
 async function promote(rotation: Rotation, secret: SecretObject | undefined, step: Promote): Promise<void> {
   const { next, previous, because } = step;
   const data = dataOfPromotion(next, previous);
   const written = await write(rotation, secret, data, { action: "promote", reason: because });
-  if (written === undefined) return;
+  if (written === "changed" || written === "refused") return;
   const until = new Date(next.notAfterMs).toISOString().replace(/\.\d+Z$/, "Z");
   const message = `a new certificate for ${next.dnsNames.join(", ")} is presented, until ${until}: ${because}`;
   await say(rotation, written, { type: "Normal", reason: eventReasons.rotated, message, identity: next.cert });
 }
 
-/** Writes the Secret, or makes it. Undefined where somebody else was first: then there is something new to look at. */
+/** Writes the Secret, or makes it. `changed` where somebody else was first: then there is something new to look at. */
 async function write(
-  { context, settings }: Rotation,
+  { context, settings, memory }: Rotation,
   secret: SecretObject | undefined,
   data: object,
   act: Pick<ActReport, "action" | "reason">,
-): Promise<SecretObject | undefined> {
+): Promise<SecretObject | "changed" | "refused"> {
   const { cluster, reporter } = context;
   const { namespace, name: secretName } = settings.secret;
   const report = (result: ActReport["result"]) =>
@@ -144,19 +155,34 @@ async function write(
     report("done");
     return written;
   } catch (error) {
+    if (secret === undefined && hasCode(error, 403)) {
+      memory.creation = { sentence: sayMissing(settings, error), untilMs: cluster.monotonicMs() + refusedMs };
+      report("refused");
+      return "refused";
+    }
     if (!hasCode(error, 404, 409)) throw error;
     report("changed");
-    return undefined;
+    return "changed";
   }
 }
 
+/** The right to make Secrets is no part of ours: with it, and with that to change one, any account's token could be had. */
+function sayMissing({ secret: { namespace, name: secretName } }: CertificateSettings, { message }: Error): string {
+  const command = `kubectl -n ${namespace} create secret generic ${secretName}`;
+  return `there is no Secret ${namespace}/${secretName}, and only its owner may make it: ${command}; it is filled then (${message})`;
+}
+
 /** Writes one configuration after the other; one that is refused holds up none. Throws ClusterError, when all were tried. */
-async function patchAll(rotation: Rotation, { configurations, authorities, because }: Patch): Promise<void> {
+async function patchAll(
+  rotation: Rotation,
+  secret: SecretObject | undefined,
+  { configurations, authorities, because }: Patch,
+): Promise<void> {
   const caBundle = Buffer.from(authorities.join("")).toString("base64");
   const failures: unknown[] = [];
   for (const configuration of configurations) {
     try {
-      await patchOne(rotation, configuration, caBundle, because);
+      await patchOne(rotation, secret, configuration, { caBundle, because });
     } catch (error) {
       failures.push(error);
     }
@@ -165,11 +191,12 @@ async function patchAll(rotation: Rotation, { configurations, authorities, becau
 }
 
 async function patchOne(
-  { context, settings, memory }: Rotation,
+  rotation: Rotation,
+  secret: SecretObject | undefined,
   { resource, object }: Configuration,
-  caBundle: string,
-  because: string,
+  { caBundle, because }: { readonly caBundle: string; readonly because: string },
 ): Promise<void> {
+  const { context, settings, memory } = rotation;
   const { cluster, reporter } = context;
   const { uid, resourceVersion } = object.metadata;
   const key = { namespace: "", name: object.metadata.name };
@@ -189,13 +216,35 @@ async function patchOne(
     if (hasCode(error, 404, 409)) return report("changed", because);
     if (!hasCode(error, 400, 403, 422)) throw error;
     const sentence = `${path} was refused with ${error.code}: ${error.message}`;
-    memory.refusals.set(path, { sentence, untilMs: cluster.monotonicMs() + refusedMs });
+    const isForeign = isRightMissing(error) && !isNamed(resource, key.name, settings.secret.namespace);
+    const isNew = !memory.refusals.has(path);
+    memory.refusals.set(path, { sentence, untilMs: cluster.monotonicMs() + refusedMs, isForeign });
     report("refused", error.message);
+    if (isForeign && isNew) await sayForeign(rotation, secret, path, sentence);
   }
 }
 
+/** Once for each: what else is to be done goes on without it. */
+async function sayForeign(
+  rotation: Rotation,
+  secret: SecretObject | undefined,
+  path: string,
+  sentence: string,
+): Promise<void> {
+  const { context, settings } = rotation;
+  const message = `${sentence}; no right of ours is for that name: give one, or take the label ${injectCertificateAuthority.key} off`;
+  context.reporter.problem(keyOf(settings), name, message);
+  const reason = eventReasons.configurationForeign;
+  await say(rotation, secret, { type: "Warning", reason, message, identity: path });
+}
+
 /** Once, while the same is the matter. */
-async function warn(rotation: Rotation, secret: SecretObject, guard: string, sentence: string): Promise<void> {
+async function warn(
+  rotation: Rotation,
+  secret: SecretObject | undefined,
+  guard: string,
+  sentence: string,
+): Promise<void> {
   const identity = `${guard} ${sentence}`;
   if (rotation.memory.warned === identity) return;
   rotation.memory.warned = identity;
@@ -203,14 +252,14 @@ async function warn(rotation: Rotation, secret: SecretObject, guard: string, sen
   await say(rotation, secret, { type: "Warning", reason, message: sentence, identity });
 }
 
-/** Sends an Event about the Secret. One that cannot be sent keeps nothing from going on. */
+/** Sends an Event about the Secret, also where there is none. One that cannot be sent keeps nothing from going on. */
 async function say(
   { context, settings }: Rotation,
-  secret: SecretObject,
+  secret: SecretObject | undefined,
   said: Pick<Announcement, "type" | "reason" | "message" | "identity">,
 ): Promise<void> {
   if (context.mode === "shadow") return;
-  const about = { resource: "secrets", ...settings.secret, uid: secret.metadata.uid } as const;
+  const about = { resource: "secrets", ...settings.secret, uid: secret?.metadata.uid ?? "" } as const;
   try {
     await announce(context.cluster, name, { about, ...said });
   } catch (error) {

@@ -1,6 +1,7 @@
 /** What a rotation sees: the Secret, the webhook configurations that carry our labels, and what this process remembers. */
 import {
   type CertificateSettings,
+  howToEmpty,
   type Keys,
   parseCertificates,
   type StoredCertificates,
@@ -8,9 +9,20 @@ import {
 } from "../shared/certificates.ts";
 import { type Cluster, hasCode, type SecretObject, type WebhookConfigurationObject } from "../shared/cluster.ts";
 import { injectCertificateAuthority, webhookNamespace } from "../shared/vocabulary.ts";
-import type { Configuration, Snapshot } from "./decide.ts";
+import { type Configuration, isLeftOut, type Snapshot } from "./decide.ts";
 
 export const name = "rotate-certificate";
+
+/** What the webhook configurations of rollout-operator's users and of our manifests are called, with `-NAMESPACE` after it. */
+export const configurationNames: Readonly<Record<Configuration["resource"], readonly string[]>> = {
+  mutatingwebhookconfigurations: ["pod-eviction", "prepare-downscale"],
+  validatingwebhookconfigurations: ["no-downscale", "pod-eviction", "zpdb-validation"],
+};
+
+/** Whether a configuration is called like one of them, of our namespace: then the manifests give us the right to write it. */
+export function isNamed(resource: Configuration["resource"], configuration: string, namespace: string): boolean {
+  return configurationNames[resource].some((one) => configuration === `${one}-${namespace}`);
+}
 
 /** What one process remembers between runs. Losing it costs seconds, never a review. */
 export interface Memory {
@@ -18,10 +30,18 @@ export interface Memory {
   keys: Promise<Keys> | undefined;
   /** Since when, by the monotonic clock, every configuration has been seen to trust this authority. */
   trusted: { readonly ca: string; readonly sinceMs: number } | undefined;
-  /** Configurations that could not be written, by path: why, and when they are tried again by the monotonic clock. */
-  readonly refusals: Map<string, { readonly sentence: string; readonly untilMs: number }>;
+  /** Configurations that could not be written, by path. */
+  readonly refusals: Map<string, Refused & Pick<Configuration, "isForeign">>;
+  /** A Secret that could not be made. */
+  creation: Refused | undefined;
   /** The warning that was last sent as an Event and still holds. */
   warned: string | undefined;
+}
+
+/** Why something was refused for good, and when it is tried again, by the monotonic clock. */
+export interface Refused {
+  readonly sentence: string;
+  readonly untilMs: number;
 }
 
 export interface Observation {
@@ -33,13 +53,23 @@ export interface Observation {
 /** Reads everything anew. Throws ClusterError, but not where configurations may not be listed. */
 export async function observe(cluster: Cluster, settings: CertificateSettings, memory: Memory): Promise<Observation> {
   // The Secret after them: nobody's authority is in a bundle before it is in the Secret, so that none looks like a stranger's.
-  const { configurations, unseen } = await listConfigurations(cluster, settings.secret.namespace, memory);
+  const { configurations, unseen } = await listConfigurations(cluster, settings, memory);
   const secret = await getSecret(cluster, settings);
-  const stored = secret === undefined ? undefined : parse(secret);
+  const stored = secret === undefined ? undefined : parse(secret, settings);
   const next = stored === undefined || "unreadable" in stored ? undefined : stored.next;
+  const presented = stored === undefined || "unreadable" in stored ? undefined : stored.presented;
   const nowMs = cluster.serverTimeMs();
-  const trustedForMs = watchTrust(memory, configurations, next?.ca, cluster.monotonicMs());
-  return { secret, snapshot: { nowMs, dnsName: settings.dnsName, stored, configurations, unseen, trustedForMs } };
+  const awaited = configurations.filter((one) => !isLeftOut(one, presented));
+  const trustedForMs = watchTrust(memory, awaited, next?.ca, cluster.monotonicMs());
+  const creationRefused = standing(memory.creation, cluster.monotonicMs());
+  const { dnsName, updatesBundles } = settings;
+  const seen = { configurations, unseen, trustedForMs };
+  return { secret, snapshot: { nowMs, dnsName, updatesBundles, stored, creationRefused, ...seen } };
+}
+
+/** Why it was refused, while it is not to be tried again. */
+function standing(refused: Refused | undefined, nowMs: number): string | undefined {
+  return refused !== undefined && nowMs < refused.untilMs ? refused.sentence : undefined;
 }
 
 async function getSecret(cluster: Cluster, { secret }: CertificateSettings): Promise<SecretObject | undefined> {
@@ -51,26 +81,33 @@ async function getSecret(cluster: Cluster, { secret }: CertificateSettings): Pro
   }
 }
 
-function parse(secret: SecretObject): StoredCertificates | { readonly unreadable: string } {
+function parse(
+  secret: SecretObject,
+  settings: CertificateSettings,
+): StoredCertificates | { readonly unreadable: string } {
   try {
     return parseCertificates(secret);
   } catch (error) {
-    return { unreadable: error instanceof Error ? error.message : String(error) };
+    const message = error instanceof Error ? error.message : String(error);
+    return { unreadable: `${message}; ${howToEmpty(settings.secret)}` };
   }
 }
 
 async function listConfigurations(
   cluster: Cluster,
-  namespace: string,
+  { secret: { namespace }, updatesBundles }: CertificateSettings,
   memory: Memory,
 ): Promise<{ configurations: Configuration[]; unseen: string | undefined }> {
-  const labelSelector = `${injectCertificateAuthority.key}=true,${webhookNamespace.key}=${namespace}`;
+  // Those that others fill need not say that we may.
+  const ours = updatesBundles ? `${injectCertificateAuthority.key}=true,` : "";
+  const labelSelector = `${ours}${webhookNamespace.key}=${namespace}`;
   const resources = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] as const;
   const configurations: Configuration[] = [];
   const unseen: string[] = [];
   for (const resource of resources) {
     try {
       const { items } = await cluster.list(resource, { labelSelector });
+      forget(memory, resource, items);
       configurations.push(...items.map((object) => configurationOf(resource, object, memory, cluster.monotonicMs())));
     } catch (error) {
       // Without the right to list them a certificate is still better than none.
@@ -79,6 +116,16 @@ async function listConfigurations(
     }
   }
   return { configurations, unseen: unseen[0] };
+}
+
+/** What was refused of configurations that there are no longer is of no use to anybody. */
+function forget(
+  { refusals }: Memory,
+  resource: Configuration["resource"],
+  there: readonly WebhookConfigurationObject[],
+): void {
+  const paths = new Set(there.map((object) => pathOf({ resource, object })));
+  for (const path of refusals.keys()) if (path.startsWith(`${resource}/`) && !paths.has(path)) refusals.delete(path);
 }
 
 export function pathOf({ resource, object }: Pick<Configuration, "resource" | "object">): string {
@@ -94,13 +141,9 @@ function configurationOf(
   const bundles = (object.webhooks ?? []).map(({ clientConfig }) =>
     splitPem(Buffer.from(clientConfig.caBundle ?? "", "base64").toString("utf8")),
   );
-  const refusal = refusals.get(pathOf({ resource, object }));
-  return {
-    resource,
-    object,
-    bundles,
-    refusal: refusal !== undefined && nowMs < refusal.untilMs ? refusal.sentence : undefined,
-  };
+  const refused = refusals.get(pathOf({ resource, object }));
+  const refusal = standing(refused, nowMs);
+  return { resource, object, bundles, refusal, isForeign: refusal !== undefined && refused?.isForeign === true };
 }
 
 /** For how long every configuration has trusted the authority; begins anew with another authority, and when one does not. */

@@ -16,6 +16,13 @@ export interface CertificateSettings {
   readonly dnsName: string;
   readonly organisation: string;
   readonly lifetimeMs: number;
+  /** Whether webhook configurations are made to trust it; false: others do that. */
+  readonly updatesBundles: boolean;
+}
+
+/** What to do with a Secret that cannot be used. Not to delete it: nobody but its owner may make it again. */
+export function howToEmpty({ namespace, name }: ObjectKey): string {
+  return `empty it, and it is filled again: kubectl -n ${namespace} patch secret ${name} --type merge --patch '{"data":null}'`;
 }
 
 /** PEM, and until when it holds in milliseconds since the epoch. */
@@ -67,14 +74,23 @@ export function parseCertificates({ data = {} }: SecretObject): StoredCertificat
   return { presented: isEmpty ? undefined : parseGeneration(data, dataKeys.presented), next, previous };
 }
 
-/** The certificates of a bundle, each as PEM in one form, so that they can be compared as texts. */
+const [pemBegins, pemEnds] = ["-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"];
+
+/**
+ * The certificates of a bundle, each as PEM in one form, so that they can be compared as texts. Each letter is looked at once:
+ * anybody may write a bundle, and one that begins again and again, and never ends, is read as fast as any other.
+ */
 export function splitPem(bundle: string): string[] {
-  const blocks = bundle.match(/-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g) ?? [];
-  return blocks.map((block) => {
-    const lines = block.split("\n").map((line) => line.trim());
-    const base64 = lines.slice(1, -1).join("");
-    return `${lines[0]}\n${base64.replaceAll(/(.{64})(?=.)/g, "$1\n")}\n${lines.at(-1)}\n`;
-  });
+  const blocks: string[] = [];
+  for (let from = 0; ; ) {
+    const begins = bundle.indexOf(pemBegins, from);
+    const ends = begins < 0 ? -1 : bundle.indexOf(pemEnds, begins + pemBegins.length);
+    if (ends < 0) return blocks;
+    const lines = bundle.slice(begins + pemBegins.length, ends).split("\n");
+    const base64 = lines.map((line) => line.trim()).join("");
+    blocks.push(`${pemBegins}\n${base64.replaceAll(/(.{64})(?=.)/g, "$1\n")}\n${pemEnds}\n`);
+    from = ends + pemEnds.length;
+  }
 }
 
 /** What the data of the Secret become when a generation is stored as the one that is presented, or as the next one. */

@@ -14,6 +14,8 @@ export interface Need {
   readonly verbs: readonly string[];
   /** Of these objects alone, where a verb can be limited to some; absent: of all. */
   readonly names?: readonly string[];
+  /** The same of objects that are of no namespace: each is called so, with `-` and the namespace that is served after it. */
+  readonly namesOfNamespace?: readonly string[];
 }
 
 /**

@@ -254,6 +254,7 @@ export const eventReasons = {
   forbidden: "RightMissing",
   rotated: "CertificateRotated",
   certificateWaiting: "CertificateWaiting",
+  configurationForeign: "ConfigurationNotOurs",
 } as const;
 
 /** A value on an object that does not parse: its object keeps working with the fallback, and its owner is told. */

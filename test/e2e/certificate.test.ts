@@ -65,12 +65,11 @@ function webhookOf(configuration: object): object | undefined {
 /** Exactly what the function says that it needs: the rights on its one Secret, and those of the whole cluster. */
 async function grantNeeds(api: Api, namespace: string, account: string): Promise<void> {
   const group = "rbac.authorization.k8s.io";
-  const rules = rotateCertificate.needs.map(({ group: apiGroup, resource, verbs, names }) => ({
-    apiGroups: [apiGroup],
-    resources: [resource],
-    verbs,
-    ...(names === undefined ? {} : { resourceNames: names }),
-  }));
+  const rules = rotateCertificate.needs.map(({ group: apiGroup, resource, verbs, names, namesOfNamespace }) => {
+    const resourceNames = names ?? namesOfNamespace?.map((name) => `${name}-${namespace}`);
+    const rule = { apiGroups: [apiGroup], resources: [resource], verbs };
+    return resourceNames === undefined ? rule : { ...rule, resourceNames };
+  });
   const isOfCluster = ({ apiGroups }: { apiGroups: string[] }) => apiGroups[0] === "admissionregistration.k8s.io";
   const subjects = [{ kind: "ServiceAccount", name: account, namespace }];
   for (const [kind, path, granted] of [
@@ -221,9 +220,10 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
     await eventually("the metric without it", 5_000, async () => ((await policy("Fail")) === 0 ? true : undefined));
   });
 
-  test("cron's own process makes the certificate with no rights but those it names, and others wait for it", async () => {
+  test("cron's own process fills the empty Secret with no rights but those it names, and others wait for it", async () => {
     await api.post("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: "other" } });
-    await api.post(webhooksPath, registration({ name: "other", namespace: "other", webhook: "other.a.b", port: 1 }));
+    const name = "zpdb-validation-other";
+    await api.post(webhooksPath, registration({ name, namespace: "other", webhook: "other.a.b", port: 1 }));
     const waiting = await Server.start({
       kubeconfig: controlPlane.kubeconfig,
       namespace: "other",
@@ -242,15 +242,18 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
       settings: { FUNCTION: rotateCertificate.name },
     });
     replicas.push(rotator);
+    const missing = await eventually("what it lacks", 30_000, async () =>
+      rotator.log.find(({ msg }) => msg.startsWith("there is no Secret other/")),
+    );
+    const [, command = ""] = /: kubectl ([^;]+);/.exec(missing.msg) ?? [];
+    await kubectl(...command.split(" "));
     await waiting.ready();
     const { data } = await api.get<Secret>(`/api/v1/namespaces/other/secrets/${secretName}`);
     const leaf = new X509Certificate(textOf(data.cert));
     assert.equal(leaf.subjectAltName, "DNS:rollout-operator.other.svc");
     assert.equal(await shown(waiting), leaf.fingerprint256);
-    await eventually("the bundle", 5_000, async () =>
-      (await bundleOf("other")) === textOf(data.ca) ? true : undefined,
-    );
-    await api.patch(`${webhooksPath}/other`, { webhooks: [webhookOf(registration({ name: "other", port: 1 }))] });
+    await eventually("the bundle", 5_000, async () => ((await bundleOf(name)) === textOf(data.ca) ? true : undefined));
+    await api.patch(`${webhooksPath}/${name}`, { webhooks: [webhookOf(registration({ name, port: 1 }))] });
     const tick = await fetch(rotator.url, {
       method: "POST",
       headers: {
@@ -264,10 +267,33 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
     });
     assert.equal(tick.status, 204);
     await eventually("the bundle again", 5_000, async () =>
-      (await bundleOf("other")) === textOf(data.ca) ? true : undefined,
+      (await bundleOf(name)) === textOf(data.ca) ? true : undefined,
     );
+    const complaints = rotator.log.filter(({ level }) => level === "error" || level === "warn");
     assert.deepEqual(
-      rotator.log.filter(({ level }) => level === "error" || level === "warn"),
+      complaints.map(({ msg }) => msg),
+      [`generate secrets/${secretName}: refused, there is no Secret with a certificate`],
+    );
+  });
+
+  test("with -webhooks.update-ca-bundle=false the certificate is made, and no caBundle is written", async () => {
+    await api.post("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: "kept" } });
+    const name = "zpdb-validation-kept";
+    await api.post(webhooksPath, registration({ name, namespace: "kept", webhook: "kept.a.b", port: 1 }));
+    const server = await Server.start({
+      kubeconfig: controlPlane.kubeconfig,
+      namespace: "kept",
+      args: ["-server.port=0", "-server-tls.enabled", "-server-tls.port=0", "-webhooks.update-ca-bundle=false"],
+    });
+    replicas.push(server);
+    await server.ready();
+    const done = { function: rotateCertificate.name, guard: "done" };
+    await eventually("nothing left to do", 10_000, async () =>
+      (await server.metric("sluice_verdicts_total", done)) > 0 ? true : undefined,
+    );
+    assert.equal(await bundleOf(name), "");
+    assert.deepEqual(
+      server.log.filter(({ reason }) => reason === "flag"),
       [],
     );
   });
@@ -283,7 +309,8 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
     });
     assert.equal((await launched.ended).code, 1);
     const said =
-      "sluice: Secret default/broken: its data key ca holds no certificate in PEM; delete it, and it is made again\n";
+      "sluice: Secret default/broken: its data key ca holds no certificate in PEM; empty it, and it is filled again: " +
+      `kubectl -n default patch secret broken --type merge --patch '{"data":null}'\n`;
     assert.equal(launched.printed().stderr, said);
   });
 });

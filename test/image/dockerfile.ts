@@ -19,15 +19,28 @@ export interface Stage {
   readonly steps: readonly Step[];
 }
 
-/** The stages in their order. Throws for an instruction or a flag that is not known here. */
-export function readDockerfile(text: string): Stage[] {
+/**
+ * The stages in their order, with the arguments of a build; one that is not given has its default. Throws for an instruction, a
+ * flag or an argument that is not known here.
+ */
+export function readDockerfile(text: string, args: Readonly<Record<string, string>> = {}): Stage[] {
+  const values = new Map<string, string>();
   const stages: { base: string; name: string; steps: Step[] }[] = [];
   const lines = text.replaceAll("\\\n", " ").split("\n");
   for (const line of lines.map((one) => one.trim()).filter((one) => one !== "" && !one.startsWith("#"))) {
     const [, instruction = "", rest = ""] = /^(\S+)\s+(.*)$/.exec(line) ?? [];
+    if (instruction === "ARG" && stages.length === 0) {
+      const [name = "", fallback = ""] = rest.split("=", 2);
+      values.set(name, args[name] ?? fallback);
+      continue;
+    }
     if (instruction === "FROM") {
       const [, base = "", name = ""] = /^(\S+)(?: AS (\S+))?$/.exec(rest) ?? [];
-      stages.push({ base, name, steps: [] });
+      stages.push({
+        base: base.replaceAll(/\$\{(\w+)\}/g, (_, argument) => baseOf(values, argument)),
+        name,
+        steps: [],
+      });
       continue;
     }
     const step = readStep(instruction, rest);
@@ -37,6 +50,12 @@ export function readDockerfile(text: string): Stage[] {
     stage.steps.push(step);
   }
   return stages;
+}
+
+function baseOf(values: ReadonlyMap<string, string>, argument: string): string {
+  const value = values.get(argument);
+  if (value === undefined) throw new Error(`the argument ${argument} has no ARG before the first FROM`);
+  return value;
 }
 
 function readStep(instruction: string, rest: string): Step | undefined {

@@ -54,6 +54,27 @@ test("no flag for V8 makes a start slower, neither in the image nor where its co
     );
 });
 
+test("what it is made from can be pinned to digests, as the README says, and no package runs a script where it is built", async () => {
+  const text = await readFile(join(project, "Dockerfile"), "utf8");
+  const readme = await readFile(join(project, "README.md"), "utf8");
+  const given = [...readme.matchAll(/--build-arg (\w+)=(\S+@sha256:\S+)/g)].map(([, name, value]) => [name, value]);
+  const stages = readDockerfile(text, Object.fromEntries(given));
+  assert.ok(stages.length === 3 && given.length === 2);
+  for (const { base } of stages) assert.match(base, /^[a-z0-9./:-]+@sha256:\S+$/);
+  assert.deepEqual(
+    readDockerfile(text).map(({ base }) => base),
+    stages.map(({ base }) => base.slice(0, base.indexOf("@"))),
+    "the README names the images that are used without",
+  );
+  const installing = stages.flatMap(({ steps }) =>
+    steps.flatMap((step) =>
+      step.kind === "run" && /npm (ci|install)/.test(step.command.join(" ")) ? [step.command] : [],
+    ),
+  );
+  assert.equal(installing.length, 1);
+  for (const command of installing) assert.match(command.join(" "), / --ignore-scripts\b/);
+});
+
 test("the manifests run it as the user that the compiled code was written by", async () => {
   const stages = readDockerfile(await readFile(join(project, "Dockerfile"), "utf8"));
   const users = stages.flatMap(({ steps }) => steps.flatMap((step) => (step.kind === "user" ? step.user : [])));

@@ -49,13 +49,19 @@ export function workloadOf(objects: readonly Built[], name: string) {
   return { account, settings };
 }
 
-/** Resolves to the path of a kubeconfig for an account that is there. */
-export async function kubeconfigOf(controlPlane: ControlPlane, api: Api, namespace: string, account: string) {
+/** Resolves to a token of an account that is there. */
+export async function tokenOf(api: Api, namespace: string, account: string): Promise<string> {
   const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${account}/token`;
   const request = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: {} };
   const { status } = await api.post<{ status: { token: string } }>(path, request);
+  return status.token;
+}
+
+/** Resolves to the path of a kubeconfig for an account that is there. */
+export async function kubeconfigOf(controlPlane: ControlPlane, api: Api, namespace: string, account: string) {
+  const token = await tokenOf(api, namespace, account);
   const kubeconfig = join(controlPlane.directory, `${namespace}-${account}.kubeconfig`);
-  await writeKubeconfig(kubeconfig, controlPlane.url, status.token, controlPlane.caFile);
+  await writeKubeconfig(kubeconfig, controlPlane.url, token, controlPlane.caFile);
   return kubeconfig;
 }
 

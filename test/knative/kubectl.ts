@@ -1,10 +1,10 @@
 /** Overlays as a user has them: built by kubectl, in a namespace of the user's choice, and applied with strict validation. */
 import { execFile } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { promisify } from "node:util";
-import { dump, loadAll } from "js-yaml";
+import { dump, load, loadAll } from "js-yaml";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
 
 const execute = promisify(execFile);
@@ -49,6 +49,13 @@ export class Kubectl {
   /** What a folder below `knative` is built to. */
   async build(folder: string): Promise<Built[]> {
     return loadAll(await this.run("kustomize", join(knative, folder))) as unknown as Built[];
+  }
+
+  /** The patches of each kustomization in a README below `knative` that has nothing else, in their order. */
+  async patchesIn(readme: string): Promise<(readonly object[])[]> {
+    const text = await readFile(join(knative, readme), "utf8");
+    const blocks = [...text.matchAll(/```yaml\n(patches:\n[^`]*)```/g)].map(([, block = ""]) => block);
+    return blocks.map((block) => (load(block) as { patches: object[] }).patches);
   }
 
   /** What a user's own kustomization makes of an overlay: the same in another namespace, with `patches` as kustomize has them. */

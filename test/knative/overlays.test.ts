@@ -4,7 +4,17 @@ import { after, before, suite, test } from "node:test";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { skipWithoutControlPlane } from "../e2e/scene.ts";
 import { type Built, Kubectl, textOf } from "./kubectl.ts";
+import { admits, type Caller, isPolicy } from "./network-policy.ts";
 import { ensureSchemas } from "./schemas.ts";
+
+interface Replicas extends Built {
+  readonly spec: {
+    readonly template: {
+      readonly metadata: { readonly labels: Readonly<Record<string, string>> };
+      readonly spec: { readonly containers: readonly { readonly ports: readonly { readonly name: string }[] }[] };
+    };
+  };
+}
 
 const schemas = await ensureSchemas().catch((error: Error) => error);
 if (schemas instanceof Error && process.env.CI === "true") throw schemas;
@@ -71,6 +81,90 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
       const clusterWide = /^(ClusterRole|ClusterRoleBinding|CustomResourceDefinition|.*WebhookConfiguration)$/;
       for (const { kind, metadata } of objects) {
         assert.equal(metadata.namespace, clusterWide.test(kind) ? undefined : "my-mimir", `${kind} ${metadata.name}`);
+      }
+    }
+  });
+
+  /** Which of these callers get to a port of the replicas that answer reviews. */
+  const reaching = (objects: readonly Built[], port: string, callers: readonly Caller[]) => {
+    const deployments = objects.filter((one): one is Replicas => one.kind === "Deployment");
+    const [pods] = deployments.map(({ spec }) => spec.template);
+    assert.ok(pods !== undefined && deployments.length === 1);
+    assert.ok(pods.spec.containers.some(({ ports }) => ports.some(({ name }) => name === port)));
+    const policies = objects.filter(isPolicy);
+    return callers.filter((caller) => admits(policies, pods.metadata.labels, port, caller));
+  };
+  const [tenant, prometheus, broker] = ["tenant", "monitoring", "knative-eventing"].map((namespace) => ({ namespace }));
+  const [apiServer, stranger] = ["192.0.2.10", "198.51.100.1"].map((address) => ({ address }));
+  const callers = [{ namespace: "my-mimir" }, tenant, prometheus, broker, apiServer, stranger].filter(
+    (one) => one !== undefined,
+  );
+
+  test("in every overlay reviews are reached from anywhere, and the plain port from its namespace, Knative and Prometheus alone", async () => {
+    for (const overlay of ["standalone", "direct", "broker"]) {
+      const objects = await kubectl.buildIn("my-mimir", overlay);
+      assert.deepEqual(reaching(objects, "https", callers), callers, overlay);
+      assert.deepEqual(
+        reaching(objects, "http-metrics", callers),
+        [{ namespace: "my-mimir" }, prometheus, broker],
+        overlay,
+      );
+    }
+  });
+
+  test("the README's patches let another namespace read metrics, and API servers alone ask for reviews, or take the policy away", async () => {
+    const [adjusted, without] = await kubectl.patchesIn("README.md");
+    const narrowed = await kubectl.buildIn("my-mimir", "standalone", adjusted);
+    await kubectl.apply(
+      narrowed.filter(isPolicy).map((one) => ({ ...one, metadata: { name: "adjusted" } }) as Built),
+      "--dry-run=server",
+    );
+    assert.deepEqual(reaching(narrowed, "https", callers), [apiServer]);
+    const observing = { namespace: "observability" };
+    assert.deepEqual(reaching(narrowed, "http-metrics", [observing, ...callers]).slice(0, 2), [
+      observing,
+      { namespace: "my-mimir" },
+    ]);
+    const open = await kubectl.buildIn("my-mimir", "standalone", without);
+    assert.deepEqual(open.filter(isPolicy), []);
+  });
+
+  test("a Secret that is there keeps its certificate and its type, however the empty one of an overlay is applied over it", async () => {
+    const name = "rollout-operator-self-signed-certificate";
+    const read = async (namespace: string) => {
+      const text = await kubectl.run("get", "secret", name, "-n", namespace, "-o", "json");
+      const { type, data } = JSON.parse(text) as { type: string; data?: object };
+      return { type, data };
+    };
+    for (const [overlay, type] of Object.entries({
+      standalone: "Opaque",
+      direct: "example.com/own",
+      broker: "Opaque",
+    })) {
+      const namespace = `filled-${overlay}`;
+      const secrets = (await kubectl.buildIn(namespace, overlay)).filter(({ kind }) => kind === "Secret");
+      assert.deepEqual(
+        secrets.map(({ metadata }) => [metadata.name, metadata.namespace]),
+        [[name, namespace]],
+      );
+      await kubectl.run("create", "namespace", namespace);
+      await kubectl.run(
+        "create",
+        "secret",
+        "generic",
+        name,
+        "-n",
+        namespace,
+        `--type=${type}`,
+        "--from-literal=ca=PEM",
+      );
+      const before = await read(namespace);
+      assert.deepEqual(before, { type, data: { ca: Buffer.from("PEM").toString("base64") } });
+      const file = await kubectl.file("secret.yaml", textOf(secrets));
+      // The second time kubectl knows what was applied before, and would take away what is not there any more.
+      for (const how of ["--server-side=false", "--server-side=false", "--server-side"]) {
+        await kubectl.run("apply", how, "-f", file);
+        assert.deepEqual(await read(namespace), before, `${overlay}, ${how}`);
       }
     }
   });

@@ -1,9 +1,14 @@
 /** What `npm run render` writes: that it is what is committed, and what each manifest promises without a cluster. */
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { globSync, readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite, test } from "node:test";
+import { promisify } from "node:util";
 import { loadAll } from "js-yaml";
+import { ledgerName } from "../../functions/shared/reservation.ts";
 import { renderManifests } from "../../triggers/manifests.ts";
 import { createMetrics } from "../../triggers/metrics.ts";
 import { readSettings } from "../../triggers/settings.ts";
@@ -21,6 +26,7 @@ interface Rule {
 }
 
 interface Container {
+  readonly image: string;
   readonly env: readonly { readonly name: string; readonly value: string }[];
   readonly securityContext: Readonly<Record<string, unknown>>;
   readonly resources: { readonly limits: { readonly memory: string } };
@@ -62,12 +68,11 @@ function rightsIn(rules: readonly Rule[]): string[] {
 
 function rightsNeeded(needs: (typeof table)[number]["needs"]): string[] {
   return rightsIn(
-    needs.map(({ group, resource, verbs, names }) => ({
-      apiGroups: [group],
-      resources: [resource],
-      verbs,
-      ...(names === undefined ? {} : { resourceNames: names }),
-    })),
+    needs.map(({ group, resource, verbs, namesOfNamespace, names }) => {
+      const resourceNames = names ?? namesOfNamespace?.map((name) => `${name}-default`);
+      const rule = { apiGroups: [group], resources: [resource], verbs };
+      return resourceNames === undefined ? rule : { ...rule, resourceNames };
+    }),
   );
 }
 
@@ -107,14 +112,45 @@ suite("rendered manifests", () => {
     assert.deepEqual(sorted(rights), sorted([...needed, ...ofThePort]));
   });
 
-  test("no right has a wildcard, and of Secrets only the one is read or written", () => {
+  test("no right has a wildcard, and of Secrets only the one is read or written, and none is made", () => {
     const rules = objects.flatMap((object) => object.rules ?? []);
     assert.ok(rules.length > 10);
     for (const rule of rules) {
       const { apiGroups, resources, verbs, resourceNames } = rule;
       assert.ok(![...apiGroups, ...resources, ...verbs].includes("*"), JSON.stringify(rule));
-      const isCreation = verbs.every((verb) => verb === "create");
-      if (resources.includes("secrets") && !isCreation) assert.equal(resourceNames?.length, 1, JSON.stringify(rule));
+      if (!resources.includes("secrets")) continue;
+      assert.deepEqual(resourceNames, ["rollout-operator-self-signed-certificate"], JSON.stringify(rule));
+      assert.ok(!verbs.includes("create"), JSON.stringify(rule));
+    }
+  });
+
+  test("the one right to change what others may own, on Leases, is told of in the README, with the names that are ours", () => {
+    const rules = objects
+      .flatMap((object) => object.rules ?? [])
+      .filter(({ resources }) => resources.includes("leases"));
+    assert.ok(rules.length > 0 && rules.every(({ resourceNames }) => resourceNames === undefined));
+    const readme = readFileSync(join(root, "README.md"), "utf8").replaceAll("\n", " ");
+    assert.match(readme, /rights on `leases` are for every Lease of the namespace/);
+    const [, prefix = "", digits = ""] =
+      /called `(\S+-)GROUP`, or `\1` and (\d+) hexadecimal digits/.exec(readme) ?? [];
+    assert.equal(ledgerName("ingester"), `${prefix}ingester`);
+    assert.match(ledgerName("no name"), new RegExp(`^${prefix}[0-9a-f]{${digits}}$`));
+  });
+
+  test("webhook configurations are changed by name alone, and each that is rendered is among those names, by its kind", () => {
+    const changing = objects
+      .flatMap((object) => object.rules ?? [])
+      .filter(({ apiGroups, verbs }) => apiGroups.includes("admissionregistration.k8s.io") && verbs.includes("patch"));
+    assert.equal(changing.length, 4, "two kinds, for a function by itself and for a process that does everything");
+    for (const { resourceNames, verbs } of changing) assert.ok(resourceNames?.length && verbs.length === 1);
+    const configurations = objects.filter(({ kind }) => kind.endsWith("WebhookConfiguration"));
+    assert.ok(configurations.length >= 2);
+    for (const { kind, metadata } of configurations) {
+      const rules = changing.filter(({ resources }) => resources.includes(`${kind.toLowerCase()}s`));
+      assert.ok(
+        rules.length === 2 && rules.every(({ resourceNames }) => resourceNames?.includes(metadata.name)),
+        metadata.name,
+      );
     }
   });
 
@@ -132,6 +168,28 @@ suite("rendered manifests", () => {
       assert.match(resources.limits.memory, /^\d+Mi$/);
       assert.match(JSON.stringify(readinessProbe), /"path":"\/readyz"/);
       assert.match(JSON.stringify(livenessProbe), /"path":"\/healthz"/);
+    }
+  });
+
+  test("the image is of a registry that nobody can have, and whoever renders or reads it is told so", async () => {
+    const images = new Set(containers.map(({ image }) => image));
+    assert.equal(images.size, 1);
+    const [registry = "", ...rest] = [...images].join().split("/");
+    assert.match(registry, /^[a-z.-]+\.invalid$/);
+    const name = `${registry}/${rest.join("/").replace(/:.*/, "")}`;
+    const said = `The image ${name} is a placeholder, and no registry has it: name your own in \`images\` of your kustomization.`;
+    for (const [path, text] of rendered) {
+      assert.equal(text.includes(`# ${said}\n`), text.includes("image: "), path);
+    }
+    const folder = await mkdtemp(join(tmpdir(), "sluice-render-"));
+    const { stdout } = await promisify(execFile)(process.execPath, [join(root, "triggers/render.ts"), folder]);
+    await rm(folder, { recursive: true });
+    assert.equal(stdout.trim().split("\n").at(-1), said);
+    for (const readme of ["README.md", "knative/README.md"]) {
+      const text = readFileSync(join(root, readme), "utf8");
+      assert.match(text, new RegExp(`\`${name}\` is a placeholder`), readme);
+      assert.match(text, new RegExp(`name: ${name}\\b`), readme);
+      assert.doesNotMatch(text, /ghcr\.io/, readme);
     }
   });
 

@@ -1,13 +1,20 @@
 /** Every account has the rights that its functions need, and no other: seen by walking each of their paths. */
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { after, before, suite, type TestContext, test } from "node:test";
+import { Api } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { Scene, skipWithoutControlPlane } from "../e2e/scene.ts";
-import { isWebhook, isWorkload, kubeconfigOf, workloadOf } from "./installed.ts";
+import { readEverySecret, type Sides, takeToken, touchOwn } from "./attacks.ts";
+import { isWebhook, isWorkload, kubeconfigOf, tokenOf, workloadOf } from "./installed.ts";
 import { type Built, Kubectl } from "./kubectl.ts";
 import { accountsOf, carelessRights, rightsOf, textOf, useOf } from "./rights.ts";
 import { type Cast, furnish, judge, refuse, register, renew, roll, vanish } from "./walk.ts";
+
+const isForeign = ({ apiVersion, kind }: Built) =>
+  apiVersion.includes("knative.dev/") || kind === "CustomResourceDefinition";
 
 interface Source extends Built {
   readonly spec: { readonly serviceAccountName: string; readonly resources: readonly { readonly kind: string }[] };
@@ -46,8 +53,6 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     const scene = await Scene.set(controlPlane, namespace, { zones: 3, pods: 2, zoneBudget: { maxUnavailable: 1 } });
     try {
       await furnish(scene);
-      const isForeign = ({ apiVersion, kind }: Built) =>
-        apiVersion.includes("knative.dev/") || kind === "CustomResourceDefinition";
       await kubectl.apply(objects.filter((one) => !isForeign(one) && !isWebhook(one) && !isWorkload(one)));
       const cast = await play(async (workload, settings) => {
         const { account, settings: rendered } = workloadOf(objects, workload);
@@ -100,6 +105,76 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       return { certificate: all, reviews: all, rollout: all };
     };
     await walk(context, { namespace: "mimir", overlay: "standalone", roller, play });
+  });
+
+  /** Installs an overlay, and has each of its accounts attack, one after the other. */
+  async function attack(namespace: string, overlay: string, by: (sides: Sides, account: string) => Promise<void>) {
+    const kubectl = await Kubectl.open(controlPlane);
+    const administrator = await Api.open(controlPlane, { userAgent: "sluice-test-administrator" });
+    try {
+      const objects = (await kubectl.buildIn(namespace, overlay)).filter((one) => !isForeign(one) && !isWorkload(one));
+      await kubectl.run("create", "namespace", namespace);
+      const accounts = objects.filter(({ kind }) => kind === "ServiceAccount");
+      assert.ok(accounts.length > 0);
+      for (const { metadata } of accounts) {
+        await kubectl.apply(objects);
+        const token = await tokenOf(administrator, namespace, metadata.name);
+        const attacker = await Api.open({ ...controlPlane, token }, { userAgent: "sluice-test-attacker" });
+        await by({ attacker, administrator, namespace }, metadata.name);
+        await attacker.close();
+      }
+    } finally {
+      await administrator.close();
+      await kubectl.close();
+    }
+  }
+
+  test("no account gets the token of another one by way of the Secret that it may change", async () => {
+    for (const [namespace, overlay] of Object.entries({ "token-alone": "standalone", "token-direct": "direct" })) {
+      await attack(namespace, overlay, async (sides, account) => {
+        const { retyped, ...made } = await takeToken(sides, "default");
+        assert.deepEqual(made, { created: 403, applied: 403, replaced: 403 }, account);
+        assert.ok(retyped === 403 || retyped === 422, `${account}: the type of a Secret stays: ${retyped}`);
+      });
+    }
+  });
+
+  test("nor does rollout-operator's own account, with the Role and by the command that the README has for those who keep it", async () => {
+    const readme = await readFile(join(import.meta.dirname, "../../README.md"), "utf8");
+    const [, objects = ""] = /```yaml\n([^`]*name: rollout-operator-sluice,[^`]*)```/.exec(readme) ?? [];
+    const [, role = "", rules = ""] = /patch role (\S+) --type merge --patch '([^']+)'/.exec(readme) ?? [];
+    const namespace = "mimir-before";
+    const kubectl = await Kubectl.open(controlPlane);
+    const administrator = await Api.open(controlPlane, { userAgent: "sluice-test-administrator" });
+    await kubectl.run("create", "namespace", namespace);
+    const inIt = (...words: string[]) => kubectl.run("-n", namespace, ...words);
+    await inIt("create", "serviceaccount", "rollout-operator");
+    await inIt("create", "role", role, "--verb=create", "--resource=secrets");
+    await inIt("create", "rolebinding", role, `--role=${role}`, `--serviceaccount=${namespace}:rollout-operator`);
+    const file = await kubectl.file("role.yaml", objects.replaceAll("namespace: mimir", `namespace: ${namespace}`));
+    await kubectl.run("apply", "-f", file);
+    await inIt("patch", "role", role, "--type", "merge", "--patch", rules);
+    const token = await tokenOf(administrator, namespace, "rollout-operator");
+    const attacker = await Api.open({ ...controlPlane, token }, { userAgent: "sluice-test-attacker" });
+    const outcome = await takeToken({ attacker, administrator, namespace }, "default");
+    // It may replace the Secret that there was, and finds none.
+    assert.deepEqual(outcome, { retyped: 422, created: 403, applied: 403, replaced: 404 });
+    await Promise.all([attacker.close(), administrator.close(), kubectl.close()]);
+  });
+
+  test("no account changes a webhook configuration that is not Sluice's, and whoever renews the certificate changes those that are", async () => {
+    const renewing: string[] = [];
+    for (const [namespace, overlay] of Object.entries({ "hooks-alone": "standalone", "hooks-direct": "direct" })) {
+      await attack(namespace, overlay, async (sides, account) => {
+        for (const [tried, status] of Object.entries(await readEverySecret(sides)))
+          assert.equal(status, 403, `${account}: ${tried}`);
+        const statuses = new Set(Object.values(await touchOwn(sides)));
+        assert.equal(statuses.size, 1, account);
+        if (statuses.has(200)) renewing.push(account);
+        else assert.ok(statuses.has(403), account);
+      });
+    }
+    assert.deepEqual(renewing, ["sluice", "rotate-certificate"]);
   });
 
   test("the account of the sources has what Knative's controller asks whether it has, and no more", async () => {

@@ -54,11 +54,10 @@ function rightsIn({ apiGroups, resources, verbs, resourceNames: names }: Rule): 
   );
 }
 
-/** Rights that say nothing of what they are for: wildcards, and Secrets beyond those that are named, but for making one. */
+/** Rights that say nothing of what they are for: wildcards, and Secrets beyond those that are named. */
 export function carelessRights(rights: readonly Right[]): Right[] {
   const isWild = ({ group, resource, verb }: Right) => [group, resource, verb].includes("*");
-  const isOfAnySecret = ({ resource, verb, names }: Right) =>
-    resource === "secrets" && verb !== "create" && names === undefined;
+  const isOfAnySecret = ({ resource, names }: Right) => resource === "secrets" && names === undefined;
   return rights.filter((right) => isWild(right) || isOfAnySecret(right));
 }
 

@@ -23,6 +23,7 @@ export const settings: CertificateSettings = {
   dnsName: "rollout-operator.mimir.svc",
   organisation: "Grafana Labs",
   lifetimeMs: 60_000,
+  updatesBundles: true,
 };
 
 const ours = { "grafana.com/inject-rollout-operator-ca": "true", "grafana.com/namespace": "mimir" };
@@ -46,6 +47,7 @@ export class CertificateWorld {
   readonly store = new Store({ timeline: this.timeline, random: seededRandom(1) });
   readonly acts: string[] = [];
   readonly writes: string[] = [];
+  readonly problems: string[] = [];
   /** Called before, and again after, each write; what it throws comes out of the call. */
   onWrite: (when: "before" | "after", what: string) => void = () => {};
 
@@ -106,7 +108,8 @@ export class CertificateWorld {
   start(options: Partial<CertificateSettings> & { mode?: "act" | "shadow" } = {}) {
     const { mode = "act", ...rest } = options;
     const act = ({ action, object, result }: ActReport) => void this.acts.push(`${action} ${object} ${result}`);
-    const reporter = { ...silentReporter, act };
+    const problem = (_key: object, _by: string, sentence: string) => void this.problems.push(sentence);
+    const reporter = { ...silentReporter, act, problem };
     return rotateCertificate.open({ cluster: this.#cluster(), reporter, mode }, { ...settings, ...rest });
   }
 

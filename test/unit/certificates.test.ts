@@ -57,6 +57,15 @@ test("two authorities share no serial number, although they share their name", (
   for (const { serialNumber } of [one, two]) assert.match(serialNumber, /^[0-9A-F]{20,40}$/, "large, and not below 0");
 });
 
+test("a bundle that begins a megabyte of certificates and ends none is read at once, and what comes before it is found", () => {
+  const begins = "-----BEGIN CERTIFICATE-----\n";
+  const endless = begins.repeat(2 ** 20 / begins.length);
+  const startedMs = performance.now();
+  assert.deepEqual(splitPem(`${issued.ca}${endless}`), [issued.ca]);
+  const tookMs = performance.now() - startedMs;
+  assert.ok(tookMs < 1_000, `${tookMs} ms`);
+});
+
 test("what is stored is what is read", () => {
   const { presented, next, previous } = parseCertificates(
     secretOf({ ...dataOf("presented", issued), ...dataOf("next", other), "previous-ca": encode(other.ca + issued.ca) }),

@@ -67,11 +67,7 @@ const accepted: readonly [string, Partial<Settings>, RegExp?][] = [
   ["-server-tls.self-signed-cert.org=Acme", { tlsOrganisation: "Acme" }],
   ["-server-tls.self-signed-cert.expiration=2y", { tlsCertLifetimeMs: 2 * year }],
   ["-webhooks.update-ca-bundle=true", {}],
-  [
-    "-webhooks.update-ca-bundle=false",
-    {},
-    /grafana\.com\/inject-rollout-operator-ca=true gets its caBundle all the same/,
-  ],
+  ["-webhooks.update-ca-bundle=false", { updateCaBundle: false }],
   ["-use-zone-tracker=false", {}],
   ["-use-zone-tracker=true", {}, /downscales are not prepared/],
   ["-zone-tracker.config-map-name=x", {}, /nothing is kept of them/],
@@ -138,7 +134,7 @@ test("a port of TLS that a variable has opened stays where it is, unless a flag 
 test("files are read where nothing is self-signed, as with rollout-operator", () => {
   const files = "-server-tls.cert-file=/a -server-tls.key-file=/b";
   const own = "-server-tls.self-signed-cert.enabled=false -webhooks.update-ca-bundle=false";
-  const read = { tlsPort: 8443, tlsCertFile: "/a", tlsKeyFile: "/b" };
+  const read = { tlsPort: 8443, tlsCertFile: "/a", tlsKeyFile: "/b", updateCaBundle: false };
   assert.deepEqual(understood(`-server-tls.enabled ${own} ${files}`).changed, { ...usual, ...read });
   const selfSigned = understood(`-server-tls.enabled ${files}`);
   assert.deepEqual(selfSigned.changed, { ...usual, tlsPort: 8443 });
@@ -146,9 +142,11 @@ test("files are read where nothing is self-signed, as with rollout-operator", ()
     "-server-tls.cert-file: no file is read, because -server-tls.self-signed-cert.enabled is true",
     "-server-tls.key-file: no file is read, because -server-tls.self-signed-cert.enabled is true",
   ]);
-  assert.deepEqual(understood(`-server-tls.enabled=false ${own} ${files}`).changed, usual);
+  const closed = understood(`-server-tls.enabled=false ${own} ${files}`);
+  assert.deepEqual(closed.changed, { ...usual, updateCaBundle: false });
   const inEnvironment = { PORT: "1", TLS_CERT_FILE: "/c", TLS_KEY_FILE: "/d" };
-  assert.deepEqual(understood(`-server-tls.enabled ${own}`, inEnvironment).changed, { tlsPort: 8443 });
+  const opened = understood(`-server-tls.enabled ${own}`, inEnvironment);
+  assert.deepEqual(opened.changed, { tlsPort: 8443, updateCaBundle: false });
   assert.deepEqual(understood("-server-tls.enabled -server-tls.self-signed-cert.enabled", inEnvironment).changed, {
     tlsPort: 8443,
     tlsCertFile: "",

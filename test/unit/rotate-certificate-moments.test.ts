@@ -15,7 +15,13 @@ function generation(ca: string, beginsMs: number, lastsMs = 90 * minuteMs): Gene
 
 function configuration(trusted: readonly string[], refusal?: string): Configuration {
   const metadata = { name: "one", uid: "one", resourceVersion: "1" };
-  return { resource: "validatingwebhookconfigurations", object: { metadata }, bundles: [trusted], refusal };
+  return {
+    resource: "validatingwebhookconfigurations",
+    object: { metadata },
+    bundles: [trusted],
+    refusal,
+    isForeign: false,
+  };
 }
 
 const first = generation("A", startMs);
@@ -26,6 +32,8 @@ function decideAt(nowMs: number, stored: object, changes: Partial<Snapshot> = {}
     nowMs,
     dnsName: name,
     configurations: [configuration(["A", "B"])],
+    creationRefused: undefined,
+    updatesBundles: true,
     unseen: undefined,
     trustedForMs: 0,
     stored: { presented: first, next: undefined, previous: [], ...stored },

@@ -271,7 +271,10 @@ test("an unreadable Secret is left as it is, with an Event that says what to do"
   world.addSecret({ ...dataOf("presented", generation), cert: Buffer.from("broken").toString("base64") });
   const { guard, sentence } = await world.start()();
   assert.equal(guard, "secret-unreadable");
-  assert.match(sentence, /its data key cert holds no certificate in PEM; delete it, and it is made again/);
+  assert.match(
+    sentence,
+    /its data key cert holds no certificate in PEM; empty it, and it is filled again: kubectl -n mimir /,
+  );
   const [event] = world.store.list("events").items;
   assert.deepEqual([event?.reason, event?.message], ["CertificateWaiting", sentence]);
   assert.deepEqual(world.writes, ["create events"]);

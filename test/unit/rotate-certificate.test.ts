@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Configuration, decide, type Snapshot, type Step } from "../../functions/rotate-certificate/decide.ts";
-import type { Authority, Generation, StoredCertificates } from "../../functions/shared/certificates.ts";
+import {
+  type Authority,
+  type Generation,
+  howToEmpty,
+  type StoredCertificates,
+} from "../../functions/shared/certificates.ts";
 
 const secondMs = 1_000;
 const minuteMs = 60_000;
@@ -16,7 +21,13 @@ function generation(ca: string, beginsMs = startMs, dnsNames: readonly string[] 
 
 function configuration(webhook: string, trusted: readonly string[], refusal?: string): Configuration {
   const metadata = { name: webhook, uid: webhook, resourceVersion: "1" };
-  return { resource: "validatingwebhookconfigurations", object: { metadata }, bundles: [trusted], refusal };
+  return {
+    resource: "validatingwebhookconfigurations",
+    object: { metadata },
+    bundles: [trusted],
+    refusal,
+    isForeign: false,
+  };
 }
 
 interface Given extends Partial<Omit<Snapshot, "stored" | "nowMs">> {
@@ -29,6 +40,8 @@ function decideAt({ afterMinutes = 1, stored, ...rest }: Given = {}): Step {
     nowMs: startMs + afterMinutes * minuteMs,
     dnsName: name,
     configurations: [configuration("one", ["A"])],
+    creationRefused: undefined,
+    updatesBundles: true,
     unseen: undefined,
     trustedForMs: 0,
     stored: { presented: generation("A"), next: undefined, previous: [], ...stored },
@@ -48,7 +61,15 @@ const was = (ca: string, expiresAfterMinutes: number): Authority => ({
 });
 
 test("without a Secret, or with an empty one, a certificate is made and presented at once", () => {
-  const snapshot = { nowMs: startMs, dnsName: name, configurations: [], unseen: undefined, trustedForMs: 0 };
+  const snapshot = {
+    nowMs: startMs,
+    dnsName: name,
+    creationRefused: undefined,
+    updatesBundles: true,
+    configurations: [],
+    unseen: undefined,
+    trustedForMs: 0,
+  };
   const missing = decide({ ...snapshot, stored: undefined });
   const because = "there is no Secret with a certificate";
   assert.deepEqual(missing, { kind: "generate", as: "presented", dnsNames: [name], because });
@@ -57,13 +78,22 @@ test("without a Secret, or with an empty one, a certificate is made and presente
 });
 
 test("a Secret that does not parse is never overwritten, and the sentence says what to do", () => {
-  const stored = { unreadable: "its data key key is missing" };
-  const snapshot = { nowMs: startMs, dnsName: name, configurations: both, unseen: undefined, trustedForMs: 0 };
-  const step = decide({ ...snapshot, stored });
+  const unreadable = `its data key key is missing; ${howToEmpty({ namespace: "mimir", name: "certificate" })}`;
+  const snapshot = {
+    nowMs: startMs,
+    dnsName: name,
+    creationRefused: undefined,
+    updatesBundles: true,
+    configurations: both,
+    unseen: undefined,
+    trustedForMs: 0,
+  };
+  const step = decide({ ...snapshot, stored: { unreadable } });
   assert.equal(guardOf(step), "secret-unreadable");
-  assert.match(
-    step.kind === "wait" ? step.sentence : "",
-    /its data key key is missing; delete it, and it is made again/,
+  assert.equal(
+    step.kind === "wait" && step.sentence,
+    "the Secret cannot be used: its data key key is missing; empty it, and it is filled again: " +
+      `kubectl -n mimir patch secret certificate --type merge --patch '{"data":null}'`,
   );
 });
 
@@ -137,6 +167,39 @@ test("a configuration that refuses holds the others up until the old certificate
   const unseen = decideAt({ afterMinutes: 61, configurations: [], unseen: "may not list" });
   assert.equal(unseen.kind, "generate", "a certificate that nobody could be told of is better than an expired one");
   assert.equal(guardOf(decideAt({ configurations: [], unseen: "may not list" })), "configuration-refused");
+});
+
+test("a configuration that is not ours to write keeps nothing from going on, unless it trusts what is presented now", () => {
+  const ours = configuration("ours", ["A", "B"]);
+  const foreign = (trusted: readonly string[]) => ({
+    ...configuration("theirs", trusted, "no right"),
+    isForeign: true,
+  });
+  const given = (trusted: readonly string[]) => ({ configurations: [ours, foreign(trusted)], trustedForMs: 5_000 });
+  assert.equal(decideAt({ afterMinutes: 61, stored: { next }, ...given([]) }).kind, "promote");
+  assert.equal(decideAt({ configurations: [foreign([])] }).kind, "done");
+  const held = decideAt({ afterMinutes: 61, stored: { next }, ...given(["A"]) });
+  assert.equal(guardOf(held), "configuration-refused", "its reviews would fail");
+  const refused = configuration("ours", [], "no right");
+  assert.equal(guardOf(decideAt({ configurations: [refused] })), "configuration-refused");
+});
+
+test("where others write the bundles none is written, and the next certificate waits until all of them have its authority", () => {
+  const given = { afterMinutes: 61, updatesBundles: false, stored: { next } };
+  assert.equal(decideAt({ updatesBundles: false, configurations: [configuration("one", ["X"])] }).kind, "done");
+  const lacking = ["A", "A", "B"].map((ca, index) => configuration(`${index}`, [ca, "X"]));
+  const step = decideAt({ ...given, configurations: lacking });
+  assert.equal(guardOf(step), "bundle-awaited");
+  assert.match(
+    step.kind === "wait" ? step.sentence : "",
+    /next-ca of the Secret to caBundle of \S+\/0, and of 1 more$/,
+  );
+  const nobody = decideAt({ ...given, configurations: [], trustedForMs: 60_000 });
+  assert.equal(guardOf(nobody), "bundle-awaited", "who is not seen may ask us all the same");
+  const strange = [configuration("one", ["B", "X"])];
+  assert.equal(guardOf(decideAt({ ...given, configurations: strange, trustedForMs: 4_999 })), "trust-spreading");
+  assert.equal(decideAt({ ...given, configurations: strange, trustedForMs: 5_000 }).kind, "promote");
+  assert.equal(decideAt({ ...given, afterMinutes: 90 - 10 / 60, configurations: [] }).kind, "promote");
 });
 
 test("who can be told is told, whoever else refuses", () => {

@@ -33,7 +33,7 @@ test("what the Secret says is presented is the pair; what is wrong with it is a 
   const world = new CertificateWorld();
   const source = sourceIn(world);
   await assert.rejects(source.read(), {
-    message: "there is no Secret mimir/certificate yet: rotate-certificate makes it",
+    message: "there is no Secret mimir/certificate yet: the manifests have it empty, and rotate-certificate fills it",
   });
   world.addSecret({});
   await assert.rejects(source.read(), { message: "Secret mimir/certificate is empty: rotate-certificate fills it" });
@@ -51,7 +51,9 @@ test("what the Secret says is presented is the pair; what is wrong with it is a 
   replaceData(world, { cert: "eA==" });
   await assert.rejects(source.read(), (error: Error) => {
     assert.ok(error instanceof UnusableSecretError);
-    return /^Secret mimir\/certificate: its data key cert .+; delete it, and it is made again$/.test(error.message);
+    return /^Secret mimir\/certificate: its data key cert .+; empty it, and it is filled again: kubectl/.test(
+      error.message,
+    );
   });
 });
 
