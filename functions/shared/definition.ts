@@ -121,6 +121,8 @@ export interface Allowed {
   readonly zone?: string;
   /** JSON Patch operations on the object, for a mutating webhook alone; absent or empty: it stays as it is. */
   readonly patch?: readonly object[];
+  /** It rests on a reservation that was written for it. */
+  readonly reserved?: true;
 }
 
 export interface Denied {
@@ -151,6 +153,10 @@ export interface Judge {
 export interface AdmissionDefinition extends Definition {
   /** Where reviews are posted. */
   readonly paths: readonly string[];
+  /** The largest review that is read, in bytes. */
+  readonly bodyLimitBytes: number;
+  /** What the function reads of an object, where that is less than all of it: nothing else is kept while a review waits. */
+  keepOf?(object: unknown): unknown;
   /** Whether an object goes through, with a warning, when the function itself breaks. */
   readonly whenBroken: "open" | "closed";
   /** True for one that judges by pods and StatefulSets, so that a process that serves it keeps views of them. */

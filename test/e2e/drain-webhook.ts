@@ -34,7 +34,7 @@ export async function presentCertificate(): Promise<Presented> {
 /** Ours is mutating: it pins the pod's uid. That of rollout-operator's users is validating. */
 export type WebhookKind = "Mutating" | "Validating";
 
-const paths = { Mutating: "/pods/eviction", Validating: "/admission/pod-eviction" };
+const paths = { Mutating: "/pods/eviction/pin", Validating: "/admission/pod-eviction" };
 
 export function webhookName(namespace: string): string {
   return `pod-eviction-${namespace}.grafana.com`;
