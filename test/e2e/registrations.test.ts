@@ -1,4 +1,4 @@
-/** Whichever way a path of evaluate-eviction is registered, and however a client writes an Eviction, the real API server takes the answer. */
+/** However a path of evaluate-eviction is registered, and a client writes an Eviction, the real API server takes the answer. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";

@@ -367,6 +367,16 @@ test("a reservation that a review made is a line at info with who asked, cut and
   assert.match(String(said[0]?.msg), /^group-a-0 is reserved, and may go: a review asked for it$/);
 });
 
+test("what a client sends at length is in no answer and in no line of the log", async () => {
+  const door = new Door(await governedGroup());
+  const long = "9".repeat(100_000);
+  const object = { deleteOptions: { preconditions: { uid: long } }, metadata: { annotations: { long } } };
+  const { response } = await door.answer(review({ object, userInfo: { username: long, groups: [long] }, kind: long }));
+  assert.equal(response.status?.code, 409);
+  assert.ok(JSON.stringify(response).length < 1_000);
+  assert.ok(door.lines.every((line) => JSON.stringify(line).length < 2_000));
+});
+
 test("a storm of refusals is one line a minute for each guard and zone, and debug has them all", async () => {
   const door = new Door(await governedGroup());
   await door.outcome({});
