@@ -4,9 +4,11 @@
  */
 import type { Context, Hono } from "hono";
 import { HTTPException } from "hono/http-exception";
+import { BoundedMap } from "../functions/shared/bounded-map.ts";
 import type { AdmissionAnswer, AdmissionDefinition, AdmissionRequest, Judge } from "../functions/shared/definition.ts";
 import { parseGoDuration } from "../functions/shared/durations.ts";
-import { limitBody } from "./body-limit.ts";
+import type { Bodies } from "./bodies.ts";
+import { isNamespaceName, isObjectName } from "./names.ts";
 import type { Reporting } from "./reporting.ts";
 import { inReviewSpan } from "./tracing-spans.ts";
 
@@ -19,14 +21,16 @@ export interface OpenAdmission {
 export interface AdmissionDoorOptions {
   readonly admissions: readonly OpenAdmission[];
   readonly reporting: Pick<Reporting, "log" | "metrics">;
+  readonly bodies: Bodies;
   /** Milliseconds of a clock that never jumps. */
   monotonicMs(): number;
 }
 
-/** An API server takes objects up to 3 MB, and a review may hold two of them. */
-const bodyLimitBytes = 8 * 1024 * 1024;
 const versions = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
 const shownCharacters = 80;
+/** API servers send UUIDs, and the name of an operation or a subresource is a word. */
+const longestUid = 256;
+const longestWord = 63;
 /** What the API server waits at most, and where a webhook says nothing, in milliseconds. */
 const longestTimeoutMs = 30_000;
 const usualTimeoutMs = 10_000;
@@ -38,20 +42,19 @@ const rememberedOccasions = 10_000;
 export function serveAdmissions(app: Hono, options: AdmissionDoorOptions): void {
   const { admissions, reporting } = options;
   const isWorthALine = createOccasions(options);
-  const limit = limitBody(bodyLimitBytes, (c) => c.text(`The body is larger than ${bodyLimitBytes} bytes.`, 413));
   for (const admission of admissions) {
     const { definition } = admission;
     for (const path of definition.paths) {
-      app.post(path, limit, async (c) => {
-        const deadlineMs = options.monotonicMs() + answerWithinMs(c.req.query("timeout"));
-        const { apiVersion, request } = readReview(await readJson(c), { path, deadlineMs });
+      app.post(path, async (c) => {
+        const deadlineMs = options.monotonicMs() + answerWithinMs(timeoutOf(c));
+        const { apiVersion, request, user } = await receive(c, options.bodies, definition, { path, deadlineMs });
         const answer = await inReviewSpan(
           (name) => c.req.header(name),
           definition.name,
           request,
           () => count(admission, reporting, () => judge(admission, request, reporting)),
         );
-        report(definition, request, answer, reporting, isWorthALine);
+        report(definition, request, user, answer, reporting, isWorthALine);
         const text = JSON.stringify({ apiVersion, kind: "AdmissionReview", response: render(request.uid, answer) });
         const headers = { "content-type": "application/json", "content-length": String(Buffer.byteLength(text)) };
         return c.body(text, 200, headers);
@@ -67,47 +70,88 @@ function answerWithinMs(timeout: string | undefined): number {
   return 0.9 * (timeoutMs !== undefined && timeoutMs > 0 ? Math.min(timeoutMs, longestTimeoutMs) : usualTimeoutMs);
 }
 
-async function readJson(c: Context): Promise<unknown> {
+/** What else is in the query is nobody's concern, but it has to be one. */
+function timeoutOf(c: Context): string | undefined {
+  try {
+    return c.req.query("timeout");
+  } catch {
+    throw malformed("its query cannot be read");
+  }
+}
+
+type Arrival = Pick<AdmissionRequest, "path" | "deadlineMs">;
+
+interface Received {
+  readonly apiVersion: string;
+  readonly request: AdmissionRequest;
+  /** Who asked the API server, for the log alone. */
+  readonly user: string;
+}
+
+/** Nothing of a review is kept while it waits but what its function reads of it: many of them wait at once. */
+async function receive(
+  c: Context,
+  bodies: Bodies,
+  { bodyLimitBytes: limitBytes, keepOf }: AdmissionDefinition,
+  arrival: Arrival,
+): Promise<Received> {
   const sent = c.req.header("content-type") ?? "";
   const mediaType = sent.replace(/;.*$/s, "").trim().toLowerCase();
   if (mediaType !== "application/json") {
     const said = mediaType === "" ? "none" : show(mediaType);
     throw new HTTPException(415, { message: `The wrong content type, ${said}: send application/json.` });
   }
-  const text = await c.req.text();
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw malformed(text.trim() === "" ? "the body is empty" : "the body is not JSON");
-  }
+  const received = readReview(await bodies.json(c, { limitBytes, malformed }), arrival);
+  if (keepOf === undefined) return received;
+  return {
+    ...received,
+    request: { ...received.request, object: keepOf(received.request.object), oldObject: undefined },
+  };
 }
 
 /** The request of a review, and the version to answer in. */
-function readReview(
-  body: unknown,
-  arrival: Pick<AdmissionRequest, "path" | "deadlineMs">,
-): { apiVersion: string; request: AdmissionRequest } {
+function readReview(body: unknown, arrival: Arrival): Received {
+  if (body === undefined) throw malformed("the body is empty");
   const { kind, apiVersion, request } = asFields(body);
   if (kind !== "AdmissionReview") throw malformed(`its kind is ${show(kind)}`);
   if (typeof apiVersion !== "string" || !versions.includes(apiVersion)) {
     throw malformed(`its apiVersion is ${show(apiVersion)}, and not ${versions.join(" or ")}`);
   }
   const fields = asFields(request);
-  if (typeof fields.uid !== "string" || fields.uid === "") throw malformed("it has no request with a uid to answer to");
   return {
     apiVersion,
+    user: usernameOf(fields.userInfo),
     request: {
-      uid: fields.uid,
-      operation: textOf(fields.operation),
-      subresource: textOf(fields.subResource),
-      namespace: textOf(fields.namespace),
-      name: textOf(fields.name),
+      uid: uidOf(fields.uid),
+      operation: wordOf("operation", fields.operation),
+      subresource: wordOf("subResource", fields.subResource),
+      namespace: nameOf("namespace", fields.namespace, isNamespaceName),
+      name: nameOf("name", fields.name, isObjectName),
       dryRun: fields.dryRun === true || isDryRun(fields.object),
       object: fields.object,
       oldObject: fields.oldObject,
       ...arrival,
     },
   };
+}
+
+function uidOf(value: unknown): string {
+  if (typeof value !== "string" || value === "") throw malformed("it has no request with a uid to answer to");
+  if (value.length > longestUid) throw malformed(`its uid is longer than ${longestUid} characters`);
+  return value;
+}
+
+function wordOf(field: string, value: unknown): string {
+  const word = textOf(value);
+  if (word.length > longestWord) throw malformed(`its ${field} is longer than ${longestWord} characters`);
+  return word;
+}
+
+/** What is no name is in no cluster, and is not to be looked for, answered, remembered or logged. Some reviews have none. */
+function nameOf(field: string, value: unknown, isName: (text: string) => boolean): string {
+  const name = textOf(value);
+  if (name !== "" && !isName(name)) throw malformed(`its ${field} ${show(name)} is no name that Kubernetes takes`);
+  return name;
 }
 
 /** kubectl drain --dry-run=server says it in the Eviction, where the API server looks for it only after the webhooks. */
@@ -133,11 +177,10 @@ async function count(
 
 /** True for the first time in a minute that something is said: a storm of reviews is refused a thousand times a second. */
 function createOccasions({ monotonicMs }: AdmissionDoorOptions): (what: string) => boolean {
-  const saidMs = new Map<string, number>();
+  const saidMs = new BoundedMap<string, number>(rememberedOccasions);
   return (what) => {
     const nowMs = monotonicMs();
     if (nowMs - (saidMs.get(what) ?? Number.NEGATIVE_INFINITY) < sayAgainAfterMs) return false;
-    if (saidMs.size >= rememberedOccasions) saidMs.clear();
     saidMs.set(what, nowMs);
     return true;
   };
@@ -175,6 +218,7 @@ function render(uid: string, answer: AdmissionAnswer): object {
 function report(
   definition: AdmissionDefinition,
   request: AdmissionRequest,
+  user: string,
   answer: AdmissionAnswer,
   { log, metrics }: AdmissionDoorOptions["reporting"],
   isWorthALine: (what: string) => boolean,
@@ -183,7 +227,10 @@ function report(
   metrics.verdicts.inc({ function: definition.name, guard });
   const fields = { ...about(definition, request), guard, zone: answer.zone ?? "" };
   if (answer.allowed) {
-    log("debug", "a review was allowed", fields);
+    const sentence = `${request.name} is reserved, and may go: a review asked for it`;
+    // Whoever can post reviews can have pods reserved: it is written down for whom that was done.
+    if (answer.reserved) log("info", sentence, { ...fields, user });
+    else log("debug", "a review was allowed", fields);
     return;
   }
   const isNew = isWorthALine(`${definition.name} ${guard} ${request.namespace} ${answer.zone}`);
@@ -191,9 +238,13 @@ function report(
 }
 
 function about(definition: AdmissionDefinition, { uid, operation, namespace, name, dryRun }: AdmissionRequest): object {
-  const said = { uid, operation, namespace, object: name };
-  const short = Object.entries(said).map(([field, text]) => [field, text.slice(0, 253)]);
-  return { function: definition.name, ...Object.fromEntries(short), dryRun };
+  return { function: definition.name, uid, operation, namespace, object: name, dryRun };
+}
+
+/** Who asked, as the API server says: anybody may be called anything, so that what does not show is written as an escape. */
+function usernameOf(userInfo: unknown): string {
+  const name = textOf(asFields(userInfo).username).slice(0, shownCharacters);
+  return name.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (one) => `\\u{${one.codePointAt(0)?.toString(16)}}`);
 }
 
 function malformed(because: string): HTTPException {

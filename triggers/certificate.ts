@@ -15,6 +15,8 @@ export interface KeyPair {
   /** For the log: whom it is for, until when. */
   readonly subject: string;
   readonly notAfter: string;
+  /** Those whose clients may post reviews, in PEM; absent: nobody is asked for a certificate. */
+  readonly clientAuthorities?: string;
 }
 
 /** Where a pair comes from. */
@@ -151,7 +153,7 @@ export async function watchCertificate(
       const pair = await source.read();
       seen = "";
       said = "";
-      if (pair.cert === served.cert && pair.key === served.key) continue;
+      if (isSame(pair, served)) continue;
       watch.onPair(pair);
       served = pair;
     } catch (error) {
@@ -164,6 +166,10 @@ export async function watchCertificate(
       seen = trouble;
     }
   }
+}
+
+function isSame(one: KeyPair, other: KeyPair): boolean {
+  return one.cert === other.cert && one.key === other.key && one.clientAuthorities === other.clientAuthorities;
 }
 
 async function readText(setting: string, path: string): Promise<string> {

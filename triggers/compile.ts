@@ -66,7 +66,8 @@ async function post(url: string, mediaType: string, body: object): Promise<void>
 
 async function run(folder: string, name: string, kubeconfig: string, apiServer: string): Promise<void> {
   const traced = { OTEL_EXPORTER_OTLP_ENDPOINT: apiServer };
-  const env = { ...process.env, ...traced, FUNCTION: name, KUBECONFIG: kubeconfig, PORT: "0", TLS_PORT: "off" };
+  const ports = { PORT: "0", TLS_PORT: "off", REVIEWS_ON_PORT: "true" };
+  const env = { ...process.env, ...traced, ...ports, FUNCTION: name, KUBECONFIG: kubeconfig };
   const args = [...process.execArgv, join(folder, "start.mjs")];
   const server = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "inherit"] });
   const exited = once(server, "exit");

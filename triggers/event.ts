@@ -6,6 +6,7 @@ import { type CloudEvent, HTTP } from "cloudevents";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import { type Resource, resources } from "../functions/shared/cluster.ts";
+import type { Bodies } from "./bodies.ts";
 import { isNamespaceName, isObjectName, statefulSetOfPod } from "./names.ts";
 import { pingType } from "./ping.ts";
 import type { EventResult } from "./reporting.ts";
@@ -20,6 +21,9 @@ export interface EventDoorOptions {
   readonly namespaces: readonly string[] | undefined;
   /** Why events should come later, or undefined when they are welcome. */
   notReady(): string | undefined;
+  readonly bodies: Bodies;
+  /** The largest event that is read, in bytes. */
+  readonly bodyLimitBytes: number;
   count(result: EventResult): void;
 }
 
@@ -38,14 +42,14 @@ export function createEventDoor(options: EventDoorOptions): (c: Context) => Prom
     let event: CloudEvent<unknown>;
     let result: EventResult;
     try {
-      event = await readEvent(c);
+      event = await readEvent(c, options);
       result = await inEventSpan(
         (name) => c.req.header(name),
         event,
         () => queue(event, options),
       );
     } catch (error) {
-      options.count("malformed");
+      options.count(error instanceof HTTPException && error.status === 503 ? "refused" : "malformed");
       throw error;
     }
     if (result === "refused") throw refused(options, "too many objects are queued already");
@@ -55,7 +59,7 @@ export function createEventDoor(options: EventDoorOptions): (c: Context) => Prom
 }
 
 /** Counts the refusal, and makes the answer of it: 503, and to come again. */
-export function refused({ count }: Pick<EventDoorOptions, "count">, reason: string): HTTPException {
+function refused({ count }: Pick<EventDoorOptions, "count">, reason: string): HTTPException {
   count("refused");
   const headers = { "content-type": "text/plain; charset=UTF-8", "retry-after": retryAfterSeconds };
   return new HTTPException(503, { res: new Response(`Send it again later: ${reason}.`, { status: 503, headers }) });
@@ -120,7 +124,7 @@ function readKey(event: CloudEvent<unknown>): Key {
  *
  * @throws HTTPException 400 for what is no event, 415 for a content type that carries none.
  */
-async function readEvent(c: Context): Promise<CloudEvent<unknown>> {
+async function readEvent(c: Context, { bodies, bodyLimitBytes }: EventDoorOptions): Promise<CloudEvent<unknown>> {
   const headers = c.req.header();
   // The SDK knows five content types, letter for letter: parameters and capitals would leave the data unread.
   const mediaType = (headers["content-type"] ?? "").replace(/;.*$/s, "").trim().toLowerCase();
@@ -134,7 +138,7 @@ async function readEvent(c: Context): Promise<CloudEvent<unknown>> {
   }
   const isJson = mediaType === "" || mediaType === "application/json" || mediaType.endsWith("+json");
   // What a PingSource sends may be of any type; keys are only ever read from JSON.
-  const body = isJson ? parseJson(await c.req.text()) : undefined;
+  const body = isJson ? await bodies.json(c, { limitBytes: bodyLimitBytes, malformed }) : undefined;
   const attributes = isStructured ? asObject(body) : withoutPrefix(headers);
   requireAttributes(attributes);
   const message = {
@@ -168,15 +172,6 @@ function toEvent(message: { headers: Record<string, string>; body: unknown }): C
   }
   if (!isValid) throw malformed("it does not follow the specification");
   return event;
-}
-
-function parseJson(text: string): unknown {
-  if (text.trim() === "") return undefined;
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw malformed("its body is not JSON");
-  }
 }
 
 function withoutPrefix(headers: Readonly<Record<string, string>>): Record<string, string> {

@@ -1,4 +1,5 @@
 /** Which group a StatefulSet is in, as passes last saw it: an event about one that is known costs no read. */
+import { BoundedMap } from "../functions/shared/bounded-map.ts";
 import type { GroupKey, StatefulSet } from "../functions/shared/statefulsets.ts";
 import type { GroupView, Views } from "../functions/shared/views.ts";
 
@@ -7,7 +8,7 @@ export const mostKnown = 100_000;
 
 /** It learns from what the API server answered alone, never from an event: nobody fills it but who makes StatefulSets. */
 export class KnownGroups {
-  readonly #groups = new Map<string, GroupKey>();
+  readonly #groups = new BoundedMap<string, GroupKey>(mostKnown);
   readonly #onMove: (to: GroupKey) => void;
 
   /** `onMove` hears of the group that a StatefulSet is found to have come to from another one. */
@@ -47,8 +48,6 @@ export class KnownGroups {
     if (before?.group === group) return;
     this.#groups.delete(path);
     if (group === undefined) return;
-    const [oldest] = this.#groups.keys();
-    if (this.#groups.size >= mostKnown && oldest !== undefined) this.#groups.delete(oldest);
     this.#groups.set(path, { namespace, group });
     if (before !== undefined) this.#onMove({ namespace, group });
   }

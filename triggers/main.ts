@@ -6,6 +6,8 @@ import { connect, type KubernetesCluster } from "../functions/shared/kubernetes.
 import { processClock } from "../functions/shared/kubernetes-clock.ts";
 import manifest from "../package.json" with { type: "json" };
 import { type CertificateSource, certificateInFiles, certificateInSecret } from "./certificate.ts";
+import { readClientAuthorities, withClientAuthorities } from "./client-authorities.ts";
+import type { Cut } from "./connections.ts";
 import { type Cron, startCron } from "./cron.ts";
 import { readFlags } from "./flags.ts";
 import { createHealth, type Health } from "./health.ts";
@@ -83,7 +85,7 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   const isServed = ({ name }: { readonly name: string }) => settings.functions.includes(name);
   const definitions = groupFunctions.filter(isServed);
   const certificate = certificateOf(settings, namespaces, cluster);
-  const source = await sourceOf(settings, cluster, certificate);
+  const source = await sourceOf(parts, certificate);
   const stopping = new AbortController();
   const swap = lookBeforeActing(parts, { certificate, namespaces, isRolling: definitions.length > 0 }, stopping.signal);
   const admissions = admissionFunctions.filter(isServed);
@@ -120,11 +122,14 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
     admissions: standalone.admissions,
     namespaces,
     bodyLimitBytes: settings.bodyLimitBytes,
+    reviewsOnPort: settings.reviewsOnPort,
+    asksForCertificates: settings.tlsClientCaFile !== "",
     monotonicMs: () => cluster.monotonicMs(),
     notReady: () => away() ?? standalone.notReady() ?? swap.notReady() ?? door?.notReady(),
   };
   const door = openDoor(parts, options, source, stopping.signal);
-  const plain = await listenOrExit(createApp(options), { port: settings.port, requestTimeoutMs });
+  const onCut = (reason: Cut) => reporting.metrics.connectionsEnded.inc({ door: "plain", reason });
+  const plain = await listenOrExit(createApp(options), { port: settings.port, requestTimeoutMs, onCut });
   if (door !== undefined) {
     const followed = { cluster, reporting, namespace: certificate.secret.namespace, onChange: () => void cron.wake() };
     void followWebhookConfigurations(followed, stopping.signal);
@@ -132,6 +137,10 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   const where = namespaces === undefined ? "all namespaces" : `namespace ${namespaces.join(", ")}`;
   const fields = { port: plain.port, mode, views: settings.views, version: manifest.version };
   reporting.log("info", `listening on port ${plain.port}, serving ${where}`, fields);
+  if (settings.reviewsOnPort && admissions.length > 0) {
+    const sentence = `REVIEWS_ON_PORT is true: whoever reaches port ${plain.port} can post reviews, and have pods reserved`;
+    reporting.log("warn", sentence, { reason: "reviews-on-port" });
+  }
   endOnSignal(parts, { standalone, cron, doors: door === undefined ? [plain] : [plain, door] }, stopping);
   await health.probe(() => cluster.ready(), stopping.signal);
 }
@@ -163,19 +172,22 @@ function certificateOf(
 
 /** Where the certificate of the TLS port comes from; undefined where there is no such port. Files must be there at the start. */
 async function sourceOf(
-  { tlsPort, tlsCertFile, tlsKeyFile }: Settings,
-  cluster: KubernetesCluster,
+  { settings, cluster, reporting }: Process,
   { secret, lifetimeMs }: CertificateSettings,
 ): Promise<CertificateSource | undefined> {
+  const { tlsPort, tlsCertFile: certFile, tlsKeyFile: keyFile, tlsClientCaFile: file } = settings;
   if (tlsPort === "off") return undefined;
-  if (tlsCertFile === "") return certificateInSecret(cluster, secret, lifetimeMs);
-  const source = certificateInFiles({ certFile: tlsCertFile, keyFile: tlsKeyFile });
+  const inFiles = certFile !== "";
+  const source = inFiles ? certificateInFiles({ certFile, keyFile }) : certificateInSecret(cluster, secret, lifetimeMs);
   try {
-    await source.read();
+    if (inFiles) await source.read();
+    if (file === "") return source;
+    const first = await readClientAuthorities(file);
+    const onTrouble = (sentence: string) => reporting.log("warn", sentence, { reason: "client-authorities" });
+    return withClientAuthorities(source, { file, first, onTrouble });
   } catch (error) {
     return exitWith(2, [(error as Error).message]);
   }
-  return source;
 }
 
 interface Swapping {

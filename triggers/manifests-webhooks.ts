@@ -25,7 +25,7 @@ const registrations: Readonly<Record<string, Registration>> = {
     // Only a mutating webhook may pin the uid of the pod that was reviewed (rule R11).
     kind: "Mutating",
     webhook: "pod-eviction",
-    path: "/pods/eviction",
+    path: "/pods/eviction/pin",
     rule: { apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["pods/eviction"] },
     // It reserves the pod; dry runs leave no trace (rule R16).
     sideEffects: "NoneOnDryRun",

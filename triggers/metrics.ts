@@ -102,6 +102,12 @@ function httpMetrics(registers: Registry[]) {
       buckets: messageBuckets,
       registers,
     }),
+    connectionsEnded: new Counter({
+      name: "sluice_connections_ended_total",
+      help: "Connections that were not left to their clients: too-many, idle while there were nearly too many, pipelined, unread.",
+      labelNames: ["door", "reason"] as const,
+      registers,
+    }),
     inflight: new Gauge({
       name: "rollout_operator_inflight_requests",
       help: "HTTP requests to this process that are not answered yet.",

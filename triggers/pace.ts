@@ -1,5 +1,7 @@
 /** How often something may happen for a key: a burst at once, then evenly (the generic cell rate algorithm). */
 
+import { BoundedMap } from "../functions/shared/bounded-map.ts";
+
 export interface Pace {
   /** So many at once, after a pause of `burst` times `everyMs`. */
   readonly burst: number;
@@ -7,11 +9,14 @@ export interface Pace {
   readonly everyMs: number;
 }
 
+/** A key that is forgotten has its whole burst again: no queue in front of a pacer holds as many. */
+const mostPaced = 1_000_000;
+
 /** Keeps one number for each key that has been busy of late, and nothing of the others. */
 export class Pacer {
   readonly #pace: Pace;
   /** When a key will have its whole burst again, by a clock that never jumps. */
-  readonly #wholeMs = new Map<string, number>();
+  readonly #wholeMs = new BoundedMap<string, number>(mostPaced);
 
   constructor(pace: Pace) {
     this.#pace = pace;

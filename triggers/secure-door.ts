@@ -7,6 +7,7 @@ import {
   type Waiting,
   watchCertificate,
 } from "./certificate.ts";
+import type { Cut } from "./connections.ts";
 import type { Clock } from "./queue.ts";
 import type { Reporting } from "./reporting.ts";
 import { type Listening, listen } from "./server.ts";
@@ -35,7 +36,8 @@ export function openSecureDoor(options: SecureDoorOptions, stopped: AbortSignal)
     const first = await awaitCertificate(source, waitingOf(options), stopped);
     if (first === undefined) return;
     try {
-      listening = await listen(app, { port, requestTimeoutMs, pair: first });
+      const onCut = (reason: Cut) => options.reporting.metrics.connectionsEnded.inc({ door: "tls", reason });
+      listening = await listen(app, { port, requestTimeoutMs, pair: first, onCut });
     } catch (error) {
       throw new Error(`port ${port} cannot be listened on: ${(error as Error).message}`);
     }

@@ -1,21 +1,29 @@
 /** The HTTP server: events and reviews come in, health and metrics go out. */
 
-import type { Server } from "node:http";
+import { randomBytes } from "node:crypto";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createSecureServer, type Server as SecureServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
-import { createAdaptorServer } from "@hono/node-server";
+import type { TLSSocket } from "node:tls";
+import { getRequestListener } from "@hono/node-server";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { HTTPException } from "hono/http-exception";
 import { type AdmissionDoorOptions, serveAdmissions } from "./admission.ts";
-import { createBodyBudget } from "./body-budget.ts";
-import { limitBody } from "./body-limit.ts";
+import { Bodies, BodyAborted } from "./bodies.ts";
 import type { KeyPair } from "./certificate.ts";
-import { createEventDoor, type EventDoorOptions, refused } from "./event.ts";
+import { type ConnectionBounds, Connections, type Cut, usualBounds } from "./connections.ts";
+import { createEventDoor, type EventDoorOptions } from "./event.ts";
+import { createMetricsPage } from "./metrics-page.ts";
 import type { EventResult, Reporting } from "./reporting.ts";
 
-export interface AppOptions extends Omit<EventDoorOptions, "count">, Pick<AdmissionDoorOptions, "admissions"> {
+export interface AppOptions
+  extends Omit<EventDoorOptions, "count" | "bodies">,
+    Pick<AdmissionDoorOptions, "admissions"> {
   readonly reporting: Reporting;
-  readonly bodyLimitBytes: number;
+  /** Reviews are answered without TLS, too, whoever posts them. */
+  readonly reviewsOnPort: boolean;
+  /** Clients of the TLS port have to show a certificate of these authorities; nobody has to where it is false. */
+  readonly asksForCertificates: boolean;
   /** Milliseconds of a clock that never jumps. */
   monotonicMs(): number;
 }
@@ -24,8 +32,10 @@ const eventPaths = ["/", "/events"];
 /** `/ready` is where rollout-operator's users look. */
 const readyPaths = ["/readyz", "/ready"];
 const ownPaths = [...eventPaths, ...readyPaths, "/healthz", "/metrics"];
-/** Of events that are being sent at once: a quarter of the memory that a pod has, and the largest there are by the hundred. */
-const mostEventBytes = 128 * 2 ** 20;
+/** Of events that are being sent at once: the largest there are by the dozen. */
+const mostEventBytes = 32 * 2 ** 20;
+/** Of reviews that are being sent at once at one door: they are some KiB each, and the largest there may be are 5 MiB. */
+const mostReviewBytes = 16 * 2 ** 20;
 /** As rollout-operator has it: longer than a source or a probe waits between two requests on one connection. */
 const idleMs = 180_000;
 
@@ -40,33 +50,49 @@ export function createApp(options: AppOptions): Hono {
       return reason === undefined ? say(c, "ready\n", 200) : say(c, `${reason}\n`, 503);
     });
   }
+  const page = createMetricsPage(reporting.metrics.registry, () => options.monotonicMs());
   app.get("/metrics", async (c) => {
-    const { registry } = reporting.metrics;
-    return c.body(await registry.metrics(), 200, { "content-type": registry.contentType });
+    const { text, contentType } = await page();
+    return c.body(text, 200, { "content-type": contentType, "content-length": String(text.byteLength) });
   });
-  const tooLarge = (c: Context) => {
-    reporting.event("malformed");
-    return c.text(`The body is larger than ${options.bodyLimitBytes} bytes.`, 413);
-  };
-  const limit = limitBody(options.bodyLimitBytes, tooLarge);
-  const doorOptions = { ...options, count: (result: EventResult) => reporting.event(result) };
-  const receiveEvent = createEventDoor(doorOptions);
-  const budget = createBodyBudget({
-    ...options,
-    mostBytes: mostEventBytes,
-    refuse: () => refused(doorOptions, "too much is being sent at once").getResponse(),
-  });
-  for (const path of eventPaths) app.post(path, budget, limit, receiveEvent);
-  serveAdmissions(app, options);
+  const bodies = new Bodies({ mostBytes: mostEventBytes });
+  const receiveEvent = createEventDoor({ ...options, bodies, count: (result: EventResult) => reporting.event(result) });
+  for (const path of eventPaths) app.post(path, receiveEvent);
+  if (options.reviewsOnPort) serveReviews(app, options);
+  else refuseReviews(app, options);
   return app;
 }
 
 /** What the API server alone has to reach: the reviews, and nothing else. */
 export function createAdmissionApp(options: AppOptions): Hono {
   const app = createBareApp(options, "There is nothing here: AdmissionReviews are posted to /admission/….");
-  serveAdmissions(app, options);
+  if (options.asksForCertificates) for (const path of reviewPaths(options)) app.use(path, requireCertificate);
+  serveReviews(app, options);
   return app;
 }
+
+function serveReviews(app: Hono, options: AppOptions): void {
+  serveAdmissions(app, { ...options, bodies: new Bodies({ mostBytes: mostReviewBytes }) });
+}
+
+/** Whoever reaches the plain port is nobody in particular, and an allowed review reserves a pod. */
+function refuseReviews(app: Hono, options: AppOptions): void {
+  const sentence = "Reviews are answered on TLS_PORT alone. REVIEWS_ON_PORT=true lets everybody post them here, too.";
+  for (const path of reviewPaths(options)) app.all(path, (c) => c.text(sentence, 421));
+}
+
+function reviewPaths({ admissions }: AppOptions): string[] {
+  return admissions.flatMap(({ definition }) => definition.paths);
+}
+
+/** The handshake has found out whose certificate it is. */
+const requireCertificate: MiddlewareHandler = async (c, next) => {
+  const { incoming } = (c.env ?? {}) as { readonly incoming?: IncomingMessage };
+  const { authorized, authorizationError } = (incoming?.socket ?? {}) as Partial<TLSSocket>;
+  if (authorized) return next();
+  const why = authorizationError === undefined ? "there is none" : String(authorizationError);
+  return c.text(`Show a certificate of an authority in TLS_CLIENT_CA_FILE (${why}).`, 401);
+};
 
 function createBareApp(options: AppOptions, nothingHere: string): Hono {
   const app = new Hono();
@@ -74,6 +100,10 @@ function createBareApp(options: AppOptions, nothingHere: string): Hono {
   app.notFound((c) => c.text(nothingHere, 404));
   app.onError((error, c) => {
     if (error instanceof HTTPException) return error.res ?? c.text(error.message, error.status);
+    if (error instanceof BodyAborted) {
+      options.reporting.log("debug", error.message, { path: c.req.path });
+      return c.text(`This cannot be answered: ${error.message}.`, 400);
+    }
     options.reporting.log("error", `a request could not be handled: ${error.message}`, {
       path: c.req.path,
       err: error,
@@ -133,25 +163,37 @@ export interface Listening {
 export interface ListenOptions {
   /** 0: any free port. */
   readonly port: number;
-  /** How long a client may take to send a whole request, in milliseconds. */
+  /** How long a client may take to send a whole request, and to take its answer, in milliseconds. */
   readonly requestTimeoutMs: number;
   /** Over TLS, with this certificate; plain when absent. */
   readonly pair?: KeyPair;
+  /** Hears of each connection that is ended before its client does so. */
+  readonly onCut?: (how: Cut) => void;
+  /** Others than the usual. */
+  readonly bounds?: Partial<ConnectionBounds>;
 }
 
 /** Listens on all interfaces. Rejects when the port cannot be had. */
-export async function listen(app: Hono, { port, requestTimeoutMs, pair }: ListenOptions): Promise<Listening> {
+export async function listen(app: Hono, options: ListenOptions): Promise<Listening> {
+  const { port, requestTimeoutMs, pair, onCut = () => {} } = options;
+  const bounds = { ...usualBounds, unreadMs: requestTimeoutMs, ...options.bounds };
+  const connections = new Connections(bounds, onCut);
+  const answer = getRequestListener(app.fetch, { errorHandler: answerTrouble });
+  const handle = (request: IncomingMessage, response: ServerResponse) => connections.handle(request, response, answer);
   const serverOptions = {
     requestTimeout: requestTimeoutMs,
     headersTimeout: requestTimeoutMs,
     keepAliveTimeout: idleMs,
     connectionsCheckingInterval: Math.min(requestTimeoutMs, 1_000),
   };
-  const secured = pair && {
-    createServer: createSecureServer,
-    serverOptions: { ...serverOptions, ...contextOf(pair), handshakeTimeout: requestTimeoutMs },
-  };
-  const server = createAdaptorServer({ fetch: app.fetch, serverOptions, ...secured }) as Server | SecureServer;
+  // Whoever shows no certificate, or a wrong one, is told so by an answer, and not by a handshake that breaks.
+  const asked = { requestCert: pair?.clientAuthorities !== undefined, rejectUnauthorized: false };
+  const secured = pair && { ...serverOptions, ...contextOf(pair), ...asked, handshakeTimeout: requestTimeoutMs };
+  const server = secured === undefined ? createServer(serverOptions, handle) : createSecureServer(secured, handle);
+  server.maxConnections = bounds.mostConnections;
+  server.on("connection", (socket: Socket) => connections.opened(socket));
+  server.on("drop", () => connections.dropped());
+  server.on(pair === undefined ? "connection" : "secureConnection", (socket: Socket) => connections.idle(socket));
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, () => {
@@ -160,6 +202,7 @@ export async function listen(app: Hono, { port, requestTimeoutMs, pair }: Listen
     });
   });
   const sockets = rememberSockets(server);
+  let authorities = pair?.clientAuthorities;
   let closing = false;
   // A connection that was busy when the server closed is kept alive by Node after its answer, and would keep us too.
   server.on("request", (_request, response) => {
@@ -168,7 +211,13 @@ export async function listen(app: Hono, { port, requestTimeoutMs, pair }: Listen
   return {
     port: (server.address() as AddressInfo).port,
     present(other) {
-      if ("setSecureContext" in server) server.setSecureContext(contextOf(other));
+      if (!("setSecureContext" in server)) return;
+      server.setSecureContext(contextOf(other));
+      if (other.clientAuthorities === authorities) return;
+      authorities = other.clientAuthorities;
+      // What those of before were let in by, a ticket or a connection, is of no use any more.
+      server.setTicketKeys(randomBytes(48));
+      server.closeIdleConnections();
     },
     async close(cutOff) {
       closing = true;
@@ -200,8 +249,14 @@ const protocols = {
   ].join(":"),
 } as const;
 
-function contextOf({ cert, key }: KeyPair) {
-  return { cert, key, ...protocols } as const;
+/** What hono cannot even make a request of, such as a host that is none. */
+function answerTrouble(error: unknown): Response {
+  const because = error instanceof Error ? error.message : String(error);
+  return new Response(`This is not a request that can be answered: ${because}.`, { status: 400 });
+}
+
+function contextOf({ cert, key, clientAuthorities: ca }: KeyPair) {
+  return { cert, key, ...protocols, ...(ca === undefined ? {} : { ca }) } as const;
 }
 
 function rememberSockets(server: Server | SecureServer): ReadonlySet<Socket> {

@@ -95,6 +95,20 @@ export const settingsTable = {
     grammar: "a path",
     parse: (text) => text,
   }),
+  tlsClientCaFile: setting<string>({
+    name: "TLS_CLIENT_CA_FILE",
+    fallback: "",
+    says: "authorities in PEM, read again when it changes: who posts a review on TLS_PORT has to show a certificate of one of them; not set: nobody is asked for one",
+    grammar: "a path",
+    parse: (text) => text,
+  }),
+  reviewsOnPort: setting<boolean>({
+    name: "REVIEWS_ON_PORT",
+    fallback: "false",
+    says: "true answers admission reviews on PORT, too, without TLS: whoever reaches it can then have pods reserved",
+    grammar: "true or false",
+    parse: parseBoolean,
+  }),
   tlsSecretName: setting<string>({
     name: "TLS_SECRET_NAME",
     fallback: usualSecretName,
@@ -210,7 +224,7 @@ export function readSettings(environment: Environment): { settings: Settings; mi
     if (values[field] === undefined) mistakes.push(`${name} is ${JSON.stringify(text)}; write ${grammar}`);
   }
   const settings = values as Settings;
-  return { settings, mistakes: [...mistakes, ...tlsMistakes(settings)] };
+  return { settings, mistakes: [...mistakes, ...tlsMistakes(settings), ...clientMistakes(settings)] };
 }
 
 /** A certificate and its key come together, and are of use for a port alone. */
@@ -229,6 +243,16 @@ function tlsMistakes({ tlsPort, tlsCertFile, tlsKeyFile }: Settings): string[] {
   return missing.map(
     ({ name }) => `${name} is not set; write a path, or set neither file for a self-signed certificate`,
   );
+}
+
+/** Whom a certificate is asked of, nobody may go round it. */
+function clientMistakes({ tlsPort, tlsClientCaFile, reviewsOnPort }: Settings): string[] {
+  const { tlsClientCaFile: file, reviewsOnPort: plain } = settingsTable;
+  if (tlsClientCaFile === "") return [];
+  return [
+    ...(tlsPort === "off" ? [`${file.name} is set without TLS_PORT; set TLS_PORT too, or neither`] : []),
+    ...(reviewsOnPort ? [`${plain.name} is true beside ${file.name}; on PORT nobody is asked for a certificate`] : []),
+  ];
 }
 
 function parseFunctions(text: string): readonly string[] | undefined {

@@ -2,6 +2,7 @@
  * The doors without Knative: watches in place of API-server sources, a timer in place of cron. CloudEvents are welcome all the
  * same, so that one process serves either way.
  */
+import { BoundedMap } from "../functions/shared/bounded-map.ts";
 import type { Cluster } from "../functions/shared/cluster.ts";
 import {
   type AdmissionDefinition,
@@ -46,6 +47,8 @@ export interface Standalone {
 
 /** While a watch breaks again and again for the same reason, that is logged this often, in milliseconds. */
 const repeatTroubleMs = 60_000;
+/** What API servers say may have a number in it that is never the same. */
+const rememberedTroubles = 1_000;
 
 /** Starts to watch, and to sweep: at once, and from then on at least as often as the settings say. */
 export function startStandalone(options: StandaloneOptions): Standalone {
@@ -112,7 +115,7 @@ function watch(
   { cluster, admissions, namespaces, reporting }: StandaloneOptions,
   onChange: Parameters<typeof createWatchingViews>[0]["onChange"],
 ): WatchingViews {
-  const saidMs = new Map<string, number>();
+  const saidMs = new BoundedMap<string, number>(rememberedTroubles);
   return createWatchingViews({
     cluster,
     namespaces,

@@ -1,4 +1,5 @@
 /** Starts to send traces where the environment asks for it. Nothing of the SDK is loaded otherwise. */
+import { BoundedMap } from "../functions/shared/bounded-map.ts";
 import { keepSpans } from "../functions/shared/tracing.ts";
 import type { Reporting } from "./reporting.ts";
 import { readTracing } from "./tracing-settings.ts";
@@ -38,13 +39,13 @@ export async function startTracing({ environment, version, log }: TracingOptions
 
 /** A collector that is away fails again and again: the same sentence is logged once a minute, so that it is not missed. */
 const sayAgainAfterMs = 60_000;
+const rememberedTroubles = 100;
 
 function createTrouble(log: Reporting["log"]): (sentence: string) => void {
-  const saidMs = new Map<string, number>();
+  const saidMs = new BoundedMap<string, number>(rememberedTroubles);
   return (sentence) => {
     const nowMs = performance.now();
     const isNew = nowMs - (saidMs.get(sentence) ?? Number.NEGATIVE_INFINITY) >= sayAgainAfterMs;
-    if (saidMs.size > 100) saidMs.clear();
     if (isNew) saidMs.set(sentence, nowMs);
     log(isNew ? "warn" : "debug", sentence, { reason: "tracing" });
   };

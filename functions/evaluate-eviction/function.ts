@@ -6,13 +6,14 @@ import * as vocabulary from "../shared/vocabulary.ts";
 import { type Alone, decide, decideAlone, type Eviction, type Group } from "./decide.ts";
 import {
   type Asking,
-  mutatingPath,
+  keepOf,
   name,
   observe,
   observeAfresh,
   observeAlone,
+  pinningPath,
+  plainPaths,
   readAsking,
-  validatingPath,
 } from "./observe.ts";
 
 type Reviews = GroupCommit<Eviction, Group>;
@@ -42,7 +43,10 @@ export const evaluateEviction: AdmissionDefinition = {
     vocabulary.reservations,
     vocabulary.refusals,
   ],
-  paths: [validatingPath, mutatingPath],
+  paths: [...plainPaths, pinningPath],
+  // An Eviction is some hundred bytes; the rest of a review says who asks, with all the groups that they are in.
+  bodyLimitBytes: 1024 * 1024,
+  keepOf,
   whenBroken: "closed",
   readsViews: true,
   peerReasons: {

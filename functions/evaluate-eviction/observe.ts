@@ -13,9 +13,15 @@ import type { Alone, Eviction, Group } from "./decide.ts";
 export const name = "evaluate-eviction";
 
 /** Where our own configuration, a mutating one, has reviews posted: there alone an answer may change the eviction (rule R11). */
-export const mutatingPath = "/pods/eviction";
-/** Where rollout-operator's users have theirs, which validates: the API server takes no patch from such a webhook. */
-export const validatingPath = "/admission/pod-eviction";
+export const pinningPath = "/pods/eviction/pin";
+/**
+ * Where rollout-operator's users have theirs, which validates, and where its documentation has it: the API server takes no patch
+ * from such a webhook. It would err after the reservation was written, and a review does not say how its webhook is registered.
+ */
+export const plainPaths = ["/admission/pod-eviction", "/pods/eviction"] as const;
+
+/** Longer than any uid: one that is cut is still another one than the pod has. */
+const shownUid = 64;
 
 /** A review of an eviction, read. */
 export interface Asking {
@@ -24,11 +30,21 @@ export interface Asking {
   readonly dryRun: boolean;
   /** The uid that the client itself wants the pod to have. */
   readonly wantedUid: string | undefined;
-  readonly isMutating: boolean;
+  readonly isPinning: boolean;
   readonly deleteOptions: Fields | undefined;
 }
 
 type Fields = Readonly<Record<string, unknown>>;
+
+/** What is read of an Eviction: whether there are options and preconditions, and the uid in them. */
+export function keepOf(object: unknown): unknown {
+  const deleteOptions = fieldsOf(fieldsOf(object)?.deleteOptions);
+  if (deleteOptions === undefined) return undefined;
+  const preconditions = fieldsOf(deleteOptions.preconditions);
+  if (preconditions === undefined) return { deleteOptions: {} };
+  const { uid } = preconditions;
+  return { deleteOptions: { preconditions: { uid: typeof uid === "string" ? uid.slice(0, shownUid) : undefined } } };
+}
 
 /** The eviction that a review is of, or why it is none (rollout-operator section 4.5, step 1). */
 export function readAsking(request: AdmissionRequest): Asking | Denied {
@@ -41,7 +57,7 @@ export function readAsking(request: AdmissionRequest): Asking | Denied {
   const preconditions = fieldsOf(deleteOptions?.preconditions);
   const { uid } = preconditions ?? {};
   const wantedUid = typeof uid === "string" && uid !== "" ? uid : undefined;
-  return { namespace, name: pod, dryRun, wantedUid, isMutating: path === mutatingPath, deleteOptions };
+  return { namespace, name: pod, dryRun, wantedUid, isPinning: path === pinningPath, deleteOptions };
 }
 
 /**
@@ -86,14 +102,14 @@ export function observeAfresh(context: Context, asking: Asking): Promise<Alone |
  * Another pod than the client means; or one that has ended or is on its way out, which goes without a reservation: where nothing
  * pins its uid, the eviction would take the pod that may have replaced it since (rule R11).
  */
-function isDoubtful({ uid, finished, terminating }: Pod, { wantedUid, isMutating }: Asking): boolean {
+function isDoubtful({ uid, finished, terminating }: Pod, { wantedUid, isPinning }: Asking): boolean {
   if (wantedUid !== undefined) return uid !== wantedUid;
-  return !isMutating && (finished || terminating);
+  return !isPinning && (finished || terminating);
 }
 
-function evictionOf({ wantedUid, isMutating, deleteOptions }: Asking, { name: podName, uid }: Pod): Eviction {
-  const pin = isMutating && wantedUid === undefined ? pinOf(deleteOptions, uid) : [];
-  return { name: podName, uid, isPinned: isMutating || wantedUid !== undefined, pin };
+function evictionOf({ wantedUid, isPinning, deleteOptions }: Asking, { name: podName, uid }: Pod): Eviction {
+  const pin = isPinning && wantedUid === undefined ? pinOf(deleteOptions, uid) : [];
+  return { name: podName, uid, isPinned: isPinning || wantedUid !== undefined, pin };
 }
 
 /** Rule R11: the operations that add the uid to what the client sent, and change nothing else of it. */

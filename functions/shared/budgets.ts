@@ -3,6 +3,7 @@
  * field that is wrong with a sentence that says what to write instead. The order of the checks is rollout-operator's.
  */
 import { RE2JS } from "re2js";
+import { BoundedMap } from "./bounded-map.ts";
 import { parseGoDuration } from "./durations.ts";
 import type { Allowance } from "./vocabulary.ts";
 
@@ -148,7 +149,7 @@ function parseGroup(spec: Fields, groups: number): Parsed<number> {
 
 function createPartitionRule(expression: string, compiled: RE2JS, group: number): PartitionRule {
   // The pods of a group are asked for again with each review, and an expression takes microseconds.
-  const known = new Map<string, string | undefined>();
+  const known = new BoundedMap<string, string | undefined>(rememberedNames);
   return {
     expression,
     group,
@@ -156,7 +157,6 @@ function createPartitionRule(expression: string, compiled: RE2JS, group: number)
       if (known.has(podName)) return known.get(podName);
       const matcher = compiled.matcher(podName);
       const partition = matcher.find() ? matcher.group(group) || undefined : undefined;
-      if (known.size >= rememberedNames) known.clear();
       known.set(podName, partition);
       return partition;
     },

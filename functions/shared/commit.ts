@@ -281,7 +281,8 @@ export class GroupCommit<Subject, Snapshot> {
     const told = new Set(inTime.map(({ reservation }) => reservation.uid));
     // Everything that was withdrawn before is undone with this write.
     line.withdrawn = granted.filter(({ reservation }) => !told.has(reservation.uid));
-    for (const one of inTime) answer(line, one.waiting, one.answer);
+    for (const one of inTime)
+      answer(line, one.waiting, one.answer.allowed ? { ...one.answer, reserved: true } : one.answer);
   }
 
   #fail(line: Line<Subject>, waiting: Waiting<Subject>, key: GroupKey, error: unknown): void {

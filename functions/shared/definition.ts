@@ -1,4 +1,5 @@
 /** What a function is, for the doors that wake it and for the manifests that are rendered from it. */
+import { BoundedMap, BoundedSet } from "./bounded-map.ts";
 import type { CertificateSettings } from "./certificates.ts";
 import type { Cluster, Resource } from "./cluster.ts";
 import type { Reporter } from "./report.ts";
@@ -123,6 +124,8 @@ export interface Allowed {
   readonly zone?: string;
   /** JSON Patch operations on the object, for a mutating webhook alone; absent or empty: it stays as it is. */
   readonly patch?: readonly object[];
+  /** It rests on a reservation that was written for it. */
+  readonly reserved?: true;
 }
 
 export interface Denied {
@@ -153,6 +156,10 @@ export interface Judge {
 export interface AdmissionDefinition extends Definition {
   /** Where reviews are posted. */
   readonly paths: readonly string[];
+  /** The largest review that is read, in bytes. */
+  readonly bodyLimitBytes: number;
+  /** What the function reads of an object, where that is less than all of it: nothing else is kept while a review waits. */
+  keepOf?(object: unknown): unknown;
   /** Whether an object goes through, with a warning, when the function itself breaks. */
   readonly whenBroken: "open" | "closed";
   /** True for one that judges by pods and StatefulSets, so that a process that serves it keeps views of them. */
@@ -182,6 +189,11 @@ export interface CronDefinition extends Definition {
   ): () => Promise<CronOutcome>;
 }
 
+/** What an API server refused of one group: a ledger takes fewer, and what is forgotten is tried once more. */
+const rememberedRefusals = 1_000;
+/** Identities of Events of one group: one that is forgotten is sent again, and counts up the Event that there is. */
+const rememberedEvents = 1_000;
+
 /** The copies of ledgers that the functions of one process share. They must share their connection and their views as well. */
 export function createLedgerCopies(capacity = 10_000): (key: GroupKey) => LedgerCopy {
   return remembering(capacity, () => ({ ledger: undefined, from: undefined, atMs: Number.NEGATIVE_INFINITY }));
@@ -197,23 +209,21 @@ export function createMemory(
     ledgerReadMs: Number.NEGATIVE_INFINITY,
     ledgerWrittenMs: Number.NEGATIVE_INFINITY,
     holding: undefined,
-    refusals: new Map(),
-    refusedOnce: new Map(),
+    refusals: new BoundedMap(rememberedRefusals),
+    refusedOnce: new BoundedMap(rememberedRefusals),
     knownSince: new Map(),
     joinedSince: new Map(),
-    announced: new Set(),
+    announced: new BoundedSet(rememberedEvents),
   }));
 }
 
 function remembering<Known>(capacity: number, create: (key: GroupKey) => Known): (key: GroupKey) => Known {
-  const groups = new Map<string, Known>();
+  const groups = new BoundedMap<string, Known>(capacity);
   return (key) => {
     const name = `${key.namespace}/${key.group}`;
     const known = groups.get(name) ?? create(key);
     groups.delete(name);
     groups.set(name, known);
-    const oldest = groups.keys().next();
-    if (groups.size > capacity && !oldest.done) groups.delete(oldest.value);
     return known;
   };
 }

@@ -1,4 +1,5 @@
 /** How one process comes by a group's ledger, judges its age, and writes it: how every pass and every review begins and ends. */
+import { BoundedMap } from "./bounded-map.ts";
 import { type Cluster, type ClusterError, hasCode, isRightMissing } from "./cluster.ts";
 import type { Context, GroupMemory } from "./definition.ts";
 import { refuseJoining } from "./joining.ts";
@@ -145,7 +146,7 @@ async function createLedger({ protocol, cluster }: Context, key: GroupKey): Prom
 }
 
 /** When each ledger was first seen over a connection, by its uid: what one function has seen has aged for all of them. */
-const known = new WeakMap<Cluster, Map<string, number>>();
+const known = new WeakMap<Cluster, BoundedMap<string, number>>();
 const rememberedLedgers = 10_000;
 
 /**
@@ -153,12 +154,10 @@ const rememberedLedgers = 10_000;
  * by what ledgers age by.
  */
 export function noteLedger(cluster: Cluster, uid: string, knownForMs = 0): number {
-  const seen = known.get(cluster) ?? new Map<string, number>();
+  const seen = known.get(cluster) ?? new BoundedMap<string, number>(rememberedLedgers);
   known.set(cluster, seen);
   const sinceMs = seen.get(uid) ?? lastedMs(cluster) - knownForMs;
   seen.set(uid, sinceMs);
-  const [oldest = uid] = seen.keys();
-  if (seen.size > rememberedLedgers) seen.delete(oldest);
   return sinceMs;
 }
 

@@ -119,7 +119,6 @@ export async function announceChange(
   const identity = `${record.guard} ${record.zone} ${record.since}`;
   const memory = context.memoryOf(observed.key);
   if (memory.announced.has(identity)) return;
-  if (memory.announced.size > 1000) memory.announced.clear();
   memory.announced.add(identity);
   const message = kind.reason === eventReasons.waiting ? `${record.guard}: ${record.sentence}` : record.sentence;
   try {
@@ -172,7 +171,6 @@ export function announceRefusal(context: Context, by: string, owner: StatefulSet
   const { announced } = context.memoryOf(key);
   const identity = `${guard} ${owner.uid} ${Math.floor(context.cluster.serverTimeMs() / sayRefusalEveryMs)}`;
   if (announced.has(identity)) return;
-  if (announced.size > 1000) announced.clear();
   announced.add(identity);
   const about = { resource: "statefulsets" as const, ...owner };
   const message = `${guard}: ${sentence}`;

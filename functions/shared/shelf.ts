@@ -1,7 +1,11 @@
 /** A few objects of one type, kept by a watch: budgets of both kinds. What is not heard of for a while is listed anew. */
+import { BoundedMap } from "./bounded-map.ts";
 import type { Cluster, Metadata, WatchEvent } from "./cluster.ts";
 import type { Store } from "./progress.ts";
 import { silentAfterMs } from "./views.ts";
+
+/** Namespaces that were listed while the watch was silent. One that is forgotten is listed again. */
+const rememberedListings = 10_000;
 
 interface Kept<T> {
   readonly namespace: string;
@@ -33,7 +37,7 @@ export class Shelf<T, O extends { readonly metadata: Metadata }> {
   };
   readonly #options: ShelfOptions<T, O>;
   readonly #kept = new Map<string, Kept<T>>();
-  readonly #listedMs = new Map<string, number>();
+  readonly #listedMs = new BoundedMap<string, number>(rememberedListings);
   readonly #listings = new Map<string, Promise<void>>();
   #reached = 0;
   #heardMs = Number.NEGATIVE_INFINITY;

@@ -1,4 +1,5 @@
 /** Views kept in memory by watches, for processes that live: a decision that only waits costs no request. */
+import { BoundedMap } from "./bounded-map.ts";
 import type { Cluster, Metadata, PodDisruptionBudgetObject, Resource, ZoneBudgetObject } from "./cluster.ts";
 import { type PodDisruptionBudget, parseDisruptionBudget } from "./disruption-budgets.ts";
 import { type Following, follow } from "./following.ts";
@@ -12,6 +13,9 @@ import { readView, type StatefulSetRead } from "./reading.ts";
 import { type Seen, Shelf } from "./shelf.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "./statefulsets.ts";
 import { getPod, listBudgets, listDisruptionBudgets, silentAfterMs, type Views } from "./views.ts";
+
+/** StatefulSets that were read one by one, vanished ones too. One that is forgotten is read again. */
+const rememberedReads = 100_000;
 
 export interface WatchingViews extends Views {
   /** Resolves when the first lists are in memory. */
@@ -49,7 +53,7 @@ export function createWatchingViews(options: WatchingOptions): WatchingViews {
   const { cluster, namespaces, onTrouble } = options;
   const stopping = new AbortController();
   const scopes = new Map<string, Watched>();
-  const reads = new Map<string, StatefulSetRead>();
+  const reads = new BoundedMap<string, StatefulSetRead>(rememberedReads);
   const loops: Promise<void>[] = [];
   const listings: Promise<void>[] = [];
   for (const namespace of namespaces ?? [""]) {

@@ -9,6 +9,8 @@ export const validateZoneBudget: AdmissionDefinition = {
   needs: [],
   reads: [],
   writes: [],
+  // The API server stores up to 1.5 MiB and takes up to 3: an update brings both, and who asks.
+  bodyLimitBytes: 5 * 1024 * 1024,
   paths: ["/admission/zpdb-validation"],
   whenBroken: "closed",
   readsViews: false,

@@ -182,7 +182,8 @@ async function measure(
     }),
     ...woken.flatMap((one) =>
       forms.map((form) => async () => {
-        const env = { KUBECONFIG: kubeconfig, NAMESPACE: namespace, PORT: "0", FUNCTION: one.name, VIEWS: one.views };
+        const ports = { PORT: "0", REVIEWS_ON_PORT: "true" };
+        const env = { KUBECONFIG: kubeconfig, NAMESPACE: namespace, ...ports, FUNCTION: one.name, VIEWS: one.views };
         return { name: one.name, form, ...(await startFunction(of[form](one.name), env, one)) } as const;
       }),
     ),

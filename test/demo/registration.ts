@@ -27,7 +27,7 @@ export function registerWebhook({ store }: World, namespace: string, port: numbe
     webhooks: [
       {
         name: "pod-eviction-demo.grafana.com",
-        clientConfig: { url: `https://localhost:${port}/pods/eviction` },
+        clientConfig: { url: `https://localhost:${port}/pods/eviction/pin` },
         rules: [{ apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["pods/eviction"] }],
         namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
         admissionReviewVersions: ["v1"],

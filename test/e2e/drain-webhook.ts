@@ -34,13 +34,13 @@ export async function presentCertificate(): Promise<Presented> {
 /** Ours is mutating: it pins the pod's uid. That of rollout-operator's users is validating. */
 export type WebhookKind = "Mutating" | "Validating";
 
-const paths = { Mutating: "/pods/eviction", Validating: "/admission/pod-eviction" };
+const paths = { Mutating: "/pods/eviction/pin", Validating: "/admission/pod-eviction" };
 
 export function webhookName(namespace: string): string {
   return `pod-eviction-${namespace}.grafana.com`;
 }
 
-function configuration(namespace: string, kind: WebhookKind, port: number, ca: string): object {
+function configuration(namespace: string, kind: WebhookKind, port: number, ca: string, path = paths[kind]): object {
   return {
     apiVersion: "admissionregistration.k8s.io/v1",
     kind: `${kind}WebhookConfiguration`,
@@ -49,7 +49,7 @@ function configuration(namespace: string, kind: WebhookKind, port: number, ca: s
       {
         name: webhookName(namespace),
         clientConfig: {
-          url: `https://127.0.0.1:${port}${paths[kind]}`,
+          url: `https://127.0.0.1:${port}${path}`,
           caBundle: Buffer.from(ca).toString("base64"),
         },
         rules: [
@@ -103,14 +103,26 @@ export async function registerWebhook(
   api: Api,
   namespace: string,
   kind: WebhookKind,
-  { port, ca }: { readonly port: number; readonly ca: string },
+  { port, ca, path }: { readonly port: number; readonly ca: string; readonly path?: string },
 ): Promise<void> {
-  const path = `/apis/admissionregistration.k8s.io/v1/${kind.toLowerCase()}webhookconfigurations`;
-  await api.post(path, configuration(namespace, kind, port, ca));
+  await api.post(configurations(kind), configuration(namespace, kind, port, ca, path));
   await eventually("the webhook called", 30_000, async () => {
     const { message } = await evict(api, namespace, "nobody");
     return message.startsWith(`admission webhook "${webhookName(namespace)}" denied the request`) ? true : undefined;
   });
+}
+
+/** Takes the registration away. Resolves when the API server asks nobody any more. */
+export async function removeWebhook(api: Api, namespace: string, kind: WebhookKind): Promise<void> {
+  await api.delete(`${configurations(kind)}/pod-eviction-${namespace}`);
+  await eventually("the webhook forgotten", 30_000, async () => {
+    const { message } = await evict(api, namespace, "nobody");
+    return message === 'pods "nobody" not found' ? true : undefined;
+  });
+}
+
+function configurations(kind: WebhookKind): string {
+  return `/apis/admissionregistration.k8s.io/v1/${kind.toLowerCase()}webhookconfigurations`;
 }
 
 export interface GuardOptions {

@@ -20,6 +20,7 @@ const execute = promisify(execFile);
 const project = join(import.meta.dirname, "../..");
 const names = ["all", ...table.map(({ name }) => name)];
 const isRoot = process.getuid?.() === 0;
+const reviewsOnPort = { REVIEWS_ON_PORT: "true" };
 
 interface LogLine {
   readonly msg: string;
@@ -232,7 +233,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
   });
 
   test("it is given a review, and judges it by what the API server has", async () => {
-    const launched = run({ FUNCTION: "evaluate-eviction" });
+    const launched = run({ FUNCTION: "evaluate-eviction", ...reviewsOnPort });
     const url = await ready(launched);
     const request = { uid: "u-1", operation: "CREATE", subResource: "eviction", namespace, name: "gone-0" };
     const answer = await fetch(`${url}/admission/pod-eviction`, {
@@ -276,7 +277,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
   });
 
   test("expressions of partitions are read by the package that is loaded for the first of them", async () => {
-    const launched = run({ FUNCTION: "validate-zone-budget" });
+    const launched = run({ FUNCTION: "validate-zone-budget", ...reviewsOnPort });
     const url = await ready(launched);
     const selector = { matchLabels: { "rollout-group": "told" } };
     const answers = ["([a-z]+-\\d+)-.*", "(?=ahead)"].map(async (podNamePartitionRegex) => {

@@ -3,7 +3,7 @@
  * what the answer pins, and carries the deletion out when it gets to it; and the people and machines that drain nodes.
  */
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
-import { mutatingPath, validatingPath } from "../../functions/evaluate-eviction/observe.ts";
+import { pinningPath, plainPaths } from "../../functions/evaluate-eviction/observe.ts";
 import { type Cluster, ClusterError } from "../../functions/shared/cluster.ts";
 import {
   type AdmissionAnswer,
@@ -166,7 +166,7 @@ export class Evictions {
       dryRun,
       object: { metadata: { name, namespace } },
       oldObject: null,
-      path: isPinned ? mutatingPath : validatingPath,
+      path: isPinned ? pinningPath : plainPaths[0],
       deadlineMs: webhook.monotonicMs() + 0.9 * webhookTimeoutMs,
     };
   }

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
-import { mutatingPath, validatingPath } from "../../functions/evaluate-eviction/observe.ts";
+import { pinningPath, plainPaths } from "../../functions/evaluate-eviction/observe.ts";
 import type { Context, Judge } from "../../functions/shared/definition.ts";
 import { zoneBudget } from "./given.ts";
 import { namespace, type Passes } from "./passes.ts";
@@ -47,7 +47,7 @@ class Door {
   }
 
   /** Posts it, and lets time go on until there is an answer. */
-  async post(body: unknown, path = mutatingPath, headers: Record<string, string> = json): Promise<Response> {
+  async post(body: unknown, path = pinningPath, headers: Record<string, string> = json): Promise<Response> {
     const text = typeof body === "string" ? body : JSON.stringify(body);
     let answered: Response | undefined;
     const asked = Promise.resolve(this.app.request(path, { method: "POST", headers, body: text }));
@@ -105,7 +105,7 @@ function assertRow(...cells: readonly (string | number)[]): void {
   assert.match(readme, new RegExp(`^\\| ${row}`, "m"), `the README has no row | ${cells.join(" | ")}`);
 }
 
-test("an allowance pins the uid by a JSON patch at our own path, and never where webhooks validate", async () => {
+test("an allowance pins the uid by a JSON patch at one path alone: no other ever patches, whose webhook may validate", async () => {
   const door = new Door(await governedGroup());
   const uid = door.replica.uidOf("group-a-0");
   for (const version of ["v1", "v1beta1"]) {
@@ -115,15 +115,17 @@ test("an allowance pins the uid by a JSON patch at our own path, and never where
     assert.deepEqual([answer.apiVersion, answer.response.uid], [`admission.k8s.io/${version}`, "u-1"]);
     assert.deepEqual([answer.response.allowed, answer.response.patchType], [true, "JSONPatch"]);
   }
-  const { response } = await door.answer(review(), validatingPath);
-  assert.deepEqual(response, { uid: "u-1", allowed: true });
+  for (const path of plainPaths) {
+    const { response } = await door.answer(review(), path);
+    assert.deepEqual(response, { uid: "u-1", allowed: true }, path);
+  }
 });
 
 test("a dry run is one by the request, or by the Eviction's own options, where kubectl drain says it", async () => {
   const isDryRun = async (request: object): Promise<unknown> => {
     const door = new Door(await governedGroup());
     assert.equal(await door.outcome(request), "allowed");
-    const line = door.lines.find(({ msg }) => msg === "a review was allowed");
+    const line = door.lines.find(({ guard }) => guard === "allowed");
     assert.equal(door.replica.writes.length === 0, line?.dryRun);
     return line?.dryRun;
   };
@@ -164,12 +166,19 @@ test("the answer comes within nine tenths of the timeout that the API server nam
     ["?timeout=soon", 9_000],
   ] as const) {
     const startMs = door.replica.cluster.monotonicMs();
-    const { response } = await door.answer(review(), `${mutatingPath}${timeout}`);
+    const { response } = await door.answer(review(), `${pinningPath}${timeout}`);
     assert.equal(response.status?.code, 429);
     const tookMs = door.replica.cluster.monotonicMs() - startMs;
     assert.ok(tookMs >= withinMs && tookMs <= withinMs + 10, `${tookMs} ms with ${timeout}`);
   }
 });
+
+const noName = "a namespace or a name that Kubernetes would not take";
+const tooFar = "JSON that is nested more than 100 deep, or holds more than 100,000 values";
+
+function nested(depth: number): string {
+  return "[".repeat(depth) + "]".repeat(depth);
+}
 
 test("what is no review has a status and a sentence, each in the README", async () => {
   const door = new Door(await governedGroup());
@@ -188,9 +197,15 @@ test("what is no review has a status and a sentence, each in the README", async 
     ],
     ["no AdmissionReview, another version, or no uid", 400, /no request with a uid/, review({ uid: 7 }), json],
     ["another content type", 415, /wrong content type/, review(), { "content-type": "text/plain" }],
-    ["a body of more than 8 MiB", 413, /larger than 8388608 bytes/, large, json],
+    ["a body of more than 1 MiB", 413, /larger than 1048576 bytes/, large, json],
+    ["a uid of more than 256 characters", 400, /its uid is longer than 256/, review({ uid: "u".repeat(257) }), json],
+    [noName, 400, /its name "\.\.\/\.\.\/leases\/x" is no name/, review({ name: "../../leases/x" }), json],
+    [noName, 400, /its name "\\ud800" is no name/, review({ name: "\ud800" }), json],
+    [noName, 400, /its namespace "a\.b" is no name/, review({ namespace: "a.b" }), json],
+    [tooFar, 400, /nested more than 100 deep/, `{"request":${nested(100)}}`, json],
+    [tooFar, 400, /more than 100000 values/, `[${"0,".repeat(100_001)}0]`, json],
   ] as const) {
-    for (const path of [mutatingPath, validatingPath]) {
+    for (const path of evaluateEviction.paths) {
       const response = await door.post(body, path, headers);
       assert.equal(response.status, status, row);
       assert.match(await response.text(), sentence, row);
@@ -198,7 +213,7 @@ test("what is no review has a status and a sentence, each in the README", async 
     assertRow(row, `HTTP ${status} and a sentence`);
   }
   for (const method of ["GET", "PUT", "DELETE"]) {
-    const got = await door.app.request(mutatingPath, { method });
+    const got = await door.app.request(pinningPath, { method });
     assert.deepEqual([got.status, got.headers.get("allow")], [405, "POST"]);
   }
   assertRow("another method", "HTTP 405 and a sentence");
@@ -218,9 +233,8 @@ test("reviews of something else, and missing fields, are each answered as the RE
     ["no namespace, or no name", 400, { name: undefined }],
     ["no namespace, or no name", 400, { name: { first: "group-a-0" } }],
     ["a pod that is gone", 404, { name: "group-a-9" }],
-    ["a pod that is gone", 404, { name: "../../leases/sluice-group" }],
   ] as const) {
-    for (const path of [mutatingPath, validatingPath]) assert.equal(await door.outcome(request, path), code, row);
+    for (const path of [pinningPath, plainPaths[0]]) assert.equal(await door.outcome(request, path), code, row);
     assertRow(row, `denied, ${code}`);
   }
   for (const object of [undefined, null, "an eviction", 7, [], {}, { deleteOptions: "none" }, { deleteOptions: [] }]) {
@@ -335,6 +349,34 @@ test("reviews are counted in rollout-operator's words and in our own", async () 
   for (const guard of ["allowed", "zone-budget", "zones-down", "pod-gone", "invalid-request"]) verdict(guard);
 });
 
+test("a reservation that a review made is a line at info with who asked, cut and without what does not show", async () => {
+  const door = new Door(await governedGroup({ maxUnavailable: 2 }));
+  const userInfo = { username: `eve\n\u202e\u0007${"x".repeat(1_000)}` };
+  await door.outcome({ userInfo, dryRun: true });
+  assert.ok(!door.lines.some(({ level, guard }) => level === "info" && guard === "allowed"), "it reserves nothing");
+  await door.outcome({ userInfo });
+  await door.outcome({ name: "group-a-1", userInfo: undefined });
+  const said = door.lines.filter(({ level, guard }) => level === "info" && guard === "allowed");
+  assert.deepEqual(
+    said.map(({ object, user }) => [object, user]),
+    [
+      ["group-a-0", `eve\\u{a}\\u{202e}\\u{7}${"x".repeat(74)}`],
+      ["group-a-1", ""],
+    ],
+  );
+  assert.match(String(said[0]?.msg), /^group-a-0 is reserved, and may go: a review asked for it$/);
+});
+
+test("what a client sends at length is in no answer and in no line of the log", async () => {
+  const door = new Door(await governedGroup());
+  const long = "9".repeat(100_000);
+  const object = { deleteOptions: { preconditions: { uid: long } }, metadata: { annotations: { long } } };
+  const { response } = await door.answer(review({ object, userInfo: { username: long, groups: [long] }, kind: long }));
+  assert.equal(response.status?.code, 409);
+  assert.ok(JSON.stringify(response).length < 1_000);
+  assert.ok(door.lines.every((line) => JSON.stringify(line).length < 2_000));
+});
+
 test("a storm of refusals is one line a minute for each guard and zone, and debug has them all", async () => {
   const door = new Door(await governedGroup());
   await door.outcome({});
@@ -344,10 +386,10 @@ test("a storm of refusals is one line a minute for each guard and zone, and debu
   const at = (level: string) => door.lines.filter((line) => line.level === level && "guard" in line);
   assert.deepEqual(
     at("info").map(({ guard, zone }) => `${guard} ${zone}`),
-    ["zone-budget group-a", "zones-down group-b"],
+    ["allowed group-a", "zone-budget group-a", "zones-down group-b"],
   );
-  assert.equal(at("debug").length, 14);
+  assert.equal(at("debug").length, 13);
   addBudget(door.passes, {}, "second");
   for (const name of ["group-a-1", "group-b-0"]) await door.outcome({ name });
-  assert.equal(at("info").length, 4, "a zone each");
+  assert.equal(at("info").length, 5, "a zone each");
 });

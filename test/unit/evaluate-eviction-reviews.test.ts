@@ -1,7 +1,7 @@
 /** Reviews of evictions as the door hands them on: what is read of them, what is asked of the cluster, what is answered. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Asking, mutatingPath, readAsking, validatingPath } from "../../functions/evaluate-eviction/observe.ts";
+import { type Asking, pinningPath, plainPaths, readAsking } from "../../functions/evaluate-eviction/observe.ts";
 import type { AdmissionAnswer, AdmissionRequest, Denied } from "../../functions/shared/definition.ts";
 import { parsePod } from "../../functions/shared/pods.ts";
 import { key, ledgerKey, namespace, Passes, played, refused } from "./passes.ts";
@@ -16,7 +16,7 @@ const request: AdmissionRequest = {
   dryRun: false,
   object: { apiVersion: "policy/v1", kind: "Eviction", metadata: { name: "group-a-0", namespace: "db" } },
   oldObject: null,
-  path: mutatingPath,
+  path: pinningPath,
   deadlineMs: 0,
 };
 
@@ -87,7 +87,7 @@ test("nothing is patched where the client named the uid itself, nor where the we
   const passes = await governedGroup();
   const replica = new Replica(passes);
   const named = withOptions({ preconditions: { uid: replica.uidOf("group-a-0") } });
-  for (const changes of [named, { path: validatingPath }]) {
+  for (const changes of [named, { path: plainPaths[0] }]) {
     const answer = await replica.answer(replica.review("group-a-0", changes));
     assert.deepEqual([answer.guard, answer.allowed && answer.patch], ["allowed", []]);
   }
@@ -135,8 +135,8 @@ test("memory that is behind the client asks the API server before it says no", a
 
 test("exempt: a pod on its way out is one by the API server's word where nothing pins its uid (R11, R14)", async () => {
   for (const [path, guard, reads] of [
-    [mutatingPath, "exempt", 0],
-    [validatingPath, "allowed", 1],
+    [pinningPath, "exempt", 0],
+    [plainPaths[0], "allowed", 1],
   ] as const) {
     const { passes, replica, views, old } = await behind(({ world }) => {
       world.store.delete("pods", { namespace, name: "group-a-0" }, { gracePeriodSeconds: 0 });
@@ -146,7 +146,7 @@ test("exempt: a pod on its way out is one by the API server's word where nothing
     const answer = await judging.answer(judging.review("group-a-0", { path }));
     assert.deepEqual([answer.guard, judging.count("get pods")], [guard, reads]);
     const isPinned = answer.allowed && JSON.stringify(answer.patch).includes(old.uid);
-    assert.equal(isPinned, path === mutatingPath, "what is pinned is the pod that was judged");
+    assert.equal(isPinned, path === pinningPath, "what is pinned is the pod that was judged");
     assert.deepEqual(reserved(passes), guard === "exempt" ? [] : ["group-a-0 by evaluate-eviction"]);
     assert.ok(replica.uidOf("group-a-0") !== old.uid);
     await views.stop();
@@ -157,7 +157,7 @@ test("replacement-reserved: where nothing pins the uid, the pod that has just co
   const passes = await governedGroup();
   const replica = new Replica(passes);
   const uid = replica.uidOf("group-a-0");
-  await replica.guards(replica.review("group-a-0", { path: validatingPath }));
+  await replica.guards(replica.review("group-a-0", { path: plainPaths[0] }));
   passes.world.store.delete(
     "pods",
     { namespace, name: "group-a-0" },
@@ -166,17 +166,17 @@ test("replacement-reserved: where nothing pins the uid, the pod that has just co
   await passes.goOn(500);
   const isThere = passes.world.store.find("pods", { namespace, name: "group-a-0" });
   assert.ok(isThere !== undefined && isThere.metadata.uid !== uid, "its replacement is there, and not ready");
-  const byName = await replica.answer(replica.review("group-a-0", { path: validatingPath }));
+  const byName = await replica.answer(replica.review("group-a-0", { path: plainPaths[0] }));
   assert.deepEqual([byName.guard, codeOf(byName)], ["replacement-reserved", 429]);
   const named = withOptions({ preconditions: { uid: replica.uidOf("group-a-0") } });
   const dry = { dryRun: true };
   const asked = [
-    replica.review("group-a-0", { ...dry, path: mutatingPath }),
-    replica.review("group-a-0", { ...dry, ...named, path: validatingPath }),
+    replica.review("group-a-0", { ...dry, path: pinningPath }),
+    replica.review("group-a-0", { ...dry, ...named, path: plainPaths[0] }),
   ];
   assert.deepEqual(await replica.guards(...asked), ["allowed", "allowed"]);
   passes.world.settle();
-  assert.deepEqual(await replica.guards(replica.review("group-a-0", { path: validatingPath })), ["allowed"]);
+  assert.deepEqual(await replica.guards(replica.review("group-a-0", { path: plainPaths[0] })), ["allowed"]);
 });
 
 test("out-of-scope: a pod that no budget selects is allowed without a ledger, a LIST or a write", async () => {
@@ -199,7 +199,7 @@ test("out-of-scope pins the pod that was judged; where nothing can, the API serv
   const pinned = await behind.answer(behind.review("group-a-0"));
   assert.deepEqual([pinned.guard, "patch" in pinned && pinned.patch?.length], ["out-of-scope", 1]);
   assert.match(JSON.stringify(pinned), new RegExp(uid));
-  const unpinned = await behind.answer(behind.review("group-a-0", { path: validatingPath }));
+  const unpinned = await behind.answer(behind.review("group-a-0", { path: plainPaths[0] }));
   assert.equal(unpinned.guard, "allowed");
   assert.deepEqual(reserved(passes), ["group-a-0 by evaluate-eviction"]);
 });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
-import { mutatingPath } from "../../functions/evaluate-eviction/observe.ts";
+import { pinningPath } from "../../functions/evaluate-eviction/observe.ts";
 import { createLedgerCopies, createMemory } from "../../functions/shared/definition.ts";
 import { forgetLedger, knownLedger, loadLedger } from "../../functions/shared/ledger-access.ts";
 import { type Call, key, played } from "./passes.ts";
@@ -50,7 +50,7 @@ test("a rollout and evictions in one process write one ledger without a conflict
       dryRun: false,
       object: {},
       oldObject: null,
-      path: mutatingPath,
+      path: pinningPath,
       deadlineMs: cluster.monotonicMs() + 9_000,
     });
     await goTo(second + 0.9);

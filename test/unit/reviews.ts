@@ -1,7 +1,7 @@
 /** Processes that judge evictions over a small world in virtual time, beside the one that rolls out in {@link Passes}. */
 import { decide, type Eviction, type Group } from "../../functions/evaluate-eviction/decide.ts";
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
-import { mutatingPath, name, observe } from "../../functions/evaluate-eviction/observe.ts";
+import { name, observe, pinningPath } from "../../functions/evaluate-eviction/observe.ts";
 import type { Cluster } from "../../functions/shared/cluster.ts";
 import { GroupCommit, type Petition, type ReviewGate } from "../../functions/shared/commit.ts";
 import {
@@ -67,7 +67,7 @@ export class Replica {
       dryRun: false,
       object: { metadata: { name: pod, namespace } },
       oldObject: null,
-      path: mutatingPath,
+      path: pinningPath,
       deadlineMs: this.cluster.monotonicMs() + patienceMs,
       ...changes,
     });

@@ -27,6 +27,8 @@ test("an empty environment is valid, and serves the own namespace", () => {
     tlsPort: "off",
     tlsCertFile: "",
     tlsKeyFile: "",
+    tlsClientCaFile: "",
+    reviewsOnPort: false,
     tlsSecretName: "rollout-operator-self-signed-certificate",
     tlsDnsName: "",
     tlsOrganisation: "Grafana Labs",
@@ -85,6 +87,17 @@ test("a certificate and its key come together; without them a port has a self-si
     "TLS_KEY_FILE is set without TLS_PORT; set TLS_PORT too, or neither",
   ]);
   assert.equal(mistakesOf({ TLS_PORT: "https", ...files }).length, 1);
+});
+
+test("clients are asked for certificates on a TLS port alone, and not beside a port that asks nobody", () => {
+  const file = { TLS_CLIENT_CA_FILE: "/tls/clients.crt" };
+  assert.equal(valid({ TLS_PORT: "8443", ...file }).tlsClientCaFile, "/tls/clients.crt");
+  assert.equal(valid({ REVIEWS_ON_PORT: "true" }).reviewsOnPort, true);
+  assert.deepEqual(mistakesOf(file), ["TLS_CLIENT_CA_FILE is set without TLS_PORT; set TLS_PORT too, or neither"]);
+  assert.deepEqual(mistakesOf({ TLS_PORT: "8443", REVIEWS_ON_PORT: "true", ...file }), [
+    "REVIEWS_ON_PORT is true beside TLS_CLIENT_CA_FILE; on PORT nobody is asked for a certificate",
+  ]);
+  assert.deepEqual(mistakesOf({ REVIEWS_ON_PORT: "yes" }), ['REVIEWS_ON_PORT is "yes"; write true or false']);
 });
 
 test("the self-signed certificate is rollout-operator's unless told otherwise, and what cannot be in one is refused", () => {

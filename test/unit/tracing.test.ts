@@ -45,7 +45,7 @@ describe("traces of a rollout, a review and their requests", () => {
   });
 
   function start(settings: Readonly<Record<string, string>>): Promise<Server> {
-    return Server.start({ kubeconfig, namespace, settings: { VIEWS: "list", ...settings } });
+    return Server.start({ kubeconfig, namespace, settings: { VIEWS: "list", REVIEWS_ON_PORT: "true", ...settings } });
   }
 
   async function post(url: string, headers: Record<string, string>, body: object): Promise<number> {

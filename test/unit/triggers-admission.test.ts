@@ -98,7 +98,11 @@ const badRequests: [row: string, status: number, sentence: RegExp, body: unknown
       { "content-type": "text/plain" },
     ],
     ["another content type", 415, /wrong content type/, review(), { "content-type": "application/jsonx" }],
-    ["a body of more than 8 MiB", 413, /larger than 8388608 bytes/, review({ object: "x".repeat(10_000_000) })],
+    ["a body of more than 5 MiB", 413, /larger than 5242880 bytes/, review({ object: "x".repeat(10_000_000) })],
+    ["a uid of 257 characters", 400, /its uid is longer than 256 characters/, review({ uid: "u".repeat(257) })],
+    ["a name that is none", 400, /its name "a\/b" is no name that Kubernetes takes/, review({ name: "a/b" })],
+    ["a name that is none", 400, /its namespace "x{80}" is no name/, review({ namespace: "x".repeat(100) })],
+    ["JSON of 101 levels", 400, /nested more than 100 deep/, `${"[".repeat(101)}${"]".repeat(101)}`],
   ];
 
 test("what is no review has a status and a sentence, each in the README", async () => {
@@ -166,7 +170,7 @@ test("a function that breaks leaves its door closed or open, and the table says 
 test("no path is that of two functions", () => {
   const paths = admissionFunctions.flatMap((one) => one.paths);
   assert.equal(new Set(paths).size, paths.length);
-  for (const one of paths) assert.match(one, /^\/(admission|pods)\/[a-z-]+$/);
+  for (const one of paths) assert.match(one, /^\/(admission|pods)\/[a-z-]+(\/pin)?$/);
 });
 
 test("reviews are counted, measured and logged", async () => {
@@ -197,6 +201,8 @@ test("the app of the TLS port has reviews and nothing else, and answers while th
     wokenBy: new Set(),
     namespaces: undefined,
     bodyLimitBytes: 1_024,
+    reviewsOnPort: false,
+    asksForCertificates: false,
     monotonicMs: () => 0,
     notReady: () => "this process is ending",
   });

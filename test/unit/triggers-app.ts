@@ -31,6 +31,8 @@ export function createTestApp(options: Partial<AppOptions> & { full?: boolean } 
     namespaces: undefined,
     admissions: [validation],
     bodyLimitBytes: 1_048_576,
+    reviewsOnPort: true,
+    asksForCertificates: false,
     monotonicMs: () => performance.now(),
     notReady: () => undefined,
     ...options,

@@ -172,6 +172,7 @@ test("the registry has these metrics and no others", async () => {
     "sluice_acts_total",
     "sluice_build_info",
     "sluice_certificate_not_after_timestamp_seconds",
+    "sluice_connections_ended_total",
     "sluice_events_total",
     "sluice_group_last_progress_timestamp_seconds",
     "sluice_group_ledger_unreadable",

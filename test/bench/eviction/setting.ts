@@ -38,7 +38,7 @@ export const restMs = 43_000;
 /** How evictions are registered: the peer's way is validating; ours is mutating, so that the pod's uid can be pinned. */
 const registrations = {
   peer: { kind: "ValidatingWebhookConfiguration", path: reviewPath, sideEffects: "None" },
-  sluice: { kind: "MutatingWebhookConfiguration", path: "/pods/eviction", sideEffects: "NoneOnDryRun" },
+  sluice: { kind: "MutatingWebhookConfiguration", path: "/pods/eviction/pin", sideEffects: "NoneOnDryRun" },
 } as const;
 
 /** Makes a budget for the group, starts the contender with a certificate of its own, and has `work` done. */

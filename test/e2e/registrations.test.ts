@@ -1,0 +1,82 @@
+/** However a path of evaluate-eviction is registered, and a client writes an Eviction, the real API server takes the answer. */
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { applyCrds } from "./drain.ts";
+import {
+  guardEvictions,
+  type Presented,
+  presentCertificate,
+  registerWebhook,
+  removeWebhook,
+  type WebhookKind,
+} from "./drain-webhook.ts";
+import { play, type Scene, skipWithoutControlPlane } from "./scene.ts";
+
+const pinningPath = "/pods/eviction/pin";
+
+/** The ways in which clients write what an Eviction is; those without are older ones, and hands. */
+const bodies = [{ apiVersion: "policy/v1", kind: "Eviction" }, { apiVersion: "policy/v1beta1", kind: "Eviction" }, {}];
+
+async function post({ api, group: { namespace } }: Scene, name: string, head: object) {
+  const answer = await api.send("POST", `/api/v1/namespaces/${namespace}/pods/${name}/eviction`, {
+    ...head,
+    metadata: { name, namespace },
+  });
+  return { code: answer.statusCode, text: await answer.body.text() };
+}
+
+/** The uids that stand in the group's ledger. */
+async function reserved({ api, ledgerPath }: Scene): Promise<string> {
+  return JSON.stringify(await api.get(ledgerPath));
+}
+
+describe("a webhook for evictions on a real API server", { skip: await skipWithoutControlPlane() }, () => {
+  let controlPlane: ControlPlane;
+  let certificate: Presented;
+
+  before(async () => {
+    controlPlane = await startControlPlane();
+    certificate = await presentCertificate();
+    await applyCrds(controlPlane);
+  });
+
+  after(async () => {
+    await controlPlane?.stop();
+    await certificate?.remove();
+  });
+
+  test("every path works both as a mutating and as a validating one, with every form of an Eviction, but for the one that pins", async () => {
+    const options = { zones: 2, pods: 24, zoneBudget: { maxUnavailable: 24 } };
+    await play(controlPlane, "registered", options, async (scene) => {
+      const { api, group } = scene;
+      const server = await guardEvictions(scene, certificate);
+      await removeWebhook(api, group.namespace, "Mutating");
+      const pods = Array.from({ length: 24 }, (_, ordinal) => `${group.statefulSets[0]}-${ordinal}`);
+      const seen: string[] = [];
+      for (const path of evaluateEviction.paths) {
+        for (const kind of ["Mutating", "Validating"] as const satisfies readonly WebhookKind[]) {
+          await registerWebhook(api, group.namespace, kind, { port: server.tlsPort, ca: certificate.ca, path });
+          for (const head of bodies) {
+            const pod = pods.shift() ?? "";
+            const { metadata } = await api.get<{ metadata: { uid: string } }>(
+              `/api/v1/namespaces/${group.namespace}/pods/${pod}`,
+            );
+            const { code, text } = await post(scene, pod, head);
+            if (path === pinningPath && kind === "Validating") {
+              assert.equal(code, 500, text);
+              assert.match(text, /may not provide|patch/i);
+            } else {
+              assert.equal(code, 201, `${path} ${kind} ${JSON.stringify(head)}: ${text}`);
+            }
+            assert.ok((await reserved(scene)).includes(metadata.uid), `${pod} is reserved`);
+            seen.push(`${path} ${kind}`);
+          }
+          await removeWebhook(api, group.namespace, kind);
+        }
+      }
+      assert.equal(seen.length, 18);
+    });
+  });
+});

@@ -1,0 +1,152 @@
+/** What clients of a port may hold: connections, requests on each, answers that they do not read. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { type TestContext, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { type Cut, usualBounds } from "../../triggers/connections.ts";
+import { createMetricsPage, servesForMs } from "../../triggers/metrics-page.ts";
+import { type ListenOptions, listen } from "../../triggers/server.ts";
+import { eventually } from "../controlplane/api.ts";
+import { createTestApp } from "./triggers-app.ts";
+
+async function serve(context: TestContext, options: Partial<ListenOptions> = {}) {
+  const door = createTestApp();
+  const cuts: Cut[] = [];
+  const onCut = (how: Cut) => void cuts.push(how);
+  const listening = await listen(door.app, { port: 0, requestTimeoutMs: 10_000, onCut, ...options });
+  context.after(() => listening.close(AbortSignal.abort()));
+  const open = async (): Promise<Socket> => {
+    const socket = connect(listening.port, "127.0.0.1");
+    socket.on("error", () => {});
+    context.after(() => socket.destroy());
+    await once(socket, "connect");
+    return socket;
+  };
+  return { ...door, cuts, open, url: `http://127.0.0.1:${listening.port}` };
+}
+
+const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`;
+
+/** All that is sent until the other side ends the connection. */
+async function readAll(socket: Socket): Promise<string> {
+  const chunks: Buffer[] = [];
+  socket.on("data", (chunk) => chunks.push(chunk));
+  await once(socket, "close");
+  return Buffer.concat(chunks).toString();
+}
+
+test("who sends more requests at once than are answered at once has 503 and a sentence, and the connection ends", async (context) => {
+  const { open, cuts, url, reporting } = await serve(context);
+  const socket = await open();
+  socket.write(get("/metrics").repeat(2_000));
+  const answers = await readAll(socket);
+  assert.match(answers, /^HTTP\/1\.1 503 /);
+  assert.match(answers, /too many requests wait on this connection\.$/);
+  assert.equal(answers.match(/HTTP\/1\.1/g)?.length, 1);
+  assert.deepEqual(cuts, ["pipelined"]);
+  const text = await reporting.metrics.registry.metrics();
+  const asked = /_inflight_requests\{method="GET",route="metrics"\} (\d+)/.exec(text)?.[1];
+  assert.ok(Number(asked) <= usualBounds.mostInFlight, `${asked} are being answered`);
+  assert.equal((await fetch(`${url}/healthz`)).status, 200);
+});
+
+test("as many requests as are answered at once are answered in their order, again and again", async (context) => {
+  const { open, cuts } = await serve(context);
+  const socket = await open();
+  const received: string[] = [];
+  socket.on("data", (chunk) => received.push(String(chunk)));
+  const answers = () => received.join("").match(/^(alive|ready)$/gm) ?? [];
+  for (let round = 1; round <= 5; round++) {
+    socket.write((get("/healthz") + get("/readyz")).repeat(usualBounds.mostInFlight / 2));
+    const due = round * usualBounds.mostInFlight;
+    await eventually("all answers", 5_000, async () => (answers().length === due ? true : undefined));
+  }
+  assert.deepEqual([...new Set(answers().join(" ").split(" "))], ["alive", "ready"]);
+  assert.equal(answers().join(" "), Array(40).fill("alive ready").join(" "));
+  assert.deepEqual(cuts, []);
+});
+
+test("a client that never reads its answer is ended, and one that waits long for an answer is not", async (context) => {
+  const { app, open, cuts } = await serve(context, { bounds: { unreadMs: 300 } });
+  app.get("/large", (c) => c.text("x".repeat(50_000_000)));
+  app.get("/slow", async (c) => {
+    await delay(900);
+    return c.text("at last");
+  });
+  const patient = await open();
+  patient.write(get("/slow") + get("/healthz"));
+  const answered = once(patient, "data");
+  const deaf = await open();
+  deaf.write(get("/large"));
+  await eventually("the connection ended", 5_000, async () => (cuts.length > 0 ? true : undefined));
+  assert.deepEqual(cuts, ["unread"]);
+  const [text] = await answered;
+  assert.match(String(text), /at last/);
+  assert.deepEqual(cuts, ["unread"]);
+});
+
+test("no more connections are open than the bound, and those that are idle make room for the next", async (context) => {
+  const { open, cuts, url } = await serve(context, { bounds: { mostConnections: 100, crowdedIdleMs: 2_000 } });
+  const sockets = await Promise.all(Array.from({ length: 100 }, open));
+  const asked = sockets[0] as Socket;
+  asked.write(get("/healthz"));
+  await once(asked, "data");
+  await readAll(await open());
+  assert.deepEqual(cuts, ["too-many"]);
+  await delay(2_100);
+  // Whoever comes now is turned away, too, but no longer those after it.
+  await readAll(await open());
+  assert.equal(cuts.filter((how) => how === "idle").length, 100);
+  assert.equal((await fetch(`${url}/healthz`)).status, 200);
+});
+
+test("a port takes a thousand connections, and not the 17,800 that it once took", async (context) => {
+  const { open, cuts } = await serve(context);
+  for (let count = 0; count < usualBounds.mostConnections; count += 100) {
+    await Promise.all(Array.from({ length: 100 }, open));
+  }
+  await readAll(await open());
+  assert.equal(cuts.filter((how) => how === "too-many").length, 1);
+});
+
+test("far from their bound, connections that are idle stay", async (context) => {
+  const { open, cuts } = await serve(context, { bounds: { crowdedIdleMs: 1 } });
+  const socket = await open();
+  for (let count = 0; count < 20; count++) (await open()).destroy();
+  socket.write(get("/healthz"));
+  await once(socket, "data");
+  assert.deepEqual(cuts, []);
+});
+
+test("one rendering of the metrics serves everybody for half a second, with its length", async () => {
+  let nowMs = 0;
+  const rendered: PromiseWithResolvers<string>[] = [];
+  const registry = {
+    contentType: "text/plain" as const,
+    metrics() {
+      const one = Promise.withResolvers<string>();
+      rendered.push(one);
+      return one.promise;
+    },
+  };
+  const page = createMetricsPage(registry as never, () => nowMs);
+  const first = page();
+  nowMs += 10 * servesForMs;
+  assert.equal(page(), first, "who asks while it is being rendered waits for it");
+  rendered[0]?.resolve("one");
+  await first;
+  nowMs += servesForMs - 1;
+  assert.equal(page(), first);
+  nowMs += 1;
+  const second = page();
+  rendered[1]?.reject(new Error("no"));
+  await assert.rejects(second, /no/);
+  const third = page();
+  rendered[2]?.resolve("three");
+  assert.equal(new TextDecoder().decode((await third).text), "three");
+  assert.equal(rendered.length, 3);
+  const { app } = createTestApp();
+  const answer = await app.request("/metrics");
+  assert.equal(answer.headers.get("content-length"), String((await answer.arrayBuffer()).byteLength));
+});

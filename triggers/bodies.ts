@@ -1,0 +1,132 @@
+/**
+ * The bodies that are posted at one door: each has a limit, all that are being read have one together, and none may stand still.
+ * Bytes count as they arrive, whatever was told of them before, until the body has been read.
+ */
+import type { IncomingMessage } from "node:http";
+import { Readable } from "node:stream";
+import type { Context } from "hono";
+import { HTTPException } from "hono/http-exception";
+import { parseBoundedJson } from "./bounded-json.ts";
+
+export interface BodiesOptions {
+  /** Of all bodies together, in bytes. One alone is read whatever it counts as. */
+  readonly mostBytes: number;
+  /** After this time without a byte a body is given up, in milliseconds; absent: {@link stalledAfterMs}. */
+  readonly stalledAfterMs?: number;
+}
+
+export interface Wanted {
+  /** The largest body that is read, in bytes. */
+  readonly limitBytes: number;
+  /** Makes the answer to a body that is none, of the end of a sentence. */
+  malformed(because: string): HTTPException;
+}
+
+/** The client went away before it had sent everything: nobody is left to be answered. */
+export class BodyAborted extends Error {}
+
+/** Who sends at all does so at once. A lost packet is sent again within a second or two. */
+export const stalledAfterMs = 3_000;
+/** What a piece costs beside its bytes: who sends one byte at a time takes more memory than was sent. */
+const bytesPerPiece = 256;
+
+/** A body that is being read. */
+interface Reading {
+  bytes: number;
+  stop(error: HTTPException): void;
+}
+
+export class Bodies {
+  readonly #options: BodiesOptions;
+  readonly #reading = new Set<Reading>();
+  #bytes = 0;
+
+  constructor(options: BodiesOptions) {
+    this.#options = options;
+  }
+
+  /** How much the bodies count that are being read, in bytes. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /**
+   * The JSON of a request's body; undefined where there is none.
+   *
+   * @throws HTTPException 413 for one that is too large, 408 for one that stands still, 503 for one that is the largest while all
+   * of them are too large together, and what `malformed` makes; BodyAborted.
+   */
+  async json(c: Context, { limitBytes, malformed }: Wanted): Promise<unknown> {
+    const parsed = parseBoundedJson(await this.#read(c, limitBytes));
+    if ("because" in parsed) throw malformed(parsed.because);
+    return parsed.value;
+  }
+
+  async #read(c: Context, limitBytes: number): Promise<Buffer> {
+    if (Number(c.req.header("content-length") ?? 0) > limitBytes) throw tooLarge(limitBytes);
+    const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+    const reading: Reading = { bytes: 0, stop: reject };
+    const source = sourceOf(c);
+    const silentMs = this.#options.stalledAfterMs ?? stalledAfterMs;
+    const stalled = setTimeout(() => reject(standsStill(silentMs)), silentMs);
+    const pieces: Buffer[] = [];
+    let length = 0;
+    const onData = (piece: Buffer) => {
+      stalled.refresh();
+      length += piece.length;
+      if (length > limitBytes) return reject(tooLarge(limitBytes));
+      pieces.push(piece);
+      this.#count(reading, piece.length + bytesPerPiece);
+    };
+    const onEnd = () => resolve(pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces));
+    const onClose = () => reject(new BodyAborted("the client went away before it had sent its request"));
+    this.#reading.add(reading);
+    source.on("data", onData).on("end", onEnd).on("close", onClose).on("error", onClose);
+    // It may have gone before anybody listened.
+    if (source.destroyed) onClose();
+    try {
+      return await promise;
+    } finally {
+      clearTimeout(stalled);
+      // What comes after is let go of unread; an error of the connection has been dealt with.
+      source.off("data", onData).off("end", onEnd).off("close", onClose);
+      this.#reading.delete(reading);
+      this.#bytes -= reading.bytes;
+    }
+  }
+
+  /** Where it is too much, the largest body has to come again: a small one gets in however many large ones stand still. */
+  #count(reading: Reading, bytes: number): void {
+    reading.bytes += bytes;
+    this.#bytes += bytes;
+    if (this.#bytes <= this.#options.mostBytes || this.#reading.size === 1) return;
+    let largest = reading;
+    for (const other of this.#reading) if (other.bytes > largest.bytes) largest = other;
+    this.#bytes -= largest.bytes;
+    largest.bytes = 0;
+    this.#reading.delete(largest);
+    largest.stop(tooMuchAtOnce());
+  }
+}
+
+/** The connection itself: a stream of the Web made of it costs a tenth of a review. There is none where a test calls the app. */
+function sourceOf(c: Context): Readable {
+  const { incoming } = (c.env ?? {}) as { readonly incoming?: IncomingMessage };
+  if (incoming !== undefined) return incoming;
+  const { body } = c.req.raw;
+  return body === null ? Readable.from([]) : Readable.fromWeb(body as Parameters<typeof Readable.fromWeb>[0]);
+}
+
+function tooLarge(limitBytes: number): HTTPException {
+  return new HTTPException(413, { message: `The body is larger than ${limitBytes} bytes.` });
+}
+
+function standsStill(ms: number): HTTPException {
+  return new HTTPException(408, { message: `Nothing more of the body came for ${ms / 1000} s.` });
+}
+
+function tooMuchAtOnce(): HTTPException {
+  const headers = { "content-type": "text/plain; charset=UTF-8", "retry-after": "1" };
+  const sentence = "Send it again later: too much is being sent at once.";
+  return new HTTPException(503, { res: new Response(sentence, { status: 503, headers }) });
+}

@@ -1,0 +1,47 @@
+/** JSON of strangers: what is nested or split up so far that reading it would cost more than its bytes is not read. */
+
+/** Objects and lists in one another. The deepest that Kubernetes sends is a schema in a CRD, some thirty. */
+export const deepestJson = 100;
+/** A review or an event holds some hundred; each costs up to a hundred bytes once it is read, whatever it took to send it. */
+export const mostJsonValues = 100_000;
+
+export type ParsedJson = { readonly value: unknown } | { readonly because: string };
+
+const [quote, backslash, comma] = [0x22, 0x5c, 0x2c];
+const [openList, closeList, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d];
+
+/** The value of a body, undefined for nothing but blanks; or why there is none, as the end of a sentence. */
+export function parseBoundedJson(body: Buffer): ParsedJson {
+  const because = refuse(body);
+  if (because !== undefined) return { because };
+  const text = body.toString("utf8");
+  try {
+    return { value: text.trim() === "" ? undefined : JSON.parse(text) };
+  } catch {
+    return { because: "the body is not JSON" };
+  }
+}
+
+/** Looks at what opens, closes and parts values alone: whether it is JSON is found out by reading it. */
+function refuse(body: Buffer): string | undefined {
+  let [depth, values] = [0, 0];
+  for (let at = 0; at < body.length; at++) {
+    const byte = body[at];
+    if (byte === quote) at = endOfString(body, at);
+    else if (byte === comma) values++;
+    else if (byte === closeList || byte === closeObject) depth--;
+    else if (byte === openList || byte === openObject) {
+      values++;
+      depth++;
+      if (depth > deepestJson) return `the body is nested more than ${deepestJson} deep`;
+    }
+  }
+  return values > mostJsonValues ? `the body holds more than ${mostJsonValues} values` : undefined;
+}
+
+/** Where the string that begins there ends; the last byte where it does not. */
+function endOfString(body: Buffer, start: number): number {
+  let at = start + 1;
+  while (at < body.length && body[at] !== quote) at += body[at] === backslash ? 2 : 1;
+  return at;
+}

@@ -1,0 +1,58 @@
+/** Whose clients may post reviews: the authorities of TLS_CLIENT_CA_FILE, read again and again as the certificate is. */
+import { X509Certificate } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import type { CertificateSource, KeyPair } from "./certificate.ts";
+
+const pem = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+/** The file's certificates, in PEM. Throws an Error that says what is wrong with it. */
+export async function readClientAuthorities(file: string): Promise<string> {
+  let text: string;
+  try {
+    text = await readFile(file, "utf8");
+  } catch (error) {
+    throw new Error(`TLS_CLIENT_CA_FILE cannot be read: ${messageOf(error)}`);
+  }
+  const certificates = text.match(pem) ?? [];
+  // Without any, OpenSSL would take nobody, or those that the machine trusts.
+  if (certificates.length === 0) throw new Error(`TLS_CLIENT_CA_FILE ${file} holds no certificate in PEM`);
+  for (const certificate of certificates) {
+    try {
+      new X509Certificate(certificate);
+    } catch (error) {
+      throw new Error(`TLS_CLIENT_CA_FILE ${file} holds a certificate that cannot be read: ${messageOf(error)}`);
+    }
+  }
+  return `${certificates.join("\n")}\n`;
+}
+
+/**
+ * The same source, whose pairs say whose clients are let in. While the file is wrong, those of before are, so that the server's
+ * own certificate is renewed all the same; `onTrouble` hears of it, once for each reason.
+ */
+export function withClientAuthorities(
+  source: CertificateSource,
+  { file, first, onTrouble }: { file: string; first: string; onTrouble(sentence: string): void },
+): CertificateSource {
+  let known = first;
+  let said = "";
+  return {
+    ...source,
+    async read(): Promise<KeyPair> {
+      const pair = await source.read();
+      try {
+        known = await readClientAuthorities(file);
+        said = "";
+      } catch (error) {
+        const trouble = messageOf(error);
+        if (trouble !== said) onTrouble(`${trouble}; the authorities from before are kept`);
+        said = trouble;
+      }
+      return { ...pair, clientAuthorities: known };
+    },
+  };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

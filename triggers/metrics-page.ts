@@ -1,0 +1,37 @@
+/** What `GET /metrics` answers: one rendering serves everybody for a moment, for each takes time and memory. */
+import type { Registry } from "prom-client";
+
+export interface MetricsPage {
+  readonly text: Uint8Array<ArrayBuffer>;
+  readonly contentType: string;
+}
+
+/** Prometheus asks every some seconds. In milliseconds, from the moment on at which it was rendered. */
+export const servesForMs = 500;
+
+/** Answers what gives the page. While one is being rendered all wait for it; one that could not be is tried again. */
+export function createMetricsPage(
+  registry: Pick<Registry, "metrics" | "contentType">,
+  monotonicMs: () => number,
+): () => Promise<MetricsPage> {
+  let page: Promise<MetricsPage> | undefined;
+  const render = async (): Promise<MetricsPage> => {
+    try {
+      const text = new TextEncoder().encode(await registry.metrics());
+      const rendered = { text, contentType: registry.contentType };
+      renderedMs = monotonicMs();
+      return rendered;
+    } catch (error) {
+      page = undefined;
+      throw error;
+    }
+  };
+  let renderedMs = Number.POSITIVE_INFINITY;
+  return () => {
+    if (page === undefined || monotonicMs() - renderedMs >= servesForMs) {
+      renderedMs = Number.POSITIVE_INFINITY;
+      page = render();
+    }
+    return page;
+  };
+}
