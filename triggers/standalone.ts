@@ -29,7 +29,8 @@ export interface StandaloneOptions {
   readonly reporting: Reporting;
   /** Undefined: all of them. */
   readonly namespaces: readonly string[] | undefined;
-  readonly settings: Pick<Settings, "mode" | "views" | "sweepIntervalMs" | "gatherMs" | "concurrency" | "queueKeys">;
+  readonly settings: Pick<Settings, "mode" | "views" | "sweepIntervalMs" | "gatherMs" | "concurrency" | "queueKeys"> &
+    Partial<Pick<Settings, "allowUnsupported">>;
   /** From 0 to 1, for the jitter of sweeps. */
   readonly random?: () => number;
 }
@@ -67,7 +68,8 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     reporting.log("info", "the first lists of pods and StatefulSets have come");
     reporting.metrics.showGroups(createGroupLook({ cluster, views: watching, namespaces, seen }), { passes: isWoken });
   });
-  const shared = { cluster, views, protocol, reporter: reporting, mode: settings.mode, namespaces };
+  const { mode, allowUnsupported = false } = settings;
+  const shared = { cluster, views, protocol, reporter: reporting, mode, namespaces, allowUnsupported };
   // What a function remembers of a group is its own: two of them may look at one group at once. They have one copy of its ledger.
   const copyOf = createLedgerCopies();
   const contextOf = () => ({ ...shared, memoryOf: createMemory(copyOf) });

@@ -64,6 +64,8 @@ export interface Context {
   readonly mode: "act" | "shadow";
   /** The namespaces that this process serves; all of them when undefined. */
   readonly namespaces: readonly string[] | undefined;
+  /** Groups that ask for what nobody here does are served all the same; absent: they are held. */
+  readonly allowUnsupported?: boolean;
   memoryOf(key: GroupKey): GroupMemory;
 }
 

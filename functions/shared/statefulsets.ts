@@ -1,6 +1,13 @@
 /** What decisions read of a StatefulSet, parsed once at the border. */
 import type { StatefulSetObject } from "./cluster.ts";
-import { type Malformed, read, rolloutGroup, rolloutMaxUnavailable, rolloutPaused } from "./vocabulary.ts";
+import {
+  type Malformed,
+  read,
+  rolloutGroup,
+  rolloutMaxUnavailable,
+  rolloutPaused,
+  unsupportedOn,
+} from "./vocabulary.ts";
 
 /**
  * What names a group: all StatefulSets of a namespace with the same `rollout-group`; or, where they have none, those that one
@@ -51,6 +58,8 @@ export interface StatefulSet {
   readonly currentRevision: string | undefined;
   readonly matchLabels: Readonly<Record<string, string>>;
   readonly malformed: readonly Malformed[];
+  /** What it asks for and nobody here does: see {@link unsupportedOn}. */
+  readonly unsupported: readonly string[];
 }
 
 export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
@@ -83,6 +92,7 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     currentRevision: status?.currentRevision || undefined,
     matchLabels: spec?.selector?.matchLabels ?? {},
     malformed,
+    unsupported: unsupportedOn(metadata),
   };
 }
 
