@@ -140,13 +140,13 @@ export async function getGroupOf(cluster: Cluster, namespace: string, name: stri
   return group === undefined ? undefined : { namespace, group };
 }
 
-/** The StatefulSet that controls a pod, by one GET of the name that the pod's own tells. Throws ClusterError. */
+/** The StatefulSet that controls a pod, by one GET of the name that the pod tells. Throws ClusterError. */
 export async function getOwnerOf(
   cluster: Cluster,
-  { namespace, name, ownerUid }: Pod,
+  { namespace, ownerUid, ownerName }: Pod,
 ): Promise<StatefulSet | undefined> {
-  if (ownerUid === undefined) return undefined;
-  const owner = await getStatefulSet(cluster, { namespace, name: statefulSetNameOf(name) });
+  if (ownerUid === undefined || ownerName === undefined) return undefined;
+  const owner = await getStatefulSet(cluster, { namespace, name: ownerName });
   return owner?.uid === ownerUid ? owner : undefined;
 }
 

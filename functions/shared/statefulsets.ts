@@ -1,5 +1,6 @@
 /** What decisions read of a StatefulSet, parsed once at the border. */
 import type { StatefulSetObject } from "./cluster.ts";
+import { parseOrdinal } from "./pods.ts";
 import {
   type Malformed,
   read,
@@ -77,7 +78,7 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     createdMs: Date.parse(metadata.creationTimestamp ?? ""),
     podLabels: spec?.template?.metadata?.labels ?? {},
     group: read(rolloutGroup, metadata),
-    start: spec?.ordinals?.start ?? 0,
+    start: Math.max(0, parseOrdinal(String(spec?.ordinals?.start ?? 0))),
     replicas,
     deleting,
     countedReplicas: status?.replicas ?? 0,

@@ -130,6 +130,8 @@ export function pod(name: string, changes: Partial<Pod> = {}): Pod {
     uid: `uid-of-${name}`,
     resourceVersion: 7,
     ownerUid: `uid-of-${name.slice(0, name.lastIndexOf("-"))}`,
+    ownerKind: "StatefulSet",
+    ownerName: name.slice(0, name.lastIndexOf("-")),
     orphaned: false,
     createdMs: nowMs - 660_000,
     ordinal,
