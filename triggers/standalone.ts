@@ -18,6 +18,7 @@ import { createWatchingViews, type WatchingViews } from "../functions/shared/wat
 import type { OpenAdmission } from "./admission.ts";
 import { KnownGroups } from "./known-groups.ts";
 import { createGroupLook } from "./ledger-metrics-groups.ts";
+import { paceLookUps } from "./look-ups.ts";
 import type { Reporting } from "./reporting.ts";
 import type { Settings } from "./settings.ts";
 import { createWakeUps, type WakeUps } from "./wakeups.ts";
@@ -73,8 +74,9 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   // What a function remembers of a group is its own: two of them may look at one group at once. They have one copy of its ledger.
   const copyOf = createLedgerCopies();
   const contextOf = () => ({ ...shared, memoryOf: createMemory(copyOf) });
+  const lookUps = paceLookUps({ cluster });
   const admissions = options.admissions.map((definition) => {
-    const context = contextOf();
+    const context = { ...contextOf(), lookUps };
     return { definition, context, judge: definition.open(context) };
   });
   const wakeUps: WakeUps = createWakeUps({
