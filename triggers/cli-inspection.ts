@@ -191,7 +191,7 @@ function formatTime(ms: number): string {
 
 function inspectZone(zone: Zone): ZoneInspection {
   const { statefulSet, pods, outdated, down, leaving } = zone;
-  const { name, replicas, maxUnavailable, paused, strategy, malformed } = statefulSet;
+  const { name, replicas, maxUnavailable, paused, strategy, malformed, unsupported } = statefulSet;
   const isReady = ({ ordinal }: Pod) => !down.has(ordinal) || down.get(ordinal) === "reserved";
   const missing = [...missingOrdinals(zone).take(maxListedMissing)];
   const ordinals = [...down.keys(), ...missing].sort((one, other) => one - other);
@@ -206,7 +206,10 @@ function inspectZone(zone: Zone): ZoneInspection {
     down: ordinals.map((ordinal) => ({ pod: `${name}-${ordinal}`, ordinal, why: down.get(ordinal) ?? "missing" })),
     missingBesides: zone.missing - missing.length,
     leaving: leaving.map((pod) => pod.name),
-    warnings: malformed.map(({ sentence }) => sentence),
+    warnings: [
+      ...malformed.map(({ sentence }) => sentence),
+      ...unsupported.map((use) => `uses what Sluice does not do yet: ${use}`),
+    ],
   };
 }
 
@@ -241,12 +244,14 @@ async function inspectFunctions({ context, key, nowMs, observed }: Look): Promis
   for (const definition of groupFunctions) {
     const passes: PassReport[] = [];
     const reporter = { ...silentReporter, pass: (report: PassReport) => void passes.push(report) };
-    const { recheckMs } = await definition.run({ ...context, reporter }, key, { sweep: false });
+    const written = ledger?.verdicts[definition.name];
+    // Whether ALLOW_UNSUPPORTED is set is known by whoever serves the group: who has said anything else of it goes by that.
+    const allowUnsupported = written !== undefined && written.guard !== "scaling-unsupported";
+    const { recheckMs } = await definition.run({ ...context, reporter, allowUnsupported }, key, { sweep: false });
     const pass = passes.at(-1);
     if (pass === undefined) continue;
     const { guard, zone, sentence } = pass;
     const recheckSeconds = recheckMs === undefined ? null : Math.ceil(recheckMs / 1000);
-    const written = ledger?.verdicts[definition.name];
     // One that would act now would have written a reservation.
     const differs = written?.guard !== guard || written.zone !== zone || guard === "rolling";
     const stale = written !== undefined && differs && nowMs - written.at > recordEveryMs;

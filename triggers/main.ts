@@ -20,7 +20,7 @@ import { help } from "./settings-help.ts";
 import { type Standalone, startStandalone } from "./standalone.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "./table.ts";
 import { startTracing, type Tracing } from "./tracing.ts";
-import { holdWrites, lookForUnsupported, type Swap } from "./unsupported.ts";
+import { type LookOptions, lookForUnsupported } from "./unsupported.ts";
 import { followWebhookConfigurations } from "./webhook-configurations.ts";
 
 interface Process {
@@ -87,10 +87,11 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   const certificate = certificateOf(settings, namespaces, cluster);
   const source = await sourceOf(parts, certificate);
   const stopping = new AbortController();
-  const swap = lookBeforeActing(parts, { certificate, namespaces, isRolling: definitions.length > 0 }, stopping.signal);
+  const { dnsName } = certificate;
+  void sayUnsupported(parts, { dnsName, namespaces, isRolling: definitions.length > 0 }, stopping.signal);
   const admissions = admissionFunctions.filter(isServed);
   const standalone = startStandalone({
-    cluster: swap.cluster,
+    cluster,
     definitions,
     admissions,
     reporting,
@@ -103,7 +104,7 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   const crons = isRenewed ? cronFunctions.filter(isServed) : [];
   const { mode, sweepIntervalMs, requestTimeoutMs } = settings;
   const cron = startCron({
-    cluster: swap.cluster,
+    cluster,
     definitions: crons,
     certificate,
     mode,
@@ -125,7 +126,7 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
     reviewsOnPort: settings.reviewsOnPort,
     asksForCertificates: settings.tlsClientCaFile !== "",
     monotonicMs: () => cluster.monotonicMs(),
-    notReady: () => away() ?? standalone.notReady() ?? swap.notReady() ?? door?.notReady(),
+    notReady: () => away() ?? standalone.notReady() ?? door?.notReady(),
   };
   const door = openDoor(parts, options, source, stopping.signal);
   const onCut = (reason: Cut) => reporting.metrics.connectionsEnded.inc({ door: "plain", reason });
@@ -190,39 +191,20 @@ async function sourceOf(
   }
 }
 
-interface Swapping {
-  readonly certificate: CertificateSettings;
-  readonly namespaces: readonly string[] | undefined;
-  readonly isRolling: boolean;
-}
-
 /**
- * A process that stays and rolls stands in rollout-operator's place: where that did what is not done here, it ends with exit code
- * 2, having written nothing. A function that comes and goes does not look, for it would at every start. A process that only
- * answers reviews says what it sees and goes on: without it evictions would fail, too.
+ * Says once what rollout-operator did and nobody here does. A process that rolls names StatefulSets, too: what becomes of their
+ * groups is for each pass to say. A function that comes and goes does not look, for it would at every start.
  */
-function lookBeforeActing(
-  { settings, cluster, reporting }: Process,
-  { certificate, namespaces, isRolling }: Swapping,
+async function sayUnsupported(
+  { settings: { views, tlsPort }, cluster, reporting }: Process,
+  { dnsName, namespaces, isRolling }: Pick<LookOptions, "dnsName" | "namespaces"> & { readonly isRolling: boolean },
   stopped: AbortSignal,
-): Swap {
-  const { mode, views, allowUnsupported, tlsPort } = settings;
-  const isSwapping = isRolling && views === "watch";
-  const refuses = isSwapping && mode === "act" && !allowUnsupported;
-  if (!isSwapping && tlsPort === "off") return { cluster, notReady: () => undefined };
-  const options = { cluster, namespaces, statefulSets: isSwapping, dnsName: certificate.dnsName };
-  const look = lookForUnsupported(options, stopped).then((seen) => {
-    const { found = [], unseen = [] } = seen ?? {};
-    if (refuses && found.length > 0) {
-      exitWith(2, [
-        ...found,
-        "nothing was written; take away what nobody needs, or set ALLOW_UNSUPPORTED=true to start all the same",
-      ]);
-    }
-    for (const sentence of [...found, ...unseen]) reporting.log("warn", sentence, { reason: "unsupported" });
-    return seen !== undefined;
-  });
-  return refuses ? holdWrites(cluster, look) : { cluster, notReady: () => undefined };
+): Promise<void> {
+  const statefulSets = isRolling && views === "watch";
+  if (!statefulSets && tlsPort === "off") return;
+  const seen = await lookForUnsupported({ cluster, namespaces, statefulSets, dnsName }, stopped);
+  const { found = [], unseen = [] } = seen ?? {};
+  for (const sentence of [...found, ...unseen]) reporting.log("warn", sentence, { reason: "unsupported" });
 }
 
 function openDoor(

@@ -63,7 +63,7 @@ export const settingsTable = {
   allowUnsupported: setting<boolean>({
     name: "ALLOW_UNSUPPORTED",
     fallback: "false",
-    says: "true starts even where rollout-operator did what Sluice does not do yet; without it that ends with exit code 2",
+    says: "true rolls also the groups that ask for what rollout-operator did and Sluice does not do yet; without it they wait behind the guard scaling-unsupported",
     grammar: "true or false",
     parse: parseBoolean,
   }),

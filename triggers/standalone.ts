@@ -19,6 +19,7 @@ import { createWatchingViews, type WatchingViews } from "../functions/shared/wat
 import type { OpenAdmission } from "./admission.ts";
 import { KnownGroups } from "./known-groups.ts";
 import { createGroupLook } from "./ledger-metrics-groups.ts";
+import { paceLookUps } from "./look-ups.ts";
 import type { Reporting } from "./reporting.ts";
 import type { Settings } from "./settings.ts";
 import { createWakeUps, type WakeUps } from "./wakeups.ts";
@@ -30,7 +31,8 @@ export interface StandaloneOptions {
   readonly reporting: Reporting;
   /** Undefined: all of them. */
   readonly namespaces: readonly string[] | undefined;
-  readonly settings: Pick<Settings, "mode" | "views" | "sweepIntervalMs" | "gatherMs" | "concurrency" | "queueKeys">;
+  readonly settings: Pick<Settings, "mode" | "views" | "sweepIntervalMs" | "gatherMs" | "concurrency" | "queueKeys"> &
+    Partial<Pick<Settings, "allowUnsupported">>;
   /** From 0 to 1, for the jitter of sweeps. */
   readonly random?: () => number;
 }
@@ -70,12 +72,14 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     reporting.log("info", "the first lists of pods and StatefulSets have come");
     reporting.metrics.showGroups(createGroupLook({ cluster, views: watching, namespaces, seen }), { passes: isWoken });
   });
-  const shared = { cluster, views, protocol, reporter: reporting, mode: settings.mode, namespaces };
+  const { mode, allowUnsupported = false } = settings;
+  const shared = { cluster, views, protocol, reporter: reporting, mode, namespaces, allowUnsupported };
   // What a function remembers of a group is its own: two of them may look at one group at once. They have one copy of its ledger.
   const copyOf = createLedgerCopies();
   const contextOf = () => ({ ...shared, memoryOf: createMemory(copyOf) });
+  const lookUps = paceLookUps({ cluster });
   const admissions = options.admissions.map((definition) => {
-    const context = contextOf();
+    const context = { ...contextOf(), lookUps };
     return { definition, context, judge: definition.open(context) };
   });
   const wakeUps: WakeUps = createWakeUps({

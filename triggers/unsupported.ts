@@ -1,6 +1,7 @@
 /**
  * What rollout-operator did and Sluice does not do yet. Whoever puts Sluice in its place and counts on that is told at the start:
  * nothing would prepare a downscale any more, and a webhook that nobody answers may keep every StatefulSet from being changed.
+ * It is told, and no more: whoever may write a StatefulSet must not be able to end the process that answers reviews.
  */
 import {
   type Cluster,
@@ -11,7 +12,7 @@ import {
   resources,
   type WebhookConfigurationObject,
 } from "../functions/shared/cluster.ts";
-import { read, unsupported, webhookNamespace } from "../functions/shared/vocabulary.ts";
+import { read, unsupportedOn, webhookNamespace } from "../functions/shared/vocabulary.ts";
 import { causeOf } from "./passes.ts";
 
 export interface LookOptions {
@@ -71,9 +72,8 @@ async function lookAtStatefulSets(
 ): Promise<string[]> {
   const { items } = await cluster.list("statefulsets", namespace === undefined ? {} : { namespace }, { signal });
   return items.flatMap(({ metadata }) => {
-    const used = unsupported.filter((entry) => read(entry, metadata) !== undefined);
-    if (used.length === 0) return [];
-    const uses = used.map(({ key, says }) => `${key} (${says})`).join(", ");
+    const uses = unsupportedOn(metadata).join(", ");
+    if (uses === "") return [];
     return [`StatefulSet ${metadata.namespace}/${metadata.name} uses what Sluice does not do yet: ${uses}`];
   });
 }
@@ -110,40 +110,4 @@ function unansweredIn(
   const isRefused = unanswered.some(({ failurePolicy }) => failurePolicy === "Fail");
   const effect = isRefused ? "what it reviews can no longer be changed" : "what it reviews goes through unasked";
   return [`${kind} ${object.metadata.name} asks at ${asked}, where nobody answers: ${effect}`];
-}
-
-export interface Swap {
-  /** Why it is not known yet whether this process may act; undefined once it may. */
-  notReady(): string | undefined;
-  /** The cluster, but that nothing is written to it before. */
-  readonly cluster: Cluster;
-}
-
-/** Holds every write back until it is known whether it is permitted; reads go on. What is not permitted rejects, unsent. */
-export function holdWrites(cluster: Cluster, permission: Promise<boolean>): Swap {
-  let isPermitted = false;
-  void permission.then((answer) => {
-    isPermitted = answer;
-  });
-  const permit = async (verb: string, resource: Resource): Promise<void> => {
-    if (await permission) return;
-    const message = "this process ends before it could know whether it may act";
-    throw new ClusterError({ code: 0, reason: "Aborted", message, verb, resource });
-  };
-  return {
-    notReady: () =>
-      isPermitted ? undefined : "it is not known yet whether rollout-operator did what Sluice does not do",
-    cluster: {
-      get: (...given) => cluster.get(...given),
-      list: (...given) => cluster.list(...given),
-      watch: (...given) => cluster.watch(...given),
-      create: (...given) => permit("create", given[0]).then(() => cluster.create(...given)),
-      patch: (...given) => permit("patch", given[0]).then(() => cluster.patch(...given)),
-      delete: (...given) => permit("delete", given[0]).then(() => cluster.delete(...given)),
-      serverTimeMs: () => cluster.serverTimeMs(),
-      monotonicMs: () => cluster.monotonicMs(),
-      skippedMs: () => cluster.skippedMs?.() ?? 0,
-      sleep: (...given) => cluster.sleep(...given),
-    },
-  };
 }

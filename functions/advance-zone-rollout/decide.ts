@@ -23,6 +23,8 @@ export interface Group {
   readonly surroundings: Surroundings;
   /** Deletions that the API server refused for good, by pod uid. */
   readonly refusals: ReadonlyMap<string, Refusal>;
+  /** True: a StatefulSet that asks for what nobody here does holds nothing back. */
+  readonly allowUnsupported: boolean;
 }
 
 /** How soon to look again at what no event may tell of. */
@@ -38,18 +40,8 @@ export const neverReadyAfterMs = 120_000;
  * budget that governs the pod.
  */
 export function decide(group: Group): Verdict<Target> {
-  const foreign = group.zones.find(({ statefulSet }) => statefulSet.strategy !== "OnDelete");
-  if (foreign !== undefined) {
-    const { name, strategy } = foreign.statefulSet;
-    return wait(
-      "strategy-not-on-delete",
-      `${name} has update strategy ${strategy}; Sluice rolls groups whose StatefulSets are all OnDelete`,
-      {
-        zone: name,
-        recheckMs,
-      },
-    );
-  }
+  const held = heldAsWhole(group);
+  if (held !== undefined) return held;
   const verdict = withComingRepair(group, advance(group));
   const repairs = group.zones.flatMap((zone) => repairsOf(group, zone));
   const aside = [...repairs, ...group.zones.flatMap(finishedOf)].filter(
@@ -60,6 +52,21 @@ export function decide(group: Group): Verdict<Target> {
   const targets = verdict.kind === "take" ? [...aside, ...verdict.targets] : aside;
   const zone = verdict.zone || first.statefulSet.name;
   return take(targets, `${describeAside(aside)}; ${verdict.sentence}`, { zone, recheckMs: verdict.recheckMs });
+}
+
+/** What keeps a group from being rolled at all, repairs too: it is not ours to roll, or not ours alone. */
+function heldAsWhole({ zones, allowUnsupported }: Group): Wait | undefined {
+  for (const { statefulSet } of zones) {
+    const { name, strategy } = statefulSet;
+    if (strategy === "OnDelete") continue;
+    const sentence = `${name} has update strategy ${strategy}; Sluice rolls groups whose StatefulSets are all OnDelete`;
+    return wait("strategy-not-on-delete", sentence, { zone: name, recheckMs });
+  }
+  const scaled = zones.find(({ statefulSet }) => statefulSet.unsupported.length > 0);
+  if (scaled === undefined || allowUnsupported) return undefined;
+  const { name, unsupported } = scaled.statefulSet;
+  const sentence = `${name} uses what Sluice does not do yet: ${unsupported.join(", ")}; whoever does it rolls the group, too, or nobody does it. Take it away, or set ALLOW_UNSUPPORTED=true to have the group rolled all the same`;
+  return wait("scaling-unsupported", sentence, { zone: name, recheckMs });
 }
 
 /** What may be done to healthy pods. */

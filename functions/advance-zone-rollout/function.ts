@@ -1,11 +1,15 @@
-import type { FunctionDefinition } from "../shared/definition.ts";
+import type { Context, FunctionDefinition } from "../shared/definition.ts";
 import { sweepLedgers } from "../shared/ledgers.ts";
-import { perform } from "../shared/perform.ts";
+import { type Gate, perform } from "../shared/perform.ts";
 import * as vocabulary from "../shared/vocabulary.ts";
-import { decide } from "./decide.ts";
+import { decide, type Group } from "./decide.ts";
 import { name, observe } from "./observe.ts";
 
-const gate = { name, observe, decide };
+const gateOf = ({ allowUnsupported = false }: Context): Gate<Group> => ({
+  name,
+  observe: (observed) => observe(observed, allowUnsupported),
+  decide,
+});
 
 /** Replaces the outdated pods of a group's StatefulSets, zone by zone, within each zone's budget. */
 export const advanceZoneRollout: FunctionDefinition = {
@@ -35,7 +39,7 @@ export const advanceZoneRollout: FunctionDefinition = {
     vocabulary.refusals,
     vocabulary.verdicts,
   ],
-  run: (context, key, wake) => perform(context, gate, key, wake),
+  run: (context, key, wake) => perform(context, gateOf(context), key, wake),
   sweep: (context, groups) =>
-    sweepLedgers(context, groups, (key) => perform(context, gate, key, { sweep: true }), name),
+    sweepLedgers(context, groups, (key) => perform(context, gateOf(context), key, { sweep: true }), name),
 };

@@ -4,6 +4,6 @@ import type { Group } from "./decide.ts";
 
 export const name = "advance-zone-rollout";
 
-export function observe({ key, nowMs, zones, departed, view, refusals }: Observed): Group {
-  return { key, self: name, nowMs, zones, departed, surroundings: view, refusals };
+export function observe({ key, nowMs, zones, departed, view, refusals }: Observed, allowUnsupported: boolean): Group {
+  return { key, self: name, nowMs, zones, departed, surroundings: view, refusals, allowUnsupported };
 }

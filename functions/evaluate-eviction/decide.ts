@@ -70,10 +70,22 @@ export function decideAlone({ eviction, pod, owner, surroundings }: Alone): Admi
   const governed = governing(pod, surroundings, key);
   if (governed.kind === "ungovernable") return ungovernable(governed, zone);
   if (owner === undefined) {
-    const sentence = `the budget ${first.name} selects pod ${pod.name}, which no StatefulSet controls, so that its zone is not known: change the selector`;
+    const sentence = `the budget ${first.name} selects pod ${pod.name}, ${describeOwner(pod)}, so that its zone is not known: change the selector`;
     return deny({ guard: "no-statefulset", code: 500, sentence });
   }
+  // Its name never changes, so that nobody is told to ask again.
+  if (pod.name !== `${zone}-${pod.ordinal}`) {
+    const sentence = `pod ${pod.name} is not named STATEFULSET-ORDINAL, as the pods of ${zone} are, so that its place among them is not known and nobody can reserve it: delete it`;
+    return deny({ guard: "no-ordinal", code: 400, sentence, zone });
+  }
   return key;
+}
+
+function describeOwner({ ownerKind }: Pod): string {
+  if (ownerKind === undefined) return "which nothing controls";
+  if (ownerKind === "StatefulSet") return "whose StatefulSet is gone";
+  const article = /^[aeiou]/i.test(ownerKind) ? "an" : "a";
+  return `which ${article} ${ownerKind} controls, and no StatefulSet`;
 }
 
 /** One ruling for each review, in order: each counts those before it that were allowed and are no dry runs. */

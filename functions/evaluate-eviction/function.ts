@@ -59,6 +59,7 @@ export const evaluateEviction: AdmissionDefinition = {
     "several-budgets": "cfg-not-found",
     "invalid-budget": "cfg-not-found",
     "budget-spans-groups": "cfg-not-found",
+    "no-ordinal": "invalid-request",
     "no-statefulset": "sts-no-found",
     "max-unavailable-zero": "max-unavailable-0",
     "too-few-zones": "min-sts-not-found",

@@ -62,17 +62,18 @@ export function readAsking(request: AdmissionRequest): Asking | Denied {
 
 /**
  * The pod that is to go, with what governs it; or why there is none. Memory may be behind: what it does not have, or has
- * otherwise than the client, is asked of the API server. Throws ClusterError.
+ * otherwise than the client, is asked of the API server. Throws ClusterError, TooManyLookUps.
  */
-export async function observeAlone({ views, cluster, namespaces }: Context, asking: Asking): Promise<Alone | Denied> {
+export async function observeAlone(context: Context, asking: Asking): Promise<Alone | Denied> {
+  const { views, cluster, namespaces, lookUps = cluster } = context;
   const { namespace, wantedUid } = asking;
   if (namespaces !== undefined && !namespaces.includes(namespace)) {
     const sentence = `namespace ${namespace} is not served here, but ${namespaces.join(", ")}: give the webhook a namespaceSelector`;
     return { ...invalid(sentence), guard: "namespace-not-served" };
   }
   const key = { namespace, name: asking.name };
-  let pod = await views.pod(key);
-  if (pod !== undefined && isDoubtful(pod, asking)) pod = await getPod(cluster, key);
+  let pod = await views.pod(key, lookUps);
+  if (pod !== undefined && isDoubtful(pod, asking)) pod = await getPod(lookUps, key);
   if (pod === undefined) {
     const sentence = `pods "${asking.name}" not found`;
     return { ...invalid(sentence), guard: "pod-gone", code: 404, reason: "NotFound" };
@@ -81,19 +82,19 @@ export async function observeAlone({ views, cluster, namespaces }: Context, aski
     const sentence = `pod ${asking.name} has the uid ${pod.uid}, and the eviction is meant for ${wantedUid}`;
     return { ...invalid(sentence), guard: "uid-conflict", code: 409, reason: "Conflict" };
   }
-  const [owner, budgets] = await Promise.all([views.ownerOf(pod), views.budgets(namespace)]);
+  const [owner, budgets] = await Promise.all([views.ownerOf(pod, lookUps), views.budgets(namespace)]);
   const surroundings = { statefulSets: [], neighbours: [], budgets };
   return { eviction: evictionOf(asking, pod), pod, owner, surroundings };
 }
 
-/** The same from the API server alone: for an answer that nobody asks again after. Throws ClusterError. */
+/** The same from the API server alone: for an answer that nobody asks again after. Throws ClusterError, TooManyLookUps. */
 export function observeAfresh(context: Context, asking: Asking): Promise<Alone | Denied> {
-  const { cluster } = context;
+  const { lookUps = context.cluster } = context;
   const views = {
     ...context.views,
-    pod: (key: ObjectKey) => getPod(cluster, key),
-    ownerOf: (pod: Pod) => getOwnerOf(cluster, pod),
-    budgets: async (namespace: string) => (await listBudgets(cluster, namespace)).map(parseStoredBudget),
+    pod: (key: ObjectKey) => getPod(lookUps, key),
+    ownerOf: (pod: Pod) => getOwnerOf(lookUps, pod),
+    budgets: async (namespace: string) => (await listBudgets(lookUps, namespace)).map(parseStoredBudget),
   };
   return observeAlone({ ...context, views }, asking);
 }

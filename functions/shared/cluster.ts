@@ -232,6 +232,8 @@ export interface CallOptions {
    * rejects with code 0. An attempt that is under way is waited for.
    */
   readonly notAfterMs?: number;
+  /** It goes over a few connections of their own: many such calls keep no other one waiting. */
+  readonly aside?: boolean;
 }
 
 /**

@@ -13,6 +13,7 @@ import {
   waitForLedger,
   writeChange,
 } from "./ledger-access.ts";
+import { TooManyLookUps } from "./look-ups.ts";
 import { type Observed, observeGroup } from "./observation.ts";
 import { keptRefusals } from "./record.ts";
 import { renewalOf } from "./renewals.ts";
@@ -61,8 +62,10 @@ export function tooLate(): Denied {
   return askAgain("late", "the answer took too long, and what it would rest on is void: try again");
 }
 
-/** The refusal that a failing API server makes of a decision about `what`; undefined for an error that is none of its own. */
+/** The refusal that a failing API server, or a look-up without a turn, makes of a decision about `what`; undefined for any other error. */
 export function refuseFailure(error: unknown, what: string): Denied | undefined {
+  if (error instanceof TooManyLookUps)
+    return askAgain("look-ups-busy", `${what} is to be looked up, but ${error.message}`);
   if (!(error instanceof ClusterError)) return undefined;
   const { verb, resource } = error;
   const sentence = `to judge ${what}, Sluice has to ${verb} ${resource}, and that failed: ${wordsOf(error)}`;

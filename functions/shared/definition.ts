@@ -2,6 +2,7 @@
 import { BoundedMap, BoundedSet } from "./bounded-map.ts";
 import type { CertificateSettings } from "./certificates.ts";
 import type { Cluster, Resource } from "./cluster.ts";
+import type { LookUps } from "./look-ups.ts";
 import type { Reporter } from "./report.ts";
 import type { Ledger, Protocol, Refusal, Reservation } from "./reservation.ts";
 import type { GroupKey } from "./statefulsets.ts";
@@ -67,6 +68,10 @@ export interface Context {
   readonly mode: "act" | "shadow";
   /** The namespaces that this process serves; all of them when undefined. */
   readonly namespaces: readonly string[] | undefined;
+  /** Where reviews read what memory does not have, at a pace; absent: from `cluster`. */
+  readonly lookUps?: LookUps;
+  /** Groups that ask for what nobody here does are served all the same; absent: they are held. */
+  readonly allowUnsupported?: boolean;
   memoryOf(key: GroupKey): GroupMemory;
 }
 

@@ -12,6 +12,7 @@ import type { SteadyClock } from "./clock.ts";
 
 /** How long credentials are used before client-node is asked again; it reads files and runs plugins as it sees fit. */
 const credentialsLifeMs = 5_000;
+const connectionsAside = 4;
 const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
 /** What a call needs to reach the API server as the configured user. */
@@ -24,6 +25,8 @@ export interface Access {
   readonly headers: Readonly<Record<string, string>>;
   /** Pooled, for calls that end. */
   readonly calls: Dispatcher;
+  /** Pooled, and few: for calls of which others may ask many. */
+  readonly aside: Dispatcher;
   /** Without a limit on connections, so that open watches never keep calls waiting. */
   readonly watches: Dispatcher;
 }
@@ -118,6 +121,7 @@ export class AccessProvider {
   #expiresMs = 0;
   #connectionKey: string | undefined;
   #calls: Dispatcher | undefined;
+  #aside: Dispatcher | undefined;
   #watches: Dispatcher | undefined;
   #tls: DispatcherOptions | undefined;
 
@@ -157,7 +161,7 @@ export class AccessProvider {
 
   /** Ends every connection; calls and watches under way reject. */
   async close(): Promise<void> {
-    await Promise.all([this.#calls?.destroy(), this.#watches?.destroy()]);
+    await Promise.all([this.#calls?.destroy(), this.#aside?.destroy(), this.#watches?.destroy()]);
   }
 
   async #authenticate(): Promise<Access> {
@@ -176,9 +180,12 @@ export class AccessProvider {
     await this.#configuration.applySecurityAuthentication(context as unknown as RequestContext);
     this.#connect(proxy);
     const { origin, pathname } = new URL(cluster.server);
-    if (this.#calls === undefined || this.#watches === undefined) throw new Error("client-node made no connection");
+    const [calls, aside, watches] = [this.#calls, this.#aside, this.#watches];
+    if (calls === undefined || aside === undefined || watches === undefined) {
+      throw new Error("client-node made no connection");
+    }
     const pathPrefix = pathname.replace(/\/+$/, "");
-    this.#known = { origin, pathPrefix, headers, calls: this.#calls, watches: this.#watches };
+    this.#known = { origin, pathPrefix, headers, calls, aside, watches };
     return this.#known;
   }
 
@@ -206,6 +213,7 @@ export class AccessProvider {
     this.#tls = undefined;
     // Those under way on the old connections may finish.
     void this.#calls?.close();
+    void this.#aside?.close();
     void this.#watches?.close();
     const { connections, connectTimeoutMs } = this.#limits;
     const tls = options.type === "agent" ? (options.connect as Agent.Options["connect"] & object) : {};
@@ -218,6 +226,7 @@ export class AccessProvider {
       allowH2: false,
     };
     this.#calls = proxy ?? new Agent({ ...shared, connections });
+    this.#aside = proxy ?? new Agent({ ...shared, connections: connectionsAside });
     this.#watches = proxy ?? new Agent(shared);
   }
 }

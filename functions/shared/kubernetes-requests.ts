@@ -53,6 +53,7 @@ export interface RequestsOptions {
 export interface CallLimits {
   readonly signal?: AbortSignal;
   readonly notAfterMs?: number;
+  readonly aside?: boolean;
 }
 
 /** What ends one call: its deadline, the caller's signal, and for each try the moment after which none is sent. */
@@ -83,7 +84,7 @@ export class Requests {
     return await this.#limited(request, limits, (limit) =>
       this.#retried(request, limit, async (access) => {
         const { statusCode, headers, body, bytesReceived, sentMs } = await exchange(
-          access.calls,
+          limits.aside === true ? access.aside : access.calls,
           // The server compresses from 128 KiB on. It is no slower on loopback, where encryption of 20 times the bytes costs
           // both sides as much, and much faster elsewhere. Watches are never compressed.
           this.#dispatchOptions(request, access, { "accept-encoding": "gzip" }),

@@ -11,6 +11,7 @@ import {
   type LedgerChange,
   LedgerFull,
   LedgerUnreadable,
+  LedgerUnwritable,
   ledgerName,
   ledgerNewMs,
 } from "./reservation.ts";
@@ -38,6 +39,7 @@ export function waitForLedger(error: unknown): Wait | undefined {
   const again = { recheckMs: ledgerRecheckMs };
   if (error instanceof LedgerUnreadable) return wait("ledger-unreadable", error.message, again);
   if (error instanceof LedgerRefused) return wait("ledger-refused", error.message, again);
+  if (error instanceof LedgerUnwritable) return wait("ledger-unwritable", error.message, again);
   if (error instanceof LedgerFull) return wait("ledger-full", error.message, again);
   return undefined;
 }

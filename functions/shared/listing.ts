@@ -2,6 +2,7 @@
 import { type Cluster, hasCode, type ObjectKey } from "./cluster.ts";
 import { parseDisruptionBudget } from "./disruption-budgets.ts";
 import { type HasPods, parseStoredBudget, type StoredBudget, surroundingsOf } from "./governing.ts";
+import type { LookUps } from "./look-ups.ts";
 import type { ListedStatefulSets } from "./membership.ts";
 import { isStanding, type Pod, parsePod, statefulSetNameOf } from "./pods.ts";
 import { clockSkewMs } from "./reservation.ts";
@@ -42,8 +43,8 @@ export function createListingViews(cluster: Cluster, namespaces: readonly string
     learn() {},
     groups: (namespace) => listGroups(cluster, namespace === undefined ? namespaces : [namespace]),
     groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
-    pod: (key) => getPod(cluster, key),
-    ownerOf: (pod) => getOwnerOf(cluster, pod),
+    pod: (key, lookUps = cluster) => getPod(lookUps, key),
+    ownerOf: (pod, lookUps = cluster) => getOwnerOf(lookUps, pod),
     podsMadeFor: (statefulSet) => listPodsMadeFor(cluster, statefulSet),
     budgets: async (namespace) => (await listBudgets(cluster, namespace)).map(parseStoredBudget),
     disruptionBudgets: async (namespace) =>
@@ -140,18 +141,18 @@ export async function getGroupOf(cluster: Cluster, namespace: string, name: stri
   return group === undefined ? undefined : { namespace, group };
 }
 
-/** The StatefulSet that controls a pod, by one GET of the name that the pod's own tells. Throws ClusterError. */
+/** The StatefulSet that controls a pod, by one GET of the name that the pod tells. Throws ClusterError. */
 export async function getOwnerOf(
-  cluster: Cluster,
-  { namespace, name, ownerUid }: Pod,
+  cluster: LookUps,
+  { namespace, ownerUid, ownerName }: Pod,
 ): Promise<StatefulSet | undefined> {
-  if (ownerUid === undefined) return undefined;
-  const owner = await getStatefulSet(cluster, { namespace, name: statefulSetNameOf(name) });
+  if (ownerUid === undefined || ownerName === undefined) return undefined;
+  const owner = await getStatefulSet(cluster, { namespace, name: ownerName });
   return owner?.uid === ownerUid ? owner : undefined;
 }
 
 /** A StatefulSet by a GET; undefined where it is gone. Throws ClusterError. */
-export async function getStatefulSet(cluster: Cluster, key: ObjectKey): Promise<StatefulSet | undefined> {
+export async function getStatefulSet(cluster: LookUps, key: ObjectKey): Promise<StatefulSet | undefined> {
   try {
     return parseStatefulSet(await cluster.get("statefulsets", key));
   } catch (error) {

@@ -9,6 +9,10 @@ export interface Pod {
   readonly resourceVersion: number;
   /** The uid of the StatefulSet that controls it; pods belong by this and by nothing else. */
   readonly ownerUid: string | undefined;
+  /** The kind of what controls it, a StatefulSet or another; undefined where nothing does. */
+  readonly ownerKind: string | undefined;
+  /** The name of that, which for a StatefulSet's pod is that of the pod without its ordinal, or ought to be. */
+  readonly ownerName: string | undefined;
   /** Made for a StatefulSet that has let go of it, as `kubectl delete statefulset --cascade=orphan` does, and nobody's since. */
   readonly orphaned: boolean;
   /** When it was made, in milliseconds since the epoch and in whole seconds; NaN where it does not say. */
@@ -40,10 +44,20 @@ export const stuckReasons: ReadonlySet<string> = new Set([
   "CreateContainerError",
 ]);
 
+/** Nobody looks at what stands there as a kind, and no kind is longer. */
+const longestKind = 63;
+
+/** An ordinal is an int32, as Kubernetes has it: no more digits than a number of ours keeps exactly. */
+export const largestOrdinal = 2 ** 31 - 1;
+
+/** The ordinal that a text of digits says, or -1 where it says none. */
+export function parseOrdinal(text: string): number {
+  return /^\d{1,10}$/.test(text) && Number(text) <= largestOrdinal ? Number(text) : -1;
+}
+
 /** The ordinal at the end of a StatefulSet's pod name, or -1 where there is none. */
 export function ordinalOf(podName: string): number {
-  const digits = /-(\d+)$/.exec(podName)?.[1];
-  return digits === undefined ? -1 : Number(digits);
+  return parseOrdinal(/-(\d+)$/.exec(podName)?.[1] ?? "");
 }
 
 /** The name of the StatefulSet that a pod of that name was made for. */
@@ -68,6 +82,8 @@ export function parsePod(object: PodObject): Pod {
     uid: metadata.uid,
     resourceVersion: Number(metadata.resourceVersion),
     ownerUid: owner?.kind === "StatefulSet" ? owner.uid : undefined,
+    ownerKind: owner?.kind.slice(0, longestKind),
+    ownerName: owner?.name,
     orphaned: owner === undefined && read(podName, metadata) === metadata.name,
     createdMs: Date.parse(metadata.creationTimestamp ?? ""),
     ordinal: ordinalOf(metadata.name),

@@ -7,6 +7,7 @@
 import { createHash } from "node:crypto";
 import { type Cluster, hasCode, type LeaseObject } from "./cluster.ts";
 import { annotationBytes, cut, type Informing, maxLedgerBytes, shed } from "./ledger-size.ts";
+import { parseOrdinal } from "./pods.ts";
 import type { GroupKey } from "./statefulsets.ts";
 import * as vocabulary from "./vocabulary.ts";
 import { isSettled } from "./zones.ts";
@@ -103,11 +104,14 @@ export const maxConflicts = 5;
 
 /** A ledger that cannot be read, so that nothing may be permitted on it: the guard `ledger-unreadable`. */
 export class LedgerUnreadable extends Error {
+  readonly why: string;
+
   constructor(name: string, why: string) {
     super(
       `Lease ${name} cannot be read as a ledger: ${cut(why)}. Correct it, or delete it: it is made again empty after 10 s.`,
     );
     this.name = "LedgerUnreadable";
+    this.why = why;
   }
 }
 
@@ -118,6 +122,14 @@ export class LedgerFull extends Error {
       `Lease ${name} has room for ${maxLedgerBytes} bytes of annotations: the reservations need ${reservationsBytes}, and other annotations take ${othersBytes}. Remove what others have written there.`,
     );
     this.name = "LedgerFull";
+  }
+}
+
+/** What would be written could not be read again, and nothing was written: the guard `ledger-unwritable`. */
+export class LedgerUnwritable extends Error {
+  constructor(name: string, why: string) {
+    super(`Lease ${name} stays as it is, because what would be written into it could not be read again: ${cut(why)}`);
+    this.name = "LedgerUnwritable";
   }
 }
 
@@ -161,27 +173,43 @@ export async function createLedger(cluster: Cluster, key: GroupKey): Promise<Led
 /**
  * Rules R3 and R8: replaces the ledger's contents, on condition that nobody wrote it or made it anew since it was read.
  *
- * `settled-through` and `members-through` never go back. Throws {@link LedgerFull}; ClusterError: 409 (or 404, 422 for a ledger
+ * `settled-through` and `members-through` never go back. What is written is read first: throws {@link LedgerUnwritable}, with
+ * nothing sent, where it could not be read again. Throws {@link LedgerFull}; ClusterError: 409 (or 404, 422 for a ledger
  * that is gone or another one) means that the world is to be read again; code 0 that the write may or may not have happened.
  */
 export async function writeLedger(cluster: Cluster, ledger: Ledger, change: LedgerChange): Promise<Ledger> {
   const { refusals, verdicts } = fitting(ledger, change);
-  const body = {
-    metadata: {
-      uid: ledger.uid,
-      resourceVersion: ledger.resourceVersion,
-      annotations: {
-        [vocabulary.settledThrough.key]: String(Math.max(ledger.settledThrough ?? 0, change.seenThrough)),
-        [vocabulary.membersThrough.key]: String(Math.max(ledger.membersThrough ?? 0, change.membersThrough)),
-        ...(change.members === undefined ? {} : { [vocabulary.members.key]: JSON.stringify(change.members) }),
-        [vocabulary.reservations.key]: formatReservations(change.reservations),
-        [vocabulary.refusals.key]: formatRefusals(refusals),
-        [vocabulary.verdicts.key]: JSON.stringify(verdicts),
-      },
-    },
+  const annotations = {
+    [vocabulary.settledThrough.key]: String(Math.max(ledger.settledThrough ?? 0, change.seenThrough)),
+    [vocabulary.membersThrough.key]: String(Math.max(ledger.membersThrough ?? 0, change.membersThrough)),
+    ...(change.members === undefined ? {} : { [vocabulary.members.key]: JSON.stringify(change.members) }),
+    [vocabulary.reservations.key]: formatReservations(change.reservations),
+    [vocabulary.refusals.key]: formatRefusals(refusals),
+    [vocabulary.verdicts.key]: JSON.stringify(verdicts),
   };
+  readFirst(ledger, change, annotations);
+  const body = { metadata: { uid: ledger.uid, resourceVersion: ledger.resourceVersion, annotations } };
   const written = await cluster.patch("leases", { namespace: ledger.key.namespace, name: ledger.name }, body);
   return parseLedger(ledger.key, written);
+}
+
+/** A ledger that cannot be read holds its group until somebody mends it by hand: none of ours may come to that. */
+function readFirst(
+  { key, name, uid, resourceVersion }: Ledger,
+  { reservations }: LedgerChange,
+  annotations: Readonly<Record<string, string>>,
+): void {
+  const unwritable = (why: string) => new LedgerUnwritable(name, why);
+  const besides = { [vocabulary.ledgerGroup.key]: key.group };
+  let read: Ledger;
+  try {
+    read = parseLedger(key, { metadata: { name, uid, resourceVersion, annotations: { ...besides, ...annotations } } });
+  } catch (error) {
+    throw unwritable(error instanceof LedgerUnreadable ? error.why : String(error));
+  }
+  // Two at one place would be written as one, and the other forgotten.
+  const lost = reservations.length - read.reservations.length;
+  if (lost !== 0) throw unwritable(`${lost} of ${reservations.length} reservations would be lost`);
 }
 
 /**
@@ -299,7 +327,7 @@ function parseReservations(text: string, unreadable: (why: string) => LedgerUnre
       // What a later version may add to an entry is not for this one to judge: nothing is permitted by it.
       const [uid, by, stampMs, sinceMs] = Array.isArray(entry) ? entry : [];
       if (
-        !/^\d{1,15}$/.test(ordinal) ||
+        parseOrdinal(ordinal) < 0 ||
         ![statefulSet, uid, by].every((text) => typeof text === "string" && text.length <= longestName) ||
         !Number.isSafeInteger(stampMs)
       ) {

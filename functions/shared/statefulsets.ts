@@ -1,6 +1,14 @@
 /** What decisions read of a StatefulSet, parsed once at the border. */
 import type { StatefulSetObject } from "./cluster.ts";
-import { type Malformed, read, rolloutGroup, rolloutMaxUnavailable, rolloutPaused } from "./vocabulary.ts";
+import { parseOrdinal } from "./pods.ts";
+import {
+  type Malformed,
+  read,
+  rolloutGroup,
+  rolloutMaxUnavailable,
+  rolloutPaused,
+  unsupportedOn,
+} from "./vocabulary.ts";
 
 /**
  * What names a group: all StatefulSets of a namespace with the same `rollout-group`; or, where they have none, those that one
@@ -51,6 +59,8 @@ export interface StatefulSet {
   readonly currentRevision: string | undefined;
   readonly matchLabels: Readonly<Record<string, string>>;
   readonly malformed: readonly Malformed[];
+  /** What it asks for and nobody here does: see {@link unsupportedOn}. */
+  readonly unsupported: readonly string[];
 }
 
 export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
@@ -68,7 +78,7 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     createdMs: Date.parse(metadata.creationTimestamp ?? ""),
     podLabels: spec?.template?.metadata?.labels ?? {},
     group: read(rolloutGroup, metadata),
-    start: spec?.ordinals?.start ?? 0,
+    start: Math.max(0, parseOrdinal(String(spec?.ordinals?.start ?? 0))),
     replicas,
     deleting,
     countedReplicas: status?.replicas ?? 0,
@@ -83,6 +93,7 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     currentRevision: status?.currentRevision || undefined,
     matchLabels: spec?.selector?.matchLabels ?? {},
     malformed,
+    unsupported: unsupportedOn(metadata),
   };
 }
 

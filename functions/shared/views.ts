@@ -13,6 +13,7 @@ import {
 } from "./cluster.ts";
 import type { PodDisruptionBudget } from "./disruption-budgets.ts";
 import type { StoredBudget, Surroundings } from "./governing.ts";
+import type { LookUps } from "./look-ups.ts";
 import { type Pod, parsePod } from "./pods.ts";
 import type { GroupKey, StatefulSet } from "./statefulsets.ts";
 
@@ -58,10 +59,10 @@ export interface Views {
   groups(namespace?: string): Promise<GroupKey[]>;
   /** The group of a StatefulSet, or undefined where it is gone or in none: at most one read. */
   groupOf(namespace: string, statefulSet: string): Promise<GroupKey | undefined>;
-  /** One pod as memory has it, otherwise by a GET; undefined where it is gone. */
-  pod(key: ObjectKey): Promise<Pod | undefined>;
+  /** One pod as memory has it, otherwise by a GET, of `lookUps` where they are given; undefined where it is gone. */
+  pod(key: ObjectKey, lookUps?: LookUps): Promise<Pod | undefined>;
   /** The StatefulSet that controls a pod, the same way. */
-  ownerOf(pod: Pod): Promise<StatefulSet | undefined>;
+  ownerOf(pod: Pod, lookUps?: LookUps): Promise<StatefulSet | undefined>;
   /** The standing pods that were made for a StatefulSet of that name and are its own or nobody's: some, or none where none is. */
   podsMadeFor(statefulSet: ObjectKey): Promise<readonly Pod[]>;
   /** The budgets of a namespace: none where their CRD is not installed. Heard of in the last 30 s, or listed. */
@@ -141,7 +142,7 @@ export function selectorOf(matchLabels: Readonly<Record<string, string>>): strin
 }
 
 /** The budgets of a namespace, or of all, by a consistent LIST; none where the CRD is not installed. Throws ClusterError. */
-export async function listBudgets(cluster: Cluster, namespace: string | undefined): Promise<ZoneBudgetObject[]> {
+export async function listBudgets(cluster: LookUps, namespace: string | undefined): Promise<ZoneBudgetObject[]> {
   try {
     const query = namespace === undefined ? {} : { namespace };
     return (await cluster.list("zoneawarepoddisruptionbudgets", query)).items;
@@ -157,7 +158,7 @@ export async function listDisruptionBudgets(cluster: Cluster, namespace: string)
 }
 
 /** A pod by a GET; undefined where it is gone. Throws ClusterError. */
-export async function getPod(cluster: Cluster, key: ObjectKey): Promise<Pod | undefined> {
+export async function getPod(cluster: LookUps, key: ObjectKey): Promise<Pod | undefined> {
   try {
     return parsePod(await cluster.get("pods", key));
   } catch (error) {

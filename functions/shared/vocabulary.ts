@@ -224,7 +224,7 @@ const isNamed = (text: string): boolean => text !== "";
 const isTrue = (text: string): boolean => text === "true";
 
 /** What rollout-operator's users may count on and Sluice does not do yet (its specification, 1.1). */
-export const unsupported: readonly Entry<true>[] = [
+const unsupported: readonly Entry<true>[] = [
   notYet("annotation", "grafana.com/rollout-downscale-leader", "replicas follow another StatefulSet", isNamed),
   notYet(
     "annotation",
@@ -241,6 +241,12 @@ export const unsupported: readonly Entry<true>[] = [
   notYet("label", "grafana.com/prepare-downscale", "pods are told of a downscale", isTrue),
   notYet("label", "grafana.com/no-downscale", "a downscale is refused", isTrue),
 ];
+
+/** What of it an object has in use, each as its key and what rollout-operator does about it. */
+export function unsupportedOn(metadata: Metadata): readonly string[] {
+  const used = unsupported.filter((entry) => read(entry, metadata) !== undefined);
+  return used.map(({ key, says }) => `${key} (${says})`);
+}
 
 /** The reasons of the Kubernetes Events that Sluice sends: `kubectl get events --field-selector reason=…`. */
 export const eventReasons = {

@@ -92,15 +92,15 @@ export function createWatchingViews(options: WatchingOptions): WatchingViews {
     },
     groups: (namespace) => listGroups(cluster, namespace === undefined ? namespaces : [namespace]),
     groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
-    async pod({ namespace, name }) {
+    async pod({ namespace, name }, lookUps = cluster) {
       const { memory } = scopeOf(namespace);
       const known = isRecent(memory.heardMs) ? memory.pods.get(`${namespace}/${name}`) : undefined;
-      return known ?? getPod(cluster, { namespace, name });
+      return known ?? getPod(lookUps, { namespace, name });
     },
-    async ownerOf(pod) {
+    async ownerOf(pod, lookUps = cluster) {
       const { membership } = scopeOf(pod.namespace).memory;
       const isKnown = isRecent(heardOfMs(membership, pod.namespace));
-      return (isKnown ? membership.byUid.get(pod.ownerUid ?? "") : undefined) ?? getOwnerOf(cluster, pod);
+      return (isKnown ? membership.byUid.get(pod.ownerUid ?? "") : undefined) ?? getOwnerOf(lookUps, pod);
     },
     async podsMadeFor({ namespace, name }) {
       const { memory } = scopeOf(namespace);

@@ -10,9 +10,8 @@ import { auditPosition } from "../controlplane/audit.ts";
 import { writeKubeconfig } from "../controlplane/configuration.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { evict } from "../e2e/drain-webhook.ts";
+import { evict, guardEvictions, presentCertificate } from "../e2e/drain-webhook.ts";
 import { play, skipWithoutControlPlane } from "../e2e/scene.ts";
-import { launchServer } from "../e2e/server.ts";
 import { askedBy, isWebhook, isWorkload, kubeconfigOf, webhookAt, workloadOf } from "./installed.ts";
 import { type Built, isDefinition, Kubectl } from "./kubectl.ts";
 
@@ -95,53 +94,35 @@ suite("the overlay standalone on the real API server", { skip: await skipWithout
     });
   });
 
-  test("does not take the place of what it cannot do: exit code 2 with the names, and nothing written, unless it is told to", async () => {
-    await play(controlPlane, "cortex", { zones: 2, pods: 1 }, async (scene) => {
-      const second = scene.group.statefulSets[1] ?? "";
-      const annotations = { "grafana.com/rollout-downscale-leader": scene.group.statefulSets[0] };
+  test("what nobody does yet ends no start: evictions are judged, the group that asks for it waits, and all of it is said", async () => {
+    const options = { zones: 2, pods: 1, zoneBudget: { maxUnavailable: 1 } };
+    const presented = await presentCertificate();
+    await play(controlPlane, "cortex", options, async (scene) => {
+      scene.afterwards(() => presented.remove());
+      const [first, second = ""] = scene.group.statefulSets;
+      const annotations = { "grafana.com/rollout-downscale-leader": first };
       await scene.api.patch(scene.statefulSetPath(second), { metadata: { annotations } });
+      await changeTemplate(controlPlane, scene.group, "app:2");
       await scene.api.post(webhookConfigurations, prepareDownscale("cortex"));
       scene.afterwards(() => scene.api.delete(`${webhookConfigurations}/prepare-downscale-cortex`));
-      const { kubeconfig } = controlPlane;
-      // While nobody answers there is nothing to say against it.
-      await controlPlane.stopApiServer();
-      const launched = launchServer({
-        kubeconfig,
-        namespace: "",
-        args: [...usualArguments("cortex"), "-server.port=0", "-server-tls.port=0"],
-      });
-      scene.afterwards(async () => void (await launched.stop(0)));
-      await eventually("its complaint", 30_000, async () =>
-        launched.printed().stdout.includes("the API server does not answer") ? true : undefined,
-      );
-      assert.equal(launched.end(), undefined);
-      await controlPlane.startApiServer();
-      const { code } = await eventually("its end", 60_000, async () => launched.end());
-      const { stderr } = launched.printed();
-      assert.equal(code, 2, stderr);
+      const server = await guardEvictions(scene, presented);
+      scene.afterwards(() => scene.api.delete(`${webhookConfigurations}/pod-eviction-cortex`));
+      const warned = server.log.filter(({ reason }) => reason === "unsupported");
+      const sentences = warned.map(({ level, msg }) => `${level} ${msg}`);
       assert.deepEqual(
-        stderr.trim().split("\n"),
-        [...missed(second), startAllTheSame].map((sentence) => `sluice: ${sentence}`),
+        sentences,
+        missed(second).map((sentence) => `warn ${sentence}`),
       );
-      const asked = await eventually("its requests in the audit log", 30_000, async () => {
-        const requests = await scene.requests();
-        return requests.some(({ resource }) => resource === "statefulsets") ? requests : undefined;
-      });
-      assert.deepEqual(asked.filter(isWrite), []);
-      for (const settings of [{ SLUICE_MODE: "shadow" }, { ALLOW_UNSUPPORTED: "true" }]) {
-        const server = await scene.serve(settings);
-        await server.ready();
-        const warned = await eventually("two warnings", 30_000, async () => {
-          const lines = server.log.filter(({ reason }) => reason === "unsupported");
-          return lines.length === 2 ? lines.map(({ level, msg }) => `${level} ${msg}`) : undefined;
-        });
-        const sentences = missed(second).map((sentence) => `warn ${sentence}`);
-        assert.deepEqual(warned, sentences);
-        await server.stop();
-      }
-      await eventually("writes, once it is told to", 30_000, async () =>
-        (await scene.requests()).some(isWrite) ? true : undefined,
-      );
+      const { zone, sentence } = await scene.waitForGuard("scaling-unsupported");
+      assert.equal(zone, second);
+      assert.match(sentence, /grafana\.com\/rollout-downscale-leader/);
+      const event = await scene.waitForEvent("RolloutWaiting");
+      assert.match(event.message, /^scaling-unsupported: /);
+      assert.ok((await server.metric("sluice_verdicts_total", { guard: "scaling-unsupported" })) > 0);
+      assert.deepEqual(scene.observer.takings, []);
+      await server.stop();
+      await scene.serve({ ALLOW_UNSUPPORTED: "true" });
+      await scene.waitForRollout("app:2");
     });
   });
 });
@@ -195,11 +176,4 @@ function missed(statefulSet: string): string[] {
     `StatefulSet cortex/${statefulSet} uses what Sluice does not do yet: ${leader}`,
     `MutatingWebhookConfiguration prepare-downscale-cortex ${asks}`,
   ];
-}
-
-const startAllTheSame =
-  "nothing was written; take away what nobody needs, or set ALLOW_UNSUPPORTED=true to start all the same";
-
-function isWrite({ verb }: { readonly verb: string }): boolean {
-  return verb !== "get" && verb !== "list";
 }

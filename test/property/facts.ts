@@ -220,7 +220,8 @@ export function render(facts: GroupFacts, order: "ascending" | "descending" = "a
   const budgets = facts.budgets.map((facts, index) => parseStoredBudget(budgetObject(`budget-${index}`, facts)));
   const neighbours = facts.strangerTier === undefined ? [] : [stranger(facts.strangerTier)];
   const surroundings = { statefulSets: surveys.map(({ set }) => set), neighbours, budgets };
-  return { key: { namespace: "db", group: "group" }, self, nowMs, zones, departed: [], surroundings, refusals };
+  const key = { namespace: "db", group: "group" };
+  return { key, self, nowMs, zones, departed: [], surroundings, refusals, allowUnsupported: false };
 }
 
 function reservationOf(name: string, ordinal: number, facts: SlotFacts): Reservation | undefined {

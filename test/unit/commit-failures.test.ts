@@ -154,3 +154,22 @@ test("a decision that breaks breaks for those who asked, and for nobody after th
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
   assert.deepEqual(await shipped.guards(shipped.submit("group-a-0")), ["allowed"]);
 });
+
+test("ledger-unwritable: what could not be read again is not written, the answer is a 429, and the next review is judged", async () => {
+  const passes = await governedGroup();
+  let ordinal = 1e30;
+  const decide: ConstructorParameters<typeof Replica>[2] = {
+    decide: ({ asked }) =>
+      asked.map(({ eviction: { uid } }) => ({
+        answer: { allowed: true, guard: "allowed", warnings: [] },
+        reserve: { statefulSet: "group-a", ordinal, uid },
+      })),
+  };
+  const replica = new Replica(passes, () => ({}), decide);
+  const before = JSON.stringify(passes.world.store.get("leases", ledgerKey));
+  const answer = await replica.answer(replica.submit("group-a-0"));
+  assert.deepEqual([answer.guard, !answer.allowed && answer.code], ["ledger-unwritable", 429]);
+  assert.equal(JSON.stringify(passes.world.store.get("leases", ledgerKey)), before);
+  ordinal = 0;
+  assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
+});

@@ -334,7 +334,7 @@ test("zone-departed: while a pod reserved in a zone that has left the group stil
   const departed = [{ statefulSet: "gone", ordinal: 0, uid: "taken", by: self, stampMs: nowMs }];
   const surroundings = { statefulSets: [], neighbours: [], budgets: [] };
   const group = { key: { namespace, group: "group" }, self, nowMs, departed, surroundings, refusals: new Map() };
-  const verdict = decide({ ...group, zones: [zone("a", "ooo")] });
+  const verdict = decide({ ...group, allowUnsupported: false, zones: [zone("a", "ooo")] });
   assert.equal(outcome(verdict), "zone-departed");
   assert.match(verdict.sentence, /gone-0 is reserved, and its StatefulSet has left the group/);
 });

@@ -117,6 +117,7 @@ export function statefulSet(name: string, changes: Partial<StatefulSet> = {}): S
     currentRevision: "old",
     matchLabels: { name },
     malformed: [],
+    unsupported: [],
     ...changes,
   };
 }
@@ -129,6 +130,8 @@ export function pod(name: string, changes: Partial<Pod> = {}): Pod {
     uid: `uid-of-${name}`,
     resourceVersion: 7,
     ownerUid: `uid-of-${name.slice(0, name.lastIndexOf("-"))}`,
+    ownerKind: "StatefulSet",
+    ownerName: name.slice(0, name.lastIndexOf("-")),
     orphaned: false,
     createdMs: nowMs - 660_000,
     ordinal,
@@ -217,11 +220,12 @@ export function decideOn(
   zones: readonly Zone[],
   refusals: readonly [string, Refusal][] = [],
   around: Partial<Pick<Surroundings, "budgets" | "neighbours">> = {},
+  allowUnsupported = false,
 ): Verdict<Target> {
   const statefulSets = zones.map((one) => one.statefulSet);
   const surroundings = { statefulSets, neighbours: [], budgets: [], ...around };
   const key = { namespace, group: "group" };
-  return decide({ key, self, nowMs, zones, departed: [], surroundings, refusals: new Map(refusals) });
+  return decide({ key, self, nowMs, zones, departed: [], surroundings, refusals: new Map(refusals), allowUnsupported });
 }
 
 /** What a verdict takes, as words: `delete a-0`, `repair a-1`, `record-revision a`; or the guard that it waits behind. */

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PodObject } from "../../functions/shared/cluster.ts";
 import { availableInMs, isAvailable, ordinalOf, parsePod, stuckReasons } from "../../functions/shared/pods.ts";
-import { nowMs, pod, podObject, running, waitingFor } from "./given.ts";
+import { parseStatefulSet } from "../../functions/shared/statefulsets.ts";
+import { nowMs, pod, podObject, running, statefulSetObject, waitingFor } from "./given.ts";
 
 const readySinceMs = Date.parse("2026-01-01T00:00:00Z");
 
@@ -147,6 +148,15 @@ test("the ordinal is the number at the end of the name, or -1", () => {
   assert.equal(ordinalOf("a-"), -1);
   assert.equal(ordinalOf("a-1x"), -1);
   assert.equal(ordinalOf("a1"), -1);
+});
+
+test("an ordinal is an int32: a name with a larger number has none, and neither has a StatefulSet's start", () => {
+  assert.equal(ordinalOf("a-2147483647"), 2_147_483_647);
+  assert.equal(ordinalOf("a-2147483648"), -1);
+  assert.equal(ordinalOf(`a-${"9".repeat(30)}`), -1);
+  const startOf = (start: number) => parseStatefulSet(statefulSetObject("a", { spec: { ordinals: { start } } })).start;
+  assert.deepEqual([0, 7, 2 ** 31 - 1].map(startOf), [0, 7, 2 ** 31 - 1]);
+  assert.deepEqual([1e30, 2 ** 31, -1, 1.5].map(startOf), [0, 0, 0, 0]);
 });
 
 test("a pod is available once it has been ready for minReadySeconds, to the millisecond", () => {

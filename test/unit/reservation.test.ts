@@ -8,6 +8,7 @@ import {
   type Ledger,
   type LedgerChange,
   LedgerUnreadable,
+  LedgerUnwritable,
   ledgerName,
   parseLedger,
   readLedger,
@@ -268,4 +269,29 @@ test("a reservation is abandoned only when it is 150 s old and its own pod stand
   );
   assert.equal(await abandoned(old, 404), false);
   await assert.rejects(abandoned(old, 500), ClusterError);
+});
+
+test("what could not be read again is not written: nothing is sent, and the sentence says what it was", async () => {
+  const ledger = ledgerOf({});
+  const one = reservation("a-0");
+  const bad: [Partial<LedgerChange>, RegExp][] = [
+    [{ reservations: [{ ...one, ordinal: 1e30 }] }, /: the reservation of a-1e\+30 is malformed$/],
+    [{ reservations: [{ ...one, ordinal: 2 ** 31 }] }, /: the reservation of a-2147483648 is malformed$/],
+    [{ reservations: [{ ...one, ordinal: -1 }] }, /: the reservation of a--1 is malformed$/],
+    [{ reservations: [{ ...one, stampMs: 0.5 }] }, /: the reservation of a-0 is malformed$/],
+    [{ reservations: [one, { ...one, uid: "other" }] }, /: 1 of 2 reservations would be lost$/],
+    [{ seenThrough: Number.NaN }, /: annotation sluice\.dev\/settled-through is "NaN"/],
+  ];
+  const change = { reservations: [], refusals: [], verdicts: {}, seenThrough: 0, membersThrough: 0 };
+  for (const [wrong, sentence] of bad) {
+    const writing = writeLedger(clusterOf({}), ledger, { ...change, ...wrong });
+    await assert.rejects(writing, (error) => error instanceof LedgerUnwritable && sentence.test(error.message));
+  }
+  const { after } = await written(ledger, { reservations: [{ ...one, ordinal: 2 ** 31 - 1 }] });
+  assert.equal(after.reservations[0]?.ordinal, 2 ** 31 - 1);
+});
+
+test("a ledger with an ordinal beyond int32 is unreadable, so that nothing is permitted by it", () => {
+  const text = JSON.stringify({ a: { "2147483648": ["u", "f", nowMs] } });
+  assert.throws(() => ledgerOf({ "sluice.dev/reservations": text }), LedgerUnreadable);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../functions/shared/cluster.ts";
-import { holdWrites, type LookOptions, lookForUnsupported } from "../../triggers/unsupported.ts";
+import { type LookOptions, lookForUnsupported } from "../../triggers/unsupported.ts";
 import { VirtualTimeline } from "../world/timeline.ts";
 import { createWorld } from "../world/world.ts";
 import { createWorldCluster } from "../world/world-cluster.ts";
@@ -168,30 +168,4 @@ test("it looks once the API server answers, however long that takes, unless the 
   });
   never.timeline.after(60_000, () => never.stopping.abort());
   assert.equal(await never.look(), undefined);
-});
-
-test("no write is sent before it is permitted, and none at all where it never is; reads go on", async () => {
-  for (const answer of [true, false]) {
-    const { timeline, inner, world } = scene();
-    const { promise, resolve } = Promise.withResolvers<boolean>();
-    const { cluster, notReady } = holdWrites(inner, promise);
-    const written: string[] = [];
-    const write = cluster.create("leases", "mimir", { metadata: { name: "a", namespace: "mimir" } }).then(
-      () => void written.push("created"),
-      (error: unknown) => void written.push(error instanceof ClusterError ? error.reason : String(error)),
-    );
-    let isListed = false;
-    void cluster.list("leases", {}).then(() => {
-      isListed = true;
-    });
-    await timeline.run(() => isListed);
-    assert.deepEqual(written, []);
-    assert.match(notReady() ?? "", /not known yet/);
-    resolve(answer);
-    await timeline.run(() => written.length > 0);
-    await write;
-    assert.deepEqual(written, [answer ? "created" : "Aborted"]);
-    assert.equal(world.store.list("leases").items.length, answer ? 1 : 0);
-    assert.equal(notReady() === undefined, answer);
-  }
 });

@@ -1,0 +1,60 @@
+/** Evictions of pods that have no place in a zone: each is told why, and the ledger stays readable whatever they are called. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Cluster } from "../../functions/shared/cluster.ts";
+import { createListingViews } from "../../functions/shared/listing.ts";
+import { podObject } from "./given.ts";
+import { namespace, type Passes } from "./passes.ts";
+import { governedGroup, Replica, reserved } from "./reviews.ts";
+
+function addPod(passes: Passes, name: string, ownerReferences: readonly object[]): void {
+  const metadata = { name, labels: { "rollout-group": "group" }, ownerReferences };
+  passes.world.store.create("pods", namespace, { metadata, spec: { containers: [] } });
+}
+
+/** A process whose API server has a ready pod of any name that `group-a` controls: the controller would soon remove it. */
+function besidePod(passes: Passes, name: string): Replica {
+  const { uid } = passes.world.store.get("statefulsets", { namespace, name: "group-a" }).metadata;
+  const ownerReferences = [{ kind: "StatefulSet", name: "group-a", uid, controller: true }];
+  const odd = podObject(name, { metadata: { labels: { "rollout-group": "group" }, ownerReferences } });
+  return new Replica(passes, (inner) => {
+    const get = async (...given: Parameters<Cluster["get"]>) =>
+      given[0] === "pods" && given[1].name === name ? odd : inner.get(...given);
+    const cluster = { ...inner, get: get as Cluster["get"] };
+    return { cluster, views: createListingViews(cluster, undefined) };
+  });
+}
+
+test("no-ordinal: a pod whose name is not STATEFULSET-ORDINAL is a 400 that says so, and the ledger stays readable", async () => {
+  const passes = await governedGroup();
+  const names = [`group-a-${"9".repeat(30)}`, "group-a-2147483648", "group-a-x", "group-a-07", "other-1", "group-a"];
+  for (const name of names) {
+    const replica = besidePod(passes, name);
+    const answer = await replica.answer(replica.review(name));
+    assert.ok(!answer.allowed, name);
+    assert.deepEqual([answer.guard, answer.code, answer.reason], ["no-ordinal", 400, "BadRequest"], name);
+    assert.match(answer.sentence, new RegExp(`^pod ${name} is not named STATEFULSET-ORDINAL, as the pods of group-a`));
+  }
+  assert.deepEqual(reserved(passes), []);
+  const replica = new Replica(passes);
+  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
+});
+
+test("no-statefulset: the refusal names the kind of what controls the pod", async () => {
+  const passes = await governedGroup();
+  const replica = new Replica(passes);
+  const owned = (kind: string) => [{ apiVersion: "v1", kind, name: "o", uid: "uid-of-o", controller: true }];
+  for (const [name, owners, words] of [
+    ["by-rs", owned("ReplicaSet"), "which a ReplicaSet controls, and no StatefulSet,"],
+    ["by-etcd", owned("EtcdCluster"), "which an EtcdCluster controls, and no StatefulSet,"],
+    ["by-sts", owned("StatefulSet"), "whose StatefulSet is gone,"],
+    ["by-none", [], "which nothing controls,"],
+    ["by-long", owned("K".repeat(10_000)), `which a ${"K".repeat(63)} controls, and no StatefulSet,`],
+  ] as const) {
+    addPod(passes, name, owners);
+    await passes.goOn(0);
+    const answer = await replica.answer(replica.review(name));
+    assert.ok(!answer.allowed, name);
+    assert.equal(answer.sentence.startsWith(`the budget budget selects pod ${name}, ${words} so that`), true, name);
+  }
+});
