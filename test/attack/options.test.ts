@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { attacks } from "./attacks.ts";
+import { type AttackOptions, help, readOptions } from "./options.ts";
+
+function optionsOf(...argv: string[]): AttackOptions {
+  const reading = readOptions(argv);
+  return reading.kind === "attack" ? reading.options : assert.fail(JSON.stringify(reading));
+}
+
+function mistakesOf(...argv: string[]): readonly string[] {
+  const reading = readOptions(argv);
+  return reading.kind === "wrong" ? reading.mistakes : assert.fail(JSON.stringify(reading));
+}
+
+describe("the command line", () => {
+  it("has defaults: every attack, short, within 256 MiB", () => {
+    const { size, seed, limitBytes, cgroup, out } = optionsOf();
+    assert.deepEqual([size, seed, limitBytes, cgroup, out], ["short", 1, 268_435_456, undefined, undefined]);
+    assert.deepEqual(optionsOf().attacks, attacks);
+  });
+
+  it("chooses among attacks, lengthens them, and takes the limit away", () => {
+    const options = optionsOf("--long", "--only", "malformed, idle-sockets", "--seed=7", "--limit=0", "--out=x.md");
+    assert.deepEqual(
+      options.attacks.map(({ name }) => name),
+      ["malformed", "idle-sockets"],
+    );
+    assert.deepEqual([options.size, options.seed, options.limitBytes, options.out], ["long", 7, undefined, "x.md"]);
+    assert.equal(optionsOf("--limit", "512", "--cgroup", "/x").cgroup, "/x");
+  });
+
+  it("names every mistake, and what to write", () => {
+    assert.deepEqual(mistakesOf("--seed", "-1", "--limit=64", "--out=", "--only=drain"), [
+      `--only holds "drain"; write some of ${attacks.map(({ name }) => name).join(", ")}`,
+    ]);
+    assert.match(mistakesOf("--hard").join(), /--hard.*see --help/);
+    assert.match(mistakesOf("more").join(), /more/);
+  });
+
+  it("helps, with the name of every attack", () => {
+    assert.equal(readOptions(["--help", "--long"]).kind, "help");
+    for (const { name } of attacks) assert.ok(help.includes(name), name);
+  });
+});
