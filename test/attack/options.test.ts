@@ -31,8 +31,15 @@ describe("the command line", () => {
   });
 
   it("names every mistake, and what to write", () => {
-    assert.deepEqual(mistakesOf("--seed", "-1", "--limit=64", "--out=", "--only=drain"), [
+    assert.deepEqual(mistakesOf("--seed=-1", "--limit=64", "--out=", "--only=drain", "--cgroup="), [
+      '--limit is "64"; write an integer from 128 to 65536, or 0 for none',
       `--only holds "drain"; write some of ${attacks.map(({ name }) => name).join(", ")}`,
+      '--seed is "-1"; write an integer from 0 to 4294967295',
+      "--cgroup is empty; write a path",
+      "--out is empty; write a path",
+    ]);
+    assert.deepEqual(mistakesOf("--limit=0", "--cgroup=/x"), [
+      "--cgroup holds a limit, and --limit is 0; leave one out",
     ]);
     assert.match(mistakesOf("--hard").join(), /--hard.*see --help/);
     assert.match(mistakesOf("more").join(), /more/);

@@ -50,15 +50,16 @@ export function readOptions(argv: readonly string[]): Reading {
   try {
     ({ values } = parseArgs({ args: [...argv], options: flags }));
   } catch (error) {
-    return { kind: "wrong", mistakes: [`${(error as Error).message}; see --help`] };
+    return { kind: "wrong", mistakes: [`${(error as Error).message.split("\n")[0]}; see --help`] };
   }
   if (values.help) return { kind: "help" };
   const mistakes: string[] = [];
   const whole = (name: "seed" | "limit", fallback: string, least: number, most: number): number => {
     const given = values[name] ?? fallback;
     const value = /^\d{1,10}$/.test(given) ? Number(given) : Number.NaN;
-    if (value === 0 || (value >= least && value <= most)) return value;
-    mistakes.push(`--${name} is ${JSON.stringify(given)}; write 0, or an integer from ${least} to ${most}`);
+    if ((value === 0 && name === "limit") || (value >= least && value <= most)) return value;
+    const orNone = name === "limit" ? ", or 0 for none" : "";
+    mistakes.push(`--${name} is ${JSON.stringify(given)}; write an integer from ${least} to ${most}${orNone}`);
     return least;
   };
   const path = (name: "cgroup" | "out"): string | undefined => {
@@ -69,7 +70,7 @@ export function readOptions(argv: readonly string[]): Reading {
   const options: AttackOptions = {
     size: values.long ? "long" : "short",
     attacks: chosen(values.only, mistakes),
-    seed: whole("seed", "1", 1, 4_294_967_295),
+    seed: whole("seed", "1", 0, 4_294_967_295),
     limitBytes: limit === 0 ? undefined : limit * mebibyte,
     cgroup: path("cgroup"),
     out: path("out"),

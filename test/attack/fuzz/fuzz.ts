@@ -5,7 +5,7 @@ import { type Answer, AnswerReader, connectTo, hasRoom, isConnected } from "../w
 import { type Exchange, exchangeOf, type Malformed } from "./requests.ts";
 
 const requests = { short: 3_000, long: 100_000 } as const;
-const connections = 24;
+const connections = 64;
 /** Longer than the server lets anybody send, and than an API server waits. */
 const patienceMs = 15_000;
 /** After so many different ones the others are hardly new. */

@@ -80,11 +80,12 @@ const broken: readonly string[] = [
   "\ufeff{}",
 ];
 
-const depths = [10, 300, 3_000, 20_000];
+const depths = [10, 300, 3_000];
+const greatDepths = [20_000, 150_000];
 
 /** Deep nesting, of lists or of objects. */
 export function nested(random: Random): string {
-  const depth = onceIn(random, 20) ? 150_000 : pick(random, depths);
+  const depth = pick(random, onceIn(random, 30) ? greatDepths : depths);
   if (onceIn(random, 2)) return "[".repeat(depth) + "]".repeat(depth);
   return `${'{"a":'.repeat(depth)}0${"}".repeat(depth)}`;
 }
