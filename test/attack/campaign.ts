@@ -30,7 +30,7 @@ const warmUpMs = { short: 1_500, long: 4_000 } as const;
 /** After it: what is let go has gone. */
 const restMs = { short: 1_000, long: 4_000 } as const;
 /** Below this nobody tells a slower answer from a busy machine. */
-const quickMs = 20;
+const quickMs = 50;
 /** Within this long an API server has its answer, or gives up. */
 const patienceMs = 10_000;
 
@@ -39,18 +39,19 @@ export async function runAttack(attack: Attack, options: CampaignOptions, signal
   const { limitBytes, cgroup, size, seed } = options;
   const target = await startTarget({ limitBytes, cgroup, settings: attack.settings ?? {}, signal });
   const ended = new AbortController();
+  const honestly = askHonestly(target);
   try {
-    const warm = askHonestly(target);
     await delay(warmUpMs[size] / 2, undefined, { signal });
-    warm.mark();
+    honestly.mark();
     await delay(warmUpMs[size] / 2, undefined, { signal });
-    const honestBefore = await warm.stop();
+    const honestBefore = honestly.take();
     const { resident: before } = await memoryOf(target.pid);
     const startedMs = performance.now();
     const sampling = mostResident(target.pid, ended.signal);
-    const honestly = askHonestly(target);
     const outcome = await attempt(attack, { target, size, seed, signal, atHeight: () => honestly.mark() });
-    const honest = await honestly.stop();
+    // Those that still wait for an answer are waited for.
+    await honestly.stop();
+    const honest = honestly.take();
     const seconds = (performance.now() - startedMs) / 1_000;
     await delay(restMs[size], undefined, { signal });
     const after = await memoryOf(target.pid).catch(() => undefined);
@@ -66,6 +67,7 @@ export async function runAttack(attack: Attack, options: CampaignOptions, signal
     return { name: attack.name, says: attack.says(size), seen: outcome.seen, ...report, failures, seconds };
   } finally {
     ended.abort();
+    await honestly.stop();
     await target.stop();
   }
 }

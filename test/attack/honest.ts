@@ -19,15 +19,18 @@ export interface HonestReport {
 export interface Honest {
   /** What was asked before counts for failures alone, and not for how long answers took. */
   mark(): void;
-  stop(): Promise<HonestReport>;
+  /** What there is to tell since the last time. */
+  take(): HonestReport;
+  stop(): Promise<void>;
 }
 
 /** What an API server waits for a webhook unless it is told otherwise. */
 const patienceMs = 10_000;
 const everyMs = 50;
 const probeEveryMs = 1_000;
-/** A kubelet asks three times before it restarts a container. */
+/** A kubelet asks three times before it restarts a container, and waits longer in between. */
 const probesInARow = 3;
+const probeAgainMs = 3_000;
 
 /** Begins to ask. Reviews and events go over connections that are kept, and probes each over a new one. */
 export function askHonestly(target: Target): Honest {
@@ -38,7 +41,7 @@ export function askHonestly(target: Target): Honest {
   const plain = `http://127.0.0.1:${target.plain.port}`;
   const events = new Pool(plain, { connections: 2, headersTimeout: patienceMs, bodyTimeout: patienceMs });
   const tookMs = { review: [] as number[], other: [] as number[] };
-  const failures: Record<string, number> = {};
+  let failures: Record<string, number> = {};
   const ended = new AbortController();
   const repeat = async (pauseMs: number, kind: keyof typeof tookMs, ask: () => Promise<void>): Promise<void> => {
     while (!ended.signal.aborted) {
@@ -56,19 +59,25 @@ export function askHonestly(target: Target): Honest {
     repeat(everyMs, "other", () => event(events, target)),
     repeat(probeEveryMs, "other", () => probe(plain)),
   ]);
+  const mark = () => {
+    tookMs.review = [];
+    tookMs.other = [];
+  };
   return {
-    mark() {
-      tookMs.review = [];
-      tookMs.other = [];
+    mark,
+    take() {
+      const sorted = tookMs.review.toSorted((one, other) => one - other);
+      const all = [...tookMs.review, ...tookMs.other];
+      const reviewP99Ms = sorted[Math.ceil(0.99 * sorted.length) - 1] ?? 0;
+      const report = { asked: all.length, reviewP99Ms, slowestMs: Math.max(0, ...all), failures };
+      mark();
+      failures = {};
+      return report;
     },
     async stop() {
       ended.abort();
       await asking;
       await Promise.all([reviews.destroy(), events.destroy()]);
-      const sorted = tookMs.review.toSorted((one, other) => one - other);
-      const all = [...tookMs.review, ...tookMs.other];
-      const reviewP99Ms = sorted[Math.ceil(0.99 * sorted.length) - 1] ?? 0;
-      return { asked: all.length, reviewP99Ms, slowestMs: Math.max(0, ...all), failures };
     },
   };
 }
@@ -107,7 +116,7 @@ async function probe(plain: string): Promise<void> {
       throw new Error(`a probe was answered ${answer.status}`);
     } catch (error) {
       if (left > 1) {
-        await delay(probeEveryMs);
+        await delay(probeAgainMs);
         continue;
       }
       const { message, cause } = error as Error;

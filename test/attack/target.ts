@@ -1,5 +1,5 @@
 /** Who is attacked: the server in a process of its own, as `npm start` runs it, beside an embedded world over HTTP. */
-import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, readlink, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { LeaseObject } from "../../functions/shared/cluster.ts";
@@ -34,6 +34,10 @@ export interface Target {
   podName(zone: "a" | "b" | "c", ordinal: number): string;
   /** The zones of which the group's ledger holds a pod that may go. */
   reservedZones(): string[];
+  /** Sockets that the server has open, its own calls included. */
+  sockets(): Promise<number>;
+  /** How often a single pod was asked for at the API server so far. */
+  podLookUps(): number;
   readonly limit: string;
   /** Bytes of it so far. */
   logBytes(): Promise<number>;
@@ -80,6 +84,12 @@ export async function startTarget({ limitBytes, cgroup, settings, signal }: Targ
       namespace,
       podName: (zone, ordinal) => `${groupName}-zone-${zone}-${ordinal}`,
       reservedZones: () => zonesIn(stage.world.store.list("leases").items),
+      sockets: () => socketsOf(pid),
+      podLookUps: () =>
+        stage.served
+          .requests()
+          .filter(({ verb, resource }) => verb === "get" && resource === "pods")
+          .reduce((sum, { count }) => sum + count, 0),
       limit: limit?.says ?? "nobody holds it: its memory is only measured",
       logBytes: async () => (await stat(log)).size,
       errors: async () => (await readFile(log, "utf8")).split("\n").filter((line) => /^\{"level":"error"/.test(line)),
@@ -111,6 +121,14 @@ async function writeFiles(
 function zonesIn(leases: readonly LeaseObject[]): string[] {
   const texts = leases.map(({ metadata }) => metadata.annotations?.[reservations.key] ?? "{}");
   return texts.flatMap((text) => Object.keys(JSON.parse(text)).map((name) => name.replace(`${groupName}-zone-`, "")));
+}
+
+/** One that has ended has none. */
+async function socketsOf(pid: number): Promise<number> {
+  const folder = `/proc/${pid}/fd`;
+  const names = await readdir(folder).catch(() => []);
+  const links = await Promise.all(names.map((name) => readlink(join(folder, name)).catch(() => "")));
+  return links.filter((link) => link.startsWith("socket:")).length;
 }
 
 async function readyPorts(

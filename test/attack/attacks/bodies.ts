@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Attack, Scene } from "../attack.ts";
 import { connectTo, type Door, hasRoom, isConnected } from "../wire.ts";
-import { closeAll, countOpen, openMany } from "./sockets.ts";
+import { closeAll, heldSince, openMany } from "./sockets.ts";
 
 const largestReview = 8 * 2 ** 20;
 const largestEvent = 2 ** 20;
@@ -43,6 +43,7 @@ async function leaveUnfinished(
   count: number,
   bytes: number,
 ) {
+  const before = await target.sockets();
   const sockets = await openMany(door, count, signal);
   for (const socket of sockets) socket.resume();
   const head = headOf(path, bytes);
@@ -50,10 +51,10 @@ async function leaveUnfinished(
   signal.throwIfAborted();
   atHeight();
   await delay(holdMs[size], undefined, { signal });
-  const left = countOpen(sockets);
+  const held = await heldSince(before, target);
   closeAll(sockets);
   const failures = target.end() === undefined ? [] : ["the server has ended"];
-  return { seen: `${sockets.length - left} of ${count} were closed by the server`, failures };
+  return { seen: `${held} of ${count} are held in the end`, failures };
 }
 
 /** As fast as it is taken; ends early where the server closes. */
@@ -69,6 +70,7 @@ export const stalledPosts: Attack = {
   name: "posts-stalled",
   says: () => `${stalled} events, and as many reviews, that say 1 MiB and send 100 bytes`,
   async run({ target, size, signal, atHeight }) {
+    const before = await target.sockets();
     const [events, reviews] = [
       await openMany(target.plain, stalled, signal),
       await openMany(target.tls, stalled, signal),
@@ -81,9 +83,9 @@ export const stalledPosts: Attack = {
     }
     atHeight();
     await delay(holdMs[size], undefined, { signal });
-    const left = countOpen([...events, ...reviews]);
+    const held = await heldSince(before, target);
     closeAll([...events, ...reviews]);
-    return { seen: `${2 * stalled - left} of ${2 * stalled} were closed by the server`, failures: [] };
+    return { seen: `${held} of ${2 * stalled} are held in the end`, failures: [] };
   },
 };
 

@@ -16,8 +16,10 @@ const longNamespaces = { short: 40, long: 80 } as const;
 const distinct = { short: 3_000, long: 40_000 } as const;
 const inFlight = { short: 600, long: 6_000 } as const;
 const measuredMs = { short: 4_000, long: 12_000 } as const;
-/** As kubectl drain asks again. */
-const againMs = 5_000;
+/** kubectl drain asks again after five seconds. */
+const againMs = { short: 1_000, long: 5_000 } as const;
+/** Requests to the API server that unknown pods may cost: so many at once, and then in a second. */
+const lookUps = { atOnce: 100, aSecond: 20 } as const;
 const mostAnswerBytes = 64 * 1024;
 const mostLogBytes = 2 ** 20;
 
@@ -140,31 +142,47 @@ function judgeForged(statuses: readonly number[], reserved: boolean, { status, t
 /** Reviews of pods that there are not, each of which could cost a request to the API server. */
 export const unknownPods: Attack = {
   name: "unknown-pods",
-  says: (size) => `${inFlight[size]} connections that each review a pod that there is not, again after 5 s`,
+  says: (size) =>
+    `${inFlight[size]} connections that each have a pod reviewed that there is not, every ${againMs[size] / 1000} s`,
   mostTimesSlower: 5,
   async run({ target, size, signal, atHeight }) {
     const sockets = await openMany(target.tls, inFlight[size], signal);
-    const endMs = performance.now() + measuredMs[size];
     const statuses: number[] = [];
+    const before = target.podLookUps();
     atHeight();
-    await Promise.all(sockets.map((socket, number) => reviewAgain(socket, number, target.namespace, endMs, statuses)));
+    const asking = { namespace: target.namespace, endMs: performance.now() + measuredMs[size], everyMs: againMs[size] };
+    await Promise.all(
+      sockets.map((socket, number) => {
+        const startMs = (againMs[size] * number) / sockets.length;
+        return reviewAgain(socket, `ghost-zone-a-${number}`, { ...asking, startMs }, statuses);
+      }),
+    );
     signal.throwIfAborted();
+    const asked = target.podLookUps() - before;
     closeAll(sockets);
+    const most = lookUps.atOnce + (lookUps.aSecond * measuredMs[size]) / 1000;
     const broken = statuses.filter((code) => code >= 500).length;
-    const failures = broken > 0 ? [`${broken} were answered with 5xx`] : [];
-    return { seen: `${sockets.length} connections taken; ${tallyOf(statuses)}`, failures };
+    const failures = [
+      ...(broken > 0 ? [`${broken} were answered with 5xx`] : []),
+      ...(asked > most ? [`they cost ${asked} requests to the API server, more than ${most}`] : []),
+    ];
+    const seen = `${sockets.length} connections taken; ${tallyOf(statuses)}; ${asked} requests to the API server`;
+    return { seen, failures };
   },
 };
 
+interface Asking {
+  readonly namespace: string;
+  /** When it asks for the first time, from now on: all at once is nobody's drain. */
+  readonly startMs: number;
+  readonly everyMs: number;
+  readonly endMs: number;
+}
+
 /** Notes the status of each answer, which is that in the review where there is one. */
-async function reviewAgain(
-  socket: Socket,
-  number: number,
-  namespace: string,
-  endMs: number,
-  statuses: number[],
-): Promise<void> {
-  const body = reviewOf({ namespace, name: `ghost-zone-a-${number}` }, `forged-${number}`, false);
+async function reviewAgain(socket: Socket, name: string, asking: Asking, statuses: number[]): Promise<void> {
+  const { namespace, startMs, everyMs, endMs } = asking;
+  const body = reviewOf({ namespace, name }, `forged-${name}`, false);
   const head = `POST ${path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n`;
   const reader = new AnswerReader([]);
   let seen = 0;
@@ -174,9 +192,10 @@ async function reviewAgain(
       statuses.push(status === 200 ? parseAnswer(text).code : status);
     seen = reader.answers.length;
   });
+  await delay(startMs);
   while (!socket.destroyed && performance.now() < endMs) {
     socket.write(head + body);
-    await delay(Math.max(0, Math.min(againMs, endMs - performance.now())));
+    await delay(Math.max(0, Math.min(everyMs, endMs - performance.now())));
   }
 }
 
