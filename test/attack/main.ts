@@ -26,8 +26,9 @@ async function main(): Promise<number> {
   try {
     return await attackAll(reading.options, interrupted.signal);
   } catch (error) {
-    console.error(`attack: ${(error as Error).message}`);
-    return interrupted.signal.aborted ? 130 : 1;
+    const { aborted, reason } = interrupted.signal;
+    console.error(`attack: ${((aborted ? reason : error) as Error).message}`);
+    return aborted ? 130 : 1;
   }
 }
 
