@@ -1,0 +1,34 @@
+/** What an attack is, and what is told of it. */
+import type { Target } from "./target.ts";
+
+export const sizes = ["short", "long"] as const;
+export type Size = (typeof sizes)[number];
+
+export interface Scene {
+  readonly target: Target;
+  readonly size: Size;
+  readonly seed: number;
+  readonly signal: AbortSignal;
+  /** The attack is at its height from now on: how long honest answers take is measured from here. */
+  atHeight(): void;
+}
+
+export interface Outcome {
+  /** What was seen, in a few words. */
+  readonly seen: string;
+  /** What must not be. */
+  readonly failures: readonly string[];
+}
+
+export interface Attack {
+  readonly name: string;
+  /** What it does at this size, in a few words. */
+  says(size: Size): string;
+  /** More settings of the server. */
+  readonly settings?: Readonly<Record<string, string>>;
+  /** Events that are turned away with 503 while it lasts are no failure: what is full is full. */
+  readonly mayTurnEventsAway?: boolean;
+  /** Honest reviews may take so many times as long as without it; undefined: as long as an API server waits. */
+  readonly mostTimesSlower?: number;
+  run(scene: Scene): Promise<Outcome>;
+}

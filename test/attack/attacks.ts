@@ -1,0 +1,21 @@
+/** All attacks, in the order in which they are run. */
+import type { Attack } from "./attack.ts";
+import { abortedBodies, stalledPosts, unfinishedEvents, unfinishedReviews } from "./attacks/bodies.ts";
+import { forgedOnPlain, longNamespace, manyNames, unknownPods } from "./attacks/reviews.ts";
+import { idleSockets, metricsOnMany, metricsOnOne } from "./attacks/sockets.ts";
+import { malformedRequests } from "./fuzz/fuzz.ts";
+
+export const attacks: readonly Attack[] = [
+  malformedRequests,
+  metricsOnOne,
+  metricsOnMany,
+  idleSockets,
+  longNamespace,
+  manyNames,
+  unfinishedReviews,
+  unfinishedEvents,
+  stalledPosts,
+  abortedBodies,
+  forgedOnPlain,
+  unknownPods,
+];

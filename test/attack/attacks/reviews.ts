@@ -1,0 +1,212 @@
+/** Reviews that no API server has sent. */
+import { randomUUID } from "node:crypto";
+import type { Socket } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
+import { Pool } from "undici";
+import { parseAnswer, reviewOf } from "../../bench/eviction/review.ts";
+import type { Attack, Outcome } from "../attack.ts";
+import type { Target } from "../target.ts";
+import { AnswerReader } from "../wire.ts";
+import { closeAll, openMany } from "./sockets.ts";
+
+const path = "/admission/pod-eviction?timeout=10s";
+const headers = { "content-type": "application/json" };
+const largest = 8 * 2 ** 20 - 2_000;
+const longNamespaces = { short: 40, long: 80 } as const;
+const distinct = { short: 3_000, long: 40_000 } as const;
+const inFlight = { short: 600, long: 6_000 } as const;
+const measuredMs = { short: 4_000, long: 12_000 } as const;
+/** kubectl drain asks again after five seconds. */
+const againMs = { short: 1_000, long: 5_000 } as const;
+/** Requests to the API server that unknown pods may cost: so many at once, and then in a second. */
+const lookUps = { atOnce: 100, aSecond: 20 } as const;
+const mostAnswerBytes = 64 * 1024;
+const mostLogBytes = 2 ** 20;
+
+interface Said {
+  readonly status: number;
+  readonly text: string;
+}
+
+function poolOf({ tls }: Target, connections: number): Pool {
+  return new Pool(`https://127.0.0.1:${tls.port}`, { connections, allowH2: false, connect: { ca: tls.ca ?? "" } });
+}
+
+/** One that is closed in the middle was answered with 0. */
+async function post(pool: Pool, body: string): Promise<Said> {
+  try {
+    const answer = await pool.request({ method: "POST", path, headers, body });
+    return { status: answer.statusCode, text: await answer.body.text() };
+  } catch {
+    return { status: 0, text: "" };
+  }
+}
+
+/** Reviews that are refused, in a namespace of megabytes: neither memory, answers nor the log take it in. */
+export const longNamespace: Attack = {
+  name: "namespaces-of-8-MiB",
+  says: (size) => `${longNamespaces[size]} reviews of a namespace of 8 MiB`,
+  async run({ target, size, signal, atHeight }) {
+    const pool = poolOf(target, 2);
+    const count = longNamespaces[size];
+    const logBefore = await target.logBytes();
+    let answerBytes = 0;
+    const statuses: number[] = [];
+    atHeight();
+    try {
+      for (let number = 0; number < count; number++) {
+        signal.throwIfAborted();
+        const namespace = `${number}`.padEnd(largest, "n");
+        const { status, text } = await post(
+          pool,
+          reviewOf({ namespace, name: "db-0" }, randomUUID(), number % 2 === 0),
+        );
+        statuses.push(status);
+        answerBytes += text.length;
+      }
+    } finally {
+      await pool.destroy();
+    }
+    const logBytes = (await target.logBytes()) - logBefore;
+    const failures = [
+      ...(answerBytes > mostAnswerBytes ? [`${answerBytes} bytes of answers, more than ${mostAnswerBytes}`] : []),
+      ...(logBytes > mostLogBytes ? [`${logBytes} bytes of log, more than ${mostLogBytes}`] : []),
+    ];
+    return { seen: `${tallyOf(statuses)}; ${answerBytes} bytes of answers, ${logBytes} of log`, failures };
+  },
+};
+
+/** Refused reviews whose names never come twice: what is remembered of them is bounded. */
+export const manyNames: Attack = {
+  name: "names-that-differ",
+  says: (size) => `${distinct[size]} reviews, each of another namespace and name`,
+  async run({ target, size, signal, atHeight }) {
+    const pool = poolOf(target, 16);
+    const statuses: number[] = [];
+    let next = 0;
+    const work = async (): Promise<void> => {
+      while (next < distinct[size]) {
+        signal.throwIfAborted();
+        const number = next++;
+        const pod = { namespace: `n-${number}`.padEnd(63, "x"), name: `p-${number}-0`.padStart(250, "x") };
+        statuses.push((await post(pool, reviewOf(pod, `${randomUUID()}${"u".repeat(200)}`, false))).status);
+      }
+    };
+    atHeight();
+    try {
+      await Promise.all(Array.from({ length: 32 }, work));
+    } finally {
+      await pool.destroy();
+    }
+    const lost = statuses.filter((status) => status === 0 || status >= 500).length;
+    return { seen: tallyOf(statuses), failures: lost > 0 ? [`${lost} reviews were not answered, or with 5xx`] : [] };
+  },
+};
+
+/** Reviews on the plain port, which anybody reaches: they must not reserve anything, so that a real drain goes on. */
+export const forgedOnPlain: Attack = {
+  name: "reviews-on-PORT",
+  says: () => "2 forged reviews on PORT, and then a real drain in another zone",
+  async run({ target, atHeight }) {
+    atHeight();
+    const { namespace, podName } = target;
+    const statuses: number[] = [];
+    for (const ordinal of [0, 1]) {
+      for (const forged of ["/admission/pod-eviction", "/pods/eviction"]) {
+        const body = reviewOf({ namespace, name: podName("c", ordinal) }, randomUUID(), false);
+        const answer = await fetch(`http://127.0.0.1:${target.plain.port}${forged}`, { method: "POST", headers, body });
+        await answer.text();
+        statuses.push(answer.status);
+      }
+    }
+    const reserved = target.reservedZones().includes("c");
+    const pool = poolOf(target, 1);
+    const real = await post(pool, reviewOf({ namespace, name: podName("a", 3) }, randomUUID(), false));
+    await pool.destroy();
+    return judgeForged(statuses, reserved, real);
+  },
+};
+
+function judgeForged(statuses: readonly number[], reserved: boolean, { status, text }: Said): Outcome {
+  const answer = status === 200 ? parseAnswer(text) : undefined;
+  const isHeld = answer?.allowed !== true;
+  const said = answer === undefined ? `answered ${status}` : answer.allowed ? "let go" : `refused: ${answer.sentence}`;
+  const failures = [
+    ...(statuses.some((one) => one < 300) ? ["a review on PORT was judged"] : []),
+    ...(reserved ? ["the ledger holds a pod that was reviewed on PORT"] : []),
+    ...(isHeld ? [`the pod of the real drain was ${said}`] : []),
+  ];
+  return { seen: `${tallyOf(statuses)}; the pod of the real drain was ${said}`, failures };
+}
+
+/** Reviews of pods that there are not, each of which could cost a request to the API server. */
+export const unknownPods: Attack = {
+  name: "unknown-pods",
+  says: (size) =>
+    `${inFlight[size]} connections that each have a pod reviewed that there is not, every ${againMs[size] / 1000} s`,
+  mostTimesSlower: 5,
+  async run({ target, size, signal, atHeight }) {
+    const sockets = await openMany(target.tls, inFlight[size], signal);
+    const statuses: number[] = [];
+    const before = target.podLookUps();
+    atHeight();
+    const asking = { namespace: target.namespace, endMs: performance.now() + measuredMs[size], everyMs: againMs[size] };
+    await Promise.all(
+      sockets.map((socket, number) => {
+        const startMs = (againMs[size] * number) / sockets.length;
+        return reviewAgain(socket, `ghost-zone-a-${number}`, { ...asking, startMs }, statuses);
+      }),
+    );
+    signal.throwIfAborted();
+    const asked = target.podLookUps() - before;
+    closeAll(sockets);
+    const most = lookUps.atOnce + (lookUps.aSecond * measuredMs[size]) / 1000;
+    const broken = statuses.filter((code) => code >= 500).length;
+    const failures = [
+      ...(broken > 0 ? [`${broken} were answered with 5xx`] : []),
+      ...(asked > most ? [`they cost ${asked} requests to the API server, more than ${most}`] : []),
+    ];
+    const seen = `${sockets.length} connections taken; ${tallyOf(statuses)}; ${asked} requests to the API server`;
+    return { seen, failures };
+  },
+};
+
+interface Asking {
+  readonly namespace: string;
+  /** When it asks for the first time, from now on: all at once is nobody's drain. */
+  readonly startMs: number;
+  readonly everyMs: number;
+  readonly endMs: number;
+}
+
+/** Notes the status of each answer, which is that in the review where there is one. */
+async function reviewAgain(socket: Socket, name: string, asking: Asking, statuses: number[]): Promise<void> {
+  const { namespace, startMs, everyMs, endMs } = asking;
+  const body = reviewOf({ namespace, name }, `forged-${name}`, false);
+  const head = `POST ${path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n`;
+  const reader = new AnswerReader([]);
+  let seen = 0;
+  socket.on("data", (bytes: Buffer) => {
+    reader.read(bytes);
+    for (const { status, body: text } of reader.answers.slice(seen))
+      statuses.push(status === 200 ? parseAnswer(text).code : status);
+    seen = reader.answers.length;
+  });
+  await delay(startMs);
+  while (!socket.destroyed && performance.now() < endMs) {
+    socket.write(head + body);
+    await delay(Math.max(0, Math.min(everyMs, endMs - performance.now())));
+  }
+}
+
+/** "3 x 400, 1 x 429"; 0 is an answer that never came. */
+export function tallyOf(statuses: readonly number[]): string {
+  const counts = new Map<number, number>();
+  for (const status of statuses) counts.set(status, (counts.get(status) ?? 0) + 1);
+  return (
+    [...counts]
+      .sort(([one], [other]) => one - other)
+      .map(([status, count]) => `${count} x ${status}`)
+      .join(", ") || "none"
+  );
+}

@@ -1,0 +1,86 @@
+/** Connections that take without giving: answers that nobody reads, and sockets that say nothing. */
+import type { Socket } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Attack, Scene } from "../attack.ts";
+import type { Target } from "../target.ts";
+import { connectTo, type Door, isConnected } from "../wire.ts";
+
+const pipelined = 2_000;
+const getMetrics = Buffer.from("GET /metrics HTTP/1.1\r\nhost: sluice.example\r\n\r\n".repeat(pipelined));
+const holdMs = { short: 2_000, long: 8_000 } as const;
+/** Of each door. */
+const idle = { short: 3_000, long: 8_000 } as const;
+/** More than that nobody needs who calls webhooks, sends events or scrapes. */
+const mostHeld = 2_500;
+const atOnce = 100;
+
+/** Thousands of requests for metrics on one connection, and none of the answers is read. */
+export const metricsOnOne: Attack = {
+  name: "metrics-unread-1",
+  says: () => `${pipelined} pipelined GET /metrics on 1 connection, no answer is read`,
+  run: (scene) => askUnread(scene, 1),
+};
+
+/** The same on many connections. */
+export const metricsOnMany: Attack = {
+  name: "metrics-unread-200",
+  says: () => `${pipelined} pipelined GET /metrics on each of 200 connections, no answer is read`,
+  run: (scene) => askUnread(scene, 200),
+};
+
+async function askUnread({ target, size, signal, atHeight }: Scene, connections: number) {
+  const before = await target.sockets();
+  const sockets = await openMany(target.plain, connections, signal);
+  for (const socket of sockets) socket.pause().write(getMetrics);
+  atHeight();
+  await delay(holdMs[size], undefined, { signal });
+  const held = await heldSince(before, target);
+  closeAll(sockets);
+  return { seen: `${held} of ${connections} are held in the end`, failures: [] };
+}
+
+/** Sockets that send nothing, and others that have asked once and stay. */
+export const idleSockets: Attack = {
+  name: "idle-sockets",
+  says: (size) => `${idle[size]} idle sockets on PORT, and as many on TLS_PORT`,
+  async run({ target, size, signal, atHeight }) {
+    const opened: Socket[] = [];
+    const held: number[] = [];
+    for (const door of [target.plain, target.tls]) {
+      const before = await target.sockets();
+      const sockets = await openMany(door, idle[size], signal);
+      for (const [index, socket] of sockets.entries()) {
+        socket.resume();
+        if (index % 2 === 0) socket.write("GET /healthz HTTP/1.1\r\nhost: sluice.example\r\n\r\n");
+      }
+      opened.push(...sockets);
+      held.push(await heldSince(before, target));
+    }
+    atHeight();
+    await delay(holdMs[size], undefined, { signal });
+    closeAll(opened);
+    const failures = held.filter((count) => count > mostHeld).map((count) => `${count} idle connections are held`);
+    return { seen: `${held.join(" and ")} are held`, failures };
+  },
+};
+
+/** Those that were taken, of so many that were tried. */
+export async function openMany(door: Door, count: number, signal: AbortSignal): Promise<Socket[]> {
+  const taken: Socket[] = [];
+  for (let left = count; left > 0; left -= atOnce) {
+    signal.throwIfAborted();
+    const sockets = Array.from({ length: Math.min(atOnce, left) }, () => connectTo(door));
+    const connected = await Promise.all(sockets.map(isConnected));
+    taken.push(...sockets.filter((_, index) => connected[index]));
+  }
+  return taken;
+}
+
+/** How many connections more the server has. A client that does not read does not hear that one was closed. */
+export async function heldSince(before: number, target: Target): Promise<number> {
+  return Math.max(0, (await target.sockets()) - before);
+}
+
+export function closeAll(sockets: readonly Socket[]): void {
+  for (const socket of sockets) socket.destroy();
+}

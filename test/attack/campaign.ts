@@ -1,0 +1,116 @@
+/** One attack after the other, each on a server of its own, and what each of them did to it. */
+import { setTimeout as delay } from "node:timers/promises";
+import type { Attack, Outcome } from "./attack.ts";
+import { askHonestly, type HonestReport } from "./honest.ts";
+import { mebibyte, memoryOf } from "./limit.ts";
+import type { AttackOptions } from "./options.ts";
+import { mostResident, startTarget, type Target } from "./target.ts";
+
+/** What an attack did, in bytes and milliseconds. */
+export interface Result {
+  readonly name: string;
+  readonly says: string;
+  readonly seen: string;
+  readonly before: number;
+  readonly most: number;
+  /** Undefined where the server has ended. */
+  readonly after: number | undefined;
+  readonly honestBefore: HonestReport;
+  readonly honest: HonestReport;
+  readonly failures: readonly string[];
+  readonly seconds: number;
+  /** Who held the server to its limit. */
+  readonly limit: string;
+}
+
+type CampaignOptions = Pick<AttackOptions, "size" | "seed" | "limitBytes" | "cgroup">;
+
+/** Before the attack: code and connections are warm, and honest answers have been measured. */
+const warmUpMs = { short: 1_500, long: 4_000 } as const;
+/** After it: what is let go has gone. */
+const restMs = { short: 1_000, long: 4_000 } as const;
+/** Below this nobody tells a slower answer from a busy machine. */
+const quickMs = 50;
+/** Within this long an API server has its answer, or gives up. */
+const patienceMs = 10_000;
+
+/** Runs one attack. Throws when the server cannot be started, or the signal is given. */
+export async function runAttack(attack: Attack, options: CampaignOptions, signal: AbortSignal): Promise<Result> {
+  const { limitBytes, cgroup, size, seed } = options;
+  const target = await startTarget({ limitBytes, cgroup, settings: attack.settings ?? {}, signal });
+  const ended = new AbortController();
+  const honestly = askHonestly(target);
+  try {
+    await delay(warmUpMs[size] / 2, undefined, { signal });
+    honestly.mark();
+    await delay(warmUpMs[size] / 2, undefined, { signal });
+    const honestBefore = honestly.take();
+    const { resident: before } = await memoryOf(target.pid);
+    const startedMs = performance.now();
+    const sampling = mostResident(target.pid, ended.signal);
+    const outcome = await attempt(attack, { target, size, seed, signal, atHeight: () => honestly.mark() });
+    // Those that still wait for an answer are waited for.
+    await honestly.stop();
+    const honest = honestly.take();
+    const seconds = (performance.now() - startedMs) / 1_000;
+    await delay(restMs[size], undefined, { signal });
+    const after = await memoryOf(target.pid).catch(() => undefined);
+    ended.abort();
+    const most = await sampling;
+    const report = { before, most, after: after?.resident, honestBefore, honest, limit: target.limit };
+    const failures = [
+      ...outcome.failures,
+      ...memoryFailures(target, most, limitBytes),
+      ...honestFailures(attack, honestBefore, honest),
+      ...(await endFailures(target)),
+    ];
+    return { name: attack.name, says: attack.says(size), seen: outcome.seen, ...report, failures, seconds };
+  } finally {
+    ended.abort();
+    await honestly.stop();
+    await target.stop();
+  }
+}
+
+/** Whoever attacks a server that has ended fails, too: why it ended is told elsewhere. */
+async function attempt(attack: Attack, scene: Parameters<Attack["run"]>[0]): Promise<Outcome> {
+  try {
+    return await attack.run(scene);
+  } catch (error) {
+    scene.signal.throwIfAborted();
+    return { seen: "it broke off", failures: [(error as Error).message] };
+  }
+}
+
+function memoryFailures(target: Target, most: number, limitBytes: number | undefined): string[] {
+  const end = target.end();
+  if (end !== undefined) return [`the server ended: ${end.summary}`];
+  if (limitBytes === undefined || most <= limitBytes) return [];
+  return [`${inMebibytes(most)} MiB were resident, more than ${inMebibytes(limitBytes)}`];
+}
+
+function honestFailures(attack: Attack, before: HonestReport, during: HonestReport): string[] {
+  const { mostTimesSlower, mayTurnEventsAway = false } = attack;
+  const isTurnedAway = (what: string) => mayTurnEventsAway && what.startsWith("an honest event was answered 503");
+  const failures = Object.entries(during.failures)
+    .filter(([what]) => !isTurnedAway(what))
+    .map(([what, count]) => `${count} times: ${what}`);
+  if (during.slowestMs > patienceMs) failures.push(`an honest request took ${during.slowestMs.toFixed(0)} ms`);
+  if (mostTimesSlower === undefined) return failures;
+  const most = mostTimesSlower * Math.max(quickMs, before.reviewP99Ms);
+  if (during.reviewP99Ms > most) {
+    failures.push(`honest reviews took ${during.reviewP99Ms.toFixed(0)} ms (p99), more than ${most.toFixed(0)}`);
+  }
+  return failures;
+}
+
+/** It ends when it is asked to, whatever was done to it. */
+async function endFailures(target: Target): Promise<string[]> {
+  if (target.end() !== undefined) return [];
+  const { summary } = await target.stop();
+  return summary === "exit code 0" ? [] : [`asked to end, it ended with ${summary}`];
+}
+
+export function inMebibytes(bytes: number): string {
+  return (bytes / mebibyte).toFixed(0);
+}

@@ -1,0 +1,126 @@
+/** Those who go on while the server is attacked: an API server with its reviews, a source with its events, a kubelet with its probes. */
+import { randomUUID } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { Pool } from "undici";
+import { parseAnswer, reviewOf } from "../bench/eviction/review.ts";
+import { changed } from "../knative/posted.ts";
+import type { Target } from "./target.ts";
+
+export interface HonestReport {
+  readonly asked: number;
+  /** Milliseconds within which 99 of 100 reviews were answered. */
+  readonly reviewP99Ms: number;
+  readonly slowestMs: number;
+  /** How often each thing went wrong. */
+  readonly failures: Readonly<Record<string, number>>;
+}
+
+/** They ask until they are stopped. */
+export interface Honest {
+  /** What was asked before counts for failures alone, and not for how long answers took. */
+  mark(): void;
+  /** What there is to tell since the last time. */
+  take(): HonestReport;
+  stop(): Promise<void>;
+}
+
+/** What an API server waits for a webhook unless it is told otherwise. */
+const patienceMs = 10_000;
+const everyMs = 50;
+const probeEveryMs = 1_000;
+/** A kubelet asks three times before it restarts a container, and waits longer in between. */
+const probesInARow = 3;
+const probeAgainMs = 3_000;
+
+/** Begins to ask. Reviews and events go over connections that are kept, and probes each over a new one. */
+export function askHonestly(target: Target): Honest {
+  const reviews = new Pool(`https://127.0.0.1:${target.tls.port}`, {
+    ...{ connections: 2, pipelining: 1, allowH2: false, headersTimeout: patienceMs, bodyTimeout: patienceMs },
+    connect: { ca: target.tls.ca ?? "" },
+  });
+  const plain = `http://127.0.0.1:${target.plain.port}`;
+  const events = new Pool(plain, { connections: 2, headersTimeout: patienceMs, bodyTimeout: patienceMs });
+  const tookMs = { review: [] as number[], other: [] as number[] };
+  let failures: Record<string, number> = {};
+  const ended = new AbortController();
+  const repeat = async (pauseMs: number, kind: keyof typeof tookMs, ask: () => Promise<void>): Promise<void> => {
+    while (!ended.signal.aborted) {
+      const startedMs = performance.now();
+      await ask().catch(({ message }: Error) => {
+        failures[message] = (failures[message] ?? 0) + 1;
+      });
+      tookMs[kind].push(performance.now() - startedMs);
+      await delay(pauseMs, undefined, { signal: ended.signal }).catch(() => undefined);
+    }
+  };
+  const asking = Promise.all([
+    repeat(everyMs, "review", () => review(reviews, target, target.podName("a", 0))),
+    repeat(everyMs, "review", () => review(reviews, target, target.podName("b", 1))),
+    repeat(everyMs, "other", () => event(events, target)),
+    repeat(probeEveryMs, "other", () => probe(plain)),
+  ]);
+  const mark = () => {
+    tookMs.review = [];
+    tookMs.other = [];
+  };
+  return {
+    mark,
+    take() {
+      const sorted = tookMs.review.toSorted((one, other) => one - other);
+      const all = [...tookMs.review, ...tookMs.other];
+      const reviewP99Ms = sorted[Math.ceil(0.99 * sorted.length) - 1] ?? 0;
+      const report = { asked: all.length, reviewP99Ms, slowestMs: Math.max(0, ...all), failures };
+      mark();
+      failures = {};
+      return report;
+    },
+    async stop() {
+      ended.abort();
+      await asking;
+      await Promise.all([reviews.destroy(), events.destroy()]);
+    },
+  };
+}
+
+/** Throws when the answer is none, or says anything but yes or to ask again. */
+async function review(pool: Pool, { namespace }: Target, name: string): Promise<void> {
+  const uid = randomUUID();
+  const { statusCode, body } = await pool.request({
+    method: "POST",
+    path: "/admission/pod-eviction?timeout=10s",
+    headers: { "content-type": "application/json" },
+    body: reviewOf({ namespace, name }, uid, true),
+  });
+  const text = await body.text();
+  if (statusCode !== 200) throw new Error(`an honest review was answered ${statusCode}: ${text.slice(0, 120)}`);
+  const { uid: answered, allowed, code, sentence } = parseAnswer(text);
+  if (answered !== uid) throw new Error("an honest review was given another one's answer");
+  if (!allowed && code !== 429) throw new Error(`an honest review was refused with ${code}: ${sentence}`);
+}
+
+async function event(pool: Pool, { namespace }: Target): Promise<void> {
+  const headers = changed("StatefulSet", namespace, "db-zone-a");
+  const { statusCode, body } = await pool.request({ method: "POST", path: "/", headers, body: "{}" });
+  const text = await body.text();
+  if (statusCode !== 204) throw new Error(`an honest event was answered ${statusCode}: ${text.slice(0, 120)}`);
+}
+
+/** Over a connection of its own. One that fails is no harm: that three in a row do ends a pod. */
+async function probe(plain: string): Promise<void> {
+  for (let left = probesInARow; ; left--) {
+    try {
+      const options = { headers: { connection: "close" }, signal: AbortSignal.timeout(patienceMs) };
+      const answer = await fetch(`${plain}/healthz`, options);
+      await answer.text();
+      if (answer.ok) return;
+      throw new Error(`a probe was answered ${answer.status}`);
+    } catch (error) {
+      if (left > 1) {
+        await delay(probeAgainMs);
+        continue;
+      }
+      const { message, cause } = error as Error;
+      throw new Error(`three probes in a row were not answered: ${message} ${(cause as Error)?.message ?? ""}`.trim());
+    }
+  }
+}

@@ -1,0 +1,168 @@
+/** Who is attacked: the server in a process of its own, as `npm start` runs it, beside an embedded world over HTTP. */
+import { mkdtemp, readdir, readFile, readlink, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import type { LeaseObject } from "../../functions/shared/cluster.ts";
+import { reservations } from "../../functions/shared/vocabulary.ts";
+import manifest from "../../package.json" with { type: "json" };
+import { parseScript } from "../bench/contenders.ts";
+import { eventually } from "../controlplane/api.ts";
+import { type End, type Launched, launch } from "../controlplane/processes.ts";
+import { Journal } from "../demo/journal.ts";
+import { kubeconfigOf } from "../demo/sluice.ts";
+import { buildStage, groupName, namespace } from "../demo/stage.ts";
+import { createAuthority } from "../unit/certificates.ts";
+import { type Limit, limitMemory, memoryOf } from "./limit.ts";
+import type { Door } from "./wire.ts";
+
+export interface TargetOptions {
+  /** Undefined: nobody limits it. */
+  readonly limitBytes: number | undefined;
+  readonly cgroup: string | undefined;
+  readonly settings: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+}
+
+export interface Target {
+  readonly pid: number;
+  /** Events, health and metrics. */
+  readonly plain: Door;
+  /** Reviews. */
+  readonly tls: Door;
+  readonly namespace: string;
+  /** Of a group of three zones of eight pods, two of which may be down in one zone. */
+  podName(zone: "a" | "b" | "c", ordinal: number): string;
+  /** The zones of which the group's ledger holds a pod that may go. */
+  reservedZones(): string[];
+  /** Sockets that the server has open, its own calls included. */
+  sockets(): Promise<number>;
+  /** How often a single pod was asked for at the API server so far. */
+  podLookUps(): number;
+  readonly limit: string;
+  /** Bytes of it so far. */
+  logBytes(): Promise<number>;
+  /** Its lines of the level `error`. */
+  errors(): Promise<string[]>;
+  /** How it ended; undefined while it runs. */
+  end(): End | undefined;
+  /** Asks it to end. Resolves to how it did, and takes everything away. */
+  stop(): Promise<End>;
+}
+
+const startTimeoutMs = 30_000;
+const graceMs = 15_000;
+const repository = resolve(import.meta.dirname, "../..");
+const wanted = { headless: true, seed: 1, pods: 8, drop: 0 };
+
+/** Starts it all. Resolves once the server is ready, and limited. Throws, with the end of its log, when it is not. */
+export async function startTarget({ limitBytes, cgroup, settings, signal }: TargetOptions): Promise<Target> {
+  const stage = await buildStage(wanted, new Journal(() => undefined));
+  const folder = await mkdtemp(join(tmpdir(), "sluice-attack-"));
+  const log = join(folder, "log");
+  const authority = await createAuthority();
+  const environment = { ...(await writeFiles(folder, stage.served.url, authority)), ...settings };
+  const { assignments, words } = parseScript(manifest.scripts.start);
+  const env = { PATH: process.env.PATH, HOME: folder, ...assignments, ...environment };
+  const server = launch(process.execPath, words.slice(1), { cwd: repository, env, output: { file: log } });
+  let limit: Limit | undefined;
+  const stop = async (): Promise<End> => {
+    const end = await server.stop(graceMs);
+    await limit?.end();
+    await stage.close();
+    await rm(folder, { recursive: true, force: true });
+    return end;
+  };
+  try {
+    const ports = await eventually("the server ready", startTimeoutMs, () => readyPorts(server, log, signal));
+    const { pid } = server;
+    if (pid === undefined) throw new Error("the server has no process id");
+    limit = limitBytes === undefined ? undefined : await limitMemory({ pid, bytes: limitBytes, cgroup });
+    return {
+      pid,
+      plain: { port: ports.plain },
+      tls: { port: ports.tls, ca: authority.cert },
+      namespace,
+      podName: (zone, ordinal) => `${groupName}-zone-${zone}-${ordinal}`,
+      reservedZones: () => zonesIn(stage.world.store.list("leases").items),
+      sockets: () => socketsOf(pid),
+      podLookUps: () =>
+        stage.served
+          .requests()
+          .filter(({ verb, resource }) => verb === "get" && resource === "pods")
+          .reduce((sum, { count }) => sum + count, 0),
+      limit: limit?.says ?? "nobody holds it: its memory is only measured",
+      logBytes: async () => (await stat(log)).size,
+      errors: async () => (await readFile(log, "utf8")).split("\n").filter((line) => /^\{"level":"error"/.test(line)),
+      end: () => server.end(),
+      stop,
+    };
+  } catch (error) {
+    const said = (await readFile(log, "utf8")).split("\n").slice(-10).join("\n");
+    const end = await stop();
+    throw new Error(`${(error as Error).message} (${end.summary}):\n${said}`);
+  }
+}
+
+/** A kubeconfig and a certificate, and the settings that name them. */
+async function writeFiles(
+  folder: string,
+  url: string,
+  authority: Awaited<ReturnType<typeof createAuthority>>,
+): Promise<Record<string, string>> {
+  const { cert, key } = await authority.issue();
+  const paths = { KUBECONFIG: "kubeconfig", TLS_CERT_FILE: "tls.crt", TLS_KEY_FILE: "tls.key" };
+  const texts = { KUBECONFIG: kubeconfigOf(url, namespace), TLS_CERT_FILE: cert, TLS_KEY_FILE: key };
+  const names = Object.keys(paths) as (keyof typeof paths)[];
+  await Promise.all(names.map((name) => writeFile(join(folder, paths[name]), texts[name], { mode: 0o600 })));
+  const files = Object.fromEntries(names.map((name) => [name, join(folder, paths[name])]));
+  return { ...files, NAMESPACE: namespace, PORT: "0", TLS_PORT: "0" };
+}
+
+function zonesIn(leases: readonly LeaseObject[]): string[] {
+  const texts = leases.map(({ metadata }) => metadata.annotations?.[reservations.key] ?? "{}");
+  return texts.flatMap((text) => Object.keys(JSON.parse(text)).map((name) => name.replace(`${groupName}-zone-`, "")));
+}
+
+/** One that has ended has none. */
+async function socketsOf(pid: number): Promise<number> {
+  const folder = `/proc/${pid}/fd`;
+  const names = await readdir(folder).catch(() => []);
+  const links = await Promise.all(names.map((name) => readlink(join(folder, name)).catch(() => "")));
+  return links.filter((link) => link.startsWith("socket:")).length;
+}
+
+async function readyPorts(
+  server: Launched,
+  log: string,
+  signal: AbortSignal,
+): Promise<{ plain: number; tls: number } | undefined> {
+  signal.throwIfAborted();
+  const lines = (await readFile(log, "utf8")).split("\n").flatMap((line) => parse(line));
+  const port = lines.find((line) => line.port !== undefined)?.port;
+  const tls = lines.find((line) => line.tlsPort !== undefined)?.tlsPort;
+  if (server.end() !== undefined) throw new Error("the server has ended");
+  if (port === undefined || tls === undefined) return undefined;
+  const answer = await fetch(`http://127.0.0.1:${port}/readyz`);
+  await answer.arrayBuffer();
+  return answer.ok ? { plain: port, tls } : undefined;
+}
+
+function parse(line: string): { port?: number; tlsPort?: number }[] {
+  try {
+    return [JSON.parse(line)];
+  } catch {
+    // The last line may be half written.
+    return [];
+  }
+}
+
+/** Samples how much of the server's memory is resident, until the signal is given; what it was at most, in bytes. */
+export async function mostResident(pid: number, ended: AbortSignal): Promise<number> {
+  let most = 0;
+  while (!ended.aborted) {
+    const { resident } = await memoryOf(pid).catch(() => ({ resident: 0 }));
+    most = Math.max(most, resident);
+    await new Promise((next) => setTimeout(next, 25));
+  }
+  return most;
+}
