@@ -24,6 +24,8 @@ export interface ControlPlaneOptions {
   readonly podsGoneAfterMs?: number;
   /** Node objects, node-1 and on. Default 1. */
   readonly nodes?: number;
+  /** An AdmissionConfiguration for the API server: how it speaks to webhooks, among others. Default: none. */
+  readonly admissionConfiguration?: string;
   /** Default: `findAssets()`, or else `ensureAssets()`. */
   readonly assets?: string;
   /** Is told what a person who waits wants to know. Default: nothing is said. */
@@ -75,6 +77,7 @@ interface Parts {
   readonly etcdPort: number;
   readonly supervisor: Supervisor;
   readonly signal: AbortSignal | undefined;
+  readonly admissionConfiguration: string | undefined;
 }
 
 /**
@@ -100,7 +103,8 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
     await refuseWhenInUse(layout);
     const tokens = await writeConfiguration(layout);
     const etcdPort = await freePort();
-    const parts = { layout, tokens, assets, port, etcdPort, supervisor, signal: options.signal };
+    const { signal, admissionConfiguration } = options;
+    const parts = { layout, tokens, assets, port, etcdPort, supervisor, signal, admissionConfiguration };
     await startEtcd(parts);
     await startApiServer(parts);
     return await assemble(parts, options, cleanUp);
@@ -141,8 +145,12 @@ async function startEtcd({ assets, layout, etcdPort, supervisor, signal }: Parts
   await supervisor.waitFor("etcd", START_TIMEOUT_MS, ask, signal);
 }
 
-async function startApiServer({ assets, layout, port, etcdPort, tokens, supervisor, signal }: Parts): Promise<void> {
-  supervisor.start("kube-apiserver", apiServerCommand(assets, layout, port, etcdPort));
+async function startApiServer(parts: Parts): Promise<void> {
+  const { assets, layout, port, etcdPort, tokens, supervisor, signal, admissionConfiguration } = parts;
+  const { file, args } = apiServerCommand(assets, layout, port, etcdPort);
+  const configured =
+    admissionConfiguration === undefined ? [] : [`--admission-control-config-file=${admissionConfiguration}`];
+  supervisor.start("kube-apiserver", { file, args: [...args, ...configured] });
   const access = { url: `https://127.0.0.1:${port}`, token: tokens.admin, caFile: layout.caFile };
   const ask = async (): Promise<boolean> => {
     const api = await Api.open(access, { userAgent: "sluice-test-supervisor", connections: 1 });

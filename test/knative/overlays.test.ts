@@ -129,6 +129,25 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
     assert.deepEqual(open.filter(isPolicy), []);
   });
 
+  test("the README's patch has the replicas ask for a certificate, of the authority in the ConfigMap that it makes", async () => {
+    const [, , patches] = await kubectl.patchesIn("README.md");
+    for (const overlay of ["standalone", "direct"]) {
+      const deployments = (await kubectl.buildIn("my-mimir", overlay, patches)).filter(
+        ({ kind }) => kind === "Deployment",
+      );
+      assert.equal(deployments.length, 1);
+      const text = textOf(deployments);
+      const [, file = ""] = /name: TLS_CLIENT_CA_FILE\n\s+value: (\S+)/.exec(text) ?? [];
+      const [, mounted] = /mountPath: (\S+)/.exec(text) ?? [];
+      assert.equal(file, `${mounted}/clients.crt`);
+      assert.match(text, /configMap:\n\s+name: sluice-clients/);
+      await kubectl.apply(
+        deployments.map((one) => ({ ...one, metadata: { name: "asking" } }) as Built),
+        "--dry-run=server",
+      );
+    }
+  });
+
   test("a Secret that is there keeps its certificate and its type, however the empty one of an overlay is applied over it", async () => {
     const name = "rollout-operator-self-signed-certificate";
     const read = async (namespace: string) => {
