@@ -1,5 +1,6 @@
 /** What the manifests' README says of API servers that prove to webhooks who they are, on a real one. */
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
@@ -7,12 +8,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite, type TestContext, test } from "node:test";
 import type { TLSSocket } from "node:tls";
+import { promisify } from "node:util";
 import { Api, eventually } from "../controlplane/api.ts";
 import { startControlPlane } from "../controlplane/controlplane.ts";
+import { freePort } from "../controlplane/ports.ts";
 import { createAuthority } from "../unit/certificates.ts";
+import { reviewAnew } from "./budget-reviews.ts";
+import { evict, presentCertificate, registerWebhook } from "./drain-webhook.ts";
 import { skipWithoutControlPlane } from "./scene.ts";
+import { Server } from "./server.ts";
 
 const folderOfReadme = "/etc/kubernetes/sluice";
+const crds = join(import.meta.dirname, "../../knative/base/crds");
 
 interface Asked {
   readonly path: string;
@@ -49,31 +56,36 @@ async function startWebhook(context: TestContext, clientAuthority: string) {
   };
 }
 
-/** What the README has in YAML, where this test keeps it, for a webhook at this host. */
-async function readReadme(folder: string, host: string) {
+/** Writes what the README has in YAML, for webhooks at this host. Resolves to the path of the AdmissionConfiguration. */
+async function writeAsReadme(folder: string, host: string): Promise<string> {
   const readme = await readFile(join(import.meta.dirname, "../../knative/README.md"), "utf8");
   const here = readme.replaceAll(folderOfReadme, folder).replaceAll("rollout-operator.mimir.svc", host);
   const block = (pattern: RegExp) => pattern.exec(here)?.[1] ?? assert.fail(`the README has nothing like ${pattern}`);
-  return {
-    configuration: block(/```yaml\n(apiVersion: apiserver\.config\.k8s\.io\/v1\n[^`]+)```/),
-    kubeconfig: block(/```yaml\n(apiVersion: v1\nkind: Config\n[^`]+)```/),
-  };
+  await writeFile(join(folder, "kubeconfig"), block(/```yaml\n(apiVersion: v1\nkind: Config\n[^`]+)```/));
+  const path = join(folder, "admission.yaml");
+  await writeFile(path, block(/```yaml\n(apiVersion: apiserver\.config\.k8s\.io\/v1\n[^`]+)```/));
+  return path;
+}
+
+/** A folder with the certificate that the API server shows, and `clients.crt`, which is of its authority. */
+async function createClients(context: TestContext) {
+  const folder = await mkdtemp(join(tmpdir(), "sluice-clients-"));
+  context.after(() => rm(folder, { recursive: true, force: true }));
+  const authority = await createAuthority();
+  const { cert, key } = await authority.issue();
+  await writeFile(join(folder, "client.crt"), cert);
+  await writeFile(join(folder, "client.key"), key);
+  await writeFile(join(folder, "clients.crt"), authority.cert);
+  return { folder, authority: authority.cert };
 }
 
 suite("an API server with a certificate of its own", { skip: await skipWithoutControlPlane() }, () => {
   test("it is shown to the webhook that the README names, by mutating and validating configurations, and to no other", async (context) => {
-    const folder = await mkdtemp(join(tmpdir(), "sluice-clients-"));
-    context.after(() => rm(folder, { recursive: true, force: true }));
-    const clients = await createAuthority();
-    const { cert, key } = await clients.issue();
-    await writeFile(join(folder, "client.crt"), cert);
-    await writeFile(join(folder, "client.key"), key);
-    const named = await startWebhook(context, clients.cert);
-    const other = await startWebhook(context, clients.cert);
-    const { configuration, kubeconfig } = await readReadme(folder, `localhost:${named.port}`);
-    await writeFile(join(folder, "admission.yaml"), configuration);
-    await writeFile(join(folder, "kubeconfig"), kubeconfig);
-    const controlPlane = await startControlPlane({ admissionConfiguration: join(folder, "admission.yaml") });
+    const { folder, authority } = await createClients(context);
+    const named = await startWebhook(context, authority);
+    const other = await startWebhook(context, authority);
+    const admissionConfiguration = await writeAsReadme(folder, `localhost:${named.port}`);
+    const controlPlane = await startControlPlane({ admissionConfiguration });
     context.after(() => controlPlane.stop());
     const api = await Api.open(controlPlane, { userAgent: "sluice-test-clients" });
     context.after(() => api.close());
@@ -101,5 +113,32 @@ suite("an API server with a certificate of its own", { skip: await skipWithoutCo
     const seen = ({ asked }: typeof named) => [...new Set(asked.map(({ path, client }) => `${path} ${client}`))].sort();
     assert.deepEqual(seen(named), ["/Mutating sluice-test", "/Validating sluice-test"]);
     assert.deepEqual(seen(other), ["/Mutating undefined", "/Validating undefined"]);
+  });
+
+  test("Sluice with TLS_CLIENT_CA_FILE judges what it asks, and answers nobody else who reaches its port", async (context) => {
+    const { folder } = await createClients(context);
+    const port = await freePort();
+    const admissionConfiguration = await writeAsReadme(folder, `127.0.0.1:${port}`);
+    const controlPlane = await startControlPlane({ admissionConfiguration });
+    context.after(() => controlPlane.stop());
+    const { kubeconfig, kubectl } = controlPlane;
+    await promisify(execFile)(kubectl, ["--kubeconfig", kubeconfig, "apply", "-k", crds]);
+    const api = await Api.open(controlPlane, { userAgent: "sluice-test-clients" });
+    context.after(() => api.close());
+    const presented = await presentCertificate();
+    context.after(() => presented.remove());
+    const settings = {
+      ...presented.settings,
+      TLS_PORT: `${port}`,
+      TLS_CLIENT_CA_FILE: join(folder, "clients.crt"),
+    };
+    const server = await Server.start({ kubeconfig, namespace: "default", settings });
+    context.after(() => server.stop());
+    await server.ready();
+    await registerWebhook(api, "default", "Mutating", { port, ca: presented.ca });
+    const said = await reviewAnew(port, presented.ca, { metadata: { name: "forged" } });
+    assert.match(said, /^Show a certificate of an authority in TLS_CLIENT_CA_FILE /);
+    const { message } = await evict(api, "default", "nobody");
+    assert.match(message, / denied the request: /);
   });
 });
