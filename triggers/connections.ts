@@ -4,13 +4,14 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { RequestFeed } from "./request-feed.ts";
 
 /** How a connection was ended before its client did so. */
-export type Cut = "too-many" | "idle" | "pipelined" | "unread";
+export type Cut = "too-many" | "idle" | "unread";
 
 export interface ConnectionBounds {
   readonly mostConnections: number;
-  /** Requests on one connection that are not answered yet. */
+  /** Requests on one connection that are not answered yet: others are not read before. */
   readonly mostInFlight: number;
   /** How long a connection may be idle while there are nearly too many, in milliseconds. */
   readonly crowdedIdleMs: number;
@@ -22,30 +23,25 @@ export interface ConnectionBounds {
  * API servers, sources and scrapers together have some dozens, and an idle one costs 20 to 60 KB. Sources and API servers do not
  * pipeline at all: they wait for the answer before they send on.
  */
-export const usualBounds = { mostConnections: 1_000, mostInFlight: 16, crowdedIdleMs: 5_000 } as const;
+export const usualBounds = { mostConnections: 1_000, mostInFlight: 8, crowdedIdleMs: 5_000 } as const;
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
-const sentence = "Send it again later: too many requests wait on this connection.";
-const turnedAway = [
-  "HTTP/1.1 503 Service Unavailable",
-  "content-type: text/plain; charset=UTF-8",
-  `content-length: ${Buffer.byteLength(sentence)}`,
-  "retry-after: 1",
-  "connection: close",
-  "",
-  sentence,
-].join("\r\n");
+/** What goes on on a connection. */
+interface Exchange {
+  /** The answers that are due, in the order in which they have to be sent. */
+  readonly due: ServerResponse[];
+  readonly feed: RequestFeed;
+  /** The request that came last. */
+  last: IncomingMessage | undefined;
+}
 
 export class Connections {
   readonly #bounds: ConnectionBounds;
   readonly #onCut: (how: Cut) => void;
   /** Those without a request, the longest idle first: since when, in milliseconds. */
   readonly #idle = new Map<Socket, number>();
-  /** The answers that are due on each connection, in the order in which they have to be sent. */
-  readonly #due = new WeakMap<Socket, ServerResponse[]>();
-  /** Those that are being ended for too many requests; true from the turn of the event loop on that comes after. */
-  readonly #turnedAway = new WeakMap<Socket, boolean>();
+  readonly #exchanges = new WeakMap<Socket, Exchange>();
   #open = 0;
 
   /** `onCut` hears of each connection that is ended here. */
@@ -54,7 +50,7 @@ export class Connections {
     this.#onCut = onCut;
   }
 
-  /** A connection has come; over TLS it is known by another socket later, and is {@link idle} from then on. */
+  /** A connection has come; over TLS it is known by another socket later, and is {@link ready} after the handshake. */
   opened(socket: Socket): void {
     this.#open++;
     socket.once("close", () => {
@@ -69,13 +65,44 @@ export class Connections {
     this.makeRoom();
   }
 
-  /** A connection that requests come on has none now. */
-  idle(socket: Socket): void {
+  /** Requests can come on a connection from now on; it is to be told of after the HTTP server has begun to read it. */
+  ready(socket: Socket): void {
     if (socket.destroyed) return;
-    this.#dueOn(socket);
-    // Taken out and put in anew: the order of the map is that of time.
+    const { mostInFlight } = this.#bounds;
+    const due: ServerResponse[] = [];
+    // The body of a request that was begun is read all the same: what waits for it is its answer.
+    const feed = new RequestFeed(socket, () => due.length < mostInFlight || exchange.last?.complete === false);
+    const exchange: Exchange = { due, feed, last: undefined };
+    this.#exchanges.set(socket, exchange);
+    socket.once("close", () => this.#idle.delete(socket));
+    this.#rest(socket);
+  }
+
+  /** Has a request answered. */
+  handle(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
+    const { socket } = request;
+    const exchange = this.#exchanges.get(socket);
+    if (exchange === undefined) throw new Error("a request came on a connection that was never ready");
+    const { due, feed } = exchange;
     this.#idle.delete(socket);
-    this.#idle.set(socket, performance.now());
+    due.push(response);
+    exchange.last = request;
+    response.once("close", () => {
+      due.splice(due.indexOf(response), 1);
+      const [next] = due;
+      if (next === undefined) this.#rest(socket);
+      else if (next.writableEnded) this.#limitReading(socket, next);
+      feed.feed();
+    });
+    void answer(request, response).then(() => {
+      if (due[0] === response && response.writableEnded) this.#limitReading(socket, response);
+    });
+  }
+
+  /** True while nothing of an answer has been sent: only then something else may be said. */
+  isFree(socket: Socket): boolean {
+    const [first] = this.#exchanges.get(socket)?.due ?? [];
+    return socket.writable && first?.headersSent !== true;
   }
 
   /** While there are nearly too many, those that have been idle for a while make room for the next. */
@@ -89,34 +116,11 @@ export class Connections {
     }
   }
 
-  /** Has a request answered, unless too many on its connection wait for theirs. */
-  handle(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
-    const { socket } = request;
-    const due = this.#dueOn(socket);
-    if (due.length >= this.#bounds.mostInFlight || this.#turnedAway.has(socket)) {
-      this.#turnAway(socket, due);
-      return;
-    }
+  #rest(socket: Socket): void {
+    if (socket.destroyed) return;
+    // Taken out and put in anew: the order of the map is that of time.
     this.#idle.delete(socket);
-    due.push(response);
-    response.once("close", () => {
-      due.splice(due.indexOf(response), 1);
-      const [next] = due;
-      if (next === undefined) this.idle(socket);
-      else if (next.writableEnded) this.#limitReading(socket, next);
-    });
-    void answer(request, response).then(() => {
-      if (due[0] === response && response.writableEnded) this.#limitReading(socket, response);
-    });
-  }
-
-  #dueOn(socket: Socket): ServerResponse[] {
-    const known = this.#due.get(socket);
-    if (known !== undefined) return known;
-    const due: ServerResponse[] = [];
-    this.#due.set(socket, due);
-    socket.once("close", () => this.#idle.delete(socket));
-    return due;
+    this.#idle.set(socket, performance.now());
   }
 
   /** Only the answer that is due next is the client's to take: those behind it wait for us. */
@@ -124,19 +128,6 @@ export class Connections {
     if (response.closed) return;
     const late = setTimeout(() => this.#cut(socket, "unread"), this.#bounds.unreadMs);
     response.once("close", () => clearTimeout(late));
-  }
-
-  /** The requests of one piece of the stream come in one turn, and are let go of; who sends on after that is cut off. */
-  #turnAway(socket: Socket, [first]: readonly ServerResponse[]): void {
-    const isLater = this.#turnedAway.get(socket);
-    if (isLater) socket.destroy();
-    if (isLater !== undefined) return;
-    this.#turnedAway.set(socket, false);
-    setImmediate(() => this.#turnedAway.set(socket, true));
-    this.#onCut("pipelined");
-    // What is sent now is taken for the answer to the first: the middle of another is no place for it.
-    if (first?.headersSent === false) socket.end(turnedAway, () => socket.destroy());
-    else socket.destroy();
   }
 
   #cut(socket: Socket, how: Cut): void {

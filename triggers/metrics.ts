@@ -104,7 +104,7 @@ function httpMetrics(registers: Registry[]) {
     }),
     connectionsEnded: new Counter({
       name: "sluice_connections_ended_total",
-      help: "Connections that were not left to their clients: too-many, idle while there were nearly too many, pipelined, unread.",
+      help: "Connections that were not left to their clients: too-many, idle while there were nearly too many, unread.",
       labelNames: ["door", "reason"] as const,
       registers,
     }),

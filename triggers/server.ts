@@ -193,7 +193,15 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
   server.maxConnections = bounds.mostConnections;
   server.on("connection", (socket: Socket) => connections.opened(socket));
   server.on("drop", () => connections.dropped());
-  server.on(pair === undefined ? "connection" : "secureConnection", (socket: Socket) => connections.idle(socket));
+  server.on(pair === undefined ? "connection" : "secureConnection", (socket: Socket) => connections.ready(socket));
+  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
+    if (connections.isFree(socket)) socket.end(answerTo(error));
+    else socket.destroy(error);
+  });
+  server.on("checkExpectation", (_request: IncomingMessage, response: ServerResponse) => {
+    const sentence = "Send the request without expecting anything of it.";
+    response.writeHead(417, { "content-type": plainText, "content-length": sentence.length }).end(sentence);
+  });
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, () => {
@@ -248,6 +256,20 @@ const protocols = {
     ...["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-CHACHA20-POLY1305"],
   ].join(":"),
 } as const;
+
+const plainText = "text/plain; charset=UTF-8";
+
+/** What Node cannot read as a request, as a whole answer: whoever sends it learns why, and the connection ends. */
+function answerTo({ code, message }: NodeJS.ErrnoException): string {
+  const [status, sentence] = {
+    ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "The request took too long to come."],
+    HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "The headers are too large."],
+    HPE_CHUNK_EXTENSIONS_OVERFLOW: ["413 Payload Too Large", "The extensions of a chunk are too large."],
+  }[code ?? ""] ?? ["400 Bad Request", `This is not a request of HTTP: ${message}.`];
+  const length = Buffer.byteLength(sentence as string);
+  const head = [`HTTP/1.1 ${status}`, `content-type: ${plainText}`, `content-length: ${length}`, "connection: close"];
+  return `${head.join("\r\n")}\r\n\r\n${sentence}`;
+}
 
 /** What hono cannot even make a request of, such as a host that is none. */
 function answerTrouble(error: unknown): Response {
