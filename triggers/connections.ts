@@ -41,8 +41,9 @@ export class Connections {
   readonly #onCut: (how: Cut) => void;
   /** Those without a request, the longest idle first: since when, in milliseconds. */
   readonly #idle = new Map<Socket, number>();
+  /** By where they come from: after a TLS handshake nothing else tells that two sockets are one connection. */
+  readonly #opened = new Map<string, Socket>();
   readonly #exchanges = new WeakMap<Socket, Exchange>();
-  #open = 0;
 
   /** `onCut` hears of each connection that is ended here. */
   constructor(bounds: ConnectionBounds, onCut: (how: Cut) => void) {
@@ -50,19 +51,16 @@ export class Connections {
     this.#onCut = onCut;
   }
 
-  /** A connection has come; over TLS it is known by another socket later, and is {@link ready} after the handshake. */
+  /** A connection has come; over TLS it is known by another socket after the handshake. It is idle until a request comes. */
   opened(socket: Socket): void {
-    this.#open++;
+    const place = placeOf(socket);
+    this.#opened.set(place, socket);
     socket.once("close", () => {
-      this.#open--;
+      this.#idle.delete(socket);
+      if (this.#opened.get(place) === socket) this.#opened.delete(place);
     });
-    this.makeRoom();
-  }
-
-  /** One more had to be turned away. */
-  dropped(): void {
-    this.#onCut("too-many");
-    this.makeRoom();
+    this.#makeRoom(socket);
+    this.#rest(socket);
   }
 
   /** Requests can come on a connection from now on; it is to be told of after the HTTP server has begun to read it. */
@@ -75,6 +73,8 @@ export class Connections {
     const exchange: Exchange = { due, feed, last: undefined };
     this.#exchanges.set(socket, exchange);
     socket.once("close", () => this.#idle.delete(socket));
+    const raw = this.#opened.get(placeOf(socket));
+    if (raw !== undefined) this.#idle.delete(raw);
     this.#rest(socket);
   }
 
@@ -105,15 +105,18 @@ export class Connections {
     return socket.writable && first?.headersSent !== true;
   }
 
-  /** While there are nearly too many, those that have been idle for a while make room for the next. */
-  makeRoom(): void {
+  /** Those that have been idle for a while, or for the longest time, make room; where nobody is idle, who came last goes. */
+  #makeRoom(newcomer: Socket): void {
     const { mostConnections, crowdedIdleMs } = this.#bounds;
-    if (this.#open < 0.9 * mostConnections) return;
+    if (this.#opened.size <= 0.9 * mostConnections) return;
     const before = performance.now() - crowdedIdleMs;
+    let surplus = this.#opened.size - mostConnections;
     for (const [socket, sinceMs] of this.#idle) {
-      if (sinceMs > before) return;
+      if (sinceMs > before && surplus <= 0) return;
       this.#cut(socket, "idle");
+      surplus--;
     }
+    if (surplus > 0) this.#cut(newcomer, "too-many");
   }
 
   #rest(socket: Socket): void {
@@ -132,7 +135,12 @@ export class Connections {
 
   #cut(socket: Socket, how: Cut): void {
     this.#idle.delete(socket);
+    this.#opened.delete(placeOf(socket));
     this.#onCut(how);
     socket.destroy();
   }
+}
+
+function placeOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
 }

@@ -22,7 +22,14 @@ export class RequestFeed {
     this.#mayRead = mayRead;
     const [parse, ...others] = socket.listeners("data");
     if (parse === undefined || others.length > 0) throw new Error("the connection is not read by one HTTP parser");
-    this.#parse = (piece) => parse.call(socket, piece);
+    this.#parse = (piece) => {
+      try {
+        parse.call(socket, piece);
+      } catch (error) {
+        // Whatever a stranger has sent, it ends the connection, and not the process.
+        socket.destroy(error as Error);
+      }
+    };
     socket.off("data", parse as (piece: Buffer) => void);
     socket.on("data", (piece: Buffer) => {
       this.#held = this.#held === undefined ? piece : Buffer.concat([this.#held, piece]);
@@ -41,7 +48,10 @@ export class RequestFeed {
     if (this.#isFeeding) return;
     const socket = this.#socket;
     // What is held is read when the stream goes on, before anything that comes after it.
-    if (this.#isHolding && this.#mayRead()) socket.resume();
+    if (this.#isHolding && this.#mayRead()) {
+      this.#isHolding = false;
+      socket.resume();
+    }
     this.#isFeeding = true;
     // Where Node has paused it must not be given any more.
     while (this.#held !== undefined && this.#mayRead() && !socket.isPaused() && !socket.destroyed) {

@@ -190,9 +190,7 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
   const asked = { requestCert: pair?.clientAuthorities !== undefined, rejectUnauthorized: false };
   const secured = pair && { ...serverOptions, ...contextOf(pair), ...asked, handshakeTimeout: requestTimeoutMs };
   const server = secured === undefined ? createServer(serverOptions, handle) : createSecureServer(secured, handle);
-  server.maxConnections = bounds.mostConnections;
   server.on("connection", (socket: Socket) => connections.opened(socket));
-  server.on("drop", () => connections.dropped());
   server.on(pair === undefined ? "connection" : "secureConnection", (socket: Socket) => connections.ready(socket));
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
     if (connections.isFree(socket)) socket.end(answerTo(error));
