@@ -34,6 +34,8 @@ interface Exchange {
   readonly feed: RequestFeed;
   /** The request that came last. */
   last: IncomingMessage | undefined;
+  /** What is said when all answers before it are sent: nothing more is read. */
+  lastWords: string | undefined;
 }
 
 export class Connections {
@@ -70,7 +72,7 @@ export class Connections {
     const due: ServerResponse[] = [];
     // The body of a request that was begun is read all the same: what waits for it is its answer.
     const feed = new RequestFeed(socket, () => due.length < mostInFlight || exchange.last?.complete === false);
-    const exchange: Exchange = { due, feed, last: undefined };
+    const exchange: Exchange = { due, feed, last: undefined, lastWords: undefined };
     this.#exchanges.set(socket, exchange);
     socket.once("close", () => this.#idle.delete(socket));
     const raw = this.#opened.get(placeOf(socket));
@@ -93,16 +95,31 @@ export class Connections {
       if (next === undefined) this.#rest(socket);
       else if (next.writableEnded) this.#limitReading(socket, next);
       feed.feed();
+      this.#sayLastWords(socket, exchange);
     });
     void answer(request, response).then(() => {
       if (due[0] === response && response.writableEnded) this.#limitReading(socket, response);
     });
   }
 
-  /** True while nothing of an answer has been sent: only then something else may be said. */
-  isFree(socket: Socket): boolean {
-    const [first] = this.#exchanges.get(socket)?.due ?? [];
-    return socket.writable && first?.headersSent !== true;
+  /** Ends a connection on which something came that is no request: with these words, behind the answers that are due before. */
+  refuse(socket: Socket, words: string): void {
+    const exchange = this.#exchanges.get(socket);
+    if (exchange === undefined) {
+      socket.end(words, () => socket.destroy());
+      return;
+    }
+    exchange.lastWords = words;
+    this.#sayLastWords(socket, exchange);
+  }
+
+  /** The request that broke off may have begun to be answered: it waits for what never comes. */
+  #sayLastWords(socket: Socket, { due: [first], last, lastWords }: Exchange): void {
+    if (lastWords === undefined) return;
+    const isBrokenOff = first !== undefined && first.req === last && !last.complete;
+    if (first !== undefined && !isBrokenOff) return;
+    if (first?.headersSent || !socket.writable) socket.destroy();
+    else socket.end(lastWords, () => socket.destroy());
   }
 
   /** Those that have been idle for a while, or for the longest time, make room; where nobody is idle, who came last goes. */

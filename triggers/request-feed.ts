@@ -1,6 +1,6 @@
 /**
- * Hands the requests of a connection to Node one by one. Node itself reads all that stand in one piece of the stream, thousands of
- * them, before it answers the first; each of them is some kilobytes of objects then.
+ * Hands the requests of a connection to Node one by one. Node itself reads all that stand in one piece of the stream, thousands
+ * of them, before it answers the first; each of them is some kilobytes of objects then.
  */
 import type { Socket } from "node:net";
 

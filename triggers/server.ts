@@ -193,8 +193,7 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
   server.on("connection", (socket: Socket) => connections.opened(socket));
   server.on(pair === undefined ? "connection" : "secureConnection", (socket: Socket) => connections.ready(socket));
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    if (connections.isFree(socket)) socket.end(answerTo(error));
-    else socket.destroy(error);
+    connections.refuse(socket, answerTo(error));
   });
   server.on("checkExpectation", (_request: IncomingMessage, response: ServerResponse) => {
     const sentence = "Send the request without expecting anything of it.";

@@ -160,6 +160,26 @@ test("a client that never reads its answer is ended, and one that waits long for
   assert.deepEqual(cuts, ["unread"]);
 });
 
+test("what comes before it is answered first, and a request that breaks off has a sentence in its place", async (context) => {
+  const { open, app } = await serve(context, { requestTimeoutMs: 1_000 });
+  app.get("/slow", async (c) => {
+    await delay(300);
+    return c.text("at last.");
+  });
+  for (const [broken, status] of [
+    ["P@ST / HTTP/1.1\r\n\r\n", 400],
+    [
+      "POST /events HTTP/1.1\r\nhost: x\r\nce-id: 1\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{",
+      408,
+    ],
+  ] as const) {
+    const socket = await open();
+    socket.write(get("/slow") + get("/healthz") + broken);
+    const statuses = [...(await readAll(socket)).matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, found]) => Number(found));
+    assert.deepEqual(statuses, [200, 200, status]);
+  }
+});
+
 test("at their bound a connection makes room that is idle, the longest first; where none is, who comes is turned away", async (context) => {
   const { open, cuts, app } = await serve(context, { bounds: { mostConnections: 100 } });
   app.get("/never", () => new Promise<Response>(() => {}));
