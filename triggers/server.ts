@@ -178,10 +178,13 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
   const { port, requestTimeoutMs, pair, onCut = () => {} } = options;
   const bounds = { ...usualBounds, unreadMs: requestTimeoutMs, ...options.bounds };
   const connections = new Connections(bounds, onCut);
-  const answer = getRequestListener(app.fetch, { errorHandler: answerTrouble });
+  // What is not read of a body Node lets go of, for as long as a request may take; hono would cut it off, and what comes behind it.
+  const answer = getRequestListener(app.fetch, { errorHandler: answerTrouble, autoCleanupIncoming: false });
   const handle = (request: IncomingMessage, response: ServerResponse) => connections.handle(request, response, answer);
   const serverOptions = {
     requestTimeout: requestTimeoutMs,
+    // It is missed with a sentence, too.
+    requireHostHeader: false,
     headersTimeout: requestTimeoutMs,
     keepAliveTimeout: idleMs,
     connectionsCheckingInterval: Math.min(requestTimeoutMs, 1_000),

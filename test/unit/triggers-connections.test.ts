@@ -109,6 +109,7 @@ test("what is no request has a status and a sentence all the same", async (conte
   const { open } = await serve(context, { requestTimeoutMs: 1_000 });
   for (const [sent, status] of [
     ["P@ST / HTTP/1.1\r\n\r\n", 400],
+    ["GET / HTTP/1.1\r\nconnection: close\r\n\r\n", 400],
     [`GET / HTTP/1.1\r\nx: ${"y".repeat(20_000)}\r\n\r\n`, 431],
     ["GET /healthz HTTP/1.1\r\nhost: x\r\nexpect: miracles\r\nconnection: close\r\n\r\n", 417],
     ["GET / HTTP/1.1\r\n", 408],
@@ -178,6 +179,22 @@ test("what comes before it is answered first, and a request that breaks off has 
     const statuses = [...(await readAll(socket)).matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, found]) => Number(found));
     assert.deepEqual(statuses, [200, 200, status]);
   }
+});
+
+test("a body that nobody wants is let go of, however slowly it comes, and the next request is answered", async (context) => {
+  const { open } = await serve(context);
+  const socket = await open();
+  const received: string[] = [];
+  socket.on("data", (chunk) => received.push(String(chunk)));
+  const statuses = () => [...received.join("").matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, found]) => Number(found));
+  socket.write("POST /nothing HTTP/1.1\r\nhost: x\r\ncontent-length: 8\r\n\r\n");
+  for (let part = 0; part < 8; part++) {
+    await delay(150);
+    socket.write("x");
+  }
+  socket.write(get("/healthz"));
+  await eventually("both answers", 5_000, async () => (statuses().length === 2 ? true : undefined));
+  assert.deepEqual(statuses(), [404, 200]);
 });
 
 test("at their bound a connection makes room that is idle, the longest first; where none is, who comes is turned away", async (context) => {
