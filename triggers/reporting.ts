@@ -2,6 +2,7 @@
 import { type DestinationStream, pino } from "pino";
 import { ClusterError } from "../functions/shared/cluster.ts";
 import type { RequestObservation } from "../functions/shared/kubernetes.ts";
+import { escapeLines } from "../functions/shared/plain-text.ts";
 import type { ActReport, PassReport, Reporter } from "../functions/shared/report.ts";
 import type { GroupKey } from "../functions/shared/statefulsets.ts";
 import { describeSpan } from "../functions/shared/tracing.ts";
@@ -79,7 +80,7 @@ export function createReporting(options: ReportingOptions): Reporting {
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: describe },
     },
-    options.destination ?? pino.destination({ fd: 1, sync: true }),
+    withoutControls(options.destination ?? pino.destination({ fd: 1, sync: true })),
   );
   const log = (level: LogLevel, sentence: string, fields: object = {}) => logger[level](fields, sentence);
   return {
@@ -88,6 +89,11 @@ export function createReporting(options: ReportingOptions): Reporting {
     ...reportGroups(metrics, log),
     ...reportTraffic(metrics),
   };
+}
+
+/** JSON escapes some control characters, and none that change a direction: a terminal shows logs, too. */
+function withoutControls(destination: DestinationStream): DestinationStream {
+  return { write: (lines) => destination.write(escapeLines(lines)) };
 }
 
 /** What the API server said needs no stack: where it was asked is in the words. Anything else is a fault of ours. */

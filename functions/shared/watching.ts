@@ -6,7 +6,7 @@ import { type Following, follow } from "./following.ts";
 import { parseStoredBudget, type StoredBudget, selects } from "./governing.ts";
 import { getGroupOf, getOwnerOf, listGroups, listPodsMadeFor } from "./listing.ts";
 import { heardOfMs, learnStatefulSet, statefulSetStore } from "./membership.ts";
-import { emptyMemory, type Memory, podStore, podsMadeFor } from "./memory.ts";
+import { emptyMemory, type Memory, podHeardOfMs, podStore, podsMadeFor } from "./memory.ts";
 import type { Pod } from "./pods.ts";
 import type { Store } from "./progress.ts";
 import { readView, type StatefulSetRead } from "./reading.ts";
@@ -94,7 +94,8 @@ export function createWatchingViews(options: WatchingOptions): WatchingViews {
     groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
     async pod({ namespace, name }, lookUps = cluster) {
       const { memory } = scopeOf(namespace);
-      const known = isRecent(memory.heardMs) ? memory.pods.get(`${namespace}/${name}`) : undefined;
+      const kept = memory.pods.get(`${namespace}/${name}`);
+      const known = kept !== undefined && isRecent(podHeardOfMs(memory, kept)) ? kept : undefined;
       return known ?? getPod(lookUps, { namespace, name });
     },
     async ownerOf(pod, lookUps = cluster) {

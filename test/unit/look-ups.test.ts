@@ -7,6 +7,7 @@ import { TooManyLookUps } from "../../functions/shared/look-ups.ts";
 import { lookUpPace, mostWaiting, paceLookUps, patienceMs, refusedWithinMs } from "../../triggers/look-ups.ts";
 import { VirtualTimeline } from "../world/timeline.ts";
 import { withServer } from "./kubernetes-server.ts";
+import { governedGroup, Replica } from "./reviews.ts";
 import { createTestWorld } from "./triggers-world.ts";
 
 const namespace = "app";
@@ -152,4 +153,19 @@ test("look-ups go over connections of their own: while they hang, other calls ar
     held.shift()?.();
     await Promise.all(hanging);
   });
+});
+
+test("after silence the LIST that a review is judged by serves for the pods of its group: none of them is looked up again", async () => {
+  const passes = await governedGroup({ maxUnavailable: 3 });
+  const views = await passes.watch();
+  const replica = new Replica(passes, () => ({ views }));
+  await passes.goOn(31_000);
+  passes.forget();
+  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
+  assert.deepEqual([replica.count("get pods"), passes.count("list pods")], [1, 2]);
+  for (const pod of ["group-a-1", "group-a-2"]) {
+    assert.deepEqual(await replica.guards(replica.review(pod)), ["allowed"]);
+  }
+  assert.deepEqual([replica.count("get pods"), passes.count("list pods")], [1, 2]);
+  await views.stop();
 });

@@ -17,13 +17,15 @@ export interface LoadOptions {
 /** After an answer that is none the next review waits this long: a contender that is gone is not to be hammered. */
 const pauseMs = 100;
 
+export type LoadSetting = Pick<Setting, "reviewsUrl" | "ca" | "pods" | "signal">;
+
 export class Load {
-  readonly #setting: Setting;
+  readonly #setting: LoadSetting;
   readonly #pool: Pool;
   #sent = 0;
 
   /** Connects when it is needed, with at most `connections`: one for each review in flight. */
-  constructor(setting: Setting, connections: number) {
+  constructor(setting: LoadSetting, connections: number) {
     this.#setting = setting;
     const { reviewsUrl, ca } = setting;
     this.#pool = new Pool(reviewsUrl, { connections, pipelining: 1, allowH2: false, connect: { ca } });
