@@ -10,6 +10,7 @@ import { emptyMemory, type Memory, podHeardOfMs, podStore, podsMadeFor } from ".
 import type { Pod } from "./pods.ts";
 import type { Store } from "./progress.ts";
 import { readView, type StatefulSetRead } from "./reading.ts";
+import { SharedReads } from "./shared-reads.ts";
 import { type Seen, Shelf } from "./shelf.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "./statefulsets.ts";
 import { getPod, listBudgets, listDisruptionBudgets, silentAfterMs, type Views } from "./views.ts";
@@ -54,6 +55,8 @@ export function createWatchingViews(options: WatchingOptions): WatchingViews {
   const stopping = new AbortController();
   const scopes = new Map<string, Watched>();
   const reads = new BoundedMap<string, StatefulSetRead>(rememberedReads);
+  const podReads = new SharedReads<Pod | undefined>(cluster);
+  const ownerReads = new SharedReads<StatefulSet | undefined>(cluster);
   const loops: Promise<void>[] = [];
   const listings: Promise<void>[] = [];
   for (const namespace of namespaces ?? [""]) {
@@ -95,13 +98,17 @@ export function createWatchingViews(options: WatchingOptions): WatchingViews {
     async pod({ namespace, name }, lookUps = cluster) {
       const { memory } = scopeOf(namespace);
       const kept = memory.pods.get(`${namespace}/${name}`);
-      const known = kept !== undefined && isRecent(podHeardOfMs(memory, kept)) ? kept : undefined;
-      return known ?? getPod(lookUps, { namespace, name });
+      // There may be any number of names that nobody has, but only so many that memory has: those wait for no other.
+      if (kept === undefined) return getPod(lookUps, { namespace, name });
+      if (isRecent(podHeardOfMs(memory, kept))) return kept;
+      return podReads.read(`${namespace}/${name}`, () => getPod(cluster, { namespace, name }));
     },
     async ownerOf(pod, lookUps = cluster) {
       const { membership } = scopeOf(pod.namespace).memory;
-      const isKnown = isRecent(heardOfMs(membership, pod.namespace));
-      return (isKnown ? membership.byUid.get(pod.ownerUid ?? "") : undefined) ?? getOwnerOf(lookUps, pod);
+      const kept = membership.byUid.get(pod.ownerUid ?? "");
+      if (kept === undefined) return getOwnerOf(lookUps, pod);
+      if (isRecent(heardOfMs(membership, pod.namespace))) return kept;
+      return ownerReads.read(kept.uid, () => getOwnerOf(cluster, pod));
     },
     async podsMadeFor({ namespace, name }) {
       const { memory } = scopeOf(namespace);
