@@ -14,7 +14,10 @@ const names = 100_000;
 
 const { reviewsUrl, ca, namespace, inFlight } = JSON.parse(process.argv[2] ?? "{}") as ForgerOptions;
 const pods = Array.from({ length: names }, (_, index) => ({ name: `nobody-${index}`, namespace, uid: "", zone: "" }));
-const load = new Load({ reviewsUrl, ca, pods, signal: new AbortController().signal }, inFlight);
+/** On one connection: a server takes only so many connections, and only so many reviews on each. */
+const pipelining = 12;
+const setting = { reviewsUrl, ca, pods, signal: new AbortController().signal };
+const load = new Load(setting, Math.ceil(inFlight / pipelining), pipelining);
 let answered = 0;
 setInterval(() => process.send?.(answered), sayEveryMs);
 process.on("disconnect", () => process.exit(0));

@@ -22,13 +22,15 @@ export type LoadSetting = Pick<Setting, "reviewsUrl" | "ca" | "pods" | "signal">
 export class Load {
   readonly #setting: LoadSetting;
   readonly #pool: Pool;
+  readonly #isPipelined: boolean;
   #sent = 0;
 
-  /** Connects when it is needed, with at most `connections`: one for each review in flight. */
-  constructor(setting: LoadSetting, connections: number) {
+  /** Connects when it is needed, with at most `connections`: one for each review in flight, or for `pipelining` of them. */
+  constructor(setting: LoadSetting, connections: number, pipelining = 1) {
     this.#setting = setting;
+    this.#isPipelined = pipelining > 1;
     const { reviewsUrl, ca } = setting;
-    this.#pool = new Pool(reviewsUrl, { connections, pipelining: 1, allowH2: false, connect: { ca } });
+    this.#pool = new Pool(reviewsUrl, { connections, pipelining, allowH2: false, connect: { ca } });
   }
 
   /** Reviews the group's pods in turn. Every answer to every review that was sent counts. */
@@ -60,6 +62,7 @@ export class Load {
     try {
       const { statusCode, body } = await this.#pool.request({
         method: "POST",
+        idempotent: this.#isPipelined,
         path: `${reviewPath}?timeout=10s`,
         headers: { "content-type": "application/json" },
         body: reviewOf(pod, uid, dryRun),
