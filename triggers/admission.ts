@@ -7,6 +7,7 @@ import { HTTPException } from "hono/http-exception";
 import { BoundedMap } from "../functions/shared/bounded-map.ts";
 import type { AdmissionAnswer, AdmissionDefinition, AdmissionRequest, Judge } from "../functions/shared/definition.ts";
 import { parseGoDuration } from "../functions/shared/durations.ts";
+import { escapeControls } from "../functions/shared/plain-text.ts";
 import type { Bodies } from "./bodies.ts";
 import { isNamespaceName, isObjectName } from "./names.ts";
 import type { Reporting } from "./reporting.ts";
@@ -205,11 +206,14 @@ async function judge(
 
 function render(uid: string, answer: AdmissionAnswer): object {
   if (answer.allowed) {
-    const { warnings, patch = [] } = answer;
+    const { patch = [] } = answer;
+    const warnings = answer.warnings.map(escapeControls);
     const patched = { patchType: "JSONPatch", patch: Buffer.from(JSON.stringify(patch)).toString("base64") };
     return { uid, allowed: true, ...(warnings.length > 0 ? { warnings } : {}), ...(patch.length > 0 ? patched : {}) };
   }
-  const { code, reason, cause, field, sentence } = answer;
+  const { code, reason, cause, field } = answer;
+  // kubectl prints it as it is, and it may hold what others have written into a budget.
+  const sentence = escapeControls(answer.sentence);
   const causes = [{ reason: cause, message: sentence, ...(field === "" ? {} : { field }) }];
   const details = cause === "" ? {} : { details: { causes } };
   return { uid, allowed: false, status: { status: "Failure", code, reason, message: sentence, ...details } };

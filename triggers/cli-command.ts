@@ -3,6 +3,7 @@ import { type Cluster, ClusterError } from "../functions/shared/cluster.ts";
 import type { Context } from "../functions/shared/definition.ts";
 import { isMember } from "../functions/shared/governing.ts";
 import { listStatefulSets } from "../functions/shared/listing.ts";
+import { escapeControls, escapeLines, escapeTexts } from "../functions/shared/plain-text.ts";
 import { budgetOfGroup, type GroupKey, groupOfBudget } from "../functions/shared/statefulsets.ts";
 import { ledgerGroup, managedBy, read, rolloutGroup } from "../functions/shared/vocabulary.ts";
 import { help, type Release, readCommandLine, type Why } from "./cli-arguments.ts";
@@ -36,7 +37,8 @@ export type ExitCode = 0 | 1 | 2;
 class NotFound extends Error {}
 
 /** Runs one command line. Every failure is one line to {@link Terminal.say}; only programming errors are thrown. */
-export async function run(argv: readonly string[], terminal: Terminal): Promise<ExitCode> {
+export async function run(argv: readonly string[], given: Terminal): Promise<ExitCode> {
+  const terminal = { ...given, say: (line: string) => given.say(escapeControls(line)) };
   const command = readCommandLine(argv);
   if ("mistake" in command) {
     terminal.say(`${command.mistake}; see kubectl sluice --help`);
@@ -86,12 +88,14 @@ async function sayWhy(cluster: Cluster, namespace: string, { group, output }: Wh
   const inspections = await Promise.all(keys.map((key) => inspectOrFail(shadow, key)));
   const [only] = inspections;
   if (output === "json") {
-    terminal.out(`${JSON.stringify(group === undefined ? { namespace, groups: inspections } : only, undefined, 2)}\n`);
+    const text = JSON.stringify(group === undefined ? { namespace, groups: inspections } : only, undefined, 2);
+    terminal.out(`${escapeLines(text)}\n`);
   } else if (only === undefined) {
     terminal.say(`there is no group in namespace ${namespace}`);
   } else {
     const { emphasize } = terminal;
-    terminal.out(group === undefined ? formatGroups(inspections, emphasize) : formatGroup(only, emphasize));
+    const [all, one] = [escapeTexts(inspections), escapeTexts(only)];
+    terminal.out(group === undefined ? formatGroups(all, emphasize) : formatGroup(one, emphasize));
   }
 }
 
@@ -132,5 +136,6 @@ async function clear(
   { out, say }: Terminal,
 ): Promise<void> {
   const onWait = (sentence: string) => say(`waiting: ${sentence}`);
-  out(`${await release(cluster, { namespace, group }, pod, { wait, dryRun, onWait })}\n`);
+  const released = await release(cluster, { namespace, group }, pod, { wait, dryRun, onWait });
+  out(`${escapeControls(released)}\n`);
 }

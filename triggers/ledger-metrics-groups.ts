@@ -8,6 +8,7 @@
 import type { Cluster, LeaseObject } from "../functions/shared/cluster.ts";
 import { type Ledger, LedgerUnreadable, ledgerName, parseLedger } from "../functions/shared/reservation.ts";
 import { budgetOfGroup, type GroupKey } from "../functions/shared/statefulsets.ts";
+import { failingGuards } from "../functions/shared/verdict.ts";
 import type { GroupView, Views } from "../functions/shared/views.ts";
 import { ledgerGroup, managedBy, read } from "../functions/shared/vocabulary.ts";
 import { surveyZone, type Zone } from "../functions/shared/zones.ts";
@@ -180,10 +181,12 @@ function rolloutOf(
   readMs: number | undefined,
   memory: Remembered,
 ): Rollout {
-  if (readMs !== undefined && !zones.some(isToBeRolled)) memory.inOrderMs = readMs;
   const verdicts = Object.values(ledger?.verdicts ?? {});
+  const isFailing = verdicts.some(({ guard }) => failingGuards.has(guard));
+  if (readMs !== undefined && !isFailing && !zones.some(isToBeRolled)) memory.inOrderMs = readMs;
+  const succeeded = verdicts.filter(({ guard }) => !failingGuards.has(guard));
   // A time to come, which somebody has written there, would keep alerts silent until then.
-  const written = verdicts.map(({ at }) => Math.min(at, readMs ?? at));
+  const written = succeeded.map(({ at }) => Math.min(at, readMs ?? at));
   const waits = verdicts.filter(({ guard }) => guard !== "done").map(({ since }) => Math.min(since, readMs ?? since));
   const inOrder = memory.inOrderMs === undefined ? [] : [memory.inOrderMs];
   return {
@@ -193,7 +196,10 @@ function rolloutOf(
 }
 
 /** A paused zone waits for its user. The last step of a zone records its revision: until then its rollout is not over. */
-function isToBeRolled({ statefulSet: { paused, updateRevision, currentRevision }, outdated }: Zone): boolean {
+function isToBeRolled({ statefulSet, outdated }: Zone): boolean {
+  const { paused, strategy, updateRevision, currentRevision } = statefulSet;
+  // Nobody knows who rolls it: a pass over it has failed.
+  if (strategy !== "OnDelete") return true;
   if (paused) return false;
   return outdated.length > 0 || updateRevision === undefined || (currentRevision ?? updateRevision) !== updateRevision;
 }

@@ -4,6 +4,7 @@ import type { CertificateSettings } from "../functions/shared/certificates.ts";
 import type { Cluster } from "../functions/shared/cluster.ts";
 import { connect, type KubernetesCluster } from "../functions/shared/kubernetes.ts";
 import { processClock } from "../functions/shared/kubernetes-clock.ts";
+import { escapeControls } from "../functions/shared/plain-text.ts";
 import manifest from "../package.json" with { type: "json" };
 import { type CertificateSource, certificateInFiles, certificateInSecret } from "./certificate.ts";
 import { readClientAuthorities, withClientAuthorities } from "./client-authorities.ts";
@@ -261,7 +262,7 @@ function namespacesOf(settings: Settings, cluster: KubernetesCluster): readonly 
 }
 
 function exitWith(code: 1 | 2, sentences: readonly string[]): never {
-  for (const sentence of sentences) console.error(`sluice: ${sentence}`);
+  for (const sentence of sentences) console.error(`sluice: ${escapeControls(sentence)}`);
   process.exit(code);
 }
 

@@ -36,8 +36,7 @@ export const sayPlaceholder = `The image ${placeholderImage} is a placeholder, a
 export const reviewService = "rollout-operator";
 export const ports = { plain: 8001, tls: 8443, knative: 8080 } as const;
 
-/** Marks the pods that answer reviews. */
-export const answersReviews = { "app.kubernetes.io/name": "sluice", "app.kubernetes.io/component": "admission" };
+export { answersReviews } from "../functions/shared/ours.ts";
 
 export function labelsOf(component: string): Readonly<Record<string, string>> {
   return { "app.kubernetes.io/name": "sluice", "app.kubernetes.io/component": component };

@@ -35,7 +35,8 @@ export async function runPass(
   const elapsedSeconds = () => (context.cluster.monotonicMs() - startedMs) / 1000;
   try {
     const outcome = await definition.run(context, key, wake);
-    reporting.reconciled(key, elapsedSeconds());
+    reporting.reconciled(key, elapsedSeconds(), outcome.failure);
+    if (outcome.isGone) reporting.forget(key);
     return outcome;
   } catch (error) {
     reporting.reconciled(key, elapsedSeconds(), error);

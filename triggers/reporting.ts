@@ -2,9 +2,11 @@
 import { type DestinationStream, pino } from "pino";
 import { ClusterError } from "../functions/shared/cluster.ts";
 import type { RequestObservation } from "../functions/shared/kubernetes.ts";
+import { escapeLines } from "../functions/shared/plain-text.ts";
 import type { ActReport, PassReport, Reporter } from "../functions/shared/report.ts";
 import type { GroupKey } from "../functions/shared/statefulsets.ts";
 import { describeSpan } from "../functions/shared/tracing.ts";
+import { failingGuards } from "../functions/shared/verdict.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 
 export const logLevels = ["debug", "info", "warn", "error"] as const;
@@ -26,7 +28,7 @@ export interface HttpReport {
 export interface Reporting extends Reporter {
   readonly metrics: Metrics;
   log(level: LogLevel, sentence: string, fields?: object): void;
-  /** One run of a function over a group, as the runner sees it. `error` is what it threw. */
+  /** One run of a function over a group, as the runner sees it. `error` is what it threw, or why it counts as failed. */
   reconciled(key: GroupKey, seconds: number, error?: unknown): void;
   /** One exchange with the API server. */
   apiRequest(observation: RequestObservation): void;
@@ -35,6 +37,8 @@ export interface Reporting extends Reporter {
   event(result: EventResult): void;
   /** What became of a ZoneAwarePodDisruptionBudget that was heard of. */
   budget(result: "updated" | "invalid" | "ignored" | "deleted"): void;
+  /** Forgets a group that is no more, and its series. */
+  forget(key: GroupKey): void;
   /** Forgets the groups of these namespaces that are no more, and their series. Undefined: of all namespaces. */
   keepOnly(groups: readonly GroupKey[], namespaces?: readonly string[]): void;
 }
@@ -76,7 +80,7 @@ export function createReporting(options: ReportingOptions): Reporting {
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: describe },
     },
-    options.destination ?? pino.destination({ fd: 1, sync: true }),
+    withoutControls(options.destination ?? pino.destination({ fd: 1, sync: true })),
   );
   const log = (level: LogLevel, sentence: string, fields: object = {}) => logger[level](fields, sentence);
   return {
@@ -85,6 +89,11 @@ export function createReporting(options: ReportingOptions): Reporting {
     ...reportGroups(metrics, log),
     ...reportTraffic(metrics),
   };
+}
+
+/** JSON escapes some control characters, and none that change a direction: a terminal shows logs, too. */
+function withoutControls(destination: DestinationStream): DestinationStream {
+  return { write: (lines) => destination.write(escapeLines(lines)) };
 }
 
 /** What the API server said needs no stack: where it was asked is in the words. Anything else is a fault of ours. */
@@ -96,11 +105,12 @@ function describe(error: unknown): unknown {
 
 type Log = Reporting["log"];
 
-function reportGroups(metrics: Metrics, log: Log): Reporter & Pick<Reporting, "reconciled" | "keepOnly"> {
+function reportGroups(metrics: Metrics, log: Log): Reporter & Pick<Reporting, "reconciled" | "forget" | "keepOnly"> {
   const said = new Map<string, Said>();
-  const malformed = new Map<string, { key: GroupKey; labels: Parameters<Metrics["malformed"]["remove"]>[0] }>();
+  const malformed = new Map<string, Malformed>();
   const passed = new Map<string, GroupKey>();
   const bornSeconds = Date.now() / 1000;
+  const known = { said, malformed, passed };
   return {
     pass(report) {
       describeSpan({ "sluice.guard": report.guard, "sluice.zone": report.zone });
@@ -109,7 +119,8 @@ function reportGroups(metrics: Metrics, log: Log): Reporter & Pick<Reporting, "r
       const before = said.get(place);
       said.set(place, { ...report, series: showWaiting(metrics, before?.series, report) });
       if (before?.guard === report.guard && before.zone === report.zone) return;
-      log("info", report.sentence, { ...about(report.key, report.function), ...verdictOf(report) });
+      const level = failingGuards.has(report.guard) ? "error" : "info";
+      log(level, report.sentence, { ...about(report.key, report.function), ...verdictOf(report) });
     },
     act(report) {
       const { action, object, zone, result, reason } = report;
@@ -143,26 +154,49 @@ function reportGroups(metrics: Metrics, log: Log): Reporter & Pick<Reporting, "r
       metrics.reconcileSeconds.observe(labels, seconds);
       if (error === undefined) metrics.lastSuccess.set(labels, Date.now() / 1000);
     },
+    forget: (key) => forgetGroups(metrics, known, (other) => pathOf(other) === pathOf(key)),
     keepOnly(groups, namespaces) {
       const living = new Set(groups.map(pathOf));
-      const isGone = (key: GroupKey) =>
-        !living.has(pathOf(key)) && (namespaces === undefined || namespaces.includes(key.namespace));
-      for (const [place, { key, series }] of said) {
-        if (!isGone(key)) continue;
-        said.delete(place);
-        if (series !== undefined) metrics.waitingSince.remove({ ...series });
-      }
-      for (const [place, { key, labels }] of malformed) {
-        if (!isGone(key)) continue;
-        malformed.delete(place);
-        metrics.malformed.remove(labels);
-      }
-      const gone = [...passed].filter(([, key]) => isGone(key));
-      for (const [place] of gone) passed.delete(place);
-      const kept = new Set([...passed.values()].map(({ group }) => group));
-      for (const [, { group }] of gone) if (!kept.has(group)) forgetName(metrics, group);
+      forgetGroups(
+        metrics,
+        known,
+        (key) => !living.has(pathOf(key)) && (namespaces === undefined || namespaces.includes(key.namespace)),
+      );
     },
   };
+}
+
+/** What has been told of groups, and has series. */
+interface KnownGroups {
+  readonly said: Map<string, Said>;
+  readonly malformed: Map<string, Malformed>;
+  readonly passed: Map<string, GroupKey>;
+}
+
+interface Malformed {
+  readonly key: GroupKey;
+  readonly labels: Parameters<Metrics["malformed"]["remove"]>[0];
+}
+
+function forgetGroups(
+  metrics: Metrics,
+  { said, malformed, passed }: KnownGroups,
+  isGone: (key: GroupKey) => boolean,
+): void {
+  for (const [place, { key, series }] of said) {
+    if (!isGone(key)) continue;
+    said.delete(place);
+    if (series !== undefined) metrics.waitingSince.remove({ ...series });
+  }
+  for (const [place, { key, labels }] of malformed) {
+    if (!isGone(key)) continue;
+    malformed.delete(place);
+    metrics.malformed.remove(labels);
+  }
+  const gone = [...passed].filter(([, key]) => isGone(key));
+  for (const [place] of gone) passed.delete(place);
+  const kept = new Set([...passed.values()].map(({ group }) => group));
+  for (const [, { group }] of gone) if (!kept.has(group)) forgetName(metrics, group);
 }
 
 /** The series that are of a name, whichever namespaces have groups of it. */

@@ -4,6 +4,7 @@ import { askAgain, type Ruling } from "../shared/commit.ts";
 import type { AdmissionAnswer, Denied } from "../shared/definition.ts";
 import { type PodDisruptionBudget, refusalOf } from "../shared/disruption-budgets.ts";
 import { allowanceOf, governing, groupKeyOf, type Surroundings, selects } from "../shared/governing.ts";
+import { isOurs } from "../shared/ours.ts";
 import { countPartition, describeCount } from "../shared/partitions.ts";
 import { isAvailable, type Pod } from "../shared/pods.ts";
 import { isGivenUp, refusalOfRenewals, turnMs } from "../shared/renewals.ts";
@@ -58,13 +59,13 @@ type ZoneThen = Omit<Zone, "down"> & { readonly down: Map<number, WhyDown> };
 /**
  * What needs no ledger (rollout-operator section 4.5, steps 2 to 5): either the answer, or the group whose ledger decides.
  *
- * Rule R14: exempt are pods that have ended or are on their way out, and no others.
+ * Rule R14: exempt are pods that have ended or are on their way out, and those that answer for all others; and no others.
  */
 export function decideAlone({ eviction, pod, owner, surroundings }: Alone): AdmissionAnswer | GroupKey {
   if (isExempt(pod)) return exempt(pod, eviction);
   const zone = owner?.name ?? "";
   const first = surroundings.budgets.find((stored) => selects(stored, pod.labels));
-  if (first === undefined) return allow("out-of-scope", zone, eviction.pin);
+  if (first === undefined || isOurs(pod)) return allow("out-of-scope", zone, eviction.pin);
   const { namespace } = pod;
   const key = owner === undefined ? { namespace, group: groupOfBudget(first.name) } : groupKeyOf(owner, first.name);
   const governed = governing(pod, surroundings, key);

@@ -62,7 +62,7 @@ export function tooLate(): Denied {
   return askAgain("late", "the answer took too long, and what it would rest on is void: try again");
 }
 
-/** The refusal that a failing API server, or a look-up without a turn, makes of a decision about `what`; undefined for any other error. */
+/** The refusal that a failing API server, or a look-up without a turn, makes of a decision about `what`; else undefined. */
 export function refuseFailure(error: unknown, what: string): Denied | undefined {
   if (error instanceof TooManyLookUps)
     return askAgain("look-ups-busy", `${what} is to be looked up, but ${error.message}`);

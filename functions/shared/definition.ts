@@ -80,6 +80,10 @@ export interface Outcome {
   readonly recheckMs: number | undefined;
   /** The acts that go on after the pass: a next pass need not wait for them, a shutdown must. Resolves to a recheck. */
   readonly acting: Promise<number | undefined> | undefined;
+  /** Why the pass counts as failed, though nothing broke: see `failingGuards`; absent: it does not. */
+  readonly failure?: string;
+  /** No StatefulSet is left in the group; absent: one is, or nobody looked. */
+  readonly isGone?: boolean;
 }
 
 /** What every function says of itself, whichever door wakes it. */

@@ -1,6 +1,7 @@
 /** Kubernetes Events: said on the object that they are about, on change only. */
 import { createHash } from "node:crypto";
 import { type Cluster, hasCode, type Resource, resources } from "./cluster.ts";
+import { escapeControls } from "./plain-text.ts";
 
 export interface Announcement {
   readonly about: {
@@ -21,7 +22,8 @@ export interface Announcement {
 
 /** Sends an Event. One that was sent already is no error. Throws ClusterError. */
 export async function announce(cluster: Cluster, by: string, announcement: Announcement): Promise<void> {
-  const { about, type, reason, message, identity } = announcement;
+  const { about, type, reason, identity } = announcement;
+  const message = escapeControls(announcement.message);
   const digest = createHash("sha256").update(`${about.uid}\n${reason}\n${identity}`).digest("hex").slice(0, 16);
   const at = new Date(cluster.serverTimeMs()).toISOString().replace(/\.\d+Z$/, "Z");
   const { apiPath, kind } = resources[about.resource];

@@ -98,6 +98,11 @@ export function podsHeardOfMs(memory: Memory, statefulSets: readonly StatefulSet
   return times.length === 0 ? memory.heardMs : Math.max(memory.heardMs, Math.min(...times));
 }
 
+/** The same of one pod: by the watch, or by a LIST of its StatefulSet's pods that said the same. */
+export function podHeardOfMs({ heardMs, confirmedMsByOwner }: Memory, { ownerUid = "" }: Pod): number {
+  return Math.max(heardMs, confirmedMsByOwner.get(ownerUid) ?? Number.NEGATIVE_INFINITY);
+}
+
 /**
  * After silence: where the memory says of these StatefulSets' pods what a consistent LIST says, it is as good as heard from, for
  * them alone; where it does not, the watch has died without a word and is begun again.

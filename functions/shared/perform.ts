@@ -28,7 +28,7 @@ import {
   type Reservation,
 } from "./reservation.ts";
 import type { GroupKey } from "./statefulsets.ts";
-import { guardOf, type Verdict, type Wait, wait } from "./verdict.ts";
+import { failingGuards, guardOf, type Verdict, type Wait, wait } from "./verdict.ts";
 import { eventReasons } from "./vocabulary.ts";
 
 /** A function's own part of a pass: what it makes of an observation, and what it decides. */
@@ -61,7 +61,7 @@ export async function perform<Snapshot>(
     let loaded = knownLedger(memory);
     try {
       loaded ??= await loadLedger(context, key, memory);
-      if (loaded === undefined) return { recheckMs: undefined, acting: undefined };
+      if (loaded === undefined) return { recheckMs: undefined, acting: undefined, isGone: true };
       return await attempt(context, gate, withoutRefused(memory, loaded), wake.sweep);
     } catch (error) {
       forgetLedger(memory, loaded);
@@ -126,7 +126,10 @@ async function attempt<Snapshot>(
     sinceMs: record.since,
     shadow: context.mode === "shadow",
   });
-  return outcome;
+  const isGone = observed.view.statefulSets.length === 0;
+  return failingGuards.has(guardOf(verdict))
+    ? { ...outcome, isGone, failure: verdict.sentence }
+    : { ...outcome, isGone };
 }
 
 /** What is done about a verdict: nothing in shadow mode (rule R16) or under a new ledger, acts, or a record of the wait. */

@@ -42,3 +42,9 @@ export function guardOf(verdict: Verdict<unknown>): string {
   if (verdict.kind === "wait") return verdict.guard;
   return verdict.targets.length > 0 ? "rolling" : "done";
 }
+
+/**
+ * The guards of a group that is not ours to roll as it is. Such a pass has failed, as rollout-operator's users know it and alert
+ * on it: it is an error in the log, counts as failed and is no success.
+ */
+export const failingGuards: ReadonlySet<string> = new Set(["strategy-not-on-delete", "scaling-unsupported"]);

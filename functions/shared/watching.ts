@@ -6,10 +6,11 @@ import { type Following, follow } from "./following.ts";
 import { parseStoredBudget, type StoredBudget, selects } from "./governing.ts";
 import { getGroupOf, getOwnerOf, listGroups, listPodsMadeFor } from "./listing.ts";
 import { heardOfMs, learnStatefulSet, statefulSetStore } from "./membership.ts";
-import { emptyMemory, type Memory, podStore, podsMadeFor } from "./memory.ts";
+import { emptyMemory, type Memory, podHeardOfMs, podStore, podsMadeFor } from "./memory.ts";
 import type { Pod } from "./pods.ts";
 import type { Store } from "./progress.ts";
 import { readView, type StatefulSetRead } from "./reading.ts";
+import { SharedReads } from "./shared-reads.ts";
 import { type Seen, Shelf } from "./shelf.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "./statefulsets.ts";
 import { getPod, listBudgets, listDisruptionBudgets, silentAfterMs, type Views } from "./views.ts";
@@ -70,7 +71,6 @@ export function createWatchingViews(options: WatchingOptions): WatchingViews {
     if (watched === undefined) throw new Error(`namespace ${namespace} is not among the watched ones`);
     return watched;
   };
-  const isRecent = (heardMs: number) => cluster.monotonicMs() - heardMs <= silentAfterMs;
   const budgets = (namespace: string) =>
     scopeOf(namespace).budgets.read(namespace, () => listBudgets(cluster, namespace));
   return {
@@ -92,28 +92,46 @@ export function createWatchingViews(options: WatchingOptions): WatchingViews {
     },
     groups: (namespace) => listGroups(cluster, namespace === undefined ? namespaces : [namespace]),
     groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
-    async pod({ namespace, name }, lookUps = cluster) {
-      const { memory } = scopeOf(namespace);
-      const known = isRecent(memory.heardMs) ? memory.pods.get(`${namespace}/${name}`) : undefined;
-      return known ?? getPod(lookUps, { namespace, name });
-    },
-    async ownerOf(pod, lookUps = cluster) {
-      const { membership } = scopeOf(pod.namespace).memory;
-      const isKnown = isRecent(heardOfMs(membership, pod.namespace));
-      return (isKnown ? membership.byUid.get(pod.ownerUid ?? "") : undefined) ?? getOwnerOf(lookUps, pod);
-    },
-    async podsMadeFor({ namespace, name }) {
-      const { memory } = scopeOf(namespace);
-      const known = isRecent(memory.heardMs) ? podsMadeFor(memory, namespace, name) : [];
-      // That there are none is not taken from a memory that may be behind.
-      return known.length > 0 ? known : listPodsMadeFor(cluster, { namespace, name });
-    },
+    ...readsOfOne(cluster, (namespace) => scopeOf(namespace).memory),
     budgets,
     disruptionBudgets: (namespace) =>
       scopeOf(namespace).disruptionBudgets.read(namespace, () => listDisruptionBudgets(cluster, namespace)),
     async stop() {
       stopping.abort();
       await Promise.all(loops);
+    },
+  };
+}
+
+/** What is asked of one object: from memory, or where that has been silent or does not have it, by a read. */
+function readsOfOne(
+  cluster: Cluster,
+  memoryOf: (namespace: string) => Memory,
+): Pick<Views, "pod" | "ownerOf" | "podsMadeFor"> {
+  const podReads = new SharedReads<Pod | undefined>(cluster);
+  const ownerReads = new SharedReads<StatefulSet | undefined>(cluster);
+  const isRecent = (heardMs: number) => cluster.monotonicMs() - heardMs <= silentAfterMs;
+  return {
+    async pod({ namespace, name }, lookUps = cluster) {
+      const memory = memoryOf(namespace);
+      const kept = memory.pods.get(`${namespace}/${name}`);
+      // There may be any number of names that nobody has, but only so many that memory has: those wait for no other.
+      if (kept === undefined) return getPod(lookUps, { namespace, name });
+      if (isRecent(podHeardOfMs(memory, kept))) return kept;
+      return podReads.read(`${namespace}/${name}`, () => getPod(cluster, { namespace, name }));
+    },
+    async ownerOf(pod, lookUps = cluster) {
+      const { membership } = memoryOf(pod.namespace);
+      const kept = membership.byUid.get(pod.ownerUid ?? "");
+      if (kept === undefined) return getOwnerOf(lookUps, pod);
+      if (isRecent(heardOfMs(membership, pod.namespace))) return kept;
+      return ownerReads.read(kept.uid, () => getOwnerOf(cluster, pod));
+    },
+    async podsMadeFor({ namespace, name }) {
+      const memory = memoryOf(namespace);
+      const known = isRecent(memory.heardMs) ? podsMadeFor(memory, namespace, name) : [];
+      // That there are none is not taken from a memory that may be behind.
+      return known.length > 0 ? known : listPodsMadeFor(cluster, { namespace, name });
     },
   };
 }

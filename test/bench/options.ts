@@ -22,7 +22,7 @@ export interface SharedOptions {
 
 export type RolloutOptions = SharedOptions;
 
-export const evictionParts = ["reviews", "storm", "memory"] as const;
+export const evictionParts = ["reviews", "storm", "memory", "forged"] as const;
 export type EvictionPart = (typeof evictionParts)[number];
 
 export interface EvictionOptions extends SharedOptions {
@@ -58,7 +58,7 @@ export const help = `Measures Sluice and its peer, one after the other, on the s
   --repeat N          trials of each contender at each size (default: 3; cold-start 20)
   --contenders LIST   of ${contenderNames.join(", ")}
                       (default: rollout all but oracle, peer-shipped not beyond ${shippedUpToPods} pods in a zone;
-                      eviction sluice,peer-tuned, for its part storm oracle too, and sluice alone for its part memory)
+                      eviction sluice,peer-tuned, for its part storm oracle too, and sluice alone for its parts memory and forged)
   --seed S            of the order of the trials (default: 1)
   --json FILE         where the figures go (default: bench-results/BENCHMARK-TIME.json)
   --control-plane-gogc N

@@ -1,4 +1,5 @@
 /** What happened, in the order in which it did: the headless demo prints it, the picture shows its end. */
+import { escapeControls } from "../../functions/shared/plain-text.ts";
 
 export interface Entry {
   /** Since the demo began, in milliseconds. */
@@ -35,5 +36,5 @@ export class Journal {
 
 /** An entry as one plain line. */
 export function lineOf({ atMs, zone, what }: Entry): string {
-  return `${(atMs / 1000).toFixed(2).padStart(6)} s  ${zone.padEnd(9)}  ${what}`;
+  return `${(atMs / 1000).toFixed(2).padStart(6)} s  ${zone.padEnd(9)}  ${escapeControls(what)}`;
 }

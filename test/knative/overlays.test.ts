@@ -213,6 +213,9 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
     for (let tries = 0; (await evict(`probe-${tries}`)) === "evicted"; tries++) assert.ok(tries < 50);
     assert.match(await evict("ingester-zone-a-0"), /failed calling webhook "pod-eviction\.evictions\.grafana\.com"/);
     assert.match(await evict("sluice-zone-a-24567890"), /failed calling webhook/);
+    // What a StatefulSet `sluice-a`, and one `sluice-admission-a`, may call a pod.
+    assert.match(await evict("sluice-a-22224"), /failed calling webhook/);
+    assert.match(await evict("sluice-admission-a-22224"), /failed calling webhook/);
     assert.equal(await evict("sluice-7c9f6d5b8-x7k2p"), "evicted");
     assert.equal(await evict("sluice-admission-7c9f6d5b8-x7k2p"), "evicted");
   });

@@ -58,3 +58,27 @@ test("no-statefulset: the refusal names the kind of what controls the pod", asyn
     assert.equal(answer.sentence.startsWith(`the budget budget selects pod ${name}, ${words} so that`), true, name);
   }
 });
+
+test("out-of-scope: a pod of Sluice's own is known by its labels and its ReplicaSet, and no StatefulSet's pod is one", async () => {
+  const passes = await governedGroup({ maxUnavailable: 0 });
+  const ours = { "app.kubernetes.io/name": "sluice", "app.kubernetes.io/component": "admission" };
+  const labels = { "rollout-group": "group", ...ours };
+  const owned = (kind: string, name: string) => [
+    { apiVersion: "apps/v1", kind, name, uid: "uid-of-o", controller: true },
+  ];
+  const replica = new Replica(passes);
+  for (const [name, owners, marks, guard] of [
+    ["sluice-7c9f6d5b8-22224", owned("ReplicaSet", "sluice-7c9f6d5b8"), labels, "out-of-scope"],
+    ["sluice-admission-7c9f6d5b8-22224", owned("ReplicaSet", "sluice-admission-7c9f6d5b8"), labels, "out-of-scope"],
+    ["sluice-a-22224", owned("StatefulSet", "sluice-a"), labels, "no-statefulset"],
+    ["sluice-b-22224", owned("ReplicaSet", "other-b"), labels, "no-statefulset"],
+    ["sluice-c-22224", owned("ReplicaSet", "sluice-c"), { "rollout-group": "group" }, "no-statefulset"],
+    ["sluice-d-22224", [], labels, "no-statefulset"],
+  ] as const) {
+    const metadata = { name, labels: marks, ownerReferences: owners };
+    passes.world.store.create("pods", namespace, { metadata, spec: { containers: [] } });
+    await passes.goOn(0);
+    assert.deepEqual(await replica.guards(replica.review(name)), [guard], name);
+  }
+  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["max-unavailable-zero"]);
+});

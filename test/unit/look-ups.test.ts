@@ -4,9 +4,11 @@ import { test } from "node:test";
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
 import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/definition.ts";
 import { TooManyLookUps } from "../../functions/shared/look-ups.ts";
+import { SharedReads } from "../../functions/shared/shared-reads.ts";
 import { lookUpPace, mostWaiting, paceLookUps, patienceMs, refusedWithinMs } from "../../triggers/look-ups.ts";
 import { VirtualTimeline } from "../world/timeline.ts";
 import { withServer } from "./kubernetes-server.ts";
+import { governedGroup, Replica } from "./reviews.ts";
 import { createTestWorld } from "./triggers-world.ts";
 
 const namespace = "app";
@@ -152,4 +154,51 @@ test("look-ups go over connections of their own: while they hang, other calls ar
     held.shift()?.();
     await Promise.all(hanging);
   });
+});
+
+test("after silence the LIST that a review is judged by serves for the pods of its group: none of them is looked up again", async () => {
+  const passes = await governedGroup({ maxUnavailable: 3 });
+  const views = await passes.watch();
+  const replica = new Replica(passes, () => ({ views }));
+  await passes.goOn(31_000);
+  passes.forget();
+  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
+  assert.deepEqual([passes.count("get pods"), passes.count("list pods")], [1, 2]);
+  for (const pod of ["group-a-1", "group-a-2"]) {
+    assert.deepEqual(await replica.guards(replica.review(pod)), ["allowed"]);
+  }
+  assert.deepEqual([passes.count("get pods"), passes.count("list pods")], [1, 2]);
+  await views.stop();
+});
+
+test("after silence a flood of names that nobody has holds up none that memory has: each of those is read once in a second", async () => {
+  const { goTo, review, calls } = await judging();
+  // No bookmark comes in this world: the watches have been silent for more than 30 s.
+  await goTo(60);
+  const forged: AdmissionAnswer[] = [];
+  for (let number = 0; number < 6_000; number++) void review(`nobody-${number}`, forged);
+  calls.length = 0;
+  const known: AdmissionAnswer[] = [];
+  for (let number = 0; number < 50; number++) void review("ingester-a-0", known);
+  await goTo(61);
+  assert.equal(known.length, 50, "none waits for its turn");
+  assert.equal(known.filter(({ guard }) => guard === "allowed").length, 50);
+  assert.equal(calls.filter(({ verb, name }) => verb === "get" && name === "ingester-a-0").length, 1);
+});
+
+test("a read serves those who come within a second, one that failed serves nobody, and none is remembered for longer", async () => {
+  let nowMs = 0;
+  let asked = 0;
+  const reads = new SharedReads<number>({ monotonicMs: () => nowMs });
+  const ask = async () => ++asked;
+  assert.deepEqual(await Promise.all([reads.read("a", ask), reads.read("a", ask), reads.read("b", ask)]), [1, 1, 2]);
+  nowMs = 999;
+  assert.equal(await reads.read("a", ask), 1);
+  nowMs = 1_000;
+  assert.deepEqual([await reads.read("a", ask), reads.size], [3, 1]);
+  await assert.rejects(
+    reads.read("c", () => Promise.reject(new Error("no"))),
+    /no/,
+  );
+  assert.equal(await reads.read("c", ask), 4);
 });

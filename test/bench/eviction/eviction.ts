@@ -6,6 +6,15 @@ import { tailMs } from "../replacement.ts";
 import { readyAfterMs, type Size } from "../sizes.ts";
 import { seeded } from "../statistics.ts";
 import type { Place, Trial } from "../trial.ts";
+import {
+  type ForgedFigures,
+  forgedInBrief,
+  forgedInFlight,
+  forgedTable,
+  honestInFlight,
+  mostTimes,
+  runForged,
+} from "./forged.ts";
 import { type MemoryFigures, memoryInBrief, memoryInFlight, memoryTable, runMemory } from "./memory.ts";
 import { type ReviewFigures, reviewsInBrief, reviewTable, runReviews, warmUpMs } from "./reviews.ts";
 import { restMs } from "./setting.ts";
@@ -14,7 +23,8 @@ import { retryAfterMs, runStorm, type StormFigures, stormInBrief, stormTable, wo
 export type EvictionTrial =
   | ({ readonly part: "reviews" } & Trial<ReviewFigures>)
   | ({ readonly part: "storm" } & Trial<StormFigures>)
-  | ({ readonly part: "memory" } & Trial<MemoryFigures>);
+  | ({ readonly part: "memory" } & Trial<MemoryFigures>)
+  | ({ readonly part: "forged" } & Trial<ForgedFigures>);
 
 export function evictionBenchmark(options: EvictionOptions): Benchmark<EvictionTrial> {
   const { inFlight, seconds, reviews } = options;
@@ -48,6 +58,7 @@ export function evictionContenders(
     reviews: ["sluice", "peer-tuned"],
     storm: ["sluice", "peer-tuned", "oracle"],
     memory: ["sluice"],
+    forged: ["sluice"],
   } as const;
   return contenders?.filter((name) => part === "storm" || name !== "oracle") ?? usual[part];
 }
@@ -61,11 +72,13 @@ async function runPart(
 ): Promise<EvictionTrial> {
   if (part === "reviews") return { part, ...(await runReviews(place, contender, size, options)) };
   if (part === "storm") return { part, ...(await runStorm(place, contender, size)) };
+  if (part === "forged") return { part, ...(await runForged(place, contender, size, options)) };
   return { part, ...(await runMemory(place, contender, size, options)) };
 }
 
 function inBrief(trial: EvictionTrial): string {
   if (trial.part === "reviews") return reviewsInBrief(trial);
+  if (trial.part === "forged") return forgedInBrief(trial);
   return trial.part === "storm" ? stormInBrief(trial) : memoryInBrief(trial);
 }
 
@@ -81,6 +94,13 @@ function tableOf(part: EvictionPart, size: Size, trials: readonly EvictionTrial[
       size,
       contenders,
       own.filter((trial) => trial.part === "storm"),
+    );
+  }
+  if (part === "forged") {
+    return forgedTable(
+      size,
+      contenders,
+      own.filter((trial) => trial.part === "forged"),
     );
   }
   const memory = own.filter((trial) => trial.part === "memory");
@@ -101,6 +121,8 @@ function method({ seed, gogc, nodeFlags, seconds }: EvictionOptions): string {
     `${tailMs / 1000} s later. For each eviction that is allowed the API server itself lists PodDisruptionBudgets, which takes up to 100 ms.`,
     "oracle: the same evictions without a webhook, by one who keeps the budget himself and sees at once which pod is Ready, so that",
     "nobody asks in vain: below it no webhook can come. Its CPU and memory are the bench's own.",
+    `Forged: ${forgedInFlight} reviews of pods that there are not, by a process of its own, beside ${honestInFlight} real ones of pods that`,
+    `there are, whose p99 may be ${mostTimes} times that without them, once all ${forgedInFlight} have been answered before.`,
     `Memory: ${memoryInFlight} in flight. Both ends, and the control plane, share the machine's cores.`,
     `peer-tuned: rollout-operator ${tunedFlags.join(" ")}; peer-shipped: with its defaults.`,
     ...(nodeFlags.length > 0 ? [`Sluice's node has more flags than in "npm start": ${nodeFlags.join(" ")}.`] : []),

@@ -17,16 +17,20 @@ export interface LoadOptions {
 /** After an answer that is none the next review waits this long: a contender that is gone is not to be hammered. */
 const pauseMs = 100;
 
+export type LoadSetting = Pick<Setting, "reviewsUrl" | "ca" | "pods" | "signal">;
+
 export class Load {
-  readonly #setting: Setting;
+  readonly #setting: LoadSetting;
   readonly #pool: Pool;
+  readonly #isPipelined: boolean;
   #sent = 0;
 
-  /** Connects when it is needed, with at most `connections`: one for each review in flight. */
-  constructor(setting: Setting, connections: number) {
+  /** Connects when it is needed, with at most `connections`: one for each review in flight, or for `pipelining` of them. */
+  constructor(setting: LoadSetting, connections: number, pipelining = 1) {
     this.#setting = setting;
+    this.#isPipelined = pipelining > 1;
     const { reviewsUrl, ca } = setting;
-    this.#pool = new Pool(reviewsUrl, { connections, pipelining: 1, allowH2: false, connect: { ca } });
+    this.#pool = new Pool(reviewsUrl, { connections, pipelining, allowH2: false, connect: { ca } });
   }
 
   /** Reviews the group's pods in turn. Every answer to every review that was sent counts. */
@@ -58,6 +62,7 @@ export class Load {
     try {
       const { statusCode, body } = await this.#pool.request({
         method: "POST",
+        idempotent: this.#isPipelined,
         path: `${reviewPath}?timeout=10s`,
         headers: { "content-type": "application/json" },
         body: reviewOf(pod, uid, dryRun),

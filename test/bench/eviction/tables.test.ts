@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import type { ContenderName } from "../contenders.ts";
 import type { Effort, Trial } from "../trial.ts";
 import type { AnswerReport } from "./answers.ts";
+import { type ForgedFigures, forgedTable } from "./forged.ts";
 import { type MemoryFigures, memoryTable } from "./memory.ts";
 import { type ReviewFigures, reviewTable, type StepFigures } from "./reviews.ts";
 
@@ -100,5 +101,25 @@ describe("the table of memory", () => {
     const text = memoryTable(size, ["sluice"], [trialOf("sluice", figures)], 100_000);
     assert.deepEqual(cellsOf(text, "resident at the end, MB"), [["112.0"]]);
     assert.deepEqual(cellsOf(text, "growth in the second half"), [["0.20"]]);
+  });
+});
+
+describe("the table of forged reviews", () => {
+  const figures = (p99Ms: number): ForgedFigures => ({
+    alone: { ...report, p99Ms: 8 },
+    beside: { ...report, p99Ms },
+    forgedPerSecond: 1_200,
+    residentBytes: 200e6,
+  });
+
+  it("says how much slower honest reviews are beside them", () => {
+    const text = forgedTable(size, ["sluice"], [trialOf("sluice", figures(40))]);
+    assert.deepEqual(cellsOf(text, "p99 beside, of that alone"), [["5.00"]]);
+    assert.deepEqual(cellsOf(text, "forged reviews answered per second"), [["1200"]]);
+  });
+
+  it("marks more than five times", () => {
+    const text = forgedTable(size, ["sluice"], [trialOf("sluice", figures(41))]);
+    assert.deepEqual(cellsOf(text, "p99 beside, of that alone"), [["! 5.13"]]);
   });
 });

@@ -1,0 +1,14 @@
+/** Which pods answer reviews: without any nobody would answer for them either, so that no budget holds them. */
+import type { Pod } from "./pods.ts";
+
+/** The labels of the pods that answer reviews, as our manifests have them. */
+export const answersReviews = { "app.kubernetes.io/name": "sluice", "app.kubernetes.io/component": "admission" };
+
+/** The ReplicaSets of our Deployments, in either overlay. */
+const ownReplicaSet = /^sluice(-admission)?-[a-z0-9]+$/;
+
+/** True for a pod of a Deployment of ours, by its labels and by what controls it: never for one of a StatefulSet. */
+export function isOurs({ labels, ownerKind, ownerName = "" }: Pod): boolean {
+  const isLabelled = Object.entries(answersReviews).every(([key, value]) => labels[key] === value);
+  return isLabelled && ownerKind === "ReplicaSet" && ownReplicaSet.test(ownerName);
+}

@@ -1,0 +1,31 @@
+/** A process that posts reviews of pods that there are not, and says how many were answered. It ends with its parent. */
+import { Load } from "./load.ts";
+
+export interface ForgerOptions {
+  readonly reviewsUrl: string;
+  readonly ca: string;
+  readonly namespace: string;
+  readonly inFlight: number;
+}
+
+const sayEveryMs = 100;
+/** More names than anybody would remember. */
+const names = 100_000;
+
+const { reviewsUrl, ca, namespace, inFlight } = JSON.parse(process.argv[2] ?? "{}") as ForgerOptions;
+const pods = Array.from({ length: names }, (_, index) => ({ name: `nobody-${index}`, namespace, uid: "", zone: "" }));
+/** On one connection: a server takes only so many connections, and only so many reviews on each. */
+const pipelining = 12;
+const setting = { reviewsUrl, ca, pods, signal: new AbortController().signal };
+const load = new Load(setting, Math.ceil(inFlight / pipelining), pipelining);
+let answered = 0;
+setInterval(() => process.send?.(answered), sayEveryMs);
+process.on("disconnect", () => process.exit(0));
+await load.run({
+  inFlight,
+  isDryRun: () => false,
+  enough(count) {
+    answered = count;
+    return false;
+  },
+});
