@@ -19,7 +19,7 @@ const measuredMs = { short: 4_000, long: 12_000 } as const;
 /** kubectl drain asks again after five seconds. */
 const againMs = { short: 1_000, long: 5_000 } as const;
 /** Requests to the API server that unknown pods may cost: so many at once, and then in a second. */
-const lookUps = { atOnce: 100, aSecond: 20 } as const;
+const lookUps = { atOnce: 200, aSecond: 100 } as const;
 const mostAnswerBytes = 64 * 1024;
 const mostLogBytes = 2 ** 20;
 
