@@ -14,7 +14,7 @@ const headers = { "content-type": "application/json" };
 const largest = 8 * 2 ** 20 - 2_000;
 const longNamespaces = { short: 40, long: 80 } as const;
 const distinct = { short: 3_000, long: 40_000 } as const;
-const inFlight = { short: 600, long: 6_000 } as const;
+const inFlight = { short: 300, long: 6_000 } as const;
 const measuredMs = { short: 4_000, long: 12_000 } as const;
 /** kubectl drain asks again after five seconds. */
 const againMs = { short: 1_000, long: 5_000 } as const;
