@@ -65,9 +65,14 @@ async function send(target: Target, { door, requests: sent, pieceBytes, ending }
   const reader = new AnswerReader(sent.map(({ method }) => method));
   if (!(await isConnected(socket))) return { answers: [], closed: "clean", mistake: "the door was closed" };
   let mistake: string | undefined;
-  const finished = new Promise<void>((resolve) => {
-    socket.on("close", () => resolve());
-    socket.on("end", () => resolve());
+  let isFinished = false;
+  const finished = new Promise<void>((settle) => {
+    const resolve = () => {
+      isFinished = true;
+      settle();
+    };
+    socket.on("close", resolve);
+    socket.on("end", resolve);
     socket.on("data", (bytes: Buffer) => {
       try {
         reader.read(bytes);
@@ -78,7 +83,7 @@ async function send(target: Target, { door, requests: sent, pieceBytes, ending }
     });
   });
   const bytes = Buffer.concat(sent.map((request) => request.bytes));
-  for (let at = 0; at < bytes.length && !socket.destroyed; at += pieceBytes) {
+  for (let at = 0; at < bytes.length && !isFinished; at += pieceBytes) {
     const isTaken = socket.write(bytes.subarray(at, Math.min(bytes.length, at + pieceBytes)));
     if (isTaken) await new Promise((piece) => setImmediate(piece));
     else await Promise.race([hasRoom(socket), finished]);
