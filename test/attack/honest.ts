@@ -1,4 +1,4 @@
-/** Those who go on while the server is attacked: an API server with its reviews, a source with its events, a kubelet with its probes. */
+/** Those who go on while the server is attacked: an API server with reviews, a source with events, a kubelet with probes. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { Pool } from "undici";

@@ -129,8 +129,8 @@ function judge({ requests: sent, ending }: Exchange, { answers, closed, mistake 
 }
 
 /**
- * What is no HTTP takes the connection with it, and the answers that were on their way. Whoever else closes says so, but for a body
- * that is too large to be read to its end.
+ * What is no HTTP takes the connection with it, and the answers that were on their way. Whoever else closes says so, but for a
+ * body that is too large to be read to its end.
  */
 function isExcused(sent: readonly Malformed[], answers: readonly Answer[]): boolean {
   const last = answers.at(-1);
