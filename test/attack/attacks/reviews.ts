@@ -144,7 +144,6 @@ export const unknownPods: Attack = {
   name: "unknown-pods",
   says: (size) =>
     `${inFlight[size]} connections that each have a pod reviewed that there is not, every ${againMs[size] / 1000} s`,
-  mostTimesSlower: 5,
   async run({ target, size, signal, atHeight }) {
     const sockets = await openMany(target.tls, inFlight[size], signal);
     const statuses: number[] = [];
