@@ -16,6 +16,8 @@ const phases = [
   { name: "unit", concurrency: 2, files: ["test/tidy.test.ts", "test/{unit,property,world,mutation}/**/*.test.ts"] },
   { name: "simulation", concurrency: 2, files: ["test/simulation/**/*.test.ts"] },
   { name: "demo and bench", concurrency: 1, files: ["test/{demo,bench}/**/*.test.ts"] },
+  // Of the machine's time it measures what honest requests are left: nothing runs beside it.
+  { name: "attack", concurrency: 1, files: ["test/attack/**/*.test.ts"] },
   { name: "control plane", concurrency: 1, files: ["test/{contract,controlplane,e2e,image,knative}/**/*.test.ts"] },
 ];
 

@@ -28,7 +28,5 @@ export interface Attack {
   readonly settings?: Readonly<Record<string, string>>;
   /** Events that are turned away with 503 while it lasts are no failure: what is full is full. */
   readonly mayTurnEventsAway?: boolean;
-  /** Honest reviews may take so many times as long as without it; undefined: as long as an API server waits. */
-  readonly mostTimesSlower?: number;
   run(scene: Scene): Promise<Outcome>;
 }

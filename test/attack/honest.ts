@@ -1,10 +1,18 @@
-/** Those who go on while the server is attacked: an API server with its reviews, a source with its events, a kubelet with its probes. */
+/** Those who go on while the server is attacked: an API server with reviews, a source with events, a kubelet with probes. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { Pool } from "undici";
 import { parseAnswer, reviewOf } from "../bench/eviction/review.ts";
 import { changed } from "../knative/posted.ts";
-import type { Target } from "./target.ts";
+
+/** Where they ask, of which pods. */
+export interface Asked {
+  readonly plainPort: number;
+  readonly tlsPort: number;
+  readonly ca: string;
+  readonly namespace: string;
+  readonly pods: readonly string[];
+}
 
 export interface HonestReport {
   readonly asked: number;
@@ -33,12 +41,12 @@ const probesInARow = 3;
 const probeAgainMs = 3_000;
 
 /** Begins to ask. Reviews and events go over connections that are kept, and probes each over a new one. */
-export function askHonestly(target: Target): Honest {
-  const reviews = new Pool(`https://127.0.0.1:${target.tls.port}`, {
+export function askHonestly({ plainPort, tlsPort, ca, namespace, pods }: Asked): Honest {
+  const reviews = new Pool(`https://127.0.0.1:${tlsPort}`, {
     ...{ connections: 2, pipelining: 1, allowH2: false, headersTimeout: patienceMs, bodyTimeout: patienceMs },
-    connect: { ca: target.tls.ca ?? "" },
+    connect: { ca },
   });
-  const plain = `http://127.0.0.1:${target.plain.port}`;
+  const plain = `http://127.0.0.1:${plainPort}`;
   const events = new Pool(plain, { connections: 2, headersTimeout: patienceMs, bodyTimeout: patienceMs });
   const tookMs = { review: [] as number[], other: [] as number[] };
   let failures: Record<string, number> = {};
@@ -54,9 +62,8 @@ export function askHonestly(target: Target): Honest {
     }
   };
   const asking = Promise.all([
-    repeat(everyMs, "review", () => review(reviews, target, target.podName("a", 0))),
-    repeat(everyMs, "review", () => review(reviews, target, target.podName("b", 1))),
-    repeat(everyMs, "other", () => event(events, target)),
+    ...pods.map((name) => repeat(everyMs, "review", () => review(reviews, namespace, name))),
+    repeat(everyMs, "other", () => event(events, namespace)),
     repeat(probeEveryMs, "other", () => probe(plain)),
   ]);
   const mark = () => {
@@ -83,7 +90,7 @@ export function askHonestly(target: Target): Honest {
 }
 
 /** Throws when the answer is none, or says anything but yes or to ask again. */
-async function review(pool: Pool, { namespace }: Target, name: string): Promise<void> {
+async function review(pool: Pool, namespace: string, name: string): Promise<void> {
   const uid = randomUUID();
   const { statusCode, body } = await pool.request({
     method: "POST",
@@ -98,7 +105,7 @@ async function review(pool: Pool, { namespace }: Target, name: string): Promise<
   if (!allowed && code !== 429) throw new Error(`an honest review was refused with ${code}: ${sentence}`);
 }
 
-async function event(pool: Pool, { namespace }: Target): Promise<void> {
+async function event(pool: Pool, namespace: string): Promise<void> {
   const headers = changed("StatefulSet", namespace, "db-zone-a");
   const { statusCode, body } = await pool.request({ method: "POST", path: "/", headers, body: "{}" });
   const text = await body.text();

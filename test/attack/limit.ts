@@ -25,8 +25,8 @@ export interface LimitOptions {
 
 /**
  * Has the kernel hold the process to so much resident memory, by a group where one was given, or else by a limit on what it can
- * write to. Where there is neither, only what is measured counts. No group is made where none was given: a group has one owner, and
- * one that somebody else keeps is not to be changed.
+ * write to. Where there is neither, only what is measured counts. No group is made where none was given: a group has one owner,
+ * and one that somebody else keeps is not to be changed.
  *
  * RLIMIT_AS does not fit V8, which reserves far more than it takes. RLIMIT_DATA counts what is writable, with stacks and pools of
  * threads that are reserved and never touched; so it is set to what is there now, and what is lacking to the limit besides.

@@ -65,9 +65,14 @@ async function send(target: Target, { door, requests: sent, pieceBytes, ending }
   const reader = new AnswerReader(sent.map(({ method }) => method));
   if (!(await isConnected(socket))) return { answers: [], closed: "clean", mistake: "the door was closed" };
   let mistake: string | undefined;
-  const finished = new Promise<void>((resolve) => {
-    socket.on("close", () => resolve());
-    socket.on("end", () => resolve());
+  let isFinished = false;
+  const finished = new Promise<void>((settle) => {
+    const resolve = () => {
+      isFinished = true;
+      settle();
+    };
+    socket.on("close", resolve);
+    socket.on("end", resolve);
     socket.on("data", (bytes: Buffer) => {
       try {
         reader.read(bytes);
@@ -78,7 +83,7 @@ async function send(target: Target, { door, requests: sent, pieceBytes, ending }
     });
   });
   const bytes = Buffer.concat(sent.map((request) => request.bytes));
-  for (let at = 0; at < bytes.length && !socket.destroyed; at += pieceBytes) {
+  for (let at = 0; at < bytes.length && !isFinished; at += pieceBytes) {
     const isTaken = socket.write(bytes.subarray(at, Math.min(bytes.length, at + pieceBytes)));
     if (isTaken) await new Promise((piece) => setImmediate(piece));
     else await Promise.race([hasRoom(socket), finished]);
@@ -124,8 +129,8 @@ function judge({ requests: sent, ending }: Exchange, { answers, closed, mistake 
 }
 
 /**
- * What is no HTTP takes the connection with it, and the answers that were on their way. Whoever else closes says so, but for a body
- * that is too large to be read to its end.
+ * What is no HTTP takes the connection with it, and the answers that were on their way. Whoever else closes says so, but for a
+ * body that is too large to be read to its end.
  */
 function isExcused(sent: readonly Malformed[], answers: readonly Answer[]): boolean {
   const last = answers.at(-1);

@@ -111,7 +111,6 @@ const targets = [
   "http://evil.example/metrics",
   "http://[::1/",
   "ftp://x/",
-  "evil.example:443",
   `/${"a".repeat(8_000)}`,
   `/?${"a=b&".repeat(2_000)}`,
 ];
@@ -154,6 +153,7 @@ const oddLines = [
   "get / HTTP/1.1",
   "P@ST / HTTP/1.1",
   "CONNECT evil.example:443 HTTP/1.1",
+  "GET evil.example:443 HTTP/1.1",
   "GET  /  HTTP/1.1",
   "GET /a b HTTP/1.1",
   "GET /\x7f HTTP/1.1",

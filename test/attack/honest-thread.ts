@@ -1,0 +1,44 @@
+/** The honest ones have a thread of their own: what they wait for is the server, and not the attacker beside them. */
+import { once } from "node:events";
+import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
+import { type Asked, askHonestly, type HonestReport } from "./honest.ts";
+import type { Target } from "./target.ts";
+
+/** As {@link askHonestly} has it, from afar. */
+export interface HonestThread {
+  mark(): void;
+  take(): Promise<HonestReport>;
+  /** Waits for those who wait for an answer. Resolves to what there is to tell since the last time. */
+  stop(): Promise<HonestReport>;
+  /** Ends the thread, whatever it does. */
+  end(): Promise<void>;
+}
+
+type Wish = "mark" | "take" | "stop";
+
+/** Begins to ask. */
+export function askFromAfar({ plain, tls, namespace, podName }: Target): HonestThread {
+  const pods = [podName("a", 0), podName("b", 1)];
+  const asked: Asked = { plainPort: plain.port, tlsPort: tls.port, ca: tls.ca ?? "", namespace, pods };
+  const thread = new Worker(new URL(import.meta.url), { workerData: asked });
+  const report = async (wish: Wish): Promise<HonestReport> => {
+    const [told] = await Promise.all([once(thread, "message"), thread.postMessage(wish)]);
+    return told[0] as HonestReport;
+  };
+  return {
+    mark: () => thread.postMessage("mark" satisfies Wish),
+    take: () => report("take"),
+    stop: () => report("stop"),
+    end: async () => void (await thread.terminate()),
+  };
+}
+
+if (!isMainThread && parentPort !== null) {
+  const port = parentPort;
+  const honest = askHonestly(workerData as Asked);
+  port.on("message", async (wish: Wish) => {
+    if (wish === "mark") return honest.mark();
+    if (wish === "stop") await honest.stop();
+    port.postMessage(honest.take());
+  });
+}
