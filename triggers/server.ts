@@ -178,7 +178,7 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
   const { port, requestTimeoutMs, pair, onCut = () => {} } = options;
   const bounds = { ...usualBounds, unreadMs: requestTimeoutMs, ...options.bounds };
   const connections = new Connections(bounds, onCut);
-  // What is not read of a body Node lets go of, for as long as a request may take; hono would cut it off, and what comes behind it.
+  // Node lets go of what is not read of a body, for as long as a request may take; hono would cut it off, and what follows.
   const answer = getRequestListener(app.fetch, { errorHandler: answerTrouble, autoCleanupIncoming: false });
   const handle = (request: IncomingMessage, response: ServerResponse) => connections.handle(request, response, answer);
   const serverOptions = {
