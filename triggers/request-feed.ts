@@ -32,7 +32,8 @@ export class RequestFeed {
     };
     socket.off("data", parse as (piece: Buffer) => void);
     socket.on("data", (piece: Buffer) => {
-      this.#held = this.#held === undefined ? piece : Buffer.concat([this.#held, piece]);
+      if (this.#held !== undefined) this.#held = Buffer.concat([this.#held, piece]);
+      else this.#held = piece;
       this.feed();
     });
     // Node stops reading while answers or bodies are not taken, and goes on by itself.
@@ -63,11 +64,14 @@ export class RequestFeed {
     socket.pause();
   }
 
-  /** No more than one head: whatever bodies and halves of heads stand before it. */
+  /** No more than one head; all that there is where no second one ends in it, which is nearly always so. */
   #take(held: Buffer): Buffer {
+    this.#held = undefined;
     const at = held.indexOf(endOfHead);
-    const end = at < 0 ? held.length : at + endOfHead.length;
-    this.#held = end < held.length ? held.subarray(end) : undefined;
+    if (at < 0) return held;
+    const end = at + endOfHead.length;
+    if (held.indexOf(endOfHead, end) < 0) return held;
+    this.#held = held.subarray(end);
     return held.subarray(0, end);
   }
 }
