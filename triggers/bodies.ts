@@ -86,6 +86,9 @@ export class Bodies {
     if (source.destroyed) onClose();
     try {
       return await promise;
+    } catch (error) {
+      if (error instanceof HTTPException && error.status !== 413) source.pause();
+      throw error;
     } finally {
       clearTimeout(stalled);
       // What comes after is let go of unread; an error of the connection has been dealt with.
@@ -122,11 +125,15 @@ function tooLarge(limitBytes: number): HTTPException {
 }
 
 function standsStill(ms: number): HTTPException {
-  return new HTTPException(408, { message: `Nothing more of the body came for ${ms / 1000} s.` });
+  return ending(408, `Nothing more of the body came for ${ms / 1000} s.`);
 }
 
 function tooMuchAtOnce(): HTTPException {
-  const headers = { "content-type": "text/plain; charset=UTF-8", "retry-after": "1" };
-  const sentence = "Send it again later: too much is being sent at once.";
-  return new HTTPException(503, { res: new Response(sentence, { status: 503, headers }) });
+  return ending(503, "Send it again later: too much is being sent at once.", { "retry-after": "1" });
+}
+
+/** The connection ends with it: what else of the body is on its way is not worth the memory that it would pass through. */
+function ending(status: 408 | 503, sentence: string, more: Readonly<Record<string, string>> = {}): HTTPException {
+  const headers = { "content-type": "text/plain; charset=UTF-8", connection: "close", ...more };
+  return new HTTPException(status, { message: sentence, res: new Response(sentence, { status, headers }) });
 }

@@ -32,10 +32,8 @@ const eventPaths = ["/", "/events"];
 /** `/ready` is where rollout-operator's users look. */
 const readyPaths = ["/readyz", "/ready"];
 const ownPaths = [...eventPaths, ...readyPaths, "/healthz", "/metrics"];
-/** Of events that are being sent at once: the largest there are by the dozen. */
-const mostEventBytes = 32 * 2 ** 20;
-/** Of reviews that are being sent at once at one door: they are some KiB each, and the largest there may be are 5 MiB. */
-const mostReviewBytes = 16 * 2 ** 20;
+/** Of events that are being sent at once, and of reviews at each door: most are some KiB, and the largest there may be 5 MiB. */
+const mostBytes = 16 * 2 ** 20;
 /** As rollout-operator has it: longer than a source or a probe waits between two requests on one connection. */
 const idleMs = 180_000;
 
@@ -55,7 +53,7 @@ export function createApp(options: AppOptions): Hono {
     const { text, contentType } = await page();
     return c.body(text, 200, { "content-type": contentType, "content-length": String(text.byteLength) });
   });
-  const bodies = new Bodies({ mostBytes: mostEventBytes });
+  const bodies = new Bodies({ mostBytes });
   const receiveEvent = createEventDoor({ ...options, bodies, count: (result: EventResult) => reporting.event(result) });
   for (const path of eventPaths) app.post(path, receiveEvent);
   if (options.reviewsOnPort) serveReviews(app, options);
@@ -72,7 +70,7 @@ export function createAdmissionApp(options: AppOptions): Hono {
 }
 
 function serveReviews(app: Hono, options: AppOptions): void {
-  serveAdmissions(app, { ...options, bodies: new Bodies({ mostBytes: mostReviewBytes }) });
+  serveAdmissions(app, { ...options, bodies: new Bodies({ mostBytes }) });
 }
 
 /** Whoever reaches the plain port is nobody in particular, and an allowed review reserves a pod. */
