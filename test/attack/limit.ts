@@ -68,7 +68,7 @@ async function limitByGroup({ pid, bytes }: LimitOptions, parent: string): Promi
 }
 
 /** In bytes. Throws when there is no such process, or no Linux. */
-export async function memoryOf(pid: number): Promise<{ resident: number; writable: number }> {
+export async function memoryOf(pid: number): Promise<{ resident: number; mostResident: number; writable: number }> {
   const status = await readFile(`/proc/${pid}/status`, "utf8");
   const field = (name: string): number => {
     const digits = new RegExp(`^${name}:\\s*(\\d+)`, "m").exec(status)?.[1];
@@ -76,5 +76,5 @@ export async function memoryOf(pid: number): Promise<{ resident: number; writabl
     if (digits === undefined) throw new Error(`/proc/${pid} tells no ${name}`);
     return Number(digits) * 1024;
   };
-  return { resident: field("VmRSS"), writable: field("VmData") };
+  return { resident: field("VmRSS"), mostResident: field("VmHWM"), writable: field("VmData") };
 }
