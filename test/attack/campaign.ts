@@ -57,7 +57,7 @@ export async function runAttack(attack: Attack, options: CampaignOptions, signal
     const report = { before, most, after: after?.resident, honestBefore, honest, limit: target.limit };
     const failures = [
       ...outcome.failures,
-      ...memoryFailures(target, most, limitBytes),
+      ...(await memoryFailures(target, most, limitBytes)),
       ...honestFailures(attack, honest),
       ...(await endFailures(target)),
     ];
@@ -79,9 +79,9 @@ async function attempt(attack: Attack, scene: Parameters<Attack["run"]>[0]): Pro
   }
 }
 
-function memoryFailures(target: Target, most: number, limitBytes: number | undefined): string[] {
+async function memoryFailures(target: Target, most: number, limitBytes: number | undefined): Promise<string[]> {
   const end = target.end();
-  if (end !== undefined) return [`the server ended: ${end.summary}`];
+  if (end !== undefined) return [`the server ended: ${end.summary}: ${await target.lastWords()}`];
   if (limitBytes === undefined || most <= limitBytes) return [];
   return [`${inMebibytes(most)} MiB were resident, more than ${inMebibytes(limitBytes)}`];
 }

@@ -2,6 +2,7 @@
 import { mkdtemp, readdir, readFile, readlink, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import type { LeaseObject } from "../../functions/shared/cluster.ts";
 import { reservations } from "../../functions/shared/vocabulary.ts";
 import manifest from "../../package.json" with { type: "json" };
@@ -43,6 +44,8 @@ export interface Target {
   logBytes(): Promise<number>;
   /** Its lines of the level `error`. */
   errors(): Promise<string[]>;
+  /** What it said of its end: V8 and Node write that to the log. */
+  lastWords(): Promise<string>;
   /** How it ended; undefined while it runs. */
   end(): End | undefined;
   /** Asks it to end. Resolves to how it did, and takes everything away. */
@@ -51,6 +54,7 @@ export interface Target {
 
 const startTimeoutMs = 30_000;
 const graceMs = 15_000;
+const everyMs = 25;
 const repository = resolve(import.meta.dirname, "../..");
 const wanted = { headless: true, seed: 1, pods: 8, drop: 0 };
 
@@ -93,6 +97,8 @@ export async function startTarget({ limitBytes, cgroup, settings, signal }: Targ
       limit: limit?.says ?? "nobody holds it: its memory is only measured",
       logBytes: async () => (await stat(log)).size,
       errors: async () => (await readFile(log, "utf8")).split("\n").filter((line) => /^\{"level":"error"/.test(line)),
+      lastWords: async () =>
+        /^FATAL ERROR: .*|^#.*: .*memory.*/m.exec(await readFile(log, "utf8"))?.[0] ?? "without a word",
       end: () => server.end(),
       stop,
     };
@@ -156,13 +162,15 @@ function parse(line: string): { port?: number; tlsPort?: number }[] {
   }
 }
 
-/** Samples how much of the server's memory is resident, until the signal is given; what it was at most, in bytes. */
+/** What the kernel has seen resident at most since the server's start, in bytes; asked for until the signal is given. */
 export async function mostResident(pid: number, ended: AbortSignal): Promise<number> {
   let most = 0;
-  while (!ended.aborted) {
-    const { resident } = await memoryOf(pid).catch(() => ({ resident: 0 }));
-    most = Math.max(most, resident);
-    await new Promise((next) => setTimeout(next, 25));
+  for (let isLast = false; !isLast; ) {
+    isLast = ended.aborted;
+    // One that has ended is not asked any more: the last that was told counts.
+    const told = await memoryOf(pid).catch(() => ({ mostResident: 0 }));
+    most = Math.max(most, told.mostResident);
+    if (!isLast) await delay(everyMs, undefined, { signal: ended }).catch(() => undefined);
   }
   return most;
 }
