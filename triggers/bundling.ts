@@ -85,7 +85,7 @@ const replacements: readonly Replacement[] = [
     asked: /^@hono\/node-server$/,
     by: /./,
     contents:
-      'import "fetch-classes"; export { createAdaptorServer } from "./node_modules/@hono/node-server/dist/index.mjs";',
+      'import "fetch-classes"; export { getRequestListener } from "./node_modules/@hono/node-server/dist/index.mjs";',
   },
   {
     asked: /^fetch-classes$/,
