@@ -12,6 +12,7 @@ COPY package.json package-lock.json .npmrc ./
 RUN npm ci --no-audit --no-fund --ignore-scripts
 COPY functions functions
 COPY triggers triggers
+COPY knative/image knative/image
 RUN npm run build
 
 # Compiled code is of use to the very Node, flags and user alone that wrote it: so it is written by those of the image below.

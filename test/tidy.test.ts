@@ -3,11 +3,12 @@ import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { test } from "node:test";
-import { vocabulary } from "../functions/shared/vocabulary.ts";
+import { vocabulary } from "../functions/shared/objects/vocabulary.ts";
 import { table } from "../triggers/table.ts";
 
 const root = new URL("..", import.meta.url).pathname;
 const linesPerFile = 400;
+const filesPerFolder = 12;
 const linesPerFunction = 70;
 /** The body of a test may tell a longer story, as long as nobody calls it. */
 const linesPerTest = 100;
@@ -24,7 +25,7 @@ function read(...patterns: string[]): Source[] {
   return paths.sort().map((path) => ({ path, text: readFileSync(join(root, path), "utf8") }));
 }
 
-const product = read("functions/**/*.ts", "triggers/**/*.ts");
+const product = read("functions/**/*.ts", "triggers/**/*.ts", "knative/**/*.ts");
 const functions = product.filter(({ path }) => path.startsWith("functions/"));
 const tests = read("test/**/*.ts");
 const sources = [...product, ...tests];
@@ -57,33 +58,97 @@ test("there is something to read", () => {
   assert.ok(functions.length > 20 && tests.length > 50 && folders.length > 0);
 });
 
+/** Where an import leads, from the root of the tree; undefined for a package. */
+function leadsTo({ path }: Source, specifier: string): string | undefined {
+  return specifier.startsWith(".") ? join(dirname(path), specifier) : undefined;
+}
+
+/** The imports of a source that lead somewhere in the tree. */
+const waysOf = (source: Source): string[] => importsOf(source).flatMap((specifier) => leadsTo(source, specifier) ?? []);
+
 test("a function imports its own files and ../shared, and nothing beside it", () => {
   const offences = functions.flatMap((source) => {
     const isShared = source.path.startsWith("functions/shared/");
-    const allowed = isShared ? /^(\.\/[^/]+$|node:|[^./])/ : /^(\.\/[^/]+$|\.\.\/shared\/[^/]+$|node:)/;
-    return importsOf(source)
-      .filter((from) => !allowed.test(from))
-      .map((from) => `${source.path}: ${from}`);
+    const own = `${dirname(source.path)}/`;
+    const strays = waysOf(source).filter(
+      (to) => !to.startsWith("functions/shared/") && (isShared || !to.startsWith(own)),
+    );
+    const packages = isShared ? [] : importsOf(source).filter((from) => !/^(\.|node:)/.test(from));
+    return [...strays, ...packages].map((from) => `${source.path}: ${from}`);
   });
   none(offences, "a function stands alone");
+});
+
+/** The rooms of functions/shared, the lowest first: each imports from those before it. */
+const rooms = ["kubernetes", "objects", "ledger", "group", "views", "pass", "review"];
+
+test("the rooms of functions/shared import downwards alone", () => {
+  const roomOf = (path: string) => /^functions\/shared\/([^/]+)\//.exec(path)?.[1] ?? "";
+  const shared = functions.filter(({ path }) => path.startsWith("functions/shared/"));
+  assert.deepEqual([...new Set(shared.map(({ path }) => roomOf(path)))].sort(), [...rooms].sort());
+  const offences = shared.flatMap((source) => {
+    const up = waysOf(source).filter((to) => rooms.indexOf(roomOf(to)) > rooms.indexOf(roomOf(source.path)));
+    return up.map((to) => `${source.path}: ${to}`);
+  });
+  none(offences, "what is low knows nothing of what is high");
+});
+
+test("no files import each other in a circle", () => {
+  const ways = new Map(sources.map((source) => [source.path, waysOf(source)]));
+  const done = new Set<string>();
+  const circles: string[] = [];
+  const walk = (path: string, from: readonly string[]): void => {
+    const start = from.indexOf(path);
+    if (start >= 0) circles.push([...from.slice(start), path].join(" -> "));
+    if (start >= 0 || done.has(path)) return;
+    for (const to of ways.get(path) ?? []) walk(to, [...from, path]);
+    done.add(path);
+  };
+  for (const { path } of sources) walk(path, []);
+  none(circles, "whoever reads one need not read the other");
+});
+
+test("every rule that is cited stands in the ledger's README, and each of them is kept somewhere", () => {
+  const [readme] = read("functions/shared/ledger/README.md");
+  const rules = new Set([...(readme?.text ?? "").matchAll(/^\| (R\d+) \|/gm)].map(([, rule]) => rule ?? ""));
+  assert.ok(rules.size >= 16);
+  const everything = [...product, ...tests.filter(({ path }) => !path.endsWith(".test.ts")), ...read("**/*.md")];
+  const cited = everything.flatMap(({ path, text }) =>
+    [...text.matchAll(/(?<![\w-])R\d+(?![\w-])/g)].map(([rule]) => ({ path, rule })),
+  );
+  none(
+    cited.filter(({ rule }) => !rules.has(rule)).map(({ path, rule }) => `${path}: ${rule}`),
+    "a rule is written down",
+  );
+  const kept = new Set(
+    cited.filter(({ path }) => path.startsWith("functions/") && path.endsWith(".ts")).map(({ rule }) => rule),
+  );
+  none(
+    [...rules].filter((rule) => !kept.has(rule)),
+    "a rule is kept by some code",
+  );
+});
+
+test("no folder of the product has more than twelve files of its own", () => {
+  const folders = Map.groupBy(product, ({ path }) => dirname(path));
+  const crowded = [...folders].filter(([, files]) => files.length > filesPerFolder).map(([folder]) => folder);
+  none(crowded, `more than ${filesPerFolder} files`);
 });
 
 test("only the table knows the functions; the doors import nothing but ../functions/shared", () => {
   const doors = product.filter(({ path }) => path.startsWith("triggers/") && path !== "triggers/table.ts");
   const offences = doors.flatMap((source) =>
-    importsOf(source)
-      .filter((from) => from.startsWith("..") && !/^\.\.\/(functions\/shared\/[^/]+|package\.json)$/.test(from))
+    waysOf(source)
+      .filter((to) => !/^(functions\/shared\/|triggers\/|package\.json$)/.test(to))
       .map((from) => `${source.path}: ${from}`),
   );
   none(offences, "nothing is said of a function twice");
 });
 
-test("only functions/shared/kubernetes*.ts imports the Kubernetes client, and one file imports pino", () => {
+test("only functions/shared/kubernetes imports the Kubernetes client, and one file imports pino", () => {
   const importing = (name: string) =>
     product.filter((source) => importsOf(source).some((from) => from.startsWith(name))).map(({ path }) => path);
-  const strangers = importing("@kubernetes/").filter(
-    (path) => !/^functions\/shared\/kubernetes[-a-z]*\.ts$/.test(path),
-  );
+  const strangers = importing("@kubernetes/").filter((path) => !path.startsWith("functions/shared/kubernetes/"));
   none(strangers, "the client is behind Cluster");
   assert.equal(importing("pino").length, 1, importing("pino").join());
 });
@@ -111,7 +176,7 @@ test("a decision has no clock, chance, timer, environment, or promise", () => {
 });
 
 test("no clock, chance or timer of their own in functions: they come from Cluster", () => {
-  const tellers = functions.filter(({ path }) => !/\/kubernetes[-a-z]*\.ts$/.test(path));
+  const tellers = functions.filter(({ path }) => !path.startsWith("functions/shared/kubernetes/"));
   none(
     matches(tellers, /\bDate\.now\b|\bperformance\.now\b|\bMath\.random\b|\bset(Timeout|Interval)\b|\bprocess\.env\b/),
     "simulations have only one clock",
@@ -119,7 +184,7 @@ test("no clock, chance or timer of their own in functions: they come from Cluste
 });
 
 test("no key of the vocabulary is spelled anywhere but in vocabulary.ts", () => {
-  const elsewhere = product.filter(({ path }) => path !== "functions/shared/vocabulary.ts");
+  const elsewhere = product.filter(({ path }) => path !== "functions/shared/objects/vocabulary.ts");
   const offences = elsewhere.flatMap(({ path, text }) =>
     vocabulary.filter(({ key }) => withoutComments(text).includes(key)).map(({ key }) => `${path}: ${key}`),
   );

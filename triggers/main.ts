@@ -1,28 +1,28 @@
 /** `npm start`. Exit codes: 0 when it was asked to end, 1 when it could not go on, 2 for wrong settings. */
 
-import type { CertificateSettings } from "../functions/shared/certificates.ts";
-import type { Cluster } from "../functions/shared/cluster.ts";
-import { connect, type KubernetesCluster } from "../functions/shared/kubernetes.ts";
-import { processClock } from "../functions/shared/kubernetes-clock.ts";
-import { escapeControls } from "../functions/shared/plain-text.ts";
+import { connect, type KubernetesCluster } from "../functions/shared/kubernetes/client.ts";
+import type { Cluster } from "../functions/shared/kubernetes/cluster.ts";
+import { escapeControls } from "../functions/shared/kubernetes/plain-text.ts";
+import { processClock } from "../functions/shared/kubernetes/process-clock.ts";
+import type { CertificateSettings } from "../functions/shared/objects/certificates.ts";
 import manifest from "../package.json" with { type: "json" };
-import { type CertificateSource, certificateInFiles, certificateInSecret } from "./certificate.ts";
-import { readClientAuthorities, withClientAuthorities } from "./client-authorities.ts";
-import type { Cut } from "./connections.ts";
-import { type Cron, startCron } from "./cron.ts";
-import { readFlags } from "./flags.ts";
-import { createHealth, type Health } from "./health.ts";
-import { paceTicks } from "./ping.ts";
-import { createReporting, type Reporting } from "./reporting.ts";
-import { openSecureDoor, type SecureDoor } from "./secure-door.ts";
-import { createAdmissionApp, createApp, type Listening, type ListenOptions, listen } from "./server.ts";
-import { readSettings, type Settings } from "./settings.ts";
-import { help } from "./settings-help.ts";
+import { type CertificateSource, certificateInFiles, certificateInSecret } from "./doors/certificate.ts";
+import { readClientAuthorities, withClientAuthorities } from "./doors/client-authorities.ts";
+import type { Cut } from "./doors/connections.ts";
+import { createHealth, type Health } from "./doors/health.ts";
+import { openSecureDoor, type SecureDoor } from "./doors/secure-door.ts";
+import { createAdmissionApp, createApp, type Listening, type ListenOptions, listen } from "./doors/server.ts";
+import { readFlags } from "./settings/flags.ts";
+import { readSettings, type Settings } from "./settings/settings.ts";
+import { help } from "./settings/settings-help.ts";
+import { type LookOptions, lookForUnsupported } from "./settings/unsupported.ts";
 import { type Standalone, startStandalone } from "./standalone.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "./table.ts";
-import { startTracing, type Tracing } from "./tracing.ts";
-import { type LookOptions, lookForUnsupported } from "./unsupported.ts";
-import { followWebhookConfigurations } from "./webhook-configurations.ts";
+import { createReporting, type Reporting } from "./telemetry/reporting.ts";
+import { startTracing, type Tracing } from "./telemetry/tracing.ts";
+import { followWebhookConfigurations } from "./telemetry/webhook-configurations.ts";
+import { type Cron, startCron } from "./wake/cron.ts";
+import { paceTicks } from "./wake/ping.ts";
 
 interface Process {
   readonly settings: Settings;

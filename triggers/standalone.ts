@@ -2,27 +2,28 @@
  * The doors without Knative: watches in place of API-server sources, a timer in place of cron. CloudEvents are welcome all the
  * same, so that one process serves either way.
  */
-import { BoundedMap } from "../functions/shared/bounded-map.ts";
-import type { Cluster } from "../functions/shared/cluster.ts";
+
+import type { Cluster } from "../functions/shared/kubernetes/cluster.ts";
+import { inSpan } from "../functions/shared/kubernetes/spans.ts";
+import { protocol } from "../functions/shared/ledger/protocol.ts";
+import { BoundedMap } from "../functions/shared/objects/bounded-map.ts";
+import type { GroupKey } from "../functions/shared/objects/statefulsets.ts";
 import {
   type AdmissionDefinition,
   type Context,
   createLedgerCopies,
   createMemory,
   type FunctionDefinition,
-} from "../functions/shared/definition.ts";
-import { createListingViews } from "../functions/shared/listing.ts";
-import { protocol } from "../functions/shared/reservation.ts";
-import type { GroupKey } from "../functions/shared/statefulsets.ts";
-import { inSpan } from "../functions/shared/tracing.ts";
-import { createWatchingViews, type WatchingViews } from "../functions/shared/watching.ts";
-import type { OpenAdmission } from "./admission.ts";
-import { KnownGroups } from "./known-groups.ts";
-import { createGroupLook } from "./ledger-metrics-groups.ts";
-import { paceLookUps } from "./look-ups.ts";
-import type { Reporting } from "./reporting.ts";
-import type { Settings } from "./settings.ts";
-import { createWakeUps, type WakeUps } from "./wakeups.ts";
+} from "../functions/shared/pass/definition.ts";
+import { createListingViews } from "../functions/shared/views/listing.ts";
+import { createWatchingViews, type WatchingViews } from "../functions/shared/views/watching.ts";
+import type { OpenAdmission } from "./doors/admission.ts";
+import type { Settings } from "./settings/settings.ts";
+import { createGroupLook } from "./telemetry/ledger-metrics-groups.ts";
+import type { Reporting } from "./telemetry/reporting.ts";
+import { KnownGroups } from "./wake/known-groups.ts";
+import { paceLookUps } from "./wake/look-ups.ts";
+import { createWakeUps, type WakeUps } from "./wake/wakeups.ts";
 
 export interface StandaloneOptions {
   readonly cluster: Cluster;

@@ -2,7 +2,7 @@
 import { advanceZoneRollout } from "../functions/advance-zone-rollout/function.ts";
 import { evaluateEviction } from "../functions/evaluate-eviction/function.ts";
 import { rotateCertificate } from "../functions/rotate-certificate/function.ts";
-import type { AdmissionDefinition, CronDefinition, FunctionDefinition } from "../functions/shared/definition.ts";
+import type { AdmissionDefinition, CronDefinition, FunctionDefinition } from "../functions/shared/pass/definition.ts";
 import { validateZoneBudget } from "../functions/validate-zone-budget/function.ts";
 
 /** Those that events and sweeps wake for a group. */

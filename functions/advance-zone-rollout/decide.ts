@@ -1,13 +1,14 @@
 /** Roll a group zone by zone: which pods may go now, or which guard holds them back. */
-import { subjectOf, type Target } from "../shared/act.ts";
-import type { ZoneBudget } from "../shared/budgets.ts";
-import { allowanceOf, type Governed, governing, type Surroundings } from "../shared/governing.ts";
-import { countPartition, describeCount } from "../shared/partitions.ts";
-import type { Pod } from "../shared/pods.ts";
-import { finishAfterMs, type Refusal, type Reservation } from "../shared/reservation.ts";
-import type { GroupKey } from "../shared/statefulsets.ts";
-import { take, type Verdict, type Wait, wait } from "../shared/verdict.ts";
-import { countDown, describeDown, isUnsettled, type Zone } from "../shared/zones.ts";
+
+import { allowanceOf, type Governed, governing, type Surroundings } from "../shared/group/governing.ts";
+import { countPartition, describeCount } from "../shared/group/partitions.ts";
+import { countDown, describeDown, isUnsettled, type Zone } from "../shared/group/zones.ts";
+import { finishAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
+import type { ZoneBudget } from "../shared/objects/budgets.ts";
+import type { Pod } from "../shared/objects/pods.ts";
+import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import { subjectOf, type Target } from "../shared/pass/act.ts";
+import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
 
 export interface Group {
   readonly key: GroupKey;

@@ -1,7 +1,7 @@
-import type { Context, FunctionDefinition } from "../shared/definition.ts";
-import { sweepLedgers } from "../shared/ledgers.ts";
-import { type Gate, perform } from "../shared/perform.ts";
-import * as vocabulary from "../shared/vocabulary.ts";
+import * as vocabulary from "../shared/objects/vocabulary.ts";
+import type { Context, FunctionDefinition } from "../shared/pass/definition.ts";
+import { type Gate, perform } from "../shared/pass/perform.ts";
+import { sweepLedgers } from "../shared/pass/sweep-ledgers.ts";
 import { decide, type Group } from "./decide.ts";
 import { name, observe } from "./observe.ts";
 

@@ -1,5 +1,5 @@
 /** What a rollout sees of a group. Annotations were parsed at the border: `decide` never reads a string that may be wrong. */
-import type { Observed } from "../shared/observation.ts";
+import type { Observed } from "../shared/pass/observation.ts";
 import type { Group } from "./decide.ts";
 
 export const name = "advance-zone-rollout";

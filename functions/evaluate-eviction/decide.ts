@@ -1,16 +1,17 @@
 /** Whether a pod may be evicted now: which pods of a group's reviews may go, or which guard holds each of them back. */
-import type { PartitionRule, ZoneBudget } from "../shared/budgets.ts";
-import { askAgain, type Ruling } from "../shared/commit.ts";
-import type { AdmissionAnswer, Denied } from "../shared/definition.ts";
-import { type PodDisruptionBudget, refusalOf } from "../shared/disruption-budgets.ts";
-import { allowanceOf, governing, groupKeyOf, type Surroundings, selects } from "../shared/governing.ts";
-import { isOurs } from "../shared/ours.ts";
-import { countPartition, describeCount } from "../shared/partitions.ts";
-import { isAvailable, type Pod } from "../shared/pods.ts";
-import { isGivenUp, refusalOfRenewals, turnMs } from "../shared/renewals.ts";
-import { dropAfterMs, type Refusal, type Reservation } from "../shared/reservation.ts";
-import { type GroupKey, groupOfBudget, type StatefulSet } from "../shared/statefulsets.ts";
-import { isUnsettled, type WhyDown, type Zone } from "../shared/zones.ts";
+
+import { allowanceOf, governing, groupKeyOf, type Surroundings, selects } from "../shared/group/governing.ts";
+import { countPartition, describeCount } from "../shared/group/partitions.ts";
+import { isUnsettled, type WhyDown, type Zone } from "../shared/group/zones.ts";
+import { isGivenUp, refusalOfRenewals, turnMs } from "../shared/ledger/renewals.ts";
+import { dropAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
+import type { PartitionRule, ZoneBudget } from "../shared/objects/budgets.ts";
+import { type PodDisruptionBudget, refusalOf } from "../shared/objects/disruption-budgets.ts";
+import { isOurs } from "../shared/objects/ours.ts";
+import { isAvailable, type Pod } from "../shared/objects/pods.ts";
+import { type GroupKey, groupOfBudget, type StatefulSet } from "../shared/objects/statefulsets.ts";
+import type { AdmissionAnswer, Denied } from "../shared/pass/definition.ts";
+import { askAgain, type Ruling } from "../shared/review/commit.ts";
 
 /** What is asked: to evict the pod of that name, which had that uid when we looked. */
 export interface Eviction {

@@ -1,8 +1,14 @@
-import { GroupCommit, isFinal, refuseFailure, tooLate } from "../shared/commit.ts";
-import type { AdmissionAnswer, AdmissionDefinition, AdmissionRequest, Context, Denied } from "../shared/definition.ts";
-import { sweepBudgetLedgers } from "../shared/ledgers.ts";
-import { announceRefusal } from "../shared/record.ts";
-import * as vocabulary from "../shared/vocabulary.ts";
+import * as vocabulary from "../shared/objects/vocabulary.ts";
+import type {
+  AdmissionAnswer,
+  AdmissionDefinition,
+  AdmissionRequest,
+  Context,
+  Denied,
+} from "../shared/pass/definition.ts";
+import { announceRefusal } from "../shared/pass/record.ts";
+import { sweepBudgetLedgers } from "../shared/pass/sweep-ledgers.ts";
+import { GroupCommit, isFinal, refuseFailure, tooLate } from "../shared/review/commit.ts";
 import { type Alone, decide, decideAlone, type Eviction, type Group } from "./decide.ts";
 import {
   type Asking,

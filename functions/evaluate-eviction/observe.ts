@@ -1,13 +1,14 @@
 /** What a review says of an eviction, and the cluster of its pod. Reviews are parsed here: `decide` trusts every field. */
-import type { ObjectKey } from "../shared/cluster.ts";
-import type { Petition } from "../shared/commit.ts";
-import type { AdmissionRequest, Context, Denied } from "../shared/definition.ts";
-import { parseStoredBudget } from "../shared/governing.ts";
-import { getOwnerOf } from "../shared/listing.ts";
-import type { Observed } from "../shared/observation.ts";
-import type { Pod } from "../shared/pods.ts";
-import { maxReservations } from "../shared/reservation.ts";
-import { getPod, listBudgets } from "../shared/views.ts";
+
+import { parseStoredBudget } from "../shared/group/governing.ts";
+import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
+import { maxReservations } from "../shared/ledger/reservation.ts";
+import type { Pod } from "../shared/objects/pods.ts";
+import type { AdmissionRequest, Context, Denied } from "../shared/pass/definition.ts";
+import type { Observed } from "../shared/pass/observation.ts";
+import type { Petition } from "../shared/review/commit.ts";
+import { getOwnerOf } from "../shared/views/listing.ts";
+import { getPod, listBudgets } from "../shared/views/view.ts";
 import type { Alone, Eviction, Group } from "./decide.ts";
 
 export const name = "evaluate-eviction";

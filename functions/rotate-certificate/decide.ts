@@ -1,7 +1,8 @@
 /** What is to be done next, so that the certificate is renewed and nobody ever meets one that he does not trust. */
-import type { Authority, Generation, StoredCertificates } from "../shared/certificates.ts";
-import type { WebhookConfigurationObject } from "../shared/cluster.ts";
-import { type Wait, wait } from "../shared/verdict.ts";
+
+import type { WebhookConfigurationObject } from "../shared/kubernetes/cluster.ts";
+import type { Authority, Generation, StoredCertificates } from "../shared/objects/certificates.ts";
+import { type Wait, wait } from "../shared/pass/verdict.ts";
 
 /** A webhook configuration that carries our labels. */
 export interface Configuration {

@@ -1,3 +1,5 @@
+import { type Announcement, announce } from "../shared/kubernetes/announcements.ts";
+import { hasCode, isRightMissing, type SecretObject } from "../shared/kubernetes/cluster.ts";
 import {
   type CertificateSettings,
   dataOf,
@@ -6,12 +8,10 @@ import {
   issue,
   type Keys,
   usualSecretName,
-} from "../shared/certificates.ts";
-import { hasCode, isRightMissing, type SecretObject } from "../shared/cluster.ts";
-import type { Context, CronDefinition, CronOutcome } from "../shared/definition.ts";
-import { type Announcement, announce } from "../shared/events.ts";
-import type { ActReport } from "../shared/report.ts";
-import { eventReasons, injectCertificateAuthority, webhookNamespace } from "../shared/vocabulary.ts";
+} from "../shared/objects/certificates.ts";
+import { eventReasons, injectCertificateAuthority, webhookNamespace } from "../shared/objects/vocabulary.ts";
+import type { Context, CronDefinition, CronOutcome } from "../shared/pass/definition.ts";
+import type { ActReport } from "../shared/pass/report.ts";
 import { type Configuration, decide, type Generate, type Patch, type Promote } from "./decide.ts";
 import { configurationNames, isNamed, type Memory, name, observe, pathOf } from "./observe.ts";
 

@@ -1,4 +1,11 @@
 /** What a rotation sees: the Secret, the webhook configurations that carry our labels, and what this process remembers. */
+
+import {
+  type Cluster,
+  hasCode,
+  type SecretObject,
+  type WebhookConfigurationObject,
+} from "../shared/kubernetes/cluster.ts";
 import {
   type CertificateSettings,
   howToEmpty,
@@ -6,9 +13,8 @@ import {
   parseCertificates,
   type StoredCertificates,
   splitPem,
-} from "../shared/certificates.ts";
-import { type Cluster, hasCode, type SecretObject, type WebhookConfigurationObject } from "../shared/cluster.ts";
-import { injectCertificateAuthority, webhookNamespace } from "../shared/vocabulary.ts";
+} from "../shared/objects/certificates.ts";
+import { injectCertificateAuthority, webhookNamespace } from "../shared/objects/vocabulary.ts";
 import { type Configuration, isLeftOut, type Snapshot } from "./decide.ts";
 
 export const name = "rotate-certificate";

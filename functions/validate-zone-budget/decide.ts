@@ -1,6 +1,6 @@
 /** Whether an object may be stored as a budget. Nothing of the cluster is asked: the object alone says it. */
-import type { InvalidBudget, ZoneBudget } from "../shared/budgets.ts";
-import type { AdmissionAnswer, Denied } from "../shared/definition.ts";
+import type { InvalidBudget, ZoneBudget } from "../shared/objects/budgets.ts";
+import type { AdmissionAnswer, Denied } from "../shared/pass/definition.ts";
 
 export interface Submission {
   readonly operation: string;

@@ -1,4 +1,4 @@
-import type { AdmissionDefinition } from "../shared/definition.ts";
+import type { AdmissionDefinition } from "../shared/pass/definition.ts";
 import { decide } from "./decide.ts";
 import { name, observe } from "./observe.ts";
 

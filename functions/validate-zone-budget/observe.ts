@@ -1,6 +1,6 @@
 /** What a review says of a budget. The object is parsed at the border: `decide` never reads a field that may be wrong. */
-import { parseZoneBudget } from "../shared/budgets.ts";
-import type { AdmissionRequest } from "../shared/definition.ts";
+import { parseZoneBudget } from "../shared/objects/budgets.ts";
+import type { AdmissionRequest } from "../shared/pass/definition.ts";
 import type { Submission } from "./decide.ts";
 
 export const name = "validate-zone-budget";

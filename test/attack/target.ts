@@ -3,16 +3,16 @@ import { mkdtemp, readdir, readFile, readlink, rm, stat, writeFile } from "node:
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import type { LeaseObject } from "../../functions/shared/cluster.ts";
-import { reservations } from "../../functions/shared/vocabulary.ts";
+import type { LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
+import { reservations } from "../../functions/shared/objects/vocabulary.ts";
 import manifest from "../../package.json" with { type: "json" };
 import { parseScript } from "../bench/contenders.ts";
 import { eventually } from "../controlplane/api.ts";
 import { type End, type Launched, launch } from "../controlplane/processes.ts";
-import { Journal } from "../demo/journal.ts";
 import { kubeconfigOf } from "../demo/sluice.ts";
 import { buildStage, groupName, namespace } from "../demo/stage.ts";
-import { createAuthority } from "../unit/certificates.ts";
+import { createAuthority } from "../stage/certificates.ts";
+import { Journal } from "../stage/journal.ts";
 import { type Limit, limitMemory, memoryOf } from "./limit.ts";
 import type { Door } from "./wire.ts";
 

@@ -139,7 +139,7 @@ async function build(folder: string, more: readonly string[]): Promise<Commands>
   );
   const flags = [...command.filter((word) => word.startsWith("--")), ...more];
   const start = manifest.scripts.start.split(" ").slice(1);
-  await execute([join(repository, "triggers/bundle.ts"), folder]);
+  await execute([join(repository, "knative/image/bundle.ts"), folder]);
   await execute([...flags, join(folder, "compile.mjs"), join(folder, "server")]);
   return {
     bare: ["-e", "0"],

@@ -6,7 +6,7 @@ import type {
   SecretObject,
   WebhookConfigurationObject,
   ZoneBudgetObject,
-} from "../../functions/shared/cluster.ts";
+} from "../../functions/shared/kubernetes/cluster.ts";
 import { heard, now } from "./cases-watches.ts";
 import { type Case, createLease, type Fixture, rejection, revisionOf } from "./fixture.ts";
 

@@ -1,6 +1,6 @@
 /** Watches: every change after a revision, in order, once; and how they end. */
 import assert from "node:assert/strict";
-import type { ObjectTypes, Resource, WatchEvent, WatchQuery } from "../../functions/shared/cluster.ts";
+import type { ObjectTypes, Resource, WatchEvent, WatchQuery } from "../../functions/shared/kubernetes/cluster.ts";
 import {
   type Case,
   createLease,

@@ -7,7 +7,7 @@ import {
   type LeaseObject,
   type PodObject,
   type StatefulSetObject,
-} from "../../functions/shared/cluster.ts";
+} from "../../functions/shared/kubernetes/cluster.ts";
 
 /** What a pod's or StatefulSet's `status` and `spec` hold beyond what decisions read. */
 export interface FullStatefulSet extends StatefulSetObject {

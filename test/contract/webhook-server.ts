@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
-import { createAuthority } from "../unit/certificates.ts";
+import { createAuthority } from "../stage/certificates.ts";
 import { type EvictionFixture, eventually } from "./fixture.ts";
 
 /** The `request` of an AdmissionReview, as far as cases read it. */

@@ -1,6 +1,6 @@
 /** What cases of evictions have in common: a pod, webhooks that answer as told, and how to see what became of the pod. */
 import assert from "node:assert/strict";
-import { ClusterError, type PodObject } from "../../functions/shared/cluster.ts";
+import { ClusterError, type PodObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { type Case, createPod, type EvictionFixture, readyPod } from "./fixture.ts";
 import { type Response, type Review, WebhookServer } from "./webhook-server.ts";
 

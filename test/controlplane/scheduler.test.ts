@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { skipWithoutControlPlane } from "../e2e/scene.ts";
+import { skipWithoutControlPlane } from "../stage/scene.ts";
 import { Api, eventually } from "./api.ts";
 import { type ControlPlane, startControlPlane } from "./controlplane.ts";
 import { createGroup, type Group, groupPods, waitForGroupReady } from "./fixtures.ts";

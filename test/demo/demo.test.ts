@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { type Play, type RunOptions, runDemo } from "./demo.ts";
-import { Journal } from "./journal.ts";
+import { Journal } from "../stage/journal.ts";
+import { runDemo } from "./demo.ts";
 import { readOptions } from "./options.ts";
 import { drawPicture } from "./picture.ts";
+import type { Play, RunOptions } from "./play.ts";
 import { webhookConfiguration } from "./registration.ts";
 import { exitCodeOf, summarise } from "./summary.ts";
 

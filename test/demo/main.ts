@@ -1,7 +1,7 @@
 /** `npm run demo`. Exit codes: see `--help`. */
 import { constants } from "node:os";
+import { Journal, lineOf } from "../stage/journal.ts";
 import { runDemo } from "./demo.ts";
-import { Journal, lineOf } from "./journal.ts";
 import { help, readOptions } from "./options.ts";
 import { createPaint } from "./paint.ts";
 import { drawPicture } from "./picture.ts";

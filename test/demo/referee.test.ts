@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ledgerGroup, reservations } from "../../functions/shared/vocabulary.ts";
+import { ledgerGroup, reservations } from "../../functions/shared/objects/vocabulary.ts";
 import type { StoredPod } from "../world/objects.ts";
 import { VirtualTimeline } from "../world/timeline.ts";
 import { createWorld, type World } from "../world/world.ts";

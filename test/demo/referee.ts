@@ -2,7 +2,7 @@
  * Judges every deletion and eviction in the true world, whatever Sluice believes: invariants Z1 to Z4 and E1 by the simulation's
  * checkers, E2 by what becomes of a pod after a dry run; and how much was down at once.
  */
-import type { ObjectKey, Preconditions, Resource } from "../../functions/shared/cluster.ts";
+import type { ObjectKey, Preconditions, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { BudgetPast } from "../simulation/checkers/budgets.ts";
 import type { Taker } from "../simulation/checkers/limits.ts";
 import { Past } from "../simulation/checkers/past.ts";

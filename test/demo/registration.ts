@@ -1,6 +1,10 @@
 /** What brings evictions under the rule: the budget that they have to keep, and the webhook that the API server asks. */
-import type { WebhookConfigurationObject } from "../../functions/shared/cluster.ts";
-import { injectCertificateAuthority, rolloutGroup, webhookNamespace } from "../../functions/shared/vocabulary.ts";
+import type { WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
+import {
+  injectCertificateAuthority,
+  rolloutGroup,
+  webhookNamespace,
+} from "../../functions/shared/objects/vocabulary.ts";
 import type { Group, World } from "../world/world.ts";
 
 const webhooks = "mutatingwebhookconfigurations";

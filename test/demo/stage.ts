@@ -1,13 +1,13 @@
 /** The cluster that the demo plays in: the embedded world on the real clock, served over HTTP, an hour old when it begins. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { createLedger } from "../../functions/shared/reservation.ts";
+import { createLedger } from "../../functions/shared/ledger/lease.ts";
+import type { Journal } from "../stage/journal.ts";
 import { type ServedWorld, serveWorld } from "../world/http.ts";
 import type { StoredPod } from "../world/objects.ts";
 import { type Random, seededRandom } from "../world/random.ts";
 import { RealTimeline } from "../world/timeline.ts";
 import { createWorld, type Group, type World } from "../world/world.ts";
 import { createWorldCluster } from "../world/world-cluster.ts";
-import type { Journal } from "./journal.ts";
 import type { DemoOptions } from "./options.ts";
 import { isUp, Referee, zoneOf } from "./referee.ts";
 import { createBudget } from "./registration.ts";

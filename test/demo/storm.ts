@@ -1,8 +1,8 @@
 /** A drain storm: several nodes of every zone are drained at once, by machines that know nothing of each other. */
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Journal } from "../stage/journal.ts";
 import type { StoredPod } from "../world/objects.ts";
 import { evict } from "./eviction.ts";
-import type { Journal } from "./journal.ts";
 import { isUp, zoneOf } from "./referee.ts";
 import { isNew, type Stage } from "./stage.ts";
 

@@ -1,6 +1,6 @@
 /** What users, machines and fate do in the demo, each when its time has come. */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Play } from "./demo.ts";
+import type { Play } from "./play.ts";
 import { zoneOf } from "./referee.ts";
 import { isTrusted, registerWebhook } from "./registration.ts";
 import { newImage } from "./stage.ts";

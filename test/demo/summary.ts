@@ -1,5 +1,6 @@
 /** What is said at the end, and with which exit code. */
-import { limitMs, type Outcome, type Play } from "./demo.ts";
+import { limitMs } from "./demo.ts";
+import type { Outcome, Play } from "./play.ts";
 import { countRequests, describeRequests } from "./requests.ts";
 import { replacedAfterMs } from "./stage.ts";
 import { wrap } from "./text.ts";

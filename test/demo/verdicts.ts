@@ -1,7 +1,8 @@
 /** Why the rollout waits, in its own words: its log tells at once, the group's ledger for everybody to read. */
-import { parseLedger, type RecordedVerdict, type Reservation } from "../../functions/shared/reservation.ts";
+import { parseLedger } from "../../functions/shared/ledger/contents.ts";
+import type { RecordedVerdict, Reservation } from "../../functions/shared/ledger/reservation.ts";
+import type { Journal } from "../stage/journal.ts";
 import type { World } from "../world/world.ts";
-import type { Journal } from "./journal.ts";
 import type { LogLine } from "./sluice.ts";
 import { groupName, namespace } from "./stage.ts";
 

@@ -3,7 +3,7 @@ import { after, before, describe, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, groupPods } from "../controlplane/fixtures.ts";
-import { play, skipWithoutControlPlane } from "./scene.ts";
+import { play, skipWithoutControlPlane } from "../stage/scene.ts";
 
 const small = { zones: 3, pods: 3, maxUnavailable: 1 };
 

@@ -7,14 +7,14 @@ import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { rotateCertificate } from "../../functions/rotate-certificate/function.ts";
-import { splitPem } from "../../functions/shared/certificates.ts";
+import { splitPem } from "../../functions/shared/objects/certificates.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { TcpProxy } from "../stage/drain-proxy.ts";
+import { skipWithoutControlPlane } from "../stage/scene.ts";
+import { launchServer, Server } from "../stage/server.ts";
 import { budgetWebhook, certificateShown, reviewAnew } from "./budget-reviews.ts";
-import { TcpProxy } from "./drain-proxy.ts";
 import { createUser } from "./rights.ts";
-import { skipWithoutControlPlane } from "./scene.ts";
-import { launchServer, Server } from "./server.ts";
 
 const minutes = Number(process.env.CERTIFICATE_MINUTES ?? 0);
 const webhooksPath = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";

@@ -9,7 +9,7 @@ import { Api } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { createGroup, type Group, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { skipWithoutControlPlane } from "./scene.ts";
+import { skipWithoutControlPlane } from "../stage/scene.ts";
 
 const root = join(import.meta.dirname, "../..");
 const namespace = "plugin";
@@ -78,7 +78,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     node = dirname(process.execPath);
     const built = await runProgram(
       process.execPath,
-      [join(root, "triggers/cli-bundle.ts"), join(folder, "bin/kubectl-sluice")],
+      [join(root, "knative/image/plugin.ts"), join(folder, "bin/kubectl-sluice")],
       process.env,
     );
     assert.equal(built.code, 0, built.stderr);

@@ -12,11 +12,11 @@ import { promisify } from "node:util";
 import { Api, eventually } from "../controlplane/api.ts";
 import { startControlPlane } from "../controlplane/controlplane.ts";
 import { freePort } from "../controlplane/ports.ts";
-import { createAuthority } from "../unit/certificates.ts";
+import { createAuthority } from "../stage/certificates.ts";
+import { evict, presentCertificate, registerWebhook } from "../stage/drain-webhook.ts";
+import { skipWithoutControlPlane } from "../stage/scene.ts";
+import { Server } from "../stage/server.ts";
 import { reviewAnew } from "./budget-reviews.ts";
-import { evict, presentCertificate, registerWebhook } from "./drain-webhook.ts";
-import { skipWithoutControlPlane } from "./scene.ts";
-import { Server } from "./server.ts";
 
 const folderOfReadme = "/etc/kubernetes/sluice";
 const crds = join(import.meta.dirname, "../../knative/base/crds");

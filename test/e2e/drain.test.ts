@@ -4,12 +4,18 @@ import { setTimeout as delay } from "node:timers/promises";
 import { eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { waitForGroupReady } from "../controlplane/fixtures.ts";
+import { TcpProxy } from "../stage/drain-proxy.ts";
+import {
+  guardEvictions,
+  type Presented,
+  presentCertificate,
+  registerWebhook,
+  webhookName,
+} from "../stage/drain-webhook.ts";
+import type { Verdict } from "../stage/history.ts";
+import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
+import type { Server } from "../stage/server.ts";
 import { addNodes, applyCrds, type Drained, drainNodes } from "./drain.ts";
-import { TcpProxy } from "./drain-proxy.ts";
-import { guardEvictions, type Presented, presentCertificate, registerWebhook, webhookName } from "./drain-webhook.ts";
-import type { Verdict } from "./history.ts";
-import { play, type Scene, skipWithoutControlPlane } from "./scene.ts";
-import type { Server } from "./server.ts";
 
 /** What kubectl prints of a refusal: it goes on asking, and its user reads how many pods are missing, and where. */
 function refusals({ stderr }: Drained, namespace: string, where: string): string[] {

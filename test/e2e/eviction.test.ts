@@ -6,10 +6,10 @@ import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { evict, guardEvictions, type Presented, presentCertificate, webhookName } from "../stage/drain-webhook.ts";
+import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
 import { applyCrds, runKubectl } from "./drain.ts";
-import { evict, guardEvictions, type Presented, presentCertificate, webhookName } from "./drain-webhook.ts";
 import { complaintsIn, createUser, grant, refusalsIn } from "./rights.ts";
-import { play, type Scene, skipWithoutControlPlane } from "./scene.ts";
 
 interface Named {
   readonly metadata: { readonly name: string; readonly resourceVersion: string };

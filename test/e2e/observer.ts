@@ -9,7 +9,7 @@ import {
   type Sighting,
   type Taking,
   type Verdict,
-} from "./history.ts";
+} from "../stage/history.ts";
 
 interface RawMetadata {
   readonly name: string;

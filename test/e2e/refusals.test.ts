@@ -5,9 +5,9 @@ import { advanceZoneRollout } from "../../functions/advance-zone-rollout/functio
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, createGroup, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { refuseDeletion } from "./refused-deletion.ts";
+import { refuseDeletion } from "../stage/refused-deletion.ts";
+import { play, skipWithoutControlPlane } from "../stage/scene.ts";
 import { complaintsIn, createUser, grant, refusalsIn } from "./rights.ts";
-import { play, skipWithoutControlPlane } from "./scene.ts";
 
 const { needs } = advanceZoneRollout;
 /** Served by itself: the rights that are granted are its own. */

@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { applyCrds } from "./drain.ts";
 import {
   guardEvictions,
   type Presented,
@@ -11,8 +10,9 @@ import {
   registerWebhook,
   removeWebhook,
   type WebhookKind,
-} from "./drain-webhook.ts";
-import { play, type Scene, skipWithoutControlPlane } from "./scene.ts";
+} from "../stage/drain-webhook.ts";
+import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
+import { applyCrds } from "./drain.ts";
 
 const pinningPath = "/pods/eviction/pin";
 

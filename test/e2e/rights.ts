@@ -1,10 +1,10 @@
 /** Users of the cluster with some rights in some namespaces, and a kubeconfig for each. */
 import { join } from "node:path";
-import type { Need } from "../../functions/shared/definition.ts";
+import type { Need } from "../../functions/shared/pass/definition.ts";
 import type { Api } from "../controlplane/api.ts";
 import { writeKubeconfig } from "../controlplane/configuration.ts";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
-import type { LogLine } from "./server.ts";
+import type { LogLine } from "../stage/server.ts";
 
 /** Makes a ServiceAccount, and resolves to the path of its kubeconfig. The namespace must exist. */
 export async function createUser(

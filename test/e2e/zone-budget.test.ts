@@ -6,10 +6,10 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { type Authority, createAuthority, type IssuedPair } from "../unit/certificates.ts";
+import { type Authority, createAuthority, type IssuedPair } from "../stage/certificates.ts";
+import { skipWithoutControlPlane } from "../stage/scene.ts";
+import { launchServer, Server } from "../stage/server.ts";
 import { budgetWebhook, certificateShown, reviewAnew } from "./budget-reviews.ts";
-import { skipWithoutControlPlane } from "./scene.ts";
-import { launchServer, Server } from "./server.ts";
 
 const crds = join(import.meta.dirname, "../../knative/base/crds");
 const budgetsPath = "/apis/rollout-operator.grafana.com/v1/namespaces/default/zoneawarepoddisruptionbudgets";

@@ -143,5 +143,6 @@ async function readDockerignore(): Promise<(path: string) => boolean> {
   const endings = rules.filter((rule) => rule.startsWith("**/*")).map((rule) => rule.slice("**/*".length));
   if (rules.length !== 1 + wanted.length + endings.length || rules[0] !== "*")
     throw new Error("a rule is not known here");
-  return (path) => !wanted.includes(path.split("/")[0] ?? "") || endings.some((ending) => path.endsWith(ending));
+  const isWanted = (path: string) => wanted.some((name) => path === name || path.startsWith(`${name}/`));
+  return (path) => !isWanted(path) || endings.some((ending) => path.endsWith(ending));
 }

@@ -6,12 +6,12 @@ import { eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate } from "../controlplane/fixtures.ts";
-import { play, type Scene, skipWithoutControlPlane } from "../e2e/scene.ts";
-import type { Server } from "../e2e/server.ts";
+import { changed, post, tick } from "../stage/posted.ts";
+import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
+import type { Server } from "../stage/server.ts";
 import { activeAlerts, ensureAlerting, parseDashboard, type Scrape } from "./alerting.ts";
 import { askedBy, isWebhook, isWorkload, kubeconfigOf, workloadOf } from "./installed.ts";
 import { type Built, isDefinition, Kubectl } from "./kubectl.ts";
-import { changed, post, tick } from "./posted.ts";
 
 const program = await ensureAlerting(console.error).catch((error: Error) => error);
 if (program instanceof Error && process.env.CI === "true") throw program;

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { skipWithoutControlPlane } from "../e2e/scene.ts";
+import { skipWithoutControlPlane } from "../stage/scene.ts";
 import { type Built, Kubectl, textOf } from "./kubectl.ts";
 import { admits, type Caller, isPolicy } from "./network-policy.ts";
 import { ensureSchemas } from "./schemas.ts";

@@ -8,11 +8,11 @@ import { join } from "node:path";
 import { suite, test } from "node:test";
 import { promisify } from "node:util";
 import { loadAll } from "js-yaml";
-import { ledgerName } from "../../functions/shared/reservation.ts";
-import { renderManifests } from "../../triggers/manifests.ts";
-import { createMetrics } from "../../triggers/metrics.ts";
-import { readSettings } from "../../triggers/settings.ts";
+import { ledgerName } from "../../functions/shared/ledger/reservation.ts";
+import { renderManifests } from "../../knative/render/manifests.ts";
+import { readSettings } from "../../triggers/settings/settings.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
+import { createMetrics } from "../../triggers/telemetry/metrics.ts";
 
 const root = join(import.meta.dirname, "../..");
 const base = join(root, "knative/base");
@@ -182,7 +182,7 @@ suite("rendered manifests", () => {
       assert.equal(text.includes(`# ${said}\n`), text.includes("image: "), path);
     }
     const folder = await mkdtemp(join(tmpdir(), "sluice-render-"));
-    const { stdout } = await promisify(execFile)(process.execPath, [join(root, "triggers/render.ts"), folder]);
+    const { stdout } = await promisify(execFile)(process.execPath, [join(root, "knative/render/main.ts"), folder]);
     await rm(folder, { recursive: true });
     assert.equal(stdout.trim().split("\n").at(-1), said);
     for (const readme of ["README.md", "knative/README.md"]) {

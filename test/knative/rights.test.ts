@@ -6,7 +6,7 @@ import { after, before, suite, type TestContext, test } from "node:test";
 import { Api } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { Scene, skipWithoutControlPlane } from "../e2e/scene.ts";
+import { Scene, skipWithoutControlPlane } from "../stage/scene.ts";
 import { readEverySecret, type Sides, takeToken, touchOwn } from "./attacks.ts";
 import { isWebhook, isWorkload, kubeconfigOf, tokenOf, workloadOf } from "./installed.ts";
 import { type Built, Kubectl } from "./kubectl.ts";

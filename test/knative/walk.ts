@@ -1,16 +1,16 @@
 /** Every path of every function, walked over a group: what each account needs for all that is to be done. */
 import assert from "node:assert/strict";
-import { dataOf, usualSecretName } from "../../functions/shared/certificates.ts";
+import { dataOf, usualSecretName } from "../../functions/shared/objects/certificates.ts";
 import { eventually } from "../controlplane/api.ts";
 import { changeTemplate, createGroup, groupManifests, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { evict } from "../e2e/drain-webhook.ts";
-import { refuseDeletion } from "../e2e/refused-deletion.ts";
-import type { Scene } from "../e2e/scene.ts";
-import type { Server } from "../e2e/server.ts";
-import { generationOf } from "../unit/certificate-world.ts";
+import { generationOf } from "../stage/certificate-world.ts";
+import { evict } from "../stage/drain-webhook.ts";
+import { changed, post, tick } from "../stage/posted.ts";
+import { refuseDeletion } from "../stage/refused-deletion.ts";
+import type { Scene } from "../stage/scene.ts";
+import type { Server } from "../stage/server.ts";
 import { isWebhook, webhookAt } from "./installed.ts";
 import type { Built, Kubectl } from "./kubectl.ts";
-import { changed, post, tick } from "./posted.ts";
 
 /** Who plays which part; one process may play them all. */
 export interface Cast {

@@ -2,30 +2,7 @@
 import { createHash } from "node:crypto";
 import { stripTypeScriptTypes } from "node:module";
 import { type AnyNode, type Node, parse } from "acorn";
-import { isWordingOnly, placesOf } from "./mutators.ts";
-
-/** What a reader of an unchanged run must know to tell whether a change would have been felt there. */
-export type Felt =
-  /** Whenever it is reached. */
-  | { readonly kind: "reached" }
-  /** When the other operator gives another value for the same operands. */
-  | { readonly kind: "operands"; readonly operator: string; readonly left: Range; readonly right: Range }
-  /** When the value is not already true, or false, as the replacement has it. */
-  | { readonly kind: "truth" }
-  /** When the value is there at all. */
-  | { readonly kind: "present" };
-
-export interface Range {
-  readonly start: number;
-  readonly end: number;
-}
-
-/** A range of the source and the texts that may stand there instead. */
-export interface Place extends Range {
-  readonly isStatement: boolean;
-  readonly felt: Felt;
-  readonly replacements: readonly string[];
-}
+import { isWordingOnly, type Place, placesOf, type Range } from "./mutators.ts";
 
 export interface Mutant {
   /** Of the file, the function, the text, its replacement and how many alike came before: not of the line. */

@@ -3,7 +3,29 @@
  * methods that come in pairs. `test/README.md` says the same in words; what is left out by rule is at the end.
  */
 import type { AnyNode, BinaryExpression, CallExpression, Expression, Literal, Super } from "acorn";
-import type { Felt, Place, Range } from "./mutants.ts";
+
+/** What a reader of an unchanged run must know to tell whether a change would have been felt there. */
+export type Felt =
+  /** Whenever it is reached. */
+  | { readonly kind: "reached" }
+  /** When the other operator gives another value for the same operands. */
+  | { readonly kind: "operands"; readonly operator: string; readonly left: Range; readonly right: Range }
+  /** When the value is not already true, or false, as the replacement has it. */
+  | { readonly kind: "truth" }
+  /** When the value is there at all. */
+  | { readonly kind: "present" };
+
+export interface Range {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** A range of the source and the texts that may stand there instead. */
+export interface Place extends Range {
+  readonly isStatement: boolean;
+  readonly felt: Felt;
+  readonly replacements: readonly string[];
+}
 
 const reached: Felt = { kind: "reached" };
 const others: Readonly<Record<string, readonly string[]>> = {

@@ -22,27 +22,18 @@ export interface Project {
   readonly cache: string;
 }
 
-const shared = ["reservation", "perform", "commit", "zones", "governing", "observation", "memory", "watching", "act"];
-/** What was once part of those, and what holds a moment of a rule. */
-const sharedToo = [
-  "record",
-  "ledgers",
-  "ledger-access",
-  "ledger-size",
-  "views",
-  "reading",
-  "membership",
-  "renewals",
-  "stamps",
+/** What keeps the protocol: of each room the files that decide, or that hold a moment of a rule. */
+const shared = [
+  "ledger/{reservation,contents,lease,settling,size,renewals,stamps}",
+  "group/{zones,governing}",
+  "views/{view,memory,watching,reading,membership,progress}",
+  "pass/{perform,act,record,observation,sweep-ledgers,ledger-access,joining,whereabouts}",
+  "review/commit",
 ];
-const sharedLast = ["joining", "whereabouts", "progress"];
 
 export const sluice: Project = {
   root: new URL("../..", import.meta.url).pathname.replace(/\/$/, ""),
-  targets: [
-    ...[...shared, ...sharedToo, ...sharedLast].map((name) => `functions/shared/**/${name}.ts`),
-    "functions/*/decide.ts",
-  ],
+  targets: [...shared.map((names) => `functions/shared/${names}.ts`), "functions/*/decide.ts"],
   tests: ["test/unit/**/*.test.ts", "test/property/**/*.test.ts"],
   simulation: "test/simulation",
   code: ["functions/**/*.ts", "triggers/**/*.ts", "package-lock.json", "test/mutation/!(*.test).ts"],

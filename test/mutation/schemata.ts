@@ -3,7 +3,8 @@
  * each place which of them would have been felt.
  */
 import { parse } from "acorn";
-import type { MutatedPlace, MutatedSource, Range } from "./mutants.ts";
+import type { MutatedPlace, MutatedSource } from "./mutants.ts";
+import type { Range } from "./mutators.ts";
 import { otherOperators } from "./mutators.ts";
 
 export type Build = "run" | "record";

@@ -4,13 +4,14 @@
  */
 import fc from "fast-check";
 import type { Asked, Group } from "../../functions/evaluate-eviction/decide.ts";
-import type { PodObject, StatefulSetObject, ZoneBudgetObject } from "../../functions/shared/cluster.ts";
-import { type PodDisruptionBudget, parseDisruptionBudget } from "../../functions/shared/disruption-budgets.ts";
-import { parseStoredBudget, surroundingsOf } from "../../functions/shared/governing.ts";
-import { parsePod } from "../../functions/shared/pods.ts";
-import type { Reservation } from "../../functions/shared/reservation.ts";
-import { parseStatefulSet } from "../../functions/shared/statefulsets.ts";
-import { isSettled, surveyZone } from "../../functions/shared/zones.ts";
+import { parseStoredBudget, surroundingsOf } from "../../functions/shared/group/governing.ts";
+import { surveyZone } from "../../functions/shared/group/zones.ts";
+import type { PodObject, StatefulSetObject, ZoneBudgetObject } from "../../functions/shared/kubernetes/cluster.ts";
+import type { Reservation } from "../../functions/shared/ledger/reservation.ts";
+import { isSettled } from "../../functions/shared/ledger/settling.ts";
+import { type PodDisruptionBudget, parseDisruptionBudget } from "../../functions/shared/objects/disruption-budgets.ts";
+import { parsePod } from "../../functions/shared/objects/pods.ts";
+import { parseStatefulSet } from "../../functions/shared/objects/statefulsets.ts";
 
 export const nowMs = Date.UTC(2026, 0, 1, 0, 10);
 

@@ -4,17 +4,18 @@
  */
 import fc from "fast-check";
 import type { Group } from "../../functions/advance-zone-rollout/decide.ts";
+import { parseStoredBudget } from "../../functions/shared/group/governing.ts";
+import { surveyZone } from "../../functions/shared/group/zones.ts";
 import type {
   ContainerStatus,
   PodObject,
   StatefulSetObject,
   ZoneBudgetObject,
-} from "../../functions/shared/cluster.ts";
-import { parseStoredBudget } from "../../functions/shared/governing.ts";
-import { parsePod } from "../../functions/shared/pods.ts";
-import type { Reservation } from "../../functions/shared/reservation.ts";
-import { parseStatefulSet, type StatefulSet } from "../../functions/shared/statefulsets.ts";
-import { isSettled, surveyZone } from "../../functions/shared/zones.ts";
+} from "../../functions/shared/kubernetes/cluster.ts";
+import type { Reservation } from "../../functions/shared/ledger/reservation.ts";
+import { isSettled } from "../../functions/shared/ledger/settling.ts";
+import { parsePod } from "../../functions/shared/objects/pods.ts";
+import { parseStatefulSet, type StatefulSet } from "../../functions/shared/objects/statefulsets.ts";
 
 export const nowMs = Date.UTC(2026, 0, 1, 0, 10);
 export const self = "advance-zone-rollout";

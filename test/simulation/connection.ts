@@ -1,8 +1,8 @@
 /** What a new process has of the world: its own connection, and views that are as stale as they may be, or come from watches. */
-import type { Cluster } from "../../functions/shared/cluster.ts";
-import type { GroupKey } from "../../functions/shared/statefulsets.ts";
-import type { GroupView, Views } from "../../functions/shared/views.ts";
-import { createWatchingViews } from "../../functions/shared/watching.ts";
+import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
+import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
+import type { GroupView, Views } from "../../functions/shared/views/view.ts";
+import { createWatchingViews } from "../../functions/shared/views/watching.ts";
 import type { World } from "../world/world.ts";
 import type { Draw } from "./draw.ts";
 import type { Plan } from "./plan.ts";

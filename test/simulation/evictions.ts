@@ -4,17 +4,17 @@
  */
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
 import { pinningPath, plainPaths } from "../../functions/evaluate-eviction/observe.ts";
-import { type Cluster, ClusterError } from "../../functions/shared/cluster.ts";
+import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
+import { protocol } from "../../functions/shared/ledger/protocol.ts";
 import {
   type AdmissionAnswer,
   type AdmissionRequest,
   type Context,
   createMemory,
   type Judge,
-} from "../../functions/shared/definition.ts";
-import { silentReporter } from "../../functions/shared/report.ts";
-import { protocol } from "../../functions/shared/reservation.ts";
-import type { Views } from "../../functions/shared/views.ts";
+} from "../../functions/shared/pass/definition.ts";
+import { silentReporter } from "../../functions/shared/pass/report.ts";
+import type { Views } from "../../functions/shared/views/view.ts";
 import type { StoredPod } from "../world/objects.ts";
 import type { World } from "../world/world.ts";
 import type { Draw } from "./draw.ts";

@@ -2,7 +2,7 @@
  * Users who edit a ledger. What takes a reservation away, or makes one look older than it is, is their own risk: whoever
  * relies on it may just be acting. Whatever else they write, nothing may be permitted by it, and it ends.
  */
-import type { LeaseObject } from "../../functions/shared/cluster.ts";
+import type { LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
 import type { World } from "../world/world.ts";
 import type { Draw } from "./draw.ts";
 

@@ -1,9 +1,10 @@
 /** `npm run simulate -- --seeds N [--seed S] [--workers K]`: looks for a seed that breaks a promise. */
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
+import { seedOptions } from "./order.ts";
 import { removedRules } from "./rules-evictions.ts";
 import { scenarios } from "./scenarios.ts";
-import { type SearchOptions, search, seedOptions } from "./search.ts";
+import { type SearchOptions, search } from "./search.ts";
 import { simulate } from "./simulation.ts";
 
 const help = `npm run simulate -- [--seeds N] [--seed S] [--workers K] [--scenario NAME] [--without RULE [--default]]

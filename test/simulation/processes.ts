@@ -1,8 +1,8 @@
 /** The processes of one seed: they are started, killed, stopped for a while and told the wrong time. */
 import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
-import type { FunctionDefinition } from "../../functions/shared/definition.ts";
-import type { GroupKey } from "../../functions/shared/statefulsets.ts";
-import type { GroupView } from "../../functions/shared/views.ts";
+import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
+import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
+import type { GroupView } from "../../functions/shared/views/view.ts";
 import type { World } from "../world/world.ts";
 import { type Connection, connectProcess } from "./connection.ts";
 import type { Draw } from "./draw.ts";

@@ -2,13 +2,14 @@
  * Another function that shares the ledger: it takes any pod it likes, as evictions and restarts do. A rollout alone always
  * goes for the same pod next, and so hides what the protocol is for; two functions that want different pods do not.
  */
-import type { Target } from "../../functions/shared/act.ts";
-import type { FunctionDefinition } from "../../functions/shared/definition.ts";
-import type { Observed } from "../../functions/shared/observation.ts";
-import { perform } from "../../functions/shared/perform.ts";
-import { finishAfterMs } from "../../functions/shared/reservation.ts";
-import { take, type Verdict, wait } from "../../functions/shared/verdict.ts";
-import { countDown, isUnsettled, type Zone } from "../../functions/shared/zones.ts";
+
+import { countDown, isUnsettled, type Zone } from "../../functions/shared/group/zones.ts";
+import { finishAfterMs } from "../../functions/shared/ledger/reservation.ts";
+import type { Target } from "../../functions/shared/pass/act.ts";
+import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
+import type { Observed } from "../../functions/shared/pass/observation.ts";
+import { perform } from "../../functions/shared/pass/perform.ts";
+import { take, type Verdict, wait } from "../../functions/shared/pass/verdict.ts";
 import type { Draw } from "./draw.ts";
 
 const name = "recycle-pods";

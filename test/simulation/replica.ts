@@ -1,18 +1,18 @@
 /** One process of a function: shipped code over a connection that fails, woken by events that may be lost. */
-import type { Cluster } from "../../functions/shared/cluster.ts";
-import { ClusterError } from "../../functions/shared/cluster.ts";
+import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
+import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
+import { type Protocol, protocol } from "../../functions/shared/ledger/protocol.ts";
+import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import {
   type AdmissionAnswer,
   type AdmissionRequest,
   type Context,
   createMemory,
   type FunctionDefinition,
-} from "../../functions/shared/definition.ts";
-import { silentReporter } from "../../functions/shared/report.ts";
-import { type Protocol, protocol } from "../../functions/shared/reservation.ts";
-import type { GroupKey } from "../../functions/shared/statefulsets.ts";
-import type { Views } from "../../functions/shared/views.ts";
-import { KeyedQueue } from "../../triggers/queue.ts";
+} from "../../functions/shared/pass/definition.ts";
+import { silentReporter } from "../../functions/shared/pass/report.ts";
+import type { Views } from "../../functions/shared/views/view.ts";
+import { KeyedQueue } from "../../triggers/wake/queue.ts";
 import type { Draw } from "./draw.ts";
 import type { Process } from "./simulated-cluster.ts";
 

@@ -1,7 +1,7 @@
 /** What proves which StatefulSets there are, whose pods they have and which of them are lost: taken away one at a time. */
-import type { Cluster } from "../../functions/shared/cluster.ts";
-import { ClusterError, type PodObject } from "../../functions/shared/cluster.ts";
-import type { StatefulSet } from "../../functions/shared/statefulsets.ts";
+import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
+import { ClusterError, type PodObject } from "../../functions/shared/kubernetes/cluster.ts";
+import type { StatefulSet } from "../../functions/shared/objects/statefulsets.ts";
 import type { Wrappers } from "./replica.ts";
 import { bindAll, never, type RemovedRule, wrapCluster, wrapProtocol, wrapViews } from "./rules.ts";
 import { frozenDrains, scenarios } from "./scenarios.ts";

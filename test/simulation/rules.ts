@@ -2,9 +2,10 @@
  * Each rule of the reservation protocol taken away, by wrapping the connection or the protocol's verbs, in a scenario that
  * makes its fault likely. The simulation must find what then breaks; the product has no switch for any of it.
  */
-import type { Cluster, Preconditions } from "../../functions/shared/cluster.ts";
-import { dropAfterMs, type Protocol } from "../../functions/shared/reservation.ts";
-import type { Views } from "../../functions/shared/views.ts";
+import type { Cluster, Preconditions } from "../../functions/shared/kubernetes/cluster.ts";
+import type { Protocol } from "../../functions/shared/ledger/protocol.ts";
+import { dropAfterMs } from "../../functions/shared/ledger/reservation.ts";
+import type { Views } from "../../functions/shared/views/view.ts";
 import type { Draw } from "./draw.ts";
 import { disturbances, lateDeletions, type Plan, type PlannedNeighbours } from "./plan.ts";
 import type { Wrappers } from "./replica.ts";

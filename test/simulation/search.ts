@@ -1,27 +1,7 @@
 /** A search for a seed that breaks a promise: what is taken away, where it looks, and the workers that share it. */
 import { fork } from "node:child_process";
-import { removedRules } from "./rules-evictions.ts";
-import { scenarios } from "./scenarios.ts";
-import type { SimulationOptions } from "./seed.ts";
+import type { Search } from "./order.ts";
 import type { WorkerOrder, WorkerReport } from "./worker.ts";
-
-export interface Search {
-  /** The index of a removed rule. */
-  readonly removed: number | undefined;
-  /** The default plan, and not the scenario that is aimed at the rule. */
-  readonly isDefault: boolean;
-  readonly scenario: string | undefined;
-}
-
-/** What each seed of a search is given. */
-export function seedOptions({ removed, isDefault, scenario }: Search): SimulationOptions {
-  const rule = removed === undefined ? undefined : removedRules[removed];
-  const aim = scenario === undefined ? rule?.aim : scenarios[scenario];
-  return {
-    ...(rule === undefined ? {} : { wrappers: rule.wrappers }),
-    ...(aim === undefined || isDefault ? {} : { aim }),
-  };
-}
 
 /** How many seeds a worker takes at a time. */
 const chunk = 50;

@@ -1,5 +1,5 @@
 /** From a view of the product to the objects that it was made of, as the API server had them: checkers trust no parser. */
-import type { GroupView } from "../../functions/shared/views.ts";
+import type { GroupView } from "../../functions/shared/views/view.ts";
 import type { StoredStatefulSet } from "../world/objects.ts";
 import type { World } from "../world/world.ts";
 import type { BudgetPast } from "./checkers/budgets.ts";

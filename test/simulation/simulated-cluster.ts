@@ -11,7 +11,7 @@ import {
   type Resource,
   type WatchEvent,
   type WatchQuery,
-} from "../../functions/shared/cluster.ts";
+} from "../../functions/shared/kubernetes/cluster.ts";
 import { labelMatcher } from "../world/label-selector.ts";
 import type { World } from "../world/world.ts";
 import type { Draw } from "./draw.ts";

@@ -3,7 +3,12 @@
  * 410, or goes half-open, which is silence without an error for up to 70 s. Each kind of object has a watch, and a fate, of
  * its own: what the pods' watch has told says nothing about the StatefulSets'.
  */
-import { ClusterError, type Resource, type WatchEvent, type WatchQuery } from "../../functions/shared/cluster.ts";
+import {
+  ClusterError,
+  type Resource,
+  type WatchEvent,
+  type WatchQuery,
+} from "../../functions/shared/kubernetes/cluster.ts";
 import type { World } from "../world/world.ts";
 import type { Draw } from "./draw.ts";
 
@@ -26,7 +31,7 @@ export interface WatchFaults {
 export const noWatchFaults: WatchFaults = { lagMs: 0, freeze: 0, break: 0, expire: 0, halfOpen: 0, refuse: 0 };
 
 const freezeMs = [500, 20_000] as const;
-/** Bookmarks come every minute from a server that is there: `kubernetes-watch.ts` gives a silent one up after 70 s. */
+/** Bookmarks come every minute from a server that is there: `kubernetes/watch.ts` gives a silent one up after 70 s. */
 const halfOpenMs = [1_000, 70_000] as const;
 
 export interface SimulatedWatchOptions {

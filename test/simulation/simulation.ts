@@ -1,6 +1,6 @@
 /** One seed: a world, some replicas of the function, everything that can go wrong, and the checkers that watch. */
-import type { LeaseObject } from "../../functions/shared/cluster.ts";
-import type { GroupView } from "../../functions/shared/views.ts";
+import type { LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
+import type { GroupView } from "../../functions/shared/views/view.ts";
 import type { StoredPod, StoredStatefulSet } from "../world/objects.ts";
 import { VirtualTimeline } from "../world/timeline.ts";
 import { createWorld, type World } from "../world/world.ts";

@@ -1,17 +1,24 @@
 /** Views as stale as rule R5 permits, on purpose: each part at any revision from `settled-through` on, up to 30 s old. */
-import { type Cluster, ClusterError, type ZoneBudgetObject } from "../../functions/shared/cluster.ts";
-import { parseDisruptionBudget } from "../../functions/shared/disruption-budgets.ts";
+
 import {
   type HasPods,
   parseStoredBudget,
   type StoredBudget,
   selects,
   surroundingsOf,
-} from "../../functions/shared/governing.ts";
-import { getGroupOf, getOwnerOf, getStatefulSet, listGroups, listPodsMadeFor } from "../../functions/shared/listing.ts";
-import { type Pod, parsePod } from "../../functions/shared/pods.ts";
-import { type GroupKey, parseStatefulSet, type StatefulSet } from "../../functions/shared/statefulsets.ts";
-import { type GroupView, getPod, silentAfterMs, type ViewNeed, type Views } from "../../functions/shared/views.ts";
+} from "../../functions/shared/group/governing.ts";
+import { type Cluster, ClusterError, type ZoneBudgetObject } from "../../functions/shared/kubernetes/cluster.ts";
+import { parseDisruptionBudget } from "../../functions/shared/objects/disruption-budgets.ts";
+import { type Pod, parsePod } from "../../functions/shared/objects/pods.ts";
+import { type GroupKey, parseStatefulSet, type StatefulSet } from "../../functions/shared/objects/statefulsets.ts";
+import {
+  getGroupOf,
+  getOwnerOf,
+  getStatefulSet,
+  listGroups,
+  listPodsMadeFor,
+} from "../../functions/shared/views/listing.ts";
+import { type GroupView, getPod, silentAfterMs, type ViewNeed, type Views } from "../../functions/shared/views/view.ts";
 import type { StoredPod, StoredStatefulSet } from "../world/objects.ts";
 import type { World } from "../world/world.ts";
 import type { Draw } from "./draw.ts";

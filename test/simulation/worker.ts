@@ -1,5 +1,5 @@
 /** One process of a search: runs the seeds that it is given and says what it found. */
-import { type Search, seedOptions } from "./search.ts";
+import { type Search, seedOptions } from "./order.ts";
 import { simulate } from "./simulation.ts";
 
 export interface WorkerOrder extends Search {

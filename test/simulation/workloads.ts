@@ -1,5 +1,5 @@
 /** The workloads of one seed as their users mean them to be: the group, its neighbours, and StatefulSets that are made again. */
-import { ClusterError, type ObjectKey } from "../../functions/shared/cluster.ts";
+import { ClusterError, type ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 import type { StoredStatefulSet } from "../world/objects.ts";
 import type { World } from "../world/world.ts";
 import type { Draw } from "./draw.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";
 import { test } from "node:test";
-import { vocabulary } from "../../functions/shared/vocabulary.ts";
+import { vocabulary } from "../../functions/shared/objects/vocabulary.ts";
 
 const root = new URL("../../", import.meta.url);
 const readme = await readFile(new URL("README.md", root), "utf8");

@@ -1,6 +1,6 @@
 /** The refusals of a kube-apiserver, word for word (k8s.io/apimachinery v0.36, pkg/api/errors). */
 
-import { ClusterError, type Resource } from "../../functions/shared/cluster.ts";
+import { ClusterError, type Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { traitsOf } from "./objects.ts";
 
 export interface StatusCause {

@@ -3,7 +3,7 @@
  * else keeps: no controller of the world writes it, and an eviction takes nothing off `disruptionsAllowed`.
  */
 
-import type { PodDisruptionBudgetObject } from "../../functions/shared/cluster.ts";
+import type { PodDisruptionBudgetObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { ApiStatusError } from "./api-errors.ts";
 import { selects } from "./label-selector.ts";
 import { isReady, type StoredPod } from "./objects.ts";

@@ -1,6 +1,6 @@
 /** LIST over HTTP: how old the answer may be, and its pages. */
 
-import type { Resource } from "../../functions/shared/cluster.ts";
+import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { type ApiStatusError, badRequest, expired, invalidKind } from "./api-errors.ts";
 import type { ApiRequest } from "./http-request.ts";
 import { type StoredObject, traitsOf } from "./objects.ts";

@@ -1,7 +1,7 @@
 /** What an HTTP request asks of the world. */
 
 import type { IncomingMessage } from "node:http";
-import { type Resource, resources } from "../../functions/shared/cluster.ts";
+import { type Resource, resources } from "../../functions/shared/kubernetes/cluster.ts";
 import { ApiStatusError, badRequest, notServed, type Verb } from "./api-errors.ts";
 import { resourceNames, traitsOf } from "./objects.ts";
 

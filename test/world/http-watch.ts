@@ -1,9 +1,8 @@
 /** WATCH over HTTP: one JSON object a line until the time is up or the client goes. */
 
 import type { ServerResponse } from "node:http";
-import { ClusterError, type Resource, type WatchEvent } from "../../functions/shared/cluster.ts";
+import { ClusterError, type Resource, type WatchEvent } from "../../functions/shared/kubernetes/cluster.ts";
 import { statusOf } from "./api-errors.ts";
-import type { ServeOptions } from "./http.ts";
 import { checkRevision, fieldMatcher, selectorOf } from "./http-list.ts";
 import type { ApiRequest } from "./http-request.ts";
 import { type StoredObject, traitsOf } from "./objects.ts";
@@ -16,6 +15,17 @@ export interface WatchedEvent {
   readonly userAgent: string;
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
   readonly object: StoredObject;
+}
+
+export interface ServeOptions {
+  /** Default 0: any free one. */
+  readonly port?: number;
+  /** Default 127.0.0.1. */
+  readonly host?: string;
+  /** True takes an event away from one watch, as a gap in the connection would. */
+  readonly dropWatchEvent?: (event: WatchedEvent) => boolean;
+  /** How often a watch that allows bookmarks gets one, in milliseconds. Default 60,000. */
+  readonly bookmarkEveryMs?: number;
 }
 
 /** Bookmarks come this long before a watch ends, so that the next one continues from a recent revision. */

@@ -5,27 +5,16 @@
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { ClusterError, type Resource } from "../../functions/shared/cluster.ts";
+import { ClusterError, type Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { Admission } from "./admission.ts";
 import { ApiStatusError, badRequest, internalError, statusOf, type Verb } from "./api-errors.ts";
 import { answerEviction } from "./http-eviction.ts";
 import { ListPages } from "./http-list.ts";
 import { type ApiRequest, jsonBody, parsePath, verbOf } from "./http-request.ts";
-import { serveWatch, type WatchedEvent } from "./http-watch.ts";
+import { type ServeOptions, serveWatch } from "./http-watch.ts";
 import { type StoredObject, traitsOf } from "./objects.ts";
 import type { World } from "./world.ts";
 import type { DeleteOptions } from "./write-rules.ts";
-
-export interface ServeOptions {
-  /** Default 0: any free one. */
-  readonly port?: number;
-  /** Default 127.0.0.1. */
-  readonly host?: string;
-  /** True takes an event away from one watch, as a gap in the connection would. */
-  readonly dropWatchEvent?: (event: WatchedEvent) => boolean;
-  /** How often a watch that allows bookmarks gets one, in milliseconds. Default 60,000. */
-  readonly bookmarkEveryMs?: number;
-}
 
 export interface RequestCount {
   readonly verb: Verb;

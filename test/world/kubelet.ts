@@ -1,6 +1,6 @@
 /** Every kubelet of the world, and its scheduler: pods start, become Ready, break on request, and end. */
 
-import type { ObjectKey } from "../../functions/shared/cluster.ts";
+import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 import { conditionOf, isReady, type PodCondition, type PodStatus, rfc3339, type StoredPod } from "./objects.ts";
 import type { Store } from "./store.ts";
 import type { Cancel, Timeline } from "./timeline.ts";

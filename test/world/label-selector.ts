@@ -1,6 +1,6 @@
 /** Label selectors as the API server reads them: `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b,c)`, `a`, `!a`. */
 
-import type { LabelSelector } from "../../functions/shared/cluster.ts";
+import type { LabelSelector } from "../../functions/shared/kubernetes/cluster.ts";
 
 export type Labels = Readonly<Record<string, string>> | undefined;
 

@@ -6,7 +6,7 @@ import {
   type ObjectTypes,
   type Resource,
   resources,
-} from "../../functions/shared/cluster.ts";
+} from "../../functions/shared/kubernetes/cluster.ts";
 
 /** How the API server treats objects of one resource type. */
 export interface ResourceTraits {
@@ -67,7 +67,7 @@ const choices: Readonly<Record<Resource, TraitChoices>> = {
 
 export const resourceNames = Object.keys(resources) as Resource[];
 
-/** The traits of every resource type that `functions/shared/cluster.ts` names. */
+/** The traits of every resource type that `functions/shared/kubernetes/cluster.ts` names. */
 export const traitsOf = Object.fromEntries(
   resourceNames.map((resource) => {
     const { apiPath, kind, group } = resources[resource];

@@ -1,6 +1,6 @@
 /** Which of the registered webhooks a request is shown to, as k8s.io/apiserver v0.36 chooses them. */
 
-import type { LabelSelector, WebhookConfigurationObject } from "../../functions/shared/cluster.ts";
+import type { LabelSelector, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { selects } from "./label-selector.ts";
 import type { Store } from "./store.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { ObjectKey } from "../../functions/shared/cluster.ts";
+import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 import type { StatefulSetStatus, StoredPod } from "./objects.ts";
 import { revisionOf } from "./statefulset-revisions.ts";
 import { VirtualTimeline } from "./timeline.ts";

@@ -4,7 +4,7 @@
  * Volume claims and the alpha maxUnavailable are not in it.
  */
 
-import { ClusterError } from "../../functions/shared/cluster.ts";
+import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import {
   conditionOf,
   controllerUidOf,

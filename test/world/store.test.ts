@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ClusterError } from "../../functions/shared/cluster.ts";
+import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { seededRandom } from "./random.ts";
 import { Store } from "./store.ts";
 import { VirtualTimeline } from "./timeline.ts";

@@ -5,7 +5,13 @@
  * keep what they read. Nothing is ever copied whole.
  */
 
-import type { ListQuery, ObjectKey, ObjectList, Resource, WatchEvent } from "../../functions/shared/cluster.ts";
+import type {
+  ListQuery,
+  ObjectKey,
+  ObjectList,
+  Resource,
+  WatchEvent,
+} from "../../functions/shared/kubernetes/cluster.ts";
 import { notFound, notServed, tooLargeResourceVersion } from "./api-errors.ts";
 import { ObjectHistory } from "./object-history.ts";
 import {

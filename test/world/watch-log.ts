@@ -1,6 +1,6 @@
 /** The changes of one resource type: who hears of them, and how far back a watch may begin. */
 
-import type { Resource, WatchEvent } from "../../functions/shared/cluster.ts";
+import type { Resource, WatchEvent } from "../../functions/shared/kubernetes/cluster.ts";
 import { badRequest, expired } from "./api-errors.ts";
 import { type LabelMatcher, LabelSelectorError, labelMatcher } from "./label-selector.ts";
 import type { StoredObject } from "./objects.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { hasCode, type WatchEvent } from "../../functions/shared/cluster.ts";
+import { hasCode, type WatchEvent } from "../../functions/shared/kubernetes/cluster.ts";
 import type { StoredObject } from "./objects.ts";
 import { seededRandom } from "./random.ts";
 import { Store } from "./store.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Cluster, hasCode } from "../../functions/shared/cluster.ts";
+import { type Cluster, hasCode } from "../../functions/shared/kubernetes/cluster.ts";
 import { VirtualTimeline, virtualEpochMs } from "./timeline.ts";
 import { createWorld, type World } from "./world.ts";
 import { createWorldCluster, type WorldClusterOptions } from "./world-cluster.ts";

@@ -12,7 +12,7 @@ import {
   type Resource,
   type WatchEvent,
   type WatchQuery,
-} from "../../functions/shared/cluster.ts";
+} from "../../functions/shared/kubernetes/cluster.ts";
 import { badRequest, type Verb } from "./api-errors.ts";
 import type { Cancel } from "./timeline.ts";
 import type { World } from "./world.ts";

@@ -1,6 +1,6 @@
 /** A whole small cluster in one process: store, controllers, kubelets and the workloads that tests roll. */
 
-import type { ObjectKey, Resource } from "../../functions/shared/cluster.ts";
+import type { ObjectKey, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { GarbageCollector } from "./garbage-collector.ts";
 import { brokenBy, causes, Kubelet } from "./kubelet.ts";
 import { isReady, type StoredPod, type StoredStatefulSet } from "./objects.ts";

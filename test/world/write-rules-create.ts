@@ -1,6 +1,6 @@
 /** What the API server makes of an object that a client creates. */
 
-import type { Resource } from "../../functions/shared/cluster.ts";
+import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { ApiStatusError, alreadyExists, badRequest, invalid, notServed } from "./api-errors.ts";
 import {
   type PodTemplate,

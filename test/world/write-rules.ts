@@ -3,7 +3,7 @@
  * (pkg/registry/generic/registry/store.go, pkg/registry/rest/{update,delete}.go).
  */
 
-import type { Resource } from "../../functions/shared/cluster.ts";
+import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import {
   ApiStatusError,
   badRequest,

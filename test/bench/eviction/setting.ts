@@ -2,7 +2,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Api, ApiError, eventually } from "../../controlplane/api.ts";
-import { createAuthority } from "../../unit/certificates.ts";
+import { createAuthority } from "../../stage/certificates.ts";
 import type { Contender } from "../contenders.ts";
 import { type Scene, userAgent, withContender } from "../trial.ts";
 import { evictionOf } from "./review.ts";

@@ -2,7 +2,7 @@
 
 import { Api, eventually } from "../../controlplane/api.ts";
 import type { ControlPlane } from "../../controlplane/controlplane.ts";
-import { evict } from "../../e2e/drain-webhook.ts";
+import { evict } from "../../stage/drain-webhook.ts";
 import { prepareEventing } from "../dataplane/programs.ts";
 import { isWebhook, webhookAt } from "../installed.ts";
 import { type Built, isDefinition, Kubectl } from "../kubectl.ts";

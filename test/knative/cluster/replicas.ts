@@ -4,7 +4,7 @@ import { Api, eventually } from "../../controlplane/api.ts";
 import type { ControlPlane } from "../../controlplane/controlplane.ts";
 import { freePort } from "../../controlplane/ports.ts";
 import { type Launched, launch } from "../../controlplane/processes.ts";
-import { TcpProxy } from "../../e2e/drain-proxy.ts";
+import { TcpProxy } from "../../stage/drain-proxy.ts";
 import { kubeconfigOf, workloadOf } from "../installed.ts";
 import type { Built } from "../kubectl.ts";
 

@@ -1,5 +1,5 @@
 /** The environments of Knative's programs, made of the objects that users write, as Knative's controllers make them. */
-import type { LabelSelector } from "../../../functions/shared/cluster.ts";
+import type { LabelSelector } from "../../../functions/shared/kubernetes/cluster.ts";
 
 /** The namespace of Knative Eventing's own ConfigMaps. */
 export const SYSTEM_NAMESPACE = "knative-eventing";

@@ -1,0 +1,148 @@
+/** Which ZoneAwarePodDisruptionBudget governs a pod, what it allows, and whose ledger keeps it (rule R1). */
+
+import type { ZoneBudgetObject } from "../kubernetes/cluster.ts";
+import { type InvalidBudget, parseZoneBudget, type ZoneBudget } from "../objects/budgets.ts";
+import type { Pod } from "../objects/pods.ts";
+import { budgetOfGroup, type GroupKey, groupOfBudget, type StatefulSet } from "../objects/statefulsets.ts";
+import { rolloutGroup } from "../objects/vocabulary.ts";
+
+type Labels = Readonly<Record<string, string>>;
+
+/** A budget as the API server has it, valid or not. */
+export interface StoredBudget {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly generation: number;
+  readonly parsed: { readonly budget: ZoneBudget } | InvalidBudget;
+  /** What it selects by. Of an invalid one all that can be read of its selector; where that is nothing, it selects every pod. */
+  readonly matchLabels: ReadonlyMap<string, string>;
+}
+
+/** What is said of a pod that cannot be judged until somebody mends a budget or its labels. */
+export interface Ungovernable {
+  readonly guard: "several-budgets" | "invalid-budget" | "budget-spans-groups";
+  readonly sentence: string;
+  readonly field: string;
+}
+
+export type Governed =
+  | { readonly kind: "none" }
+  | { readonly kind: "one"; readonly name: string; readonly budget: ZoneBudget }
+  | ({ readonly kind: "ungovernable" } & Ungovernable);
+
+export function parseStoredBudget(object: ZoneBudgetObject): StoredBudget {
+  const { namespace = "", name, uid, generation = 0 } = object.metadata;
+  // Items of a LIST do not say their kind; they are of the type that was asked for.
+  const parsed = parseZoneBudget({ kind: "ZoneAwarePodDisruptionBudget", ...object });
+  const matchLabels = "budget" in parsed ? parsed.budget.matchLabels : readableLabels(object.spec);
+  return { namespace, name, uid, generation, parsed, matchLabels };
+}
+
+function readableLabels(spec: unknown): ReadonlyMap<string, string> {
+  const { selector } = (spec ?? {}) as { readonly selector?: { readonly matchLabels?: unknown } | null };
+  const labels = selector?.matchLabels ?? {};
+  // The entries of a text or a list would be labels that no pod has.
+  if (typeof labels !== "object" || Array.isArray(labels)) return new Map();
+  const entries = Object.entries(labels);
+  return new Map(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string"));
+}
+
+export function selects({ matchLabels }: Pick<StoredBudget, "matchLabels">, labels: Labels): boolean {
+  for (const [key, value] of matchLabels) if (labels[key] !== value) return false;
+  return true;
+}
+
+/** Whether a budget selects a pod that a StatefulSet has now: pods may have other labels than its template gives by now. */
+export type HasPods = (statefulSet: StatefulSet, budget: StoredBudget) => boolean;
+
+/** The StatefulSets of a view's namespace, in two parts: the members of its group, and all others. */
+export interface Surroundings {
+  readonly statefulSets: readonly StatefulSet[];
+  readonly neighbours: readonly StatefulSet[];
+  readonly budgets: readonly StoredBudget[];
+  /** Absent where no pods are known but those of the members. */
+  readonly hasPods?: HasPods | undefined;
+}
+
+/**
+ * Which budget of the namespace governs a pod (rollout-operator section 4.3). An invalid one that may select it, a second one,
+ * or one whose StatefulSets belong to several ledgers (rule R1) makes it ungovernable: nothing healthy is permitted until then.
+ */
+export function governing(pod: Pod, surroundings: Surroundings, key: GroupKey): Governed {
+  const found = surroundings.budgets.filter((stored) => selects(stored, pod.labels));
+  // Whom an invalid one would select is not known, so that it is mended first.
+  const stored = found.find(({ parsed }) => !("budget" in parsed)) ?? found[0];
+  if (stored === undefined) return { kind: "none" };
+  const { name, parsed } = stored;
+  if (!("budget" in parsed)) {
+    const sentence = `the budget ${name}, which may govern pod ${pod.name}, is invalid: ${parsed.sentence}`;
+    return { kind: "ungovernable", guard: "invalid-budget", field: parsed.field, sentence };
+  }
+  if (found.length > 1) {
+    const names = found.map((one) => one.name).join(" and ");
+    const sentence = `the budgets ${names} all select pod ${pod.name}, and only one may: change the selector of one of them`;
+    return { kind: "ungovernable", guard: "several-budgets", field: "spec.selector", sentence };
+  }
+  const { hasPods } = surroundings;
+  const elsewhere = surroundings.neighbours.find((one) => selects(stored, one.podLabels) || hasPods?.(one, stored));
+  if (elsewhere !== undefined) {
+    const named = (group: string | undefined) =>
+      group === undefined ? `without a ${rolloutGroup.key}` : `of ${rolloutGroup.key} ${JSON.stringify(group)}`;
+    const here = named(budgetOfGroup(key.group) === undefined ? key.group : undefined);
+    const sentence = `the budget ${name} selects StatefulSets ${here} and ${elsewhere.name} ${named(elsewhere.group)}, and one budget cannot be kept over several groups: write a budget for each`;
+    return { kind: "ungovernable", guard: "budget-spans-groups", field: "spec.selector", sentence };
+  }
+  return { kind: "one", name, budget: parsed.budget };
+}
+
+/**
+ * How many pods of a zone, or of a partition, may be down (rollout-operator section 4.4): 0 means none at all. A percentage is
+ * of the StatefulSet that owns the pod, of the smaller of its wanted and its counted replicas, rounded down, at least 1.
+ */
+export function allowanceOf({ allowance }: ZoneBudget, { replicas, countedReplicas }: StatefulSet): number {
+  if ("pods" in allowance) return allowance.pods;
+  const counted = Math.min(replicas, countedReplicas);
+  if (allowance.percent === 0 || counted === 0) return 0;
+  return Math.max(1, Math.floor((allowance.percent * counted) / 100));
+}
+
+/** Rule R1: the group whose ledger keeps the budget for the pods of a StatefulSet. */
+export function groupKeyOf({ namespace, group }: StatefulSet, budget: string): GroupKey {
+  return { namespace, group: group ?? groupOfBudget(budget) };
+}
+
+/**
+ * True for the members of a group: by label, or by the selector of the budget that the group is made of. A budget selects
+ * pods: what counts are the labels of the StatefulSet's template and of the pods that it has, and not its own.
+ */
+export function isMember(
+  statefulSet: StatefulSet,
+  key: GroupKey,
+  budgets: readonly StoredBudget[],
+  hasPods?: HasPods,
+): boolean {
+  if (statefulSet.namespace !== key.namespace) return false;
+  const budget = budgetOfGroup(key.group);
+  if (budget === undefined) return statefulSet.group === key.group;
+  if (statefulSet.group !== undefined) return false;
+  const stored = budgets.find(({ namespace, name }) => namespace === key.namespace && name === budget);
+  if (stored === undefined) return false;
+  return selects(stored, statefulSet.podLabels) || hasPods?.(statefulSet, stored) === true;
+}
+
+/** The StatefulSets of a namespace, as a view of one group has them. */
+export function surroundingsOf(
+  all: Iterable<StatefulSet>,
+  key: GroupKey,
+  budgets: readonly StoredBudget[],
+  hasPods?: HasPods,
+): Surroundings {
+  const statefulSets: StatefulSet[] = [];
+  const neighbours: StatefulSet[] = [];
+  for (const one of all) {
+    if (isMember(one, key, budgets, hasPods)) statefulSets.push(one);
+    else if (one.namespace === key.namespace) neighbours.push(one);
+  }
+  return { statefulSets, neighbours, budgets, hasPods };
+}

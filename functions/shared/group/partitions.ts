@@ -1,0 +1,129 @@
+/** A partition is a slice through all zones: the pods whose names give the same one (rollout-operator section 4.5, step 10). */
+import type { ZoneBudget } from "../objects/budgets.ts";
+import { isAvailable, type Pod } from "../objects/pods.ts";
+import { selects } from "./governing.ts";
+import { missingOrdinals, type Zone } from "./zones.ts";
+
+/** Of more missing ordinals than these nobody counts which partition they are in: all of them count in each. */
+export const maxMissingByPartition = 10_000;
+
+/** What is down of a partition, besides the pod that is to go. */
+export interface PartitionCount {
+  /** Pods that are not ready, on their way out, reserved, or not ready for long enough. */
+  readonly notReady: number;
+  /** Pods that should be there and are not, and zones that have no pod of the partition at all. */
+  readonly unknown: number;
+  /** When the next one counts as ready by time alone, in milliseconds from now; undefined when none will. */
+  readonly nextReadyInMs: number | undefined;
+}
+
+/**
+ * Counts a partition over all zones, the pod that is to go aside. In the other zones a pod counts as ready only after it has
+ * been ready for longer than the budget's cross-zone delay, by its Ready condition (section 4.6): one without a time never does.
+ */
+export function countPartition(
+  zones: readonly Zone[],
+  leaving: Pod,
+  partition: string,
+  budget: ZoneBudget,
+  nowMs: number,
+): PartitionCount {
+  let notReady = 0;
+  let unknown = 0;
+  let nextReadyInMs: number | undefined;
+  const isInPartition = (podName: string) => budget.partitions?.partitionOf(podName) === partition;
+  for (const zone of zones) {
+    const isOwn = zone.statefulSet.uid === leaving.ownerUid;
+    const sorted = sortByPartition(zone, budget);
+    const members = [
+      ...(sorted.byPartition.get(partition) ?? []),
+      ...zone.leaving.filter(({ name }) => isInPartition(name)),
+    ].filter(({ uid }) => uid !== leaving.uid);
+    for (const pod of members) {
+      const isDown = zone.down.has(pod.ordinal) || !isAvailable(pod, zone.statefulSet.minReadySeconds, nowMs);
+      const remainingMs = isOwn ? -1 : (pod.readySinceMs ?? nowMs) + budget.crossZoneEvictionDelayMs - nowMs;
+      if (isDown) notReady++;
+      else if (budget.crossZoneEvictionDelayMs > 0 && remainingMs >= 0) {
+        notReady++;
+        if (Number.isFinite(remainingMs)) nextReadyInMs = Math.min(nextReadyInMs ?? remainingMs + 1, remainingMs + 1);
+      }
+    }
+    const absent = countReserved(zone, sorted.ordinals, isInPartition);
+    const missing =
+      absent.missing + (zone.missing > maxMissingByPartition ? zone.missing : sorted.missingOf(partition));
+    notReady += absent.reserved;
+    unknown += missing;
+    // A zone of the budget that has no pod of the partition may have lost it for good (rollout-operator#370).
+    const isEmpty = members.length + absent.reserved + missing === 0;
+    if (!isOwn && isEmpty && selects(budget, zone.statefulSet.podLabels)) unknown++;
+  }
+  return { notReady, unknown, nextReadyInMs };
+}
+
+interface SortedPods {
+  readonly byPartition: ReadonlyMap<string, readonly Pod[]>;
+  readonly ordinals: ReadonlySet<number>;
+  /** How many of the zone's missing ordinals are of a partition: each is given its name at the first question. */
+  readonly missingOf: (partition: string) => number;
+}
+
+/** A pass may ask for each of a thousand pods: those of a zone, which never change, are sorted once. */
+const sortedPods = new WeakMap<readonly Pod[], WeakMap<ZoneBudget, SortedPods>>();
+
+function sortByPartition(zone: Zone, budget: ZoneBudget): SortedPods {
+  const { pods } = zone;
+  const byBudget = sortedPods.get(pods) ?? new WeakMap<ZoneBudget, SortedPods>();
+  sortedPods.set(pods, byBudget);
+  const known = byBudget.get(budget);
+  if (known !== undefined) return known;
+  const byPartition = new Map<string, Pod[]>();
+  for (const pod of pods) {
+    const partition = budget.partitions?.partitionOf(pod.name);
+    if (partition === undefined) continue;
+    const members = byPartition.get(partition);
+    if (members === undefined) byPartition.set(partition, [pod]);
+    else members.push(pod);
+  }
+  let missing: ReadonlyMap<string | undefined, number> | undefined;
+  const missingOf = (partition: string) => {
+    missing ??= countMissing(zone, budget);
+    return missing.get(partition) ?? 0;
+  };
+  const sorted = { byPartition, ordinals: new Set(pods.map(({ ordinal }) => ordinal)), missingOf };
+  byBudget.set(budget, sorted);
+  return sorted;
+}
+
+/** The ordinals that have neither a pod nor a reservation, by the partition of the names that their pods would have. */
+function countMissing(zone: Zone, { partitions }: ZoneBudget): ReadonlyMap<string | undefined, number> {
+  const counts = new Map<string | undefined, number>();
+  for (const ordinal of missingOrdinals(zone)) {
+    const partition = partitions?.partitionOf(`${zone.statefulSet.name}-${ordinal}`);
+    counts.set(partition, (counts.get(partition) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** The reserved ordinals of a partition that have no pod: `missing` where one is wanted. */
+function countReserved(
+  { statefulSet, leaving, down }: Zone,
+  ordinals: ReadonlySet<number>,
+  isInPartition: (podName: string) => boolean,
+): { readonly reserved: number; readonly missing: number } {
+  let reserved = 0;
+  let missing = 0;
+  for (const [ordinal, why] of down) {
+    if (ordinals.has(ordinal) || leaving.some((pod) => pod.ordinal === ordinal)) continue;
+    if (!isInPartition(`${statefulSet.name}-${ordinal}`)) continue;
+    if (why === "missing") missing++;
+    else reserved++;
+  }
+  return { reserved, missing };
+}
+
+/** What is not as it should be, in rollout-operator's words: `1 pod not ready, 2 pods unknown in partition 3`. */
+export function describeCount(notReady: number, unknown: number, place: string): string {
+  const pods = (count: number) => `${count} pod${count === 1 ? "" : "s"}`;
+  const parts = [notReady > 0 ? `${pods(notReady)} not ready` : "", unknown > 0 ? `${pods(unknown)} unknown` : ""];
+  return `${parts.filter(Boolean).join(", ")} in ${place}`;
+}

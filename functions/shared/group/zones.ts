@@ -1,0 +1,114 @@
+/** A zone is one StatefulSet of a group with its pods; this file counts what is down in it (rule R7). */
+
+import type { Reservation } from "../ledger/reservation.ts";
+import { availableInMs, type Pod } from "../objects/pods.ts";
+import { isWanted, type StatefulSet } from "../objects/statefulsets.ts";
+
+export type WhyDown = "missing" | "terminating" | "not ready" | "reserved";
+
+export interface Zone {
+  readonly statefulSet: StatefulSet;
+  /** The pods that the StatefulSet owns at wanted ordinals, lowest ordinal first. */
+  readonly pods: readonly Pod[];
+  /** The pods that it owns beyond them: on their way out after a downscale, and not gone yet. */
+  readonly leaving: readonly Pod[];
+  /** Of `pods` those that another revision is wanted for and that are not on their way out. */
+  readonly outdated: readonly Pod[];
+  /** The ordinals that are down (rule R7) and that have a pod or an open reservation. */
+  readonly down: ReadonlyMap<number, WhyDown>;
+  /** How many more are down: wanted ordinals without either. Counted, never listed: somebody may have asked for 2^31. */
+  readonly missing: number;
+  /** The open reservations of the zone by ordinal. */
+  readonly reserved: ReadonlyMap<number, Reservation>;
+  /** When the next pod will count as available by time alone, in milliseconds from the snapshot; undefined when none will. */
+  readonly nextAvailableInMs: number | undefined;
+}
+
+/**
+ * Counts a zone. `pods` are those that the StatefulSet owns; `open` the reservations that are not settled.
+ *
+ * Rule R7: down are wanted ordinals that are missing, terminating or not Ready for `minReadySeconds`, and every ordinal
+ * with an open reservation, wanted or not, whatever its pod looks like.
+ */
+export function surveyZone(
+  statefulSet: StatefulSet,
+  pods: Iterable<Pod>,
+  open: readonly Reservation[],
+  nowMs: number,
+): Zone {
+  const wanted: Pod[] = [];
+  const leaving: Pod[] = [];
+  for (const pod of pods) (isWanted(statefulSet, pod.ordinal) ? wanted : leaving).push(pod);
+  wanted.sort((one, other) => one.ordinal - other.ordinal);
+
+  const down = new Map<number, WhyDown>();
+  let missing = statefulSet.replicas;
+  let nextAvailableInMs: number | undefined;
+  let last: number | undefined;
+  for (const pod of wanted) {
+    // Two names may end in the same number: x-1 and x-01.
+    if (pod.ordinal !== last) missing--;
+    last = pod.ordinal;
+    const availableIn = availableInMs(pod, statefulSet.minReadySeconds, nowMs);
+    if (availableIn === 0) continue;
+    down.set(pod.ordinal, pod.terminating ? "terminating" : "not ready");
+    if (availableIn !== undefined) nextAvailableInMs = Math.min(availableIn, nextAvailableInMs ?? availableIn);
+  }
+  const reserved = new Map<number, Reservation>();
+  for (const reservation of open) {
+    if (reservation.statefulSet !== statefulSet.name) continue;
+    const { ordinal } = reservation;
+    reserved.set(ordinal, reservation);
+    if (down.has(ordinal)) continue;
+    const isMissing = isWanted(statefulSet, ordinal) && !hasOrdinal(wanted, ordinal);
+    if (isMissing) missing--;
+    down.set(ordinal, isMissing ? "missing" : "reserved");
+  }
+  const { updateRevision } = statefulSet;
+  const outdated =
+    updateRevision === undefined ? [] : wanted.filter((pod) => !pod.terminating && pod.revision !== updateRevision);
+  return { statefulSet, pods: wanted, leaving, outdated, down, missing, reserved, nextAvailableInMs };
+}
+
+/** Whether one of the pods, which are in the order of their ordinals, has this one. */
+function hasOrdinal(pods: readonly Pod[], ordinal: number): boolean {
+  let low = 0;
+  let high = pods.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((pods[middle] as Pod).ordinal < ordinal) low = middle + 1;
+    else high = middle;
+  }
+  return pods[low]?.ordinal === ordinal;
+}
+
+/** How many ordinals of a zone are down (rule R7). */
+export function countDown({ down, missing }: Pick<Zone, "down" | "missing">): number {
+  return down.size + missing;
+}
+
+/** The ordinals that {@link Zone.missing} counts, lowest first: as many steps as are asked for, and one for each pod. */
+export function* missingOrdinals({ statefulSet, pods, reserved }: Zone): Generator<number> {
+  let expected = statefulSet.start;
+  const end = statefulSet.start + statefulSet.replicas;
+  for (const next of [...pods.map(({ ordinal }) => ordinal), end]) {
+    for (; expected < next; expected++) if (!reserved.has(expected)) yield expected;
+    expected = next + 1;
+  }
+}
+
+/** True when something of the zone is not as it should be, so that no healthy pod of another zone may go. */
+export function isUnsettled(zone: Zone): boolean {
+  return countDown(zone) > 0 || zone.leaving.length > 0;
+}
+
+/** The down ordinals of a zone for a sentence: `zone-a: 3 of 20 down (2 not ready, 1 reserved)`. */
+export function describeDown(zone: Zone): string {
+  const counts = new Map<WhyDown, number>(zone.missing > 0 ? [["missing", zone.missing]] : []);
+  for (const why of zone.down.values()) counts.set(why, (counts.get(why) ?? 0) + 1);
+  const { name, replicas } = zone.statefulSet;
+  const parts = [...counts].map(([why, count]) => `${count} ${why}`);
+  const leaving = zone.leaving.length > 0 ? `${zone.leaving.length} leaving` : undefined;
+  if (parts.length === 0) return `${name}: ${leaving ?? "ready"}`;
+  return `${name}: ${countDown(zone)} of ${replicas} down (${[...parts, ...(leaving ? [leaving] : [])].join(", ")})`;
+}

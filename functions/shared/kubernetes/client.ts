@@ -1,0 +1,330 @@
+/** The real cluster: {@link Cluster} over the Kubernetes API. JSON goes in and out as it is, never through typed models. */
+
+import {
+  type CallOptions,
+  type Cluster,
+  ClusterError,
+  type ListQuery,
+  type ObjectKey,
+  type ObjectList,
+  type ObjectTypes,
+  type Preconditions,
+  type Resource,
+  resources,
+  type WatchEvent,
+  type WatchQuery,
+} from "./cluster.ts";
+import { AccessProvider, loadConfiguration } from "./configuration.ts";
+import { processClock } from "./process-clock.ts";
+import { type ApiRequest, type RequestObservation, Requests } from "./requests.ts";
+import { ServerTime } from "./server-time.ts";
+import type { SteadyClock } from "./steady-clock.ts";
+import { WatchStream } from "./watch.ts";
+
+export type { RequestObservation } from "./requests.ts";
+
+const defaultTimeoutMs = 10_000;
+const defaultConnections = 16;
+/** Items of a list per request: some megabytes of JSON at a time. */
+const pageSize = 500;
+const silenceLimitMs = 70_000;
+/** For an answer that nobody reads: a deletion is answered with the whole object otherwise, written and parsed for nothing. */
+const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const shortestWatchSeconds = 240;
+const longestWatchSeconds = 300;
+
+export interface ConnectOptions {
+  /** `sluice/VERSION (FUNCTION)`; names us in audit logs and in `managedFields`. */
+  readonly userAgent: string;
+  /** A kubeconfig file; absent: `$KUBECONFIG`, else the pod's service account, else `~/.kube/config`. */
+  readonly kubeconfig?: string;
+  /** The kubeconfig's context; absent: its current one. */
+  readonly context?: string;
+  /** The API server's address, in the place of the kubeconfig's. */
+  readonly server?: string;
+  /** How long one call may take with all its tries, in milliseconds: 10 s unless told. A list's limit is per page. */
+  readonly requestTimeoutMs?: number;
+  /** Connections for calls, at most: 16 unless told. Each open watch has one of its own. */
+  readonly connections?: number;
+  /** Sent with every request, e.g. `X-Cluster`. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** How long a watch may be silent before it is given up, in milliseconds: 70 s unless told. */
+  readonly watchSilenceLimitMs?: number;
+  /** Absent: the one of this process, by which its doors measure their deadlines too. */
+  readonly clock?: SteadyClock;
+  /** Hears of every HTTP exchange, failed tries too. It must not throw. */
+  readonly onRequest?: (observation: RequestObservation) => void;
+}
+
+export interface KubernetesCluster extends Cluster {
+  /** The namespace of the kubeconfig's context, or of the pod: `default` when neither says. */
+  readonly namespace: string;
+  /** Resolves when the API server answers that it is ready; rejects with a {@link ClusterError} otherwise. */
+  ready(): Promise<void>;
+  /** Ends all connections; what is under way rejects. */
+  close(): Promise<void>;
+}
+
+/**
+ * Finds the cluster's address and our credentials. Sends nothing yet.
+ *
+ * @throws Error when there is no usable kubeconfig, or no such context in it.
+ */
+export async function connect(options: ConnectOptions): Promise<KubernetesCluster> {
+  const configuration = await loadConfiguration(options.kubeconfig, options.context, options.server);
+  const timeoutMs = options.requestTimeoutMs ?? defaultTimeoutMs;
+  const clock = options.clock ?? processClock;
+  const access = new AccessProvider(configuration, {
+    clock,
+    connections: options.connections ?? defaultConnections,
+    connectTimeoutMs: timeoutMs,
+  });
+  const serverTime = new ServerTime();
+  const requests = new Requests({
+    access,
+    clock,
+    serverTime,
+    headers: { ...options.headers, "user-agent": options.userAgent },
+    timeoutMs,
+    onRequest: options.onRequest,
+  });
+  const namespace = configuration.getContextObject(configuration.getCurrentContext())?.namespace?.trim() || "default";
+  return new ConnectedCluster({
+    access,
+    clock,
+    requests,
+    serverTime,
+    namespace,
+    silenceLimitMs: options.watchSilenceLimitMs ?? silenceLimitMs,
+  });
+}
+
+interface Parts {
+  readonly access: AccessProvider;
+  readonly clock: SteadyClock;
+  readonly requests: Requests;
+  readonly serverTime: ServerTime;
+  readonly namespace: string;
+  readonly silenceLimitMs: number;
+}
+
+interface ListPage<T> {
+  readonly items?: T[] | null;
+  readonly metadata: { readonly resourceVersion: string; readonly continue?: string };
+}
+
+class ConnectedCluster implements KubernetesCluster {
+  readonly #parts: Parts;
+  readonly namespace: string;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.namespace = parts.namespace;
+  }
+
+  get<R extends Resource>(resource: R, key: ObjectKey, options?: CallOptions): Promise<ObjectTypes[R]> {
+    return this.#send(
+      { verb: "get", resource, ...objectPath(resource, key), method: "GET", repeatable: true },
+      options,
+    );
+  }
+
+  async list<R extends Resource>(
+    resource: R,
+    query: ListQuery,
+    options?: CallOptions,
+  ): Promise<ObjectList<ObjectTypes[R]>> {
+    if (query.notOlderThan === "0" || query.notOlderThan === "") {
+      const message = `a list of ${resource} not older than "${query.notOlderThan}" would accept any state, however old`;
+      throw new ClusterError({ code: 400, reason: "BadRequest", message, verb: "list", resource });
+    }
+    try {
+      return await this.#listPages(resource, query, options);
+    } catch (error) {
+      // The token of a later page grew too old. A first page never answers this.
+      if (!(error instanceof ClusterError && error.code === 410)) throw error;
+      return await this.#listPages(resource, query, options);
+    }
+  }
+
+  create<R extends Resource>(
+    resource: R,
+    namespace: string,
+    body: object,
+    options?: CallOptions,
+  ): Promise<ObjectTypes[R]> {
+    return this.#send(
+      {
+        verb: "create",
+        resource,
+        ...collectionPath(resource, namespace),
+        method: "POST",
+        body: JSON.stringify(body),
+        contentType: "application/json",
+        repeatable: false,
+      },
+      options,
+    );
+  }
+
+  patch<R extends Resource>(
+    resource: R,
+    key: ObjectKey,
+    body: object,
+    options?: CallOptions & { readonly subresource?: "status" },
+  ): Promise<ObjectTypes[R]> {
+    const { metadata } = body as { metadata?: { resourceVersion?: unknown } };
+    return this.#send(
+      {
+        verb: "patch",
+        resource,
+        ...objectPath(resource, key, options?.subresource),
+        method: "PATCH",
+        body: JSON.stringify(body),
+        contentType: "application/merge-patch+json",
+        repeatable: typeof metadata?.resourceVersion === "string",
+      },
+      options,
+    );
+  }
+
+  async delete(resource: Resource, key: ObjectKey, preconditions: Preconditions, options?: CallOptions): Promise<void> {
+    await this.#send(
+      {
+        verb: "delete",
+        resource,
+        ...objectPath(resource, key),
+        method: "DELETE",
+        body: JSON.stringify({ kind: "DeleteOptions", apiVersion: "v1", preconditions }),
+        contentType: "application/json",
+        accept: metadataOnly,
+        repeatable: true,
+      },
+      options,
+    );
+  }
+
+  watch<R extends Resource>(
+    resource: R,
+    query: WatchQuery,
+    options?: CallOptions,
+  ): AsyncIterable<WatchEvent<ObjectTypes[R]>> {
+    // Spread, so that a fleet of watches does not end, and start again, at one moment.
+    const seconds = shortestWatchSeconds + Math.random() * (longestWatchSeconds - shortestWatchSeconds);
+    const parameters = new URLSearchParams({
+      watch: "true",
+      allowWatchBookmarks: "true",
+      resourceVersion: query.resourceVersion,
+      timeoutSeconds: String(Math.round(seconds)),
+    });
+    if (query.labelSelector !== undefined) parameters.set("labelSelector", query.labelSelector);
+    const { path, label } = collectionPath(resource, query.namespace);
+    const request: ApiRequest = {
+      verb: "watch",
+      resource,
+      label,
+      method: "GET",
+      path: `${path}?${parameters}`,
+      repeatable: true,
+    };
+    const { requests, silenceLimitMs } = this.#parts;
+    return {
+      [Symbol.asyncIterator]: () => new WatchStream({ requests, request, signal: options?.signal, silenceLimitMs }),
+    };
+  }
+
+  serverTimeMs(): number {
+    // Whole milliseconds: the stamps of a ledger are integers, and one that is not makes the ledger unreadable.
+    return Math.round(this.#parts.serverTime.at(this.monotonicMs()) ?? Date.now());
+  }
+
+  monotonicMs(): number {
+    return this.#parts.clock.nowMs();
+  }
+
+  skippedMs(): number {
+    return this.#parts.clock.skippedMs();
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      if (signal?.aborted) return resolve();
+      const finish = () => {
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", finish);
+        resolve();
+      };
+      const timer = setTimeout(finish, ms);
+      signal?.addEventListener("abort", finish, { once: true });
+    });
+  }
+
+  async ready(): Promise<void> {
+    // /version is JSON, may be read by everyone, and is answered by an API server only when it serves.
+    const path = "/version";
+    await this.#send(
+      { verb: "get", resource: "version", label: path, method: "GET", path, repeatable: true },
+      undefined,
+    );
+  }
+
+  close(): Promise<void> {
+    return this.#parts.access.close();
+  }
+
+  #send<T>(request: ApiRequest, options: CallOptions | undefined): Promise<T> {
+    return this.#parts.requests.send<T>(request, options);
+  }
+
+  /** One page after the other, so that the text of each is garbage before the next one comes. */
+  async #listPages<R extends Resource>(
+    resource: R,
+    query: ListQuery,
+    options: CallOptions | undefined,
+  ): Promise<ObjectList<ObjectTypes[R]>> {
+    const { path, label } = collectionPath(resource, query.namespace);
+    const parameters = new URLSearchParams({ limit: String(pageSize) });
+    if (query.labelSelector !== undefined) parameters.set("labelSelector", query.labelSelector);
+    if (query.notOlderThan !== undefined) {
+      parameters.set("resourceVersion", query.notOlderThan);
+      parameters.set("resourceVersionMatch", "NotOlderThan");
+    }
+    const items: ObjectTypes[R][] = [];
+    for (;;) {
+      const page: ListPage<ObjectTypes[R]> = await this.#send(
+        { verb: "list", resource, label, method: "GET", path: `${path}?${parameters}`, repeatable: true },
+        options,
+      );
+      for (const item of page.items ?? []) {
+        // Half of a pod's bytes say who wrote which field. Nobody here asks, and a list of thousands is large enough.
+        (item.metadata as { managedFields?: unknown }).managedFields = undefined;
+        items.push(item);
+      }
+      if (!page.metadata.continue) return { items, resourceVersion: page.metadata.resourceVersion };
+      // The token says of which revision the rest is; naming one as well is refused.
+      parameters.delete("resourceVersion");
+      parameters.delete("resourceVersionMatch");
+      parameters.set("continue", page.metadata.continue);
+    }
+  }
+}
+
+function collectionPath(resource: Resource, namespace: string | undefined): { path: string; label: string } {
+  const { apiPath } = resources[resource];
+  // A name without a namespace is one of the whole cluster.
+  const scope = !namespace ? "" : `/namespaces/${encodeURIComponent(namespace)}`;
+  return { path: `${apiPath}${scope}/${resource}`, label: `${labelPrefix(resource)} collection` };
+}
+
+function objectPath(resource: Resource, key: ObjectKey, subresource?: string): { path: string; label: string } {
+  const path = `${collectionPath(resource, key.namespace).path}/${encodeURIComponent(key.name)}`;
+  const label = `${labelPrefix(resource)} object`;
+  if (subresource === undefined) return { path, label };
+  return { path: `${path}/${subresource}`, label: `${label} ${subresource} subresource` };
+}
+
+/** The API server's group, version and type as rollout-operator writes them: `core/v1/pods`. */
+function labelPrefix(resource: Resource): string {
+  const { apiPath, group } = resources[resource];
+  return `${group || "core"}/${apiPath.slice(apiPath.lastIndexOf("/") + 1)}/${resource}`;
+}

@@ -1,0 +1,347 @@
+/** HTTP to the API server: deadlines, what may be tried again, and errors that keep the server's own words. */
+import type { Dispatcher } from "undici";
+import { ClusterError, isTransient } from "./cluster.ts";
+import type { Access, AccessProvider } from "./configuration.ts";
+import { type Answer, type ExchangeLimit, exchange, NotSentError, words } from "./exchange.ts";
+import type { ServerTime } from "./server-time.ts";
+import { callerHeaders, describeSpan, inSpan } from "./spans.ts";
+import type { SteadyClock } from "./steady-clock.ts";
+
+const maxTries = 3;
+const firstBackoffMs = 100;
+/** The longest that a server's Retry-After is honoured here; beyond it the caller decides. */
+const maxRetryAfterMs = 5_000;
+
+/** What one HTTP exchange was, for metrics. */
+export interface RequestObservation {
+  readonly method: string;
+  /** As rollout-operator labels it: `apps/v1/statefulsets object`, `core/v1/pods collection`, `… object status subresource`. */
+  readonly path: string;
+  readonly statusCode: number | "error";
+  /** Without the wait for a connection, until the last byte; of a watch, until its headers. */
+  readonly seconds: number;
+  /** Bytes of the body as they came, compressed or not; 0 for a watch. */
+  readonly bytesReceived: number;
+}
+
+export interface ApiRequest {
+  readonly verb: string;
+  readonly resource: string;
+  /** See {@link RequestObservation.path}. */
+  readonly label: string;
+  readonly method: "GET" | "POST" | "PATCH" | "DELETE";
+  /** With its query. */
+  readonly path: string;
+  readonly body?: string;
+  readonly contentType?: string;
+  /** Absent: `application/json`. */
+  readonly accept?: string;
+  /** True when a second try that meets the effect of the first does no harm. */
+  readonly repeatable: boolean;
+}
+
+export interface RequestsOptions {
+  readonly access: AccessProvider;
+  readonly clock: SteadyClock;
+  readonly serverTime: ServerTime;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly timeoutMs: number;
+  readonly onRequest: ((observation: RequestObservation) => void) | undefined;
+}
+
+/** A caller's wishes; see CallOptions. */
+export interface CallLimits {
+  readonly signal?: AbortSignal;
+  readonly notAfterMs?: number;
+  readonly aside?: boolean;
+}
+
+/** What ends one call: its deadline, the caller's signal, and for each try the moment after which none is sent. */
+interface Limit extends ExchangeLimit {
+  readonly endsMs: number;
+}
+
+/** `unsent`: nothing went out. `late`: and it is too late to send it now. */
+type Outcome<T> =
+  | { readonly value: T }
+  | {
+      readonly error: ClusterError;
+      readonly unsent: boolean;
+      readonly late: boolean;
+      /** With which it was sent. */
+      readonly access?: Access;
+    };
+
+export class Requests {
+  readonly #options: RequestsOptions;
+
+  constructor(options: RequestsOptions) {
+    this.#options = options;
+  }
+
+  /** Sends a request, again where that is safe, and parses the JSON answer. Rejects with a {@link ClusterError} only. */
+  async send<T>(request: ApiRequest, limits: CallLimits = {}): Promise<T> {
+    return await this.#limited(request, limits, (limit) =>
+      this.#retried(request, limit, async (access) => {
+        const { statusCode, headers, body, bytesReceived, sentMs } = await exchange(
+          limits.aside === true ? access.aside : access.calls,
+          // The server compresses from 128 KiB on. It is no slower on loopback, where encryption of 20 times the bytes costs
+          // both sides as much, and much faster elsewhere. Watches are never compressed.
+          this.#dispatchOptions(request, access, { "accept-encoding": "gzip" }),
+          limit,
+        );
+        this.#learnTime(headers, sentMs);
+        this.#observe(request, statusCode, sentMs, bytesReceived);
+        const text = body.toString("utf8");
+        if (statusCode >= 300) throw refusal(request, statusCode, text, headers["retry-after"]);
+        return parse<T>(request, text);
+      }),
+    );
+  }
+
+  /** Opens a stream: only the wait for its headers is limited, and `signal` no longer counts once they came. */
+  async open(request: ApiRequest, limits: CallLimits): Promise<Dispatcher.ResponseData["body"]> {
+    return await this.#limited(request, limits, (limit) =>
+      this.#retried(request, limit, async (access) => {
+        const sentMs = this.#options.clock.nowMs();
+        const options = { ...this.#dispatchOptions(request, access, {}), signal: limit.signal };
+        const { statusCode, headers, body } = await access.watches.request(options);
+        this.#learnTime(headers, sentMs);
+        this.#observe(request, statusCode, sentMs, 0);
+        if (statusCode < 300) return body;
+        throw refusal(request, statusCode, await body.text(), headers["retry-after"]);
+      }),
+    );
+  }
+
+  async #limited<T>(request: ApiRequest, limits: CallLimits, work: (limit: Limit) => Promise<T>): Promise<T> {
+    const { timeoutMs } = this.#options;
+    const { signal, notAfterMs } = limits;
+    if (signal?.aborted) throw aborted(request);
+    // Not AbortSignal.any: with a signal that lives as long as the process, that is much slower than one listener.
+    const controller = new AbortController();
+    let timedOut = false;
+    const timer = setTimeout(() => {
+      timedOut = true;
+      controller.abort();
+    }, timeoutMs);
+    const onAbort = () => controller.abort();
+    signal?.addEventListener("abort", onAbort, { once: true });
+    try {
+      const { clock } = this.#options;
+      return await work({ signal: controller.signal, endsMs: clock.nowMs() + timeoutMs, notAfterMs, clock });
+    } catch (error) {
+      if (signal?.aborted) throw aborted(request);
+      if (timedOut) throw failure(request, "Timeout", `no answer within ${timeoutMs} ms`);
+      throw error;
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", onAbort);
+    }
+  }
+
+  async #retried<T>(request: ApiRequest, limit: Limit, attempt: (access: Access) => Promise<T>): Promise<T> {
+    const lastSendMs = Math.min(limit.endsMs, limit.notAfterMs ?? limit.endsMs);
+    let renewed = false;
+    let sent = 0;
+    for (let tries = 1; ; tries++) {
+      const outcome = await this.#tried(request, limit, (access) => inRequestSpan(request, access, tries, attempt));
+      if ("value" in outcome) return outcome.value;
+      const { unsent, late, access } = outcome;
+      if (!unsent) sent++;
+      const error = afterTries(outcome.error, sent);
+      if (limit.signal.aborted || late) throw error;
+      if (error.code === 401) {
+        // The credentials may have been renewed behind our back; a refused request was not carried out.
+        if (renewed || access === undefined) throw error;
+        renewed = true;
+        this.#options.access.renew(access);
+        continue;
+      }
+      const again = error.code === 429 || unsent || (request.repeatable && isTransient(error) && !isViewTooOld(error));
+      const delayMs = Math.max(error.retryAfterMs ?? 0, firstBackoffMs * 2 ** (tries - 1)) * (1 + Math.random() / 2);
+      const tooLong = (error.retryAfterMs ?? 0) > maxRetryAfterMs || this.#options.clock.nowMs() + delayMs > lastSendMs;
+      if (!again || tries >= maxTries || tooLong) throw error;
+      await pause(delayMs, limit.signal);
+    }
+  }
+
+  async #tried<T>(request: ApiRequest, limit: Limit, attempt: (access: Access) => Promise<T>): Promise<Outcome<T>> {
+    let access: Access;
+    try {
+      access = await this.#options.access.current();
+    } catch (error) {
+      return { error: failure(request, "NoCredentials", words(error)), unsent: false, late: false };
+    }
+    const startMs = this.#options.clock.nowMs();
+    if (limit.notAfterMs !== undefined && startMs > limit.notAfterMs) {
+      return { error: failure(request, "TooLate", "too late to send it"), unsent: true, late: true };
+    }
+    try {
+      return { value: await attempt(access) };
+    } catch (error) {
+      if (error instanceof ClusterError) return { error, unsent: false, late: false, access };
+      this.#observe(request, "error", startMs, 0);
+      const unsent = error instanceof NotSentError;
+      const late = unsent && error.late;
+      return { error: failure(request, late ? "TooLate" : "ConnectionFailed", words(error)), unsent, late };
+    }
+  }
+
+  #dispatchOptions(
+    request: ApiRequest,
+    access: Access,
+    headers: Readonly<Record<string, string>>,
+  ): Dispatcher.DispatchOptions {
+    return {
+      origin: access.origin,
+      path: access.pathPrefix + request.path,
+      method: request.method,
+      headers: {
+        ...access.headers,
+        ...this.#options.headers,
+        ...headers,
+        ...callerHeaders(),
+        accept: request.accept ?? "application/json",
+        ...(request.contentType === undefined ? {} : { "content-type": request.contentType }),
+      },
+      // Otherwise undici closes the connection after a DELETE with a body: a handshake each, four times the CPU.
+      reset: false,
+      body: request.body ?? null,
+    };
+  }
+
+  #learnTime(headers: Answer["headers"], sentMs: number): void {
+    const { clock, serverTime } = this.#options;
+    if (typeof headers.date === "string") serverTime.observe(headers.date, sentMs, clock.nowMs(), clock.skippedMs());
+  }
+
+  #observe(request: ApiRequest, statusCode: number | "error", sentMs: number, bytesReceived: number): void {
+    const seconds = (this.#options.clock.nowMs() - sentMs) / 1000;
+    if (statusCode !== "error") describeSpan({ "http.response.status_code": statusCode });
+    this.#options.onRequest?.({ method: request.method, path: request.label, statusCode, seconds, bytesReceived });
+  }
+}
+
+/** Runs one try of a request in a span, with the attributes that OpenTelemetry has for HTTP clients. */
+function inRequestSpan<T>(
+  { method, path, label }: ApiRequest,
+  access: Access,
+  tries: number,
+  attempt: (access: Access) => Promise<T>,
+): Promise<T> {
+  return inSpan(
+    `${method} ${label}`,
+    () => ({ kind: "client" }),
+    (span) => {
+      if (span.isRecording()) {
+        const url = new URL(access.pathPrefix + path, access.origin);
+        span.setAttributes({
+          "http.request.method": method,
+          "url.full": url.href,
+          "url.path": url.pathname,
+          "server.address": url.hostname,
+          "server.port": Number(url.port) || (url.protocol === "https:" ? 443 : 80),
+          ...(tries > 1 ? { "http.request.resend_count": tries - 1 } : {}),
+        });
+      }
+      return attempt(access);
+    },
+  );
+}
+
+/** The same error, with the number of tries that went out. */
+function afterTries(error: ClusterError, attempts: number): ClusterError {
+  const { code, reason, message, verb, resource, retryAfterMs } = error;
+  return attempts > 1 ? new ClusterError({ code, reason, message, verb, resource, retryAfterMs, attempts }) : error;
+}
+
+/** An error without an answer. The server may have acted all the same. */
+export function failure(
+  request: Pick<ApiRequest, "verb" | "resource" | "path">,
+  reason: string,
+  words: string,
+): ClusterError {
+  const { verb, resource, path } = request;
+  return new ClusterError({ code: 0, reason, message: `${verb} ${path}: ${words}`, verb, resource });
+}
+
+function aborted(request: Pick<ApiRequest, "verb" | "resource" | "path">): ClusterError {
+  return failure(request, "Aborted", "given up by the caller");
+}
+
+interface Status {
+  readonly kind?: string;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly details?: { readonly retryAfterSeconds?: number };
+}
+
+const reasons: Readonly<Record<number, string>> = {
+  400: "BadRequest",
+  401: "Unauthorized",
+  403: "Forbidden",
+  404: "NotFound",
+  408: "Timeout",
+  409: "Conflict",
+  410: "Gone",
+  413: "RequestEntityTooLarge",
+  422: "Invalid",
+  429: "TooManyRequests",
+  500: "InternalError",
+  503: "ServiceUnavailable",
+  504: "Timeout",
+};
+
+/** The error that an answer stands for: a `Status` in the API server's words, or what a proxy in between sent instead. */
+export function refusal(
+  request: Pick<ApiRequest, "verb" | "resource" | "path">,
+  code: number,
+  body: string,
+  retryAfter?: string | string[],
+): ClusterError {
+  const { verb, resource, path } = request;
+  let status: Status | undefined;
+  try {
+    const parsed: unknown = JSON.parse(body);
+    if (typeof parsed === "object" && parsed !== null && (parsed as Status).kind === "Status") status = parsed;
+  } catch {
+    // Not JSON: the text itself is all there is to say.
+  }
+  const seconds = Number.parseInt(String(retryAfter ?? status?.details?.retryAfterSeconds ?? ""), 10);
+  return new ClusterError({
+    code,
+    reason: status?.reason || (reasons[code] ?? "Unknown"),
+    message: status?.message || `${verb} ${path}: HTTP ${code} ${body.trim().slice(0, 300)}`.trimEnd(),
+    verb,
+    resource,
+    ...(seconds >= 0 ? { retryAfterMs: seconds * 1000 } : {}),
+  });
+}
+
+function parse<T>(request: ApiRequest, text: string): T {
+  try {
+    return JSON.parse(text) as T;
+  } catch {
+    const { verb, resource, path } = request;
+    const message = `${verb} ${path}: the answer is not JSON: ${text.trim().slice(0, 300)}`;
+    throw new ClusterError({ code: 502, reason: "NotJson", message, verb, resource });
+  }
+}
+
+/** The server has waited three seconds already for that revision; whether to go on is the caller's choice. */
+function isViewTooOld(error: ClusterError): boolean {
+  return error.code === 504 && error.message.includes("Too large resource version");
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const finish = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", finish);
+      resolve();
+    };
+    const timer = setTimeout(finish, ms);
+    signal.addEventListener("abort", finish, { once: true });
+  });
+}

@@ -1,0 +1,131 @@
+/** What stands in the annotations of a ledger, as text and as a value (rule R2). */
+import type { LeaseObject } from "../kubernetes/cluster.ts";
+import { parseOrdinal } from "../objects/pods.ts";
+import type { GroupKey } from "../objects/statefulsets.ts";
+import * as vocabulary from "../objects/vocabulary.ts";
+import { LedgerUnreadable } from "./errors.ts";
+import { type Ledger, maxReservations, type RecordedVerdict, type Refusal, type Reservation } from "./reservation.ts";
+import { annotationBytes, cut } from "./size.ts";
+
+/** The longest name that the API server gives any object: no reservation holds a longer text. */
+const longestName = 253;
+
+/** The annotations that a write replaces. */
+const written = new Set(
+  [
+    vocabulary.settledThrough,
+    vocabulary.membersThrough,
+    vocabulary.members,
+    vocabulary.reservations,
+    vocabulary.refusals,
+    vocabulary.verdicts,
+  ].map(({ key }) => key),
+);
+
+/** Reads a Lease as a ledger. Throws {@link LedgerUnreadable} rather than take a malformed value for an empty one. */
+export function parseLedger(key: GroupKey, lease: LeaseObject): Ledger {
+  const { metadata } = lease;
+  const unreadable = (why: string) => new LedgerUnreadable(metadata.name, why);
+  const group = vocabulary.read(vocabulary.ledgerGroup, metadata);
+  if (group !== key.group) {
+    throw unreadable(
+      `annotation ${vocabulary.ledgerGroup.key} says ${JSON.stringify(group)}, not ${JSON.stringify(key.group)}`,
+    );
+  }
+  const malformed: vocabulary.Malformed[] = [];
+  const settledThrough = vocabulary.read(vocabulary.settledThrough, metadata, malformed);
+  const membersThrough = vocabulary.read(vocabulary.membersThrough, metadata, malformed);
+  if (malformed[0] !== undefined) throw unreadable(malformed[0].sentence);
+  return {
+    key,
+    name: metadata.name,
+    uid: metadata.uid,
+    resourceVersion: metadata.resourceVersion,
+    createdMs: Date.parse(metadata.creationTimestamp ?? ""),
+    othersBytes: annotationBytes(
+      Object.fromEntries(Object.entries(metadata.annotations ?? {}).filter(([name]) => !written.has(name))),
+    ),
+    settledThrough,
+    membersThrough,
+    members: vocabulary.read(vocabulary.members, metadata),
+    reservations: parseReservations(metadata.annotations?.[vocabulary.reservations.key] ?? "{}", unreadable),
+    refusals: parseRefusals(metadata.annotations?.[vocabulary.refusals.key] ?? "{}"),
+    verdicts: parseVerdicts(metadata.annotations?.[vocabulary.verdicts.key] ?? "{}"),
+  };
+}
+
+export function formatReservations(list: readonly Reservation[]): string {
+  // Grouped in a Map: a plain object already has something called `constructor`, which is a valid StatefulSet name.
+  const byStatefulSet = Map.groupBy(list, ({ statefulSet }) => statefulSet);
+  const table = [...byStatefulSet].map(([statefulSet, zone]) => {
+    const ordinals = zone.map(({ ordinal, uid, by, stampMs, sinceMs = stampMs }) => {
+      return [ordinal, sinceMs === stampMs ? [uid, by, stampMs] : [uid, by, stampMs, sinceMs]];
+    });
+    return [statefulSet, Object.fromEntries(ordinals)];
+  });
+  return JSON.stringify(Object.fromEntries(table));
+}
+
+function parseReservations(text: string, unreadable: (why: string) => LedgerUnreadable): Reservation[] {
+  const entries = entriesOf(text);
+  if (entries === undefined) throw unreadable("its reservations are no JSON object");
+  const list: Reservation[] = [];
+  for (const [statefulSet, zone] of entries) {
+    if (typeof zone !== "object" || zone === null) throw unreadable(`the reservations of ${statefulSet} are no object`);
+    for (const [ordinal, entry] of Object.entries(zone)) {
+      // What a later version may add to an entry is not for this one to judge: nothing is permitted by it.
+      const [uid, by, stampMs, sinceMs] = Array.isArray(entry) ? entry : [];
+      if (
+        parseOrdinal(ordinal) < 0 ||
+        ![statefulSet, uid, by].every((text) => typeof text === "string" && text.length <= longestName) ||
+        !Number.isSafeInteger(stampMs)
+      ) {
+        throw unreadable(`the reservation of ${statefulSet}-${ordinal} is malformed`);
+      }
+      const renewed = Number.isSafeInteger(sinceMs) && sinceMs < stampMs ? { sinceMs } : {};
+      list.push({ statefulSet, ordinal: Number(ordinal), uid, by, stampMs, ...renewed });
+    }
+  }
+  if (list.length > maxReservations)
+    throw unreadable(`it holds ${list.length} reservations, and ${maxReservations} at most are ours`);
+  return list;
+}
+
+/** The entries of a JSON object; undefined for a text that is none. */
+function entriesOf(text: string): [string, unknown][] | undefined {
+  try {
+    const table: unknown = JSON.parse(text);
+    return typeof table === "object" && table !== null && !Array.isArray(table) ? Object.entries(table) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Two functions may each have one of the same pod: the key of all but a rollout's names the function, too. */
+export function formatRefusals(list: readonly Refusal[]): string {
+  const entries = list.map(({ uid, pod, sentence, stampMs, by }) => {
+    return by === undefined ? [uid, [pod, sentence, stampMs]] : [`${uid}/${by}`, [pod, sentence, stampMs, by]];
+  });
+  return JSON.stringify(Object.fromEntries(entries));
+}
+
+/** Refusals and verdicts only inform: what is malformed of them is dropped, for nothing is permitted by it. */
+function parseRefusals(text: string): Refusal[] {
+  return (entriesOf(text) ?? []).flatMap(([name, entry]): Refusal[] => {
+    const [pod, sentence, stampMs, by] = Array.isArray(entry) ? entry : [];
+    const valid = typeof pod === "string" && typeof sentence === "string" && Number.isSafeInteger(stampMs);
+    if (!valid || pod.length > longestName) return [];
+    const refusal = { pod, sentence: cut(sentence), stampMs };
+    if (typeof by !== "string" || !name.endsWith(`/${by}`)) return [{ uid: name, ...refusal }];
+    return [{ uid: name.slice(0, -by.length - 1), ...refusal, by }];
+  });
+}
+
+function parseVerdicts(text: string): Record<string, RecordedVerdict> {
+  const valid = (entriesOf(text) ?? []).filter((entry): entry is [string, RecordedVerdict] => {
+    const { guard, zone, sentence, since, at } = (entry[1] ?? {}) as Partial<RecordedVerdict>;
+    const names = [guard, zone].every((name) => typeof name === "string" && name.length <= longestName);
+    return names && typeof sentence === "string" && Number.isSafeInteger(since) && Number.isSafeInteger(at);
+  });
+  return Object.fromEntries(valid.map(([by, verdict]) => [by, { ...verdict, sentence: cut(verdict.sentence) }]));
+}

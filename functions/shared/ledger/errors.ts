@@ -1,0 +1,34 @@
+/** Why a ledger cannot be read or written. */
+import type { Ledger } from "./reservation.ts";
+import { cut, maxLedgerBytes } from "./size.ts";
+
+/** A ledger that cannot be read, so that nothing may be permitted on it: the guard `ledger-unreadable`. */
+export class LedgerUnreadable extends Error {
+  readonly why: string;
+
+  constructor(name: string, why: string) {
+    super(
+      `Lease ${name} cannot be read as a ledger: ${cut(why)}. Correct it, or delete it: it is made again empty after 10 s.`,
+    );
+    this.name = "LedgerUnreadable";
+    this.why = why;
+  }
+}
+
+/** A reservation that would make the ledger too large, though all that only informs has gone: the guard `ledger-full`. */
+export class LedgerFull extends Error {
+  constructor({ name, othersBytes }: Ledger, reservationsBytes: number) {
+    super(
+      `Lease ${name} has room for ${maxLedgerBytes} bytes of annotations: the reservations need ${reservationsBytes}, and other annotations take ${othersBytes}. Remove what others have written there.`,
+    );
+    this.name = "LedgerFull";
+  }
+}
+
+/** What would be written could not be read again, and nothing was written: the guard `ledger-unwritable`. */
+export class LedgerUnwritable extends Error {
+  constructor(name: string, why: string) {
+    super(`Lease ${name} stays as it is, because what would be written into it could not be read again: ${cut(why)}`);
+    this.name = "LedgerUnwritable";
+  }
+}

@@ -1,0 +1,100 @@
+/** The ledger as a Lease: read, made, and written on condition that nobody else wrote it (rules R1, R3, R4 and R8). */
+import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
+import type { GroupKey } from "../objects/statefulsets.ts";
+import * as vocabulary from "../objects/vocabulary.ts";
+import { formatRefusals, formatReservations, parseLedger } from "./contents.ts";
+import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "./errors.ts";
+import { type Ledger, type LedgerChange, ledgerName } from "./reservation.ts";
+import { annotationBytes, type Informing, maxLedgerBytes, shed } from "./size.ts";
+
+/** The group's ledger, always current; undefined where it does not exist. Throws {@link LedgerUnreadable}, ClusterError. */
+export async function readLedger(cluster: Cluster, key: GroupKey): Promise<Ledger | undefined> {
+  try {
+    return parseLedger(key, await cluster.get("leases", { namespace: key.namespace, name: ledgerName(key.group) }));
+  } catch (error) {
+    if (hasCode(error, 404)) return undefined;
+    throw error;
+  }
+}
+
+/** Creates the group's ledger, empty. Rule R4: no owner references. One that exists meanwhile is as good: it is read. */
+export async function createLedger(cluster: Cluster, key: GroupKey): Promise<Ledger | undefined> {
+  const body = {
+    apiVersion: "coordination.k8s.io/v1",
+    kind: "Lease",
+    metadata: {
+      name: ledgerName(key.group),
+      labels: { [vocabulary.managedBy.key]: "sluice" },
+      annotations: { [vocabulary.ledgerGroup.key]: key.group },
+    },
+  };
+  try {
+    return parseLedger(key, await cluster.create("leases", key.namespace, body));
+  } catch (error) {
+    if (hasCode(error, 409)) return readLedger(cluster, key);
+    throw error;
+  }
+}
+
+/**
+ * Rules R3 and R8: replaces the ledger's contents, on condition that nobody wrote it or made it anew since it was read.
+ *
+ * `settled-through` and `members-through` never go back. What is written is read first: throws {@link LedgerUnwritable}, with
+ * nothing sent, where it could not be read again. Throws {@link LedgerFull}; ClusterError: 409 (or 404, 422 for a ledger
+ * that is gone or another one) means that the world is to be read again; code 0 that the write may or may not have happened.
+ */
+export async function writeLedger(cluster: Cluster, ledger: Ledger, change: LedgerChange): Promise<Ledger> {
+  const { refusals, verdicts } = fitting(ledger, change);
+  const annotations = {
+    [vocabulary.settledThrough.key]: String(Math.max(ledger.settledThrough ?? 0, change.seenThrough)),
+    [vocabulary.membersThrough.key]: String(Math.max(ledger.membersThrough ?? 0, change.membersThrough)),
+    ...(change.members === undefined ? {} : { [vocabulary.members.key]: JSON.stringify(change.members) }),
+    [vocabulary.reservations.key]: formatReservations(change.reservations),
+    [vocabulary.refusals.key]: formatRefusals(refusals),
+    [vocabulary.verdicts.key]: JSON.stringify(verdicts),
+  };
+  readFirst(ledger, change, annotations);
+  const body = { metadata: { uid: ledger.uid, resourceVersion: ledger.resourceVersion, annotations } };
+  const written = await cluster.patch("leases", { namespace: ledger.key.namespace, name: ledger.name }, body);
+  return parseLedger(ledger.key, written);
+}
+
+/** A ledger that cannot be read holds its group until somebody mends it by hand: none of ours may come to that. */
+function readFirst(
+  { key, name, uid, resourceVersion }: Ledger,
+  { reservations }: LedgerChange,
+  annotations: Readonly<Record<string, string>>,
+): void {
+  const unwritable = (why: string) => new LedgerUnwritable(name, why);
+  const besides = { [vocabulary.ledgerGroup.key]: key.group };
+  let read: Ledger;
+  try {
+    read = parseLedger(key, { metadata: { name, uid, resourceVersion, annotations: { ...besides, ...annotations } } });
+  } catch (error) {
+    throw unwritable(error instanceof LedgerUnreadable ? error.why : String(error));
+  }
+  // Two at one place would be written as one, and the other forgotten.
+  const lost = reservations.length - read.reservations.length;
+  if (lost !== 0) throw unwritable(`${lost} of ${reservations.length} reservations would be lost`);
+}
+
+/**
+ * What a write keeps of refusals and verdicts, so that all annotations of the Lease stay below {@link maxLedgerBytes}. No
+ * reservation is ever shed. Throws {@link LedgerFull} where they alone would be too large; one that grows no longer than it is
+ * may always be written, or nothing could ever settle.
+ */
+export function fitting(ledger: Ledger, change: LedgerChange): Informing {
+  const reservations = formatReservations(change.reservations);
+  const largest = String(Number.MAX_SAFE_INTEGER);
+  const revisions = { [vocabulary.settledThrough.key]: largest, [vocabulary.membersThrough.key]: largest };
+  const members = { [vocabulary.members.key]: JSON.stringify(change.members ?? ledger.members ?? []) };
+  const besides = { ...revisions, ...members, ...emptyInformation };
+  const fixedBytes = ledger.othersBytes + annotationBytes(besides);
+  const reservationsBytes = annotationBytes({ [vocabulary.reservations.key]: reservations });
+  const roomBytes = maxLedgerBytes - fixedBytes - reservationsBytes;
+  if (roomBytes < 0 && reservations.length > formatReservations(ledger.reservations).length)
+    throw new LedgerFull(ledger, reservationsBytes);
+  return shed(change, roomBytes);
+}
+
+const emptyInformation = { [vocabulary.refusals.key]: "{}", [vocabulary.verdicts.key]: "{}" };

@@ -1,0 +1,103 @@
+/**
+ * The reservation protocol: how any number of stateless functions share one disruption budget.
+ *
+ * One Lease per group is its ledger. The rules R1 to R16 are in README.md beside this file; their ids stand where they are kept.
+ */
+import { createHash } from "node:crypto";
+import type { GroupKey } from "../objects/statefulsets.ts";
+
+/** Rule R2: one pod that may be taken down, or has been and is not back. At most one per ordinal. */
+export interface Reservation {
+  /** Names, not uids: a StatefulSet that is deleted and made again keeps its reservations. */
+  readonly statefulSet: string;
+  readonly ordinal: number;
+  readonly uid: string;
+  /** The function that made it: the only one that finishes it (rule R10). */
+  readonly by: string;
+  /** When it was made or renewed, by the API server's clock in milliseconds since the epoch. */
+  readonly stampMs: number;
+  /** Since when it has stood without a break, by the same clock, where it was renewed since; absent: since its stamp. */
+  readonly sinceMs?: number;
+}
+
+/** A pod that stays for now: its deletion was refused for good, or its evictions were allowed and never carried out. */
+export interface Refusal {
+  readonly uid: string;
+  readonly pod: string;
+  readonly sentence: string;
+  readonly stampMs: number;
+  /** The function whose reservation was given up, which alone keeps to it; absent: a deletion that a rollout sent. */
+  readonly by?: string;
+}
+
+/** What a function last said of the group. */
+export interface RecordedVerdict {
+  readonly guard: string;
+  readonly zone: string;
+  readonly sentence: string;
+  /** Since when the guard has held, and when this was written: API server's clock, milliseconds since the epoch. */
+  readonly since: number;
+  readonly at: number;
+}
+
+export interface Ledger {
+  readonly key: GroupKey;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly createdMs: number;
+  /** Of the annotations that no write of ours replaces, keys and values: what others put there, and the group. */
+  readonly othersBytes: number;
+  /** Undefined in a ledger that has never been decided on (rule R4: its first decision uses a consistent LIST). */
+  readonly settledThrough: number | undefined;
+  /** The StatefulSet revision from which on all zones that it counted are known; undefined where nobody has said so yet. */
+  readonly membersThrough: number | undefined;
+  /** The zones that its last decision counted; undefined where nobody has said so yet. */
+  readonly members?: readonly string[] | undefined;
+  /** What it says was written in another cluster, or at another time of this one: it is aged and begun anew (rule R4). */
+  readonly isElsewhere?: boolean;
+  readonly reservations: readonly Reservation[];
+  readonly refusals: readonly Refusal[];
+  readonly verdicts: Readonly<Record<string, RecordedVerdict>>;
+}
+
+/** What one conditional write makes of a ledger. */
+export interface LedgerChange {
+  readonly reservations: readonly Reservation[];
+  /** The largest resourceVersion of any pod in the view that was used (rule R8). */
+  readonly seenThrough: number;
+  /** The StatefulSet revision from which on all members of that view are known (rule R5). */
+  readonly membersThrough: number;
+  /** The zones that are counted from now on; absent: as they are. */
+  readonly members?: readonly string[];
+  readonly refusals: readonly Refusal[];
+  readonly verdicts: Readonly<Record<string, RecordedVerdict>>;
+}
+
+/** Rule R2: no ledger holds more reservations; the cap keeps their annotation at half of `maxLedgerBytes`. */
+export const maxReservations = 1000;
+/** Rule R4: a ledger younger than this permits nothing: whoever acted on a lost one has finished by then (rule R9). */
+export const ledgerNewMs = 10_000;
+/** How far the clocks of two API servers may differ (rule R10). */
+export const clockSkewMs = 30_000;
+/** Rule R9: nobody acts later than this after sending the write that stamped the reservation. */
+export const actWithinMs = 5_000;
+/** Rule R10: a reservation whose pod still stands is finished by its function once its writer must have given up. */
+export const finishAfterMs = 7_000;
+/** Rule R10: two minutes, and 30 s more for clocks that differ, after which a reservation whose pod still stands is dropped. */
+export const dropAfterMs = 120_000 + clockSkewMs;
+/**
+ * Rule R10: whoever lives on has known a reservation as it stands for this long before it drops it, by its own clock. The clocks
+ * of API servers may be set, and then every stamp looks old.
+ */
+export const knownForMs = dropAfterMs - clockSkewMs;
+/** Rule R3: how often a conflicting pass starts again before it is left to the sweep. */
+export const maxConflicts = 5;
+
+/** Rule R1: `sluice-GROUP` where that is a valid object name, otherwise 16 hex digits of the group's SHA-256. */
+export function ledgerName(group: string): string {
+  const plain = `sluice-${group}`;
+  if (plain.length <= 253 && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(plain))
+    return plain;
+  return `sluice-${createHash("sha256").update(group).digest("hex").slice(0, 16)}`;
+}

@@ -1,0 +1,58 @@
+/** How a reservation ends: its pod is back, or nobody can act on it any more (rules R6 and R10). */
+import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
+import { isAvailable, type Pod } from "../objects/pods.ts";
+import { isWanted, type StatefulSet } from "../objects/statefulsets.ts";
+import { dropAfterMs, type Reservation } from "./reservation.ts";
+
+/** What is known of a reserved pod and of its StatefulSet. */
+export interface Whereabouts {
+  /** The pod of that name: as the view has it, or by a GET where the view has none. */
+  readonly pod: Pod | undefined;
+  /** The StatefulSet of that name: of the view, or by a GET where it is none of the group's. */
+  readonly statefulSet: StatefulSet | undefined;
+  readonly isMember: boolean;
+  /** How many pods stand that it left behind. Counted only where it is gone, or on its way out, and the reserved pod is gone. */
+  readonly orphans: number;
+}
+
+/**
+ * Rule R6: a reservation is settled when another pod at its ordinal is available, or when none is there and nobody wants one.
+ *
+ * While a StatefulSet is gone and pods that it left behind stand, it will be made again, as `kubectl delete --cascade=orphan` is
+ * for: what was reserved is still down until then. What has moved to another group is counted there as soon as the pod is gone.
+ */
+export function isSettled(reservation: Reservation, where: Whereabouts, nowMs: number): boolean {
+  const { pod, statefulSet, isMember, orphans } = where;
+  if (pod?.uid === reservation.uid) return false;
+  if (pod !== undefined && isAvailable(pod, statefulSet?.minReadySeconds ?? 0, nowMs)) return true;
+  if (statefulSet === undefined || statefulSet.deleting) {
+    return orphans === 0 && (pod === undefined || pod.ownerUid === undefined);
+  }
+  if (!isMember) return true;
+  return pod === undefined && !isWanted(statefulSet, reservation.ordinal);
+}
+
+/**
+ * Rule R10: the reservations that nobody can still act on and whose pod still stands, seen by a direct GET and not by a
+ * view. Any function may drop these with its next write.
+ */
+export async function findAbandoned(
+  cluster: Cluster,
+  namespace: string,
+  open: readonly Reservation[],
+): Promise<Set<Reservation>> {
+  const isOverdue = ({ stampMs }: Reservation) => cluster.serverTimeMs() - stampMs >= dropAfterMs;
+  const abandoned = new Set<Reservation>();
+  for (const reservation of open) {
+    if (!isOverdue(reservation)) continue;
+    try {
+      const pod = await cluster.get("pods", { namespace, name: `${reservation.statefulSet}-${reservation.ordinal}` });
+      const isUnharmed = pod.metadata.uid === reservation.uid && pod.metadata.deletionTimestamp === undefined;
+      // Asked again: the answer has told the API server's time, of which a wall clock that was set had told otherwise.
+      if (isUnharmed && isOverdue(reservation)) abandoned.add(reservation);
+    } catch (error) {
+      if (!hasCode(error, 404)) throw error;
+    }
+  }
+  return abandoned;
+}

@@ -1,0 +1,75 @@
+/** How large a ledger may become, and what of it goes when it would be larger. Sizes are bytes of UTF-8. */
+import type { Metadata } from "../kubernetes/cluster.ts";
+import type { RecordedVerdict, Refusal } from "./reservation.ts";
+
+/** The API server takes 262,144 bytes of annotations on one object, keys and values, whoever wrote them; we stay far below. */
+export const maxLedgerBytes = 192 * 1024;
+/** What an API server or a webhook says may be as long as it likes; what is kept of it is cut to this. */
+export const maxSentenceBytes = 1024;
+
+const ellipsis = "…";
+
+/** A text of at most `maxBytes`; where it was longer it ends in `…`. No character is cut in two. */
+export function cut(text: string, maxBytes = maxSentenceBytes): string {
+  const bytes = Buffer.from(text);
+  if (bytes.length <= maxBytes) return text;
+  let end = maxBytes - Buffer.byteLength(ellipsis);
+  // A byte that goes on with a character is 10xxxxxx.
+  while (((bytes[end] ?? 0) & 0xc0) === 0x80) end--;
+  return bytes.toString("utf8", 0, end) + ellipsis;
+}
+
+/** What a set of annotations counts as for the API server. */
+export function annotationBytes(annotations: Metadata["annotations"]): number {
+  return Object.entries(annotations ?? {}).reduce((sum, [key, value]) => sum + bytesOf(key) + bytesOf(value), 0);
+}
+
+/** What of a ledger only informs: nothing is permitted by it, so that it may go. */
+export interface Informing {
+  readonly refusals: readonly Refusal[];
+  readonly verdicts: Readonly<Record<string, RecordedVerdict>>;
+}
+
+/**
+ * As much of it as fits into `roomBytes` of JSON: refusals go first, then the sentences of verdicts, then verdicts themselves,
+ * each time the oldest first. What was shed once is not shed further when it is asked again.
+ */
+export function shed({ refusals, verdicts }: Informing, roomBytes: number): Informing {
+  const entries = Object.entries(verdicts).sort(([, one], [, other]) => one.at - other.at);
+  let left = roomBytes - entries.reduce((sum, entry) => sum + bytesOfEntry(entry), 0);
+  const newestFirst = refusals.toSorted((one, other) => other.stampMs - one.stampMs);
+  const tooMany = newestFirst.findIndex((refusal) => {
+    left -= bytesOfEntry([refusal.uid, refusal]);
+    return left < 0;
+  });
+  const kept = new Set(tooMany < 0 ? newestFirst : newestFirst.slice(0, tooMany));
+  return { refusals: refusals.filter((refusal) => kept.has(refusal)), verdicts: shedVerdicts(entries, roomBytes) };
+}
+
+function shedVerdicts(
+  oldestFirst: readonly (readonly [string, RecordedVerdict])[],
+  roomBytes: number,
+): Readonly<Record<string, RecordedVerdict>> {
+  let bytes = oldestFirst.reduce((sum, entry) => sum + bytesOfEntry(entry), 0);
+  const shorter = oldestFirst.map(([by, verdict]): readonly [string, RecordedVerdict] => {
+    if (bytes <= roomBytes) return [by, verdict];
+    const silent = { ...verdict, sentence: "" };
+    bytes -= bytesOfEntry([by, verdict]) - bytesOfEntry([by, silent]);
+    return [by, silent];
+  });
+  const kept = shorter.filter((entry) => {
+    if (bytes <= roomBytes) return true;
+    bytes -= bytesOfEntry(entry);
+    return false;
+  });
+  return Object.fromEntries(kept);
+}
+
+/** Of one entry of a JSON object, with its comma. A refusal is written with fewer names than it is counted with. */
+function bytesOfEntry([key, value]: readonly [string, object]): number {
+  return bytesOf(JSON.stringify(key)) + bytesOf(JSON.stringify(value)) + 2;
+}
+
+function bytesOf(text: string): number {
+  return Buffer.byteLength(text);
+}

@@ -1,0 +1,141 @@
+/** What decisions read of a Pod, and nothing else: views hold thousands of these. */
+import type { ContainerStatus, PodObject } from "../kubernetes/cluster.ts";
+import { controllerRevisionHash, podName, read } from "./vocabulary.ts";
+
+export interface Pod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: number;
+  /** The uid of the StatefulSet that controls it; pods belong by this and by nothing else. */
+  readonly ownerUid: string | undefined;
+  /** The kind of what controls it, a StatefulSet or another; undefined where nothing does. */
+  readonly ownerKind: string | undefined;
+  /** The name of that, which for a StatefulSet's pod is that of the pod without its ordinal, or ought to be. */
+  readonly ownerName: string | undefined;
+  /** Made for a StatefulSet that has let go of it, as `kubectl delete statefulset --cascade=orphan` does, and nobody's since. */
+  readonly orphaned: boolean;
+  /** When it was made, in milliseconds since the epoch and in whole seconds; NaN where it does not say. */
+  readonly createdMs: number;
+  readonly ordinal: number;
+  readonly labels: Readonly<Record<string, string>>;
+  /** The value of `controller-revision-hash`. */
+  readonly revision: string | undefined;
+  readonly terminating: boolean;
+  /** Succeeded or Failed: its containers have ended for good. */
+  readonly finished: boolean;
+  /** Not running yet: the API server evicts it whatever a PodDisruptionBudget says. */
+  readonly pending: boolean;
+  /** Its own status proves that it has never been Ready: nobody loses anything with it. In doubt false. */
+  readonly neverReady: boolean;
+  /** Since when everything about the pod says ready, in milliseconds since the epoch; undefined while something does not. */
+  readonly readySinceMs: number | undefined;
+  /** The reason that keeps a broken revision from ever starting, if it is one of {@link stuckReasons}. */
+  readonly stuck: string | undefined;
+}
+
+/** Waiting reasons that only another revision mends (rollout-operator section 2.6). */
+export const stuckReasons: ReadonlySet<string> = new Set([
+  "CrashLoopBackOff",
+  "ImagePullBackOff",
+  "ErrImagePull",
+  "InvalidImageName",
+  "CreateContainerConfigError",
+  "CreateContainerError",
+]);
+
+/** Nobody looks at what stands there as a kind, and no kind is longer. */
+const longestKind = 63;
+
+/** An ordinal is an int32, as Kubernetes has it: no more digits than a number of ours keeps exactly. */
+export const largestOrdinal = 2 ** 31 - 1;
+
+/** The ordinal that a text of digits says, or -1 where it says none. */
+export function parseOrdinal(text: string): number {
+  return /^\d{1,10}$/.test(text) && Number(text) <= largestOrdinal ? Number(text) : -1;
+}
+
+/** The ordinal at the end of a StatefulSet's pod name, or -1 where there is none. */
+export function ordinalOf(podName: string): number {
+  return parseOrdinal(/-(\d+)$/.exec(podName)?.[1] ?? "");
+}
+
+/** The name of the StatefulSet that a pod of that name was made for. */
+export function statefulSetNameOf(podName: string): string {
+  return podName.replace(/-\d+$/, "");
+}
+
+export function parsePod(object: PodObject): Pod {
+  const { metadata, status } = object;
+  const owner = metadata.ownerReferences?.find((reference) => reference.controller === true);
+  const ready = status?.conditions?.find((condition) => condition.type === "Ready");
+  const readySince = Date.parse(ready?.lastTransitionTime ?? "");
+  const isReady =
+    ready?.status === "True" &&
+    metadata.deletionTimestamp === undefined &&
+    (status?.containerStatuses ?? []).every(
+      (container) => container.ready === true && container.state?.running !== undefined,
+    );
+  return {
+    namespace: metadata.namespace ?? "",
+    name: metadata.name,
+    uid: metadata.uid,
+    resourceVersion: Number(metadata.resourceVersion),
+    ownerUid: owner?.kind === "StatefulSet" ? owner.uid : undefined,
+    ownerKind: owner?.kind.slice(0, longestKind),
+    ownerName: owner?.name,
+    orphaned: owner === undefined && read(podName, metadata) === metadata.name,
+    createdMs: Date.parse(metadata.creationTimestamp ?? ""),
+    ordinal: ordinalOf(metadata.name),
+    labels: metadata.labels ?? {},
+    revision: read(controllerRevisionHash, metadata),
+    terminating: metadata.deletionTimestamp !== undefined,
+    finished: status?.phase === "Succeeded" || status?.phase === "Failed",
+    pending: status?.phase === "Pending",
+    neverReady: provesNeverReady(object),
+    // A Ready condition without a time cannot prove that it has lasted for minReadySeconds.
+    readySinceMs: isReady ? (Number.isNaN(readySince) ? Number.POSITIVE_INFINITY : readySince) : undefined,
+    stuck: [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])]
+      .map(stuckReason)
+      .find(Boolean),
+  };
+}
+
+/**
+ * The first word of a kubelet says since when the pod is not Ready and then when it started, and both stay so until the pod
+ * is Ready: cut to whole seconds, the first is never after the second. A pod that was Ready once has become unready later;
+ * one that was so for a part of its first second alone cannot be told from it. A Pending pod may have been Ready, too: where
+ * a node starts again, init containers run again. Before a kubelet's first word a pod is Pending and has no such condition.
+ */
+function provesNeverReady({ status }: PodObject): boolean {
+  if (status?.phase !== "Pending" && status?.phase !== "Running") return false;
+  const ready = status.conditions?.find(({ type }) => type === "Ready");
+  if (ready === undefined) return status.phase === "Pending";
+  if (ready.status === "True") return false;
+  const earlierMs = Date.parse(status.startTime ?? "") - Date.parse(ready.lastTransitionTime ?? "");
+  // One that is much earlier is of a node whose clock was set back.
+  return earlierMs >= 0 && earlierMs <= 1_000;
+}
+
+function stuckReason(container: ContainerStatus): string | undefined {
+  const reason = container.state?.waiting?.reason;
+  return reason !== undefined && stuckReasons.has(reason) ? reason : undefined;
+}
+
+/** Neither on its way out nor ended. */
+export function isStanding({ terminating, finished }: Pod): boolean {
+  return !terminating && !finished;
+}
+
+/** Ready for at least `minReadySeconds` and not terminating (rule R6). */
+export function isAvailable(pod: Pod, minReadySeconds: number, nowMs: number): boolean {
+  return availableInMs(pod, minReadySeconds, nowMs) === 0;
+}
+
+/** How long until a pod that stays as it is counts as available: 0 when it does, undefined when time alone will not do it. */
+export function availableInMs(pod: Pod, minReadySeconds: number, nowMs: number): number | undefined {
+  if (pod.readySinceMs === undefined || pod.terminating) return undefined;
+  if (minReadySeconds === 0) return 0;
+  const remainingMs = pod.readySinceMs + minReadySeconds * 1000 - nowMs;
+  return Number.isFinite(remainingMs) ? Math.max(0, remainingMs) : undefined;
+}

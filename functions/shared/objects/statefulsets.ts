@@ -1,0 +1,102 @@
+/** What decisions read of a StatefulSet, parsed once at the border. */
+import type { StatefulSetObject } from "../kubernetes/cluster.ts";
+import { parseOrdinal } from "./pods.ts";
+import {
+  type Malformed,
+  read,
+  rolloutGroup,
+  rolloutMaxUnavailable,
+  rolloutPaused,
+  unsupportedOn,
+} from "./vocabulary.ts";
+
+/**
+ * What names a group: all StatefulSets of a namespace with the same `rollout-group`; or, where they have none, those that one
+ * ZoneAwarePodDisruptionBudget selects, under {@link groupOfBudget} (rule R1).
+ */
+export interface GroupKey {
+  readonly namespace: string;
+  readonly group: string;
+}
+
+const budgetPrefix = "budget:";
+
+/** The group of the StatefulSets without a `rollout-group` that a budget selects. No label value holds a colon. */
+export function groupOfBudget(budget: string): string {
+  return `${budgetPrefix}${budget}`;
+}
+
+/** The name of the budget that a group is made of; undefined for a `rollout-group`. */
+export function budgetOfGroup(group: string): string | undefined {
+  return group.startsWith(budgetPrefix) ? group.slice(budgetPrefix.length) : undefined;
+}
+
+export interface StatefulSet {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** When it was made, in milliseconds since the epoch; NaN where it does not say. */
+  readonly createdMs: number;
+  /** The labels that its template gives to pods: a budget selects pods, so that these say whether it governs the StatefulSet. */
+  readonly podLabels: Readonly<Record<string, string>>;
+  /** Undefined where the StatefulSet has no `rollout-group`. */
+  readonly group: string | undefined;
+  /** The wanted ordinals are [start, start + replicas); none while the StatefulSet itself is being deleted. */
+  readonly start: number;
+  readonly replicas: number;
+  /** It is being deleted, with its pods or, where they are orphaned, without them. */
+  readonly deleting: boolean;
+  /** How many pods its controller last counted. */
+  readonly countedReplicas: number;
+  readonly minReadySeconds: number;
+  readonly strategy: string;
+  readonly paused: boolean;
+  /** Pods that may be down at once in this zone, at least 1. */
+  readonly maxUnavailable: number;
+  /** The revision that pods should run; undefined until the StatefulSet controller has caught up with the spec. */
+  readonly updateRevision: string | undefined;
+  readonly currentRevision: string | undefined;
+  readonly matchLabels: Readonly<Record<string, string>>;
+  readonly malformed: readonly Malformed[];
+  /** What it asks for and nobody here does: see {@link unsupportedOn}. */
+  readonly unsupported: readonly string[];
+}
+
+export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
+  const { metadata, spec, status } = object;
+  const malformed: Malformed[] = [];
+  const deleting = metadata.deletionTimestamp !== undefined;
+  const replicas = deleting ? 0 : (spec?.replicas ?? 1);
+  const allowance = read(rolloutMaxUnavailable, metadata, malformed) ?? { pods: 1 };
+  const behind = (status?.observedGeneration ?? 0) < (metadata.generation ?? 0);
+  return {
+    namespace: metadata.namespace ?? "",
+    name: metadata.name,
+    uid: metadata.uid,
+    resourceVersion: metadata.resourceVersion,
+    createdMs: Date.parse(metadata.creationTimestamp ?? ""),
+    podLabels: spec?.template?.metadata?.labels ?? {},
+    group: read(rolloutGroup, metadata),
+    start: Math.max(0, parseOrdinal(String(spec?.ordinals?.start ?? 0))),
+    replicas,
+    deleting,
+    countedReplicas: status?.replicas ?? 0,
+    minReadySeconds: spec?.minReadySeconds ?? 0,
+    strategy: spec?.updateStrategy?.type ?? "RollingUpdate",
+    paused: read(rolloutPaused, metadata, malformed) ?? false,
+    // rollout-operator section 1.1: a share is rounded down and is never less than one pod.
+    maxUnavailable:
+      "pods" in allowance ? allowance.pods : Math.max(1, Math.floor((allowance.percent * replicas) / 100)),
+    // Rule R5: a status that is behind the spec says nothing about the wanted revision.
+    updateRevision: behind ? undefined : status?.updateRevision || undefined,
+    currentRevision: status?.currentRevision || undefined,
+    matchLabels: spec?.selector?.matchLabels ?? {},
+    malformed,
+    unsupported: unsupportedOn(metadata),
+  };
+}
+
+export function isWanted(statefulSet: StatefulSet, ordinal: number): boolean {
+  return ordinal >= statefulSet.start && ordinal < statefulSet.start + statefulSet.replicas;
+}

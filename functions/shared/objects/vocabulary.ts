@@ -1,0 +1,290 @@
+/**
+ * Every label, annotation and event reason that Sluice reads or writes: its key, its grammar, its default, its meaning.
+ * No other file spells a key.
+ */
+import type { Metadata } from "../kubernetes/cluster.ts";
+
+export interface Entry<T> {
+  readonly key: string;
+  readonly kind: "label" | "annotation";
+  readonly on: "StatefulSet" | "Pod" | "Lease" | "WebhookConfiguration";
+  readonly grammar: string;
+  /** What an absent or malformed value means, in words. */
+  readonly fallback: string;
+  readonly says: string;
+  /** The value, or undefined where the text is malformed. */
+  parse(text: string): T | undefined;
+}
+
+/** A budget as a user writes it: pods, or percent of `spec.replicas`. */
+export type Allowance = { readonly pods: number } | { readonly percent: number };
+
+/** rollout-operator section 1.1: a base-10 integer or one followed by `%`, white space around it ignored. */
+function parseAllowance(text: string): Allowance | undefined {
+  const match = /^([+-]?\d+)(%?)$/.exec(text.trim());
+  const amount = Number(match?.[1]);
+  if (match === null || !Number.isSafeInteger(amount) || amount <= 0) return undefined;
+  if (match[2] === "") return { pods: amount };
+  return amount > 100 ? undefined : { percent: amount };
+}
+
+function parseRevision(text: string): number | undefined {
+  const revision = Number(text);
+  return /^\d+$/.test(text) && Number.isSafeInteger(revision) ? revision : undefined;
+}
+
+function parseNames(text: string): readonly string[] {
+  try {
+    const names: unknown = JSON.parse(text);
+    return Array.isArray(names) ? names.filter((name) => typeof name === "string") : [];
+  } catch {
+    return [];
+  }
+}
+
+const asText = (text: string): string => text;
+
+export const rolloutGroup: Entry<string> = {
+  key: "rollout-group",
+  kind: "label",
+  on: "StatefulSet",
+  grammar: "any label value, also the empty one",
+  fallback: "without the label a StatefulSet is left alone",
+  says: "StatefulSets with the same value are the zones of one group",
+  parse: asText,
+};
+
+export const rolloutMaxUnavailable: Entry<Allowance> = {
+  key: "rollout-max-unavailable",
+  kind: "annotation",
+  on: "StatefulSet",
+  grammar: "an integer above 0, or 1% to 100% of spec.replicas, rounded down, at least 1",
+  fallback: "1",
+  says: "how many pods of the zone may be down at once during a rollout",
+  parse: parseAllowance,
+};
+
+export const rolloutPaused: Entry<boolean> = {
+  key: "grafana.com/rollout-paused",
+  kind: "annotation",
+  on: "StatefulSet",
+  grammar: "true or false",
+  fallback: "false",
+  says: "no pod of the zone is replaced; while pods of it are not ready, no other zone is rolled either",
+  parse: (text) => (text === "true" ? true : text === "false" ? false : undefined),
+};
+
+export const controllerRevisionHash: Entry<string> = {
+  key: "controller-revision-hash",
+  kind: "label",
+  on: "Pod",
+  grammar: "the name of a ControllerRevision",
+  fallback: "a pod without the label is outdated",
+  says: "the revision that the pod was made from; written by Kubernetes",
+  parse: asText,
+};
+
+export const podName: Entry<string> = {
+  key: "statefulset.kubernetes.io/pod-name",
+  kind: "label",
+  on: "Pod",
+  grammar: "the name of the pod",
+  fallback: "a pod without the label was made by no StatefulSet",
+  says: "the pod was made for a StatefulSet, whether or not it still has it; written by Kubernetes",
+  parse: asText,
+};
+
+export const managedBy: Entry<string> = {
+  key: "app.kubernetes.io/managed-by",
+  kind: "label",
+  on: "Lease",
+  grammar: "sluice",
+  fallback: "a Lease without it is no ledger",
+  says: "marks the ledgers",
+  parse: asText,
+};
+
+export const ledgerGroup: Entry<string> = {
+  key: "sluice.dev/group",
+  kind: "annotation",
+  on: "Lease",
+  grammar: "any text",
+  fallback: "a Lease without it is no ledger",
+  says: "the group whose ledger this Lease is (rule R1)",
+  parse: asText,
+};
+
+export const settledThrough: Entry<number> = {
+  key: "sluice.dev/settled-through",
+  kind: "annotation",
+  on: "Lease",
+  grammar: "a pod resourceVersion",
+  fallback: "absent: the first decision uses a consistent LIST; malformed: nothing is permitted",
+  says: "the pod revision up to which the world has been accounted for (rule R2)",
+  parse: parseRevision,
+};
+
+export const membersThrough: Entry<number> = {
+  key: "sluice.dev/members-through",
+  kind: "annotation",
+  on: "Lease",
+  grammar: "a StatefulSet resourceVersion",
+  fallback: "absent: which StatefulSets there are is taken from what is known; malformed: nothing is permitted",
+  says: "the StatefulSet revision from which on every zone that the last decisions counted is known (rule R5)",
+  parse: parseRevision,
+};
+
+export const members: Entry<readonly string[]> = {
+  key: "sluice.dev/members",
+  kind: "annotation",
+  on: "Lease",
+  grammar: 'JSON: ["STATEFULSET", …]',
+  fallback: "absent: whoever is in the group; malformed: nobody, so that each of them is looked at afresh",
+  says: "the zones that the last decision counted: one that joins is waited for (rule R4)",
+  parse: parseNames,
+};
+
+export const reservations: Entry<string> = {
+  key: "sluice.dev/reservations",
+  kind: "annotation",
+  on: "Lease",
+  grammar:
+    'JSON: {"STATEFULSET": {"ORDINAL": ["POD UID", "FUNCTION", STAMP in ms since the epoch, SINCE where renewed]}}',
+  fallback: "absent: none; malformed: nothing is permitted",
+  says: "the pods that may be taken down now or have been and are not back yet (rule R2)",
+  parse: asText,
+};
+
+export const refusals: Entry<string> = {
+  key: "sluice.dev/refusals",
+  kind: "annotation",
+  on: "Lease",
+  grammar:
+    'JSON: {"POD UID": ["POD", "SENTENCE", STAMP in ms since the epoch]}, or {"POD UID/FUNCTION": [..., "FUNCTION"]}',
+  fallback: "none",
+  says: "deletions that the API server refused for good, and evictions that were allowed and never carried out; such a pod is not tried again for ten minutes",
+  parse: asText,
+};
+
+export const verdicts: Entry<string> = {
+  key: "sluice.dev/verdicts",
+  kind: "annotation",
+  on: "Lease",
+  grammar: 'JSON: {"FUNCTION": {"guard", "zone", "sentence", "since", "at"}}',
+  fallback: "none",
+  says: "what each function last said of the group, and since when",
+  parse: asText,
+};
+
+export const injectCertificateAuthority: Entry<boolean> = {
+  key: "grafana.com/inject-rollout-operator-ca",
+  kind: "label",
+  on: "WebhookConfiguration",
+  grammar: "true",
+  fallback: "its caBundle is left alone",
+  says: "the authorities of our certificate are written into the caBundle of each of its webhooks",
+  parse: (text) => (text === "true" ? true : undefined),
+};
+
+export const webhookNamespace: Entry<string> = {
+  key: "grafana.com/namespace",
+  kind: "label",
+  on: "WebhookConfiguration",
+  grammar: "the name of a namespace",
+  fallback: "the configuration is left alone",
+  says: "the namespace of those who answer its webhooks: others leave it alone",
+  parse: asText,
+};
+
+export const vocabulary = [
+  rolloutGroup,
+  rolloutMaxUnavailable,
+  rolloutPaused,
+  controllerRevisionHash,
+  podName,
+  managedBy,
+  ledgerGroup,
+  settledThrough,
+  membersThrough,
+  members,
+  reservations,
+  refusals,
+  verdicts,
+  injectCertificateAuthority,
+  webhookNamespace,
+] as const;
+
+/** A key that says nothing to Sluice yet: there is a value only where rollout-operator would act on it. */
+function notYet(kind: Entry<true>["kind"], key: string, says: string, parse: (text: string) => boolean): Entry<true> {
+  const inUse = (text: string) => parse(text) || undefined;
+  return { key, kind, on: "StatefulSet", grammar: "rollout-operator's", fallback: "not in use", says, parse: inUse };
+}
+
+const isNamed = (text: string): boolean => text !== "";
+const isTrue = (text: string): boolean => text === "true";
+
+/** What rollout-operator's users may count on and Sluice does not do yet (its specification, 1.1). */
+const unsupported: readonly Entry<true>[] = [
+  notYet("annotation", "grafana.com/rollout-downscale-leader", "replicas follow another StatefulSet", isNamed),
+  notYet(
+    "annotation",
+    "grafana.com/rollout-mirror-replicas-from-resource-name",
+    "replicas follow another resource",
+    isNamed,
+  ),
+  notYet(
+    "annotation",
+    "grafana.com/rollout-delayed-downscale",
+    "pods are told some time before a downscale",
+    (text) => isNamed(text) && !/^0[a-z]*$/.test(text),
+  ),
+  notYet("label", "grafana.com/prepare-downscale", "pods are told of a downscale", isTrue),
+  notYet("label", "grafana.com/no-downscale", "a downscale is refused", isTrue),
+];
+
+/** What of it an object has in use, each as its key and what rollout-operator does about it. */
+export function unsupportedOn(metadata: Metadata): readonly string[] {
+  const used = unsupported.filter((entry) => read(entry, metadata) !== undefined);
+  return used.map(({ key, says }) => `${key} (${says})`);
+}
+
+/** The reasons of the Kubernetes Events that Sluice sends: `kubectl get events --field-selector reason=…`. */
+export const eventReasons = {
+  rolling: "RolloutStarted",
+  waiting: "RolloutWaiting",
+  completed: "RolloutCompleted",
+  malformed: "MalformedAnnotation",
+  repaired: "BrokenPodReplaced",
+  refused: "DeleteRefused",
+  evictionRefused: "EvictionRefused",
+  forbidden: "RightMissing",
+  rotated: "CertificateRotated",
+  certificateWaiting: "CertificateWaiting",
+  configurationForeign: "ConfigurationNotOurs",
+} as const;
+
+/** A value on an object that does not parse: its object keeps working with the fallback, and its owner is told. */
+export interface Malformed {
+  readonly key: string;
+  readonly sentence: string;
+}
+
+/**
+ * The parsed value of an entry on an object, or undefined where it is absent or malformed; the latter is added to
+ * `malformed` with a sentence that says what to write instead.
+ */
+export function read<T>(entry: Entry<T>, metadata: Metadata, malformed?: Malformed[]): T | undefined {
+  const text = (entry.kind === "label" ? metadata.labels : metadata.annotations)?.[entry.key];
+  if (text === undefined) return undefined;
+  const value = entry.parse(text);
+  if (value === undefined) {
+    const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;
+    malformed?.push({
+      key: entry.key,
+      sentence: `${entry.kind} ${entry.key} is ${JSON.stringify(shown)}; write ${entry.grammar}. Until then: ${entry.fallback}.`,
+    });
+  }
+  return value;
+}
+
+export type AnyEntry = (typeof vocabulary)[number];

@@ -1,0 +1,240 @@
+/** What a function is, for the doors that wake it and for the manifests that are rendered from it. */
+
+import type { Cluster, Resource } from "../kubernetes/cluster.ts";
+import type { Protocol } from "../ledger/protocol.ts";
+import type { Ledger, Refusal, Reservation } from "../ledger/reservation.ts";
+import { BoundedMap, BoundedSet } from "../objects/bounded-map.ts";
+import type { CertificateSettings } from "../objects/certificates.ts";
+import type { GroupKey } from "../objects/statefulsets.ts";
+import type { AnyEntry } from "../objects/vocabulary.ts";
+import type { LookUps } from "../views/look-ups.ts";
+import type { Views } from "../views/view.ts";
+import type { Reporter } from "./report.ts";
+
+/** A right that a function needs: rendered into its Role. */
+export interface Need {
+  readonly group: string;
+  readonly resource: string;
+  readonly verbs: readonly string[];
+  /** Of these objects alone, where a verb can be limited to some; absent: of all. */
+  readonly names?: readonly string[];
+  /** The same of objects that are of no namespace: each is called so, with `-` and the namespace that is served after it. */
+  readonly namesOfNamespace?: readonly string[];
+}
+
+/**
+ * A group's ledger as one process knows it: one copy for all its functions, or each write of one would make the copies of the
+ * others stale, and their next write would only be a conflict.
+ */
+export interface LedgerCopy {
+  /** As our own last write left it, or as last read. */
+  ledger: Ledger | undefined;
+  /** Whose write or read that was. */
+  from: GroupMemory | undefined;
+  /** When its answer came, by the monotonic clock. */
+  atMs: number;
+}
+
+/** What one function remembers of a group between passes. Losing it costs requests, never safety. */
+export interface GroupMemory {
+  /** To be read and changed through `ledger-access.ts`. */
+  readonly copy: LedgerCopy;
+  /**
+   * When a ledger that somebody else may have written was last taken over, by the monotonic clock. Another function of this
+   * process is somebody else: what it decided by may be newer than what this one has read of StatefulSets (rule R5).
+   */
+  ledgerReadMs: number;
+  /** When this function last wrote it, by the monotonic clock. A storm of reviews beside it must not keep a verdict untold. */
+  ledgerWrittenMs: number;
+  /** How a write of it was refused for good, and until when no other is tried, by the monotonic clock. */
+  ledgerRefused?: { readonly error: Error; readonly untilMs: number } | undefined;
+  /** The verdict that holds now, whether written to the ledger or not. */
+  holding: { readonly guard: string; readonly zone: string; readonly sinceMs: number } | undefined;
+  readonly refusals: Map<string, Refusal>;
+  /** Reservations whose only attempt the API server refused, by pod uid: the next write takes them out. */
+  readonly refusedOnce: Map<string, Reservation>;
+  /** Since when this process has known each reservation as it stands, by pod uid, function and stamp, by the monotonic clock. */
+  readonly knownSince: Map<string, number>;
+  /** Since when this process has known zones that have joined, by name and uid, by the monotonic clock. */
+  readonly joinedSince: Map<string, number>;
+  /** Identities of the Events that this process has sent. */
+  readonly announced: Set<string>;
+}
+
+export interface Context {
+  readonly cluster: Cluster;
+  readonly views: Views;
+  readonly protocol: Protocol;
+  readonly reporter: Reporter;
+  /** `shadow` decides and reports, and writes nothing, not even to the ledger (rule R16). */
+  readonly mode: "act" | "shadow";
+  /** The namespaces that this process serves; all of them when undefined. */
+  readonly namespaces: readonly string[] | undefined;
+  /** Where reviews read what memory does not have, at a pace; absent: from `cluster`. */
+  readonly lookUps?: LookUps;
+  /** Groups that ask for what nobody here does are served all the same; absent: they are held. */
+  readonly allowUnsupported?: boolean;
+  memoryOf(key: GroupKey): GroupMemory;
+}
+
+export interface Outcome {
+  /** When to look again without an event; best effort, the sweep is the guarantee. */
+  readonly recheckMs: number | undefined;
+  /** The acts that go on after the pass: a next pass need not wait for them, a shutdown must. Resolves to a recheck. */
+  readonly acting: Promise<number | undefined> | undefined;
+  /** Why the pass counts as failed, though nothing broke: see `failingGuards`; absent: it does not. */
+  readonly failure?: string;
+  /** No StatefulSet is left in the group; absent: one is, or nobody looked. */
+  readonly isGone?: boolean;
+}
+
+/** What every function says of itself, whichever door wakes it. */
+interface Definition {
+  readonly name: string;
+  readonly concern: string;
+  readonly needs: readonly Need[];
+  readonly reads: readonly AnyEntry[];
+  readonly writes: readonly AnyEntry[];
+}
+
+/** A function that is woken for a group by events and sweeps. */
+export interface FunctionDefinition extends Definition {
+  readonly wokenBy: readonly Resource[];
+  /** One pass over one group. Throws ClusterError where trying again later can help. */
+  run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<Outcome>;
+  /** What a sweep does besides waking `groups`, which are all there are. Throws ClusterError. */
+  sweep?(context: Context, groups: readonly GroupKey[]): Promise<void>;
+}
+
+/** What the API server asks before it does something to an object. Whoever posts it may write anything: only types are sure. */
+export interface AdmissionRequest {
+  readonly uid: string;
+  /** `CREATE`, `UPDATE`, `DELETE` or `CONNECT`; empty when it was not said. */
+  readonly operation: string;
+  /** Such as `eviction`; empty for the object itself. */
+  readonly subresource: string;
+  readonly namespace: string;
+  readonly name: string;
+  /** Said of the request, or in an Eviction. */
+  readonly dryRun: boolean;
+  readonly object: unknown;
+  readonly oldObject: unknown;
+  /** At which of the function's paths it was posted. */
+  readonly path: string;
+  /** No answer is of use after this moment of the monotonic clock. */
+  readonly deadlineMs: number;
+}
+
+export interface Allowed {
+  readonly allowed: true;
+  /** `allowed`, or a stable kebab-case name for why nothing was to be judged; for counting. */
+  readonly guard: string;
+  /** What kubectl shows all the same. */
+  readonly warnings: readonly string[];
+  /** The StatefulSet whose pod it is about, where it is about one. */
+  readonly zone?: string;
+  /** JSON Patch operations on the object, for a mutating webhook alone; absent or empty: it stays as it is. */
+  readonly patch?: readonly object[];
+  /** It rests on a reservation that was written for it. */
+  readonly reserved?: true;
+}
+
+export interface Denied {
+  readonly allowed: false;
+  /** A stable kebab-case name, for counting. */
+  readonly guard: string;
+  /** The HTTP status that the API server's client gets, and its reason. */
+  readonly code: number;
+  readonly reason: string;
+  /** The type of the one cause in the status, such as `DisruptionBudget`; empty for none. */
+  readonly cause: string;
+  /** Which field of the object is to be changed; empty when it is none. */
+  readonly field: string;
+  readonly sentence: string;
+  /** The StatefulSet whose pod it is about, where it is about one. */
+  readonly zone?: string;
+}
+
+export type AdmissionAnswer = Allowed | Denied;
+
+/** Judges the reviews of one process. */
+export interface Judge {
+  /** Judges one review; a dry run like any other, but without a trace. Rejects where it breaks: see `whenBroken`. */
+  review(request: AdmissionRequest): Promise<AdmissionAnswer>;
+}
+
+/** A function that answers admission reviews. */
+export interface AdmissionDefinition extends Definition {
+  /** Where reviews are posted. */
+  readonly paths: readonly string[];
+  /** The largest review that is read, in bytes. */
+  readonly bodyLimitBytes: number;
+  /** What the function reads of an object, where that is less than all of it: nothing else is kept while a review waits. */
+  keepOf?(object: unknown): unknown;
+  /** Whether an object goes through, with a warning, when the function itself breaks. */
+  readonly whenBroken: "open" | "closed";
+  /** True for one that judges by pods and StatefulSets, so that a process that serves it keeps views of them. */
+  readonly readsViews: boolean;
+  /** What rollout-operator's users know an answer as in `rollout_operator_zpdb_eviction_requests_total`, by guard. */
+  readonly peerReasons?: Readonly<Record<string, string>>;
+  open(context: Context): Judge;
+  /** What is done at start and then regularly besides. Throws ClusterError. */
+  sweep?(context: Context): Promise<void>;
+}
+
+/** How a run of a function that cron wakes ended. */
+export interface CronOutcome {
+  /** `done`, or what is waited for; for counting. */
+  readonly guard: string;
+  readonly sentence: string;
+  /** When to look again without being woken; best effort, cron is the guarantee. */
+  readonly recheckMs: number;
+}
+
+/** A function that cron wakes, for something that belongs to no group. */
+export interface CronDefinition extends Definition {
+  /** Answers what is run whenever it is woken, never twice at once. A run throws ClusterError where trying again can help. */
+  open(
+    context: Pick<Context, "cluster" | "reporter" | "mode">,
+    certificate: CertificateSettings,
+  ): () => Promise<CronOutcome>;
+}
+
+/** What an API server refused of one group: a ledger takes fewer, and what is forgotten is tried once more. */
+const rememberedRefusals = 1_000;
+/** Identities of Events of one group: one that is forgotten is sent again, and counts up the Event that there is. */
+const rememberedEvents = 1_000;
+
+/** The copies of ledgers that the functions of one process share. They must share their connection and their views as well. */
+export function createLedgerCopies(capacity = 10_000): (key: GroupKey) => LedgerCopy {
+  return remembering(capacity, () => ({ ledger: undefined, from: undefined, atMs: Number.NEGATIVE_INFINITY }));
+}
+
+/** A memory that forgets the group that was least recently asked for once it holds `capacity` of them. */
+export function createMemory(
+  copyOf: (key: GroupKey) => LedgerCopy = createLedgerCopies(),
+  capacity = 10_000,
+): (key: GroupKey) => GroupMemory {
+  return remembering(capacity, (key) => ({
+    copy: copyOf(key),
+    ledgerReadMs: Number.NEGATIVE_INFINITY,
+    ledgerWrittenMs: Number.NEGATIVE_INFINITY,
+    holding: undefined,
+    refusals: new BoundedMap(rememberedRefusals),
+    refusedOnce: new BoundedMap(rememberedRefusals),
+    knownSince: new Map(),
+    joinedSince: new Map(),
+    announced: new BoundedSet(rememberedEvents),
+  }));
+}
+
+function remembering<Known>(capacity: number, create: (key: GroupKey) => Known): (key: GroupKey) => Known {
+  const groups = new BoundedMap<string, Known>(capacity);
+  return (key) => {
+    const name = `${key.namespace}/${key.group}`;
+    const known = groups.get(name) ?? create(key);
+    groups.delete(name);
+    groups.set(name, known);
+    return known;
+  };
+}

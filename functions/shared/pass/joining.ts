@@ -1,0 +1,69 @@
+/**
+ * Zones that a ledger's last decision did not count (rule R4). A StatefulSet that comes from another group may have pods that the
+ * ledger of that group has reserved, and this one knows nothing of: whoever did so may still be acting, and no view that is only
+ * as new as this ledger asks for need show it.
+ */
+import type { Cluster } from "../kubernetes/cluster.ts";
+import { clockSkewMs, type Ledger, ledgerNewMs } from "../ledger/reservation.ts";
+import type { StatefulSet } from "../objects/statefulsets.ts";
+import type { GroupView } from "../views/view.ts";
+import { type Wait, wait } from "./verdict.ts";
+
+export interface Joining {
+  /** The zones that nothing is permitted for yet, and for how long, in milliseconds. */
+  readonly awaited: ReadonlyMap<string, number>;
+  /** True where a permit needs a consistent LIST, because somebody has joined and this view is none. */
+  readonly needsList: boolean;
+  /** The names of the zones that are counted from now on: what the next write says. */
+  readonly members: readonly string[];
+}
+
+/** `since` holds when this process first found each of them new, by name and uid; those that are no longer so are taken out. */
+export function findJoining(
+  {
+    cluster,
+    since,
+  }: { readonly cluster: Pick<Cluster, "monotonicMs" | "serverTimeMs">; readonly since: Map<string, number> },
+  { members: counted }: Ledger,
+  { statefulSets, consistentAt }: GroupView,
+): Joining {
+  const names = statefulSets.map(({ name }) => name).sort();
+  const joined = counted === undefined ? [] : statefulSets.filter(({ name }) => !counted.includes(name));
+  const nowMs = cluster.monotonicMs();
+  const identities = new Set(joined.map(identify));
+  for (const identity of [...since.keys()]) if (!identities.has(identity)) since.delete(identity);
+  const awaited = new Map<string, number>();
+  for (const statefulSet of joined) {
+    const identity = identify(statefulSet);
+    const sinceMs = since.get(identity) ?? nowMs;
+    since.set(identity, sinceMs);
+    const remainingMs = sinceMs + ledgerNewMs - nowMs;
+    if (remainingMs > 0 && !isJustMade(statefulSet, cluster.serverTimeMs())) awaited.set(statefulSet.name, remainingMs);
+  }
+  const isListed = consistentAt !== undefined;
+  const isOut = ({ name }: StatefulSet) => awaited.has(name) || !isListed;
+  const out = new Set(joined.filter(isOut).map(({ name }) => name));
+  return {
+    awaited,
+    needsList: joined.length > 0 && !isListed,
+    members: names.filter((name) => !out.has(name)),
+  };
+}
+
+/** One that was made so lately has been in no other group. A clock that is behind makes it seem younger by that much. */
+function isJustMade({ createdMs }: StatefulSet, nowMs: number): boolean {
+  return nowMs - createdMs < clockSkewMs;
+}
+
+function identify({ name, uid }: StatefulSet): string {
+  return `${name} ${uid}`;
+}
+
+/** The wait for zones that have joined; undefined where there is none. */
+export function refuseJoining({ awaited }: Joining): Wait | undefined {
+  const [first] = awaited;
+  if (first === undefined) return undefined;
+  const [zone, remainingMs] = first;
+  const sentence = `${zone} has joined the group and is known here for less than ${ledgerNewMs / 1000} s; whoever took its pods in another group may still be acting`;
+  return wait("zone-joined", sentence, { zone, recheckMs: remainingMs });
+}

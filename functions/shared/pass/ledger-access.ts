@@ -1,0 +1,211 @@
+/** How one process comes by a group's ledger, judges its age, and writes it: how every pass and every review begins and ends. */
+
+import { type Cluster, type ClusterError, hasCode, isRightMissing } from "../kubernetes/cluster.ts";
+import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "../ledger/errors.ts";
+import { clockSkewMs, type Ledger, type LedgerChange, ledgerName, ledgerNewMs } from "../ledger/reservation.ts";
+import { cut } from "../ledger/size.ts";
+import { BoundedMap } from "../objects/bounded-map.ts";
+import type { GroupKey } from "../objects/statefulsets.ts";
+import type { Context, GroupMemory } from "./definition.ts";
+import { refuseJoining } from "./joining.ts";
+import type { Observed } from "./observation.ts";
+import { type Wait, wait } from "./verdict.ts";
+
+/** Rule R3: the ledger was written by somebody else meanwhile. */
+export class Conflict extends Error {}
+
+/** The API server will not have a ledger written: what it said, and what to do. */
+class LedgerRefused extends Error {
+  constructor(name: string, { verb, code, message }: ClusterError) {
+    super(
+      `the API server refused to ${verb} Lease ${name} with ${code}: ${cut(message)}. Nothing can be reserved without it: lift what refuses (a webhook, a policy, a quota), or take away what others have written there.`,
+    );
+    this.name = "LedgerRefused";
+  }
+}
+
+/** What cannot be read or written now is hardly better within seconds: this long until the next try, in milliseconds. */
+export const ledgerRecheckMs = 30_000;
+
+/** The wait behind a ledger that cannot be used; undefined for an error that says nothing of one. */
+export function waitForLedger(error: unknown): Wait | undefined {
+  const again = { recheckMs: ledgerRecheckMs };
+  if (error instanceof LedgerUnreadable) return wait("ledger-unreadable", error.message, again);
+  if (error instanceof LedgerRefused) return wait("ledger-refused", error.message, again);
+  if (error instanceof LedgerUnwritable) return wait("ledger-unwritable", error.message, again);
+  if (error instanceof LedgerFull) return wait("ledger-full", error.message, again);
+  return undefined;
+}
+
+/**
+ * Rule R3: a ledger that was written (409), that is gone (404), or that was made anew: 422, and the error names the uid. Any
+ * other 422 says that what was written is no good, and would be so for ever.
+ */
+export function isConflict(error: unknown): boolean {
+  return hasCode(error, 404, 409) || (hasCode(error, 422) && error.message.includes("metadata.uid: "));
+}
+
+/** A refusal of the ledger itself; a right that is missing is named by whoever runs the pass, or by the answer. */
+function explained(name: string, error: unknown): unknown {
+  const isRefused = hasCode(error, 400, 403, 413, 422) && !isRightMissing(error);
+  return isRefused ? new LedgerRefused(name, error) : error;
+}
+
+/**
+ * Rule R4: what keeps a ledger from permitting anything yet, for a zone that has just joined too ({@link refuseJoining}).
+ *
+ * Ten seconds by our own clock since we first saw this ledger. Its creation time tells only where the
+ * clocks of two API servers, which may differ by 30 s, leave no doubt; it is cut to whole seconds, too.
+ */
+export function refuseNewLedger(
+  { cluster }: Pick<Context, "cluster">,
+  { ledger, nowMs, joining }: Pick<Observed, "ledger" | "nowMs"> & Partial<Pick<Observed, "joining">>,
+): Wait | undefined {
+  if (ledger.isElsewhere === true) return refuseElsewhere(cluster, ledger);
+  const oldEnoughMs = ledger.createdMs + 1_000 + ledgerNewMs + clockSkewMs - nowMs;
+  const seenMs = known.get(cluster)?.get(ledger.uid) ?? lastedMs(cluster);
+  const seenLongMs = seenMs + ledgerNewMs - lastedMs(cluster);
+  const remainingMs = Number.isNaN(oldEnoughMs) ? seenLongMs : Math.min(oldEnoughMs, seenLongMs);
+  if (remainingMs <= 0) return joining && refuseJoining(joining);
+  const sentence = `the ledger ${ledger.name} is new, and known here for less than ${ledgerNewMs / 1000} s; whoever used a lost one may still be acting`;
+  return wait("ledger-new", sentence, { recheckMs: remainingMs });
+}
+
+/**
+ * What it held before somebody wrote the other one over it is lost, as with a new one: whoever used it may still be acting. Each
+ * write of it may be another restore: it ages from the one that it was last found with.
+ */
+function refuseElsewhere(cluster: Cluster, { name, uid, resourceVersion }: Ledger): Wait | undefined {
+  const remainingMs =
+    noteLedger(cluster, `${uid} from elsewhere at ${resourceVersion}`) + ledgerNewMs - lastedMs(cluster);
+  if (remainingMs <= 0) return undefined;
+  const sentence = `the ledger ${name} tells of revisions that this cluster has not got to: it is from another one, or from a backup; what it reserves counts, and in ${Math.ceil(remainingMs / 1000)} s it is begun anew`;
+  return wait("ledger-elsewhere", sentence, { recheckMs: remainingMs });
+}
+
+/**
+ * The ledger as this process knows it, without a request; undefined where it is to be read. What another function of the process
+ * has put there was decided by StatefulSets that it has read: to permit, this one reads them after that (rule R5).
+ */
+export function knownLedger(memory: GroupMemory): Ledger | undefined {
+  const { ledger, from, atMs } = memory.copy;
+  if (from !== memory) memory.ledgerReadMs = Math.max(memory.ledgerReadMs, atMs);
+  return ledger;
+}
+
+/** Has the ledger read again; where one is given, only if that is still the copy: others may have written on from it. */
+export function forgetLedger({ copy }: GroupMemory, ledger = copy.ledger): void {
+  if (copy.ledger === ledger) copy.ledger = undefined;
+}
+
+/** Answers overtake each other: a copy never goes back to an older state of the same Lease. */
+function keepLedger({ cluster }: Context, memory: GroupMemory, ledger: Ledger): void {
+  const { copy } = memory;
+  const { ledger: known } = copy;
+  if (known?.uid === ledger.uid && Number(known.resourceVersion) > Number(ledger.resourceVersion)) return;
+  copy.ledger = ledger;
+  copy.from = memory;
+  copy.atMs = cluster.monotonicMs();
+}
+
+/**
+ * The ledger as it is now. Rule R4: created when missing, unless the group has vanished, which has none; rule R16: where
+ * nothing may be left behind, in shadow mode or by a dry run, a missing one is only imagined.
+ */
+export async function loadLedger(
+  context: Context,
+  key: GroupKey,
+  memory: GroupMemory,
+  isTraceless = context.mode === "shadow",
+): Promise<Ledger | undefined> {
+  let ledger = await context.protocol.readLedger(context.cluster, key);
+  if (ledger === undefined) {
+    if (isTraceless) return imaginedLedger(key);
+    const need = { settledThrough: undefined, permitSinceMs: undefined, consistent: false };
+    if ((await context.views.read(key, need)).statefulSets.length === 0) return undefined;
+    ledger = await createLedger(context, key);
+    if (ledger === undefined) throw new Conflict();
+  }
+  keepLedger(context, memory, ledger);
+  memory.ledgerReadMs = context.cluster.monotonicMs();
+  noteLedger(context.cluster, ledger.uid);
+  return knownLedger(memory);
+}
+
+async function createLedger({ protocol, cluster }: Context, key: GroupKey): Promise<Ledger | undefined> {
+  try {
+    return await protocol.createLedger(cluster, key);
+  } catch (error) {
+    throw explained(ledgerName(key.group), error);
+  }
+}
+
+/** When each ledger was first seen over a connection, by its uid: what one function has seen has aged for all of them. */
+const known = new WeakMap<Cluster, BoundedMap<string, number>>();
+const rememberedLedgers = 10_000;
+
+/**
+ * Notes that a ledger is there, and has been for so long: from then on it ages in this process (rule R4). Returns since when,
+ * by what ledgers age by.
+ */
+export function noteLedger(cluster: Cluster, uid: string, knownForMs = 0): number {
+  const seen = known.get(cluster) ?? new BoundedMap<string, number>(rememberedLedgers);
+  known.set(cluster, seen);
+  const sinceMs = seen.get(uid) ?? lastedMs(cluster) - knownForMs;
+  seen.set(uid, sinceMs);
+  return sinceMs;
+}
+
+/** What a ledger ages by: a wall clock that is set forward makes none of them old. */
+function lastedMs(cluster: Cluster): number {
+  return cluster.monotonicMs() - (cluster.skippedMs?.() ?? 0);
+}
+
+function imaginedLedger(key: GroupKey): Ledger {
+  return {
+    key,
+    name: ledgerName(key.group),
+    uid: "",
+    resourceVersion: "",
+    createdMs: 0,
+    othersBytes: 0,
+    settledThrough: undefined,
+    membersThrough: undefined,
+    reservations: [],
+    refusals: [],
+    verdicts: {},
+  };
+}
+
+/**
+ * Writes the ledger and keeps what was written. Throws {@link Conflict}, ClusterError, and what {@link waitForLedger} explains: a
+ * write that was refused is not sent again before {@link ledgerRecheckMs}, whoever wakes.
+ */
+export async function writeChange(context: Context, observed: Observed, change: LedgerChange): Promise<void> {
+  const memory = context.memoryOf(observed.key);
+  const nowMs = context.cluster.monotonicMs();
+  const { ledgerRefused } = memory;
+  if (ledgerRefused !== undefined && nowMs < ledgerRefused.untilMs) throw ledgerRefused.error;
+  try {
+    keepLedger(context, memory, await context.protocol.writeLedger(context.cluster, observed.ledger, change));
+    memory.ledgerWrittenMs = context.cluster.monotonicMs();
+  } catch (error) {
+    if (isConflict(error)) throw new Conflict();
+    forgetWithdrawn(memory, observed.ledger);
+    const why = explained(observed.ledger.name, error);
+    if (why instanceof LedgerRefused) memory.ledgerRefused = { error: why, untilMs: nowMs + ledgerRecheckMs };
+    throw why;
+  }
+  forgetWithdrawn(memory, observed.ledger);
+}
+
+/**
+ * What a write has left out, or may have where no answer came, is never withdrawn again: the same pod may be reserved anew within
+ * one tick of the clock, by anybody, and its stamp then looks the same.
+ */
+function forgetWithdrawn({ refusedOnce }: GroupMemory, { reservations }: Ledger): void {
+  for (const [uid, { by, stampMs }] of refusedOnce) {
+    const isKept = reservations.some((kept) => kept.uid === uid && kept.by === by && kept.stampMs === stampMs);
+    if (!isKept) refusedOnce.delete(uid);
+  }
+}

@@ -1,0 +1,146 @@
+/** One look at a group: its ledger, a view at least as new as the ledger asks for, and what both say together. */
+
+import { surveyZone, type Zone } from "../group/zones.ts";
+import { isGivenUp, refusalOfRenewals } from "../ledger/renewals.ts";
+import { dropAfterMs, knownForMs, type Ledger, type Refusal, type Reservation } from "../ledger/reservation.ts";
+import type { Whereabouts } from "../ledger/settling.ts";
+import { mendStamp, mendStamps } from "../ledger/stamps.ts";
+import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
+import type { GroupView, ViewNeed } from "../views/view.ts";
+import type { Context } from "./definition.ts";
+import { findJoining, type Joining } from "./joining.ts";
+import { findReserved, isMissingMember, readAsNew, readStrangers } from "./whereabouts.ts";
+
+export interface Observed {
+  readonly key: GroupKey;
+  /** The API server's clock, in milliseconds since the epoch. */
+  readonly nowMs: number;
+  readonly ledger: Ledger;
+  readonly view: GroupView;
+  /** The zones of the group by name, byte-wise ascending. */
+  readonly zones: readonly Zone[];
+  /** Where the pod of each of the ledger's reservations is. */
+  readonly reserved: ReadonlyMap<Reservation, Whereabouts>;
+  /** The reservations that are neither settled (rule R6) nor abandoned (rule R10). */
+  readonly open: readonly Reservation[];
+  /** Those of them whose StatefulSet has left the group. */
+  readonly departed: readonly Reservation[];
+  readonly abandoned: number;
+  readonly joining: Joining;
+  /** True when the ledger holds stamps of a clock that was ahead: they are set right here, and by the next write. */
+  readonly isMended: boolean;
+  /** Deletions that were refused for good, by pod uid. */
+  readonly refusals: ReadonlyMap<string, Refusal>;
+  /** Pods whose reservations a function renewed for too long and gave up, by pod uid; those of open ones are not among them. */
+  readonly givenUp: ReadonlyMap<string, Refusal>;
+}
+
+/** A refused deletion is not tried again for this long. */
+export const retryRefusedAfterMs = 600_000;
+
+/**
+ * Reads a view as new as the ledger asks for and settles what it shows to be settled. Throws ClusterError.
+ *
+ * A reservation of a StatefulSet that the view does not know asks for it: where it is a member, everything is read once more.
+ */
+export async function observeGroup(
+  context: Context,
+  stored: Ledger,
+  need: Omit<ViewNeed, "settledThrough" | "membersThrough">,
+): Promise<Observed> {
+  const given = mendStamps(stored, context.cluster.serverTimeMs());
+  let { ledger, view } = await readAsNew(context, given, need);
+  const { key } = ledger;
+  let strangers = await readStrangers(context, ledger, view);
+  if (isMissingMember(ledger, view, strangers)) {
+    ({ ledger, view } = await readAsNew(context, given, { ...need, consistent: true }));
+    strangers = await readStrangers(context, ledger, view);
+  }
+  const { joinedSince: since } = context.memoryOf(key);
+  let joining = findJoining({ cluster: context.cluster, since }, ledger, view);
+  if (joining.needsList && need.permitSinceMs !== undefined) {
+    ({ ledger, view } = await readAsNew(context, given, { ...need, consistent: true }));
+    strangers = await readStrangers(context, ledger, view);
+    joining = findJoining({ cluster: context.cluster, since }, ledger, view);
+  }
+  const reserved = await findReserved(context, ledger, view, strangers);
+  const nowMs = context.cluster.serverTimeMs();
+  const members = new Set(view.statefulSets.map(({ name }) => name));
+
+  const unsettled = [...reserved].flatMap(([reservation, where]) =>
+    context.protocol.isSettled(reservation, where, nowMs) ? [] : [reservation],
+  );
+  // A uid never comes back, and a deletion never ends but in the pod's end: what the view shows gone needs no GET.
+  const isKnown = knownForLong(context, ledger);
+  const overdue = unsettled.filter((reservation) => {
+    const pod = reserved.get(reservation)?.pod;
+    const stands = pod?.uid === reservation.uid && !pod.terminating;
+    return stands && nowMs - reservation.stampMs >= dropAfterMs && isKnown(reservation);
+  });
+  const abandoned =
+    overdue.length === 0
+      ? new Set<Reservation>()
+      : await context.protocol.findAbandoned(context.cluster, key.namespace, overdue);
+  const open = unsettled.filter((reservation) => !abandoned.has(reservation));
+
+  const zones = view.statefulSets.map((statefulSet) => surveyZone(statefulSet, view.podsOf(statefulSet), open, nowMs));
+  zones.sort(byName);
+  return {
+    key,
+    nowMs,
+    ledger,
+    view,
+    zones,
+    reserved,
+    open,
+    departed: open.filter((reservation) => !members.has(reservation.statefulSet)),
+    abandoned: abandoned.size,
+    joining,
+    isMended: given !== stored,
+    refusals: refusalsOf(context, ledger, nowMs),
+    givenUp: givenUpOf(ledger, abandoned, nowMs),
+  };
+}
+
+function byName(one: { statefulSet: StatefulSet }, other: { statefulSet: StatefulSet }): number {
+  return one.statefulSet.name < other.statefulSet.name ? -1 : 1;
+}
+
+/**
+ * Rule R10: which reservations this process has known for so long, by a clock that nobody sets, that no act can rest on them any
+ * more. A process that comes and goes has known none for long: there the stamps alone tell.
+ */
+function knownForLong(context: Context, { key, reservations }: Ledger): (reservation: Reservation) => boolean {
+  const { knownSince } = context.memoryOf(key);
+  const nowMs = context.cluster.monotonicMs();
+  const identify = ({ uid, by, stampMs }: Reservation) => `${uid} ${by} ${stampMs}`;
+  const present = new Set(reservations.map(identify));
+  for (const identity of [...knownSince.keys()]) if (!present.has(identity)) knownSince.delete(identity);
+  for (const identity of present) if (!knownSince.has(identity)) knownSince.set(identity, nowMs);
+  if (!context.views.isLasting) return () => true;
+  return (reservation) => nowMs - (knownSince.get(identify(reservation)) as number) >= knownForMs;
+}
+
+/** The refusals that still hold, from the ledger and from this process since its last write. */
+function refusalsOf(context: Context, ledger: Ledger, nowMs: number): Map<string, Refusal> {
+  const { refusals: own } = context.memoryOf(ledger.key);
+  // Set right for good: a stamp that is now at every look would never grow old.
+  for (const refusal of own.values()) own.set(refusal.uid, { ...refusal, stampMs: mendStamp(refusal.stampMs, nowMs) });
+  return newest([...ledger.refusals.filter(({ by }) => by === undefined), ...own.values()], nowMs);
+}
+
+/** What was given up and still holds, from the ledger and from the reservations that the next write drops. */
+function givenUpOf(ledger: Ledger, abandoned: ReadonlySet<Reservation>, nowMs: number): Map<string, Refusal> {
+  const lapsed = [...abandoned].filter(isGivenUp).map(refusalOfRenewals);
+  return newest([...ledger.refusals.filter(({ by }) => by !== undefined), ...lapsed], nowMs);
+}
+
+function newest(all: readonly Refusal[], nowMs: number): Map<string, Refusal> {
+  const refusals = new Map<string, Refusal>();
+  for (const refusal of all) {
+    // Two processes may both have been refused: the newest word counts, or each would write its own over the other's.
+    const isNewest = (refusals.get(refusal.uid)?.stampMs ?? 0) < refusal.stampMs;
+    if (isNewest && nowMs - refusal.stampMs < retryRefusedAfterMs) refusals.set(refusal.uid, refusal);
+  }
+  return refusals;
+}

@@ -1,0 +1,250 @@
+/**
+ * From a verdict to what is done about it: reserve, act, record. Every function that takes pods down goes through here.
+ *
+ * One pass: read the ledger or use the copy of our own last write, take a view at least that new, settle, decide, write the
+ * reservations conditionally, act by uid, say why (`specs/reservation-protocol.md`, "One pass").
+ */
+
+import { announce } from "../kubernetes/announcements.ts";
+import {
+  actWithinMs,
+  finishAfterMs,
+  type Ledger,
+  maxConflicts,
+  maxReservations,
+  type RecordedVerdict,
+  type Reservation,
+} from "../ledger/reservation.ts";
+import type { GroupKey } from "../objects/statefulsets.ts";
+import { eventReasons } from "../objects/vocabulary.ts";
+import { act, type Target } from "./act.ts";
+import type { Context, GroupMemory, Outcome } from "./definition.ts";
+import {
+  Conflict,
+  forgetLedger,
+  knownLedger,
+  loadLedger,
+  refuseNewLedger,
+  waitForLedger,
+  writeChange,
+} from "./ledger-access.ts";
+import { type Observed, observeGroup } from "./observation.ts";
+import { announceChange, changeOf, recordOf, writeAloneInMs } from "./record.ts";
+import { failingGuards, guardOf, type Verdict, type Wait, wait } from "./verdict.ts";
+
+/** A function's own part of a pass: what it makes of an observation, and what it decides. */
+export interface Gate<Snapshot> {
+  readonly name: string;
+  observe(observed: Observed): Snapshot;
+  decide(snapshot: Snapshot): Verdict<Target>;
+}
+
+/** How soon to look again after more conflicts than a pass puts up with. */
+const contendedRecheckMs = 1_000;
+
+/**
+ * One pass of a function over a group. Throws ClusterError where the API server is at fault: nothing is lost, the same
+ * pass can be run again.
+ */
+export async function perform<Snapshot>(
+  context: Context,
+  gate: Gate<Snapshot>,
+  key: GroupKey,
+  wake: { readonly sweep: boolean },
+): Promise<Outcome> {
+  const memory = context.memoryOf(key);
+  const held = memory.holding;
+  if (wake.sweep) {
+    forgetLedger(memory);
+    memory.ledgerRefused = undefined;
+  }
+  for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
+    let loaded = knownLedger(memory);
+    try {
+      loaded ??= await loadLedger(context, key, memory);
+      if (loaded === undefined) return { recheckMs: undefined, acting: undefined, isGone: true };
+      return await attempt(context, gate, withoutRefused(memory, loaded), wake.sweep);
+    } catch (error) {
+      forgetLedger(memory, loaded);
+      const unusable = waitForLedger(error);
+      if (unusable !== undefined) return sayUnusable(context, gate.name, key, unusable, held);
+      if (!(error instanceof Conflict)) throw error;
+      context.reporter.conflict(key, gate.name);
+    }
+  }
+  return { recheckMs: contendedRecheckMs, acting: undefined };
+}
+
+/**
+ * The ledger without the reservations whose only attempt was refused: nothing of them is under way, and the next write leaves
+ * them out. Any other stays until rule R10 drops it, for an attempt whose answer was lost may still arrive.
+ */
+function withoutRefused({ refusedOnce }: GroupMemory, ledger: Ledger): Ledger {
+  const isRefused = ({ uid, by, stampMs }: Reservation) => {
+    const refused = refusedOnce.get(uid);
+    return refused?.by === by && refused.stampMs === stampMs;
+  };
+  const refused = new Set(ledger.reservations.filter(isRefused).map(({ uid }) => uid));
+  for (const uid of refusedOnce.keys()) if (!refused.has(uid)) refusedOnce.delete(uid);
+  return { ...ledger, reservations: ledger.reservations.filter((reservation) => !isRefused(reservation)) };
+}
+
+async function attempt<Snapshot>(
+  context: Context,
+  gate: Gate<Snapshot>,
+  ledger: Ledger,
+  sweep: boolean,
+): Promise<Outcome> {
+  const { key } = ledger;
+  const memory = context.memoryOf(key);
+  const decideOn = async (permitSinceMs: number | undefined) => {
+    const observed = await observeGroup(context, ledger, { permitSinceMs, consistent: sweep });
+    return { observed, verdict: gate.decide(gate.observe(observed)) };
+  };
+  // Until a ledger's first decision every look is a consistent LIST (rule R4): one that may permit saves a second one.
+  let { observed, verdict } = await decideOn(ledger.settledThrough === undefined ? memory.ledgerReadMs : undefined);
+  let young = refuseNewLedger(context, observed);
+  // Rule R5: what a watch remembers of StatefulSets will do to wait; to permit, they are read, and those who joined are listed.
+  const isRead = observed.view.statefulSetsReadMs !== undefined && !observed.joining.needsList;
+  if (isPermit(verdict) && young === undefined && !isRead) {
+    ({ observed, verdict } = await decideOn(memory.ledgerReadMs));
+    young = refuseNewLedger(context, observed);
+  }
+  if (young !== undefined && isPermit(verdict)) verdict = young;
+  sayMalformed(context, gate.name, observed);
+  const room = maxReservations - observed.open.length;
+  if (isPermit(verdict) && room <= 0 && verdict.targets.every((target) => target.action === "delete")) {
+    verdict = wait("ledger-full", `the ledger holds ${observed.open.length} reservations, and no more are made`);
+  }
+  const record = recordOf(memory, gate.name, observed, verdict);
+  const outcome = await conclude(context, gate.name, observed, verdict, record, young);
+  context.reporter.pass({
+    key,
+    function: gate.name,
+    guard: guardOf(verdict),
+    zone: verdict.zone,
+    sentence: verdict.sentence,
+    sinceMs: record.since,
+    shadow: context.mode === "shadow",
+  });
+  const isGone = observed.view.statefulSets.length === 0;
+  return failingGuards.has(guardOf(verdict))
+    ? { ...outcome, isGone, failure: verdict.sentence }
+    : { ...outcome, isGone };
+}
+
+/** What is done about a verdict: nothing in shadow mode (rule R16) or under a new ledger, acts, or a record of the wait. */
+function conclude(
+  context: Context,
+  by: string,
+  observed: Observed,
+  verdict: Verdict<Target>,
+  record: RecordedVerdict,
+  young: Wait | undefined,
+): Outcome | Promise<Outcome> {
+  if (context.mode === "shadow") return { recheckMs: verdict.recheckMs, acting: undefined };
+  // Rule R4: a new ledger is not written either, or its first decision would not begin with a consistent LIST.
+  if (young !== undefined) return { recheckMs: young.recheckMs, acting: undefined };
+  if (isPermit(verdict)) return takeTargets(context, by, observed, verdict, record);
+  return recordAlone(context, by, observed, verdict, record);
+}
+
+function isPermit(verdict: Verdict<Target>): verdict is Extract<Verdict<Target>, { kind: "take" }> {
+  return verdict.kind === "take" && verdict.targets.length > 0;
+}
+
+async function takeTargets(
+  context: Context,
+  by: string,
+  observed: Observed,
+  verdict: Extract<Verdict<Target>, { kind: "take" }>,
+  record: RecordedVerdict,
+): Promise<Outcome> {
+  const { cluster } = context;
+  const room = maxReservations - observed.open.length;
+  const deletions = verdict.targets.filter((target) => target.action === "delete").slice(0, Math.max(0, room));
+  const others = verdict.targets.filter((target) => target.action !== "delete");
+  const sentMs = cluster.monotonicMs();
+  const sole = new Map<string, Reservation>();
+  if (deletions.length > 0) {
+    const stampMs = cluster.serverTimeMs();
+    const made: Reservation[] = deletions.map(({ statefulSet, pod }) => ({
+      statefulSet: statefulSet.name,
+      ordinal: pod.ordinal,
+      uid: pod.uid,
+      by,
+      stampMs,
+    }));
+    const taken = new Set(made.map(({ statefulSet, ordinal }) => `${statefulSet}-${ordinal}`));
+    const kept = observed.open.filter(({ statefulSet, ordinal }) => !taken.has(`${statefulSet}-${ordinal}`));
+    // Rule R8: reserved before anything is done.
+    await writeChange(context, observed, { ...changeOf(observed, by, record), reservations: [...kept, ...made] });
+    const renewed = new Set(observed.open.map(({ uid }) => uid));
+    for (const reservation of made) if (!renewed.has(reservation.uid)) sole.set(reservation.uid, reservation);
+  }
+  // Rule R9, and invariant Z3: no later than 5 s after the write, nor after the reads that it rests on.
+  const deadlineMs = Math.min(sentMs, observed.view.statefulSetsReadMs ?? sentMs) + actWithinMs;
+  const acts = act({ context, by, key: observed.key, deadlineMs, sole }, [...others, ...deletions]);
+  const said = deletions.length > 0 ? announceChange(context, by, observed, record) : Promise.resolve();
+  const acting = Promise.all([acts, said]).then(([recheckMs]) => recheckMs);
+  return { recheckMs: verdict.recheckMs ?? finishAfterMs, acting };
+}
+
+/** A verdict that takes nothing: written to the ledger when it has changed, and not more often than every 5 s. */
+async function recordAlone(
+  context: Context,
+  by: string,
+  observed: Observed,
+  verdict: Verdict<Target>,
+  record: RecordedVerdict,
+): Promise<Outcome> {
+  const memory = context.memoryOf(observed.key);
+  const inMs = writeAloneInMs(context, memory, by, observed, record);
+  let said: Promise<undefined> | undefined;
+  if (inMs === 0) await writeChange(context, observed, changeOf(observed, by, record));
+  if (inMs === 0 || inMs === undefined) said = announceChange(context, by, observed, record).then(() => undefined);
+  const rechecks = [verdict.recheckMs, inMs].filter(
+    (recheckMs) => recheckMs !== undefined && recheckMs > 0,
+  ) as number[];
+  return { recheckMs: rechecks.length > 0 ? Math.min(...rechecks) : undefined, acting: said };
+}
+
+/** A ledger that cannot be used holds no record of the wait: it is counted and logged. */
+function sayUnusable(
+  context: Context,
+  by: string,
+  key: GroupKey,
+  { guard, zone, sentence, recheckMs }: Wait,
+  held: GroupMemory["holding"],
+): Outcome {
+  const sinceMs = held?.guard === guard ? held.sinceMs : context.cluster.serverTimeMs();
+  context.memoryOf(key).holding = { guard, zone, sinceMs };
+  context.reporter.pass({ key, function: by, guard, zone, sentence, sinceMs, shadow: context.mode === "shadow" });
+  return { recheckMs, acting: undefined };
+}
+
+/** A value that does not parse warns on its object, once while it stays as it is; the safe answer is already taken. */
+function sayMalformed(context: Context, by: string, observed: Observed): void {
+  const memory = context.memoryOf(observed.key);
+  for (const { statefulSet } of observed.zones) {
+    for (const { key: annotation, sentence } of statefulSet.malformed) {
+      const identity = `${statefulSet.uid} ${annotation} ${sentence}`;
+      if (memory.announced.has(identity)) continue;
+      memory.announced.add(identity);
+      context.reporter.malformed(observed.key, statefulSet.name, annotation, sentence);
+      if (context.mode === "shadow") continue;
+      const about = { resource: "statefulsets" as const, ...statefulSet };
+      const announcement = {
+        about,
+        type: "Warning" as const,
+        reason: eventReasons.malformed,
+        message: sentence,
+        identity,
+      };
+      announce(context.cluster, by, announcement).catch((error: unknown) => {
+        memory.announced.delete(identity);
+        context.reporter.problem(observed.key, by, `no Event could be sent about ${statefulSet.name}`, error);
+      });
+    }
+  }
+}

@@ -1,0 +1,189 @@
+/** What is said of a verdict, and when: the ledger's record, the Kubernetes Event on change, the metric. */
+
+import { announce } from "../kubernetes/announcements.ts";
+import { fitting } from "../ledger/lease.ts";
+import type { LedgerChange, RecordedVerdict, Refusal } from "../ledger/reservation.ts";
+import { cut } from "../ledger/size.ts";
+import { mendStamp } from "../ledger/stamps.ts";
+import type { StatefulSet } from "../objects/statefulsets.ts";
+import { eventReasons } from "../objects/vocabulary.ts";
+import type { Context, Denied, GroupMemory } from "./definition.ts";
+import type { Observed } from "./observation.ts";
+import { guardOf, type Verdict } from "./verdict.ts";
+
+/** A verdict is written alone at most this often: each write makes other replicas conflict (DESIGN section 6). */
+export const recordEveryMs = 5_000;
+/** A sentence that only counts differently is worth a write of its own this often. */
+const rewordEveryMs = 30_000;
+/** A wait that goes on is written again this often, though nothing changed: alerts see there that somebody still looks. */
+const reaffirmEveryMs = 240_000;
+/** A guard that every healthy rollout meets becomes an Event when it has held for this long. */
+const quietForMs = 60_000;
+const quietGuards: ReadonlySet<string> = new Set([
+  "budget",
+  "zone-budget",
+  "partition-budget",
+  "zone-settling",
+  "status-behind",
+  "ledger-new",
+  "rolling",
+]);
+
+/** The record of a verdict; `since` goes on while the same guard holds in the same zone. */
+export function recordOf(
+  memory: GroupMemory,
+  by: string,
+  observed: Observed,
+  verdict: Verdict<unknown>,
+): RecordedVerdict {
+  const guard = guardOf(verdict);
+  const zone = verdict.zone;
+  const sentence = cut(verdict.sentence);
+  const written = observed.ledger.verdicts[by];
+  const holds = (other: { guard: string; zone: string } | undefined) => other?.guard === guard && other.zone === zone;
+  const held =
+    (holds(memory.holding) ? memory.holding?.sinceMs : undefined) ??
+    (holds(written) ? written?.since : undefined) ??
+    observed.nowMs;
+  const since = mendStamp(held, observed.nowMs);
+  memory.holding = { guard, zone, sinceMs: since };
+  return { guard, zone, sentence, since, at: observed.nowMs };
+}
+
+/** What a write of the ledger makes of it when nothing new is reserved: the settled and abandoned reservations go. */
+export function changeOf(observed: Observed, by: string, record: RecordedVerdict): LedgerChange {
+  return {
+    reservations: observed.open,
+    seenThrough: observed.view.seenThrough,
+    membersThrough: observed.view.membersThrough,
+    members: observed.joining.members,
+    refusals: keptRefusals(observed),
+    verdicts: { ...observed.ledger.verdicts, [by]: record },
+  };
+}
+
+/** The newest of the refusals that still hold: an annotation is no place for thousands. */
+export function keptRefusals({ refusals, givenUp }: Observed): Refusal[] {
+  return [...refusals.values(), ...givenUp.values()].sort((one, other) => one.stampMs - other.stampMs).slice(-100);
+}
+
+/** How long until the record is worth a write of its own: 0 for now, undefined for not at all. */
+export function writeAloneInMs(
+  context: Context,
+  memory: GroupMemory,
+  by: string,
+  observed: Observed,
+  record: RecordedVerdict,
+): number | undefined {
+  const written = observed.ledger.verdicts[by];
+  const fresh = written === undefined && record.guard === "done";
+  const settled = observed.ledger.reservations.length - observed.open.length;
+  const changed = !fresh && (written?.guard !== record.guard || written.zone !== record.zone);
+  const finished = record.guard === "done" && settled > 0;
+  // What a write would shed again is no news: it would be written for ever.
+  const kept = fitting(observed.ledger, changeOf(observed, by, record));
+  const newRefusals = kept.refusals.some(
+    ({ uid, by: whose, stampMs }) =>
+      !observed.ledger.refusals.some((known) => known.uid === uid && known.by === whose && known.stampMs === stampMs),
+  );
+  // Rule R4: the first decision under a ledger is written even if it takes nothing; until then each look is a consistent LIST.
+  if (observed.abandoned > 0 || observed.isMended || observed.ledger.settledThrough === undefined) return 0;
+  if (changed || finished || newRefusals) {
+    const quietMs = Math.min(
+      context.cluster.monotonicMs() - memory.ledgerWrittenMs,
+      Math.abs(observed.nowMs - (written?.at ?? 0)),
+    );
+    return Math.max(0, recordEveryMs - quietMs);
+  }
+  // Only a group that never had anything to do is told of nowhere.
+  if (written === undefined) return undefined;
+  if (record.guard !== "done" && observed.nowMs - written.at >= reaffirmEveryMs) return 0;
+  if (written.sentence !== kept.verdicts[by]?.sentence) {
+    return Math.max(0, rewordEveryMs - Math.abs(observed.nowMs - written.at));
+  }
+  return undefined;
+}
+
+/**
+ * The Kubernetes Event that a recorded verdict deserves, if any: a zone that starts, a group that is done, a guard that is
+ * no part of a healthy rollout, or one that is but has held for a minute. Resolves, never rejects.
+ */
+export async function announceChange(
+  context: Context,
+  by: string,
+  observed: Observed,
+  record: RecordedVerdict,
+): Promise<void> {
+  const before = observed.ledger.verdicts[by];
+  const kind = announcementOf(before, record);
+  const zone = observed.zones.find(({ statefulSet }) => statefulSet.name === record.zone) ?? observed.zones[0];
+  if (kind === undefined || zone === undefined) return;
+  const identity = `${record.guard} ${record.zone} ${record.since}`;
+  const memory = context.memoryOf(observed.key);
+  if (memory.announced.has(identity)) return;
+  memory.announced.add(identity);
+  const message = kind.reason === eventReasons.waiting ? `${record.guard}: ${record.sentence}` : record.sentence;
+  try {
+    await announce(context.cluster, by, {
+      about: { resource: "statefulsets", ...zone.statefulSet },
+      ...kind,
+      message,
+      identity,
+    });
+  } catch (error) {
+    memory.announced.delete(identity);
+    context.reporter.problem(observed.key, by, `no Event could be sent about ${zone.statefulSet.name}`, error);
+  }
+}
+
+function announcementOf(
+  before: RecordedVerdict | undefined,
+  now: RecordedVerdict,
+): { type: "Normal" | "Warning"; reason: string } | undefined {
+  const changed = before === undefined || before.guard !== now.guard || before.zone !== now.zone;
+  if (now.guard === "done")
+    return before !== undefined && changed ? { type: "Normal", reason: eventReasons.completed } : undefined;
+  if (now.guard === "rolling") {
+    const goesOn = before !== undefined && before.zone === now.zone && quietGuards.has(before.guard);
+    return goesOn ? undefined : { type: "Normal", reason: eventReasons.rolling };
+  }
+  if (quietGuards.has(now.guard)) {
+    return now.at - now.since >= quietForMs ? { type: "Normal", reason: eventReasons.waiting } : undefined;
+  }
+  return changed ? { type: "Warning", reason: eventReasons.waiting } : undefined;
+}
+
+/** What a client that tries again at once will hardly meet a second time. */
+const passingGuards: ReadonlySet<string> = new Set([
+  "pod-unseen",
+  "late",
+  "ledger-contended",
+  "api-server-away",
+  "credentials-refused",
+]);
+const sayRefusalEveryMs = 60_000;
+
+/**
+ * The Kubernetes Event about a refused eviction, on the pod's StatefulSet: one for each guard and StatefulSet a minute, whatever
+ * the number of replicas and of those who ask. Returns at once; that it could not be sent is a log line.
+ */
+export function announceRefusal(context: Context, by: string, owner: StatefulSet, { guard, sentence }: Denied): void {
+  if (context.mode === "shadow" || passingGuards.has(guard)) return;
+  const key = { namespace: owner.namespace, group: owner.group ?? owner.name };
+  const { announced } = context.memoryOf(key);
+  const identity = `${guard} ${owner.uid} ${Math.floor(context.cluster.serverTimeMs() / sayRefusalEveryMs)}`;
+  if (announced.has(identity)) return;
+  announced.add(identity);
+  const about = { resource: "statefulsets" as const, ...owner };
+  const message = `${guard}: ${sentence}`;
+  announce(context.cluster, by, {
+    about,
+    type: "Warning",
+    reason: eventReasons.evictionRefused,
+    message,
+    identity,
+  }).catch((error: unknown) => {
+    // Not again before the next minute: each refused review of a storm would send one more.
+    context.reporter.problem(key, by, `no Event could be sent about ${owner.name}`, error);
+  });
+}

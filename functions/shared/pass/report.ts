@@ -1,0 +1,43 @@
+/** What a function tells the people who run it, besides Kubernetes Events: metrics and log lines. */
+import type { GroupKey } from "../objects/statefulsets.ts";
+
+/** How one pass over a group ended, for counting and logging. */
+export interface PassReport {
+  readonly key: GroupKey;
+  readonly function: string;
+  readonly guard: string;
+  readonly zone: string;
+  readonly sentence: string;
+  /** Since when the guard has held, in milliseconds since the epoch. */
+  readonly sinceMs: number;
+  readonly shadow: boolean;
+}
+
+/** How an act on one object ended. */
+export interface ActReport {
+  readonly key: GroupKey;
+  readonly function: string;
+  readonly action: string;
+  readonly object: string;
+  readonly zone: string;
+  readonly result: "done" | "gone" | "changed" | "late" | "refused" | "failed";
+  readonly reason: string;
+}
+
+export interface Reporter {
+  pass(report: PassReport): void;
+  act(report: ActReport): void;
+  conflict(key: GroupKey, by: string): void;
+  /** Something went wrong that no verdict says: the sentence names the object and what is done about it. */
+  problem(key: GroupKey, by: string, sentence: string, error?: unknown): void;
+  malformed(key: GroupKey, statefulSet: string, annotation: string, sentence: string): void;
+}
+
+/** Says nothing: for tests that look elsewhere. */
+export const silentReporter: Reporter = {
+  pass() {},
+  act() {},
+  conflict() {},
+  problem() {},
+  malformed() {},
+};

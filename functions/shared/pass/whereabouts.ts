@@ -1,0 +1,109 @@
+/** Where reserved pods are: from the view where it shows them, and by GETs where it does not. */
+
+import { isMember } from "../group/governing.ts";
+import { hasCode } from "../kubernetes/cluster.ts";
+import type { Ledger, Reservation } from "../ledger/reservation.ts";
+import type { Whereabouts } from "../ledger/settling.ts";
+import { isStanding } from "../objects/pods.ts";
+import { isWanted, type StatefulSet } from "../objects/statefulsets.ts";
+import { getStatefulSet } from "../views/listing.ts";
+import { type GroupView, getPod } from "../views/view.ts";
+import type { Context } from "./definition.ts";
+
+/** The StatefulSets that reservations name and the view has none of, as a GET found them; undefined where it is gone. */
+export type Strangers = ReadonlyMap<string, StatefulSet | undefined>;
+
+export async function readStrangers(context: Context, ledger: Ledger, view: GroupView): Promise<Strangers> {
+  const members = new Set(view.statefulSets.map(({ name }) => name));
+  const { namespace } = ledger.key;
+  const names = new Set(ledger.reservations.map(({ statefulSet }) => statefulSet).filter((name) => !members.has(name)));
+  const reads = [...names].map(
+    async (name) => [name, await getStatefulSet(context.cluster, { namespace, name })] as const,
+  );
+  return new Map(await Promise.all(reads));
+}
+
+/** True when one of them belongs to the group, so that the view is one from before it joined, and says nothing of it. */
+export function isMissingMember({ key }: Ledger, view: GroupView, strangers: Strangers): boolean {
+  return [...strangers.values()].some((one) => one !== undefined && isMember(one, key, view.budgets, view.hasPods));
+}
+
+/**
+ * Where the pod of each reservation is. A pod that the view does not show may stand all the same, when its StatefulSet has let
+ * go of it or left the group: only a GET tells that it is gone. Throws ClusterError.
+ */
+export async function findReserved(
+  context: Context,
+  ledger: Ledger,
+  view: GroupView,
+  strangers: Strangers,
+): Promise<ReadonlyMap<Reservation, Whereabouts>> {
+  const members = new Map(view.statefulSets.map((statefulSet) => [statefulSet.name, statefulSet]));
+  const places = await Promise.all(
+    ledger.reservations.map(async (reservation): Promise<[Reservation, Whereabouts]> => {
+      const member = members.get(reservation.statefulSet);
+      const seen = view.pod(podNameOf(reservation));
+      if (member !== undefined && (seen !== undefined || isWanted(member, reservation.ordinal))) {
+        return [reservation, { pod: seen, statefulSet: member, isMember: true, orphans: 0 }];
+      }
+      const statefulSet = member ?? strangers.get(reservation.statefulSet);
+      return [reservation, await findByName(context, ledger, reservation, statefulSet, member !== undefined)];
+    }),
+  );
+  return new Map(places);
+}
+
+async function findByName(
+  context: Context,
+  { key: { namespace } }: Ledger,
+  reservation: Reservation,
+  statefulSet: StatefulSet | undefined,
+  isOne: boolean,
+): Promise<Whereabouts> {
+  const pod = await getPod(context.cluster, { namespace, name: podNameOf(reservation) });
+  const isLeft = pod?.uid !== reservation.uid && (statefulSet === undefined || statefulSet.deleting);
+  // Those that it has not let go of yet count as well: they are let go of one by one, and a watch tells of it later.
+  const left = isLeft ? await context.views.podsMadeFor({ namespace, name: reservation.statefulSet }) : [];
+  // The one that was found is the newest word, and may be known to nobody else yet.
+  const isFoundLeft = isLeft && pod?.orphaned === true && isStanding(pod) && !left.some(({ uid }) => uid === pod.uid);
+  return { pod, statefulSet, isMember: isOne, orphans: left.length + (isFoundLeft ? 1 : 0) };
+}
+
+function podNameOf({ statefulSet, ordinal }: Reservation): string {
+  return `${statefulSet}-${ordinal}`;
+}
+
+/**
+ * A view as new as the ledger asks for, and the ledger that it is for.
+ *
+ * A ledger that tells of a revision which a consistent LIST has not got to is from another cluster, or from a backup (a Lease
+ * that was restored): no view will ever be as new. What it says of revisions is void then.
+ */
+export async function readAsNew(
+  context: Context,
+  ledger: Ledger,
+  need: { readonly permitSinceMs: number | undefined; readonly consistent: boolean },
+): Promise<{ readonly ledger: Ledger; readonly view: GroupView }> {
+  const { settledThrough, membersThrough } = ledger;
+  const read = (consistent: boolean) => {
+    return context.views.read(ledger.key, { ...need, consistent, settledThrough, membersThrough });
+  };
+  const view = await read(need.consistent).catch((error: unknown) => {
+    if (!hasCode(error, 504) || settledThrough === undefined) throw error;
+    return read(true);
+  });
+  const { consistentAt } = view;
+  const isPossible =
+    consistentAt === undefined ||
+    (consistentAt.pods >= (settledThrough ?? 0) && consistentAt.statefulSets >= (membersThrough ?? 0));
+  if (isPossible) return { ledger, view };
+  const begunAnew = {
+    ...ledger,
+    settledThrough: undefined,
+    membersThrough: undefined,
+    members: undefined,
+    isElsewhere: true,
+  };
+  const anew = { ...need, consistent: true, settledThrough: undefined, membersThrough: undefined };
+  return { ledger: begunAnew, view: await context.views.read(ledger.key, anew) };
+}

@@ -1,0 +1,327 @@
+/**
+ * Group commit: the reviews of one group that arrive while others are being decided are decided together, on one view and with
+ * one conditional write (DESIGN section 3). What a storm costs is per batch, not per review; a refusal writes nothing.
+ */
+import { ClusterError, hasCode, isTransient, wordsOf } from "../kubernetes/cluster.ts";
+import { renewalOf } from "../ledger/renewals.ts";
+import { actWithinMs, type Ledger, maxConflicts, type Reservation } from "../ledger/reservation.ts";
+import type { GroupKey } from "../objects/statefulsets.ts";
+import type { AdmissionAnswer, Context, Denied, GroupMemory } from "../pass/definition.ts";
+import {
+  Conflict,
+  forgetLedger,
+  knownLedger,
+  loadLedger,
+  refuseNewLedger,
+  waitForLedger,
+  writeChange,
+} from "../pass/ledger-access.ts";
+import { type Observed, observeGroup } from "../pass/observation.ts";
+import { keptRefusals } from "../pass/record.ts";
+import { TooManyLookUps } from "../views/look-ups.ts";
+
+/** What is asked for, and how. */
+export interface Petition<Subject> {
+  readonly subject: Subject;
+  /** Judged like any other, and leaves no trace (rule R16). */
+  readonly dryRun: boolean;
+  /** No answer is of use after this moment of the monotonic clock. */
+  readonly deadlineMs: number;
+}
+
+/** What a decision says of one petition. */
+export interface Ruling {
+  readonly answer: AdmissionAnswer;
+  /** What an allowance rests on: it is given only once this stands in the ledger (rules R8, R12). */
+  readonly reserve?: Pick<Reservation, "statefulSet" | "ordinal" | "uid">;
+}
+
+/** A function's own part: what it makes of an observation, and its rulings, one for each petition, in their order. */
+export interface ReviewGate<Subject, Snapshot> {
+  readonly name: string;
+  observe(context: Context, observed: Observed, petitions: readonly Petition<Subject>[]): Promise<Snapshot>;
+  decide(snapshot: Snapshot): readonly Ruling[];
+}
+
+/**
+ * A refusal that means "not now": what kubectl and node upgrades wait for, as they do for a PodDisruptionBudget (DESIGN
+ * section 5).
+ */
+export function askAgain(guard: string, sentence: string, zone = ""): Denied {
+  const status = { code: 429, reason: "TooManyRequests", cause: "DisruptionBudget", field: "" };
+  return { allowed: false, guard, sentence, zone, ...status };
+}
+
+/** True for a refusal that nobody asks again after: it rests on what the API server says now, and on no memory. */
+export function isFinal(answer: AdmissionAnswer): boolean {
+  return !answer.allowed && answer.code !== 429;
+}
+
+/** The refusal of whoever has waited as long as a client would. */
+export function tooLate(): Denied {
+  return askAgain("late", "the answer took too long, and what it would rest on is void: try again");
+}
+
+/** The refusal that a failing API server, or a look-up without a turn, makes of a decision about `what`; else undefined. */
+export function refuseFailure(error: unknown, what: string): Denied | undefined {
+  if (error instanceof TooManyLookUps)
+    return askAgain("look-ups-busy", `${what} is to be looked up, but ${error.message}`);
+  if (!(error instanceof ClusterError)) return undefined;
+  const { verb, resource } = error;
+  const sentence = `to judge ${what}, Sluice has to ${verb} ${resource}, and that failed: ${wordsOf(error)}`;
+  if (hasCode(error, 401)) return askAgain("credentials-refused", sentence);
+  const guard = isTransient(error) ? "api-server-away" : "right-missing";
+  return askAgain(guard, sentence);
+}
+
+interface Waiting<Subject> extends Petition<Subject> {
+  deadlineMs: number;
+  isAnswered: boolean;
+  readonly promise: Promise<AdmissionAnswer>;
+  resolve(answer: AdmissionAnswer): void;
+  reject(error: unknown): void;
+}
+
+/** What was written for a petition, and what stood in the ledger at that ordinal before. */
+interface Made {
+  readonly reservation: Reservation;
+  readonly before: Reservation | undefined;
+}
+
+interface Granted<Subject> extends Made {
+  readonly waiting: Waiting<Subject>;
+  readonly answer: AdmissionAnswer;
+}
+
+/** Those who wait for one group, and what was written for some who were then refused. */
+interface Line<Subject> {
+  readonly queue: Waiting<Subject>[];
+  readonly unanswered: Set<Waiting<Subject>>;
+  /**
+   * Reservations that stand in the ledger though their petition was refused: the next write undoes them. What they renewed
+   * stands again, for an earlier allowance may still be under way.
+   */
+  withdrawn: readonly Made[];
+  isServed: boolean;
+  isWatched: boolean;
+}
+
+/** How many petitions one write may carry: all that a storm of drains has under way. */
+const largestBatch = 500;
+/** How often to look for petitions that have waited too long, in milliseconds. */
+const watchEveryMs = 250;
+
+export class GroupCommit<Subject, Snapshot> {
+  readonly #context: Context;
+  readonly #gate: ReviewGate<Subject, Snapshot>;
+  readonly #lines = new Map<string, Line<Subject>>();
+
+  constructor(context: Context, gate: ReviewGate<Subject, Snapshot>) {
+    this.#context = context;
+    this.#gate = gate;
+  }
+
+  /**
+   * Resolves to the answer, before the petition's deadline and no later than 5 s after a write that reserves for it (rule R9).
+   * Rejects only where the decision itself breaks; whatever the API server does is a refusal that says so.
+   */
+  submit(key: GroupKey, petition: Petition<Subject>): Promise<AdmissionAnswer> {
+    const line = this.#lineOf(key);
+    const { promise, resolve, reject } = Promise.withResolvers<AdmissionAnswer>();
+    const waiting: Waiting<Subject> = { ...petition, isAnswered: false, promise, resolve, reject };
+    line.queue.push(waiting);
+    line.unanswered.add(waiting);
+    if (!line.isServed) void this.#serve(key, line);
+    if (!line.isWatched) void this.#watch(line);
+    return promise;
+  }
+
+  #lineOf({ namespace, group }: GroupKey): Line<Subject> {
+    const path = `${namespace}/${group}`;
+    let line = this.#lines.get(path);
+    if (line === undefined) {
+      line = { queue: [], unanswered: new Set(), withdrawn: [], isServed: false, isWatched: false };
+      this.#lines.set(path, line);
+    }
+    return line;
+  }
+
+  async #serve(key: GroupKey, line: Line<Subject>): Promise<void> {
+    line.isServed = true;
+    while (line.queue.length > 0) {
+      const batch = line.queue.splice(0, largestBatch);
+      try {
+        await this.#decideTogether(key, line, batch);
+      } catch (error) {
+        for (const one of batch) this.#fail(line, one, key, error);
+      }
+    }
+    line.isServed = false;
+    if (line.withdrawn.length === 0) this.#lines.delete(`${key.namespace}/${key.group}`);
+  }
+
+  /** Nobody waits longer than a client would: whatever goes on, at the deadline the answer is a refusal. */
+  async #watch(line: Line<Subject>): Promise<void> {
+    const { cluster } = this.#context;
+    line.isWatched = true;
+    while (line.unanswered.size > 0) {
+      const nowMs = cluster.monotonicMs();
+      let nextMs = nowMs + watchEveryMs;
+      for (const one of line.unanswered) {
+        if (one.deadlineMs <= nowMs) answer(line, one, tooLate());
+        else nextMs = Math.min(nextMs, one.deadlineMs);
+      }
+      if (line.unanswered.size > 0) await cluster.sleep(nextMs - nowMs);
+    }
+    line.isWatched = false;
+  }
+
+  async #decideTogether(key: GroupKey, line: Line<Subject>, batch: readonly Waiting<Subject>[]): Promise<void> {
+    const context = this.#context;
+    const memory = context.memoryOf(key);
+    for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
+      const present = batch.filter((one) => !one.isAnswered);
+      if (present.length === 0) return;
+      let loaded = knownLedger(memory);
+      try {
+        loaded ??= await loadLedger(context, key, memory, this.#isTraceless(present));
+        await this.#attempt(key, line, loaded, present);
+        return;
+      } catch (error) {
+        forgetLedger(memory, loaded);
+        if (!(error instanceof Conflict)) throw error;
+        context.reporter.conflict(key, this.#gate.name);
+      }
+    }
+    const sentence = `the ledger of ${key.group} was written by others ${maxConflicts} times in a row: try again`;
+    for (const one of batch) answer(line, one, askAgain("ledger-contended", sentence));
+  }
+
+  /** Rule R16: nothing may be left behind by these. */
+  #isTraceless(present: readonly Waiting<Subject>[]): boolean {
+    return this.#context.mode === "shadow" || present.every(({ dryRun }) => dryRun);
+  }
+
+  async #attempt(
+    key: GroupKey,
+    line: Line<Subject>,
+    loaded: Ledger | undefined,
+    present: readonly Waiting<Subject>[],
+  ): Promise<void> {
+    const context = this.#context;
+    if (loaded === undefined) {
+      const sentence = `no StatefulSet of ${key.group} is left that the pod could belong to: try again`;
+      for (const one of present) answer(line, one, askAgain("pod-unseen", sentence));
+      return;
+    }
+    const ledger = without(loaded, line.withdrawn);
+    const memory = context.memoryOf(key);
+    let { observed, rulings } = await this.#judge(ledger, memory, present, false);
+    if (rulings.some(({ answer }) => isFinal(answer))) {
+      ({ observed, rulings } = await this.#judge(ledger, memory, present, true));
+    }
+    const young = refuseNewLedger(context, observed);
+    const granted: Granted<Subject>[] = [];
+    for (const [index, waiting] of present.entries()) {
+      const ruling = rulings[index] as Ruling;
+      if (ruling.reserve === undefined) answer(line, waiting, ruling.answer);
+      else if (young !== undefined) answer(line, waiting, askAgain(young.guard, young.sentence));
+      else if (waiting.dryRun || context.mode === "shadow") answer(line, waiting, ruling.answer);
+      else granted.push({ waiting, answer: ruling.answer, ...this.#make(observed, ruling.reserve) });
+    }
+    // What a clock that was ahead has written ages only once it is written anew: nobody is made to wait for an allowance for it.
+    const mends = observed.isMended && young === undefined && !this.#isTraceless(present);
+    if (granted.length > 0 || mends) await this.#grant(line, observed, granted);
+  }
+
+  async #judge(ledger: Ledger, memory: GroupMemory, present: readonly Waiting<Subject>[], consistent: boolean) {
+    const context = this.#context;
+    const observed = await observeGroup(context, ledger, { permitSinceMs: memory.ledgerReadMs, consistent });
+    return { observed, rulings: this.#gate.decide(await this.#gate.observe(context, observed, present)) };
+  }
+
+  /**
+   * A stamp is never used twice for one ordinal: what was withdrawn must not be taken for what was renewed. What is renewed has
+   * stood since it was first made (rule R12); what is dropped with this write has not.
+   */
+  #make({ ledger, open }: Observed, reserve: NonNullable<Ruling["reserve"]>): Made {
+    const isAt = ({ statefulSet, ordinal }: Reservation) =>
+      statefulSet === reserve.statefulSet && ordinal === reserve.ordinal;
+    const before = ledger.reservations.find(isAt);
+    const stampMs = Math.max(this.#context.cluster.serverTimeMs(), (before?.stampMs ?? 0) + 1);
+    const by = this.#gate.name;
+    const renewal = renewalOf(open.find(isAt), reserve.uid, by);
+    return { reservation: { ...reserve, by, stampMs, ...renewal }, before };
+  }
+
+  /** Rules R3, R8 and R12: new and renewed reservations in one conditional write, minus the settled; then the answers. */
+  async #grant(line: Line<Subject>, observed: Observed, granted: readonly Granted<Subject>[]): Promise<void> {
+    const { cluster } = this.#context;
+    const sentMs = Math.min(cluster.monotonicMs(), observed.view.statefulSetsReadMs ?? Number.POSITIVE_INFINITY);
+    // Rule R9: whoever hears of an allowance later than this could act on a reservation that others have dropped.
+    for (const { waiting } of granted) waiting.deadlineMs = Math.min(waiting.deadlineMs, sentMs + actWithinMs);
+    // Two may ask for the same pod: it is reserved once for both.
+    const made = new Map(granted.map(({ reservation }) => [placeOf(reservation), reservation]));
+    const kept = observed.open.filter((reservation) => !made.has(placeOf(reservation)));
+    try {
+      await writeChange(this.#context, observed, {
+        reservations: [...kept, ...made.values()],
+        seenThrough: observed.view.seenThrough,
+        membersThrough: observed.view.membersThrough,
+        members: observed.joining.members,
+        refusals: keptRefusals(observed),
+        verdicts: observed.ledger.verdicts,
+      });
+    } catch (error) {
+      // No answer came. What this write reserved, or undid, is not known; and another process may reserve the same pod at the
+      // same moment. So nothing is undone: what stands counts until its pod is asked for again, or for two minutes (rule R10).
+      if (!(error instanceof Conflict)) line.withdrawn = [];
+      throw error;
+    }
+    const nowMs = cluster.monotonicMs();
+    const inTime = granted.filter(({ waiting }) => !waiting.isAnswered && waiting.deadlineMs > nowMs);
+    // Two may have asked for one pod: it stays reserved when either of them is told so.
+    const told = new Set(inTime.map(({ reservation }) => reservation.uid));
+    // Everything that was withdrawn before is undone with this write.
+    line.withdrawn = granted.filter(({ reservation }) => !told.has(reservation.uid));
+    for (const one of inTime)
+      answer(line, one.waiting, one.answer.allowed ? { ...one.answer, reserved: true } : one.answer);
+  }
+
+  #fail(line: Line<Subject>, waiting: Waiting<Subject>, key: GroupKey, error: unknown): void {
+    const refusal = refuseFailure(error, `pods of ${key.group}`);
+    const unusable = waitForLedger(error);
+    if (unusable !== undefined) answer(line, waiting, askAgain(unusable.guard, unusable.sentence));
+    else if (refusal !== undefined) answer(line, waiting, refusal);
+    else {
+      close(line, waiting);
+      waiting.reject(error);
+    }
+  }
+}
+
+function answer<Subject>(line: Line<Subject>, waiting: Waiting<Subject>, said: AdmissionAnswer): void {
+  close(line, waiting);
+  waiting.resolve(said);
+}
+
+/** Nobody waits for this one any more. A promise keeps to the first answer that it is given. */
+function close<Subject>(line: Line<Subject>, waiting: Waiting<Subject>): void {
+  waiting.isAnswered = true;
+  line.unanswered.delete(waiting);
+}
+
+function placeOf({ statefulSet, ordinal }: Reservation): string {
+  return `${statefulSet}-${ordinal}`;
+}
+
+function without(ledger: Ledger, withdrawn: readonly Made[]): Ledger {
+  const reservations = ledger.reservations.flatMap((reservation) => {
+    const undone = withdrawn.find(({ reservation: { uid, by, stampMs } }) => {
+      return uid === reservation.uid && by === reservation.by && stampMs === reservation.stampMs;
+    });
+    if (undone === undefined) return [reservation];
+    return undone.before === undefined ? [] : [undone.before];
+  });
+  return { ...ledger, reservations };
+}

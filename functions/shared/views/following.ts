@@ -1,0 +1,108 @@
+/** The watches of a memory: they list, watch, and begin again, whatever breaks, until they are stopped. */
+import { type Cluster, hasCode, type Metadata, type Resource } from "../kubernetes/cluster.ts";
+import type { Progress, Store } from "./progress.ts";
+
+export interface Following {
+  readonly resource: Resource;
+  readonly query: { readonly namespace?: string };
+  readonly store: Store<{ readonly metadata: Metadata }>;
+  /** A type whose CRD may not be installed: then there are none of them, and that is no trouble. */
+  readonly optional: boolean;
+  /** How far it has got, where somebody may want it to begin again with a list. */
+  readonly progress?: Progress;
+}
+
+export interface FollowOptions {
+  readonly cluster: Cluster;
+  /** Called when a watch broke, or ended at once or began with a list again and again; it is taken up again by itself. */
+  readonly onTrouble: (resource: Resource, error: unknown) => void;
+}
+
+const longestBackoffMs = 10_000;
+/** A whole list that serves for less than this was hardly worth its cost: the next one but one has to wait. */
+const listServesMs = 10_000;
+/** A watch that the server ends sooner than this has not been one: they last for minutes. */
+const watchLastsMs = 1_000;
+/** How often to look whether a CRD has been installed meanwhile: before anybody would list for having heard nothing (rule R5). */
+const missingRecheckMs = 20_000;
+
+/** Pauses between what is done again: none before the first, and then longer each time until one was not needed soon after. */
+class Pauses {
+  #nextMs = 0;
+
+  /** The pause now, in milliseconds. `soon`: the time before went by too fast. */
+  next(soon: boolean): number {
+    if (!soon) this.#nextMs = 0;
+    const pauseMs = this.#nextMs;
+    this.#nextMs = Math.min(longestBackoffMs, pauseMs * 2 + 100);
+    return pauseMs;
+  }
+
+  /** Something came of it: the next pause is short again. */
+  shorten(): void {
+    this.#nextMs = Math.min(this.#nextMs, 100);
+  }
+}
+
+/**
+ * Lists and watches until stopped, whatever breaks; a revision that is too old begins again with a list. Once is no matter; what
+ * comes back within a short time waits, up to 10 s: whole lists are the dearest thing that can be asked of an API server.
+ */
+export async function follow(
+  { cluster, onTrouble }: FollowOptions,
+  { resource, query, store, optional, progress }: Following,
+  stopped: AbortSignal,
+  listed: () => void,
+): Promise<void> {
+  let backoffMs = 0;
+  let resourceVersion: string | undefined;
+  let [listedMs, watchedMs] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  const [relists, endings] = [new Pauses(), new Pauses()];
+  const pause = async (ms: number, error: unknown): Promise<void> => {
+    if (ms === 0) return;
+    onTrouble(resource, error);
+    await cluster.sleep(ms, stopped);
+  };
+  while (!stopped.aborted) {
+    // It may have been asked for while this paused.
+    if (progress?.relist.signal.aborted) resourceVersion = undefined;
+    if (progress !== undefined) progress.relist = new AbortController();
+    const signal = progress === undefined ? stopped : AbortSignal.any([stopped, progress.relist.signal]);
+    try {
+      if (resourceVersion === undefined) {
+        listedMs = cluster.monotonicMs();
+        const list = await cluster.list(resource, query, { signal });
+        store.replace(list.items, list.resourceVersion);
+        resourceVersion = list.resourceVersion;
+        listedMs = cluster.monotonicMs();
+        listed();
+      }
+      watchedMs = cluster.monotonicMs();
+      for await (const event of cluster.watch(resource, { ...query, resourceVersion }, { signal })) {
+        resourceVersion = event.type === "BOOKMARK" ? event.resourceVersion : event.object.metadata.resourceVersion;
+        store.apply(event);
+        backoffMs = 0;
+        endings.shorten();
+      }
+      const soon = cluster.monotonicMs() - watchedMs < watchLastsMs;
+      await pause(endings.next(soon), new Error("the server ends it as soon as it has begun"));
+    } catch (error) {
+      if (stopped.aborted) return;
+      if (signal.aborted || hasCode(error, 410)) {
+        resourceVersion = undefined;
+        await pause(relists.next(cluster.monotonicMs() - listedMs < listServesMs), error);
+        continue;
+      }
+      if (optional && hasCode(error, 404)) {
+        resourceVersion = undefined;
+        store.replace([], "0");
+        listed();
+        await cluster.sleep(missingRecheckMs, stopped);
+        continue;
+      }
+      onTrouble(resource, error);
+      backoffMs = Math.min(longestBackoffMs, backoffMs * 2 + 100);
+      await cluster.sleep(backoffMs, stopped);
+    }
+  }
+}

@@ -1,0 +1,163 @@
+/** Views made of LISTs, for functions that come and go: nothing is kept between two passes. */
+
+import { type HasPods, parseStoredBudget, type StoredBudget, surroundingsOf } from "../group/governing.ts";
+import { type Cluster, hasCode, type ObjectKey } from "../kubernetes/cluster.ts";
+import { clockSkewMs } from "../ledger/reservation.ts";
+import { parseDisruptionBudget } from "../objects/disruption-budgets.ts";
+import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../objects/pods.ts";
+import { budgetOfGroup, type GroupKey, parseStatefulSet, type StatefulSet } from "../objects/statefulsets.ts";
+import { podName, rolloutGroup } from "../objects/vocabulary.ts";
+import type { LookUps } from "./look-ups.ts";
+import type { ListedStatefulSets } from "./membership.ts";
+import {
+  type GroupView,
+  getPod,
+  listBudgets,
+  listDisruptionBudgets,
+  listPods,
+  selectorOf,
+  type Views,
+  viewOfIndex,
+} from "./view.ts";
+
+/** Views over the namespaces given, or over all when they are undefined. */
+export function createListingViews(cluster: Cluster, namespaces: readonly string[] | undefined): Views {
+  return {
+    isLasting: false,
+    async read(key, need) {
+      const [listed, budgets] = await Promise.all([
+        listStatefulSets(cluster, key.namespace),
+        listBudgets(cluster, key.namespace),
+      ]);
+      const stored = budgets.map(parseStoredBudget);
+      const hasPods = await listOwners(cluster, key, stored);
+      const surroundings = surroundingsOf(listed.statefulSets, key, stored, hasPods);
+      const pods = await listPods(cluster, key, surroundings.statefulSets, need);
+      const view = viewOfIndex(surroundings, listed, pods);
+      // Memory knows when a pod came; here its own time tells, and the clock that wrote it may differ from the one that we know.
+      const newSinceMs = cluster.serverTimeMs() - (cluster.monotonicMs() - listed.askedMs) - clockSkewMs;
+      const behind = view.statefulSets.filter((one) =>
+        [...view.podsOf(one)].some((pod) => pod.revision !== one.updateRevision && !(pod.createdMs < newSinceMs)),
+      );
+      return readAgain(cluster, key, view, behind);
+    },
+    learn() {},
+    groups: (namespace) => listGroups(cluster, namespace === undefined ? namespaces : [namespace]),
+    groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
+    pod: (key, lookUps = cluster) => getPod(lookUps, key),
+    ownerOf: (pod, lookUps = cluster) => getOwnerOf(lookUps, pod),
+    podsMadeFor: (statefulSet) => listPodsMadeFor(cluster, statefulSet),
+    budgets: async (namespace) => (await listBudgets(cluster, namespace)).map(parseStoredBudget),
+    disruptionBudgets: async (namespace) =>
+      (await listDisruptionBudgets(cluster, namespace)).map(parseDisruptionBudget),
+  };
+}
+
+/**
+ * Every StatefulSet of a namespace by a LIST: a consistent one, which is as good as a GET of each (rule R5), or one that is at
+ * least as new as `notOlderThan`. Throws ClusterError.
+ */
+export async function listStatefulSets(
+  cluster: Cluster,
+  namespace: string,
+  notOlderThan?: number,
+): Promise<ListedStatefulSets> {
+  const askedMs = cluster.monotonicMs();
+  const oldest = notOlderThan === undefined ? {} : { notOlderThan: String(notOlderThan) };
+  const { items, resourceVersion } = await cluster.list("statefulsets", { namespace, ...oldest });
+  return {
+    statefulSets: items.map(parseStatefulSet),
+    revision: Number(resourceVersion),
+    askedMs,
+    isConsistent: notOlderThan === undefined,
+  };
+}
+
+/** For the group of a budget: whose pods it selects. One LIST, by its own selector. */
+async function listOwners(
+  cluster: Cluster,
+  { namespace, group }: GroupKey,
+  budgets: readonly StoredBudget[],
+): Promise<HasPods | undefined> {
+  const budget = budgets.find(({ name }) => name === budgetOfGroup(group));
+  if (budget === undefined) return undefined;
+  const labelSelector = selectorOf(Object.fromEntries(budget.matchLabels));
+  const { items } = await cluster.list("pods", { namespace, ...(labelSelector === "" ? {} : { labelSelector }) });
+  const owners = new Set(items.map((object) => parsePod(object).ownerUid));
+  return ({ uid }, { name }) => name === budget.name && owners.has(uid);
+}
+
+/**
+ * A view with some of its StatefulSets read once more, after its pods: what a pod runs that came since they were read may be what
+ * they want by now, and it must not be taken for outdated (invariant Z3). `onRead` hears of each. Throws ClusterError.
+ */
+export async function readAgain(
+  cluster: Cluster,
+  key: GroupKey,
+  view: GroupView,
+  behind: readonly StatefulSet[],
+  onRead: (statefulSet: StatefulSet, readMs: number) => void = () => {},
+): Promise<GroupView> {
+  if (behind.length === 0) return view;
+  const reads = await Promise.all(
+    behind.map(async (known) => {
+      const readMs = cluster.monotonicMs();
+      const statefulSet = await getStatefulSet(cluster, known);
+      if (statefulSet !== undefined) onRead(statefulSet, readMs);
+      return statefulSet === undefined ? [] : [statefulSet];
+    }),
+  );
+  const names = new Set(behind.map(({ name }) => name));
+  const others = view.statefulSets.filter(({ name }) => !names.has(name));
+  return {
+    ...view,
+    ...surroundingsOf([...others, ...reads.flat(), ...view.neighbours], key, view.budgets, view.hasPods),
+  };
+}
+
+/** The standing pods made for a StatefulSet of that name, its own or nobody's, by a consistent LIST. Throws ClusterError. */
+export async function listPodsMadeFor(cluster: Cluster, { namespace, name }: ObjectKey): Promise<Pod[]> {
+  const { items } = await cluster.list("pods", { namespace, labelSelector: podName.key });
+  const isMadeFor = (pod: Pod) => statefulSetNameOf(pod.name) === name && (pod.orphaned || pod.ownerUid !== undefined);
+  return items.map(parsePod).filter((pod) => isMadeFor(pod) && isStanding(pod));
+}
+
+/** Every group of the namespaces, or of all, by a consistent LIST. Throws ClusterError. */
+export async function listGroups(cluster: Cluster, namespaces: readonly string[] | undefined): Promise<GroupKey[]> {
+  const scopes = namespaces?.map((namespace) => ({ namespace })) ?? [{}];
+  const lists = await Promise.all(
+    scopes.map((scope) => cluster.list("statefulsets", { ...scope, labelSelector: rolloutGroup.key })),
+  );
+  const keys = new Map<string, GroupKey>();
+  for (const object of lists.flatMap((list) => list.items)) {
+    const { namespace, group } = parseStatefulSet(object);
+    if (group !== undefined) keys.set(`${namespace}/${group}`, { namespace, group });
+  }
+  return [...keys.values()];
+}
+
+/** The group of a StatefulSet by one GET; undefined where it is gone or in none. Throws ClusterError. */
+export async function getGroupOf(cluster: Cluster, namespace: string, name: string): Promise<GroupKey | undefined> {
+  const group = (await getStatefulSet(cluster, { namespace, name }))?.group;
+  return group === undefined ? undefined : { namespace, group };
+}
+
+/** The StatefulSet that controls a pod, by one GET of the name that the pod tells. Throws ClusterError. */
+export async function getOwnerOf(
+  cluster: LookUps,
+  { namespace, ownerUid, ownerName }: Pod,
+): Promise<StatefulSet | undefined> {
+  if (ownerUid === undefined || ownerName === undefined) return undefined;
+  const owner = await getStatefulSet(cluster, { namespace, name: ownerName });
+  return owner?.uid === ownerUid ? owner : undefined;
+}
+
+/** A StatefulSet by a GET; undefined where it is gone. Throws ClusterError. */
+export async function getStatefulSet(cluster: LookUps, key: ObjectKey): Promise<StatefulSet | undefined> {
+  try {
+    return parseStatefulSet(await cluster.get("statefulsets", key));
+  } catch (error) {
+    if (hasCode(error, 404)) return undefined;
+    throw error;
+  }
+}

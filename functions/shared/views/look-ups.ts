@@ -1,0 +1,13 @@
+/** Reads that anybody can cause who posts a review: of a pod that memory does not have, and there may be no such pod. */
+import type { Cluster } from "../kubernetes/cluster.ts";
+
+/** How such reads are made. Each rejects with ClusterError, or with {@link TooManyLookUps} where nothing was asked. */
+export type LookUps = Pick<Cluster, "get" | "list">;
+
+/** There are more of them than the API server is to be asked: whoever is refused may ask again. */
+export class TooManyLookUps extends Error {
+  constructor() {
+    super("more reviews than usual are of pods that are not in memory, and this one has not had its turn: try again");
+    this.name = "TooManyLookUps";
+  }
+}

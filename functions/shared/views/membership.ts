@@ -1,0 +1,173 @@
+/** The StatefulSets that a watch has told of: which there are, and how that is proved (rule R5). */
+import type { Cluster, StatefulSetObject } from "../kubernetes/cluster.ts";
+import { parseStatefulSet, type StatefulSet } from "../objects/statefulsets.ts";
+import { beginAgain, hear, newProgress, type Progress, type Store } from "./progress.ts";
+
+/** The StatefulSets of one namespace, or of all, as a watch tells. */
+export interface Membership extends Progress {
+  /** By `NAMESPACE/NAME`. */
+  readonly byPath: Map<string, StatefulSet>;
+  readonly byUid: Map<string, StatefulSet>;
+  /**
+   * The revision of the state in which each of them became what decides its membership, by uid. Whoever has seen that
+   * revision knows it as a member, and a status that changes with every pod moves nothing.
+   */
+  readonly since: Map<string, number>;
+  /** The revision at which a consistent LIST last said the same of a namespace as this memory does, and when it was sent. */
+  readonly confirmed: Map<string, { readonly revision: number; readonly askedMs: number }>;
+}
+
+export function emptyMembership(nowMs: number): Membership {
+  return { ...newProgress(nowMs), byPath: new Map(), byUid: new Map(), since: new Map(), confirmed: new Map() };
+}
+
+/** A LIST of the StatefulSets of a namespace. */
+export interface ListedStatefulSets {
+  readonly statefulSets: readonly StatefulSet[];
+  readonly revision: number;
+  /** When it was asked for, by the monotonic clock. */
+  readonly askedMs: number;
+  readonly isConsistent: boolean;
+}
+
+/** Up to which revision the StatefulSets of a namespace are known. */
+export function knownThrough(membership: Membership, namespace: string): number {
+  return Math.max(membership.reached, membership.confirmed.get(namespace)?.revision ?? 0);
+}
+
+/** When the StatefulSets of a namespace were last heard of, by the monotonic clock. */
+export function heardOfMs(membership: Membership, namespace: string): number {
+  return Math.max(membership.heardMs, membership.confirmed.get(namespace)?.askedMs ?? Number.NEGATIVE_INFINITY);
+}
+
+/** The revision that whoever decides about these must have seen, to know all of them: the ledger's `members-through`. */
+export function membersThrough(membership: Membership, members: readonly StatefulSet[]): number {
+  return Math.max(
+    0,
+    ...members.map(({ uid, resourceVersion }) => membership.since.get(uid) ?? Number(resourceVersion)),
+  );
+}
+
+/**
+ * Takes over what a LIST knows better. Its revision decides: what has come since is not taken away by it, and what the watch
+ * has told to be gone does not come back.
+ */
+export function learnStatefulSets(membership: Membership, namespace: string, listed: ListedStatefulSets): void {
+  const { statefulSets, revision } = listed;
+  const before = membership.confirmed.get(namespace);
+  if (revision < (before?.revision ?? 0)) return;
+  for (const statefulSet of statefulSets) {
+    const known = membership.byPath.get(pathOf(statefulSet));
+    const isNews = known === undefined ? revision >= membership.reached : revisionOf(known) < revisionOf(statefulSet);
+    if (isNews) put(membership, statefulSet);
+  }
+  const uids = new Set(statefulSets.map(({ uid }) => uid));
+  for (const known of [...membership.byPath.values()]) {
+    const isGone = known.namespace === namespace && !uids.has(known.uid) && revisionOf(known) <= revision;
+    if (isGone) remove(membership, known);
+  }
+  if (!saysTheSame(membership, namespace, statefulSets)) return;
+  const askedMs = listed.isConsistent ? listed.askedMs : (before?.askedMs ?? Number.NEGATIVE_INFINITY);
+  membership.confirmed.set(namespace, { revision, askedMs });
+}
+
+/** After silence: where a consistent LIST says something else than this memory, the watch has died without a word. */
+export function isContradicted(
+  membership: Membership,
+  namespace: string,
+  { statefulSets }: Pick<ListedStatefulSets, "statefulSets">,
+): boolean {
+  return !saysTheSame(membership, namespace, statefulSets);
+}
+
+function saysTheSame(membership: Membership, namespace: string, listed: readonly StatefulSet[]): boolean {
+  let count = 0;
+  for (const known of membership.byPath.values()) if (known.namespace === namespace) count++;
+  return (
+    count === listed.length &&
+    listed.every(({ uid, resourceVersion }) => membership.byUid.get(uid)?.resourceVersion === resourceVersion)
+  );
+}
+
+/** One StatefulSet as an answer of the API server has it, unless the watch has told of a newer state. */
+export function learnStatefulSet(membership: Membership, statefulSet: StatefulSet): void {
+  const known = membership.byPath.get(pathOf(statefulSet));
+  if (known !== undefined && revisionOf(known) >= revisionOf(statefulSet)) return;
+  put(membership, statefulSet);
+}
+
+function put(membership: Membership, statefulSet: StatefulSet, isNext = false): void {
+  const path = pathOf(statefulSet);
+  const known = membership.byPath.get(path);
+  if (known !== undefined && known.uid !== statefulSet.uid) remove(membership, known);
+  membership.byPath.set(path, statefulSet);
+  membership.byUid.set(statefulSet.uid, statefulSet);
+  // A watch leaves nothing out. Between a list and the state before it a StatefulSet may have left its group and come back.
+  const isSameMember = known !== undefined && isNext && decidesTheSame(known, statefulSet);
+  const isSameState = known?.resourceVersion === statefulSet.resourceVersion;
+  if (!isSameMember && !isSameState) membership.since.set(statefulSet.uid, revisionOf(statefulSet));
+}
+
+function remove(membership: Membership, { uid, namespace, name }: StatefulSet): void {
+  membership.byUid.delete(uid);
+  membership.since.delete(uid);
+  if (membership.byPath.get(`${namespace}/${name}`)?.uid === uid) membership.byPath.delete(`${namespace}/${name}`);
+}
+
+function decidesTheSame(one: StatefulSet, other: StatefulSet): boolean {
+  return (
+    one.uid === other.uid &&
+    one.group === other.group &&
+    one.deleting === other.deleting &&
+    JSON.stringify(one.podLabels) === JSON.stringify(other.podLabels)
+  );
+}
+
+/** Feeds the membership; `changed` hears of StatefulSets that look different to a decision. */
+export function statefulSetStore(
+  membership: Membership,
+  cluster: Pick<Cluster, "monotonicMs">,
+  changed: (statefulSet: StatefulSet) => void,
+): Store<StatefulSetObject> {
+  return {
+    replace(objects, resourceVersion) {
+      const before = [...membership.byPath.values()];
+      const listed = objects.map(parseStatefulSet);
+      const uids = new Set(listed.map(({ uid }) => uid));
+      for (const known of before) if (!uids.has(known.uid)) remove(membership, known);
+      for (const statefulSet of listed) put(membership, statefulSet);
+      membership.confirmed.clear();
+      beginAgain(membership, Number(resourceVersion), cluster.monotonicMs());
+      for (const statefulSet of [...before, ...listed]) changed(statefulSet);
+    },
+    apply(event) {
+      if (event.type === "BOOKMARK") return hear(membership, Number(event.resourceVersion), cluster.monotonicMs());
+      const statefulSet = parseStatefulSet(event.object);
+      const known = membership.byPath.get(pathOf(statefulSet));
+      const confirmed = membership.confirmed.get(statefulSet.namespace)?.revision ?? 0;
+      const isNews = revisionOf(statefulSet) > Math.max(known === undefined ? 0 : revisionOf(known), confirmed);
+      if (isNews) {
+        if (event.type === "DELETED") remove(membership, statefulSet);
+        else put(membership, statefulSet, true);
+      }
+      // Told after it is known: whoever waits for this revision looks at once.
+      hear(membership, revisionOf(statefulSet), cluster.monotonicMs());
+      if (!isNews) return;
+      if (event.type !== "DELETED" && sameButRevision(known, statefulSet)) return;
+      changed(statefulSet);
+      if (known !== undefined && known.group !== statefulSet.group) changed(known);
+    },
+  };
+}
+
+function sameButRevision(one: StatefulSet | undefined, other: StatefulSet): boolean {
+  return JSON.stringify({ ...one, resourceVersion: 0 }) === JSON.stringify({ ...other, resourceVersion: 0 });
+}
+
+function pathOf({ namespace, name }: StatefulSet): string {
+  return `${namespace}/${name}`;
+}
+
+function revisionOf({ resourceVersion }: StatefulSet): number {
+  return Number(resourceVersion);
+}

@@ -1,0 +1,285 @@
+/** The pods that watches have told of, and the StatefulSets: what a long-lived process decides from. */
+
+import { type HasPods, type StoredBudget, type Surroundings, selects } from "../group/governing.ts";
+import type { Cluster, PodObject } from "../kubernetes/cluster.ts";
+import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../objects/pods.ts";
+import type { StatefulSet } from "../objects/statefulsets.ts";
+import { emptyMembership, type Membership, membersThrough } from "./membership.ts";
+import { awaitProgress, beginAgain, hear, newProgress, type Progress, type Store } from "./progress.ts";
+import type { GroupView, PodIndex } from "./view.ts";
+
+/** The pods of one owner at one moment. Views share it until one of these pods changes; a thousand pods are not copied twice. */
+interface Moment {
+  readonly pods: readonly Pod[];
+  /** Made when it is first asked for. */
+  byName: ReadonlyMap<string, Pod> | undefined;
+}
+
+/** The pods and StatefulSets of one namespace, or of all, as two watches tell. How far the one of pods has got it says itself. */
+export interface Memory extends Progress {
+  readonly clock: Pick<Cluster, "monotonicMs">;
+  readonly pods: Map<string, Pod>;
+  /** By {@link ownerOf}. */
+  readonly podsByOwner: Map<string, Map<string, Pod>>;
+  /** Of the owners whose pods have not changed since a view was last taken. */
+  readonly moments: Map<string, Moment>;
+  /** When each pod was first known here, by uid: what it runs was wanted by its StatefulSet at some time before. */
+  readonly bornMs: Map<string, number>;
+  /** The largest resourceVersion of any change to a pod of that owner, deletions too (rule R8). */
+  readonly seenByOwner: Map<string, number>;
+  /** The revision at which a consistent LIST last said the same of an owner's pods as this memory does. */
+  readonly confirmedByOwner: Map<string, number>;
+  /** When the LIST was sent that last did so after silence. */
+  readonly confirmedMsByOwner: Map<string, number>;
+  readonly membership: Membership;
+}
+
+export function emptyMemory(clock: Pick<Cluster, "monotonicMs">): Memory {
+  return {
+    ...newProgress(clock.monotonicMs()),
+    clock,
+    pods: new Map(),
+    podsByOwner: new Map(),
+    moments: new Map(),
+    bornMs: new Map(),
+    seenByOwner: new Map(),
+    confirmedByOwner: new Map(),
+    confirmedMsByOwner: new Map(),
+    membership: emptyMembership(clock.monotonicMs()),
+  };
+}
+
+/** Under what a pod is kept: its StatefulSet's uid, or, while it is nobody's, the name of the one that it was made for. */
+function ownerOf(pod: Pod): string | undefined {
+  return pod.ownerUid ?? (pod.orphaned ? orphansOf(pod.namespace, statefulSetNameOf(pod.name)) : undefined);
+}
+
+/** No uid holds a slash. */
+function orphansOf(namespace: string, statefulSet: string): string {
+  return `orphans of ${namespace}/${statefulSet}`;
+}
+
+/** The pods that were made for a StatefulSet of that name and stand, whether or not they have been heard to be let go of. */
+export function podsMadeFor(memory: Memory, namespace: string, statefulSet: string): readonly Pod[] {
+  const isMadeFor = (pod: Pod) => pod.namespace === namespace && statefulSetNameOf(pod.name) === statefulSet;
+  return [...memory.pods.values()].filter((pod) => isMadeFor(pod) && isStanding(pod));
+}
+
+/** Whose pods budgets select, at one moment. A pass may ask for each of a thousand pods: each answer is found once. */
+export function hasPodsIn(memory: Memory): HasPods {
+  const known = new Map<StoredBudget, Map<string, boolean>>();
+  return ({ uid }, budget) => {
+    const answers = known.get(budget) ?? new Map<string, boolean>();
+    known.set(budget, answers);
+    const pods = memory.podsByOwner.get(uid)?.values() ?? [];
+    const answer = answers.get(uid) ?? [...pods].some(({ labels }) => selects(budget, labels));
+    answers.set(uid, answer);
+    return answer;
+  };
+}
+
+/** Waits a moment for the watch to tell of these StatefulSets' pods what the ledger has already accounted for. */
+export function reaches(
+  cluster: Pick<Cluster, "sleep">,
+  memory: Memory,
+  statefulSets: readonly StatefulSet[],
+  revision: number,
+): Promise<boolean> {
+  const confirmed = () => Math.min(...statefulSets.map(({ uid }) => memory.confirmedByOwner.get(uid) ?? 0));
+  return awaitProgress(
+    cluster,
+    memory,
+    () => memory.reached >= revision || (statefulSets.length > 0 && confirmed() >= revision),
+  );
+}
+
+/** When the pods of all these were last heard of: by the watch, or by a LIST that said the same. */
+export function podsHeardOfMs(memory: Memory, statefulSets: readonly StatefulSet[]): number {
+  const times = statefulSets.map(({ uid }) => memory.confirmedMsByOwner.get(uid) ?? Number.NEGATIVE_INFINITY);
+  return times.length === 0 ? memory.heardMs : Math.max(memory.heardMs, Math.min(...times));
+}
+
+/** The same of one pod: by the watch, or by a LIST of its StatefulSet's pods that said the same. */
+export function podHeardOfMs({ heardMs, confirmedMsByOwner }: Memory, { ownerUid = "" }: Pod): number {
+  return Math.max(heardMs, confirmedMsByOwner.get(ownerUid) ?? Number.NEGATIVE_INFINITY);
+}
+
+/**
+ * After silence: where the memory says of these StatefulSets' pods what a consistent LIST says, it is as good as heard from, for
+ * them alone; where it does not, the watch has died without a word and is begun again.
+ */
+export function confirm(memory: Memory, statefulSets: readonly StatefulSet[], pods: PodIndex, askedMs: number): void {
+  if (!statefulSets.every(({ uid }) => saysTheSame(memory, uid, pods))) {
+    memory.relist.abort();
+    return;
+  }
+  for (const { uid } of statefulSets) memory.confirmedMsByOwner.set(uid, askedMs);
+}
+
+/**
+ * True when a pod runs what the StatefulSet does not want, and was not known when that was read: then it may be the read that is
+ * old and not the pod. Whoever is made after a change of the template must not be taken for outdated.
+ */
+export function isBehindPods(
+  memory: Memory,
+  { updateRevision }: StatefulSet,
+  pods: Iterable<Pod>,
+  readMs: number,
+): boolean {
+  for (const { uid, revision } of pods) {
+    if (revision !== updateRevision && (memory.bornMs.get(uid) ?? Number.POSITIVE_INFINITY) > readMs) return true;
+  }
+  return false;
+}
+
+/**
+ * A view of the memory as it is at this moment. It must not move on with the memory: what a decision accounts for and the
+ * revision that it writes for it (rule R8) have to be of one moment, also when the decision waits for a GET in between.
+ */
+export function viewOfMemory(
+  memory: Memory,
+  surroundings: Surroundings,
+  statefulSetsReadMs: number | undefined,
+): GroupView {
+  const byOwner = new Map<string, Moment>();
+  let seenThrough = 0;
+  for (const { uid } of surroundings.statefulSets) {
+    byOwner.set(uid, momentOf(memory, uid));
+    seenThrough = Math.max(seenThrough, memory.seenByOwner.get(uid) ?? 0);
+  }
+  return {
+    ...surroundings,
+    statefulSetsReadMs,
+    podsOf: ({ uid }) => byOwner.get(uid)?.pods ?? [],
+    pod(name) {
+      for (const moment of byOwner.values()) {
+        moment.byName ??= new Map(moment.pods.map((pod) => [pod.name, pod]));
+        const pod = moment.byName.get(name);
+        if (pod !== undefined) return pod;
+      }
+      return undefined;
+    },
+    seenThrough,
+    membersThrough: membersThrough(memory.membership, surroundings.statefulSets),
+    consistentAt: undefined,
+  };
+}
+
+function momentOf(memory: Memory, ownerUid: string): Moment {
+  const known = memory.moments.get(ownerUid);
+  if (known !== undefined) return known;
+  const siblings = memory.podsByOwner.get(ownerUid);
+  if (siblings === undefined) return { pods: [], byName: undefined };
+  const moment: Moment = { pods: [...siblings.values()], byName: undefined };
+  memory.moments.set(ownerUid, moment);
+  return moment;
+}
+
+function putPod(memory: Memory, pod: Pod, owner: string): void {
+  const path = `${pod.namespace}/${pod.name}`;
+  const known = memory.pods.get(path);
+  if (known !== undefined && ownerOf(known) !== owner) removePod(memory, known);
+  if (known !== undefined && known.uid !== pod.uid) memory.bornMs.delete(known.uid);
+  if (!memory.bornMs.has(pod.uid)) memory.bornMs.set(pod.uid, memory.clock.monotonicMs());
+  memory.pods.set(path, pod);
+  const siblings = memory.podsByOwner.get(owner) ?? new Map<string, Pod>();
+  siblings.set(pod.name, pod);
+  memory.podsByOwner.set(owner, siblings);
+  noteChange(memory, owner, pod.resourceVersion);
+}
+
+function removePod(memory: Memory, pod: Pod): void {
+  memory.pods.delete(`${pod.namespace}/${pod.name}`);
+  memory.bornMs.delete(pod.uid);
+  // Pods that are nobody's are not kept.
+  const owner = ownerOf(pod) as string;
+  const siblings = memory.podsByOwner.get(owner);
+  siblings?.delete(pod.name);
+  noteChange(memory, owner, pod.resourceVersion);
+  if (siblings?.size !== 0) return;
+  memory.podsByOwner.delete(owner);
+  memory.seenByOwner.delete(owner);
+  memory.confirmedByOwner.delete(owner);
+  memory.confirmedMsByOwner.delete(owner);
+}
+
+function noteChange(memory: Memory, ownerUid: string, resourceVersion: number): void {
+  memory.moments.delete(ownerUid);
+  memory.seenByOwner.set(ownerUid, Math.max(memory.seenByOwner.get(ownerUid) ?? 0, resourceVersion));
+}
+
+/**
+ * Takes over what a consistent LIST knows better: an event that never came would else be missing until the next of its
+ * object, and every sentence in between would be false. It never goes back: what the watch has told since is kept.
+ */
+export function learnPods(memory: Memory, statefulSets: readonly StatefulSet[], pods: PodIndex): void {
+  for (const { uid } of statefulSets) {
+    // Replies overtake each other: an older list would bring back what a newer one knew to be gone.
+    if (pods.listedAt < (memory.confirmedByOwner.get(uid) ?? 0)) continue;
+    for (const pod of pods.byOwner.get(uid) ?? []) {
+      const known = memory.pods.get(`${pod.namespace}/${pod.name}`);
+      // A pod that is not known may have been deleted since: only a list that is newer than the watch can tell.
+      const isNews =
+        known === undefined ? pods.listedAt >= memory.reached : known.resourceVersion < pod.resourceVersion;
+      if (isNews) putPod(memory, pod, uid);
+    }
+    for (const known of [...(memory.podsByOwner.get(uid)?.values() ?? [])]) {
+      if (!pods.byName.has(known.name) && known.resourceVersion <= pods.listedAt) removePod(memory, known);
+    }
+    if (saysTheSame(memory, uid, pods)) memory.confirmedByOwner.set(uid, pods.listedAt);
+  }
+}
+
+function saysTheSame(memory: Memory, ownerUid: string, pods: PodIndex): boolean {
+  const known = memory.podsByOwner.get(ownerUid);
+  const listed = pods.byOwner.get(ownerUid) ?? [];
+  return (
+    (known?.size ?? 0) === listed.length &&
+    listed.every((pod) => known?.get(pod.name)?.resourceVersion === pod.resourceVersion)
+  );
+}
+
+/** Feeds the pods of a memory; `changed` hears of pods that look different to a decision. */
+export function podStore(memory: Memory, changed: (pod: Pod) => void): Store<PodObject> {
+  const { clock } = memory;
+  return {
+    replace(objects, resourceVersion) {
+      const before = [...memory.pods.values()];
+      const listed = objects.map(parsePod);
+      const uids = new Set(listed.map(({ uid }) => uid));
+      memory.pods.clear();
+      memory.podsByOwner.clear();
+      memory.moments.clear();
+      memory.seenByOwner.clear();
+      memory.confirmedByOwner.clear();
+      memory.confirmedMsByOwner.clear();
+      for (const uid of [...memory.bornMs.keys()]) if (!uids.has(uid)) memory.bornMs.delete(uid);
+      for (const pod of listed) {
+        const owner = ownerOf(pod);
+        if (owner !== undefined) putPod(memory, pod, owner);
+      }
+      beginAgain(memory, Number(resourceVersion), clock.monotonicMs());
+      for (const pod of [...before, ...memory.pods.values()]) changed(pod);
+    },
+    apply(event) {
+      if (event.type === "BOOKMARK") return hear(memory, Number(event.resourceVersion), clock.monotonicMs());
+      const pod = parsePod(event.object);
+      const owner = ownerOf(pod);
+      const known = memory.pods.get(`${pod.namespace}/${pod.name}`);
+      hear(memory, pod.resourceVersion, clock.monotonicMs());
+      // A list may have told more than the watch has got to.
+      const confirmed = memory.confirmedByOwner.get(owner ?? "") ?? 0;
+      if (pod.resourceVersion <= Math.max(known?.resourceVersion ?? 0, confirmed)) return;
+      if (event.type === "DELETED" || owner === undefined) {
+        if (known !== undefined) removePod(memory, { ...known, resourceVersion: pod.resourceVersion });
+      } else putPod(memory, pod, owner);
+      if (event.type !== "DELETED" && sameButRevision(known, pod)) return;
+      changed(known ?? pod);
+    },
+  };
+}
+
+/** True when nothing changed that a decision reads: heartbeats and counters wake nobody. */
+function sameButRevision(one: Pod | undefined, other: Pod): boolean {
+  return JSON.stringify({ ...one, resourceVersion: 0 }) === JSON.stringify({ ...other, resourceVersion: 0 });
+}

@@ -1,0 +1,60 @@
+/** How far one watch has got, and when it was last heard of. */
+import type { Cluster, WatchEvent } from "../kubernetes/cluster.ts";
+
+/** How long a decision waits for a watch to tell what the ledger has accounted for, before it asks the API server for a LIST. */
+const catchUpMs = 250;
+
+export interface Progress {
+  /** Up to which revision of its resource type all is known that the watch tells. */
+  reached: number;
+  /** When it last told anything that is not older than what is known: a list, an event, a bookmark. */
+  heardMs: number;
+  readonly waiting: Set<() => void>;
+  /** Aborted to begin the watch again with a list. */
+  relist: AbortController;
+}
+
+export function newProgress(nowMs: number): Progress {
+  return { reached: 0, heardMs: nowMs, waiting: new Set(), relist: new AbortController() };
+}
+
+/**
+ * Notes that a watch has told of a revision. One that is older than what is known proves nothing: the API server that
+ * answers now is behind, or was taken back to an earlier state.
+ */
+export function hear(progress: Progress, revision: number, nowMs: number): void {
+  if (revision < progress.reached) return;
+  progress.heardMs = nowMs;
+  progress.reached = revision;
+  for (const waiting of progress.waiting) waiting();
+}
+
+/** Notes a list that took the place of all that was known: what is known is as new as the list, and no newer. */
+export function beginAgain(progress: Progress, revision: number, nowMs: number): void {
+  progress.reached = revision;
+  progress.heardMs = nowMs;
+  for (const waiting of progress.waiting) waiting();
+}
+
+/** Waits a moment for a watch to tell what is missing. Resolves to whether it is there. */
+export async function awaitProgress(
+  cluster: Pick<Cluster, "sleep">,
+  progress: Progress,
+  isThere: () => boolean,
+): Promise<boolean> {
+  if (isThere()) return true;
+  const givingUp = new AbortController();
+  const look = () => {
+    if (isThere()) givingUp.abort("reached");
+  };
+  progress.waiting.add(look);
+  await cluster.sleep(catchUpMs, givingUp.signal);
+  progress.waiting.delete(look);
+  return isThere();
+}
+
+/** What a watch feeds: the whole at a list, then change by change. */
+export interface Store<T> {
+  replace(objects: readonly T[], resourceVersion: string): void;
+  apply(event: WatchEvent<T>): void;
+}

@@ -1,0 +1,159 @@
+/** How a view of one group is read where watches feed a memory: what must be asked for, and what is known already (rule R5). */
+
+import { type StoredBudget, type Surroundings, surroundingsOf } from "../group/governing.ts";
+import type { Cluster } from "../kubernetes/cluster.ts";
+import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
+import { getStatefulSet, listStatefulSets, readAgain } from "./listing.ts";
+import { heardOfMs, isContradicted, knownThrough, learnStatefulSets, membersThrough } from "./membership.ts";
+import {
+  confirm,
+  hasPodsIn,
+  isBehindPods,
+  learnPods,
+  type Memory,
+  podsHeardOfMs,
+  reaches,
+  viewOfMemory,
+} from "./memory.ts";
+import { awaitProgress } from "./progress.ts";
+import {
+  type GroupView,
+  listPods,
+  type MembersRead,
+  rereadAfterMs,
+  silentAfterMs,
+  type ViewNeed,
+  viewOfIndex,
+} from "./view.ts";
+
+export interface Reader {
+  readonly cluster: Cluster;
+  readonly memory: Memory;
+  /** What was last read of each StatefulSet, by `NAMESPACE/NAME`. */
+  readonly reads: Map<string, StatefulSetRead>;
+}
+
+export interface StatefulSetRead {
+  /** Undefined where it is gone. */
+  readonly statefulSet: StatefulSet | undefined;
+  /** When the GET was sent, by the monotonic clock. */
+  readonly readMs: number;
+}
+
+/** The StatefulSets of a view, and how they came to be known: of several GETs the first. */
+interface Members extends MembersRead {
+  readonly surroundings: Surroundings;
+}
+
+/** A view that is at least as new as is needed. Throws ClusterError. */
+export async function readView(
+  reader: Reader,
+  budgets: readonly StoredBudget[],
+  key: GroupKey,
+  need: ViewNeed,
+): Promise<GroupView> {
+  const known = await catchUpWithMembers(reader, key.namespace, need);
+  const { memory } = reader;
+  const surroundings = surroundingsOf(memory.membership.byPath.values(), key, budgets, hasPodsIn(memory));
+  const members =
+    known.askedMs === undefined && need.permitSinceMs !== undefined
+      ? await readMembers(reader, key, surroundings, need.permitSinceMs)
+      : { ...known, surroundings };
+  return readBehindPods(reader, key, await readPods(reader, key, members, need));
+}
+
+/**
+ * Sees to it that the memory knows every StatefulSet that the ledger's decisions counted: a zone that joined may be reserved
+ * already, and what has never been heard of can neither be down nor reserved.
+ */
+async function catchUpWithMembers(
+  { cluster, memory: { membership } }: Reader,
+  namespace: string,
+  need: ViewNeed,
+): Promise<MembersRead> {
+  const isSilent =
+    need.permitSinceMs !== undefined && cluster.monotonicMs() - heardOfMs(membership, namespace) > silentAfterMs;
+  if (need.consistent || need.settledThrough === undefined || isSilent) {
+    const listed = await listStatefulSets(cluster, namespace);
+    if (isSilent && isContradicted(membership, namespace, listed)) membership.relist.abort();
+    learnStatefulSets(membership, namespace, listed);
+    return listed;
+  }
+  const { membersThrough: through = 0 } = need;
+  const isKnown = () => knownThrough(membership, namespace) >= through;
+  if (await awaitProgress(cluster, membership, isKnown)) return { askedMs: undefined };
+  learnStatefulSets(membership, namespace, await listStatefulSets(cluster, namespace, through));
+  return { askedMs: undefined };
+}
+
+/** Every member by a GET, after the ledger was read or for 3 s more: see {@link readStatefulSet}. */
+async function readMembers(
+  reader: Reader,
+  key: GroupKey,
+  { statefulSets, neighbours, budgets, hasPods }: Surroundings,
+  sinceMs: number,
+): Promise<Members> {
+  const reads = await Promise.all(statefulSets.map((one) => readStatefulSet(reader, one, sinceMs)));
+  const found = reads.flatMap(({ statefulSet }) => (statefulSet === undefined ? [] : [statefulSet]));
+  return {
+    surroundings: surroundingsOf([...found, ...neighbours], key, budgets, hasPods),
+    askedMs: Math.min(reader.cluster.monotonicMs(), ...reads.map(({ readMs }) => readMs)),
+  };
+}
+
+/**
+ * Rule R5: a StatefulSet by GET after the ledger was read. One GET serves for 3 s, as long as nobody else has written the
+ * ledger since (`sinceMs`): what another function did in between it would have written there first.
+ */
+async function readStatefulSet(
+  { cluster, reads }: Reader,
+  known: StatefulSet,
+  sinceMs: number,
+): Promise<StatefulSetRead> {
+  const path = `${known.namespace}/${known.name}`;
+  const read = reads.get(path);
+  const nowMs = cluster.monotonicMs();
+  if (read?.statefulSet !== undefined && read.readMs >= sinceMs && nowMs - read.readMs <= rereadAfterMs) {
+    const newer = Number(known.resourceVersion) > Number(read.statefulSet.resourceVersion);
+    return newer ? { statefulSet: known, readMs: read.readMs } : read;
+  }
+  const fresh = { statefulSet: await getStatefulSet(cluster, known), readMs: nowMs };
+  reads.set(path, fresh);
+  return fresh;
+}
+
+async function readPods(
+  { cluster, memory }: Reader,
+  key: GroupKey,
+  members: Members,
+  need: ViewNeed,
+): Promise<GroupView> {
+  const { surroundings } = members;
+  const { statefulSets } = surroundings;
+  const known = membersThrough(memory.membership, statefulSets);
+  const askedMs = cluster.monotonicMs();
+  const isSilent = need.permitSinceMs !== undefined && askedMs - podsHeardOfMs(memory, statefulSets) > silentAfterMs;
+  if (need.consistent || need.settledThrough === undefined || isSilent) {
+    const pods = await listPods(cluster, key, statefulSets, { ...need, consistent: true });
+    if (isSilent) confirm(memory, statefulSets, pods, askedMs);
+    learnPods(memory, statefulSets, pods);
+    return viewOfIndex(surroundings, members, pods, known);
+  }
+  if (await reaches(cluster, memory, statefulSets, need.settledThrough)) {
+    return viewOfMemory(memory, surroundings, members.askedMs);
+  }
+  return viewOfIndex(surroundings, members, await listPods(cluster, key, statefulSets, need), known);
+}
+
+/**
+ * A StatefulSet that was read before one of its pods was first known says nothing about that pod: its template may have
+ * changed in between, and pods of the newest revision would be taken for outdated as fast as they come. It is read again.
+ */
+async function readBehindPods({ cluster, memory, reads }: Reader, key: GroupKey, view: GroupView): Promise<GroupView> {
+  const { statefulSetsReadMs: readMs } = view;
+  if (readMs === undefined) return view;
+  const behind = view.statefulSets.filter((one) => isBehindPods(memory, one, view.podsOf(one), readMs));
+  return readAgain(cluster, key, view, behind, (statefulSet, againMs) => {
+    reads.set(`${statefulSet.namespace}/${statefulSet.name}`, { statefulSet, readMs: againMs });
+  });
+}

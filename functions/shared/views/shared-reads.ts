@@ -1,0 +1,46 @@
+/** Reads that many ask for at one moment: each is made once for all of them. */
+
+import type { Cluster } from "../kubernetes/cluster.ts";
+import { BoundedMap } from "../objects/bounded-map.ts";
+
+/** For so long an answer serves those who come later, in milliseconds: what watches tell may be older. */
+const servesForMs = 1_000;
+/** More objects than memory is asked for in a second. */
+const rememberedReads = 10_000;
+
+interface Reading<Value> {
+  readonly askedMs: number;
+  readonly answer: Promise<Value>;
+}
+
+/** It remembers the reads of the last second, and nothing of the others. One that failed serves nobody who comes later. */
+export class SharedReads<Value> {
+  readonly #clock: Pick<Cluster, "monotonicMs">;
+  /** In the order in which they were made. */
+  readonly #readings = new BoundedMap<string, Reading<Value>>(rememberedReads);
+
+  constructor(clock: Pick<Cluster, "monotonicMs">) {
+    this.#clock = clock;
+  }
+
+  read(key: string, ask: () => Promise<Value>): Promise<Value> {
+    const nowMs = this.#clock.monotonicMs();
+    for (const [other, { askedMs }] of this.#readings) {
+      if (nowMs - askedMs < servesForMs) break;
+      this.#readings.delete(other);
+    }
+    const known = this.#readings.get(key);
+    if (known !== undefined) return known.answer;
+    const reading = { askedMs: nowMs, answer: ask() };
+    this.#readings.set(key, reading);
+    reading.answer.catch(() => {
+      if (this.#readings.get(key) === reading) this.#readings.delete(key);
+    });
+    return reading.answer;
+  }
+
+  /** How many reads are remembered. */
+  get size(): number {
+    return this.#readings.size;
+  }
+}

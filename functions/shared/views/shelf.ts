@@ -1,0 +1,119 @@
+/** A few objects of one type, kept by a watch: budgets of both kinds. What is not heard of for a while is listed anew. */
+
+import type { Cluster, Metadata, WatchEvent } from "../kubernetes/cluster.ts";
+import { BoundedMap } from "../objects/bounded-map.ts";
+import type { Store } from "./progress.ts";
+import { silentAfterMs } from "./view.ts";
+
+/** Namespaces that were listed while the watch was silent. One that is forgotten is listed again. */
+const rememberedListings = 10_000;
+
+interface Kept<T> {
+  readonly namespace: string;
+  readonly uid: string;
+  readonly generation: number;
+  readonly resourceVersion: number;
+  readonly value: T;
+}
+
+/** What became of an object that a watch told of; `ignored`: its spec is the one that is known. */
+export type Seen = "updated" | "ignored" | "deleted";
+
+type Objects = readonly { readonly metadata: Metadata }[];
+
+export interface ShelfOptions<T, O> {
+  readonly clock: Pick<Cluster, "monotonicMs">;
+  parse(object: O): T;
+  /** Hears of every object that the watch or a list tells of. */
+  seen(value: T, how: Seen): void;
+}
+
+export class Shelf<T, O extends { readonly metadata: Metadata }> {
+  readonly store: Store<{ readonly metadata: Metadata }> = {
+    replace: (objects, resourceVersion) => {
+      this.#replace(objects as readonly O[]);
+      this.#heard(Number(resourceVersion));
+    },
+    apply: (event) => this.#apply(event),
+  };
+  readonly #options: ShelfOptions<T, O>;
+  readonly #kept = new Map<string, Kept<T>>();
+  readonly #listedMs = new BoundedMap<string, number>(rememberedListings);
+  readonly #listings = new Map<string, Promise<void>>();
+  #reached = 0;
+  #heardMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: ShelfOptions<T, O>) {
+    this.#options = options;
+  }
+
+  /** What is on it of a namespace: as the watch told in the last 30 s, or by `list`. Rejects as that does. */
+  async read(namespace: string, list: () => Promise<Objects>): Promise<readonly T[]> {
+    const heardMs = Math.max(this.#heardMs, this.#listedMs.get(namespace) ?? this.#heardMs);
+    if (this.#options.clock.monotonicMs() - heardMs > silentAfterMs) {
+      // One list serves all who ask while it is under way: each of them would have asked for the same.
+      const listing = this.#listings.get(namespace) ?? this.#list(namespace, list);
+      this.#listings.set(namespace, listing);
+      await listing;
+    }
+    return [...this.#kept.values()].filter((one) => one.namespace === namespace).map(({ value }) => value);
+  }
+
+  async #list(namespace: string, list: () => Promise<Objects>): Promise<void> {
+    const askedMs = this.#options.clock.monotonicMs();
+    const before = this.#reached;
+    try {
+      const objects = (await list()) as readonly O[];
+      // Whatever the watch told meanwhile is newer.
+      if (this.#reached !== before) return;
+      this.#replace(objects, namespace);
+      this.#listedMs.set(namespace, askedMs);
+    } finally {
+      this.#listings.delete(namespace);
+    }
+  }
+
+  #apply(event: WatchEvent<{ readonly metadata: Metadata }>): void {
+    if (event.type === "BOOKMARK") {
+      this.#heard(Number(event.resourceVersion));
+      return;
+    }
+    const { namespace = "", name, resourceVersion } = event.object.metadata;
+    const path = `${namespace}/${name}`;
+    // A list may have told of one that was made again since.
+    const isNews = (this.#kept.get(path)?.resourceVersion ?? 0) <= Number(resourceVersion);
+    if (event.type !== "DELETED") this.#put(event.object as O);
+    else if (isNews) this.#remove(path);
+    this.#heard(Number(resourceVersion));
+  }
+
+  #heard(revision: number): void {
+    this.#reached = Math.max(this.#reached, revision);
+    this.#heardMs = this.#options.clock.monotonicMs();
+  }
+
+  #replace(objects: readonly O[], namespace?: string): void {
+    const listed = new Set(objects.map(({ metadata }) => `${metadata.namespace ?? ""}/${metadata.name}`));
+    for (const [path, one] of [...this.#kept]) {
+      if ((namespace === undefined || one.namespace === namespace) && !listed.has(path)) this.#remove(path);
+    }
+    for (const object of objects) this.#put(object);
+  }
+
+  #put(object: O): void {
+    const { namespace = "", name, uid, generation = 0 } = object.metadata;
+    const resourceVersion = Number(object.metadata.resourceVersion);
+    const before = this.#kept.get(`${namespace}/${name}`);
+    if (before !== undefined && before.resourceVersion > resourceVersion) return;
+    const value = this.#options.parse(object);
+    this.#kept.set(`${namespace}/${name}`, { namespace, uid, generation, resourceVersion, value });
+    // A budget without a status subresource in use changes its generation with every change of its spec.
+    const isSame = before?.uid === uid && generation > 0 && before.generation >= generation;
+    this.#options.seen(value, isSame ? "ignored" : "updated");
+  }
+
+  #remove(path: string): void {
+    const before = this.#kept.get(path);
+    if (this.#kept.delete(path) && before !== undefined) this.#options.seen(before.value, "deleted");
+  }
+}

@@ -1,0 +1,189 @@
+/** Views kept in memory by watches, for processes that live: a decision that only waits costs no request. */
+
+import { parseStoredBudget, type StoredBudget, selects } from "../group/governing.ts";
+import type {
+  Cluster,
+  Metadata,
+  PodDisruptionBudgetObject,
+  Resource,
+  ZoneBudgetObject,
+} from "../kubernetes/cluster.ts";
+import { BoundedMap } from "../objects/bounded-map.ts";
+import { type PodDisruptionBudget, parseDisruptionBudget } from "../objects/disruption-budgets.ts";
+import type { Pod } from "../objects/pods.ts";
+import { type GroupKey, parseStatefulSet, type StatefulSet } from "../objects/statefulsets.ts";
+import { type Following, follow } from "./following.ts";
+import { getGroupOf, getOwnerOf, listGroups, listPodsMadeFor } from "./listing.ts";
+import { heardOfMs, learnStatefulSet, statefulSetStore } from "./membership.ts";
+import { emptyMemory, type Memory, podHeardOfMs, podStore, podsMadeFor } from "./memory.ts";
+import type { Store } from "./progress.ts";
+import { readView, type StatefulSetRead } from "./reading.ts";
+import { SharedReads } from "./shared-reads.ts";
+import { type Seen, Shelf } from "./shelf.ts";
+import { getPod, listBudgets, listDisruptionBudgets, silentAfterMs, type Views } from "./view.ts";
+
+/** StatefulSets that were read one by one, vanished ones too. One that is forgotten is read again. */
+const rememberedReads = 100_000;
+
+export interface WatchingViews extends Views {
+  /** Resolves when the first lists are in memory. */
+  readonly ready: Promise<void>;
+  /** Ends the watches and resolves when none is left. */
+  stop(): Promise<void>;
+}
+
+export interface WatchingOptions {
+  readonly cluster: Cluster;
+  /** The namespaces to watch; all of them when undefined. */
+  readonly namespaces: readonly string[] | undefined;
+  /** Watch PodDisruptionBudgets too, which evictions alone are judged by; without, {@link Views.disruptionBudgets} lists. */
+  readonly disruptionBudgets?: boolean;
+  /** Called when something changed that a decision about the group may read. */
+  readonly onChange: (key: GroupKey) => void;
+  /** Called for each ZoneAwarePodDisruptionBudget that the watch tells of. */
+  readonly onBudget?: (budget: StoredBudget, how: Seen) => void;
+  /** Called when a watch broke; it is taken up again by itself. */
+  readonly onTrouble: (resource: Resource, error: unknown) => void;
+}
+
+/** What is watched of one namespace, or of all. */
+interface Watched {
+  readonly memory: Memory;
+  readonly budgets: Shelf<StoredBudget, ZoneBudgetObject>;
+  readonly disruptionBudgets: Shelf<PodDisruptionBudget, PodDisruptionBudgetObject>;
+}
+
+/**
+ * Starts the watches and keeps them until {@link WatchingViews.stop}: three, or four with `disruptionBudgets`, for each
+ * namespace, or as many for all.
+ */
+export function createWatchingViews(options: WatchingOptions): WatchingViews {
+  const { cluster, namespaces, onTrouble } = options;
+  const stopping = new AbortController();
+  const scopes = new Map<string, Watched>();
+  const reads = new BoundedMap<string, StatefulSetRead>(rememberedReads);
+  const loops: Promise<void>[] = [];
+  const listings: Promise<void>[] = [];
+  for (const namespace of namespaces ?? [""]) {
+    const watched = createWatched(options);
+    scopes.set(namespace, watched);
+    for (const following of followingsOf(watched, namespace, options)) {
+      const listed = Promise.withResolvers<void>();
+      listings.push(listed.promise);
+      loops.push(follow({ cluster, onTrouble }, following, stopping.signal, listed.resolve));
+    }
+  }
+  const scopeOf = (namespace: string): Watched => {
+    const watched = scopes.get(namespace) ?? scopes.get("");
+    if (watched === undefined) throw new Error(`namespace ${namespace} is not among the watched ones`);
+    return watched;
+  };
+  const budgets = (namespace: string) =>
+    scopeOf(namespace).budgets.read(namespace, () => listBudgets(cluster, namespace));
+  return {
+    isLasting: true,
+    ready: Promise.all(listings).then(() => undefined),
+    async read(key, need) {
+      const { memory } = scopeOf(key.namespace);
+      // What is to be looked at afresh is so in all its parts.
+      const stored = need.consistent
+        ? (await listBudgets(cluster, key.namespace)).map(parseStoredBudget)
+        : await budgets(key.namespace);
+      return readView({ cluster, memory, reads }, stored, key, need);
+    },
+    learn(object) {
+      const statefulSet = parseStatefulSet(object);
+      reads.delete(`${statefulSet.namespace}/${statefulSet.name}`);
+      const watched = scopes.get(statefulSet.namespace) ?? scopes.get("");
+      if (watched !== undefined) learnStatefulSet(watched.memory.membership, statefulSet);
+    },
+    groups: (namespace) => listGroups(cluster, namespace === undefined ? namespaces : [namespace]),
+    groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
+    ...readsOfOne(cluster, (namespace) => scopeOf(namespace).memory),
+    budgets,
+    disruptionBudgets: (namespace) =>
+      scopeOf(namespace).disruptionBudgets.read(namespace, () => listDisruptionBudgets(cluster, namespace)),
+    async stop() {
+      stopping.abort();
+      await Promise.all(loops);
+    },
+  };
+}
+
+/** What is asked of one object: from memory, or where that has been silent or does not have it, by a read. */
+function readsOfOne(
+  cluster: Cluster,
+  memoryOf: (namespace: string) => Memory,
+): Pick<Views, "pod" | "ownerOf" | "podsMadeFor"> {
+  const podReads = new SharedReads<Pod | undefined>(cluster);
+  const ownerReads = new SharedReads<StatefulSet | undefined>(cluster);
+  const isRecent = (heardMs: number) => cluster.monotonicMs() - heardMs <= silentAfterMs;
+  return {
+    async pod({ namespace, name }, lookUps = cluster) {
+      const memory = memoryOf(namespace);
+      const kept = memory.pods.get(`${namespace}/${name}`);
+      // There may be any number of names that nobody has, but only so many that memory has: those wait for no other.
+      if (kept === undefined) return getPod(lookUps, { namespace, name });
+      if (isRecent(podHeardOfMs(memory, kept))) return kept;
+      return podReads.read(`${namespace}/${name}`, () => getPod(cluster, { namespace, name }));
+    },
+    async ownerOf(pod, lookUps = cluster) {
+      const { membership } = memoryOf(pod.namespace);
+      const kept = membership.byUid.get(pod.ownerUid ?? "");
+      if (kept === undefined) return getOwnerOf(lookUps, pod);
+      if (isRecent(heardOfMs(membership, pod.namespace))) return kept;
+      return ownerReads.read(kept.uid, () => getOwnerOf(cluster, pod));
+    },
+    async podsMadeFor({ namespace, name }) {
+      const memory = memoryOf(namespace);
+      const known = isRecent(memory.heardMs) ? podsMadeFor(memory, namespace, name) : [];
+      // That there are none is not taken from a memory that may be behind.
+      return known.length > 0 ? known : listPodsMadeFor(cluster, { namespace, name });
+    },
+  };
+}
+
+function createWatched({ cluster, onChange, onBudget }: WatchingOptions): Watched {
+  const memory = emptyMemory(cluster);
+  const seen = (budget: StoredBudget, how: Seen): void => {
+    onBudget?.(budget, how);
+    if (how === "ignored") return;
+    for (const { namespace, group, podLabels } of memory.membership.byPath.values()) {
+      if (group !== undefined && namespace === budget.namespace && selects(budget, podLabels))
+        onChange({ namespace, group });
+    }
+  };
+  return {
+    memory,
+    budgets: new Shelf<StoredBudget, ZoneBudgetObject>({ clock: cluster, parse: parseStoredBudget, seen }),
+    disruptionBudgets: new Shelf<PodDisruptionBudget, PodDisruptionBudgetObject>({
+      clock: cluster,
+      parse: parseDisruptionBudget,
+      seen: () => undefined,
+    }),
+  };
+}
+
+function followingsOf(watched: Watched, namespace: string, options: WatchingOptions): Following[] {
+  const { memory, budgets, disruptionBudgets } = watched;
+  const { cluster, onChange } = options;
+  const query = namespace === "" ? {} : { namespace };
+  const changedPod = (pod: Pod) => {
+    const group = pod.ownerUid === undefined ? undefined : memory.membership.byUid.get(pod.ownerUid)?.group;
+    if (group !== undefined) onChange({ namespace: pod.namespace, group });
+  };
+  const changedStatefulSet = (statefulSet: StatefulSet) => {
+    if (statefulSet.group !== undefined) onChange({ namespace: statefulSet.namespace, group: statefulSet.group });
+  };
+  const { membership } = memory;
+  const pods = podStore(memory, changedPod) as Store<{ readonly metadata: Metadata }>;
+  const sets = statefulSetStore(membership, cluster, changedStatefulSet) as Store<{ readonly metadata: Metadata }>;
+  return [
+    { resource: "pods", query, store: pods, optional: false, progress: memory },
+    { resource: "statefulsets", query, store: sets, optional: false, progress: membership },
+    { resource: "zoneawarepoddisruptionbudgets", query, store: budgets.store, optional: true },
+    ...(options.disruptionBudgets
+      ? [{ resource: "poddisruptionbudgets", query, store: disruptionBudgets.store, optional: false } as const]
+      : []),
+  ];
+}

@@ -1,0 +1,168 @@
+/**
+ * What every bundle has in common, the kubectl plugin's and those of the server: what of the packages is left out of them, and
+ * what is loaded when it is needed and not before.
+ *
+ * A function that is scaled to zero starts while an event waits: `npm run bench -- cold-start` measures how long.
+ */
+import { isBuiltin } from "node:module";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { OnResolveArgs, Plugin } from "esbuild";
+
+export const root = join(import.meta.dirname, "../..");
+
+/** A module that esbuild is given in place of the one that is asked for. */
+interface Replacement {
+  readonly asked: RegExp;
+  /** The file that asks for it. */
+  readonly by: RegExp;
+  readonly contents: string;
+}
+
+/** The same as in `kubernetes/configuration.ts`: nothing of client-node's generated API is called, and it is a third of all. */
+const generatedApi: Replacement = {
+  asked: /^\.\/gen\/index\.js$/,
+  by: /client-node\/dist\/config\.js$/,
+  contents: "export const createConfiguration = undefined, ServerConfiguration = undefined;",
+};
+
+const replacements: readonly Replacement[] = [
+  generatedApi,
+  {
+    // Nothing is left to be kept out.
+    asked: /^node:module$/,
+    by: /\/functions\/shared\/kubernetes-configuration\.ts$/,
+    contents: "export const registerHooks = () => ({ deregister() {} });",
+  },
+  {
+    // Its index has fetch, WebSockets, caches, mocks besides. What it adds to its dispatchers is added here as it does it.
+    asked: /^undici$/,
+    by: /./,
+    contents: `
+      import Dispatcher from "undici/lib/dispatcher/dispatcher.js";
+      import api from "undici/lib/api/index.js";
+      Object.assign(Dispatcher.prototype, api);
+      export { default as Agent } from "undici/lib/dispatcher/agent.js";
+      export { default as ProxyAgent } from "undici/lib/dispatcher/proxy-agent.js";`,
+  },
+  {
+    // Only a proxy may lead to HTTP/2; Node's own module for it takes long to load.
+    asked: /^\.\/client-h2\.js$/,
+    by: /undici\/lib\/dispatcher\/client\.js$/,
+    contents: 'module.exports = (...given) => require("undici/lib/dispatcher/client-h2.js")(...given);',
+  },
+  {
+    // Its index has metrics of the process, of clusters of processes, and a gateway besides.
+    asked: /^prom-client$/,
+    by: /./,
+    contents: ["Counter", "Gauge", "Histogram", "Registry"]
+      .map((name) => `export { default as ${name} } from "prom-client/lib/${name.toLowerCase()}.js";`)
+      .join("\n"),
+  },
+  {
+    // Log lines go to standard output and through no thread of their own.
+    asked: /^\.\/(lib\/)?transport$/,
+    by: /\/pino\/(pino|lib\/tools)\.js$/,
+    contents: 'module.exports = () => { throw new Error("there are no transports in a bundle"); };',
+  },
+  {
+    // There is one thread, and nothing is given to another.
+    asked: /^(node:)?worker_threads$/,
+    by: /\/node_modules\/(undici|pino)\//,
+    contents: "module.exports = { isMainThread: true, markAsUncloneable() {} };",
+  },
+  {
+    // It is loaded to say what did not hold, and not to find out.
+    asked: /^(node:)?assert$/,
+    by: /./,
+    contents: `
+      module.exports = (holds, message) => {
+        if (!holds) process.getBuiltinModule("node:assert")(holds, message);
+      };`,
+  },
+  {
+    // It takes the classes of `fetch` from Node, which loads a whole undici of its own for them: these are the same.
+    asked: /^@hono\/node-server$/,
+    by: /./,
+    contents:
+      'import "fetch-classes"; export { getRequestListener } from "./node_modules/@hono/node-server/dist/index.mjs";',
+  },
+  {
+    asked: /^fetch-classes$/,
+    by: /./,
+    contents: `
+      import { Response } from "undici/lib/web/fetch/response.js";
+      import { Request } from "undici/lib/web/fetch/request.js";
+      import { Headers } from "undici/lib/web/fetch/headers.js";
+      Object.assign(globalThis, { Headers, Request, Response });`,
+  },
+  {
+    // It asks of each request whether it is one of HTTP/2, which no server of ours speaks.
+    asked: /^node:http2$/,
+    by: /@hono\/node-server\//,
+    contents: "export class Http2ServerRequest {}; export const constants = {};",
+  },
+];
+
+function replacing(list: readonly Replacement[], name: string): Plugin {
+  return {
+    name,
+    setup(bundle) {
+      for (const [index, { asked, by }] of list.entries()) {
+        const isMeant = ({ importer, namespace }: OnResolveArgs) => namespace !== "file" || by.test(importer);
+        const found = { path: String(index), namespace: name };
+        bundle.onResolve({ filter: asked }, (given) => (isMeant(given) ? found : undefined));
+      }
+      bundle.onLoad({ filter: /./, namespace: name }, ({ path }) => ({
+        contents: list[Number(path)]?.contents ?? "",
+        resolveDir: root,
+      }));
+    },
+  };
+}
+
+/**
+ * What is needed at times: expressions of partitions, kubeconfigs in YAML, OIDC, proxies, compressed answers. The exports
+ * become getters, so that a module is loaded when the first of them is read.
+ */
+const atTimes = /^(re2js|js-yaml|jsonpath-plus|openid-client|socks|socks-proxy-agent|hpagent|node:zlib)$/;
+
+const whenNeeded: Plugin = {
+  name: "when-needed",
+  setup(bundle) {
+    bundle.onResolve({ filter: atTimes }, async ({ path, importer, kind, namespace, resolveDir, pluginData }) => {
+      if (namespace !== "file" || pluginData === "resolving") return undefined;
+      if (isBuiltin(path)) return { path, namespace: "when-needed", pluginData: path };
+      const { path: file } = await bundle.resolve(path, { importer, kind, resolveDir, pluginData: "resolving" });
+      return { path, namespace: "when-needed", pluginData: file };
+    });
+    bundle.onLoad({ filter: /./, namespace: "when-needed" }, async ({ path, pluginData: file }) => {
+      const exported = await import(isBuiltin(path) ? path : pathToFileURL(file).href);
+      const names = Object.keys(exported).filter((name) => /^[a-z_$][\w$]*$/i.test(name));
+      const getters = names.map((name) => `get ${name}() { return require(${JSON.stringify(file)}).${name}; },`);
+      return { contents: `module.exports = {\n${getters.join("\n")}\n};`, resolveDir: root };
+    });
+  },
+};
+
+/**
+ * Node's own modules, taken as CommonJS modules are. An ES import reads every export once, and some of those are getters that
+ * load much more: `node:http` alone then loads all of Node's `fetch`.
+ */
+const builtinsUnread: Plugin = {
+  name: "builtins-unread",
+  setup(bundle) {
+    bundle.onResolve({ filter: /^[\w:/]+$/ }, ({ path }) =>
+      isBuiltin(path) ? { path, namespace: "builtins-unread" } : undefined,
+    );
+    bundle.onLoad({ filter: /./, namespace: "builtins-unread" }, ({ path }) => ({
+      contents: `module.exports = process.getBuiltinModule(${JSON.stringify(path)});`,
+    }));
+  },
+};
+
+/** For the kubectl plugin. */
+export const withoutGeneratedApi = replacing([generatedApi], "without-generated-api");
+
+/** For the server. Of several that could answer the first one does. */
+export const quickToStart: readonly Plugin[] = [replacing(replacements, "replaced"), whenNeeded, builtinsUnread];

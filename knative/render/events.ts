@@ -1,0 +1,83 @@
+/** What wakes functions on Knative: sources of events about objects, cron, and with a broker, Triggers. */
+import { type Resource, resources } from "../../functions/shared/kubernetes/cluster.ts";
+import { podName, rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
+import type { CronDefinition, FunctionDefinition, Need } from "../../functions/shared/pass/definition.ts";
+import { pingType } from "../../triggers/wake/ping.ts";
+import { labelsOf, type Manifest } from "./object.ts";
+import { rightsOf } from "./rights.ts";
+
+export const broker = "sluice";
+/** As often as a standalone process sweeps. */
+const schedule = "*/5 * * * *";
+
+/** Labels that objects must have for their changes to concern a function; the API server looks at them, not the adapter. */
+const concerned: Partial<Record<Resource, string>> = {
+  statefulsets: rolloutGroup.key,
+  // Kubernetes writes it on the pods of StatefulSets alone.
+  pods: podName.key,
+};
+
+function serviceSink(name: string): object {
+  return { ref: { apiVersion: "serving.knative.dev/v1", kind: "Service", name } };
+}
+
+/** Of the account that only watches, on behalf of the function. */
+function sourceAccount(name: string): string {
+  return `${name}-source`;
+}
+
+/**
+ * One ApiServerSource for each kind of object, so that each has its own selector, in Reference mode: whoever reads along learns
+ * names and nothing else. It says nothing of what was there before and forgets what it cannot deliver: hence the PingSource.
+ */
+export function sourcesOf(definition: FunctionDefinition): readonly Manifest[] {
+  const { name, wokenBy } = definition;
+  const labels = labelsOf(name);
+  const account = sourceAccount(name);
+  const needs: Need[] = wokenBy.map((resource) => ({
+    group: resources[resource].group,
+    resource,
+    verbs: ["get", "list", "watch"],
+  }));
+  const sources = wokenBy.map((resource) => ({
+    apiVersion: "sources.knative.dev/v1",
+    kind: "ApiServerSource",
+    metadata: { name: `${name}-${resource}`, labels },
+    spec: { serviceAccountName: account, mode: "Reference", resources: [watched(resource)], sink: serviceSink(name) },
+  }));
+  return [...rightsOf({ name: account, needs }), ...sources, cronOf(definition)];
+}
+
+function watched(resource: Resource): object {
+  const { group, kind, apiPath } = resources[resource];
+  const apiVersion = group === "" ? "v1" : `${group}/${apiPath.slice(apiPath.lastIndexOf("/") + 1)}`;
+  const key = concerned[resource];
+  const selector = { matchExpressions: [{ key, operator: "Exists" }] };
+  return key === undefined ? { apiVersion, kind } : { apiVersion, kind, selector };
+}
+
+/** The tick that has a function look for its work itself. Its data is not looked at. */
+export function cronOf({ name }: FunctionDefinition | CronDefinition): Manifest {
+  return {
+    apiVersion: "sources.knative.dev/v1",
+    kind: "PingSource",
+    metadata: { name, labels: labelsOf(name) },
+    spec: { schedule, contentType: "application/json", data: "{}", sink: serviceSink(name) },
+  };
+}
+
+/** Takes from the broker what is for one function, by its own filter: the broker may be others' too. */
+export function triggerOf(definition: FunctionDefinition | CronDefinition): Manifest {
+  const { name } = definition;
+  const tick = { all: [{ exact: { type: pingType } }, { suffix: { source: `/pingsources/${name}` } }] };
+  const kinds = "wokenBy" in definition ? definition.wokenBy.map((resource) => resources[resource].kind) : [];
+  const changes = kinds.map((kind) => ({
+    all: [{ prefix: { type: "dev.knative.apiserver.ref." } }, { exact: { kind } }],
+  }));
+  return {
+    apiVersion: "eventing.knative.dev/v1",
+    kind: "Trigger",
+    metadata: { name, labels: labelsOf(name) },
+    spec: { broker, filters: [{ any: [tick, ...changes] }], subscriber: serviceSink(name) },
+  };
+}

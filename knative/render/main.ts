@@ -1,0 +1,27 @@
+/**
+ * `npm run render`: writes the manifests below `knative/base`, or the folder that it is given, and removes those there that are
+ * rendered no longer. Says which it wrote, and that their image is a placeholder.
+ */
+import { globSync } from "node:fs";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
+import { renderManifests } from "./manifests.ts";
+import { sayPlaceholder } from "./object.ts";
+
+const base = process.argv[2] ?? join(import.meta.dirname, "../base");
+const files = renderManifests({ groupFunctions, admissionFunctions, cronFunctions });
+
+for (const path of globSync("*/*.yaml", { cwd: base })) {
+  // CRDs are written by hand: they are rollout-operator's.
+  if (!path.startsWith("crds/") && !files.has(path)) await rm(join(base, path));
+}
+for (const [path, text] of files) {
+  const file = join(base, path);
+  const before = await readFile(file, "utf8").catch(() => undefined);
+  if (before === text) continue;
+  await mkdir(dirname(file), { recursive: true });
+  await writeFile(file, text);
+  console.log(`knative/base/${path}`);
+}
+console.log(`${sayPlaceholder}.`);

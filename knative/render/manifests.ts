@@ -1,0 +1,107 @@
+/** Every manifest, from the table of functions and their definitions alone: `npm run render` writes what this says. */
+import { dump } from "js-yaml";
+import type {
+  AdmissionDefinition,
+  CronDefinition,
+  FunctionDefinition,
+} from "../../functions/shared/pass/definition.ts";
+import { dashboard } from "./dashboard.ts";
+import { broker, cronOf, sourcesOf, triggerOf } from "./events.ts";
+import { prometheusRule, serviceMonitor } from "./monitoring.ts";
+import {
+  image,
+  labelsOf,
+  type Manifest,
+  placeholderNamespace,
+  ports,
+  reviewService,
+  sayPlaceholder,
+} from "./object.ts";
+import { rightsOf, tlsPortNeeds, union, withoutWatches } from "./rights.ts";
+import { emptySecret, webhookConfiguration } from "./webhooks.ts";
+import { deployment, knativeService, serviceForReviews } from "./workloads.ts";
+
+export interface Functions {
+  readonly groupFunctions: readonly FunctionDefinition[];
+  readonly admissionFunctions: readonly AdmissionDefinition[];
+  readonly cronFunctions: readonly CronDefinition[];
+}
+
+const header = "# Written by `npm run render`. Change the code that it comes from.\n";
+const standalone = "sluice";
+const admission = "sluice-admission";
+
+/**
+ * The files below `knative/base`, by their paths there, each a folder that kustomize can build. No object has a namespace: an
+ * overlay gives it one. Throws Error for an admission function without a registration.
+ */
+export function renderManifests(functions: Functions): ReadonlyMap<string, string> {
+  const { groupFunctions, admissionFunctions, cronFunctions } = functions;
+  const woken = [...groupFunctions, ...cronFunctions];
+  const files = new Map<string, string>();
+  const folder = (name: string, contents: Readonly<Record<string, readonly Manifest[]>>) => {
+    for (const [file, manifests] of Object.entries(contents)) files.set(`${name}/${file}.yaml`, yaml(manifests));
+    files.set(`${name}/kustomization.yaml`, kustomization(Object.keys(contents)));
+  };
+  folder("functions", Object.fromEntries(woken.map((definition) => [definition.name, functionOf(definition)])));
+  folder(
+    "sources",
+    Object.fromEntries([
+      ...groupFunctions.map((definition) => [definition.name, sourcesOf(definition)] as const),
+      ...cronFunctions.map((definition) => [definition.name, [cronOf(definition)]] as const),
+    ]),
+  );
+  folder("triggers", { broker: [brokerObject()], triggers: woken.map(triggerOf) });
+  folder("webhooks", {
+    webhooks: admissionFunctions.map(webhookConfiguration),
+    service: [serviceForReviews()],
+    certificate: [emptySecret()],
+  });
+  folder("admission", { admission: admissionOf(admissionFunctions) });
+  folder("standalone", { standalone: standaloneOf(functions) });
+  folder("monitoring", { alerts: [prometheusRule()], dashboard: [dashboard()], scraping: [serviceMonitor()] });
+  return files;
+}
+
+/** A function that comes and goes lists what it decides on; only cron's reads no views. */
+function functionOf({ name, needs, ...rest }: FunctionDefinition | CronDefinition): readonly Manifest[] {
+  const settings: Readonly<Record<string, string>> = "wokenBy" in rest ? { VIEWS: "list" } : {};
+  return [...rightsOf({ name, needs: withoutWatches(needs) }), knativeService(name, settings)];
+}
+
+function admissionOf(definitions: readonly AdmissionDefinition[]): readonly Manifest[] {
+  const needs = union([...definitions.flatMap((definition) => definition.needs), ...tlsPortNeeds]);
+  const settings = { FUNCTION: definitions.map(({ name }) => name).join(",") };
+  return [...rightsOf({ name: admission, needs }), ...deployment(admission, settings)];
+}
+
+function standaloneOf({ groupFunctions, admissionFunctions, cronFunctions }: Functions): readonly Manifest[] {
+  const all = [...groupFunctions, ...admissionFunctions, ...cronFunctions];
+  const needs = union([...all.flatMap((definition) => definition.needs), ...tlsPortNeeds]);
+  return [...rightsOf({ name: standalone, needs }), ...deployment(standalone, { FUNCTION: "all" })];
+}
+
+/**
+ * Retries for a minute, which is longer than a function takes to start. What is lost all the same, the next tick finds:
+ * a dead letter need not be kept. Whoever answers reviews is there to count it.
+ */
+function brokerObject(): Manifest {
+  const deadLetterSink = { uri: `http://${reviewService}.${placeholderNamespace}.svc:${ports.plain}/events` };
+  const delivery = { retry: 6, backoffPolicy: "exponential", backoffDelay: "PT0.5S", timeout: "PT30S", deadLetterSink };
+  return {
+    apiVersion: "eventing.knative.dev/v1",
+    kind: "Broker",
+    metadata: { name: broker, labels: labelsOf("broker") },
+    spec: { delivery },
+  };
+}
+
+function kustomization(files: readonly string[]): string {
+  const resources = files.map((file) => `${file}.yaml`);
+  return header + dump({ apiVersion: "kustomize.config.k8s.io/v1beta1", kind: "Kustomization", resources });
+}
+
+function yaml(manifests: readonly Manifest[]): string {
+  const text = manifests.map((one) => dump(one, { noRefs: true, lineWidth: 120 })).join("---\n");
+  return header + (text.includes(image) ? `# ${sayPlaceholder}.\n` : "") + text;
+}

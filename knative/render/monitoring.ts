@@ -1,0 +1,123 @@
+/**
+ * What Prometheus scrapes, and the alerts: those that users of rollout-operator have, by their names (its specification, 6.4),
+ * and a few of our own. Several replicas export what they know of a group as times; the newest one counts.
+ */
+import { answersReviews, labelsOf, type Manifest, reviewService } from "./object.ts";
+
+/** Where the READMEs can be read that alerts point at. */
+const repository = "https://github.com/sluice/sluice/blob/main";
+
+interface Alert {
+  readonly name: string;
+  readonly expression: string;
+  readonly severity: "warning" | "critical";
+  readonly summary: string;
+  /** Why groups wait, in the words of Prometheus's templates. */
+  readonly description?: string;
+  /** A section of a README that says what to do. */
+  readonly runbook: string;
+}
+
+/** Asked when the alert is sent and not part of it: a guard that changes while a rollout stands still is no new alert. */
+const whyItWaits =
+  '{{ range printf "max by (function, guard, zone) (sluice_waiting_since_timestamp_seconds{namespace=%q,rollout_group=%q})" ' +
+  "$labels.namespace $labels.rollout_group | query }}" +
+  "{{ .Labels.function }} has waited since {{ .Value | humanizeTimestamp }}: guard {{ .Labels.guard }}" +
+  "{{ with .Labels.zone }}, zone {{ . }}{{ end }}. {{ else }}No function has said why. {{ end }}" +
+  "kubectl sluice why {{ $labels.rollout_group }} -n {{ $labels.namespace }} says more.";
+
+const alerts: readonly Alert[] = [
+  {
+    name: "IncorrectWebhookConfigurationFailurePolicy",
+    expression:
+      'count by (type, webhook, namespace) (kube_validating_webhook_failure_policy{policy="Ignore", webhook=~"^(pod-eviction|zpdb-validation).+"} > 0)',
+    severity: "warning",
+    summary: "The webhook {{ $labels.webhook }} has failurePolicy Ignore: while nobody answers, no budget is kept.",
+    runbook: "functions/rotate-certificate/README.md#the-guards",
+  },
+  {
+    name: "BadZoneAwarePodDisruptionBudgetConfiguration",
+    expression:
+      'sum by (job, namespace) (rate(rollout_operator_zpdb_configurations_observed_total{result="invalid"}[5m])) > 0',
+    severity: "warning",
+    summary: "A ZoneAwarePodDisruptionBudget in {{ $labels.namespace }} is invalid, and holds what it may govern.",
+    runbook: "functions/validate-zone-budget/README.md#what-it-refuses-in-this-order",
+  },
+  {
+    name: "HighNumberInflightZpdbRequests",
+    expression: "avg_over_time(rollout_operator_zpdb_inflight_eviction_requests[5m]) > 10",
+    severity: "warning",
+    summary: "More than 10 reviews of evictions have been waiting for an answer.",
+    runbook: "functions/evaluate-eviction/README.md#the-guards",
+  },
+  {
+    name: "RolloutOperatorNotReconciling",
+    expression:
+      "time() - max by (cluster, namespace, rollout_group) (rollout_operator_last_successful_group_reconcile_timestamp_seconds) > 600",
+    severity: "critical",
+    summary: "{{ $labels.rollout_group }} has work to be done, and no pass over it has left a trace for ten minutes.",
+    description: whyItWaits,
+    runbook: "knative/README.md#when-nobody-reconciles",
+  },
+  {
+    name: "SluiceRolloutStuck",
+    expression:
+      "time() - max by (cluster, namespace, rollout_group) (sluice_group_last_progress_timestamp_seconds) > 1800",
+    severity: "warning",
+    summary:
+      "The rollout of {{ $labels.rollout_group }} has stood still for {{ $value | humanizeDuration }}: no pod has become ready at the wanted revision.",
+    description: whyItWaits,
+    runbook: "functions/advance-zone-rollout/README.md#why-it-waits",
+  },
+  {
+    name: "SluiceLedgerUnreadable",
+    expression: "max by (cluster, namespace, rollout_group) (sluice_group_ledger_unreadable) > 0",
+    severity: "critical",
+    summary:
+      "The ledger of {{ $labels.rollout_group }} cannot be read: nothing of it is rolled or evicted until it is mended.",
+    runbook: "functions/advance-zone-rollout/README.md#why-it-waits",
+  },
+  {
+    name: "SluiceCertificateExpiresSoon",
+    expression: "min by (namespace) (sluice_certificate_not_after_timestamp_seconds - time()) < 7 * 86400",
+    severity: "warning",
+    summary: "The certificate of the webhooks expires within a week, and has not been renewed.",
+    runbook: "functions/rotate-certificate/README.md#the-guards",
+  },
+];
+
+/**
+ * Scrapes whoever answers reviews: functions that come and go would take their metrics with them. The namespace of a group
+ * counts, not that of the pod which tells of it.
+ */
+export function serviceMonitor(): Manifest {
+  return {
+    apiVersion: "monitoring.coreos.com/v1",
+    kind: "ServiceMonitor",
+    metadata: { name: reviewService, labels: labelsOf("monitoring") },
+    spec: {
+      selector: { matchLabels: answersReviews },
+      endpoints: [{ port: "http-metrics", path: "/metrics", interval: "30s", honorLabels: true }],
+    },
+  };
+}
+
+export function prometheusRule(): Manifest {
+  const rules = alerts.map(({ name, expression, severity, summary, description, runbook }) => ({
+    alert: name,
+    expr: expression,
+    for: "5m",
+    labels: { severity },
+    annotations: {
+      summary,
+      ...(description === undefined ? {} : { description }),
+      runbook_url: `${repository}/${runbook}`,
+    },
+  }));
+  return {
+    apiVersion: "monitoring.coreos.com/v1",
+    kind: "PrometheusRule",
+    metadata: { name: "sluice", labels: labelsOf("monitoring") },
+    spec: { groups: [{ name: "sluice", rules }] },
+  };
+}

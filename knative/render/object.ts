@@ -1,0 +1,58 @@
+/** What every rendered manifest has: names, labels, and how a process of Sluice is run. */
+import type { Need } from "../../functions/shared/pass/definition.ts";
+import manifest from "../../package.json" with { type: "json" };
+
+/** A Kubernetes object as it is written to YAML; the API server checks its fields, in a test. */
+export interface Manifest {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+  readonly [field: string]: unknown;
+}
+
+/** The parts of one process: its objects carry its name. */
+export interface Workload {
+  readonly name: string;
+  readonly needs: readonly Need[];
+}
+
+/** Overlays name the namespace that holds; kustomize writes it wherever this one stands. It has neither dashes nor dots. */
+export const placeholderNamespace = "default";
+
+/** Of nobody, and never of anybody (RFC 6761): an image that is pulled by a name which somebody else can own is his to choose. */
+const placeholderImage = "registry.invalid/sluice";
+
+/** A placeholder: `images` of a kustomization says where the image is kept. */
+export const image = `${placeholderImage}:${manifest.version}`;
+
+/** What whoever renders or reads the manifests is told of it. */
+export const sayPlaceholder = `The image ${placeholderImage} is a placeholder, and no registry has it: name your own in \`images\` of your kustomization`;
+
+/** Webhook configurations of rollout-operator's users name this Service: it stays, whatever answers behind it. */
+export const reviewService = "rollout-operator";
+export const ports = { plain: 8001, tls: 8443, knative: 8080 } as const;
+
+export { answersReviews } from "../../functions/shared/objects/ours.ts";
+
+export function labelsOf(component: string): Readonly<Record<string, string>> {
+  return { "app.kubernetes.io/name": "sluice", "app.kubernetes.io/component": component };
+}
+
+/** What Pod Security's `restricted` asks of a container, and a root that cannot be written. */
+export const securityContext = {
+  allowPrivilegeEscalation: false,
+  capabilities: { drop: ["ALL"] },
+  readOnlyRootFilesystem: true,
+  runAsNonRoot: true,
+  runAsUser: 65_532,
+  seccompProfile: { type: "RuntimeDefault" },
+} as const;
+
+/** Environment variables in the form of a container's. */
+export function environment(settings: Readonly<Record<string, string>>): readonly object[] {
+  return Object.entries(settings).map(([name, value]) => ({ name, value }));
+}

@@ -1,0 +1,86 @@
+/** ServiceAccounts, and the least rights for each: a function's `needs`, neither a verb more nor a wildcard. */
+
+import { resources } from "../../functions/shared/kubernetes/cluster.ts";
+import { usualSecretName } from "../../functions/shared/objects/certificates.ts";
+import type { Need } from "../../functions/shared/pass/definition.ts";
+import { labelsOf, type Manifest, placeholderNamespace, type Workload } from "./object.ts";
+
+const rbac = "rbac.authorization.k8s.io";
+/** Of all resources that functions need, those of this group alone are of no namespace. */
+const clusterWideGroup = resources.mutatingwebhookconfigurations.group;
+
+/** What a process needs for its TLS port besides what its functions need: the certificate, and who trusts it. */
+export const tlsPortNeeds: readonly Need[] = [
+  { group: "", resource: "secrets", verbs: ["get"], names: [usualSecretName] },
+  { group: clusterWideGroup, resource: "mutatingwebhookconfigurations", verbs: ["list", "watch"] },
+  { group: clusterWideGroup, resource: "validatingwebhookconfigurations", verbs: ["list", "watch"] },
+];
+
+/** What is needed where views are lists: whoever comes and goes never watches. */
+export function withoutWatches(needs: readonly Need[]): readonly Need[] {
+  return needs
+    .map((need) => ({ ...need, verbs: need.verbs.filter((verb) => verb !== "watch") }))
+    .filter(({ verbs }) => verbs.length > 0);
+}
+
+/** The needs of several functions as one list: a line for each resource, or for named objects of it. */
+export function union(needs: readonly Need[]): readonly Need[] {
+  const lines = new Map<string, Need>();
+  for (const need of needs) {
+    const key = JSON.stringify([need.group, need.resource, need.names, need.namesOfNamespace]);
+    const verbs = [...(lines.get(key)?.verbs ?? []), ...need.verbs];
+    lines.set(key, { ...need, verbs: [...new Set(verbs)] });
+  }
+  return [...lines.values()];
+}
+
+/** The ServiceAccount of a workload with its Role, and a ClusterRole where it needs something that is of no namespace. */
+export function rightsOf({ name, needs }: Workload): readonly Manifest[] {
+  const labels = labelsOf(name);
+  const own = needs.filter(({ group }) => group !== clusterWideGroup);
+  const clusterWide = needs.filter(({ group }) => group === clusterWideGroup);
+  const isOfNamespace = ({ namesOfNamespace }: Need) => namesOfNamespace !== undefined;
+  const bound = boundTo({ kind: "ServiceAccount", name, namespace: placeholderNamespace });
+  const ofNamespace = `sluice:${name}-webhooks:${placeholderNamespace}`;
+  return [
+    { apiVersion: "v1", kind: "ServiceAccount", metadata: { name, labels } },
+    ...bound("Role", { binding: name, role: name, labels }, own),
+    // Several namespaces may have a Sluice: what they may list is the same for all of them, the binding is not.
+    ...bound(
+      "ClusterRole",
+      { binding: `sluice:${name}:${placeholderNamespace}`, role: `sluice:${name}`, labels },
+      clusterWide.filter((need) => !isOfNamespace(need)),
+    ),
+    // What they may change is not. By its label the component `knative/namespace` knows what to write the namespace into.
+    ...bound(
+      "ClusterRole",
+      { binding: ofNamespace, role: ofNamespace, labels: labelsOf("own-webhooks") },
+      clusterWide.filter(isOfNamespace),
+    ),
+  ];
+}
+
+interface Naming {
+  readonly binding: string;
+  readonly role: string;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+/** Answers what makes a role of some rules, and binds it; nothing where there are no rules. */
+function boundTo(subject: object) {
+  return (kind: string, { binding, role, labels }: Naming, rules: readonly Need[]): Manifest[] => {
+    if (rules.length === 0) return [];
+    const roleRef = { apiGroup: rbac, kind, name: role };
+    const metadata = { name: binding, labels };
+    return [
+      { apiVersion: `${rbac}/v1`, kind, metadata: { name: role, labels }, rules: union(rules).map(ruleOf) },
+      { apiVersion: `${rbac}/v1`, kind: `${kind}Binding`, metadata, roleRef, subjects: [subject] },
+    ];
+  };
+}
+
+function ruleOf({ group, resource, verbs, names, namesOfNamespace }: Need): object {
+  const resourceNames = names ?? namesOfNamespace?.map((name) => `${name}-${placeholderNamespace}`);
+  const rule = { apiGroups: [group], resources: [resource], verbs };
+  return resourceNames === undefined ? rule : { ...rule, resourceNames };
+}

@@ -1,0 +1,130 @@
+/** What runs: Knative Services that come and go, and Deployments that stay because the API server asks them. */
+import {
+  answersReviews,
+  environment,
+  image,
+  labelsOf,
+  type Manifest,
+  ports,
+  reviewService,
+  securityContext,
+} from "./object.ts";
+
+/** The settings' default of DRAIN_TIMEOUT, 25 s, and time to close the doors. */
+const gracePeriodSeconds = 30;
+
+/**
+ * A function that events wake. It takes keys from many requests at once and queues them itself, so that a second instance
+ * would only read everything twice; whoever wants one raises `max-scale`.
+ */
+export function knativeService(name: string, settings: Readonly<Record<string, string>>): Manifest {
+  const labels = labelsOf(name);
+  // What is there before the first event is looked at, too: each function runs once when it is installed.
+  const scales = { "initial-scale": "1", "min-scale": "0", "max-scale": "1" };
+  const annotations = Object.fromEntries(
+    Object.entries(scales).map(([bound, count]) => [`autoscaling.knative.dev/${bound}`, count]),
+  );
+  return {
+    apiVersion: "serving.knative.dev/v1",
+    kind: "Service",
+    metadata: { name, labels: { ...labels, "networking.knative.dev/visibility": "cluster-local" } },
+    spec: {
+      template: {
+        metadata: { labels, annotations },
+        spec: {
+          serviceAccountName: name,
+          containerConcurrency: 100,
+          // Also the grace period of its pods.
+          timeoutSeconds: gracePeriodSeconds,
+          enableServiceLinks: false,
+          containers: [
+            {
+              name: "sluice",
+              image,
+              env: environment({ FUNCTION: name, ...settings }),
+              // Knative tells the container by PORT.
+              ports: [{ name: "http1", containerPort: ports.knative }],
+              readinessProbe: { httpGet: { path: "/readyz" }, timeoutSeconds: 1 },
+              livenessProbe: { httpGet: { path: "/healthz" }, periodSeconds: 10, timeoutSeconds: 5 },
+              resources: { requests: { cpu: "100m", memory: "128Mi" }, limits: { memory: "512Mi" } },
+              securityContext,
+            },
+          ],
+        },
+      },
+    },
+  };
+}
+
+/** Two replicas that answer reviews, on two nodes where there are two, and never both taken at once. */
+export function deployment(name: string, settings: Readonly<Record<string, string>>): readonly Manifest[] {
+  const labels = answersReviews;
+  const metadata = { name, labels };
+  const selector = { matchLabels: labels };
+  const spec = {
+    replicas: 2,
+    selector,
+    minReadySeconds: 5,
+    strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
+    template: { metadata: { labels }, spec: podOf(name, settings) },
+  };
+  return [
+    { apiVersion: "apps/v1", kind: "Deployment", metadata, spec },
+    {
+      apiVersion: "policy/v1",
+      kind: "PodDisruptionBudget",
+      metadata,
+      // A replica that is not ready answers nothing: its node may be drained all the same.
+      spec: { minAvailable: 1, unhealthyPodEvictionPolicy: "AlwaysAllow", selector },
+    },
+  ];
+}
+
+function podOf(name: string, settings: Readonly<Record<string, string>>): object {
+  return {
+    serviceAccountName: name,
+    terminationGracePeriodSeconds: gracePeriodSeconds,
+    enableServiceLinks: false,
+    securityContext: { runAsNonRoot: true, seccompProfile: securityContext.seccompProfile },
+    affinity: { podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: spreadOver() } },
+    containers: [
+      {
+        name: "sluice",
+        image,
+        env: environment({ ...settings, PORT: `${ports.plain}`, TLS_PORT: `${ports.tls}` }),
+        ports: [
+          { name: "http-metrics", containerPort: ports.plain },
+          { name: "https", containerPort: ports.tls },
+        ],
+        readinessProbe: { httpGet: { path: "/readyz", port: "http-metrics" }, periodSeconds: 5, timeoutSeconds: 1 },
+        livenessProbe: { httpGet: { path: "/healthz", port: "http-metrics" }, periodSeconds: 10, timeoutSeconds: 5 },
+        resources: { requests: { cpu: "100m", memory: "192Mi" }, limits: { memory: "512Mi" } },
+        securityContext,
+      },
+    ],
+  };
+}
+
+/** Preferred, not required: on a cluster of one node there are two replicas all the same. */
+function spreadOver(): readonly object[] {
+  return ["kubernetes.io/hostname", "topology.kubernetes.io/zone"].map((topologyKey, index) => ({
+    weight: 100 - 50 * index,
+    podAffinityTerm: { topologyKey, labelSelector: { matchLabels: answersReviews } },
+  }));
+}
+
+/** Where the API server sends reviews, and Prometheus asks for metrics; the ports are those of rollout-operator. */
+export function serviceForReviews(): Manifest {
+  return {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { name: reviewService, labels: answersReviews },
+    spec: {
+      selector: answersReviews,
+      ports: [
+        { name: "https", port: 443, targetPort: "https" },
+        { name: "http-metrics", port: ports.plain, targetPort: "http-metrics" },
+      ],
+    },
+  };
+}

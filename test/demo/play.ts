@@ -1,0 +1,106 @@
+/** The demo as it stands: what its picture, its story and its summary read. */
+import type { Journal } from "../stage/journal.ts";
+import type { DemoOptions } from "./options.ts";
+import { isUp } from "./referee.ts";
+import { evaluateEviction, Refusals } from "./refusals.ts";
+import type { LogLine, Sluice } from "./sluice.ts";
+import { isNew, replacedAfterMs, type Stage } from "./stage.ts";
+import type { Storm } from "./storm.ts";
+import { advanceZoneRollout, Verdicts } from "./verdicts.ts";
+
+export type Phase = "starting" | "standing" | "rolling" | "broken" | "healed" | "storm" | "rolled";
+export type Outcome = "rolled" | "late" | "broken promise" | "sluice ended" | "sluice not ready" | "interrupted";
+
+export interface RunOptions extends DemoOptions {
+  readonly signal: AbortSignal;
+  readonly journal: Journal;
+  /** Called about ten times a second. */
+  readonly show: (play: Play) => void;
+  /** For tests: called in the middle of the rollout, to do what nobody should. */
+  readonly meddle?: (play: Play) => void;
+}
+
+/** The demo as it stands. */
+export class Play {
+  readonly options: RunOptions;
+  readonly journal: Journal;
+  readonly stage: Stage;
+  readonly sluice: Sluice;
+  readonly verdicts: Verdicts;
+  readonly refusals: Refusals;
+  /** Undefined until it begins. */
+  storm: Storm | undefined;
+  phase: Phase = "starting";
+  outcome: Outcome | undefined;
+  /** By the journal's clock: when the rollout began and ended, and when a pod was broken and healed. */
+  startedMs: number | undefined;
+  endedMs: number | undefined;
+  brokenMs: number | undefined;
+  healedMs: number | undefined;
+  /** What Sluice said of the broken pod. */
+  reason: string | undefined;
+
+  constructor(options: RunOptions, stage: Stage, sluice: Sluice) {
+    this.options = options;
+    this.journal = options.journal;
+    this.stage = stage;
+    this.sluice = sluice;
+    this.verdicts = new Verdicts(stage.world, options.journal);
+    this.refusals = new Refusals(options.journal);
+  }
+
+  /** Each line of Sluice's log, once. */
+  hear(line: LogLine): void {
+    const { level, msg, tlsPort } = line;
+    if (level === "warn" || level === "error") this.journal.add("", `Sluice warns: ${msg}`);
+    if (tlsPort !== undefined) this.journal.add("", msg);
+    if (line.function === advanceZoneRollout) this.verdicts.hearLog(line);
+    if (line.function === evaluateEviction) this.refusals.hearLog(line);
+  }
+
+  get total(): number {
+    return this.options.pods * this.stage.group.statefulSets.length;
+  }
+
+  /** How many pods run the wanted revision and are ready. */
+  get done(): number {
+    const { items } = this.stage.world.store.list("pods");
+    return items.filter((pod) => isUp(pod) && isNew(pod)).length;
+  }
+
+  /** How long the rollout has taken so far, in milliseconds. */
+  get tookMs(): number {
+    return this.startedMs === undefined ? 0 : (this.endedMs ?? this.journal.nowMs) - this.startedMs;
+  }
+
+  /** How long the pod was broken, so far. */
+  get heldMs(): number {
+    return this.brokenMs === undefined ? 0 : (this.healedMs ?? this.journal.nowMs) - this.brokenMs;
+  }
+
+  /** A guess at how long the rollout will go on, in milliseconds: the pods that are left, as fast as those before. */
+  get leftMs(): number {
+    const { done, total } = this;
+    const paceMs = Math.max(this.fastestMs / total, done === 0 ? 0 : (this.tookMs - this.heldMs) / done);
+    return this.endedMs === undefined ? (total - done) * paceMs : 0;
+  }
+
+  /** How many pods of a zone have to be replaced, as far as is known: each once, and some a second time by evictions. */
+  #replacedIn(zone: string): number {
+    return Math.max(this.options.pods, this.stage.referee.deletedIn(zone));
+  }
+
+  /** How many pods were evicted although they were new already. */
+  get twice(): number {
+    const { statefulSets } = this.stage.group;
+    return statefulSets.reduce((sum, { name }) => sum + this.#replacedIn(name), 0) - this.total;
+  }
+
+  /** The time that nobody can beat: all pods, as many at once as the budget allows, each for as long as it takes. */
+  get fastestMs(): number {
+    const rounds = this.stage.group.statefulSets.map(({ name }) =>
+      Math.ceil(this.#replacedIn(name) / this.stage.budget),
+    );
+    return rounds.reduce((sum, count) => sum + count, 0) * replacedAfterMs;
+  }
+}

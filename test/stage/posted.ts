@@ -1,0 +1,59 @@
+/** CloudEvents as Knative's sources post them, and as anybody else may. */
+import { Pool } from "undici";
+import type { Server } from "./server.ts";
+
+/** In binary mode; `extensions` may take the place of any header. */
+export function headersOf(type: string, extensions: Readonly<Record<string, string>> = {}): Record<string, string> {
+  return {
+    "content-type": "application/json",
+    "ce-specversion": "1.0",
+    "ce-id": crypto.randomUUID(),
+    "ce-source": "https://10.0.0.1:443",
+    "ce-type": type,
+    ...extensions,
+  };
+}
+
+/** Resolves to the status. */
+export async function post(
+  { url }: Pick<Server, "url">,
+  headers: Readonly<Record<string, string>>,
+  body: string | Uint8Array<ArrayBuffer> = "{}",
+): Promise<number> {
+  const answer = await fetch(url, { method: "POST", headers, body });
+  await answer.text();
+  return answer.status;
+}
+
+/** A change as an ApiServerSource in Reference mode tells of it. */
+export function changed(kind: string, namespace: string, name: string): Record<string, string> {
+  const ofObject = { "ce-kind": kind, "ce-namespace": namespace, "ce-name": name };
+  return headersOf("dev.knative.apiserver.ref.update", ofObject);
+}
+
+export const tick = headersOf("dev.knative.sources.ping");
+
+/** Posts events while `goesOn`, as fast as the server takes them, 64 at once. Resolves to how often each status was answered. */
+export async function flood(
+  { url }: Pick<Server, "url">,
+  goesOn: (posted: number) => boolean,
+  headersAt: (event: number) => Record<string, string>,
+): Promise<Record<number, number>> {
+  const pool = new Pool(url, { connections: 16, pipelining: 4 });
+  const statuses: Record<number, number> = {};
+  let next = 0;
+  const work = async (): Promise<void> => {
+    while (goesOn(next)) {
+      const headers = headersAt(next++);
+      const { statusCode, body } = await pool.request({ method: "POST", path: "/", headers, body: "{}" });
+      await body.dump();
+      statuses[statusCode] = (statuses[statusCode] ?? 0) + 1;
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: 64 }, work));
+  } finally {
+    await pool.close();
+  }
+  return statuses;
+}

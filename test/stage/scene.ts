@@ -1,0 +1,290 @@
+/** What every test on the real control plane has: a namespace with a group, an observer, and servers to end afterwards. */
+import assert from "node:assert/strict";
+import { Api, eventually } from "../controlplane/api.ts";
+import { auditPosition, readAudit } from "../controlplane/audit.ts";
+import { type ControlPlane, findAssets } from "../controlplane/controlplane.ts";
+import {
+  createGroup,
+  type Group,
+  type GroupOptions,
+  groupPods,
+  type StatefulSet,
+  waitForGroupReady,
+} from "../controlplane/fixtures.ts";
+import { ANNOTATIONS } from "../controlplane/kubelet.ts";
+import { addNodes, nodeLabelsOf } from "../e2e/drain.ts";
+import { Observer } from "../e2e/observer.ts";
+import type { Promised, Verdict } from "./history.ts";
+import { Server, type ServerOptions } from "./server.ts";
+
+/** Whether the suites that need a control plane are skipped. In CI they fail instead. */
+export async function skipWithoutControlPlane(): Promise<boolean> {
+  if ((await findAssets()) !== undefined) return false;
+  const how = "run `npm run controlplane -- --print-assets` (once, about 5 minutes), or set KUBEBUILDER_ASSETS";
+  if (process.env.CI === "true") throw new Error(`there is no control plane to test with: ${how}`);
+  console.error(`\nSKIPPED: everything that needs a real control plane. To get it, ${how}.\n`);
+  return true;
+}
+
+export interface SceneOptions extends Omit<GroupOptions, "name" | "namespace"> {
+  /** From a pod's creation to its readiness. Default 300. */
+  readonly readyAfterMs?: number;
+  /** Nodes of the group's own in each zone: see `Scene.nodesOf`. Default: all pods are on node-1. */
+  readonly nodesPerZone?: number;
+  /** A ZoneAwarePodDisruptionBudget for all pods of the group, but for its selector. The CRD must be there. */
+  readonly zoneBudget?: ZoneBudgetSpec;
+}
+
+export interface ZoneBudgetSpec {
+  readonly maxUnavailable: number;
+  /** Its first group is the partition. */
+  readonly podNamePartitionRegex?: string;
+}
+
+/** A Kubernetes Event, as far as tests read it. */
+export interface EventObject {
+  readonly type: string;
+  readonly reason: string;
+  readonly message: string;
+  readonly involvedObject: { readonly kind: string; readonly name: string };
+}
+
+interface RecordedVerdict {
+  readonly guard: string;
+  readonly zone: string;
+  readonly sentence: string;
+}
+
+const userAgent = "sluice-test-scene";
+
+/** One group in a namespace of its own. */
+export class Scene {
+  readonly controlPlane: ControlPlane;
+  readonly api: Api;
+  readonly group: Group;
+  readonly observer: Observer;
+  readonly #servers: Server[] = [];
+  readonly #auditFrom: number;
+  readonly #afterwards: (() => Promise<void>)[] = [];
+
+  private constructor(controlPlane: ControlPlane, api: Api, group: Group, observer: Observer, auditFrom: number) {
+    this.controlPlane = controlPlane;
+    this.api = api;
+    this.group = group;
+    this.observer = observer;
+    this.#auditFrom = auditFrom;
+  }
+
+  /** Resolves when all pods of the group are ready and are observed. */
+  static async set(controlPlane: ControlPlane, name: string, options: SceneOptions = {}): Promise<Scene> {
+    const auditFrom = await auditPosition(controlPlane.auditLog);
+    const podAnnotations = {
+      [ANNOTATIONS.readyAfterMs]: String(options.readyAfterMs ?? 300),
+      ...options.podAnnotations,
+    };
+    const nodes = options.nodesPerZone === undefined ? {} : { nodeLabels: nodeLabelsOf(name) };
+    const group = await createGroup(controlPlane, { ...options, ...nodes, podAnnotations, name, namespace: name });
+    const api = await Api.open(controlPlane, { userAgent });
+    for (const zone of zonesOf(group)) await addNodes(api, group, zone, options.nodesPerZone ?? 0);
+    const promised = options.zoneBudget && (await createZoneBudget(api, group, options.zoneBudget));
+    await waitForGroupReady(controlPlane, group);
+    return new Scene(controlPlane, api, group, await Observer.start(controlPlane, name, promised), auditFrom);
+  }
+
+  /** Starts a server for the group's namespace, as the administrator unless told otherwise. It ends with the scene. */
+  async serve(settings: Readonly<Record<string, string>> = {}, options: Partial<ServerOptions> = {}): Promise<Server> {
+    const { kubeconfig } = this.controlPlane;
+    const server = await Server.start({ kubeconfig, namespace: this.group.namespace, settings, ...options });
+    this.#servers.push(server);
+    return server;
+  }
+
+  statefulSetPath(name: string): string {
+    return `/apis/apps/v1/namespaces/${this.group.namespace}/statefulsets/${name}`;
+  }
+
+  get ledgerPath(): string {
+    return `/apis/coordination.k8s.io/v1/namespaces/${this.group.namespace}/leases/sluice-${this.group.name}`;
+  }
+
+  /** What the ledger says of the rollout; undefined while it says nothing. */
+  async recorded(): Promise<RecordedVerdict | undefined> {
+    const ledger = await this.api.get<{ metadata: { annotations?: Record<string, string> } }>(this.ledgerPath);
+    const verdicts = JSON.parse(ledger.metadata.annotations?.["sluice.dev/verdicts"] ?? "{}");
+    return verdicts["advance-zone-rollout"];
+  }
+
+  /** Resolves when the ledger names the guard. */
+  async waitForGuard(guard: string, timeoutMs = 30_000): Promise<RecordedVerdict> {
+    return eventually(`the ledger naming ${guard}`, timeoutMs, async () => {
+      const verdict = await this.recorded();
+      return verdict?.guard === guard ? verdict : undefined;
+    });
+  }
+
+  /** Resolves when the ledger permits: a new one does not, and what is measured would be its age. */
+  async waitForOldLedger(server: Server): Promise<void> {
+    await eventually("the ledger in use", 30_000, async () =>
+      (await server.metric("sluice_verdicts_total", { guard: "done" })) > 0 ? true : undefined,
+    );
+    await eventually("the ledger older than ten seconds", 30_000, async () => {
+      const { metadata } = await this.api.get<{ metadata: { creationTimestamp: string } }>(this.ledgerPath);
+      return Date.now() - Date.parse(metadata.creationTimestamp) > 12_000 ? true : undefined;
+    });
+  }
+
+  /** Resolves when so many pods that were Ready have been deleted. */
+  async waitForTakings(count: number, timeoutMs = 45_000): Promise<void> {
+    await eventually(`${count} pods taken`, timeoutMs, async () =>
+      this.observer.takings.length >= count ? true : undefined,
+    );
+  }
+
+  /** Resolves when every pod runs the image, and every StatefulSet says that it is done. */
+  async waitForRollout(image: string, timeoutMs = 90_000, group: Group = this.group): Promise<void> {
+    await waitForGroupReady(this.controlPlane, group, { updated: true, timeoutMs });
+    await eventually(`revisions recorded`, 30_000, async () => {
+      const sets = await Promise.all(group.statefulSets.map((name) => this.statefulSet(name)));
+      const isDone = (set: StatefulSet) => revisionsOf(set).current === revisionsOf(set).update;
+      return sets.every(isDone) ? true : undefined;
+    });
+    const pods = await groupPods(this.controlPlane, group);
+    const others = pods.filter(({ spec }) => spec.containers[0]?.image !== image);
+    assert.deepEqual(
+      others.map(({ metadata }) => metadata.name),
+      [],
+      `pods that do not run ${image}`,
+    );
+  }
+
+  statefulSet(name: string): Promise<StatefulSet> {
+    return this.api.get<StatefulSet>(this.statefulSetPath(name));
+  }
+
+  async events(reason: string): Promise<EventObject[]> {
+    const path = `/api/v1/namespaces/${this.group.namespace}/events?fieldSelector=reason=${reason}`;
+    return (await this.api.get<{ items: EventObject[] }>(path)).items;
+  }
+
+  /** Resolves to an Event of Sluice's with that reason. */
+  async waitForEvent(reason: string, timeoutMs = 30_000): Promise<EventObject> {
+    return eventually(`an Event ${reason}`, timeoutMs, async () => (await this.events(reason))[0]);
+  }
+
+  /** The requests that Sluice made in this namespace: verb, resource and status of each, watches excluded. */
+  async requests(from = this.#auditFrom): Promise<{ verb: string; resource: string; code: number | undefined }[]> {
+    const found = [];
+    for await (const entry of readAudit(this.controlPlane.auditLog, { from }, () => {})) {
+      const ours = entry.userAgent.startsWith("sluice/") && entry.namespace === this.group.namespace;
+      if (ours && entry.verb !== "watch") found.push(entry);
+    }
+    return found;
+  }
+
+  /** The nodes that the group's pods of these zones may be on, by name. */
+  async nodesOf(...zones: string[]): Promise<string[]> {
+    const labels = Object.entries(nodeLabelsOf(this.group.name)).map(([key, value]) => `${key}=${value}`);
+    const selector = encodeURIComponent([...labels, `topology.kubernetes.io/zone in (${zones.join(",")})`].join(","));
+    const { items } = await this.api.get<{ items: { metadata: { name: string } }[] }>(
+      `/api/v1/nodes?labelSelector=${selector}`,
+    );
+    return items.map(({ metadata }) => metadata.name);
+  }
+
+  /** Ends the servers, and says what was observed. */
+  async end(): Promise<Verdict> {
+    await Promise.all(this.#servers.map((server) => server.stop()));
+    return this.observer.verdict();
+  }
+
+  /** For whoever reads why a test failed. */
+  async describe(): Promise<string> {
+    const ledger = await this.api.get<{ metadata: unknown }>(this.ledgerPath).catch((error: Error) => error.message);
+    const sets = await Promise.all(
+      this.group.statefulSets.map((name) => this.statefulSet(name).catch(() => undefined)),
+    );
+    const logs = this.#servers
+      .slice(-3)
+      .map(({ log }) => ["a server's last lines:", ...log.slice(-15).map((line) => JSON.stringify(line))]);
+    const verdict = await this.observer.verdict().catch((error: Error) => error.message);
+    return [
+      `ledger: ${JSON.stringify(ledger)}`,
+      ...sets.map((set) => `${set?.metadata.name}: ${JSON.stringify(set?.status)}`),
+      `observed: ${JSON.stringify(verdict)}`,
+      ...logs.flat(),
+    ].join("\n");
+  }
+
+  /** Has something closed when the scene is, however its play ended. */
+  afterwards(close: () => Promise<void>): void {
+    this.#afterwards.push(close);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#servers.map((server) => server.kill()));
+    await Promise.all(this.#afterwards.map((close) => close()));
+    await this.observer.close();
+    await this.api.close();
+  }
+}
+
+function zonesOf({ name, statefulSets }: Group): string[] {
+  return statefulSets.map((statefulSet) => statefulSet.slice(name.length + 1));
+}
+
+/** Resolves to what the budget promises, for the observer. */
+async function createZoneBudget(api: Api, group: Group, spec: ZoneBudgetSpec): Promise<Promised> {
+  const apiVersion = "rollout-operator.grafana.com/v1";
+  await api.post(`/apis/${apiVersion}/namespaces/${group.namespace}/zoneawarepoddisruptionbudgets`, {
+    apiVersion,
+    kind: "ZoneAwarePodDisruptionBudget",
+    metadata: { name: group.name },
+    spec: { ...spec, selector: { matchLabels: { "rollout-group": group.name } } },
+  });
+  const { maxUnavailable, podNamePartitionRegex } = spec;
+  if (podNamePartitionRegex === undefined) return { maxUnavailable };
+  const pattern = new RegExp(`^${podNamePartitionRegex}$`);
+  return { maxUnavailable, partitionOf: (pod) => `partition ${pattern.exec(pod)?.[1]}` };
+}
+
+function revisionsOf({ status }: StatefulSet): { current: string | undefined; update: string | undefined } {
+  const { currentRevision: current, updateRevision: update } = (status ?? {}) as Record<string, string>;
+  return { current, update };
+}
+
+/**
+ * Sets a scene, plays it, and asserts that the observer flagged nothing: no pod beyond the budget, no second zone, no pod
+ * that was wanted as it was, and at no moment more down than the budget, whoever was to blame: tests that break pods of
+ * their own stay within it. A failure says how things stood.
+ */
+export async function play(
+  controlPlane: ControlPlane,
+  name: string,
+  options: SceneOptions,
+  work: (scene: Scene) => Promise<void>,
+): Promise<Verdict> {
+  return playIn(await Scene.set(controlPlane, name, options), options, work);
+}
+
+/** The same in a scene that is set. @param options as it was set with */
+export async function playIn(
+  scene: Scene,
+  options: SceneOptions,
+  work: (scene: Scene) => Promise<void>,
+): Promise<Verdict> {
+  try {
+    await work(scene);
+    const verdict = await scene.end();
+    assert.deepEqual(verdict.violations, []);
+    const budget = options.zoneBudget?.maxUnavailable ?? (Number(options.maxUnavailable) || 1);
+    for (const [share, down] of Object.entries(verdict.mostDown)) {
+      assert.ok(down <= budget, `${down} pods of ${share} were down at once, where ${budget} may be`);
+    }
+    return verdict;
+  } catch (error) {
+    console.error(`how things stood in ${scene.group.name} when it failed:\n${await scene.describe()}`);
+    throw error;
+  } finally {
+    await scene.close();
+  }
+}

@@ -1,0 +1,174 @@
+/** What `advance-zone-rollout` does better than rollout-operator (rollout-operator section 2): each must stay so. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { surveyZone } from "../../../../functions/shared/group/zones.ts";
+import { isSettled } from "../../../../functions/shared/ledger/settling.ts";
+import { parsePod, stuckReasons } from "../../../../functions/shared/objects/pods.ts";
+import { indexPods, viewOfIndex } from "../../../../functions/shared/views/view.ts";
+import {
+  decideOn,
+  downOf,
+  nowMs,
+  outcome,
+  pod,
+  podObject,
+  refusal,
+  reservation,
+  statefulSet,
+  waitingFor,
+  zone,
+} from "./given.ts";
+
+test("pods belong by the uid of their owner, not by a `name` label", () => {
+  const owned = (name: string, uid: string) =>
+    podObject(name, {
+      metadata: {
+        labels: { name: "a", "controller-revision-hash": "old" },
+        ownerReferences: [{ kind: "StatefulSet", name: "a", uid, controller: true }],
+      },
+    });
+  const sets = [statefulSet("a", { replicas: 2 })];
+  const objects = [owned("a-0", "uid-of-a"), owned("a-1", "uid-of-a-before"), owned("stranger-1", "uid-of-stranger")];
+  const view = viewOfIndex(
+    { statefulSets: sets, neighbours: [], budgets: [] },
+    { askedMs: undefined },
+    indexPods(objects),
+  );
+  const zones = sets.map((set) => surveyZone(set, view.podsOf(set), [], nowMs));
+  assert.deepEqual(zones.map(downOf), [{ 1: "missing" }]);
+  assert.equal(outcome(decideOn(zones)), "budget");
+});
+
+test("an ordinal without a pod is down, whatever the status counters say", () => {
+  assert.equal(outcome(decideOn([zone("a", "oo."), zone("b", "ooo")])), "budget");
+  assert.equal(outcome(decideOn([zone("a", "nn."), zone("b", "ooo")])), "zone-settling");
+});
+
+test("the budget counts pods and reservations: a pod that was just taken and still looks well is not counted as up", () => {
+  assert.equal(outcome(decideOn([zone("a", "ooo", { reserved: [reservation("a-0")] })])), "budget");
+  assert.equal(
+    outcome(decideOn([zone("a", "ooo", { maxUnavailable: 2, reserved: [reservation("a-0")] })])),
+    "delete a-1",
+  );
+});
+
+test("a paused zone that is not ready blocks the others", () => {
+  assert.equal(outcome(decideOn([zone("a", "n.", { paused: true }), zone("b", "oo")])), "paused-zone-down");
+});
+
+test("with two zones not ready nothing healthy is taken, but what is broken is mended", () => {
+  assert.equal(
+    outcome(decideOn([zone("a", "ow", { maxUnavailable: 9 }), zone("b", "ow", { maxUnavailable: 9 })])),
+    "zones-down",
+  );
+  assert.equal(outcome(decideOn([zone("a", "ow"), zone("b", "ob")])), "repair b-1");
+});
+
+for (const reason of stuckReasons) {
+  test(`a pod stuck in ${reason} is replaced by a newer revision at once, though the budget is spent`, () => {
+    const stuck = parsePod(podObject("a-0", { ready: "False", containers: [waitingFor(reason)] }));
+    const verdict = decideOn([zone("a", "..oo", { extra: [stuck] })]);
+    assert.equal(outcome(verdict), "repair a-0");
+    const [target] = verdict.kind === "take" ? verdict.targets : [];
+    assert.equal(target?.action, "repair");
+  });
+}
+
+test("no pod at the head of the line holds up those behind it", () => {
+  assert.equal(outcome(decideOn([zone("a", "oooo")], [refusal("a-0"), refusal("a-1")])), "delete a-2");
+  const theirs = reservation("a-0", { by: "evaluate-eviction" });
+  assert.equal(outcome(decideOn([zone("a", "ooo", { maxUnavailable: 2, reserved: [theirs] })])), "delete a-1");
+  assert.equal(outcome(decideOn([zone("a", "tooo", { maxUnavailable: 2 })])), "delete a-1");
+});
+
+test("the window slides: each pod that is back lets the next one go", () => {
+  const max = { maxUnavailable: 2 };
+  assert.equal(outcome(decideOn([zone("a", "oooo", max)])), "delete a-0, delete a-1");
+  assert.equal(outcome(decideOn([zone("a", "t.oo", max)])), "budget");
+  assert.equal(outcome(decideOn([zone("a", "nwoo", max)])), "delete a-2");
+  assert.equal(outcome(decideOn([zone("a", "nn.o", max)])), "delete a-3");
+  assert.equal(outcome(decideOn([zone("a", "nnnw", max)])), "zone-settling");
+});
+
+test("a pod that is ready for less than minReadySeconds holds the next one back", () => {
+  const back = (ageMs: number) =>
+    zone("a", ".oo", {
+      minReadySeconds: 10,
+      extra: [pod("a-0", { revision: "new", readySinceMs: nowMs - ageMs })],
+    });
+  assert.equal(outcome(decideOn([back(9_000)])), "budget");
+  assert.equal(decideOn([back(9_000)]).recheckMs, 1_000);
+  assert.equal(outcome(decideOn([back(10_000)])), "delete a-1");
+});
+
+test("a rollback in the middle replaces the pods that had moved, though currentRevision equals updateRevision", () => {
+  const back = { updateRevision: "old", currentRevision: "old" };
+  assert.equal(outcome(decideOn([zone("a", "nno", back), zone("b", "ooo", back)])), "delete a-0");
+  assert.equal(outcome(decideOn([zone("a", "woo", back), zone("b", "ooo", back)])), "delete a-0");
+});
+
+test("a template change in the middle makes the pods of the revision between outdated too", () => {
+  const next = { updateRevision: "newest" };
+  assert.equal(outcome(decideOn([zone("a", "nno", next)])), "delete a-0");
+  assert.equal(outcome(decideOn([zone("a", "wno", next)])), "delete a-0");
+});
+
+test("a pod without the revision label is outdated", () => {
+  const unlabelled = pod("a-0", { revision: undefined });
+  assert.equal(outcome(decideOn([zone("a", "", { replicas: 1, extra: [unlabelled] })])), "delete a-0");
+});
+
+test("a scale-down in the middle: pods that leave are not replaced, and hold the other zones back until they are gone", () => {
+  const leaving = [pod("a-2"), pod("a-3", { terminating: true })];
+  const shrinking = zone("a", "nn", { replicas: 2, extra: leaving });
+  assert.equal(outcome(decideOn([shrinking, zone("b", "oo")])), "zone-settling");
+  assert.equal(outcome(decideOn([zone("a", "no", { replicas: 2, extra: leaving })])), "delete a-1");
+});
+
+test("a scale-up in the middle: pods that are not made yet are down", () => {
+  assert.equal(outcome(decideOn([zone("a", "oo", { replicas: 4 }), zone("b", "oo")])), "budget");
+});
+
+test("a zone that is scaled to nothing is done", () => {
+  assert.equal(outcome(decideOn([zone("a", "", { currentRevision: "new" }), zone("b", "oo")])), "delete b-0");
+});
+
+test("a zone that is added takes part at once: while its pods start, only it may go", () => {
+  assert.equal(outcome(decideOn([zone("a", "noo"), zone("aa", "www", { maxUnavailable: 3 })])), "zone-settling");
+  assert.equal(outcome(decideOn([zone("a", "nno"), zone("aa", "ooo")])), "delete a-2");
+});
+
+test("a StatefulSet that is deleted leaves pods that hold the others back until they are gone", () => {
+  const deleted = zone("a", "", { replicas: 0, extra: [pod("a-0"), pod("a-1", { terminating: true })] });
+  assert.equal(outcome(decideOn([deleted, zone("b", "oo")])), "zone-settling");
+  assert.equal(outcome(decideOn([zone("b", "oo")])), "delete b-0");
+});
+
+test("a group that loses its last StatefulSet is done, and what it had reserved is settled by absence", () => {
+  assert.equal(outcome(decideOn([])), "done");
+  assert.equal(
+    isSettled(reservation("a-0"), { pod: undefined, statefulSet: undefined, isMember: false, orphans: 0 }, nowMs),
+    true,
+  );
+});
+
+test("zones go in the order of their names, byte by byte, as observed", () => {
+  const names = ["zone-10", "zone-2", "zone-B", "zone-a"];
+  assert.equal(outcome(decideOn(names.map((name) => zone(name, "o")))), "delete zone-10-0");
+});
+
+test("outdated pods go in the order of their ordinals as numbers: 2 before 10", () => {
+  assert.equal(outcome(decideOn([zone("a", "nnonnnnnnno", { maxUnavailable: 2 })])), "delete a-2, delete a-10");
+});
+
+test("a delete carries the pod as it was seen: its uid, and for a repair its resourceVersion", () => {
+  const verdict = decideOn([zone("a", "bo", { maxUnavailable: 2 })]);
+  assert.ok(verdict.kind === "take");
+  const seen = verdict.targets.map(
+    (target) => "pod" in target && [target.action, target.pod.uid, target.pod.resourceVersion],
+  );
+  assert.deepEqual(seen, [
+    ["repair", "uid-of-a-0", 7],
+    ["delete", "uid-of-a-1", 7],
+  ]);
+});

@@ -1,0 +1,340 @@
+/** The guards of `advance-zone-rollout`, one by one, and what goes when none of them holds. Zones are drawn: see given.ts. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decide, neverReadyAfterMs } from "../../../../functions/advance-zone-rollout/decide.ts";
+import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
+import { guardOf } from "../../../../functions/shared/pass/verdict.ts";
+import {
+  decideOn,
+  mostReplicas,
+  namespace,
+  nowMs,
+  outcome,
+  pod,
+  refusal,
+  reservation,
+  self,
+  statefulSetObject,
+  zone,
+} from "./given.ts";
+
+test("the first outdated pods of the first zone by name go, as many as may be down", () => {
+  assert.equal(outcome(decideOn([zone("a", "ooo"), zone("b", "ooo")])), "delete a-0");
+  assert.equal(
+    outcome(decideOn([zone("a", "ooo", { maxUnavailable: 2 }), zone("b", "ooo")])),
+    "delete a-0, delete a-1",
+  );
+  assert.equal(outcome(decideOn([zone("a", "no", { currentRevision: "new" }), zone("b", "oo")])), "delete a-1");
+});
+
+test("a take says which zone rolls, how many pods go and how many may be down", () => {
+  const verdict = decideOn([zone("a", "nooo", { maxUnavailable: 2 })]);
+  assert.equal(verdict.zone, "a");
+  assert.equal(verdict.sentence, "rolling a: 2 of 3 outdated pods go now, 2 may be down");
+});
+
+test("a group that runs the wanted revision everywhere is done, and so is one without pods or without zones", () => {
+  const verdict = decideOn([zone("a", "nn", { currentRevision: "new" }), zone("b", "", { currentRevision: "new" })]);
+  assert.equal(outcome(verdict), "done");
+  assert.equal(guardOf(verdict), "done");
+  assert.equal(verdict.sentence, "every pod of group runs the wanted revision");
+  assert.equal(verdict.recheckMs, undefined);
+  assert.equal(outcome(decideOn([])), "done");
+});
+
+test("strategy-not-on-delete: one StatefulSet of another strategy stops the whole group, repairs too (Z4)", () => {
+  const zones = [zone("a", "ob"), zone("b", "nn", { strategy: "RollingUpdate" })];
+  const verdict = decideOn(zones);
+  assert.equal(outcome(verdict), "strategy-not-on-delete");
+  assert.equal(verdict.zone, "b");
+  assert.match(verdict.sentence, /^b has update strategy RollingUpdate/);
+  const finished = [zone("a", "nn"), zone("b", "nn", { strategy: "RollingUpdate" })];
+  assert.equal(outcome(decideOn(finished)), "strategy-not-on-delete");
+});
+
+test("zones-down: with pods down in two zones no healthy pod is taken, and no unhealthy one either (Z1)", () => {
+  const verdict = decideOn([zone("a", "oox", { maxUnavailable: 3 }), zone("b", "oo.", { maxUnavailable: 3 })]);
+  assert.equal(outcome(verdict), "zones-down");
+  assert.match(verdict.sentence, /a: 1 of 3 down \(1 not ready\); b: 1 of 3 down \(1 missing\)$/);
+  assert.equal(verdict.recheckMs, 30_000);
+});
+
+test("zones-down counts reservations, pods that leave, and zones that are paused", () => {
+  const down = zone("a", "oo.", { maxUnavailable: 3 });
+  assert.equal(outcome(decideOn([down, zone("b", "oo", { reserved: [reservation("b-1")] })])), "zones-down");
+  assert.equal(outcome(decideOn([down, zone("b", "oo", { extra: [pod("b-5")] })])), "zones-down");
+  assert.equal(outcome(decideOn([down, zone("b", "ox", { paused: true })])), "zones-down");
+});
+
+test("the zone that is down comes first, whatever its name", () => {
+  const zones = [zone("a", "ooo"), zone("b", "ooo"), zone("c", "wooo", { maxUnavailable: 2 })];
+  assert.equal(outcome(decideOn(zones)), "delete c-1");
+});
+
+test("paused-zone-down: a paused zone that is not ready blocks the others (Z4)", () => {
+  const verdict = decideOn([zone("a", "oo"), zone("b", "xo", { paused: true })]);
+  assert.equal(outcome(verdict), "paused-zone-down");
+  assert.equal(verdict.zone, "b");
+  const reserved = zone("b", "oo", { paused: true, reserved: [reservation("b-0")] });
+  assert.equal(outcome(decideOn([zone("a", "oo"), reserved])), "paused-zone-down");
+});
+
+test("paused: a ready paused zone is passed over, and named when all others are done", () => {
+  const paused = zone("a", "on", { paused: true });
+  assert.equal(outcome(decideOn([paused, zone("b", "oo")])), "delete b-0");
+  const verdict = decideOn([paused, zone("b", "nn", { currentRevision: "new" })]);
+  assert.equal(outcome(verdict), "paused");
+  assert.equal(verdict.sentence, "a is paused with 1 outdated pods; every other zone is done");
+  assert.equal(outcome(decideOn([zone("a", "nn", { paused: true })])), "done");
+});
+
+test("status-behind: a zone whose wanted revision is not known is not touched, and is looked at again in a second", () => {
+  const behind = { updateRevision: undefined };
+  const verdict = decideOn([zone("a", "oo", behind)]);
+  assert.equal(outcome(verdict), "status-behind");
+  assert.equal(verdict.recheckMs, 1_000);
+  assert.equal(outcome(decideOn([zone("a", "ob", behind)])), "status-behind");
+  assert.equal(outcome(decideOn([zone("a", "oo", behind), zone("b", "xo")])), "delete b-0");
+  assert.equal(outcome(decideOn([zone("a", "oo", { ...behind, paused: true })])), "done");
+});
+
+test("zone-settling: the next zone starts only when the last one is ready", () => {
+  const verdict = decideOn([zone("a", "nw"), zone("b", "oo")]);
+  assert.equal(outcome(verdict), "zone-settling");
+  assert.equal(verdict.zone, "a");
+  assert.equal(outcome(decideOn([zone("a", "nn", { extra: [pod("a-5")] }), zone("b", "oo")])), "zone-settling");
+  assert.equal(outcome(decideOn([zone("a", "n.", { currentRevision: "new" }), zone("b", "oo")])), "zone-settling");
+});
+
+test("zone-settling looks again when minReadySeconds are over", () => {
+  const young = pod("a-1", { revision: "new", readySinceMs: nowMs - 8_000 });
+  const verdict = decideOn([zone("a", "n", { replicas: 2, minReadySeconds: 10, extra: [young] }), zone("b", "oo")]);
+  assert.equal(outcome(verdict), "zone-settling");
+  assert.equal(verdict.recheckMs, 2_000);
+});
+
+test("budget: no healthy pod goes while as many as allowed are down or reserved (Z2)", () => {
+  for (const drawing of ["woo", ".oo"]) assert.equal(outcome(decideOn([zone("a", drawing)])), "budget");
+  const reserved = zone("a", "nooo", { maxUnavailable: 2, reserved: [1, 2].map((n) => reservation(`a-${n}`)) });
+  const verdict = decideOn([reserved]);
+  assert.equal(outcome(verdict), "budget");
+  assert.equal(verdict.sentence, "a: 2 of 4 down (2 reserved), 2 may be; 3 outdated pods wait");
+  assert.equal(verdict.recheckMs, 7_000);
+});
+
+test("budget: a zone that wants 2^31 pods is decided on like any other, by a share of them too", () => {
+  const verdict = decideOn([zone("a", "oo", { replicas: mostReplicas }), zone("b", "oo")]);
+  assert.equal(outcome(verdict), "budget");
+  assert.match(verdict.sentence, /^a: 2147483645 of 2147483647 down \(2147483645 missing\), 1 may be; 2 outdated/);
+  const share = parseStatefulSet(
+    statefulSetObject("a", {
+      metadata: { annotations: { "rollout-max-unavailable": "25%" } },
+      spec: { replicas: mostReplicas, updateStrategy: { type: "OnDelete" } },
+    }),
+  );
+  assert.equal(share.maxUnavailable, 536_870_911);
+  assert.equal(outcome(decideOn([zone("a", "oo", share)])), "budget");
+  assert.equal(
+    outcome(decideOn([zone("a", "oo", { ...share, maxUnavailable: mostReplicas })])),
+    "delete a-0, delete a-1",
+  );
+});
+
+test("delete-refused does not hide pods that are missing besides", () => {
+  const held = zone("a", "oo", { replicas: 3, maxUnavailable: 2, reserved: [reservation("a-0")] });
+  assert.equal(outcome(decideOn([held], [refusal("a-0")])), "budget");
+});
+
+test("an outdated pod that is down already goes within the budget, at no further cost", () => {
+  assert.equal(outcome(decideOn([zone("a", "oxo")])), "delete a-1");
+  assert.equal(outcome(decideOn([zone("a", "oxo", { maxUnavailable: 2 })])), "delete a-1, delete a-0");
+});
+
+test("budget: with more down than allowed none is touched, not even one that is down", () => {
+  assert.equal(outcome(decideOn([zone("a", "xxo")])), "budget");
+  assert.equal(outcome(decideOn([zone("a", "x.ow", { maxUnavailable: 2 })])), "budget");
+});
+
+test("terminating pods are not taken again", () => {
+  assert.equal(outcome(decideOn([zone("a", "to")])), "budget");
+  assert.equal(outcome(decideOn([zone("a", "tt", { maxUnavailable: 2 }), zone("b", "oo")])), "zone-settling");
+});
+
+test("what another function reserved is theirs, however old (R10)", () => {
+  const theirs = (ageMs: number) => reservation("a-0", { by: "evaluate-eviction", stampMs: nowMs - ageMs });
+  assert.equal(outcome(decideOn([zone("a", "xn", { reserved: [theirs(100_000)] })])), "budget");
+  assert.equal(outcome(decideOn([zone("a", "oo", { maxUnavailable: 2, reserved: [theirs(0)] })])), "delete a-1");
+});
+
+test("our own reservation is finished when its writer must have given up, and not before (R10)", () => {
+  const ours = (ageMs: number) => zone("a", "oo", { reserved: [reservation("a-0", { stampMs: nowMs - ageMs })] });
+  assert.equal(outcome(decideOn([ours(6_999)])), "budget");
+  assert.equal(outcome(decideOn([ours(7_000)])), "delete a-0");
+});
+
+test("our own reservation is finished only if it would still be decided: not when paused, not when up to date (R10)", () => {
+  const old = [reservation("a-0", { stampMs: nowMs - 60_000 })];
+  assert.equal(outcome(decideOn([zone("a", "oo", { reserved: old, paused: true })])), "paused-zone-down");
+  assert.equal(outcome(decideOn([zone("a", "nn", { reserved: old })])), "zone-settling");
+});
+
+test("a reservation of the pod before does not protect the outdated pod that stands there now", () => {
+  const before = [reservation("a-0", { uid: "before", by: "evaluate-eviction" })];
+  assert.equal(outcome(decideOn([zone("a", "xo", { reserved: before })])), "delete a-0");
+});
+
+test("delete-refused: a pod whose deletion was refused is not tried again, its siblings and the other zones go on", () => {
+  assert.equal(outcome(decideOn([zone("a", "ooo")], [refusal("a-0")])), "delete a-1");
+  assert.equal(outcome(decideOn([zone("a", "o"), zone("b", "oo")], [refusal("a-0")])), "delete b-0");
+});
+
+test("delete-refused is named, with what the API server said, once nothing else can go", () => {
+  const verdict = decideOn([zone("a", "on"), zone("b", "nn", { currentRevision: "new" })], [refusal("a-0")]);
+  assert.equal(outcome(verdict), "delete-refused");
+  assert.equal(verdict.zone, "a");
+  assert.equal(verdict.sentence, "a-0 stays outdated: a webhook said no");
+  assert.equal(outcome(decideOn([zone("a", "xn"), zone("b", "oo")], [refusal("a-0")])), "delete-refused");
+});
+
+test("delete-refused is named while the refused pod's own reservation is all that holds the budget", () => {
+  const held = (changes: object) => zone("a", "oo", { reserved: [reservation("a-0", changes)] });
+  assert.equal(outcome(decideOn([held({})], [refusal("a-0")])), "delete-refused");
+  assert.equal(outcome(decideOn([held({ uid: "before" })], [refusal("a-0")])), "budget");
+  const unready = zone("a", "xo", { reserved: [reservation("a-0")] });
+  assert.equal(outcome(decideOn([unready], [refusal("a-0")])), "budget", "it may become ready");
+  const another = zone("a", "o.o", { maxUnavailable: 2, reserved: [reservation("a-0")] });
+  assert.equal(outcome(decideOn([another], [refusal("a-0")])), "budget");
+});
+
+test("a refused pod in a paused zone is the pause's business", () => {
+  assert.equal(outcome(decideOn([zone("a", "on", { paused: true })], [refusal("a-0")])), "paused");
+});
+
+test("broken outdated pods are replaced in every zone at once, at no cost to the budget (R13)", () => {
+  const zones = [zone("a", "bbo"), zone("b", "bnn")];
+  assert.equal(outcome(decideOn(zones)), "repair a-0, repair a-1, repair b-0");
+  assert.equal(outcome(decideOn([zone("a", "boo", { maxUnavailable: 2 })])), "repair a-0, delete a-1");
+});
+
+test("a broken pod is not replaced by the revision that broke it, nor in a paused zone, nor once it is ready", () => {
+  assert.equal(outcome(decideOn([zone("a", "Bn")])), "zone-settling");
+  assert.equal(outcome(decideOn([zone("a", "bo", { paused: true })])), "paused-zone-down");
+  const recovered = pod("a-0", { stuck: "CrashLoopBackOff" });
+  assert.equal(outcome(decideOn([zone("a", "", { replicas: 1, extra: [recovered] })])), "delete a-0");
+});
+
+test("outdated pods that were never ready are replaced beside the budget: Pending ones at once, running ones after 120 s (R13)", () => {
+  assert.equal(neverReadyAfterMs, 120_000);
+  const zones = [zone("a", "ppo"), zone("b", "rpn")];
+  assert.equal(outcome(decideOn(zones)), "repair a-0, repair a-1, repair b-0, repair b-1");
+  const runningFor = (ageMs: number) =>
+    pod("a-0", { readySinceMs: undefined, neverReady: true, createdMs: nowMs - ageMs });
+  const aged = (ageMs: number) => [
+    zone("a", "", { replicas: 2, extra: [runningFor(ageMs)] }),
+    zone("b", "n", { currentRevision: "new" }),
+  ];
+  assert.equal(outcome(decideOn(aged(119_999))), "budget");
+  assert.equal(outcome(decideOn(aged(120_000))), "repair a-0");
+  assert.equal(outcome(decideOn(aged(Number.NaN))), "budget", "nobody knows since when");
+});
+
+test("a pod of the wanted revision is never replaced, however broken, nor one that was ready once, nor in a paused zone", () => {
+  for (const letter of ["B", "P", "R", "w"]) {
+    assert.equal(outcome(decideOn([zone("a", `${letter}n`)])), "zone-settling", letter);
+    assert.equal(outcome(decideOn([zone("a", `${letter}n`), zone("b", `${letter}n`)])), "zones-down", letter);
+  }
+  assert.equal(outcome(decideOn([zone("a", "xo"), zone("b", "xo")])), "zones-down");
+  for (const letter of ["b", "p", "r", "y"]) {
+    const [paused, other] = [zone("a", `${letter}o`, { paused: true }), zone("b", "nn")];
+    const verdict = decideOn([paused, other]);
+    assert.match(
+      `${outcome(verdict)}: ${verdict.sentence}`,
+      /^record-revision b: .*a: 1 of 2 down \(1 not ready\) and is paused/,
+    );
+    assert.doesNotMatch(verdict.sentence, /never ready/);
+  }
+  assert.equal(outcome(decideOn([zone("a", "p", { updateRevision: undefined })])), "status-behind");
+});
+
+test("a rollout that waits says which pod is replaced unless it becomes ready, and looks again when it is due", () => {
+  const verdict = decideOn([zone("a", "xwo"), zone("b", "ny")]);
+  assert.equal(outcome(verdict), "zones-down");
+  assert.match(verdict.sentence, /; b-1 was never ready, and is replaced if it is not so 120 s after it was made$/);
+  assert.equal(verdict.recheckMs, 20_000);
+  const younger = pod("b-1", { readySinceMs: undefined, neverReady: true, createdMs: nowMs - 119_000 });
+  const both = [zone("a", "xwy"), zone("b", "n", { replicas: 2, extra: [younger] })];
+  assert.match(decideOn(both).sentence, /; b-1 was never ready/);
+  assert.equal(decideOn(both).recheckMs, 1_000);
+  assert.match(decideOn([zone("a", "xyy")]).sentence, /; a-1 was never ready/);
+  assert.match(decideOn(both, [refusal("b-1")]).sentence, /; a-2 was never ready/);
+  const young = pod("a-1", { readySinceMs: undefined, neverReady: true, createdMs: nowMs });
+  assert.equal(
+    decideOn([zone("a", "xw", { replicas: 3, extra: [{ ...young, name: "a-2", ordinal: 2 }] })]).recheckMs,
+    7_000,
+  );
+});
+
+test("a rollout that takes pods looks again no later than it would, though a repair is due later or sooner", () => {
+  const taking = (ageMs: number) => {
+    const young = pod("a-3", { readySinceMs: undefined, neverReady: true, createdMs: nowMs - ageMs });
+    const zones = [zone("a", "ooo", { replicas: 4, maxUnavailable: 2, extra: [young] })];
+    return decideOn(zones, [refusal("a-0")]);
+  };
+  assert.equal(outcome(taking(100_000)), "delete a-3, delete a-1");
+  assert.equal(taking(100_000).recheckMs, 7_000);
+  assert.equal(taking(118_000).recheckMs, 2_000);
+});
+
+test("a repair names its cause", () => {
+  const cause = (drawing: string, extra: ReturnType<typeof pod>[] = []) =>
+    decideOn([zone("a", drawing, { replicas: 3, extra })]).sentence.replace(/;.*/, "");
+  assert.equal(cause("bnn"), "replacing broken outdated pods a-0 (stuck in CrashLoopBackOff)");
+  assert.equal(cause("pnn"), "replacing broken outdated pods a-0 (Pending for 3 s)");
+  assert.equal(cause("rnn"), "replacing broken outdated pods a-0 (never ready in 130 s)");
+  const timeless = pod("a-0", { readySinceMs: undefined, neverReady: true, pending: true, createdMs: Number.NaN });
+  assert.equal(cause(".nn", [timeless]), "replacing broken outdated pods a-0 (Pending)");
+  assert.equal(
+    cause(".nn", [{ ...timeless, createdMs: nowMs + 900 }]),
+    "replacing broken outdated pods a-0 (Pending for 0 s)",
+  );
+});
+
+test("a repair that was refused is not tried again", () => {
+  assert.equal(outcome(decideOn([zone("a", "bbn")], [refusal("a-0")])), "repair a-1");
+  assert.equal(outcome(decideOn([zone("a", "bnn")], [refusal("a-0")])), "zone-settling");
+});
+
+test("a take that repairs says what is broken, and goes on to say what the others wait for", () => {
+  const verdict = decideOn([zone("a", "bbbbbbo")]);
+  assert.match(
+    verdict.sentence,
+    /^replacing broken outdated pods a-0 \(stuck in CrashLoopBackOff\), (a-\d \([^)]+\), ){4}…; a: 6 of 7 down/,
+  );
+  assert.equal(verdict.zone, "a");
+});
+
+test("status.currentRevision is written for a zone that is complete, once", () => {
+  assert.equal(outcome(decideOn([zone("a", "nn")])), "record-revision a");
+  assert.equal(outcome(decideOn([zone("a", "nn"), zone("b", "oo")])), "record-revision a, delete b-0");
+  assert.equal(outcome(decideOn([zone("a", "nn", { currentRevision: "new" })])), "done");
+  assert.equal(outcome(decideOn([zone("a", "nn", { currentRevision: undefined })])), "done");
+  assert.match(decideOn([zone("a", "nn")]).sentence, /^recording the revision of a; every pod/);
+});
+
+test("status.currentRevision is not written for a zone that is incomplete, unsettled, paused or refused it", () => {
+  assert.equal(outcome(decideOn([zone("a", "nw")])), "zone-settling");
+  assert.equal(outcome(decideOn([zone("a", "n.")])), "zone-settling");
+  assert.equal(outcome(decideOn([zone("a", "nn", { reserved: [reservation("a-0")] })])), "zone-settling");
+  assert.equal(outcome(decideOn([zone("a", "nn", { extra: [pod("a-7", { revision: "new" })] })])), "zone-settling");
+  assert.equal(outcome(decideOn([zone("a", "nn", { paused: true })])), "done");
+  assert.equal(outcome(decideOn([zone("a", "nn")], [["uid-of-a", refusal("a-0")[1]]])), "done");
+});
+
+test("zone-departed: while a pod reserved in a zone that has left the group still stands, no other zone is touched (Z1)", () => {
+  const departed = [{ statefulSet: "gone", ordinal: 0, uid: "taken", by: self, stampMs: nowMs }];
+  const surroundings = { statefulSets: [], neighbours: [], budgets: [] };
+  const group = { key: { namespace, group: "group" }, self, nowMs, departed, surroundings, refusals: new Map() };
+  const verdict = decide({ ...group, allowUnsupported: false, zones: [zone("a", "ooo")] });
+  assert.equal(outcome(verdict), "zone-departed");
+  assert.match(verdict.sentence, /gone-0 is reserved, and its StatefulSet has left the group/);
+});

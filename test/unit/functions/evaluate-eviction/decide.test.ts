@@ -1,0 +1,324 @@
+/** Which pods may be evicted, and which guard holds the others back: budgets of zones. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Alone, decideAlone } from "../../../../functions/evaluate-eviction/decide.ts";
+import { renewForMs, turnMs } from "../../../../functions/shared/ledger/renewals.ts";
+import { dropAfterMs, type Refusal } from "../../../../functions/shared/ledger/reservation.ts";
+import { nowMs, pod, reservation, statefulSet, zone, zoneBudget } from "../advance-zone-rollout/given.ts";
+import { disruptionBudget, guards, refusal, rule } from "./given-evictions.ts";
+
+const whole = [zone("a", "ooo"), zone("b", "ooo")];
+
+test("allowed: a pod of a whole group goes, and is reserved by its uid", () => {
+  const [ruling] = rule(whole, [{ name: "a-1", pin: [{ op: "add" }] }]);
+  assert.deepEqual(ruling, {
+    answer: { allowed: true, guard: "allowed", warnings: [], zone: "a", patch: [{ op: "add" }] },
+    reserve: { statefulSet: "a", ordinal: 1, uid: "uid-of-a-1" },
+  });
+});
+
+test("zone-budget: as many pods of a zone may be down as the budget says, however they are down", () => {
+  for (const drawing of ["o.oo", "oxoo", "otoo", "oboo", "owoo"]) {
+    const zones = [zone("a", drawing), zone("b", "oooo")];
+    assert.deepEqual(guards(zones, ["a-0"]), ["zone-budget"], drawing);
+    assert.deepEqual(guards(zones, ["a-0"], { budget: { maxUnavailable: 2 } }), ["allowed"], drawing);
+  }
+  const zones = [zone("a", "o.xtoo"), zone("b", "oooooo")];
+  const answer = refusal(zones, "a-0", { budget: { maxUnavailable: 3 } });
+  assert.equal(answer.sentence, "2 pods not ready, 1 pod unknown in a: 3 may be, so that a-0 stays until one is back");
+  assert.deepEqual([answer.code, answer.reason, answer.cause], [429, "TooManyRequests", "DisruptionBudget"]);
+  assert.equal(answer.zone, "a");
+  assert.deepEqual(guards(zones, ["a-0"], { budget: { maxUnavailable: 4 } }), ["allowed"]);
+});
+
+test("the pod's own slot is not counted: what is down already may go without asking for more (R14)", () => {
+  for (const drawing of ["xoo", "boo", "woo"]) {
+    assert.deepEqual(guards([zone("a", drawing), zone("b", "ooo")], ["a-0"]), ["allowed"], drawing);
+  }
+  assert.deepEqual(guards([zone("a", "xxo"), zone("b", "ooo")], ["a-0"]), ["zone-budget"]);
+});
+
+test("a pod that is not ready is judged like any other: it is exempt only when it has ended (R14)", () => {
+  const pending = zone("a", "o..", { extra: [pod("a-1", { pending: true, readySinceMs: undefined })] });
+  assert.deepEqual(guards([pending, zone("b", "ooo")], ["a-1"]), ["zone-budget"]);
+  assert.deepEqual(guards([zone("a", "xoo"), zone("b", "oxo")], ["a-0"]), ["zones-down"]);
+});
+
+test("exempt: a pod that has ended or is on its way out goes whatever the budget says, and reserves nothing", () => {
+  const failed = zone("a", ".oo", { extra: [pod("a-0", { finished: true, readySinceMs: undefined })] });
+  const pin = [{ op: "add" }];
+  for (const own of [failed, zone("a", "too")]) {
+    const [ruling] = rule([own, zone("b", "xxx")], [{ name: "a-0", pin }], { budget: { maxUnavailable: 0 } });
+    assert.deepEqual(ruling?.answer.guard, "exempt");
+    assert.deepEqual(
+      ruling?.answer.allowed && ruling.answer.patch,
+      pin,
+      "this pod, and not one that may have come since",
+    );
+    assert.match(
+      String(ruling?.answer.allowed && ruling.answer.warnings),
+      /^pod is not ready: a-0 (has ended|is on its)/,
+    );
+    assert.equal(ruling?.reserve, undefined);
+    const unpinned = [{ name: "a-0", isPinned: false }];
+    assert.deepEqual(guards([own, zone("b", "xxx")], unpinned), ["pod-unseen"], "the API server is asked first");
+  }
+});
+
+test("zones-down: no pod goes while another zone is not whole, however much its own may lose", () => {
+  for (const [drawing, count] of [
+    ["o.o", "1 pod unknown"],
+    ["oxo", "1 pod not ready"],
+    ["oto", "1 pod not ready"],
+    [".x.", "1 pod not ready, 2 pods unknown"],
+  ] as const) {
+    const zones = [zone("a", "ooo"), zone("b", drawing), zone("c", "ooo")];
+    const answer = refusal(zones, "a-0", { budget: { maxUnavailable: 3 } });
+    assert.equal(answer.guard, "zones-down");
+    assert.equal(answer.sentence, `${count} in b: no pod of a goes until that zone is whole`);
+    assert.equal(answer.code, 429);
+    assert.deepEqual(guards(zones, ["b-0"], { budget: { maxUnavailable: 3 } }), [
+      drawing[0] === "." ? "pod-unseen" : "allowed",
+    ]);
+  }
+});
+
+test("pods that are being scaled away leave their zone unsettled, and count in their own while they are not ready", () => {
+  const shrinking = zone("b", "ooo", { extra: [pod("b-3")] });
+  const answer = refusal([zone("a", "ooo"), shrinking], "a-0");
+  assert.equal(answer.sentence, "1 pod not ready in b: no pod of a goes until that zone is whole");
+  assert.deepEqual(guards([zone("a", "ooo"), shrinking], ["b-0"]), ["allowed"]);
+  const broken = zone("b", "ooo", { extra: [pod("b-3", { readySinceMs: undefined })] });
+  assert.deepEqual(guards([zone("a", "ooo"), broken], ["b-0", "b-3"]), ["zone-budget", "allowed"]);
+  const both = zone("b", "oox", { extra: [pod("b-3")] });
+  assert.match(refusal([zone("a", "ooo"), both], "a-0").sentence, /^1 pod not ready in b:/);
+});
+
+test("a pod that is being scaled away counts once, and is ready only after minReadySeconds", () => {
+  const broken = [pod("b-3", { readySinceMs: undefined })];
+  const reserved = [reservation("b-3")];
+  const zones = [zone("a", "ooo"), zone("b", "ooo", { extra: broken, reserved })];
+  assert.deepEqual(guards(zones, ["b-0"], { budget: { maxUnavailable: 2 } }), ["allowed"]);
+  assert.deepEqual(guards(zones, ["b-0"]), ["zone-budget"]);
+  for (const [forMs, guard] of [
+    [29_000, "zone-budget"],
+    [30_000, "allowed"],
+  ] as const) {
+    const extra = [pod("b-3", { readySinceMs: nowMs - forMs })];
+    const settling = zone("b", "ooo", { extra, minReadySeconds: 30 });
+    assert.deepEqual(guards([zone("a", "ooo"), settling], ["b-0"]), [guard]);
+  }
+});
+
+test("reservations of all functions count, for whoever did not make them", () => {
+  const reserved = [reservation("a-1", { by: "advance-zone-rollout" })];
+  const zones = [zone("a", "ooo", { reserved }), zone("b", "ooo")];
+  assert.deepEqual(guards(zones, ["a-0"]), ["zone-budget"]);
+  assert.deepEqual(guards(zones, ["b-0"]), ["zones-down"]);
+  assert.deepEqual(guards(zones, ["a-1"]), ["allowed"], "the pod itself is reserved anew (R12)");
+  assert.deepEqual(guards(zones, ["a-0"], { budget: { maxUnavailable: 2 } }), ["allowed"]);
+});
+
+test("zone-departed: a reserved pod whose StatefulSet has left the group holds every zone back", () => {
+  const answer = refusal(whole, "a-0", { departed: [reservation("z-3")], budget: { maxUnavailable: 3 } });
+  assert.deepEqual([answer.guard, answer.code], ["zone-departed", 429]);
+  assert.match(answer.sentence, /^1 pod not ready in z: z-3 is reserved, and its StatefulSet has left the group/);
+});
+
+test("a share of the replicas is rounded down, of the smaller of wanted and counted ones, and never less than one", () => {
+  const drawn = (down: number) => [zone("a", "x".repeat(down) + "o".repeat(10 - down)), zone("b", "o".repeat(10))];
+  for (const [percent, allowed] of [
+    [1, 1],
+    [19, 1],
+    [20, 2],
+    [29, 2],
+    [100, 10],
+  ] as const) {
+    const budget = { maxUnavailablePercentage: percent };
+    assert.deepEqual(guards(drawn(allowed - 1), ["a-9"], { budget }), ["allowed"], `${percent}%`);
+    if (allowed < 10) assert.deepEqual(guards(drawn(allowed), ["a-9"], { budget }), ["zone-budget"], `${percent}%`);
+  }
+  const counted = [zone("a", "xooooooooo", { countedReplicas: 4 }), zone("b", "o")];
+  assert.deepEqual(guards(counted, ["a-9"], { budget: { maxUnavailablePercentage: 25 } }), ["zone-budget"]);
+});
+
+test("max-unavailable-zero: a budget of nothing is a 403, and so is a share of no replicas", () => {
+  for (const [zones, budget] of [
+    [whole, { maxUnavailable: 0 }],
+    [whole, { maxUnavailablePercentage: 0 }],
+    [[zone("a", "", { extra: [pod("a-0")] }), zone("b", "")], { maxUnavailablePercentage: 100 }],
+    [[zone("a", "ooo", { countedReplicas: 0 }), zone("b", "ooo")], { maxUnavailablePercentage: 100 }],
+    [[zone("a", "ooo")], { maxUnavailable: 0 }],
+  ] as const) {
+    const answer = refusal(zones, "a-0", { budget });
+    assert.deepEqual(
+      [answer.guard, answer.code, answer.reason, answer.cause],
+      ["max-unavailable-zero", 403, "Forbidden", ""],
+    );
+    assert.match(answer.sentence, /^max unavailable = 0: the budget budget allows no pod of a to be down$/);
+  }
+});
+
+test("a pod that is left of a zone without replicas may go within a number", () => {
+  const zones = [zone("a", "", { extra: [pod("a-0")] }), zone("b", "")];
+  assert.deepEqual(guards(zones, ["a-0"], { budget: { maxUnavailable: 1 } }), ["allowed"]);
+});
+
+test("without either field one pod may be down", () => {
+  assert.deepEqual(guards(whole, ["a-0", "a-1"], { budget: {} }), ["allowed", "zone-budget"]);
+});
+
+test("too-few-zones: a group of one StatefulSet is a 400, in rollout-operator's words", () => {
+  const answer = refusal([zone("a", "ooo")], "a-0");
+  assert.deepEqual([answer.guard, answer.code, answer.cause], ["too-few-zones", 400, ""]);
+  assert.match(answer.sentence, /^minimum number of StatefulSets not found: the budget budget needs two zones or more/);
+});
+
+test("pod-unseen: a pod that the view does not have, or has under another uid, is a 429", () => {
+  for (const question of ["a-7", "c-0", "nonsense", { name: "a-0", uid: "another" }]) {
+    const answer = refusal(whole, question);
+    assert.deepEqual([answer.guard, answer.code], ["pod-unseen", 429]);
+  }
+});
+
+test("a zone whose name is the start of another's is not taken for it", () => {
+  const zones = [zone("a", "o"), zone("a-0", "o")];
+  assert.deepEqual(rule(zones, ["a-0-0"])[0]?.reserve, { statefulSet: "a-0", ordinal: 0, uid: "uid-of-a-0-0" });
+});
+
+/** A pod whose reservation could be dropped so long ago, for it was renewed for too long. */
+function givenUp(name: string, agoMs: number): [string, Refusal] {
+  const uid = `uid-of-${name}`;
+  return [uid, { uid, pod: name, sentence: `${name} was given up`, stampMs: nowMs - agoMs, by: "evaluate-eviction" }];
+}
+
+test("replacement-reserved: without a pinned uid, whoever replaced a reserved pod stays until that reservation ends (R11)", () => {
+  const before = (stampMs: number) => [reservation("a-0", { uid: "before", stampMs })];
+  const zones = (stampMs: number) => [zone("a", "xoo", { reserved: before(stampMs) }), zone("b", "ooo")];
+  const question = { name: "a-0", isPinned: false };
+  const answer = refusal(zones(nowMs - 1_000), question);
+  assert.deepEqual([answer.guard, answer.code, answer.zone], ["replacement-reserved", 429, "a"]);
+  assert.deepEqual(guards(zones(nowMs - dropAfterMs + 1), [question]), ["replacement-reserved"]);
+  assert.deepEqual(guards(zones(nowMs - dropAfterMs), [question]), ["allowed"]);
+  assert.deepEqual(guards(zones(nowMs), ["a-0"]), ["allowed"], "a pinned one cannot hit the wrong pod");
+  const own = [zone("a", "ooo", { reserved: [reservation("a-0")] }), zone("b", "ooo")];
+  assert.deepEqual(guards(own, [question]), ["allowed"], "nor can one that is meant for this very pod");
+});
+
+test("eviction-not-carried-out: a pod that was renewed for a minute, or is given up, is refused before its budget is asked", () => {
+  const renewed = (sinceMs: number) => [
+    reservation("a-0", { stampMs: nowMs - 5_000, sinceMs: nowMs - 5_000 - sinceMs }),
+  ];
+  const zones = (sinceMs: number) => [zone("a", "ooo", { reserved: renewed(sinceMs) }), zone("b", "ooo")];
+  assert.deepEqual(guards(zones(renewForMs - 1), ["a-0"]), ["allowed"]);
+  const answer = refusal(zones(renewForMs), "a-0");
+  assert.deepEqual([answer.guard, answer.code, answer.zone], ["eviction-not-carried-out", 429, "a"]);
+  assert.match(answer.sentence, /^a-0 was allowed to go again and again for 60 s, and still stands: /);
+  const another = [zone("a", "ooo", { reserved: renewed(renewForMs).map((one) => ({ ...one, uid: "before" })) })];
+  assert.deepEqual(guards([...another, zone("b", "ooo")], ["a-0"]), ["allowed"], "another pod of that name");
+  const down = [zone("a", "oxo"), zone("b", "oxo")];
+  assert.deepEqual(guards(down, ["a-0", "a-2"], { givenUp: new Map([givenUp("a-0", 0)]) }), [
+    "eviction-not-carried-out",
+    "zones-down",
+  ]);
+});
+
+test("rollout-first: for a minute after a pod was given up, no other goes before a rollout that has something to do", () => {
+  const after = (agoMs: number) => ({ givenUp: new Map([givenUp("a-1", agoMs)]) });
+  const outdated = [zone("a", "ooo"), zone("b", "nno")];
+  const rolled = [zone("a", "nnn"), zone("b", "nnn")];
+  const answer = refusal(outdated, "a-0", after(20_000));
+  assert.deepEqual([answer.guard, answer.code, answer.zone], ["rollout-first", 429, "a"]);
+  assert.equal(
+    answer.sentence,
+    "something behind Sluice refused the evictions of a-1, so that the rollout of its group goes first, for 40 s more: a-0 may go then",
+  );
+  assert.deepEqual(guards(outdated, ["a-0"], after(turnMs - 1)), ["rollout-first"]);
+  assert.deepEqual(guards(outdated, ["a-0"], after(turnMs)), ["allowed"]);
+  assert.deepEqual(guards(rolled, ["a-0"], after(0)), ["allowed"]);
+  assert.deepEqual(guards([zone("a", "nnn"), zone("b", "ooo", { paused: true })], ["a-0"], after(0)), ["allowed"]);
+  const own = [zone("a", "ooo", { reserved: [reservation("a-0")] }), zone("b", "ooo")];
+  assert.deepEqual(guards(own, ["a-0"], after(0)), ["allowed"], "what is reserved already costs nobody a turn");
+});
+
+test("pod-disruption-budget: what the API server would refuse after us is refused at once, and not reserved (R15)", () => {
+  const answer = refusal(whole, "a-0", { disruptionBudgets: [disruptionBudget("pdb")] });
+  assert.deepEqual([answer.guard, answer.code], ["pod-disruption-budget", 429]);
+  assert.match(answer.sentence, /^pod a-0 could go within its zone's budget, but PodDisruptionBudget pdb allows no/);
+  const free = [disruptionBudget("pdb", {}, { disruptionsAllowed: 1 })];
+  assert.deepEqual(guards(whole, ["a-0"], { disruptionBudgets: free }), ["allowed"]);
+  const others = [disruptionBudget("pdb", { selector: { matchLabels: { name: "b" } } })];
+  assert.deepEqual(guards(whole, ["a-0", "b-0"], { disruptionBudgets: others }), ["allowed", "zones-down"]);
+});
+
+test("a zone's own budget is told before a PodDisruptionBudget's", () => {
+  assert.deepEqual(
+    guards([zone("a", "oxo"), zone("b", "ooo")], ["a-0"], { disruptionBudgets: [disruptionBudget("p")] }),
+    ["zone-budget"],
+  );
+});
+
+test("ledger-full: with no room for a reservation a pod goes only if it has one (R2)", () => {
+  const zones = [zone("a", "oooo", { reserved: [reservation("a-3")] }), zone("b", "oooo")];
+  const changes = { room: 1, budget: { maxUnavailable: 4 } };
+  assert.deepEqual(guards(zones, ["a-0", "a-3", "a-1"], changes), ["allowed", "allowed", "ledger-full"]);
+  assert.deepEqual(guards(zones, ["a-3", "a-0", "a-1"], changes), ["allowed", "allowed", "ledger-full"]);
+  assert.equal(refusal(zones, "a-0", { ...changes, room: 0 }).code, 429);
+});
+
+test("several-budgets, invalid-budget, budget-spans-groups: what nobody can keep permits nothing", () => {
+  const one = zoneBudget("one", {});
+  const broken = zoneBudget("broken", { maxUnavailable: -1 });
+  const stranger = statefulSet("x", { group: "other", podLabels: { "rollout-group": "other", app: "db" } });
+  const wide = zoneBudget("wide", { selector: { matchLabels: {} } });
+  for (const [guard, code, field, changes, sentence] of [
+    ["several-budgets", 400, "", { budgets: [one, zoneBudget("two", {})] }, /one and two all select pod a-0/],
+    ["invalid-budget", 429, "spec.maxUnavailable", { budgets: [broken] }, /broken, which may govern .+ is -1: write/],
+    ["budget-spans-groups", 429, "spec.selector", { budgets: [wide], neighbours: [stranger] }, /wide .+ and x of/],
+  ] as const) {
+    const answer = refusal(whole, "a-0", changes);
+    assert.deepEqual([answer.guard, answer.code, answer.field, answer.zone], [guard, code, field, "a"]);
+    assert.match(answer.sentence, sentence);
+  }
+});
+
+test("out-of-scope: a pod that no budget selects any more goes without a reservation", () => {
+  const [ruling] = rule(whole, ["a-0"], { budgets: [] });
+  assert.deepEqual([ruling?.answer.guard, ruling?.reserve], ["out-of-scope", undefined]);
+});
+
+const eviction = { name: "a-0", uid: "uid-of-a-0", isPinned: true, pin: [{ op: "add" }] };
+
+function alone(changes: Partial<Alone> & { readonly budgets?: Alone["surroundings"]["budgets"] } = {}) {
+  const { budgets = [zoneBudget("budget", {})], ...rest } = changes;
+  const surroundings = { statefulSets: [], neighbours: [], budgets };
+  return decideAlone({ eviction, pod: pod("a-0"), owner: statefulSet("a"), surroundings, ...rest });
+}
+
+test("which ledger decides: that of the pod's rollout-group, otherwise that of its budget (R1)", () => {
+  assert.deepEqual(alone(), { namespace: "db", group: "group" });
+  assert.deepEqual(alone({ owner: statefulSet("a", { group: undefined }) }), {
+    namespace: "db",
+    group: "budget:budget",
+  });
+});
+
+test("without a ledger are answered: what is exempt, what no budget selects, and what nobody can judge", () => {
+  const guardOf = (answer: ReturnType<typeof decideAlone>) => ("guard" in answer ? answer.guard : "");
+  const broken = zoneBudget("broken", { selector: "nothing" });
+  for (const [changes, guard] of [
+    [{ pod: pod("a-0", { terminating: true }) }, "exempt"],
+    [{ pod: pod("a-0", { finished: true }), owner: undefined }, "exempt"],
+    [{ budgets: [] }, "out-of-scope"],
+    [{ budgets: [], owner: undefined }, "out-of-scope"],
+    [{ owner: undefined }, "no-statefulset"],
+    [{ budgets: [broken] }, "invalid-budget"],
+    [{ budgets: [broken], owner: undefined }, "invalid-budget"],
+    [{ budgets: [zoneBudget("one", {}), zoneBudget("two", {})], owner: undefined }, "several-budgets"],
+  ] as const) {
+    assert.equal(guardOf(alone(changes)), guard);
+  }
+  const orphan = alone({ owner: undefined });
+  assert.ok("guard" in orphan && !orphan.allowed);
+  assert.deepEqual([orphan.code, orphan.reason], [500, "InternalError"]);
+});

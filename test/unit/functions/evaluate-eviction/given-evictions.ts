@@ -1,0 +1,80 @@
+/** What reviews of evictions are judged by: a test says only what it is about. */
+import { type Asked, decide, type Eviction, type Group } from "../../../../functions/evaluate-eviction/decide.ts";
+import type { StoredBudget } from "../../../../functions/shared/group/governing.ts";
+import type { Zone } from "../../../../functions/shared/group/zones.ts";
+import {
+  type PodDisruptionBudget,
+  parseDisruptionBudget,
+} from "../../../../functions/shared/objects/disruption-budgets.ts";
+import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
+import type { Denied } from "../../../../functions/shared/pass/definition.ts";
+import type { Ruling } from "../../../../functions/shared/review/commit.ts";
+import { namespace, nowMs, zoneBudget } from "../advance-zone-rollout/given.ts";
+
+export interface GroupChanges extends Partial<Omit<Group, "zones" | "asked" | "surroundings">> {
+  /** One budget for all that is drawn, with this spec; or several. Default: one pod of a zone may be down. */
+  readonly budget?: Readonly<Record<string, unknown>>;
+  readonly budgets?: readonly StoredBudget[];
+  readonly neighbours?: readonly StatefulSet[];
+}
+
+/** A pod's name, or more of what is asked for it. */
+export type Question = string | (Partial<Eviction> & { readonly name: string; readonly dryRun?: boolean });
+
+function askedOf(question: Question): Asked {
+  const { dryRun = false, ...eviction } = typeof question === "string" ? { name: question } : question;
+  return { dryRun, eviction: { uid: `uid-of-${eviction.name}`, isPinned: true, pin: [], ...eviction } };
+}
+
+/** The rulings over zones as drawings, by {@link zone}, for questions that are asked together. */
+export function rule(
+  zones: readonly Zone[],
+  questions: readonly Question[],
+  changes: GroupChanges = {},
+): readonly Ruling[] {
+  const {
+    budget = { maxUnavailable: 1 },
+    budgets = [zoneBudget("budget", budget)],
+    neighbours = [],
+    ...rest
+  } = changes;
+  return decide({
+    key: { namespace, group: "group" },
+    nowMs,
+    zones,
+    departed: [],
+    givenUp: new Map(),
+    surroundings: { statefulSets: zones.map(({ statefulSet }) => statefulSet), neighbours, budgets },
+    disruptionBudgets: [],
+    room: 1_000,
+    ...rest,
+    asked: questions.map(askedOf),
+  });
+}
+
+/** The same as words: for each question the guard, `allowed` among them. */
+export function guards(zones: readonly Zone[], questions: readonly Question[], changes?: GroupChanges): string[] {
+  return rule(zones, questions, changes).map(({ answer }) => answer.guard);
+}
+
+/** The refusal of one question. */
+export function refusal(zones: readonly Zone[], question: Question, changes?: GroupChanges): Denied {
+  const [ruling] = rule(zones, [question], changes);
+  if (ruling === undefined || ruling.answer.allowed || ruling.reserve !== undefined) {
+    throw new Error(`it was not refused: ${JSON.stringify(ruling)}`);
+  }
+  return ruling.answer;
+}
+
+/** A PodDisruptionBudget over all that is drawn, which allows nothing. */
+export function disruptionBudget(
+  name: string,
+  spec: object = {},
+  status: object = { disruptionsAllowed: 0 },
+): PodDisruptionBudget {
+  return parseDisruptionBudget({
+    metadata: { name, namespace, uid: `uid-of-${name}`, resourceVersion: "3", generation: 4 },
+    spec: { selector: {}, ...spec },
+    status: { observedGeneration: 4, currentHealthy: 3, desiredHealthy: 3, ...status },
+  });
+}

@@ -1,0 +1,395 @@
+/** Evictions through the HTTP door, over a small world; and the README held to what the door answers. */
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
+import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
+import type { Context, Judge } from "../../../../functions/shared/pass/definition.ts";
+import { namespace, type Passes } from "../../shared/pass/passes.ts";
+import { addBudget, governedGroup, Replica } from "../../shared/review/reviews.ts";
+import { createTestApp } from "../../triggers/doors/app.ts";
+import { zoneBudget } from "../advance-zone-rollout/given.ts";
+
+const read = (path: string) => readFile(new URL(`../../../../functions/${path}`, import.meta.url), "utf8");
+const readme = await read("evaluate-eviction/README.md");
+const json = { "content-type": "application/json" };
+
+interface Answer {
+  readonly apiVersion: string;
+  readonly response: {
+    readonly uid: string;
+    readonly allowed: boolean;
+    readonly patchType?: string;
+    readonly patch?: string;
+    readonly warnings?: readonly string[];
+    readonly status?: {
+      readonly code: number;
+      readonly reason: string;
+      readonly message: string;
+      readonly details?: { readonly causes: readonly object[] };
+    };
+  };
+}
+
+/** The app over one process that judges evictions. */
+class Door {
+  readonly passes: Passes;
+  readonly replica: Replica;
+  readonly app: ReturnType<typeof createTestApp>["app"];
+  readonly lines: ReturnType<typeof createTestApp>["lines"];
+
+  constructor(passes: Passes, changes: Partial<Context> = {}, judge?: Judge) {
+    this.passes = passes;
+    this.replica = new Replica(passes, () => changes);
+    const admissions = [{ definition: evaluateEviction, judge: judge ?? this.replica.judge }];
+    const monotonicMs = () => this.replica.cluster.monotonicMs();
+    ({ app: this.app, lines: this.lines } = createTestApp({ admissions, monotonicMs }));
+  }
+
+  /** Posts it, and lets time go on until there is an answer. */
+  async post(body: unknown, path = pinningPath, headers: Record<string, string> = json): Promise<Response> {
+    const text = typeof body === "string" ? body : JSON.stringify(body);
+    let answered: Response | undefined;
+    const asked = Promise.resolve(this.app.request(path, { method: "POST", headers, body: text }));
+    const done = asked.then((response) => {
+      answered = response;
+    });
+    // The app reads bodies from streams: those need turns of the event loop, between which virtual time goes on.
+    while (answered === undefined) {
+      await new Promise((resolve) => setImmediate(resolve));
+      if (answered === undefined) this.passes.timeline.step();
+    }
+    await done;
+    return answered;
+  }
+
+  async answer(body: unknown, path?: string): Promise<Answer> {
+    const response = await this.post(body, path);
+    assert.equal(response.status, 200);
+    return (await response.json()) as Answer;
+  }
+
+  /** `allowed`, or the code of the refusal. */
+  async outcome(request: object, path?: string): Promise<string | number> {
+    const { response } = await this.answer(review(request), path);
+    return response.allowed ? "allowed" : (response.status?.code ?? 0);
+  }
+}
+
+/** What kube-apiserver 1.36 posts for `kubectl drain`, in its order of fields. */
+function review(request: object = {}, version = "v1"): object {
+  const kind = { group: "policy", version: "v1", kind: "Eviction" };
+  const resource = { group: "", version: "v1", resource: "pods" };
+  const { name = "group-a-0" } = request as { name?: unknown };
+  return {
+    kind: "AdmissionReview",
+    apiVersion: `admission.k8s.io/${version}`,
+    request: {
+      uid: "u-1",
+      ...{ kind, resource, subResource: "eviction" },
+      ...{ requestKind: kind, requestResource: resource, requestSubResource: "eviction" },
+      ...{ name, namespace, operation: "CREATE" },
+      userInfo: { username: "admin", groups: ["system:masters"] },
+      object: { kind: "Eviction", apiVersion: "policy/v1", metadata: { name, namespace, creationTimestamp: null } },
+      oldObject: null,
+      dryRun: false,
+      options: { kind: "CreateOptions", apiVersion: "meta.k8s.io/v1" },
+      ...request,
+    },
+  };
+}
+
+/** A row of a table in the README that begins with these cells. */
+function assertRow(...cells: readonly (string | number)[]): void {
+  const row = cells.map((cell) => String(cell).replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join(" +\\| ");
+  assert.match(readme, new RegExp(`^\\| ${row}`, "m"), `the README has no row | ${cells.join(" | ")}`);
+}
+
+test("an allowance pins the uid by a JSON patch at one path alone: no other ever patches, whose webhook may validate", async () => {
+  const door = new Door(await governedGroup());
+  const uid = door.replica.uidOf("group-a-0");
+  for (const version of ["v1", "v1beta1"]) {
+    const answer = await door.answer(review({}, version));
+    const patch = JSON.parse(Buffer.from(answer.response.patch ?? "", "base64").toString());
+    assert.deepEqual(patch, [{ op: "add", path: "/deleteOptions", value: { preconditions: { uid } } }]);
+    assert.deepEqual([answer.apiVersion, answer.response.uid], [`admission.k8s.io/${version}`, "u-1"]);
+    assert.deepEqual([answer.response.allowed, answer.response.patchType], [true, "JSONPatch"]);
+  }
+  for (const path of plainPaths) {
+    const { response } = await door.answer(review(), path);
+    assert.deepEqual(response, { uid: "u-1", allowed: true }, path);
+  }
+});
+
+test("a dry run is one by the request, or by the Eviction's own options, where kubectl drain says it", async () => {
+  const isDryRun = async (request: object): Promise<unknown> => {
+    const door = new Door(await governedGroup());
+    assert.equal(await door.outcome(request), "allowed");
+    const line = door.lines.find(({ guard }) => guard === "allowed");
+    assert.equal(door.replica.writes.length === 0, line?.dryRun);
+    return line?.dryRun;
+  };
+  const withOptions = (deleteOptions: unknown) => ({ object: { metadata: { name: "group-a-0" }, deleteOptions } });
+  assert.equal(await isDryRun({ dryRun: true }), true);
+  assert.equal(await isDryRun(withOptions({ dryRun: ["All"] })), true);
+  for (const none of [undefined, null, [], {}, { dryRun: [] }, { dryRun: null }, { dryRun: "All" }]) {
+    assert.equal(await isDryRun(withOptions(none)), false);
+  }
+});
+
+test("a refusal is a 429 that kubectl drain knows from PodDisruptionBudgets", async () => {
+  const door = new Door(await governedGroup());
+  await door.outcome({});
+  const { response } = await door.answer(review({ name: "group-b-1" }));
+  const message = "1 pod not ready in group-a: no pod of group-b goes until that zone is whole";
+  const details = { causes: [{ reason: "DisruptionBudget", message }] };
+  const status = { status: "Failure", code: 429, reason: "TooManyRequests", message, details };
+  assert.deepEqual(response, { uid: "u-1", allowed: false, status });
+});
+
+test("no patch and no warning but kubectl's own: what is exempt is allowed with one, with its uid pinned", async () => {
+  const passes = await governedGroup();
+  passes.world.store.delete("pods", { namespace, name: "group-a-0" });
+  const door = new Door(passes);
+  const { response } = await door.answer(review());
+  assert.match(String(response.warnings), /^pod is not ready: group-a-0 is on its way out already/);
+  assert.equal(response.patchType, "JSONPatch");
+});
+
+test("the answer comes within nine tenths of the timeout that the API server names", async () => {
+  const door = new Door(await governedGroup());
+  door.replica.interfere = () => door.replica.cluster.sleep(60_000);
+  for (const [timeout, withinMs] of [
+    ["?timeout=2s", 1_800],
+    ["?timeout=10s", 9_000],
+    ["", 9_000],
+    ["?timeout=soon", 9_000],
+  ] as const) {
+    const startMs = door.replica.cluster.monotonicMs();
+    const { response } = await door.answer(review(), `${pinningPath}${timeout}`);
+    assert.equal(response.status?.code, 429);
+    const tookMs = door.replica.cluster.monotonicMs() - startMs;
+    assert.ok(tookMs >= withinMs && tookMs <= withinMs + 10, `${tookMs} ms with ${timeout}`);
+  }
+});
+
+const noName = "a namespace or a name that Kubernetes would not take";
+const tooFar = "JSON that is nested more than 100 deep, or holds more than 100,000 values";
+
+function nested(depth: number): string {
+  return "[".repeat(depth) + "]".repeat(depth);
+}
+
+test("what is no review has a status and a sentence, each in the README", async () => {
+  const door = new Door(await governedGroup());
+  const large = review({ object: "x".repeat(10_000_000) });
+  for (const [row, status, sentence, body, headers] of [
+    ["no JSON, or no body", 400, /the body is not JSON/, "{", json],
+    ["no JSON, or no body", 400, /the body is empty/, "", json],
+    ["no AdmissionReview, another version, or no uid", 400, /its kind is "Pod"/, { kind: "Pod" }, json],
+    ["no AdmissionReview, another version, or no uid", 400, /its kind is missing/, "[]", json],
+    [
+      "no AdmissionReview, another version, or no uid",
+      400,
+      /and not admission\.k8s\.io\/v1 or/,
+      review({}, "v2"),
+      json,
+    ],
+    ["no AdmissionReview, another version, or no uid", 400, /no request with a uid/, review({ uid: 7 }), json],
+    ["another content type", 415, /wrong content type/, review(), { "content-type": "text/plain" }],
+    ["a body of more than 1 MiB", 413, /larger than 1048576 bytes/, large, json],
+    ["a uid of more than 256 characters", 400, /its uid is longer than 256/, review({ uid: "u".repeat(257) }), json],
+    [noName, 400, /its name "\.\.\/\.\.\/leases\/x" is no name/, review({ name: "../../leases/x" }), json],
+    [noName, 400, /its name "\\ud800" is no name/, review({ name: "\ud800" }), json],
+    [noName, 400, /its namespace "a\.b" is no name/, review({ namespace: "a.b" }), json],
+    [tooFar, 400, /nested more than 100 deep/, `{"request":${nested(100)}}`, json],
+    [tooFar, 400, /more than 100000 values/, `[${"0,".repeat(100_001)}0]`, json],
+  ] as const) {
+    for (const path of evaluateEviction.paths) {
+      const response = await door.post(body, path, headers);
+      assert.equal(response.status, status, row);
+      assert.match(await response.text(), sentence, row);
+    }
+    assertRow(row, `HTTP ${status} and a sentence`);
+  }
+  for (const method of ["GET", "PUT", "DELETE"]) {
+    const got = await door.app.request(pinningPath, { method });
+    assert.deepEqual([got.status, got.headers.get("allow")], [405, "POST"]);
+  }
+  assertRow("another method", "HTTP 405 and a sentence");
+  assert.deepEqual(door.replica.calls, [], "nothing was asked for any of them");
+});
+
+test("reviews of something else, and missing fields, are each answered as the README says", async () => {
+  const passes = await governedGroup({ maxUnavailable: 4 });
+  const door = new Door(passes);
+  for (const [row, code, request] of [
+    ["an operation that is not CREATE", 400, { operation: "DELETE" }],
+    ["an operation that is not CREATE", 400, { operation: undefined }],
+    ["an operation that is not CREATE", 400, { operation: ["CREATE"] }],
+    ["a subresource that is not eviction", 400, { subResource: "exec" }],
+    ["a subresource that is not eviction", 400, { subResource: undefined }],
+    ["no namespace, or no name", 400, { namespace: "" }],
+    ["no namespace, or no name", 400, { name: undefined }],
+    ["no namespace, or no name", 400, { name: { first: "group-a-0" } }],
+    ["a pod that is gone", 404, { name: "group-a-9" }],
+  ] as const) {
+    for (const path of [pinningPath, plainPaths[0]]) assert.equal(await door.outcome(request, path), code, row);
+    assertRow(row, `denied, ${code}`);
+  }
+  for (const object of [undefined, null, "an eviction", 7, [], {}, { deleteOptions: "none" }, { deleteOptions: [] }]) {
+    assert.equal(await door.outcome({ object, dryRun: true }), "allowed");
+  }
+  assertRow("no object, or options that are none", "judged as an eviction without options");
+});
+
+test("pods that belong to no StatefulSet are answered as the README says", async () => {
+  const passes = await governedGroup();
+  const door = new Door(passes);
+  const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "rs", uid: "u", controller: true };
+  for (const [row, ownerReferences] of [
+    ["a pod without owner", []],
+    ["a pod without owner", [{ ...owner, kind: "StatefulSet", controller: false }]],
+    ["an owner of another kind", [owner]],
+  ] as const) {
+    for (const [group, outcome] of [
+      ["group", 500],
+      ["other", "allowed"],
+    ] as const) {
+      const metadata = { name: "alone", labels: { "rollout-group": group }, ownerReferences };
+      passes.world.store.create("pods", namespace, { metadata, spec: { containers: [] } });
+      assert.equal(await door.outcome({ name: "alone" }), outcome, row);
+      passes.world.store.delete("pods", { namespace, name: "alone" }, { gracePeriodSeconds: 0 });
+    }
+    assertRow(row, "denied, 500 where a budget selects it; otherwise allowed");
+  }
+});
+
+test("budgets that cannot be kept, and those of nothing or of everything, are answered as the README says", async () => {
+  const ofEverything = { maxUnavailablePercentage: 100 };
+  for (const [row, says, spec, replicas, expected] of [
+    ["a percentage of 0", "denied, 403", { maxUnavailablePercentage: 0 }, 3, 403],
+    ["a percentage of 100", "judged:", ofEverything, 3, "allowed"],
+    ["0 replicas", "denied, 403", ofEverything, 0, 403],
+    ["0 replicas", "denied, 403 under a percentage; judged under a number", { maxUnavailable: 1 }, 0, "allowed"],
+    ["an expression that does not match", "denied, 400", { podNamePartitionRegex: "x-([0-9]+)" }, 3, 400],
+    ["an invalid budget that is stored", "denied, 429", { maxUnavailable: "many" }, 3, 429],
+  ] as const) {
+    const passes = await governedGroup(spec, { replicas: 3 });
+    if (replicas === 0) {
+      passes.world.stop();
+      for (const name of ["group-a", "group-b"]) passes.world.scale({ namespace, name }, 0);
+      for (const { metadata } of passes.world.store.list("pods").items) {
+        if (metadata.name !== "group-a-0") passes.world.store.delete("pods", metadata, { gracePeriodSeconds: 0 });
+      }
+    }
+    assert.equal(await new Door(passes).outcome({}), expected, row);
+    assertRow(row, says);
+  }
+  const passes = await governedGroup(ofEverything, { replicas: 3 });
+  const door = new Door(passes);
+  for (const name of ["group-a-0", "group-a-1", "group-a-2"]) assert.equal(await door.outcome({ name }), "allowed");
+  assert.equal(await door.outcome({ name: "group-b-0" }), 429);
+  addBudget(passes, {}, "second");
+  assert.equal(await door.outcome({}), 400);
+  assertRow("several budgets", "denied, 400");
+});
+
+test("a hostile expression takes time in proportion to the name", { timeout: 60_000 }, async () => {
+  const spec = { podNamePartitionRegex: "group-(a+)+$" };
+  const longest = "a".repeat(253 - "group--0".length);
+  const door = new Door(await governedGroup(spec, { zones: [longest, "b"], replicas: 2 }));
+  assert.equal(await door.outcome({ name: `group-${longest}-0` }), 400);
+
+  const stored = zoneBudget("hostile", spec);
+  assert.ok("budget" in stored.parsed);
+  const { partitions } = stored.parsed.budget;
+  const leastMs = (length: number): number => {
+    const rounds = Array.from({ length: 300 }, (_, round) => {
+      // Each name once: what is known already costs nothing.
+      const name = `group-${"a".repeat(length)}-${round}`;
+      const startMs = performance.now();
+      assert.equal(partitions?.partitionOf(name), undefined);
+      return performance.now() - startMs;
+    });
+    return Math.min(...rounds);
+  };
+  leastMs(500);
+  const [short, long] = [leastMs(60), leastMs(240)];
+  assert.ok(long <= 16 * short, `${short} ms for 60 characters, and ${long} ms for four times as many`);
+  assertRow("a hostile expression, such as `(a+)+$`", "denied, 400; a name takes time in proportion to its length");
+});
+
+test("both doors are closed when the function breaks, and the table says so", async () => {
+  const broken: Judge = { review: () => Promise.reject(new Error("the sky fell")) };
+  const door = new Door(await governedGroup(), {}, broken);
+  for (const path of evaluateEviction.paths) {
+    const { response } = await door.answer(review(), path);
+    assert.deepEqual([response.allowed, response.status?.code], [false, 500]);
+    assertRow(`\`${path}\``, `${evaluateEviction.whenBroken}: denied, 500`);
+  }
+  assert.ok(door.lines.some(({ level, msg }) => level === "error" && String(msg).includes("the sky fell")));
+});
+
+test("reviews are counted in rollout-operator's words and in our own", async () => {
+  const passes = await governedGroup();
+  const door = new Door(passes);
+  for (const name of ["group-a-0", "group-a-1", "group-b-0", "group-a-9"]) await door.outcome({ name });
+  await door.outcome({ operation: "UPDATE" });
+  const text = await (await door.app.request("/metrics")).text();
+  const has = (line: string) => assert.ok(text.includes(`${line}\n`), line);
+  const counted = (reason: string, status: number, count: number) =>
+    has(`rollout_operator_zpdb_eviction_requests_total{reason="${reason}",status="${status}"} ${count}`);
+  counted("allowed", 200, 1);
+  counted("denied", 429, 2);
+  counted("pod-not-found", 404, 1);
+  counted("invalid-request", 400, 1);
+  has("rollout_operator_zpdb_inflight_eviction_requests 0");
+  const verdict = (guard: string) => has(`sluice_verdicts_total{function="evaluate-eviction",guard="${guard}"} 1`);
+  for (const guard of ["allowed", "zone-budget", "zones-down", "pod-gone", "invalid-request"]) verdict(guard);
+});
+
+test("a reservation that a review made is a line at info with who asked, cut and without what does not show", async () => {
+  const door = new Door(await governedGroup({ maxUnavailable: 2 }));
+  const userInfo = { username: `eve\n\u202e\u0007${"x".repeat(1_000)}` };
+  await door.outcome({ userInfo, dryRun: true });
+  assert.ok(!door.lines.some(({ level, guard }) => level === "info" && guard === "allowed"), "it reserves nothing");
+  await door.outcome({ userInfo });
+  await door.outcome({ name: "group-a-1", userInfo: undefined });
+  const said = door.lines.filter(({ level, guard }) => level === "info" && guard === "allowed");
+  assert.deepEqual(
+    said.map(({ object, user }) => [object, user]),
+    [
+      ["group-a-0", `eve\\u{a}\\u{202e}\\u{7}${"x".repeat(74)}`],
+      ["group-a-1", ""],
+    ],
+  );
+  assert.match(String(said[0]?.msg), /^group-a-0 is reserved, and may go: a review asked for it$/);
+});
+
+test("what a client sends at length is in no answer and in no line of the log", async () => {
+  const door = new Door(await governedGroup());
+  const long = "9".repeat(100_000);
+  const object = { deleteOptions: { preconditions: { uid: long } }, metadata: { annotations: { long } } };
+  const { response } = await door.answer(review({ object, userInfo: { username: long, groups: [long] }, kind: long }));
+  assert.equal(response.status?.code, 409);
+  assert.ok(JSON.stringify(response).length < 1_000);
+  assert.ok(door.lines.every((line) => JSON.stringify(line).length < 2_000));
+});
+
+test("a storm of refusals is one line a minute for each guard and zone, and debug has them all", async () => {
+  const door = new Door(await governedGroup());
+  await door.outcome({});
+  for (let round = 0; round < 5; round++) {
+    for (const name of ["group-a-1", "group-a-2", "group-b-0"]) await door.outcome({ name });
+  }
+  const at = (level: string) => door.lines.filter((line) => line.level === level && "guard" in line);
+  assert.deepEqual(
+    at("info").map(({ guard, zone }) => `${guard} ${zone}`),
+    ["allowed group-a", "zone-budget group-a", "zones-down group-b"],
+  );
+  assert.equal(at("debug").length, 13);
+  addBudget(door.passes, {}, "second");
+  for (const name of ["group-a-1", "group-b-0"]) await door.outcome({ name });
+  assert.equal(at("info").length, 5, "a zone each");
+});

@@ -1,0 +1,71 @@
+/** What a refused eviction is told: what is counted, what is named, and from when on it may be asked for again. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decideAlone } from "../../../../functions/evaluate-eviction/decide.ts";
+import type { Refusal } from "../../../../functions/shared/ledger/reservation.ts";
+import { nowMs, pod, reservation, statefulSet, zone, zoneBudget } from "../advance-zone-rollout/given.ts";
+import { guards, refusal } from "./given-evictions.ts";
+
+function givenUp(name: string, agoMs: number): [string, Refusal] {
+  const uid = `uid-of-${name}`;
+  return [uid, { uid, pod: name, sentence: `${name} was given up`, stampMs: nowMs - agoMs, by: "evaluate-eviction" }];
+}
+
+test("rollout-first: the turn is told to last until the pod that was given up last lets it end, whatever their order", () => {
+  const zones = [zone("a", "oooo"), zone("b", "oooo")];
+  const both = [givenUp("a-1", 50_000), givenUp("a-2", 5_000)] as const;
+  for (const order of [both, both.toReversed()]) {
+    assert.match(
+      refusal(zones, "a-0", { givenUp: new Map(order) }).sentence,
+      /refused the evictions of a-2, .+ goes first, for 55 s more: a-0 may go then$/,
+    );
+  }
+});
+
+test("rollout-first: a rollout that has a single pod to take has its turn, too", () => {
+  const zones = [zone("a", "nnn"), zone("b", "nno")];
+  assert.deepEqual(guards(zones, ["a-0"], { givenUp: new Map([givenUp("a-1", 0)]) }), ["rollout-first"]);
+});
+
+test("a reserved pod that is gone and not back is told as unknown", () => {
+  const evicted = zone("a", "o.o", { reserved: [reservation("a-1", { uid: "evicted" })] });
+  const answer = refusal([evicted, zone("b", "ooo")], "a-0");
+  assert.equal(answer.guard, "zone-budget");
+  assert.match(answer.sentence, /^1 pod unknown in a: 1 may be/);
+});
+
+test("zones-down: pods that are being scaled away are not told beside those that are down", () => {
+  const shrinking = zone("b", "o.x", { extra: [pod("b-3")] });
+  const answer = refusal([zone("a", "ooo"), shrinking], "a-0");
+  assert.match(answer.sentence, /^1 pod not ready, 1 pod unknown in b: no pod of a goes/);
+});
+
+test("pod-unseen: a pod that has another StatefulSet's name would be reserved as one of its owner's, and is not", () => {
+  const zones = [zone("a", "oo", { extra: [pod("stranger-7", { ownerUid: "uid-of-a" })] }), zone("b", "oo")];
+  assert.deepEqual(guards(zones, ["stranger-7"]), ["pod-unseen"]);
+});
+
+test("a mistake of the cluster's objects is a BadRequest where it is a 400, and an InternalError where it is a 500", () => {
+  const alone = refusal([zone("a", "ooo")], "a-0");
+  assert.deepEqual([alone.guard, alone.code, alone.reason], ["too-few-zones", 400, "BadRequest"]);
+  const several = { budgets: [zoneBudget("one", {}), zoneBudget("two", {})] };
+  const both = refusal([zone("a", "ooo"), zone("b", "ooo")], "a-0", several);
+  assert.deepEqual([both.guard, both.code, both.reason], ["several-budgets", 400, "BadRequest"]);
+  const answer = ownerless([zoneBudget("budget", {})]);
+  assert.deepEqual("reason" in answer && [answer.guard, answer.code, answer.reason], [
+    "no-statefulset",
+    500,
+    "InternalError",
+  ]);
+});
+
+test("an answer about a pod of no StatefulSet is of no zone", () => {
+  const answer = ownerless([]);
+  assert.deepEqual("guard" in answer && [answer.guard, answer.zone], ["out-of-scope", ""]);
+});
+
+function ownerless(budgets: ReturnType<typeof zoneBudget>[]) {
+  const eviction = { name: "a-0", uid: "uid-of-a-0", isPinned: true, pin: [] };
+  const surroundings = { statefulSets: [statefulSet("a")], neighbours: [], budgets };
+  return decideAlone({ eviction, pod: pod("a-0"), owner: undefined, surroundings });
+}

@@ -1,0 +1,62 @@
+/** The README of evaluate-eviction, held to the guards that its code can answer. */
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
+
+const read = (path: string) => readFile(new URL(`../../../../functions/${path}`, import.meta.url), "utf8");
+const readme = await read("evaluate-eviction/README.md");
+
+/** The cells of every row of a table of the README, by the first cell of its head. */
+function tableOf(head: string): string[][] {
+  const lines = readme.split("\n");
+  const start = lines.findIndex((line) => line.startsWith(`| ${head} |`));
+  assert.ok(start >= 0, `no table begins with ${head}`);
+  const end = lines.findIndex((line, index) => index > start && !line.startsWith("|"));
+  return lines.slice(start + 2, end).map((line) =>
+    line
+      .split("|")
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  );
+}
+
+const guardsIn = (cell = ""): string[] => [...cell.matchAll(/`([a-z0-9-]+)`/g)].map(([, guard]) => guard ?? "");
+
+test("the README explains every guard that the code can answer, and no other", async () => {
+  const sources = await Promise.all(
+    [
+      "evaluate-eviction/decide.ts",
+      "evaluate-eviction/observe.ts",
+      "shared/review/commit.ts",
+      "shared/group/governing.ts",
+      "shared/pass/joining.ts",
+      "shared/pass/ledger-access.ts",
+    ].map(read),
+  );
+  const pattern = /(?:guard: |guard = .*\? |askAgain\(\s*|wait\(\s*|allow\()"([a-z0-9-]+)"(?: : "([a-z0-9-]+)")?/g;
+  const said = sources.flatMap((text) =>
+    [...text.matchAll(pattern)].flatMap(([, one = "", other]) => [one, other ?? one]),
+  );
+  const known = new Set(said);
+  assert.ok(known.size >= 25, [...known].join());
+  const explained = tableOf("guard").flatMap(([cell]) => guardsIn(cell));
+  assert.deepEqual(explained.sort(), [...known].sort());
+});
+
+test("the README's table of rollout-operator's reasons is the one that counts", () => {
+  const reasons = evaluateEviction.peerReasons ?? {};
+  const codes = new Map(tableOf("guard").map(([guard = "", code = ""]) => [guardsIn(guard)[0], code]));
+  const rows = tableOf("its reason");
+  const told = rows.flatMap(([reason = "", , guards, code = ""]) => {
+    return guardsIn(guards).map((guard) => {
+      assert.equal(codes.get(guard), code.slice(0, 3), guard);
+      return [guard, guardsIn(reason)[0]];
+    });
+  });
+  const counted = told.filter(([, reason]) => reason !== "denied");
+  assert.deepEqual(Object.fromEntries(counted), reasons);
+  for (const [guard, reason] of told.filter((row) => !counted.includes(row))) {
+    assert.deepEqual([reason, codes.get(guard)], ["denied", "429"]);
+  }
+});

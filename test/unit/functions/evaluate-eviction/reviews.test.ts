@@ -1,0 +1,387 @@
+/** Reviews of evictions as the door hands them on: what is read of them, what is asked of the cluster, what is answered. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Asking, pinningPath, plainPaths, readAsking } from "../../../../functions/evaluate-eviction/observe.ts";
+import { parsePod } from "../../../../functions/shared/objects/pods.ts";
+import type { AdmissionAnswer, AdmissionRequest, Denied } from "../../../../functions/shared/pass/definition.ts";
+import { key, ledgerKey, namespace, Passes, played, refused } from "../../shared/pass/passes.ts";
+import { addBudget, governedGroup, Replica, reserved } from "../../shared/review/reviews.ts";
+
+const request: AdmissionRequest = {
+  uid: "review",
+  operation: "CREATE",
+  subresource: "eviction",
+  namespace: "db",
+  name: "group-a-0",
+  dryRun: false,
+  object: { apiVersion: "policy/v1", kind: "Eviction", metadata: { name: "group-a-0", namespace: "db" } },
+  oldObject: null,
+  path: pinningPath,
+  deadlineMs: 0,
+};
+
+const read = (changes: Partial<AdmissionRequest>) => readAsking({ ...request, ...changes }) as Asking;
+const refusalOf = (answer: object) => answer as Denied;
+const codeOf = (answer: AdmissionAnswer) => (answer.allowed ? 200 : answer.code);
+const withOptions = (deleteOptions: unknown) => ({ object: { metadata: { name: "group-a-0" }, deleteOptions } });
+
+test("invalid-request: what is no CREATE of an eviction of a named pod is a 400 in rollout-operator's words", () => {
+  for (const [changes, sentence] of [
+    [{ operation: "DELETE" }, "request operation is not create, got: DELETE"],
+    [{ operation: "" }, "request operation is not create, got: none"],
+    [{ operation: "x".repeat(9_999) }, `request operation is not create, got: ${"x".repeat(60)}`],
+    [{ subresource: "" }, "request SubResource is not eviction, got: none"],
+    [{ subresource: "exec" }, "request SubResource is not eviction, got: exec"],
+    [{ namespace: "" }, "request did not include both a namespace and a name"],
+    [{ name: "" }, "request did not include both a namespace and a name"],
+  ] as const) {
+    const answer = refusalOf(readAsking({ ...request, ...changes }));
+    assert.deepEqual([answer.allowed, answer.guard, answer.code], [false, "invalid-request", 400]);
+    assert.equal(answer.sentence, sentence);
+  }
+});
+
+test("the uid that the client means is read from its preconditions, whatever else stands there", () => {
+  assert.equal(read(withOptions({ preconditions: { uid: "u-1" } })).wantedUid, "u-1");
+  const others = [null, [], "u-1", {}, { uid: "" }, { uid: 7 }, { uid: null }, { resourceVersion: "7" }];
+  for (const preconditions of others) assert.equal(read(withOptions({ preconditions })).wantedUid, undefined);
+  for (const object of [undefined, null, "an eviction", [], 7]) assert.equal(read({ object }).wantedUid, undefined);
+});
+
+/** What a JSON Patch of additions makes of an Eviction. */
+function patched(object: unknown, operations: readonly object[]): unknown {
+  const copy = structuredClone(object) as Record<string, unknown>;
+  for (const { op, path, value } of operations as { op: string; path: string; value: unknown }[]) {
+    assert.equal(op, "add");
+    const parts = path.split("/").slice(1);
+    const last = parts.pop() ?? "";
+    const place = parts.reduce((at, part) => at[part] as Record<string, unknown>, copy);
+    assert.ok(typeof place === "object" && place !== null, `${path} has nowhere to go`);
+    place[last] = value;
+  }
+  return copy;
+}
+
+test("our own configuration pins the uid, and leaves all else that the client sent (R11)", async () => {
+  const passes = await governedGroup({ maxUnavailable: 4 }, { replicas: 6 });
+  const replica = new Replica(passes);
+  const given = [
+    {},
+    { deleteOptions: null },
+    { deleteOptions: {} },
+    { deleteOptions: { gracePeriodSeconds: 7, preconditions: null } },
+    { deleteOptions: { gracePeriodSeconds: 7, preconditions: {} } },
+    { deleteOptions: { preconditions: { resourceVersion: "9" }, propagationPolicy: "Background" } },
+  ];
+  const uid = replica.uidOf("group-a-0");
+  for (const object of given) {
+    const answer = await replica.answer(replica.review("group-a-0", { object }));
+    assert.ok(answer.allowed);
+    const { deleteOptions } = patched(object, answer.patch ?? []) as { deleteOptions: { preconditions: object } };
+    const before = (object as { deleteOptions?: { preconditions?: object | null } | null }).deleteOptions;
+    assert.deepEqual(deleteOptions, { ...before, preconditions: { ...before?.preconditions, uid } });
+  }
+});
+
+test("nothing is patched where the client named the uid itself, nor where the webhook validates only", async () => {
+  const passes = await governedGroup();
+  const replica = new Replica(passes);
+  const named = withOptions({ preconditions: { uid: replica.uidOf("group-a-0") } });
+  for (const changes of [named, { path: plainPaths[0] }]) {
+    const answer = await replica.answer(replica.review("group-a-0", changes));
+    assert.deepEqual([answer.guard, answer.allowed && answer.patch], ["allowed", []]);
+  }
+});
+
+test("uid-conflict: an eviction that is meant for another pod of that name is a 409, as the API server has it", async () => {
+  const passes = await governedGroup();
+  const replica = new Replica(passes);
+  const answer = await replica.answer(replica.review("group-a-0", withOptions({ preconditions: { uid: "another" } })));
+  assert.deepEqual([answer.guard, codeOf(answer)], ["uid-conflict", 409]);
+  assert.deepEqual(reserved(passes), []);
+});
+
+test("pod-gone: a pod that is gone is a 404, which kubectl drain takes for done", async () => {
+  const passes = await governedGroup();
+  const replica = new Replica(passes);
+  const answer = await replica.answer(replica.review("group-a-9"));
+  assert.deepEqual([answer.guard, codeOf(answer)], ["pod-gone", 404]);
+  assert.equal(refusalOf(answer).sentence, 'pods "group-a-9" not found');
+});
+
+/** A process whose memory still has the pod as it was before `change`. */
+async function behind(change: (passes: Passes) => void) {
+  const passes = await governedGroup();
+  const views = await passes.watch();
+  const old = parsePod(passes.world.store.get("pods", { namespace, name: "group-a-0" }));
+  change(passes);
+  passes.world.settle();
+  const replica = new Replica(passes, () => ({ views: { ...views, pod: async () => old } }));
+  return { passes, replica, views, old };
+}
+
+test("memory that is behind the client asks the API server before it says no", async () => {
+  const { replica, views, old } = await behind(({ world }) => {
+    world.store.delete("pods", { namespace, name: "group-a-0" }, { gracePeriodSeconds: 0 });
+  });
+  const uid = replica.uidOf("group-a-0");
+  const meant = (wanted: string) => replica.review("group-a-0", withOptions({ preconditions: { uid: wanted } }));
+  assert.deepEqual(await replica.guards(meant(uid)), ["allowed"]);
+  assert.equal(replica.count("get pods"), 1);
+  const stale = await replica.answer(meant(old.uid));
+  assert.equal(stale.guard, "pod-unseen", "what memory has is asked of the group's view");
+  await views.stop();
+});
+
+test("exempt: a pod on its way out is one by the API server's word where nothing pins its uid (R11, R14)", async () => {
+  for (const [path, guard, reads] of [
+    [pinningPath, "exempt", 0],
+    [plainPaths[0], "allowed", 1],
+  ] as const) {
+    const { passes, replica, views, old } = await behind(({ world }) => {
+      world.store.delete("pods", { namespace, name: "group-a-0" }, { gracePeriodSeconds: 0 });
+    });
+    const memory = { ...views, pod: async () => ({ ...old, terminating: true }) };
+    const judging = new Replica(passes, () => ({ views: memory }));
+    const answer = await judging.answer(judging.review("group-a-0", { path }));
+    assert.deepEqual([answer.guard, judging.count("get pods")], [guard, reads]);
+    const isPinned = answer.allowed && JSON.stringify(answer.patch).includes(old.uid);
+    assert.equal(isPinned, path === pinningPath, "what is pinned is the pod that was judged");
+    assert.deepEqual(reserved(passes), guard === "exempt" ? [] : ["group-a-0 by evaluate-eviction"]);
+    assert.ok(replica.uidOf("group-a-0") !== old.uid);
+    await views.stop();
+  }
+});
+
+test("replacement-reserved: where nothing pins the uid, the pod that has just come instead stays until it is ready (R11)", async () => {
+  const passes = await governedGroup();
+  const replica = new Replica(passes);
+  const uid = replica.uidOf("group-a-0");
+  await replica.guards(replica.review("group-a-0", { path: plainPaths[0] }));
+  passes.world.store.delete(
+    "pods",
+    { namespace, name: "group-a-0" },
+    { gracePeriodSeconds: 0, preconditions: { uid } },
+  );
+  await passes.goOn(500);
+  const isThere = passes.world.store.find("pods", { namespace, name: "group-a-0" });
+  assert.ok(isThere !== undefined && isThere.metadata.uid !== uid, "its replacement is there, and not ready");
+  const byName = await replica.answer(replica.review("group-a-0", { path: plainPaths[0] }));
+  assert.deepEqual([byName.guard, codeOf(byName)], ["replacement-reserved", 429]);
+  const named = withOptions({ preconditions: { uid: replica.uidOf("group-a-0") } });
+  const dry = { dryRun: true };
+  const asked = [
+    replica.review("group-a-0", { ...dry, path: pinningPath }),
+    replica.review("group-a-0", { ...dry, ...named, path: plainPaths[0] }),
+  ];
+  assert.deepEqual(await replica.guards(...asked), ["allowed", "allowed"]);
+  passes.world.settle();
+  assert.deepEqual(await replica.guards(replica.review("group-a-0", { path: plainPaths[0] })), ["allowed"]);
+});
+
+test("out-of-scope: a pod that no budget selects is allowed without a ledger, a LIST or a write", async () => {
+  const passes = new Passes();
+  const replica = new Replica(passes);
+  const answer = await replica.answer(replica.review("group-a-0"));
+  assert.deepEqual([answer.guard, answer.allowed, replica.writes], ["out-of-scope", true, []]);
+  assert.ok(!replica.words.includes("get leases"));
+});
+
+test("out-of-scope pins the pod that was judged; where nothing can, the API server is asked what stands under that name", async () => {
+  const passes = await governedGroup();
+  const replica = new Replica(passes);
+  const { uid } = passes.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
+  const found = await played(passes.timeline, replica.context.views.pod({ namespace, name: "group-a-0" }));
+  const old = { ...(found ?? assert.fail()), labels: {} };
+  // What a watch told before the pod had the labels that the budget selects.
+  const views = { ...replica.context.views, pod: async () => old };
+  const behind = new Replica(passes, () => ({ views }));
+  const pinned = await behind.answer(behind.review("group-a-0"));
+  assert.deepEqual([pinned.guard, "patch" in pinned && pinned.patch?.length], ["out-of-scope", 1]);
+  assert.match(JSON.stringify(pinned), new RegExp(uid));
+  const unpinned = await behind.answer(behind.review("group-a-0", { path: plainPaths[0] }));
+  assert.equal(unpinned.guard, "allowed");
+  assert.deepEqual(reserved(passes), ["group-a-0 by evaluate-eviction"]);
+});
+
+test("no-statefulset: a pod that a budget selects and no StatefulSet controls is a 500, as rollout-operator has it", async () => {
+  const passes = await governedGroup();
+  const labels = { "rollout-group": "group" };
+  const replicaSet = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "rs", uid: "uid-of-rs", controller: true };
+  const other = { apiVersion: "apps/v1", kind: "StatefulSet", name: "gone", uid: "uid-of-gone", controller: true };
+  const replica = new Replica(passes);
+  for (const [name, ownerReferences] of [
+    ["alone-0", []],
+    ["owned-by-others-0", [replicaSet]],
+    ["gone-0", [other]],
+    ["group-a-17", [{ ...other, name: "group-a" }]],
+  ] as const) {
+    passes.world.store.create("pods", namespace, {
+      metadata: { name, labels, ownerReferences },
+      spec: { containers: [] },
+    });
+    await passes.goOn(0);
+    const answer = await replica.answer(replica.review(name));
+    assert.deepEqual([answer.guard, codeOf(answer)], ["no-statefulset", 500], name);
+  }
+  assert.deepEqual(reserved(passes), []);
+});
+
+test("namespace-not-served: a review from elsewhere is a 400 that says what to register", async () => {
+  const passes = await governedGroup();
+  const views = await passes.watch();
+  const replica = new Replica(passes, () => ({ views, namespaces: [namespace] }));
+  const answer = await replica.answer(replica.review("group-a-0", { namespace: "elsewhere" }));
+  assert.deepEqual([answer.guard, codeOf(answer)], ["namespace-not-served", 400]);
+  assert.match(
+    refusalOf(answer).sentence,
+    /^namespace elsewhere is not served here, but db: give .+ a namespaceSelector$/,
+  );
+  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
+  await views.stop();
+});
+
+test("what memory does not have and the API server does not give is a 429 too, in time", async () => {
+  for (const [code, guard] of [
+    [503, "api-server-away"],
+    [403, "right-missing"],
+  ] as const) {
+    const passes = await governedGroup();
+    const replica = new Replica(passes);
+    replica.interfere = ({ verb, resource }) => {
+      if (verb === "get" && resource === "pods") throw refused(code, "it would not");
+    };
+    const answer = await replica.answer(replica.review("group-a-0"));
+    assert.deepEqual([answer.guard, codeOf(answer)], [guard, 429]);
+    assert.match(refusalOf(answer).sentence, /^to judge pod group-a-0, Sluice has to .+: it would not$/);
+  }
+  const passes = await governedGroup();
+  const replica = new Replica(passes);
+  replica.interfere = ({ verb, resource }) => {
+    return verb === "get" && resource === "pods" ? replica.cluster.sleep(60_000) : undefined;
+  };
+  const deadlineMs = replica.cluster.monotonicMs() + 910;
+  const answer = await replica.answer(replica.review("group-a-0", { deadlineMs }));
+  assert.deepEqual([answer.guard, codeOf(answer)], ["late", 429]);
+  assert.equal(replica.cluster.monotonicMs(), deadlineMs);
+});
+
+test("a budget of StatefulSets without a rollout-group has a ledger of its own, named after it (R1)", async () => {
+  const passes = new Passes();
+  const { store } = passes.world;
+  for (const name of ["group-a", "group-b"]) {
+    store.patch("statefulsets", { namespace, name }, { metadata: { labels: { "rollout-group": null, app: "db" } } });
+  }
+  for (const { metadata } of store.list("pods").items) {
+    store.patch("pods", { namespace, name: metadata.name }, { metadata: { labels: { app: "db" } } });
+  }
+  addBudget(passes, { selector: { matchLabels: { app: "db" } }, maxUnavailable: 1 });
+  const replica = new Replica(passes);
+  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["ledger-new"]);
+  await passes.goOn(60_000);
+  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
+  assert.deepEqual(await replica.guards(replica.review("group-b-0")), ["zones-down"]);
+  const [ledger, ...others] = store.list("leases").items;
+  assert.equal(others.length, 0);
+  assert.equal(ledger?.metadata.annotations?.["sluice.dev/group"], "budget:budget");
+  assert.match(ledger?.metadata.annotations?.["sluice.dev/reservations"] ?? "", /^\{"group-a":\{"0":/);
+});
+
+test("a StatefulSet that has just left its group is no mistake of its labels", async () => {
+  const passes = await governedGroup();
+  const views = await passes.watch();
+  const old = parsePod(passes.world.store.get("pods", { namespace, name: "group-a-0" }));
+  const owner = await views.ownerOf(old);
+  const moved = { metadata: { labels: { "rollout-group": "other" } } };
+  passes.world.store.patch("statefulsets", { namespace, name: "group-a" }, moved);
+  const memory = { ...views, pod: async () => old, ownerOf: async () => owner };
+  const replica = new Replica(passes, () => ({ views: memory }));
+  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["pod-unseen"]);
+  await views.stop();
+});
+
+test("a refusal is an Event on the StatefulSet, once a minute for each guard, whoever asks how often", async () => {
+  const passes = await governedGroup();
+  const [one, two] = [new Replica(passes), new Replica(passes)];
+  await one.guards(one.review("group-a-0"));
+  for (let round = 0; round < 3; round++) {
+    await passes.goOn(5_000);
+    assert.deepEqual(await one.guards(one.review("group-a-1"), one.review("group-a-2")), [
+      "zone-budget",
+      "zone-budget",
+    ]);
+    assert.deepEqual(await two.guards(two.review("group-a-3"), two.review("group-b-0")), ["zone-budget", "zones-down"]);
+  }
+  await passes.goOn(10);
+  const events = passes.events.filter((event) => event.startsWith("EvictionRefused"));
+  assert.equal(events.length, 2, events.join("\n"));
+  assert.match(
+    events.join("\n"),
+    /^EvictionRefused group-a: zone-budget: 1 pod not ready in group-a: 1 may be, so that/m,
+  );
+  assert.match(
+    events.join("\n"),
+    /^EvictionRefused group-b: zones-down: 1 pod not ready in group-a: no pod of group-b/m,
+  );
+  await passes.goOn(60_000);
+  await one.guards(one.review("group-a-2"));
+  await passes.goOn(10);
+  assert.equal(passes.events.filter((event) => event.startsWith("EvictionRefused group-a")).length, 2);
+});
+
+test("a dry run sends no Event and makes no ledger: it leaves no trace (E2)", async () => {
+  const passes = await governedGroup();
+  const replica = new Replica(passes);
+  await replica.guards(replica.review("group-a-0"));
+  const leavesNoTrace = async (expected: readonly string[]) => {
+    const { revision } = passes.world.store;
+    const fresh = new Replica(passes);
+    const pods = ["group-a-0", "group-a-1", "group-b-0", "group-a-9"];
+    assert.deepEqual(await fresh.guards(...pods.map((pod) => fresh.review(pod, { dryRun: true }))), expected);
+    await passes.goOn(10);
+    assert.deepEqual(fresh.writes, []);
+    assert.equal(passes.world.store.revision, revision);
+  };
+  await leavesNoTrace(["allowed", "zone-budget", "zones-down", "pod-gone"]);
+  passes.world.store.delete("leases", ledgerKey);
+  await leavesNoTrace(["allowed", "allowed", "allowed", "pod-gone"]);
+});
+
+test("in shadow mode everybody is let through unchanged, and told what would have been (R16)", async () => {
+  const passes = await governedGroup();
+  passes.world.kubelet.breakPod({ namespace, name: "group-b-1" });
+  await passes.goOn(100);
+  const replica = new Replica(passes, () => ({ mode: "shadow" }));
+  const { revision } = passes.world.store;
+  const held = await replica.answer(replica.review("group-a-0"));
+  assert.deepEqual([held.allowed, held.guard], [true, "zones-down"]);
+  assert.match(
+    held.allowed ? String(held.warnings) : "",
+    /^in shadow mode; otherwise refused with 429: 1 pod not ready/,
+  );
+  const free = await replica.answer(replica.review("group-b-1"));
+  assert.deepEqual(free, { allowed: true, guard: "allowed", warnings: [], zone: "group-b", patch: [] });
+  assert.equal((await replica.answer(replica.review("group-a-0", { operation: "DELETE" }))).allowed, true);
+  assert.equal(passes.world.store.revision, revision);
+});
+
+test("reviews of several groups do not wait for each other", async () => {
+  const passes = new Passes();
+  passes.world.addGroup({ namespace, group: "other", zones: ["a", "b"], replicas: 2 });
+  passes.world.settle();
+  addBudget(passes);
+  addBudget(passes, { selector: { matchLabels: { "rollout-group": "other" } } }, "of-the-other");
+  const replica = new Replica(passes);
+  const both = () => [replica.review("group-a-0"), replica.review("other-a-0")] as const;
+  await replica.guards(...both());
+  await passes.goOn(60_000);
+  replica.interfere = ({ verb, given }) => {
+    const isSlow = verb === "patch" && (given[1] as { name: string }).name === `sluice-${key.group}`;
+    return isSlow ? replica.cluster.sleep(3_000) : undefined;
+  };
+  const [slow, quick] = both();
+  const startMs = replica.cluster.monotonicMs();
+  assert.equal((await replica.answer(quick)).guard, "allowed");
+  assert.ok(replica.cluster.monotonicMs() - startMs < 100);
+  assert.equal((await replica.answer(slow)).guard, "allowed");
+});

@@ -1,0 +1,111 @@
+/** The rotation of certificates at the very moments that its rules name. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  type Configuration,
+  decide,
+  type Snapshot,
+  type Step,
+} from "../../../../functions/rotate-certificate/decide.ts";
+import type { Generation } from "../../../../functions/shared/objects/certificates.ts";
+
+const name = "sluice.ops.svc";
+const minuteMs = 60_000;
+const startMs = Date.parse("2026-11-21T12:00:00Z");
+
+function generation(ca: string, beginsMs: number, lastsMs = 90 * minuteMs): Generation {
+  const dates = { notBeforeMs: beginsMs, notAfterMs: beginsMs + lastsMs };
+  return { ca, cert: `cert of ${ca}`, key: `key of ${ca}`, dnsNames: [name], ...dates };
+}
+
+function configuration(trusted: readonly string[], refusal?: string): Configuration {
+  const metadata = { name: "one", uid: "one", resourceVersion: "1" };
+  return {
+    resource: "validatingwebhookconfigurations",
+    object: { metadata },
+    bundles: [trusted],
+    refusal,
+    isForeign: false,
+  };
+}
+
+const first = generation("A", startMs);
+const second = generation("B", startMs + 60 * minuteMs);
+
+function decideAt(nowMs: number, stored: object, changes: Partial<Snapshot> = {}): Step {
+  return decide({
+    nowMs,
+    dnsName: name,
+    configurations: [configuration(["A", "B"])],
+    creationRefused: undefined,
+    updatesBundles: true,
+    unseen: undefined,
+    trustedForMs: 0,
+    stored: { presented: first, next: undefined, previous: [], ...stored },
+    ...changes,
+  });
+}
+
+const recheckOf = (step: Step): number | undefined => (step.kind === "wait" ? step.recheckMs : undefined);
+const lastMomentMs = first.notAfterMs - 10_000;
+
+test("what cannot be done now is tried again after thirty seconds, and at the last moment of the old certificate at the latest", () => {
+  const unreadable = decideAt(startMs, {}, { stored: { unreadable: "its data key key is missing" } });
+  assert.equal(recheckOf(unreadable), 30_000);
+  const configurations = [configuration(["A"], "it was refused")];
+  const refused = (nowMs: number) => decideAt(nowMs, { next: second }, { configurations });
+  assert.equal(recheckOf(refused(lastMomentMs - 30_001)), 30_000);
+  assert.equal(recheckOf(refused(lastMomentMs - 29_999)), 29_999);
+  assert.equal(recheckOf(refused(lastMomentMs - 1)), 1);
+  assert.equal(refused(lastMomentMs).kind, "promote");
+});
+
+test("five seconds of trust end early where the old certificate does", () => {
+  assert.equal(recheckOf(decideAt(lastMomentMs - 5_001, { next: second })), 5_000);
+  assert.equal(recheckOf(decideAt(lastMomentMs - 4_999, { next: second })), 4_999);
+});
+
+test("a certificate that lasts seconds is in its last moment before it is due: there is none to present, and that is no error", () => {
+  const brief = generation("A", startMs, 15_000);
+  const trusted = [configuration(["A"])];
+  assert.equal(decideAt(startMs + 6_000, { presented: brief }, { configurations: trusted }).kind, "done");
+  const refused = decideAt(
+    startMs + 6_000,
+    { presented: brief },
+    { configurations: [configuration([], "it was refused")] },
+  );
+  assert.equal(recheckOf(refused), 0);
+});
+
+test("a next certificate that is due for renewal itself is not presented, at that moment as little as after it", () => {
+  const dueMs = startMs + 120 * minuteMs;
+  const presented = generation("A", startMs, 180 * minuteMs);
+  const trusted = { trustedForMs: 5_000 };
+  assert.equal(decideAt(dueMs - 1, { presented, next: second }, trusted).kind, "promote");
+  assert.equal(decideAt(dueMs, { presented, next: second }, trusted).kind, "generate");
+});
+
+test("what is presented after the next is trusted keeps every authority that has not expired, and its own only once", () => {
+  const was = (ca: string, notAfterMs: number) => ({ ca, notAfterMs });
+  const nowMs = startMs + 61 * minuteMs;
+  const previous = [was("P", nowMs + 1), was("Q", nowMs), was("B", nowMs + minuteMs)];
+  const configurations = [configuration(["A", "B", "P"])];
+  const step = decideAt(nowMs, { next: second, previous }, { configurations, trustedForMs: 5_000 });
+  assert.ok(step.kind === "promote");
+  assert.deepEqual(step.previous, [was("A", first.notAfterMs), was("P", nowMs + 1)]);
+  const empty = decideAt(nowMs, { presented: undefined, next: second, previous });
+  assert.ok(empty.kind === "promote");
+  assert.deepEqual(empty.previous, [was("P", nowMs + 1)]);
+});
+
+test("in the moment that an authority expires nobody has to trust it, and whoever does may", () => {
+  const nowMs = startMs + 10 * minuteMs;
+  const previous = [{ ca: "Z", notAfterMs: nowMs }];
+  for (const trusted of [["A"], ["A", "Z"]]) {
+    assert.equal(
+      decideAt(nowMs, { previous }, { configurations: [configuration(trusted)] }).kind,
+      "done",
+      trusted.join(),
+    );
+  }
+});

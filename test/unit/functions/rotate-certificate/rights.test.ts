@@ -1,0 +1,113 @@
+/** The rotation with fewer rights than it could use: what it may not make, may not write, or is told not to. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ClusterError, type WebhookConfigurationObject } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { dataOf } from "../../../../functions/shared/objects/certificates.ts";
+import { CertificateWorld, generationOf } from "../../../stage/certificate-world.ts";
+
+function forbidden(message: string): ClusterError {
+  return new ClusterError({ code: 403, reason: "Forbidden", message, verb: "patch", resource: "" });
+}
+
+test("where there is no Secret and none may be made, that is said with the command, and one made empty is filled", async (context) => {
+  const looked = context.mock.method(crypto.subtle, "generateKey");
+  const world = new CertificateWorld();
+  world.addConfiguration("one");
+  const message = 'secrets is forbidden: User "x" cannot create resource "secrets"';
+  let tries = 0;
+  world.onWrite = (when, what) => {
+    if (when !== "before" || what !== "create secrets") return;
+    tries++;
+    throw forbidden(message);
+  };
+  const run = world.start();
+  const { guard, sentence, recheckMs } = await run();
+  assert.deepEqual([guard, recheckMs], ["secret-missing", 5_000]);
+  const command = "kubectl -n mimir create secret generic certificate";
+  const said = `there is no Secret mimir/certificate, and only its owner may make it: ${command}; it is filled then (${message})`;
+  assert.equal(sentence, said);
+  world.passSeconds(29.9);
+  assert.deepEqual([(await run()).guard, tries], ["secret-missing", 1], "tried again after thirty seconds");
+  world.passSeconds(0.1);
+  assert.deepEqual([(await run()).guard, tries], ["secret-missing", 2], "somebody may have been given the right");
+  const events = world.store.list("events").items.map(({ reason, message: told }) => `${reason} ${told}`);
+  assert.deepEqual(events, [`CertificateWaiting ${sentence}`], "once");
+  world.store.create("secrets", "mimir", { metadata: { name: "certificate" }, type: "Opaque" });
+  assert.equal((await run()).guard, "done");
+  assert.equal(looked.mock.callCount(), 2, "keys that nobody was shown are good for the next try");
+  world.assertTrusted();
+});
+
+test("a configuration that we have no right to, by another name than ours, is told of once and waited for by nobody", async () => {
+  const world = new CertificateWorld();
+  await world.addRunning(31_000);
+  const resource = "validatingwebhookconfigurations";
+  const message = `${resource} "theirs" is forbidden: User "x" cannot patch resource "${resource}" in API group "admission"`;
+  let tries = 0;
+  world.onWrite = (when, what) => {
+    if (when !== "before" || !what.endsWith(" theirs")) return;
+    tries++;
+    throw forbidden(message);
+  };
+  world.addConfiguration("theirs");
+  const run = world.start({ lifetimeMs: 600_000 });
+  assert.equal((await run()).guard, "trust-spreading");
+  world.passSeconds(5);
+  assert.deepEqual([(await run()).guard, tries], ["done", 1]);
+  for (const name of ["one", "two"]) {
+    const bundles = world.bundles(name);
+    assert.ok(bundles.every((bundle) => bundle.includes(world.stored().presented?.ca ?? "")));
+  }
+  world.passSeconds(31);
+  assert.deepEqual([(await run()).guard, tries], ["done", 2], "the right may have been given");
+  const label = "grafana.com/inject-rollout-operator-ca";
+  const how = `no right of ours is for that name: give one, or take the label ${label} off`;
+  assert.deepEqual(world.problems, [`${resource}/theirs was refused with 403: ${message}; ${how}`]);
+  const events = world.store.list("events").items.map(({ reason }) => reason);
+  assert.deepEqual(events.sort(), ["CertificateRotated", "ConfigurationNotOurs"]);
+  world.store.delete(resource, { namespace: "", name: "theirs" });
+  await run();
+  world.addConfiguration("theirs");
+  await run();
+  assert.equal(world.problems.length, 2, "another one of that name is told of again");
+});
+
+test("without the right to ours a renewal waits as long as it can: reviews would fail of it", async () => {
+  const world = new CertificateWorld();
+  const generation = await generationOf(world.timeline.nowMs(), { ageMs: 31_000 });
+  world.addSecret(dataOf("presented", generation));
+  world.addConfiguration("zpdb-validation-mimir", { caBundle: generation.ca });
+  world.onWrite = (when, what) => {
+    if (when === "before" && what.endsWith("-mimir")) throw forbidden('User "x" cannot patch resource "y"');
+  };
+  const { guard } = await world.start()();
+  assert.equal(guard, "configuration-refused");
+  assert.equal(world.stored().presented?.cert, generation.cert);
+  assert.deepEqual(world.problems, []);
+});
+
+test("with UPDATE_CA_BUNDLE=false no configuration is written, and a renewal waits for whoever writes them", async () => {
+  const world = new CertificateWorld();
+  await world.addRunning(31_000);
+  const resource = "validatingwebhookconfigurations";
+  // Others fill it: it need not say that we may.
+  world.store.delete(resource, { namespace: "", name: "two" });
+  world.addConfiguration("two", { labels: { "grafana.com/namespace": "mimir" } });
+  const run = world.start({ updatesBundles: false });
+  assert.deepEqual([(await run()).guard, world.bundles("two")], ["bundle-awaited", [[], []]]);
+  const { presented, next } = world.stored();
+  for (const name of ["one", "two"]) {
+    const { webhooks = [] } = world.store.get(resource, { namespace: "", name }) as WebhookConfigurationObject;
+    const caBundle = Buffer.from(`${presented?.ca}${next?.ca}`).toString("base64");
+    const filled = webhooks.map((webhook) => ({ ...webhook, clientConfig: { ...webhook.clientConfig, caBundle } }));
+    world.store.patch(resource, { namespace: "", name }, { webhooks: filled });
+  }
+  assert.equal((await run()).guard, "trust-spreading");
+  world.passSeconds(5);
+  assert.equal((await run()).guard, "done");
+  assert.equal(world.stored().presented?.cert, next?.cert);
+  assert.deepEqual(
+    world.writes.filter((what) => what.startsWith(`patch ${resource}`)),
+    [],
+  );
+});

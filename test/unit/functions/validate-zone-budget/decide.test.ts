@@ -1,0 +1,71 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { validateZoneBudget } from "../../../../functions/validate-zone-budget/function.ts";
+
+const selector = { matchLabels: { "rollout-group": "ingester" } };
+
+function objectOf(spec: object, metadata: object = {}) {
+  return { kind: "ZoneAwarePodDisruptionBudget", metadata, spec };
+}
+
+function judge(object: unknown, given: { operation?: string; oldObject?: unknown } = {}) {
+  const request = {
+    uid: "1",
+    namespace: "mimir",
+    name: "ingester",
+    subresource: "",
+    path: "/admission/zpdb-validation",
+    deadlineMs: 0,
+    dryRun: false,
+    operation: "CREATE",
+    oldObject: null,
+  };
+  return validateZoneBudget.open(undefined as never).review({ ...request, object, ...given });
+}
+
+const allowed = { allowed: true, guard: "allowed", warnings: [] };
+
+test("a budget may be created, and changed", async () => {
+  for (const operation of ["CREATE", "UPDATE"]) {
+    assert.deepEqual(await judge(objectOf({ selector, maxUnavailable: 2 }), { operation }), allowed);
+  }
+});
+
+test("a bad one is refused by its first wrong field", async () => {
+  const answer = await judge(objectOf({ selector, maxUnavailablePercentage: 101 }));
+  assert.deepEqual(answer, {
+    allowed: false,
+    guard: "invalid-budget",
+    code: 400,
+    reason: "BadRequest",
+    cause: "FieldValueInvalid",
+    field: "spec.maxUnavailablePercentage",
+    sentence: "spec.maxUnavailablePercentage is 101: write an integer from 0 to 100, without a percent sign",
+  });
+});
+
+test("any other operation is refused: the webhook is registered wrongly", async () => {
+  for (const operation of ["DELETE", "CONNECT", "create", "", "x".repeat(1_000)]) {
+    const answer = await judge(objectOf({ selector }), { operation });
+    assert.ok(!answer.allowed && answer.guard === "wrong-operation" && answer.code === 400);
+    assert.ok(answer.sentence.length < 200);
+  }
+});
+
+test("a bad budget that is being deleted may lose its finalizers, and change in nothing else", async () => {
+  const leaving = { deletionTimestamp: "2026-11-21T12:00:00Z", finalizers: [] };
+  const bad = { selector, maxUnavailable: -1 };
+  const oldObject = objectOf(bad, { ...leaving, finalizers: ["foregroundDeletion"] });
+  const update = { operation: "UPDATE", oldObject };
+  assert.deepEqual(await judge(objectOf(bad, leaving), update), allowed);
+  assert.equal((await judge(objectOf({ selector, maxUnavailable: -2 }, leaving), update)).allowed, false);
+  assert.equal((await judge(objectOf(bad), update)).allowed, false, "not being deleted");
+  assert.equal((await judge(objectOf(bad, leaving), { oldObject })).allowed, false, "being created");
+});
+
+test("what is legal and hardly meant is allowed with a warning", async () => {
+  const everything = await judge(objectOf({ selector: { matchLabels: {} } }));
+  assert.match(everything.allowed ? everything.warnings.join() : "", /governs every pod of the namespace$/);
+  const idle = await judge(objectOf({ selector, podNameRegexGroup: 2 }));
+  assert.match(idle.allowed ? idle.warnings.join() : "", /means nothing without spec\.podNamePartitionRegex/);
+});

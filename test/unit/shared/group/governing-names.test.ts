@@ -1,0 +1,32 @@
+/** Which of several is named, and that a budget is one of its namespace alone. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { governing, isMember, parseStoredBudget } from "../../../../functions/shared/group/governing.ts";
+import { namespace, pod, statefulSet, zoneBudget } from "../../functions/advance-zone-rollout/given.ts";
+
+const key = { namespace, group: "group" };
+
+test("of several invalid budgets, and of several foreign StatefulSets, the first is named: the sentence stays as it is", () => {
+  const bad = ["one", "two"].map((name) => zoneBudget(name, { maxUnavailable: -1 }));
+  const around = { statefulSets: [], neighbours: [], budgets: bad };
+  const invalid = governing(pod("a-0"), around, key);
+  assert.match(invalid.kind === "ungovernable" ? invalid.sentence : "", /^the budget one, /);
+  const neighbours = ["x", "y"].map((name) => statefulSet(name, { group: "other" }));
+  const spans = governing(pod("a-0"), { ...around, neighbours, budgets: [zoneBudget("db", {})] }, key);
+  const selected = spans.kind === "ungovernable" ? spans.sentence : "";
+  assert.equal(spans.kind === "ungovernable" && spans.guard, "budget-spans-groups", selected);
+  assert.match(selected, / and x of /);
+});
+
+test("a budget of that name in another namespace makes nobody a member", () => {
+  const loose = statefulSet("a", { group: undefined });
+  const ofBudget = { namespace, group: "budget:db" };
+  const own = zoneBudget("db", {});
+  assert.equal(isMember(loose, ofBudget, [own]), true);
+  assert.equal(isMember(loose, ofBudget, [{ ...own, namespace: "elsewhere" }]), false);
+});
+
+test("a budget whose object tells no generation is at its beginning", () => {
+  const metadata = { name: "db", namespace, uid: "u", resourceVersion: "1" };
+  assert.equal(parseStoredBudget({ metadata, spec: { selector: { matchLabels: {} } } }).generation, 0);
+});

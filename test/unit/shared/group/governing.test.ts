@@ -1,0 +1,198 @@
+/** Which budget governs a pod, what it allows, and whose ledger keeps it. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  allowanceOf,
+  governing,
+  groupKeyOf,
+  type HasPods,
+  isMember,
+  parseStoredBudget,
+  type StoredBudget,
+  type Surroundings,
+  selects,
+  surroundingsOf,
+} from "../../../../functions/shared/group/governing.ts";
+import type { ZoneBudget } from "../../../../functions/shared/objects/budgets.ts";
+import { namespace, pod, statefulSet, zoneBudget } from "../../functions/advance-zone-rollout/given.ts";
+
+const key = { namespace, group: "group" };
+const surroundings = (changes: Partial<Surroundings> = {}): Surroundings => ({
+  statefulSets: [],
+  neighbours: [],
+  budgets: [],
+  ...changes,
+});
+const selecting = (matchLabels: unknown) => ({ selector: { matchLabels } });
+
+function budgetOf(spec: object): ZoneBudget {
+  const { parsed } = zoneBudget("db", spec as Record<string, unknown>);
+  return "budget" in parsed ? parsed.budget : assert.fail(parsed.sentence);
+}
+
+function ungovernable(budgets: readonly StoredBudget[], changes: Partial<Surroundings> = {}) {
+  const governed = governing(pod("a-0"), surroundings({ budgets, ...changes }), key);
+  return governed.kind === "ungovernable" ? governed : assert.fail(governed.kind);
+}
+
+test("a budget governs the pods that have all of its labels, and one without labels every pod", () => {
+  const labels = { app: "db", tier: "hot" };
+  const governs = (matchLabels: object) => selects(zoneBudget("db", selecting(matchLabels)), labels);
+  assert.equal(governs({ app: "db" }), true);
+  assert.equal(governs({ app: "db", tier: "hot" }), true);
+  assert.equal(governs({ app: "db", tier: "cold" }), false);
+  assert.equal(governs({ app: "db", zone: "a" }), false);
+  assert.equal(governs({}), true);
+});
+
+test("the items of a LIST do not say their kind, and are budgets all the same", () => {
+  const metadata = { name: "db", namespace, uid: "u", resourceVersion: "1", generation: 4 };
+  const stored = parseStoredBudget({ metadata, spec: { maxUnavailable: 2, ...selecting({ app: "db" }) } });
+  assert.deepEqual(
+    { ...stored, parsed: undefined },
+    {
+      namespace,
+      name: "db",
+      uid: "u",
+      generation: 4,
+      parsed: undefined,
+      matchLabels: new Map([["app", "db"]]),
+    },
+  );
+  assert.ok("budget" in stored.parsed);
+  assert.ok("field" in parseStoredBudget({ kind: "Budget", metadata, spec: selecting({}) }).parsed);
+});
+
+test("an invalid budget selects by all that can be read of its selector, and by nothing else", () => {
+  const labelsOf = (spec: unknown) => {
+    const metadata = { name: "db", namespace, uid: "u", resourceVersion: "1" };
+    const { parsed, matchLabels } = parseStoredBudget({ metadata, spec });
+    assert.ok("field" in parsed);
+    return Object.fromEntries(matchLabels);
+  };
+  assert.deepEqual(labelsOf({ maxUnavailable: -1, ...selecting({ app: "db" }) }), { app: "db" });
+  assert.deepEqual(labelsOf(selecting({ app: "db", replicas: 3 })), { app: "db" });
+  assert.deepEqual(labelsOf({ selector: { matchLabels: { app: "db" }, matchExpressions: [] } }), { app: "db" });
+  const unreadable = ["text", ["app", "db"], 7, null];
+  for (const matchLabels of unreadable) assert.deepEqual(labelsOf(selecting(matchLabels)), {});
+  for (const spec of [undefined, null, "text", [], {}, { selector: null }, { selector: "app=db" }]) {
+    assert.deepEqual(labelsOf(spec), {});
+  }
+});
+
+test("a pod that no budget selects is free, and the one that does governs it", () => {
+  const budgets = [zoneBudget("other", selecting({ app: "other" })), zoneBudget("db", { maxUnavailable: 2 })];
+  assert.deepEqual(governing(pod("a-0", { labels: {} }), surroundings({ budgets }), key), { kind: "none" });
+  const governed = governing(pod("a-0"), surroundings({ budgets }), key);
+  assert.ok(governed.kind === "one");
+  assert.equal(governed.name, "db");
+  assert.deepEqual(governed.budget.allowance, { pods: 2 });
+});
+
+test("several-budgets: all of them are named", () => {
+  const budgets = ["one", "two", "three"].map((name) => zoneBudget(name, {}));
+  const { guard, sentence, field } = ungovernable(budgets);
+  assert.equal(guard, "several-budgets");
+  assert.equal(field, "spec.selector");
+  assert.match(sentence, /^the budgets one and two and three all select pod a-0/);
+  assert.equal(ungovernable(budgets.slice(0, 2)).guard, "several-budgets");
+});
+
+test("invalid-budget: what is wrong is said, and before anything else, since nobody knows whom it selects", () => {
+  const { guard, sentence, field } = ungovernable([zoneBudget("db", {}), zoneBudget("bad", { maxUnavailable: "1" })]);
+  assert.equal(guard, "invalid-budget");
+  assert.equal(field, "spec.maxUnavailable");
+  assert.match(sentence, /^the budget bad, which may govern pod a-0, is invalid: spec.maxUnavailable is "1"/);
+  assert.equal(ungovernable([zoneBudget("bad", { selector: "app=db" })]).guard, "invalid-budget");
+});
+
+test("an invalid budget that can only mean other pods holds these back no more than a valid one", () => {
+  const bad = zoneBudget("bad", { maxUnavailable: -1, ...selecting({ app: "other" }) });
+  assert.equal(governing(pod("a-0"), surroundings({ budgets: [bad] }), key).kind, "none");
+});
+
+test("budget-spans-groups: a budget whose StatefulSets belong to more than one ledger (R1)", () => {
+  const budgets = [zoneBudget("db", selecting({}))];
+  const of = (group: string | undefined) => ungovernable(budgets, { neighbours: [statefulSet("x", { group })] });
+  assert.equal(of("other").guard, "budget-spans-groups");
+  assert.match(of("other").sentence, /StatefulSets of rollout-group "group" and x of rollout-group "other"/);
+  assert.match(of(undefined).sentence, /StatefulSets of rollout-group "group" and x without a rollout-group/);
+  const here = { namespace, group: "budget:db" };
+  const neighbours = [statefulSet("x", { group: "other" })];
+  const governed = governing(pod("a-0"), surroundings({ budgets, neighbours }), here);
+  assert.ok(governed.kind === "ungovernable");
+  assert.match(governed.sentence, /StatefulSets without a rollout-group and x of rollout-group "other"/);
+});
+
+test("a neighbour that the budget does not select is none of its business", () => {
+  const neighbours = [statefulSet("x", { group: "other", podLabels: { "rollout-group": "other" } })];
+  const governed = governing(pod("a-0"), surroundings({ budgets: [zoneBudget("db", {})], neighbours }), key);
+  assert.equal(governed.kind, "one");
+});
+
+test("budget-spans-groups: the labels of the pods that a StatefulSet has count, though its template says others by now", () => {
+  const budgets = [zoneBudget("db", {})];
+  const other = statefulSet("x", { group: "other", podLabels: { "rollout-group": "other" } });
+  const of = (hasPods: HasPods) =>
+    governing(pod("a-0"), surroundingsOf([statefulSet("a"), other], key, budgets, hasPods), key);
+  assert.equal(of(() => false).kind, "one");
+  const governed = of((one, { name }) => one === other && name === "db");
+  assert.ok(governed.kind === "ungovernable");
+  assert.equal(governed.guard, "budget-spans-groups");
+  assert.match(governed.sentence, / and x of rollout-group "other"/);
+});
+
+test("an allowance is a number, or a share of what is both wanted and counted, rounded down, of at least one", () => {
+  const share = (percent: number, replicas: number, countedReplicas = replicas) =>
+    allowanceOf(budgetOf({ maxUnavailablePercentage: percent }), statefulSet("a", { replicas, countedReplicas }));
+  assert.equal(allowanceOf(budgetOf({ maxUnavailable: 4 }), statefulSet("a", { replicas: 0 })), 4);
+  assert.equal(allowanceOf(budgetOf({}), statefulSet("a")), 1);
+  assert.equal(share(50, 5), 2);
+  assert.equal(share(1, 5), 1);
+  assert.equal(share(100, 5), 5);
+  assert.equal(share(50, 10, 4), 2);
+  assert.equal(share(50, 4, 10), 2);
+});
+
+test("an allowance is 0 where the budget says so, and where there is nothing to take a share of", () => {
+  assert.equal(allowanceOf(budgetOf({ maxUnavailable: 0 }), statefulSet("a")), 0);
+  assert.equal(allowanceOf(budgetOf({ maxUnavailablePercentage: 0 }), statefulSet("a")), 0);
+  const half = budgetOf({ maxUnavailablePercentage: 50 });
+  assert.equal(allowanceOf(half, statefulSet("a", { replicas: 0, countedReplicas: 3 })), 0);
+  assert.equal(allowanceOf(half, statefulSet("a", { replicas: 3, countedReplicas: 0 })), 0);
+});
+
+test("the ledger of a budget is that of the group, or the budget's own where there is none (R1)", () => {
+  assert.deepEqual(groupKeyOf(statefulSet("a"), "db"), { namespace, group: "group" });
+  assert.deepEqual(groupKeyOf(statefulSet("a", { group: "" }), "db"), { namespace, group: "" });
+  assert.deepEqual(groupKeyOf(statefulSet("a", { group: undefined }), "db"), { namespace, group: "budget:db" });
+});
+
+test("members of a group are those that carry its label; of a budget's, those without one that it selects", () => {
+  const budgets = [zoneBudget("db", selecting({ app: "db" }))];
+  const loose = statefulSet("a", { group: undefined, podLabels: { app: "db" } });
+  const ofBudget = { namespace, group: "budget:db" };
+  assert.equal(isMember(statefulSet("a"), key, budgets), true);
+  assert.equal(isMember(statefulSet("a", { group: "other" }), key, budgets), false);
+  assert.equal(isMember(statefulSet("a", { namespace: "elsewhere" }), key, budgets), false);
+  assert.equal(isMember(loose, ofBudget, budgets), true);
+  assert.equal(isMember(loose, key, budgets), false);
+  assert.equal(isMember({ ...loose, podLabels: {} }, ofBudget, budgets), false);
+  assert.equal(isMember({ ...loose, group: "group" }, ofBudget, budgets), false);
+  assert.equal(isMember(loose, ofBudget, []), false, "the budget is gone");
+});
+
+test("the surroundings of a group are its members, and the others of its namespace", () => {
+  const sets = [
+    statefulSet("a"),
+    statefulSet("b", { group: "other" }),
+    statefulSet("c", { group: undefined }),
+    statefulSet("d", { namespace: "elsewhere" }),
+    statefulSet("e"),
+  ];
+  const { statefulSets, neighbours } = surroundingsOf(sets, key, []);
+  assert.deepEqual(
+    [statefulSets, neighbours].map((list) => list.map(({ name }) => name).join(" ")),
+    ["a e", "b c"],
+  );
+});

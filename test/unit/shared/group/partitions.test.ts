@@ -1,0 +1,126 @@
+/** What is down of a partition besides the pod that is to go, over all zones. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { countPartition, describeCount, maxMissingByPartition } from "../../../../functions/shared/group/partitions.ts";
+import type { Zone } from "../../../../functions/shared/group/zones.ts";
+import type { ZoneBudget } from "../../../../functions/shared/objects/budgets.ts";
+import { mostReplicas, nowMs, pod, reservation, zone, zoneBudget } from "../../functions/advance-zone-rollout/given.ts";
+
+function budgetOf(spec: object = {}): ZoneBudget {
+  const { parsed } = zoneBudget("db", { podNamePartitionRegex: "[a-z]+-([0-9]+)", ...spec });
+  return "budget" in parsed ? parsed.budget : assert.fail(parsed.sentence);
+}
+
+/** Of partition 0, when `a-0` is to go. */
+function count(zones: readonly Zone[], budget = budgetOf()) {
+  const leaving = zones[0]?.pods.find(({ name }) => name === "a-0");
+  assert.ok(leaving);
+  return countPartition(zones, leaving, "0", budget, nowMs);
+}
+
+const readyFor = (name: string, seconds: number, changes: object = {}) =>
+  pod(name, { readySinceMs: nowMs - seconds * 1000, ...changes });
+const one = (name: string, ...extra: ReturnType<typeof pod>[]) => zone(name, "", { replicas: 1, extra });
+const nothing = { notReady: 0, unknown: 0, nextReadyInMs: undefined };
+
+test("a partition whose pods are all ready lets its pod go, and what is down in other partitions is theirs", () => {
+  assert.deepEqual(count([zone("a", "o"), zone("b", "n"), zone("c", "o")]), nothing);
+  assert.deepEqual(count([zone("a", "ow"), zone("b", "n."), zone("c", "ot")]), nothing);
+});
+
+test("pods of the partition that are not ready, terminating or reserved are not ready; the pod itself never counts", () => {
+  const taken = zone("c", "o", { reserved: [reservation("c-0")] });
+  assert.deepEqual(count([zone("a", "x"), zone("b", "w"), taken, zone("d", "t")]), { ...nothing, notReady: 3 });
+  const itself = zone("a", "o", { reserved: [reservation("a-0", { uid: "before" })] });
+  assert.deepEqual(count([itself, zone("b", "o")]), nothing);
+});
+
+test("a pod that has been ready for less than minReadySeconds is not ready", () => {
+  const young = zone("b", "", { replicas: 1, minReadySeconds: 30, extra: [readyFor("b-0", 29)] });
+  assert.equal(count([zone("a", "o"), young]).notReady, 1);
+  const old = zone("b", "", { replicas: 1, minReadySeconds: 30, extra: [readyFor("b-0", 30)] });
+  assert.equal(count([zone("a", "o"), old]).notReady, 0);
+});
+
+test("a pod that should be there and is not is unknown, by the name that it would have", () => {
+  assert.deepEqual(count([zone("a", "o"), zone("b", "."), zone("c", ".o")]), { ...nothing, unknown: 2 });
+});
+
+test("more missing pods than are given their names count in every partition, and no fewer do", () => {
+  const missing = (pods: number) => zone("b", "o", { replicas: 1 + pods });
+  assert.deepEqual(count([zone("a", "o"), missing(maxMissingByPartition)]), nothing);
+  const unknown = maxMissingByPartition + 1;
+  assert.deepEqual(count([zone("a", "o"), missing(unknown)]), { ...nothing, unknown });
+  assert.deepEqual(count([zone("a", "o", { replicas: mostReplicas })]), { ...nothing, unknown: mostReplicas - 1 });
+});
+
+test("a missing pod that is reserved is one pod, not two", () => {
+  const missing = zone("b", ".", { reserved: [reservation("b-0")] });
+  assert.deepEqual(count([zone("a", "o"), missing]), { ...nothing, unknown: 1 });
+});
+
+test("a reserved ordinal that nobody wants and that has no pod of the zone is not ready", () => {
+  const shrunk = zone("b", "", { reserved: [reservation("b-0")] });
+  assert.deepEqual(count([zone("a", "o"), shrunk]), { ...nothing, notReady: 1 });
+});
+
+test("pods that are being scaled away count as long as they are there", () => {
+  const leaving = (changes: object) => zone("b", "", { extra: [pod("b-0", changes)] });
+  assert.deepEqual(count([zone("a", "o"), leaving({})]), nothing);
+  const terminating = { terminating: true, readySinceMs: undefined };
+  assert.deepEqual(count([zone("a", "o"), leaving(terminating)]), { ...nothing, notReady: 1 });
+});
+
+test("a zone of the budget that has no pod of the partition counts as one unknown (rollout-operator#370)", () => {
+  assert.deepEqual(count([zone("a", "o"), zone("b", "")]), { ...nothing, unknown: 1 });
+  assert.deepEqual(count([zone("a", "o"), zone("b", "o", { start: 1 }), zone("c", "")]), { ...nothing, unknown: 2 });
+});
+
+test("a StatefulSet of the group that the budget does not select needs no pod of the partition", () => {
+  const stranger = zone("queue", "", { podLabels: { app: "queue" } });
+  assert.deepEqual(count([zone("a", "o"), zone("b", "o"), stranger]), nothing);
+});
+
+test("other pods of the zone in the same partition count, too, and each budget goes by its own expression", () => {
+  const zones = [zone("a", "owt"), zone("b", "oo")];
+  assert.deepEqual(count(zones), nothing);
+  const byZone = budgetOf({ podNamePartitionRegex: "([a-z])-[0-9]+" });
+  const [leaving] = zones[0]?.pods ?? [];
+  assert.ok(leaving);
+  assert.deepEqual(countPartition(zones, leaving, "a", byZone, nowMs), { ...nothing, notReady: 2, unknown: 1 });
+  assert.deepEqual(count(zones), nothing);
+});
+
+test("the cross-zone delay: a peer in another zone is ready only after it has been ready for longer", () => {
+  const budget = budgetOf({ crossZoneEvictionDelay: "1m" });
+  const counted = (...seconds: number[]) => {
+    const peers = seconds.map((age, index) => one("bcd".charAt(index), readyFor(`${"bcd".charAt(index)}-0`, age)));
+    return count([one("a", readyFor("a-0", 0)), ...peers], budget);
+  };
+  assert.deepEqual(counted(59), { notReady: 1, unknown: 0, nextReadyInMs: 1_001 });
+  assert.deepEqual(counted(60), { notReady: 1, unknown: 0, nextReadyInMs: 1 }, "longer than the delay, not as long");
+  assert.deepEqual(counted(61), nothing);
+  assert.deepEqual(counted(10, 40, 61), { notReady: 2, unknown: 0, nextReadyInMs: 20_001 });
+});
+
+test("the cross-zone delay does not hold within a zone", () => {
+  const budget = budgetOf({ podNamePartitionRegex: "([a-z])-[0-9]+", crossZoneEvictionDelay: "1m" });
+  const zones = [zone("a", "", { replicas: 2, extra: [readyFor("a-0", 5), readyFor("a-1", 5)] })];
+  const [leaving] = zones[0]?.pods ?? [];
+  assert.ok(leaving);
+  assert.deepEqual(countPartition(zones, leaving, "a", budget, nowMs), nothing);
+});
+
+test("a peer that is ready since nobody knows when never counts as ready long enough, and one that is down not by time", () => {
+  const budget = budgetOf({ crossZoneEvictionDelay: "1m" });
+  const timeless = one("b", pod("b-0", { readySinceMs: Number.POSITIVE_INFINITY }));
+  assert.deepEqual(count([zone("a", "o"), timeless], budget), { ...nothing, notReady: 1 });
+  assert.deepEqual(count([zone("a", "o"), zone("b", "w")], budget), { ...nothing, notReady: 1 });
+  assert.deepEqual(count([zone("a", "o"), timeless]), nothing);
+});
+
+test("what is not as it should be is said in rollout-operator's words", () => {
+  assert.equal(describeCount(1, 0, "zone-a"), "1 pod not ready in zone-a");
+  assert.equal(describeCount(2, 1, "partition 3"), "2 pods not ready, 1 pod unknown in partition 3");
+  assert.equal(describeCount(0, 2, "partition 3"), "2 pods unknown in partition 3");
+});

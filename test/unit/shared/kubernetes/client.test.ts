@@ -1,0 +1,336 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { gzipSync } from "node:zlib";
+import type { RequestObservation } from "../../../../functions/shared/kubernetes/client.ts";
+import { type Exchange, refuse, rejection, withServer } from "./server.ts";
+
+const key = { namespace: "ns", name: "web" };
+const conditional = { metadata: { uid: "u", resourceVersion: "7", annotations: { a: null } } };
+
+function ok({ response }: Exchange): void {
+  response.end('{"metadata":{"name":"web"}}');
+}
+
+describe("what is sent", () => {
+  test("each verb has its method, path and body", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer(ok);
+      await cluster.get("statefulsets", key);
+      await cluster.create("leases", "ns", { metadata: { name: "web" } });
+      await cluster.patch("statefulsets", key, conditional);
+      await cluster.patch("pods", key, { status: {} }, { subresource: "status" });
+      await cluster.delete("pods", key, { uid: "u", resourceVersion: "7" });
+      const sent = server.requests.map(({ method, url, headers, body }) => [
+        method,
+        url,
+        headers["content-type"],
+        body,
+      ]);
+      assert.deepEqual(sent, [
+        ["GET", "/apis/apps/v1/namespaces/ns/statefulsets/web", undefined, ""],
+        [
+          "POST",
+          "/apis/coordination.k8s.io/v1/namespaces/ns/leases",
+          "application/json",
+          '{"metadata":{"name":"web"}}',
+        ],
+        [
+          "PATCH",
+          "/apis/apps/v1/namespaces/ns/statefulsets/web",
+          "application/merge-patch+json",
+          '{"metadata":{"uid":"u","resourceVersion":"7","annotations":{"a":null}}}',
+        ],
+        ["PATCH", "/api/v1/namespaces/ns/pods/web/status", "application/merge-patch+json", '{"status":{}}'],
+        [
+          "DELETE",
+          "/api/v1/namespaces/ns/pods/web",
+          "application/json",
+          '{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"u","resourceVersion":"7"}}',
+        ],
+      ]);
+    });
+  });
+
+  test("every request carries our user agent, and the headers asked for", async () => {
+    await withServer({ headers: { "x-cluster": "ns" } }, async ({ cluster, server }) => {
+      server.answer(ok);
+      await cluster.get("pods", key);
+      const headers = server.requests[0]?.headers;
+      assert.equal(headers?.["user-agent"], "sluice/0.0.0 (unit)");
+      assert.equal(headers?.["x-cluster"], "ns");
+    });
+  });
+
+  test("a compressed answer is understood, and a broken one is no answer", async () => {
+    const seen: number[] = [];
+    const onRequest = ({ bytesReceived }: RequestObservation) => seen.push(bytesReceived);
+    await withServer({ onRequest }, async ({ cluster, server }) => {
+      const compressed = gzipSync(JSON.stringify({ metadata: { name: "x".repeat(10_000) } }));
+      server.answer(({ response }) => response.setHeader("content-encoding", "gzip").end(compressed));
+      assert.equal((await cluster.get("pods", key)).metadata.name.length, 10_000);
+      assert.equal(server.requests[0]?.headers["accept-encoding"], "gzip");
+      assert.deepEqual(seen, [compressed.length]);
+      server.answer(({ response }) => response.setHeader("content-encoding", "gzip").end("{}"));
+      const error = await rejection(cluster.create("pods", "ns", {}));
+      assert.deepEqual([error.code, error.reason], [0, "ConnectionFailed"]);
+    });
+  });
+
+  test("a name is quoted in a path", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer(ok);
+      await cluster.get("pods", { namespace: "../..", name: "a/b?c" });
+      assert.equal(server.requests[0]?.url, "/api/v1/namespaces/..%2F../pods/a%2Fb%3Fc");
+    });
+  });
+
+  test("connections are kept, after deletions with a body too", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer(ok);
+      for (let count = 0; count < 5; count++) {
+        await cluster.get("pods", key);
+        await cluster.delete("pods", key, { uid: "u" });
+        await cluster.patch("pods", key, conditional);
+      }
+      // undici opens a second one when the first has only just been answered.
+      assert.ok(server.connections() <= 2, `${server.connections()}`);
+    });
+  });
+
+  test("no more connections are opened than allowed", async () => {
+    await withServer({ connections: 3 }, async ({ cluster, server }) => {
+      server.answer((exchange) => setTimeout(() => ok(exchange), 10));
+      await Promise.all(Array.from({ length: 20 }, () => cluster.get("pods", key)));
+      assert.equal(server.connections(), 3);
+    });
+  });
+});
+
+describe("lists", () => {
+  test("are paged; the revision is asked of the first page only, and is that of the first", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer(({ request, response }) => {
+        const more = new URL(request.url ?? "", "http://server").searchParams.get("continue");
+        const metadata = more ? { resourceVersion: "9" } : { resourceVersion: "9", continue: "next page" };
+        response.end(JSON.stringify({ metadata, items: [{ metadata: { name: more ? "b" : "a" } }] }));
+      });
+      const { items, resourceVersion } = await cluster.list("pods", {
+        namespace: "ns",
+        labelSelector: "app in (a,b)",
+        notOlderThan: "8",
+      });
+      assert.deepEqual([items.map(({ metadata }) => metadata.name), resourceVersion], [["a", "b"], "9"]);
+      const queries = server.requests.map(({ url }) => Object.fromEntries(new URL(url ?? "", "http://x").searchParams));
+      assert.deepEqual(queries, [
+        { limit: "500", labelSelector: "app in (a,b)", resourceVersion: "8", resourceVersionMatch: "NotOlderThan" },
+        { limit: "500", labelSelector: "app in (a,b)", continue: "next page" },
+      ]);
+    });
+  });
+
+  test("of all namespaces have a path without one, and may have no items", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer(({ response }) => response.end('{"metadata":{"resourceVersion":"3"},"items":null}'));
+      assert.deepEqual(await cluster.list("statefulsets", {}), { items: [], resourceVersion: "3" });
+      assert.match(server.requests[0]?.url ?? "", /^\/apis\/apps\/v1\/statefulsets\?/);
+    });
+  });
+
+  test("begin again, once, when a page's token grew too old", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer((exchange) => {
+        if (exchange.index === 1) return refuse(exchange, 410, "Expired");
+        const metadata = { resourceVersion: "9", ...(exchange.index === 0 ? { continue: "x" } : {}) };
+        exchange.response.end(JSON.stringify({ metadata, items: [{ metadata: { name: "a" } }] }));
+      });
+      const { items } = await cluster.list("pods", {});
+      assert.equal(items.length, 1);
+      assert.equal(server.requests.length, 3);
+    });
+  });
+
+  test('not older than "0" are never sent', async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      const error = await rejection(cluster.list("pods", { notOlderThan: "0" }));
+      assert.deepEqual([error.code, error.reason, server.requests.length], [400, "BadRequest", 0]);
+    });
+  });
+
+  test("that the server has not got far enough for are asked for once: it has waited itself", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      const message = "Timeout: Too large resource version: 99, current: 5";
+      const details = { causes: [{ reason: "ResourceVersionTooLarge" }], retryAfterSeconds: 1 };
+      const status = { kind: "Status", code: 504, reason: "Timeout", message, details };
+      server.answer(({ response }) => response.writeHead(504).end(JSON.stringify(status)));
+      const error = await rejection(cluster.list("pods", { notOlderThan: "99" }));
+      assert.deepEqual([error.code, error.reason, error.retryAfterMs], [504, "Timeout", 1_000]);
+      assert.equal(server.requests.length, 1);
+    });
+  });
+});
+
+describe("refusals", () => {
+  test("keep the server's reason and words", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer((exchange) => refuse(exchange, 403, "Forbidden"));
+      const error = await rejection(cluster.patch("statefulsets", key, {}));
+      const { code, reason, message, verb, resource } = error;
+      assert.deepEqual(
+        [code, reason, message, verb, resource],
+        [403, "Forbidden", "refused: Forbidden", "patch", "statefulsets"],
+      );
+    });
+  });
+
+  test("that are no Status say what was asked and what came", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer(({ response }) => response.writeHead(403).end("<html>go away</html>"));
+      const error = await rejection(cluster.get("pods", key));
+      assert.deepEqual([error.code, error.reason], [403, "Forbidden"]);
+      assert.equal(error.message, "get /api/v1/namespaces/ns/pods/web: HTTP 403 <html>go away</html>");
+      server.answer(({ response }) => response.writeHead(404).end());
+      assert.equal((await rejection(cluster.get("pods", key))).reason, "NotFound");
+      server.answer(({ response }) => response.writeHead(418).end('"{"'));
+      assert.equal((await rejection(cluster.get("pods", key))).reason, "Unknown");
+    });
+  });
+
+  test("an answer that is not JSON is 502", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer(({ response }) => response.end("<html>log in</html>"));
+      assert.equal((await rejection(cluster.create("pods", "ns", {}))).code, 502);
+    });
+  });
+});
+
+describe("limits", () => {
+  test("a server that hangs rejects with code 0 at the deadline, before and after its headers", async () => {
+    await withServer({ requestTimeoutMs: 150 }, async ({ cluster, server }) => {
+      for (const begin of [() => {}, ({ response }: Exchange) => void response.write('{"met')]) {
+        server.answer(begin);
+        const startMs = performance.now();
+        const error = await rejection(cluster.get("pods", key));
+        assert.deepEqual([error.code, error.reason], [0, "Timeout"]);
+        assert.ok(performance.now() - startMs < 1_000);
+      }
+    });
+  });
+
+  test("the deadline is that of all tries together", async () => {
+    await withServer({ requestTimeoutMs: 300 }, async ({ cluster, server }) => {
+      server.answer((exchange) => setTimeout(() => refuse(exchange, 503, "ServiceUnavailable"), 120));
+      const startMs = performance.now();
+      const error = await rejection(cluster.get("pods", key));
+      assert.ok(error.code === 503 || error.code === 0);
+      assert.ok(performance.now() - startMs < 600);
+    });
+  });
+
+  test("an aborted signal rejects at once, also while waiting for the next try", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer((exchange) => refuse(exchange, 429, "TooManyRequests", { "retry-after": "5" }));
+      const startMs = performance.now();
+      const error = await rejection(cluster.get("pods", key, { signal: AbortSignal.timeout(50) }));
+      assert.deepEqual([error.code, error.reason], [0, "Aborted"]);
+      assert.ok(performance.now() - startMs < 1_000);
+    });
+  });
+
+  test("R9: nothing is sent after its time, and no second try either", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      const late = await rejection(
+        cluster.delete("pods", key, { uid: "u" }, { notAfterMs: cluster.monotonicMs() - 1 }),
+      );
+      assert.deepEqual([late.code, late.reason, server.requests.length], [0, "TooLate", 0]);
+      server.answer((exchange) => refuse(exchange, 503, "ServiceUnavailable"));
+      const once = { notAfterMs: cluster.monotonicMs() + 50 };
+      assert.equal((await rejection(cluster.delete("pods", key, { uid: "u" }, once))).code, 503);
+      assert.equal(server.requests.length, 1);
+    });
+  });
+
+  test("R9: what waits for a connection until it is too late is not sent", async () => {
+    await withServer({ connections: 1 }, async ({ cluster, server }) => {
+      server.answer((exchange) => setTimeout(() => ok(exchange), 200));
+      const first = cluster.get("pods", key);
+      const limits = { notAfterMs: cluster.monotonicMs() + 100 };
+      const error = await rejection(cluster.delete("pods", key, { uid: "u" }, limits));
+      assert.deepEqual([error.code, error.reason], [0, "TooLate"]);
+      await first;
+      await cluster.get("pods", key);
+      assert.deepEqual(
+        server.requests.map(({ method }) => method),
+        ["GET", "GET"],
+      );
+    });
+  });
+
+  test("what is under way when its time ends is waited for", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer((exchange) => setTimeout(() => ok(exchange), 150));
+      await cluster.delete("pods", key, { uid: "u" }, { notAfterMs: cluster.monotonicMs() + 60 });
+    });
+  });
+});
+
+describe("clock and readiness", () => {
+  test("the server's time comes from its Date header", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      const aheadMs = 3_600_000;
+      server.answer((exchange) => {
+        exchange.response.setHeader("date", new Date(Date.now() + aheadMs).toUTCString());
+        ok(exchange);
+      });
+      assert.ok(Math.abs(cluster.serverTimeMs() - Date.now()) < 100);
+      for (let count = 0; count < 4; count++) {
+        await cluster.get("pods", key);
+        await cluster.sleep(230);
+      }
+      assert.ok(Math.abs(cluster.serverTimeMs() - Date.now() - aheadMs) < 500);
+    });
+  });
+
+  test("ready() asks for the version, and rejects when there is none", async () => {
+    await withServer({ requestTimeoutMs: 500 }, async ({ cluster, server }) => {
+      server.answer(({ response }) => response.end('{"gitVersion":"v1.36.3"}'));
+      await cluster.ready();
+      assert.equal(server.requests[0]?.url, "/version");
+      server.answer((exchange) => refuse(exchange, 503, "ServiceUnavailable"));
+      assert.equal((await rejection(cluster.ready())).code, 503);
+    });
+  });
+
+  test("every exchange is observed, with the labels of rollout-operator's metric", async () => {
+    const seen: RequestObservation[] = [];
+    await withServer({ onRequest: (observation) => seen.push(observation) }, async ({ cluster, server }) => {
+      server.answer((exchange) => {
+        if (exchange.index === 0) return refuse(exchange, 503, "ServiceUnavailable");
+        if (exchange.index === 1) return exchange.response.destroy();
+        return ok(exchange);
+      });
+      await cluster.get("statefulsets", key);
+      await cluster.create("events", "ns", {});
+      await cluster.patch("statefulsets", key, {}, { subresource: "status" });
+      const told = seen.map(({ method, path, statusCode }) => `${method} ${path} ${statusCode}`);
+      assert.deepEqual(told, [
+        "GET apps/v1/statefulsets object 503",
+        "GET apps/v1/statefulsets object error",
+        "GET apps/v1/statefulsets object 200",
+        "POST core/v1/events collection 200",
+        "PATCH apps/v1/statefulsets object status subresource 200",
+      ]);
+      assert.equal(seen[2]?.bytesReceived, 27);
+      assert.ok(seen.every(({ seconds }) => seconds >= 0 && seconds < 1));
+    });
+  });
+
+  test("close() ends what is under way", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer(() => {});
+      const refused = rejection(cluster.create("pods", "ns", {}));
+      await cluster.sleep(30);
+      await cluster.close();
+      assert.equal((await refused).code, 0);
+    });
+  });
+});

@@ -1,0 +1,223 @@
+/** The clock of a process whose machine sleeps, or whose wall clock somebody sets. */
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { ServerTime } from "../../../../functions/shared/kubernetes/server-time.ts";
+import { SteadyClock } from "../../../../functions/shared/kubernetes/steady-clock.ts";
+import { findAbandoned } from "../../../../functions/shared/ledger/settling.ts";
+import { noteLedger, refuseNewLedger } from "../../../../functions/shared/pass/ledger-access.ts";
+import type { Observed } from "../../../../functions/shared/pass/observation.ts";
+import { podObject, reservation } from "../../functions/advance-zone-rollout/given.ts";
+import { Passes } from "../pass/passes.ts";
+import { rejection, withServer } from "./server.ts";
+
+/** A machine whose two clocks a test moves. */
+class Machine {
+  monotonicMs = 5_000;
+  wallMs = Date.UTC(2026, 0, 1);
+  readonly clock = new SteadyClock({ monotonicMs: () => this.monotonicMs, wallMs: () => this.wallMs });
+
+  pass(ms: number): void {
+    this.monotonicMs += ms;
+    this.wallMs += ms;
+  }
+
+  sleep(ms: number): void {
+    this.wallMs += ms;
+  }
+
+  setWallClock(byMs: number): void {
+    this.wallMs += byMs;
+  }
+}
+
+describe("clock", () => {
+  test("it begins with the monotonic clock and goes on with it", () => {
+    const machine = new Machine();
+    assert.equal(machine.clock.nowMs(), 5_000);
+    machine.pass(1_234.5);
+    assert.deepEqual([machine.clock.nowMs(), machine.clock.skippedMs()], [6_234.5, 0]);
+  });
+
+  test("the time that the machine slept through counts at the first look, and once", () => {
+    const machine = new Machine();
+    machine.clock.nowMs();
+    machine.sleep(3_600_000);
+    machine.pass(10);
+    const slept = 5_000 + 3_600_000 + 10;
+    assert.ok(Math.abs(machine.clock.nowMs() - slept) < 1, `${machine.clock.nowMs()}`);
+    machine.pass(10);
+    assert.ok(Math.abs(machine.clock.nowMs() - slept - 10) < 1);
+    assert.ok(Math.abs(machine.clock.skippedMs() - 3_600_000) < 1);
+  });
+
+  test("a wall clock that is set back changes nothing, and time goes on", () => {
+    const machine = new Machine();
+    for (const byMs of [-1, -1_500, -3_600_000, -86_400_000]) {
+      const before = machine.clock.nowMs();
+      machine.setWallClock(byMs);
+      machine.pass(100);
+      assert.equal(machine.clock.nowMs(), before + 100);
+    }
+    machine.sleep(60_000);
+    assert.ok(
+      machine.clock.skippedMs() === 0 && machine.clock.nowMs() > 65_000,
+      "sleep is seen from where it stands now",
+    );
+  });
+
+  test("it never goes back, whatever the two clocks do", () => {
+    const machine = new Machine();
+    let lastMs = machine.clock.nowMs();
+    for (let step = 0; step < 5_000; step++) {
+      machine.pass((step * 7919) % 300);
+      machine.setWallClock((((step * 104_729) % 8_000) - 4_000) * (step % 3));
+      if (step % 11 === 0) machine.monotonicMs -= 1;
+      const nowMs = machine.clock.nowMs();
+      assert.ok(nowMs >= lastMs, `${nowMs} after ${lastMs}`);
+      lastMs = nowMs;
+    }
+  });
+
+  test("many short sleeps count like a long one: never more than a second is missing", () => {
+    const machine = new Machine();
+    let trueMs = machine.clock.nowMs();
+    for (let pause = 0; pause < 50; pause++) {
+      machine.sleep(900);
+      machine.pass(100);
+      trueMs += 1_000;
+      assert.ok(trueMs - machine.clock.nowMs() <= 1_001, `${trueMs - machine.clock.nowMs()}`);
+    }
+  });
+
+  test("a wall clock that is corrected little by little, and reads that are a moment apart, are no sleep", () => {
+    const machine = new Machine();
+    for (let ms = 0; ms < 86_400_000; ms += 10_000) {
+      machine.pass(10_000);
+      machine.setWallClock(5 + (ms % 20_000 === 0 ? 900 : -900));
+      machine.clock.nowMs();
+    }
+    assert.equal(machine.clock.skippedMs(), 0);
+  });
+});
+
+describe("after a sleep", () => {
+  test("an act is late, and nothing is sent (R9)", async () => {
+    const machine = new Machine();
+    await withServer({ clock: machine.clock }, async ({ cluster, server }) => {
+      const notAfterMs = cluster.monotonicMs() + 5_000;
+      const pod = { namespace: "ns", name: "web-0" };
+      await cluster.delete("pods", pod, { uid: "u" }, { notAfterMs });
+      machine.sleep(6_000);
+      const error = await rejection(cluster.delete("pods", pod, { uid: "u" }, { notAfterMs }));
+      assert.deepEqual([error.code, error.reason, server.requests.length], [0, "TooLate", 1]);
+      assert.ok(cluster.monotonicMs() > notAfterMs);
+    });
+  });
+
+  test("an act that waits for a connection is late when its turn comes (R9)", async () => {
+    const machine = new Machine();
+    await withServer({ clock: machine.clock, connections: 1 }, async ({ cluster, server }) => {
+      const arrived = Promise.withResolvers<() => void>();
+      server.answer(({ response }) => arrived.resolve(() => response.end("{}")));
+      const busy = cluster.get("pods", { namespace: "ns", name: "web-0" });
+      const answer = await arrived.promise;
+      const notAfterMs = cluster.monotonicMs() + 5_000;
+      const act = rejection(cluster.delete("pods", { namespace: "ns", name: "web-1" }, { uid: "u" }, { notAfterMs }));
+      // By now it was in time for the first look, and waits for the only connection.
+      for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
+      machine.sleep(3_600_000);
+      answer();
+      await busy;
+      assert.deepEqual([(await act).reason, server.requests.length], ["TooLate", 1]);
+    });
+  });
+
+  test("a pass that slept between its reservation and its act deletes nothing, and says late", async () => {
+    const passes = new Passes();
+    const { cluster } = passes.context;
+    const machine = new Machine();
+    const monotonicMs = () => cluster.monotonicMs() + machine.clock.nowMs();
+    passes.restart({ cluster: { ...cluster, monotonicMs } });
+    await passes.prepare();
+    passes.interfere = ({ verb, resource }) => {
+      if (verb === "patch" && resource === "leases") machine.sleep(60_000);
+    };
+    assert.equal(await passes.run(), 7_000);
+    assert.deepEqual([passes.acts[0]?.result, passes.count("delete pods")], ["late", 0]);
+  });
+
+  test("the API server's time goes on with the sleep, and the next reply tells whether it was one", () => {
+    const epochMs = Date.UTC(2026, 0, 1);
+    const date = (ms: number) => new Date(Math.floor(ms / 1_000) * 1_000).toUTCString();
+    for (const slept of [true, false]) {
+      const time = new ServerTime();
+      for (const ms of [1_000, 2_130, 3_260, 4_390, 5_520]) time.observe(date(epochMs + ms), ms - 2, ms + 2, 0);
+      const before = time.uncertaintyMs();
+      const jumpMs = 3_600_000;
+      assert.equal(time.uncertaintyMs(jumpMs), before + jumpMs);
+      const nowMs = 6_000 + jumpMs;
+      assert.ok(Math.abs((time.at(nowMs) ?? 0) - epochMs - nowMs) < 600, "until then it is taken for sleep");
+      const trueMs = epochMs + (slept ? nowMs : 6_000);
+      time.observe(date(trueMs), nowMs - 2, nowMs + 2, jumpMs);
+      assert.ok(Math.abs((time.at(nowMs) ?? 0) - trueMs) <= 530 + jumpMs * 0.0002, `${slept}`);
+      assert.ok(time.uncertaintyMs() < 2_000);
+    }
+  });
+
+  test("a jump that the bounds of before would hide leaves room for both, until replies tell", () => {
+    const time = new ServerTime();
+    const wholeSecondMs = Date.UTC(2026, 0, 1);
+    time.observe(new Date(wholeSecondMs).toUTCString(), 1_000, 1_000, 0);
+    const oursMs = 3_000 + 1_005;
+    time.observe(new Date(wholeSecondMs + 2_000).toUTCString(), oursMs, oursMs, 1_005);
+    const errorMs = (time.at(oursMs) ?? 0) - (wholeSecondMs + 2_000);
+    assert.ok(Math.abs(errorMs) <= time.uncertaintyMs() / 2, `${errorMs} of ${time.uncertaintyMs()}`);
+  });
+
+  test("a wall clock that is set forward a little leaves the truth within the bounds", () => {
+    const epochMs = Date.UTC(2026, 0, 1);
+    const time = new ServerTime();
+    for (let ms = 0; ms < 20_000; ms += 130) {
+      const skippedMs = ms < 10_000 ? 0 : 1_100;
+      const serverMs = epochMs + ms;
+      const ours = ms + skippedMs;
+      time.observe(new Date(Math.floor(serverMs / 1_000) * 1_000).toUTCString(), ours - 2, ours + 2, skippedMs);
+      const errorMs = (time.at(ours) ?? 0) - serverMs;
+      assert.ok(Math.abs(errorMs) <= time.uncertaintyMs() / 2 + 1, `${errorMs} of ${time.uncertaintyMs()} at ${ms}`);
+    }
+    assert.ok(time.uncertaintyMs() < 300, `${time.uncertaintyMs()}`);
+  });
+});
+
+describe("after the wall clock was set forward", () => {
+  test("a ledger is no older for it: it permits nothing until ten seconds have passed (R4)", () => {
+    let skippedMs = 0;
+    let monotonicMs = 0;
+    const cluster = { monotonicMs: () => monotonicMs + skippedMs, skippedMs: () => skippedMs } as Cluster;
+    const ledger = { uid: "u", name: "sluice-group", createdMs: 0 } as Observed["ledger"];
+    const elsewhere = { ...ledger, isElsewhere: true };
+    noteLedger(cluster, "u");
+    assert.equal(refuseNewLedger({ cluster }, { ledger: elsewhere, nowMs: 1_000 })?.guard, "ledger-elsewhere");
+    skippedMs = 3_600_000;
+    assert.equal(refuseNewLedger({ cluster }, { ledger: elsewhere, nowMs: 1_000 })?.guard, "ledger-elsewhere");
+    assert.equal(refuseNewLedger({ cluster }, { ledger, nowMs: 1_000 })?.guard, "ledger-new");
+    monotonicMs = 9_999;
+    assert.equal(refuseNewLedger({ cluster }, { ledger, nowMs: 1_000 })?.guard, "ledger-new");
+    monotonicMs = 10_000;
+    assert.equal(refuseNewLedger({ cluster }, { ledger, nowMs: 1_000 }), undefined);
+  });
+
+  test("a reservation is not dropped for it: the answer about its pod tells the API server's time (R10)", async () => {
+    const fresh = reservation("a-0");
+    let serverMs = fresh.stampMs + 3_600_000;
+    const cluster = {
+      serverTimeMs: () => serverMs,
+      async get() {
+        serverMs = fresh.stampMs + 3_000;
+        return podObject("a-0", { metadata: { uid: fresh.uid } });
+      },
+    } as unknown as Cluster;
+    assert.deepEqual([...(await findAbandoned(cluster, "db", [fresh]))], []);
+  });
+});

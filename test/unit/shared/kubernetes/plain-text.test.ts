@@ -1,0 +1,92 @@
+/** Text of the cluster, where a terminal or a page shows it: nothing that is stored there moves a cursor or forges a line. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { announce } from "../../../../functions/shared/kubernetes/announcements.ts";
+import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/shared/kubernetes/plain-text.ts";
+import { createReporting } from "../../../../triggers/telemetry/reporting.ts";
+import { cut, wrap } from "../../../demo/text.ts";
+import { lineOf } from "../../../stage/journal.ts";
+import { sluice } from "../../triggers/plugin/terminal.ts";
+import { namespace, Passes } from "../pass/passes.ts";
+
+/** Colours, a forged line, the end of a line in other ways, C1, and letters from right to left. */
+const hostile = "red\u001b[31m\nforged\r\u0085\u2028\u009b2J\u202egnp\u2066x\u200f\u061c\u007f";
+const moving = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/u;
+const plain = "red\\u001b[31m\\u000aforged\\u000d\\u0085\\u2028\\u009b2J\\u202egnp\\u2066x\\u200f\\u061c\\u007f";
+
+test("control and direction characters become escapes, and all other letters stay", () => {
+  assert.equal(escapeControls(hostile), plain);
+  const others = "zoné-a … “3 > 2” 日本 😀 ▽ ~";
+  assert.equal(escapeControls(others), others);
+  assert.equal(escapeLines("a\u001b\nb\r\n"), "a\\u001b\nb\\u000d\n");
+  assert.deepEqual(escapeTexts({ a: [hostile, 1, null], b: { c: "\t" } }), {
+    a: [plain, 1, null],
+    b: { c: "\\u0009" },
+  });
+  assert.equal(JSON.parse(escapeLines(JSON.stringify({ hostile }, undefined, 2))).hostile, hostile);
+});
+
+/** A group whose ledger has a sentence that somebody has written there. */
+async function withForgedLedger(): Promise<Passes> {
+  const passes = await new Passes().prepare();
+  const at = passes.cluster.serverTimeMs();
+  const verdict = { guard: "budget", zone: "group-a", sentence: hostile, since: at, at };
+  const refusal = ["group-b-0", hostile, at];
+  passes.writeLedger({
+    "sluice.dev/verdicts": JSON.stringify({ [`other${hostile}`]: verdict }),
+    "sluice.dev/refusals": JSON.stringify({ u: refusal }),
+  });
+  return passes;
+}
+
+test("kubectl sluice shows what is stored as escapes, in tables, in lists and in JSON, and what it says beside them", async () => {
+  const passes = await withForgedLedger();
+  for (const line of ["why group", "why", "why group -o json"]) {
+    const { code, out } = await sluice(passes, line);
+    assert.equal(code, 0);
+    for (const shown of out.split("\n")) assert.doesNotMatch(shown, moving, line);
+    assert.ok(out.includes("\\u001b[31m"), line);
+    assert.ok(!/^forged/m.test(out), line);
+  }
+  const { refusals } = JSON.parse((await sluice(passes, "why group -o json")).out);
+  assert.equal(refusals[0].sentence, hostile, "a program reads what is stored");
+  passes.writeLedger({ "sluice.dev/settled-through": hostile });
+  const { said } = await sluice(passes, "release group group-a-0");
+  assert.match(said.join("\n"), /cannot be read as a ledger/);
+  const { out } = await sluice(passes, "why group");
+  for (const shown of [...said, ...out.split("\n")]) assert.doesNotMatch(shown, moving);
+});
+
+test("a log line holds no control and no direction character, and a program reads what was logged", () => {
+  const lines: string[] = [];
+  const destination = { write: (line: string) => void lines.push(line) };
+  const reporting = createReporting({ version: "1", serving: "all", level: "debug", keys: () => 0, destination });
+  reporting.log("info", hostile, { object: hostile });
+  const [line = ""] = lines;
+  assert.ok(line.endsWith("\n"));
+  assert.doesNotMatch(line.slice(0, -1), moving);
+  const { msg, object } = JSON.parse(line);
+  assert.deepEqual([msg, object], [hostile, hostile]);
+});
+
+test("an Event says it with escapes", async () => {
+  const passes = await new Passes().prepare();
+  const about = { resource: "statefulsets", namespace, name: "group-a", uid: "u" } as const;
+  const told = announce(passes.cluster, "test", {
+    about,
+    type: "Warning",
+    reason: "R",
+    message: hostile,
+    identity: "i",
+  });
+  await passes.goOn(1_000);
+  await told;
+  const events = passes.world.store.list("events").items as readonly { reason?: string; message?: string }[];
+  assert.equal(events.find(({ reason }) => reason === "R")?.message, plain);
+});
+
+test("the demo's screen and its lines show escapes", () => {
+  for (const shown of [...wrap(hostile, 80), cut(hostile, 200), lineOf({ atMs: 0, zone: "a", what: hostile })]) {
+    assert.doesNotMatch(shown, moving);
+  }
+});

@@ -1,0 +1,41 @@
+/** The clock of the doors in virtual time: minutes pass in microseconds, and in the same order on every run. */
+import type { Clock } from "../../../../triggers/wake/queue.ts";
+import { VirtualTimeline } from "../../../world/timeline.ts";
+
+export interface VirtualClock extends Clock {
+  /** Lets time go on to `ms` after the start, with all that happens until then. */
+  goTo(ms: number): Promise<void>;
+  /** How many sleeps have not ended. */
+  readonly pending: number;
+}
+
+/** Node's timers fire at once where they are asked for too long a time, or for none. */
+const longestTimerMs = 2 ** 31 - 1;
+
+export function createVirtualClock(): VirtualClock {
+  const timeline = new VirtualTimeline(0);
+  return {
+    monotonicMs: () => timeline.nowMs(),
+    sleep: (ms, signal) =>
+      new Promise((resolve) => {
+        if (signal?.aborted) return resolve();
+        const wake = () => {
+          cancel();
+          signal?.removeEventListener("abort", wake);
+          resolve();
+        };
+        const cancel = timeline.after(ms <= longestTimerMs ? ms : 1, wake);
+        signal?.addEventListener("abort", wake, { once: true });
+      }),
+    get pending() {
+      return timeline.pending;
+    },
+    async goTo(ms) {
+      let arrived = false;
+      timeline.after(ms - timeline.nowMs(), () => {
+        arrived = true;
+      });
+      await timeline.run(() => arrived);
+    },
+  };
+}

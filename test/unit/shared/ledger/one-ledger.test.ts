@@ -1,0 +1,134 @@
+/** The functions of one process have one copy of a group's ledger: no write of one makes the next of another a conflict. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
+import { pinningPath } from "../../../../functions/evaluate-eviction/observe.ts";
+import { createLedgerCopies, createMemory } from "../../../../functions/shared/pass/definition.ts";
+import { forgetLedger, knownLedger, loadLedger } from "../../../../functions/shared/pass/ledger-access.ts";
+import { createTestWorld } from "../../triggers/doors/world.ts";
+import { type Call, key, played } from "../pass/passes.ts";
+import { governedGroup, Replica, reserved } from "../review/reviews.ts";
+
+const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
+
+/** A rollout and an eviction function of one process: one connection, the same views, one copy of the ledger. */
+async function oneProcess(replicas = 4) {
+  const passes = await governedGroup({ maxUnavailable: 2 }, { replicas, maxUnavailable: 2 });
+  const views = await passes.watch();
+  const copyOf = createLedgerCopies();
+  passes.restart({ cluster: passes.cluster, views, memoryOf: createMemory(copyOf) });
+  const rollout = passes.context;
+  const replica = new Replica(passes, () => ({ ...rollout, memoryOf: createMemory(copyOf) }));
+  const evict = (pod: string) => replica.submit(pod, { deadlineMs: passes.cluster.monotonicMs() + 9_000 });
+  return { passes, rollout, evict, evicted: async (pod: string) => (await replica.answer(evict(pod))).guard };
+}
+
+test("a rollout and evictions in one process write one ledger without a conflict, and both come to their end", async () => {
+  const { world, cluster, start, goTo, changeTemplates, isRolled, calls, reporting } = createTestWorld({
+    admissions: [evaluateEviction],
+  });
+  world.store.create("zoneawarepoddisruptionbudgets", "app", {
+    metadata: { name: "budget" },
+    spec: { selector: { matchLabels: { "rollout-group": "ingester" } }, maxUnavailable: 1 },
+  });
+  const [admission] = start().admissions;
+  await goTo(45);
+  changeTemplates("app:2");
+  let evicted = 0;
+  for (let second = 46; second < 120; second++) {
+    // Between two passes, as reviews and events come: nothing is under way at the same moment.
+    await goTo(second + 0.5);
+    const name = `ingester-${"abc"[second % 3]}-${second % 2}`;
+    const pod = world.store.find("pods", { namespace: "app", name });
+    if (pod === undefined) continue;
+    const asked = admission?.judge.review({
+      uid: `review-${second}`,
+      operation: "CREATE",
+      subresource: "eviction",
+      namespace: "app",
+      name,
+      dryRun: false,
+      object: {},
+      oldObject: null,
+      path: pinningPath,
+      deadlineMs: cluster.monotonicMs() + 9_000,
+    });
+    await goTo(second + 0.9);
+    const answer = await asked;
+    if (answer?.guard !== "allowed") continue;
+    evicted++;
+    world.store.delete("pods", { namespace: "app", name }, { preconditions: { uid: pod.metadata.uid } });
+  }
+  await goTo(200);
+  assert.ok(isRolled() && evicted >= 3, `${evicted} evicted`);
+  assert.ok(calls.filter(({ verb, resource }) => verb === "patch" && resource === "leases").length >= 12);
+  const { values } = await reporting.metrics.conflicts.get();
+  assert.deepEqual(
+    values.filter(({ value }) => value > 0),
+    [],
+  );
+});
+
+test("what another function of the process has written is permitted on only by StatefulSets that are read after it (R5)", async () => {
+  const { passes, rollout, evicted } = await oneProcess();
+  passes.changeImage("app:2");
+  await passes.goOn(100);
+  passes.forget();
+  assert.equal(await evicted("group-a-0"), "allowed");
+  const [written] = [passes.ledger.resourceVersion];
+  assert.equal(
+    knownLedger(rollout.memoryOf(key))?.resourceVersion,
+    written,
+    "the rollout knows of it without a request",
+  );
+  passes.forget();
+  await passes.run();
+  assert.deepEqual([passes.count("get leases"), passes.count("get statefulsets"), passes.conflicts], [0, 2, 0]);
+  assert.deepEqual(reserved(passes), ["group-a-0 by evaluate-eviction", "group-a-1 by advance-zone-rollout"]);
+});
+
+test("of the copy that a failed write rested on nothing is kept, and what another function has written since stays", async () => {
+  const { passes, rollout, evicted } = await oneProcess();
+  const memory = rollout.memoryOf(key);
+  await played(passes.timeline, loadLedger(rollout, key, memory));
+  const stale = knownLedger(memory);
+  assert.equal(await evicted("group-a-0"), "allowed");
+  forgetLedger(memory, stale);
+  assert.equal(knownLedger(memory)?.resourceVersion, passes.ledger.resourceVersion);
+  forgetLedger(memory, knownLedger(memory));
+  assert.equal(knownLedger(memory), undefined);
+});
+
+test("a conflict with another function of the process is settled without reading the ledger again", async () => {
+  const { passes, evict, evicted } = await oneProcess();
+  assert.equal(await evicted("group-a-0"), "allowed");
+  passes.changeImage("app:2");
+  await passes.goOn(100);
+  passes.forget();
+  let isFirst = true;
+  passes.interfere = async (call) => {
+    if (!isWrite(call) || !isFirst) return;
+    isFirst = false;
+    assert.equal((await evict("group-a-0")).guard, "allowed");
+  };
+  await passes.run();
+  assert.deepEqual([passes.conflicts, passes.count("get leases")], [1, 0]);
+  assert.equal(passes.ledger.reservations.length, 2);
+});
+
+test("an answer that is overtaken by another function's write does not bring the older ledger back", async () => {
+  const { passes, rollout, evicted } = await oneProcess();
+  const memory = rollout.memoryOf(key);
+  forgetLedger(memory);
+  const slow = { ...rollout.protocol };
+  slow.readLedger = async (...given) => {
+    const read = await rollout.protocol.readLedger(...given);
+    await passes.cluster.sleep(1_000);
+    return read;
+  };
+  const loading = loadLedger({ ...rollout, protocol: slow }, key, memory);
+  assert.equal(await evicted("group-a-0"), "allowed");
+  const loaded = await played(passes.timeline, loading);
+  assert.equal(loaded?.resourceVersion, passes.ledger.resourceVersion);
+  assert.equal(memory.ledgerReadMs, passes.cluster.monotonicMs(), "and StatefulSets are read after it");
+});

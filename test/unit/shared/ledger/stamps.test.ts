@@ -1,0 +1,182 @@
+/** Stamps of a clock that was ahead of the API server's: they count from when they were first seen, and no longer. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { clockSkewMs, dropAfterMs, type Ledger } from "../../../../functions/shared/ledger/reservation.ts";
+import { mendStamps } from "../../../../functions/shared/ledger/stamps.ts";
+import { nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
+import { key, namespace, Passes, played, refused } from "../pass/passes.ts";
+import { governedGroup, Replica, reserved } from "../review/reviews.ts";
+
+const hourMs = 3_600_000;
+
+function ledgerOf(changes: Partial<Ledger>): Ledger {
+  const identity = { key, name: "sluice-group", uid: "uid", resourceVersion: "7", createdMs: 0 };
+  const through = { settledThrough: 1, membersThrough: 1 };
+  return { ...identity, ...through, othersBytes: 0, reservations: [], refusals: [], verdicts: {}, ...changes };
+}
+
+/** Reserves a pod with a stamp of a clock that was an hour ahead, for a function that no longer acts on it. */
+function reserveAhead(passes: Passes, pod: string, by = "evaluate-eviction"): void {
+  const { uid } = passes.world.store.get("pods", { namespace, name: pod }).metadata;
+  const [statefulSet = "", ordinal = ""] = pod.split(/-(?=\d+$)/);
+  const entry = [uid, by, passes.cluster.serverTimeMs() + hourMs];
+  passes.writeLedger({ "sluice.dev/reservations": JSON.stringify({ [statefulSet]: { [ordinal]: entry } }) });
+}
+
+test("a ledger whose stamps are no further ahead than clocks may differ stays the very same", () => {
+  const verdict = { guard: "budget", zone: "a", sentence: "a", since: nowMs - 5, at: nowMs + clockSkewMs };
+  const ledger = ledgerOf({
+    reservations: [reservation("a-0", { stampMs: nowMs + clockSkewMs, sinceMs: nowMs - 100_000 })],
+    refusals: [{ uid: "u", pod: "a-1", sentence: "no", stampMs: nowMs + clockSkewMs }],
+    verdicts: { rollout: verdict },
+  });
+  assert.equal(mendStamps(ledger, nowMs), ledger);
+});
+
+test("whatever is further ahead is taken for now, and nothing else is changed", () => {
+  const aheadMs = nowMs + clockSkewMs + 1;
+  const fine = reservation("a-1");
+  const ledger = ledgerOf({
+    reservations: [
+      fine,
+      reservation("a-0", { stampMs: aheadMs, sinceMs: nowMs - 9_000 }),
+      reservation("b-0", { stampMs: aheadMs + 5, sinceMs: aheadMs }),
+      reservation("c-0", { stampMs: aheadMs, sinceMs: nowMs }),
+    ],
+    refusals: [{ uid: "u", pod: "a-1", sentence: "no", stampMs: aheadMs, by: "evaluate-eviction" }],
+    verdicts: { rollout: { guard: "budget", zone: "a", sentence: "a", since: aheadMs, at: aheadMs } },
+  });
+  assert.deepEqual(mendStamps(ledger, nowMs), {
+    ...ledger,
+    reservations: [
+      fine,
+      reservation("a-0", { stampMs: nowMs, sinceMs: nowMs - 9_000 }),
+      reservation("b-0", { stampMs: nowMs }),
+      reservation("c-0", { stampMs: nowMs }),
+    ],
+    refusals: [{ uid: "u", pod: "a-1", sentence: "no", stampMs: nowMs, by: "evaluate-eviction" }],
+    verdicts: { rollout: { guard: "budget", zone: "a", sentence: "a", since: nowMs, at: nowMs } },
+  });
+});
+
+test("one stamp that is ahead is enough, whatever it is of, and those beside it are fine", () => {
+  const aheadMs = nowMs + clockSkewMs + 1;
+  const fine = { guard: "budget", zone: "a", sentence: "a", since: nowMs - 5, at: nowMs };
+  const refusal = { uid: "u", pod: "a-1", sentence: "no", stampMs: nowMs };
+  const held = [reservation("a-0"), reservation("a-1")];
+  const base = { reservations: held, refusals: [refusal], verdicts: { rollout: fine } };
+  const mended = (changes: Partial<Ledger>) => mendStamps(ledgerOf({ ...base, ...changes }), nowMs);
+  const ahead = { ...refusal, uid: "v", stampMs: aheadMs };
+  assert.deepEqual(mended({ refusals: [refusal, ahead] }).refusals, [refusal, { ...ahead, stampMs: nowMs }]);
+  const verdicts = { rollout: fine, other: { ...fine, at: aheadMs } };
+  assert.deepEqual(mended({ verdicts }).verdicts, { rollout: fine, other: fine });
+  const [first] = held;
+  const late = mended({ reservations: [...held, reservation("b-0", { stampMs: aheadMs })] }).reservations;
+  assert.deepEqual(late, [first, held[1], reservation("b-0", { stampMs: nowMs })]);
+});
+
+test("a reservation from a clock an hour ahead holds a rollout for three minutes at most, and is written anew at once", async () => {
+  for (const by of ["evaluate-eviction", "advance-zone-rollout"]) {
+    const passes = await governedGroup();
+    passes.changeImage("app:2");
+    reserveAhead(passes, "group-b-0", by);
+    passes.restart();
+    const startMs = passes.timeline.nowMs();
+    await passes.run();
+    const [mended] = passes.ledger.reservations;
+    assert.ok((mended?.stampMs ?? 0) <= passes.cluster.serverTimeMs(), "with the first look");
+    while (passes.acts.length === 0 && passes.timeline.nowMs() - startMs < 2 * hourMs) {
+      await passes.goOn(5_000);
+      await passes.run();
+    }
+    const tookMs = passes.timeline.nowMs() - startMs;
+    assert.ok(tookMs <= dropAfterMs + clockSkewMs, `${by}: ${tookMs} ms`);
+  }
+});
+
+test("where only evictions look, a refused one writes it anew, once; a dry run does not (R16)", async () => {
+  const passes = await governedGroup();
+  reserveAhead(passes, "group-b-0");
+  const replica = new Replica(passes);
+  assert.deepEqual(await replica.guards(replica.submit("group-a-0", { dryRun: true })), ["zones-down"]);
+  assert.deepEqual(replica.writes, []);
+  const startMs = passes.timeline.nowMs();
+  let answer: string | undefined;
+  for (; answer !== "allowed" && passes.timeline.nowMs() - startMs < 2 * hourMs; await passes.goOn(5_000)) {
+    [answer] = await replica.guards(replica.submit("group-a-0"));
+  }
+  assert.ok(passes.timeline.nowMs() - startMs <= dropAfterMs + clockSkewMs, "it goes on in time");
+  assert.deepEqual(replica.writes, ["patch leases", "patch leases"], "the stamp, and the allowance");
+  assert.deepEqual(reserved(passes), ["group-a-0 by evaluate-eviction"]);
+});
+
+test("in shadow mode nothing is written anew (R16)", async () => {
+  const passes = await governedGroup();
+  reserveAhead(passes, "group-b-0");
+  const replica = new Replica(passes, () => ({ mode: "shadow" }));
+  await replica.guards(replica.submit("group-a-0"));
+  assert.deepEqual(replica.writes, []);
+});
+
+test("a clock that is set forward by hours makes no reservation old that this process has not known for two minutes (R10)", async () => {
+  const passes = await governedGroup({ maxUnavailable: 1 }, { replicas: 3 });
+  const views = await passes.watch();
+  const one = new Replica(passes, () => ({ views }));
+  assert.deepEqual(await one.guards(one.review("group-a-0")), ["allowed"]);
+  // Another process, another API server: its clock has just been set forward. The eviction is still under way.
+  const two = new Replica(passes, (cluster) => ({
+    views,
+    cluster: { ...cluster, serverTimeMs: () => cluster.serverTimeMs() + hourMs },
+  }));
+  assert.deepEqual(await two.guards(two.review("group-b-0")), ["zones-down"]);
+  await passes.goOn(119_000);
+  assert.deepEqual(await two.guards(two.review("group-b-0")), ["zones-down"]);
+  await passes.goOn(1_000);
+  assert.deepEqual(await two.guards(two.review("group-b-0")), ["allowed"]);
+  assert.deepEqual(reserved(passes), ["group-b-0 by evaluate-eviction"]);
+  await played(passes.timeline, views.stop());
+});
+
+test("a refusal from a clock an hour ahead holds for ten minutes, and the verdict's times are set right", async () => {
+  const passes = await new Passes().prepare();
+  const { uid } = passes.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
+  const aheadMs = passes.cluster.serverTimeMs() + hourMs;
+  const verdict = { guard: "budget", zone: "group-a", sentence: "later", since: aheadMs, at: aheadMs };
+  passes.writeLedger({
+    "sluice.dev/refusals": JSON.stringify({ [uid]: ["group-a-0", "no", aheadMs] }),
+    "sluice.dev/verdicts": JSON.stringify({ "another-function": verdict }),
+  });
+  passes.restart();
+  const startMs = passes.timeline.nowMs();
+  const isTaken = () => passes.acts.some(({ object }) => object === "group-a-0");
+  for (; !isTaken() && passes.timeline.nowMs() - startMs < 2 * hourMs; await passes.goOn(5_000)) await passes.run();
+  const tookMs = passes.timeline.nowMs() - startMs;
+  assert.ok(tookMs >= 595_000 && tookMs <= 640_000, `${tookMs} ms`);
+  const { at = 0, since = 0 } = passes.ledger.verdicts["another-function"] ?? {};
+  assert.ok(Math.max(at, since) <= passes.cluster.serverTimeMs());
+});
+
+test("what this process itself was refused, and has waited for since, before a clock went back an hour is set right, too", async () => {
+  const passes = await new Passes({ replicas: 1 }).prepare();
+  let aheadMs = hourMs;
+  const serverTimeMs = () => passes.world.timeline.nowMs() + aheadMs;
+  passes.restart({ cluster: { ...passes.cluster, serverTimeMs } });
+  passes.interfere = ({ verb, resource }) => {
+    if (verb === "delete" && resource === "pods") throw refused(403);
+  };
+  await passes.run();
+  await passes.goOn(10_000);
+  await passes.run();
+  aheadMs = 0;
+  const memory = passes.context.memoryOf(key);
+  await passes.goOn(10_000);
+  await passes.run();
+  await passes.goOn(10_000);
+  const before = passes.count("patch leases");
+  await passes.run();
+  await passes.goOn(10_000);
+  await passes.run();
+  assert.equal(passes.count("patch leases"), before, "it is written once, and ages from then on");
+  const stamps = [...memory.refusals.values()].map(({ stampMs }) => stampMs);
+  assert.ok([...stamps, memory.holding?.sinceMs ?? 0].every((ms) => ms <= serverTimeMs()));
+});

@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { BoundedMap, BoundedSet } from "../../../../functions/shared/objects/bounded-map.ts";
+import { createMemory } from "../../../../functions/shared/pass/definition.ts";
+import { Pacer } from "../../../../triggers/wake/pace.ts";
+
+test("it never holds more than it was made for, whatever is put into it", () => {
+  const map = new BoundedMap<number, number>(100);
+  for (let key = 0; key < 100_000; key++) {
+    map.set(key, key);
+    assert.ok(map.size <= 100);
+  }
+  assert.deepEqual(
+    [...map.keys()],
+    Array.from({ length: 100 }, (_, index) => 99_900 + index),
+  );
+});
+
+test("what came first is forgotten first, and what is set again keeps its place: it may be set while all are gone through", () => {
+  const map = new BoundedMap<string, string>(3);
+  for (const key of "abcad") map.set(key, key);
+  assert.deepEqual([...map.keys()], ["b", "c", "d"]);
+  for (const key of map.keys()) map.set(key, `${key}!`);
+  assert.deepEqual([...map.values()], ["b!", "c!", "d!"]);
+  map.delete("b");
+  map.set("e", "e");
+  assert.deepEqual([...map.keys()], ["c", "d", "e"]);
+  const set = new BoundedSet<string>(3);
+  for (const item of "abcad") set.add(item);
+  assert.deepEqual([...set], ["b", "c", "d"]);
+});
+
+test("what a function remembers of a group is bounded, one by one: refusals, Events", () => {
+  const memory = createMemory()({ namespace: "app", group: "ingester" });
+  for (let count = 0; count < 20_000; count++) {
+    const uid = `uid-${count}`;
+    memory.announced.add(uid);
+    memory.refusals.set(uid, { uid, pod: "db-0", sentence: "no", stampMs: count });
+    memory.refusedOnce.set(uid, { uid, statefulSet: "db", ordinal: 0, by: "f", stampMs: count });
+  }
+  assert.deepEqual([memory.announced.size, memory.refusals.size, memory.refusedOnce.size], [1_000, 1_000, 1_000]);
+});
+
+test("keys that are paced all at once are no more than a million", () => {
+  const pacer = new Pacer({ burst: 1, everyMs: 60_000 });
+  for (let key = 0; key < 1_000_100; key++) pacer.take(String(key), 0);
+  assert.equal(pacer.size, 1_000_000);
+});

@@ -1,0 +1,103 @@
+/** When a PodDisruptionBudget would refuse an eviction after us: as kube-apiserver 1.36 does, in its order (rule R15). */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { LabelSelector, PodDisruptionBudgetObject } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { parseDisruptionBudget, refusalOf } from "../../../../functions/shared/objects/disruption-budgets.ts";
+import type { Pod } from "../../../../functions/shared/objects/pods.ts";
+import { namespace, pod } from "../../functions/advance-zone-rollout/given.ts";
+
+interface Changes {
+  readonly name?: string;
+  readonly namespace?: string;
+  readonly generation?: number;
+  readonly spec?: PodDisruptionBudgetObject["spec"];
+  readonly status?: PodDisruptionBudgetObject["status"] | null;
+}
+
+function budget({ name = "pdb", namespace: where = namespace, generation = 2, spec, status }: Changes = {}) {
+  return parseDisruptionBudget({
+    metadata: { name, namespace: where, uid: `uid-of-${name}`, resourceVersion: "3", generation },
+    spec: { selector: {}, ...spec },
+    ...(status === null ? {} : { status: { observedGeneration: 2, disruptionsAllowed: 0, ...status } }),
+  });
+}
+
+const refusal = (changes: Changes = {}, of: Partial<Pod> = {}) => refusalOf(pod("a-0", of), [budget(changes)]);
+const selected = (selector: LabelSelector | undefined, labels: Readonly<Record<string, string>>) =>
+  refusal({ spec: selector === undefined ? { selector: undefined as never } : { selector } }, { labels }) !== undefined;
+
+test("a budget that allows no disruption refuses, and says its name", () => {
+  assert.equal(refusal(), "PodDisruptionBudget pdb allows no disruption now");
+  assert.equal(refusal({ status: { disruptionsAllowed: -1 } }), "PodDisruptionBudget pdb allows no disruption now");
+});
+
+test("a budget that allows one does not refuse, nor does one of another namespace", () => {
+  assert.equal(refusal({ status: { disruptionsAllowed: 1 } }), undefined);
+  assert.equal(refusal({ namespace: "elsewhere" }), undefined);
+  assert.equal(refusalOf(pod("a-0"), []), undefined);
+});
+
+test("a budget whose controller has not seen its last change refuses, whatever it allowed before", () => {
+  const behind = /^the controller has not seen the last change of PodDisruptionBudget pdb/;
+  assert.match(refusal({ generation: 3, status: { disruptionsAllowed: 5 } }) ?? "", behind);
+  assert.match(refusal({ status: null }) ?? "", behind);
+});
+
+test("pods that have ended, are pending or are on their way out go whatever a budget says", () => {
+  for (const state of [{ finished: true }, { pending: true }, { terminating: true }]) {
+    assert.equal(refusal({}, { ...state, readySinceMs: undefined }), undefined);
+  }
+});
+
+test("two budgets over one pod refuse, whatever they allow, and a pod that is exempt all the same goes", () => {
+  const two = ["one", "two"].map((name) => budget({ name, status: { disruptionsAllowed: 9 } }));
+  assert.match(refusalOf(pod("a-0"), two) ?? "", /^the PodDisruptionBudgets one and two both select it/);
+  assert.match(refusalOf(pod("a-0", { readySinceMs: undefined }), two) ?? "", /^the PodDisruptionBudgets one and two/);
+  assert.equal(refusalOf(pod("a-0", { pending: true }), two), undefined);
+});
+
+test("a pod that is not ready goes while as many as wanted are healthy, or always, as the budget says", () => {
+  const unready = { readySinceMs: undefined };
+  const healthy = { currentHealthy: 2, desiredHealthy: 2 };
+  assert.equal(refusal({ status: healthy }, unready), undefined);
+  assert.notEqual(refusal({ status: healthy }), undefined, "a ready one does not");
+  assert.notEqual(refusal({ status: { currentHealthy: 1, desiredHealthy: 2 } }, unready), undefined);
+  assert.notEqual(refusal({ status: { currentHealthy: 0, desiredHealthy: 0 } }, unready), undefined);
+  const always = { spec: { unhealthyPodEvictionPolicy: "AlwaysAllow" } };
+  assert.equal(refusal({ ...always, status: { currentHealthy: 1, desiredHealthy: 2 } }, unready), undefined);
+  assert.notEqual(refusal({ ...always, status: healthy }), undefined);
+  assert.equal(refusal({ generation: 3, status: healthy }, unready), undefined, "before the controller is asked");
+});
+
+test("no selector selects nothing, an empty one every pod, and labels all have to be there", () => {
+  assert.equal(selected(undefined, { app: "db" }), false);
+  assert.equal(selected({}, {}), true);
+  assert.equal(selected({ matchLabels: { app: "db" } }, { app: "db", tier: "hot" }), true);
+  assert.equal(selected({ matchLabels: { app: "db", tier: "cold" } }, { app: "db", tier: "hot" }), false);
+});
+
+test("expressions select as in every label selector, all of them together, and unknown operators nothing", () => {
+  const expression = (
+    operator: string,
+    values: readonly string[] | undefined,
+    labels: Readonly<Record<string, string>>,
+  ) => selected({ matchExpressions: [{ key: "app", operator, ...(values === undefined ? {} : { values }) }] }, labels);
+  assert.equal(expression("In", ["db", "web"], { app: "db" }), true);
+  assert.equal(expression("In", ["web"], { app: "db" }), false);
+  assert.equal(expression("In", ["db"], {}), false);
+  assert.equal(expression("NotIn", ["web"], { app: "db" }), true);
+  assert.equal(expression("NotIn", ["db"], { app: "db" }), false);
+  assert.equal(expression("NotIn", ["db"], {}), true);
+  assert.equal(expression("Exists", undefined, { app: "" }), true);
+  assert.equal(expression("Exists", undefined, {}), false);
+  assert.equal(expression("DoesNotExist", undefined, {}), true);
+  assert.equal(expression("DoesNotExist", undefined, { app: "" }), false);
+  assert.equal(expression("Like", ["db"], { app: "db" }), false);
+  const both = [
+    { key: "app", operator: "Exists" },
+    { key: "tier", operator: "In", values: ["hot"] },
+  ];
+  assert.equal(selected({ matchExpressions: both }, { app: "db", tier: "hot" }), true);
+  assert.equal(selected({ matchExpressions: both }, { app: "db", tier: "cold" }), false);
+  assert.equal(selected({ matchLabels: { app: "web" }, matchExpressions: both }, { app: "db", tier: "hot" }), false);
+});

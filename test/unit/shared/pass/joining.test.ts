@@ -1,0 +1,140 @@
+/** Zones that join a group: from another one, whose ledger may have reserved their pods, or made a moment ago. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Ledger } from "../../../../functions/shared/ledger/reservation.ts";
+import { findJoining, refuseJoining } from "../../../../functions/shared/pass/joining.ts";
+import type { GroupView } from "../../../../functions/shared/views/view.ts";
+import { nowMs, statefulSet } from "../../functions/advance-zone-rollout/given.ts";
+import { addBudget, governedGroup, Replica, reserved } from "../review/reviews.ts";
+import { key, namespace, Passes, played } from "./passes.ts";
+
+/** Two groups of two zones under a budget each; nothing is wrong, and the ledgers of both are old. */
+async function twoGroups(): Promise<Passes> {
+  const passes = new Passes({ replicas: 2 });
+  passes.world.addGroup({ namespace, group: "other", zones: ["x", "y"], replicas: 2 });
+  passes.world.settle();
+  addBudget(passes);
+  addBudget(passes, { selector: { matchLabels: { "rollout-group": "other" } }, maxUnavailable: 1 }, "others");
+  const first = new Replica(passes);
+  await first.guards(first.review("group-a-0"), first.review("other-x-0"));
+  await passes.goOn(60_000);
+  return passes;
+}
+
+function move(passes: Passes, name: string, group: string): void {
+  const labels = { "rollout-group": group };
+  passes.world.store.patch("statefulsets", { namespace, name }, { metadata: { labels } });
+}
+
+test("zone-joined: nothing goes for ten seconds after a zone has come whose pod another group's ledger has reserved", async () => {
+  for (const watches of [false, true]) {
+    const passes = await twoGroups();
+    const views = watches ? await passes.watch() : undefined;
+    const replica = new Replica(passes, () => (views === undefined ? {} : { views }));
+    assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
+    passes.world.store.delete("pods", { namespace, name: "group-a-0" }, {});
+    passes.world.settle();
+    assert.deepEqual(await replica.guards(replica.review("other-x-0")), ["allowed"]);
+    move(passes, "other-x", "group");
+    await passes.goOn(20);
+    assert.deepEqual(await replica.guards(replica.review("group-b-0")), ["zone-joined"]);
+    await passes.goOn(9_900);
+    assert.deepEqual(await replica.guards(replica.review("group-b-0")), ["zone-joined"]);
+    // As late as an eviction may be that the other group's ledger holds.
+    passes.world.store.delete("pods", { namespace, name: "other-x-0" }, { gracePeriodSeconds: 0 });
+    await passes.goOn(200);
+    assert.deepEqual(await replica.guards(replica.review("group-b-0")), ["zones-down"]);
+    passes.world.settle();
+    assert.deepEqual(await replica.guards(replica.review("group-b-0")), ["allowed"]);
+    assert.deepEqual(passes.ledger.members, ["group-a", "group-b", "other-x"]);
+    if (views !== undefined) await played(passes.timeline, views.stop());
+  }
+});
+
+test("a rollout waits for a zone that has joined from elsewhere, and looks at it afresh", async () => {
+  const passes = await new Passes({ replicas: 2, maxUnavailable: 1 }).prepare();
+  passes.world.addGroup({ namespace, group: "other", zones: ["x"], replicas: 2 });
+  await passes.run();
+  assert.deepEqual(passes.ledger.members, ["group-a", "group-b"]);
+  passes.world.settle();
+  await passes.run();
+  await passes.goOn(40_000);
+  move(passes, "other-x", "group");
+  const views = await passes.watch();
+  passes.forget();
+  await passes.run();
+  assert.equal(passes.guard, "zone-joined");
+  assert.match(passes.verdicts.at(-1)?.sentence ?? "", /^other-x has joined the group .+ may still be acting$/);
+  assert.deepEqual([passes.acts, passes.ledger.members], [[], ["group-a", "group-b"]]);
+  await passes.goOn(10_000);
+  passes.forget();
+  await passes.run();
+  assert.equal(passes.guard, "rolling");
+  assert.equal(passes.count("list pods"), 3, "a consistent LIST of each zone");
+  assert.deepEqual(passes.ledger.members, ["group-a", "group-b", "other-x"]);
+  await passes.goOn(5_000);
+  passes.forget();
+  await passes.run();
+  assert.deepEqual([passes.guard, passes.count("list pods")], ["rolling", 0]);
+  await played(passes.timeline, views.stop());
+});
+
+test("a zone that has just been made is waited for by nobody, and listed once", async () => {
+  const passes = await governedGroup();
+  const replica = new Replica(passes);
+  assert.deepEqual(passes.ledger.members, ["group-a", "group-b"]);
+  passes.world.addGroup({ namespace, group: "group", zones: ["c"], replicas: 1 });
+  passes.world.settle();
+  assert.deepEqual(await replica.guards(replica.review("group-c-0")), ["allowed"]);
+  assert.deepEqual(reserved(passes), ["group-c-0 by evaluate-eviction"]);
+  assert.deepEqual(passes.ledger.members, ["group-a", "group-b", "group-c"]);
+  assert.equal(passes.ledger.key.group, key.group);
+});
+
+const cluster = { monotonicMs: () => 50_000, serverTimeMs: () => nowMs };
+const view = (...names: string[]): Pick<GroupView, "statefulSets" | "consistentAt"> => ({
+  statefulSets: names.map((name) => statefulSet(name)),
+  consistentAt: { pods: 1, statefulSets: 1 },
+});
+const find = (members: readonly string[] | undefined, seen: object, since = new Map<string, number>()) =>
+  findJoining({ cluster, since }, { members } as unknown as Ledger, seen as GroupView);
+
+test("where nobody has said who was counted, all are; a zone that has left is counted no more", () => {
+  assert.deepEqual(find(undefined, view("b", "a")).members, ["a", "b"]);
+  assert.equal(refuseJoining(find(undefined, view("a"))), undefined);
+  assert.deepEqual(find(["a", "b", "gone"], view("b", "a")).members, ["a", "b"]);
+  assert.equal(find(["a"], view("a")).needsList, false);
+});
+
+test("a zone that has joined counts after ten seconds and from a consistent LIST, and not before", () => {
+  const since = new Map([
+    ["b uid-of-b", 40_000],
+    ["c uid-of-c", 40_001],
+    ["d uid-of-a-former-d", 1],
+    ["e uid-of-e", 1],
+  ]);
+  const joining = find(["a"], view("a", "b", "c", "d"), since);
+  assert.deepEqual(
+    [...joining.awaited],
+    [
+      ["c", 1],
+      ["d", 10_000],
+    ],
+  );
+  assert.deepEqual([joining.members, joining.needsList], [["a", "b"], false]);
+  assert.deepEqual([...since.keys()], ["b uid-of-b", "c uid-of-c", "d uid-of-d"], "who is new no more is forgotten");
+  assert.equal(refuseJoining(joining)?.recheckMs, 1);
+  const unlisted = find(["a"], { ...view("a", "b"), consistentAt: undefined }, since);
+  assert.deepEqual([unlisted.needsList, unlisted.members], [true, ["a"]]);
+});
+
+test("a zone counts as just made for 30 s, and one that does not say when it was made does not", () => {
+  for (const [createdMs, awaited] of [
+    [nowMs - 29_999, 0],
+    [nowMs - 30_000, 1],
+    [Number.NaN, 1],
+  ] as const) {
+    const made = { statefulSets: [statefulSet("b", { createdMs })], consistentAt: { pods: 1, statefulSets: 1 } };
+    assert.equal(find([], made).awaited.size, awaited, `${createdMs}`);
+  }
+});

@@ -1,0 +1,201 @@
+/** How one process comes by a group's ledger: how old it is, whose copy it has, and which answers to a write are a conflict. */
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { type Cluster, ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
+import type { Ledger } from "../../../../functions/shared/ledger/reservation.ts";
+import { createLedgerCopies, createMemory } from "../../../../functions/shared/pass/definition.ts";
+import {
+  Conflict,
+  forgetLedger,
+  isConflict,
+  knownLedger,
+  loadLedger,
+  noteLedger,
+  refuseNewLedger,
+  writeChange,
+} from "../../../../functions/shared/pass/ledger-access.ts";
+import { type Observed, observeGroup } from "../../../../functions/shared/pass/observation.ts";
+import { nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
+import { key, Passes, played, refused } from "./passes.ts";
+
+/** A connection whose monotonic clock is set by hand. */
+function clockAt(startMs = 0): { cluster: Cluster; set(ms: number): void } {
+  let atMs = startMs;
+  const cluster = { monotonicMs: () => atMs } as Cluster;
+  const set = (ms: number): void => {
+    atMs = ms;
+  };
+  return { cluster, set };
+}
+
+const ledger = { uid: "u", resourceVersion: "1", name: "sluice-group", createdMs: nowMs } as Ledger;
+
+describe("how old a ledger is (R4)", () => {
+  /** How long it is still new, made so long ago by the API server's clock and known here for so long. */
+  function newFor(madeAgoMs: number, knownForMs: number | undefined): number | undefined {
+    const { cluster, set } = clockAt();
+    if (knownForMs !== undefined) noteLedger(cluster, "u");
+    set(knownForMs ?? 0);
+    const made = { ...ledger, createdMs: nowMs - madeAgoMs };
+    const answer = refuseNewLedger({ cluster }, { ledger: made, nowMs });
+    assert.ok(answer === undefined || answer.guard === "ledger-new");
+    return answer?.recheckMs;
+  }
+
+  test("it permits ten seconds after it was first seen, or 41 s after it was made: clocks differ, and its second is cut", () => {
+    assert.equal(newFor(0, undefined), 10_000);
+    assert.equal(newFor(0, 9_999), 1);
+    assert.equal(newFor(0, 10_000), undefined);
+    assert.equal(newFor(40_999, undefined), 1);
+    assert.equal(newFor(40_999, 0), 1);
+    assert.equal(newFor(41_000, undefined), undefined);
+    assert.equal(newFor(35_000, 1_000), 6_000);
+    assert.equal(newFor(35_000, 6_000), 4_000);
+  });
+
+  test("where nobody can say when it was made, what this process has seen counts alone", () => {
+    assert.equal(newFor(Number.NaN, undefined), 10_000);
+    assert.equal(newFor(Number.NaN, 9_000), 1_000);
+    assert.equal(newFor(Number.NaN, 10_000), undefined);
+  });
+
+  test("one from elsewhere ages from the write that it was found with, whenever it was made, and each write anew", () => {
+    const { cluster, set } = clockAt(5_000);
+    const found = (resourceVersion: string) => {
+      const restored = { ...ledger, createdMs: 0, resourceVersion, isElsewhere: true };
+      return refuseNewLedger({ cluster }, { ledger: restored, nowMs })?.recheckMs;
+    };
+    assert.equal(found("1"), 10_000);
+    set(14_999);
+    assert.equal(found("1"), 1);
+    assert.equal(found("2"), 10_000);
+    set(15_000);
+    assert.equal(found("1"), undefined);
+    assert.equal(found("2"), 9_999);
+  });
+
+  test("one that has been known for longer has aged by that, and what is known first stays", () => {
+    const { cluster } = clockAt(100_000);
+    assert.equal(noteLedger(cluster, "u", 4_000), 96_000);
+    assert.equal(noteLedger(cluster, "u", 9_000), 96_000);
+    assert.equal(refuseNewLedger({ cluster }, { ledger, nowMs })?.recheckMs, 6_000);
+  });
+
+  test("ten thousand ledgers are remembered, and of more the first is forgotten", () => {
+    const { cluster, set } = clockAt();
+    for (let index = 0; index < 10_000; index++) noteLedger(cluster, `${index}`);
+    set(20_000);
+    const isNew = (uid: string) => refuseNewLedger({ cluster }, { ledger: { ...ledger, uid }, nowMs }) !== undefined;
+    assert.deepEqual([isNew("0"), isNew("9999")], [false, false]);
+    noteLedger(cluster, "one more");
+    assert.deepEqual([isNew("0"), isNew("1"), isNew("9999"), isNew("one more")], [true, false, false, true]);
+  });
+});
+
+test("a conflict is a ledger that was written, is gone, or is another one by its uid, and nothing else (R3)", () => {
+  const invalid = "Lease is invalid: metadata.uid: Invalid value";
+  assert.ok([404, 409].every((code) => isConflict(refused(code))));
+  assert.ok(isConflict(refused(422, invalid)));
+  for (const error of [refused(422), refused(403, invalid), refused(0), new Error(invalid), undefined])
+    assert.ok(!isConflict(error));
+});
+
+describe("the copy", () => {
+  test("what a function has written itself asks for no new look at StatefulSets, what another one has written does (R5)", async () => {
+    const passes = await new Passes().prepare();
+    const memoryIn = createMemory(createLedgerCopies());
+    const mine = { ...passes.context, memoryOf: memoryIn };
+    const memory = memoryIn(key);
+    const other = createMemory(() => memory.copy)(key);
+    await played(passes.timeline, loadLedger(mine, key, other));
+    const readMs = other.ledgerReadMs;
+    await passes.goOn(3_000);
+    const write = async () => {
+      const loaded = knownLedger(memory) ?? assert.fail();
+      const need = { permitSinceMs: undefined, consistent: false };
+      const observed = await played(passes.timeline, observeGroup(mine, loaded, need));
+      const { seenThrough, membersThrough } = observed.view;
+      const change = { reservations: [], seenThrough, membersThrough, refusals: [], verdicts: {} };
+      await played(passes.timeline, writeChange(mine, observed, change));
+    };
+    await write();
+    const writtenMs = passes.cluster.monotonicMs();
+    assert.equal(memory.ledgerWrittenMs, writtenMs);
+    assert.equal(knownLedger(memory)?.resourceVersion, passes.ledger.resourceVersion);
+    assert.equal(memory.ledgerReadMs, readMs, "it has only taken over what the other one read");
+    assert.equal(knownLedger(other)?.resourceVersion, passes.ledger.resourceVersion);
+    assert.equal(other.ledgerReadMs, writtenMs);
+  });
+
+  test("a ledger that is gone again as soon as it was made is a conflict", async () => {
+    const passes = new Passes();
+    const protocol = { ...passes.context.protocol, createLedger: async () => undefined };
+    const loading = loadLedger({ ...passes.context, protocol }, key, passes.context.memoryOf(key));
+    await assert.rejects(played(passes.timeline, loading), Conflict);
+  });
+});
+
+describe("a write", () => {
+  /** A group that is looked at, and a write of what it holds. */
+  async function writer() {
+    const passes = await new Passes().prepare();
+    const memory = passes.context.memoryOf(key);
+    const need = { permitSinceMs: undefined, consistent: false };
+    const look = () => played(passes.timeline, observeGroup(passes.context, passes.ledger, need));
+    const write = async (reservations = passes.ledger.reservations, observed?: Observed) => {
+      forgetLedger(memory);
+      const seen = observed ?? (await look());
+      const { seenThrough, membersThrough } = seen.view;
+      const change = { reservations, seenThrough, membersThrough, refusals: [], verdicts: {} };
+      return played(passes.timeline, writeChange(passes.context, seen, change));
+    };
+    return { passes, memory, look, write };
+  }
+
+  test("one that was refused for good is not sent again for thirty seconds, and then it is", async () => {
+    const { passes, look, write } = await writer();
+    passes.interfere = ({ verb }) => {
+      if (verb === "patch") throw refused(422, "no");
+    };
+    const observed = await look();
+    const startMs = passes.cluster.monotonicMs();
+    const goTo = (ms: number) => passes.goOn(startMs + ms - passes.cluster.monotonicMs());
+    const fails = () => assert.rejects(write([], observed), { name: "LedgerRefused", message: /with 422: no\. / });
+    await fails();
+    await goTo(29_999);
+    await fails();
+    assert.equal(passes.count("patch leases"), 1);
+    await goTo(30_000);
+    passes.interfere = () => {};
+    await write([], observed);
+    await write();
+    assert.equal(passes.count("patch leases"), 3, "and once it was taken the next one is sent at once");
+  });
+
+  test("of withdrawn reservations only those that the ledger still holds, stamp by stamp, are withdrawn further", async () => {
+    for (const answer of [
+      undefined,
+      new ClusterError({ code: 0, reason: "", message: "", verb: "patch", resource: "leases" }),
+    ]) {
+      const { passes, memory, write } = await writer();
+      const held = [0, 1].map((ordinal) => ({
+        ...reservation(`group-a-${ordinal}`),
+        stampMs: passes.cluster.serverTimeMs() + ordinal,
+      }));
+      await write(held);
+      const [one, two] = held as [(typeof held)[0], (typeof held)[0]];
+      const set = (name: string, changes: object) => memory.refusedOnce.set(name, { ...one, uid: name, ...changes });
+      set(one.uid, {});
+      set(two.uid, { by: "evaluate-eviction", stampMs: two.stampMs });
+      passes.interfere = ({ verb }) => {
+        if (verb === "patch" && answer !== undefined) throw answer;
+      };
+      set("of-no-pod", {});
+      await write().catch((error: unknown) => assert.equal(error, answer));
+      assert.deepEqual([...memory.refusedOnce.keys()], [one.uid]);
+      set(one.uid, { stampMs: one.stampMs - 1 });
+      await write().catch((error: unknown) => assert.equal(error, answer));
+      assert.deepEqual([...memory.refusedOnce.keys()], []);
+    }
+  });
+});

@@ -1,0 +1,241 @@
+/** One look at a group: what is read once more before it counts, what is old enough to be dropped, and which refusals hold. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
+import {
+  dropAfterMs,
+  knownForMs,
+  type Ledger,
+  type Refusal,
+  type Reservation,
+} from "../../../../functions/shared/ledger/reservation.ts";
+import type { Context } from "../../../../functions/shared/pass/definition.ts";
+import { type Observed, observeGroup, retryRefusedAfterMs } from "../../../../functions/shared/pass/observation.ts";
+import type { GroupView, ViewNeed } from "../../../../functions/shared/views/view.ts";
+import { key, namespace, Passes, played } from "./passes.ts";
+
+const by = "evaluate-eviction";
+type Need = Parameters<typeof observeGroup>[2];
+
+/** A group with a ledger that is old, and what one process of it makes of ledgers that a test thinks up. */
+class Looks {
+  readonly passes: Passes;
+  /** What the API server's clock and the process's own say, where they do not go as the world's do. */
+  serverMs = 0;
+  ownMs = 1_000_000;
+  /** What is known to have been asked about by a GET of the pod. */
+  readonly asked: Reservation[] = [];
+  readonly context: Context;
+
+  constructor(passes: Passes, changes: Partial<Context> = {}) {
+    this.passes = passes;
+    this.serverMs = passes.cluster.serverTimeMs();
+    const cluster: Cluster = { ...passes.cluster, serverTimeMs: () => this.serverMs, monotonicMs: () => this.ownMs };
+    const { protocol } = passes.context;
+    passes.restart({
+      cluster,
+      protocol: {
+        ...protocol,
+        findAbandoned: (through, within, open) => {
+          this.asked.push(...open);
+          return protocol.findAbandoned(through, within, open);
+        },
+      },
+      ...changes,
+    });
+    this.context = passes.context;
+  }
+
+  look(changes: Partial<Ledger>, need: Partial<Need> = {}): Promise<Observed> {
+    const ledger = { ...this.passes.ledger, ...changes };
+    const asked = { permitSinceMs: undefined, consistent: false, ...need };
+    return played(this.passes.timeline, observeGroup(this.context, ledger, asked));
+  }
+
+  /** A reservation of a pod that stands, of which only this much time has passed by the API server's clock. */
+  reserve(pod: string, ageMs: number, changes: Partial<Reservation> = {}): Reservation {
+    const { uid } = this.passes.world.store.get("pods", { namespace, name: pod }).metadata;
+    const [statefulSet = "", ordinal = ""] = pod.split(/-(?=\d+$)/);
+    return { statefulSet, ordinal: Number(ordinal), uid, by, stampMs: this.serverMs - ageMs, ...changes };
+  }
+
+  pass(ms: number): void {
+    this.serverMs += ms;
+    this.ownMs += ms;
+  }
+}
+
+/** Views of which all but consistent LISTs are from before some change. */
+function lateViews(passes: Passes, before: (view: GroupView) => GroupView, needs: ViewNeed[] = []): Partial<Context> {
+  const { views } = passes.context;
+  return {
+    views: {
+      ...views,
+      read: async (group, need) => {
+        needs.push(need);
+        const view = await views.read(group, need);
+        return need.consistent ? view : before({ ...view, consistentAt: undefined });
+      },
+    },
+  };
+}
+
+const without = (name: string) => (view: GroupView) => ({
+  ...view,
+  statefulSets: view.statefulSets.filter((one) => one.name !== name),
+});
+
+const names = (list: readonly { readonly statefulSet: string; readonly ordinal: number }[]) =>
+  list.map(({ statefulSet, ordinal }) => `${statefulSet}-${ordinal}`);
+
+async function threeZones(): Promise<Passes> {
+  return new Passes({ zones: ["a", "b", "c"], replicas: 2 }).prepare();
+}
+
+/** A pod that is gone, and that nobody makes again. */
+function lose(passes: Passes, pod: string): void {
+  passes.world.statefulSetController.stop();
+  passes.world.store.delete("pods", { namespace, name: pod }, { gracePeriodSeconds: 0 });
+}
+
+/** A StatefulSet that belongs to another group from now on. */
+function moveAway(passes: Passes, name: string): void {
+  const labels = { "rollout-group": "other" };
+  passes.world.store.patch("statefulsets", { namespace, name }, { metadata: { labels } });
+}
+
+test("a reservation of a member that the view does not know has the group listed afresh: it counts, and so does its zone (S1)", async () => {
+  const passes = await threeZones();
+  const looks = new Looks(passes, lateViews(passes, without("group-c")));
+  const reserved = looks.reserve("group-c-1", 1_000);
+  lose(passes, "group-c-1");
+  const { open, departed, zones } = await looks.look({ reservations: [reserved] });
+  assert.deepEqual([names(open), names(departed)], [["group-c-1"], []]);
+  assert.deepEqual(
+    zones.map(({ statefulSet, down }) => `${statefulSet.name} ${[...down.values()].join()}`),
+    ["group-a ", "group-b ", "group-c missing"],
+  );
+});
+
+test("what leaves the group between two such looks is looked for where it is now: its lost pod counts there", async () => {
+  for (const isSeen of [false, true]) {
+    const passes = await threeZones();
+    const needs: ViewNeed[] = [];
+    const before = await played(passes.timeline, passes.context.views.read(key, { ...none, consistent: true }));
+    const late = isSeen ? before : without("group-c")(before);
+    const looks = new Looks(
+      passes,
+      lateViews(passes, () => ({ ...late, consistentAt: undefined }), needs),
+    );
+    const moved = looks.reserve("group-b-1", 1_000);
+    const kept = looks.reserve("group-c-1", 1_000);
+    lose(passes, "group-b-1");
+    moveAway(passes, "group-b");
+    // It is listed afresh for a member that it does not know, or for one that the ledger has not counted yet.
+    const members = isSeen ? ["group-a", "group-b"] : ["group-a", "group-b", "group-c"];
+    const observed = await looks.look({ reservations: [moved, kept], members }, { permitSinceMs: 0 });
+    assert.deepEqual(
+      needs.map(({ consistent }) => consistent),
+      [false, true],
+    );
+    assert.deepEqual(names(observed.open), ["group-c-1"]);
+  }
+});
+
+const none = { settledThrough: undefined, permitSinceMs: undefined };
+
+test("a zone that has joined has the group listed afresh before anything is permitted, and not in order to wait", async () => {
+  for (const permitSinceMs of [undefined, 0]) {
+    const passes = await threeZones();
+    const needs: ViewNeed[] = [];
+    const looks = new Looks(
+      passes,
+      lateViews(passes, (view) => view, needs),
+    );
+    const { joining } = await looks.look({ members: ["group-a", "group-b"] }, { permitSinceMs });
+    assert.equal(joining.needsList, permitSinceMs === undefined);
+    assert.equal(needs.length, permitSinceMs === undefined ? 1 : 2);
+  }
+});
+
+test("a GET is spent only on what is 150 s old and stands, as far as the view shows (R10)", async () => {
+  const passes = await threeZones();
+  const looks = new Looks(passes);
+  const old = looks.reserve("group-a-0", dropAfterMs);
+  const young = looks.reserve("group-a-1", dropAfterMs - 1);
+  const another = looks.reserve("group-b-0", dropAfterMs, { uid: "of-the-pod-before" });
+  const gone = looks.reserve("group-b-1", dropAfterMs);
+  const leaving = looks.reserve("group-c-0", dropAfterMs);
+  lose(passes, "group-b-1");
+  passes.world.store.delete("pods", { namespace, name: "group-b-0" }, { gracePeriodSeconds: 30 });
+  passes.world.store.delete("pods", { namespace, name: "group-c-0" }, { gracePeriodSeconds: 30 });
+  const { open, abandoned } = await looks.look({ reservations: [old, young, another, gone, leaving] });
+  assert.deepEqual(names(looks.asked), ["group-a-0"]);
+  assert.equal(abandoned, 1);
+  assert.deepEqual(names(open), ["group-a-1", "group-b-0", "group-b-1", "group-c-0"]);
+});
+
+/** A process that lives on, whose views say so. */
+async function lasting(): Promise<Looks> {
+  const passes = await threeZones();
+  return new Looks(passes, { views: { ...passes.context.views, isLasting: true } });
+}
+
+test("whoever lives on drops a reservation after two minutes by its own clock, to the millisecond (R10)", async () => {
+  const looks = await lasting();
+  const old = looks.reserve("group-a-0", 10 * dropAfterMs);
+  assert.equal((await looks.look({ reservations: [old] })).abandoned, 0);
+  looks.pass(knownForMs - 1);
+  assert.equal((await looks.look({ reservations: [old] })).abandoned, 0);
+  looks.pass(1);
+  assert.equal((await looks.look({ reservations: [old] })).abandoned, 1);
+});
+
+test("a reservation that was taken out and stands again has been known since then, and no longer (R10)", async () => {
+  const looks = await lasting();
+  const old = looks.reserve("group-a-0", dropAfterMs);
+  await looks.look({ reservations: [old] });
+  looks.pass(knownForMs - 1);
+  await looks.look({ reservations: [] });
+  looks.pass(1);
+  assert.equal((await looks.look({ reservations: [old] })).abandoned, 0);
+  looks.pass(knownForMs);
+  assert.equal((await looks.look({ reservations: [old] })).abandoned, 1);
+});
+
+test("only what was renewed until it lapsed is remembered as given up, not all that is dropped", async () => {
+  const looks = new Looks(await threeZones());
+  const dropped = looks.reserve("group-a-0", dropAfterMs);
+  const lapsed = looks.reserve("group-a-1", dropAfterMs, { sinceMs: looks.serverMs - dropAfterMs - 60_000 });
+  const { abandoned, givenUp } = await looks.look({ reservations: [dropped, lapsed] });
+  assert.equal(abandoned, 2);
+  assert.deepEqual([...givenUp.keys()], [lapsed.uid]);
+});
+
+test("a refusal holds for ten minutes, and not a millisecond longer", async () => {
+  const looks = new Looks(await threeZones());
+  const refusal: Refusal = { uid: "u", pod: "group-a-0", sentence: "no", stampMs: looks.serverMs };
+  const refusals = [refusal, { ...refusal, by }];
+  looks.pass(retryRefusedAfterMs - 1);
+  const before = await looks.look({ refusals });
+  assert.deepEqual([before.refusals.size, before.givenUp.size], [1, 1]);
+  looks.pass(1);
+  const after = await looks.look({ refusals });
+  assert.deepEqual([after.refusals.size, after.givenUp.size], [0, 0]);
+});
+
+test("where two processes were refused the same pod the newest word counts, and of two at one moment the ledger's", async () => {
+  for (const [ownMs, expected] of [
+    [-1, "the ledger's"],
+    [0, "the ledger's"],
+    [1, "our own"],
+  ] as const) {
+    const looks = new Looks(await threeZones());
+    const stampMs = looks.serverMs - 1_000;
+    const written: Refusal = { uid: "u", pod: "group-a-0", sentence: "the ledger's", stampMs };
+    const own = { ...written, sentence: "our own", stampMs: stampMs + ownMs };
+    looks.context.memoryOf(key).refusals.set("u", own);
+    const { refusals } = await looks.look({ refusals: [written] });
+    assert.equal(refusals.get("u")?.sentence, expected);
+  }
+});

@@ -1,0 +1,202 @@
+/** One process of `advance-zone-rollout` over a small world in virtual time: passes are run by hand and requests counted. */
+import assert from "node:assert/strict";
+import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
+import { type Cluster, ClusterError, type Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
+import { type Protocol, protocol } from "../../../../functions/shared/ledger/protocol.ts";
+import type { Ledger } from "../../../../functions/shared/ledger/reservation.ts";
+import type { GroupKey } from "../../../../functions/shared/objects/statefulsets.ts";
+import { type Context, createMemory, type Outcome } from "../../../../functions/shared/pass/definition.ts";
+import type { ActReport, PassReport } from "../../../../functions/shared/pass/report.ts";
+import { createListingViews } from "../../../../functions/shared/views/listing.ts";
+import type { Views } from "../../../../functions/shared/views/view.ts";
+import { createWatchingViews, type WatchingViews } from "../../../../functions/shared/views/watching.ts";
+import { VirtualTimeline } from "../../../world/timeline.ts";
+import { createWorld, type GroupOptions, type World } from "../../../world/world.ts";
+import { createWorldCluster } from "../../../world/world-cluster.ts";
+
+export const namespace = "db";
+export const key: GroupKey = { namespace, group: "group" };
+export const ledgerKey = { namespace, name: "sluice-group" };
+
+export interface Call {
+  readonly verb: "get" | "list" | "create" | "patch" | "delete" | "watch";
+  readonly resource: Resource;
+  readonly given: readonly unknown[];
+}
+
+/** What a test does just before a call is sent. What it throws is the call's answer. */
+export type Interference = (call: Call) => void | Promise<void>;
+
+export function refused(code: number, message = "no"): ClusterError {
+  return new ClusterError({ code, reason: "Test", message, verb: "delete", resource: "pods" });
+}
+
+/** A cluster that writes down what it is asked for. */
+export function counting(cluster: Cluster, calls: Call[], interfere: () => Interference): Cluster {
+  const count =
+    (verb: Call["verb"]) =>
+    async (...given: unknown[]): Promise<unknown> => {
+      const call = { verb, resource: given[0] as Resource, given };
+      calls.push(call);
+      await interfere()(call);
+      return (cluster[verb] as (...parameters: unknown[]) => unknown)(...given);
+    };
+  const watch: Cluster["watch"] = (resource, query, options) => {
+    calls.push({ verb: "watch", resource, given: [resource, query] });
+    return cluster.watch(resource, query, options);
+  };
+  return {
+    get: count("get") as Cluster["get"],
+    list: count("list") as Cluster["list"],
+    create: count("create") as Cluster["create"],
+    patch: count("patch") as Cluster["patch"],
+    delete: count("delete") as Cluster["delete"],
+    watch,
+    serverTimeMs: () => cluster.serverTimeMs(),
+    monotonicMs: () => cluster.monotonicMs(),
+    sleep: (ms, signal) => cluster.sleep(ms, signal),
+  };
+}
+
+/** Lets a virtual timeline go on until a promise is settled. */
+export async function played<T>(timeline: VirtualTimeline, promise: Promise<T>): Promise<T> {
+  let settled = false;
+  const done = () => {
+    settled = true;
+  };
+  promise.then(done, done);
+  assert.ok(await timeline.run(() => settled), "nothing happens any more, and the promise is still open");
+  return promise;
+}
+
+export class Passes {
+  readonly timeline = new VirtualTimeline();
+  readonly world: World;
+  readonly cluster: Cluster;
+  readonly calls: Call[] = [];
+  readonly verdicts: PassReport[] = [];
+  readonly acts: ActReport[] = [];
+  readonly malformed: string[] = [];
+  readonly problems: string[] = [];
+  conflicts = 0;
+  interfere: Interference = () => {};
+  #context: Context;
+
+  constructor(group: Partial<GroupOptions> = {}, protocolOf: (shipped: Protocol) => Protocol = (shipped) => shipped) {
+    this.world = createWorld({ timeline: this.timeline });
+    this.world.addGroup({ namespace, group: key.group, zones: ["a", "b"], replicas: 2, ...group });
+    this.world.settle();
+    this.cluster = counting(createWorldCluster(this.world), this.calls, () => this.interfere);
+    this.#context = {
+      cluster: this.cluster,
+      views: createListingViews(this.cluster, undefined),
+      protocol: protocolOf(protocol),
+      reporter: {
+        pass: (report) => void this.verdicts.push(report),
+        act: (report) => void this.acts.push(report),
+        conflict: () => void this.conflicts++,
+        problem: (_key, _by, sentence) => void this.problems.push(sentence),
+        malformed: (_key, statefulSet, annotation) => void this.malformed.push(`${statefulSet} ${annotation}`),
+      },
+      mode: "act",
+      namespaces: undefined,
+      memoryOf: createMemory(),
+    };
+  }
+
+  get context(): Context {
+    return this.#context;
+  }
+
+  /** A process that remembers nothing, or one that differs in what is given. */
+  restart(changes: Partial<Context> = {}): void {
+    // What a process knows of the ages of ledgers belongs to its connection.
+    this.#context = { ...this.#context, cluster: { ...this.cluster }, memoryOf: createMemory(), ...changes };
+  }
+
+  /** Views fed by watches in place of lists. */
+  async watch(): Promise<WatchingViews> {
+    const views = createWatchingViews({
+      cluster: this.cluster,
+      namespaces: undefined,
+      onChange: () => {},
+      onTrouble: (_resource, error) => assert.fail(String(error)),
+    });
+    await played(this.timeline, views.ready);
+    this.use(views);
+    return views;
+  }
+
+  use(views: Views): void {
+    this.#context = { ...this.#context, views };
+  }
+
+  /** One pass with all its acts. */
+  async run(sweep = false): Promise<Outcome["recheckMs"]> {
+    const outcome = await played(this.timeline, advanceZoneRollout.run(this.#context, key, { sweep }));
+    const acted = outcome.acting === undefined ? undefined : await played(this.timeline, outcome.acting);
+    return acted === undefined ? outcome.recheckMs : Math.min(acted, outcome.recheckMs ?? acted);
+  }
+
+  async goOn(ms: number): Promise<void> {
+    let over = false;
+    this.timeline.after(ms, () => {
+      over = true;
+    });
+    await this.timeline.run(() => over);
+  }
+
+  /** A ledger that exists for long enough to permit something (rule R4), and a group that wants another revision. */
+  async prepare(image = "app:2"): Promise<this> {
+    await this.run(true);
+    await this.goOn(11_000);
+    this.changeImage(image);
+    await this.goOn(100);
+    this.forget();
+    return this;
+  }
+
+  changeImage(image: string): void {
+    for (const { metadata } of this.world.store.list("statefulsets").items) this.world.changeTemplate(metadata, image);
+  }
+
+  forget(): void {
+    for (const list of [this.calls, this.verdicts, this.acts]) list.length = 0;
+    this.conflicts = 0;
+  }
+
+  /** The calls since {@link forget} as words, watches left out. */
+  get words(): string[] {
+    return this.calls.filter(({ verb }) => verb !== "watch").map(({ verb, resource }) => `${verb} ${resource}`);
+  }
+
+  count(words: string): number {
+    return this.words.filter((other) => other === words).length;
+  }
+
+  get guard(): string | undefined {
+    return this.verdicts.at(-1)?.guard;
+  }
+
+  get ledger(): Ledger {
+    return parseLedger(key, this.world.store.get("leases", ledgerKey));
+  }
+
+  /** Writes annotations to the ledger, as another process or a user would. */
+  writeLedger(annotations: Readonly<Record<string, string | null>>): void {
+    this.world.annotate(ledgerKey, annotations, "leases");
+  }
+
+  /** What `kubectl get events` shows: `REASON OBJECT: MESSAGE`. */
+  get events(): string[] {
+    return this.world.store.list("events").items.map((event) => {
+      const { reason, message, involvedObject } = event as unknown as Record<string, string & { name: string }>;
+      return `${reason} ${involvedObject?.name}: ${message}`;
+    });
+  }
+
+  imageOf(pod: string): string | undefined {
+    return this.world.store.find("pods", { namespace, name: pod })?.spec.containers[0]?.image;
+  }
+}

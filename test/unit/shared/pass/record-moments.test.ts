@@ -1,0 +1,300 @@
+/** When a verdict is worth a write of its own, since when it holds, and which Kubernetes Events it deserves: to the moment. */
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import type { Ledger, RecordedVerdict, Refusal } from "../../../../functions/shared/ledger/reservation.ts";
+import { eventReasons } from "../../../../functions/shared/objects/vocabulary.ts";
+import type { Observed } from "../../../../functions/shared/pass/observation.ts";
+import {
+  announceChange,
+  announceRefusal,
+  keptRefusals,
+  recordOf,
+  writeAloneInMs,
+} from "../../../../functions/shared/pass/record.ts";
+import { wait } from "../../../../functions/shared/pass/verdict.ts";
+import { nowMs, refusal, reservation, statefulSet, zone } from "../../functions/advance-zone-rollout/given.ts";
+import { key, Passes, played, refused } from "./passes.ts";
+
+const by = "advance-zone-rollout";
+const paused: RecordedVerdict = {
+  guard: "paused",
+  zone: "a",
+  sentence: "a is paused",
+  since: nowMs - 1_000,
+  at: nowMs,
+};
+const done: RecordedVerdict = { ...paused, guard: "done", zone: "", sentence: "all pods are new" };
+
+/** A look at a group whose ledger says that `written` was said last, or nothing. */
+function look(
+  written: RecordedVerdict | undefined,
+  { ledger = {}, ...changes }: Partial<Omit<Observed, "ledger">> & { readonly ledger?: Partial<Ledger> } = {},
+): Observed {
+  const zones = [zone("a", "oo"), zone("b", "oo")];
+  return {
+    key,
+    nowMs,
+    zones,
+    reserved: new Map(),
+    open: [],
+    departed: [],
+    abandoned: 0,
+    joining: { awaited: new Map(), needsList: false, members: ["a", "b"] },
+    isMended: false,
+    refusals: new Map(),
+    givenUp: new Map(),
+    view: { seenThrough: 1, membersThrough: 1 } as Observed["view"],
+    ...changes,
+    ledger: {
+      key,
+      name: "sluice-group",
+      uid: "u",
+      resourceVersion: "1",
+      createdMs: 0,
+      othersBytes: 0,
+      settledThrough: 1,
+      membersThrough: 1,
+      reservations: [],
+      refusals: [],
+      verdicts: written === undefined ? {} : { [by]: written },
+      ...ledger,
+    },
+  };
+}
+
+/** How long until a record is written alone, so long after this process last wrote. */
+function writtenIn(observed: Observed, record: RecordedVerdict, quietMs = Number.POSITIVE_INFINITY) {
+  const { context } = new Passes();
+  const memory = context.memoryOf(key);
+  const monotonicMs = () => 1_000_000;
+  memory.ledgerWrittenMs = 1_000_000 - quietMs;
+  return writeAloneInMs({ ...context, cluster: { ...context.cluster, monotonicMs } }, memory, by, observed, record);
+}
+
+const ago = (ms: number, verdict = paused): RecordedVerdict => ({ ...verdict, at: nowMs - ms });
+
+describe("when a verdict is written alone", () => {
+  test("what has changed waits until five seconds after the last write, this process's or the one that it was written by", () => {
+    for (const changed of [
+      { ...paused, guard: "budget" },
+      { ...paused, zone: "b" },
+    ]) {
+      for (const [writtenAgoMs, quietMs, inMs] of [
+        [60_000, 60_000, 0],
+        [60_000, 5_000, 0],
+        [60_000, 4_999, 1],
+        [60_000, 1_000, 4_000],
+        [2_000, 60_000, 3_000],
+        [-2_000, 60_000, 3_000],
+        [0, 60_000, 5_000],
+        [3_000, 1_000, 4_000],
+      ] as const) {
+        assert.equal(writtenIn(look(ago(writtenAgoMs)), changed, quietMs), inMs);
+      }
+    }
+    assert.equal(writtenIn(look(undefined), paused), 0, "the first word");
+    assert.equal(writtenIn(look(undefined), paused, 1_000), 4_000);
+  });
+
+  test("what has not changed is not written, unless it is a wait of four minutes", () => {
+    assert.equal(writtenIn(look(ago(239_999)), paused), undefined);
+    assert.equal(writtenIn(look(ago(240_000)), paused), 0);
+    assert.equal(writtenIn(look(ago(240_000, done)), done), undefined);
+    assert.equal(writtenIn(look(ago(9_000_000, done)), done), undefined);
+  });
+
+  test("other words for the same are written after thirty seconds, by whichever clock", () => {
+    const reworded = { ...paused, sentence: "a is paused with 2 pods" };
+    assert.equal(writtenIn(look(ago(0)), reworded), 30_000);
+    assert.equal(writtenIn(look(ago(29_999)), reworded), 1);
+    assert.equal(writtenIn(look(ago(40_000)), reworded), 0);
+    assert.equal(writtenIn(look(ago(-10_000)), reworded), 20_000, "of an API server whose clock is ahead");
+    assert.equal(writtenIn(look(ago(10_000, done)), { ...done, sentence: "all is well" }), 20_000);
+  });
+
+  test("a group that never had anything to do is not told of", () => {
+    assert.equal(writtenIn(look(undefined), done), undefined);
+    assert.equal(writtenIn(look(ago(6_000)), done), 0, "but one that had is");
+  });
+
+  test("the last reservations that settle are written when all is done, and meanwhile by the next decision", () => {
+    const ledger = { reservations: [reservation("a-0")] };
+    assert.equal(writtenIn(look(ago(60_000, done), { ledger }), done), 0);
+    assert.equal(writtenIn(look(undefined, { ledger }), done), 0);
+    assert.equal(writtenIn(look(ago(60_000), { ledger }), paused), undefined);
+    assert.equal(writtenIn(look(ago(60_000, done), { ledger, open: ledger.reservations }), done), undefined);
+  });
+
+  test("a refusal that the ledger does not tell is written, and one that it tells is not: by pod, function and moment", () => {
+    const [uid, one] = refusal("a-0");
+    const refusals = new Map([[uid, one]]);
+    const known = (...told: Refusal[]) =>
+      writtenIn(look(ago(60_000), { refusals, ledger: { refusals: told } }), paused);
+    assert.equal(known(one), undefined);
+    assert.equal(known({ ...one, uid: "another" }, one), undefined);
+    assert.equal(known(), 0);
+    assert.equal(known({ ...one, uid: "another" }), 0);
+    assert.equal(known({ ...one, by: "evaluate-eviction" }), 0);
+    assert.equal(known({ ...one, stampMs: one.stampMs - 600_000 }), 0);
+    const both = new Map([...refusals, refusal("a-1")]);
+    assert.equal(writtenIn(look(ago(60_000), { refusals: both, ledger: { refusals: [one] } }), paused), 0);
+  });
+
+  test("what is abandoned, mended or decided for the first time (R4, R10) is written at once, however quiet it was", () => {
+    for (const changes of [{ abandoned: 1 }, { isMended: true }, { ledger: { settledThrough: undefined } }]) {
+      assert.equal(writtenIn(look(ago(0), changes), paused, 0), 0);
+    }
+    assert.equal(writtenIn(look(ago(0)), paused, 0), undefined);
+  });
+});
+
+describe("since when a verdict holds", () => {
+  const since = (
+    memory: ReturnType<Passes["context"]["memoryOf"]>,
+    observed: Observed,
+    guard = "paused",
+    where = "a",
+  ) => recordOf(memory, by, observed, wait(guard, "words", { zone: where })).since;
+
+  test("since it was first found, written or not, for as long as guard and zone stay", () => {
+    const memory = new Passes().context.memoryOf(key);
+    assert.equal(since(memory, look(undefined)), nowMs);
+    assert.equal(since(memory, look(undefined, { nowMs: nowMs + 5_000 })), nowMs);
+    assert.equal(since(memory, look({ ...paused, since: nowMs - 9_000 }, { nowMs: nowMs + 6_000 })), nowMs);
+    assert.equal(
+      since(memory, look(undefined, { nowMs: nowMs + 7_000 }), "paused", "b"),
+      nowMs + 7_000,
+      "another zone",
+    );
+    assert.equal(
+      since(memory, look(undefined, { nowMs: nowMs + 8_000 }), "budget", "b"),
+      nowMs + 8_000,
+      "another guard",
+    );
+  });
+
+  test("a process that has just started goes on from the ledger, if that is of the same guard and zone", () => {
+    const fresh = () => new Passes().context.memoryOf(key);
+    assert.equal(since(fresh(), look(paused)), paused.since);
+    assert.equal(since(fresh(), look(paused), "budget"), nowMs);
+    assert.equal(since(fresh(), look(paused), "paused", "b"), nowMs);
+  });
+});
+
+test("the hundred newest refusals are kept, a rollout's and given-up reservations together, the oldest first", () => {
+  const some = (from: number, name: string): Map<string, Refusal> =>
+    new Map(
+      Array.from({ length: 60 }, (_, index) => {
+        const uid = `${name}-${index}`;
+        return [uid, { uid, pod: uid, sentence: "no", stampMs: from + index * 2 }];
+      }),
+    );
+  const kept = keptRefusals(look(undefined, { refusals: some(1, "odd"), givenUp: some(0, "even") }));
+  assert.deepEqual(
+    kept.map(({ stampMs }) => stampMs),
+    Array.from({ length: 100 }, (_, index) => index + 20),
+  );
+});
+
+describe("which Events", () => {
+  /** What is said when this is recorded after that. */
+  async function said(
+    before: RecordedVerdict | undefined,
+    record: RecordedVerdict,
+    passes = new Passes(),
+    changes = {},
+  ) {
+    await played(passes.timeline, announceChange(passes.context, by, look(before, changes), record));
+    return passes.events;
+  }
+  const rolling: RecordedVerdict = { ...paused, guard: "rolling", sentence: "2 of 3 pods are outdated" };
+  const budget: RecordedVerdict = { ...paused, guard: "budget", sentence: "one pod is down" };
+
+  test("a zone that starts is one, and one that goes on after a guard of every rollout is none", async () => {
+    const started = [`${eventReasons.rolling} a: 2 of 3 pods are outdated`];
+    const words = (before?: RecordedVerdict) => said(before, rolling);
+    assert.deepEqual(await words(), started);
+    assert.deepEqual(await words(paused), started, "after somebody had held it up");
+    assert.deepEqual(await words({ ...budget, zone: "b" }), started, "after another zone");
+    assert.deepEqual(await words({ ...rolling, zone: "b" }), started);
+    assert.deepEqual(await words(budget), []);
+    assert.deepEqual(await words(rolling), []);
+    assert.deepEqual(await said(rolling, { ...rolling, since: nowMs - 90_000 }), [], "however long it takes");
+  });
+
+  test("a guard of every rollout is one when it has held for a minute, any other at once, and only on change", async () => {
+    assert.deepEqual(await said(rolling, { ...budget, since: nowMs - 59_999 }), []);
+    const held = { ...budget, since: nowMs - 60_000 };
+    assert.deepEqual(await said(rolling, held), ["RolloutWaiting a: budget: one pod is down"]);
+    assert.deepEqual(await said(rolling, paused), ["RolloutWaiting a: paused: a is paused"]);
+    assert.deepEqual(await said(paused, paused), []);
+    assert.equal((await said({ ...paused, zone: "b" }, paused)).length, 1, "another zone is a change");
+  });
+
+  test("that all is done is one where anything had been to do, and names no guard", async () => {
+    assert.deepEqual(await said(undefined, done), []);
+    assert.deepEqual(await said(done, done), []);
+    assert.deepEqual(await said(rolling, done), [`${eventReasons.completed} a: all pods are new`]);
+  });
+
+  test("it is said about the zone of the verdict, or the first, and of a group without zones nothing is said", async () => {
+    assert.match((await said(undefined, { ...paused, zone: "b" }))[0] ?? "", /^RolloutWaiting b: /);
+    assert.match((await said(undefined, { ...paused, zone: "" }))[0] ?? "", /^RolloutWaiting a: /);
+    assert.deepEqual(await said(undefined, paused, new Passes(), { zones: [] }), []);
+  });
+
+  test("one that could not be sent is said, and is sent by the next pass", async () => {
+    const passes = new Passes();
+    passes.interfere = () => {
+      throw refused(503);
+    };
+    assert.deepEqual(await said(undefined, paused, passes), []);
+    assert.deepEqual(passes.problems, ["no Event could be sent about a"]);
+    passes.interfere = () => {};
+    assert.equal((await said(undefined, paused, passes)).length, 1);
+    await said(undefined, paused, passes);
+    assert.equal(passes.count("create events"), 2, "and then no more");
+  });
+
+  test("what was said is remembered of a thousand Events at most", async () => {
+    for (const say of [
+      (passes: Passes) => said(undefined, paused, passes),
+      async (passes: Passes) => {
+        const denied = { guard: "zone-budget", sentence: "no" } as Parameters<typeof announceRefusal>[3];
+        announceRefusal(passes.context, by, statefulSet("a", { group: key.group }), denied);
+        await passes.goOn(1);
+      },
+    ]) {
+      for (const [already, remembered] of [
+        [998, 999],
+        [1_000, 1_000],
+      ] as const) {
+        const passes = new Passes();
+        const { announced } = passes.context.memoryOf(key);
+        for (let event = 0; event < already; event++) announced.add(`${event}`);
+        await say(passes);
+        assert.equal(announced.size, remembered);
+      }
+    }
+  });
+
+  test("a refused eviction is said once a minute, and is remembered with the group, or with a StatefulSet that has none", async () => {
+    const passes = new Passes();
+    const denied = { guard: "zone-budget", sentence: "no" } as Parameters<typeof announceRefusal>[3];
+    const minuteMs = 60_000 - (passes.cluster.serverTimeMs() % 60_000);
+    await passes.goOn(minuteMs);
+    const grouped = statefulSet("a", { group: key.group });
+    announceRefusal(passes.context, by, grouped, denied);
+    await passes.goOn(59_000);
+    announceRefusal(passes.context, by, grouped, denied);
+    await passes.goOn(10);
+    assert.equal(passes.count("create events"), 1);
+    await passes.goOn(1_000);
+    announceRefusal(passes.context, by, grouped, denied);
+    announceRefusal(passes.context, by, statefulSet("alone", { group: undefined }), denied);
+    await passes.goOn(10);
+    assert.equal(passes.events.length, 3);
+    assert.equal(passes.context.memoryOf(key).announced.size, 2);
+    assert.equal(passes.context.memoryOf({ ...key, group: "alone" }).announced.size, 1);
+  });
+});

@@ -1,0 +1,64 @@
+/** What nobody asks again after (400, 403, 404, 409) ends a drain: it rests on what the API server says now, and on no memory. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createListingViews } from "../../../../functions/shared/views/listing.ts";
+import type { GroupView, Views } from "../../../../functions/shared/views/view.ts";
+import { key, namespace, type Passes, played } from "../pass/passes.ts";
+import { governedGroup, Replica } from "./reviews.ts";
+
+/** A process whose memory stands still: what it read once it goes on to show, until it is asked to look at everything anew. */
+async function forgetful(passes: Passes): Promise<Replica> {
+  const listing = createListingViews(passes.cluster, undefined);
+  const need = { settledThrough: 1, permitSinceMs: undefined, consistent: false };
+  const old: GroupView = await played(passes.timeline, listing.read(key, need));
+  const budgets = await played(passes.timeline, listing.budgets(namespace));
+  const views: Views = {
+    ...listing,
+    read: async (wanted, needed) => (needed.consistent ? listing.read(wanted, needed) : old),
+    budgets: async () => budgets,
+  };
+  return new Replica(passes, () => ({ views }));
+}
+
+test("too-few-zones is not said by a memory that has not heard that the second zone is back", async () => {
+  const passes = await governedGroup();
+  const { metadata, spec } = passes.world.store.get("statefulsets", { namespace, name: "group-b" });
+  passes.world.removeStatefulSet(metadata);
+  await passes.goOn(5_000);
+  const replica = await forgetful(passes);
+  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["too-few-zones"]);
+  const { name, labels, annotations } = metadata;
+  passes.world.store.create("statefulsets", namespace, { metadata: { name, labels, annotations }, spec });
+  passes.world.settle();
+  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
+});
+
+test("max-unavailable-zero is not said after the budget has been raised", async () => {
+  const passes = await governedGroup({ maxUnavailable: 0 });
+  const replica = await forgetful(passes);
+  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["max-unavailable-zero"]);
+  const budget = { namespace, name: "budget" };
+  passes.world.store.patch("zoneawarepoddisruptionbudgets", budget, { spec: { maxUnavailable: 1 } });
+  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
+});
+
+test("several-budgets is not said after one of them has gone", async () => {
+  const passes = await governedGroup();
+  const { spec } = passes.world.store.get("zoneawarepoddisruptionbudgets", { namespace, name: "budget" });
+  passes.world.store.create("zoneawarepoddisruptionbudgets", namespace, { metadata: { name: "second" }, spec });
+  const replica = await forgetful(passes);
+  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["several-budgets"]);
+  passes.world.store.delete("zoneawarepoddisruptionbudgets", { namespace, name: "second" });
+  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
+});
+
+test("what is asked again after is said from memory: a refusal costs no LIST", async () => {
+  const passes = await governedGroup();
+  const views = await passes.watch();
+  const replica = new Replica(passes, () => ({ views }));
+  await replica.guards(replica.review("group-a-0"));
+  passes.forget();
+  assert.deepEqual(await replica.guards(replica.review("group-b-0")), ["zones-down"]);
+  assert.equal(passes.words.filter((word) => word.startsWith("list ")).length, 0);
+  await played(passes.timeline, views.stop());
+});

@@ -1,0 +1,133 @@
+/** Processes that judge evictions over a small world in virtual time, beside the one that rolls out in {@link Passes}. */
+import { decide, type Eviction, type Group } from "../../../../functions/evaluate-eviction/decide.ts";
+import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
+import { name, observe, pinningPath } from "../../../../functions/evaluate-eviction/observe.ts";
+import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
+import type { Reservation } from "../../../../functions/shared/ledger/reservation.ts";
+import {
+  type AdmissionAnswer,
+  type AdmissionRequest,
+  type Context,
+  createMemory,
+  type Judge,
+} from "../../../../functions/shared/pass/definition.ts";
+import { GroupCommit, type Petition, type ReviewGate } from "../../../../functions/shared/review/commit.ts";
+import { createListingViews } from "../../../../functions/shared/views/listing.ts";
+import { createWorldCluster } from "../../../world/world-cluster.ts";
+import { type Call, counting, type Interference, key, namespace, Passes, played } from "../pass/passes.ts";
+
+type GroupOptions = ConstructorParameters<typeof Passes>[0];
+
+/** How long the API server waits for a webhook, less what the door keeps back. */
+const patienceMs = 9_000;
+
+/** One process that judges evictions. */
+export class Replica {
+  readonly calls: Call[] = [];
+  interfere: Interference = () => {};
+  readonly passes: Passes;
+  readonly cluster: Cluster;
+  readonly context: Context;
+  readonly commit: GroupCommit<Eviction, Group>;
+  readonly judge: Judge;
+
+  constructor(
+    passes: Passes,
+    changes: (cluster: Cluster) => Partial<Context> = () => ({}),
+    gate: Partial<ReviewGate<Eviction, Group>> = {},
+  ) {
+    this.passes = passes;
+    this.cluster = counting(createWorldCluster(passes.world), this.calls, () => this.interfere);
+    this.context = {
+      ...passes.context,
+      cluster: this.cluster,
+      views: createListingViews(this.cluster, undefined),
+      memoryOf: createMemory(),
+      ...changes(this.cluster),
+    };
+    this.commit = new GroupCommit(this.context, { name, observe, decide, ...gate });
+    this.judge = evaluateEviction.open(this.context);
+  }
+
+  /** A petition for the pod of that name as it stands now. */
+  submit(pod: string, changes: Partial<Petition<Eviction>> & Partial<Eviction> = {}): Promise<AdmissionAnswer> {
+    const { dryRun = false, deadlineMs = this.cluster.monotonicMs() + patienceMs, ...eviction } = changes;
+    const subject = { name: pod, uid: this.uidOf(pod), isPinned: true, pin: [], ...eviction };
+    return this.commit.submit(key, { subject, dryRun, deadlineMs });
+  }
+
+  /** A review of an eviction, as the door gives it to the function. */
+  review(pod: string, changes: Partial<AdmissionRequest> = {}): Promise<AdmissionAnswer> {
+    return this.judge.review({
+      uid: "review",
+      operation: "CREATE",
+      subresource: "eviction",
+      namespace,
+      name: pod,
+      dryRun: false,
+      object: { metadata: { name: pod, namespace } },
+      oldObject: null,
+      path: pinningPath,
+      deadlineMs: this.cluster.monotonicMs() + patienceMs,
+      ...changes,
+    });
+  }
+
+  /** Lets time go on until all are answered: guards, in the order of the questions. */
+  async guards(...asked: readonly Promise<AdmissionAnswer>[]): Promise<string[]> {
+    const answers = await played(this.passes.timeline, Promise.all(asked));
+    return answers.map(({ guard }) => guard);
+  }
+
+  async answer(asked: Promise<AdmissionAnswer>): Promise<AdmissionAnswer> {
+    return played(this.passes.timeline, asked);
+  }
+
+  uidOf(pod: string): string {
+    return this.passes.world.store.get("pods", { namespace, name: pod }).metadata.uid;
+  }
+
+  /** The calls so far as words: `patch leases`. */
+  get words(): string[] {
+    return this.calls.filter(({ verb }) => verb !== "watch").map(({ verb, resource }) => `${verb} ${resource}`);
+  }
+
+  count(words: string): number {
+    return this.words.filter((other) => other === words).length;
+  }
+
+  get writes(): string[] {
+    return this.words.filter((word) => !/^(get|list) /.test(word));
+  }
+}
+
+/** A budget for the group in {@link Passes}, unless its selector says otherwise. */
+export function addBudget(passes: Passes, spec: object = { maxUnavailable: 1 }, budgetName = "budget"): void {
+  passes.world.store.create("zoneawarepoddisruptionbudgets", namespace, {
+    apiVersion: "rollout-operator.grafana.com/v1",
+    kind: "ZoneAwarePodDisruptionBudget",
+    metadata: { name: budgetName },
+    spec: { selector: { matchLabels: { "rollout-group": key.group } }, ...spec },
+  });
+}
+
+/** A whole group under a budget, with a ledger that has been decided on and is old beyond doubt (rule R4). */
+export async function governedGroup(spec?: object, group: GroupOptions = { replicas: 4 }): Promise<Passes> {
+  const passes = new Passes(group);
+  addBudget(passes, spec);
+  await passes.run(true);
+  await passes.goOn(60_000);
+  await passes.run();
+  await passes.goOn(6_000);
+  passes.forget();
+  return passes;
+}
+
+/** The open reservations of the ledger as words: `group-a-0 by evaluate-eviction`. */
+export function reserved(passes: Passes): string[] {
+  return passes.ledger.reservations.map(({ statefulSet, ordinal, by }) => `${statefulSet}-${ordinal} by ${by}`).sort();
+}
+
+export function reservationOf(passes: Passes, pod: string): Reservation | undefined {
+  return passes.ledger.reservations.find(({ statefulSet, ordinal }) => `${statefulSet}-${ordinal}` === pod);
+}

@@ -1,0 +1,193 @@
+/** The loop of one watch: what it does when the watch ends, breaks, is too old, or has nothing to watch. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  type Cluster,
+  ClusterError,
+  type Metadata,
+  type Resource,
+  type WatchEvent,
+} from "../../../../functions/shared/kubernetes/cluster.ts";
+import { follow } from "../../../../functions/shared/views/following.ts";
+import { newProgress } from "../../../../functions/shared/views/progress.ts";
+
+type Event = WatchEvent<{ readonly metadata: Metadata }>;
+/** What one watch tells before it ends, or breaks. A number is how long nothing comes, in milliseconds. */
+type Watch = readonly (Event | ClusterError | number)[];
+
+const metadata = (resourceVersion: string): Metadata => ({ name: "one", uid: "u", resourceVersion });
+const event = (resourceVersion: string): Event => ({
+  type: "MODIFIED",
+  object: { metadata: metadata(resourceVersion) },
+});
+const failure = (code: number) =>
+  new ClusterError({ code, reason: "", message: `${code}`, verb: "watch", resource: "pods" });
+
+/**
+ * Follows through the lists and watches given, one after the other, and ends when they are used up. A list is the revision
+ * that it is of, or how it fails.
+ */
+async function run(
+  {
+    lists = ["5"],
+    watches = [],
+  }: { readonly lists?: readonly (string | ClusterError)[]; readonly watches?: readonly Watch[] },
+  { resource = "pods", optional = false }: { readonly resource?: Resource; readonly optional?: boolean } = {},
+) {
+  const calls: string[] = [];
+  let nowMs = 0;
+  const stopping = new AbortController();
+  const progress = newProgress(0);
+  const [nextList, nextWatch] = [lists[Symbol.iterator](), watches[Symbol.iterator]()];
+  const end = (): never => {
+    stopping.abort();
+    throw failure(0);
+  };
+  const cluster = {
+    async list() {
+      const { done, value } = nextList.next();
+      if (done) return end();
+      calls.push("list");
+      if (value instanceof ClusterError) throw value;
+      return { items: [{ metadata: metadata(value) }], resourceVersion: value };
+    },
+    async *watch(_: Resource, { resourceVersion }: { readonly resourceVersion: string }) {
+      const { done, value } = nextWatch.next();
+      if (done) return end();
+      calls.push(`watch ${resourceVersion}`);
+      for (const told of value) {
+        if (typeof told === "number") {
+          nowMs += told;
+          continue;
+        }
+        if (told instanceof ClusterError) throw told;
+        yield told;
+        if (progress.relist.signal.aborted) throw failure(0);
+      }
+    },
+    monotonicMs: () => nowMs,
+    async sleep(ms: number) {
+      nowMs += ms;
+      calls.push(`sleep ${ms}`);
+    },
+  } as unknown as Cluster;
+  const store = {
+    replace: (_: readonly object[], resourceVersion: string) => void calls.push(`replace ${resourceVersion}`),
+    apply(told: Event) {
+      if (told.type !== "BOOKMARK" && told.object.metadata.resourceVersion === "relist") progress.relist.abort();
+      calls.push(`apply ${told.type === "BOOKMARK" ? told.resourceVersion : told.object.metadata.resourceVersion}`);
+    },
+  };
+  const onTrouble = (of: Resource, error: unknown) =>
+    void calls.push(`trouble ${of} ${(error as ClusterError).code ?? (error as Error).message}`);
+  const listed = () => void calls.push("listed");
+  const following = { resource, query: {}, store, optional, progress };
+  await follow({ cluster, onTrouble }, following, stopping.signal, listed);
+  return calls;
+}
+
+const begun = ["list", "replace 5", "listed"];
+
+test("it lists once, and goes on from the last revision that it heard when the server ends the watch", async () => {
+  const bookmark: Event = { type: "BOOKMARK", resourceVersion: "9" };
+  const minutes = 250_000;
+  const calls = await run({ watches: [[], [event("6"), minutes, event("7")], [minutes, bookmark], [minutes]] });
+  const expected = ["watch 5", "watch 5", "apply 6", "apply 7", "watch 7", "apply 9", "watch 9"];
+  assert.deepEqual(calls, [...begun, ...expected]);
+});
+
+test("a revision that is too old begins again with a list, and is no trouble", async () => {
+  const calls = await run({ lists: ["5", "20"], watches: [[event("6"), failure(410)], []] });
+  assert.deepEqual(calls, [...begun, "watch 5", "apply 6", "list", "replace 20", "listed", "watch 20"]);
+});
+
+const sleepsOf = (calls: readonly string[]) => calls.filter((call) => call.startsWith("sleep"));
+const growing = [100, 300, 700, 1_500, 3_100, 6_300, 10_000, 10_000].map((ms) => `sleep ${ms}`);
+
+test("one revision that is too old lists again at once; what comes back soon waits, longer each time up to 10 s, and is told", async () => {
+  const tooOld = [failure(410)];
+  const watches: Watch[] = [...Array.from({ length: 9 }, () => tooOld), [event("6"), failure(410)]];
+  const calls = await run({ lists: Array.from({ length: 11 }, () => "5"), watches: [...watches, []] });
+  assert.deepEqual(sleepsOf(calls), [...growing, "sleep 10000"]);
+  assert.equal(calls.filter((call) => call === "trouble pods 410").length, 9);
+  assert.deepEqual(calls.slice(0, 8), [...begun, "watch 5", "list", "replace 5", "listed", "watch 5"]);
+});
+
+test("a list that itself is answered 410 waits in the same way", async () => {
+  const calls = await run({ lists: [failure(410), failure(410), failure(410), "5"], watches: [[]] });
+  assert.deepEqual(sleepsOf(calls), ["sleep 100", "sleep 300"]);
+});
+
+test("a list that served for ten seconds is made again without a pause", async () => {
+  const watches = [[failure(410)], [failure(410)], [10_000, failure(410)], [failure(410)], []];
+  const calls = await run({ lists: ["5", "5", "5", "5", "5"], watches });
+  assert.deepEqual(sleepsOf(calls), ["sleep 100", "sleep 100"]);
+});
+
+test("a watch that ends at once, without a word, waits longer each time up to 10 s, and is told; one that lasts does not", async () => {
+  const calls = await run({ watches: [...Array.from({ length: 9 }, () => []), [1_000], [], []] });
+  assert.deepEqual(sleepsOf(calls), [...growing, "sleep 100", "sleep 300"]);
+  assert.equal(calls.filter((call) => call === "list").length, 1);
+  const said = "trouble pods the server ends it as soon as it has begun";
+  assert.equal(calls.filter((call) => call === said).length, 10);
+});
+
+test("a watch that ends at once but tells of something waits 100 ms, however often", async () => {
+  const calls = await run({ watches: [...Array.from({ length: 5 }, () => [event("6")])] });
+  assert.deepEqual(
+    sleepsOf(calls),
+    Array.from({ length: 4 }, () => "sleep 100"),
+  );
+});
+
+test("a watch that breaks is taken up where it was, later each time up to 10 s, and at once again after an event", async () => {
+  const broken = [failure(500)];
+  const calls = await run({ watches: [...Array.from({ length: 8 }, () => broken), [event("6"), failure(500)], []] });
+  const sleeps = calls.filter((call) => call.startsWith("sleep"));
+  const backoffs = [100, 300, 700, 1_500, 3_100, 6_300, 10_000, 10_000, 100].map((ms) => `sleep ${ms}`);
+  assert.deepEqual(sleeps, backoffs);
+  assert.equal(calls.filter((call) => call === "trouble pods 500").length, 9);
+  assert.equal(calls.filter((call) => call === "list").length, 1);
+  assert.equal(calls.at(-1), "watch 6");
+});
+
+test("a list that fails is trouble, and nobody is told that it is listed until it is", async () => {
+  const calls = await run({ lists: [failure(403), failure(0), "5"], watches: [[]] });
+  const troubles = ["list", "trouble pods 403", "sleep 100", "list", "trouble pods 0", "sleep 300"];
+  assert.deepEqual(calls, [...troubles, ...begun, "watch 5"]);
+});
+
+test("a type whose CRD is not installed is none of these, is no trouble, and is looked for every 20 s", async () => {
+  const resource = "zoneawarepoddisruptionbudgets";
+  const calls = await run({ lists: [failure(404), failure(404), "5"], watches: [[]] }, { resource, optional: true });
+  const missing = ["list", "replace 0", "listed", "sleep 20000"];
+  assert.deepEqual(calls, [...missing, ...missing, ...begun, "watch 5"]);
+  const lost = await run({ lists: ["5", "8"], watches: [[failure(404)], []] }, { resource, optional: true });
+  assert.deepEqual(lost, [
+    ...begun,
+    "watch 5",
+    "replace 0",
+    "listed",
+    "sleep 20000",
+    "list",
+    "replace 8",
+    "listed",
+    "watch 8",
+  ]);
+});
+
+test("a type that has to be there is trouble when it is not", async () => {
+  const calls = await run({ lists: [failure(404), "5"], watches: [[]] });
+  assert.deepEqual(calls, ["list", "trouble pods 404", "sleep 100", ...begun, "watch 5"]);
+});
+
+test("what is watched is listed anew when its memory is found to be wrong", async () => {
+  const watches = [[event("relist")], []];
+  const pods = await run({ lists: ["5", "8"], watches });
+  assert.deepEqual(pods, [...begun, "watch 5", "apply relist", "list", "replace 8", "listed", "watch 8"]);
+});
+
+test("nothing is asked once it is stopped, and stopping is no trouble", async () => {
+  const calls = await run({ watches: [] });
+  assert.deepEqual(calls, begun);
+});

@@ -1,0 +1,210 @@
+/** What reviews of pods that memory does not have cost the API server, and what they cost those of pods that it has. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
+import type { AdmissionAnswer, AdmissionRequest } from "../../../../functions/shared/pass/definition.ts";
+import { TooManyLookUps } from "../../../../functions/shared/views/look-ups.ts";
+import { SharedReads } from "../../../../functions/shared/views/shared-reads.ts";
+import {
+  lookUpPace,
+  mostWaiting,
+  paceLookUps,
+  patienceMs,
+  refusedWithinMs,
+} from "../../../../triggers/wake/look-ups.ts";
+import { VirtualTimeline } from "../../../world/timeline.ts";
+import { createTestWorld } from "../../triggers/doors/world.ts";
+import { withServer } from "../kubernetes/server.ts";
+import { governedGroup, Replica } from "../review/reviews.ts";
+
+const namespace = "app";
+
+/** A process that judges evictions by watches, 20 s after its start. */
+async function judging() {
+  const doors = createTestWorld({ admissions: [evaluateEviction] });
+  const { world, cluster, calls } = doors;
+  world.store.create("zoneawarepoddisruptionbudgets", namespace, {
+    kind: "ZoneAwarePodDisruptionBudget",
+    metadata: { name: "budget" },
+    spec: { maxUnavailable: 1, selector: { matchLabels: { "rollout-group": "ingester" } } },
+  });
+  const [admission] = doors.start().admissions;
+  assert.ok(admission !== undefined);
+  await doors.goTo(20);
+  calls.length = 0;
+  const review = async (name: string, answers: AdmissionAnswer[] = []): Promise<void> => {
+    const request: AdmissionRequest = {
+      uid: name,
+      operation: "CREATE",
+      subresource: "eviction",
+      namespace,
+      name,
+      dryRun: false,
+      object: {},
+      oldObject: null,
+      path: "/pods/eviction",
+      deadlineMs: cluster.monotonicMs() + 9_000,
+    };
+    answers.push(await admission.judge.review(request));
+  };
+  const lookedUp = () => calls.filter(({ verb, resource }) => verb === "get" && resource === "pods").length;
+  return { ...doors, review, lookedUp };
+}
+
+test("6,000 forged reviews at once cost no more GETs than the pace, each is a 429 with a cause, and a known pod is answered", async () => {
+  const { goTo, review, lookedUp } = await judging();
+  const forged: AdmissionAnswer[] = [];
+  for (let number = 0; number < 6_000; number++) void review(`nobody-${number}`, forged);
+  const known: AdmissionAnswer[] = [];
+  void review("ingester-a-0", known);
+  await goTo(21);
+  assert.equal(known[0]?.guard, "allowed", "it waits for no look-up");
+  assert.ok(lookedUp() <= lookUpPace.burst + 1_000 / lookUpPace.everyMs, `${lookedUp()} in the first second`);
+  await goTo(30);
+  assert.equal(forged.length, 6_000, "each has its answer before its deadline");
+  assert.ok(lookedUp() <= lookUpPace.burst + 10_000 / lookUpPace.everyMs, `${lookedUp()} in ten seconds`);
+  const guards = Map.groupBy(forged, ({ guard }) => guard);
+  assert.deepEqual([...guards.keys()].sort(), ["look-ups-busy", "pod-gone"]);
+  assert.equal(guards.get("pod-gone")?.length, lookedUp());
+  const [busy] = guards.get("look-ups-busy") ?? [];
+  assert.ok(busy !== undefined && !busy.allowed);
+  assert.deepEqual([busy.code, busy.reason, busy.cause], [429, "TooManyRequests", "DisruptionBudget"]);
+  assert.match(busy.sentence, /^pod nobody-\d+ is to be looked up, but .+ try again$/);
+});
+
+test("a pod that is new is never let go unjudged: it has its turn, or is to be asked for again", async () => {
+  const { goTo, review, world } = await judging();
+  const forged: AdmissionAnswer[] = [];
+  for (let number = 0; number < 6_000; number++) void review(`nobody-${number}`, forged);
+  await goTo(21);
+  const metadata = { name: "new-0", labels: { "rollout-group": "ingester" } };
+  world.store.create("pods", namespace, { metadata, spec: { containers: [] } });
+  const answers: AdmissionAnswer[] = [];
+  for (let number = 0; number < 10; number++) void review("new-0", answers);
+  await goTo(32);
+  assert.equal(answers.length, 10);
+  assert.deepEqual(
+    answers.map(({ allowed, guard }) => [allowed, ["look-ups-busy", "late", "no-statefulset"].includes(guard)]),
+    answers.map(() => [false, true]),
+  );
+  const calm: AdmissionAnswer[] = [];
+  await goTo(40);
+  void review("new-0", calm);
+  await goTo(41);
+  assert.equal(calm[0]?.guard, "no-statefulset", "afterwards it is judged at once");
+});
+
+/** The pace by itself: what became of so many reads that are asked for at once, and when, in milliseconds. */
+async function ended(count: number): Promise<{ readonly read: number[]; readonly refused: number[] }> {
+  const timeline = new VirtualTimeline();
+  const startMs = timeline.nowMs();
+  const passedMs = () => timeline.nowMs() - startMs;
+  const cluster = {
+    get: (async () => ({})) as never,
+    list: (async () => ({ items: [], resourceVersion: "1" })) as never,
+    monotonicMs: () => timeline.nowMs(),
+    sleep: (ms: number) => new Promise<void>((resolve) => void timeline.after(ms, resolve)),
+  };
+  const lookUps = paceLookUps({ cluster });
+  const [read, refused]: [number[], number[]] = [[], []];
+  for (let number = 0; number < count; number++) {
+    lookUps.get("pods", { namespace, name: `p-${number}` }).then(
+      () => void read.push(passedMs()),
+      (error: unknown) => {
+        assert.ok(error instanceof TooManyLookUps);
+        refused.push(passedMs());
+      },
+    );
+  }
+  await timeline.run(() => read.length + refused.length === count);
+  return { read, refused };
+}
+
+test("as many look-ups as have their turn within two seconds are all made, none of them later than that", async () => {
+  const { read, refused } = await ended(lookUpPace.burst + patienceMs / lookUpPace.everyMs - 1);
+  assert.deepEqual(refused, []);
+  assert.ok(Math.max(...read) <= patienceMs);
+  assert.equal(read.filter((ms) => ms === 0).length, lookUpPace.burst);
+});
+
+test("those beyond are refused one after the other and not at one moment, in time for the webhook's answer", async () => {
+  const { refused } = await ended(lookUpPace.burst + 6_000);
+  assert.ok(Math.min(...refused) >= patienceMs);
+  const busiest = Math.max(...[...Map.groupBy(refused, (ms) => ms).values()].map(({ length }) => length));
+  assert.ok(busiest <= 13, `${busiest} at one moment`);
+  assert.ok(Math.max(...refused) <= patienceMs + refusedWithinMs, `${Math.max(...refused)} ms`);
+});
+
+test("no more wait than there is room for: the others are refused at once", async () => {
+  const { refused } = await ended(lookUpPace.burst + mostWaiting + 100);
+  assert.equal(refused.filter((ms) => ms === 0).length, 100);
+});
+
+test("look-ups go over connections of their own: while they hang, other calls are answered", async () => {
+  await withServer({ connections: 2 }, async ({ cluster, server }) => {
+    const held: (() => void)[] = [];
+    server.answer(({ request, response }) => {
+      const end = () => response.end('{"metadata":{"name":"web"}}');
+      if (request.url?.includes("/hangs")) held.push(end);
+      else end();
+    });
+    const hanging = Array.from({ length: 20 }, () =>
+      cluster.get("pods", { namespace: "ns", name: "hangs" }, { aside: true }),
+    );
+    await cluster.get("pods", { namespace: "ns", name: "web" });
+    assert.ok(server.connections() <= 4 + 2, `${server.connections()} connections`);
+    while (held.length > 0 || server.requests.length < 21) {
+      held.shift()?.();
+      await new Promise(setImmediate);
+    }
+    held.shift()?.();
+    await Promise.all(hanging);
+  });
+});
+
+test("after silence the LIST that a review is judged by serves for the pods of its group: none of them is looked up again", async () => {
+  const passes = await governedGroup({ maxUnavailable: 3 });
+  const views = await passes.watch();
+  const replica = new Replica(passes, () => ({ views }));
+  await passes.goOn(31_000);
+  passes.forget();
+  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
+  assert.deepEqual([passes.count("get pods"), passes.count("list pods")], [1, 2]);
+  for (const pod of ["group-a-1", "group-a-2"]) {
+    assert.deepEqual(await replica.guards(replica.review(pod)), ["allowed"]);
+  }
+  assert.deepEqual([passes.count("get pods"), passes.count("list pods")], [1, 2]);
+  await views.stop();
+});
+
+test("after silence a flood of names that nobody has holds up none that memory has: each of those is read once in a second", async () => {
+  const { goTo, review, calls } = await judging();
+  // No bookmark comes in this world: the watches have been silent for more than 30 s.
+  await goTo(60);
+  const forged: AdmissionAnswer[] = [];
+  for (let number = 0; number < 6_000; number++) void review(`nobody-${number}`, forged);
+  calls.length = 0;
+  const known: AdmissionAnswer[] = [];
+  for (let number = 0; number < 50; number++) void review("ingester-a-0", known);
+  await goTo(61);
+  assert.equal(known.length, 50, "none waits for its turn");
+  assert.equal(known.filter(({ guard }) => guard === "allowed").length, 50);
+  assert.equal(calls.filter(({ verb, name }) => verb === "get" && name === "ingester-a-0").length, 1);
+});
+
+test("a read serves those who come within a second, one that failed serves nobody, and none is remembered for longer", async () => {
+  let nowMs = 0;
+  let asked = 0;
+  const reads = new SharedReads<number>({ monotonicMs: () => nowMs });
+  const ask = async () => ++asked;
+  assert.deepEqual(await Promise.all([reads.read("a", ask), reads.read("a", ask), reads.read("b", ask)]), [1, 1, 2]);
+  nowMs = 999;
+  assert.equal(await reads.read("a", ask), 1);
+  nowMs = 1_000;
+  assert.deepEqual([await reads.read("a", ask), reads.size], [3, 1]);
+  await assert.rejects(
+    reads.read("c", () => Promise.reject(new Error("no"))),
+    /no/,
+  );
+  assert.equal(await reads.read("c", ask), 4);
+});

@@ -1,0 +1,265 @@
+/** Which StatefulSets there are, as a watch and LISTs tell, and how that is proved (R5). */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { StatefulSetObject } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
+import {
+  emptyMembership,
+  heardOfMs,
+  isContradicted,
+  knownThrough,
+  learnStatefulSet,
+  learnStatefulSets,
+  membersThrough,
+  statefulSetStore,
+} from "../../../../functions/shared/views/membership.ts";
+import { awaitProgress } from "../../../../functions/shared/views/progress.ts";
+import { namespace, statefulSetObject } from "../../functions/advance-zone-rollout/given.ts";
+import { createVirtualClock } from "../kubernetes/virtual-clock.ts";
+
+type Metadata = Partial<StatefulSetObject["metadata"]>;
+
+const at = (name: string, revision: number, metadata: Metadata = {}, spec: object = {}) =>
+  statefulSetObject(name, { metadata: { resourceVersion: String(revision), ...metadata }, spec });
+const set = (...given: Parameters<typeof at>) => parseStatefulSet(at(...given));
+
+function make() {
+  const clock = createVirtualClock();
+  const membership = emptyMembership(clock.monotonicMs());
+  const changed: string[] = [];
+  const store = statefulSetStore(membership, clock, ({ name, group }) => void changed.push(`${name} ${group}`));
+  const listed = (revision: number, ...objects: StatefulSetObject[]) => ({
+    statefulSets: objects.map(parseStatefulSet),
+    revision,
+    askedMs: clock.monotonicMs(),
+    isConsistent: true,
+  });
+  const learn = (...given: Parameters<typeof listed>) => learnStatefulSets(membership, namespace, listed(...given));
+  const known = () => [...membership.byPath.values()].map(({ name, resourceVersion }) => `${name}@${resourceVersion}`);
+  return { clock, membership, changed, store, listed, learn, known };
+}
+
+test("a list that is older than what the watch has told takes nothing of it away and brings nothing back (S2)", () => {
+  const { store, learn, known } = make();
+  store.replace([at("a", 3), at("b", 4)], "9");
+  store.apply({ type: "ADDED", object: at("c", 12) });
+  store.apply({ type: "DELETED", object: at("b", 13) });
+  learn(10, at("a", 3), at("b", 4));
+  assert.deepEqual(known().sort(), ["a@3", "c@12"]);
+});
+
+test("a list that is newer than the watch adds what is there, takes away what is gone, and is not undone by the watch", () => {
+  const { store, learn, known, changed } = make();
+  store.replace([at("a", 3), at("b", 4)], "9");
+  learn(20, at("a", 15), at("c", 16));
+  assert.deepEqual(known().sort(), ["a@15", "c@16"]);
+  changed.length = 0;
+  store.apply({ type: "MODIFIED", object: at("b", 11) });
+  store.apply({ type: "MODIFIED", object: at("a", 12) });
+  assert.deepEqual(known().sort(), ["a@15", "c@16"], "the watch has got to 12, the list to 20");
+  assert.deepEqual(changed, []);
+  store.apply({ type: "MODIFIED", object: at("a", 21, {}, { replicas: 9 }) });
+  assert.deepEqual(known().sort(), ["a@21", "c@16"]);
+});
+
+test("a list of the same revision as the watch tells of what the watch left out", () => {
+  const { store, learn, known } = make();
+  store.replace([at("a", 3)], "9");
+  learn(9, at("a", 3), at("lost", 8));
+  assert.deepEqual(known().sort(), ["a@3", "lost@8"]);
+  learn(9, at("a", 3));
+  assert.deepEqual(known(), ["a@3"]);
+});
+
+test("replies overtake each other: an older list changes nothing that a newer one said", () => {
+  const { learn, known } = make();
+  learn(20, at("a", 15));
+  learn(19, at("a", 15), at("b", 4));
+  assert.deepEqual(known(), ["a@15"]);
+});
+
+test("a list of one namespace says nothing of another", () => {
+  const { store, learn, membership } = make();
+  store.replace([at("a", 3), at("z", 4, { namespace: "elsewhere" })], "9");
+  learn(20, at("a", 3));
+  assert.deepEqual([...membership.byPath.keys()], ["db/a", "elsewhere/z"]);
+  assert.equal(knownThrough(membership, namespace), 20);
+  assert.equal(knownThrough(membership, "elsewhere"), 9);
+  learn(30, at("a", 3), at("b", 25));
+  learn(40, at("a", 3));
+  assert.deepEqual([...membership.byPath.keys()], ["db/a", "elsewhere/z"]);
+});
+
+test("what is known reaches as far as the watch, or as a list that says the same", () => {
+  const { store, learn, membership } = make();
+  store.replace([at("a", 3)], "9");
+  assert.equal(knownThrough(membership, namespace), 9);
+  store.apply({ type: "BOOKMARK", resourceVersion: "15" });
+  assert.equal(knownThrough(membership, namespace), 15);
+  store.apply({ type: "MODIFIED", object: at("a", 17) });
+  assert.equal(knownThrough(membership, namespace), 17);
+  learn(18, at("a", 16));
+  assert.equal(knownThrough(membership, namespace), 17, "the list is of another state than the memory");
+  learn(19, at("a", 17));
+  assert.equal(knownThrough(membership, namespace), 19);
+  store.replace([at("a", 3)], "5");
+  assert.equal(knownThrough(membership, namespace), 5, "a list that takes the place of everything is all there is");
+});
+
+test("members-through is the revision at which the last member became one, whatever its status did since (S1)", () => {
+  const { store, membership } = make();
+  const through = () => membersThrough(membership, [...membership.byPath.values()]);
+  store.replace([at("a", 3), at("b", 4)], "9");
+  assert.equal(through(), 4);
+  store.apply({ type: "MODIFIED", object: at("a", 10, {}, { replicas: 7 }) });
+  assert.equal(through(), 4);
+  store.apply({ type: "ADDED", object: at("c", 12) });
+  assert.equal(through(), 12);
+  store.apply({ type: "MODIFIED", object: at("b", 13, { labels: { "rollout-group": "other" } }) });
+  store.apply({ type: "MODIFIED", object: at("b", 14, { labels: { "rollout-group": "group" } }) });
+  assert.equal(through(), 14, "it left, and came back");
+  store.apply({ type: "MODIFIED", object: at("a", 15, { deletionTimestamp: "2026-01-01T00:00:00Z" }) });
+  assert.equal(through(), 15);
+  const template = { metadata: { labels: { app: "next" } } };
+  store.apply({ type: "MODIFIED", object: at("c", 16, {}, { template }) });
+  assert.equal(through(), 16, "a budget may select it now");
+  assert.equal(membersThrough(membership, [set("unknown", 40)]), 40);
+  assert.equal(membersThrough(membership, []), 0);
+});
+
+test("between a list and what was known before it a member may have left and come back: members-through moves", () => {
+  const { store, learn, membership } = make();
+  const through = () => membersThrough(membership, [...membership.byPath.values()]);
+  store.replace([at("a", 3)], "9");
+  learn(20, at("a", 15));
+  assert.equal(through(), 15);
+  store.replace([at("a", 15)], "30");
+  assert.equal(through(), 15, "the same state");
+  store.replace([at("a", 31)], "40");
+  assert.equal(through(), 31);
+  learnStatefulSet(membership, set("a", 44));
+  assert.equal(through(), 44);
+  learnStatefulSet(membership, set("a", 43));
+  assert.equal(membership.byPath.get("db/a")?.resourceVersion, "44");
+});
+
+test("a StatefulSet that was made again under its name is another member", () => {
+  const { store, membership } = make();
+  store.replace([at("a", 3)], "9");
+  store.apply({ type: "DELETED", object: at("a", 10) });
+  assert.equal(membership.byPath.size + membership.byUid.size + membership.since.size, 0);
+  store.apply({ type: "ADDED", object: at("a", 11, { uid: "next" }) });
+  store.apply({ type: "DELETED", object: at("a", 10) });
+  assert.deepEqual([...membership.byUid.keys()], ["next"]);
+  assert.deepEqual([...membership.since], [["next", 11]]);
+  store.apply({ type: "MODIFIED", object: at("a", 12, { uid: "third" }) });
+  assert.deepEqual([...membership.byUid.keys()], ["third"]);
+  assert.deepEqual([...membership.since], [["third", 12]]);
+});
+
+test("an event that tells of no newer state changes nothing, and wakes nobody", () => {
+  const { store, known, changed } = make();
+  store.replace([at("a", 10)], "20");
+  changed.length = 0;
+  store.apply({ type: "MODIFIED", object: at("a", 9, {}, { replicas: 9 }) });
+  store.apply({ type: "MODIFIED", object: at("a", 10, {}, { replicas: 9 }) });
+  assert.deepEqual([known(), changed], [["a@10"], []]);
+});
+
+test("what an API server tells that is behind what is known counts as silence", async () => {
+  const { store, membership, clock } = make();
+  store.replace([at("a", 3)], "50");
+  await clock.goTo(40_000);
+  store.apply({ type: "BOOKMARK", resourceVersion: "49" });
+  assert.equal(heardOfMs(membership, namespace), 0);
+  store.apply({ type: "BOOKMARK", resourceVersion: "50" });
+  assert.equal(heardOfMs(membership, namespace), 40_000);
+});
+
+test("a consistent list that says the same is as good as hearing of a namespace, from when it was asked for", async () => {
+  const { store, learn, listed, membership, clock } = make();
+  store.replace([at("a", 3)], "9");
+  await clock.goTo(40_000);
+  learn(20, at("a", 3));
+  assert.equal(heardOfMs(membership, namespace), 40_000);
+  assert.equal(heardOfMs(membership, "elsewhere"), 0);
+  await clock.goTo(80_000);
+  learnStatefulSets(membership, namespace, { ...listed(21, at("a", 3)), isConsistent: false });
+  assert.equal(heardOfMs(membership, namespace), 40_000, "a list that may be old proves nothing of now");
+  assert.equal(knownThrough(membership, namespace), 21);
+});
+
+test("a list that says something else than the memory contradicts it: more, fewer, or another state", () => {
+  const { store, listed, membership } = make();
+  store.replace([at("a", 3), at("b", 4), at("z", 5, { namespace: "elsewhere" })], "9");
+  const contradicted = (...objects: StatefulSetObject[]) =>
+    isContradicted(membership, namespace, listed(20, ...objects));
+  assert.equal(contradicted(at("b", 4), at("a", 3)), false);
+  for (const wrong of [[at("a", 3)], [at("a", 3), at("b", 8)], [at("a", 3), at("b", 4), at("c", 8)], []]) {
+    assert.equal(contradicted(...wrong), true);
+  }
+});
+
+test("whoever waits for the watch looks again with each thing that it tells, and gives up after 250 ms", async () => {
+  const { store, membership, clock } = make();
+  store.replace([], "9");
+  const isThere = () => knownThrough(membership, namespace) >= 12;
+  const waiting = awaitProgress(clock, membership, isThere);
+  store.apply({ type: "BOOKMARK", resourceVersion: "11" });
+  assert.equal(membership.waiting.size, 1);
+  store.apply({ type: "ADDED", object: at("c", 12) });
+  assert.equal(await waiting, true);
+  assert.equal(membership.waiting.size, 0);
+  const inVain = awaitProgress(clock, membership, () => false);
+  await clock.goTo(249);
+  assert.equal(membership.waiting.size, 1);
+  await clock.goTo(250);
+  assert.equal(await inVain, false);
+});
+
+test("before its first list a watch has proved nothing, and the first revision of all is news (R5)", () => {
+  const { store, membership, known } = make();
+  assert.equal(knownThrough(membership, namespace), 0);
+  store.apply({ type: "ADDED", object: at("a", 1) });
+  assert.deepEqual([known(), knownThrough(membership, namespace)], [["a@1"], 1]);
+});
+
+test("what a write was answered is known at once, also of a StatefulSet that nobody has heard of", () => {
+  const { membership, known } = make();
+  learnStatefulSet(membership, set("a", 12));
+  assert.deepEqual([known(), membersThrough(membership, [set("a", 12)])], [["a@12"], 12]);
+});
+
+test("a list of the watch that says of a member what is known moves members-through for nobody (S1)", () => {
+  const { store, membership } = make();
+  const through = () => membersThrough(membership, [...membership.byPath.values()]);
+  store.replace([at("a", 3)], "9");
+  store.apply({ type: "MODIFIED", object: at("a", 10, {}, { replicas: 7 }) });
+  store.replace([at("a", 10, {}, { replicas: 7 })], "20");
+  assert.equal(through(), 3);
+});
+
+test("the deletion of another StatefulSet of that name takes nothing away; whoever goes as it was known wakes its group", () => {
+  const { store, known, changed } = make();
+  store.replace([at("a", 3)], "9");
+  store.apply({ type: "DELETED", object: at("a", 10, { uid: "former" }) });
+  assert.deepEqual(known(), ["a@3"]);
+  changed.length = 0;
+  store.apply({ type: "DELETED", object: at("a", 11) });
+  assert.deepEqual([known(), changed], [[], ["a group"]]);
+});
+
+test("a list of the watch ends its silence, and the waiting of whoever waits for it", async () => {
+  const { store, membership, clock } = make();
+  store.replace([], "9");
+  await clock.goTo(40_000);
+  const waiting = awaitProgress(clock, membership, () => knownThrough(membership, namespace) >= 12);
+  store.apply({ type: "BOOKMARK", resourceVersion: "11" });
+  await clock.goTo(40_010);
+  assert.equal(membership.waiting.size, 1, "not there yet");
+  store.replace([], "12");
+  await clock.goTo(40_020);
+  assert.equal(membership.waiting.size, 0);
+  assert.equal(await waiting, true);
+  assert.equal(heardOfMs(membership, namespace), 40_010);
+});

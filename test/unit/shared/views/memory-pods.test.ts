@@ -1,0 +1,215 @@
+/** What a memory keeps of pods, for how long, and what of it proves something. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Cluster, PodObject } from "../../../../functions/shared/kubernetes/cluster.ts";
+import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
+import {
+  confirm,
+  emptyMemory,
+  hasPodsIn,
+  isBehindPods,
+  learnPods,
+  podStore,
+  podsHeardOfMs,
+  podsMadeFor,
+  reaches,
+  viewOfMemory,
+} from "../../../../functions/shared/views/memory.ts";
+import { indexPods } from "../../../../functions/shared/views/view.ts";
+import { namespace, podObject, statefulSet, zoneBudget } from "../../functions/advance-zone-rollout/given.ts";
+import { createVirtualClock } from "../kubernetes/virtual-clock.ts";
+
+const at = (name: string, revision: number, more: Partial<PodObject["metadata"]> = {}): PodObject =>
+  podObject(name, { metadata: { resourceVersion: String(revision), ...more } });
+const ownedBy = (uid: string) => ({ ownerReferences: [{ kind: "StatefulSet", name: "b", uid, controller: true }] });
+const orphan = (name: string) => ({ ownerReferences: [], labels: { "statefulset.kubernetes.io/pod-name": name } });
+const terminating = { deletionTimestamp: "2026-01-01T00:00:00Z" };
+const [a, b] = [statefulSet("a"), statefulSet("b")];
+const around = (...statefulSets: StatefulSet[]) => ({ statefulSets, neighbours: [], budgets: [] });
+
+function make() {
+  const clock = createVirtualClock();
+  const cluster = clock as unknown as Cluster;
+  const memory = emptyMemory(cluster);
+  const changed: string[] = [];
+  const pods = podStore(memory, ({ name, ownerUid }) => void changed.push(`${name} of ${ownerUid}`));
+  const view = (...statefulSets: StatefulSet[]) => viewOfMemory(memory, around(...statefulSets), undefined);
+  const shown = (set = a) => [...view(set).podsOf(set)].map((pod) => `${pod.name}@${pod.resourceVersion}`);
+  const learn = (revision: number, ...objects: PodObject[]) => learnPods(memory, [a], indexPods(objects, revision));
+  const reached = async (revision: number, ...statefulSets: StatefulSet[]) => {
+    const answer = reaches(cluster, memory, statefulSets, revision);
+    await clock.goTo(clock.monotonicMs() + 300);
+    return answer;
+  };
+  return { clock, memory, changed, pods, view, shown, learn, reached };
+}
+
+test("pods made for a StatefulSet are those of its name and namespace that stand, its own or nobody's (S3)", () => {
+  const { memory, pods } = make();
+  const elsewhere = at("a-3", 6, { namespace: "elsewhere" });
+  pods.replace([at("a-0", 3), at("a-1", 4, orphan("a-1")), at("a-2", 5, terminating), elsewhere, at("ab-0", 7)], "9");
+  assert.deepEqual(
+    podsMadeFor(memory, namespace, "a").map(({ name }) => name),
+    ["a-0", "a-1"],
+  );
+});
+
+test("a budget selects a StatefulSet by any of its pods, and the answer of one moment does not change with the memory", () => {
+  const { memory, pods } = make();
+  const labelled = (app: string) => ({ labels: { app } });
+  pods.replace([at("a-0", 3, labelled("x")), at("a-1", 4, labelled("y"))], "9");
+  const [x, y, z] = ["x", "y", "z"].map((app) => zoneBudget(app, { selector: { matchLabels: { app } } }));
+  assert.ok(x && y && z);
+  const hasPods = hasPodsIn(memory);
+  const answers = () => [x, y, z].map((budget) => [hasPods(a, budget), hasPods(b, budget)]);
+  const expected = [
+    [true, false],
+    [true, false],
+    [false, false],
+  ];
+  assert.deepEqual(answers(), expected);
+  pods.replace([at("b-0", 12, { ...labelled("z"), ...ownedBy("uid-of-b") })], "12");
+  assert.deepEqual(answers(), expected);
+  assert.deepEqual([hasPodsIn(memory)(a, x), hasPodsIn(memory)(b, z)], [false, true]);
+});
+
+test("a memory is as new as the LIST that said the same of every StatefulSet that is asked for (R5)", async () => {
+  const { memory, pods, reached, learn } = make();
+  assert.equal(await reached(1, a), false, "nothing has been heard yet");
+  pods.replace([at("a-0", 3)], "9");
+  learn(20, at("a-0", 3));
+  assert.equal(await reached(20, a), true);
+  assert.equal(await reached(20, a, b), false, "nobody has listed the pods of b");
+  learnPods(memory, [b], indexPods([], 30));
+  assert.deepEqual([await reached(30, b), await reached(20, a, b), await reached(21, a, b)], [true, true, false]);
+});
+
+test("a LIST that finds no pods at all takes those away that are known, and confirms that there are none", async () => {
+  const { pods, learn, shown, reached } = make();
+  pods.replace([], "9");
+  learn(20);
+  assert.equal(await reached(20, a), true);
+  pods.apply({ type: "ADDED", object: at("a-0", 22) });
+  learn(30);
+  assert.deepEqual([shown(), await reached(30, a)], [[], true]);
+});
+
+test("a LIST in which a pod belongs to somebody else does not confirm what the memory says of its owner", async () => {
+  const { memory, pods, learn, reached } = make();
+  pods.replace([at("a-0", 3)], "9");
+  learn(20, at("a-0", 15, { uid: "next", ...ownedBy("uid-of-the-next-a") }));
+  assert.equal(memory.confirmedByOwner.size, 0);
+  assert.equal(await reached(20, a), false);
+});
+
+test("a LIST of the same revision as the watch tells of a pod that the watch left out", () => {
+  const { pods, learn, shown } = make();
+  pods.replace([at("a-0", 3)], "9");
+  learn(9, at("a-0", 3), at("a-1", 8));
+  assert.deepEqual(shown(), ["a-0@3", "a-1@8"]);
+});
+
+test("after silence one StatefulSet that is contradicted leaves all of them silent, and the watch is begun anew (R5)", () => {
+  const { memory, pods } = make();
+  pods.replace([at("a-0", 3), at("b-0", 4, ownedBy("uid-of-b"))], "9");
+  confirm(memory, [a, b], indexPods([at("a-0", 3)]), 50_000);
+  assert.equal(memory.relist.signal.aborted, true);
+  assert.deepEqual([podsHeardOfMs(memory, [a]), podsHeardOfMs(memory, [b])], [0, 0]);
+  assert.equal(podsHeardOfMs(memory, []), 0, "of no StatefulSets the watch alone tells");
+});
+
+test("a StatefulSet is read again where a pod of another revision came after it was read, and not otherwise (Z3)", async () => {
+  const { memory, pods, view, clock } = make();
+  const isBehind = (readMs: number, changes: Partial<StatefulSet> = {}) =>
+    isBehindPods(memory, { ...a, ...changes }, view(a).podsOf(a), readMs);
+  await clock.goTo(1_000);
+  pods.replace([at("a-0", 3)], "9");
+  assert.deepEqual([isBehind(999), isBehind(1_000)], [true, false]);
+  assert.equal(isBehind(999, { updateRevision: "old" }), false, "it runs what is wanted");
+  await clock.goTo(2_000);
+  pods.apply({ type: "MODIFIED", object: at("a-0", 12, terminating) });
+  pods.replace([at("a-0", 12, terminating)], "13");
+  assert.equal(isBehind(1_000), false, "a pod that changes is no younger");
+  pods.apply({ type: "MODIFIED", object: at("a-0", 14, { uid: "next" }) });
+  assert.deepEqual([isBehind(1_999), isBehind(2_000)], [true, false]);
+  const stranger = [...view(a).podsOf(a)].map((pod) => ({ ...pod, uid: "unheard of" }));
+  assert.equal(isBehindPods(memory, a, stranger, 1e9), true, "one that is not known may be the newest");
+});
+
+test("a view has seen through nothing where no pod is known, and through the newest of all its StatefulSets (R8)", () => {
+  const { pods, view } = make();
+  assert.equal(view(a).seenThrough, 0);
+  pods.replace([at("a-1", 8), at("a-0", 3), at("b-0", 5, ownedBy("uid-of-b"))], "9");
+  assert.deepEqual(
+    [view(a), view(a, b), view(b, a), view(b), view(a, statefulSet("c"))].map(({ seenThrough }) => seenThrough),
+    [8, 8, 8, 5, 8],
+  );
+  assert.deepEqual([...view(a).podsOf(b)], [], "who is not of the view has no pods in it");
+});
+
+test("views share the pods of a StatefulSet until one of them changes: a thousand are not copied for each decision", () => {
+  const { pods, view, learn } = make();
+  pods.replace([at("a-0", 3)], "9");
+  const before = view(a).podsOf(a);
+  assert.equal(view(a, b).podsOf(a), before);
+  pods.apply({ type: "ADDED", object: at("b-0", 10, ownedBy("uid-of-b")) });
+  learn(20, at("a-0", 3));
+  assert.equal(view(a).podsOf(a), before, "nothing new was said of them");
+  pods.apply({ type: "MODIFIED", object: at("a-0", 30, terminating) });
+  assert.notEqual(view(a).podsOf(a), before);
+});
+
+test("a list of the watch takes away what it does not hold, from views too, and keeps nobody's pods", () => {
+  const { memory, pods, shown } = make();
+  pods.replace([at("a-0", 3), at("a-1", 4)], "9");
+  assert.deepEqual(shown(), ["a-0@3", "a-1@4"]);
+  pods.replace([at("a-1", 4), at("web-1", 5, { ownerReferences: [] })], "10");
+  assert.deepEqual([shown(), [...memory.pods.keys()]], [["a-1@4"], ["db/a-1"]]);
+  pods.replace([], "11");
+  assert.deepEqual(shown(), []);
+});
+
+test("an event that is no newer than what is known changes nothing and wakes nobody; the first revision of all counts", () => {
+  const { pods, shown, changed } = make();
+  pods.apply({ type: "ADDED", object: at("a-0", 1) });
+  assert.deepEqual([shown(), changed], [["a-0@1"], ["a-0 of uid-of-a"]]);
+  pods.apply({ type: "MODIFIED", object: at("a-0", 10) });
+  changed.length = 0;
+  for (const revision of [9, 10]) pods.apply({ type: "MODIFIED", object: at("a-0", revision, terminating) });
+  pods.apply({ type: "DELETED", object: at("a-0", 10) });
+  assert.deepEqual([shown(), changed], [["a-0@10"], []]);
+});
+
+test("whose pod it was is woken when a pod goes, is let go of, or belongs to somebody else", () => {
+  const { pods, changed } = make();
+  pods.replace([at("a-0", 3), at("a-1", 4), at("a-2", 5)], "9");
+  changed.length = 0;
+  pods.apply({ type: "DELETED", object: at("a-0", 10) });
+  pods.apply({ type: "MODIFIED", object: at("a-1", 11, { ownerReferences: [] }) });
+  pods.apply({ type: "MODIFIED", object: at("a-2", 12, ownedBy("uid-of-b")) });
+  assert.deepEqual(changed, ["a-0 of uid-of-a", "a-1 of uid-of-a", "a-2 of uid-of-a"]);
+});
+
+test("nothing is kept of pods that are gone, nor of an owner whose last pod is", () => {
+  const { memory, pods, learn } = make();
+  const { podsByOwner, seenByOwner, confirmedByOwner, confirmedMsByOwner, bornMs } = memory;
+  const kept = () =>
+    [memory.pods, podsByOwner, seenByOwner, confirmedByOwner, confirmedMsByOwner, bornMs].map(({ size }) => size);
+  const fill = () => {
+    pods.replace([at("a-0", 3)], "9");
+    learn(20, at("a-0", 3));
+    confirm(memory, [a], indexPods([at("a-0", 3)]), 50_000);
+    assert.deepEqual(kept(), [1, 1, 1, 1, 1, 1]);
+  };
+  fill();
+  pods.apply({ type: "DELETED", object: at("a-0", 30) });
+  assert.deepEqual(kept(), [0, 0, 0, 0, 0, 0]);
+  pods.apply({ type: "DELETED", object: at("a-7", 31) });
+  assert.deepEqual(kept(), [0, 0, 0, 0, 0, 0], "one that was never known");
+  fill();
+  pods.replace([], "40");
+  assert.deepEqual(kept(), [0, 0, 0, 0, 0, 0]);
+  fill();
+  pods.apply({ type: "MODIFIED", object: at("a-0", 50, { uid: "next" }) });
+  assert.deepEqual([...bornMs.keys()], ["next"], "it was made anew under its name");
+});

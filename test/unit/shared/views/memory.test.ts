@@ -1,0 +1,262 @@
+/** What watches have told of, and the views made of it. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { surroundingsOf } from "../../../../functions/shared/group/governing.ts";
+import type { Cluster, PodObject } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { parsePod } from "../../../../functions/shared/objects/pods.ts";
+import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
+import { statefulSetStore } from "../../../../functions/shared/views/membership.ts";
+import {
+  confirm,
+  emptyMemory,
+  learnPods,
+  podStore,
+  podsHeardOfMs,
+  reaches,
+  viewOfMemory,
+} from "../../../../functions/shared/views/memory.ts";
+import { indexPods } from "../../../../functions/shared/views/view.ts";
+import { namespace, podObject, statefulSet, statefulSetObject } from "../../functions/advance-zone-rollout/given.ts";
+import { createVirtualClock } from "../kubernetes/virtual-clock.ts";
+
+function make() {
+  const clock = createVirtualClock();
+  const memory = emptyMemory(clock as unknown as Cluster);
+  const changed: string[] = [];
+  const pods = podStore(memory, ({ name }) => void changed.push(name));
+  const statefulSets = statefulSetStore(
+    memory.membership,
+    clock as unknown as Cluster,
+    ({ name, group }) => void changed.push(`${name} ${group}`),
+  );
+  return { clock, memory, changed, pods, statefulSets, cluster: clock as unknown as Cluster };
+}
+
+const at = (name: string, revision: number, more: Partial<PodObject["metadata"]> = {}): PodObject =>
+  podObject(name, { metadata: { resourceVersion: String(revision), ...more } });
+
+const a = statefulSet("a");
+const around = (...statefulSets: StatefulSet[]) => ({ statefulSets, neighbours: [], budgets: [] });
+
+test("a view is of one moment: what comes after it does not show, by name or by owner (R8)", () => {
+  const { memory, pods } = make();
+  pods.replace([at("a-0", 3), at("a-1", 4)], "9");
+  const view = viewOfMemory(memory, around(a), undefined);
+  pods.apply({ type: "DELETED", object: at("a-0", 10) });
+  pods.apply({ type: "MODIFIED", object: at("a-1", 11) });
+  pods.apply({ type: "ADDED", object: at("a-2", 12) });
+  assert.deepEqual(
+    [...view.podsOf(a)].map(({ name, resourceVersion }) => `${name}@${resourceVersion}`),
+    ["a-0@3", "a-1@4"],
+  );
+  assert.deepEqual(
+    ["a-0", "a-1", "a-2"].map((name) => view.pod(name)?.resourceVersion),
+    [3, 4, undefined],
+  );
+  assert.equal(view.seenThrough, 4);
+});
+
+test("a view has seen through the largest revision of a pod of its own, deletions too, and of nobody else's (R8)", () => {
+  const { memory, pods } = make();
+  pods.replace([at("a-0", 3), at("a-1", 4)], "9");
+  const stranger = [{ kind: "StatefulSet", name: "z", uid: "uid-of-z", controller: true }];
+  pods.apply({ type: "ADDED", object: at("z-0", 20, { ownerReferences: stranger }) });
+  assert.equal(viewOfMemory(memory, around(a), undefined).seenThrough, 4);
+  pods.apply({ type: "DELETED", object: at("a-1", 30) });
+  assert.equal(viewOfMemory(memory, around(a), undefined).seenThrough, 30);
+});
+
+test("the memory is complete up to the list, event or bookmark that was heard last", () => {
+  const { memory, pods, clock } = make();
+  pods.replace([], "9");
+  assert.equal(memory.reached, 9);
+  pods.apply({ type: "ADDED", object: at("a-0", 12) });
+  assert.equal(memory.reached, 12);
+  pods.apply({ type: "BOOKMARK", resourceVersion: "40" });
+  assert.equal(memory.reached, 40);
+  pods.replace([], "30");
+  assert.equal(memory.reached, 30);
+  assert.equal(memory.heardMs, clock.monotonicMs());
+});
+
+test("a decision waits at most 250 ms for the memory to reach what the ledger asks for", async () => {
+  const { memory, cluster, clock, pods } = make();
+  pods.replace([], "9");
+  assert.equal(await reaches(cluster, memory, [], 9), true);
+  const later = reaches(cluster, memory, [], 10);
+  await clock.goTo(100);
+  pods.apply({ type: "BOOKMARK", resourceVersion: "10" });
+  await clock.goTo(101);
+  assert.equal(await later, true);
+  const never = reaches(cluster, memory, [], 11);
+  await clock.goTo(400);
+  assert.equal(await never, false);
+  assert.equal(memory.waiting.size, 0);
+});
+
+const learned = (memory: ReturnType<typeof emptyMemory>, revision: number, ...objects: PodObject[]) =>
+  learnPods(memory, [a], indexPods(objects, revision));
+const shown = (memory: ReturnType<typeof emptyMemory>) =>
+  [...(memory.podsByOwner.get("uid-of-a")?.values() ?? [])].map(
+    ({ name, resourceVersion }) => `${name}@${resourceVersion}`,
+  );
+
+test("what a consistent LIST knows better is taken over, and what the watch has told since is kept", () => {
+  const { memory, pods } = make();
+  pods.replace([at("a-0", 3), at("a-1", 4), at("a-2", 5)], "9");
+  pods.apply({ type: "MODIFIED", object: at("a-2", 30) });
+  pods.apply({ type: "ADDED", object: at("a-3", 31) });
+  learned(memory, 20, at("a-0", 15), at("a-2", 5), at("a-4", 12));
+  assert.deepEqual(shown(memory), ["a-0@15", "a-2@30", "a-3@31"], "a-1 is gone, a-4 may be gone since");
+  learned(memory, 40, at("a-0", 15), at("a-2", 30), at("a-3", 31), at("a-4", 12));
+  assert.deepEqual(shown(memory), ["a-0@15", "a-2@30", "a-3@31", "a-4@12"]);
+});
+
+test("a memory that says what a LIST says is as new as the LIST, until one of the two says more (R5)", async () => {
+  const { memory, pods, cluster, clock } = make();
+  pods.replace([at("a-0", 3)], "9");
+  const reachesNow = async (revision: number) => {
+    const answer = reaches(cluster, memory, [a], revision);
+    await clock.goTo(clock.monotonicMs() + 300);
+    return answer;
+  };
+  assert.equal(await reachesNow(20), false);
+  learned(memory, 20, at("a-0", 3));
+  assert.equal(await reachesNow(20), true);
+  assert.equal(await reachesNow(21), false);
+  assert.equal(await reaches(cluster, memory, [a], 20), true);
+  pods.apply({ type: "MODIFIED", object: at("a-0", 25) });
+  learned(memory, 24, at("a-0", 3));
+  assert.equal(await reachesNow(26), false);
+});
+
+test("what a watch tells late is not taken over what a LIST has told before it", () => {
+  const { memory, pods, changed } = make();
+  pods.replace([at("a-0", 3)], "9");
+  learned(memory, 40, at("a-0", 35));
+  changed.length = 0;
+  pods.apply({ type: "MODIFIED", object: at("a-0", 12) });
+  pods.apply({ type: "ADDED", object: at("a-1", 13) });
+  pods.apply({ type: "DELETED", object: at("a-0", 14) });
+  assert.deepEqual(shown(memory), ["a-0@35"]);
+  assert.deepEqual(changed, []);
+  pods.apply({ type: "ADDED", object: at("a-1", 41) });
+  assert.deepEqual(shown(memory), ["a-0@35", "a-1@41"]);
+});
+
+test("a list of the watch that arrives after a newer one takes the newer one's claims with it (R5, R8)", async () => {
+  const { memory, pods, cluster, clock } = make();
+  pods.replace([at("a-0", 3)], "9");
+  learned(memory, 110, at("a-0", 109));
+  pods.replace([at("a-0", 90)], "105");
+  const reached = reaches(cluster, memory, [a], 110);
+  await clock.goTo(300);
+  assert.equal(await reached, false);
+  assert.equal(viewOfMemory(memory, around(a), undefined).seenThrough, 90);
+});
+
+test("a LIST that arrives after a newer one brings nothing back that the newer one knew to be gone", () => {
+  const { memory, pods } = make();
+  pods.replace([at("a-0", 3), at("a-1", 4)], "9");
+  learned(memory, 110, at("a-0", 109));
+  learned(memory, 105, at("a-0", 90), at("a-1", 4));
+  assert.deepEqual(shown(memory), ["a-0@109"]);
+});
+
+test("a pod that changes hands without an event in between leaves its former owner", () => {
+  const { memory, pods } = make();
+  pods.apply({ type: "ADDED", object: at("a-0", 4) });
+  const owner = [{ kind: "StatefulSet", name: "a", uid: "uid-of-the-next-a", controller: true }];
+  pods.apply({ type: "MODIFIED", object: at("a-0", 6, { ownerReferences: owner }) });
+  assert.deepEqual(shown(memory), []);
+  assert.deepEqual([...memory.podsByOwner.keys()], ["uid-of-the-next-a"]);
+});
+
+test("a StatefulSet that was made anew is known by its new uid only", () => {
+  const { memory, statefulSets } = make();
+  statefulSets.apply({ type: "ADDED", object: statefulSetObject("a") });
+  const again = { uid: "uid-of-the-next-a", resourceVersion: "9" };
+  statefulSets.apply({ type: "MODIFIED", object: statefulSetObject("a", { metadata: again }) });
+  assert.deepEqual([...memory.membership.byUid.keys()], ["uid-of-the-next-a"]);
+});
+
+test("heartbeats and counters wake nobody; whatever a decision reads does", () => {
+  const { pods, statefulSets, changed } = make();
+  pods.apply({ type: "ADDED", object: at("a-0", 3) });
+  statefulSets.apply({ type: "ADDED", object: statefulSetObject("a") });
+  changed.length = 0;
+  pods.apply({ type: "MODIFIED", object: at("a-0", 4) });
+  statefulSets.apply({ type: "MODIFIED", object: statefulSetObject("a", { metadata: { resourceVersion: "6" } }) });
+  pods.apply({ type: "BOOKMARK", resourceVersion: "9" });
+  statefulSets.apply({ type: "BOOKMARK", resourceVersion: "9" });
+  assert.deepEqual(changed, []);
+  pods.apply({ type: "MODIFIED", object: at("a-0", 10, { deletionTimestamp: "2026-01-01T00:00:00Z" }) });
+  const scaled = statefulSetObject("a", { metadata: { resourceVersion: "10" }, spec: { replicas: 4 } });
+  statefulSets.apply({ type: "MODIFIED", object: scaled });
+  pods.apply({ type: "DELETED", object: at("a-0", 11) });
+  assert.deepEqual(changed, ["a-0", "a group", "a-0"]);
+});
+
+test("a StatefulSet that changes its group wakes both groups", () => {
+  const { statefulSets, changed, memory } = make();
+  statefulSets.apply({ type: "ADDED", object: statefulSetObject("a") });
+  changed.length = 0;
+  statefulSets.apply({
+    type: "MODIFIED",
+    object: statefulSetObject("a", { metadata: { resourceVersion: "6", labels: { "rollout-group": "next" } } }),
+  });
+  assert.deepEqual(changed, ["a next", "a group"]);
+  const membersOf = (group: string) =>
+    surroundingsOf(memory.membership.byPath.values(), { namespace, group }, []).statefulSets.length;
+  assert.deepEqual([membersOf("group"), membersOf("next")], [0, 1]);
+});
+
+test("a list replaces everything, and wakes the groups of what was there before and of what is there now", () => {
+  const { pods, statefulSets, changed, memory } = make();
+  pods.replace([at("a-0", 3)], "9");
+  statefulSets.replace([statefulSetObject("a")], "9");
+  changed.length = 0;
+  pods.replace([at("a-1", 11)], "12");
+  statefulSets.replace([statefulSetObject("b")], "12");
+  assert.deepEqual(changed, ["a-0", "a-1", "a group", "b group"]);
+  assert.deepEqual([...memory.pods.keys()], ["db/a-1"]);
+  assert.deepEqual([...memory.membership.byPath.keys()], ["db/b"]);
+});
+
+test("pods that no StatefulSet owns are not kept, and one that is let go is forgotten", () => {
+  const { pods, memory } = make();
+  pods.apply({ type: "ADDED", object: at("web-1", 3, { ownerReferences: [] }) });
+  assert.equal(memory.pods.size, 0);
+  pods.apply({ type: "ADDED", object: at("a-0", 4) });
+  pods.apply({ type: "MODIFIED", object: at("a-0", 5, { ownerReferences: [] }) });
+  assert.equal(memory.pods.size, 0);
+  assert.equal(memory.podsByOwner.size, 0);
+  assert.equal(memory.reached, 5);
+});
+
+test("a pod that was made anew under its name belongs to its new owner only", () => {
+  const { pods, memory } = make();
+  pods.apply({ type: "ADDED", object: at("a-0", 4) });
+  const owner = [{ kind: "StatefulSet", name: "a", uid: "uid-of-the-next-a", controller: true }];
+  pods.apply({ type: "DELETED", object: at("a-0", 5) });
+  pods.apply({ type: "ADDED", object: at("a-0", 6, { ownerReferences: owner }) });
+  assert.deepEqual([...memory.podsByOwner.keys()], ["uid-of-the-next-a"]);
+});
+
+test("after silence, a memory that says what a consistent LIST says counts as heard; one that does not is begun anew", () => {
+  const { memory, pods } = make();
+  pods.replace([at("a-0", 3), at("a-1", 4)], "9");
+  const listed = (...objects: PodObject[]) => {
+    confirm(memory, [a], indexPods(objects), 50_000);
+    return memory.relist.signal.aborted;
+  };
+  assert.equal(listed(at("a-1", 4), at("a-0", 3)), false);
+  assert.equal(podsHeardOfMs(memory, [a]), 50_000);
+  const silent = podsHeardOfMs(memory, [a, statefulSet("b")]);
+  assert.ok(silent < 50_000, "what was asked of one StatefulSet proves nothing of another");
+  for (const wrong of [[at("a-0", 3)], [at("a-0", 3), at("a-1", 5)], [at("a-0", 3), at("a-1", 4), at("a-2", 5)]]) {
+    memory.relist = new AbortController();
+    assert.equal(listed(...wrong), true);
+  }
+  assert.equal(parsePod(at("a-0", 3)).resourceVersion, 3);
+});

@@ -1,0 +1,162 @@
+/** Budgets kept by a watch: when they are served from memory, when they are listed, and which of two tellings is newer. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Metadata } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { Shelf } from "../../../../functions/shared/views/shelf.ts";
+
+interface Thing {
+  readonly metadata: Metadata;
+  readonly text: string;
+}
+
+const thing = (name: string, resourceVersion: number, changes: Partial<Metadata> & { text?: string } = {}): Thing => {
+  const { text = `${name}@${resourceVersion}`, ...metadata } = changes;
+  const uid = `uid-of-${name}`;
+  return { text, metadata: { name, namespace: "db", uid, resourceVersion: `${resourceVersion}`, ...metadata } };
+};
+
+/** A shelf with a clock that stands still until it is set, and a server whose lists are what `served` is. */
+function createTestShelf() {
+  const state = { nowMs: 0, lists: 0, served: [] as readonly Thing[], seen: [] as string[] };
+  const shelf = new Shelf<string, Thing>({
+    clock: { monotonicMs: () => state.nowMs },
+    parse: ({ text }) => text,
+    seen: (text, how) => void state.seen.push(`${how} ${text}`),
+  });
+  const list = async () => {
+    state.lists++;
+    return state.served;
+  };
+  return {
+    state,
+    list: (things: readonly Thing[], resourceVersion: number) => shelf.store.replace(things, `${resourceVersion}`),
+    tell: (type: "ADDED" | "MODIFIED" | "DELETED", object: Thing) => shelf.store.apply({ type, object }),
+    bookmark: (resourceVersion: number) =>
+      shelf.store.apply({ type: "BOOKMARK", resourceVersion: `${resourceVersion}` }),
+    read: (namespace = "db", asked = list) => shelf.read(namespace, asked),
+  };
+}
+
+test("what the watch has told is served without a request for 30 s after its last word", async () => {
+  const { state, list, tell, bookmark, read } = createTestShelf();
+  list([thing("one", 5), thing("two", 4)], 6);
+  assert.deepEqual(await read(), ["one@5", "two@4"]);
+  tell("ADDED", thing("three", 7));
+  tell("MODIFIED", thing("one", 8));
+  tell("DELETED", thing("two", 9));
+  assert.deepEqual((await read()).toSorted(), ["one@8", "three@7"]);
+  state.nowMs = 30_000;
+  await read();
+  bookmark(10);
+  state.nowMs = 60_000;
+  assert.deepEqual((await read()).toSorted(), ["one@8", "three@7"]);
+  assert.equal(state.lists, 0);
+});
+
+test("a silent watch is replaced by a list, once every 30 s for each namespace", async () => {
+  const { state, list, read } = createTestShelf();
+  list([thing("old", 5), thing("far", 5, { namespace: "web" })], 6);
+  state.nowMs = 30_001;
+  state.served = [thing("new", 8)];
+  assert.deepEqual(await read(), ["new@8"]);
+  assert.deepEqual(await read("db", async () => assert.fail("it was just listed")), ["new@8"]);
+  state.served = [thing("far", 9, { namespace: "web" })];
+  assert.deepEqual(await read("web"), ["far@9"]);
+  assert.deepEqual(await read(), ["new@8"], "another namespace's list says nothing of this one");
+  assert.equal(state.lists, 2);
+  state.nowMs = 60_001;
+  await read();
+  assert.equal(state.lists, 2);
+  state.nowMs = 60_002;
+  state.served = [];
+  assert.deepEqual(await read(), []);
+  assert.equal(state.lists, 3);
+});
+
+test("before the watch has said anything, and where there is no watch, it is listed", async () => {
+  const { state, read } = createTestShelf();
+  state.served = [thing("one", 5)];
+  assert.deepEqual(await read(), ["one@5"]);
+  assert.equal(state.lists, 1);
+});
+
+test("a list that fails is an error for whoever reads, not an empty namespace", async () => {
+  const { read } = createTestShelf();
+  await assert.rejects(
+    read("db", async () => {
+      throw new Error("the API server is away");
+    }),
+    /the API server is away/,
+  );
+});
+
+test("a list during which the watch spoke again is dropped: the watch is newer", async () => {
+  const { state, list, tell, read } = createTestShelf();
+  list([thing("one", 5)], 6);
+  state.nowMs = 31_000;
+  const overtaken = await read("db", async () => {
+    tell("MODIFIED", thing("one", 9));
+    tell("ADDED", thing("two", 10));
+    return [thing("one", 5)];
+  });
+  assert.deepEqual(overtaken, ["one@9", "two@10"]);
+});
+
+test("events from before a list neither bring back an older budget nor take away one that was made again since", async () => {
+  const { state, list, tell, read } = createTestShelf();
+  list([thing("one", 5), thing("two", 5)], 6);
+  state.nowMs = 31_000;
+  state.served = [thing("one", 9), thing("two", 10, { uid: "made-again" })];
+  assert.deepEqual(await read(), ["one@9", "two@10"]);
+  tell("MODIFIED", thing("one", 7));
+  tell("DELETED", thing("two", 8));
+  assert.deepEqual(await read(), ["one@9", "two@10"]);
+  tell("DELETED", thing("two", 11, { uid: "made-again" }));
+  assert.deepEqual(await read(), ["one@9"]);
+});
+
+test("one list serves all who ask while it is under way, in their namespace, and the next one is asked for anew", async () => {
+  const { state, read } = createTestShelf();
+  const slow = Promise.withResolvers<readonly Thing[]>();
+  let lists = 0;
+  const list = () => {
+    lists++;
+    return slow.promise;
+  };
+  const first = read("db", list);
+  state.nowMs = 10;
+  const second = read("db", list);
+  assert.deepEqual(await read("other", async () => []), []);
+  slow.resolve([thing("one", 5)]);
+  assert.deepEqual([await first, await second, lists], [["one@5"], ["one@5"], 1]);
+  state.nowMs = 40_000;
+  assert.deepEqual(await read("db", async () => [thing("one", 5), thing("two", 6)]), ["one@5", "two@6"]);
+});
+
+test("every telling of the watch is seen: updated, ignored where the spec is the same, deleted", async () => {
+  const { state, list, tell } = createTestShelf();
+  list([thing("one", 5, { generation: 1, text: "one" })], 6);
+  tell("MODIFIED", thing("one", 7, { generation: 1, text: "one, its labels" }));
+  tell("MODIFIED", thing("one", 8, { generation: 2, text: "one, its spec" }));
+  tell("DELETED", thing("one", 9, { generation: 2 }));
+  tell("DELETED", thing("one", 9, { generation: 2 }));
+  tell("ADDED", thing("one", 10, { generation: 1, uid: "made-again", text: "one again" }));
+  list([thing("one", 10, { generation: 1, uid: "made-again", text: "one again" })], 11);
+  list([], 12);
+  assert.deepEqual(state.seen, [
+    "updated one",
+    "ignored one, its labels",
+    "updated one, its spec",
+    "deleted one, its spec",
+    "updated one again",
+    "ignored one again",
+    "deleted one again",
+  ]);
+});
+
+test("an object without a generation counts as changed whenever it is told of", async () => {
+  const { state, tell } = createTestShelf();
+  tell("ADDED", thing("one", 5));
+  tell("MODIFIED", thing("one", 6));
+  assert.deepEqual(state.seen, ["updated one@5", "updated one@6"]);
+});

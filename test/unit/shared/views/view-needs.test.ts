@@ -1,0 +1,159 @@
+/** The edges of what a view of memory needs: how long silence may last, how long a GET serves, and what a LIST proves (R5). */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  type Cluster,
+  ClusterError,
+  type ListQuery,
+  type ObjectKey,
+  type PodObject,
+  type StatefulSetObject,
+} from "../../../../functions/shared/kubernetes/cluster.ts";
+import { statefulSetStore } from "../../../../functions/shared/views/membership.ts";
+import { emptyMemory, podStore } from "../../../../functions/shared/views/memory.ts";
+import { readView } from "../../../../functions/shared/views/reading.ts";
+import type { ViewNeed } from "../../../../functions/shared/views/view.ts";
+import { namespace, podObject, statefulSetObject } from "../../functions/advance-zone-rollout/given.ts";
+import { createVirtualClock } from "../kubernetes/virtual-clock.ts";
+
+const at = (name: string, revision: number, metadata: Partial<PodObject["metadata"]> = {}): PodObject =>
+  podObject(name, { metadata: { resourceVersion: `${revision}`, ...metadata } });
+const set = (name: string, revision: number, updateRevision = "new", labels = { "rollout-group": "group" }) =>
+  statefulSetObject(name, { metadata: { resourceVersion: `${revision}`, labels }, status: { updateRevision } });
+
+const notFound = () =>
+  new ClusterError({ code: 404, reason: "NotFound", message: "no", verb: "get", resource: "statefulsets" });
+
+/** A memory that has been told what the API server holds, and an API server that may hold something else since. */
+function make(statefulSets: readonly StatefulSetObject[] = [set("a", 3)], pods: readonly PodObject[] = [at("a-0", 4)]) {
+  const clock = createVirtualClock();
+  const server = { statefulSets, pods, revision: 20 };
+  const words: string[] = [];
+  const cluster = {
+    monotonicMs: clock.monotonicMs,
+    sleep: clock.sleep,
+    async list(resource: "statefulsets" | "pods", { notOlderThan }: ListQuery) {
+      words.push(`list ${resource}${notOlderThan === undefined ? "" : ` from ${notOlderThan}`}`);
+      return { items: server[resource === "pods" ? "pods" : "statefulSets"], resourceVersion: `${server.revision}` };
+    },
+    async get(_resource: string, { name }: ObjectKey) {
+      words.push(`get ${name}`);
+      const found = server.statefulSets.find(({ metadata }) => metadata.name === name);
+      if (found === undefined) throw notFound();
+      return found;
+    },
+  } as unknown as Cluster;
+  const memory = emptyMemory(cluster);
+  const told = {
+    pods: podStore(memory, () => {}),
+    statefulSets: statefulSetStore(memory.membership, cluster, () => {}),
+  };
+  told.statefulSets.replace(statefulSets, "9");
+  told.pods.replace(pods, "9");
+  const reads = new Map();
+  const read = async (need: Partial<ViewNeed> = {}) => {
+    words.length = 0;
+    const asked = { settledThrough: 1, permitSinceMs: undefined, consistent: false, ...need };
+    const view = readView({ cluster, memory, reads }, [], { namespace, group: "group" }, asked);
+    await clock.goTo(clock.monotonicMs());
+    return view;
+  };
+  return { clock, server, words, memory, told, read };
+}
+
+test("a watch is silent when nothing was heard of it for more than 30 s: not a moment sooner", async () => {
+  const { clock, words, read } = make();
+  await clock.goTo(30_000);
+  await read({ permitSinceMs: 30_000 });
+  assert.deepEqual(words, ["get a"]);
+  await clock.goTo(30_001);
+  await read({ permitSinceMs: 30_001 });
+  assert.deepEqual(words, ["list statefulsets", "list pods"]);
+});
+
+test("a GET serves for 3 s and no longer, from the moment at which somebody else last wrote the ledger", async () => {
+  const { clock, words, read } = make();
+  await read({ permitSinceMs: 0 });
+  await clock.goTo(3_000);
+  const view = await read({ permitSinceMs: 0 });
+  assert.deepEqual([words, view.statefulSetsReadMs], [[], 0]);
+  await read({ permitSinceMs: 1 });
+  assert.deepEqual(words, ["get a"]);
+  await clock.goTo(6_001);
+  await read({ permitSinceMs: 1 });
+  assert.deepEqual(words, ["get a"]);
+});
+
+test("what the watch has told since a GET is newer than it; a StatefulSet that a GET did not find is asked for again", async () => {
+  const { server, words, told, read } = make([set("a", 3), set("b", 3)]);
+  await read({ permitSinceMs: 0 });
+  told.statefulSets.apply({ type: "MODIFIED", object: set("a", 12, "newer") });
+  const revisionsOf = async (need: Partial<ViewNeed>) =>
+    (await read(need)).statefulSets.map(({ name, updateRevision }) => `${name} ${updateRevision}`);
+  assert.deepEqual(await revisionsOf({ permitSinceMs: 0 }), ["a newer", "b new"]);
+  assert.equal(words.length, 0);
+  server.statefulSets = [set("a", 12, "newer")];
+  assert.deepEqual(await revisionsOf({ permitSinceMs: 1 }), ["a newer"]);
+  assert.deepEqual(await revisionsOf({ permitSinceMs: 0 }), ["a newer"]);
+  assert.ok(words.includes("get b"), "the GET of before it went does not serve");
+});
+
+test("a ledger's first decision lists StatefulSets and pods; without members-through what is known will do (R4)", async () => {
+  const { words, read, told } = make();
+  await read({ settledThrough: undefined });
+  assert.deepEqual(words, ["list statefulsets", "list pods"]);
+  told.statefulSets.replace([], "0");
+  await read();
+  assert.deepEqual(words, []);
+});
+
+test("a watch that has got exactly to members-through is there (S1)", async () => {
+  const { words, read } = make();
+  await read({ membersThrough: 9 });
+  assert.deepEqual(words, []);
+});
+
+test("what a sweep finds otherwise is taken over, and is no proof that a watch has died", async () => {
+  const { server, memory, read } = make();
+  server.statefulSets = [set("a", 15), set("b", 16)];
+  server.pods = [at("a-0", 17), at("a-1", 18)];
+  const names = async (need: Partial<ViewNeed>) => {
+    const view = await read(need);
+    return view.statefulSets.map((one) => [one.name, [...view.podsOf(one)].map(({ name }) => name)]);
+  };
+  const expected = [
+    ["a", ["a-0", "a-1"]],
+    ["b", []],
+  ];
+  assert.deepEqual(await names({ consistent: true }), expected);
+  assert.deepEqual([memory.relist.signal.aborted, memory.membership.relist.signal.aborted], [false, false]);
+  assert.deepEqual(await names({}), expected);
+});
+
+test("the other StatefulSets of the namespace are in a view that may permit, too", async () => {
+  const { read } = make([set("a", 3), set("z", 4, "new", { "rollout-group": "other" })]);
+  const { neighbours } = await read({ permitSinceMs: 0 });
+  assert.deepEqual(
+    neighbours.map(({ name }) => name),
+    ["z"],
+  );
+});
+
+test("a StatefulSet that was read before a pod of another revision came is read again, and that read serves, too (Z3)", async () => {
+  const { clock, server, words, told, read } = make();
+  await read({ permitSinceMs: 0 });
+  await clock.goTo(1_000);
+  server.statefulSets = [set("a", 11, "newer")];
+  told.pods.apply({
+    type: "ADDED",
+    object: at("a-1", 12, { labels: { "controller-revision-hash": "newer" } }),
+  });
+  const wanted = async (need: Partial<ViewNeed>) => (await read(need)).statefulSets[0]?.updateRevision;
+  assert.equal(await wanted({}), "new");
+  assert.deepEqual(words, [], "what permits nothing asks nobody");
+  assert.equal(await wanted({ permitSinceMs: 0 }), "newer");
+  assert.deepEqual(words, ["get a"]);
+  await clock.goTo(3_900);
+  assert.equal(await wanted({ permitSinceMs: 0 }), "newer");
+  assert.deepEqual(words, []);
+});

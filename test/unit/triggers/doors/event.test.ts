@@ -1,0 +1,282 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { binaryHeaders, createTestApp, reference, structured, without } from "./app.ts";
+
+type Door = ReturnType<typeof createTestApp>;
+
+function post({ app }: Door, headers: Record<string, string>, body: string | undefined, path = "/") {
+  return app.request(path, { method: "POST", headers, ...(body === undefined ? {} : { body }) });
+}
+
+function postStructured(door: Door, event: unknown, contentType = "application/cloudevents+json") {
+  return post(door, { "content-type": contentType }, JSON.stringify(event));
+}
+
+/** A refusal is one sentence of plain text. */
+async function assertRefused(response: Response, status: number, sentence: RegExp): Promise<void> {
+  const body = await response.text();
+  assert.equal(response.status, status, body);
+  assert.match(response.headers.get("content-type") ?? "", /^text\/plain/);
+  assert.match(body, sentence);
+  assert.match(body, /^[A-Z][^\n]*\.$/);
+}
+
+async function assertTaken(response: Response): Promise<void> {
+  assert.equal(await response.text(), "");
+  assert.equal(response.status, 204);
+}
+
+const bare = without(binaryHeaders, "ce-kind", "ce-name", "ce-namespace", "ce-apiversion");
+
+test("a Reference event in binary mode is answered 204 without a body, and its StatefulSet is woken", async () => {
+  for (const path of ["/", "/events"]) {
+    const door = createTestApp();
+    await assertTaken(await post(door, binaryHeaders, JSON.stringify(reference), path));
+    assert.deepEqual(door.woken, ["app/ingester-zone-a"]);
+  }
+});
+
+test("add, update and delete of both modes wake, and no other type does", async () => {
+  for (const mode of ["ref", "resource"]) {
+    for (const change of ["add", "update", "delete"]) {
+      const door = createTestApp();
+      await assertTaken(
+        await post(door, { ...binaryHeaders, "ce-type": `dev.knative.apiserver.${mode}.${change}` }, "{}"),
+      );
+      assert.equal(door.woken.length, 1);
+    }
+  }
+  for (const type of ["dev.knative.apiserver.ref.patch", "com.example.order", "xdev.knative.apiserver.ref.add"]) {
+    const door = createTestApp();
+    await assertTaken(await post(door, { ...binaryHeaders, "ce-type": type }, "{}"));
+    assert.deepEqual(door.woken, []);
+  }
+});
+
+test("without extensions the key comes from a Reference's data, or from a Resource's metadata", async () => {
+  const { kind, apiVersion, namespace, name } = reference;
+  for (const data of [
+    reference,
+    { kind, apiVersion, metadata: { namespace, name, uid: "u" }, spec: { replicas: 3 } },
+  ]) {
+    const door = createTestApp();
+    await assertTaken(await post(door, bare, JSON.stringify(data)));
+    await assertTaken(await postStructured(door, { ...structured, data }));
+    assert.deepEqual(door.woken, ["app/ingester-zone-a", "app/ingester-zone-a"]);
+  }
+});
+
+test("in structured mode the extensions are taken as well, and data in base64", async () => {
+  const door = createTestApp();
+  const { data, ...rest } = structured;
+  await assertTaken(await postStructured(door, { ...rest, kind: "Pod", namespace: "app", name: "compactor-12" }));
+  const base64 = Buffer.from(JSON.stringify(data)).toString("base64");
+  await assertTaken(await postStructured(door, { ...rest, data_base64: base64 }));
+  assert.deepEqual(door.woken, ["app/compactor", "app/ingester-zone-a"]);
+});
+
+test("a pod X-N wakes StatefulSet X, and a pod of another name nothing", async () => {
+  const door = createTestApp();
+  for (const name of ["ingester-zone-a-0", "db-2-31", "web-7d9f8c6b5-x2x4z", "solo"]) {
+    const headers = { ...binaryHeaders, "ce-kind": "Pod", "ce-apiversion": "v1", "ce-name": name };
+    await assertTaken(await post(door, headers, "{}"));
+  }
+  assert.deepEqual(door.woken, ["app/ingester-zone-a", "app/db-2"]);
+});
+
+test("an unknown kind, somebody else's StatefulSet and a namespace that is not ours cost nothing", async () => {
+  const door = createTestApp({ namespaces: ["app"] });
+  for (const changed of [
+    { "ce-kind": "Node" },
+    { "ce-kind": "Lease" },
+    { "ce-apiversion": "apps.kruise.io/v1beta1" },
+    { "ce-namespace": "other" },
+  ]) {
+    await assertTaken(await post(door, { ...binaryHeaders, ...changed }, "{}"));
+  }
+  assert.deepEqual(door.woken, []);
+});
+
+test("a kind that wakes no function costs nothing", async () => {
+  const door = createTestApp({ wokenBy: new Set<Resource>(["pods"]) });
+  await assertTaken(await post(door, binaryHeaders, "{}"));
+  assert.deepEqual(door.woken, []);
+});
+
+test("a name that is none in Kubernetes is refused before it can reach a URL", async () => {
+  const door = createTestApp();
+  for (const changed of [
+    { "ce-name": "../../secrets/x" },
+    { "ce-name": "A" },
+    { "ce-name": "a".repeat(254) },
+    { "ce-name": "a..b" },
+    { "ce-namespace": "kube.system" },
+    { "ce-namespace": "a".repeat(64) },
+    { "ce-namespace": "-a" },
+  ]) {
+    await assertRefused(await post(door, { ...binaryHeaders, ...changed }, "{}"), 400, /is no name of/);
+  }
+  assert.deepEqual(door.woken, []);
+});
+
+test("extensions and data that are not strings are refused, and so is an object without a name", async () => {
+  const door = createTestApp();
+  for (const changed of [{ name: 5 }, { kind: true }, { namespace: ["app"] }, { apiversion: 1 }]) {
+    await assertRefused(
+      await postStructured(door, { ...structured, ...changed }),
+      400,
+      /is not a string|invalid payload/,
+    );
+  }
+  await assertRefused(
+    await post(door, bare, JSON.stringify({ ...reference, name: { a: 1 } })),
+    400,
+    /name is not a string/,
+  );
+  for (const data of [{}, [], null, "text", 5]) {
+    await assertRefused(await post(door, bare, JSON.stringify(data)), 400, /does not say the kind/);
+  }
+  await assertRefused(await post(door, bare, JSON.stringify({ kind: "Pod" })), 400, /does not say the namespace/);
+  assert.deepEqual(door.woken, []);
+});
+
+test("a content type counts without its parameters and in any case", async () => {
+  const door = createTestApp();
+  for (const type of [
+    "application/json; charset=utf-8",
+    "Application/JSON;charset=UTF-8",
+    "application/vnd.k8s+json",
+  ]) {
+    await assertTaken(await post(door, { ...bare, "content-type": type }, JSON.stringify(reference)));
+  }
+  for (const type of ["application/cloudevents+json; charset=utf-8", "Application/CloudEvents+JSON"]) {
+    await assertTaken(await postStructured(door, structured, type));
+  }
+  assert.equal(door.woken.length, 5);
+});
+
+test("malformed JSON is 400 in both modes, and so is an event that is no object", async () => {
+  const door = createTestApp();
+  for (const body of ["{", "garbage", '{"a":1}}']) {
+    await assertRefused(await post(door, binaryHeaders, body), 400, /not JSON/);
+    await assertRefused(await post(door, { "content-type": "application/cloudevents+json" }, body), 400, /not JSON/);
+  }
+  for (const event of [null, 5, "text", [], [structured]]) {
+    await assertRefused(await postStructured(door, event), 400, /has no specversion/);
+  }
+  await assertRefused(
+    await post(door, { "content-type": "application/cloudevents+json" }, undefined),
+    400,
+    /specversion/,
+  );
+  assert.deepEqual(door.woken, []);
+});
+
+test("leading white space is JSON all the same", async () => {
+  const door = createTestApp();
+  await assertTaken(await post(door, bare, `\n  ${JSON.stringify(reference)}`));
+  await assertTaken(
+    await post(door, { "content-type": "application/cloudevents+json" }, ` ${JSON.stringify(structured)}`),
+  );
+  assert.equal(door.woken.length, 2);
+});
+
+test("an event without one of the attributes that it must have is 400, though the SDK would invent some", async () => {
+  const door = createTestApp();
+  for (const name of ["specversion", "id", "source", "type"]) {
+    const missing = new RegExp(`has no ${name}`);
+    await assertRefused(await post(door, without(binaryHeaders, `ce-${name}`), "{}"), 400, missing);
+    await assertRefused(await postStructured(door, { ...structured, [name]: undefined }), 400, missing);
+    await assertRefused(await postStructured(door, { ...structured, [name]: "" }), 400, missing);
+    await assertRefused(await postStructured(door, { ...structured, [name]: 1 }), 400, /is not a string/);
+  }
+  assert.deepEqual(door.woken, []);
+});
+
+test("a specversion that is not 1.0 is 400: the SDK's validate() answers false to it, and does not throw", async () => {
+  const door = createTestApp();
+  for (const version of ["0.3", "2.0", "1"]) {
+    await assertRefused(await post(door, { ...binaryHeaders, "ce-specversion": version }, "{}"), 400, /specversion/);
+    await assertRefused(await postStructured(door, { ...structured, specversion: version }), 400, /specversion/);
+  }
+});
+
+test("what the specification forbids is 400", async () => {
+  const door = createTestApp();
+  await assertRefused(await postStructured(door, { ...structured, "Not-A-Name": "x" }), 400, /attribute name/);
+  await assertRefused(await postStructured(door, { ...structured, schemaurl: "http://x" }), 400, /schemaurl/);
+});
+
+test("a request that is no CloudEvent is 400, and one in a content type that carries none 415", async () => {
+  const door = createTestApp();
+  await assertRefused(await post(door, { "content-type": "application/json" }, "{}"), 400, /neither ce- headers/);
+  for (const type of ["text/plain", "application/x-www-form-urlencoded", "application/cloudevents+avro"]) {
+    await assertRefused(await post(door, { "content-type": type }, "a=b"), 415, /^Send application\/cloudevents\+json/);
+  }
+  await assertRefused(await post(door, {}, undefined), 415, /no content type/);
+});
+
+test("a batch is 400", async () => {
+  const door = createTestApp();
+  const batch = await postStructured(door, [structured], "application/cloudevents-batch+json");
+  await assertRefused(batch, 400, /one event at a time/);
+});
+
+test("a tick of any content type starts a sweep", async () => {
+  const door = createTestApp();
+  const headers = {
+    ...bare,
+    "ce-type": "dev.knative.sources.ping",
+    "ce-source": "/apis/v1/namespaces/app/pingsources/sweep",
+  };
+  await assertTaken(await post(door, headers, '{"op":"resync"}'));
+  await assertTaken(await post(door, { ...headers, "content-type": "text/plain" }, "tick"));
+  await assertTaken(await postStructured(door, { ...structured, type: "dev.knative.sources.ping", data: "tick" }));
+  assert.deepEqual(door.woken, ["sweep", "sweep", "sweep"]);
+});
+
+test("a body beyond the limit is 413, whether it says its length or not", async () => {
+  const door = createTestApp({ bodyLimitBytes: 1_024 });
+  const large = JSON.stringify({ ...reference, filler: "x".repeat(1_024) });
+  await assertRefused(
+    await post(door, { ...binaryHeaders, "content-length": String(large.length) }, large),
+    413,
+    /1024 bytes/,
+  );
+  await assertRefused(await post(door, binaryHeaders, large), 413, /1024 bytes/);
+  assert.deepEqual(door.woken, []);
+});
+
+test("while events are not welcome, or the queue is full, they are 503 with Retry-After", async () => {
+  for (const door of [createTestApp({ notReady: () => "this process is ending" }), createTestApp({ full: true })]) {
+    const headers = { ...binaryHeaders, "ce-type": "dev.knative.sources.ping" };
+    for (const response of [await post(door, binaryHeaders, "{}"), await post(door, headers, "{}")]) {
+      assert.match(response.headers.get("retry-after") ?? "", /^\d+$/);
+      await assertRefused(response, 503, /^Send it again later/);
+    }
+  }
+});
+
+test("an error that nobody expected is 503 with Retry-After, and is logged", async () => {
+  const door = createTestApp({
+    notReady: () => {
+      throw new Error("boom");
+    },
+  });
+  const response = await post(door, binaryHeaders, "{}");
+  assert.equal(response.headers.get("retry-after"), "1");
+  await assertRefused(response, 503, /later/);
+  assert.ok(door.lines.some(({ level, msg }) => level === "error" && String(msg).includes("boom")));
+});
+
+test("events are counted by what became of them", async () => {
+  const door = createTestApp();
+  await post(door, binaryHeaders, "{}");
+  await post(door, { ...binaryHeaders, "ce-kind": "Node" }, "{}");
+  await post(door, binaryHeaders, "{");
+  const text = await (await door.app.request("/metrics")).text();
+  for (const result of ["queued", "ignored", "malformed"]) {
+    assert.match(text, new RegExp(`^sluice_events_total\\{result="${result}"\\} 1$`, "m"));
+  }
+});

@@ -1,0 +1,259 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
+import type { FunctionDefinition } from "../../../../functions/shared/pass/definition.ts";
+import { createTestWorld, type TestDoorsOptions } from "./world.ts";
+
+function forbidden(verb: string, resource: string): ClusterError {
+  const message = `${resource} is forbidden: User "sluice" cannot ${verb} resource "${resource}" in the namespace "app"`;
+  return new ClusterError({ code: 403, reason: "Forbidden", message, verb, resource });
+}
+
+function unanswered(verb: string, resource: string): ClusterError {
+  return new ClusterError({ code: 0, reason: "ConnectionFailed", message: "connection refused", verb, resource });
+}
+
+/** A function that remembers its passes. */
+function createRecorder(run?: FunctionDefinition["run"]) {
+  const passes: string[] = [];
+  const swept: string[][] = [];
+  const definition: FunctionDefinition = {
+    name: "record",
+    concern: "remember passes",
+    wokenBy: ["statefulsets", "pods"],
+    needs: [],
+    reads: [],
+    writes: [],
+    async run(context, key, wake) {
+      passes.push(`${key.namespace}/${key.group}${wake.sweep ? " sweep" : ""}`);
+      return (await run?.(context, key, wake)) ?? { recheckMs: undefined, acting: undefined };
+    },
+    async sweep(_context, groups) {
+      swept.push(groups.map(({ namespace, group }) => `${namespace}/${group}`));
+    },
+  };
+  return { passes, swept, definition };
+}
+
+async function started(options: TestDoorsOptions) {
+  const doors = createTestWorld(options);
+  const standalone = doors.start();
+  await doors.goTo(1);
+  return { ...doors, standalone };
+}
+
+test("watches wake the function: a change of template is rolled without a sweep", async () => {
+  const { goTo, changeTemplates, isRolled, lines } = await started({});
+  await goTo(20);
+  changeTemplates("app:2");
+  await goTo(60);
+  assert.equal(isRolled(), true);
+  assert.equal(lines.filter(({ msg }) => String(msg).startsWith("swept")).length, 1);
+});
+
+test("where only reviews are answered, nothing is watched, listed or waited for", async () => {
+  const { goTo, calls, cluster, standalone } = await started({ definitions: [] });
+  assert.equal(standalone.notReady(), undefined);
+  await goTo(600);
+  assert.deepEqual(calls, []);
+  assert.equal(await standalone.stop(cluster.monotonicMs() + 1_000), true);
+});
+
+test("with lists alone, events and sweeps roll a group", async () => {
+  const { goTo, changeTemplates, isRolled, standalone } = await started({ settings: { views: "list" } });
+  assert.equal(standalone.notReady(), undefined);
+  await goTo(20);
+  changeTemplates("app:2");
+  await goTo(21);
+  assert.equal(standalone.wakeUps.statefulSet("app", "ingester-a"), "queued");
+  await goTo(22);
+  assert.equal(isRolled(), false);
+  await goTo(900);
+  assert.equal(isRolled(), true);
+});
+
+test("it is not ready before the first lists have come", async () => {
+  const doors = createTestWorld();
+  const standalone = doors.start();
+  assert.match(standalone.notReady() ?? "", /have not come yet/);
+  await doors.goTo(1);
+  assert.equal(standalone.notReady(), undefined);
+});
+
+test("a sweep runs at the start and then at least as often as the setting says, over every group", async () => {
+  const { definition, passes, swept } = createRecorder();
+  const { goTo, world } = await started({
+    definitions: [definition],
+    settings: { views: "list", sweepIntervalMs: 60_000 },
+  });
+  world.addGroup({ namespace: "db", group: "etcd", zones: ["a"], replicas: 1 });
+  await goTo(59);
+  assert.deepEqual(passes, ["app/ingester sweep"]);
+  await goTo(61);
+  assert.deepEqual(passes.slice(1).sort(), ["app/ingester sweep", "db/etcd sweep"]);
+  assert.deepEqual(swept, [["app/ingester"], ["app/ingester", "db/etcd"]]);
+});
+
+test("a sweep that is queued or runs is not started twice", async () => {
+  const { definition, swept } = createRecorder();
+  const { goTo, standalone } = await started({ definitions: [definition], settings: { views: "list" } });
+  for (let tick = 0; tick < 5; tick++) assert.equal(standalone.wakeUps.sweep(), true);
+  await goTo(2);
+  assert.equal(swept.length, 2);
+});
+
+test("a burst of events of one StatefulSet costs one read and one pass; an object that is gone, one read", async () => {
+  const { definition, passes } = createRecorder();
+  const { goTo, standalone, calls } = await started({ definitions: [definition], settings: { views: "list" } });
+  calls.length = 0;
+  passes.length = 0;
+  for (let event = 0; event < 3; event++) standalone.wakeUps.statefulSet("app", "ingester-a");
+  standalone.wakeUps.statefulSet("app", "gone");
+  await goTo(2);
+  assert.deepEqual(calls.map(({ verb, name }) => `${verb} ${name}`).sort(), ["get gone", "get ingester-a"]);
+  assert.deepEqual(passes, ["app/ingester"]);
+});
+
+test("a StatefulSet that cannot be read is read again later, and nothing is lost", async () => {
+  let away = false;
+  const { definition, passes } = createRecorder();
+  const { goTo, standalone, lines } = await started({
+    definitions: [definition],
+    settings: { views: "list" },
+    beforeCall({ verb, resource }) {
+      if (away) throw unanswered(verb, resource);
+    },
+  });
+  passes.length = 0;
+  away = true;
+  standalone.wakeUps.statefulSet("app", "ingester-a");
+  await goTo(10);
+  assert.deepEqual(passes, []);
+  assert.ok(lines.some(({ level, object, reason }) => level === "warn" && object === "ingester-a" && reason));
+  away = false;
+  await goTo(45);
+  assert.deepEqual(passes, ["app/ingester"]);
+});
+
+test("a start without the API server is no crash: the first sweep is tried until it succeeds", async () => {
+  let away = true;
+  const { definition, passes } = createRecorder();
+  const { goTo, standalone } = await started({
+    definitions: [definition],
+    beforeCall({ verb, resource }) {
+      if (away) throw unanswered(verb, resource);
+    },
+  });
+  await goTo(60);
+  assert.match(standalone.notReady() ?? "", /have not come yet/);
+  away = false;
+  await goTo(95);
+  assert.equal(standalone.notReady(), undefined);
+  assert.ok(passes.includes("app/ingester sweep"));
+});
+
+test("what one function's sweep cannot do does not keep the groups from being woken", async () => {
+  const { definition, passes } = createRecorder();
+  const failing = { ...definition, sweep: () => Promise.reject(forbidden("create", "leases")) };
+  const { lines } = await started({ definitions: [failing], settings: { views: "list" } });
+  assert.deepEqual(passes, ["app/ingester sweep"]);
+  assert.ok(lines.some(({ level, msg }) => level === "warn" && String(msg).includes("leases is forbidden")));
+});
+
+test("a missing right is an Event on a StatefulSet that names verb and resource, a log line, and a try every 30 s", async () => {
+  let granted = false;
+  const { definition, passes } = createRecorder(async (_, { group }) => {
+    if (group === "ingester" && !granted) throw forbidden("patch", "leases");
+    return { recheckMs: undefined, acting: undefined };
+  });
+  const { goTo, world, lines, calls } = await started({ definitions: [definition], settings: { views: "list" } });
+  world.addGroup({ namespace: "app", group: "other", zones: ["a"], replicas: 1 });
+  await goTo(29);
+  assert.deepEqual(passes, ["app/ingester sweep"]);
+  await goTo(100);
+  assert.equal(passes.length, 4);
+  const events = world.store.list("events").items as {
+    reason?: string;
+    message?: string;
+    involvedObject?: { name: string };
+  }[];
+  const said = events.filter(({ reason }) => reason === "RightMissing");
+  assert.equal(said.length, 1);
+  assert.equal(calls.filter(({ verb, resource }) => verb === "create" && resource === "events").length, 1);
+  assert.match(said[0]?.message ?? "", /^Sluice lacks the right to patch leases: /);
+  assert.equal(said[0]?.involvedObject?.name, "ingester-a");
+  const line = lines.find(({ msg }) => String(msg).startsWith("Sluice lacks the right to patch leases"));
+  assert.deepEqual([line?.level, line?.namespace, line?.group], ["warn", "app", "ingester"]);
+  granted = true;
+  await goTo(131);
+  assert.equal(passes.length, 5);
+});
+
+test("where no StatefulSet can be read either, the Event is about the ledger's Lease", async () => {
+  const { definition } = createRecorder(() => Promise.reject(forbidden("list", "statefulsets")));
+  const doors = createTestWorld({
+    definitions: [definition],
+    beforeCall({ verb, resource }) {
+      if (verb === "list" && resource === "statefulsets") throw forbidden(verb, resource);
+    },
+    settings: { views: "list" },
+  });
+  const { wakeUps } = doors.start();
+  wakeUps.group({ namespace: "app", group: "ingester" });
+  await doors.goTo(1);
+  const [event] = doors.world.store.list("events").items as { involvedObject?: { kind: string; name: string } }[];
+  assert.deepEqual([event?.involvedObject?.kind, event?.involvedObject?.name], ["Lease", "sluice-ingester"]);
+});
+
+test("in shadow mode a missing right is logged, and no Event is written", async () => {
+  const { definition } = createRecorder(() => Promise.reject(forbidden("patch", "leases")));
+  const { world, lines } = await started({ definitions: [definition], settings: { mode: "shadow" } });
+  assert.equal(world.store.list("events").items.length, 0);
+  assert.ok(lines.some(({ msg }) => String(msg).startsWith("Sluice lacks the right")));
+});
+
+test("shadow mode says what it would do and writes nothing", async () => {
+  const { goTo, changeTemplates, calls, lines } = await started({ settings: { mode: "shadow" } });
+  changeTemplates("app:2");
+  await goTo(60);
+  assert.ok(calls.every(({ verb }) => verb === "get" || verb === "list"));
+  assert.ok(lines.some(({ guard, shadow }) => guard === "rolling" && shadow === true));
+});
+
+test("stopping in the middle of a rollout ends what runs, and takes nothing after that", async () => {
+  const { goTo, changeTemplates, calls, standalone, cluster, isRolled } = await started({});
+  await goTo(20);
+  changeTemplates("app:2");
+  await goTo(22);
+  const stopped = standalone.stop(cluster.monotonicMs() + 25_000);
+  await goTo(24);
+  assert.equal(await stopped, true);
+  const made = calls.length;
+  assert.ok(calls.some(({ verb, resource }) => verb === "delete" && resource === "pods"));
+  await goTo(600);
+  assert.equal(calls.length, made);
+  assert.equal(isRolled(), false);
+  assert.equal(standalone.wakeUps.statefulSet("app", "ingester-a"), "refused");
+});
+
+test("a pass that hangs does not hold a shutdown for longer than its time", async () => {
+  const { definition } = createRecorder(() => new Promise(() => {}));
+  const { goTo, standalone, cluster } = await started({ definitions: [definition] });
+  const stopped = standalone.stop(cluster.monotonicMs() + 25_000);
+  await goTo(27);
+  assert.equal(await stopped, false);
+});
+
+test("series and memory of groups that are gone are dropped by the next sweep", async () => {
+  const { goTo, world, reporting } = await started({});
+  const scrapeUntil = async (seconds: number) => {
+    const scraping = reporting.metrics.registry.metrics();
+    await goTo(seconds);
+    return await scraping;
+  };
+  await goTo(5);
+  assert.match(await scrapeUntil(8), /rollout_group="ingester"/);
+  for (const name of ["ingester-a", "ingester-b", "ingester-c"]) world.removeStatefulSet({ namespace: "app", name });
+  await goTo(301);
+  assert.doesNotMatch(await scrapeUntil(304), /ingester/);
+});

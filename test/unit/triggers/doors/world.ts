@@ -1,0 +1,97 @@
+/** The doors over the embedded world, in virtual time. */
+import type { Cluster, Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
+import type { AdmissionDefinition, FunctionDefinition } from "../../../../functions/shared/pass/definition.ts";
+import { type Standalone, type StandaloneOptions, startStandalone } from "../../../../triggers/standalone.ts";
+import { groupFunctions } from "../../../../triggers/table.ts";
+import { createReporting } from "../../../../triggers/telemetry/reporting.ts";
+import { VirtualTimeline } from "../../../world/timeline.ts";
+import { createWorld } from "../../../world/world.ts";
+import { createWorldCluster } from "../../../world/world-cluster.ts";
+
+export interface Call {
+  readonly verb: string;
+  readonly resource: Resource;
+  readonly name: string;
+}
+
+export interface TestDoorsOptions {
+  readonly settings?: Partial<StandaloneOptions["settings"]>;
+  readonly namespaces?: readonly string[];
+  readonly definitions?: readonly FunctionDefinition[];
+  readonly admissions?: readonly AdmissionDefinition[];
+  /** May throw in place of a call. */
+  readonly beforeCall?: (call: Call) => void;
+}
+
+/** A settled world with one group of three zones, and the doors, which are yet to be started. */
+export function createTestWorld(options: TestDoorsOptions = {}) {
+  const timeline = new VirtualTimeline();
+  const world = createWorld({ timeline });
+  const group = world.addGroup({ namespace: "app", group: "ingester", zones: ["a", "b", "c"], replicas: 3 });
+  world.settle();
+  const calls: Call[] = [];
+  const before = (call: Call): void => {
+    calls.push(call);
+    options.beforeCall?.(call);
+  };
+  const lines: Record<string, unknown>[] = [];
+  const reporting = createReporting({
+    version: "1.2.3",
+    serving: "all",
+    level: "debug",
+    keys: () => 0,
+    destination: { write: (line: string) => void lines.push(JSON.parse(line)) },
+  });
+  const cluster = listenIn(createWorldCluster(world), before);
+  const start = (): Standalone =>
+    startStandalone({
+      cluster,
+      definitions: options.definitions ?? groupFunctions,
+      admissions: options.admissions ?? [],
+      reporting,
+      namespaces: options.namespaces,
+      random: () => 1,
+      settings: {
+        mode: "act",
+        views: "watch",
+        sweepIntervalMs: 300_000,
+        gatherMs: 20,
+        concurrency: 8,
+        queueKeys: 10_000,
+        ...options.settings,
+      },
+    });
+  const startMs = timeline.nowMs();
+  /** Lets the world go on to `seconds` after its start. */
+  const goTo = async (seconds: number): Promise<void> => {
+    let arrived = false;
+    timeline.after(startMs + seconds * 1000 - timeline.nowMs(), () => {
+      arrived = true;
+    });
+    await timeline.run(() => arrived);
+  };
+  const changeTemplates = (image: string): void => {
+    for (const statefulSet of group.statefulSets) world.changeTemplate(statefulSet, image);
+  };
+  const isRolled = (): boolean =>
+    world.store.list("statefulsets").items.every(({ status }) => status.updatedReplicas === 3) && world.isSettled();
+  return { world, cluster, reporting, calls, lines, start, goTo, changeTemplates, isRolled };
+}
+
+function listenIn(cluster: Cluster, before: (call: Call) => void): Cluster {
+  const said = async (verb: string, resource: Resource, name = ""): Promise<void> => before({ verb, resource, name });
+  return {
+    get: (resource, key, given) => said("get", resource, key.name).then(() => cluster.get(resource, key, given)),
+    list: (resource, query, given) => said("list", resource).then(() => cluster.list(resource, query, given)),
+    create: (resource, namespace, body, given) =>
+      said("create", resource).then(() => cluster.create(resource, namespace, body, given)),
+    patch: (resource, key, body, given) =>
+      said("patch", resource, key.name).then(() => cluster.patch(resource, key, body, given)),
+    delete: (resource, key, preconditions, given) =>
+      said("delete", resource, key.name).then(() => cluster.delete(resource, key, preconditions, given)),
+    watch: (resource, query, given) => cluster.watch(resource, query, given),
+    serverTimeMs: () => cluster.serverTimeMs(),
+    monotonicMs: () => cluster.monotonicMs(),
+    sleep: (ms, signal) => cluster.sleep(ms, signal),
+  };
+}

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { help, readCommandLine } from "../../../../triggers/plugin/arguments.ts";
+
+const read = (line: string) => readCommandLine(line.split(" ").filter(Boolean));
+const nowhere = { namespace: undefined, kubeconfig: undefined, context: undefined };
+
+test("why takes a group or none, in any order with its options", () => {
+  assert.deepEqual(read("why"), { command: "why", ...nowhere, group: undefined, output: "text" });
+  assert.deepEqual(read("why ingester"), { command: "why", ...nowhere, group: "ingester", output: "text" });
+  const everything = { namespace: "mimir", kubeconfig: "file", context: "prod" };
+  for (const line of [
+    "why budget:b -n mimir -o json --kubeconfig file --context prod",
+    "--context=prod --kubeconfig=file -ojson why --namespace mimir budget:b",
+  ]) {
+    assert.deepEqual(read(line), { command: "why", ...everything, group: "budget:b", output: "json" });
+  }
+});
+
+test("release takes a group and a pod, and waits or pretends only when it is told to", () => {
+  const release = { command: "release", ...nowhere, group: "g", pod: "g-a-0" };
+  assert.deepEqual(read("release g g-a-0"), { ...release, wait: false, dryRun: false });
+  assert.deepEqual(read("release g g-a-0 --wait --dry-run"), { ...release, wait: true, dryRun: true });
+});
+
+test("help is given for nothing at all, and wherever it is asked for", () => {
+  for (const line of ["", "--help", "-h", "why -h", "release --help"])
+    assert.deepEqual(read(line), { command: "help" });
+});
+
+test("a mistake is answered by one sentence that names it", () => {
+  const mistakes: Record<string, RegExp> = {
+    "-n mimir": /^there is no command: write why or release$/,
+    whyy: /^there is no command "whyy": write why or release$/,
+    "why a b": /^why takes one GROUP or none; given: 2$/,
+    "why -o yaml": /^--output is "yaml"; write json, or leave it out$/,
+    "why -o json -o json": /^--output is given several times$/,
+    "why -n a --namespace b": /^--namespace is given several times$/,
+    "why --force": /^Unknown option '--force'$/,
+    "why -o": /^Option '-o, --output <value>' argument missing$/,
+    "why -n Mimir": /^--namespace is "Mimir", which is no name of a namespace$/,
+    "why --wait": /^--wait belongs to release, not to why$/,
+    release: /^release takes two names, a GROUP and a POD; given: 0$/,
+    "release g": /^release takes two names, a GROUP and a POD; given: 1$/,
+    "release g p q": /^release takes two names, a GROUP and a POD; given: 3$/,
+    "release g ../secrets": /^"..\/secrets" is no name of a pod$/,
+    "release g p -o json": /^--output belongs to why, not to release$/,
+    "release g p --dry-run=server": /^Option '--dry-run' does not take an argument$/,
+    "release g p --force": /^Unknown option '--force'$/,
+  };
+  for (const [line, expected] of Object.entries(mistakes)) {
+    const command = read(line);
+    assert.ok("mistake" in command, line);
+    assert.match(command.mistake, expected);
+  }
+});
+
+test("the help names every option and every exit code, and fits a terminal", () => {
+  for (const word of [
+    "--namespace",
+    "--output",
+    "--wait",
+    "--dry-run",
+    "--kubeconfig",
+    "--context",
+    "0 ",
+    "1 ",
+    "2 ",
+  ]) {
+    assert.ok(help.includes(word), word);
+  }
+  for (const line of help.split("\n")) assert.ok(line.length <= 130, line);
+});

@@ -1,0 +1,79 @@
+/** What becomes of a reservation, for every state that it can be in. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { outlook, type Situation } from "../../../../triggers/plugin/reservations.ts";
+import { formatSpan } from "../../../../triggers/plugin/span.ts";
+import { formatOrdinals } from "../../../../triggers/plugin/text.ts";
+import { nowMs, pod, reservation, statefulSet } from "../../functions/advance-zone-rollout/given.ts";
+
+/** A reservation of `a-1` by the rollout, a second old, of the pod that stands there. */
+function told(changes: Partial<Situation> = {}): string {
+  const situation: Situation = {
+    reservation: reservation("a-1"),
+    standing: "open",
+    pod: pod("a-1"),
+    statefulSet: statefulSet("a"),
+    nowMs,
+    ...changes,
+  };
+  return outlook(situation);
+}
+
+const aged = (seconds: number, by?: string) => ({
+  reservation: reservation("a-1", { stampMs: nowMs - seconds * 1000, ...(by === undefined ? {} : { by }) }),
+});
+
+test("a pod that stands: acted on for 5 s, finished from 7 s on, dropped at 150 s (R9, R10)", () => {
+  assert.equal(told(aged(1)), "acted on now; otherwise dropped in 149 s if its pod still stands");
+  assert.equal(told(aged(4.999)), "acted on now; otherwise dropped in 146 s if its pod still stands");
+  assert.match(
+    told(aged(5)),
+    /^finished by its function in 2 s, if it would still decide so; otherwise dropped in 145 s/,
+  );
+  assert.match(
+    told(aged(7)),
+    /^finished by its function's next pass, if it would still decide so; otherwise dropped in/,
+  );
+});
+
+test("what a review allowed is finished by no sweep: the next review renews it (R12)", () => {
+  const expected = "renewed when it is asked for again; dropped in 90 s if its pod still stands";
+  assert.equal(told(aged(60, "evaluate-eviction")), expected);
+});
+
+test("a pod on its way out settles when what replaces it is ready, or when it is gone and not wanted any more (R6)", () => {
+  const terminating = { pod: pod("a-1", { terminating: true }) };
+  assert.equal(told(terminating), "terminating; settles when the pod that replaces it is ready");
+  const unwanted = { ...terminating, statefulSet: statefulSet("a", { replicas: 1 }) };
+  assert.equal(told(unwanted), "terminating; settles when it is gone");
+  assert.equal(told({ ...terminating, statefulSet: undefined }), "terminating; settles when it is gone");
+});
+
+test("a pod that is not there yet, or not ready yet, is waited for, and what keeps it is named (R6)", () => {
+  assert.equal(told({ pod: undefined }), "settles when the pod that replaces it is made and ready");
+  const replaced = { uid: "another", readySinceMs: undefined };
+  assert.equal(told({ pod: pod("a-1", replaced) }), "settles when the pod that replaces it is ready");
+  const broken = pod("a-1", { ...replaced, stuck: "ImagePullBackOff" });
+  assert.equal(
+    told({ pod: broken }),
+    "settles when the pod that replaces it is ready; that one is in ImagePullBackOff",
+  );
+  const young = pod("a-1", { uid: "another", readySinceMs: nowMs - 4_000 });
+  const patient = statefulSet("a", { minReadySeconds: 10 });
+  assert.match(told({ pod: young, statefulSet: patient }), /is ready, in 6 s if that one stays ready$/);
+});
+
+test("what is settled or abandoned goes with the next write", () => {
+  assert.match(told({ standing: "settled" }), /^settled; the next write of the ledger takes it out$/);
+  assert.match(told({ standing: "abandoned" }), /^dropped by the next write of the ledger: nobody can act/);
+});
+
+test("spans are one number with the unit that suits it", () => {
+  const spans = [-5, 0, 1, 299_000, 299_001, 7_199_000, 7_200_001, 172_000_000, 180_000_000].map(formatSpan);
+  assert.deepEqual(spans, ["0 s", "0 s", "1 s", "299 s", "5 min", "2 h", "2 h", "2 d", "2 d"]);
+});
+
+test("ordinals are drawn together", () => {
+  assert.equal(formatOrdinals([0, 1, 2, 5, 7, 8]), "0-2, 5, 7-8");
+  assert.equal(formatOrdinals([]), "");
+});

@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { flags } from "../../../../triggers/settings/flags-table.ts";
+import { type Environment, readSettings } from "../../../../triggers/settings/settings.ts";
+import { help } from "../../../../triggers/settings/settings-help.ts";
+import { table } from "../../../../triggers/table.ts";
+
+function valid(environment: Environment) {
+  const { settings, mistakes } = readSettings(environment);
+  assert.deepEqual(mistakes, []);
+  return settings;
+}
+
+function mistakesOf(environment: Environment): readonly string[] {
+  return readSettings(environment).mistakes;
+}
+
+test("an empty environment is valid, and serves the own namespace", () => {
+  assert.deepEqual(valid({}), {
+    kubeconfig: "",
+    namespaces: "own",
+    functions: table.map(({ name }) => name),
+    mode: "act",
+    views: "watch",
+    allowUnsupported: false,
+    port: 8080,
+    tlsPort: "off",
+    tlsCertFile: "",
+    tlsKeyFile: "",
+    tlsClientCaFile: "",
+    reviewsOnPort: false,
+    tlsSecretName: "rollout-operator-self-signed-certificate",
+    tlsDnsName: "",
+    tlsOrganisation: "Grafana Labs",
+    tlsCertLifetimeMs: 365 * 24 * 3_600_000,
+    updateCaBundle: true,
+    logLevel: "info",
+    sweepIntervalMs: 300_000,
+    gatherMs: 20,
+    concurrency: 8,
+    queueKeys: 10_000,
+    bodyLimitBytes: 1_048_576,
+    requestTimeoutMs: 10_000,
+    kubernetesTimeoutMs: 10_000,
+    drainTimeoutMs: 25_000,
+  });
+});
+
+test("a variable that is set to nothing is not set: a template that lost its value never means all namespaces", () => {
+  assert.deepEqual(valid({ NAMESPACE: "", PORT: " ", SLUICE_MODE: "" }), valid({}));
+});
+
+test("namespaces: one, several, or all by a star alone", () => {
+  assert.deepEqual(valid({ NAMESPACE: "mimir" }).namespaces, ["mimir"]);
+  assert.deepEqual(valid({ NAMESPACE: "mimir, loki,mimir" }).namespaces, ["mimir", "loki"]);
+  assert.equal(valid({ NAMESPACE: "*" }).namespaces, "all");
+  for (const text of ["mimir,", ",", "a,*", "Mimir", "a_b", "a.b", "a".repeat(64), "../x"]) {
+    assert.equal(mistakesOf({ NAMESPACE: text }).length, 1, text);
+  }
+});
+
+test("each mistake is a line that says what is wrong and what to write", () => {
+  assert.deepEqual(mistakesOf({ SLUICE_MODE: "shadows", FUNCTION: "roll", LOG_LEVEL: "trace" }), [
+    `FUNCTION is "roll"; write all, or one or several of ${table.map(({ name }) => name).join(", ")} with commas between them`,
+    'SLUICE_MODE is "shadows"; write act or shadow',
+    'LOG_LEVEL is "trace"; write debug, info, warn, error',
+  ]);
+});
+
+test("numbers are whole and within their bounds", () => {
+  assert.equal(valid({ PORT: "0" }).port, 0);
+  for (const text of ["-1", "65536", "80.5", "8e3", "0x50", "port", "99999999999"]) {
+    assert.equal(mistakesOf({ PORT: text }).length, 1, text);
+  }
+});
+
+test("a certificate and its key come together; without them a port has a self-signed one", () => {
+  const files = { TLS_CERT_FILE: "/tls/tls.crt", TLS_KEY_FILE: "/tls/tls.key" };
+  assert.equal(valid({ TLS_PORT: "8443", ...files }).tlsPort, 8443);
+  assert.equal(valid({ TLS_PORT: "0", ...files }).tlsCertFile, "/tls/tls.crt");
+  assert.equal(valid({ TLS_PORT: "off" }).tlsPort, "off");
+  assert.equal(valid({ TLS_PORT: "8443" }).tlsCertFile, "");
+  assert.deepEqual(mistakesOf({ TLS_PORT: "8443", TLS_CERT_FILE: "/tls/tls.crt" }), [
+    "TLS_KEY_FILE is not set; write a path, or set neither file for a self-signed certificate",
+  ]);
+  assert.deepEqual(mistakesOf({ TLS_KEY_FILE: "/tls/tls.key" }), [
+    "TLS_KEY_FILE is set without TLS_PORT; set TLS_PORT too, or neither",
+  ]);
+  assert.equal(mistakesOf({ TLS_PORT: "https", ...files }).length, 1);
+});
+
+test("clients are asked for certificates on a TLS port alone, and not beside a port that asks nobody", () => {
+  const file = { TLS_CLIENT_CA_FILE: "/tls/clients.crt" };
+  assert.equal(valid({ TLS_PORT: "8443", ...file }).tlsClientCaFile, "/tls/clients.crt");
+  assert.equal(valid({ REVIEWS_ON_PORT: "true" }).reviewsOnPort, true);
+  assert.deepEqual(mistakesOf(file), ["TLS_CLIENT_CA_FILE is set without TLS_PORT; set TLS_PORT too, or neither"]);
+  assert.deepEqual(mistakesOf({ TLS_PORT: "8443", REVIEWS_ON_PORT: "true", ...file }), [
+    "REVIEWS_ON_PORT is true beside TLS_CLIENT_CA_FILE; on PORT nobody is asked for a certificate",
+  ]);
+  assert.deepEqual(mistakesOf({ REVIEWS_ON_PORT: "yes" }), ['REVIEWS_ON_PORT is "yes"; write true or false']);
+});
+
+test("the self-signed certificate is rollout-operator's unless told otherwise, and what cannot be in one is refused", () => {
+  const settings = valid({ TLS_DNS_NAME: "sluice.ops.svc", TLS_ORGANISATION: "Ünïcode, O=x", TLS_CERT_LIFETIME: "1m" });
+  assert.deepEqual(
+    [settings.tlsDnsName, settings.tlsOrganisation, settings.tlsCertLifetimeMs],
+    ["sluice.ops.svc", "Ünïcode, O=x", 60_000],
+  );
+  for (const environment of [
+    { TLS_SECRET_NAME: "Secret" },
+    { TLS_SECRET_NAME: "a/b" },
+    { TLS_DNS_NAME: "*.ops.svc" },
+    { TLS_DNS_NAME: "a b" },
+    { TLS_ORGANISATION: "x".repeat(65) },
+    { TLS_ORGANISATION: "two\nlines" },
+    { UPDATE_CA_BUNDLE: "no" },
+    { TLS_CERT_LIFETIME: "59s" },
+    { TLS_CERT_LIFETIME: "365d" },
+    { TLS_CERT_LIFETIME: "87601h" },
+  ]) {
+    assert.equal(mistakesOf(environment).length, 1, JSON.stringify(environment));
+  }
+});
+
+test("durations are Go's, and a sweep is never rarer than every five minutes", () => {
+  for (const [text, ms] of [
+    ["5m", 300_000],
+    ["1m30s", 90_000],
+    ["1.5m", 90_000],
+    [".5m", 30_000],
+    ["0.025h", 90_000],
+    ["90000ms", 90_000],
+  ] as const) {
+    assert.equal(valid({ SWEEP_INTERVAL: text }).sweepIntervalMs, ms, text);
+  }
+  for (const text of ["5m1s", "6m", "0", "0s", "300", "5", "-1m", "5 m", "1d", "m", "5m5", "1h", "999ms"]) {
+    assert.equal(mistakesOf({ SWEEP_INTERVAL: text }).length, 1, text);
+  }
+});
+
+test("the help names every setting with its default, and every flag with what becomes of it", () => {
+  const text = help();
+  for (const { name } of flags) assert.match(text, new RegExp(`^  -${name} +\\S`, "m"), name);
+  for (const name of ["KUBECONFIG", "NAMESPACE", "VIEWS", "DRAIN_TIMEOUT"])
+    assert.match(text, new RegExp(`^  ${name} `, "m"));
+  for (const fallback of ["8080", "5m", "20", "act", "all", "10000", "1048576", "25s"]) {
+    assert.ok(text.includes(`(default: ${fallback})`), fallback);
+  }
+  assert.ok(text.split("\n").every((line) => line.length <= 112));
+});
+
+test("FUNCTION takes one function, several, or all of them", () => {
+  const functionsOf = (FUNCTION: string) => readSettings({ FUNCTION }).settings.functions;
+  assert.deepEqual(functionsOf("evaluate-eviction, validate-zone-budget,evaluate-eviction"), [
+    "evaluate-eviction",
+    "validate-zone-budget",
+  ]);
+  assert.deepEqual(functionsOf("rotate-certificate"), ["rotate-certificate"]);
+  assert.equal(functionsOf("all").length, table.length);
+  for (const wrong of ["", "all,evaluate-eviction", "evaluate-eviction,", "evaluate"]) {
+    const { mistakes } = readSettings({ FUNCTION: wrong });
+    assert.equal(mistakes.length, wrong === "" ? 0 : 1, wrong);
+  }
+});

@@ -1,0 +1,102 @@
+/** What rollout-operator's users alert on: groups that are not OnDelete, and groups that are no more. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createListingViews } from "../../../../functions/shared/views/listing.ts";
+import { createGroupLook } from "../../../../triggers/telemetry/ledger-metrics-groups.ts";
+import { createTestWorld } from "../doors/world.ts";
+
+type Doors = ReturnType<typeof createTestWorld>;
+
+/** The values of a metric's series that are of this group. */
+async function valuesOf(
+  { reporting: { metrics } }: Doors,
+  name: keyof Doors["reporting"]["metrics"],
+  group = "ingester",
+) {
+  const metric = metrics[name] as { get(): Promise<{ values: { value: number; labels: Record<string, unknown> }[] }> };
+  const { values } = await metric.get();
+  return values.filter(({ labels }) => labels.rollout_group === group).map(({ value }) => value);
+}
+
+test("a group whose strategy is not OnDelete is an error in the log, and its passes count as failed and never as a success", async () => {
+  const doors = createTestWorld();
+  const { world, start, goTo, lines } = doors;
+  start();
+  await goTo(20);
+  assert.deepEqual(await valuesOf(doors, "reconcilesFailed"), [0]);
+  const [before] = await valuesOf(doors, "lastSuccess");
+  const name = "ingester-b";
+  world.store.patch(
+    "statefulsets",
+    { namespace: "app", name },
+    { spec: { updateStrategy: { type: "RollingUpdate" } } },
+  );
+  await goTo(400);
+  const said = lines.filter(({ guard }) => guard === "strategy-not-on-delete");
+  assert.deepEqual(
+    said.map(({ level, group, zone, msg }) => [level, group, zone, String(msg).split(";")[0]]),
+    [["error", "ingester", name, "ingester-b has update strategy RollingUpdate"]],
+  );
+  const [failed = 0] = await valuesOf(doors, "reconcilesFailed");
+  assert.ok(failed >= 2, `${failed}`);
+  assert.deepEqual(await valuesOf(doors, "lastSuccess"), [before]);
+  world.store.patch("statefulsets", { namespace: "app", name }, { spec: { updateStrategy: { type: "OnDelete" } } });
+  await goTo(420);
+  assert.ok(((await valuesOf(doors, "lastSuccess"))[0] ?? 0) >= (before ?? 0));
+  assert.ok(((await valuesOf(doors, "reconciles"))[0] ?? 0) > failed);
+});
+
+test("where no process makes passes, the ledger of such a group tells of no success either", async () => {
+  const doors = createTestWorld();
+  const { world, cluster, start, goTo } = doors;
+  start();
+  await goTo(60);
+  const key = { namespace: "app", group: "ingester" };
+  const look = createGroupLook({
+    cluster,
+    views: createListingViews(cluster, undefined),
+    namespaces: undefined,
+    seen: new Map([["app/ingester", key]]),
+  });
+  const reconciledMs = async (seconds: number) => {
+    let ms: number | undefined;
+    void look().then(([standing]) => {
+      ms = standing?.rollout?.reconciledMs;
+    });
+    await goTo(seconds);
+    return ms ?? Number.NaN;
+  };
+  const whole = await reconciledMs(65);
+  const patch = { spec: { updateStrategy: { type: "RollingUpdate" } } };
+  world.store.patch("statefulsets", { namespace: "app", name: "ingester-b" }, patch);
+  await goTo(80);
+  assert.equal(await reconciledMs(85), whole);
+  assert.equal(await reconciledMs(1_000), whole, "its verdict is written again and again, and is no success");
+});
+
+for (const views of ["watch", "list"] as const) {
+  test(`with VIEWS=${views}, the metrics of a group that is gone vanish within ten seconds`, async () => {
+    const doors = createTestWorld({ settings: { views } });
+    const { world, start, goTo } = doors;
+    const group = world.addGroup({ namespace: "app", group: "store", zones: ["a", "b"], replicas: 1 });
+    world.settle();
+    const [first = { namespace: "", name: "" }] = group.statefulSets;
+    world.annotate(first, { "rollout-max-unavailable": "none", "grafana.com/rollout-paused": "true" });
+    world.changeTemplate(first, "app:2");
+    const standalone = start();
+    await goTo(30);
+    const all = ["reconciles", "reconcilesFailed", "lastSuccess", "waitingSince"] as const;
+    for (const name of all) assert.equal((await valuesOf(doors, name, "store")).length, 1, name);
+    for (const { namespace, name } of group.statefulSets) {
+      world.store.delete("statefulsets", { namespace, name });
+      if (views === "list") standalone.wakeUps.statefulSet(namespace, name);
+    }
+    await goTo(40);
+    for (const name of [...all, "reconcileSeconds"] as const) {
+      assert.deepEqual(await valuesOf(doors, name, "store"), [], name);
+    }
+    const { values } = await doors.reporting.metrics.malformed.get();
+    assert.deepEqual(values, []);
+    assert.equal((await valuesOf(doors, "reconciles")).length, 1, "the others stay");
+  });
+}

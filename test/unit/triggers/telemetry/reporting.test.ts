@@ -1,0 +1,188 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
+import type { PassReport } from "../../../../functions/shared/pass/report.ts";
+import type { Views } from "../../../../functions/shared/views/view.ts";
+import { sweep } from "../../../../triggers/wake/ping.ts";
+import { createTestApp } from "../doors/app.ts";
+
+const key = { namespace: "app", group: "ingester" };
+const pass: PassReport = {
+  key,
+  function: "advance-zone-rollout",
+  guard: "budget",
+  zone: "ingester-a",
+  sentence: "1 of 1 may be down",
+  sinceMs: 1_767_225_600_000,
+  shadow: false,
+};
+
+/** The series of a metric, without its help. */
+async function seriesOf({ reporting }: ReturnType<typeof createTestApp>, name: string): Promise<string[]> {
+  const text = await reporting.metrics.registry.metrics();
+  return text.split("\n").filter((line) => line.startsWith(name));
+}
+
+test("a verdict is logged when its guard or zone changes, not when it is said again", () => {
+  const { reporting, lines } = createTestApp();
+  reporting.pass(pass);
+  reporting.pass({ ...pass, sentence: "other words" });
+  reporting.pass({ ...pass, zone: "ingester-b" });
+  reporting.pass({ ...pass, guard: "paused", zone: "ingester-b" });
+  reporting.pass({ ...pass, key: { ...key, namespace: "other" } });
+  assert.deepEqual(
+    lines.map(({ level, namespace, group, guard, zone }) => [level, namespace, group, guard, zone]),
+    [
+      ["info", "app", "ingester", "budget", "ingester-a"],
+      ["info", "app", "ingester", "budget", "ingester-b"],
+      ["info", "app", "ingester", "paused", "ingester-b"],
+      ["info", "other", "ingester", "budget", "ingester-a"],
+    ],
+  );
+  assert.equal(lines[0]?.msg, "1 of 1 may be down");
+  assert.equal(lines[0]?.since, "2026-01-01T00:00:00.000Z");
+});
+
+test("every pass is counted, and each group that is not done has one waiting series: that of its guard", async () => {
+  const door = createTestApp();
+  const waiting = () => seriesOf(door, "sluice_waiting_since_timestamp_seconds");
+  door.reporting.pass(pass);
+  door.reporting.pass({ ...pass, guard: "paused", sinceMs: 1_767_225_660_000 });
+  door.reporting.pass({ ...pass, guard: "paused", sinceMs: 1_767_225_660_000 });
+  assert.deepEqual(await waiting(), [
+    'sluice_waiting_since_timestamp_seconds{namespace="app",rollout_group="ingester",function="advance-zone-rollout",guard="paused",zone="ingester-a"} 1767225660',
+  ]);
+  door.reporting.pass({ ...pass, guard: "done", zone: "" });
+  assert.deepEqual(await waiting(), []);
+  assert.deepEqual(await seriesOf(door, "sluice_verdicts_total"), [
+    'sluice_verdicts_total{function="advance-zone-rollout",guard="budget"} 1',
+    'sluice_verdicts_total{function="advance-zone-rollout",guard="paused"} 2',
+    'sluice_verdicts_total{function="advance-zone-rollout",guard="done"} 1',
+  ]);
+});
+
+test("a time that is no date, from a ledger that somebody edited, ends no pass", () => {
+  const { reporting, lines } = createTestApp();
+  reporting.pass({ ...pass, sinceMs: Number.MAX_SAFE_INTEGER });
+  reporting.pass({ ...pass, zone: "b", sinceMs: Number.NaN });
+  assert.equal(lines.length, 2);
+});
+
+test("failures begin at 0, and the last success moves with successes only: until the first it is this process's start", async () => {
+  const bornSeconds = Date.now() / 1000;
+  const door = createTestApp();
+  const failed = () => seriesOf(door, "rollout_operator_group_reconciles_failed_total");
+  door.reporting.reconciled(key, 0.2, new Error("no"));
+  const [born = ""] = await seriesOf(door, "rollout_operator_last_successful");
+  assert.ok(Math.abs(Number(born.split("} ")[1]) - bornSeconds) < 60, born);
+  door.reporting.reconciled(key, 0.2, new Error("no"));
+  assert.deepEqual(await seriesOf(door, "rollout_operator_last_successful"), [born]);
+  assert.deepEqual(await failed(), ['rollout_operator_group_reconciles_failed_total{rollout_group="ingester"} 2']);
+  door.reporting.reconciled({ ...key, group: "other" }, 0.2);
+  assert.equal((await failed())[1], 'rollout_operator_group_reconciles_failed_total{rollout_group="other"} 0');
+  const [, seconds] = ((await seriesOf(door, "rollout_operator_last_successful"))[1] ?? "").split("} ");
+  assert.ok(Math.abs(Number(seconds) - Date.now() / 1000) < 60);
+});
+
+test("a group that is gone takes its series along; one of the same name elsewhere keeps the shared ones", async () => {
+  const door = createTestApp();
+  const other = { ...key, namespace: "other" };
+  for (const one of [key, other]) {
+    door.reporting.pass({ ...pass, key: one });
+    door.reporting.malformed(one, "ingester-a", "rollout-max-unavailable", "write an integer");
+    door.reporting.reconciled(one, 0.1);
+  }
+  door.reporting.keepOnly([other]);
+  assert.equal((await seriesOf(door, "sluice_waiting_since")).length, 1);
+  assert.equal((await seriesOf(door, "sluice_malformed_annotations_total")).length, 1);
+  assert.equal((await seriesOf(door, "rollout_operator_group_reconciles_total")).length, 1);
+  door.reporting.keepOnly([]);
+  const text = await door.reporting.metrics.registry.metrics();
+  assert.doesNotMatch(text, /ingester/);
+});
+
+test("while a namespace cannot be listed its groups keep their series, and those that are gone elsewhere do not", async () => {
+  const door = createTestApp();
+  const closed = { namespace: "closed", group: "store" };
+  for (const one of [key, closed]) {
+    door.reporting.pass({ ...pass, key: one });
+    door.reporting.reconciled(one, 0.1);
+  }
+  const reason = { code: 503, reason: "ServiceUnavailable", message: "later", verb: "list", resource: "statefulsets" };
+  const groups = async (namespace?: string) => {
+    if (namespace === "closed") throw new ClusterError(reason);
+    return [];
+  };
+  const { reporting } = door;
+  const views = { groups } as unknown as Views;
+  const namespaces = ["closed", "app"];
+  await assert.rejects(sweep({ views, served: [], reporting, namespaces, wake: () => true }), /later/);
+  const text = await reporting.metrics.registry.metrics();
+  assert.doesNotMatch(text, /rollout_group="ingester"/);
+  assert.match(text, /rollout_operator_group_reconciles_total\{rollout_group="store"\} 1/);
+  assert.match(text, /sluice_waiting_since_timestamp_seconds\{namespace="closed"/);
+});
+
+test("acts are counted and logged with object, zone and reason; those that failed as warnings", async () => {
+  const door = createTestApp();
+  const act = { key, function: "f", action: "delete", object: "ingester-a-0", zone: "ingester-a" };
+  door.reporting.act({ ...act, result: "done", reason: "as decided" });
+  door.reporting.act({ ...act, result: "refused", reason: "a webhook said no" });
+  assert.deepEqual(
+    door.lines.map(({ level, object, zone, reason }) => [level, object, zone, reason]),
+    [
+      ["info", "ingester-a-0", "ingester-a", "as decided"],
+      ["warn", "ingester-a-0", "ingester-a", "a webhook said no"],
+    ],
+  );
+  assert.equal((await seriesOf(door, "sluice_acts_total")).length, 2);
+});
+
+test("what the API server does is a warning without a stack, anything else that throws an error with its stack", () => {
+  const { reporting, lines } = createTestApp();
+  const gone = new ClusterError({ code: 0, reason: "x", message: "gone", verb: "get", resource: "pods" });
+  reporting.problem(key, "f", "could not read", gone);
+  reporting.problem(key, "f", "could not think", new TypeError("undefined is no function"));
+  assert.deepEqual(
+    lines.map(({ level }) => level),
+    ["warn", "error"],
+  );
+  assert.deepEqual(lines[0]?.err, { code: 0, reason: "x", verb: "get", resource: "pods" });
+  assert.match(JSON.stringify(lines[1]?.err), /TypeError/);
+});
+
+test("the registry has these metrics and no others", async () => {
+  const { reporting } = createTestApp();
+  const names = reporting.metrics.registry.getMetricsAsArray().map(({ name }) => name);
+  assert.deepEqual(names.toSorted(), [
+    "kube_validating_webhook_failure_policy",
+    "process_resident_memory_bytes",
+    "rollout_operator_group_reconcile_duration_seconds",
+    "rollout_operator_group_reconciles_failed_total",
+    "rollout_operator_group_reconciles_total",
+    "rollout_operator_inflight_requests",
+    "rollout_operator_kubernetes_api_client_request_duration_seconds",
+    "rollout_operator_last_successful_group_reconcile_timestamp_seconds",
+    "rollout_operator_request_duration_seconds",
+    "rollout_operator_request_message_bytes",
+    "rollout_operator_response_message_bytes",
+    "rollout_operator_zpdb_configurations_observed_total",
+    "rollout_operator_zpdb_eviction_requests_total",
+    "rollout_operator_zpdb_inflight_eviction_requests",
+    "sluice_acts_total",
+    "sluice_build_info",
+    "sluice_certificate_not_after_timestamp_seconds",
+    "sluice_connections_ended_total",
+    "sluice_events_total",
+    "sluice_group_last_progress_timestamp_seconds",
+    "sluice_group_ledger_unreadable",
+    "sluice_group_outdated_pods",
+    "sluice_group_pods_not_ready",
+    "sluice_group_reservations",
+    "sluice_ledger_conflicts_total",
+    "sluice_malformed_annotations_total",
+    "sluice_queue_keys",
+    "sluice_verdicts_total",
+    "sluice_waiting_since_timestamp_seconds",
+  ]);
+});

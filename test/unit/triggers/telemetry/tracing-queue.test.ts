@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { asPartOf, joinSpans, type SpanContext } from "../../../../functions/shared/kubernetes/spans.ts";
+import { KeyedQueue } from "../../../../triggers/wake/queue.ts";
+import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
+
+function spanOf(number: number): SpanContext {
+  return { traceId: "1".repeat(32), spanId: String(number).padStart(16, "0"), traceFlags: 1 };
+}
+
+const [first, second, third] = [spanOf(1), spanOf(2), spanOf(3)];
+
+test("a run is told of every span that woke it, again when it is tried again, and of none when it only looks again", async () => {
+  const clock = createVirtualClock();
+  const told: number[][] = [];
+  const queue = new KeyedQueue<string>({
+    clock,
+    nameOf: (key) => key,
+    async run(_, { wakers = [] }) {
+      told.push(wakers.map(({ spanId }) => Number(spanId)));
+      if (told.length === 1) throw new Error("the first run fails");
+      return { recheckMs: told.length === 2 ? 1_000 : undefined, acting: undefined };
+    },
+    onFailure() {},
+    gatherMs: 20,
+    concurrency: 1,
+    capacity: 10,
+    random: () => 1,
+  });
+  for (const waker of [first, second, first]) queue.offer("a", { sweep: false, wakers: [waker] });
+  await clock.goTo(50);
+  queue.offer("a", { sweep: false, wakers: [third] });
+  await clock.goTo(10_000);
+  assert.deepEqual(told, [[1, 2], [1, 2, 3], []]);
+});
+
+test("a flood of wake-ups leaves as many links as a span keeps", () => {
+  const many = Array.from({ length: 1_000 }, (_, number) => spanOf(number));
+  const joined = many.reduce<readonly SpanContext[]>((some, one) => joinSpans(some, [one]), []);
+  assert.deepEqual(joined, many.slice(0, 128));
+});
+
+test("as long as nobody has started the SDK, work is done all the same", () => {
+  assert.equal(
+    asPartOf([first], () => 7),
+    7,
+  );
+  assert.equal(
+    asPartOf([], () => 8),
+    8,
+  );
+});

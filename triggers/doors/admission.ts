@@ -1,0 +1,275 @@
+/**
+ * The door for admission reviews. What is no review is answered with a status and a sentence; a review is always answered with
+ * a review, whatever happens to the function that judges it: the API server gives its users our sentence, and not its own.
+ */
+import type { Context, Hono } from "hono";
+import { HTTPException } from "hono/http-exception";
+import { escapeControls } from "../../functions/shared/kubernetes/plain-text.ts";
+import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
+import { parseGoDuration } from "../../functions/shared/objects/durations.ts";
+import type {
+  AdmissionAnswer,
+  AdmissionDefinition,
+  AdmissionRequest,
+  Judge,
+} from "../../functions/shared/pass/definition.ts";
+import { isNamespaceName, isObjectName } from "../settings/names.ts";
+import type { Reporting } from "../telemetry/reporting.ts";
+import { inReviewSpan } from "../telemetry/tracing-spans.ts";
+import type { Bodies } from "./bodies.ts";
+
+/** A function that judges reviews, and its judge in this process. */
+export interface OpenAdmission {
+  readonly definition: AdmissionDefinition;
+  readonly judge: Judge;
+}
+
+export interface AdmissionDoorOptions {
+  readonly admissions: readonly OpenAdmission[];
+  readonly reporting: Pick<Reporting, "log" | "metrics">;
+  readonly bodies: Bodies;
+  /** Milliseconds of a clock that never jumps. */
+  monotonicMs(): number;
+}
+
+const versions = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
+const shownCharacters = 80;
+/** API servers send UUIDs, and the name of an operation or a subresource is a word. */
+const longestUid = 256;
+const longestWord = 63;
+/** What the API server waits at most, and where a webhook says nothing, in milliseconds. */
+const longestTimeoutMs = 30_000;
+const usualTimeoutMs = 10_000;
+/** A refusal is logged at most this often for each guard and zone; debug has them all. */
+const sayAgainAfterMs = 60_000;
+const rememberedOccasions = 10_000;
+
+/** Adds a route for each function that judges reviews. Errors are HTTPExceptions whose message is one sentence. */
+export function serveAdmissions(app: Hono, options: AdmissionDoorOptions): void {
+  const { admissions, reporting } = options;
+  const isWorthALine = createOccasions(options);
+  for (const admission of admissions) {
+    const { definition } = admission;
+    for (const path of definition.paths) {
+      app.post(path, async (c) => {
+        const deadlineMs = options.monotonicMs() + answerWithinMs(timeoutOf(c));
+        const { apiVersion, request, user } = await receive(c, options.bodies, definition, { path, deadlineMs });
+        const answer = await inReviewSpan(
+          (name) => c.req.header(name),
+          definition.name,
+          request,
+          () => count(admission, reporting, () => judge(admission, request, reporting)),
+        );
+        report(definition, request, user, answer, reporting, isWorthALine);
+        const text = JSON.stringify({ apiVersion, kind: "AdmissionReview", response: render(request.uid, answer) });
+        const headers = { "content-type": "application/json", "content-length": String(Buffer.byteLength(text)) };
+        return c.body(text, 200, headers);
+      });
+      app.all(path, (c) => c.text("POST an AdmissionReview here.", 405, { allow: "POST" }));
+    }
+  }
+}
+
+/** The API server says how long it waits: nine tenths of that are ours, as rollout-operator has it. */
+function answerWithinMs(timeout: string | undefined): number {
+  const timeoutMs = parseGoDuration(timeout ?? "");
+  return 0.9 * (timeoutMs !== undefined && timeoutMs > 0 ? Math.min(timeoutMs, longestTimeoutMs) : usualTimeoutMs);
+}
+
+/** What else is in the query is nobody's concern, but it has to be one. */
+function timeoutOf(c: Context): string | undefined {
+  try {
+    return c.req.query("timeout");
+  } catch {
+    throw malformed("its query cannot be read");
+  }
+}
+
+type Arrival = Pick<AdmissionRequest, "path" | "deadlineMs">;
+
+interface Received {
+  readonly apiVersion: string;
+  readonly request: AdmissionRequest;
+  /** Who asked the API server, for the log alone. */
+  readonly user: string;
+}
+
+/** Nothing of a review is kept while it waits but what its function reads of it: many of them wait at once. */
+async function receive(
+  c: Context,
+  bodies: Bodies,
+  { bodyLimitBytes: limitBytes, keepOf }: AdmissionDefinition,
+  arrival: Arrival,
+): Promise<Received> {
+  const sent = c.req.header("content-type") ?? "";
+  const mediaType = sent.replace(/;.*$/s, "").trim().toLowerCase();
+  if (mediaType !== "application/json") {
+    const said = mediaType === "" ? "none" : show(mediaType);
+    throw new HTTPException(415, { message: `The wrong content type, ${said}: send application/json.` });
+  }
+  const received = readReview(await bodies.json(c, { limitBytes, malformed }), arrival);
+  if (keepOf === undefined) return received;
+  return {
+    ...received,
+    request: { ...received.request, object: keepOf(received.request.object), oldObject: undefined },
+  };
+}
+
+/** The request of a review, and the version to answer in. */
+function readReview(body: unknown, arrival: Arrival): Received {
+  if (body === undefined) throw malformed("the body is empty");
+  const { kind, apiVersion, request } = asFields(body);
+  if (kind !== "AdmissionReview") throw malformed(`its kind is ${show(kind)}`);
+  if (typeof apiVersion !== "string" || !versions.includes(apiVersion)) {
+    throw malformed(`its apiVersion is ${show(apiVersion)}, and not ${versions.join(" or ")}`);
+  }
+  const fields = asFields(request);
+  return {
+    apiVersion,
+    user: usernameOf(fields.userInfo),
+    request: {
+      uid: uidOf(fields.uid),
+      operation: wordOf("operation", fields.operation),
+      subresource: wordOf("subResource", fields.subResource),
+      namespace: nameOf("namespace", fields.namespace, isNamespaceName),
+      name: nameOf("name", fields.name, isObjectName),
+      dryRun: fields.dryRun === true || isDryRun(fields.object),
+      object: fields.object,
+      oldObject: fields.oldObject,
+      ...arrival,
+    },
+  };
+}
+
+function uidOf(value: unknown): string {
+  if (typeof value !== "string" || value === "") throw malformed("it has no request with a uid to answer to");
+  if (value.length > longestUid) throw malformed(`its uid is longer than ${longestUid} characters`);
+  return value;
+}
+
+function wordOf(field: string, value: unknown): string {
+  const word = textOf(value);
+  if (word.length > longestWord) throw malformed(`its ${field} is longer than ${longestWord} characters`);
+  return word;
+}
+
+/** What is no name is in no cluster, and is not to be looked for, answered, remembered or logged. Some reviews have none. */
+function nameOf(field: string, value: unknown, isName: (text: string) => boolean): string {
+  const name = textOf(value);
+  if (name !== "" && !isName(name)) throw malformed(`its ${field} ${show(name)} is no name that Kubernetes takes`);
+  return name;
+}
+
+/** kubectl drain --dry-run=server says it in the Eviction, where the API server looks for it only after the webhooks. */
+function isDryRun(object: unknown): boolean {
+  const { dryRun } = asFields(asFields(object).deleteOptions);
+  return Array.isArray(dryRun) && dryRun.length > 0;
+}
+
+/** Evictions are counted as rollout-operator counts them, too. */
+async function count(
+  { definition: { peerReasons } }: OpenAdmission,
+  { metrics }: AdmissionDoorOptions["reporting"],
+  judged: () => Promise<AdmissionAnswer>,
+): Promise<AdmissionAnswer> {
+  if (peerReasons === undefined) return judged();
+  metrics.inflightEvictions.inc();
+  const answer = await judged();
+  metrics.inflightEvictions.dec();
+  const reason = peerReasons[answer.guard] ?? "denied";
+  metrics.evictions.inc({ reason, status: String(answer.allowed ? 200 : answer.code) });
+  return answer;
+}
+
+/** True for the first time in a minute that something is said: a storm of reviews is refused a thousand times a second. */
+function createOccasions({ monotonicMs }: AdmissionDoorOptions): (what: string) => boolean {
+  const saidMs = new BoundedMap<string, number>(rememberedOccasions);
+  return (what) => {
+    const nowMs = monotonicMs();
+    if (nowMs - (saidMs.get(what) ?? Number.NEGATIVE_INFINITY) < sayAgainAfterMs) return false;
+    saidMs.set(what, nowMs);
+    return true;
+  };
+}
+
+/** What the function says, or what its row in the table of open and closed doors says when it breaks. */
+async function judge(
+  { definition, judge: asked }: OpenAdmission,
+  request: AdmissionRequest,
+  reporting: AdmissionDoorOptions["reporting"],
+): Promise<AdmissionAnswer> {
+  try {
+    return await asked.review(request);
+  } catch (error) {
+    const what = error instanceof Error ? error.message : String(error);
+    reporting.log("error", `a review could not be judged: ${what}`, { ...about(definition, request), err: error });
+    const sentence = `${definition.name} could not judge this: ${what}`;
+    if (definition.whenBroken === "open") return { allowed: true, guard: "broken", warnings: [sentence] };
+    return { allowed: false, guard: "broken", code: 500, reason: "InternalError", cause: "", field: "", sentence };
+  }
+}
+
+function render(uid: string, answer: AdmissionAnswer): object {
+  if (answer.allowed) {
+    const { patch = [] } = answer;
+    const warnings = answer.warnings.map(escapeControls);
+    const patched = { patchType: "JSONPatch", patch: Buffer.from(JSON.stringify(patch)).toString("base64") };
+    return { uid, allowed: true, ...(warnings.length > 0 ? { warnings } : {}), ...(patch.length > 0 ? patched : {}) };
+  }
+  const { code, reason, cause, field } = answer;
+  // kubectl prints it as it is, and it may hold what others have written into a budget.
+  const sentence = escapeControls(answer.sentence);
+  const causes = [{ reason: cause, message: sentence, ...(field === "" ? {} : { field }) }];
+  const details = cause === "" ? {} : { details: { causes } };
+  return { uid, allowed: false, status: { status: "Failure", code, reason, message: sentence, ...details } };
+}
+
+function report(
+  definition: AdmissionDefinition,
+  request: AdmissionRequest,
+  user: string,
+  answer: AdmissionAnswer,
+  { log, metrics }: AdmissionDoorOptions["reporting"],
+  isWorthALine: (what: string) => boolean,
+): void {
+  const { guard } = answer;
+  metrics.verdicts.inc({ function: definition.name, guard });
+  const fields = { ...about(definition, request), guard, zone: answer.zone ?? "" };
+  if (answer.allowed) {
+    const sentence = `${request.name} is reserved, and may go: a review asked for it`;
+    // Whoever can post reviews can have pods reserved: it is written down for whom that was done.
+    if (answer.reserved) log("info", sentence, { ...fields, user });
+    else log("debug", "a review was allowed", fields);
+    return;
+  }
+  const isNew = isWorthALine(`${definition.name} ${guard} ${request.namespace} ${answer.zone}`);
+  log(isNew ? "info" : "debug", answer.sentence, { ...fields, code: answer.code });
+}
+
+function about(definition: AdmissionDefinition, { uid, operation, namespace, name, dryRun }: AdmissionRequest): object {
+  return { function: definition.name, uid, operation, namespace, object: name, dryRun };
+}
+
+/** Who asked, as the API server says: anybody may be called anything, so that what does not show is written as an escape. */
+function usernameOf(userInfo: unknown): string {
+  const name = textOf(asFields(userInfo).username).slice(0, shownCharacters);
+  return name.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (one) => `\\u{${one.codePointAt(0)?.toString(16)}}`);
+}
+
+function malformed(because: string): HTTPException {
+  return new HTTPException(400, { message: `This is not an AdmissionReview that can be answered: ${because}.` });
+}
+
+function show(value: unknown): string {
+  if (value === undefined) return "missing";
+  if (typeof value !== "string") return "no string";
+  return JSON.stringify(value.slice(0, shownCharacters));
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+function asFields(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
+}

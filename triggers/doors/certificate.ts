@@ -1,0 +1,185 @@
+/**
+ * The certificate and key that the TLS port presents: two files, or the Secret that rotate-certificate keeps. They are read
+ * again and again, for others renew them.
+ */
+import { X509Certificate } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { createSecureContext } from "node:tls";
+import { type Cluster, hasCode, type ObjectKey, type SecretObject } from "../../functions/shared/kubernetes/cluster.ts";
+import { type Generation, howToEmpty, parseCertificates } from "../../functions/shared/objects/certificates.ts";
+
+/** A certificate, with those that signed it, and its key, both in PEM. They are known to belong together. */
+export interface KeyPair {
+  readonly cert: string;
+  readonly key: string;
+  /** For the log: whom it is for, until when. */
+  readonly subject: string;
+  readonly notAfter: string;
+  /** Those whose clients may post reviews, in PEM; absent: nobody is asked for a certificate. */
+  readonly clientAuthorities?: string;
+}
+
+/** Where a pair comes from. */
+export interface CertificateSource {
+  /** `files` or `secret`; for the log and for metrics. */
+  readonly kind: string;
+  /** How long to wait between two looks, in milliseconds. */
+  readonly everyMs: number;
+  /** Rejects with a sentence where there is no pair, or one that is broken or has expired. */
+  read(): Promise<KeyPair>;
+}
+
+export interface CertificateFiles {
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+/** A Secret that nobody can use or mend but its owner. */
+export class UnusableSecretError extends Error {}
+
+export interface Waiting {
+  sleep(ms: number, signal: AbortSignal): Promise<void>;
+  /** There is no pair; said once for each reason. */
+  onTrouble(sentence: string): void;
+}
+
+export interface CertificateWatch extends Waiting {
+  /** What was read at the start. */
+  readonly first: KeyPair;
+  /** Another pair is there, and it is whole. Content is compared, not times: a volume of a Secret swaps links. */
+  onPair(pair: KeyPair): void;
+}
+
+const everyMs = 1_000;
+const longestMs = 10_000;
+/** From a renewal until the old one expires there are twenty looks: nobody presents what has expired. */
+const looksPerLifetime = 60;
+
+/** The pair in two files. */
+export function certificateInFiles(files: CertificateFiles): CertificateSource {
+  return { kind: "files", everyMs, read: () => readKeyPair(files) };
+}
+
+/** The pair that a Secret says is to be presented. `lifetimeMs` is how long new ones hold. */
+export function certificateInSecret(cluster: Cluster, key: ObjectKey, lifetimeMs: number): CertificateSource {
+  return {
+    kind: "secret",
+    everyMs: Math.min(longestMs, Math.max(everyMs, lifetimeMs / looksPerLifetime)),
+    read: () => readSecret(cluster, key),
+  };
+}
+
+/** The pair in the files. Throws an Error that says which file is wrong, and how. */
+export async function readKeyPair({ certFile, keyFile }: CertificateFiles): Promise<KeyPair> {
+  const cert = await readText("TLS_CERT_FILE", certFile);
+  const key = await readText("TLS_KEY_FILE", keyFile);
+  let leaf: X509Certificate;
+  try {
+    leaf = new X509Certificate(cert);
+  } catch (error) {
+    throw new Error(`TLS_CERT_FILE ${certFile} holds no certificate in PEM: ${messageOf(error)}`);
+  }
+  try {
+    createSecureContext({ cert, key });
+  } catch (error) {
+    throw new Error(`TLS_KEY_FILE ${keyFile} holds no key of the certificate in ${certFile}: ${messageOf(error)}`);
+  }
+  const subject = leaf.subjectAltName ?? leaf.subject ?? "";
+  return { cert, key, subject, notAfter: leaf.validToDate.toISOString() };
+}
+
+async function readSecret(cluster: Cluster, key: ObjectKey): Promise<KeyPair> {
+  const path = `${key.namespace}/${key.name}`;
+  let secret: SecretObject;
+  try {
+    secret = await cluster.get("secrets", key);
+  } catch (error) {
+    if (!hasCode(error, 404)) throw new Error(`Secret ${path} cannot be read: ${messageOf(error)}`);
+    throw new Error(`there is no Secret ${path} yet: the manifests have it empty, and rotate-certificate fills it`);
+  }
+  let presented: Generation | undefined;
+  try {
+    presented = parseCertificates(secret).presented;
+  } catch (error) {
+    throw new UnusableSecretError(`Secret ${path}: ${messageOf(error)}; ${howToEmpty(key)}`);
+  }
+  if (presented === undefined) throw new Error(`Secret ${path} is empty: rotate-certificate fills it`);
+  const { cert, dnsNames, notAfterMs } = presented;
+  const notAfter = new Date(notAfterMs).toISOString();
+  if (notAfterMs <= cluster.serverTimeMs()) {
+    throw new Error(`the certificate in Secret ${path} expired at ${notAfter}: rotate-certificate renews it`);
+  }
+  return { cert, key: presented.key, subject: dnsNames.map((name) => `DNS:${name}`).join(", "), notAfter };
+}
+
+/**
+ * Waits until there is a pair, or until the signal is given: then undefined.
+ *
+ * @throws UnusableSecretError where waiting does not help.
+ */
+export async function awaitCertificate(
+  source: CertificateSource,
+  { sleep, onTrouble }: Waiting,
+  stopped: AbortSignal,
+): Promise<KeyPair | undefined> {
+  let said = "";
+  while (!stopped.aborted) {
+    try {
+      return await source.read();
+    } catch (error) {
+      if (error instanceof UnusableSecretError) throw error;
+      const trouble = messageOf(error);
+      if (trouble !== said) onTrouble(trouble);
+      said = trouble;
+    }
+    await sleep(everyMs, stopped);
+  }
+  return undefined;
+}
+
+/** Looks at the source until the signal is given. Resolves then, and never rejects. */
+export async function watchCertificate(
+  source: CertificateSource,
+  watch: CertificateWatch,
+  stopped: AbortSignal,
+): Promise<void> {
+  let served = watch.first;
+  let seen = "";
+  let said = "";
+  while (!stopped.aborted) {
+    await watch.sleep(source.everyMs, stopped);
+    if (stopped.aborted) return;
+    try {
+      const pair = await source.read();
+      seen = "";
+      said = "";
+      if (isSame(pair, served)) continue;
+      watch.onPair(pair);
+      served = pair;
+    } catch (error) {
+      const trouble = messageOf(error);
+      // One file is written after the other: only what is wrong at two looks in a row is worth a word.
+      if (trouble === seen && trouble !== said) {
+        watch.onTrouble(`${trouble}; the certificate from before is kept until ${served.notAfter}`);
+        said = trouble;
+      }
+      seen = trouble;
+    }
+  }
+}
+
+function isSame(one: KeyPair, other: KeyPair): boolean {
+  return one.cert === other.cert && one.key === other.key && one.clientAuthorities === other.clientAuthorities;
+}
+
+async function readText(setting: string, path: string): Promise<string> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    throw new Error(`${setting} cannot be read: ${messageOf(error)}`);
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

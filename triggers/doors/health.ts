@@ -1,0 +1,77 @@
+/** Whether the API server has answered lately: events are worth taking only while their objects can be read. */
+
+import type { RequestObservation } from "../../functions/shared/kubernetes/client.ts";
+import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
+import type { Clock } from "../wake/queue.ts";
+
+/** The API server counts as away once every call has failed for this long, in milliseconds. */
+export const awayAfterMs = 10_000;
+/** While calls fail it is asked this often whether it is back, in milliseconds. */
+const probeEveryMs = 2_000;
+
+export interface Health {
+  /** Hears of every exchange with the API server. */
+  observe(observation: Pick<RequestObservation, "statusCode">): void;
+  /** Why it counts as away; undefined while it does not. */
+  away(): string | undefined;
+  /** Asks the API server while calls fail, until stopped. Resolves, never rejects. */
+  probe(ready: () => Promise<void>, stopped: AbortSignal): Promise<void>;
+}
+
+export interface HealthOptions {
+  readonly clock: Clock;
+  /** Said once when it stops answering, and when it answers again. */
+  onChange(sentence: string, isTrouble: boolean): void;
+}
+
+export function createHealth({ clock, onChange }: HealthOptions): Health {
+  let answered = false;
+  let failingSinceMs: number | undefined;
+  let complained = false;
+  const succeed = () => {
+    answered = true;
+    failingSinceMs = undefined;
+    if (complained) onChange("the API server answers again", false);
+    complained = false;
+  };
+  const fail = () => {
+    failingSinceMs ??= clock.monotonicMs();
+  };
+  return {
+    observe({ statusCode }) {
+      // 401: it answers, but not us. 429: it is busy, and there.
+      const works = statusCode !== "error" && statusCode < 500 && statusCode !== 401;
+      if (works) succeed();
+      else fail();
+    },
+    away() {
+      if (!answered) return "the API server has not answered yet";
+      const isAway = failingSinceMs !== undefined && clock.monotonicMs() - failingSinceMs >= awayAfterMs;
+      return isAway ? `the API server has not answered for ${awayAfterMs / 1000} s` : undefined;
+    },
+    async probe(ready, stopped) {
+      while (!stopped.aborted) {
+        if (!answered || failingSinceMs !== undefined) {
+          try {
+            await ready();
+            succeed();
+          } catch (error) {
+            fail();
+            if (!stopped.aborted && !complained) {
+              complained = true;
+              onChange(`${sentenceOf(error)}; trying again every ${probeEveryMs / 1000} s`, true);
+            }
+          }
+        }
+        await clock.sleep(probeEveryMs, stopped);
+      }
+    },
+  };
+}
+
+function sentenceOf(error: unknown): string {
+  if (error instanceof ClusterError && error.code === 401) {
+    return `the API server does not accept our credentials: ${error.message}`;
+  }
+  return `the API server does not answer: ${error instanceof Error ? error.message : String(error)}`;
+}

@@ -1,0 +1,86 @@
+/** The TLS port: it opens once there is a certificate to present, and presents whatever comes after it. */
+import type { Hono } from "hono";
+import type { Reporting } from "../telemetry/reporting.ts";
+import type { Clock } from "../wake/queue.ts";
+import {
+  awaitCertificate,
+  type CertificateSource,
+  type KeyPair,
+  type Waiting,
+  watchCertificate,
+} from "./certificate.ts";
+import type { Cut } from "./connections.ts";
+import { type Listening, listen } from "./server.ts";
+
+export interface SecureDoorOptions {
+  readonly app: Hono;
+  readonly port: number;
+  readonly requestTimeoutMs: number;
+  readonly source: CertificateSource;
+  readonly clock: Clock;
+  readonly reporting: Pick<Reporting, "log" | "metrics">;
+}
+
+export interface SecureDoor extends Pick<Listening, "close"> {
+  /** Why nobody is answered yet; undefined once it is open. */
+  notReady(): string | undefined;
+  /** Resolves when it is open, or when it was closed before; rejects with a sentence where it can never open. */
+  readonly opened: Promise<void>;
+}
+
+/** Opens the door as soon as there is a certificate, and keeps it up to date until the signal is given. */
+export function openSecureDoor(options: SecureDoorOptions, stopped: AbortSignal): SecureDoor {
+  let listening: Listening | undefined;
+  const open = async (): Promise<void> => {
+    const { app, port, requestTimeoutMs, source } = options;
+    const first = await awaitCertificate(source, waitingOf(options), stopped);
+    if (first === undefined) return;
+    try {
+      const onCut = (reason: Cut) => options.reporting.metrics.connectionsEnded.inc({ door: "tls", reason });
+      listening = await listen(app, { port, requestTimeoutMs, pair: first, onCut });
+    } catch (error) {
+      throw new Error(`port ${port} cannot be listened on: ${(error as Error).message}`);
+    }
+    void keep(options, first, listening, stopped);
+  };
+  const opened = open();
+  return {
+    opened,
+    notReady: () => (listening === undefined ? "there is no certificate to present yet" : undefined),
+    async close(cutOff) {
+      await opened.catch(() => undefined);
+      await listening?.close(cutOff);
+    },
+  };
+}
+
+/** Presents whatever pair comes, from the next handshake on. Resolves when the signal is given. */
+async function keep(
+  options: SecureDoorOptions,
+  first: KeyPair,
+  listening: Listening,
+  stopped: AbortSignal,
+): Promise<void> {
+  const { source, reporting } = options;
+  const say = (what: string, { subject, notAfter }: KeyPair) => {
+    reporting.metrics.certificateNotAfter.set({ source: source.kind }, Date.parse(notAfter) / 1000);
+    reporting.log("info", `${what} the certificate of ${subject}`, { tlsPort: listening.port, subject, notAfter });
+  };
+  say(`reviews are answered on TLS port ${listening.port} with`, first);
+  const watch = {
+    ...waitingOf(options),
+    first,
+    onPair(pair: KeyPair) {
+      listening.present(pair);
+      say(`the ${source.kind === "files" ? "files have" : "Secret has"} changed: new connections are shown`, pair);
+    },
+  };
+  await watchCertificate(source, watch, stopped);
+}
+
+function waitingOf({ clock, reporting }: SecureDoorOptions): Waiting {
+  return {
+    sleep: (ms, signal) => clock.sleep(ms, signal),
+    onTrouble: (sentence) => reporting.log("warn", sentence, { reason: "certificate" }),
+  };
+}

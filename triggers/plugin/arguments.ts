@@ -1,0 +1,125 @@
+/** The command line of `kubectl sluice`: what may be written, and what is answered to a mistake. */
+import { parseArgs } from "node:util";
+import { groupOfBudget } from "../../functions/shared/objects/statefulsets.ts";
+import { rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
+import { isNamespaceName, isObjectName } from "../settings/names.ts";
+
+interface Place {
+  /** Undefined: the namespace of the kubeconfig's context. */
+  readonly namespace: string | undefined;
+  readonly kubeconfig: string | undefined;
+  readonly context: string | undefined;
+}
+
+export interface Why extends Place {
+  readonly command: "why";
+  /** Undefined: every group of the namespace. */
+  readonly group: string | undefined;
+  readonly output: "text" | "json";
+}
+
+export interface Release extends Place {
+  readonly command: "release";
+  readonly group: string;
+  readonly pod: string;
+  readonly wait: boolean;
+  readonly dryRun: boolean;
+}
+
+export type Command = Why | Release | { readonly command: "help" };
+
+const options = {
+  namespace: { type: "string", short: "n" },
+  output: { type: "string", short: "o" },
+  kubeconfig: { type: "string" },
+  context: { type: "string" },
+  wait: { type: "boolean" },
+  "dry-run": { type: "boolean" },
+  help: { type: "boolean", short: "h" },
+} as const;
+
+/** Which options belong to one command alone. */
+const owners: Readonly<Record<string, string>> = { output: "why", wait: "release", "dry-run": "release" };
+
+/** The command of a command line, or a sentence that says what is wrong with it. */
+export function readCommandLine(argv: readonly string[]): Command | { readonly mistake: string } {
+  let parsed: ReturnType<typeof parse>;
+  try {
+    parsed = parse(argv);
+  } catch (error) {
+    // Node's further sentences advise on positional arguments that begin with a dash, which no name does.
+    const [sentence = ""] = String(error instanceof Error ? error.message : error).split(/\. |\n/);
+    return { mistake: sentence.replace(/\.$/, "") };
+  }
+  const { values, positionals, tokens } = parsed;
+  const [command, ...names] = positionals;
+  if (values.help || argv.length === 0) return { command: "help" };
+  const given = tokens.flatMap((token) => (token.kind === "option" ? [token.name] : []));
+  const repeated = given.find((name, index) => given.indexOf(name) !== index);
+  if (repeated !== undefined) return { mistake: `--${repeated} is given several times` };
+  if (command !== "why" && command !== "release") {
+    const what = command === undefined ? "there is no command" : `there is no command ${JSON.stringify(command)}`;
+    return { mistake: `${what}: write why or release` };
+  }
+  const foreign = given.find((name) => (owners[name] ?? command) !== command);
+  if (foreign !== undefined) return { mistake: `--${foreign} belongs to ${owners[foreign]}, not to ${command}` };
+  const { namespace, kubeconfig, context } = values;
+  if (namespace !== undefined && !isNamespaceName(namespace)) {
+    return { mistake: `--namespace is ${JSON.stringify(namespace)}, which is no name of a namespace` };
+  }
+  const place = { namespace, kubeconfig, context };
+  return command === "why" ? readWhy(place, names, values.output) : readRelease(place, names, values);
+}
+
+function parse(argv: readonly string[]) {
+  return parseArgs({ args: [...argv], options, allowPositionals: true, tokens: true });
+}
+
+function readWhy(place: Place, names: readonly string[], output = "text"): Command | { readonly mistake: string } {
+  const [group, ...more] = names;
+  if (more.length > 0) return { mistake: `why takes one GROUP or none; given: ${names.length}` };
+  if (output !== "text" && output !== "json") {
+    return { mistake: `--output is ${JSON.stringify(output)}; write json, or leave it out` };
+  }
+  return { command: "why", ...place, group, output };
+}
+
+function readRelease(
+  place: Place,
+  names: readonly string[],
+  values: { readonly wait?: boolean; readonly "dry-run"?: boolean },
+): Command | { readonly mistake: string } {
+  const [group, pod] = names;
+  if (group === undefined || pod === undefined || names.length > 2) {
+    return { mistake: `release takes two names, a GROUP and a POD; given: ${names.length}` };
+  }
+  if (!isObjectName(pod)) return { mistake: `${JSON.stringify(pod)} is no name of a pod` };
+  return { command: "release", ...place, group, pod, wait: values.wait ?? false, dryRun: values["dry-run"] ?? false };
+}
+
+export const help = `Says why pods of a group wait, and clears a reservation that nobody can act on any more.
+
+  kubectl sluice why [GROUP] [-n NAMESPACE] [-o json]
+  kubectl sluice release GROUP POD [-n NAMESPACE] [--wait] [--dry-run]
+
+GROUP is the value of the label ${rolloutGroup.key}, or ${groupOfBudget("NAME")} for the StatefulSets without that label
+which the ZoneAwarePodDisruptionBudget NAME selects.
+
+why writes nothing. Of a group it says what is ready, outdated and down in each zone, which pods are reserved, by which
+function, and what becomes of each reservation, what each function last said, whether that still holds, and what comes
+next. Without GROUP: one line for each group of the namespace.
+
+release takes one reservation out of the group's ledger, by the rules that every function keeps: only when nobody can still
+act on it. Otherwise it says from when, and what would settle it by itself. Nothing overrides that.
+
+  -n, --namespace NAMESPACE  not given: that of the kubeconfig's context
+  -o, --output json          for why: everything, for programs; all times are RFC 3339 by the API server's clock
+      --wait                 for release: wait until it is possible, or the reservation has settled; Ctrl-C ends it
+      --dry-run              for release: say what would be done, and write nothing
+      --kubeconfig FILE      not given: $KUBECONFIG, a pod's service account, or ~/.kube/config
+      --context NAME         not given: the kubeconfig's current one
+  -h, --help
+
+Exit codes: 0 it is said, or done; 1 release refuses, there is no such group or reservation, a right is missing, or the API
+server is away; 2 the command line or the kubeconfig is wrong, or Node is too old.
+`;

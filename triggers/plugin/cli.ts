@@ -1,0 +1,31 @@
+/** The entry of the kubectl plugin `kubectl-sluice`, which `knative/image/plugin.ts` makes one file of. */
+import { styleText } from "node:util";
+import { connect } from "../../functions/shared/kubernetes/client.ts";
+import manifest from "../../package.json" with { type: "json" };
+import { run, type Terminal } from "./command.ts";
+
+const terminal: Terminal = {
+  async connect(place) {
+    const { kubeconfig, context } = place;
+    const cluster = await connect({
+      userAgent: `kubectl-sluice/${manifest.version}`,
+      ...(kubeconfig === undefined ? {} : { kubeconfig }),
+      ...(context === undefined ? {} : { context }),
+    });
+    return { cluster, namespace: cluster.namespace, close: () => cluster.close() };
+  },
+  out: (text) => void process.stdout.write(text),
+  say: (line) => console.error(`kubectl-sluice: ${line}`),
+  // Plain where standard output is no terminal, or NO_COLOR is set.
+  emphasize: (text) => styleText("bold", text, { stream: process.stdout }),
+};
+
+// A reader that has seen enough, such as `head`, is no failure.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") throw error;
+  process.exit(0);
+});
+
+void run(process.argv.slice(2), terminal).then((code) => {
+  process.exitCode = code;
+});

@@ -1,0 +1,142 @@
+/** `kubectl sluice` from its command line to its exit code, over whatever cluster and streams it is given. */
+
+import { isMember } from "../../functions/shared/group/governing.ts";
+import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
+import { escapeControls, escapeLines, escapeTexts } from "../../functions/shared/kubernetes/plain-text.ts";
+import { budgetOfGroup, type GroupKey, groupOfBudget } from "../../functions/shared/objects/statefulsets.ts";
+import { ledgerGroup, managedBy, read, rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
+import type { Context } from "../../functions/shared/pass/definition.ts";
+import { listStatefulSets } from "../../functions/shared/views/listing.ts";
+import { help, type Release, readCommandLine, type Why } from "./arguments.ts";
+import { createShadow, type GroupInspection, inspect, isUnknown, lookAt } from "./inspection.ts";
+import { NotReleased, release } from "./release.ts";
+import { type Emphasis, formatGroup, formatGroups } from "./text.ts";
+
+/** A cluster that was found, and that knows its namespace. */
+export interface Connection {
+  readonly cluster: Cluster;
+  readonly namespace: string;
+  close(): Promise<void>;
+}
+
+export interface Terminal {
+  /** Throws what is wrong with the kubeconfig. */
+  connect(place: {
+    readonly kubeconfig: string | undefined;
+    readonly context: string | undefined;
+  }): Promise<Connection>;
+  out(text: string): void;
+  /** A line for people, beside the output. */
+  say(line: string): void;
+  readonly emphasize: Emphasis;
+}
+
+/** 0: it is said, or done. 1: refused, not found, no rights, no API server. 2: wrong command line or kubeconfig. */
+export type ExitCode = 0 | 1 | 2;
+
+/** Something that the user asked for and that there is not. */
+class NotFound extends Error {}
+
+/** Runs one command line. Every failure is one line to {@link Terminal.say}; only programming errors are thrown. */
+export async function run(argv: readonly string[], given: Terminal): Promise<ExitCode> {
+  const terminal = { ...given, say: (line: string) => given.say(escapeControls(line)) };
+  const command = readCommandLine(argv);
+  if ("mistake" in command) {
+    terminal.say(`${command.mistake}; see kubectl sluice --help`);
+    return 2;
+  }
+  if (command.command === "help") {
+    terminal.out(help);
+    return 0;
+  }
+  let connection: Connection;
+  try {
+    connection = await terminal.connect(command);
+  } catch (error) {
+    // A YAML parser's message shows the place on further lines.
+    const [sentence] = String(error instanceof Error ? error.message : error).split("\n");
+    terminal.say(`the cluster cannot be found: ${sentence}`);
+    return 2;
+  }
+  try {
+    const namespace = command.namespace ?? connection.namespace;
+    if (command.command === "why") await sayWhy(connection.cluster, namespace, command, terminal);
+    else await clear(connection.cluster, namespace, command, terminal);
+    return 0;
+  } catch (error) {
+    terminal.say(sentenceOf(error));
+    return 1;
+  } finally {
+    await connection.close();
+  }
+}
+
+function sentenceOf(error: unknown): string {
+  if (error instanceof NotFound || error instanceof NotReleased) return error.message;
+  if (!(error instanceof ClusterError)) throw error;
+  const { code, reason, message } = error;
+  const [sentence] = message.split("\n");
+  if (reason === "NoCredentials") return `there are no credentials for the API server: ${sentence}`;
+  if (code === 0) return `the API server does not answer: ${sentence}`;
+  if (code === 401) return `the API server does not accept the kubeconfig's credentials: ${sentence}`;
+  if (code === 403) return `a right is missing: ${sentence}`;
+  return `the API server answered ${code}: ${sentence}`;
+}
+
+async function sayWhy(cluster: Cluster, namespace: string, { group, output }: Why, terminal: Terminal): Promise<void> {
+  const shadow = createShadow(cluster, namespace);
+  const keys = group === undefined ? await findGroups(shadow, namespace) : [{ namespace, group }];
+  const inspections = await Promise.all(keys.map((key) => inspectOrFail(shadow, key)));
+  const [only] = inspections;
+  if (output === "json") {
+    const text = JSON.stringify(group === undefined ? { namespace, groups: inspections } : only, undefined, 2);
+    terminal.out(`${escapeLines(text)}\n`);
+  } else if (only === undefined) {
+    terminal.say(`there is no group in namespace ${namespace}`);
+  } else {
+    const { emphasize } = terminal;
+    const [all, one] = [escapeTexts(inspections), escapeTexts(only)];
+    terminal.out(group === undefined ? formatGroups(all, emphasize) : formatGroup(one, emphasize));
+  }
+}
+
+async function inspectOrFail(shadow: Context, key: GroupKey): Promise<GroupInspection> {
+  const look = await lookAt(shadow, key);
+  if (!isUnknown(look)) return inspect(look);
+  const groups = (await findGroups(shadow, key.namespace)).map(({ group }) => JSON.stringify(group));
+  const others = groups.length === 0 ? "and there is no other one" : `there are ${groups.join(", ")}`;
+  const budget = budgetOfGroup(key.group);
+  const label = `has ${rolloutGroup.key}=${key.group}`;
+  const member = budget === undefined ? label : `without ${rolloutGroup.key} is selected by a budget ${budget}`;
+  const what = `no StatefulSet ${member}, and there is no ledger`;
+  throw new NotFound(
+    `there is no group ${JSON.stringify(key.group)} in namespace ${key.namespace} (${what}): ${others}`,
+  );
+}
+
+/** Groups by label, by budget (rule R1), and those of which a ledger is left, by name. Throws ClusterError. */
+async function findGroups({ cluster, views }: Context, namespace: string): Promise<GroupKey[]> {
+  const [{ statefulSets }, budgets, leases] = await Promise.all([
+    listStatefulSets(cluster, namespace),
+    views.budgets(namespace),
+    cluster.list("leases", { namespace, labelSelector: `${managedBy.key}=sluice` }),
+  ]);
+  const labelled = statefulSets.map(({ group }) => group);
+  const ofBudgets = budgets
+    .map(({ name }) => groupOfBudget(name))
+    .filter((group) => statefulSets.some((one) => isMember(one, { namespace, group }, budgets)));
+  const left = leases.items.map(({ metadata }) => read(ledgerGroup, metadata));
+  const groups = [...labelled, ...ofBudgets, ...left].filter((group) => group !== undefined);
+  return [...new Set(groups)].sort().map((group) => ({ namespace, group }));
+}
+
+async function clear(
+  cluster: Cluster,
+  namespace: string,
+  { group, pod, wait, dryRun }: Release,
+  { out, say }: Terminal,
+): Promise<void> {
+  const onWait = (sentence: string) => say(`waiting: ${sentence}`);
+  const released = await release(cluster, { namespace, group }, pod, { wait, dryRun, onWait });
+  out(`${escapeControls(released)}\n`);
+}

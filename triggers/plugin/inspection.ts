@@ -1,0 +1,299 @@
+/** Looks at a group as its functions do, and writes nothing: what `kubectl sluice why -o json` prints. */
+
+import { governing, selects } from "../../functions/shared/group/governing.ts";
+import { missingOrdinals, surveyZone, type WhyDown, type Zone } from "../../functions/shared/group/zones.ts";
+import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
+import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
+import { protocol } from "../../functions/shared/ledger/protocol.ts";
+import { type Ledger, ledgerName } from "../../functions/shared/ledger/reservation.ts";
+import type { Pod } from "../../functions/shared/objects/pods.ts";
+import { budgetOfGroup, type GroupKey } from "../../functions/shared/objects/statefulsets.ts";
+import { type Context, createMemory } from "../../functions/shared/pass/definition.ts";
+import { loadLedger, noteLedger } from "../../functions/shared/pass/ledger-access.ts";
+import { type Observed, observeGroup, retryRefusedAfterMs } from "../../functions/shared/pass/observation.ts";
+import { recordEveryMs } from "../../functions/shared/pass/record.ts";
+import { type PassReport, silentReporter } from "../../functions/shared/pass/report.ts";
+import { createListingViews } from "../../functions/shared/views/listing.ts";
+import type { GroupView } from "../../functions/shared/views/view.ts";
+import { groupFunctions } from "../table.ts";
+import { abandonedFromMs, outlook, podNameOf, type Situation } from "./reservations.ts";
+
+/** A zone lists so many of its missing ordinals: somebody may have asked for 2^31 replicas. */
+const maxListedMissing = 1_000;
+
+/** One group at one moment. Fields are added, and neither renamed nor removed. Times are RFC 3339, by the API server's clock. */
+export interface GroupInspection {
+  readonly namespace: string;
+  readonly group: string;
+  readonly at: string;
+  /** `unreadable` says what is wrong with it, so that nothing is permitted; null when nothing is. */
+  readonly ledger: { readonly name: string; readonly exists: boolean; readonly unreadable: string | null };
+  readonly zones: readonly ZoneInspection[];
+  readonly reservations: readonly ReservationInspection[];
+  readonly functions: readonly FunctionInspection[];
+  /** Deletions that the API server refused for good. */
+  readonly refusals: readonly { readonly pod: string; readonly sentence: string; readonly triedAgainAt: string }[];
+  readonly budgets: readonly BudgetInspection[];
+  /** Why an eviction of a pod of this group cannot be judged; null when it can. */
+  readonly ungovernable: string | null;
+}
+
+export interface ZoneInspection {
+  readonly name: string;
+  readonly wanted: number;
+  readonly ready: number;
+  readonly outdated: number;
+  /** How many a rollout may take down by the StatefulSet's own annotation; a budget may allow less. */
+  readonly maxUnavailable: number;
+  readonly paused: boolean;
+  readonly updateStrategy: string;
+  /** By ordinal; `reserved` are pods that are ready and may go at any moment. */
+  readonly down: readonly { readonly pod: string; readonly ordinal: number; readonly why: WhyDown }[];
+  /** How many more are missing than stand in `down`, which lists the first 1,000 of them. */
+  readonly missingBesides: number;
+  /** Pods beyond the wanted ones that are not gone yet. */
+  readonly leaving: readonly string[];
+  /** Annotations that do not parse, and what to write instead. */
+  readonly warnings: readonly string[];
+}
+
+export interface ReservationInspection {
+  readonly pod: string;
+  readonly uid: string;
+  readonly function: string;
+  /** When it was made or renewed. */
+  readonly at: string;
+  readonly standing: Situation["standing"];
+  readonly next: string;
+  /** From when on it is dropped, or can be released, if its pod still stands. */
+  readonly abandonedFrom: string;
+}
+
+export interface FunctionInspection {
+  readonly function: string;
+  /** What it last wrote into the ledger; null when it wrote nothing. */
+  readonly recorded: {
+    readonly guard: string;
+    readonly zone: string;
+    readonly sentence: string;
+    readonly since: string;
+    readonly at: string;
+  } | null;
+  /** What it decides on the group as it is now; null for a function that nothing but a review wakes. */
+  readonly now: {
+    readonly guard: string;
+    readonly zone: string;
+    readonly sentence: string;
+    /** When it looks again without an event; null for not before the next event or sweep. */
+    readonly recheckSeconds: number | null;
+  } | null;
+  /** True when it would act now, or what it wrote is not what it decides now, and it has had the time to write that. */
+  readonly stale: boolean;
+}
+
+export interface BudgetInspection {
+  readonly name: string;
+  readonly maxUnavailable: number | null;
+  readonly maxUnavailablePercentage: number | null;
+  /** The partition expression; null where each zone has the budget for itself. */
+  readonly podNamePartitionRegex: string | null;
+  readonly crossZoneEvictionDelaySeconds: number;
+  /** What is wrong with it; null when nothing is. */
+  readonly invalid: string | null;
+}
+
+/** What a look at a group rests on. */
+export interface Look {
+  readonly context: Context;
+  readonly key: GroupKey;
+  readonly nowMs: number;
+  readonly view: GroupView;
+  /** Undefined where the ledger cannot be read. */
+  readonly observed: Observed | undefined;
+  readonly unreadable: string | undefined;
+  readonly situations: readonly Situation[];
+}
+
+/** A process that decides and writes nothing: rule R16 holds for whatever is run in it. */
+export function createShadow(cluster: Cluster, namespace: string): Context {
+  return {
+    cluster,
+    views: createListingViews(cluster, [namespace]),
+    protocol,
+    reporter: silentReporter,
+    mode: "shadow",
+    namespaces: [namespace],
+    memoryOf: createMemory(),
+  };
+}
+
+/** Reads a group's ledger, then its StatefulSets, pods and budgets by consistent LISTs. Throws ClusterError. */
+export async function lookAt(shadow: Context, key: GroupKey): Promise<Look> {
+  const { cluster } = shadow;
+  let ledger: Ledger | undefined;
+  let unreadable: string | undefined;
+  try {
+    ledger = await loadLedger(shadow, key, shadow.memoryOf(key));
+  } catch (error) {
+    if (!(error instanceof LedgerUnreadable)) throw error;
+    unreadable = error.message;
+  }
+  const need = { permitSinceMs: undefined, consistent: true };
+  const view = await shadow.views.read(key, { ...need, settledThrough: ledger?.settledThrough });
+  // Whatever is asked from here on is answered from the one view, so that it all fits together.
+  const context = { ...shadow, views: { ...shadow.views, read: async () => view } };
+  const observed = ledger && (await observeGroup(context, ledger, need));
+  const situations = observed === undefined ? [] : situationsOf(context, observed);
+  return { context, key, nowMs: cluster.serverTimeMs(), view, observed, unreadable, situations };
+}
+
+function situationsOf(context: Context, { reserved, open, nowMs }: Observed): Situation[] {
+  return [...reserved].map(([reservation, where]): Situation => {
+    const pod = where.pod;
+    const statefulSet = where.isMember ? where.statefulSet : undefined;
+    const isSettled = context.protocol.isSettled(reservation, where, nowMs);
+    const standing = open.includes(reservation) ? "open" : isSettled ? "settled" : "abandoned";
+    return { reservation, standing, pod, statefulSet, nowMs };
+  });
+}
+
+/** True when there is neither a StatefulSet nor a ledger of that group. */
+export function isUnknown({ view, observed, unreadable }: Look): boolean {
+  return view.statefulSets.length === 0 && unreadable === undefined && observed?.ledger.uid === "";
+}
+
+/** Everything that is to be said of a group. Throws ClusterError. */
+export async function inspect(look: Look): Promise<GroupInspection> {
+  const { key, nowMs, view, observed, unreadable, situations } = look;
+  const zones = observed?.zones ?? view.statefulSets.map((one) => surveyZone(one, view.podsOf(one), [], nowMs));
+  const pods = zones.flatMap((zone) => [...zone.pods, ...zone.leaving]);
+  const exists = unreadable !== undefined || observed?.ledger.uid !== "";
+  return {
+    namespace: key.namespace,
+    group: key.group,
+    at: formatTime(nowMs),
+    ledger: { name: ledgerName(key.group), exists, unreadable: unreadable ?? null },
+    zones: zones.map(inspectZone),
+    reservations: situations.map(inspectReservation),
+    functions: await inspectFunctions(look),
+    refusals: [...(observed?.refusals.values() ?? []), ...(observed?.givenUp.values() ?? [])].map(
+      ({ pod, sentence, stampMs }) => ({
+        pod,
+        sentence,
+        triedAgainAt: formatTime(stampMs + retryRefusedAfterMs),
+      }),
+    ),
+    budgets: inspectBudgets(view, pods),
+    ungovernable: findUngovernable(look, pods),
+  };
+}
+
+function formatTime(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+function inspectZone(zone: Zone): ZoneInspection {
+  const { statefulSet, pods, outdated, down, leaving } = zone;
+  const { name, replicas, maxUnavailable, paused, strategy, malformed, unsupported } = statefulSet;
+  const isReady = ({ ordinal }: Pod) => !down.has(ordinal) || down.get(ordinal) === "reserved";
+  const missing = [...missingOrdinals(zone).take(maxListedMissing)];
+  const ordinals = [...down.keys(), ...missing].sort((one, other) => one - other);
+  return {
+    name,
+    wanted: replicas,
+    ready: pods.filter(isReady).length,
+    outdated: outdated.length,
+    maxUnavailable,
+    paused,
+    updateStrategy: strategy,
+    down: ordinals.map((ordinal) => ({ pod: `${name}-${ordinal}`, ordinal, why: down.get(ordinal) ?? "missing" })),
+    missingBesides: zone.missing - missing.length,
+    leaving: leaving.map((pod) => pod.name),
+    warnings: [
+      ...malformed.map(({ sentence }) => sentence),
+      ...unsupported.map((use) => `uses what Sluice does not do yet: ${use}`),
+    ],
+  };
+}
+
+function inspectReservation(situation: Situation): ReservationInspection {
+  const { reservation, standing } = situation;
+  return {
+    pod: podNameOf(reservation),
+    uid: reservation.uid,
+    function: reservation.by,
+    at: formatTime(reservation.stampMs),
+    standing,
+    next: outlook(situation),
+    abandonedFrom: formatTime(abandonedFromMs(reservation)),
+  };
+}
+
+/** What each function last wrote, beside what it decides now: a pass in shadow mode over the same view. */
+async function inspectFunctions({ context, key, nowMs, observed }: Look): Promise<FunctionInspection[]> {
+  const { cluster } = context;
+  const ledger = observed?.ledger;
+  if (ledger !== undefined && ledger.uid !== "") {
+    // We see it for the first time, and who serves the group may have seen it all along (rule R4).
+    noteLedger(cluster, ledger.uid, nowMs - ledger.createdMs);
+  }
+  const inspections = new Map<string, FunctionInspection>();
+  for (const [name, { guard, zone, sentence, since, at }] of Object.entries(ledger?.verdicts ?? {})) {
+    const recorded = { guard, zone, sentence, since: formatTime(since), at: formatTime(at) };
+    inspections.set(name, { function: name, recorded, now: null, stale: false });
+  }
+  // Sweeps and events wake functions for the groups of a label; the others have only reviews.
+  if (budgetOfGroup(key.group) !== undefined) return [...inspections.values()];
+  for (const definition of groupFunctions) {
+    const passes: PassReport[] = [];
+    const reporter = { ...silentReporter, pass: (report: PassReport) => void passes.push(report) };
+    const written = ledger?.verdicts[definition.name];
+    // Whether ALLOW_UNSUPPORTED is set is known by whoever serves the group: who has said anything else of it goes by that.
+    const allowUnsupported = written !== undefined && written.guard !== "scaling-unsupported";
+    const { recheckMs } = await definition.run({ ...context, reporter, allowUnsupported }, key, { sweep: false });
+    const pass = passes.at(-1);
+    if (pass === undefined) continue;
+    const { guard, zone, sentence } = pass;
+    const recheckSeconds = recheckMs === undefined ? null : Math.ceil(recheckMs / 1000);
+    // One that would act now would have written a reservation.
+    const differs = written?.guard !== guard || written.zone !== zone || guard === "rolling";
+    const stale = written !== undefined && differs && nowMs - written.at > recordEveryMs;
+    const recorded = inspections.get(definition.name)?.recorded ?? null;
+    const now = { guard, zone, sentence, recheckSeconds };
+    inspections.set(definition.name, { function: definition.name, recorded, now, stale });
+  }
+  return [...inspections.values()];
+}
+
+function inspectBudgets({ budgets, statefulSets }: GroupView, pods: readonly Pod[]): BudgetInspection[] {
+  const labelled = [...pods.map(({ labels }) => labels), ...statefulSets.map(({ podLabels }) => podLabels)];
+  const governed = budgets.filter((stored) => labelled.some((labels) => selects(stored, labels)));
+  return governed.map(({ name, parsed }) => {
+    if (!("budget" in parsed)) return { ...blankBudget, name, invalid: parsed.sentence };
+    const { allowance, partitions, crossZoneEvictionDelayMs } = parsed.budget;
+    return {
+      ...blankBudget,
+      name,
+      ...("pods" in allowance ? { maxUnavailable: allowance.pods } : { maxUnavailablePercentage: allowance.percent }),
+      podNamePartitionRegex: partitions?.expression ?? null,
+      crossZoneEvictionDelaySeconds: crossZoneEvictionDelayMs / 1000,
+    };
+  });
+}
+
+const blankBudget: Omit<BudgetInspection, "name"> = {
+  maxUnavailable: null,
+  maxUnavailablePercentage: null,
+  podNamePartitionRegex: null,
+  crossZoneEvictionDelaySeconds: 0,
+  invalid: null,
+};
+
+/** The first pod will do: what keeps one of a group from being judged is seldom its own. */
+function findUngovernable({ view, key }: Look, pods: readonly Pod[]): string | null {
+  for (const pod of pods) {
+    const governed = governing(pod, view, key);
+    if (governed.kind === "ungovernable") return governed.sentence;
+  }
+  return null;
+}

@@ -1,0 +1,125 @@
+/** Takes a reservation out of a ledger by the rules that every function keeps, or says why that cannot be. */
+import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
+import { dropAfterMs, maxConflicts } from "../../functions/shared/ledger/reservation.ts";
+import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
+import { isConflict } from "../../functions/shared/pass/ledger-access.ts";
+import { getStatefulSet } from "../../functions/shared/views/listing.ts";
+import { createShadow, type Look, lookAt } from "./inspection.ts";
+import { abandonedFromMs, outlook, placeOf, podNameOf, type Situation } from "./reservations.ts";
+import { formatSpan } from "./span.ts";
+
+export interface ReleaseOptions {
+  readonly wait: boolean;
+  readonly dryRun: boolean;
+  /** Hears what is waited for, once for each reason. */
+  readonly onWait: (sentence: string) => void;
+}
+
+/** Nothing was released, and the sentence says why. */
+export class NotReleased extends Error {}
+
+type Judgement =
+  | { readonly mayGo: true; readonly because: string }
+  | {
+      readonly mayGo: false;
+      readonly because: string;
+      readonly possibleInMs: number | undefined;
+      readonly kind: string;
+    };
+
+/** While a reservation is waited for, the group is looked at this often. */
+const lookEveryMs = 2_000;
+
+/**
+ * Releases the reservation of a pod, and resolves to a sentence about what was done.
+ *
+ * It goes by a conditional write (rule R3), when it has settled (R6), when it is abandoned (R10), or when its StatefulSet is
+ * gone and nobody can act on it any more. Throws {@link NotReleased}, LedgerUnreadable, ClusterError.
+ */
+export async function release(cluster: Cluster, key: GroupKey, pod: string, options: ReleaseOptions): Promise<string> {
+  let toldOf: string | undefined;
+  for (let conflicts = 0; ; ) {
+    const look = await lookAt(createShadow(cluster, key.namespace), key);
+    const situation = find(look, pod);
+    if (situation === undefined) {
+      if (toldOf !== undefined) return `${pod}: nothing is left to release; its reservation has ended by itself`;
+      throw new NotReleased(notReserved(look, pod));
+    }
+    const judgement = await judge(cluster, key, situation);
+    const by = `${situation.reservation.by} reserved it ${formatSpan(look.nowMs - situation.reservation.stampMs)} ago`;
+    if (judgement.mayGo) {
+      const sentence = `${by}; ${judgement.because}`;
+      if (options.dryRun) return `${pod}: would be released: ${sentence}`;
+      if (await write(cluster, look, situation)) return `${pod}: released: ${sentence}`;
+      if (++conflicts < maxConflicts) continue;
+      throw new NotReleased(`${pod} is not released: others write the ledger all the time; try again`);
+    }
+    const { because, possibleInMs = Number.POSITIVE_INFINITY, kind } = judgement;
+    if (!options.wait) throw new NotReleased(`${pod} is not released: ${by}; ${because}`);
+    if (toldOf !== kind) options.onWait(`${pod}: ${by}; ${because}`);
+    toldOf = kind;
+    await cluster.sleep(Math.min(lookEveryMs, possibleInMs));
+  }
+}
+
+function find({ situations, unreadable }: Look, pod: string): Situation | undefined {
+  if (unreadable !== undefined) throw new NotReleased(unreadable);
+  return situations.find(({ reservation }) => podNameOf(reservation) === pod);
+}
+
+function notReserved({ observed, situations, key }: Look, pod: string): string {
+  if (observed?.ledger.uid === "")
+    return `${key.group} has no ledger in namespace ${key.namespace}, so nothing is reserved`;
+  const names = situations.map(({ reservation }) => podNameOf(reservation));
+  const reserved =
+    names.length === 0
+      ? "nothing is"
+      : `reserved are ${names.slice(0, 10).join(", ")}${names.length > 10 ? ", …" : ""}`;
+  return `${pod} is not reserved in the ledger ${observed?.ledger.name}: ${reserved}`;
+}
+
+/** Whether a reservation may go now, and otherwise from when on and what would settle it. */
+async function judge(cluster: Cluster, { namespace }: GroupKey, situation: Situation): Promise<Judgement> {
+  const { reservation, standing, nowMs } = situation;
+  if (standing === "settled") return { mayGo: true, because: "it has settled" };
+  if (standing === "abandoned")
+    return { mayGo: true, because: "nobody can act on it any more, and its pod still stands" };
+  const possibleInMs = abandonedFromMs(reservation) - nowMs;
+  const place = placeOf(situation);
+  const name = reservation.statefulSet;
+  const isGone =
+    situation.statefulSet === undefined && (await getStatefulSet(cluster, { namespace, name })) === undefined;
+  if (isGone && possibleInMs <= 0) {
+    return { mayGo: true, because: `nobody can act on it any more, and its StatefulSet ${name} is gone` };
+  }
+  const kind = `${place} ${isGone}`;
+  if (isGone || place === "reserved") {
+    const possible = `it can be released in ${formatSpan(possibleInMs)}, at ${new Date(abandonedFromMs(reservation)).toISOString()}`;
+    const until = place === "reserved" ? `${possible}, if its pod still stands then` : possible;
+    const because = `until ${formatSpan(dropAfterMs)} after that its function may still act on it, and ${until}. By itself: ${outlook(situation)}`;
+    return { mayGo: false, because, possibleInMs, kind };
+  }
+  const because = `the pod counts as down as it is, reserved or not, so there is nothing to gain. By itself: ${outlook(situation)}`;
+  return { mayGo: false, because, possibleInMs: undefined, kind };
+}
+
+/** False when somebody else wrote the ledger meanwhile. Throws ClusterError. */
+async function write(cluster: Cluster, { context, observed }: Look, { reservation, pod }: Situation): Promise<boolean> {
+  if (observed === undefined) return false;
+  const { ledger, view } = observed;
+  const change = {
+    reservations: ledger.reservations.filter((other) => other !== reservation),
+    // Rule R8, and the pod that was read by itself too: from now on nobody may decide on a view that does not know of it.
+    seenThrough: Math.max(view.seenThrough, pod?.resourceVersion ?? 0),
+    membersThrough: view.membersThrough,
+    refusals: ledger.refusals,
+    verdicts: ledger.verdicts,
+  };
+  try {
+    await context.protocol.writeLedger(cluster, ledger, change);
+    return true;
+  } catch (error) {
+    if (isConflict(error)) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,84 @@
+/** What becomes of a reservation, in words (rules R6, R9, R10 and R12). */
+
+import {
+  actWithinMs,
+  dropAfterMs,
+  finishAfterMs,
+  type Reservation,
+} from "../../functions/shared/ledger/reservation.ts";
+import { availableInMs, type Pod } from "../../functions/shared/objects/pods.ts";
+import { isWanted, type StatefulSet } from "../../functions/shared/objects/statefulsets.ts";
+import { groupFunctions } from "../table.ts";
+import { formatSpan } from "./span.ts";
+
+/** A reservation and what is known about its pod. */
+export interface Situation {
+  readonly reservation: Reservation;
+  /** `settled` and `abandoned` ones go with the next write of the ledger, whoever writes it. */
+  readonly standing: "open" | "settled" | "abandoned";
+  /** The pod that has its name now. */
+  readonly pod: Pod | undefined;
+  /** The group's StatefulSet of that name; undefined when it is gone, or has left the group. */
+  readonly statefulSet: StatefulSet | undefined;
+  /** The API server's clock, in milliseconds since the epoch. */
+  readonly nowMs: number;
+}
+
+/** What stands at the ordinal: the reserved pod, the same on its way out, another one, or none. */
+export type Place = "reserved" | "terminating" | "replaced" | "missing";
+
+export function placeOf({ reservation, pod }: Situation): Place {
+  if (pod === undefined) return "missing";
+  if (pod.uid !== reservation.uid) return "replaced";
+  return pod.terminating ? "terminating" : "reserved";
+}
+
+export function podNameOf({ statefulSet, ordinal }: Reservation): string {
+  return `${statefulSet}-${ordinal}`;
+}
+
+/** From when on nobody can act on it any more, by the API server's clock in milliseconds since the epoch (rule R10). */
+export function abandonedFromMs({ stampMs }: Reservation): number {
+  return stampMs + dropAfterMs;
+}
+
+/** What becomes of a reservation next if nobody interferes. */
+export function outlook(situation: Situation): string {
+  const { reservation, standing, statefulSet } = situation;
+  if (standing === "settled") return "settled; the next write of the ledger takes it out";
+  if (standing === "abandoned") return "dropped by the next write of the ledger: nobody can act on it any more";
+  const isBackWanted = statefulSet !== undefined && isWanted(statefulSet, reservation.ordinal);
+  switch (placeOf(situation)) {
+    case "missing":
+      return "settles when the pod that replaces it is made and ready";
+    case "replaced":
+      return `settles when the pod that replaces it is ready${readiness(situation)}`;
+    case "terminating":
+      return isBackWanted
+        ? "terminating; settles when the pod that replaces it is ready"
+        : "terminating; settles when it is gone";
+    case "reserved":
+      return standingOutlook(situation);
+  }
+}
+
+function readiness({ pod, statefulSet, nowMs }: Situation): string {
+  if (pod?.stuck !== undefined) return `; that one is in ${pod.stuck}`;
+  const inMs = pod && availableInMs(pod, statefulSet?.minReadySeconds ?? 0, nowMs);
+  return inMs === undefined ? "" : `, in ${formatSpan(inMs)} if that one stays ready`;
+}
+
+/** The reserved pod stands as it was: its function acts, or gives it up. */
+function standingOutlook({ reservation, nowMs }: Situation): string {
+  const ageMs = nowMs - reservation.stampMs;
+  const dropped = `dropped in ${formatSpan(abandonedFromMs(reservation) - nowMs)} if its pod still stands`;
+  if (ageMs < actWithinMs) return `acted on now; otherwise ${dropped}`;
+  // What a review allowed is renewed by the next review alone: no sweep comes back to it.
+  if (!groupFunctions.some(({ name }) => name === reservation.by))
+    return `renewed when it is asked for again; ${dropped}`;
+  const finished =
+    ageMs < finishAfterMs
+      ? `finished by its function in ${formatSpan(finishAfterMs - ageMs)}`
+      : "finished by its function's next pass";
+  return `${finished}, if it would still decide so; otherwise ${dropped}`;
+}

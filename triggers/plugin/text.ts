@@ -1,0 +1,166 @@
+/** What `kubectl sluice why` prints for people: aligned columns, the worst thing said in words, spans instead of times. */
+import type {
+  BudgetInspection,
+  FunctionInspection,
+  GroupInspection,
+  ReservationInspection,
+  ZoneInspection,
+} from "./inspection.ts";
+
+import { formatSpan } from "./span.ts";
+
+/** Makes a heading stand out, where that can be seen. */
+export type Emphasis = (text: string) => string;
+
+/** Ordinals, ascending, with neighbours drawn together: `0-4, 7`. */
+export function formatOrdinals(ordinals: readonly number[]): string {
+  const runs: [number, number][] = [];
+  for (const ordinal of ordinals) {
+    const last = runs.at(-1);
+    if (last?.[1] === ordinal - 1) last[1] = ordinal;
+    else runs.push([ordinal, ordinal]);
+  }
+  return runs.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(", ");
+}
+
+/** Everything about one group. */
+export function formatGroup(inspection: GroupInspection, emphasize: Emphasis): string {
+  const { zones, reservations, functions, refusals, budgets, ungovernable } = inspection;
+  const warnings = zones.flatMap(({ name, warnings }) => warnings.map((sentence) => `${name}: ${sentence}`));
+  if (ungovernable !== null) warnings.push(`evictions: ${ungovernable}`);
+  const atMs = Date.parse(inspection.at);
+  const refused = refusals.map(({ pod, sentence, triedAgainAt }) => [
+    pod,
+    formatSpan(Date.parse(triedAgainAt) - atMs),
+    sentence,
+  ]);
+  const sections = [
+    [summaryOf(inspection), ...ledgerLines(inspection)],
+    tableOf(["ZONE", "READY", "OUTDATED", "ROLLOUT LIMIT", "DOWN"], zones.map(zoneRow), emphasize),
+    tableOf(["RESERVED POD", "FUNCTION", "AGE", "NEXT"], reservations.map(reservationRow(atMs)), emphasize),
+    tableOf(["REFUSED POD", "TRIED AGAIN IN", "WHY"], refused, emphasize),
+    tableOf(["BUDGET", "ALLOWS"], budgets.map(budgetRow), emphasize),
+    warnings.map((sentence) => `${emphasize("WARNING")} ${sentence}`),
+    ...functions.map((one) => functionLines(one, atMs, emphasize)),
+  ];
+  const shown = sections.filter((lines) => lines.length > 0).map((lines) => lines.join("\n"));
+  return `${shown.join("\n\n")}\n`;
+}
+
+/** One line for each group. */
+export function formatGroups(groups: readonly GroupInspection[], emphasize: Emphasis): string {
+  const rows = groups.map((inspection) => {
+    const { group, zones, at } = inspection;
+    const { ready, wanted, outdated, reserved } = countsOf(inspection);
+    const [says, since] = lastSaid(inspection);
+    const span = since === undefined ? "-" : formatSpan(Date.parse(at) - Date.parse(since));
+    return [group, `${zones.length}`, `${ready}/${wanted}`, `${outdated}`, `${reserved}`, span, says];
+  });
+  return `${tableOf(["GROUP", "ZONES", "READY", "OUTDATED", "RESERVED", "SINCE", "SAYS"], rows, emphasize).join("\n")}\n`;
+}
+
+function countsOf({ zones, reservations }: GroupInspection) {
+  const sum = (count: (zone: ZoneInspection) => number) => zones.reduce((total, zone) => total + count(zone), 0);
+  return {
+    ready: sum(({ ready }) => ready),
+    wanted: sum(({ wanted }) => wanted),
+    outdated: sum(({ outdated }) => outdated),
+    reserved: reservations.length,
+  };
+}
+
+/** What holds now, and since when, where that is known. */
+function lastSaid({ ledger, functions }: GroupInspection): [string, string | undefined] {
+  if (ledger.unreadable !== null) return [`ledger-unreadable: ${ledger.unreadable}`, undefined];
+  const said = functions.map(({ recorded, now }) => {
+    const holds = now === null || (recorded?.guard === now.guard && recorded.zone === now.zone);
+    const since = holds ? recorded?.since : undefined;
+    const { guard, sentence } = now ?? recorded ?? { guard: "nothing", sentence: "" };
+    return { text: `${guard}: ${sentence}`, since };
+  });
+  return [said.map(({ text }) => text).join("; ") || "-", said.find(({ since }) => since !== undefined)?.since];
+}
+
+function summaryOf(inspection: GroupInspection): string {
+  const { namespace, group, zones } = inspection;
+  const { ready, wanted, outdated, reserved } = countsOf(inspection);
+  const what =
+    zones.length === 0
+      ? "no StatefulSet is in it any more"
+      : `${ready} of ${wanted} pods ready, ${outdated} outdated, ${reserved} reserved`;
+  return `${group} in namespace ${namespace}: ${what}`;
+}
+
+function ledgerLines({ ledger }: GroupInspection): string[] {
+  if (ledger.unreadable !== null) return [`Nothing is permitted: ${ledger.unreadable}`];
+  if (!ledger.exists) return [`There is no ledger ${ledger.name} yet: no function has looked at this group.`];
+  return [];
+}
+
+function zoneRow({
+  name,
+  ready,
+  wanted,
+  outdated,
+  maxUnavailable,
+  paused,
+  updateStrategy,
+  down,
+  missingBesides,
+  leaving,
+}: ZoneInspection) {
+  const byReason = Map.groupBy(down, ({ why }) => why);
+  const parts = [...byReason].map(([why, pods]) => `${why}: ${formatOrdinals(pods.map(({ ordinal }) => ordinal))}`);
+  if (missingBesides > 0) parts.push(`${missingBesides} more missing`);
+  if (leaving.length > 0) parts.push(`leaving: ${leaving.length}`);
+  const notes = [paused ? "paused" : "", updateStrategy === "OnDelete" ? "" : updateStrategy].filter(Boolean);
+  const told = [parts.join("; ") || "-", ...notes.map((note) => `(${note})`)].join(" ");
+  return [name, `${ready}/${wanted}`, `${outdated}`, `${maxUnavailable}`, told];
+}
+
+function reservationRow(atMs: number) {
+  return ({ pod, function: by, at, next }: ReservationInspection) => [pod, by, formatSpan(atMs - Date.parse(at)), next];
+}
+
+function budgetRow(budget: BudgetInspection): string[] {
+  if (budget.invalid !== null) return [budget.name, `invalid, so no healthy pod may be evicted: ${budget.invalid}`];
+  const { maxUnavailable, maxUnavailablePercentage, podNamePartitionRegex, crossZoneEvictionDelaySeconds } = budget;
+  const amount = maxUnavailable === null ? `${maxUnavailablePercentage}% of the pods` : `${maxUnavailable} down`;
+  const where = podNamePartitionRegex === null ? "in one zone at a time" : `in each partition ${podNamePartitionRegex}`;
+  const delay = crossZoneEvictionDelaySeconds === 0 ? "" : `, ready for ${crossZoneEvictionDelaySeconds} s`;
+  return [budget.name, `${amount} ${where}${delay}`];
+}
+
+/** The last word, whether it still holds, and what comes next. */
+function functionLines(
+  { function: name, recorded, now, stale }: FunctionInspection,
+  atMs: number,
+  emphasize: Emphasis,
+) {
+  const lines = [`${emphasize(name)} has said nothing of this group yet`];
+  if (recorded !== null) {
+    const held = formatSpan(atMs - Date.parse(recorded.since));
+    const written = formatSpan(atMs - Date.parse(recorded.at));
+    lines[0] = `${emphasize(name)} said ${recorded.guard}, for ${held}, written ${written} ago${stale ? "; that is stale" : ""}`;
+    lines.push(`  ${recorded.sentence}`);
+  }
+  if (now === null) return lines;
+  const again = now.recheckSeconds === null ? "at the next event" : `in ${now.recheckSeconds} s, or at the next event`;
+  const holds = recorded !== null && !stale && recorded.sentence === now.sentence;
+  if (holds) return [...lines, `Next: it looks again ${again}`];
+  const hint = stale
+    ? "If that is not written within 5 minutes, no process of Sluice serves this group."
+    : `It looks again ${again}.`;
+  return [...lines, `Next: ${now.guard}`, `  ${now.sentence}`, `  ${hint}`];
+}
+
+/** Columns as wide as their widest cell; nothing at all without rows. */
+function tableOf(headings: readonly string[], rows: readonly (readonly string[])[], emphasize: Emphasis): string[] {
+  if (rows.length === 0) return [];
+  const widths = headings.map((heading, column) =>
+    Math.max(heading.length, ...rows.map((row) => (row[column] ?? "").length)),
+  );
+  const align = (row: readonly string[]) =>
+    row.map((cell, column) => (column === row.length - 1 ? cell : cell.padEnd(widths[column] ?? 0))).join("  ");
+  return [emphasize(align(headings)), ...rows.map(align)];
+}

@@ -1,0 +1,150 @@
+/** rollout-operator's flags (its specification, 6.1), each described once, here: what it takes, and what becomes of it. */
+import { parseGoDuration } from "../../functions/shared/objects/durations.ts";
+import { logLevels } from "../telemetry/reporting.ts";
+import { parseGoBoolean, parseGoFloat, parseGoInteger, parsePrometheusDuration } from "./flags-values.ts";
+import { isNamespaceName } from "./names.ts";
+import type { Settings } from "./settings.ts";
+
+/** What a flag takes. */
+interface Kind {
+  /** What to write instead of a value that does not parse. */
+  readonly grammar: string;
+  /** The value as a setting is written; undefined for a text that does not parse. */
+  parse(text: string): string | undefined;
+}
+
+export interface Flag extends Kind {
+  /** Without the dash. */
+  readonly name: string;
+  /** It may be written without a value, and is true then. */
+  readonly isBoolean: boolean;
+  /** The setting that has its value. */
+  readonly field?: keyof Settings;
+  /** What becomes of it where it is no setting, or not quite. */
+  readonly says?: string;
+  /** Whether what was written is not what is done here: then `says` is a warning. `value` is what `parse` made of it. */
+  differs(text: string, value: string): boolean;
+}
+
+const boolean: Kind & { readonly isBoolean: true } = {
+  grammar: "true or false",
+  parse: (text) => parseGoBoolean(text)?.toString(),
+  isBoolean: true,
+};
+
+const text: Kind = { grammar: "a text", parse: (value) => value };
+const nonEmpty: Kind = { grammar: "a text that is not empty", parse: (value) => value || undefined };
+const integer: Kind = { grammar: "an integer", parse: (value) => parseGoInteger(value)?.toString() };
+const port: Kind = { grammar: "an integer from 0 to 65535", parse: integer.parse };
+const number: Kind = { grammar: "a number", parse: (value) => parseGoFloat(value)?.toString() };
+const duration: Kind = {
+  grammar: "a Go duration, such as 90s",
+  parse: (value) => (parseGoDuration(value) === undefined ? undefined : value),
+};
+const positiveDuration: Kind = {
+  grammar: "a Go duration above 0",
+  parse: (value) => ((parseGoDuration(value) ?? 0) > 0 ? value : undefined),
+};
+
+function oneOf(...values: readonly string[]): Kind {
+  return { grammar: values.join(", "), parse: (value) => values.find((one) => one === value) };
+}
+
+type Given = Kind & Partial<Flag>;
+
+/** A flag that has a counterpart. */
+function counterpart(name: string, kind: Given): Flag {
+  return { isBoolean: false, differs: () => false, ...kind, name };
+}
+
+/** A flag that changes nothing, and what happens instead; `agrees` is the value that asks for just that. */
+function idle(name: string, kind: Given, says: string, agrees?: string): Flag {
+  return { isBoolean: false, differs: (_text, value) => value !== agrees, ...kind, name, says };
+}
+
+/** A duration that a setting keeps within bounds, in milliseconds. */
+function bounded(name: string, kind: Kind, field: keyof Settings, leastMs: number, mostMs: number, says: string): Flag {
+  const parse = (value: string) => {
+    const ms = parseGoDuration(kind.parse(value) ?? "");
+    // To Go's HTTP client, what is not above 0 is no limit.
+    return ms === undefined ? undefined : `${Math.min(ms > 0 ? Math.max(ms, leastMs) : mostMs, mostMs)}ms`;
+  };
+  const differs = (value: string, held: string) => parseGoDuration(value) !== parseGoDuration(held);
+  return counterpart(name, { ...kind, parse, differs, field, says });
+}
+
+const rate = "requests to the API server have no rate: at most 16 of them are under way at once";
+const noPodCalled = "no pod is called";
+const noClusterValidation = "the header X-Cluster is neither sent nor compared";
+const noZoneTracker = "downscales are not prepared, and nothing is kept of them";
+/** Prometheus' grammar has no decimals: what it gives is whole. */
+const lifetime: Kind = {
+  grammar: "a Prometheus duration from 1m to 10y",
+  parse(value) {
+    const ms = parsePrometheusDuration(value);
+    return ms === undefined ? undefined : `${ms}ms`;
+  },
+};
+const namespace: Kind = {
+  grammar: "the name of a namespace",
+  parse: (value) => (isNamespaceName(value) ? value : undefined),
+};
+
+export const flags: readonly Flag[] = [
+  idle("log.format", oneOf("logfmt", "json"), "log lines are JSON", "json"),
+  counterpart("log.level", { ...oneOf(...logLevels), field: "logLevel" }),
+  counterpart("server.port", { ...port, field: "port", says: "8001 where neither is given" }),
+  counterpart("kubernetes.config-file", { ...text, field: "kubeconfig", says: "with -kubernetes.api-url" }),
+  counterpart("kubernetes.api-url", {
+    grammar: "an address that begins with https:// or http://",
+    parse: (value) => (value === "" || (/^https?:/.test(value) && URL.canParse(value)) ? value : undefined),
+    says: "where the API server is, in the place of what -kubernetes.config-file says",
+  }),
+  counterpart("kubernetes.namespace", { ...namespace, field: "namespaces", says: "one namespace" }),
+  idle("kubernetes.cluster-domain", nonEmpty, noPodCalled),
+  bounded("kubernetes.client-timeout", duration, "kubernetesTimeoutMs", 1_000, 60_000, "at least 1s, at most 1m"),
+  idle("kubernetes.client-qps", number, rate),
+  idle("kubernetes.client-burst", integer, rate),
+  idle("pods.client-timeout", duration, noPodCalled),
+  idle("reconcile.interval", duration, "a change is acted upon at once"),
+  idle("server.cluster-validation.http.enabled", boolean, noClusterValidation, "false"),
+  idle("server.cluster-validation.http.soft-validation", boolean, noClusterValidation, "false"),
+  idle("server.cluster-validation.http.excluded-paths", text, noClusterValidation),
+  idle("server.cluster-validation.http.excluded-user-agents", text, noClusterValidation),
+  counterpart("server-tls.enabled", { ...boolean, says: "true opens TLS_PORT, false closes it" }),
+  counterpart("server-tls.port", { ...port, field: "tlsPort", says: "8443 where neither is given and TLS is enabled" }),
+  counterpart("server-tls.cert-file", { ...text, field: "tlsCertFile", says: "without a self-signed certificate" }),
+  counterpart("server-tls.key-file", { ...text, field: "tlsKeyFile", says: "without a self-signed certificate" }),
+  bounded(
+    "server-tls.request-timeout",
+    positiveDuration,
+    "requestTimeoutMs",
+    1_000,
+    300_000,
+    "at least 1s, at most 5m",
+  ),
+  counterpart("server-tls.self-signed-cert.enabled", {
+    ...boolean,
+    says: "false: the certificate is in the two files",
+  }),
+  counterpart("server-tls.self-signed-cert.secret-name", {
+    ...nonEmpty,
+    grammar: "the name of a Secret",
+    field: "tlsSecretName",
+  }),
+  counterpart("server-tls.self-signed-cert.dns-name", { ...text, grammar: "a DNS name", field: "tlsDnsName" }),
+  counterpart("server-tls.self-signed-cert.org", {
+    ...text,
+    grammar: "1 to 64 characters",
+    field: "tlsOrganisation",
+  }),
+  counterpart("server-tls.self-signed-cert.expiration", { ...lifetime, field: "tlsCertLifetimeMs" }),
+  counterpart("webhooks.update-ca-bundle", {
+    ...boolean,
+    field: "updateCaBundle",
+    says: "false: no caBundle is written",
+  }),
+  idle("use-zone-tracker", boolean, noZoneTracker, "false"),
+  idle("zone-tracker.config-map-name", text, noZoneTracker),
+  idle("zpdb.pod-ready-annotation-patch-timeout", positiveDuration, "nothing is written on pods"),
+];

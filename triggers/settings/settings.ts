@@ -1,0 +1,289 @@
+/** The settings: environment variables, each described once, here. */
+import { usualSecretName } from "../../functions/shared/objects/certificates.ts";
+import { parseGoDuration } from "../../functions/shared/objects/durations.ts";
+import { table } from "../table.ts";
+import { type LogLevel, logLevels } from "../telemetry/reporting.ts";
+import { isNamespaceName, isObjectName } from "./names.ts";
+
+export interface Setting<T> {
+  readonly name: string;
+  /** What holds when the variable is not set, or empty; written as a user would write it. */
+  readonly fallback: string;
+  readonly says: string;
+  /** What to write instead of a value that does not parse. */
+  readonly grammar: string;
+  /** Undefined for a value that does not parse. */
+  parse(text: string): T | undefined;
+}
+
+function setting<T>(description: Setting<T>): Setting<T> {
+  return description;
+}
+
+const longestSweepMs = 300_000;
+/** Ten years. */
+const longestLifetimeMs = 87_600 * 3_600_000;
+
+export const settingsTable = {
+  kubeconfig: setting<string>({
+    name: "KUBECONFIG",
+    fallback: "",
+    says: "kubeconfig file; not set: the pod's service account, or else ~/.kube/config",
+    grammar: "a path",
+    parse: (text) => text,
+  }),
+  namespaces: setting<readonly string[] | "own" | "all">({
+    name: "NAMESPACE",
+    fallback: "",
+    says: "namespaces to serve; not set: the pod's own, or that of the kubeconfig's context; *: all of them",
+    grammar: "one or several names with commas between them, or *",
+    parse: parseNamespaces,
+  }),
+  functions: setting<readonly string[]>({
+    name: "FUNCTION",
+    fallback: "all",
+    says: "functions to serve",
+    grammar: `all, or one or several of ${table.map(({ name }) => name).join(", ")} with commas between them`,
+    parse: parseFunctions,
+  }),
+  mode: setting<"act" | "shadow">({
+    name: "SLUICE_MODE",
+    fallback: "act",
+    says: "shadow decides and reports, and writes nothing to the cluster",
+    grammar: "act or shadow",
+    parse: (text) => oneOf(["act", "shadow"] as const, text),
+  }),
+  views: setting<"watch" | "list">({
+    name: "VIEWS",
+    fallback: "watch",
+    says: "watch keeps pods and StatefulSets in memory and is woken by their changes; list reads them for each decision, and is woken by CloudEvents and sweeps only",
+    grammar: "watch or list",
+    parse: (text) => oneOf(["watch", "list"] as const, text),
+  }),
+  allowUnsupported: setting<boolean>({
+    name: "ALLOW_UNSUPPORTED",
+    fallback: "false",
+    says: "true rolls also the groups that ask for what rollout-operator did and Sluice does not do yet; without it they wait behind the guard scaling-unsupported",
+    grammar: "true or false",
+    parse: parseBoolean,
+  }),
+  port: setting<number>({
+    name: "PORT",
+    fallback: "8080",
+    says: "port for CloudEvents, health and metrics; 0: any free one, which is logged",
+    grammar: "an integer from 0 to 65535",
+    parse: (text) => parseInteger(text, 0, 65_535),
+  }),
+  tlsPort: setting<number | "off">({
+    name: "TLS_PORT",
+    fallback: "off",
+    says: "port for admission reviews, over TLS; 0: any free one, which is logged",
+    grammar: "an integer from 0 to 65535, or off",
+    parse: (text) => (text === "off" ? text : parseInteger(text, 0, 65_535)),
+  }),
+  tlsCertFile: setting<string>({
+    name: "TLS_CERT_FILE",
+    fallback: "",
+    says: "certificate of TLS_PORT with those that signed it, in PEM, read again when it changes; not set: the one that rotate-certificate keeps in a Secret",
+    grammar: "a path",
+    parse: (text) => text,
+  }),
+  tlsKeyFile: setting<string>({
+    name: "TLS_KEY_FILE",
+    fallback: "",
+    says: "its key, in PEM; read again when it changes",
+    grammar: "a path",
+    parse: (text) => text,
+  }),
+  tlsClientCaFile: setting<string>({
+    name: "TLS_CLIENT_CA_FILE",
+    fallback: "",
+    says: "authorities in PEM, read again when it changes: who posts a review on TLS_PORT has to show a certificate of one of them; not set: nobody is asked for one",
+    grammar: "a path",
+    parse: (text) => text,
+  }),
+  reviewsOnPort: setting<boolean>({
+    name: "REVIEWS_ON_PORT",
+    fallback: "false",
+    says: "true answers admission reviews on PORT, too, without TLS: whoever reaches it can then have pods reserved",
+    grammar: "true or false",
+    parse: parseBoolean,
+  }),
+  tlsSecretName: setting<string>({
+    name: "TLS_SECRET_NAME",
+    fallback: usualSecretName,
+    says: "Secret with the self-signed certificate, in the namespace that is served, or in the pod's own where that is not one",
+    grammar: "the name of a Secret",
+    parse: (text) => (isObjectName(text) ? text : undefined),
+  }),
+  tlsDnsName: setting<string>({
+    name: "TLS_DNS_NAME",
+    fallback: "",
+    says: "whom the self-signed certificate is made out to, which is how the API server calls us; not set: rollout-operator.NAMESPACE.svc",
+    grammar: "a DNS name",
+    parse: (text) => (text === "" || isObjectName(text) ? text : undefined),
+  }),
+  tlsOrganisation: setting<string>({
+    name: "TLS_ORGANISATION",
+    fallback: "Grafana Labs",
+    says: "organisation that the self-signed certificate names, from its next renewal on",
+    grammar: "1 to 64 characters",
+    parse: (text) => (/^\P{C}{1,64}$/u.test(text) ? text : undefined),
+  }),
+  tlsCertLifetimeMs: setting<number>({
+    name: "TLS_CERT_LIFETIME",
+    fallback: "8760h",
+    says: "how long a self-signed certificate holds, from its next renewal on; it is renewed after two thirds",
+    grammar: "a Go duration from 1m to 87600h",
+    parse: (text) => parseDuration(text, 60_000, longestLifetimeMs),
+  }),
+  updateCaBundle: setting<boolean>({
+    name: "UPDATE_CA_BUNDLE",
+    fallback: "true",
+    says: "false: no caBundle is written; whoever writes them adds next-ca of the Secret, where the next certificate waits until it is trusted",
+    grammar: "true or false",
+    parse: parseBoolean,
+  }),
+  logLevel: setting<LogLevel>({
+    name: "LOG_LEVEL",
+    fallback: "info",
+    says: "least level of what is logged",
+    grammar: logLevels.join(", "),
+    parse: (text) => oneOf(logLevels, text),
+  }),
+  sweepIntervalMs: setting<number>({
+    name: "SWEEP_INTERVAL",
+    fallback: "5m",
+    says: "longest time between two looks at every group, whatever was heard of it",
+    grammar: "a Go duration from 1s to 5m, such as 90s",
+    parse: (text) => parseDuration(text, 1_000, longestSweepMs),
+  }),
+  gatherMs: setting<number>({
+    name: "GATHER_MS",
+    fallback: "20",
+    says: "how long wake-ups of a group are gathered, in milliseconds",
+    grammar: "an integer from 0 to 1000",
+    parse: (text) => parseInteger(text, 0, 1_000),
+  }),
+  concurrency: setting<number>({
+    name: "CONCURRENCY",
+    fallback: "8",
+    says: "groups that are worked on at once",
+    grammar: "an integer from 1 to 100",
+    parse: (text) => parseInteger(text, 1, 100),
+  }),
+  queueKeys: setting<number>({
+    name: "QUEUE_KEYS",
+    fallback: "10000",
+    says: "groups that may be queued; events beyond them are answered 503",
+    grammar: "an integer from 1 to 1000000",
+    parse: (text) => parseInteger(text, 1, 1_000_000),
+  }),
+  bodyLimitBytes: setting<number>({
+    name: "BODY_LIMIT_BYTES",
+    fallback: "1048576",
+    says: "largest body of a request that is read",
+    grammar: "an integer from 1024 to 16777216",
+    parse: (text) => parseInteger(text, 1_024, 16_777_216),
+  }),
+  requestTimeoutMs: setting<number>({
+    name: "REQUEST_TIMEOUT",
+    fallback: "10s",
+    says: "how long a client may take to send a request",
+    grammar: "a Go duration from 1s to 5m",
+    parse: (text) => parseDuration(text, 1_000, 300_000),
+  }),
+  kubernetesTimeoutMs: setting<number>({
+    name: "KUBERNETES_TIMEOUT",
+    fallback: "10s",
+    says: "how long a call to the API server may take, with all its tries",
+    grammar: "a Go duration from 1s to 1m",
+    parse: (text) => parseDuration(text, 1_000, 60_000),
+  }),
+  drainTimeoutMs: setting<number>({
+    name: "DRAIN_TIMEOUT",
+    fallback: "25s",
+    says: "how long, after SIGTERM, what is queued may take to end; less than the pod's grace period",
+    grammar: "a Go duration from 1s to 10m",
+    parse: (text) => parseDuration(text, 1_000, 600_000),
+  }),
+} as const;
+
+type ValueOf<S> = S extends Setting<infer T> ? T : never;
+export type Settings = { readonly [Field in keyof typeof settingsTable]: ValueOf<(typeof settingsTable)[Field]> };
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The settings of an environment, and a line for each mistake: the settings are to be used only when there is none. */
+export function readSettings(environment: Environment): { settings: Settings; mistakes: string[] } {
+  const mistakes: string[] = [];
+  const values: Record<string, unknown> = {};
+  for (const [field, { name, fallback, grammar, parse }] of Object.entries<Setting<unknown>>(settingsTable)) {
+    const text = environment[name]?.trim() || fallback;
+    values[field] = parse(text);
+    if (values[field] === undefined) mistakes.push(`${name} is ${JSON.stringify(text)}; write ${grammar}`);
+  }
+  const settings = values as Settings;
+  return { settings, mistakes: [...mistakes, ...tlsMistakes(settings), ...clientMistakes(settings)] };
+}
+
+/** A certificate and its key come together, and are of use for a port alone. */
+function tlsMistakes({ tlsPort, tlsCertFile, tlsKeyFile }: Settings): string[] {
+  const { tlsCertFile: cert, tlsKeyFile: key } = settingsTable;
+  const files = [
+    { name: cert.name, path: tlsCertFile },
+    { name: key.name, path: tlsKeyFile },
+  ];
+  const given = files.filter(({ path }) => path !== "");
+  if (tlsPort === "off") {
+    return given.map(({ name }) => `${name} is set without TLS_PORT; set TLS_PORT too, or neither`);
+  }
+  const missing = files.filter(({ path }) => path === "");
+  if (given.length === 0) return [];
+  return missing.map(
+    ({ name }) => `${name} is not set; write a path, or set neither file for a self-signed certificate`,
+  );
+}
+
+/** Whom a certificate is asked of, nobody may go round it. */
+function clientMistakes({ tlsPort, tlsClientCaFile, reviewsOnPort }: Settings): string[] {
+  const { tlsClientCaFile: file, reviewsOnPort: plain } = settingsTable;
+  if (tlsClientCaFile === "") return [];
+  return [
+    ...(tlsPort === "off" ? [`${file.name} is set without TLS_PORT; set TLS_PORT too, or neither`] : []),
+    ...(reviewsOnPort ? [`${plain.name} is true beside ${file.name}; on PORT nobody is asked for a certificate`] : []),
+  ];
+}
+
+function parseFunctions(text: string): readonly string[] | undefined {
+  const all = table.map(({ name }) => name);
+  if (text === "all") return all;
+  const names = text.split(",").map((name) => name.trim());
+  return names.every((name) => all.includes(name)) ? [...new Set(names)] : undefined;
+}
+
+function parseNamespaces(text: string): readonly string[] | "own" | "all" | undefined {
+  if (text === "") return "own";
+  if (text === "*") return "all";
+  const names = text.split(",").map((name) => name.trim());
+  return names.every(isNamespaceName) ? [...new Set(names)] : undefined;
+}
+
+function oneOf<T extends string>(values: readonly T[], text: string): T | undefined {
+  return values.find((value) => value === text);
+}
+
+function parseBoolean(text: string): boolean | undefined {
+  return text === "true" ? true : text === "false" ? false : undefined;
+}
+
+function parseInteger(text: string, least: number, most: number): number | undefined {
+  const value = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN;
+  return value >= least && value <= most ? value : undefined;
+}
+
+/** Go's grammar; what is out of bounds does not parse either. */
+function parseDuration(text: string, leastMs: number, mostMs: number): number | undefined {
+  const ms = parseGoDuration(text);
+  return ms !== undefined && ms >= leastMs && ms <= mostMs ? ms : undefined;
+}

@@ -1,0 +1,222 @@
+/**
+ * How each group stands: what its ledger says, and what the watches tell of its pods. This is for the metrics of processes that
+ * live, and true while every function is at zero.
+ *
+ * Ledgers are listed when somebody asks, and not watched: a watch would bring each write of every ledger, of up to 100 KB and
+ * several times a second in a storm, to each replica, scraped or not; and it wants one more right.
+ */
+
+import { surveyZone, type Zone } from "../../functions/shared/group/zones.ts";
+import type { Cluster, LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
+import { parseLedger } from "../../functions/shared/ledger/contents.ts";
+import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
+import { type Ledger, ledgerName } from "../../functions/shared/ledger/reservation.ts";
+import { budgetOfGroup, type GroupKey } from "../../functions/shared/objects/statefulsets.ts";
+import { ledgerGroup, managedBy, read } from "../../functions/shared/objects/vocabulary.ts";
+import { failingGuards } from "../../functions/shared/pass/verdict.ts";
+import type { GroupView, Views } from "../../functions/shared/views/view.ts";
+
+/** A group at one moment. All times are the API server's, in milliseconds since the epoch. */
+export interface Standing {
+  readonly key: GroupKey;
+  readonly zones: readonly Zone[];
+  /** Undefined where there is none, or where it cannot be read. */
+  readonly ledger: Ledger | undefined;
+  readonly isUnreadable: boolean;
+  /** Undefined for a group that is made of a budget: nobody rolls it. */
+  readonly rollout: Rollout | undefined;
+}
+
+export interface Rollout {
+  /** When a function last wrote into the ledger how the group stands, or when it was last seen to need none. */
+  readonly reconciledMs: number;
+  /** When a pod of the group last became ready at the wanted revision, or when all of them were last seen to be at it. */
+  readonly progressMs: number;
+}
+
+export interface GroupLookOptions {
+  readonly cluster: Pick<Cluster, "list" | "monotonicMs" | "serverTimeMs" | "sleep">;
+  readonly views: Pick<Views, "read">;
+  /** Undefined: all of them. */
+  readonly namespaces: readonly string[] | undefined;
+  /** The groups that the watches have told of, by `NAMESPACE/GROUP`. Those that have vanished are taken out. */
+  readonly seen: Map<string, GroupKey>;
+}
+
+/** One look serves all who ask for so long, in milliseconds: a flood of scrapes is no flood of LISTs. */
+export const lookAgainAfterMs = 10_000;
+/** Nobody waits longer for a look than this: while the API server is away, what was last seen is told. */
+export const lookWithinMs = 2_000;
+
+/** What one scope's LIST of ledgers said: a namespace, or all of them. */
+interface Listed {
+  readonly byPath: ReadonlyMap<string, LeaseObject>;
+  readonly readMs: number;
+}
+
+/** What this process remembers of a group from look to look. */
+interface Remembered {
+  readonly firstMs: number;
+  /** When no pod of it was last seen to have another revision than the wanted one, but where a zone is paused. */
+  inOrderMs: number | undefined;
+  standing: Standing | undefined;
+}
+
+/** Answers what tells how every group stands, at most ten seconds old where the API server answers. It never rejects. */
+export function createGroupLook(options: GroupLookOptions): () => Promise<readonly Standing[]> {
+  const { cluster } = options;
+  const listed = new Map<string, Listed>();
+  const remembered = new Map<string, Remembered>();
+  let askedMs = Number.NEGATIVE_INFINITY;
+  let looking: Promise<void> | undefined;
+  let known: readonly Standing[] = [];
+  const look = async () => {
+    await listLedgers(options, listed);
+    known = await standingsOf(options, listed, remembered);
+  };
+  return async () => {
+    if (looking === undefined && cluster.monotonicMs() - askedMs >= lookAgainAfterMs) {
+      askedMs = cluster.monotonicMs();
+      looking = look().finally(() => {
+        looking = undefined;
+      });
+    }
+    if (looking !== undefined) {
+      const over = new AbortController();
+      await Promise.race([looking, cluster.sleep(lookWithinMs, over.signal)]);
+      over.abort("looked");
+    }
+    return known;
+  };
+}
+
+/** One LIST for each namespace, so that one that may not be read hides no other: what it said last time stands. */
+async function listLedgers({ cluster, namespaces }: GroupLookOptions, listed: Map<string, Listed>): Promise<void> {
+  const labelSelector = `${managedBy.key}=sluice`;
+  const scopes = namespaces ?? [""];
+  await Promise.allSettled(
+    scopes.map(async (scope) => {
+      const readMs = cluster.serverTimeMs();
+      const { items } = await cluster.list("leases", { ...(scope === "" ? {} : { namespace: scope }), labelSelector });
+      const byPath = items.map((lease) => [`${lease.metadata.namespace}/${lease.metadata.name}`, lease] as const);
+      listed.set(scope, { byPath: new Map(byPath), readMs });
+    }),
+  );
+}
+
+async function standingsOf(
+  options: GroupLookOptions,
+  listed: ReadonlyMap<string, Listed>,
+  remembered: Map<string, Remembered>,
+): Promise<readonly Standing[]> {
+  const keys = new Map([...options.seen.values(), ...groupsOf(listed)].map((key) => [pathOf(key), key]));
+  const standings: Standing[] = [];
+  for (const [path, key] of keys) {
+    const memory = remembered.get(path) ?? {
+      firstMs: options.cluster.serverTimeMs(),
+      inOrderMs: undefined,
+      standing: undefined,
+    };
+    // Whoever is told of while this looks has come back, or was not there when it began.
+    options.seen.delete(path);
+    const standing = await standingOf(options, key, listed.get(key.namespace) ?? listed.get(""), memory);
+    if (standing === "vanished") {
+      remembered.delete(path);
+      continue;
+    }
+    options.seen.set(path, key);
+    remembered.set(path, { ...memory, standing });
+    if (standing !== undefined) standings.push(standing);
+  }
+  return standings;
+}
+
+/** The groups that have a ledger, whether or not the watches have told of them. */
+function groupsOf(listed: ReadonlyMap<string, Listed>): GroupKey[] {
+  const leases = [...listed.values()].flatMap(({ byPath }) => [...byPath.values()]);
+  return leases.flatMap(({ metadata }) => {
+    const group = read(ledgerGroup, metadata);
+    const isNamedSo = group !== undefined && ledgerName(group) === metadata.name;
+    return isNamedSo ? [{ namespace: metadata.namespace ?? "", group }] : [];
+  });
+}
+
+/** Vanished: no StatefulSet is in the group any more. What cannot be told of now is told as it was, if it was ever known. */
+async function standingOf(
+  { cluster, views }: GroupLookOptions,
+  key: GroupKey,
+  listed: Listed | undefined,
+  memory: Remembered,
+): Promise<Standing | "vanished" | undefined> {
+  let view: GroupView;
+  try {
+    // Whatever is in memory will do: nothing is permitted by it.
+    view = await views.read(key, { settledThrough: 0, permitSinceMs: undefined, consistent: false });
+  } catch {
+    return memory.standing;
+  }
+  if (view.statefulSets.length === 0) return "vanished";
+  const nowMs = cluster.serverTimeMs();
+  const zones = view.statefulSets.map((statefulSet) => surveyZone(statefulSet, view.podsOf(statefulSet), [], nowMs));
+  const { ledger, isUnreadable } = parse(key, listed?.byPath.get(`${key.namespace}/${ledgerName(key.group)}`));
+  const isRolled = budgetOfGroup(key.group) === undefined;
+  const rollout = isRolled ? rolloutOf(zones, ledger, listed?.readMs, memory) : undefined;
+  return { key, zones, ledger, isUnreadable, rollout };
+}
+
+function parse(key: GroupKey, lease: LeaseObject | undefined): Pick<Standing, "ledger" | "isUnreadable"> {
+  if (lease === undefined) return { ledger: undefined, isUnreadable: false };
+  try {
+    return { ledger: parseLedger(key, lease), isUnreadable: false };
+  } catch (error) {
+    if (error instanceof LedgerUnreadable) return { ledger: undefined, isUnreadable: true };
+    throw error;
+  }
+}
+
+/**
+ * While nothing has to be done nobody writes, so that the moment of this look counts: that of its LIST, because while the API
+ * server is away nobody knows.
+ */
+function rolloutOf(
+  zones: readonly Zone[],
+  ledger: Ledger | undefined,
+  readMs: number | undefined,
+  memory: Remembered,
+): Rollout {
+  const verdicts = Object.values(ledger?.verdicts ?? {});
+  const isFailing = verdicts.some(({ guard }) => failingGuards.has(guard));
+  if (readMs !== undefined && !isFailing && !zones.some(isToBeRolled)) memory.inOrderMs = readMs;
+  const succeeded = verdicts.filter(({ guard }) => !failingGuards.has(guard));
+  // A time to come, which somebody has written there, would keep alerts silent until then.
+  const written = succeeded.map(({ at }) => Math.min(at, readMs ?? at));
+  const waits = verdicts.filter(({ guard }) => guard !== "done").map(({ since }) => Math.min(since, readMs ?? since));
+  const inOrder = memory.inOrderMs === undefined ? [] : [memory.inOrderMs];
+  return {
+    reconciledMs: newest([...inOrder, ...written]) ?? memory.firstMs,
+    progressMs: newest([...inOrder, ...zones.flatMap(readyTimesOf)]) ?? newest(waits) ?? memory.firstMs,
+  };
+}
+
+/** A paused zone waits for its user. The last step of a zone records its revision: until then its rollout is not over. */
+function isToBeRolled({ statefulSet, outdated }: Zone): boolean {
+  const { paused, strategy, updateRevision, currentRevision } = statefulSet;
+  // Nobody knows who rolls it: a pass over it has failed.
+  if (strategy !== "OnDelete") return true;
+  if (paused) return false;
+  return outdated.length > 0 || updateRevision === undefined || (currentRevision ?? updateRevision) !== updateRevision;
+}
+
+/** When those pods became ready that are so at the wanted revision. */
+function readyTimesOf({ statefulSet: { updateRevision }, pods }: Zone): number[] {
+  const updated = pods.filter(({ revision }) => updateRevision !== undefined && revision === updateRevision);
+  return updated.flatMap(({ readySinceMs = Number.NaN }) => (Number.isFinite(readySinceMs) ? [readySinceMs] : []));
+}
+
+function newest(times: readonly number[]): number | undefined {
+  return times.length === 0 ? undefined : times.reduce((one, other) => Math.max(one, other));
+}
+
+function pathOf({ namespace, group }: GroupKey): string {
+  return `${namespace}/${group}`;
+}

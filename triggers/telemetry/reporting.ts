@@ -1,0 +1,266 @@
+/** What people who run Sluice see of it: metrics, and one log line for whatever changed. */
+import { type DestinationStream, pino } from "pino";
+import type { RequestObservation } from "../../functions/shared/kubernetes/client.ts";
+import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
+import { escapeLines } from "../../functions/shared/kubernetes/plain-text.ts";
+import { describeSpan } from "../../functions/shared/kubernetes/spans.ts";
+import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
+import type { ActReport, PassReport, Reporter } from "../../functions/shared/pass/report.ts";
+import { failingGuards } from "../../functions/shared/pass/verdict.ts";
+import { createMetrics, type Metrics } from "./metrics.ts";
+
+export const logLevels = ["debug", "info", "warn", "error"] as const;
+export type LogLevel = (typeof logLevels)[number];
+
+/** What became of a CloudEvent: `deferred` is left to the next sweep, and `refused` may be sent again. */
+export type EventResult = "queued" | "ignored" | "malformed" | "refused" | "deferred";
+
+/** One request that a door of ours has answered. */
+export interface HttpReport {
+  readonly method: string;
+  readonly route: string;
+  readonly status: number;
+  readonly seconds: number;
+  readonly requestBytes: number;
+  readonly responseBytes: number;
+}
+
+export interface Reporting extends Reporter {
+  readonly metrics: Metrics;
+  log(level: LogLevel, sentence: string, fields?: object): void;
+  /** One run of a function over a group, as the runner sees it. `error` is what it threw, or why it counts as failed. */
+  reconciled(key: GroupKey, seconds: number, error?: unknown): void;
+  /** One exchange with the API server. */
+  apiRequest(observation: RequestObservation): void;
+  requestBegan(method: string, route: string): void;
+  requestEnded(report: HttpReport): void;
+  event(result: EventResult): void;
+  /** What became of a ZoneAwarePodDisruptionBudget that was heard of. */
+  budget(result: "updated" | "invalid" | "ignored" | "deleted"): void;
+  /** Forgets a group that is no more, and its series. */
+  forget(key: GroupKey): void;
+  /** Forgets the groups of these namespaces that are no more, and their series. Undefined: of all namespaces. */
+  keepOnly(groups: readonly GroupKey[], namespaces?: readonly string[]): void;
+}
+
+export interface ReportingOptions {
+  readonly version: string;
+  /** The function's name, or `all`. */
+  readonly serving: string;
+  readonly level: LogLevel;
+  /** How many keys are queued. */
+  readonly keys: () => number;
+  /** Where log lines go; absent: standard output. */
+  readonly destination?: DestinationStream;
+}
+
+/** What was last said of one group by one function. */
+interface Said {
+  readonly key: GroupKey;
+  readonly guard: string;
+  readonly zone: string;
+  readonly series: WaitingSeries | undefined;
+}
+
+interface WaitingSeries {
+  readonly namespace: string;
+  readonly rollout_group: string;
+  readonly function: string;
+  readonly guard: string;
+  readonly zone: string;
+}
+
+export function createReporting(options: ReportingOptions): Reporting {
+  const metrics = createMetrics(options.version, options.keys);
+  const logger = pino(
+    {
+      level: options.level,
+      base: { serving: options.serving },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: describe },
+    },
+    withoutControls(options.destination ?? pino.destination({ fd: 1, sync: true })),
+  );
+  const log = (level: LogLevel, sentence: string, fields: object = {}) => logger[level](fields, sentence);
+  return {
+    metrics,
+    log,
+    ...reportGroups(metrics, log),
+    ...reportTraffic(metrics),
+  };
+}
+
+/** JSON escapes some control characters, and none that change a direction: a terminal shows logs, too. */
+function withoutControls(destination: DestinationStream): DestinationStream {
+  return { write: (lines) => destination.write(escapeLines(lines)) };
+}
+
+/** What the API server said needs no stack: where it was asked is in the words. Anything else is a fault of ours. */
+function describe(error: unknown): unknown {
+  if (!(error instanceof ClusterError)) return pino.stdSerializers.err(error as Error);
+  const { code, reason, verb, resource } = error;
+  return { code, reason, verb, resource };
+}
+
+type Log = Reporting["log"];
+
+function reportGroups(metrics: Metrics, log: Log): Reporter & Pick<Reporting, "reconciled" | "forget" | "keepOnly"> {
+  const said = new Map<string, Said>();
+  const malformed = new Map<string, Malformed>();
+  const passed = new Map<string, GroupKey>();
+  const bornSeconds = Date.now() / 1000;
+  const known = { said, malformed, passed };
+  return {
+    pass(report) {
+      describeSpan({ "sluice.guard": report.guard, "sluice.zone": report.zone });
+      metrics.verdicts.inc({ function: report.function, guard: report.guard });
+      const place = `${report.function} ${pathOf(report.key)}`;
+      const before = said.get(place);
+      said.set(place, { ...report, series: showWaiting(metrics, before?.series, report) });
+      if (before?.guard === report.guard && before.zone === report.zone) return;
+      const level = failingGuards.has(report.guard) ? "error" : "info";
+      log(level, report.sentence, { ...about(report.key, report.function), ...verdictOf(report) });
+    },
+    act(report) {
+      const { action, object, zone, result, reason } = report;
+      metrics.acts.inc({ function: report.function, action, result });
+      const fields = { ...about(report.key, report.function), action, object, zone, result, reason };
+      log(isTrouble(result) ? "warn" : "info", `${action} ${object}: ${result}, ${reason}`, fields);
+    },
+    conflict(key, by) {
+      metrics.conflicts.inc({ function: by });
+      log("debug", "the ledger was written by somebody else meanwhile; deciding again", about(key, by));
+    },
+    problem(key, by, sentence, error) {
+      // The API server's refusals and silences are part of life; anything else is a fault of ours.
+      const level = error === undefined || error instanceof ClusterError ? "warn" : "error";
+      log(level, sentence, { ...about(key, by), ...(error === undefined ? {} : { err: error }) });
+    },
+    malformed(key, statefulSet, annotation, sentence) {
+      const labels = { namespace: key.namespace, statefulset: statefulSet, annotation };
+      metrics.malformed.inc(labels);
+      malformed.set(`${key.namespace}/${statefulSet} ${annotation}`, { key, labels });
+      log("warn", sentence, { ...about(key), object: statefulSet, zone: statefulSet, reason: "malformed", annotation });
+    },
+    reconciled(key, seconds, error) {
+      const labels = { rollout_group: key.group };
+      // An alert cannot see what has no series: one that never succeeds is as old as this process.
+      const isFirst = ![...passed.values()].some(({ group }) => group === key.group);
+      if (error !== undefined && isFirst) metrics.lastSuccess.set(labels, bornSeconds);
+      passed.set(pathOf(key), key);
+      metrics.reconciles.inc(labels);
+      metrics.reconcilesFailed.inc(labels, error === undefined ? 0 : 1);
+      metrics.reconcileSeconds.observe(labels, seconds);
+      if (error === undefined) metrics.lastSuccess.set(labels, Date.now() / 1000);
+    },
+    forget: (key) => forgetGroups(metrics, known, (other) => pathOf(other) === pathOf(key)),
+    keepOnly(groups, namespaces) {
+      const living = new Set(groups.map(pathOf));
+      forgetGroups(
+        metrics,
+        known,
+        (key) => !living.has(pathOf(key)) && (namespaces === undefined || namespaces.includes(key.namespace)),
+      );
+    },
+  };
+}
+
+/** What has been told of groups, and has series. */
+interface KnownGroups {
+  readonly said: Map<string, Said>;
+  readonly malformed: Map<string, Malformed>;
+  readonly passed: Map<string, GroupKey>;
+}
+
+interface Malformed {
+  readonly key: GroupKey;
+  readonly labels: Parameters<Metrics["malformed"]["remove"]>[0];
+}
+
+function forgetGroups(
+  metrics: Metrics,
+  { said, malformed, passed }: KnownGroups,
+  isGone: (key: GroupKey) => boolean,
+): void {
+  for (const [place, { key, series }] of said) {
+    if (!isGone(key)) continue;
+    said.delete(place);
+    if (series !== undefined) metrics.waitingSince.remove({ ...series });
+  }
+  for (const [place, { key, labels }] of malformed) {
+    if (!isGone(key)) continue;
+    malformed.delete(place);
+    metrics.malformed.remove(labels);
+  }
+  const gone = [...passed].filter(([, key]) => isGone(key));
+  for (const [place] of gone) passed.delete(place);
+  const kept = new Set([...passed.values()].map(({ group }) => group));
+  for (const [, { group }] of gone) if (!kept.has(group)) forgetName(metrics, group);
+}
+
+/** The series that are of a name, whichever namespaces have groups of it. */
+function forgetName(metrics: Metrics, group: string): void {
+  const labels = { rollout_group: group };
+  metrics.reconciles.remove(labels);
+  metrics.reconcilesFailed.remove(labels);
+  metrics.reconcileSeconds.remove(labels);
+  metrics.lastSuccess.remove(labels);
+}
+
+/** One series for each group that is not done: which guard holds, in which zone, since when. */
+function showWaiting(
+  metrics: Metrics,
+  before: WaitingSeries | undefined,
+  { key, function: by, guard, zone, sinceMs }: PassReport,
+): WaitingSeries | undefined {
+  const moved = before !== undefined && (before.guard !== guard || before.zone !== zone);
+  if (moved) metrics.waitingSince.remove({ ...before });
+  if (guard === "done") return undefined;
+  const series = { namespace: key.namespace, rollout_group: key.group, function: by, guard, zone };
+  metrics.waitingSince.set(series, sinceMs / 1000);
+  return series;
+}
+
+function reportTraffic(
+  metrics: Metrics,
+): Pick<Reporting, "apiRequest" | "requestBegan" | "requestEnded" | "event" | "budget"> {
+  return {
+    apiRequest({ path, method, statusCode, seconds }) {
+      metrics.apiSeconds.observe({ path, method, status_code: String(statusCode) }, seconds);
+    },
+    requestBegan(method, route) {
+      metrics.inflight.inc({ method, route });
+    },
+    requestEnded({ method, route, status, seconds, requestBytes, responseBytes }) {
+      metrics.inflight.dec({ method, route });
+      metrics.requestSeconds.observe({ method, route, status_code: String(status), ws: "false" }, seconds);
+      metrics.requestBytes.observe({ method, route }, requestBytes);
+      metrics.responseBytes.observe({ method, route }, responseBytes);
+    },
+    event(result) {
+      metrics.events.inc({ result });
+    },
+    budget(result) {
+      metrics.budgets.inc({ result });
+    },
+  };
+}
+
+function isTrouble(result: ActReport["result"]): boolean {
+  return result === "refused" || result === "failed" || result === "late";
+}
+
+function verdictOf({ guard, zone, sinceMs, shadow }: PassReport): object {
+  // It comes from an annotation, and a number that is no date must not end a pass.
+  const since = Math.abs(sinceMs) <= 8.64e15 ? { since: new Date(sinceMs).toISOString() } : {};
+  return { guard, zone, ...since, ...(shadow ? { shadow } : {}) };
+}
+
+function about(key: GroupKey, by?: string): object {
+  return { namespace: key.namespace, group: key.group, ...(by === undefined ? {} : { function: by }) };
+}
+
+function pathOf({ namespace, group }: GroupKey): string {
+  return `${namespace}/${group}`;
+}

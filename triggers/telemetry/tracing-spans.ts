@@ -1,0 +1,86 @@
+/** The spans of the doors: whom they belong to, by what the caller says, and what they are called. */
+
+import { callerOf, inSpan, type SpanOptions, under } from "../../functions/shared/kubernetes/spans.ts";
+import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
+import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/pass/definition.ts";
+import type { Wake } from "../wake/queue.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+type Header = (name: string) => string | undefined;
+
+/** Whoever posts an event may write as much as the body may hold. */
+const longest = 256;
+
+/**
+ * Runs what queues an event in a span of it. Who sent the request is its parent; who made the event, by CloudEvents'
+ * extension for distributed tracing, is that where no header says it, and is linked to otherwise.
+ */
+export function inEventSpan<Result extends string>(
+  header: Header,
+  event: Fields,
+  queue: () => Result,
+): Promise<Result> {
+  const describe = (): SpanOptions => {
+    const [sender, maker] = [callerOf(traceOf(header)), callerOf(event)];
+    const links = sender !== undefined && maker !== undefined && maker.spanId !== sender.spanId ? [maker] : [];
+    const told = { id: event.id, source: event.source, type: event.type, subject: event.subject };
+    const said = Object.entries(told).flatMap(([name, value]) =>
+      typeof value === "string" ? [[`cloudevents.event_${name}`, value.slice(0, longest)]] : [],
+    );
+    const attributes = { "http.request.method": "POST", ...Object.fromEntries(said) };
+    return { kind: "consumer", attributes, parent: under(sender ?? maker), links };
+  };
+  return inSpan("receive event", describe, async (span) => {
+    const result = queue();
+    span.setAttribute("sluice.event.result", result);
+    return result;
+  });
+}
+
+/** Runs the judgement of a review in a span of it, which is a child of the API server's where that says of one. */
+export function inReviewSpan(
+  header: Header,
+  by: string,
+  request: AdmissionRequest,
+  judge: () => Promise<AdmissionAnswer>,
+): Promise<AdmissionAnswer> {
+  const describe = (): SpanOptions => {
+    const { path, namespace, name, uid, operation, subresource, dryRun } = request;
+    const attributes = {
+      "http.request.method": "POST",
+      "url.path": path,
+      "faas.name": by,
+      "k8s.namespace.name": namespace.slice(0, longest),
+      "sluice.object": name.slice(0, longest),
+      "sluice.review.uid": uid.slice(0, longest),
+      "sluice.review.operation": operation.slice(0, longest),
+      "sluice.review.subresource": subresource.slice(0, longest),
+      "sluice.review.dry_run": dryRun,
+    };
+    return { kind: "server", attributes, parent: under(callerOf(traceOf(header))) };
+  };
+  return inSpan(`review ${by}`, describe, async (span) => {
+    const answer = await judge();
+    const { guard, allowed, zone = "" } = answer;
+    span.setAttributes({ "sluice.guard": guard, "sluice.zone": zone, "sluice.allowed": allowed });
+    return answer;
+  });
+}
+
+/** Runs a pass over a group in a span of its own, which is linked to those that woke it: several may have, and none waits. */
+export function inPassSpan<T>(
+  by: string,
+  { namespace, group }: GroupKey,
+  { sweep, wakers = [] }: Wake,
+  pass: () => Promise<T>,
+): Promise<T> {
+  const describe = (): SpanOptions => {
+    const where = { "k8s.namespace.name": namespace, "sluice.group": group };
+    return { root: true, links: wakers, attributes: { "faas.name": by, "sluice.sweep": sweep, ...where } };
+  };
+  return inSpan(`pass ${by}`, describe, pass);
+}
+
+function traceOf(header: Header): Fields {
+  return { traceparent: header("traceparent"), tracestate: header("tracestate") };
+}

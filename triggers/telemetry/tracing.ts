@@ -1,0 +1,53 @@
+/** Starts to send traces where the environment asks for it. Nothing of the SDK is loaded otherwise. */
+
+import { keepSpans } from "../../functions/shared/kubernetes/spans.ts";
+import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
+import type { Reporting } from "./reporting.ts";
+import { readTracing } from "./tracing-settings.ts";
+
+export interface Tracing {
+  /** Sends what there is to send, and ends. Resolves within two seconds, whoever does not answer. */
+  stop(): Promise<void>;
+}
+
+export interface TracingOptions {
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly version: string;
+  readonly log: Reporting["log"];
+}
+
+/** A pod has no more time to end than its grace period, in milliseconds. */
+const flushWithinMs = 2_000;
+
+/** Resolves when spans are kept from now on; a value that is not understood is a line of the log. Never rejects. */
+export async function startTracing({ environment, version, log }: TracingOptions): Promise<Tracing> {
+  const { tracing, warnings } = readTracing(environment);
+  for (const warning of warnings) log("warn", warning, { reason: "tracing" });
+  if (tracing === undefined) return { async stop() {} };
+  const { startSdk } = await import("./tracing-sdk.ts");
+  const sdk = startSdk(tracing, version, createTrouble(log));
+  keepSpans();
+  return {
+    async stop() {
+      const late = Promise.withResolvers<void>();
+      const timer = setTimeout(late.resolve, flushWithinMs);
+      // What could not be sent has been said already.
+      await Promise.race([sdk.shutdown().catch(() => {}), late.promise]);
+      clearTimeout(timer);
+    },
+  };
+}
+
+/** A collector that is away fails again and again: the same sentence is logged once a minute, so that it is not missed. */
+const sayAgainAfterMs = 60_000;
+const rememberedTroubles = 100;
+
+function createTrouble(log: Reporting["log"]): (sentence: string) => void {
+  const saidMs = new BoundedMap<string, number>(rememberedTroubles);
+  return (sentence) => {
+    const nowMs = performance.now();
+    const isNew = nowMs - (saidMs.get(sentence) ?? Number.NEGATIVE_INFINITY) >= sayAgainAfterMs;
+    if (isNew) saidMs.set(sentence, nowMs);
+    log(isNew ? "warn" : "debug", sentence, { reason: "tracing" });
+  };
+}

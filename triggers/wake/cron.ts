@@ -1,0 +1,63 @@
+/** Runs the functions that cron wakes: for a tick, for whatever else may concern them, and whenever they asked to look again. */
+
+import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
+import { inSpan } from "../../functions/shared/kubernetes/spans.ts";
+import type { CertificateSettings } from "../../functions/shared/objects/certificates.ts";
+import type { CronDefinition, CronOutcome } from "../../functions/shared/pass/definition.ts";
+import type { Reporting } from "../telemetry/reporting.ts";
+import { leastBackoffMs, sentenceOf } from "./passes.ts";
+import { KeyedQueue } from "./queue.ts";
+
+export interface Cron {
+  /** Wakes every function. False when it was refused: the process is ending. */
+  wake(): boolean;
+  /** Ends what runs; false when that took until `deadlineMs` of the monotonic clock. */
+  stop(deadlineMs: number): Promise<boolean>;
+}
+
+export interface CronOptions {
+  readonly cluster: Cluster;
+  readonly definitions: readonly CronDefinition[];
+  readonly certificate: CertificateSettings;
+  readonly mode: "act" | "shadow";
+  readonly reporting: Reporting;
+  /** However quiet it is, every function runs at least this often, in milliseconds. */
+  readonly atLeastEveryMs: number;
+}
+
+/** Many changes come together; and who writes back whatever we write is answered with patience, in milliseconds. */
+const gatherMs = 200;
+
+interface Served {
+  readonly definition: CronDefinition;
+  readonly run: () => Promise<CronOutcome>;
+}
+
+/** Starts the functions: the first run of each begins at once. */
+export function startCron(options: CronOptions): Cron {
+  const { cluster, mode, reporting, certificate, atLeastEveryMs } = options;
+  const context = { cluster, reporter: reporting, mode };
+  const served = options.definitions.map((definition) => ({ definition, run: definition.open(context, certificate) }));
+  const said = new Map<string, string>();
+  const queue = new KeyedQueue<Served>({
+    clock: cluster,
+    gatherMs,
+    concurrency: 1,
+    capacity: served.length,
+    leastBackoffMs,
+    nameOf: ({ definition }) => definition.name,
+    async run({ definition: { name }, run }, { wakers = [] }) {
+      const { guard, sentence, recheckMs } = await inSpan(`run ${name}`, () => ({ root: true, links: wakers }), run);
+      reporting.metrics.verdicts.inc({ function: name, guard });
+      if (said.get(name) !== sentence) reporting.log("info", sentence, { function: name, guard });
+      said.set(name, sentence);
+      return { recheckMs: Math.min(recheckMs, atLeastEveryMs), acting: undefined };
+    },
+    onFailure({ definition: { name } }, error, retryMs) {
+      reporting.log("warn", sentenceOf(error, retryMs), { function: name, reason: "run-failed", err: error });
+    },
+  });
+  const wake = () => served.map((one) => queue.offer(one, { sweep: true })).every(Boolean);
+  wake();
+  return { wake, stop: (deadlineMs) => queue.drain(deadlineMs) };
+}

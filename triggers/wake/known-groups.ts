@@ -1,0 +1,54 @@
+/** Which group a StatefulSet is in, as passes last saw it: an event about one that is known costs no read. */
+import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
+import type { GroupKey, StatefulSet } from "../../functions/shared/objects/statefulsets.ts";
+import type { GroupView, Views } from "../../functions/shared/views/view.ts";
+
+/** More StatefulSets than a cluster has; beyond them the one that was learnt first is forgotten. */
+export const mostKnown = 100_000;
+
+/** It learns from what the API server answered alone, never from an event: nobody fills it but who makes StatefulSets. */
+export class KnownGroups {
+  readonly #groups = new BoundedMap<string, GroupKey>(mostKnown);
+  readonly #onMove: (to: GroupKey) => void;
+
+  /** `onMove` hears of the group that a StatefulSet is found to have come to from another one. */
+  constructor(onMove: (to: GroupKey) => void) {
+    this.#onMove = onMove;
+  }
+
+  /** Undefined for one that is not known, or was last seen in no group. */
+  groupOf(namespace: string, statefulSet: string): GroupKey | undefined {
+    return this.#groups.get(`${namespace}/${statefulSet}`);
+  }
+
+  /** The same views, which teach what they read. */
+  learningFrom(views: Views): Views {
+    return {
+      ...views,
+      read: async (key, need) => {
+        const view = await views.read(key, need);
+        this.#learn(key, view);
+        return view;
+      },
+    };
+  }
+
+  #learn(key: GroupKey, { statefulSets, neighbours }: GroupView): void {
+    for (const one of statefulSets) this.#put(one);
+    for (const one of neighbours) this.#put(one);
+    if (statefulSets.length > 0) return;
+    for (const [path, { namespace, group }] of this.#groups) {
+      if (namespace === key.namespace && group === key.group) this.#groups.delete(path);
+    }
+  }
+
+  #put({ namespace, name, group }: StatefulSet): void {
+    const path = `${namespace}/${name}`;
+    const before = this.#groups.get(path);
+    if (before?.group === group) return;
+    this.#groups.delete(path);
+    if (group === undefined) return;
+    this.#groups.set(path, { namespace, group });
+    if (before !== undefined) this.#onMove({ namespace, group });
+  }
+}

@@ -1,0 +1,92 @@
+/** The pace of what reviews look up: whoever reaches their door can name pods that there are not, and each would be a GET. */
+import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
+import { type LookUps, TooManyLookUps } from "../../functions/shared/views/look-ups.ts";
+import { type Pace, Pacer } from "./pace.ts";
+
+/** So many at once, then a hundred in a second: more than honest drains ask for of pods that no StatefulSet has. */
+export const lookUpPace: Pace = { burst: 200, everyMs: 10 };
+/** How many wait for their turn, at most. */
+export const mostWaiting = 8_000;
+/** Nobody is refused sooner, unless too many wait. */
+export const patienceMs = 2_000;
+/**
+ * Then as many are refused at a time as it takes for {@link mostWaiting} to be gone within this time, before an API server's ten
+ * seconds are over. Who asks again as soon as he is answered cannot ask more often than that: reviews that need no look-up go on.
+ */
+export const refusedWithinMs = 6_500;
+
+const tickMs = 10;
+const refusedAtOnce = Math.ceil((mostWaiting * tickMs) / refusedWithinMs);
+
+export interface LookUpOptions {
+  readonly cluster: Pick<Cluster, "get" | "list" | "monotonicMs" | "sleep">;
+  readonly pace?: Pace;
+}
+
+interface Waiting {
+  readonly sinceMs: number;
+  begin(): void;
+  refuse(): void;
+}
+
+/** The same reads, one after the other at a pace and over connections of their own; each may reject with TooManyLookUps. */
+export function paceLookUps({ cluster, pace = lookUpPace }: LookUpOptions): LookUps {
+  const turns = new Turns(cluster, new Pacer(pace));
+  return {
+    get: (resource, key, options) => turns.next().then(() => cluster.get(resource, key, { ...options, aside: true })),
+    list: (resource, query, options) =>
+      turns.next().then(() => cluster.list(resource, query, { ...options, aside: true })),
+  };
+}
+
+/** Turns in the order in which they are asked for. */
+class Turns {
+  readonly #clock: Pick<Cluster, "monotonicMs" | "sleep">;
+  readonly #pacer: Pacer;
+  readonly #waiting = new Set<Waiting>();
+  #isServing = false;
+
+  constructor(clock: Pick<Cluster, "monotonicMs" | "sleep">, pacer: Pacer) {
+    this.#clock = clock;
+    this.#pacer = pacer;
+  }
+
+  async next(): Promise<void> {
+    const nowMs = this.#clock.monotonicMs();
+    if (this.#waiting.size === 0 && this.#pacer.waitMs("", nowMs) === 0) return this.#pacer.take("", nowMs);
+    if (this.#waiting.size >= mostWaiting) throw new TooManyLookUps();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#waiting.add({ sinceMs: nowMs, begin: resolve, refuse: () => reject(new TooManyLookUps()) });
+    if (!this.#isServing) void this.#serve();
+    return promise;
+  }
+
+  async #serve(): Promise<void> {
+    this.#isServing = true;
+    while (this.#waiting.size > 0) {
+      this.#begin(this.#clock.monotonicMs());
+      this.#refuse(this.#clock.monotonicMs());
+      await this.#clock.sleep(tickMs);
+    }
+    this.#isServing = false;
+  }
+
+  /** Those whose turn it is. */
+  #begin(nowMs: number): void {
+    for (const first of this.#waiting) {
+      if (this.#pacer.waitMs("", nowMs) > 0) return;
+      this.#pacer.take("", nowMs);
+      this.#waiting.delete(first);
+      first.begin();
+    }
+  }
+
+  /** Those who have waited for too long, but not all of them at one moment: their answers would hold up all others. */
+  #refuse(nowMs: number): void {
+    for (const first of [...this.#waiting.values().take(refusedAtOnce)]) {
+      if (nowMs - first.sinceMs < patienceMs) return;
+      this.#waiting.delete(first);
+      first.refuse();
+    }
+  }
+}

@@ -1,0 +1,47 @@
+/** How often something may happen for a key: a burst at once, then evenly (the generic cell rate algorithm). */
+
+import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
+
+export interface Pace {
+  /** So many at once, after a pause of `burst` times `everyMs`. */
+  readonly burst: number;
+  /** From then on one in this time, in milliseconds. */
+  readonly everyMs: number;
+}
+
+/** A key that is forgotten has its whole burst again: no queue in front of a pacer holds as many. */
+const mostPaced = 1_000_000;
+
+/** Keeps one number for each key that has been busy of late, and nothing of the others. */
+export class Pacer {
+  readonly #pace: Pace;
+  /** When a key will have its whole burst again, by a clock that never jumps. */
+  readonly #wholeMs = new BoundedMap<string, number>(mostPaced);
+
+  constructor(pace: Pace) {
+    this.#pace = pace;
+  }
+
+  /** How long the next of this key has to wait, in milliseconds. */
+  waitMs(key: string, nowMs: number): number {
+    const { burst, everyMs } = this.#pace;
+    return Math.max(0, (this.#wholeMs.get(key) ?? 0) - (burst - 1) * everyMs - nowMs);
+  }
+
+  /** Counts one of this key. */
+  take(key: string, nowMs: number): void {
+    const fromMs = Math.max(nowMs, this.#wholeMs.get(key) ?? 0);
+    // Last in the order of the map: whoever has been quiet for long stands in front.
+    this.#wholeMs.delete(key);
+    this.#wholeMs.set(key, fromMs + this.#pace.everyMs);
+    for (const [quiet, wholeMs] of this.#wholeMs) {
+      if (wholeMs > nowMs) break;
+      this.#wholeMs.delete(quiet);
+    }
+  }
+
+  /** How many keys are remembered. */
+  get size(): number {
+    return this.#wholeMs.size;
+  }
+}

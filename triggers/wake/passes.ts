@@ -1,0 +1,95 @@
+/** One pass of a function over a group, as the queue runs it: timed, counted, and with a missing right said aloud. */
+
+import { type Announcement, announce } from "../../functions/shared/kubernetes/announcements.ts";
+import { ClusterError, hasCode, isRightMissing, wordsOf } from "../../functions/shared/kubernetes/cluster.ts";
+import { ledgerName } from "../../functions/shared/ledger/reservation.ts";
+import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
+import { eventReasons } from "../../functions/shared/objects/vocabulary.ts";
+import type { Context, FunctionDefinition, Outcome } from "../../functions/shared/pass/definition.ts";
+import { listStatefulSets } from "../../functions/shared/views/listing.ts";
+import type { Reporting } from "../telemetry/reporting.ts";
+import type { Wake } from "./queue.ts";
+
+/** A function with the context that its passes share. */
+export interface Served {
+  readonly definition: FunctionDefinition;
+  readonly context: Context;
+}
+
+/** A right is not given within seconds: this long until the next try, in milliseconds. */
+const rightMissingBackoffMs = 30_000;
+
+/** The shortest wait that makes sense after an error, in milliseconds. */
+export function leastBackoffMs(error: unknown): number {
+  if (hasCode(error, 403)) return rightMissingBackoffMs;
+  return error instanceof ClusterError ? (error.retryAfterMs ?? 0) : 0;
+}
+
+/** Runs a pass. Throws what the function throws. */
+export async function runPass(
+  { definition, context }: Served,
+  reporting: Reporting,
+  key: GroupKey,
+  wake: Wake,
+): Promise<Outcome> {
+  const startedMs = context.cluster.monotonicMs();
+  const elapsedSeconds = () => (context.cluster.monotonicMs() - startedMs) / 1000;
+  try {
+    const outcome = await definition.run(context, key, wake);
+    reporting.reconciled(key, elapsedSeconds(), outcome.failure);
+    if (outcome.isGone) reporting.forget(key);
+    return outcome;
+  } catch (error) {
+    reporting.reconciled(key, elapsedSeconds(), error);
+    if (isRightMissing(error)) await announceRightMissing({ definition, context }, key, error);
+    throw error;
+  }
+}
+
+/** What an operator reads of a run that failed. */
+export function sentenceOf(error: unknown, retryMs: number | undefined): string {
+  const next = retryMs === undefined ? "not tried again before the end" : `tried again in ${Math.ceil(retryMs)} ms`;
+  return `${causeOf(error)}; ${next}`;
+}
+
+/** What went wrong; a right that is missing is named first. */
+export function causeOf(error: unknown): string {
+  const what = error instanceof ClusterError ? wordsOf(error) : error instanceof Error ? error.message : String(error);
+  return isRightMissing(error) ? `Sluice lacks the right to ${error.verb} ${error.resource}: ${what}` : what;
+}
+
+/** Sends an Event, once while the same right is missing. Resolves, never rejects. */
+async function announceRightMissing(
+  { definition, context }: Served,
+  key: GroupKey,
+  { verb, resource, message }: ClusterError,
+): Promise<void> {
+  if (context.mode === "shadow") return;
+  const { announced } = context.memoryOf(key);
+  const identity = `right ${verb} ${resource}`;
+  if (announced.has(identity)) return;
+  try {
+    await announce(context.cluster, definition.name, {
+      about: await objectToBlame(context, key),
+      type: "Warning",
+      reason: eventReasons.forbidden,
+      message: `Sluice lacks the right to ${verb} ${resource}: ${message}`,
+      identity,
+    });
+    announced.add(identity);
+  } catch (error) {
+    context.reporter.problem(key, definition.name, `no Event could be sent about group ${key.group}`, error);
+  }
+}
+
+/** A StatefulSet of the group, where its users look; the ledger where none can be read. */
+async function objectToBlame(context: Context, key: GroupKey): Promise<Announcement["about"]> {
+  const ledger = { resource: "leases", namespace: key.namespace, name: ledgerName(key.group), uid: "" } as const;
+  try {
+    const { statefulSets: all } = await listStatefulSets(context.cluster, key.namespace);
+    const first = all.find(({ group }) => group === key.group);
+    return first === undefined ? ledger : { resource: "statefulsets", ...first };
+  } catch {
+    return ledger;
+  }
+}
