@@ -78,7 +78,9 @@ export async function startTarget({ limitBytes, cgroup, settings, signal }: Targ
   };
   try {
     const ports = await eventually("the server ready", startTimeoutMs, () => readyPorts(server, log, signal));
+    signal.throwIfAborted();
     const { pid } = server;
+    if (server.end() !== undefined) throw new Error("the server has ended");
     if (pid === undefined) throw new Error("the server has no process id");
     limit = limitBytes === undefined ? undefined : await limitMemory({ pid, bytes: limitBytes, cgroup });
     return {
@@ -142,11 +144,11 @@ async function readyPorts(
   log: string,
   signal: AbortSignal,
 ): Promise<{ plain: number; tls: number } | undefined> {
-  signal.throwIfAborted();
+  // There is nothing to wait for any more.
+  if (signal.aborted || server.end() !== undefined) return { plain: 0, tls: 0 };
   const lines = (await readFile(log, "utf8")).split("\n").flatMap((line) => parse(line));
   const port = lines.find((line) => line.port !== undefined)?.port;
   const tls = lines.find((line) => line.tlsPort !== undefined)?.tlsPort;
-  if (server.end() !== undefined) throw new Error("the server has ended");
   if (port === undefined || tls === undefined) return undefined;
   const answer = await fetch(`http://127.0.0.1:${port}/readyz`);
   await answer.arrayBuffer();
