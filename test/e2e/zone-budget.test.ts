@@ -240,6 +240,22 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     const launched = launchServer({ kubeconfig: controlPlane.kubeconfig, namespace: "default", settings });
     assert.equal((await launched.ended).code, 2);
     assert.match(launched.printed().stderr, /^sluice: TLS_CERT_FILE cannot be read: ENOENT.+missing\.crt/);
+    const clients = { TLS_PORT: "0", TLS_CLIENT_CA_FILE: join(folder, "missing-ca.crt") };
+    const asking = launchServer({ kubeconfig: controlPlane.kubeconfig, namespace: "default", settings: clients });
+    assert.equal((await asking.ended).code, 2);
+    assert.match(asking.printed().stderr, /^sluice: TLS_CLIENT_CA_FILE cannot be read: ENOENT.+missing-ca\.crt/);
+  });
+
+  test("REVIEWS_ON_PORT=true is warned of at the start, with the port", async () => {
+    const settings = { REVIEWS_ON_PORT: "true" };
+    const server = await Server.start({ kubeconfig: controlPlane.kubeconfig, namespace: "default", settings });
+    try {
+      const warning = () => server.log.some(({ level, msg }) => level === "warn" && warned.test(msg));
+      const warned = new RegExp(`^REVIEWS_ON_PORT is true: whoever reaches port ${new URL(server.url).port} can`);
+      await eventually("the warning", 5_000, async () => (warning() ? true : undefined));
+    } finally {
+      await server.stop();
+    }
   });
 
   test("SIGTERM ends it, with the API server's connections still open; then the webhook fails closed", async () => {
