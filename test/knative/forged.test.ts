@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import { servesForMs } from "../../triggers/telemetry/metrics-page.ts";
 import { eventually } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
@@ -174,6 +175,8 @@ function describe({ statuses, seconds, asked, samples }: Cost): string {
 
 /** Resolves when all that was queued has been done. */
 async function quiet(server: Server): Promise<void> {
+  // One rendering of the metrics serves for so long: that of before the event says nothing of it.
+  await delay(servesForMs);
   await eventually("nothing queued", 30_000, async () =>
     (await gauge(server, "sluice_queue_keys")) === 0 ? true : undefined,
   );
