@@ -124,15 +124,15 @@ suite("rendered manifests", () => {
     }
   });
 
-  test("the one right to change what others may own, on Leases, is told of in the README, with the names that are ours", () => {
+  test("the one right to change what others may own, on Leases, is told of where accounts are swapped, with the names that are ours", () => {
     const rules = objects
       .flatMap((object) => object.rules ?? [])
       .filter(({ resources }) => resources.includes("leases"));
     assert.ok(rules.length > 0 && rules.every(({ resourceNames }) => resourceNames === undefined));
-    const readme = readFileSync(join(root, "README.md"), "utf8").replaceAll("\n", " ");
-    assert.match(readme, /rights on `leases` are for every Lease of the namespace/);
+    const migration = readFileSync(join(root, "knative/from-rollout-operator.md"), "utf8").replaceAll("\n", " ");
+    assert.match(migration, /rights on `leases` are for every Lease of the namespace/);
     const [, prefix = "", digits = ""] =
-      /called `(\S+-)GROUP`, or `\1` and (\d+) hexadecimal digits/.exec(readme) ?? [];
+      /called `(\S+-)GROUP`, or `\1` and (\d+) hexadecimal digits/.exec(migration) ?? [];
     assert.equal(ledgerName("ingester"), `${prefix}ingester`);
     assert.match(ledgerName("no name"), new RegExp(`^${prefix}[0-9a-f]{${digits}}$`));
   });

@@ -139,10 +139,10 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     }
   });
 
-  test("nor does rollout-operator's own account, with the Role and by the command that the README has for those who keep it", async () => {
-    const readme = await readFile(join(import.meta.dirname, "../../README.md"), "utf8");
-    const [, objects = ""] = /```yaml\n([^`]*name: rollout-operator-sluice,[^`]*)```/.exec(readme) ?? [];
-    const [, role = "", rules = ""] = /patch role (\S+) --type merge --patch '([^']+)'/.exec(readme) ?? [];
+  test("nor does rollout-operator's own account, with the Role and by the command that the migration has for those who keep it", async () => {
+    const migration = await readFile(join(import.meta.dirname, "../../knative/from-rollout-operator.md"), "utf8");
+    const [, objects = ""] = /```yaml\n([^`]*name: rollout-operator-sluice,[^`]*)```/.exec(migration) ?? [];
+    const [, role = "", rules = ""] = /patch role (\S+) --type merge --patch '([^']+)'/.exec(migration) ?? [];
     const namespace = "mimir-before";
     const kubectl = await Kubectl.open(controlPlane);
     const administrator = await Api.open(controlPlane, { userAgent: "sluice-test-administrator" });

@@ -1,17 +1,19 @@
-/** The README, held to what ships: the names that a user types, and what of rollout-operator is read. */
+/** The documents, held to what ships: the names that a user types, what of rollout-operator is read, and what of client-node is used. */
 import assert from "node:assert/strict";
+import { globSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { vocabulary } from "../../functions/shared/objects/vocabulary.ts";
 
 const root = new URL("../../", import.meta.url);
-const readme = await readFile(new URL("README.md", root), "utf8");
+const read = (path: string): Promise<string> => readFile(new URL(path, root), "utf8");
+const migration = await read("knative/from-rollout-operator.md");
 
 /** From the line that begins so to the next empty line that no list or code follows. */
-function part(begins: string): string {
-  const start = readme.indexOf(`\n${begins}`);
+function part(text: string, begins: string): string {
+  const start = text.indexOf(`\n${begins}`);
   assert.ok(start >= 0, `no line begins with "${begins}"`);
-  const rest = readme.slice(start + 1);
+  const rest = text.slice(start + 1);
   return rest.slice(0, /\n\n(?!- )/.exec(rest)?.index);
 }
 
@@ -38,24 +40,39 @@ const rolloutOperators = [
   "grafana.com/namespace",
 ] as const;
 
-test("a webhook that the README names is one that ships", async () => {
+test("a webhook that the README, the manifests' or the migration names is one that ships", async () => {
   const folder = new URL("knative/base/webhooks/", root);
   const names = new Set(["prepare-downscale-mimir", "no-downscale-mimir"]);
   for (const file of await readdir(folder)) {
     const text = await readFile(new URL(file, folder), "utf8");
     for (const [, name = ""] of text.matchAll(/^\s*(?:- )?name: (\S+)$/gm)) names.add(name.replace("default", "mimir"));
   }
-  const named = [...readme.matchAll(/\b[a-z]+-[a-z]+[.-]mimir(?:\.grafana\.com)?\b/g)].map(([name]) => name);
-  assert.ok(named.length > 5);
-  for (const name of named) assert.ok(names.has(name), `${name} is not among ${[...names].join(", ")}`);
+  for (const path of ["README.md", "knative/README.md", "knative/from-rollout-operator.md"]) {
+    const text = await read(path);
+    const named = [...text.matchAll(/\b[a-z]+-[a-z]+[.-]mimir(?:\.grafana\.com)?\b(?!\.svc)/g)].map(([name]) => name);
+    assert.ok(named.length >= (path.includes("rollout") ? 6 : 1), `${path} names ${named.length}`);
+    for (const name of named) assert.ok(names.has(name), `${path}: ${name} is not among ${[...names].join(", ")}`);
+  }
 });
 
-test("what the README says is read as it is, is in the vocabulary; what is not there yet, is not, and nothing is left out", () => {
-  const read = keysIn(part("Of Grafana's rollout-operator"));
-  const missing = keysIn(part("Not there yet"));
+test("what is said to be read as it is, is in the vocabulary; what is not there yet, is not, and nothing is left out", () => {
+  const taken = keysIn(part(migration, "Of Grafana's rollout-operator"));
+  const missing = keysIn(part(migration, "Not there yet"));
   const known = new Set<string>(vocabulary.map(({ key }) => key));
   for (const key of rolloutOperators) {
-    assert.equal(read.has(key), known.has(key), `${key} is ${known.has(key) ? "" : "not "}read`);
+    assert.equal(taken.has(key), known.has(key), `${key} is ${known.has(key) ? "" : "not "}read`);
     assert.equal(missing.has(key), !known.has(key), `${key} is ${known.has(key) ? "" : "not "}there`);
   }
+});
+
+test("the README of the room says which file uses client-node, and why its calls are not used", async () => {
+  const sentence = part(await read("functions/shared/kubernetes/README.md"), "`@kubernetes/client-node`");
+  assert.match(sentence, /kubeconfigs/);
+  assert.match(sentence, /npm run bench -- cold-start/);
+  const files = globSync("{functions,triggers,knative}/**/*.ts", { cwd: root });
+  const texts = await Promise.all(files.map(async (path) => ({ path, text: await read(path) })));
+  const importing = texts.filter(({ text }) => /(?:from |import\()"@kubernetes\/client-node/.test(text));
+  assert.ok(importing.length > 0);
+  const strangers = importing.filter(({ path }) => !sentence.includes(`\`${path}\``)).map(({ path }) => path);
+  assert.deepEqual(strangers, []);
 });
