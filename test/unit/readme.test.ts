@@ -1,4 +1,4 @@
-/** The documents, held to what ships: names that a user types, what of rollout-operator is read, and what of client-node is used. */
+/** The documents, held to what ships: names that a user types, what of rollout-operator is read, what of client-node is used. */
 import assert from "node:assert/strict";
 import { globSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
