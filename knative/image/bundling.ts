@@ -31,7 +31,7 @@ const replacements: readonly Replacement[] = [
   {
     // Nothing is left to be kept out.
     asked: /^node:module$/,
-    by: /\/functions\/shared\/kubernetes-configuration\.ts$/,
+    by: /\/functions\/shared\/kubernetes\/configuration\.ts$/,
     contents: "export const registerHooks = () => ({ deregister() {} });",
   },
   {

@@ -86,7 +86,7 @@ const leastServer = `
 /** What the library for Kubernetes costs before its first call: all of it, or its kubeconfig alone, as Sluice loads it. */
 const residentAtTheEnd = ".then(() => console.log(process.memoryUsage.rss()))";
 const wholeLibrary = `import("@kubernetes/client-node")${residentAtTheEnd}`;
-const itsConfiguration = `import("./functions/shared/kubernetes-configuration.ts")
+const itsConfiguration = `import("./functions/shared/kubernetes/configuration.ts")
   .then(({ loadConfiguration }) => loadConfiguration(process.env.KUBECONFIG))${residentAtTheEnd}`;
 
 /** The command lines, without Node itself. */
