@@ -83,6 +83,15 @@ export function decideAlone({ eviction, pod, owner, surroundings }: Alone): Admi
   return key;
 }
 
+/** Rule R11: for so long a look at a pod serves to let it go by its name alone, reserved nowhere, in milliseconds. */
+const nameServesForMs = 1_000;
+
+/** An answer of {@link decideAlone}, unless the name may be another pod's by now. `ageMs`: since the pod was asked for. */
+export function whileNamed(answer: AdmissionAnswer, eviction: Eviction, ageMs: number): AdmissionAnswer {
+  const goesByName = answer.allowed && !eviction.isPinned;
+  return goesByName && ageMs > nameServesForMs ? unseen(eviction) : answer;
+}
+
 function describeOwner({ ownerKind }: Pod): string {
   if (ownerKind === undefined) return "which nothing controls";
   if (ownerKind === "StatefulSet") return "whose StatefulSet is gone";

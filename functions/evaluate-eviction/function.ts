@@ -9,7 +9,7 @@ import type {
 import { announceRefusal } from "../shared/pass/record.ts";
 import { sweepBudgetLedgers } from "../shared/pass/sweep-ledgers.ts";
 import { GroupCommit, isFinal, refuseFailure, tooLate } from "../shared/review/commit.ts";
-import { type Alone, decide, decideAlone, type Eviction, type Group } from "./decide.ts";
+import { type Alone, decide, decideAlone, type Eviction, type Group, whileNamed } from "./decide.ts";
 import {
   type Asking,
   keepOf,
@@ -81,10 +81,13 @@ export const evaluateEviction: AdmissionDefinition = {
 async function review(context: Context, reviews: Reviews, request: AdmissionRequest): Promise<AdmissionAnswer> {
   const asking = readAsking(request);
   if ("allowed" in asking) return asking;
+  const { cluster } = context;
+  let askedMs = cluster.monotonicMs();
   let alone = await lookInTime(context, asking, request.deadlineMs);
   if ("allowed" in alone) return alone;
   let early = decideAlone(alone);
   if ("allowed" in early && isToBeSure(early, alone.eviction)) {
+    askedMs = cluster.monotonicMs();
     alone = await lookInTime(context, asking, request.deadlineMs, observeAfresh);
     if ("allowed" in alone) return alone;
     early = decideAlone(alone);
@@ -92,7 +95,7 @@ async function review(context: Context, reviews: Reviews, request: AdmissionRequ
   const { dryRun } = asking;
   const answer =
     "allowed" in early
-      ? early
+      ? whileNamed(early, alone.eviction, cluster.monotonicMs() - askedMs)
       : await reviews.submit(early, { subject: alone.eviction, dryRun, deadlineMs: request.deadlineMs });
   if (!answer.allowed && !dryRun && alone.owner !== undefined) announceRefusal(context, name, alone.owner, answer);
   return answer;

@@ -88,7 +88,7 @@ export class Kubelet {
   }
 
   /**
-   * The pod's containers run and are ready again, broken image or not.
+   * The pod's containers run and are ready again, or will be when they start, broken image or not.
    *
    * @throws ApiStatusError 404
    */
@@ -96,7 +96,8 @@ export class Kubelet {
     const pod = this.#store.get("pods", key);
     this.#broken.delete(pod.metadata.uid);
     this.#healed.add(pod.metadata.uid);
-    this.#putStatus(pod, this.#running(pod));
+    // One that has not started yet starts when it would have: nobody is ready before.
+    if (pod.status.containerStatuses !== undefined) this.#putStatus(pod, this.#running(pod));
   }
 
   /**
