@@ -129,6 +129,18 @@ test("every rule that is cited stands in the ledger's README, and each of them i
   );
 });
 
+test("no comment cites a document that is not in the tree", () => {
+  const cited = sources.flatMap(({ path, text }) =>
+    [...text.matchAll(/\bDESIGN\b|\bspecs\/|\bsection [\d]|\bits specification, [\d]/g)].map(
+      ([words]) => `${path}: ${words}`,
+    ),
+  );
+  none(
+    cited.filter((place) => !place.startsWith("test/tidy.test.ts")),
+    "whoever reads it can follow it",
+  );
+});
+
 test("no folder of the product has more than twelve files of its own", () => {
   const folders = Map.groupBy(product, ({ path }) => dirname(path));
   const crowded = [...folders].filter(([, files]) => files.length > filesPerFolder).map(([folder]) => folder);

@@ -34,7 +34,7 @@ const recheckMs = 30_000;
 export const neverReadyAfterMs = 120_000;
 
 /**
- * The decision of one pass (rollout-operator section 2, with its defects mended; invariants Z1 to Z4).
+ * The decision of one pass (as rollout-operator has it, with its defects mended; invariants Z1 to Z4).
  *
  * Broken outdated pods are replaced wherever they are (rule R13). Healthy ones go in one zone only: the one that is not
  * ready, otherwise the first by name that has outdated pods that may go, and never beyond the zone's limit nor beyond the
@@ -198,7 +198,7 @@ function choose(group: Group, zone: Zone, candidates: readonly Pod[]): Choice {
   return { taken, limit, held, nextInMs };
 }
 
-/** Zone mode: the smaller limit holds, and an allowance of 0 is for evictions alone (rollout-operator section 4.8). */
+/** Zone mode: the smaller limit holds, and an allowance of 0 is for evictions alone (as rollout-operator has it). */
 function limitOf({ statefulSet }: Zone, governed: Governed, own: Limit): Limit {
   if (governed.kind !== "one" || governed.budget.partitions !== undefined) return own;
   const allowance = allowanceOf(governed.budget, statefulSet) || own.pods;

@@ -58,7 +58,7 @@ export interface Alone {
 type ZoneThen = Omit<Zone, "down"> & { readonly down: Map<number, WhyDown> };
 
 /**
- * What needs no ledger (rollout-operator section 4.5, steps 2 to 5): either the answer, or the group whose ledger decides.
+ * What needs no ledger (as rollout-operator has it): either the answer, or the group whose ledger decides.
  *
  * Rule R14: exempt are pods that have ended or are on their way out, and those that answer for all others; and no others.
  */

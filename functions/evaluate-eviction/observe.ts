@@ -47,7 +47,7 @@ export function keepOf(object: unknown): unknown {
   return { deleteOptions: { preconditions: { uid: typeof uid === "string" ? uid.slice(0, shownUid) : undefined } } };
 }
 
-/** The eviction that a review is of, or why it is none (rollout-operator section 4.5, step 1). */
+/** The eviction that a review is of, or why it is none (as rollout-operator has it). */
 export function readAsking(request: AdmissionRequest): Asking | Denied {
   const { operation, subresource, namespace, name: pod, dryRun, path, object } = request;
   const said = (text: string) => (text === "" ? "none" : text.slice(0, 60));

@@ -1,4 +1,4 @@
-/** A Grafana dashboard with the rows that users of rollout-operator have (its specification, 6.4), and why groups wait. */
+/** A Grafana dashboard with the rows that users of rollout-operator have, and why groups wait. */
 import { labelsOf, type Manifest } from "./object.ts";
 
 interface Query {

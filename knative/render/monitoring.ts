@@ -1,5 +1,5 @@
 /**
- * What Prometheus scrapes, and the alerts: those that users of rollout-operator have, by their names (its specification, 6.4),
+ * What Prometheus scrapes, and the alerts: those that users of rollout-operator have, by their names,
  * and a few of our own. Several replicas export what they know of a group as times; the newest one counts.
  */
 import { answersReviews, labelsOf, type Manifest, reviewService } from "./object.ts";

@@ -1,4 +1,4 @@
-/** The webhook configurations: by the names, labels and Service that rollout-operator's have (its specification, 1.3 and 6.8). */
+/** The webhook configurations: by the names, labels and Service that rollout-operator's have. */
 
 import { resources } from "../../functions/shared/kubernetes/cluster.ts";
 import { usualSecretName } from "../../functions/shared/objects/certificates.ts";

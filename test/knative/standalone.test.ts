@@ -141,7 +141,7 @@ function usualArguments(namespace: string): string[] {
 
 const webhookConfigurations = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 
-/** As rollout-operator's users have it (its specification, 6.8). */
+/** As rollout-operator's users have it. */
 function prepareDownscale(namespace: string): object {
   const path = "/admission/prepare-downscale";
   const rule = {

@@ -136,14 +136,14 @@ function isSelected({ tier }: BudgetFacts, other: Tier): boolean {
   return tier === undefined || tier === other;
 }
 
-/** rollout-operator section 4.5, step 9: a partition is a part of the name, and some names have none. */
+/** As rollout-operator has it: a partition is a part of the name, and some names have none. */
 function partitionOf({ partitioning }: BudgetFacts, { zone, ordinal }: Place): string | undefined {
   if (partitioning === "zone") return zoneNameOf(zone);
   if (partitioning === "even ordinal" && ordinal % 2 === 1) return undefined;
   return `${ordinal}`;
 }
 
-/** rollout-operator section 4.5, step 10, and 4.6: in the partition of `place` this other place does not serve. */
+/** As rollout-operator has it: in the partition of `place` this other place does not serve. */
 function isShort(facts: GroupFacts, budget: BudgetFacts, place: Place, other: Place, taken: readonly Place[]): boolean {
   if (isDown(facts, other) || taken.some((one) => isSame(one, other))) return true;
   if (!isThere(facts, other)) return false;
@@ -166,7 +166,7 @@ function shortIn(facts: GroupFacts, budget: BudgetFacts, place: Place, taken: re
   return short;
 }
 
-/** rollout-operator section 4.4, and 4.8 for an allowance of 0: as many as `otherwise`. */
+/** As rollout-operator has it, also for an allowance of 0: as many as `otherwise`. */
 function allowanceIn({ allowance }: BudgetFacts, { replicas, counted }: ZoneFacts, otherwise: number): number {
   if ("pods" in allowance) return allowance.pods === 0 ? otherwise : allowance.pods;
   const whole = Math.min(replicas, counted);

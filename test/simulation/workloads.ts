@@ -171,7 +171,7 @@ export class Workloads {
       if (this.#isAway(key)) this.relabel(key);
       const labels = world.store.get("statefulsets", key).spec.template.metadata?.labels ?? {};
       if (labels[appLabel]?.startsWith("not-")) this.relabelTemplate(key);
-      // A partition that only one zone has is never free (rollout-operator section 4.5): zones of one size end that.
+      // A partition that only one zone has is never free (as rollout-operator has it): zones of one size end that.
       if (plan.budget?.isPartitioned === true) world.scale(key, plan.replicas);
     }
     for (const [name, set] of this.#absent) this.#absent.set(name, this.#sane(set));

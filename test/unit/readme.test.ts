@@ -19,7 +19,7 @@ function part(text: string, begins: string): string {
 
 const keysIn = (text: string): Set<string> => new Set([...text.matchAll(/`([^`]+)`/g)].map(([, key = ""]) => key));
 
-/** Every label and annotation that rollout-operator reads or writes (its specification, 1.1 to 1.3). */
+/** Every label and annotation that rollout-operator reads or writes. */
 const rolloutOperators = [
   "rollout-group",
   "rollout-max-unavailable",

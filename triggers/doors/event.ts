@@ -1,6 +1,6 @@
 /**
  * The door for CloudEvents over HTTP. An event is a hint: only the key of its object is taken, and who reads the object is
- * the worker behind the queue (DESIGN section 2).
+ * the worker behind the queue.
  */
 import { type CloudEvent, HTTP } from "cloudevents";
 import type { Context } from "hono";

@@ -106,7 +106,7 @@ function createBareApp(options: AppOptions, nothingHere: string): Hono {
       path: c.req.path,
       err: error,
     });
-    // A source gives up after a plain 500 and tries again after a 503 (DESIGN section 2).
+    // A source gives up after a plain 500 and tries again after a 503.
     return c.text("Send it again later: it could not be handled now.", 503, { "retry-after": "1" });
   });
   return app;

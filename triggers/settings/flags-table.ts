@@ -1,4 +1,4 @@
-/** rollout-operator's flags (its specification, 6.1), each described once, here: what it takes, and what becomes of it. */
+/** rollout-operator's flags, each described once, here: what it takes, and what becomes of it. */
 import { parseGoDuration } from "../../functions/shared/objects/durations.ts";
 import { logLevels } from "../telemetry/reporting.ts";
 import { parseGoBoolean, parseGoFloat, parseGoInteger, parsePrometheusDuration } from "./flags-values.ts";

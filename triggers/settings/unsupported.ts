@@ -32,7 +32,7 @@ export interface Look {
 }
 
 const tryAgainMs = 2_000;
-/** Where rollout-operator answers reviews and nobody here does (its specification, 6.8). */
+/** Where rollout-operator answers reviews and nobody here does. */
 const unansweredPaths: readonly string[] = ["/admission/no-downscale", "/admission/prepare-downscale"];
 const configurations = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] as const;
 

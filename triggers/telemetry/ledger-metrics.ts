@@ -1,6 +1,6 @@
 /**
  * The metrics of groups that alerts rest on. They come from ledgers and watches, by the processes that live; so they are there
- * and true while every function that events wake is at zero (DESIGN section 6).
+ * and true while every function that events wake is at zero.
  *
  * What passes tell better, guard and last success, comes from the passes where this process makes them.
  */

@@ -1,4 +1,4 @@
-/** The metrics of one process. Those that users of rollout-operator alert on keep their names (its specification, 6.3). */
+/** The metrics of one process. Those that users of rollout-operator alert on keep their names. */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { createLedgerMetrics } from "./ledger-metrics.ts";
 

@@ -34,7 +34,7 @@ const legacy = ["JAEGER_AGENT_HOST", "JAEGER_ENDPOINT", "JAEGER_SAMPLER_MANAGER_
 
 /**
  * What is to be done about traces: nothing where `tracing` is undefined, which is so unless one of the variables is set that
- * make rollout-operator send them (its specification, 6.6). Warnings are sentences.
+ * make rollout-operator send them. Warnings are sentences.
  */
 export function readTracing(environment: Environment): { tracing: TracingSettings | undefined; warnings: string[] } {
   const reader = new VariableReader(environment);

@@ -1,4 +1,4 @@
-/** The cron door: a tick starts a sweep, which finds the functions' work by listing (DESIGN section 2). */
+/** The cron door: a tick starts a sweep, which finds the functions' work by listing. */
 import { hasCode } from "../../functions/shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import type { Views } from "../../functions/shared/views/view.ts";

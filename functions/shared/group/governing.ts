@@ -66,7 +66,7 @@ export interface Surroundings {
 }
 
 /**
- * Which budget of the namespace governs a pod (rollout-operator section 4.3). An invalid one that may select it, a second one,
+ * Which budget of the namespace governs a pod (as rollout-operator has it). An invalid one that may select it, a second one,
  * or one whose StatefulSets belong to several ledgers (rule R1) makes it ungovernable: nothing healthy is permitted until then.
  */
 export function governing(pod: Pod, surroundings: Surroundings, key: GroupKey): Governed {
@@ -97,7 +97,7 @@ export function governing(pod: Pod, surroundings: Surroundings, key: GroupKey): 
 }
 
 /**
- * How many pods of a zone, or of a partition, may be down (rollout-operator section 4.4): 0 means none at all. A percentage is
+ * How many pods of a zone, or of a partition, may be down (as rollout-operator has it): 0 means none at all. A percentage is
  * of the StatefulSet that owns the pod, of the smaller of its wanted and its counted replicas, rounded down, at least 1.
  */
 export function allowanceOf({ allowance }: ZoneBudget, { replicas, countedReplicas }: StatefulSet): number {

@@ -1,4 +1,4 @@
-/** A partition is a slice through all zones: the pods whose names give the same one (rollout-operator section 4.5, step 10). */
+/** A partition is a slice through all zones: the pods whose names give the same one (as rollout-operator has it). */
 import type { ZoneBudget } from "../objects/budgets.ts";
 import { isAvailable, type Pod } from "../objects/pods.ts";
 import { selects } from "./governing.ts";
@@ -19,7 +19,7 @@ export interface PartitionCount {
 
 /**
  * Counts a partition over all zones, the pod that is to go aside. In the other zones a pod counts as ready only after it has
- * been ready for longer than the budget's cross-zone delay, by its Ready condition (section 4.6): one without a time never does.
+ * been ready for longer than the budget's cross-zone delay, by its Ready condition: one without a time never does.
  */
 export function countPartition(
   zones: readonly Zone[],

@@ -2,7 +2,7 @@
  * The whole I/O surface of Sluice: what a function may ask of the API server, and of time.
  *
  * Objects are plain JSON as the API server sends it. Only the fields that decisions read are typed here; everything else
- * passes through untouched, and nothing is ever written back whole (DESIGN section 9: typed models drop unknown fields).
+ * passes through untouched, and nothing is ever written back whole (typed models drop unknown fields).
  */
 
 export interface OwnerReference {

@@ -190,7 +190,7 @@ export interface Subject {
   readonly notAfterMs: number;
 }
 
-/** Signs an authority of its own and a leaf: names, usages and forms are rollout-operator's (its specification, 5). */
+/** Signs an authority of its own and a leaf: names, usages and forms are rollout-operator's. */
 export async function issue(keys: Keys, subject: Subject): Promise<Pick<Generation, "ca" | "cert" | "key">> {
   // It wants the polyfill to be there before it. Together they take 22 MB: only a process that issues loads them.
   await import("reflect-metadata");

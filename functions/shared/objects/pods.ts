@@ -34,7 +34,7 @@ export interface Pod {
   readonly stuck: string | undefined;
 }
 
-/** Waiting reasons that only another revision mends (rollout-operator section 2.6). */
+/** Waiting reasons that only another revision mends (as rollout-operator has it). */
 export const stuckReasons: ReadonlySet<string> = new Set([
   "CrashLoopBackOff",
   "ImagePullBackOff",

@@ -85,7 +85,7 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     minReadySeconds: spec?.minReadySeconds ?? 0,
     strategy: spec?.updateStrategy?.type ?? "RollingUpdate",
     paused: read(rolloutPaused, metadata, malformed) ?? false,
-    // rollout-operator section 1.1: a share is rounded down and is never less than one pod.
+    // As rollout-operator has it: a share is rounded down and is never less than one pod.
     maxUnavailable:
       "pods" in allowance ? allowance.pods : Math.max(1, Math.floor((allowance.percent * replicas) / 100)),
     // Rule R5: a status that is behind the spec says nothing about the wanted revision.

@@ -19,7 +19,7 @@ export interface Entry<T> {
 /** A budget as a user writes it: pods, or percent of `spec.replicas`. */
 export type Allowance = { readonly pods: number } | { readonly percent: number };
 
-/** rollout-operator section 1.1: a base-10 integer or one followed by `%`, white space around it ignored. */
+/** As rollout-operator has it: a base-10 integer or one followed by `%`, white space around it ignored. */
 function parseAllowance(text: string): Allowance | undefined {
   const match = /^([+-]?\d+)(%?)$/.exec(text.trim());
   const amount = Number(match?.[1]);
@@ -223,7 +223,7 @@ function notYet(kind: Entry<true>["kind"], key: string, says: string, parse: (te
 const isNamed = (text: string): boolean => text !== "";
 const isTrue = (text: string): boolean => text === "true";
 
-/** What rollout-operator's users may count on and Sluice does not do yet (its specification, 1.1). */
+/** What rollout-operator's users may count on and Sluice does not do yet. */
 const unsupported: readonly Entry<true>[] = [
   notYet("annotation", "grafana.com/rollout-downscale-leader", "replicas follow another StatefulSet", isNamed),
   notYet(

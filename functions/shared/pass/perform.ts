@@ -2,7 +2,7 @@
  * From a verdict to what is done about it: reserve, act, record. Every function that takes pods down goes through here.
  *
  * One pass: read the ledger or use the copy of our own last write, take a view at least that new, settle, decide, write the
- * reservations conditionally, act by uid, say why (`specs/reservation-protocol.md`, "One pass").
+ * reservations conditionally, act by uid, say why (`../ledger/README.md`).
  */
 
 import { announce } from "../kubernetes/announcements.ts";

@@ -11,7 +11,7 @@ import type { Context, Denied, GroupMemory } from "./definition.ts";
 import type { Observed } from "./observation.ts";
 import { guardOf, type Verdict } from "./verdict.ts";
 
-/** A verdict is written alone at most this often: each write makes other replicas conflict (DESIGN section 6). */
+/** A verdict is written alone at most this often: each write makes other replicas conflict. */
 export const recordEveryMs = 5_000;
 /** A sentence that only counts differently is worth a write of its own this often. */
 const rewordEveryMs = 30_000;

@@ -1,7 +1,7 @@
 /**
  * The only two answers that a decision may give: take these targets now, or wait behind a named guard.
  *
- * A guard is a stable kebab-case name; its sentence is for an operator at night (DESIGN section 6). Both name the zone that
+ * A guard is a stable kebab-case name; its sentence is for an operator at night. Both name the zone that
  * they speak of, and when to look again without an event: `recheckMs`, absent where the next event tells.
  */
 

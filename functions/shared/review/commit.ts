@@ -1,6 +1,6 @@
 /**
  * Group commit: the reviews of one group that arrive while others are being decided are decided together, on one view and with
- * one conditional write (DESIGN section 3). What a storm costs is per batch, not per review; a refusal writes nothing.
+ * one conditional write. What a storm costs is per batch, not per review; a refusal writes nothing.
  */
 import { ClusterError, hasCode, isTransient, wordsOf } from "../kubernetes/cluster.ts";
 import { renewalOf } from "../ledger/renewals.ts";
@@ -44,8 +44,7 @@ export interface ReviewGate<Subject, Snapshot> {
 }
 
 /**
- * A refusal that means "not now": what kubectl and node upgrades wait for, as they do for a PodDisruptionBudget (DESIGN
- * section 5).
+ * A refusal that means "not now": what kubectl and node upgrades wait for, as they do for a PodDisruptionBudget.
  */
 export function askAgain(guard: string, sentence: string, zone = ""): Denied {
   const status = { code: 429, reason: "TooManyRequests", cause: "DisruptionBudget", field: "" };

@@ -81,7 +81,7 @@ function countZones(situation: Situation, budget: Budget | undefined): Broken | 
     states.map((state) => {
       const allowance = budget === undefined || isPartitioned ? 0 : budgetLimit(budget, state);
       if (entry.by === "eviction") return allowance;
-      // An allowance of 0 is for evictions: a rollout then goes by its own limit (rollout-operator section 2.4).
+      // An allowance of 0 is for evictions: a rollout then goes by its own limit (as rollout-operator has it).
       return allowance === 0 ? rolloutLimit(state) : Math.min(rolloutLimit(state), allowance);
     }),
   );

@@ -1,4 +1,4 @@
-/** What `advance-zone-rollout` does better than rollout-operator (rollout-operator section 2): each must stay so. */
+/** What `advance-zone-rollout` does better than rollout-operator: each must stay so. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { surveyZone } from "../../../../functions/shared/group/zones.ts";
