@@ -239,7 +239,7 @@ export interface CallOptions {
 /**
  * A cluster and its clocks. Every rejection is a {@link ClusterError}.
  *
- * Implementations: `kubernetes.ts` over the real API, the embedded world in `test/world`, and whatever a test wraps
+ * Implementations: `client.ts` over the real API, the embedded world in `test/world`, and whatever a test wraps
  * around either.
  */
 export interface Cluster {
