@@ -1,15 +1,17 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { parseScript } from "./contenders.ts";
+import { parseScript, startScriptOf } from "./contenders.ts";
 import { evictionContenders } from "./eviction/eviction.ts";
 import { type EvictionOptions, type RolloutOptions, readOptions } from "./options.ts";
 import { type Replacement, replacementTable } from "./replacement.ts";
 import { contendersOf } from "./rollout.ts";
 import { limitMs, parseSize, type Size } from "./sizes.ts";
 import { seeded, shuffled, spreadOf } from "./statistics.ts";
-import { compare } from "./table.ts";
+import { compare, type Row } from "./table.ts";
 import type { Trial } from "./trial.ts";
 import { parseUsage } from "./usage.ts";
 
@@ -124,6 +126,37 @@ describe("options", () => {
     );
   });
 
+  it("have another checkout of Sluice take part once --against names it, whoever else does", () => {
+    const checkout = join(import.meta.dirname, "../..");
+    const flags = ["--against", checkout, "--contenders", "sluice"];
+    assert.equal(optionsOf(...flags).against, checkout);
+    assert.deepEqual(contendersOf(optionsOf(...flags), sizeOf("3x20")), ["sluice", "sluice-against"]);
+    assert.equal(contendersOf(optionsOf("--against", checkout), sizeOf("3x1000")).at(-1), "sluice-against");
+    for (const part of ["reviews", "storm", "memory", "forged"] as const) {
+      assert.deepEqual(evictionContenders(evictionOptionsOf(...flags), part), ["sluice", "sluice-against"]);
+    }
+  });
+
+  it("refuse a folder that is no checkout of Sluice which could be started, and say what it lacks", () => {
+    const folder = mkdtempSync(join(tmpdir(), "sluice-bench-"));
+    try {
+      const refusal = () => mistakesOf("eviction", "--against", folder).join(" ");
+      assert.match(refusal(), /^--against is ".*", which is no checkout of Sluice: it has no package\.json$/);
+      const manifest = (text: string) => writeFileSync(join(folder, "package.json"), text);
+      manifest("{");
+      assert.match(refusal(), /: its package\.json is not JSON$/);
+      manifest('{"name": "other", "scripts": {"start": "node a.ts"}}');
+      assert.match(refusal(), /: its package\.json is not Sluice's$/);
+      manifest('{"name": "sluice"}');
+      assert.match(refusal(), /: its package\.json has no script start$/);
+      manifest('{"name": "sluice", "scripts": {"start": "node a.ts"}}');
+      assert.match(refusal(), /: it has no node_modules; run npm ci there$/);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+    assert.match(mistakesOf("cold-start", "--against", ".").join(" "), /--against is a flag of rollout and eviction/);
+  });
+
   it("name every mistake", () => {
     const rollout = mistakesOf("rollout", "--sizes", "3x20,4y4", "--repeat", "0", "--contenders", "other");
     assert.equal(rollout.length, 3);
@@ -156,6 +189,7 @@ describe("options", () => {
       ["rollout", "--json="],
       ["rollout", "twice"],
       ["eviction", "--only="],
+      ["eviction", "--against", tmpdir()],
     ];
     for (const args of [[], ["storm"], ...wrong]) {
       const { status, stderr, stdout } = bench(...args);
@@ -170,6 +204,10 @@ describe("options", () => {
 });
 
 describe("the start script", () => {
+  it("is that of the checkout, whatever its layout", () => {
+    assert.equal(startScriptOf(join(import.meta.dirname, "../..")).words.at(-1), "triggers/main.ts");
+  });
+
   it("is cut into what it sets and what it runs", () => {
     assert.deepEqual(parseScript("A=1 B=x=y node --flag=2 main.ts"), {
       assignments: { A: "1", B: "x=y" },
@@ -237,6 +275,31 @@ describe("the table", () => {
     assert.deepEqual(cellsOf(lines, "pods of a zone down at once"), ["5", "! 6", "–"]);
     assert.deepEqual(cellsOf(lines, "trials that ended"), ["3 of 3", "1 of 2", "0 of 0"]);
     assert.match(lines.at(-2) ?? "", /sluice, first trial, requests per pod: delete pods 1.00/);
+  });
+
+  it("says what this Sluice's figures are of another's, round by round, and nothing where one has none", () => {
+    const trials = [
+      trial("sluice", { timeOverLimit: 1.1, requestsPerPod: 2, mostDown: 5 }),
+      trial("sluice-against", { timeOverLimit: 1, requestsPerPod: 1, mostDown: 0 }),
+      trial("sluice-against", { timeOverLimit: 2, requestsPerPod: 1 }),
+      trial("sluice", { timeOverLimit: 1, requestsPerPod: 4 }),
+      { ...trial("sluice", {}), figures: undefined, failure: "it ended" },
+      trial("sluice-against", { timeOverLimit: 9 }),
+      trial("sluice", { timeOverLimit: 1, requestsPerPod: 3 }),
+      trial("sluice-against", { timeOverLimit: 1, requestsPerPod: 1 }),
+    ];
+    const contenders = ["sluice", "sluice-against"] as const;
+    const rows: Row<Replacement>[] = [
+      { label: "time", value: ({ timeOverLimit }) => timeOverLimit, digits: 1 },
+      { label: "requests", value: ({ requestsPerPod }) => requestsPerPod, digits: 0 },
+      { label: "watches", value: ({ watches }) => watches, digits: 0 },
+    ];
+    const lines = compare(rows, contenders, trials);
+    assert.deepEqual(lines[0]?.trim().split(/ {2,}/), ["sluice", "sluice-against", "sluice / sluice-against"]);
+    assert.deepEqual(cellsOf(lines, "time"), ["1.0 (1.0–1.1)", "1.5 (1.0–9.0)", "1.00 (0.50–1.10)"]);
+    assert.equal(cellsOf(lines, "requests")?.[2], "3.00 (2.00–4.00)");
+    assert.equal(cellsOf(lines, "watches")?.[2], "–");
+    assert.equal(compare(rows, ["sluice"], trials)[0]?.trim(), "sluice");
   });
 
   it("leaves a heading alone, and has a dash where a trial has no figure", () => {

@@ -4,7 +4,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { promisify } from "node:util";
 import { type ControlPlane, ensureAssets, ensurePeer, startControlPlane } from "../controlplane/controlplane.ts";
-import type { ContenderName } from "./contenders.ts";
+import { against, type ContenderName } from "./contenders.ts";
 import { describeMachine, introduce, loadBefore, type Machine } from "./machine.ts";
 import type { SharedOptions } from "./options.ts";
 import { readyAfterMs, type Size } from "./sizes.ts";
@@ -66,7 +66,7 @@ export async function runBenchmark<T extends Trial<unknown>>(
   let machine: Machine;
   let trials: T[];
   try {
-    machine = await describeMachine(controlPlane, load);
+    machine = await describeMachine(controlPlane, load, options.against);
     console.log(`${introduce(machine)}\n${benchmark.method}\n`);
     const lost = controlPlane.lost.then(({ explanation }) => {
       throw new Error(explanation);
@@ -83,24 +83,30 @@ export async function runBenchmark<T extends Trial<unknown>>(
 
 async function runTurns<T extends Trial<unknown>>(
   { turns, inBrief }: Benchmark<T>,
-  { profiles, nodeFlags: more }: SharedOptions,
+  { profiles, nodeFlags: more, against: other }: SharedOptions,
   controlPlane: ControlPlane,
   signal: AbortSignal,
 ): Promise<T[]> {
-  const needsPeer = turns.some(({ contender }) => contender !== "sluice");
+  const needsPeer = turns.some(({ contender }) => contender.startsWith("peer-"));
   const peerBinary = needsPeer ? (await ensurePeer(say)).binary : undefined;
   // The peer waits until they exist.
   const crds = resolve(repository, "knative/base/crds");
   await promisify(execFile)(controlPlane.kubectl, ["--kubeconfig", controlPlane.kubeconfig, "apply", "-k", crds]);
-  const profiling = profiles === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${resolve(profiles)}`];
-  const nodeFlags = [...more, ...profiling];
   const trials: T[] = [];
   for (const turn of turns) {
-    const trial = await turn.run({ controlPlane, peerBinary, number: trials.length + 1, nodeFlags, signal });
+    const nodeFlags = [...more, ...profilingOf(turn.contender, profiles)];
+    const number = trials.length + 1;
+    const trial = await turn.run({ controlPlane, peerBinary, against: other, number, nodeFlags, signal });
     trials.push(trial);
     say(`${turn.label}: ${inBrief(trial)}`);
   }
   return trials;
+}
+
+/** Profiles of two trees are never mixed: the other's have a folder of their own. */
+function profilingOf(contender: ContenderName, profiles: string | undefined): string[] {
+  if (profiles === undefined) return [];
+  return ["--cpu-prof", `--cpu-prof-dir=${resolve(profiles, contender === against ? against : "")}`];
 }
 
 /** The children inherit the environment; the contenders are not to. */

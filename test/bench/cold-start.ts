@@ -105,7 +105,7 @@ export async function runColdStart(options: SharedOptions, signal: AbortSignal):
     const commands = await build(folder, options.nodeFlags);
     const controlPlane = await startControlPlane({ signal, log: (line) => console.error(line) });
     try {
-      const machine = await describeMachine(controlPlane, load);
+      const machine = await describeMachine(controlPlane, load, undefined);
       console.log(`${introduce(machine)}\n`);
       await prepare(await Api.open(controlPlane, { userAgent: "sluice-test-bench" }));
       const { kubeconfig } = controlPlane;

@@ -1,4 +1,5 @@
 /** Who is measured, and how each is started as its users start it. */
+import { readFileSync, statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { Api, type ApiAccess, ApiError, eventually } from "../controlplane/api.ts";
@@ -7,7 +8,9 @@ import { type Launched, launch, tail } from "../controlplane/processes.ts";
 
 /** `oracle` is no program: it evicts without a webhook, knowing at once what is Ready, and is there for the storm alone. */
 export const contenderNames = ["sluice", "peer-tuned", "peer-shipped", "oracle"] as const;
-export type ContenderName = (typeof contenderNames)[number];
+/** The Sluice of another checkout, which `--against` names. */
+export const against = "sluice-against" as const;
+export type ContenderName = (typeof contenderNames)[number] | typeof against;
 
 /** A running contender. */
 export interface Contender {
@@ -25,6 +28,8 @@ export interface Contender {
 
 export interface StartOptions {
   readonly access: ApiAccess & { readonly kubeconfig: string };
+  /** The checkout of Sluice that is measured against this one. */
+  readonly against: string | undefined;
   readonly peerBinary: string | undefined;
   readonly namespace: string;
   /** The rollout group that it is to look after. */
@@ -50,6 +55,8 @@ const repository = resolve(import.meta.dirname, "../..");
 interface Command {
   readonly file: string;
   readonly args: readonly string[];
+  /** Where it is started. */
+  readonly directory: string;
   readonly environment: Readonly<Record<string, string>>;
 }
 
@@ -59,10 +66,11 @@ export async function startContender(name: ContenderName, options: StartOptions)
   const port = await freePort();
   const tlsPort = await freePort();
   const ports = { port, tlsPort };
-  const isSluice = name === "sluice";
-  const command = isSluice ? await sluiceCommand(options, ports) : peerCommand(name, options, ports);
+  const directory = checkoutOf(name, options);
+  const isSluice = directory !== undefined;
+  const command = isSluice ? sluiceCommand(directory, options, ports) : peerCommand(name, options, ports);
   const child = launch(command.file, command.args, {
-    cwd: repository,
+    cwd: command.directory,
     env: { ...process.env, ...command.environment },
     output: { file: options.logFile },
   });
@@ -93,9 +101,15 @@ interface Ports {
   readonly tlsPort: number;
 }
 
-async function sluiceCommand({ access, namespace, nodeFlags, pair }: StartOptions, ports: Ports): Promise<Command> {
-  const manifest = JSON.parse(await readFile(resolve(repository, "package.json"), "utf8"));
-  const { assignments, words } = parseScript(manifest.scripts.start);
+/** The tree of the Sluice with this name; undefined: it is no Sluice. */
+function checkoutOf(name: ContenderName, { against: other }: Pick<StartOptions, "against">): string | undefined {
+  if (name !== against) return name === "sluice" ? repository : undefined;
+  if (other === undefined) throw new Error(`${against} has no checkout; name one with --against`);
+  return other;
+}
+
+function sluiceCommand(directory: string, { access, namespace, nodeFlags, pair }: StartOptions, ports: Ports): Command {
+  const { assignments, words } = startScriptOf(directory);
   const [file, ...args] = words;
   const tls = pair && { TLS_PORT: String(ports.tlsPort), TLS_CERT_FILE: pair.certFile, TLS_KEY_FILE: pair.keyFile };
   const settings = { KUBECONFIG: access.kubeconfig, NAMESPACE: namespace, PORT: String(ports.port), ...tls };
@@ -103,8 +117,37 @@ async function sluiceCommand({ access, namespace, nodeFlags, pair }: StartOption
     // npm puts the node of node_modules first on the path; this process runs on the same one.
     file: file === "node" ? process.execPath : (file ?? ""),
     args: [...nodeFlags, ...args],
+    directory,
     environment: { ...assignments, ...settings },
   };
+}
+
+/**
+ * How a checkout of Sluice says that it is started, whatever its layout. Throws, with the reason, when the folder is no checkout
+ * that can be started.
+ */
+export function startScriptOf(directory: string): ReturnType<typeof parseScript> {
+  const manifest = readManifest(directory);
+  if (manifest.name !== "sluice") throw new Error("its package.json is not Sluice's");
+  if (typeof manifest.scripts?.start !== "string") throw new Error("its package.json has no script start");
+  if (!statSync(resolve(directory, "node_modules"), { throwIfNoEntry: false })?.isDirectory()) {
+    throw new Error("it has no node_modules; run npm ci there");
+  }
+  return parseScript(manifest.scripts.start);
+}
+
+function readManifest(directory: string): { name?: unknown; scripts?: { start?: unknown } } {
+  let text: string;
+  try {
+    text = readFileSync(resolve(directory, "package.json"), "utf8");
+  } catch {
+    throw new Error("it has no package.json");
+  }
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error("its package.json is not JSON");
+  }
 }
 
 /** Cuts a script of package.json into what it sets and what it runs. It may hold no quotes and no shell syntax. */
@@ -133,7 +176,7 @@ function peerCommand(name: ContenderName, options: StartOptions, { port, tlsPort
     ...["-server.port", String(port), ...(name === "peer-tuned" ? tunedFlags : [])],
     ...(tls ?? []),
   ];
-  return { file: peerBinary, args, environment: {} };
+  return { file: peerBinary, args, directory: repository, environment: {} };
 }
 
 /** Sluice has decided on a group for the first time when it has made the group's ledger. */

@@ -16,6 +16,8 @@ export interface Machine {
   readonly peer: string;
   /** The commit of this repository; `+` where files differ from it. */
   readonly sluice: string;
+  /** The same of the checkout that it is measured against. */
+  readonly against: string | undefined;
   /** Of the minute before the control plane was started. */
   readonly load: number;
 }
@@ -27,7 +29,11 @@ export function loadBefore(): number {
   return loadavg()[0] ?? 0;
 }
 
-export async function describeMachine(controlPlane: ControlPlane, load: number): Promise<Machine> {
+export async function describeMachine(
+  controlPlane: ControlPlane,
+  load: number,
+  against: string | undefined,
+): Promise<Machine> {
   const processors = cpus();
   return {
     processor: processors[0]?.model ?? "unknown",
@@ -38,9 +44,14 @@ export async function describeMachine(controlPlane: ControlPlane, load: number):
     kubernetes: await firstMatch(`${controlPlane.assets}/kube-apiserver`, ["--version"], /v\S+/),
     etcd: await firstMatch(`${controlPlane.assets}/etcd`, ["--version"], /\d+\.\d+\.\d+/),
     peer: await peerVersion(),
-    sluice: await firstMatch("git", ["-C", import.meta.dirname, "describe", "--always", "--dirty=+"], /\S+/),
+    sluice: await commitOf(import.meta.dirname),
+    against: against === undefined ? undefined : await commitOf(against),
     load,
   };
+}
+
+function commitOf(directory: string): Promise<string> {
+  return firstMatch("git", ["-C", directory, "describe", "--always", "--dirty=+"], /\S+/);
 }
 
 async function firstMatch(file: string, args: readonly string[], pattern: RegExp): Promise<string> {
@@ -54,8 +65,9 @@ async function firstMatch(file: string, args: readonly string[], pattern: RegExp
 
 export function introduce(machine: Machine): string {
   const memory = `${Math.round(machine.memoryBytes / 1024 ** 3)} GiB`;
+  const other = machine.against === undefined ? "" : ` against ${machine.against}`;
   return [
     `${machine.cores} x ${machine.processor}, ${memory}, Linux ${machine.kernel}, load before the start ${machine.load.toFixed(2)}`,
-    `Kubernetes ${machine.kubernetes}, etcd ${machine.etcd}, Node ${machine.node}, Sluice ${machine.sluice}, rollout-operator ${machine.peer}`,
+    `Kubernetes ${machine.kubernetes}, etcd ${machine.etcd}, Node ${machine.node}, Sluice ${machine.sluice}${other}, rollout-operator ${machine.peer}`,
   ].join("\n");
 }

@@ -1,6 +1,7 @@
 /** The command line of `npm run bench`. */
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { type ContenderName, contenderNames } from "./contenders.ts";
+import { against, type ContenderName, contenderNames, startScriptOf } from "./contenders.ts";
 import { parseSize, type Size } from "./sizes.ts";
 
 /** What every benchmark is told. */
@@ -18,6 +19,8 @@ export interface SharedOptions {
   readonly profiles: string | undefined;
   /** More flags for the node that runs Sluice. */
   readonly nodeFlags: readonly string[];
+  /** Another checkout of Sluice, which takes its turns with this one. */
+  readonly against: string | undefined;
 }
 
 export type RolloutOptions = SharedOptions;
@@ -65,6 +68,8 @@ export const help = `Measures Sluice and its peer, one after the other, on the s
                       GOGC of etcd, kube-apiserver and kube-controller-manager, for all contenders alike (default: 300)
   --profile DIR       writes a CPU profile of each of Sluice's trials to DIR; its figures are then no measure
   --node-flags=FLAGS  more flags for the node that runs Sluice, with spaces between them
+  --against DIR       another checkout of Sluice, with its node_modules, takes part as ${against}; the tables say
+                      what this Sluice's figures are of its figures, round by round; not in cold-start
   --help              this text
 
 Of eviction alone:
@@ -85,6 +90,7 @@ const flags = {
   "control-plane-gogc": { type: "string", default: "300" },
   profile: { type: "string" },
   "node-flags": { type: "string", default: "" },
+  against: { type: "string" },
   only: { type: "string" },
   "in-flight": { type: "string" },
   seconds: { type: "string" },
@@ -113,6 +119,9 @@ export function readOptions(argv: readonly string[]): Reading {
   if (name === "rollout" || name === "cold-start") {
     const foreign = evictionFlags.filter((flag) => values[flag] !== undefined);
     mistakes.push(...foreign.map((flag) => `--${flag} is a flag of eviction alone; leave it out`));
+  }
+  if (name === "cold-start" && values.against !== undefined) {
+    mistakes.push("--against is a flag of rollout and eviction; leave it out");
   }
   const repeat = values.repeat ?? (name === "cold-start" ? "20" : "3");
   if (name !== "eviction" && /\boracle\b/.test(values.contenders ?? "")) {
@@ -144,6 +153,7 @@ function readShared(values: Values & { readonly repeat: string }, sizes: string,
     gogc: readWhole("control-plane-gogc", values["control-plane-gogc"], [10, 10_000], mistakes),
     profiles: readPath("profile", values.profile, mistakes),
     nodeFlags: values["node-flags"].split(/\s+/).filter(Boolean),
+    against: readCheckout(values.against, mistakes),
   };
 }
 
@@ -189,4 +199,15 @@ function readNames<T extends string>(
 function readPath(flag: string, text: string | undefined, mistakes: string[]): string | undefined {
   if (text === "") mistakes.push(`--${flag} is empty; write a path`);
   return text;
+}
+
+function readCheckout(text: string | undefined, mistakes: string[]): string | undefined {
+  if (text === undefined) return undefined;
+  const directory = resolve(text);
+  try {
+    startScriptOf(directory);
+  } catch (error) {
+    mistakes.push(`--against is ${JSON.stringify(text)}, which is no checkout of Sluice: ${(error as Error).message}`);
+  }
+  return directory;
 }

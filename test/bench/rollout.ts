@@ -1,7 +1,7 @@
 /** `npm run bench -- rollout`: one change of the template, rolled over a group. */
 import { changeTemplate } from "../controlplane/fixtures.ts";
 import { type Benchmark, takeTurns } from "./benchmark.ts";
-import { type ContenderName, contenderNames, tunedFlags } from "./contenders.ts";
+import { against, type ContenderName, contenderNames, tunedFlags } from "./contenders.ts";
 import { type RolloutOptions, shippedUpToPods } from "./options.ts";
 import { type Replacement, replacementInBrief, replacementTable, tailMs, watchReplacement } from "./replacement.ts";
 import { readyAfterMs, type Size } from "./sizes.ts";
@@ -36,11 +36,14 @@ export function rolloutBenchmark(options: RolloutOptions): Benchmark<Trial<Repla
 }
 
 /** Who runs at a size. */
-export function contendersOf({ contenders }: Pick<RolloutOptions, "contenders">, size: Size): readonly ContenderName[] {
-  if (contenders !== undefined) return contenders;
-  return contenderNames.filter(
+export function contendersOf(
+  { contenders, against: other }: Pick<RolloutOptions, "contenders" | "against">,
+  size: Size,
+): readonly ContenderName[] {
+  const usual = contenderNames.filter(
     (name) => name !== "oracle" && (name !== "peer-shipped" || size.pods <= shippedUpToPods),
   );
+  return [...(contenders ?? usual), ...(other === undefined ? [] : [against])];
 }
 
 function runRollout(place: Place, name: ContenderName, size: Size): Promise<Trial<Replacement>> {

@@ -1,5 +1,5 @@
 /** The figures of several trials, side by side. */
-import type { ContenderName } from "./contenders.ts";
+import { against, type ContenderName } from "./contenders.ts";
 import { spreadOf } from "./statistics.ts";
 import type { Trial } from "./trial.ts";
 
@@ -22,17 +22,23 @@ export function figuresOf<Figures>(name: ContenderName, trials: readonly Trial<F
   return trials.flatMap(({ contender, figures }) => (contender === name && figures !== undefined ? [figures] : []));
 }
 
-/** The lines of a table with a column for each contender: medians, and from least to most where they differ. */
+/**
+ * The lines of a table with a column for each contender: medians, and from least to most where they differ. Where this Sluice
+ * and another one took part, the last column has what its figures are of the other's.
+ */
 export function compare<Figures>(
   rows: readonly (Row<Figures> | Heading)[],
   contenders: readonly ContenderName[],
   trials: readonly Trial<Figures>[],
 ): string[] {
+  const pairs = contenders.includes("sluice") && contenders.includes(against) ? pairsOf(trials) : undefined;
   const lines = [
-    ["", ...contenders],
-    ...rows.map((row) =>
-      "heading" in row ? [row.heading] : [row.label, ...contenders.map((name) => cell(row, figuresOf(name, trials)))],
-    ),
+    ["", ...contenders, ...(pairs === undefined ? [] : [`sluice / ${against}`])],
+    ...rows.map((row) => {
+      if ("heading" in row) return [row.heading];
+      const cells = contenders.map((name) => cell(row, figuresOf(name, trials)));
+      return [row.label, ...cells, ...(pairs === undefined ? [] : [ratioCell(row, pairs)])];
+    }),
     [
       "trials that ended",
       ...contenders.map((name) => {
@@ -44,14 +50,39 @@ export function compare<Figures>(
   return aligned(lines).map((line) => `  ${line}`);
 }
 
+/** What the two Sluices did in each round that both ended: what else the machine did in it slowed both. */
+function pairsOf<Figures>(trials: readonly Trial<Figures>[]): (readonly [Figures, Figures])[] {
+  const others = trials.filter(({ contender }) => contender === against);
+  return trials
+    .filter(({ contender }) => contender === "sluice")
+    .flatMap(({ figures }, round) => {
+      const other = others[round]?.figures;
+      return figures === undefined || other === undefined ? [] : [[figures, other] as const];
+    });
+}
+
+/** The median of the rounds' ratios. A dash where there is none, such as of nothing. */
+function ratioCell<Figures>({ value }: Row<Figures>, pairs: readonly (readonly [Figures, Figures])[]): string {
+  const ratios = pairs.flatMap(([own, other]) => {
+    const ratio = (value(own) ?? Number.NaN) / (value(other) ?? Number.NaN);
+    return Number.isFinite(ratio) ? [ratio] : [];
+  });
+  return ratios.length === 0 ? "–" : spreadText(ratios, 2);
+}
+
 /** `!` marks a broken promise. */
 function cell<Figures>({ value, digits, atMost }: Row<Figures>, figures: readonly Figures[]): string {
   const values = figures.flatMap((one) => value(one) ?? []);
   if (values.length === 0) return "–";
+  const range = spreadText(values, digits);
+  return atMost !== undefined && Math.max(...values) > atMost ? `! ${range}` : range;
+}
+
+/** The median, and from least to most where they differ. */
+function spreadText(values: readonly number[], digits: number): string {
   const { median, least, most } = spreadOf(values);
   const [middle = "", low = "", high = ""] = [median, least, most].map((one) => one.toFixed(digits));
-  const range = low === high ? middle : `${middle} (${low}–${high})`;
-  return atMost !== undefined && most > atMost ? `! ${range}` : range;
+  return low === high ? middle : `${middle} (${low}–${high})`;
 }
 
 /** Pads the cells of a column to one width. */

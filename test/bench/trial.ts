@@ -14,6 +14,8 @@ import { type Usage, usageOf } from "./usage.ts";
 /** Where trials take place. */
 export interface Place {
   readonly controlPlane: ControlPlane;
+  /** The checkout of Sluice that is measured against this one. */
+  readonly against: string | undefined;
   readonly peerBinary: string | undefined;
   /** Makes the namespace's name: one that no other trial of this control plane has had. */
   readonly number: number;
@@ -72,7 +74,7 @@ export async function runTrial<Figures>(
 
 /** Starts the scene's contender, has it work, and ends it. */
 export async function withContender<T>(
-  { controlPlane, contender: name, group, peerBinary, nodeFlags, signal }: Scene,
+  { controlPlane, contender: name, group, against, peerBinary, nodeFlags, signal }: Scene,
   { pair, restMs }: Pick<StartOptions, "pair" | "restMs">,
   work: (contender: Contender) => Promise<T>,
 ): Promise<T> {
@@ -80,6 +82,7 @@ export async function withContender<T>(
   await mkdir(logs, { recursive: true });
   const contender = await startContender(name, {
     access: controlPlane,
+    against,
     peerBinary,
     namespace: group.namespace,
     group: group.name,

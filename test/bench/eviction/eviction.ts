@@ -1,6 +1,6 @@
 /** `npm run bench -- eviction`: reviews straight to the webhook, a storm through the API server, memory over many reviews. */
 import { type Benchmark, takeTurns } from "../benchmark.ts";
-import { type ContenderName, tunedFlags } from "../contenders.ts";
+import { against, type ContenderName, tunedFlags } from "../contenders.ts";
 import type { EvictionOptions, EvictionPart } from "../options.ts";
 import { tailMs } from "../replacement.ts";
 import { readyAfterMs, type Size } from "../sizes.ts";
@@ -51,16 +51,17 @@ export function evictionBenchmark(options: EvictionOptions): Benchmark<EvictionT
  * reviews nothing.
  */
 export function evictionContenders(
-  { contenders }: Pick<EvictionOptions, "contenders">,
+  { contenders, against: other }: Pick<EvictionOptions, "contenders" | "against">,
   part: EvictionPart,
 ): readonly ContenderName[] {
-  const usual = {
+  const usual: Readonly<Record<EvictionPart, readonly ContenderName[]>> = {
     reviews: ["sluice", "peer-tuned"],
     storm: ["sluice", "peer-tuned", "oracle"],
     memory: ["sluice"],
     forged: ["sluice"],
-  } as const;
-  return contenders?.filter((name) => part === "storm" || name !== "oracle") ?? usual[part];
+  };
+  const named = contenders?.filter((name) => part === "storm" || name !== "oracle") ?? usual[part];
+  return [...named, ...(other === undefined ? [] : [against])];
 }
 
 async function runPart(

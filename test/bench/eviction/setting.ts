@@ -1,6 +1,7 @@
 /** What evictions need besides the group: a budget, a certificate, and a webhook that the API server knows. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { Client } from "undici";
 import { Api, ApiError, eventually } from "../../controlplane/api.ts";
 import { createAuthority } from "../../stage/certificates.ts";
 import type { Contender } from "../contenders.ts";
@@ -37,8 +38,13 @@ export const restMs = 43_000;
 
 /** How evictions are registered: the peer's way is validating; ours is mutating, so that the pod's uid can be pinned. */
 const registrations = {
-  peer: { kind: "ValidatingWebhookConfiguration", path: reviewPath, sideEffects: "None" },
-  sluice: { kind: "MutatingWebhookConfiguration", path: "/pods/eviction/pin", sideEffects: "NoneOnDryRun" },
+  peer: { kind: "ValidatingWebhookConfiguration", paths: [reviewPath], sideEffects: "None" },
+  // An older Sluice pins at the second.
+  sluice: {
+    kind: "MutatingWebhookConfiguration",
+    paths: ["/pods/eviction/pin", "/pods/eviction"],
+    sideEffects: "NoneOnDryRun",
+  },
 } as const;
 
 /** Makes a budget for the group, starts the contender with a certificate of its own, and has `work` done. */
@@ -67,7 +73,8 @@ export async function withSetting<T>(scene: Scene, work: (setting: Setting) => P
 /** Registers the contender's webhook while `work` is done. Resolves when the API server has forgotten it again. */
 export async function withWebhook<T>(setting: Setting, work: () => Promise<T>): Promise<T> {
   const { contender, group, reviewsUrl, ca } = setting;
-  const { kind, path, sideEffects } = registrations[contender === "sluice" ? "sluice" : "peer"];
+  const { kind, paths, sideEffects } = registrations[contender.startsWith("peer-") ? "peer" : "sluice"];
+  const path = await firstKnown(setting, paths);
   const name = `pod-eviction-${group.namespace}`;
   const collection = `/apis/admissionregistration.k8s.io/v1/${kind.toLowerCase()}s`;
   return using(setting, async (api) => {
@@ -97,6 +104,21 @@ export async function withWebhook<T>(setting: Setting, work: () => Promise<T>): 
       await api.delete(`${collection}/${name}`);
     }
   });
+}
+
+/** The first of these paths that the contender knows; the last one is not asked for. */
+async function firstKnown({ reviewsUrl, ca }: Setting, paths: readonly string[]): Promise<string> {
+  const door = new Client(reviewsUrl, { connect: { ca } });
+  try {
+    for (const path of paths.slice(0, -1)) {
+      const { statusCode, body } = await door.request({ method: "GET", path });
+      await body.dump();
+      if (statusCode !== 404) return path;
+    }
+    return paths.at(-1) ?? "";
+  } finally {
+    await door.close();
+  }
 }
 
 /** The API server learns of a webhook a moment later: until then nobody would judge. Asked of a pod that there is not. */
