@@ -213,11 +213,25 @@ test("every key that a function reads or writes stands in its README", () => {
   }
 });
 
+/** Where a guard is given its name: the waits of a verdict, the answers to a review, and whoever writes it as a field. */
+const guardSaid =
+  /\b(?:wait|allow|askAgain|badRequest|forbidden|notFound|conflict|internalError)\(\s*"([^"]+)"|\bguard: "([^"]+)"/g;
+
+test("the refusals of reviews are made in one file", () => {
+  const answers = "functions/shared/review/answers.ts";
+  // What the API server answers has the same words.
+  const ours = product.filter(({ path }) => /^(functions|triggers)\//.test(path) && !path.includes("/kubernetes/"));
+  const refusals = matches(ours, /"(TooManyRequests|BadRequest|Forbidden|NotFound|Conflict|InternalError)"/);
+  assert.ok(refusals.length >= 6);
+  none(
+    refusals.filter((place) => !place.startsWith(answers)),
+    `a code and its reason are told together, in ${answers}`,
+  );
+});
+
 test("every guard stands in a README and in a test", () => {
   const guards = new Set(
-    functions.flatMap(({ text }) =>
-      [...text.matchAll(/\bwait\(\s*"([^"]+)"|\bguard: "([^"]+)"/g)].map(([, waited, said]) => waited ?? said ?? ""),
-    ),
+    functions.flatMap(({ text }) => [...text.matchAll(guardSaid)].map(([, answered, said]) => answered ?? said ?? "")),
   );
   assert.ok(guards.size >= 11, [...guards].join());
   const readmes = read("functions/*/README.md");

@@ -11,7 +11,8 @@ import { isOurs } from "../shared/objects/ours.ts";
 import { isAvailable, type Pod } from "../shared/objects/pods.ts";
 import { type GroupKey, groupOfBudget, type StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { AdmissionAnswer, Denied } from "../shared/pass/definition.ts";
-import { askAgain, type Ruling } from "../shared/review/commit.ts";
+import { allow, askAgain, badRequest, forbidden, internalError } from "../shared/review/answers.ts";
+import type { Ruling } from "../shared/review/commit.ts";
 
 /** What is asked: to evict the pod of that name, which had that uid when we looked. */
 export interface Eviction {
@@ -66,19 +67,19 @@ export function decideAlone({ eviction, pod, owner, surroundings }: Alone): Admi
   if (isExempt(pod)) return exempt(pod, eviction);
   const zone = owner?.name ?? "";
   const first = surroundings.budgets.find((stored) => selects(stored, pod.labels));
-  if (first === undefined || isOurs(pod)) return allow("out-of-scope", zone, eviction.pin);
+  if (first === undefined || isOurs(pod)) return allow("out-of-scope", { zone, patch: eviction.pin });
   const { namespace } = pod;
   const key = owner === undefined ? { namespace, group: groupOfBudget(first.name) } : groupKeyOf(owner, first.name);
   const governed = governing(pod, surroundings, key);
   if (governed.kind === "ungovernable") return ungovernable(governed, zone);
   if (owner === undefined) {
     const sentence = `the budget ${first.name} selects pod ${pod.name}, ${describeOwner(pod)}, so that its zone is not known: change the selector`;
-    return deny({ guard: "no-statefulset", code: 500, sentence });
+    return internalError("no-statefulset", sentence);
   }
   // Its name never changes, so that nobody is told to ask again.
   if (pod.name !== `${zone}-${pod.ordinal}`) {
     const sentence = `pod ${pod.name} is not named STATEFULSET-ORDINAL, as the pods of ${zone} are, so that its place among them is not known and nobody can reserve it: delete it`;
-    return deny({ guard: "no-ordinal", code: 400, sentence, zone });
+    return badRequest("no-ordinal", sentence, { zone });
   }
   return key;
 }
@@ -123,7 +124,8 @@ function rule(group: Group, zones: readonly ZoneThen[], eviction: Eviction, room
   if (isExempt(pod)) return { answer: eviction.isPinned ? exempt(pod, eviction) : unseen(eviction) };
   const governed = governing(pod, group.surroundings, group.key);
   if (governed.kind === "none") {
-    return { answer: eviction.isPinned ? allow("out-of-scope", name, eviction.pin) : unseen(eviction) };
+    const answer = allow("out-of-scope", { zone: name, patch: eviction.pin });
+    return { answer: eviction.isPinned ? answer : unseen(eviction) };
   }
   if (governed.kind === "ungovernable") return { answer: ungovernable(governed, name) };
   const refusal =
@@ -135,7 +137,7 @@ function rule(group: Group, zones: readonly ZoneThen[], eviction: Eviction, room
     refuseWithoutRoom(zone, pod, room);
   if (refusal !== undefined) return { answer: refusal };
   const reserve = { statefulSet: name, ordinal: pod.ordinal, uid: pod.uid };
-  return { answer: allow("allowed", name, eviction.pin), reserve };
+  return { answer: allow("allowed", { zone: name, patch: eviction.pin }), reserve };
 }
 
 function findPod(zones: readonly ZoneThen[], { name, uid }: Eviction): { zone: ZoneThen; pod: Pod } | undefined {
@@ -183,11 +185,11 @@ function refuseByBudget(
   const allowed = allowanceOf(budget, zone.statefulSet);
   if (allowed === 0) {
     const sentence = `max unavailable = 0: the budget ${budgetName} allows no pod of ${name} to be down`;
-    return deny({ guard: "max-unavailable-zero", code: 403, reason: "Forbidden", sentence, zone: name });
+    return forbidden("max-unavailable-zero", sentence, { zone: name });
   }
   if (zones.length < 2) {
     const sentence = `minimum number of StatefulSets not found: the budget ${budgetName} needs two zones or more, and ${name} is the only one`;
-    return deny({ guard: "too-few-zones", code: 400, sentence, zone: name });
+    return badRequest("too-few-zones", sentence, { zone: name });
   }
   return isPartitioned(budget)
     ? refuseByPartition(group, zones, zone, pod, budget, allowed)
@@ -264,7 +266,7 @@ function refuseByPartition(
   if (partition === undefined) {
     const { expression, group: number } = partitions;
     const sentence = `pod ${pod.name} has no partition: group ${number} of the expression ${expression} takes nothing of its name`;
-    return deny({ guard: "partition-not-identified", code: 400, sentence, zone });
+    return badRequest("partition-not-identified", sentence, { zone });
   }
   const departed = group.departed.filter(({ statefulSet, ordinal }) => {
     return partitions.partitionOf(`${statefulSet}-${ordinal}`) === partition;
@@ -326,11 +328,7 @@ function isExempt({ finished, terminating }: Pod): boolean {
 function exempt(pod: Pod, { pin }: Eviction): AdmissionAnswer {
   const why = pod.terminating ? "is on its way out already" : "has ended";
   const warnings = [`pod is not ready: ${pod.name} ${why}, and counts for no budget`];
-  return { allowed: true, guard: "exempt", warnings, patch: pin };
-}
-
-function allow(guard: string, zone: string, patch: readonly object[] = []): AdmissionAnswer {
-  return { allowed: true, guard, warnings: [], zone, patch };
+  return allow("exempt", { warnings, patch: pin });
 }
 
 function ungovernable(
@@ -338,15 +336,10 @@ function ungovernable(
   zone: string,
 ): Denied {
   // rollout-operator's users know several budgets as 400; the others wait for whoever mends the budget.
-  if (guard === "several-budgets") return deny({ guard, code: 400, sentence, zone });
+  if (guard === "several-budgets") return badRequest(guard, sentence, { zone });
   return { ...askAgain(guard, sentence, zone), field };
 }
 
 function unseen({ name }: Eviction): Denied {
   return askAgain("pod-unseen", `pod ${name} is not seen as it was a moment ago: try again`);
-}
-
-function deny(because: Pick<Denied, "guard" | "code" | "sentence"> & Partial<Denied>): Denied {
-  const reason = because.code === 500 ? "InternalError" : "BadRequest";
-  return { allowed: false, reason, cause: "", field: "", ...because };
 }

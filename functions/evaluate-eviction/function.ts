@@ -8,7 +8,8 @@ import type {
 } from "../shared/pass/definition.ts";
 import { announceRefusal } from "../shared/pass/record.ts";
 import { sweepBudgetLedgers } from "../shared/pass/sweep-ledgers.ts";
-import { GroupCommit, isFinal, refuseFailure, tooLate } from "../shared/review/commit.ts";
+import { allow, isFinal, tooLate } from "../shared/review/answers.ts";
+import { GroupCommit, refuseFailure } from "../shared/review/commit.ts";
 import { type Alone, decide, decideAlone, type Eviction, type Group, whileNamed } from "./decide.ts";
 import {
   type Asking,
@@ -135,5 +136,5 @@ function inShadow({ mode }: Context, answer: AdmissionAnswer): AdmissionAnswer {
   if (mode === "act") return answer;
   if (answer.allowed) return { ...answer, patch: [] };
   const warnings = [`in shadow mode; otherwise refused with ${answer.code}: ${answer.sentence}`];
-  return { allowed: true, guard: answer.guard, warnings, zone: answer.zone ?? "" };
+  return allow(answer.guard, { warnings, zone: answer.zone ?? "" });
 }

@@ -6,6 +6,7 @@ import { maxReservations } from "../shared/ledger/reservation.ts";
 import type { Pod } from "../shared/objects/pods.ts";
 import type { AdmissionRequest, Context, Denied } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
+import { badRequest, conflict, notFound } from "../shared/review/answers.ts";
 import type { Petition } from "../shared/review/commit.ts";
 import { getOwnerOf } from "../shared/views/listing.ts";
 import { getPod, listBudgets } from "../shared/views/view.ts";
@@ -70,18 +71,17 @@ export async function observeAlone(context: Context, asking: Asking): Promise<Al
   const { namespace, wantedUid } = asking;
   if (namespaces !== undefined && !namespaces.includes(namespace)) {
     const sentence = `namespace ${namespace} is not served here, but ${namespaces.join(", ")}: give the webhook a namespaceSelector`;
-    return { ...invalid(sentence), guard: "namespace-not-served" };
+    return badRequest("namespace-not-served", sentence);
   }
   const key = { namespace, name: asking.name };
   let pod = await views.pod(key, lookUps);
   if (pod !== undefined && isDoubtful(pod, asking)) pod = await getPod(lookUps, key);
   if (pod === undefined) {
-    const sentence = `pods "${asking.name}" not found`;
-    return { ...invalid(sentence), guard: "pod-gone", code: 404, reason: "NotFound" };
+    return notFound("pod-gone", `pods "${asking.name}" not found`);
   }
   if (wantedUid !== undefined && pod.uid !== wantedUid) {
     const sentence = `pod ${asking.name} has the uid ${pod.uid}, and the eviction is meant for ${wantedUid}`;
-    return { ...invalid(sentence), guard: "uid-conflict", code: 409, reason: "Conflict" };
+    return conflict("uid-conflict", sentence);
   }
   const [owner, budgets] = await Promise.all([views.ownerOf(pod, lookUps), views.budgets(namespace)]);
   const surroundings = { statefulSets: [], neighbours: [], budgets };
@@ -144,8 +144,7 @@ export async function observe(
 }
 
 function invalid(sentence: string): Denied {
-  const status = { code: 400, reason: "BadRequest", cause: "", field: "" };
-  return { allowed: false, guard: "invalid-request", sentence, ...status };
+  return badRequest("invalid-request", sentence);
 }
 
 function fieldsOf(value: unknown): Fields | undefined {

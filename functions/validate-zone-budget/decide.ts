@@ -1,6 +1,7 @@
 /** Whether an object may be stored as a budget. Nothing of the cluster is asked: the object alone says it. */
 import type { InvalidBudget, ZoneBudget } from "../shared/objects/budgets.ts";
-import type { AdmissionAnswer, Denied } from "../shared/pass/definition.ts";
+import type { AdmissionAnswer } from "../shared/pass/definition.ts";
+import { allow, badRequest } from "../shared/review/answers.ts";
 
 export interface Submission {
   readonly operation: string;
@@ -18,11 +19,11 @@ export function decide({ operation, parsed, isLeaving, hasIdleGroup }: Submissio
   if (!judged.includes(operation)) {
     const said = operation === "" ? "no operation" : `the operation ${JSON.stringify(operation.slice(0, 20))}`;
     const sentence = `the review is of ${said}: register this webhook for CREATE and UPDATE of zoneawarepoddisruptionbudgets alone`;
-    return deny({ guard: "wrong-operation", field: "", sentence });
+    return badRequest("wrong-operation", sentence);
   }
   // Refused, it could never go: what waits for its finalizers is its deletion.
-  if (operation === "UPDATE" && isLeaving) return { allowed: true, guard: "allowed", warnings: [] };
-  if ("field" in parsed) return deny({ guard: "invalid-budget", ...parsed });
+  if (operation === "UPDATE" && isLeaving) return allow("allowed");
+  if ("field" in parsed) return badRequest("invalid-budget", parsed.sentence, { field: parsed.field });
   const warnings: string[] = [];
   if (parsed.budget.matchLabels.size === 0) {
     warnings.push("spec.selector.matchLabels is empty: the budget governs every pod of the namespace");
@@ -30,15 +31,5 @@ export function decide({ operation, parsed, isLeaving, hasIdleGroup }: Submissio
   if (hasIdleGroup) {
     warnings.push("spec.podNameRegexGroup means nothing without spec.podNamePartitionRegex, and is not read");
   }
-  return { allowed: true, guard: "allowed", warnings };
-}
-
-function deny(because: Pick<Denied, "guard" | "field" | "sentence">): Denied {
-  return {
-    allowed: false,
-    code: 400,
-    reason: "BadRequest",
-    cause: because.field === "" ? "" : "FieldValueInvalid",
-    ...because,
-  };
+  return allow("allowed", { warnings });
 }

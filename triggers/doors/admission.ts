@@ -13,6 +13,7 @@ import type {
   AdmissionRequest,
   Judge,
 } from "../../functions/shared/pass/definition.ts";
+import { allow, internalError } from "../../functions/shared/review/answers.ts";
 import { isNamespaceName, isObjectName } from "../settings/names.ts";
 import type { Reporting } from "../telemetry/reporting.ts";
 import { inReviewSpan } from "../telemetry/tracing-spans.ts";
@@ -204,8 +205,9 @@ async function judge(
     const what = error instanceof Error ? error.message : String(error);
     reporting.log("error", `a review could not be judged: ${what}`, { ...about(definition, request), err: error });
     const sentence = `${definition.name} could not judge this: ${what}`;
-    if (definition.whenBroken === "open") return { allowed: true, guard: "broken", warnings: [sentence] };
-    return { allowed: false, guard: "broken", code: 500, reason: "InternalError", cause: "", field: "", sentence };
+    return definition.whenBroken === "open"
+      ? allow("broken", { warnings: [sentence] })
+      : internalError("broken", sentence);
   }
 }
 

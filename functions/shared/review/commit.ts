@@ -19,6 +19,7 @@ import {
 import { type Observed, observeGroup } from "../pass/observation.ts";
 import { keptRefusals } from "../pass/record.ts";
 import { TooManyLookUps } from "../views/look-ups.ts";
+import { askAgain, isFinal, tooLate } from "./answers.ts";
 
 /** What is asked for, and how. */
 export interface Petition<Subject> {
@@ -41,24 +42,6 @@ export interface ReviewGate<Subject, Snapshot> {
   readonly name: string;
   observe(context: Context, observed: Observed, petitions: readonly Petition<Subject>[]): Promise<Snapshot>;
   decide(snapshot: Snapshot): readonly Ruling[];
-}
-
-/**
- * A refusal that means "not now": what kubectl and node upgrades wait for, as they do for a PodDisruptionBudget.
- */
-export function askAgain(guard: string, sentence: string, zone = ""): Denied {
-  const status = { code: 429, reason: "TooManyRequests", cause: "DisruptionBudget", field: "" };
-  return { allowed: false, guard, sentence, zone, ...status };
-}
-
-/** True for a refusal that nobody asks again after: it rests on what the API server says now, and on no memory. */
-export function isFinal(answer: AdmissionAnswer): boolean {
-  return !answer.allowed && answer.code !== 429;
-}
-
-/** The refusal of whoever has waited as long as a client would. */
-export function tooLate(): Denied {
-  return askAgain("late", "the answer took too long, and what it would rest on is void: try again");
 }
 
 /** The refusal that a failing API server, or a look-up without a turn, makes of a decision about `what`; else undefined. */

@@ -28,13 +28,15 @@ test("the README explains every guard that the code can answer, and no other", a
     [
       "evaluate-eviction/decide.ts",
       "evaluate-eviction/observe.ts",
+      "shared/review/answers.ts",
       "shared/review/commit.ts",
       "shared/group/governing.ts",
       "shared/pass/joining.ts",
       "shared/pass/ledger-access.ts",
     ].map(read),
   );
-  const pattern = /(?:guard: |guard = .*\? |askAgain\(\s*|wait\(\s*|allow\()"([a-z0-9-]+)"(?: : "([a-z0-9-]+)")?/g;
+  const pattern =
+    /(?:guard: |guard = .*\? |(?:askAgain|wait|allow|badRequest|forbidden|notFound|conflict|internalError)\(\s*)"([a-z0-9-]+)"(?: : "([a-z0-9-]+)")?/g;
   const said = sources.flatMap((text) =>
     [...text.matchAll(pattern)].flatMap(([, one = "", other]) => [one, other ?? one]),
   );

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
 import { announceRefusal } from "../../../../functions/shared/pass/record.ts";
-import { askAgain } from "../../../../functions/shared/review/commit.ts";
+import { askAgain } from "../../../../functions/shared/review/answers.ts";
 import { namespace, Passes, refused } from "./passes.ts";
 
 const by = "advance-zone-rollout";
