@@ -1,0 +1,258 @@
+/** The rotation itself: step after step, and what each writes. */
+import { type Announcement, announce } from "../shared/kubernetes/announcements.ts";
+import { hasCode, isRightMissing, type SecretObject } from "../shared/kubernetes/cluster.ts";
+import {
+  type CertificateSettings,
+  dataOf,
+  dataOfPromotion,
+  generateKeys,
+  issue,
+  type Keys,
+} from "../shared/objects/certificates.ts";
+import { eventReasons, injectCertificateAuthority } from "../shared/objects/vocabulary.ts";
+import type { Context, CronOutcome } from "../shared/pass/definition.ts";
+import type { ActReport } from "../shared/pass/report.ts";
+import { type Configuration, decide, type Generate, type Patch, type Promote } from "./decide.ts";
+import { isNamed, type Memory, name, observe, pathOf } from "./observe.ts";
+
+interface Rotation {
+  readonly context: Pick<Context, "cluster" | "reporter" | "mode">;
+  readonly settings: CertificateSettings;
+  readonly memory: Memory;
+}
+
+/** A rotation takes six. More come together only while others write what we write. */
+const mostSteps = 20;
+const contendedMs = 1_000;
+/** What was refused for good may be allowed some day: tried again after this, in milliseconds. */
+const refusedMs = 30_000;
+/** How far clocks may differ: that much earlier a certificate is valid, in milliseconds. */
+const clockSkewMs = 30_000;
+
+/** Answers what rotates, and remembers between its runs: each takes steps until there is something to wait for. */
+export function createRotation(
+  context: Rotation["context"],
+  settings: CertificateSettings,
+): () => Promise<CronOutcome> {
+  const memory: Memory = {
+    keys: undefined,
+    trusted: undefined,
+    refusals: new Map(),
+    creation: undefined,
+    warned: undefined,
+  };
+  return () => rotate({ context, settings, memory });
+}
+
+/** Takes step after step, each on a fresh view. Throws ClusterError. */
+async function rotate(rotation: Rotation): Promise<CronOutcome> {
+  const { context, settings, memory } = rotation;
+  for (let steps = 0; steps < mostSteps; steps++) {
+    const { snapshot, secret } = await observe(context.cluster, settings, memory);
+    const step = decide(snapshot);
+    if (step.kind === "done") {
+      if (step.prepare && context.mode === "act") void prepareKeys(memory);
+      memory.warned = undefined;
+      return { guard: "done", sentence: step.sentence, recheckMs: step.recheckMs };
+    }
+    if (step.kind === "wait") {
+      const { guard, sentence, recheckMs = contendedMs } = step;
+      if (guard !== "trust-spreading") await warn(rotation, secret, guard, sentence);
+      return { guard, sentence, recheckMs };
+    }
+    if (context.mode === "shadow") {
+      const sentence = `nothing is written in shadow mode: ${step.kind}, for ${step.because}`;
+      return { guard: "shadow-mode", sentence, recheckMs: refusedMs };
+    }
+    if (step.kind === "generate") await generate(rotation, secret, step);
+    else if (step.kind === "promote") await promote(rotation, secret, step);
+    else await patchAll(rotation, secret, step);
+  }
+  const sentence = "others write the Secret or the webhook configurations again and again; looking again";
+  return { guard: "contended", sentence, recheckMs: contendedMs };
+}
+
+/** Starts to look for keys unless there are some, or somebody looks already. */
+function prepareKeys(memory: Memory): Promise<Keys> {
+  if (memory.keys === undefined) {
+    memory.keys = generateKeys();
+    memory.keys.catch(() => {
+      memory.keys = undefined;
+    });
+  }
+  return memory.keys;
+}
+
+async function generate(rotation: Rotation, secret: SecretObject | undefined, step: Generate): Promise<void> {
+  const { context, settings, memory } = rotation;
+  const keys = await prepareKeys(memory);
+  // Whatever becomes of them: no two generations have the same keys.
+  memory.keys = undefined;
+  const nowMs = context.cluster.serverTimeMs();
+  const generation = await issue(keys, {
+    organisation: settings.organisation,
+    dnsNames: step.dnsNames,
+    notBeforeMs: nowMs - clockSkewMs,
+    notAfterMs: nowMs + settings.lifetimeMs,
+  });
+  const act = { action: "generate", reason: step.because } as const;
+  const written = await write(rotation, secret, dataOf(step.as, generation), act);
+  // Refused, they have signed nothing that anybody has: the next try need not look for others.
+  if (written === "refused") memory.keys ??= Promise.resolve(keys);
+}
+
+async function promote(rotation: Rotation, secret: SecretObject | undefined, step: Promote): Promise<void> {
+  const { next, previous, because } = step;
+  const data = dataOfPromotion(next, previous);
+  const written = await write(rotation, secret, data, { action: "promote", reason: because });
+  if (written === "changed" || written === "refused") return;
+  const until = new Date(next.notAfterMs).toISOString().replace(/\.\d+Z$/, "Z");
+  const message = `a new certificate for ${next.dnsNames.join(", ")} is presented, until ${until}: ${because}`;
+  await say(rotation, written, { type: "Normal", reason: eventReasons.rotated, message, identity: next.cert });
+}
+
+/** Writes the Secret, or makes it. `changed` where somebody else was first: then there is something new to look at. */
+async function write(
+  { context, settings, memory }: Rotation,
+  secret: SecretObject | undefined,
+  data: object,
+  act: Pick<ActReport, "action" | "reason">,
+): Promise<SecretObject | "changed" | "refused"> {
+  const { cluster, reporter } = context;
+  const { namespace, name: secretName } = settings.secret;
+  const report = (result: ActReport["result"]) =>
+    reporter.act({ ...act, key: keyOf(settings), function: name, object: `secrets/${secretName}`, zone: "", result });
+  try {
+    let written: SecretObject;
+    if (secret === undefined) {
+      const metadata = { name: secretName, namespace };
+      written = await cluster.create("secrets", namespace, {
+        apiVersion: "v1",
+        kind: "Secret",
+        metadata,
+        type: "Opaque",
+        data,
+      });
+    } else {
+      const { uid, resourceVersion } = secret.metadata;
+      written = await cluster.patch("secrets", settings.secret, { metadata: { uid, resourceVersion }, data });
+    }
+    report("done");
+    return written;
+  } catch (error) {
+    if (secret === undefined && hasCode(error, 403)) {
+      memory.creation = { sentence: sayMissing(settings, error), untilMs: cluster.monotonicMs() + refusedMs };
+      report("refused");
+      return "refused";
+    }
+    if (!hasCode(error, 404, 409)) throw error;
+    report("changed");
+    return "changed";
+  }
+}
+
+/** The right to make Secrets is no part of ours: with it, and with that to change one, any account's token could be had. */
+function sayMissing({ secret: { namespace, name: secretName } }: CertificateSettings, { message }: Error): string {
+  const command = `kubectl -n ${namespace} create secret generic ${secretName}`;
+  return `there is no Secret ${namespace}/${secretName}, and only its owner may make it: ${command}; it is filled then (${message})`;
+}
+
+/** Writes one configuration after the other; one that is refused holds up none. Throws ClusterError, when all were tried. */
+async function patchAll(
+  rotation: Rotation,
+  secret: SecretObject | undefined,
+  { configurations, authorities, because }: Patch,
+): Promise<void> {
+  const caBundle = Buffer.from(authorities.join("")).toString("base64");
+  const failures: unknown[] = [];
+  for (const configuration of configurations) {
+    try {
+      await patchOne(rotation, secret, configuration, { caBundle, because });
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  if (failures.length > 0) throw failures[0];
+}
+
+async function patchOne(
+  rotation: Rotation,
+  secret: SecretObject | undefined,
+  { resource, object }: Configuration,
+  { caBundle, because }: { readonly caBundle: string; readonly because: string },
+): Promise<void> {
+  const { context, settings, memory } = rotation;
+  const { cluster, reporter } = context;
+  const { uid, resourceVersion } = object.metadata;
+  const key = { namespace: "", name: object.metadata.name };
+  const path = pathOf({ resource, object });
+  const report = (result: ActReport["result"], reason: string) =>
+    reporter.act({ key: keyOf(settings), function: name, action: "patch", object: path, zone: "", result, reason });
+  // A merge patch replaces a list whole: everything but the bundles is as it was read, or else it is a conflict.
+  const webhooks = object.webhooks?.map((webhook) => ({
+    ...webhook,
+    clientConfig: { ...webhook.clientConfig, caBundle },
+  }));
+  try {
+    await cluster.patch(resource, key, { metadata: { uid, resourceVersion }, webhooks });
+    memory.refusals.delete(path);
+    report("done", because);
+  } catch (error) {
+    if (hasCode(error, 404, 409)) return report("changed", because);
+    if (!hasCode(error, 400, 403, 422)) throw error;
+    const sentence = `${path} was refused with ${error.code}: ${error.message}`;
+    const isForeign = isRightMissing(error) && !isNamed(resource, key.name, settings.secret.namespace);
+    const isNew = !memory.refusals.has(path);
+    memory.refusals.set(path, { sentence, untilMs: cluster.monotonicMs() + refusedMs, isForeign });
+    report("refused", error.message);
+    if (isForeign && isNew) await sayForeign(rotation, secret, path, sentence);
+  }
+}
+
+/** Once for each: what else is to be done goes on without it. */
+async function sayForeign(
+  rotation: Rotation,
+  secret: SecretObject | undefined,
+  path: string,
+  sentence: string,
+): Promise<void> {
+  const { context, settings } = rotation;
+  const message = `${sentence}; no right of ours is for that name: give one, or take the label ${injectCertificateAuthority.key} off`;
+  context.reporter.problem(keyOf(settings), name, message);
+  const reason = eventReasons.configurationForeign;
+  await say(rotation, secret, { type: "Warning", reason, message, identity: path });
+}
+
+/** Once, while the same is the matter. */
+async function warn(
+  rotation: Rotation,
+  secret: SecretObject | undefined,
+  guard: string,
+  sentence: string,
+): Promise<void> {
+  const identity = `${guard} ${sentence}`;
+  if (rotation.memory.warned === identity) return;
+  rotation.memory.warned = identity;
+  const reason = eventReasons.certificateWaiting;
+  await say(rotation, secret, { type: "Warning", reason, message: sentence, identity });
+}
+
+/** Sends an Event about the Secret, also where there is none. One that cannot be sent keeps nothing from going on. */
+async function say(
+  { context, settings }: Rotation,
+  secret: SecretObject | undefined,
+  said: Pick<Announcement, "type" | "reason" | "message" | "identity">,
+): Promise<void> {
+  if (context.mode === "shadow") return;
+  const about = { resource: "secrets", ...settings.secret, uid: secret?.metadata.uid ?? "" } as const;
+  try {
+    await announce(context.cluster, name, { about, ...said });
+  } catch (error) {
+    context.reporter.problem(keyOf(settings), name, `no Event could be sent: ${said.message}`, error);
+  }
+}
+
+/** Reports are about groups; a certificate is of none. */
+function keyOf({ secret }: CertificateSettings) {
+  return { namespace: secret.namespace, group: "" };
+}
