@@ -175,9 +175,11 @@ test("every function has the same four files, and stands in the table", () => {
   assert.deepEqual(table.map(({ name }) => name).sort(), folders.sort());
 });
 
+/** What decides: it is pure, by its words and by its imports. */
+const decisions = functions.filter(({ path }) => ["decide.ts", "choose.ts"].includes(basename(path)));
+
 test("a decision has no clock, chance, timer, environment, or promise", () => {
-  const decisions = functions.filter(({ path }) => basename(path) === "decide.ts");
-  assert.equal(decisions.length, folders.length);
+  assert.ok(decisions.length > folders.length);
   none(
     matches(
       decisions,

@@ -1,28 +1,18 @@
 /** Whether a pod may be evicted now: which pods of a group's reviews may go, or which guard holds each of them back. */
 
-import { allowanceOf, governing, groupKeyOf, type Surroundings, selects } from "../shared/group/governing.ts";
+import { allowanceOf, governing, type Surroundings } from "../shared/group/governing.ts";
 import { countPartition, describeCount } from "../shared/group/partitions.ts";
 import { isUnsettled, type WhyDown, type Zone } from "../shared/group/zones.ts";
 import { isGivenUp, refusalOfRenewals, turnMs } from "../shared/ledger/renewals.ts";
 import { dropAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
 import type { PartitionRule, ZoneBudget } from "../shared/objects/budgets.ts";
 import { type PodDisruptionBudget, refusalOf } from "../shared/objects/disruption-budgets.ts";
-import { isOurs } from "../shared/objects/ours.ts";
 import { isAvailable, type Pod } from "../shared/objects/pods.ts";
-import { type GroupKey, groupOfBudget, type StatefulSet } from "../shared/objects/statefulsets.ts";
-import type { AdmissionAnswer, Denied } from "../shared/pass/definition.ts";
-import { allow, askAgain, badRequest, forbidden, internalError } from "../shared/review/answers.ts";
+import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import type { Denied } from "../shared/pass/definition.ts";
+import { allow, askAgain, badRequest, forbidden } from "../shared/review/answers.ts";
 import type { Ruling } from "../shared/review/commit.ts";
-
-/** What is asked: to evict the pod of that name, which had that uid when we looked. */
-export interface Eviction {
-  readonly name: string;
-  readonly uid: string;
-  /** Nobody can evict another pod by it: the client named the uid, or our answer does (rule R11). */
-  readonly isPinned: boolean;
-  /** JSON Patch operations that pin the uid; none where the webhook may not change anything. */
-  readonly pin: readonly object[];
-}
+import { type Eviction, exempt, isExempt, ungovernable, unseen } from "./choose.ts";
 
 export interface Asked {
   readonly eviction: Eviction;
@@ -47,58 +37,8 @@ export interface Group {
   readonly asked: readonly Asked[];
 }
 
-/** What is known of a pod before any ledger is read. */
-export interface Alone {
-  readonly eviction: Eviction;
-  readonly pod: Pod;
-  readonly owner: StatefulSet | undefined;
-  readonly surroundings: Surroundings;
-}
-
 /** A zone as it will be once the evictions that were allowed before this one have happened. */
 type ZoneThen = Omit<Zone, "down"> & { readonly down: Map<number, WhyDown> };
-
-/**
- * What needs no ledger (as rollout-operator has it): either the answer, or the group whose ledger decides.
- *
- * Rule R14: exempt are pods that have ended or are on their way out, and those that answer for all others; and no others.
- */
-export function decideAlone({ eviction, pod, owner, surroundings }: Alone): AdmissionAnswer | GroupKey {
-  if (isExempt(pod)) return exempt(pod, eviction);
-  const zone = owner?.name ?? "";
-  const first = surroundings.budgets.find((stored) => selects(stored, pod.labels));
-  if (first === undefined || isOurs(pod)) return allow("out-of-scope", { zone, patch: eviction.pin });
-  const { namespace } = pod;
-  const key = owner === undefined ? { namespace, group: groupOfBudget(first.name) } : groupKeyOf(owner, first.name);
-  const governed = governing(pod, surroundings, key);
-  if (governed.kind === "ungovernable") return ungovernable(governed, zone);
-  if (owner === undefined) {
-    const sentence = `the budget ${first.name} selects pod ${pod.name}, ${describeOwner(pod)}, so that its zone is not known: change the selector`;
-    return internalError("no-statefulset", sentence);
-  }
-  // Its name never changes, so that nobody is told to ask again.
-  if (pod.name !== `${zone}-${pod.ordinal}`) {
-    const sentence = `pod ${pod.name} is not named STATEFULSET-ORDINAL, as the pods of ${zone} are, so that its place among them is not known and nobody can reserve it: delete it`;
-    return badRequest("no-ordinal", sentence, { zone });
-  }
-  return key;
-}
-
-/** Rule R11: for so long a look at a pod serves to let it go by its name alone, reserved nowhere, in milliseconds. */
-const nameServesForMs = 1_000;
-
-/** An answer of {@link decideAlone}, unless the name may be another pod's by now. `ageMs`: since the pod was asked for. */
-export function whileNamed(answer: AdmissionAnswer, eviction: Eviction, ageMs: number): AdmissionAnswer {
-  const goesByName = answer.allowed && !eviction.isPinned;
-  return goesByName && ageMs > nameServesForMs ? unseen(eviction) : answer;
-}
-
-function describeOwner({ ownerKind }: Pod): string {
-  if (ownerKind === undefined) return "which nothing controls";
-  if (ownerKind === "StatefulSet") return "whose StatefulSet is gone";
-  const article = /^[aeiou]/i.test(ownerKind) ? "an" : "a";
-  return `which ${article} ${ownerKind} controls, and no StatefulSet`;
-}
 
 /** One ruling for each review, in order: each counts those before it that were allowed and are no dry runs. */
 export function decide(group: Group): readonly Ruling[] {
@@ -318,28 +258,4 @@ function refuseWithoutRoom(zone: ZoneThen, pod: Pod, room: number): Denied | und
 /** In the ledger, or by an earlier ruling. */
 function isReserved({ reserved, down }: ZoneThen, ordinal: number): boolean {
   return reserved.has(ordinal) || down.get(ordinal) === "reserved";
-}
-
-function isExempt({ finished, terminating }: Pod): boolean {
-  return finished || terminating;
-}
-
-/** The uid is pinned all the same: what is exempt is this pod, not the one that may have replaced it. */
-function exempt(pod: Pod, { pin }: Eviction): AdmissionAnswer {
-  const why = pod.terminating ? "is on its way out already" : "has ended";
-  const warnings = [`pod is not ready: ${pod.name} ${why}, and counts for no budget`];
-  return allow("exempt", { warnings, patch: pin });
-}
-
-function ungovernable(
-  { guard, sentence, field }: { guard: string; sentence: string; field: string },
-  zone: string,
-): Denied {
-  // rollout-operator's users know several budgets as 400; the others wait for whoever mends the budget.
-  if (guard === "several-budgets") return badRequest(guard, sentence, { zone });
-  return { ...askAgain(guard, sentence, zone), field };
-}
-
-function unseen({ name }: Eviction): Denied {
-  return askAgain("pod-unseen", `pod ${name} is not seen as it was a moment ago: try again`);
 }

@@ -10,7 +10,8 @@ import { announceRefusal } from "../shared/pass/record.ts";
 import { sweepBudgetLedgers } from "../shared/pass/sweep-ledgers.ts";
 import { allow, isFinal, tooLate } from "../shared/review/answers.ts";
 import { GroupCommit, refuseFailure } from "../shared/review/commit.ts";
-import { type Alone, decide, decideAlone, type Eviction, type Group, whileNamed } from "./decide.ts";
+import { type Alone, decideAlone, type Eviction, whileNamed } from "./choose.ts";
+import { decide, type Group } from "./decide.ts";
 import {
   type Asking,
   keepOf,

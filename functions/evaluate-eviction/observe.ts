@@ -10,7 +10,8 @@ import { badRequest, conflict, notFound } from "../shared/review/answers.ts";
 import type { Petition } from "../shared/review/commit.ts";
 import { getOwnerOf } from "../shared/views/listing.ts";
 import { getPod, listBudgets } from "../shared/views/view.ts";
-import type { Alone, Eviction, Group } from "./decide.ts";
+import type { Alone, Eviction } from "./choose.ts";
+import type { Group } from "./decide.ts";
 
 export const name = "evaluate-eviction";
 

@@ -33,7 +33,7 @@ const shared = [
 
 export const sluice: Project = {
   root: new URL("../..", import.meta.url).pathname.replace(/\/$/, ""),
-  targets: [...shared.map((names) => `functions/shared/${names}.ts`), "functions/*/decide.ts"],
+  targets: [...shared.map((names) => `functions/shared/${names}.ts`), "functions/*/decide.ts", "functions/*/choose.ts"],
   tests: ["test/unit/**/*.test.ts", "test/property/**/*.test.ts"],
   simulation: "test/simulation",
   code: ["functions/**/*.ts", "triggers/**/*.ts", "package-lock.json", "test/mutation/!(*.test).ts"],

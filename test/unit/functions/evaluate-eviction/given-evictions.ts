@@ -1,5 +1,6 @@
 /** What reviews of evictions are judged by: a test says only what it is about. */
-import { type Asked, decide, type Eviction, type Group } from "../../../../functions/evaluate-eviction/decide.ts";
+import type { Eviction } from "../../../../functions/evaluate-eviction/choose.ts";
+import { type Asked, decide, type Group } from "../../../../functions/evaluate-eviction/decide.ts";
 import type { StoredBudget } from "../../../../functions/shared/group/governing.ts";
 import type { Zone } from "../../../../functions/shared/group/zones.ts";
 import {

@@ -26,6 +26,7 @@ const guardsIn = (cell = ""): string[] => [...cell.matchAll(/`([a-z0-9-]+)`/g)].
 test("the README explains every guard that the code can answer, and no other", async () => {
   const sources = await Promise.all(
     [
+      "evaluate-eviction/choose.ts",
       "evaluate-eviction/decide.ts",
       "evaluate-eviction/observe.ts",
       "shared/review/answers.ts",

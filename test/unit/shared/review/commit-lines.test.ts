@@ -1,7 +1,8 @@
 /** Those who wait for one group: who is decided on, what is withdrawn of whom, and that nobody is looked after for nothing. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Eviction, Group } from "../../../../functions/evaluate-eviction/decide.ts";
+import type { Eviction } from "../../../../functions/evaluate-eviction/choose.ts";
+import type { Group } from "../../../../functions/evaluate-eviction/decide.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { ReviewGate, Ruling } from "../../../../functions/shared/review/commit.ts";
 import { type Call, Passes, refused } from "../pass/passes.ts";

@@ -1,5 +1,6 @@
 /** Processes that judge evictions over a small world in virtual time, beside the one that rolls out in {@link Passes}. */
-import { decide, type Eviction, type Group } from "../../../../functions/evaluate-eviction/decide.ts";
+import type { Eviction } from "../../../../functions/evaluate-eviction/choose.ts";
+import { decide, type Group } from "../../../../functions/evaluate-eviction/decide.ts";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
 import { name, observe, pinningPath } from "../../../../functions/evaluate-eviction/observe.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";

@@ -1,0 +1,132 @@
+/** Which of a zone's outdated pods may go together: as many as the zone and the budget of each of them let be down. */
+
+import { allowanceOf, type Governed, governing, type Surroundings } from "../shared/group/governing.ts";
+import { countPartition, describeCount } from "../shared/group/partitions.ts";
+import { countDown, describeDown, type Zone } from "../shared/group/zones.ts";
+import type { ZoneBudget } from "../shared/objects/budgets.ts";
+import type { Pod } from "../shared/objects/pods.ts";
+import type { GroupKey } from "../shared/objects/statefulsets.ts";
+
+/** A group as it is now: what a choice rests on besides the zone and its outdated pods. */
+export interface GroupNow {
+  readonly key: GroupKey;
+  /** The API server's clock, in milliseconds since the epoch. */
+  readonly nowMs: number;
+  /** By name, byte-wise ascending: the order in which zones are rolled. */
+  readonly zones: readonly Zone[];
+  /** The ZoneAwarePodDisruptionBudgets of the namespace, and whom they select besides the group. */
+  readonly surroundings: Surroundings;
+}
+
+/** How many pods of a zone may be down, and who says so. */
+export interface Limit {
+  readonly guard: string;
+  readonly pods: number;
+  /** For a sentence; empty where it is the rollout's own. */
+  readonly by: string;
+}
+
+/** What keeps a pod from going. */
+export interface Held {
+  readonly guard: string;
+  readonly sentence: string;
+  /** True when it is the zone that has too many pods down, and nothing about this pod. */
+  readonly isLimit: boolean;
+  /** When the pod may be free by time alone, in milliseconds; undefined when it will not be. */
+  readonly nextInMs: number | undefined;
+}
+
+export interface Choice {
+  readonly taken: readonly Pod[];
+  /** The smallest limit of those that are taken. */
+  readonly limit: Limit;
+  /** Why the first of the others stays. */
+  readonly held: Held | undefined;
+  readonly nextInMs: number | undefined;
+}
+
+/** Takes what may go, one after the other: a pod that may not holds up none behind it, and those taken count for the next. */
+export function choose(group: GroupNow, zone: Zone, candidates: readonly Pod[]): Choice {
+  const own: Limit = { guard: "budget", pods: zone.statefulSet.maxUnavailable, by: "" };
+  const taken: Pod[] = [];
+  let limit = own;
+  let held: Held | undefined;
+  let nextInMs: number | undefined;
+  let down = countDown(zone);
+  // A pod that is down already costs nothing more; but more down than allowed is no time to touch any.
+  const isDown = (pod: Pod) => zone.down.has(pod.ordinal);
+  for (const pod of [...candidates.filter(isDown), ...candidates.filter((pod) => !isDown(pod))]) {
+    const after = isDown(pod) ? down : down + 1;
+    if (after > own.pods) break;
+    const governed = governing(pod, group.surroundings, group.key);
+    const its = limitOf(zone, governed, own);
+    const why = after > its.pods ? heldByLimit(zone, its) : heldByBudget(group, zone, pod, governed, taken);
+    if (why === undefined) {
+      taken.push(pod);
+      down = after;
+      if (its.pods < limit.pods) limit = its;
+      continue;
+    }
+    held ??= why;
+    if (why.nextInMs !== undefined) nextInMs = Math.min(why.nextInMs, nextInMs ?? why.nextInMs);
+  }
+  return { taken, limit, held, nextInMs };
+}
+
+/** Zone mode: the smaller limit holds, and an allowance of 0 is for evictions alone (as rollout-operator has it). */
+function limitOf({ statefulSet }: Zone, governed: Governed, own: Limit): Limit {
+  if (governed.kind !== "one" || governed.budget.partitions !== undefined) return own;
+  const allowance = allowanceOf(governed.budget, statefulSet) || own.pods;
+  if (allowance >= own.pods) return own;
+  const by = ` by the budget ${governed.name}, where the StatefulSet lets ${own.pods}`;
+  return { guard: "zone-budget", pods: allowance, by };
+}
+
+/** What is said where a zone has as many pods down as the limit lets. */
+export function heldByLimit(zone: Zone, { guard, pods, by }: Limit): Held {
+  const sentence = `${describeDown(zone)}, ${pods} may be${by}`;
+  return { guard, sentence, isLimit: true, nextInMs: undefined };
+}
+
+/** What the budget of a pod says besides the zone's limit: that nobody can keep it, or that the pod's partition is not free. */
+function heldByBudget(
+  group: GroupNow,
+  zone: Zone,
+  pod: Pod,
+  governed: Governed,
+  taken: readonly Pod[],
+): Held | undefined {
+  if (governed.kind === "none") return undefined;
+  if (governed.kind === "ungovernable") {
+    return { guard: governed.guard, sentence: governed.sentence, isLimit: false, nextInMs: undefined };
+  }
+  return heldByPartition(group, zone, pod, governed, taken);
+}
+
+function heldByPartition(
+  group: GroupNow,
+  zone: Zone,
+  pod: Pod,
+  { name, budget }: { readonly name: string; readonly budget: ZoneBudget },
+  taken: readonly Pod[],
+): Held | undefined {
+  const { partitions } = budget;
+  if (partitions === undefined) return undefined;
+  const partition = partitions.partitionOf(pod.name);
+  if (partition === undefined) {
+    const sentence = `${pod.name} waits: group ${partitions.group} of the expression ${partitions.expression} in the budget ${name} takes nothing of its name, so its partition is not known`;
+    return { guard: "partition-not-identified", sentence, isLimit: false, nextInMs: undefined };
+  }
+  const { notReady, unknown, nextReadyInMs } = countPartition(group.zones, pod, partition, budget, group.nowMs);
+  const leaving = taken.filter((one) => !zone.down.has(one.ordinal) && partitions.partitionOf(one.name) === partition);
+  const down = notReady + leaving.length;
+  const allowed = allowanceOf(budget, zone.statefulSet) || 1;
+  if (down + unknown < allowed) return undefined;
+  const soon =
+    nextReadyInMs === undefined
+      ? ""
+      : `, the first of them in ${Math.ceil(nextReadyInMs / 1000)} s by its cross-zone delay`;
+  const count = describeCount(down, unknown, `partition ${partition}`);
+  const sentence = `${pod.name} waits: ${count}, and the budget ${name} lets ${allowed} be down there${soon}`;
+  return { guard: "partition-budget", sentence, isLimit: false, nextInMs: nextReadyInMs };
+}
