@@ -1,9 +1,9 @@
 /** `npm start`. Exit codes: 0 when it was asked to end, 1 when it could not go on, 2 for wrong settings. */
 
 import { connect, type KubernetesCluster } from "../functions/shared/kubernetes/client.ts";
+import { processClock } from "../functions/shared/kubernetes/clock/process-clock.ts";
 import type { Cluster } from "../functions/shared/kubernetes/cluster.ts";
 import { escapeControls } from "../functions/shared/kubernetes/plain-text.ts";
-import { processClock } from "../functions/shared/kubernetes/process-clock.ts";
 import type { CertificateSettings } from "../functions/shared/objects/certificates.ts";
 import manifest from "../package.json" with { type: "json" };
 import { type CertificateSource, certificateInFiles, certificateInSecret } from "./doors/certificate.ts";

@@ -1,5 +1,7 @@
 /** The real cluster: {@link Cluster} over the Kubernetes API. JSON goes in and out as it is, never through typed models. */
-
+import { processClock, sleep } from "./clock/process-clock.ts";
+import { ServerTime } from "./clock/server-time.ts";
+import type { SteadyClock } from "./clock/steady-clock.ts";
 import {
   type CallOptions,
   type Cluster,
@@ -10,15 +12,12 @@ import {
   type ObjectTypes,
   type Preconditions,
   type Resource,
-  resources,
   type WatchEvent,
   type WatchQuery,
 } from "./cluster.ts";
 import { AccessProvider, loadConfiguration } from "./configuration.ts";
-import { processClock } from "./process-clock.ts";
 import { type ApiRequest, type RequestObservation, Requests } from "./requests.ts";
-import { ServerTime } from "./server-time.ts";
-import type { SteadyClock } from "./steady-clock.ts";
+import { collectionPath, objectPath } from "./resources.ts";
 import { WatchStream } from "./watch.ts";
 
 export type { RequestObservation } from "./requests.ts";
@@ -247,32 +246,20 @@ class ConnectedCluster implements KubernetesCluster {
   }
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      if (signal?.aborted) return resolve();
-      const finish = () => {
-        clearTimeout(timer);
-        signal?.removeEventListener("abort", finish);
-        resolve();
-      };
-      const timer = setTimeout(finish, ms);
-      signal?.addEventListener("abort", finish, { once: true });
-    });
+    return sleep(ms, signal);
   }
 
   async ready(): Promise<void> {
     // /version is JSON, may be read by everyone, and is answered by an API server only when it serves.
     const path = "/version";
-    await this.#send(
-      { verb: "get", resource: "version", label: path, method: "GET", path, repeatable: true },
-      undefined,
-    );
+    await this.#send({ verb: "get", resource: "version", label: path, method: "GET", path, repeatable: true });
   }
 
   close(): Promise<void> {
     return this.#parts.access.close();
   }
 
-  #send<T>(request: ApiRequest, options: CallOptions | undefined): Promise<T> {
+  #send<T>(request: ApiRequest, options?: CallOptions): Promise<T> {
     return this.#parts.requests.send<T>(request, options);
   }
 
@@ -307,24 +294,4 @@ class ConnectedCluster implements KubernetesCluster {
       parameters.set("continue", page.metadata.continue);
     }
   }
-}
-
-function collectionPath(resource: Resource, namespace: string | undefined): { path: string; label: string } {
-  const { apiPath } = resources[resource];
-  // A name without a namespace is one of the whole cluster.
-  const scope = !namespace ? "" : `/namespaces/${encodeURIComponent(namespace)}`;
-  return { path: `${apiPath}${scope}/${resource}`, label: `${labelPrefix(resource)} collection` };
-}
-
-function objectPath(resource: Resource, key: ObjectKey, subresource?: string): { path: string; label: string } {
-  const path = `${collectionPath(resource, key.namespace).path}/${encodeURIComponent(key.name)}`;
-  const label = `${labelPrefix(resource)} object`;
-  if (subresource === undefined) return { path, label };
-  return { path: `${path}/${subresource}`, label: `${label} ${subresource} subresource` };
-}
-
-/** The API server's group, version and type as rollout-operator writes them: `core/v1/pods`. */
-function labelPrefix(resource: Resource): string {
-  const { apiPath, group } = resources[resource];
-  return `${group || "core"}/${apiPath.slice(apiPath.lastIndexOf("/") + 1)}/${resource}`;
 }

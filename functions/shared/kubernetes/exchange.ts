@@ -1,7 +1,7 @@
 /** One HTTP exchange, from the moment its first byte goes out to the last byte of the answer. */
 import { gunzipSync } from "node:zlib";
 import type { Dispatcher } from "undici";
-import type { SteadyClock } from "./steady-clock.ts";
+import type { SteadyClock } from "./clock/steady-clock.ts";
 
 export interface Answer {
   readonly statusCode: number;

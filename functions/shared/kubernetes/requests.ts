@@ -1,11 +1,13 @@
 /** HTTP to the API server: deadlines, what may be tried again, and errors that keep the server's own words. */
 import type { Dispatcher } from "undici";
+import { sleep } from "./clock/process-clock.ts";
+import type { ServerTime } from "./clock/server-time.ts";
+import type { SteadyClock } from "./clock/steady-clock.ts";
 import { ClusterError, isTransient } from "./cluster.ts";
 import type { Access, AccessProvider } from "./configuration.ts";
+import { aborted, afterTries, failure, refusal } from "./errors.ts";
 import { type Answer, type ExchangeLimit, exchange, NotSentError, words } from "./exchange.ts";
-import type { ServerTime } from "./server-time.ts";
 import { callerHeaders, describeSpan, inSpan } from "./spans.ts";
-import type { SteadyClock } from "./steady-clock.ts";
 
 const maxTries = 3;
 const firstBackoffMs = 100;
@@ -162,7 +164,7 @@ export class Requests {
       const delayMs = Math.max(error.retryAfterMs ?? 0, firstBackoffMs * 2 ** (tries - 1)) * (1 + Math.random() / 2);
       const tooLong = (error.retryAfterMs ?? 0) > maxRetryAfterMs || this.#options.clock.nowMs() + delayMs > lastSendMs;
       if (!again || tries >= maxTries || tooLong) throw error;
-      await pause(delayMs, limit.signal);
+      await sleep(delayMs, limit.signal);
     }
   }
 
@@ -250,75 +252,6 @@ function inRequestSpan<T>(
   );
 }
 
-/** The same error, with the number of tries that went out. */
-function afterTries(error: ClusterError, attempts: number): ClusterError {
-  const { code, reason, message, verb, resource, retryAfterMs } = error;
-  return attempts > 1 ? new ClusterError({ code, reason, message, verb, resource, retryAfterMs, attempts }) : error;
-}
-
-/** An error without an answer. The server may have acted all the same. */
-export function failure(
-  request: Pick<ApiRequest, "verb" | "resource" | "path">,
-  reason: string,
-  words: string,
-): ClusterError {
-  const { verb, resource, path } = request;
-  return new ClusterError({ code: 0, reason, message: `${verb} ${path}: ${words}`, verb, resource });
-}
-
-function aborted(request: Pick<ApiRequest, "verb" | "resource" | "path">): ClusterError {
-  return failure(request, "Aborted", "given up by the caller");
-}
-
-interface Status {
-  readonly kind?: string;
-  readonly reason?: string;
-  readonly message?: string;
-  readonly details?: { readonly retryAfterSeconds?: number };
-}
-
-const reasons: Readonly<Record<number, string>> = {
-  400: "BadRequest",
-  401: "Unauthorized",
-  403: "Forbidden",
-  404: "NotFound",
-  408: "Timeout",
-  409: "Conflict",
-  410: "Gone",
-  413: "RequestEntityTooLarge",
-  422: "Invalid",
-  429: "TooManyRequests",
-  500: "InternalError",
-  503: "ServiceUnavailable",
-  504: "Timeout",
-};
-
-/** The error that an answer stands for: a `Status` in the API server's words, or what a proxy in between sent instead. */
-export function refusal(
-  request: Pick<ApiRequest, "verb" | "resource" | "path">,
-  code: number,
-  body: string,
-  retryAfter?: string | string[],
-): ClusterError {
-  const { verb, resource, path } = request;
-  let status: Status | undefined;
-  try {
-    const parsed: unknown = JSON.parse(body);
-    if (typeof parsed === "object" && parsed !== null && (parsed as Status).kind === "Status") status = parsed;
-  } catch {
-    // Not JSON: the text itself is all there is to say.
-  }
-  const seconds = Number.parseInt(String(retryAfter ?? status?.details?.retryAfterSeconds ?? ""), 10);
-  return new ClusterError({
-    code,
-    reason: status?.reason || (reasons[code] ?? "Unknown"),
-    message: status?.message || `${verb} ${path}: HTTP ${code} ${body.trim().slice(0, 300)}`.trimEnd(),
-    verb,
-    resource,
-    ...(seconds >= 0 ? { retryAfterMs: seconds * 1000 } : {}),
-  });
-}
-
 function parse<T>(request: ApiRequest, text: string): T {
   try {
     return JSON.parse(text) as T;
@@ -332,16 +265,4 @@ function parse<T>(request: ApiRequest, text: string): T {
 /** The server has waited three seconds already for that revision; whether to go on is the caller's choice. */
 function isViewTooOld(error: ClusterError): boolean {
   return error.code === 504 && error.message.includes("Too large resource version");
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const finish = () => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", finish);
-      resolve();
-    };
-    const timer = setTimeout(finish, ms);
-    signal.addEventListener("abort", finish, { once: true });
-  });
 }

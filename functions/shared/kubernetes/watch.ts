@@ -1,7 +1,8 @@
 /** A watch: JSON objects, one a line, in an answer that does not end for minutes. */
 import { ClusterError, type WatchEvent } from "./cluster.ts";
+import { failure, refusal } from "./errors.ts";
 import { words } from "./exchange.ts";
-import { type ApiRequest, failure, type Requests, refusal } from "./requests.ts";
+import type { ApiRequest, Requests } from "./requests.ts";
 
 const newline = 0x0a;
 

@@ -1,9 +1,9 @@
 /** The clock of a process whose machine sleeps, or whose wall clock somebody sets. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { ServerTime } from "../../../../functions/shared/kubernetes/clock/server-time.ts";
+import { SteadyClock } from "../../../../functions/shared/kubernetes/clock/steady-clock.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { ServerTime } from "../../../../functions/shared/kubernetes/server-time.ts";
-import { SteadyClock } from "../../../../functions/shared/kubernetes/steady-clock.ts";
 import { findAbandoned } from "../../../../functions/shared/ledger/settling.ts";
 import { noteLedger, refuseNewLedger } from "../../../../functions/shared/pass/ledger-access.ts";
 import type { Observed } from "../../../../functions/shared/pass/observation.ts";

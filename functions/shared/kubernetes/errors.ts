@@ -1,0 +1,70 @@
+/** The errors that calls reject with: of an answer that refuses, and of none. */
+import { ClusterError } from "./cluster.ts";
+
+/** What was asked. */
+interface Asked {
+  readonly verb: string;
+  readonly resource: string;
+  readonly path: string;
+}
+
+/** The same error, with the number of tries that went out. */
+export function afterTries(error: ClusterError, attempts: number): ClusterError {
+  const { code, reason, message, verb, resource, retryAfterMs } = error;
+  return attempts > 1 ? new ClusterError({ code, reason, message, verb, resource, retryAfterMs, attempts }) : error;
+}
+
+/** An error without an answer. The server may have acted all the same. */
+export function failure(request: Asked, reason: string, words: string): ClusterError {
+  const { verb, resource, path } = request;
+  return new ClusterError({ code: 0, reason, message: `${verb} ${path}: ${words}`, verb, resource });
+}
+
+/** An error of a call that its caller gave up. The server may have acted all the same. */
+export function aborted(request: Asked): ClusterError {
+  return failure(request, "Aborted", "given up by the caller");
+}
+
+interface Status {
+  readonly kind?: string;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly details?: { readonly retryAfterSeconds?: number };
+}
+
+const reasons: Readonly<Record<number, string>> = {
+  400: "BadRequest",
+  401: "Unauthorized",
+  403: "Forbidden",
+  404: "NotFound",
+  408: "Timeout",
+  409: "Conflict",
+  410: "Gone",
+  413: "RequestEntityTooLarge",
+  422: "Invalid",
+  429: "TooManyRequests",
+  500: "InternalError",
+  503: "ServiceUnavailable",
+  504: "Timeout",
+};
+
+/** The error that an answer stands for: a `Status` in the API server's words, or what a proxy in between sent instead. */
+export function refusal(request: Asked, code: number, body: string, retryAfter?: string | string[]): ClusterError {
+  const { verb, resource, path } = request;
+  let status: Status | undefined;
+  try {
+    const parsed: unknown = JSON.parse(body);
+    if (typeof parsed === "object" && parsed !== null && (parsed as Status).kind === "Status") status = parsed;
+  } catch {
+    // Not JSON: the text itself is all there is to say.
+  }
+  const seconds = Number.parseInt(String(retryAfter ?? status?.details?.retryAfterSeconds ?? ""), 10);
+  return new ClusterError({
+    code,
+    reason: status?.reason || (reasons[code] ?? "Unknown"),
+    message: status?.message || `${verb} ${path}: HTTP ${code} ${body.trim().slice(0, 300)}`.trimEnd(),
+    verb,
+    resource,
+    ...(seconds >= 0 ? { retryAfterMs: seconds * 1000 } : {}),
+  });
+}
