@@ -136,15 +136,23 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
     const followed = { cluster, reporting, namespace: certificate.secret.namespace, onChange: () => void cron.wake() };
     void followWebhookConfigurations(followed, stopping.signal);
   }
-  const where = namespaces === undefined ? "all namespaces" : `namespace ${namespaces.join(", ")}`;
-  const fields = { port: plain.port, mode, views: settings.views, version: manifest.version };
-  reporting.log("info", `listening on port ${plain.port}, serving ${where}`, fields);
-  if (settings.reviewsOnPort && admissions.length > 0) {
-    const sentence = `REVIEWS_ON_PORT is true: whoever reaches port ${plain.port} can post reviews, and have pods reserved`;
-    reporting.log("warn", sentence, { reason: "reviews-on-port" });
-  }
+  sayListening(parts, plain.port, namespaces, admissions.length > 0);
   endOnSignal(parts, { standalone, cron, doors: door === undefined ? [plain] : [plain, door] }, stopping);
   await health.probe(() => cluster.ready(), stopping.signal);
+}
+
+function sayListening(
+  { settings: { mode, views, reviewsOnPort }, reporting }: Process,
+  port: number,
+  namespaces: readonly string[] | undefined,
+  answersReviews: boolean,
+): void {
+  const where = namespaces === undefined ? "all namespaces" : `namespace ${namespaces.join(", ")}`;
+  const fields = { port, mode, views, version: manifest.version };
+  reporting.log("info", `listening on port ${port}, serving ${where}`, fields);
+  if (!reviewsOnPort || !answersReviews) return;
+  const sentence = `REVIEWS_ON_PORT is true: whoever reaches port ${port} can post reviews, and have pods reserved`;
+  reporting.log("warn", sentence, { reason: "reviews-on-port" });
 }
 
 async function listenOrExit(app: Parameters<typeof listen>[0], options: ListenOptions): Promise<Listening> {

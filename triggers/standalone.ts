@@ -16,6 +16,7 @@ import {
   type FunctionDefinition,
 } from "../functions/shared/pass/definition.ts";
 import { createListingViews } from "../functions/shared/views/listing.ts";
+import type { Views } from "../functions/shared/views/view.ts";
 import { createWatchingViews, type WatchingViews } from "../functions/shared/views/watching.ts";
 import type { OpenAdmission } from "./doors/admission.ts";
 import type { Settings } from "./settings/settings.ts";
@@ -73,11 +74,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     reporting.log("info", "the first lists of pods and StatefulSets have come");
     reporting.metrics.showGroups(createGroupLook({ cluster, views: watching, namespaces, seen }), { passes: isWoken });
   });
-  const { mode, allowUnsupported = false } = settings;
-  const shared = { cluster, views, protocol, reporter: reporting, mode, namespaces, allowUnsupported };
-  // What a function remembers of a group is its own: two of them may look at one group at once. They have one copy of its ledger.
-  const copyOf = createLedgerCopies();
-  const contextOf = () => ({ ...shared, memoryOf: createMemory(copyOf) });
+  const contextOf = contextsOver(options, views);
   const lookUps = paceLookUps({ cluster });
   const admissions = options.admissions.map((definition) => {
     const context = { ...contextOf(), lookUps };
@@ -114,6 +111,18 @@ export function startStandalone(options: StandaloneOptions): Standalone {
       return drained;
     },
   };
+}
+
+/**
+ * A context for each function. What one remembers of a group is its own: two of them may look at one group at once. They have one
+ * copy of its ledger.
+ */
+function contextsOver(options: StandaloneOptions, views: Views): () => Context {
+  const { cluster, reporting, namespaces, settings } = options;
+  const { mode, allowUnsupported = false } = settings;
+  const shared = { cluster, views, protocol, reporter: reporting, mode, namespaces, allowUnsupported };
+  const copyOf = createLedgerCopies();
+  return () => ({ ...shared, memoryOf: createMemory(copyOf) });
 }
 
 function watch(

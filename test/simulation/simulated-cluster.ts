@@ -278,17 +278,8 @@ export class SimulatedCluster implements Cluster {
       timeline.after(timeoutMs, () => this.#resume(() => reject(failed(0, "no answer"))));
     }
     timeline.after(wayMs, () => {
-      let answer: () => void;
-      try {
-        const value = act();
-        if (!isRead) observer.onWritten(process.name, verb, resource);
-        answer = () => resolve(value);
-        if (!isRead) observer.log(process.name, `${verb} ${resource} ${name}: done`);
-      } catch (error) {
-        if (!(error instanceof ClusterError)) throw error;
-        answer = () => reject(error);
-        if (!isRead) observer.log(process.name, `${verb} ${resource} ${name}: ${error.code} ${error.message}`);
-      }
+      const outcome = this.#carryOut(verb, resource, name, act);
+      const answer = () => ("error" in outcome ? reject(outcome.error) : resolve(outcome.value));
       if (isAnswered) return;
       if (lost) {
         observer.log(process.name, `${verb} ${resource} ${name}: the reply is lost`);
@@ -298,5 +289,26 @@ export class SimulatedCluster implements Cluster {
       }
     });
     return promise;
+  }
+
+  /** What the API server does, and tells the observer of where it writes. */
+  #carryOut<T>(
+    verb: string,
+    resource: Resource,
+    name: string,
+    act: () => T,
+  ): { readonly value: T } | { readonly error: ClusterError } {
+    const { process, observer } = this.#options;
+    const isRead = verb === "get" || verb === "list";
+    try {
+      const value = act();
+      if (!isRead) observer.onWritten(process.name, verb, resource);
+      if (!isRead) observer.log(process.name, `${verb} ${resource} ${name}: done`);
+      return { value };
+    } catch (error) {
+      if (!(error instanceof ClusterError)) throw error;
+      if (!isRead) observer.log(process.name, `${verb} ${resource} ${name}: ${error.code} ${error.message}`);
+      return { error };
+    }
   }
 }

@@ -128,9 +128,36 @@ function tooLarge(): ClusterError {
   });
 }
 
+/** The pods of each member as of a revision of its own. */
+function readPods(
+  { world: { store, timeline } }: StaleViewsOptions,
+  namespace: string,
+  members: readonly StatefulSet[],
+  need: ViewNeed,
+  revisionFor: (need: ViewNeed, oldestMs: number) => number,
+): Pick<GroupView, "podsOf" | "pod" | "seenThrough"> {
+  const byOwner = new Map<string, Pod[]>();
+  const byName = new Map<string, Pod>();
+  // As `listPods` does: a ledger's first decision accounts for all there is (rule R4).
+  let seenThrough = need.settledThrough === undefined ? store.revision : 0;
+  for (const { uid } of members) {
+    const revision = revisionFor(need, timeline.nowMs() - silentAfterMs);
+    const pods: Pod[] = [];
+    for (const object of store.podsAsOf(namespace, revision)) {
+      const pod = podOf(object);
+      if (pod.ownerUid !== uid) continue;
+      pods.push(pod);
+      byName.set(pod.name, pod);
+      if (pod.resourceVersion > seenThrough) seenThrough = pod.resourceVersion;
+    }
+    byOwner.set(uid, pods);
+  }
+  return { podsOf: ({ uid }) => byOwner.get(uid) ?? [], pod: (name) => byName.get(name), seenThrough };
+}
+
 export function createStaleViews(options: StaleViewsOptions, revisions: RevisionClock): Views {
   const { world, cluster, draw, staleness, onView } = options;
-  const { store, timeline } = world;
+  const { store } = world;
   const hasPods = hasPodsIn(store);
 
   function revisionFor(need: ViewNeed, oldestMs: number): number {
@@ -155,28 +182,10 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
       const members = await readMembers(cluster, surroundings.statefulSets);
       surroundings = surroundingsOf([...members, ...surroundings.neighbours], key, surroundings.budgets, hasPods);
     }
-    const byOwner = new Map<string, Pod[]>();
-    const byName = new Map<string, Pod>();
-    // As `listPods` does: a ledger's first decision accounts for all there is (rule R4).
-    let seenThrough = need.settledThrough === undefined ? store.revision : 0;
-    for (const { uid } of surroundings.statefulSets) {
-      const revision = revisionFor(need, timeline.nowMs() - silentAfterMs);
-      const pods: Pod[] = [];
-      for (const object of store.podsAsOf(key.namespace, revision)) {
-        const pod = podOf(object);
-        if (pod.ownerUid !== uid) continue;
-        pods.push(pod);
-        byName.set(pod.name, pod);
-        if (pod.resourceVersion > seenThrough) seenThrough = pod.resourceVersion;
-      }
-      byOwner.set(uid, pods);
-    }
     const view: GroupView = {
       ...surroundings,
       statefulSetsReadMs: permits || listedAt !== undefined ? readMs : undefined,
-      podsOf: ({ uid }) => byOwner.get(uid) ?? [],
-      pod: (name) => byName.get(name),
-      seenThrough,
+      ...readPods(options, namespace, surroundings.statefulSets, need, revisionFor),
       membersThrough: Math.max(0, ...surroundings.statefulSets.map(({ resourceVersion }) => Number(resourceVersion))),
       consistentAt: listedAt === undefined ? undefined : { pods: store.revision, statefulSets: listedAt },
     };

@@ -191,22 +191,8 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
   const asked = { requestCert: pair?.clientAuthorities !== undefined, rejectUnauthorized: false };
   const secured = pair && { ...serverOptions, ...contextOf(pair), ...asked, handshakeTimeout: requestTimeoutMs };
   const server = secured === undefined ? createServer(serverOptions, handle) : createSecureServer(secured, handle);
-  server.on("connection", (socket: Socket) => connections.opened(socket));
-  server.on(pair === undefined ? "connection" : "secureConnection", (socket: Socket) => connections.ready(socket));
-  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    connections.refuse(socket, answerTo(error));
-  });
-  server.on("checkExpectation", (_request: IncomingMessage, response: ServerResponse) => {
-    const sentence = "Send the request without expecting anything of it.";
-    response.writeHead(417, { "content-type": plainText, "content-length": sentence.length }).end(sentence);
-  });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(port, () => {
-      server.off("error", reject);
-      resolve();
-    });
-  });
+  tellOfConnections(server, connections, pair === undefined ? "connection" : "secureConnection");
+  await openPort(server, port);
   const sockets = rememberSockets(server);
   let authorities = pair?.clientAuthorities;
   let closing = false;
@@ -239,6 +225,34 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
       await closed;
     },
   };
+}
+
+/** Tells the bounds of every connection, and answers what Node does not take for a request. `ready`: when one may be used. */
+function tellOfConnections(
+  server: Server | SecureServer,
+  connections: Connections,
+  ready: "connection" | "secureConnection",
+): void {
+  server.on("connection", (socket: Socket) => connections.opened(socket));
+  server.on(ready, (socket: Socket) => connections.ready(socket));
+  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
+    connections.refuse(socket, answerTo(error));
+  });
+  server.on("checkExpectation", (_request: IncomingMessage, response: ServerResponse) => {
+    const sentence = "Send the request without expecting anything of it.";
+    response.writeHead(417, { "content-type": plainText, "content-length": sentence.length }).end(sentence);
+  });
+}
+
+/** Rejects when the port cannot be had. */
+async function openPort(server: Server | SecureServer, port: number): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
 }
 
 /**
