@@ -7,7 +7,7 @@ import type { Cluster } from "../functions/shared/kubernetes/cluster.ts";
 import { inSpan } from "../functions/shared/kubernetes/spans.ts";
 import { protocol } from "../functions/shared/ledger/protocol.ts";
 import { BoundedMap } from "../functions/shared/objects/bounded-map.ts";
-import type { GroupKey } from "../functions/shared/objects/statefulsets.ts";
+import { type GroupKey, groupPathOf } from "../functions/shared/objects/statefulsets.ts";
 import {
   type AdmissionDefinition,
   type Context,
@@ -62,7 +62,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   const readsViews = isWoken || options.admissions.some((admission) => admission.readsViews);
   const seen = new Map<string, GroupKey>();
   const onChange = (key: GroupKey) => {
-    seen.set(`${key.namespace}/${key.group}`, key);
+    seen.set(groupPathOf(key), key);
     wakeUps.group(key);
   };
   const watching = readsViews && settings.views === "watch" ? watch(options, onChange) : undefined;

@@ -7,7 +7,7 @@ import { isGivenUp, refusalOfRenewals, turnMs } from "../shared/ledger/renewals.
 import { dropAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
 import type { PartitionRule, ZoneBudget } from "../shared/objects/budgets.ts";
 import { type PodDisruptionBudget, refusalOf } from "../shared/objects/disruption-budgets.ts";
-import { isAvailable, type Pod } from "../shared/objects/pods.ts";
+import { isAvailable, type Pod, podNameOf } from "../shared/objects/pods.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import type { Denied } from "../shared/pass/definition.ts";
 import { allow, askAgain, badRequest, forbidden } from "../shared/review/answers.ts";
@@ -208,9 +208,7 @@ function refuseByPartition(
     const sentence = `pod ${pod.name} has no partition: group ${number} of the expression ${expression} takes nothing of its name`;
     return badRequest("partition-not-identified", sentence, { zone });
   }
-  const departed = group.departed.filter(({ statefulSet, ordinal }) => {
-    return partitions.partitionOf(`${statefulSet}-${ordinal}`) === partition;
-  });
+  const departed = group.departed.filter((one) => partitions.partitionOf(podNameOf(one)) === partition);
   const { notReady, unknown, nextReadyInMs } = countPartition(zones, pod, partition, budget, group.nowMs);
   const down = notReady + departed.length;
   if (down + unknown < allowed) return undefined;

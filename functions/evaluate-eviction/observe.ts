@@ -3,6 +3,7 @@
 import { parseStoredBudget } from "../shared/group/governing.ts";
 import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
 import { maxReservations } from "../shared/ledger/reservation.ts";
+import { type Fields, fieldsOf } from "../shared/objects/fields.ts";
 import type { Pod } from "../shared/objects/pods.ts";
 import type { AdmissionRequest, Context, Denied } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
@@ -36,8 +37,6 @@ export interface Asking {
   readonly isPinning: boolean;
   readonly deleteOptions: Fields | undefined;
 }
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** What is read of an Eviction: whether there are options and preconditions, and the uid in them. */
 export function keepOf(object: unknown): unknown {
@@ -146,8 +145,4 @@ export async function observe(
 
 function invalid(sentence: string): Denied {
   return badRequest("invalid-request", sentence);
-}
-
-function fieldsOf(value: unknown): Fields | undefined {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : undefined;
 }

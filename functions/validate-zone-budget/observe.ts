@@ -1,24 +1,21 @@
 /** What a review says of a budget. The object is parsed at the border: `decide` never reads a field that may be wrong. */
 import { parseZoneBudget } from "../shared/objects/budgets.ts";
+import { fieldsOf } from "../shared/objects/fields.ts";
 import type { AdmissionRequest } from "../shared/pass/definition.ts";
 import type { Submission } from "./decide.ts";
 
 export const name = "validate-zone-budget";
 
 export function observe({ operation, object, oldObject }: AdmissionRequest): Submission {
-  const { spec, metadata } = fieldsOf(object);
+  const { spec, metadata } = fieldsOf(object) ?? {};
   const parsed = parseZoneBudget(object);
   const isZoneMode = "budget" in parsed && parsed.budget.partitions === undefined;
   return {
     operation,
     parsed,
     isLeaving:
-      typeof fieldsOf(metadata).deletionTimestamp === "string" &&
-      JSON.stringify(spec) === JSON.stringify(fieldsOf(oldObject).spec),
-    hasIdleGroup: isZoneMode && fieldsOf(spec).podNameRegexGroup !== undefined,
+      typeof fieldsOf(metadata)?.deletionTimestamp === "string" &&
+      JSON.stringify(spec) === JSON.stringify(fieldsOf(oldObject)?.spec),
+    hasIdleGroup: isZoneMode && fieldsOf(spec)?.podNameRegexGroup !== undefined,
   };
-}
-
-function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
 }

@@ -7,6 +7,7 @@ import { HTTPException } from "hono/http-exception";
 import { escapeControls } from "../../functions/shared/kubernetes/plain-text.ts";
 import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
 import { parseGoDuration } from "../../functions/shared/objects/durations.ts";
+import { fieldsOf } from "../../functions/shared/objects/fields.ts";
 import type {
   AdmissionAnswer,
   AdmissionDefinition,
@@ -119,12 +120,12 @@ async function receive(
 /** The request of a review, and the version to answer in. */
 function readReview(body: unknown, arrival: Arrival): Received {
   if (body === undefined) throw malformed("the body is empty");
-  const { kind, apiVersion, request } = asFields(body);
+  const { kind, apiVersion, request } = fieldsOf(body) ?? {};
   if (kind !== "AdmissionReview") throw malformed(`its kind is ${show(kind)}`);
   if (typeof apiVersion !== "string" || !versions.includes(apiVersion)) {
     throw malformed(`its apiVersion is ${show(apiVersion)}, and not ${versions.join(" or ")}`);
   }
-  const fields = asFields(request);
+  const fields = fieldsOf(request) ?? {};
   return {
     apiVersion,
     user: usernameOf(fields.userInfo),
@@ -163,7 +164,7 @@ function nameOf(field: string, value: unknown, isName: (text: string) => boolean
 
 /** kubectl drain --dry-run=server says it in the Eviction, where the API server looks for it only after the webhooks. */
 function isDryRun(object: unknown): boolean {
-  const { dryRun } = asFields(asFields(object).deleteOptions);
+  const { dryRun } = fieldsOf(fieldsOf(object)?.deleteOptions) ?? {};
   return Array.isArray(dryRun) && dryRun.length > 0;
 }
 
@@ -254,7 +255,7 @@ function about(definition: AdmissionDefinition, { uid, operation, namespace, nam
 
 /** Who asked, as the API server says: anybody may be called anything, so that what does not show is written as an escape. */
 function usernameOf(userInfo: unknown): string {
-  const name = textOf(asFields(userInfo).username).slice(0, shownCharacters);
+  const name = textOf(fieldsOf(userInfo)?.username).slice(0, shownCharacters);
   return name.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (one) => `\\u{${one.codePointAt(0)?.toString(16)}}`);
 }
 
@@ -270,8 +271,4 @@ function show(value: unknown): string {
 
 function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
-}
-
-function asFields(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
 }

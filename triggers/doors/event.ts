@@ -6,7 +6,9 @@ import { type CloudEvent, HTTP } from "cloudevents";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import { type Resource, resources } from "../../functions/shared/kubernetes/cluster.ts";
-import { isNamespaceName, isObjectName, statefulSetOfPod } from "../settings/names.ts";
+import { fieldsOf } from "../../functions/shared/objects/fields.ts";
+import { statefulSetOfPod } from "../../functions/shared/objects/pods.ts";
+import { isNamespaceName, isObjectName } from "../settings/names.ts";
 import type { EventResult } from "../telemetry/reporting.ts";
 import { inEventSpan } from "../telemetry/tracing-spans.ts";
 import { pingType } from "../wake/ping.ts";
@@ -104,8 +106,8 @@ interface Key {
 
 /** From the extensions, else from the data: a Reference is flat, a Resource keeps its names in its metadata. */
 function readKey(event: CloudEvent<unknown>): Key {
-  const data = asObject(decoded(event.data));
-  const metadata = asObject(data.metadata);
+  const data = fieldsOf(decoded(event.data)) ?? {};
+  const metadata = fieldsOf(data.metadata) ?? {};
   const textOf = (label: string, ...values: unknown[]): string | undefined => {
     const value = values.find((one) => one !== undefined && one !== "");
     if (value === undefined || typeof value === "string") return value;
@@ -139,12 +141,12 @@ async function readEvent(c: Context, { bodies, bodyLimitBytes }: EventDoorOption
   const isJson = mediaType === "" || mediaType === "application/json" || mediaType.endsWith("+json");
   // What a PingSource sends may be of any type; keys are only ever read from JSON.
   const body = isJson ? await bodies.json(c, { limitBytes: bodyLimitBytes, malformed }) : undefined;
-  const attributes = isStructured ? asObject(body) : withoutPrefix(headers);
+  const attributes = isStructured ? (fieldsOf(body) ?? {}) : withoutPrefix(headers);
   requireAttributes(attributes);
   const message = {
     headers: { ...headers, "content-type": isStructured ? structuredType : "application/json" },
     // Nothing is read from data that is no object, and the SDK throws for numbers.
-    body: isStructured ? attributes : asObject(body),
+    body: isStructured ? attributes : (fieldsOf(body) ?? {}),
   };
   return toEvent(message);
 }
@@ -177,12 +179,6 @@ function toEvent(message: { headers: Record<string, string>; body: unknown }): C
 function withoutPrefix(headers: Readonly<Record<string, string>>): Record<string, string> {
   const attributes = Object.entries(headers).filter(([name]) => name.startsWith("ce-"));
   return Object.fromEntries(attributes.map(([name, value]) => [name.slice("ce-".length), value]));
-}
-
-/** Nothing of what is no object can be read: an empty one. */
-function asObject(value: unknown): Readonly<Record<string, unknown>> {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return {};
-  return value as Readonly<Record<string, unknown>>;
 }
 
 /** The SDK makes an array of 32-bit integers of base64, one for each byte. */

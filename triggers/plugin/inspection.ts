@@ -6,7 +6,7 @@ import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
 import { type Ledger, ledgerName } from "../../functions/shared/ledger/reservation.ts";
-import type { Pod } from "../../functions/shared/objects/pods.ts";
+import { type Pod, podNameOf } from "../../functions/shared/objects/pods.ts";
 import { budgetOfGroup, type GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import { type Context, createMemory } from "../../functions/shared/pass/definition.ts";
 import { loadLedger, noteLedger } from "../../functions/shared/pass/ledger-access.ts";
@@ -16,7 +16,7 @@ import { type PassReport, silentReporter } from "../../functions/shared/pass/rep
 import { createListingViews } from "../../functions/shared/views/listing.ts";
 import type { GroupView } from "../../functions/shared/views/view.ts";
 import { groupFunctions } from "../table.ts";
-import { abandonedFromMs, outlook, podNameOf, type Situation } from "./reservations.ts";
+import { abandonedFromMs, outlook, type Situation } from "./reservations.ts";
 
 /** A zone lists so many of its missing ordinals: somebody may have asked for 2^31 replicas. */
 const maxListedMissing = 1_000;
@@ -206,7 +206,11 @@ function inspectZone(zone: Zone): ZoneInspection {
     maxUnavailable,
     paused,
     updateStrategy: strategy,
-    down: ordinals.map((ordinal) => ({ pod: `${name}-${ordinal}`, ordinal, why: down.get(ordinal) ?? "missing" })),
+    down: ordinals.map((ordinal) => ({
+      pod: podNameOf({ statefulSet: name, ordinal }),
+      ordinal,
+      why: down.get(ordinal) ?? "missing",
+    })),
     missingBesides: zone.missing - missing.length,
     leaving: leaving.map((pod) => pod.name),
     warnings: [

@@ -1,11 +1,13 @@
 /** Takes a reservation out of a ledger by the rules that every function keeps, or says why that cannot be. */
+
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { dropAfterMs, maxConflicts } from "../../functions/shared/ledger/reservation.ts";
+import { podNameOf } from "../../functions/shared/objects/pods.ts";
 import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import { isConflict } from "../../functions/shared/pass/ledger-access.ts";
 import { getStatefulSet } from "../../functions/shared/views/listing.ts";
 import { createShadow, type Look, lookAt } from "./inspection.ts";
-import { abandonedFromMs, outlook, placeOf, podNameOf, type Situation } from "./reservations.ts";
+import { abandonedFromMs, outlook, placeOf, type Situation } from "./reservations.ts";
 import { formatSpan } from "./span.ts";
 
 export interface ReleaseOptions {

@@ -33,10 +33,6 @@ export function placeOf({ reservation, pod }: Situation): Place {
   return pod.terminating ? "terminating" : "reserved";
 }
 
-export function podNameOf({ statefulSet, ordinal }: Reservation): string {
-  return `${statefulSet}-${ordinal}`;
-}
-
 /** From when on nobody can act on it any more, by the API server's clock in milliseconds since the epoch (rule R10). */
 export function abandonedFromMs({ stampMs }: Reservation): number {
   return stampMs + dropAfterMs;

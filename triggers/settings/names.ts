@@ -11,8 +11,3 @@ export function isNamespaceName(text: string): boolean {
 export function isObjectName(text: string): boolean {
   return text.length <= 253 && text.split(".").every((part) => labelPattern.test(part));
 }
-
-/** The StatefulSet that a pod of that name belongs to, if it belongs to one: they are always called `X-0`, `X-1`, … */
-export function statefulSetOfPod(pod: string): string | undefined {
-  return /^(.+)-\d+$/.exec(pod)?.[1];
-}

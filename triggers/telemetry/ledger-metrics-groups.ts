@@ -11,7 +11,7 @@ import type { Cluster, LeaseObject } from "../../functions/shared/kubernetes/clu
 import { parseLedger } from "../../functions/shared/ledger/contents.ts";
 import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
 import { type Ledger, ledgerName } from "../../functions/shared/ledger/reservation.ts";
-import { budgetOfGroup, type GroupKey } from "../../functions/shared/objects/statefulsets.ts";
+import { budgetOfGroup, type GroupKey, groupPathOf } from "../../functions/shared/objects/statefulsets.ts";
 import { ledgerGroup, managedBy, read } from "../../functions/shared/objects/vocabulary.ts";
 import { failingGuards } from "../../functions/shared/pass/verdict.ts";
 import type { GroupView, Views } from "../../functions/shared/views/view.ts";
@@ -109,7 +109,7 @@ async function standingsOf(
   listed: ReadonlyMap<string, Listed>,
   remembered: Map<string, Remembered>,
 ): Promise<readonly Standing[]> {
-  const keys = new Map([...options.seen.values(), ...groupsOf(listed)].map((key) => [pathOf(key), key]));
+  const keys = new Map([...options.seen.values(), ...groupsOf(listed)].map((key) => [groupPathOf(key), key]));
   const standings: Standing[] = [];
   for (const [path, key] of keys) {
     const memory = remembered.get(path) ?? {
@@ -215,8 +215,4 @@ function readyTimesOf({ statefulSet: { updateRevision }, pods }: Zone): number[]
 
 function newest(times: readonly number[]): number | undefined {
   return times.length === 0 ? undefined : times.reduce((one, other) => Math.max(one, other));
-}
-
-function pathOf({ namespace, group }: GroupKey): string {
-  return `${namespace}/${group}`;
 }

@@ -4,7 +4,7 @@ import type { RequestObservation } from "../../functions/shared/kubernetes/clien
 import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { escapeLines } from "../../functions/shared/kubernetes/plain-text.ts";
 import { describeSpan } from "../../functions/shared/kubernetes/spans.ts";
-import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
+import { type GroupKey, groupPathOf } from "../../functions/shared/objects/statefulsets.ts";
 import type { ActReport, PassReport, Reporter } from "../../functions/shared/pass/report.ts";
 import { failingGuards } from "../../functions/shared/pass/verdict.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
@@ -115,7 +115,7 @@ function reportGroups(metrics: Metrics, log: Log): Reporter & Pick<Reporting, "r
     pass(report) {
       describeSpan({ "sluice.guard": report.guard, "sluice.zone": report.zone });
       metrics.verdicts.inc({ function: report.function, guard: report.guard });
-      const place = `${report.function} ${pathOf(report.key)}`;
+      const place = `${report.function} ${groupPathOf(report.key)}`;
       const before = said.get(place);
       said.set(place, { ...report, series: showWaiting(metrics, before?.series, report) });
       if (before?.guard === report.guard && before.zone === report.zone) return;
@@ -148,19 +148,19 @@ function reportGroups(metrics: Metrics, log: Log): Reporter & Pick<Reporting, "r
       // An alert cannot see what has no series: one that never succeeds is as old as this process.
       const isFirst = ![...passed.values()].some(({ group }) => group === key.group);
       if (error !== undefined && isFirst) metrics.lastSuccess.set(labels, bornSeconds);
-      passed.set(pathOf(key), key);
+      passed.set(groupPathOf(key), key);
       metrics.reconciles.inc(labels);
       metrics.reconcilesFailed.inc(labels, error === undefined ? 0 : 1);
       metrics.reconcileSeconds.observe(labels, seconds);
       if (error === undefined) metrics.lastSuccess.set(labels, Date.now() / 1000);
     },
-    forget: (key) => forgetGroups(metrics, known, (other) => pathOf(other) === pathOf(key)),
+    forget: (key) => forgetGroups(metrics, known, (other) => groupPathOf(other) === groupPathOf(key)),
     keepOnly(groups, namespaces) {
-      const living = new Set(groups.map(pathOf));
+      const living = new Set(groups.map(groupPathOf));
       forgetGroups(
         metrics,
         known,
-        (key) => !living.has(pathOf(key)) && (namespaces === undefined || namespaces.includes(key.namespace)),
+        (key) => !living.has(groupPathOf(key)) && (namespaces === undefined || namespaces.includes(key.namespace)),
       );
     },
   };
@@ -259,8 +259,4 @@ function verdictOf({ guard, zone, sinceMs, shadow }: PassReport): object {
 
 function about(key: GroupKey, by?: string): object {
   return { namespace: key.namespace, group: key.group, ...(by === undefined ? {} : { function: by }) };
-}
-
-function pathOf({ namespace, group }: GroupKey): string {
-  return `${namespace}/${group}`;
 }

@@ -2,7 +2,7 @@
 
 import { hasCode } from "../../functions/shared/kubernetes/cluster.ts";
 import { asPartOf, inSpan, type SpanContext } from "../../functions/shared/kubernetes/spans.ts";
-import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
+import { type GroupKey, groupPathOf } from "../../functions/shared/objects/statefulsets.ts";
 import type { Views } from "../../functions/shared/views/view.ts";
 import type { EventResult, Reporting } from "../telemetry/reporting.ts";
 import { inPassSpan } from "../telemetry/tracing-spans.ts";
@@ -102,7 +102,7 @@ function queueOfPasses(options: WakeUpOptions): KeyedQueue<Pass> {
   return new KeyedQueue<Pass>({
     ...sharedBy(options),
     ...(isWatching ? {} : { pace: passesThatList }),
-    nameOf: ({ served: { definition }, key }) => `${definition.name} ${key.namespace}/${key.group}`,
+    nameOf: ({ served: { definition }, key }) => `${definition.name} ${groupPathOf(key)}`,
     run: ({ served, key }, wake) =>
       inPassSpan(served.definition.name, key, wake, () => runPass(served, reporting, key, wake)),
     onFailure: ({ served: { definition }, key }, error, retryMs) =>

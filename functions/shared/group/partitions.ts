@@ -1,6 +1,6 @@
 /** A partition is a slice through all zones: the pods whose names give the same one (as rollout-operator has it). */
 import type { ZoneBudget } from "../objects/budgets.ts";
-import { isAvailable, type Pod } from "../objects/pods.ts";
+import { isAvailable, type Pod, podNameOf } from "../objects/pods.ts";
 import { selects } from "./governing.ts";
 import { missingOrdinals, type Zone } from "./zones.ts";
 
@@ -98,7 +98,7 @@ function sortByPartition(zone: Zone, budget: ZoneBudget): SortedPods {
 function countMissing(zone: Zone, { partitions }: ZoneBudget): ReadonlyMap<string | undefined, number> {
   const counts = new Map<string | undefined, number>();
   for (const ordinal of missingOrdinals(zone)) {
-    const partition = partitions?.partitionOf(`${zone.statefulSet.name}-${ordinal}`);
+    const partition = partitions?.partitionOf(podNameOf({ statefulSet: zone.statefulSet.name, ordinal }));
     counts.set(partition, (counts.get(partition) ?? 0) + 1);
   }
   return counts;
@@ -114,7 +114,7 @@ function countReserved(
   let missing = 0;
   for (const [ordinal, why] of down) {
     if (ordinals.has(ordinal) || leaving.some((pod) => pod.ordinal === ordinal)) continue;
-    if (!isInPartition(`${statefulSet.name}-${ordinal}`)) continue;
+    if (!isInPartition(podNameOf({ statefulSet: statefulSet.name, ordinal }))) continue;
     if (why === "missing") missing++;
     else reserved++;
   }

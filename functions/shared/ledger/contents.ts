@@ -1,6 +1,8 @@
 /** What stands in the annotations of a ledger, as text and as a value (rule R2). */
+
 import type { LeaseObject } from "../kubernetes/cluster.ts";
-import { parseOrdinal } from "../objects/pods.ts";
+import { fieldsOf } from "../objects/fields.ts";
+import { parseOrdinal, podNameOf } from "../objects/pods.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
 import * as vocabulary from "../objects/vocabulary.ts";
 import { LedgerUnreadable } from "./errors.ts";
@@ -80,7 +82,7 @@ function parseReservations(text: string, unreadable: (why: string) => LedgerUnre
         ![statefulSet, uid, by].every((text) => typeof text === "string" && text.length <= longestName) ||
         !Number.isSafeInteger(stampMs)
       ) {
-        throw unreadable(`the reservation of ${statefulSet}-${ordinal} is malformed`);
+        throw unreadable(`the reservation of ${podNameOf({ statefulSet, ordinal })} is malformed`);
       }
       const renewed = Number.isSafeInteger(sinceMs) && sinceMs < stampMs ? { sinceMs } : {};
       list.push({ statefulSet, ordinal: Number(ordinal), uid, by, stampMs, ...renewed });
@@ -94,8 +96,8 @@ function parseReservations(text: string, unreadable: (why: string) => LedgerUnre
 /** The entries of a JSON object; undefined for a text that is none. */
 function entriesOf(text: string): [string, unknown][] | undefined {
   try {
-    const table: unknown = JSON.parse(text);
-    return typeof table === "object" && table !== null && !Array.isArray(table) ? Object.entries(table) : undefined;
+    const table = fieldsOf(JSON.parse(text));
+    return table === undefined ? undefined : Object.entries(table);
   } catch {
     return undefined;
   }

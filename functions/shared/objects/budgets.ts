@@ -2,9 +2,11 @@
  * ZoneAwarePodDisruptionBudgets, parsed at the border: either a budget whose every field can be relied on, or the first
  * field that is wrong with a sentence that says what to write instead. The order of the checks is rollout-operator's.
  */
+
 import { RE2JS } from "re2js";
 import { BoundedMap } from "./bounded-map.ts";
 import { parseGoDuration } from "./durations.ts";
+import { type Fields, fieldsOf } from "./fields.ts";
 import type { Allowance } from "./vocabulary.ts";
 
 export const budgetKind = "ZoneAwarePodDisruptionBudget";
@@ -36,7 +38,6 @@ export interface InvalidBudget {
   readonly sentence: string;
 }
 
-type Fields = Readonly<Record<string, unknown>>;
 type Parsed<T> = { readonly value: T } | InvalidBudget;
 
 /** Longer ones are refused unread: no name of a pod has more than 253 characters. */
@@ -48,8 +49,8 @@ const rememberedNames = 10_000;
 
 /** The budget that an object of the API server is. Never throws, whatever the object. */
 export function parseZoneBudget(object: unknown): { readonly budget: ZoneBudget } | InvalidBudget {
-  const whole = asFields(object);
-  const spec = asFields(whole?.spec);
+  const whole = fieldsOf(object);
+  const spec = fieldsOf(whole?.spec);
   if (whole === undefined || spec === undefined) {
     return wrong(
       "spec",
@@ -165,13 +166,13 @@ function createPartitionRule(expression: string, compiled: RE2JS, group: number)
 
 function parseSelector(spec: Fields): Parsed<ReadonlyMap<string, string>> {
   const advice = "write matchLabels with the labels of the pods that the budget governs";
-  const selector = asFields(spec.selector);
+  const selector = fieldsOf(spec.selector);
   if (selector === undefined) return wrong("spec.selector", spec.selector, advice);
   if (selector.matchExpressions !== undefined) {
     const sentence = `spec.selector.matchExpressions is not supported, and without it the budget would govern other pods: ${advice}`;
     return { field: "spec.selector.matchExpressions", sentence };
   }
-  const labels = asFields(selector.matchLabels);
+  const labels = fieldsOf(selector.matchLabels);
   if (labels === undefined) return wrong("spec.selector.matchLabels", selector.matchLabels, advice);
   const matchLabels = new Map<string, string>();
   for (const [key, value] of Object.entries(labels)) {
@@ -216,8 +217,4 @@ function show(value: unknown): string {
 
 function cut(text: string): string {
   return text.length > shownCharacters ? `${text.slice(0, shownCharacters)}…` : text;
-}
-
-function asFields(value: unknown): Fields | undefined {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : undefined;
 }

@@ -55,14 +55,27 @@ export function parseOrdinal(text: string): number {
   return /^\d{1,10}$/.test(text) && Number(text) <= largestOrdinal ? Number(text) : -1;
 }
 
-/** The ordinal at the end of a StatefulSet's pod name, or -1 where there is none. */
-export function ordinalOf(podName: string): number {
-  return parseOrdinal(/-(\d+)$/.exec(podName)?.[1] ?? "");
+/** STATEFULSET-ORDINAL: StatefulSets call their pods so, and always. */
+const podNamePattern = /^(.*)-(\d+)$/s;
+
+/** The name of the pod that a StatefulSet has at an ordinal. */
+export function podNameOf({ statefulSet, ordinal }: { statefulSet: string; ordinal: number | string }): string {
+  return `${statefulSet}-${ordinal}`;
 }
 
-/** The name of the StatefulSet that a pod of that name was made for. */
+/** The ordinal at the end of a StatefulSet's pod name, or -1 where there is none. */
+export function ordinalOf(podName: string): number {
+  return parseOrdinal(podNamePattern.exec(podName)?.[2] ?? "");
+}
+
+/** The name of the StatefulSet that a pod of that name was made for; undefined where no StatefulSet has pods of such names. */
+export function statefulSetOfPod(podName: string): string | undefined {
+  return podNamePattern.exec(podName)?.[1] || undefined;
+}
+
+/** The same, with the whole name where it has no ordinal. */
 export function statefulSetNameOf(podName: string): string {
-  return podName.replace(/-\d+$/, "");
+  return podNamePattern.exec(podName)?.[1] ?? podName;
 }
 
 export function parsePod(object: PodObject): Pod {

@@ -19,6 +19,11 @@ export interface GroupKey {
   readonly group: string;
 }
 
+/** NAMESPACE/GROUP: names a group among those of all namespaces. */
+export function groupPathOf({ namespace, group }: GroupKey): string {
+  return `${namespace}/${group}`;
+}
+
 const budgetPrefix = "budget:";
 
 /** The group of the StatefulSets without a `rollout-group` that a budget selects. No label value holds a colon. */

@@ -5,7 +5,7 @@ import type { Protocol } from "../ledger/protocol.ts";
 import type { Ledger, Refusal, Reservation } from "../ledger/reservation.ts";
 import { BoundedMap, BoundedSet } from "../objects/bounded-map.ts";
 import type { CertificateSettings } from "../objects/certificates.ts";
-import type { GroupKey } from "../objects/statefulsets.ts";
+import { type GroupKey, groupPathOf } from "../objects/statefulsets.ts";
 import type { AnyEntry } from "../objects/vocabulary.ts";
 import type { LookUps } from "../views/look-ups.ts";
 import type { Views } from "../views/view.ts";
@@ -231,7 +231,7 @@ export function createMemory(
 function remembering<Known>(capacity: number, create: (key: GroupKey) => Known): (key: GroupKey) => Known {
   const groups = new BoundedMap<string, Known>(capacity);
   return (key) => {
-    const name = `${key.namespace}/${key.group}`;
+    const name = groupPathOf(key);
     const known = groups.get(name) ?? create(key);
     groups.delete(name);
     groups.set(name, known);

@@ -15,6 +15,7 @@ import {
   type RecordedVerdict,
   type Reservation,
 } from "../ledger/reservation.ts";
+import { podNameOf } from "../objects/pods.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
 import { eventReasons } from "../objects/vocabulary.ts";
 import { act, type Target } from "./act.ts";
@@ -175,8 +176,8 @@ async function takeTargets(
       by,
       stampMs,
     }));
-    const taken = new Set(made.map(({ statefulSet, ordinal }) => `${statefulSet}-${ordinal}`));
-    const kept = observed.open.filter(({ statefulSet, ordinal }) => !taken.has(`${statefulSet}-${ordinal}`));
+    const taken = new Set(made.map(podNameOf));
+    const kept = observed.open.filter((reservation) => !taken.has(podNameOf(reservation)));
     // Rule R8: reserved before anything is done.
     await writeChange(context, observed, { ...changeOf(observed, by, record), reservations: [...kept, ...made] });
     const renewed = new Set(observed.open.map(({ uid }) => uid));

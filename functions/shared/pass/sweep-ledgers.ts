@@ -12,7 +12,7 @@ import {
 import { parseLedger } from "../ledger/contents.ts";
 import { LedgerUnreadable } from "../ledger/errors.ts";
 import { type Ledger, ledgerName } from "../ledger/reservation.ts";
-import { budgetOfGroup, type GroupKey, parseStatefulSet } from "../objects/statefulsets.ts";
+import { budgetOfGroup, type GroupKey, groupPathOf, parseStatefulSet } from "../objects/statefulsets.ts";
 import { ledgerGroup, managedBy, read } from "../objects/vocabulary.ts";
 import { listBudgets } from "../views/view.ts";
 import type { Context } from "./definition.ts";
@@ -138,7 +138,7 @@ async function listGovernedGroups({ cluster, namespaces }: Context): Promise<Gro
       for (const budget of stored) {
         if (budget.namespace !== statefulSet.namespace || !selects(budget, statefulSet.podLabels)) continue;
         const key = groupKeyOf(statefulSet, budget.name);
-        groups.set(`${key.namespace}/${key.group}`, key);
+        groups.set(groupPathOf(key), key);
       }
     }
   }
@@ -173,12 +173,12 @@ function vanished(
   groups: readonly GroupKey[],
   leases: readonly LeaseObject[],
 ): { readonly key: GroupKey; readonly lease: LeaseObject }[] {
-  const living = new Set(groups.map(({ namespace, group }) => `${namespace}/${group}`));
+  const living = new Set(groups.map(groupPathOf));
   return leases.flatMap((lease) => {
     const group = read(ledgerGroup, lease.metadata);
     const { namespace = "", name } = lease.metadata;
     // A Lease of another name is not that group's ledger (rule R1), whatever it says, and not ours to remove.
-    if (group === undefined || ledgerName(group) !== name || living.has(`${namespace}/${group}`)) return [];
+    if (group === undefined || ledgerName(group) !== name || living.has(groupPathOf({ namespace, group }))) return [];
     return [{ key: { namespace, group }, lease }];
   });
 }

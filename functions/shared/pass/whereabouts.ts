@@ -4,7 +4,7 @@ import { isMember } from "../group/governing.ts";
 import { hasCode } from "../kubernetes/cluster.ts";
 import type { Ledger, Reservation } from "../ledger/reservation.ts";
 import type { Whereabouts } from "../ledger/settling.ts";
-import { isStanding } from "../objects/pods.ts";
+import { isStanding, podNameOf } from "../objects/pods.ts";
 import { isWanted, type StatefulSet } from "../objects/statefulsets.ts";
 import { getStatefulSet } from "../views/listing.ts";
 import { type GroupView, getPod } from "../views/view.ts";
@@ -67,10 +67,6 @@ async function findByName(
   // The one that was found is the newest word, and may be known to nobody else yet.
   const isFoundLeft = isLeft && pod?.orphaned === true && isStanding(pod) && !left.some(({ uid }) => uid === pod.uid);
   return { pod, statefulSet, isMember: isOne, orphans: left.length + (isFoundLeft ? 1 : 0) };
-}
-
-function podNameOf({ statefulSet, ordinal }: Reservation): string {
-  return `${statefulSet}-${ordinal}`;
 }
 
 /**

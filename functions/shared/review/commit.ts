@@ -2,10 +2,12 @@
  * Group commit: the reviews of one group that arrive while others are being decided are decided together, on one view and with
  * one conditional write. What a storm costs is per batch, not per review; a refusal writes nothing.
  */
+
 import { ClusterError, hasCode, isTransient, wordsOf } from "../kubernetes/cluster.ts";
 import { renewalOf } from "../ledger/renewals.ts";
 import { actWithinMs, type Ledger, maxConflicts, type Reservation } from "../ledger/reservation.ts";
-import type { GroupKey } from "../objects/statefulsets.ts";
+import { podNameOf } from "../objects/pods.ts";
+import { type GroupKey, groupPathOf } from "../objects/statefulsets.ts";
 import type { AdmissionAnswer, Context, Denied, GroupMemory } from "../pass/definition.ts";
 import {
   Conflict,
@@ -118,8 +120,8 @@ export class GroupCommit<Subject, Snapshot> {
     return promise;
   }
 
-  #lineOf({ namespace, group }: GroupKey): Line<Subject> {
-    const path = `${namespace}/${group}`;
+  #lineOf(key: GroupKey): Line<Subject> {
+    const path = groupPathOf(key);
     let line = this.#lines.get(path);
     if (line === undefined) {
       line = { queue: [], unanswered: new Set(), withdrawn: [], isServed: false, isWatched: false };
@@ -139,7 +141,7 @@ export class GroupCommit<Subject, Snapshot> {
       }
     }
     line.isServed = false;
-    if (line.withdrawn.length === 0) this.#lines.delete(`${key.namespace}/${key.group}`);
+    if (line.withdrawn.length === 0) this.#lines.delete(groupPathOf(key));
   }
 
   /** Nobody waits longer than a client would: whatever goes on, at the deadline the answer is a refusal. */
@@ -243,8 +245,8 @@ export class GroupCommit<Subject, Snapshot> {
     // Rule R9: whoever hears of an allowance later than this could act on a reservation that others have dropped.
     for (const { waiting } of granted) waiting.deadlineMs = Math.min(waiting.deadlineMs, sentMs + actWithinMs);
     // Two may ask for the same pod: it is reserved once for both.
-    const made = new Map(granted.map(({ reservation }) => [placeOf(reservation), reservation]));
-    const kept = observed.open.filter((reservation) => !made.has(placeOf(reservation)));
+    const made = new Map(granted.map(({ reservation }) => [podNameOf(reservation), reservation]));
+    const kept = observed.open.filter((reservation) => !made.has(podNameOf(reservation)));
     try {
       await writeChange(this.#context, observed, {
         reservations: [...kept, ...made.values()],
@@ -291,10 +293,6 @@ function answer<Subject>(line: Line<Subject>, waiting: Waiting<Subject>, said: A
 function close<Subject>(line: Line<Subject>, waiting: Waiting<Subject>): void {
   waiting.isAnswered = true;
   line.unanswered.delete(waiting);
-}
-
-function placeOf({ statefulSet, ordinal }: Reservation): string {
-  return `${statefulSet}-${ordinal}`;
 }
 
 function without(ledger: Ledger, withdrawn: readonly Made[]): Ledger {

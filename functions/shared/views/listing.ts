@@ -5,7 +5,13 @@ import { type Cluster, hasCode, type ObjectKey } from "../kubernetes/cluster.ts"
 import { clockSkewMs } from "../ledger/reservation.ts";
 import { parseDisruptionBudget } from "../objects/disruption-budgets.ts";
 import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../objects/pods.ts";
-import { budgetOfGroup, type GroupKey, parseStatefulSet, type StatefulSet } from "../objects/statefulsets.ts";
+import {
+  budgetOfGroup,
+  type GroupKey,
+  groupPathOf,
+  parseStatefulSet,
+  type StatefulSet,
+} from "../objects/statefulsets.ts";
 import { podName, rolloutGroup } from "../objects/vocabulary.ts";
 import type { LookUps } from "./look-ups.ts";
 import type { ListedStatefulSets } from "./membership.ts";
@@ -131,7 +137,7 @@ export async function listGroups(cluster: Cluster, namespaces: readonly string[]
   const keys = new Map<string, GroupKey>();
   for (const object of lists.flatMap((list) => list.items)) {
     const { namespace, group } = parseStatefulSet(object);
-    if (group !== undefined) keys.set(`${namespace}/${group}`, { namespace, group });
+    if (group !== undefined) keys.set(groupPathOf({ namespace, group }), { namespace, group });
   }
   return [...keys.values()];
 }
