@@ -1,4 +1,4 @@
-/** The documents, held to being read: the README stays short and plain, and every link leads somewhere. */
+/** The documents, held to being read: READMEs stay short and plain, and every link leads somewhere. */
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
@@ -7,6 +7,7 @@ import { test } from "node:test";
 const root = join(import.meta.dirname, "../..");
 const linesOfReadme = 150;
 const wordsPerSentence = 25;
+const linesOfScreen = 50;
 
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
 const documents = globSync(["*.md", "{functions,triggers,knative,test}/**/*.md"], { cwd: root }).sort();
@@ -77,6 +78,35 @@ test("every relative link of a document leads to a file, and to a heading where 
     links.flatMap(({ document, link }) => lost(document, link) ?? []),
     [],
   );
+});
+
+/** What stands above the first line of a document, and what stands below it. */
+function screensOf(text: string): { readonly first: string; readonly rest: string } {
+  const [first = "", ...rest] = text.split("\n---\n");
+  return { first, rest: rest.join("\n---\n") };
+}
+
+/** The guards that tables of a document explain, each in a row of its own. */
+function guardsExplained(text: string): string[] {
+  const tables = [...text.matchAll(/^\| guard \|.*\n\|[ |-]+\n((?:\|.*\n)+)/gm)].map(([, rows = ""]) => rows);
+  return tables.flatMap((rows) => [...rows.matchAll(/^\| `([a-z-]+)` \|/gm)].map(([, guard = ""]) => guard));
+}
+
+test("the README of a function has promise, what is read, guards and undo on one screen, and the rest below a line", () => {
+  const readmes = globSync("functions/*/README.md", { cwd: root });
+  assert.ok(readmes.length >= 4, readmes.join());
+  for (const path of readmes) {
+    const { first, rest } = screensOf(read(path));
+    const lines = first.trimEnd().split("\n").length;
+    assert.ok(lines <= linesOfScreen, `${path}: ${lines} lines above the line`);
+    assert.notEqual(rest.trim(), "", `${path}: nothing is below a line`);
+    const headings = [...first.matchAll(/^## (.+)$/gm)].map(([, heading = ""]) => heading).join("; ");
+    assert.match(headings, /promise; What it (?:reads|refuses)\b.*; (?:The guards|Why it waits); To .*undo$/, path);
+    const guards = guardsExplained(read(path));
+    assert.ok(guards.length > 1, `${path} explains ${guards.length} guards`);
+    const unnamed = guards.filter((guard) => !first.includes(`\`${guard}\``));
+    assert.deepEqual(unnamed, [], `${path}: guards that are not above the line`);
+  }
 });
 
 test("sentences end at stops, headings and items; tables, code and the targets of links are none of theirs", () => {
