@@ -5,8 +5,20 @@ import { basename, dirname, join } from "node:path";
 import { test } from "node:test";
 import { vocabulary } from "../functions/shared/objects/vocabulary.ts";
 import { table } from "../triggers/table.ts";
+import {
+  functions,
+  importsOf,
+  matches,
+  none,
+  product,
+  read,
+  root,
+  sources,
+  tests,
+  waysOf,
+  withoutComments,
+} from "./stage/tree.ts";
 
-const root = new URL("..", import.meta.url).pathname;
 const linesPerFile = 400;
 const filesPerFolder = 12;
 const linesPerFunction = 60;
@@ -15,41 +27,6 @@ const linesPerTest = 100;
 /** What Biome cannot break, comments, may be a little wider than the 120 columns that it keeps; quoted texts are free. */
 const columns = 130;
 
-interface Source {
-  readonly path: string;
-  readonly text: string;
-}
-
-function read(...patterns: string[]): Source[] {
-  const paths = globSync(patterns, { cwd: root, exclude: (name) => /(^|\/)(node_modules|dist|tmp|\.git)$/.test(name) });
-  return paths.sort().map((path) => ({ path, text: readFileSync(join(root, path), "utf8") }));
-}
-
-const product = read("functions/**/*.ts", "triggers/**/*.ts", "knative/**/*.ts");
-const functions = product.filter(({ path }) => path.startsWith("functions/"));
-const tests = read("test/**/*.ts");
-const sources = [...product, ...tests];
-
-function withoutComments(text: string): string {
-  return text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/(^|\s)\/\/.*$/gm, "$1");
-}
-
-function importsOf({ text }: Source): string[] {
-  return [...text.matchAll(/(?:\bfrom|\bimport|\bimport\()\s*"([^"]+)"/g)].map(([, specifier]) => specifier ?? "");
-}
-
-/** Fails with a list of every place that breaks a rule, not only the first. */
-function none(offences: readonly string[], rule: string): void {
-  assert.equal(offences.length, 0, `${rule}:\n  ${offences.join("\n  ")}`);
-}
-
-/** The places where a pattern stands in the code, not in comments. */
-function matches(where: readonly Source[], pattern: RegExp): string[] {
-  return where.flatMap(({ path, text }) =>
-    [...withoutComments(text).matchAll(new RegExp(pattern, "gm"))].map(([found]) => `${path}: ${found.trim()}`),
-  );
-}
-
 const folders = [...new Set(globSync("functions/*/*", { cwd: root }).map((path) => basename(dirname(path))))].filter(
   (name) => name !== "shared",
 );
@@ -57,14 +34,6 @@ const folders = [...new Set(globSync("functions/*/*", { cwd: root }).map((path) 
 test("there is something to read", () => {
   assert.ok(functions.length > 20 && tests.length > 50 && folders.length > 0);
 });
-
-/** Where an import leads, from the root of the tree; undefined for a package. */
-function leadsTo({ path }: Source, specifier: string): string | undefined {
-  return specifier.startsWith(".") ? join(dirname(path), specifier) : undefined;
-}
-
-/** The imports of a source that lead somewhere in the tree. */
-const waysOf = (source: Source): string[] => importsOf(source).flatMap((specifier) => leadsTo(source, specifier) ?? []);
 
 test("a function imports its own files and ../shared, and nothing beside it", () => {
   const offences = functions.flatMap((source) => {
@@ -173,28 +142,6 @@ test("every function has the same four files, and stands in the table", () => {
   );
   none(missing, "each path can be predicted");
   assert.deepEqual(table.map(({ name }) => name).sort(), folders.sort());
-});
-
-/** What decides: it is pure, by its words and by its imports. */
-const decisions = functions.filter(({ path }) => ["decide.ts", "choose.ts"].includes(basename(path)));
-
-test("a decision has no clock, chance, timer, environment, or promise", () => {
-  assert.ok(decisions.length > folders.length);
-  none(
-    matches(
-      decisions,
-      /\bDate\b|\bMath\.random\b|\bset(Timeout|Interval|Immediate)\b|\bprocess\b|\b(async|await|Promise|fetch)\b/,
-    ),
-    "decide is pure",
-  );
-});
-
-test("no clock, chance or timer of their own in functions: they come from Cluster", () => {
-  const tellers = functions.filter(({ path }) => !path.startsWith("functions/shared/kubernetes/"));
-  none(
-    matches(tellers, /\bDate\.now\b|\bperformance\.now\b|\bMath\.random\b|\bset(Timeout|Interval)\b|\bprocess\.env\b/),
-    "simulations have only one clock",
-  );
 });
 
 test("no key of the vocabulary is spelled anywhere but in vocabulary.ts", () => {

@@ -3,7 +3,7 @@
 import { countDown, describeDown, isUnsettled, type Zone } from "../shared/group/zones.ts";
 import { finishAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
 import type { Pod } from "../shared/objects/pods.ts";
-import { subjectOf, type Target } from "../shared/pass/act.ts";
+import { subjectOf, type Target } from "../shared/pass/target.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
 import { choose, type GroupNow, heldByLimit } from "./choose.ts";
 

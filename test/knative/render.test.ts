@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { suite, test } from "node:test";
 import { promisify } from "node:util";
 import { loadAll } from "js-yaml";
-import { ledgerName } from "../../functions/shared/ledger/reservation.ts";
+import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
 import { readSettings } from "../../triggers/settings/settings.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { decide } from "../../functions/advance-zone-rollout/decide.ts";
-import { subjectOf, type Target } from "../../functions/shared/pass/act.ts";
+import { subjectOf, type Target } from "../../functions/shared/pass/target.ts";
 import { guardOf, type Verdict } from "../../functions/shared/pass/verdict.ts";
 import { type GroupFacts, group, render } from "./facts.ts";
 import {

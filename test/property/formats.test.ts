@@ -6,13 +6,8 @@ import type { Cluster, LeaseObject } from "../../functions/shared/kubernetes/clu
 import { parseLedger } from "../../functions/shared/ledger/contents.ts";
 import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
 import { writeLedger } from "../../functions/shared/ledger/lease.ts";
-import {
-  type LedgerChange,
-  ledgerName,
-  type RecordedVerdict,
-  type Refusal,
-  type Reservation,
-} from "../../functions/shared/ledger/reservation.ts";
+import { ledgerName } from "../../functions/shared/ledger/name.ts";
+import type { LedgerChange, RecordedVerdict, Refusal, Reservation } from "../../functions/shared/ledger/reservation.ts";
 import { rolloutMaxUnavailable, settledThrough } from "../../functions/shared/objects/vocabulary.ts";
 
 const numRuns = 2_000;

@@ -5,10 +5,10 @@
 
 import { countDown, isUnsettled, type Zone } from "../../functions/shared/group/zones.ts";
 import { finishAfterMs } from "../../functions/shared/ledger/reservation.ts";
-import type { Target } from "../../functions/shared/pass/act.ts";
 import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
 import type { Observed } from "../../functions/shared/pass/observation.ts";
 import { perform } from "../../functions/shared/pass/perform.ts";
+import type { Target } from "../../functions/shared/pass/target.ts";
 import { take, type Verdict, wait } from "../../functions/shared/pass/verdict.ts";
 import type { Draw } from "./draw.ts";
 

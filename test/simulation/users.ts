@@ -1,6 +1,6 @@
 /** What happens to a cluster besides us: users who edit in the middle, pods that break, nodes that go. */
 import type { LeaseObject, ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
-import { ledgerName } from "../../functions/shared/ledger/reservation.ts";
+import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import { brokenBy, causes } from "../world/kubelet.ts";
 import type { StoredPod } from "../world/objects.ts";
 import type { World } from "../world/world.ts";

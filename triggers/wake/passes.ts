@@ -2,7 +2,7 @@
 
 import { type Announcement, announce } from "../../functions/shared/kubernetes/announcements.ts";
 import { ClusterError, hasCode, isRightMissing, wordsOf } from "../../functions/shared/kubernetes/cluster.ts";
-import { ledgerName } from "../../functions/shared/ledger/reservation.ts";
+import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import { eventReasons } from "../../functions/shared/objects/vocabulary.ts";
 import type { Context, FunctionDefinition, Outcome } from "../../functions/shared/pass/definition.ts";

@@ -4,7 +4,8 @@ import type { GroupKey } from "../objects/statefulsets.ts";
 import * as vocabulary from "../objects/vocabulary.ts";
 import { formatRefusals, formatReservations, parseLedger } from "./contents.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "./errors.ts";
-import { type Ledger, type LedgerChange, ledgerName } from "./reservation.ts";
+import { ledgerName } from "./name.ts";
+import type { Ledger, LedgerChange } from "./reservation.ts";
 import { annotationBytes, type Informing, maxLedgerBytes, shed } from "./size.ts";
 
 /** The group's ledger, always current; undefined where it does not exist. Throws {@link LedgerUnreadable}, ClusterError. */

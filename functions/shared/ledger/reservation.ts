@@ -3,7 +3,6 @@
  *
  * One Lease per group is its ledger. The rules R1 to R16 are in README.md beside this file; their ids stand where they are kept.
  */
-import { createHash } from "node:crypto";
 import type { GroupKey } from "../objects/statefulsets.ts";
 
 /** Rule R2: one pod that may be taken down, or has been and is not back. At most one per ordinal. */
@@ -93,11 +92,3 @@ export const dropAfterMs = 120_000 + clockSkewMs;
 export const knownForMs = dropAfterMs - clockSkewMs;
 /** Rule R3: how often a conflicting pass starts again before it is left to the sweep. */
 export const maxConflicts = 5;
-
-/** Rule R1: `sluice-GROUP` where that is a valid object name, otherwise 16 hex digits of the group's SHA-256. */
-export function ledgerName(group: string): string {
-  const plain = `sluice-${group}`;
-  if (plain.length <= 253 && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(plain))
-    return plain;
-  return `sluice-${createHash("sha256").update(group).digest("hex").slice(0, 16)}`;
-}

@@ -4,32 +4,16 @@ import { type Announcement, announce } from "../kubernetes/announcements.ts";
 import { ClusterError, hasCode, isRightMissing, isTransient, wordsOf } from "../kubernetes/cluster.ts";
 import { finishAfterMs, type Reservation } from "../ledger/reservation.ts";
 import { cut } from "../ledger/size.ts";
-import type { Pod } from "../objects/pods.ts";
 import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
 import { eventReasons } from "../objects/vocabulary.ts";
 import type { Context } from "./definition.ts";
 import type { ActReport } from "./report.ts";
+import { subjectOf, type Target } from "./target.ts";
 
 /** How soon to look at what is left when the last step of a zone is done, in milliseconds. */
 const lookAgainMs = 20;
 /** How soon to look at the siblings of a pod that stays, in milliseconds. */
 const goOnMs = 1_000;
-
-export type Target =
-  /** Reserved first (rule R8), then deleted by uid (rule R9). */
-  | { readonly action: "delete"; readonly statefulSet: StatefulSet; readonly pod: Pod }
-  /**
-   * Broken and outdated: deleted as it was seen, by uid and resourceVersion, without a reservation (rule R13). The cause
-   * follows "the pod was".
-   */
-  | { readonly action: "repair"; readonly statefulSet: StatefulSet; readonly pod: Pod; readonly cause: string }
-  /** All pods run the update revision: say so in `status.currentRevision`, which Kubernetes does not do for OnDelete. */
-  | { readonly action: "record-revision"; readonly statefulSet: StatefulSet };
-
-/** The uid of what a target changes: refusals are remembered by it. */
-export function subjectOf(target: Target): string {
-  return target.action === "record-revision" ? target.statefulSet.uid : target.pod.uid;
-}
 
 /** On whose behalf targets are carried out, and under which reservations. */
 export interface Errand {

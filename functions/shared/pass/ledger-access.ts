@@ -2,7 +2,8 @@
 
 import { type Cluster, type ClusterError, hasCode, isRightMissing } from "../kubernetes/cluster.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "../ledger/errors.ts";
-import { clockSkewMs, type Ledger, type LedgerChange, ledgerName, ledgerNewMs } from "../ledger/reservation.ts";
+import { ledgerName } from "../ledger/name.ts";
+import { clockSkewMs, type Ledger, type LedgerChange, ledgerNewMs } from "../ledger/reservation.ts";
 import { cut } from "../ledger/size.ts";
 import { BoundedMap } from "../objects/bounded-map.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";

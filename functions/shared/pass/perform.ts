@@ -18,7 +18,7 @@ import {
 import { podNameOf } from "../objects/pods.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
 import { eventReasons } from "../objects/vocabulary.ts";
-import { act, type Target } from "./act.ts";
+import { act } from "./act.ts";
 import type { Context, GroupMemory, Outcome } from "./definition.ts";
 import {
   Conflict,
@@ -31,6 +31,7 @@ import {
 } from "./ledger-access.ts";
 import { type Observed, observeGroup } from "./observation.ts";
 import { announceChange, changeOf, recordOf, writeAloneInMs } from "./record.ts";
+import type { Target } from "./target.ts";
 import { failingGuards, guardOf, type Verdict, type Wait, wait } from "./verdict.ts";
 
 /** A function's own part of a pass: what it makes of an observation, and what it decides. */

@@ -11,7 +11,8 @@ import {
 } from "../kubernetes/cluster.ts";
 import { parseLedger } from "../ledger/contents.ts";
 import { LedgerUnreadable } from "../ledger/errors.ts";
-import { type Ledger, ledgerName } from "../ledger/reservation.ts";
+import { ledgerName } from "../ledger/name.ts";
+import type { Ledger } from "../ledger/reservation.ts";
 import { budgetOfGroup, type GroupKey, groupPathOf, parseStatefulSet } from "../objects/statefulsets.ts";
 import { ledgerGroup, managedBy, read } from "../objects/vocabulary.ts";
 import { listBudgets } from "../views/view.ts";

@@ -15,7 +15,7 @@ import type {
 import type { Refusal, Reservation } from "../../../../functions/shared/ledger/reservation.ts";
 import { ordinalOf, type Pod } from "../../../../functions/shared/objects/pods.ts";
 import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
-import type { Target } from "../../../../functions/shared/pass/act.ts";
+import type { Target } from "../../../../functions/shared/pass/target.ts";
 import type { Verdict } from "../../../../functions/shared/pass/verdict.ts";
 
 /** The moment of every test that needs one: 2026-01-01T00:10:00Z. */

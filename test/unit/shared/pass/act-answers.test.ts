@@ -5,7 +5,8 @@ import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts
 import type { Reservation } from "../../../../functions/shared/ledger/reservation.ts";
 import { type Pod, parsePod } from "../../../../functions/shared/objects/pods.ts";
 import { parseStatefulSet, type StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
-import { act, type Errand, type Target } from "../../../../functions/shared/pass/act.ts";
+import { act, type Errand } from "../../../../functions/shared/pass/act.ts";
+import type { Target } from "../../../../functions/shared/pass/target.ts";
 import { type Call, key, namespace, Passes, played, refused } from "./passes.ts";
 
 const by = "advance-zone-rollout";

@@ -1,0 +1,71 @@
+/** Holds decisions to what they promise: what is decided depends on what was seen, and on nothing else. */
+import assert from "node:assert/strict";
+import { basename } from "node:path";
+import { test } from "node:test";
+import { table } from "../../triggers/table.ts";
+import { functions, leadsTo, matches, none, type Source, withoutComments } from "../stage/tree.ts";
+
+/** What decides: it is pure, by its words and by its imports. */
+const decisions = functions.filter(({ path }) => ["decide.ts", "choose.ts"].includes(basename(path)));
+
+test("a decision has no clock, chance, timer, environment, or promise", () => {
+  assert.ok(decisions.length >= table.length);
+  none(
+    matches(
+      decisions,
+      /\bDate\b|\bMath\.random\b|\bset(Timeout|Interval|Immediate)\b|\bprocess\b|\b(async|await|Promise|fetch)\b/,
+    ),
+    "decide is pure",
+  );
+});
+
+/** The imports of a source that are there when it runs: those of types are gone by then. */
+function runsWith({ text }: Source): string[] {
+  const imports = withoutComments(text).matchAll(/^(?:im|ex)port (?!type\b)(?:[^;"]*? from )?"([^"]+)";/gms);
+  return [...imports].map(([, specifier = ""]) => specifier);
+}
+
+test("a decision leads to no cluster, clock, logger or module of Node, whatever it imports", () => {
+  const byPath = new Map(functions.map((source) => [source.path, source]));
+  const offences: string[] = [];
+  const pure = new Set<string>();
+  const walk = (source: Source, from: readonly string[]): void => {
+    if (pure.has(source.path)) return;
+    pure.add(source.path);
+    const way = [...from, source.path];
+    for (const specifier of runsWith(source)) {
+      const to = leadsTo(source, specifier);
+      const next = byPath.get(to ?? "");
+      // Budgets hold expressions, and re2js compares them with names: it reads and writes nothing.
+      if (specifier === "re2js") continue;
+      if (next === undefined || next.path.startsWith("functions/shared/kubernetes/")) {
+        offences.push([...way, specifier].join(" -> "));
+      } else walk(next, way);
+    }
+  };
+  for (const decision of decisions) walk(decision, []);
+  none(offences, "a decision is pure by its imports");
+  assert.ok(pure.size > 2 * decisions.length, [...pure].join());
+  const closure = functions.filter(({ path }) => pure.has(path));
+  none(
+    matches(
+      closure,
+      /\bDate\.now\b|\bnew Date\(\)|\bMath\.random\b|\bprocess\.|\b(async|await|Promise|fetch)\b|\bimport\(/,
+    ),
+    "so is what it calls",
+  );
+});
+
+test("the matcher of imports takes what runs, and leaves out what is only a type", () => {
+  const text =
+    'import type { A } from "a";\nimport { type B, c } from "b";\nexport {\n  d,\n} from "c";\nimport "d";\n';
+  assert.deepEqual(runsWith({ path: "", text }), ["b", "c", "d"]);
+});
+
+test("no clock, chance or timer of their own in functions: they come from Cluster", () => {
+  const tellers = functions.filter(({ path }) => !path.startsWith("functions/shared/kubernetes/"));
+  none(
+    matches(tellers, /\bDate\.now\b|\bperformance\.now\b|\bMath\.random\b|\bset(Timeout|Interval)\b|\bprocess\.env\b/),
+    "simulations have only one clock",
+  );
+});
