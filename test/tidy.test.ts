@@ -126,6 +126,15 @@ test("only the table knows the functions; the doors import nothing but ../functi
   none(offences, "nothing is said of a function twice");
 });
 
+test("nothing is said of a function by its name, but in its own folder", () => {
+  const offences = product.flatMap(({ path, text }) =>
+    folders
+      .filter((name) => !path.startsWith(`functions/${name}/`) && withoutComments(text).includes(`"${name}"`))
+      .map((name) => `${path}: ${name}`),
+  );
+  none(offences, "a definition says everything of its function");
+});
+
 test("only functions/shared/kubernetes imports the Kubernetes client, and one file imports pino", () => {
   const importing = (name: string) =>
     product.filter((source) => importsOf(source).some((from) => from.startsWith(name))).map(({ path }) => path);

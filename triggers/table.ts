@@ -14,6 +14,9 @@ export const admissionFunctions: readonly AdmissionDefinition[] = [evaluateEvict
 /** Those that cron alone wakes. */
 export const cronFunctions: readonly CronDefinition[] = [rotateCertificate];
 
+/** The settings of functions, besides those that every process has. */
+export const functionSettings = { ...advanceZoneRollout.settings, ...rotateCertificate.settings };
+
 export const table: readonly (FunctionDefinition | AdmissionDefinition | CronDefinition)[] = [
   ...groupFunctions,
   ...admissionFunctions,

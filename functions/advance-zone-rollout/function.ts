@@ -1,5 +1,7 @@
+import { parseBoolean, setting } from "../shared/objects/settings.ts";
 import * as vocabulary from "../shared/objects/vocabulary.ts";
 import type { Context, FunctionDefinition } from "../shared/pass/definition.ts";
+import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";
 import { sweepLedgers } from "../shared/pass/sweep-ledgers.ts";
 import { decide, type Group } from "./decide.ts";
@@ -11,18 +13,29 @@ const gateOf = ({ allowUnsupported = false }: Context): Gate<Group> => ({
   decide,
 });
 
+const settings = {
+  allowUnsupported: setting<boolean>({
+    name: "ALLOW_UNSUPPORTED",
+    fallback: "false",
+    says: "true rolls also the groups that ask for what rollout-operator did and Sluice does not do yet; without it they wait behind the guard scaling-unsupported",
+    grammar: "true or false",
+    parse: parseBoolean,
+  }),
+};
+
 /** Replaces the outdated pods of a group's StatefulSets, zone by zone, within each zone's budget. */
-export const advanceZoneRollout: FunctionDefinition = {
+export const advanceZoneRollout: FunctionDefinition & { readonly settings: typeof settings } = {
   name,
   concern: "replace outdated pods zone by zone",
   wokenBy: ["statefulsets", "pods"],
+  // Kubernetes writes the name of a pod on the pods of StatefulSets alone.
+  selectors: { statefulsets: vocabulary.rolloutGroup, pods: vocabulary.podName },
   needs: [
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
     { group: "apps", resource: "statefulsets/status", verbs: ["patch"] },
     { group: "", resource: "pods", verbs: ["get", "list", "watch", "delete"] },
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
-    { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "list", "create", "patch", "delete"] },
-    { group: "", resource: "events", verbs: ["create"] },
+    ...ledgerNeeds,
   ],
   reads: [
     vocabulary.rolloutGroup,
@@ -30,15 +43,8 @@ export const advanceZoneRollout: FunctionDefinition = {
     vocabulary.rolloutPaused,
     vocabulary.controllerRevisionHash,
   ],
-  writes: [
-    vocabulary.ledgerGroup,
-    vocabulary.settledThrough,
-    vocabulary.membersThrough,
-    vocabulary.members,
-    vocabulary.reservations,
-    vocabulary.refusals,
-    vocabulary.verdicts,
-  ],
+  writes: [...vocabulary.ledgerEntries, vocabulary.verdicts],
+  settings,
   run: (context, key, wake) => perform(context, gateOf(context), key, wake),
   sweep: (context, groups) =>
     sweepLedgers(context, groups, (key) => perform(context, gateOf(context), key, { sweep: true }), name),

@@ -1,3 +1,4 @@
+import { namedLikeOurs } from "../shared/objects/ours.ts";
 import * as vocabulary from "../shared/objects/vocabulary.ts";
 import type {
   AdmissionAnswer,
@@ -6,6 +7,7 @@ import type {
   Context,
   Denied,
 } from "../shared/pass/definition.ts";
+import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { announceRefusal } from "../shared/pass/record.ts";
 import { sweepBudgetLedgers } from "../shared/pass/sweep-ledgers.ts";
 import { allow, isFinal, tooLate } from "../shared/review/answers.ts";
@@ -39,19 +41,22 @@ export const evaluateEviction: AdmissionDefinition = {
       verbs: ["list", "watch"],
     },
     { group: "policy", resource: "poddisruptionbudgets", verbs: ["list", "watch"] },
-    { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "list", "create", "patch", "delete"] },
-    { group: "", resource: "events", verbs: ["create"] },
+    ...ledgerNeeds,
   ],
   reads: [vocabulary.rolloutGroup],
-  writes: [
-    vocabulary.ledgerGroup,
-    vocabulary.settledThrough,
-    vocabulary.membersThrough,
-    vocabulary.members,
-    vocabulary.reservations,
-    vocabulary.refusals,
-  ],
+  writes: vocabulary.ledgerEntries,
   paths: [...plainPaths, pinningPath],
+  registration: {
+    // Only a mutating webhook may pin the uid of the pod that was reviewed (rule R11).
+    kind: "Mutating",
+    webhook: "pod-eviction",
+    path: pinningPath,
+    rule: { apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["pods/eviction"] },
+    // It reserves the pod; dry runs leave no trace (rule R16).
+    sideEffects: "NoneOnDryRun",
+    // Without replicas nobody would answer for them, and the nodes that they hang on could not be drained.
+    matchConditions: [{ name: "not-a-pod-of-sluice", expression: `!(${namedLikeOurs})` }],
+  },
   // An Eviction is some hundred bytes; the rest of a review says who asks, with all the groups that they are in.
   bodyLimitBytes: 1024 * 1024,
   keepOf,

@@ -1,4 +1,4 @@
-import { usualSecretName } from "../shared/objects/certificates.ts";
+import { certificateSettings, usualSecretName } from "../shared/objects/certificates.ts";
 import { injectCertificateAuthority, webhookNamespace } from "../shared/objects/vocabulary.ts";
 import type { CronDefinition } from "../shared/pass/definition.ts";
 import { createRotation } from "./act.ts";
@@ -8,7 +8,7 @@ const admission = "admissionregistration.k8s.io";
 const seen = ["list", "watch"];
 
 /** Keeps the certificate of the TLS port in a Secret, renews it, and has every webhook configuration trust it in time. */
-export const rotateCertificate: CronDefinition = {
+export const rotateCertificate: CronDefinition & { readonly settings: typeof certificateSettings } = {
   name,
   concern: "renew the webhooks' certificate, and have it trusted before it is presented",
   needs: [
@@ -22,5 +22,6 @@ export const rotateCertificate: CronDefinition = {
   ],
   reads: [injectCertificateAuthority, webhookNamespace],
   writes: [],
+  settings: certificateSettings,
   open: createRotation,
 };

@@ -1,6 +1,9 @@
+import { resources } from "../shared/kubernetes/resources.ts";
 import type { AdmissionDefinition } from "../shared/pass/definition.ts";
 import { decide } from "./decide.ts";
 import { name, observe } from "./observe.ts";
+
+const path = "/admission/zpdb-validation";
 
 /** Refuses a ZoneAwarePodDisruptionBudget that could not be kept, with what to write instead. */
 export const validateZoneBudget: AdmissionDefinition = {
@@ -11,7 +14,19 @@ export const validateZoneBudget: AdmissionDefinition = {
   writes: [],
   // The API server stores up to 1.5 MiB and takes up to 3: an update brings both, and who asks.
   bodyLimitBytes: 5 * 1024 * 1024,
-  paths: ["/admission/zpdb-validation"],
+  paths: [path],
+  registration: {
+    kind: "Validating",
+    webhook: "zpdb-validation",
+    path,
+    rule: {
+      apiGroups: [resources.zoneawarepoddisruptionbudgets.group],
+      apiVersions: ["v1"],
+      operations: ["CREATE", "UPDATE"],
+      resources: ["zoneawarepoddisruptionbudgets"],
+    },
+    sideEffects: "None",
+  },
   whenBroken: "closed",
   readsViews: false,
   open: () => ({ review: async (request) => decide(observe(request)) }),

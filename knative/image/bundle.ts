@@ -36,7 +36,8 @@ async function tableOf(name: string): Promise<string> {
       `export const ${list} = [${functions.some((one) => one === definition) ? "definition" : ""}];`,
   );
   const from = `import { ${exported} as definition } from ${JSON.stringify(`../${path}`)};`;
-  return [from, ...rows, "export const table = [definition];"].join("\n");
+  const settings = "export const functionSettings = definition.settings ?? {};";
+  return [from, ...rows, settings, "export const table = [definition];"].join("\n");
 }
 
 function withOneFunction(name: string): Plugin {

@@ -1,6 +1,5 @@
 /** What wakes functions on Knative: sources of events about objects, cron, and with a broker, Triggers. */
 import { type Resource, resources } from "../../functions/shared/kubernetes/cluster.ts";
-import { podName, rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
 import type { CronDefinition, FunctionDefinition, Need } from "../../functions/shared/pass/definition.ts";
 import { pingType } from "../../triggers/wake/ping.ts";
 import { labelsOf, type Manifest } from "./object.ts";
@@ -9,13 +8,6 @@ import { rightsOf } from "./rights.ts";
 export const broker = "sluice";
 /** As often as a standalone process sweeps. */
 const schedule = "*/5 * * * *";
-
-/** Labels that objects must have for their changes to concern a function; the API server looks at them, not the adapter. */
-const concerned: Partial<Record<Resource, string>> = {
-  statefulsets: rolloutGroup.key,
-  // Kubernetes writes it on the pods of StatefulSets alone.
-  pods: podName.key,
-};
 
 function serviceSink(name: string): object {
   return { ref: { apiVersion: "serving.knative.dev/v1", kind: "Service", name } };
@@ -43,15 +35,21 @@ export function sourcesOf(definition: FunctionDefinition): readonly Manifest[] {
     apiVersion: "sources.knative.dev/v1",
     kind: "ApiServerSource",
     metadata: { name: `${name}-${resource}`, labels },
-    spec: { serviceAccountName: account, mode: "Reference", resources: [watched(resource)], sink: serviceSink(name) },
+    spec: {
+      serviceAccountName: account,
+      mode: "Reference",
+      resources: [watched(definition, resource)],
+      sink: serviceSink(name),
+    },
   }));
   return [...rightsOf({ name: account, needs }), ...sources, cronOf(definition)];
 }
 
-function watched(resource: Resource): object {
+/** The API server looks at the selector, not the adapter. */
+function watched({ selectors }: FunctionDefinition, resource: Resource): object {
   const { group, kind, apiPath } = resources[resource];
   const apiVersion = group === "" ? "v1" : `${group}/${apiPath.slice(apiPath.lastIndexOf("/") + 1)}`;
-  const key = concerned[resource];
+  const key = selectors?.[resource]?.key;
   const selector = { matchExpressions: [{ key, operator: "Exists" }] };
   return key === undefined ? { apiVersion, kind } : { apiVersion, kind, selector };
 }

@@ -33,7 +33,7 @@ const admission = "sluice-admission";
 
 /**
  * The files below `knative/base`, by their paths there, each a folder that kustomize can build. No object has a namespace: an
- * overlay gives it one. Throws Error for an admission function without a registration.
+ * overlay gives it one. Throws Error for an admission function that is registered for a path where it does not listen.
  */
 export function renderManifests(functions: Functions): ReadonlyMap<string, string> {
   const { groupFunctions, admissionFunctions, cronFunctions } = functions;

@@ -228,12 +228,15 @@ suite("rendered manifests", () => {
     }
   });
 
-  test("an admission function that no webhook would ask is not rendered, but refused", () => {
+  test("an admission function that would be asked where it does not listen is not rendered, but refused", () => {
     const [first] = admissionFunctions;
     assert.ok(first !== undefined);
-    const stranger = { ...first, name: "judge-nobody" };
+    const stranger = { ...first, name: "judge-nobody", paths: ["/elsewhere"] };
     const functions = { groupFunctions, admissionFunctions: [stranger], cronFunctions };
-    assert.throws(() => renderManifests(functions), /judge-nobody is asked at .*no registration/);
+    assert.throws(
+      () => renderManifests(functions),
+      /judge-nobody listens at \/elsewhere, and is registered for \/pods\/eviction\/pin/,
+    );
   });
 
   test("alerts and dashboard ask for metrics that Sluice has", () => {

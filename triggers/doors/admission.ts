@@ -8,6 +8,7 @@ import { escapeControls } from "../../functions/shared/kubernetes/plain-text.ts"
 import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
 import { parseGoDuration } from "../../functions/shared/objects/durations.ts";
 import { fieldsOf } from "../../functions/shared/objects/fields.ts";
+import { isNamespaceName, isObjectName } from "../../functions/shared/objects/names.ts";
 import type {
   AdmissionAnswer,
   AdmissionDefinition,
@@ -15,7 +16,6 @@ import type {
   Judge,
 } from "../../functions/shared/pass/definition.ts";
 import { allow, internalError } from "../../functions/shared/review/answers.ts";
-import { isNamespaceName, isObjectName } from "../settings/names.ts";
 import type { Reporting } from "../telemetry/reporting.ts";
 import { inReviewSpan } from "../telemetry/tracing-spans.ts";
 import type { Bodies } from "./bodies.ts";

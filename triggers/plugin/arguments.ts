@@ -1,8 +1,8 @@
 /** The command line of `kubectl sluice`: what may be written, and what is answered to a mistake. */
 import { parseArgs } from "node:util";
+import { isNamespaceName, isObjectName } from "../../functions/shared/objects/names.ts";
 import { groupOfBudget } from "../../functions/shared/objects/statefulsets.ts";
 import { rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
-import { isNamespaceName, isObjectName } from "../settings/names.ts";
 
 interface Place {
   /** Undefined: the namespace of the kubeconfig's context. */

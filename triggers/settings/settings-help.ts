@@ -1,6 +1,7 @@
 /** What `--help` prints: every setting, and every flag with what becomes of it. */
+import type { Setting } from "../../functions/shared/objects/settings.ts";
 import { flags } from "./flags-table.ts";
-import { type Setting, settingsTable } from "./settings.ts";
+import { settingsTable } from "./settings.ts";
 
 /** The whole text, without a line break at its end. */
 export function help(): string {

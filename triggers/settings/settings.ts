@@ -1,29 +1,11 @@
-/** The settings: environment variables, each described once, here. */
-import { usualSecretName } from "../../functions/shared/objects/certificates.ts";
-import { parseGoDuration } from "../../functions/shared/objects/durations.ts";
-import { table } from "../table.ts";
+/** The settings: environment variables, each described once: here, or in the definition of the function that it is of. */
+import { certificateSettings } from "../../functions/shared/objects/certificates.ts";
+import { isNamespaceName } from "../../functions/shared/objects/names.ts";
+import { parseBoolean, parseDuration, type Setting, setting } from "../../functions/shared/objects/settings.ts";
+import { functionSettings, table } from "../table.ts";
 import { type LogLevel, logLevels } from "../telemetry/reporting.ts";
-import { isNamespaceName, isObjectName } from "./names.ts";
-
-export interface Setting<T> {
-  readonly name: string;
-  /** What holds when the variable is not set, or empty; written as a user would write it. */
-  readonly fallback: string;
-  readonly says: string;
-  /** What to write instead of a value that does not parse. */
-  readonly grammar: string;
-  /** Undefined for a value that does not parse. */
-  parse(text: string): T | undefined;
-}
-
-function setting<T>(description: Setting<T>): Setting<T> {
-  return description;
-}
 
 const longestSweepMs = 300_000;
-/** Ten years. */
-const longestLifetimeMs = 87_600 * 3_600_000;
-
 export const settingsTable = {
   kubeconfig: setting<string>({
     name: "KUBECONFIG",
@@ -59,13 +41,6 @@ export const settingsTable = {
     says: "watch keeps pods and StatefulSets in memory and is woken by their changes; list reads them for each decision, and is woken by CloudEvents and sweeps only",
     grammar: "watch or list",
     parse: (text) => oneOf(["watch", "list"] as const, text),
-  }),
-  allowUnsupported: setting<boolean>({
-    name: "ALLOW_UNSUPPORTED",
-    fallback: "false",
-    says: "true rolls also the groups that ask for what rollout-operator did and Sluice does not do yet; without it they wait behind the guard scaling-unsupported",
-    grammar: "true or false",
-    parse: parseBoolean,
   }),
   port: setting<number>({
     name: "PORT",
@@ -109,41 +84,8 @@ export const settingsTable = {
     grammar: "true or false",
     parse: parseBoolean,
   }),
-  tlsSecretName: setting<string>({
-    name: "TLS_SECRET_NAME",
-    fallback: usualSecretName,
-    says: "Secret with the self-signed certificate, in the namespace that is served, or in the pod's own where that is not one",
-    grammar: "the name of a Secret",
-    parse: (text) => (isObjectName(text) ? text : undefined),
-  }),
-  tlsDnsName: setting<string>({
-    name: "TLS_DNS_NAME",
-    fallback: "",
-    says: "whom the self-signed certificate is made out to, which is how the API server calls us; not set: rollout-operator.NAMESPACE.svc",
-    grammar: "a DNS name",
-    parse: (text) => (text === "" || isObjectName(text) ? text : undefined),
-  }),
-  tlsOrganisation: setting<string>({
-    name: "TLS_ORGANISATION",
-    fallback: "Grafana Labs",
-    says: "organisation that the self-signed certificate names, from its next renewal on",
-    grammar: "1 to 64 characters",
-    parse: (text) => (/^\P{C}{1,64}$/u.test(text) ? text : undefined),
-  }),
-  tlsCertLifetimeMs: setting<number>({
-    name: "TLS_CERT_LIFETIME",
-    fallback: "8760h",
-    says: "how long a self-signed certificate holds, from its next renewal on; it is renewed after two thirds",
-    grammar: "a Go duration from 1m to 87600h",
-    parse: (text) => parseDuration(text, 60_000, longestLifetimeMs),
-  }),
-  updateCaBundle: setting<boolean>({
-    name: "UPDATE_CA_BUNDLE",
-    fallback: "true",
-    says: "false: no caBundle is written; whoever writes them adds next-ca of the Secret, where the next certificate waits until it is trusted",
-    grammar: "true or false",
-    parse: parseBoolean,
-  }),
+  // Of the TLS port, whichever process renews the certificate.
+  ...certificateSettings,
   logLevel: setting<LogLevel>({
     name: "LOG_LEVEL",
     fallback: "info",
@@ -207,6 +149,7 @@ export const settingsTable = {
     grammar: "a Go duration from 1s to 10m",
     parse: (text) => parseDuration(text, 1_000, 600_000),
   }),
+  ...functionSettings,
 } as const;
 
 type ValueOf<S> = S extends Setting<infer T> ? T : never;
@@ -273,17 +216,7 @@ function oneOf<T extends string>(values: readonly T[], text: string): T | undefi
   return values.find((value) => value === text);
 }
 
-function parseBoolean(text: string): boolean | undefined {
-  return text === "true" ? true : text === "false" ? false : undefined;
-}
-
 function parseInteger(text: string, least: number, most: number): number | undefined {
   const value = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN;
   return value >= least && value <= most ? value : undefined;
-}
-
-/** Go's grammar; what is out of bounds does not parse either. */
-function parseDuration(text: string, leastMs: number, mostMs: number): number | undefined {
-  const ms = parseGoDuration(text);
-  return ms !== undefined && ms >= leastMs && ms <= mostMs ? ms : undefined;
 }

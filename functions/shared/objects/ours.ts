@@ -7,6 +7,14 @@ export const answersReviews = { "app.kubernetes.io/name": "sluice", "app.kuberne
 /** The ReplicaSets of our Deployments, in either overlay. */
 const ownReplicaSet = /^sluice(-admission)?-[a-z0-9]+$/;
 
+const drawn = "[bcdfghjklmnpqrstvwxz2456789]{5}";
+/**
+ * In CEL, a review of a pod that is called like one of a Deployment of ours: they end in five letters or digits that are drawn.
+ * All that the API server knows there is a name: where these are digits alone, it may be that of a StatefulSet's pod, and whoever
+ * answers the review looks at the pod itself.
+ */
+export const namedLikeOurs = `request.name.matches('^sluice(-admission)?-[a-z0-9]+-${drawn}$') && !request.name.matches('-[0-9]+$')`;
+
 /** True for a pod of a Deployment of ours, by its labels and by what controls it: never for one of a StatefulSet. */
 export function isOurs({ labels, ownerKind, ownerName = "" }: Pod): boolean {
   const isLabelled = Object.entries(answersReviews).every(([key, value]) => labels[key] === value);

@@ -196,6 +196,9 @@ export const webhookNamespace: Entry<string> = {
   parse: asText,
 };
 
+/** What stands in a ledger, whoever writes it. */
+export const ledgerEntries = [ledgerGroup, settledThrough, membersThrough, members, reservations, refusals] as const;
+
 export const vocabulary = [
   rolloutGroup,
   rolloutMaxUnavailable,
@@ -203,12 +206,7 @@ export const vocabulary = [
   controllerRevisionHash,
   podName,
   managedBy,
-  ledgerGroup,
-  settledThrough,
-  membersThrough,
-  members,
-  reservations,
-  refusals,
+  ...ledgerEntries,
   verdicts,
   injectCertificateAuthority,
   webhookNamespace,

@@ -5,6 +5,7 @@ import type { Protocol } from "../ledger/protocol.ts";
 import type { Ledger, Refusal, Reservation } from "../ledger/reservation.ts";
 import { BoundedMap, BoundedSet } from "../objects/bounded-map.ts";
 import type { CertificateSettings } from "../objects/certificates.ts";
+import type { Setting } from "../objects/settings.ts";
 import { type GroupKey, groupPathOf } from "../objects/statefulsets.ts";
 import type { AnyEntry } from "../objects/vocabulary.ts";
 import type { LookUps } from "../views/look-ups.ts";
@@ -95,11 +96,15 @@ interface Definition {
   readonly needs: readonly Need[];
   readonly reads: readonly AnyEntry[];
   readonly writes: readonly AnyEntry[];
+  /** The settings that are its own, by field; absent: it has none. */
+  readonly settings?: Readonly<Record<string, Setting<unknown>>>;
 }
 
 /** A function that is woken for a group by events and sweeps. */
 export interface FunctionDefinition extends Definition {
   readonly wokenBy: readonly Resource[];
+  /** The label that an object of a kind must have for its changes to concern the function; of the other kinds all do. */
+  readonly selectors?: Readonly<Partial<Record<Resource, AnyEntry>>>;
   /** One pass over one group. Throws ClusterError where trying again later can help. */
   run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<Outcome>;
   /** What a sweep does besides waking `groups`, which are all there are. Throws ClusterError. */
@@ -163,10 +168,30 @@ export interface Judge {
   review(request: AdmissionRequest): Promise<AdmissionAnswer>;
 }
 
+/** How the API server is told to ask: what of a webhook configuration is the function's own. */
+export interface Registration {
+  /** Only a mutating webhook may change what it reviews. */
+  readonly kind: "Mutating" | "Validating";
+  /** The namespace is written after it. */
+  readonly webhook: string;
+  /** One of the function's paths. */
+  readonly path: string;
+  readonly rule: {
+    readonly apiGroups: readonly string[];
+    readonly apiVersions: readonly string[];
+    readonly operations: readonly string[];
+    readonly resources: readonly string[];
+  };
+  readonly sideEffects: "None" | "NoneOnDryRun";
+  /** CEL; nobody is asked about an object that one of them is not true of. */
+  readonly matchConditions?: readonly { readonly name: string; readonly expression: string }[];
+}
+
 /** A function that answers admission reviews. */
 export interface AdmissionDefinition extends Definition {
   /** Where reviews are posted. */
   readonly paths: readonly string[];
+  readonly registration: Registration;
   /** The largest review that is read, in bytes. */
   readonly bodyLimitBytes: number;
   /** What the function reads of an object, where that is less than all of it: nothing else is kept while a review waits. */

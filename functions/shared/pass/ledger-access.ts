@@ -7,10 +7,16 @@ import { clockSkewMs, type Ledger, type LedgerChange, ledgerNewMs } from "../led
 import { cut } from "../ledger/size.ts";
 import { BoundedMap } from "../objects/bounded-map.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
-import type { Context, GroupMemory } from "./definition.ts";
+import type { Context, GroupMemory, Need } from "./definition.ts";
 import { refuseJoining } from "./joining.ts";
 import type { Observed } from "./observation.ts";
 import { type Wait, wait } from "./verdict.ts";
+
+/** The rights of whoever decides by a ledger, and says in Events what holds a group back. */
+export const ledgerNeeds: readonly Need[] = [
+  { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "list", "create", "patch", "delete"] },
+  { group: "", resource: "events", verbs: ["create"] },
+];
 
 /** Rule R3: the ledger was written by somebody else meanwhile. */
 export class Conflict extends Error {}

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { flags } from "../../../../triggers/settings/flags-table.ts";
-import { type Environment, readSettings } from "../../../../triggers/settings/settings.ts";
+import { type Environment, readSettings, settingsTable } from "../../../../triggers/settings/settings.ts";
 import { help } from "../../../../triggers/settings/settings-help.ts";
 import { table } from "../../../../triggers/table.ts";
 
@@ -44,6 +45,21 @@ test("an empty environment is valid, and serves the own namespace", () => {
     kubernetesTimeoutMs: 10_000,
     drainTimeoutMs: 25_000,
   });
+});
+
+test("a setting of a function stands in its definition, and every process with that function takes it", () => {
+  const own = table.flatMap(({ name, settings = {} }) =>
+    Object.entries(settings).map((entry) => [name, ...entry] as const),
+  );
+  assert.ok(
+    own.some(([name]) => name === "advance-zone-rollout") && own.some(([name]) => name === "rotate-certificate"),
+  );
+  const taken: Readonly<Record<string, unknown>> = settingsTable;
+  for (const [name, field, described] of own) {
+    assert.equal(taken[field], described, field);
+    const readme = readFileSync(new URL(`../../../../functions/${name}/README.md`, import.meta.url), "utf8");
+    assert.ok(readme.includes(described.name), `${name}/README.md does not say what ${described.name} is for`);
+  }
 });
 
 test("a variable that is set to nothing is not set: a template that lost its value never means all namespaces", () => {

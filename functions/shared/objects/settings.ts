@@ -1,0 +1,30 @@
+/** What a setting is, and the grammar that settings of several have in common. */
+import { parseGoDuration } from "./durations.ts";
+
+/** An environment variable that changes what a process does. */
+export interface Setting<T> {
+  readonly name: string;
+  /** What holds when the variable is not set, or empty; written as a user would write it. */
+  readonly fallback: string;
+  readonly says: string;
+  /** What to write instead of a value that does not parse. */
+  readonly grammar: string;
+  /** Undefined for a value that does not parse. */
+  parse(text: string): T | undefined;
+}
+
+/** Keeps the type of what is parsed: `as const` of a table would not. */
+export function setting<T>(description: Setting<T>): Setting<T> {
+  return description;
+}
+
+/** `true` or `false`. */
+export function parseBoolean(text: string): boolean | undefined {
+  return text === "true" ? true : text === "false" ? false : undefined;
+}
+
+/** Go's grammar, in milliseconds; what is out of bounds does not parse either. */
+export function parseDuration(text: string, leastMs: number, mostMs: number): number | undefined {
+  const ms = parseGoDuration(text);
+  return ms !== undefined && ms >= leastMs && ms <= mostMs ? ms : undefined;
+}
