@@ -1,11 +1,12 @@
 /** One pass of a function over a group, as the queue runs it: timed, counted, and with a missing right said aloud. */
 
-import { type Announcement, announce } from "../../functions/shared/kubernetes/announcements.ts";
-import { ClusterError, hasCode, isRightMissing, wordsOf } from "../../functions/shared/kubernetes/cluster.ts";
+import type { Announcement } from "../../functions/shared/kubernetes/announcements.ts";
+import { ClusterError, hasCode, isRightMissing, lackOf, wordsOf } from "../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import { eventReasons } from "../../functions/shared/objects/vocabulary.ts";
 import type { Context, FunctionDefinition, Outcome } from "../../functions/shared/pass/definition.ts";
+import { announceNews, isNews } from "../../functions/shared/pass/record.ts";
 import { listStatefulSets } from "../../functions/shared/views/listing.ts";
 import type { Reporting } from "../telemetry/reporting.ts";
 import type { Wake } from "./queue.ts";
@@ -54,32 +55,26 @@ export function sentenceOf(error: unknown, retryMs: number | undefined): string 
 
 /** What went wrong; a right that is missing is named first. */
 export function causeOf(error: unknown): string {
-  const what = error instanceof ClusterError ? wordsOf(error) : error instanceof Error ? error.message : String(error);
-  return isRightMissing(error) ? `Sluice lacks the right to ${error.verb} ${error.resource}: ${what}` : what;
+  if (isRightMissing(error)) return lackOf(error);
+  return error instanceof ClusterError ? wordsOf(error) : error instanceof Error ? error.message : String(error);
 }
 
 /** Sends an Event, once while the same right is missing. Resolves, never rejects. */
 async function announceRightMissing(
   { definition, context }: Served,
   key: GroupKey,
-  { verb, resource, message }: ClusterError,
+  error: ClusterError,
 ): Promise<void> {
   if (context.mode === "shadow") return;
-  const { announced } = context.memoryOf(key);
-  const identity = `right ${verb} ${resource}`;
-  if (announced.has(identity)) return;
-  try {
-    await announce(context.cluster, definition.name, {
-      about: await objectToBlame(context, key),
-      type: "Warning",
-      reason: eventReasons.forbidden,
-      message: `Sluice lacks the right to ${verb} ${resource}: ${message}`,
-      identity,
-    });
-    announced.add(identity);
-  } catch (error) {
-    context.reporter.problem(key, definition.name, `no Event could be sent about group ${key.group}`, error);
-  }
+  const identity = `right ${error.verb} ${error.resource}`;
+  if (!isNews(context, key, identity)) return;
+  await announceNews(context, definition.name, key, {
+    about: await objectToBlame(context, key),
+    type: "Warning",
+    reason: eventReasons.forbidden,
+    message: lackOf(error),
+    identity,
+  });
 }
 
 /** A StatefulSet of the group, where its users look; the ledger where none can be read. */

@@ -150,6 +150,11 @@ export function isRightMissing(error: unknown): error is ClusterError {
   return hasCode(error, 403) && / cannot \S+ resource /.test(error.message);
 }
 
+/** Which right is to be granted, and in the API server's words to whom. */
+export function lackOf({ verb, resource, message }: ClusterError): string {
+  return `Sluice lacks the right to ${verb} ${resource}: ${message}`;
+}
+
 /** What the API server said, with the cause in front where its own words name none: of a 401 it says `Unauthorized`. */
 export function wordsOf({ code, message }: ClusterError): string {
   return code === 401 ? `the API server does not accept Sluice's credentials: ${message}` : message;

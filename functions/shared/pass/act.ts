@@ -1,12 +1,13 @@
 /** The acts: what is done to a cluster once a verdict has been reserved. */
 
-import { type Announcement, announce } from "../kubernetes/announcements.ts";
-import { ClusterError, hasCode, isRightMissing, isTransient, wordsOf } from "../kubernetes/cluster.ts";
+import type { Announcement } from "../kubernetes/announcements.ts";
+import { ClusterError, hasCode, isRightMissing, isTransient, lackOf, wordsOf } from "../kubernetes/cluster.ts";
 import { finishAfterMs, type Reservation } from "../ledger/reservation.ts";
 import { cut } from "../ledger/size.ts";
 import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
 import { eventReasons } from "../objects/vocabulary.ts";
 import type { Context } from "./definition.ts";
+import { tryToAnnounce } from "./record.ts";
 import type { ActReport } from "./report.ts";
 import { subjectOf, type Target } from "./target.ts";
 
@@ -109,17 +110,13 @@ async function sayRepaired(
 
 /** Sends an Event about a StatefulSet; that it cannot be sent is a log line and nothing more. */
 async function say(
-  { cluster, reporter }: Context,
+  context: Context,
   by: string,
   key: GroupKey,
   statefulSet: StatefulSet,
   announcement: Omit<Announcement, "about">,
 ): Promise<void> {
-  try {
-    await announce(cluster, by, { about: { resource: "statefulsets", ...statefulSet }, ...announcement });
-  } catch (failure) {
-    reporter.problem(key, by, `no Event could be sent about ${statefulSet.name}`, failure);
-  }
+  await tryToAnnounce(context, by, key, { about: { resource: "statefulsets", ...statefulSet }, ...announcement });
 }
 
 /**
@@ -140,9 +137,7 @@ async function refuse(context: Context, by: string, key: GroupKey, target: Targe
   const object = "pod" in target ? target.pod.name : target.statefulSet.name;
   const rightMissing: boolean = isRightMissing(error);
   const sentence = cut(
-    rightMissing
-      ? `Sluice lacks the right to ${error.verb} ${error.resource}: ${error.message}`
-      : `${error.verb} of ${object} was refused with ${error.code}: ${error.message}`,
+    rightMissing ? lackOf(error) : `${error.verb} of ${object} was refused with ${error.code}: ${error.message}`,
   );
   const uid = subjectOf(target);
   context.memoryOf(key).refusals.set(uid, { uid, pod: object, sentence, stampMs: cluster.serverTimeMs() });

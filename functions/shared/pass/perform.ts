@@ -5,7 +5,6 @@
  * reservations conditionally, act by uid, say why (`../ledger/README.md`).
  */
 
-import { announce } from "../kubernetes/announcements.ts";
 import {
   actWithinMs,
   finishAfterMs,
@@ -30,7 +29,7 @@ import {
   writeChange,
 } from "./ledger-access.ts";
 import { type Observed, observeGroup } from "./observation.ts";
-import { announceChange, changeOf, recordOf, writeAloneInMs } from "./record.ts";
+import { announceChange, announceNews, changeOf, isNews, recordOf, writeAloneInMs } from "./record.ts";
 import type { Target } from "./target.ts";
 import { failingGuards, guardOf, type Verdict, type Wait, wait } from "./verdict.ts";
 
@@ -227,25 +226,19 @@ function sayUnusable(
 
 /** A value that does not parse warns on its object, once while it stays as it is; the safe answer is already taken. */
 function sayMalformed(context: Context, by: string, observed: Observed): void {
-  const memory = context.memoryOf(observed.key);
   for (const { statefulSet } of observed.zones) {
     for (const { key: annotation, sentence } of statefulSet.malformed) {
       const identity = `${statefulSet.uid} ${annotation} ${sentence}`;
-      if (memory.announced.has(identity)) continue;
-      memory.announced.add(identity);
+      if (!isNews(context, observed.key, identity)) continue;
       context.reporter.malformed(observed.key, statefulSet.name, annotation, sentence);
       if (context.mode === "shadow") continue;
       const about = { resource: "statefulsets" as const, ...statefulSet };
-      const announcement = {
+      void announceNews(context, by, observed.key, {
         about,
-        type: "Warning" as const,
+        type: "Warning",
         reason: eventReasons.malformed,
         message: sentence,
         identity,
-      };
-      announce(context.cluster, by, announcement).catch((error: unknown) => {
-        memory.announced.delete(identity);
-        context.reporter.problem(observed.key, by, `no Event could be sent about ${statefulSet.name}`, error);
       });
     }
   }

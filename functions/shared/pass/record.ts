@@ -1,11 +1,11 @@
 /** What is said of a verdict, and when: the ledger's record, the Kubernetes Event on change, the metric. */
 
-import { announce } from "../kubernetes/announcements.ts";
+import { type Announcement, announce } from "../kubernetes/announcements.ts";
 import { fitting } from "../ledger/lease.ts";
 import type { LedgerChange, RecordedVerdict, Refusal } from "../ledger/reservation.ts";
 import { cut } from "../ledger/size.ts";
 import { mendStamp } from "../ledger/stamps.ts";
-import type { StatefulSet } from "../objects/statefulsets.ts";
+import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
 import { eventReasons } from "../objects/vocabulary.ts";
 import type { Context, Denied, GroupMemory } from "./definition.ts";
 import type { Observed } from "./observation.ts";
@@ -119,21 +119,10 @@ export async function announceChange(
   const zone = observed.zones.find(({ statefulSet }) => statefulSet.name === record.zone) ?? observed.zones[0];
   if (kind === undefined || zone === undefined) return;
   const identity = `${record.guard} ${record.zone} ${record.since}`;
-  const memory = context.memoryOf(observed.key);
-  if (memory.announced.has(identity)) return;
-  memory.announced.add(identity);
   const message = kind.reason === eventReasons.waiting ? `${record.guard}: ${record.sentence}` : record.sentence;
-  try {
-    await announce(context.cluster, by, {
-      about: { resource: "statefulsets", ...zone.statefulSet },
-      ...kind,
-      message,
-      identity,
-    });
-  } catch (error) {
-    memory.announced.delete(identity);
-    context.reporter.problem(observed.key, by, `no Event could be sent about ${zone.statefulSet.name}`, error);
-  }
+  const about = { resource: "statefulsets" as const, ...zone.statefulSet };
+  if (isNews(context, observed.key, identity))
+    await announceNews(context, by, observed.key, { about, ...kind, message, identity });
 }
 
 function announcementOf(
@@ -170,20 +159,51 @@ const sayRefusalEveryMs = 60_000;
 export function announceRefusal(context: Context, by: string, owner: StatefulSet, { guard, sentence }: Denied): void {
   if (context.mode === "shadow" || passingGuards.has(guard)) return;
   const key = { namespace: owner.namespace, group: owner.group ?? owner.name };
-  const { announced } = context.memoryOf(key);
   const identity = `${guard} ${owner.uid} ${Math.floor(context.cluster.serverTimeMs() / sayRefusalEveryMs)}`;
-  if (announced.has(identity)) return;
-  announced.add(identity);
+  if (!isNews(context, key, identity)) return;
   const about = { resource: "statefulsets" as const, ...owner };
   const message = `${guard}: ${sentence}`;
-  announce(context.cluster, by, {
+  // One that could not be sent is not sent again before the next minute: each refused review of a storm would send one more.
+  void tryToAnnounce(context, by, key, {
     about,
     type: "Warning",
     reason: eventReasons.evictionRefused,
     message,
     identity,
-  }).catch((error: unknown) => {
-    // Not again before the next minute: each refused review of a storm would send one more.
-    context.reporter.problem(key, by, `no Event could be sent about ${owner.name}`, error);
   });
+}
+
+/** True the first time that something is to be said of a group, as long as that is remembered. */
+export function isNews(context: Context, key: GroupKey, identity: string): boolean {
+  const { announced } = context.memoryOf(key);
+  if (announced.has(identity)) return false;
+  announced.add(identity);
+  return true;
+}
+
+/** Sends the Event that {@link isNews} has found new; one that cannot be sent is new again. Resolves, never rejects. */
+export async function announceNews(
+  context: Context,
+  by: string,
+  key: GroupKey,
+  announcement: Announcement,
+): Promise<void> {
+  const isSent = await tryToAnnounce(context, by, key, announcement);
+  if (!isSent) context.memoryOf(key).announced.delete(announcement.identity);
+}
+
+/** Sends an Event about a group; that it cannot be sent is a log line and nothing more. Resolves to whether it was sent. */
+export async function tryToAnnounce(
+  { cluster, reporter }: Context,
+  by: string,
+  key: GroupKey,
+  announcement: Announcement,
+): Promise<boolean> {
+  try {
+    await announce(cluster, by, announcement);
+    return true;
+  } catch (error) {
+    reporter.problem(key, by, `no Event could be sent about ${announcement.about.name}`, error);
+    return false;
+  }
 }

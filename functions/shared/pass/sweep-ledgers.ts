@@ -19,6 +19,7 @@ import { listBudgets } from "../views/view.ts";
 import type { Context } from "./definition.ts";
 import { noteLedger } from "./ledger-access.ts";
 import { observeGroup } from "./observation.ts";
+import { isNews } from "./record.ts";
 
 /**
  * Creates the ledgers that the groups lack, so that a rollout need not wait for a new one to age, and removes empty ledgers
@@ -107,8 +108,7 @@ class Attempts {
         error instanceof ClusterError ? wordsOf(error) : String(error instanceof Error ? error.message : error);
       const identity = `${sweepFailed}${cause}`;
       const sentence = `the ledger of ${key.group} is left to the next sweep: ${cause}`;
-      if (!announced.has(identity)) this.#context.reporter.problem(key, this.#by, sentence, error);
-      announced.add(identity);
+      if (isNews(this.#context, key, identity)) this.#context.reporter.problem(key, this.#by, sentence, error);
       this.#failures.push(error);
       this.#unanswered = isTransient(error) ? this.#unanswered + 1 : 0;
       if (this.#unanswered >= awayAfterFailures) throw error;
