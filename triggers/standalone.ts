@@ -6,7 +6,6 @@
 import type { Cluster } from "../functions/shared/kubernetes/cluster.ts";
 import { inSpan } from "../functions/shared/kubernetes/spans.ts";
 import { protocol } from "../functions/shared/ledger/protocol.ts";
-import { BoundedMap } from "../functions/shared/objects/bounded-map.ts";
 import { type GroupKey, groupPathOf } from "../functions/shared/objects/statefulsets.ts";
 import {
   type AdmissionDefinition,
@@ -21,6 +20,7 @@ import { createWatchingViews, type WatchingViews } from "../functions/shared/vie
 import type { OpenAdmission } from "./doors/admission.ts";
 import type { Settings } from "./settings/settings.ts";
 import { createGroupLook } from "./telemetry/ledger-metrics-groups.ts";
+import { createRepeats } from "./telemetry/repeats.ts";
 import type { Reporting } from "./telemetry/reporting.ts";
 import { KnownGroups } from "./wake/known-groups.ts";
 import { paceLookUps } from "./wake/look-ups.ts";
@@ -49,8 +49,6 @@ export interface Standalone {
   stop(deadlineMs: number): Promise<boolean>;
 }
 
-/** While a watch breaks again and again for the same reason, that is logged this often, in milliseconds. */
-const repeatTroubleMs = 60_000;
 /** What API servers say may have a number in it that is never the same. */
 const rememberedTroubles = 1_000;
 
@@ -129,7 +127,7 @@ function watch(
   { cluster, admissions, namespaces, reporting }: StandaloneOptions,
   onChange: Parameters<typeof createWatchingViews>[0]["onChange"],
 ): WatchingViews {
-  const saidMs = new BoundedMap<string, number>(rememberedTroubles);
+  const isWorthALine = createRepeats(rememberedTroubles, () => cluster.monotonicMs());
   return createWatchingViews({
     cluster,
     namespaces,
@@ -138,10 +136,7 @@ function watch(
     onBudget: (budget, how) => reporting.budget("budget" in budget.parsed || how !== "updated" ? how : "invalid"),
     onTrouble(resource, error) {
       const message = error instanceof Error ? error.message : String(error);
-      const nowMs = cluster.monotonicMs();
-      const isNew = nowMs - (saidMs.get(`${resource} ${message}`) ?? Number.NEGATIVE_INFINITY) > repeatTroubleMs;
-      if (isNew) saidMs.set(`${resource} ${message}`, nowMs);
-      const level = isNew ? "warn" : "debug";
+      const level = isWorthALine(`${resource} ${message}`) ? "warn" : "debug";
       const sentence = `the watch of ${resource} broke and is taken up again: ${message}`;
       reporting.log(level, sentence, { resource, reason: "watch-broke", err: error });
     },

@@ -5,7 +5,6 @@
 import type { Context, Hono } from "hono";
 import { HTTPException } from "hono/http-exception";
 import { escapeControls } from "../../functions/shared/kubernetes/plain-text.ts";
-import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
 import { parseGoDuration } from "../../functions/shared/objects/durations.ts";
 import { fieldsOf } from "../../functions/shared/objects/fields.ts";
 import { isNamespaceName, isObjectName } from "../../functions/shared/objects/names.ts";
@@ -16,6 +15,7 @@ import type {
   Judge,
 } from "../../functions/shared/pass/definition.ts";
 import { allow, internalError } from "../../functions/shared/review/answers.ts";
+import { createRepeats } from "../telemetry/repeats.ts";
 import type { Reporting } from "../telemetry/reporting.ts";
 import { inReviewSpan } from "../telemetry/tracing-spans.ts";
 import type { Bodies } from "./bodies.ts";
@@ -42,14 +42,13 @@ const longestWord = 63;
 /** What the API server waits at most, and where a webhook says nothing, in milliseconds. */
 const longestTimeoutMs = 30_000;
 const usualTimeoutMs = 10_000;
-/** A refusal is logged at most this often for each guard and zone; debug has them all. */
-const sayAgainAfterMs = 60_000;
-const rememberedOccasions = 10_000;
+/** A storm is refused a thousand times a second: each guard and zone is worth a line now and then; debug has them all. */
+const rememberedRefusals = 10_000;
 
 /** Adds a route for each function that judges reviews. Errors are HTTPExceptions whose message is one sentence. */
 export function serveAdmissions(app: Hono, options: AdmissionDoorOptions): void {
   const { admissions, reporting } = options;
-  const isWorthALine = createOccasions(options);
+  const isWorthALine = createRepeats(rememberedRefusals, () => options.monotonicMs());
   for (const admission of admissions) {
     const { definition } = admission;
     for (const path of definition.paths) {
@@ -181,17 +180,6 @@ async function count(
   const reason = peerReasons[answer.guard] ?? "denied";
   metrics.evictions.inc({ reason, status: String(answer.allowed ? 200 : answer.code) });
   return answer;
-}
-
-/** True for the first time in a minute that something is said: a storm of reviews is refused a thousand times a second. */
-function createOccasions({ monotonicMs }: AdmissionDoorOptions): (what: string) => boolean {
-  const saidMs = new BoundedMap<string, number>(rememberedOccasions);
-  return (what) => {
-    const nowMs = monotonicMs();
-    if (nowMs - (saidMs.get(what) ?? Number.NEGATIVE_INFINITY) < sayAgainAfterMs) return false;
-    saidMs.set(what, nowMs);
-    return true;
-  };
 }
 
 /** What the function says, or what its row in the table of open and closed doors says when it breaks. */

@@ -1,7 +1,7 @@
 /** Starts to send traces where the environment asks for it. Nothing of the SDK is loaded otherwise. */
 
 import { keepSpans } from "../../functions/shared/kubernetes/spans.ts";
-import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
+import { createRepeats } from "./repeats.ts";
 import type { Reporting } from "./reporting.ts";
 import { readTracing } from "./tracing-settings.ts";
 
@@ -38,16 +38,10 @@ export async function startTracing({ environment, version, log }: TracingOptions
   };
 }
 
-/** A collector that is away fails again and again: the same sentence is logged once a minute, so that it is not missed. */
-const sayAgainAfterMs = 60_000;
+/** A collector that is away fails again and again. */
 const rememberedTroubles = 100;
 
 function createTrouble(log: Reporting["log"]): (sentence: string) => void {
-  const saidMs = new BoundedMap<string, number>(rememberedTroubles);
-  return (sentence) => {
-    const nowMs = performance.now();
-    const isNew = nowMs - (saidMs.get(sentence) ?? Number.NEGATIVE_INFINITY) >= sayAgainAfterMs;
-    if (isNew) saidMs.set(sentence, nowMs);
-    log(isNew ? "warn" : "debug", sentence, { reason: "tracing" });
-  };
+  const isWorthALine = createRepeats(rememberedTroubles, () => performance.now());
+  return (sentence) => log(isWorthALine(sentence) ? "warn" : "debug", sentence, { reason: "tracing" });
 }

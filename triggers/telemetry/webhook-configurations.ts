@@ -1,6 +1,8 @@
 /** Follows the webhook configurations of our namespace: their failure policies are a metric, and their changes wake somebody. */
-import { type Cluster, hasCode, type WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
+import type { Cluster, Resource, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { webhookNamespace } from "../../functions/shared/objects/vocabulary.ts";
+import { follow } from "../../functions/shared/views/following.ts";
+import type { Store } from "../../functions/shared/views/progress.ts";
 import { causeOf, leastBackoffMs } from "../wake/passes.ts";
 import type { Reporting } from "./reporting.ts";
 
@@ -19,83 +21,60 @@ const followed = {
 } as const;
 type Followed = keyof typeof followed;
 
+/** The configurations that there are, by uid. */
+type Known = Map<string, { readonly resource: Followed; readonly object: WebhookConfigurationObject }>;
+
 const policies = ["Fail", "Ignore"] as const;
-const longestBackoffMs = 10_000;
 
 /** Lists and watches until the signal is given, whatever breaks. Resolves then, and never rejects. */
 export async function followWebhookConfigurations(
   options: WebhookConfigurationsOptions,
   stopped: AbortSignal,
 ): Promise<void> {
-  const known = new Map<string, { readonly resource: Followed; readonly object: WebhookConfigurationObject }>();
+  const known: Known = new Map();
   const change = () => {
     showPolicies(options.reporting, known.values());
     options.onChange();
   };
-  const follow = async (resource: Followed): Promise<void> => {
-    const list = (items: readonly WebhookConfigurationObject[]) => {
-      for (const [uid, one] of known) if (one.resource === resource) known.delete(uid);
-      for (const object of items) known.set(object.metadata.uid, { resource, object });
-      change();
-    };
-    const hear = (object: WebhookConfigurationObject, isGone: boolean) => {
-      if (isGone) known.delete(object.metadata.uid);
-      else known.set(object.metadata.uid, { resource, object });
-      change();
-    };
-    await followOne(options, resource, { list, hear }, stopped);
-  };
-  await Promise.all((Object.keys(followed) as Followed[]).map(follow));
-}
-
-interface Hearer {
-  list(items: readonly WebhookConfigurationObject[]): void;
-  hear(object: WebhookConfigurationObject, isGone: boolean): void;
+  await Promise.all(
+    (Object.keys(followed) as Followed[]).map((resource) => followOne(options, resource, known, change, stopped)),
+  );
 }
 
 async function followOne(
   { cluster, namespace, reporting }: WebhookConfigurationsOptions,
   resource: Followed,
-  { list, hear }: Hearer,
-  signal: AbortSignal,
+  known: Known,
+  change: () => void,
+  stopped: AbortSignal,
 ): Promise<void> {
-  const query = { labelSelector: `${webhookNamespace.key}=${namespace}` };
-  let resourceVersion: string | undefined;
-  let backoffMs = 0;
   let said = "";
-  while (!signal.aborted) {
-    try {
-      if (resourceVersion === undefined) {
-        const listed = await cluster.list(resource, query, { signal });
-        resourceVersion = listed.resourceVersion;
-        list(listed.items);
-      }
-      for await (const event of cluster.watch(resource, { ...query, resourceVersion }, { signal })) {
-        backoffMs = 0;
-        said = "";
-        resourceVersion = event.type === "BOOKMARK" ? event.resourceVersion : event.object.metadata.resourceVersion;
-        if (event.type !== "BOOKMARK") hear(event.object, event.type === "DELETED");
-      }
-    } catch (error) {
-      if (signal.aborted) return;
-      if (hasCode(error, 410)) {
-        resourceVersion = undefined;
-        continue;
-      }
-      const trouble = `the watch of ${resource} broke and is taken up again: ${causeOf(error)}`;
-      if (trouble !== said) reporting.log("warn", trouble, { resource, reason: "watch-broke", err: error });
-      said = trouble;
-      backoffMs = Math.max(Math.min(longestBackoffMs, backoffMs * 2 + 100), leastBackoffMs(error));
-      await cluster.sleep(backoffMs, signal);
-    }
-  }
+  const store: Store<WebhookConfigurationObject> = {
+    replace(objects) {
+      for (const [uid, one] of known) if (one.resource === resource) known.delete(uid);
+      for (const object of objects) known.set(object.metadata.uid, { resource, object });
+      change();
+    },
+    apply(event) {
+      said = "";
+      if (event.type === "BOOKMARK") return;
+      const { object } = event;
+      if (event.type === "DELETED") known.delete(object.metadata.uid);
+      else known.set(object.metadata.uid, { resource, object });
+      change();
+    },
+  };
+  const onTrouble = (_: Resource, error: unknown) => {
+    const trouble = `the watch of ${resource} broke and is taken up again: ${causeOf(error)}`;
+    if (trouble !== said) reporting.log("warn", trouble, { resource, reason: "watch-broke", err: error });
+    said = trouble;
+  };
+  const query = { labelSelector: `${webhookNamespace.key}=${namespace}` };
+  await follow({ cluster, onTrouble, leastBackoffMs }, { resource, query, store, optional: false }, stopped, () => {});
 }
 
 /** As rollout-operator has it, but that what is gone is gone: 1 for the policy that an entry has, 0 for the other. */
-function showPolicies(
-  { metrics }: Pick<Reporting, "metrics">,
-  known: Iterable<{ readonly resource: Followed; readonly object: WebhookConfigurationObject }>,
-): void {
+function showPolicies({ metrics }: Pick<Reporting, "metrics">, known: ReturnType<Known["values"]>): void {
   metrics.webhookFailurePolicy.reset();
   for (const { resource, object } of known) {
     for (const { name, failurePolicy = "Fail" } of object.webhooks ?? []) {

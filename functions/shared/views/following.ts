@@ -1,10 +1,10 @@
-/** The watches of a memory: they list, watch, and begin again, whatever breaks, until they are stopped. */
-import { type Cluster, hasCode, type Metadata, type Resource } from "../kubernetes/cluster.ts";
+/** Watches that are kept up: they list, watch, and begin again, whatever breaks, until they are stopped. */
+import { type Cluster, hasCode, type ListQuery, type Metadata, type Resource } from "../kubernetes/cluster.ts";
 import type { Progress, Store } from "./progress.ts";
 
 export interface Following {
   readonly resource: Resource;
-  readonly query: { readonly namespace?: string };
+  readonly query: Pick<ListQuery, "namespace" | "labelSelector">;
   readonly store: Store<{ readonly metadata: Metadata }>;
   /** A type whose CRD may not be installed: then there are none of them, and that is no trouble. */
   readonly optional: boolean;
@@ -16,6 +16,8 @@ export interface FollowOptions {
   readonly cluster: Cluster;
   /** Called when a watch broke, or ended at once or began with a list again and again; it is taken up again by itself. */
   readonly onTrouble: (resource: Resource, error: unknown) => void;
+  /** The shortest pause after an error, in milliseconds. Absent: none but its own. */
+  readonly leastBackoffMs?: (error: unknown) => number;
 }
 
 const longestBackoffMs = 10_000;
@@ -49,7 +51,7 @@ class Pauses {
  * comes back within a short time waits, up to 10 s: whole lists are the dearest thing that can be asked of an API server.
  */
 export async function follow(
-  { cluster, onTrouble }: FollowOptions,
+  { cluster, onTrouble, leastBackoffMs = () => 0 }: FollowOptions,
   { resource, query, store, optional, progress }: Following,
   stopped: AbortSignal,
   listed: () => void,
@@ -102,7 +104,7 @@ export async function follow(
       }
       onTrouble(resource, error);
       backoffMs = Math.min(longestBackoffMs, backoffMs * 2 + 100);
-      await cluster.sleep(backoffMs, stopped);
+      await cluster.sleep(Math.max(backoffMs, leastBackoffMs(error)), stopped);
     }
   }
 }

@@ -1,13 +1,7 @@
 /** Views kept in memory by watches, for processes that live: a decision that only waits costs no request. */
 
 import { parseStoredBudget, type StoredBudget, selects } from "../group/governing.ts";
-import type {
-  Cluster,
-  Metadata,
-  PodDisruptionBudgetObject,
-  Resource,
-  ZoneBudgetObject,
-} from "../kubernetes/cluster.ts";
+import type { Cluster, PodDisruptionBudgetObject, Resource, ZoneBudgetObject } from "../kubernetes/cluster.ts";
 import { BoundedMap } from "../objects/bounded-map.ts";
 import { type PodDisruptionBudget, parseDisruptionBudget } from "../objects/disruption-budgets.ts";
 import type { Pod } from "../objects/pods.ts";
@@ -16,7 +10,6 @@ import { type Following, follow } from "./following.ts";
 import { getGroupOf, getOwnerOf, listGroups, listPodsMadeFor } from "./listing.ts";
 import { heardOfMs, learnStatefulSet, statefulSetStore } from "./membership.ts";
 import { emptyMemory, type Memory, podHeardOfMs, podStore, podsMadeFor } from "./memory.ts";
-import type { Store } from "./progress.ts";
 import { readView, type StatefulSetRead } from "./reading.ts";
 import { SharedReads } from "./shared-reads.ts";
 import { type Seen, Shelf } from "./shelf.ts";
@@ -176,8 +169,8 @@ function followingsOf(watched: Watched, namespace: string, options: WatchingOpti
     if (statefulSet.group !== undefined) onChange({ namespace: statefulSet.namespace, group: statefulSet.group });
   };
   const { membership } = memory;
-  const pods = podStore(memory, changedPod) as Store<{ readonly metadata: Metadata }>;
-  const sets = statefulSetStore(membership, cluster, changedStatefulSet) as Store<{ readonly metadata: Metadata }>;
+  const pods = podStore(memory, changedPod);
+  const sets = statefulSetStore(membership, cluster, changedStatefulSet);
   return [
     { resource: "pods", query, store: pods, optional: false, progress: memory },
     { resource: "statefulsets", query, store: sets, optional: false, progress: membership },

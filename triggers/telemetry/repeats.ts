@@ -1,0 +1,18 @@
+/** What would be said again and again: once a minute it is worth a line, so that nobody misses it, nor reads nothing else. */
+import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
+
+const sayAgainAfterMs = 60_000;
+
+/**
+ * Answers whether something is worth a line: true for the first time in a minute. So many things are `remembered`, and the one
+ * that was said first is forgotten for a new one. `nowMs`: milliseconds of a clock that never jumps.
+ */
+export function createRepeats(remembered: number, nowMs: () => number): (what: string) => boolean {
+  const saidMs = new BoundedMap<string, number>(remembered);
+  return (what) => {
+    const atMs = nowMs();
+    if (atMs - (saidMs.get(what) ?? Number.NEGATIVE_INFINITY) < sayAgainAfterMs) return false;
+    saidMs.set(what, atMs);
+    return true;
+  };
+}
