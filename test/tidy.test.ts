@@ -48,6 +48,24 @@ test("a function imports its own files and ../shared, and nothing beside it", ()
   none(offences, "a function stands alone");
 });
 
+/** What suites stand on: the worlds, and what suites borrow from each other. */
+const commonGround = ["test/stage/", "test/world/", "test/controlplane/"];
+
+test("a suite imports its own folder, what suites borrow from each other, and the product", () => {
+  const suiteOf = (path: string) => /^test\/[^/]+\//.exec(path)?.[0] ?? "test/";
+  const files = new Set(tests.map(({ path }) => path));
+  // What starts the others knows them.
+  const suites = tests.filter(({ path }) => suiteOf(path) !== "test/");
+  assert.ok(new Set(suites.map(({ path }) => suiteOf(path))).size > 10);
+  const offences = suites.flatMap((source) => {
+    const allowed = [suiteOf(source.path), ...commonGround];
+    // A test may hold the text of a program, whose imports lead nowhere.
+    const strays = waysOf(source).filter((to) => files.has(to) && !allowed.includes(suiteOf(to)));
+    return strays.map((to) => `${source.path}: ${to}`);
+  });
+  none(offences, "what two suites need stands in test/stage");
+});
+
 /** The rooms of functions/shared, the lowest first: each imports from those before it. */
 const rooms = ["kubernetes", "objects", "ledger", "group", "views", "pass", "review"];
 
@@ -218,7 +236,7 @@ test("every invariant of a README has a checker that names it, in the file that 
     assert.ok(promises.length > 0 || path !== "functions/advance-zone-rollout/README.md", "the heart promises nothing");
     for (const [, id, where] of promises) {
       for (const [, file] of (where ?? "").matchAll(/`([^`]+)`/g)) {
-        const checker = readFileSync(join(root, "test/simulation", file ?? ""), "utf8");
+        const [checker = ""] = read(`test/{stage,simulation}/${file}`).map((source) => source.text);
         assert.ok(checker.includes(`"${id}"`), `${path}: ${file} does not check ${id}`);
       }
     }

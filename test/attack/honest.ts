@@ -2,8 +2,8 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { Pool } from "undici";
-import { parseAnswer, reviewOf } from "../bench/eviction/review.ts";
 import { changed } from "../stage/posted.ts";
+import { parseAnswer, reviewOf } from "../stage/review.ts";
 
 /** Where they ask, of which pods. */
 export interface Asked {

@@ -6,13 +6,12 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { reservations } from "../../functions/shared/objects/vocabulary.ts";
 import manifest from "../../package.json" with { type: "json" };
-import { parseScript } from "../bench/contenders.ts";
 import { eventually } from "../controlplane/api.ts";
 import { type End, type Launched, launch } from "../controlplane/processes.ts";
-import { kubeconfigOf } from "../demo/sluice.ts";
-import { buildStage, groupName, namespace } from "../demo/stage.ts";
 import { createAuthority } from "../stage/certificates.ts";
-import { Journal } from "../stage/journal.ts";
+import { kubeconfigText } from "../stage/kubeconfig.ts";
+import { groupName, namespace, serveGroup } from "../stage/served-group.ts";
+import { parseScript } from "../stage/start-script.ts";
 import { type Limit, limitMemory, memoryOf } from "./limit.ts";
 import type { Door } from "./wire.ts";
 
@@ -56,11 +55,11 @@ const startTimeoutMs = 30_000;
 const graceMs = 15_000;
 const everyMs = 25;
 const repository = resolve(import.meta.dirname, "../..");
-const wanted = { headless: true, seed: 1, pods: 8, drop: 0 };
+const wanted = { seed: 1, pods: 8, drop: 0 };
 
 /** Starts it all. Resolves once the server is ready, and limited. Throws, with the end of its log, when it is not. */
 export async function startTarget({ limitBytes, cgroup, settings, signal }: TargetOptions): Promise<Target> {
-  const stage = await buildStage(wanted, new Journal(() => undefined));
+  const stage = await serveGroup(wanted);
   const folder = await mkdtemp(join(tmpdir(), "sluice-attack-"));
   const log = join(folder, "log");
   const authority = await createAuthority();
@@ -119,7 +118,7 @@ async function writeFiles(
 ): Promise<Record<string, string>> {
   const { cert, key } = await authority.issue();
   const paths = { KUBECONFIG: "kubeconfig", TLS_CERT_FILE: "tls.crt", TLS_KEY_FILE: "tls.key" };
-  const texts = { KUBECONFIG: kubeconfigOf(url, namespace), TLS_CERT_FILE: cert, TLS_KEY_FILE: key };
+  const texts = { KUBECONFIG: kubeconfigText(url, {}, namespace), TLS_CERT_FILE: cert, TLS_KEY_FILE: key };
   const names = Object.keys(paths) as (keyof typeof paths)[];
   await Promise.all(names.map((name) => writeFile(join(folder, paths[name]), texts[name], { mode: 0o600 })));
   const files = Object.fromEntries(names.map((name) => [name, join(folder, paths[name])]));

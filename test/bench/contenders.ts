@@ -1,10 +1,10 @@
 /** Who is measured, and how each is started as its users start it. */
-import { readFileSync, statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { Api, type ApiAccess, ApiError, eventually } from "../controlplane/api.ts";
 import { freePort } from "../controlplane/ports.ts";
 import { type Launched, launch, tail } from "../controlplane/processes.ts";
+import { startScriptOf } from "../stage/start-script.ts";
 
 /** `oracle` is no program: it evicts without a webhook, knowing at once what is Ready, and is there for the storm alone. */
 export const contenderNames = ["sluice", "peer-tuned", "peer-shipped", "oracle"] as const;
@@ -120,46 +120,6 @@ function sluiceCommand(directory: string, { access, namespace, nodeFlags, pair }
     directory,
     environment: { ...assignments, ...settings },
   };
-}
-
-/**
- * How a checkout of Sluice says that it is started, whatever its layout. Throws, with the reason, when the folder is no checkout
- * that can be started.
- */
-export function startScriptOf(directory: string): ReturnType<typeof parseScript> {
-  const manifest = readManifest(directory);
-  if (manifest.name !== "sluice") throw new Error("its package.json is not Sluice's");
-  if (typeof manifest.scripts?.start !== "string") throw new Error("its package.json has no script start");
-  if (!statSync(resolve(directory, "node_modules"), { throwIfNoEntry: false })?.isDirectory()) {
-    throw new Error("it has no node_modules; run npm ci there");
-  }
-  return parseScript(manifest.scripts.start);
-}
-
-function readManifest(directory: string): { name?: unknown; scripts?: { start?: unknown } } {
-  let text: string;
-  try {
-    text = readFileSync(resolve(directory, "package.json"), "utf8");
-  } catch {
-    throw new Error("it has no package.json");
-  }
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new Error("its package.json is not JSON");
-  }
-}
-
-/** Cuts a script of package.json into what it sets and what it runs. It may hold no quotes and no shell syntax. */
-export function parseScript(script: string): { assignments: Record<string, string>; words: string[] } {
-  if (/["'$&|;<>\\`]/.test(script)) throw new Error(`the script ${JSON.stringify(script)} needs a shell`);
-  const words = script.split(/\s+/).filter(Boolean);
-  const assignments: Record<string, string> = {};
-  for (let match = /^(\w+)=(.*)$/.exec(words[0] ?? ""); match !== null; match = /^(\w+)=(.*)$/.exec(words[0] ?? "")) {
-    assignments[match[1] as string] = match[2] as string;
-    words.shift();
-  }
-  return { assignments, words };
 }
 
 function peerCommand(name: ContenderName, options: StartOptions, { port, tlsPort }: Ports): Command {

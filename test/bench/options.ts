@@ -1,7 +1,9 @@
 /** The command line of `npm run bench`. */
+
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { against, type ContenderName, contenderNames, startScriptOf } from "./contenders.ts";
+import { startScriptOf } from "../stage/start-script.ts";
+import { against, type ContenderName, contenderNames } from "./contenders.ts";
 import { parseSize, type Size } from "./sizes.ts";
 
 /** What every benchmark is told. */

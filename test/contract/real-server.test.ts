@@ -1,4 +1,5 @@
 /** What only a real API server has: rights, schemas and pages. The embedded world knows nothing of them. */
+
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -12,6 +13,7 @@ import { waitForLedger, writeChange } from "../../functions/shared/pass/ledger-a
 import type { Observed } from "../../functions/shared/pass/observation.ts";
 import { Api } from "../controlplane/api.ts";
 import { type ControlPlane, findAssets, startControlPlane } from "../controlplane/controlplane.ts";
+import { kubeconfigText } from "../stage/kubeconfig.ts";
 import { rejection } from "./fixture.ts";
 
 const userAgent = "sluice/0.0.0 (real-server)";
@@ -173,16 +175,6 @@ describe("real API server only", { skip }, () => {
 
   function writeKubeconfig(path: string, token: string, caFile: string | undefined): Promise<void> {
     const authority = caFile === undefined ? {} : { "certificate-authority": caFile };
-    return writeFile(
-      path,
-      JSON.stringify({
-        apiVersion: "v1",
-        kind: "Config",
-        clusters: [{ name: "world", cluster: { server: controlPlane.url, ...authority } }],
-        users: [{ name: "user", user: { token } }],
-        contexts: [{ name: "world", context: { cluster: "world", user: "user" } }],
-        "current-context": "world",
-      }),
-    );
+    return writeFile(path, kubeconfigText(controlPlane.url, { token }, undefined, authority));
   }
 });

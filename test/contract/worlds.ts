@@ -1,4 +1,5 @@
 /** The worlds that the contract is kept in: the real API server, and the embedded world over HTTP and directly. */
+
 import { execFile } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -8,6 +9,7 @@ import { connect } from "../../functions/shared/kubernetes/client.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { kubeconfigText } from "../stage/kubeconfig.ts";
 import { serveWorld } from "../world/http.ts";
 import { RealTimeline } from "../world/timeline.ts";
 import { World } from "../world/world.ts";
@@ -102,7 +104,7 @@ export async function startServedWorld(): Promise<ContractWorld<EvictionFixture>
   const served = await serveWorld(world);
   const directory = await mkdtemp(join(tmpdir(), "sluice-contract-"));
   const kubeconfig = join(directory, "kubeconfig");
-  await writeFile(kubeconfig, JSON.stringify(kubeconfigOf(served.url)));
+  await writeFile(kubeconfig, kubeconfigText(served.url, {}));
   const cluster = await connect({ userAgent, kubeconfig });
   return {
     fixture: async () => {
@@ -174,16 +176,4 @@ function evictionPath(namespace: string, name: string, query = ""): string {
 
 function evictionOf(name: string, eviction: object = {}): object {
   return { apiVersion: "policy/v1", kind: "Eviction", metadata: { name }, ...eviction };
-}
-
-/** JSON is YAML too. */
-export function kubeconfigOf(server: string): object {
-  return {
-    apiVersion: "v1",
-    kind: "Config",
-    clusters: [{ name: "world", cluster: { server } }],
-    users: [{ name: "user", user: {} }],
-    contexts: [{ name: "world", context: { cluster: "world", user: "user" } }],
-    "current-context": "world",
-  };
 }

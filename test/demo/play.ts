@@ -1,10 +1,11 @@
 /** The demo as it stands: what its picture, its story and its summary read. */
 import type { Journal } from "../stage/journal.ts";
+import { replacedAfterMs } from "../stage/served-group.ts";
 import type { DemoOptions } from "./options.ts";
 import { isUp } from "./referee.ts";
 import { evaluateEviction, Refusals } from "./refusals.ts";
 import type { LogLine, Sluice } from "./sluice.ts";
-import { isNew, replacedAfterMs, type Stage } from "./stage.ts";
+import { isNew, type Stage } from "./stage.ts";
 import type { Storm } from "./storm.ts";
 import { advanceZoneRollout, Verdicts } from "./verdicts.ts";
 

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ledgerGroup, reservations } from "../../functions/shared/objects/vocabulary.ts";
+import { createBudget } from "../stage/served-group.ts";
 import type { StoredPod } from "../world/objects.ts";
 import { VirtualTimeline } from "../world/timeline.ts";
 import { createWorld, type World } from "../world/world.ts";
 import { evictionGraceSeconds } from "./eviction.ts";
 import { Referee } from "./referee.ts";
-import { createBudget } from "./registration.ts";
 
 const namespace = "demo";
 

@@ -3,11 +3,11 @@
  * checkers, E2 by what becomes of a pod after a dry run; and how much was down at once.
  */
 import type { ObjectKey, Preconditions, Resource } from "../../functions/shared/kubernetes/cluster.ts";
-import { BudgetPast } from "../simulation/checkers/budgets.ts";
-import type { Taker } from "../simulation/checkers/limits.ts";
-import { Past } from "../simulation/checkers/past.ts";
-import { ledgerGroupOf, readReservations } from "../simulation/checkers/raw.ts";
-import { TrueWorldChecker } from "../simulation/checkers/true-world.ts";
+import { BudgetPast } from "../stage/checkers/budgets.ts";
+import type { Taker } from "../stage/checkers/limits.ts";
+import { Past } from "../stage/checkers/past.ts";
+import { ledgerGroupOf, readReservations } from "../stage/checkers/raw.ts";
+import { TrueWorldChecker } from "../stage/checkers/true-world.ts";
 import { isReady, type StoredPod } from "../world/objects.ts";
 import type { World } from "../world/world.ts";
 import type { DeleteOptions } from "../world/write-rules.ts";

@@ -1,25 +1,10 @@
-/** What brings evictions under the rule: the budget that they have to keep, and the webhook that the API server asks. */
+/** What brings evictions under the rule: the webhook that the API server asks. */
 import type { WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
-import {
-  injectCertificateAuthority,
-  rolloutGroup,
-  webhookNamespace,
-} from "../../functions/shared/objects/vocabulary.ts";
-import type { Group, World } from "../world/world.ts";
+import { injectCertificateAuthority, webhookNamespace } from "../../functions/shared/objects/vocabulary.ts";
+import type { World } from "../world/world.ts";
 
 const webhooks = "mutatingwebhookconfigurations";
 export const webhookConfiguration = { namespace: "", name: "pod-eviction-demo" };
-
-/** Lets as many pods of a zone be down for evictions as for rollouts. */
-export function createBudget(world: World, { namespace, group }: Group, maxUnavailable: number): void {
-  const selector = { matchLabels: { [rolloutGroup.key]: group } };
-  world.store.create("zoneawarepoddisruptionbudgets", namespace, {
-    apiVersion: "rollout-operator.grafana.com/v1",
-    kind: "ZoneAwarePodDisruptionBudget",
-    metadata: { name: group },
-    spec: { maxUnavailable, selector },
-  });
-}
 
 /** Has the API server ask whoever listens on `port` about every eviction. It trusts nobody there until it is given a caBundle. */
 export function registerWebhook({ store }: World, namespace: string, port: number): void {

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type End, type Launched, launch } from "../controlplane/processes.ts";
+import { kubeconfigText } from "../stage/kubeconfig.ts";
 
 const script = fileURLToPath(new URL("../../triggers/main.ts", import.meta.url));
 /** How long it may take to end when it is asked to. */
@@ -45,7 +46,7 @@ export class Sluice {
   static async start({ url, namespace }: SluiceOptions): Promise<Sluice> {
     const folder = await mkdtemp(join(tmpdir(), "sluice-demo-"));
     const kubeconfig = join(folder, "kubeconfig");
-    await writeFile(kubeconfig, kubeconfigOf(url, namespace));
+    await writeFile(kubeconfig, kubeconfigText(url, {}, namespace));
     const env = {
       PATH: process.env.PATH,
       HOME: folder,
@@ -115,17 +116,4 @@ function parseLine(line: string): LogLine[] {
   } catch {
     return [];
   }
-}
-
-/** Of a world that is served at `url`: it asks nobody who he is. */
-export function kubeconfigOf(url: string, namespace: string): string {
-  const name = "demo";
-  return JSON.stringify({
-    apiVersion: "v1",
-    kind: "Config",
-    clusters: [{ name, cluster: { server: url } }],
-    users: [{ name, user: { token: name } }],
-    contexts: [{ name, context: { cluster: name, user: name, namespace } }],
-    "current-context": name,
-  });
 }

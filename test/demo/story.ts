@@ -1,9 +1,9 @@
 /** What users, machines and fate do in the demo, each when its time has come. */
 import { setTimeout as sleep } from "node:timers/promises";
+import { newImage } from "../stage/served-group.ts";
 import type { Play } from "./play.ts";
 import { zoneOf } from "./referee.ts";
 import { isTrusted, registerWebhook } from "./registration.ts";
-import { newImage } from "./stage.ts";
 import { Storm } from "./storm.ts";
 
 /** A broken pod is healed once the ledger says why the rollout waits, but not sooner and not later than this. */

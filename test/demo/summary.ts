@@ -1,8 +1,9 @@
 /** What is said at the end, and with which exit code. */
+
+import { replacedAfterMs } from "../stage/served-group.ts";
 import { limitMs } from "./demo.ts";
 import type { Outcome, Play } from "./play.ts";
 import { countRequests, describeRequests } from "./requests.ts";
-import { replacedAfterMs } from "./stage.ts";
 import { wrap } from "./text.ts";
 
 type Row = readonly [label: string, value: string];

@@ -2,9 +2,9 @@
 import { parseLedger } from "../../functions/shared/ledger/contents.ts";
 import type { RecordedVerdict, Reservation } from "../../functions/shared/ledger/reservation.ts";
 import type { Journal } from "../stage/journal.ts";
+import { groupName, namespace } from "../stage/served-group.ts";
 import type { World } from "../world/world.ts";
 import type { LogLine } from "./sluice.ts";
-import { groupName, namespace } from "./stage.ts";
 
 export interface Said {
   readonly guard: string;

@@ -4,6 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { waitForGroupReady } from "../controlplane/fixtures.ts";
+import { addNodes, applyCrds, type Drained, drainNodes } from "../stage/drain.ts";
 import { TcpProxy } from "../stage/drain-proxy.ts";
 import {
   guardEvictions,
@@ -15,7 +16,6 @@ import {
 import type { Verdict } from "../stage/history.ts";
 import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
 import type { Server } from "../stage/server.ts";
-import { addNodes, applyCrds, type Drained, drainNodes } from "./drain.ts";
 
 /** What kubectl prints of a refusal: it goes on asking, and its user reads how many pods are missing, and where. */
 function refusals({ stderr }: Drained, namespace: string, where: string): string[] {

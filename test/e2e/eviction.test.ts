@@ -6,9 +6,9 @@ import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { applyCrds, runKubectl } from "../stage/drain.ts";
 import { evict, guardEvictions, type Presented, presentCertificate, webhookName } from "../stage/drain-webhook.ts";
 import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
-import { applyCrds, runKubectl } from "./drain.ts";
 import { complaintsIn, createUser, grant, refusalsIn } from "./rights.ts";
 
 interface Named {

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { applyCrds } from "../stage/drain.ts";
 import {
   guardEvictions,
   type Presented,
@@ -12,7 +13,6 @@ import {
   type WebhookKind,
 } from "../stage/drain-webhook.ts";
 import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
-import { applyCrds } from "./drain.ts";
 
 const pinningPath = "/pods/eviction/pin";
 

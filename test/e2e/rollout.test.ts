@@ -6,8 +6,8 @@ import { Api } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { Observer } from "../stage/observer.ts";
 import { play, skipWithoutControlPlane } from "../stage/scene.ts";
-import { Observer } from "./observer.ts";
 
 const zones = 3;
 const pods = 20;

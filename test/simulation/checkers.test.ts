@@ -3,13 +3,13 @@ import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { BudgetPast } from "../stage/checkers/budgets.ts";
+import { Past } from "../stage/checkers/past.ts";
+import { TrueWorldChecker } from "../stage/checkers/true-world.ts";
 import { VirtualTimeline } from "../world/timeline.ts";
 import { createWorld } from "../world/world.ts";
-import { BudgetPast } from "./checkers/budgets.ts";
-import { Past } from "./checkers/past.ts";
-import { TrueWorldChecker } from "./checkers/true-world.ts";
 
-const folder = new URL("./checkers/", import.meta.url).pathname;
+const folder = new URL("../stage/checkers/", import.meta.url).pathname;
 const namespace = "db";
 const group = "group";
 

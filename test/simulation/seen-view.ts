@@ -1,9 +1,9 @@
 /** From a view of the product to the objects that it was made of, as the API server had them: checkers trust no parser. */
 import type { GroupView } from "../../functions/shared/views/view.ts";
+import type { BudgetPast } from "../stage/checkers/budgets.ts";
+import type { SeenView } from "../stage/checkers/ledger-write.ts";
 import type { StoredStatefulSet } from "../world/objects.ts";
 import type { World } from "../world/world.ts";
-import type { BudgetPast } from "./checkers/budgets.ts";
-import type { SeenView } from "./checkers/ledger-write.ts";
 
 export function seenView(view: GroupView, { store }: World, budgets: BudgetPast, namespace: string): SeenView {
   const setOf = ({ name, resourceVersion }: { name: string; resourceVersion: string }): StoredStatefulSet[] => {

@@ -1,15 +1,15 @@
 /** One seed: a world, some replicas of the function, everything that can go wrong, and the checkers that watch. */
 import type { LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
 import type { GroupView } from "../../functions/shared/views/view.ts";
+import { BudgetPast } from "../stage/checkers/budgets.ts";
+import { checkLedgerWrite } from "../stage/checkers/ledger-write.ts";
+import { describePod, describeSet, missingOf } from "../stage/checkers/liveness.ts";
+import { Past } from "../stage/checkers/past.ts";
+import { groupLabel, ledgerGroupOf, readReservations, setNameOf } from "../stage/checkers/raw.ts";
+import { TrueWorldChecker } from "../stage/checkers/true-world.ts";
 import type { StoredPod, StoredStatefulSet } from "../world/objects.ts";
 import { VirtualTimeline } from "../world/timeline.ts";
 import { createWorld, type World } from "../world/world.ts";
-import { BudgetPast } from "./checkers/budgets.ts";
-import { checkLedgerWrite } from "./checkers/ledger-write.ts";
-import { describePod, describeSet, missingOf } from "./checkers/liveness.ts";
-import { Past } from "./checkers/past.ts";
-import { groupLabel, ledgerGroupOf, readReservations, setNameOf } from "./checkers/raw.ts";
-import { TrueWorldChecker } from "./checkers/true-world.ts";
 import { createDraw, type Draw } from "./draw.ts";
 import { Evictions } from "./evictions.ts";
 import { type Disturbance, disturbances, drawPlan, type Plan } from "./plan.ts";

@@ -1,11 +1,11 @@
 /** What happens to a cluster besides us: users who edit in the middle, pods that break, nodes that go. */
 import type { LeaseObject, ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
+import { ordinalIn, setNameOf, wantsOrdinal } from "../stage/checkers/raw.ts";
 import { brokenBy, causes } from "../world/kubelet.ts";
 import type { StoredPod } from "../world/objects.ts";
 import type { World } from "../world/world.ts";
 import { Budgets } from "./budgets.ts";
-import { ordinalIn, setNameOf, wantsOrdinal } from "./checkers/raw.ts";
 import type { Draw } from "./draw.ts";
 import { disturbLedger } from "./ledger-edits.ts";
 import type { Disturbance, Plan } from "./plan.ts";

@@ -12,9 +12,9 @@ import {
   waitForGroupReady,
 } from "../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
-import { addNodes, nodeLabelsOf } from "../e2e/drain.ts";
-import { Observer } from "../e2e/observer.ts";
+import { addNodes, nodeLabelsOf } from "./drain.ts";
 import type { Promised, Verdict } from "./history.ts";
+import { Observer } from "./observer.ts";
 import { Server, type ServerOptions } from "./server.ts";
 
 /** Whether the suites that need a control plane are skipped. In CI they fail instead. */

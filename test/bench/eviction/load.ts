@@ -2,8 +2,8 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { Pool } from "undici";
+import { parseAnswer, reviewOf } from "../../stage/review.ts";
 import { type Answer, type AnswerReport, Answers } from "./answers.ts";
-import { parseAnswer, reviewOf } from "./review.ts";
 import { type Pod, reviewPath, type Setting } from "./setting.ts";
 
 export interface LoadOptions {

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { Client } from "undici";
 import { Api, ApiError, eventually } from "../../controlplane/api.ts";
 import { createAuthority } from "../../stage/certificates.ts";
+import { evictionOf } from "../../stage/review.ts";
 import type { Contender } from "../contenders.ts";
 import { type Scene, userAgent, withContender } from "../trial.ts";
-import { evictionOf } from "./review.ts";
 
 /** A contender that answers reviews of a group that a budget governs. */
 export interface Setting extends Scene {

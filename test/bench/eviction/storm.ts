@@ -1,6 +1,7 @@
 /** The storm: every pod of a group is evicted through the API server, by many at once. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Api } from "../../controlplane/api.ts";
+import { evictionOf } from "../../stage/review.ts";
 import type { Contender, ContenderName } from "../contenders.ts";
 import { type Replacement, replacementInBrief, replacementTable, watchReplacement } from "../replacement.ts";
 import type { Size } from "../sizes.ts";
@@ -9,7 +10,6 @@ import { figuresOf, type Row } from "../table.ts";
 import { type Place, runTrial, type Scene, type Trial, userAgent } from "../trial.ts";
 import { type AnswerReport, Answers } from "./answers.ts";
 import { evictAsOracle, oracle } from "./oracle.ts";
-import { evictionOf } from "./review.ts";
 import { listPods, type Pod, type Setting, withSetting, withWebhook } from "./setting.ts";
 
 /** What the API server answered to evictions, and what became of the pods. */

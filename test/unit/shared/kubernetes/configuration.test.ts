@@ -5,7 +5,8 @@ import { dirname, join } from "node:path";
 import { describe, test } from "node:test";
 import { promisify } from "node:util";
 import { connect } from "../../../../functions/shared/kubernetes/client.ts";
-import { type Exchange, kubeconfigText, refuse, rejection, withServer } from "./server.ts";
+import { kubeconfigText } from "../../../stage/kubeconfig.ts";
+import { type Exchange, refuse, rejection, withServer } from "./server.ts";
 
 const key = { namespace: "ns", name: "web" };
 const userAgent = "sluice/0.0.0 (unit)";

@@ -4,8 +4,6 @@ import { test } from "node:test";
 import { announce } from "../../../../functions/shared/kubernetes/announcements.ts";
 import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/shared/kubernetes/plain-text.ts";
 import { createReporting } from "../../../../triggers/telemetry/reporting.ts";
-import { cut, wrap } from "../../../demo/text.ts";
-import { lineOf } from "../../../stage/journal.ts";
 import { sluice } from "../../triggers/plugin/terminal.ts";
 import { namespace, Passes } from "../pass/passes.ts";
 
@@ -83,10 +81,4 @@ test("an Event says it with escapes", async () => {
   await told;
   const events = passes.world.store.list("events").items as readonly { reason?: string; message?: string }[];
   assert.equal(events.find(({ reason }) => reason === "R")?.message, plain);
-});
-
-test("the demo's screen and its lines show escapes", () => {
-  for (const shown of [...wrap(hostile, 80), cut(hostile, 200), lineOf({ atMs: 0, zone: "a", what: hostile })]) {
-    assert.doesNotMatch(shown, moving);
-  }
 });

@@ -1,4 +1,5 @@
 /** A small HTTP server that plays the API server for one test, and a client that is connected to it. */
+
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -12,6 +13,7 @@ import {
   type KubernetesCluster,
 } from "../../../../functions/shared/kubernetes/client.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { kubeconfigText } from "../../../stage/kubeconfig.ts";
 
 export interface Exchange {
   readonly request: IncomingMessage;
@@ -77,18 +79,6 @@ export async function withServer(
     await new Promise((resolve) => http.close(resolve));
     await rm(directory, { recursive: true });
   }
-}
-
-/** JSON is YAML too. */
-export function kubeconfigText(server: string, user: object, namespace?: string): string {
-  return JSON.stringify({
-    apiVersion: "v1",
-    kind: "Config",
-    clusters: [{ name: "played", cluster: { server } }],
-    users: [{ name: "user", user }],
-    contexts: [{ name: "played", context: { cluster: "played", user: "user", namespace } }],
-    "current-context": "played",
-  });
 }
 
 /** Answers with a `Status`, as the API server refuses. */

@@ -4,10 +4,9 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { kubeconfigOf } from "../../../contract/worlds.ts";
 import { eventually } from "../../../controlplane/api.ts";
-import { buildStage, namespace, newImage, type Stage } from "../../../demo/stage.ts";
-import { Journal } from "../../../stage/journal.ts";
+import { kubeconfigText } from "../../../stage/kubeconfig.ts";
+import { namespace, newImage, type ServedGroup, serveGroup } from "../../../stage/served-group.ts";
 import { launchServer, Server } from "../../../stage/server.ts";
 import { type Collector, type ReceivedSpan, spanKinds, startCollector } from "../../../stage/tracing-collector.ts";
 import { binaryHeaders, structured } from "../doors/app.ts";
@@ -21,20 +20,20 @@ const parentOf = ({ traceId, spanId }: typeof hop) => `00-${traceId}-${spanId}-0
 const idOf = ({ traceId, spanId }: typeof hop) => `${traceId}-${spanId}`;
 
 describe("traces of a rollout, a review and their requests", () => {
-  let stage: Stage;
+  let stage: ServedGroup;
   let folder: string;
   let collector: Collector;
   let kubeconfig: string;
   const asked: { what: string; traceparent: string }[] = [];
 
   before(async () => {
-    stage = await buildStage({ headless: true, seed: 1, pods: 2, drop: 0 }, new Journal(() => {}));
+    stage = await serveGroup({ seed: 1, pods: 2, drop: 0 });
     stage.served.server.prependListener("request", ({ method, url, headers }) => {
       asked.push({ what: `${method} ${url}`, traceparent: String(headers.traceparent ?? "") });
     });
     folder = await mkdtemp(join(tmpdir(), "sluice-tracing-"));
     kubeconfig = join(folder, "kubeconfig");
-    await writeFile(kubeconfig, JSON.stringify(kubeconfigOf(stage.served.url)));
+    await writeFile(kubeconfig, kubeconfigText(stage.served.url, {}));
     collector = await startCollector();
   });
 

@@ -9,7 +9,7 @@ import {
   type Sighting,
   type Taking,
   type Verdict,
-} from "../stage/history.ts";
+} from "./history.ts";
 
 interface RawMetadata {
   readonly name: string;

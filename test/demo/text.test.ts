@@ -1,0 +1,14 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { lineOf } from "../stage/journal.ts";
+import { cut, wrap } from "./text.ts";
+
+/** Colours, a forged line, the end of a line in other ways, C1, and letters from right to left. */
+const hostile = "red\u001b[31m\nforged\r\u0085\u2028\u009b2J\u202egnp\u2066x\u200f\u061c\u007f";
+const moving = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/u;
+
+test("the demo's screen and its lines show escapes", () => {
+  for (const shown of [...wrap(hostile, 80), cut(hostile, 200), lineOf({ atMs: 0, zone: "a", what: hostile })]) {
+    assert.doesNotMatch(shown, moving);
+  }
+});
