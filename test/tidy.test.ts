@@ -1,6 +1,6 @@
 /** Reads the tree and holds it to its own rules (after TigerBeetle's tidy.zig). */
 import assert from "node:assert/strict";
-import { existsSync, globSync, readFileSync } from "node:fs";
+import { existsSync, globSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { test } from "node:test";
 import { vocabulary } from "../functions/shared/objects/vocabulary.ts";
