@@ -90,12 +90,12 @@ async function review(context: Context, reviews: Reviews, request: AdmissionRequ
   if ("allowed" in asking) return asking;
   const { cluster } = context;
   let askedMs = cluster.monotonicMs();
-  let alone = await lookInTime(context, asking, request.deadlineMs);
+  let alone = await lookInTime(context, reviews, asking, request.deadlineMs);
   if ("allowed" in alone) return alone;
   let early = decideAlone(alone);
   if ("allowed" in early && isToBeSure(early, alone.eviction)) {
     askedMs = cluster.monotonicMs();
-    alone = await lookInTime(context, asking, request.deadlineMs, observeAfresh);
+    alone = await lookInTime(context, reviews, asking, request.deadlineMs, observeAfresh);
     if ("allowed" in alone) return alone;
     early = decideAlone(alone);
   }
@@ -119,21 +119,23 @@ function isToBeSure(answer: AdmissionAnswer, { isPinned }: Eviction): boolean {
 /** What memory does not have is asked of the API server: when that fails or takes too long, the answer is a 429 all the same. */
 async function lookInTime(
   context: Context,
+  { deadlines }: Reviews,
   asking: Asking,
   deadlineMs: number,
   look = observeAlone,
 ): Promise<Alone | Denied> {
-  const { cluster } = context;
-  const over = new AbortController();
-  const late = cluster.sleep(deadlineMs - cluster.monotonicMs(), over.signal).then(tooLate);
+  const { promise, resolve, reject } = Promise.withResolvers<Alone | Denied>();
+  const waiting = { deadlineMs, late: () => resolve(tooLate()) };
+  deadlines.add(waiting);
+  look(context, asking).then(resolve, reject);
   try {
-    return await Promise.race([look(context, asking), late]);
+    return await promise;
   } catch (error) {
     const refusal = refuseFailure(error, `pod ${asking.name}`);
     if (refusal === undefined) throw error;
     return refusal;
   } finally {
-    over.abort("answered");
+    deadlines.delete(waiting);
   }
 }
 

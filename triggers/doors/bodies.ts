@@ -6,6 +6,8 @@ import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
+import { waitingTime } from "../../functions/shared/kubernetes/clock/process-clock.ts";
+import { Deadlines, type Waiting } from "../../functions/shared/review/deadlines.ts";
 import { parseBoundedJson } from "./bounded-json.ts";
 
 export interface BodiesOptions {
@@ -31,14 +33,16 @@ export const stalledAfterMs = 3_000;
 const bytesPerPiece = 256;
 
 /** A body that is being read. */
-interface Reading {
+interface Reading extends Waiting {
   bytes: number;
+  deadlineMs: number;
   stop(error: HTTPException): void;
 }
 
 export class Bodies {
   readonly #options: BodiesOptions;
   readonly #reading = new Set<Reading>();
+  readonly #stalled = new Deadlines(waitingTime);
   #bytes = 0;
 
   constructor(options: BodiesOptions) {
@@ -57,45 +61,49 @@ export class Bodies {
    * of them are too large together, and what `malformed` makes; BodyAborted.
    */
   async json(c: Context, { limitBytes, malformed }: Wanted): Promise<unknown> {
+    if (Number(c.req.header("content-length") ?? 0) > limitBytes) throw tooLarge(limitBytes);
     const parsed = parseBoundedJson(await this.#read(c, limitBytes));
     if ("because" in parsed) throw malformed(parsed.because);
     return parsed.value;
   }
 
-  async #read(c: Context, limitBytes: number): Promise<Buffer> {
-    if (Number(c.req.header("content-length") ?? 0) > limitBytes) throw tooLarge(limitBytes);
+  #read(c: Context, limitBytes: number): Promise<Buffer> {
     const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-    const reading: Reading = { bytes: 0, stop: reject };
     const source = sourceOf(c);
     const silentMs = this.#options.stalledAfterMs ?? stalledAfterMs;
-    const stalled = setTimeout(() => reject(standsStill(silentMs)), silentMs);
     const pieces: Buffer[] = [];
     let length = 0;
+    // At once, and not when somebody hears of it: a stream closes right after its end.
+    const end = () => {
+      // What comes after is let go of unread; an error of the connection has been dealt with.
+      source.off("data", onData).off("end", onEnd).off("close", onClose);
+      this.#forget(reading);
+    };
+    const stop = (error: Error) => {
+      end();
+      if (error instanceof HTTPException && error.status !== 413) source.pause();
+      reject(error);
+    };
     const onData = (piece: Buffer) => {
-      stalled.refresh();
+      reading.deadlineMs = waitingTime.monotonicMs() + silentMs;
       length += piece.length;
-      if (length > limitBytes) return reject(tooLarge(limitBytes));
+      if (length > limitBytes) return stop(tooLarge(limitBytes));
       pieces.push(piece);
       this.#count(reading, piece.length + bytesPerPiece);
     };
-    const onEnd = () => resolve(pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces));
-    const onClose = () => reject(new BodyAborted("the client went away before it had sent its request"));
+    const onEnd = () => {
+      end();
+      resolve(pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces));
+    };
+    const onClose = () => stop(new BodyAborted("the client went away before it had sent its request"));
+    const deadlineMs = waitingTime.monotonicMs() + silentMs;
+    const reading: Reading = { bytes: 0, deadlineMs, stop, late: () => stop(standsStill(silentMs)) };
     this.#reading.add(reading);
+    this.#stalled.add(reading);
     source.on("data", onData).on("end", onEnd).on("close", onClose).on("error", onClose);
     // It may have gone before anybody listened.
     if (source.destroyed) onClose();
-    try {
-      return await promise;
-    } catch (error) {
-      if (error instanceof HTTPException && error.status !== 413) source.pause();
-      throw error;
-    } finally {
-      clearTimeout(stalled);
-      // What comes after is let go of unread; an error of the connection has been dealt with.
-      source.off("data", onData).off("end", onEnd).off("close", onClose);
-      this.#reading.delete(reading);
-      this.#bytes -= reading.bytes;
-    }
+    return promise;
   }
 
   /** Where it is too much, the largest body has to come again: a small one gets in however many large ones stand still. */
@@ -105,10 +113,14 @@ export class Bodies {
     if (this.#bytes <= this.#options.mostBytes || this.#reading.size === 1) return;
     let largest = reading;
     for (const other of this.#reading) if (other.bytes > largest.bytes) largest = other;
-    this.#bytes -= largest.bytes;
-    largest.bytes = 0;
-    this.#reading.delete(largest);
     largest.stop(tooMuchAtOnce());
+  }
+
+  #forget(reading: Reading): void {
+    this.#stalled.delete(reading);
+    this.#reading.delete(reading);
+    this.#bytes -= reading.bytes;
+    reading.bytes = 0;
   }
 }
 

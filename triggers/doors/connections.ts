@@ -4,6 +4,8 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { waitingTime } from "../../functions/shared/kubernetes/clock/process-clock.ts";
+import { Deadlines, type Waiting } from "../../functions/shared/review/deadlines.ts";
 import { RequestFeed } from "./request-feed.ts";
 
 /** How a connection was ended before its client did so. */
@@ -28,7 +30,7 @@ export const usualBounds = { mostConnections: 1_000, mostInFlight: 8, crowdedIdl
 type Answer = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
 /** What goes on on a connection. */
-interface Exchange {
+interface Exchange extends Waiting {
   /** The answers that are due, in the order in which they have to be sent. */
   readonly due: ServerResponse[];
   readonly feed: RequestFeed;
@@ -36,6 +38,8 @@ interface Exchange {
   last: IncomingMessage | undefined;
   /** What is said when all answers before it are sent: nothing more is read. */
   lastWords: string | undefined;
+  /** Until when the answer that is due next is to be taken, once it is there. */
+  deadlineMs: number;
 }
 
 export class Connections {
@@ -46,6 +50,7 @@ export class Connections {
   /** By where they come from: after a TLS handshake nothing else tells that two sockets are one connection. */
   readonly #opened = new Map<string, Socket>();
   readonly #exchanges = new WeakMap<Socket, Exchange>();
+  readonly #unread = new Deadlines(waitingTime);
 
   /** `onCut` hears of each connection that is ended here. */
   constructor(bounds: ConnectionBounds, onCut: (how: Cut) => void) {
@@ -72,7 +77,8 @@ export class Connections {
     const due: ServerResponse[] = [];
     // The body of a request that was begun is read all the same: what waits for it is its answer.
     const feed = new RequestFeed(socket, () => due.length < mostInFlight || exchange.last?.complete === false);
-    const exchange: Exchange = { due, feed, last: undefined, lastWords: undefined };
+    const late = () => this.#cut(socket, "unread");
+    const exchange: Exchange = { due, feed, last: undefined, lastWords: undefined, deadlineMs: 0, late };
     this.#exchanges.set(socket, exchange);
     socket.once("close", () => this.#idle.delete(socket));
     const raw = this.#opened.get(placeOf(socket));
@@ -90,15 +96,17 @@ export class Connections {
     due.push(response);
     exchange.last = request;
     response.once("close", () => {
-      due.splice(due.indexOf(response), 1);
+      const at = due.indexOf(response);
+      due.splice(at, 1);
+      if (at === 0) this.#unread.delete(exchange);
       const [next] = due;
       if (next === undefined) this.#rest(socket);
-      else if (next.writableEnded) this.#limitReading(socket, next);
+      else if (next.writableEnded && at === 0) this.#limitReading(exchange, next);
       feed.feed();
       this.#sayLastWords(socket, exchange);
     });
     void answer(request, response).then(() => {
-      if (due[0] === response && response.writableEnded) this.#limitReading(socket, response);
+      if (due[0] === response && response.writableEnded) this.#limitReading(exchange, response);
     });
   }
 
@@ -144,10 +152,10 @@ export class Connections {
   }
 
   /** Only the answer that is due next is the client's to take: those behind it wait for us. */
-  #limitReading(socket: Socket, response: ServerResponse): void {
+  #limitReading(exchange: Exchange, response: ServerResponse): void {
     if (response.closed) return;
-    const late = setTimeout(() => this.#cut(socket, "unread"), this.#bounds.unreadMs);
-    response.once("close", () => clearTimeout(late));
+    exchange.deadlineMs = waitingTime.monotonicMs() + this.#bounds.unreadMs;
+    this.#unread.add(exchange);
   }
 
   #cut(socket: Socket, how: Cut): void {

@@ -22,6 +22,8 @@ import { type Observed, observeGroup } from "../pass/observation.ts";
 import { keptRefusals } from "../pass/record.ts";
 import { TooManyLookUps } from "../views/look-ups.ts";
 import { askAgain, isFinal, tooLate } from "./answers.ts";
+import { Deadlines, type Waiting as WaitingUntil } from "./deadlines.ts";
+import { type Made, without } from "./made.ts";
 
 /** What is asked for, and how. */
 export interface Petition<Subject> {
@@ -58,18 +60,11 @@ export function refuseFailure(error: unknown, what: string): Denied | undefined 
   return askAgain(guard, sentence);
 }
 
-interface Waiting<Subject> extends Petition<Subject> {
+interface Waiting<Subject> extends Petition<Subject>, WaitingUntil {
   deadlineMs: number;
   isAnswered: boolean;
-  readonly promise: Promise<AdmissionAnswer>;
   resolve(answer: AdmissionAnswer): void;
   reject(error: unknown): void;
-}
-
-/** What was written for a petition, and what stood in the ledger at that ordinal before. */
-interface Made {
-  readonly reservation: Reservation;
-  readonly before: Reservation | undefined;
 }
 
 interface Granted<Subject> extends Made {
@@ -77,31 +72,30 @@ interface Granted<Subject> extends Made {
   readonly answer: AdmissionAnswer;
 }
 
-/** Those who wait for one group, and what was written for some who were then refused. */
+/** Those of one group who were not looked at yet, and what was written for some who were then refused. */
 interface Line<Subject> {
   readonly queue: Waiting<Subject>[];
-  readonly unanswered: Set<Waiting<Subject>>;
   /**
    * Reservations that stand in the ledger though their petition was refused: the next write undoes them. What they renewed
    * stands again, for an earlier allowance may still be under way.
    */
   withdrawn: readonly Made[];
   isServed: boolean;
-  isWatched: boolean;
 }
 
 /** How many petitions one write may carry: all that a storm of drains has under way. */
 const largestBatch = 500;
-/** How often to look for petitions that have waited too long, in milliseconds. */
-const watchEveryMs = 250;
 
 export class GroupCommit<Subject, Snapshot> {
   readonly #context: Context;
   readonly #gate: ReviewGate<Subject, Snapshot>;
   readonly #lines = new Map<string, Line<Subject>>();
+  /** Nobody waits longer than a client would: whatever goes on, at the deadline the answer is a refusal. */
+  readonly deadlines: Deadlines;
 
   constructor(context: Context, gate: ReviewGate<Subject, Snapshot>) {
     this.#context = context;
+    this.deadlines = new Deadlines(context.cluster);
     this.#gate = gate;
   }
 
@@ -112,11 +106,11 @@ export class GroupCommit<Subject, Snapshot> {
   submit(key: GroupKey, petition: Petition<Subject>): Promise<AdmissionAnswer> {
     const line = this.#lineOf(key);
     const { promise, resolve, reject } = Promise.withResolvers<AdmissionAnswer>();
-    const waiting: Waiting<Subject> = { ...petition, isAnswered: false, promise, resolve, reject };
+    const late = () => this.#answer(waiting, tooLate());
+    const waiting: Waiting<Subject> = { ...petition, isAnswered: false, resolve, reject, late };
     line.queue.push(waiting);
-    line.unanswered.add(waiting);
     if (!line.isServed) void this.#serve(key, line);
-    if (!line.isWatched) void this.#watch(line);
+    if (!waiting.isAnswered) this.deadlines.add(waiting);
     return promise;
   }
 
@@ -124,7 +118,7 @@ export class GroupCommit<Subject, Snapshot> {
     const path = groupPathOf(key);
     let line = this.#lines.get(path);
     if (line === undefined) {
-      line = { queue: [], unanswered: new Set(), withdrawn: [], isServed: false, isWatched: false };
+      line = { queue: [], withdrawn: [], isServed: false };
       this.#lines.set(path, line);
     }
     return line;
@@ -137,27 +131,11 @@ export class GroupCommit<Subject, Snapshot> {
       try {
         await this.#decideTogether(key, line, batch);
       } catch (error) {
-        for (const one of batch) this.#fail(line, one, key, error);
+        for (const one of batch) this.#fail(one, key, error);
       }
     }
     line.isServed = false;
     if (line.withdrawn.length === 0) this.#lines.delete(groupPathOf(key));
-  }
-
-  /** Nobody waits longer than a client would: whatever goes on, at the deadline the answer is a refusal. */
-  async #watch(line: Line<Subject>): Promise<void> {
-    const { cluster } = this.#context;
-    line.isWatched = true;
-    while (line.unanswered.size > 0) {
-      const nowMs = cluster.monotonicMs();
-      let nextMs = nowMs + watchEveryMs;
-      for (const one of line.unanswered) {
-        if (one.deadlineMs <= nowMs) answer(line, one, tooLate());
-        else nextMs = Math.min(nextMs, one.deadlineMs);
-      }
-      if (line.unanswered.size > 0) await cluster.sleep(nextMs - nowMs);
-    }
-    line.isWatched = false;
   }
 
   async #decideTogether(key: GroupKey, line: Line<Subject>, batch: readonly Waiting<Subject>[]): Promise<void> {
@@ -178,7 +156,7 @@ export class GroupCommit<Subject, Snapshot> {
       }
     }
     const sentence = `the ledger of ${key.group} was written by others ${maxConflicts} times in a row: try again`;
-    for (const one of batch) answer(line, one, askAgain("ledger-contended", sentence));
+    for (const one of batch) this.#answer(one, askAgain("ledger-contended", sentence));
   }
 
   /** Rule R16: nothing may be left behind by these. */
@@ -195,7 +173,7 @@ export class GroupCommit<Subject, Snapshot> {
     const context = this.#context;
     if (loaded === undefined) {
       const sentence = `no StatefulSet of ${key.group} is left that the pod could belong to: try again`;
-      for (const one of present) answer(line, one, askAgain("pod-unseen", sentence));
+      for (const one of present) this.#answer(one, askAgain("pod-unseen", sentence));
       return;
     }
     const ledger = without(loaded, line.withdrawn);
@@ -208,9 +186,9 @@ export class GroupCommit<Subject, Snapshot> {
     const granted: Granted<Subject>[] = [];
     for (const [index, waiting] of present.entries()) {
       const ruling = rulings[index] as Ruling;
-      if (ruling.reserve === undefined) answer(line, waiting, ruling.answer);
-      else if (young !== undefined) answer(line, waiting, askAgain(young.guard, young.sentence));
-      else if (waiting.dryRun || context.mode === "shadow") answer(line, waiting, ruling.answer);
+      if (ruling.reserve === undefined) this.#answer(waiting, ruling.answer);
+      else if (young !== undefined) this.#answer(waiting, askAgain(young.guard, young.sentence));
+      else if (waiting.dryRun || context.mode === "shadow") this.#answer(waiting, ruling.answer);
       else granted.push({ waiting, answer: ruling.answer, ...this.#make(observed, ruling.reserve) });
     }
     // What a clock that was ahead has written ages only once it is written anew: nobody is made to wait for an allowance for it.
@@ -269,39 +247,28 @@ export class GroupCommit<Subject, Snapshot> {
     // Everything that was withdrawn before is undone with this write.
     line.withdrawn = granted.filter(({ reservation }) => !told.has(reservation.uid));
     for (const one of inTime)
-      answer(line, one.waiting, one.answer.allowed ? { ...one.answer, reserved: true } : one.answer);
+      this.#answer(one.waiting, one.answer.allowed ? { ...one.answer, reserved: true } : one.answer);
   }
 
-  #fail(line: Line<Subject>, waiting: Waiting<Subject>, key: GroupKey, error: unknown): void {
+  #fail(waiting: Waiting<Subject>, key: GroupKey, error: unknown): void {
     const refusal = refuseFailure(error, `pods of ${key.group}`);
     const unusable = waitForLedger(error);
-    if (unusable !== undefined) answer(line, waiting, askAgain(unusable.guard, unusable.sentence));
-    else if (refusal !== undefined) answer(line, waiting, refusal);
+    if (unusable !== undefined) this.#answer(waiting, askAgain(unusable.guard, unusable.sentence));
+    else if (refusal !== undefined) this.#answer(waiting, refusal);
     else {
-      close(line, waiting);
+      this.#close(waiting);
       waiting.reject(error);
     }
   }
-}
 
-function answer<Subject>(line: Line<Subject>, waiting: Waiting<Subject>, said: AdmissionAnswer): void {
-  close(line, waiting);
-  waiting.resolve(said);
-}
+  #answer(waiting: Waiting<Subject>, said: AdmissionAnswer): void {
+    this.#close(waiting);
+    waiting.resolve(said);
+  }
 
-/** Nobody waits for this one any more. A promise keeps to the first answer that it is given. */
-function close<Subject>(line: Line<Subject>, waiting: Waiting<Subject>): void {
-  waiting.isAnswered = true;
-  line.unanswered.delete(waiting);
-}
-
-function without(ledger: Ledger, withdrawn: readonly Made[]): Ledger {
-  const reservations = ledger.reservations.flatMap((reservation) => {
-    const undone = withdrawn.find(({ reservation: { uid, by, stampMs } }) => {
-      return uid === reservation.uid && by === reservation.by && stampMs === reservation.stampMs;
-    });
-    if (undone === undefined) return [reservation];
-    return undone.before === undefined ? [] : [undone.before];
-  });
-  return { ...ledger, reservations };
+  /** Nobody waits for this one any more. A promise keeps to the first answer that it is given. */
+  #close(waiting: Waiting<Subject>): void {
+    waiting.isAnswered = true;
+    this.deadlines.delete(waiting);
+  }
 }

@@ -12,3 +12,9 @@ export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   // Nothing but the signal makes it reject.
   await delay(ms, undefined, signal === undefined ? {} : { signal }).catch(() => undefined);
 }
+
+/**
+ * For waits of some seconds that begin and end in this process, and for nothing that is compared with a moment of the clock
+ * above: time that the machine slept through does not count.
+ */
+export const waitingTime = { monotonicMs: () => performance.now(), sleep };

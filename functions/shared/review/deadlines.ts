@@ -1,0 +1,61 @@
+/**
+ * Those who wait for something, each until a moment: one slow look at all of them, however many there are. A timer for each costs
+ * a busy door more than most of what it waits for.
+ */
+import type { Cluster } from "../kubernetes/cluster.ts";
+
+/** One who waits. It is looked at, and not kept in order: the moment may be brought forward. */
+export interface Waiting {
+  /** Of the monotonic clock, in milliseconds. */
+  readonly deadlineMs: number;
+  /** Is called once at the deadline, unless it has been taken out before. */
+  late(): void;
+}
+
+/** How often to look for those who have waited too long, in milliseconds. */
+const lookEveryMs = 250;
+
+export class Deadlines {
+  readonly #clock: Pick<Cluster, "monotonicMs" | "sleep">;
+  readonly #waiting = new Set<Waiting>();
+  #isWatched = false;
+  /** When the next look is, and what brings it forward. */
+  #nextMs = 0;
+  #sooner = new AbortController();
+
+  constructor(clock: Pick<Cluster, "monotonicMs" | "sleep">) {
+    this.#clock = clock;
+  }
+
+  /** Puts it in. Where its deadline has passed, `late` may be called before this returns. */
+  add(one: Waiting): void {
+    this.#waiting.add(one);
+    if (!this.#isWatched) void this.#watch();
+    else if (one.deadlineMs < this.#nextMs) this.#sooner.abort();
+  }
+
+  /** Takes it out: it will not be late any more. */
+  delete(one: Waiting): void {
+    this.#waiting.delete(one);
+  }
+
+  /** A deadline that is brought forward while it waits is seen at the next look, 250 ms later at most. */
+  async #watch(): Promise<void> {
+    this.#isWatched = true;
+    for (;;) {
+      const nowMs = this.#clock.monotonicMs();
+      this.#nextMs = nowMs + lookEveryMs;
+      for (const one of this.#waiting) {
+        if (one.deadlineMs > nowMs) this.#nextMs = Math.min(this.#nextMs, one.deadlineMs);
+        else {
+          this.#waiting.delete(one);
+          one.late();
+        }
+      }
+      if (this.#waiting.size === 0) break;
+      this.#sooner = new AbortController();
+      await this.#clock.sleep(this.#nextMs - nowMs, this.#sooner.signal);
+    }
+    this.#isWatched = false;
+  }
+}

@@ -1,0 +1,20 @@
+/** Reservations that a group commit has made, and how one is undone whose petition was refused after all. */
+import type { Ledger, Reservation } from "../ledger/reservation.ts";
+
+/** What was written for a petition, and what stood in the ledger at that ordinal before. */
+export interface Made {
+  readonly reservation: Reservation;
+  readonly before: Reservation | undefined;
+}
+
+/** The ledger without what was withdrawn. What that had renewed stands again. */
+export function without(ledger: Ledger, withdrawn: readonly Made[]): Ledger {
+  const reservations = ledger.reservations.flatMap((reservation) => {
+    const undone = withdrawn.find(({ reservation: { uid, by, stampMs } }) => {
+      return uid === reservation.uid && by === reservation.by && stampMs === reservation.stampMs;
+    });
+    if (undone === undefined) return [reservation];
+    return undone.before === undefined ? [] : [undone.before];
+  });
+  return { ...ledger, reservations };
+}
