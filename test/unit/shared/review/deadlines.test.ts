@@ -1,0 +1,78 @@
+/** Those who wait until a moment: when they are told, and what that costs. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Deadlines } from "../../../../functions/shared/review/deadlines.ts";
+import { createVirtualClock } from "../kubernetes/virtual-clock.ts";
+
+function waitingRoom() {
+  const clock = createVirtualClock();
+  const told: (readonly [string, number])[] = [];
+  let sleeps = 0;
+  const deadlines = new Deadlines({
+    monotonicMs: () => clock.monotonicMs(),
+    sleep: (ms, signal) => {
+      sleeps++;
+      return clock.sleep(ms, signal);
+    },
+  });
+  const wait = (name: string, deadlineMs: number) => {
+    const one = { deadlineMs, late: () => void told.push([name, clock.monotonicMs()]) };
+    deadlines.add(one);
+    return one;
+  };
+  return { clock, told, deadlines, wait, sleeps: () => sleeps };
+}
+
+test("each is told at its deadline, once, also where it comes before the next look", async () => {
+  const { clock, told, wait } = waitingRoom();
+  wait("slow", 900);
+  await clock.goTo(10);
+  wait("soon", 30);
+  wait("sooner", 20);
+  await clock.goTo(5_000);
+  assert.deepEqual(told, [
+    ["sooner", 20],
+    ["soon", 30],
+    ["slow", 900],
+  ]);
+});
+
+test("whoever was taken out is never told, and whoever comes when all others have gone is", async () => {
+  const { clock, told, wait, deadlines } = waitingRoom();
+  deadlines.delete(wait("answered", 400));
+  await clock.goTo(600);
+  wait("later", 700);
+  await clock.goTo(2_000);
+  assert.deepEqual(told, [["later", 700]]);
+});
+
+test("whoever comes after its deadline is told before it waits", () => {
+  const { told, wait } = waitingRoom();
+  wait("past", -1);
+  assert.deepEqual(told, [["past", 0]]);
+});
+
+test("a deadline that is moved back is kept as it is, and one that is brought forward within a quarter of a second", async () => {
+  const { clock, told, wait } = waitingRoom();
+  const [back, forward] = [wait("back", 300), wait("forward", 9_000)];
+  await clock.goTo(100);
+  back.deadlineMs = 1_500;
+  forward.deadlineMs = 150;
+  await clock.goTo(5_000);
+  assert.deepEqual(told, [
+    ["forward", 250],
+    ["back", 1_500],
+  ]);
+});
+
+test("a thousand that wait cost no more looks than one, and none is left when nobody waits", async () => {
+  const { clock, wait, deadlines, sleeps } = waitingRoom();
+  const all = Array.from({ length: 1_000 }, (_, index) => wait(String(index), 60_000));
+  await clock.goTo(1_000);
+  assert.ok(sleeps() <= 5, `${sleeps()} looks`);
+  for (const one of all) deadlines.delete(one);
+  await clock.goTo(2_000);
+  const before = sleeps();
+  await clock.goTo(60_000);
+  assert.deepEqual([sleeps(), clock.pending], [before, 0]);
+});
