@@ -1,17 +1,13 @@
 import { parseBoolean, setting } from "../shared/objects/settings.ts";
 import * as vocabulary from "../shared/objects/vocabulary.ts";
-import type { Context, FunctionDefinition } from "../shared/pass/definition.ts";
+import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";
 import { sweepLedgers } from "../shared/pass/sweep-ledgers.ts";
 import { decide, type Group } from "./decide.ts";
 import { name, observe } from "./observe.ts";
 
-const gateOf = ({ allowUnsupported = false }: Context): Gate<Group> => ({
-  name,
-  observe: (observed) => observe(observed, allowUnsupported),
-  decide,
-});
+const gate: Gate<Group> = { name, observe, decide };
 
 const settings = {
   allowUnsupported: setting<boolean>({
@@ -45,7 +41,7 @@ export const advanceZoneRollout: FunctionDefinition & { readonly settings: typeo
   ],
   writes: [...vocabulary.ledgerEntries, vocabulary.verdicts],
   settings,
-  run: (context, key, wake) => perform(context, gateOf(context), key, wake),
+  run: (context, key, wake) => perform(context, gate, key, wake),
   sweep: (context, groups) =>
-    sweepLedgers(context, groups, (key) => perform(context, gateOf(context), key, { sweep: true }), name),
+    sweepLedgers(context, groups, (key) => perform(context, gate, key, { sweep: true }), name),
 };

@@ -1,9 +1,13 @@
 /** What a rollout sees of a group. Annotations were parsed at the border: `decide` never reads a string that may be wrong. */
+import type { Context } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import type { Group } from "./decide.ts";
 
 export const name = "advance-zone-rollout";
 
-export function observe({ key, nowMs, zones, departed, view, refusals }: Observed, allowUnsupported: boolean): Group {
+export function observe(
+  { key, nowMs, zones, departed, view, refusals }: Observed,
+  { allowUnsupported = false }: Pick<Context, "allowUnsupported">,
+): Group {
   return { key, self: name, nowMs, zones, departed, surroundings: view, refusals, allowUnsupported };
 }

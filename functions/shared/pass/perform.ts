@@ -36,7 +36,7 @@ import { failingGuards, guardOf, type Verdict, type Wait, wait } from "./verdict
 /** A function's own part of a pass: what it makes of an observation, and what it decides. */
 export interface Gate<Snapshot> {
   readonly name: string;
-  observe(observed: Observed): Snapshot;
+  observe(observed: Observed, context: Context): Snapshot;
   decide(snapshot: Snapshot): Verdict<Target>;
 }
 
@@ -100,7 +100,7 @@ async function attempt<Snapshot>(
   const memory = context.memoryOf(key);
   const decideOn = async (permitSinceMs: number | undefined) => {
     const observed = await observeGroup(context, ledger, { permitSinceMs, consistent: sweep });
-    return { observed, verdict: gate.decide(gate.observe(observed)) };
+    return { observed, verdict: gate.decide(gate.observe(observed, context)) };
   };
   // Until a ledger's first decision every look is a consistent LIST (rule R4): one that may permit saves a second one.
   let { observed, verdict } = await decideOn(ledger.settledThrough === undefined ? memory.ledgerReadMs : undefined);

@@ -1,0 +1,51 @@
+/** The answers to a review: what the API server's client is told, and how. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  allow,
+  askAgain,
+  badRequest,
+  conflict,
+  forbidden,
+  internalError,
+  isFinal,
+  notFound,
+  tooLate,
+} from "../../../../functions/shared/review/answers.ts";
+
+test("each refusal has the code of its kind, and the reason that Kubernetes has for that code", () => {
+  const told = [askAgain, badRequest, forbidden, notFound, conflict, internalError].map((refuse) => {
+    const { allowed, guard, code, reason, sentence } = refuse("a-guard", "a sentence");
+    assert.deepEqual({ allowed, guard, sentence }, { allowed: false, guard: "a-guard", sentence: "a sentence" });
+    return [code, reason];
+  });
+  assert.deepEqual(told, [
+    [429, "TooManyRequests"],
+    [400, "BadRequest"],
+    [403, "Forbidden"],
+    [404, "NotFound"],
+    [409, "Conflict"],
+    [500, "InternalError"],
+  ]);
+});
+
+test("only a refusal that nobody asks again after is final", () => {
+  assert.deepEqual(
+    [badRequest, forbidden, notFound, conflict, internalError].map((one) => isFinal(one("a", "b"))),
+    [true, true, true, true, true],
+  );
+  assert.deepEqual([askAgain("a", "b"), tooLate(), allow("allowed")].map(isFinal), [false, false, false]);
+});
+
+test("a refusal names a PodDisruptionBudget's cause, that of a wrong field, or none", () => {
+  assert.equal(askAgain("a", "b").cause, "DisruptionBudget");
+  const wrong = badRequest("a", "b", { field: "spec.maxUnavailable" });
+  assert.deepEqual([wrong.cause, wrong.field], ["FieldValueInvalid", "spec.maxUnavailable"]);
+  assert.deepEqual([forbidden("a", "b").cause, forbidden("a", "b", { zone: "c" }).field], ["", ""]);
+});
+
+test("an answer says which zone it is about", () => {
+  assert.equal(askAgain("a", "b", "zone").zone, "zone");
+  assert.equal(forbidden("a", "b", { zone: "zone" }).zone, "zone");
+  assert.deepEqual(allow("allowed", { zone: "zone" }), { allowed: true, guard: "allowed", warnings: [], zone: "zone" });
+});
