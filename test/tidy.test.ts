@@ -20,6 +20,9 @@ import {
 } from "./stage/tree.ts";
 
 const linesPerFile = 400;
+/** Of functions and of what they share; and of a definition, which is seen at once. */
+const linesPerFunctionsFile = 300;
+const linesPerDefinition = 60;
 const filesPerFolder = 12;
 const linesPerFunction = 60;
 /** The body of a test may tell a longer story, as long as nobody calls it. */
@@ -246,6 +249,17 @@ test("every invariant of a README has a checker that names it, in the file that 
 test("no file is longer than 400 lines", () => {
   const long = sources.filter(({ text }) => text.split("\n").length - 1 > linesPerFile).map(({ path }) => path);
   none(long, `more than ${linesPerFile} lines`);
+});
+
+test("no file of a function is longer than 300 lines, and its definition no longer than 60", () => {
+  const limitOf = (path: string) =>
+    /^functions\/[^/]+\/function\.ts$/.test(path) ? linesPerDefinition : linesPerFunctionsFile;
+  const long = functions.filter(({ path, text }) => text.split("\n").length - 1 > limitOf(path));
+  assert.equal(functions.filter(({ path }) => limitOf(path) === linesPerDefinition).length, table.length);
+  none(
+    long.map(({ path, text }) => `${path}: ${text.split("\n").length - 1} lines, and ${limitOf(path)} may be`),
+    "what is long stands in act.ts or choose.ts",
+  );
 });
 
 test("no line is wider than the page, but for texts in quotes", () => {
