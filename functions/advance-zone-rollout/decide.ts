@@ -2,7 +2,7 @@
 
 import { countDown, describeDown, isUnsettled, type Zone } from "../shared/group/zones.ts";
 import { finishAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
-import type { Pod } from "../shared/objects/pods.ts";
+import { type Pod, podNameOf } from "../shared/objects/pods.ts";
 import { subjectOf, type Target } from "../shared/pass/target.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
 import { choose, type GroupNow, heldByLimit } from "./choose.ts";
@@ -64,7 +64,7 @@ function heldAsWhole({ zones, allowUnsupported }: Group): Wait | undefined {
 function advance(group: Group): Verdict<Target> {
   const [departed] = group.departed;
   if (departed !== undefined) {
-    const pod = `${departed.statefulSet}-${departed.ordinal}`;
+    const pod = podNameOf(departed);
     const sentence = `${pod} is reserved, and its StatefulSet has left the group or is gone; no other zone is touched until that pod is gone or back, and no pod is left that belongs to nobody`;
     return wait("zone-departed", sentence, { zone: departed.statefulSet, recheckMs });
   }

@@ -2,7 +2,7 @@
 
 import { governing, groupKeyOf, type Surroundings, selects } from "../shared/group/governing.ts";
 import { isOurs } from "../shared/objects/ours.ts";
-import type { Pod } from "../shared/objects/pods.ts";
+import { type Pod, podNameOf } from "../shared/objects/pods.ts";
 import { type GroupKey, groupOfBudget, type StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { AdmissionAnswer, Denied } from "../shared/pass/definition.ts";
 import { allow, askAgain, badRequest, internalError } from "../shared/review/answers.ts";
@@ -44,7 +44,7 @@ export function decideAlone({ eviction, pod, owner, surroundings }: Alone): Admi
     return internalError("no-statefulset", sentence);
   }
   // Its name never changes, so that nobody is told to ask again.
-  if (pod.name !== `${zone}-${pod.ordinal}`) {
+  if (pod.name !== podNameOf({ statefulSet: zone, ordinal: pod.ordinal })) {
     const sentence = `pod ${pod.name} is not named STATEFULSET-ORDINAL, as the pods of ${zone} are, so that its place among them is not known and nobody can reserve it: delete it`;
     return badRequest("no-ordinal", sentence, { zone });
   }

@@ -153,7 +153,7 @@ function refuseByZone(
   const { name } = own.statefulSet;
   const [departed] = group.departed;
   if (departed !== undefined) {
-    const gone = `${departed.statefulSet}-${departed.ordinal}`;
+    const gone = podNameOf(departed);
     const sentence = `1 pod not ready in ${departed.statefulSet}: ${gone} is reserved, and its StatefulSet has left the group or is gone; no other zone is touched until that pod is gone or back, and no pod is left that belongs to nobody`;
     return askAgain("zone-departed", sentence, name);
   }

@@ -1,4 +1,5 @@
 /** Secrets, webhook configurations and disruption budgets: what certificates and evictions call for. */
+
 import assert from "node:assert/strict";
 import type {
   Metadata,
@@ -7,8 +8,9 @@ import type {
   WebhookConfigurationObject,
   ZoneBudgetObject,
 } from "../../functions/shared/kubernetes/cluster.ts";
+import { rejection } from "../stage/rejection.ts";
 import { heard, now } from "./cases-watches.ts";
-import { type Case, createLease, type Fixture, rejection, revisionOf } from "./fixture.ts";
+import { type Case, createLease, type Fixture, revisionOf } from "./fixture.ts";
 
 const otherUid = "00000000-0000-4000-8000-000000000000";
 const base64 = (text: string): string => Buffer.from(text).toString("base64");

@@ -1,6 +1,8 @@
 /** Lists (rules R5, R8), clocks, and calls that are given up. */
+
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
+import { rejection } from "../stage/rejection.ts";
 import {
   type Case,
   createLease,
@@ -9,7 +11,6 @@ import {
   type Fixture,
   isReady,
   readyPod,
-  rejection,
   revisionOf,
   settledStatefulSet,
 } from "./fixture.ts";

@@ -1,16 +1,9 @@
 /** Watches: every change after a revision, in order, once; and how they end. */
+
 import assert from "node:assert/strict";
 import type { ObjectTypes, Resource, WatchEvent, WatchQuery } from "../../functions/shared/kubernetes/cluster.ts";
-import {
-  type Case,
-  createLease,
-  createPod,
-  type Fixture,
-  gonePod,
-  readyPod,
-  rejection,
-  revisionOf,
-} from "./fixture.ts";
+import { rejection } from "../stage/rejection.ts";
+import { type Case, createLease, createPod, type Fixture, gonePod, readyPod, revisionOf } from "./fixture.ts";
 
 /** What a watch sends until an object of that name comes, bookmarks left out, as `TYPE name`. */
 export async function heard<R extends Resource>(

@@ -1,5 +1,7 @@
 /** Writes: creation, conditional patches (rule R3) and conditional deletions (rules R9, R13). */
+
 import assert from "node:assert/strict";
+import { rejection } from "../stage/rejection.ts";
 import {
   type Case,
   createLease,
@@ -9,7 +11,6 @@ import {
   gonePod,
   isGone,
   readyPod,
-  rejection,
   revisionOf,
 } from "./fixture.ts";
 

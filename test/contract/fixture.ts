@@ -78,17 +78,6 @@ export interface Case<F extends Fixture = Fixture> {
   run(fixture: F): Promise<void>;
 }
 
-/** The error that `promise` rejects with. Fails the case when it resolves, or when the error is no ClusterError. */
-export async function rejection(promise: Promise<unknown>): Promise<ClusterError> {
-  try {
-    await promise;
-  } catch (error) {
-    assert.ok(error instanceof ClusterError, `not a ClusterError: ${error}`);
-    return error;
-  }
-  assert.fail("it was not refused");
-}
-
 /** Reads until it satisfies; the answer. Fails the case after `limitMs`. */
 export async function eventually<T>(
   what: string,

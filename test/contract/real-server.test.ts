@@ -14,7 +14,7 @@ import type { Observed } from "../../functions/shared/pass/observation.ts";
 import { Api } from "../controlplane/api.ts";
 import { type ControlPlane, findAssets, startControlPlane } from "../controlplane/controlplane.ts";
 import { kubeconfigText } from "../stage/kubeconfig.ts";
-import { rejection } from "./fixture.ts";
+import { rejection } from "../stage/rejection.ts";
 
 const userAgent = "sluice/0.0.0 (real-server)";
 const namespace = "default";

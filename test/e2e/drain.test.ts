@@ -2,17 +2,11 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { eventually } from "../controlplane/api.ts";
-import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { waitForGroupReady } from "../controlplane/fixtures.ts";
-import { addNodes, applyCrds, type Drained, drainNodes } from "../stage/drain.ts";
+import { addNodes, type Drained, drainNodes } from "../stage/drain.ts";
 import { TcpProxy } from "../stage/drain-proxy.ts";
-import {
-  guardEvictions,
-  type Presented,
-  presentCertificate,
-  registerWebhook,
-  webhookName,
-} from "../stage/drain-webhook.ts";
+import { guardEvictions, type Presented, registerWebhook, webhookName } from "../stage/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
 import type { Verdict } from "../stage/history.ts";
 import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
 import type { Server } from "../stage/server.ts";
@@ -72,26 +66,22 @@ class Replicas {
 }
 
 describe("kubectl drain on a real control plane", { skip: await skipWithoutControlPlane(), concurrency: 4 }, () => {
-  let controlPlane: ControlPlane;
-  let certificate: Presented;
+  let stage: EvictionStage;
 
   before(async () => {
-    controlPlane = await startControlPlane();
-    certificate = await presentCertificate();
-    await applyCrds(controlPlane);
+    stage = await startEvictionStage();
   });
 
   after(async () => {
-    await controlPlane?.stop();
-    await certificate?.remove();
+    await stage?.stop();
   });
 
   /** As in an upgrade: each zone gets a new node, and all of its old ones are drained. */
   async function drainZones(scene: Scene, zones: readonly string[], timeoutMs = 90_000): Promise<Drained> {
     const leaving = await scene.nodesOf(...zones);
     for (const zone of zones) await addNodes(scene.api, scene.group, zone, 1, leaving.length + 1);
-    const drained = await drainNodes(controlPlane, scene.api, leaving, timeoutMs);
-    await waitForGroupReady(controlPlane, scene.group);
+    const drained = await drainNodes(stage.controlPlane, scene.api, leaving, timeoutMs);
+    await waitForGroupReady(stage.controlPlane, scene.group);
     return drained;
   }
 
@@ -105,8 +95,8 @@ describe("kubectl drain on a real control plane", { skip: await skipWithoutContr
 
   test("all nodes of two zones are drained at once: it ends, within the budget, and never are two zones down", async (context) => {
     const options = { pods: 5, maxUnavailable: 2, nodesPerZone: 2, zoneBudget: { maxUnavailable: 2 } };
-    await play(controlPlane, "drained", options, async (scene) => {
-      await guardEvictions(scene, certificate);
+    await play(stage.controlPlane, "drained", options, async (scene) => {
+      await guardEvictions(scene, stage.certificate);
       const startedMs = performance.now();
       const drained = await drainZones(scene, ["zone-a", "zone-b"]);
       context.diagnostic(`drained in ${((performance.now() - startedMs) / 1_000).toFixed(1)} s`);
@@ -118,12 +108,12 @@ describe("kubectl drain on a real control plane", { skip: await skipWithoutContr
 
   test("two replicas, one killed every two seconds: no eviction takes two minutes, and no promise is broken", async (context) => {
     const options = { pods: 6, maxUnavailable: 2, nodesPerZone: 2, zoneBudget: { maxUnavailable: 2 } };
-    await play(controlPlane, "cut-off", options, async (scene) => {
+    await play(stage.controlPlane, "cut-off", options, async (scene) => {
       const proxy = await TcpProxy.start();
       scene.afterwards(() => proxy.close());
-      const replicas = new Replicas(scene, certificate, proxy);
+      const replicas = new Replicas(scene, stage.certificate, proxy);
       await Promise.all([replicas.start(), replicas.start()]);
-      await registerWebhook(scene.api, "cut-off", "Mutating", { port: proxy.port, ca: certificate.ca });
+      await registerWebhook(scene.api, "cut-off", "Mutating", { port: proxy.port, ca: stage.certificate.ca });
       // A server that has just started permits nothing under a young ledger (rule R4), and here none lives for long.
       await eventually("the ledger older than any server's doubt", 90_000, async () => {
         const ledger = await scene.api.get<{ metadata: { creationTimestamp: string } }>(scene.ledgerPath);
@@ -145,8 +135,8 @@ describe("kubectl drain on a real control plane", { skip: await skipWithoutContr
 
   test("the webhook as rollout-operator's users have registered it, validating, drains too", async () => {
     const options = { pods: 3, nodesPerZone: 1, zoneBudget: { maxUnavailable: 1 } };
-    await play(controlPlane, "as-before", options, async (scene) => {
-      await guardEvictions(scene, certificate, { kind: "Validating" });
+    await play(stage.controlPlane, "as-before", options, async (scene) => {
+      await guardEvictions(scene, stage.certificate, { kind: "Validating" });
       const drained = await drainZones(scene, ["zone-a"]);
       assert.equal(drained.attempts, 1);
       assert.ok(refusals(drained, "as-before", "as-before-zone-a").length > 0, drained.stderr);
@@ -156,8 +146,8 @@ describe("kubectl drain on a real control plane", { skip: await skipWithoutContr
 
   test("with partitions two zones are down at once, but never more of a partition than its budget", async () => {
     const zoneBudget = { maxUnavailable: 1, podNamePartitionRegex: "parted-zone-[a-z]-([0-9]+)" };
-    await play(controlPlane, "parted", { pods: 4, nodesPerZone: 1, zoneBudget }, async (scene) => {
-      await guardEvictions(scene, certificate);
+    await play(stage.controlPlane, "parted", { pods: 4, nodesPerZone: 1, zoneBudget }, async (scene) => {
+      await guardEvictions(scene, stage.certificate);
       const drained = await drainZones(scene, ["zone-a", "zone-b"]);
       assert.ok(refusals(drained, "parted", "in partition [0-3]").length > 0, drained.stderr);
       const verdict = await scene.observer.verdict();

@@ -4,10 +4,10 @@ import { setTimeout as delay } from "node:timers/promises";
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
-import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { applyCrds, runKubectl } from "../stage/drain.ts";
-import { evict, guardEvictions, type Presented, presentCertificate, webhookName } from "../stage/drain-webhook.ts";
+import { runKubectl } from "../stage/drain.ts";
+import { evict, guardEvictions, webhookName } from "../stage/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
 import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
 import { complaintsIn, createUser, grant, refusalsIn } from "./rights.ts";
 
@@ -74,29 +74,25 @@ async function storm(scene: Scene, pods: readonly string[], workers: number): Pr
 }
 
 describe("evictions on a real control plane", { skip: await skipWithoutControlPlane(), concurrency: 4 }, () => {
-  let controlPlane: ControlPlane;
-  let certificate: Presented;
+  let stage: EvictionStage;
 
   before(async () => {
-    controlPlane = await startControlPlane();
-    certificate = await presentCertificate();
-    await applyCrds(controlPlane);
+    stage = await startEvictionStage();
   });
 
   after(async () => {
-    await controlPlane?.stop();
-    await certificate?.remove();
+    await stage?.stop();
   });
 
   test("a dry run that is allowed changes no object: Sluice writes nothing", async () => {
     const options = { pods: 3, nodesPerZone: 1, zoneBudget: { maxUnavailable: 1 } };
-    const { takings } = await play(controlPlane, "rehearsed", options, async (scene) => {
-      const server = await guardEvictions(scene, certificate);
-      const from = await auditPosition(controlPlane.auditLog);
+    const { takings } = await play(stage.controlPlane, "rehearsed", options, async (scene) => {
+      const server = await guardEvictions(scene, stage.certificate);
+      const from = await auditPosition(stage.controlPlane.auditLog);
       const before = await revisions(scene);
       const nodes = await scene.nodesOf("zone-a", "zone-b");
       const flags = ["--ignore-daemonsets", "--dry-run=server", "--timeout=20s"];
-      const drained = await Promise.all(nodes.map((node) => runKubectl(controlPlane, "drain", node, ...flags)));
+      const drained = await Promise.all(nodes.map((node) => runKubectl(stage.controlPlane, "drain", node, ...flags)));
       for (const { code, stdout, stderr } of drained) {
         assert.equal(code, 0, stderr);
         assert.match(stdout, /evicting pod rehearsed\/rehearsed-zone-[ab]-[0-2] \(server dry run\)/);
@@ -121,15 +117,15 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
 
   test("a dry run is refused as the eviction would be, and changes no object either", async () => {
     const options = { pods: 3, nodesPerZone: 1, zoneBudget: { maxUnavailable: 1 } };
-    await play(controlPlane, "rehearsal", options, async (scene) => {
-      await guardEvictions(scene, certificate);
-      await controlPlane.kubelet.breakPod("rehearsal", "rehearsal-zone-b-1");
+    await play(stage.controlPlane, "rehearsal", options, async (scene) => {
+      await guardEvictions(scene, stage.certificate);
+      await stage.controlPlane.kubelet.breakPod("rehearsal", "rehearsal-zone-b-1");
       await scene.waitForGuard("zone-settling");
-      const from = await auditPosition(controlPlane.auditLog);
+      const from = await auditPosition(stage.controlPlane.auditLog);
       const before = await revisions(scene);
       const [node = ""] = await scene.nodesOf("zone-a");
       const flags = ["--ignore-daemonsets", "--dry-run=server", "--timeout=4s"];
-      const { code, stderr } = await runKubectl(controlPlane, "drain", node, ...flags);
+      const { code, stderr } = await runKubectl(stage.controlPlane, "drain", node, ...flags);
       assert.equal(code, 1);
       assert.match(stderr, /\(will retry after 5s\): admission webhook .+ 1 pod not ready in rehearsal-zone-b/);
       for (const way of ["in the body", "in the query"] as const) {
@@ -144,14 +140,14 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
         201,
         "the broken pod itself may go",
       );
-      await waitForGroupReady(controlPlane, scene.group);
+      await waitForGroupReady(stage.controlPlane, scene.group);
     });
   });
 
   test("a PodDisruptionBudget that allows nothing refuses at once, and nothing is reserved", async () => {
     const options = { pods: 3, zoneBudget: { maxUnavailable: 1 } };
-    const { takings } = await play(controlPlane, "also-budgeted", options, async (scene) => {
-      const server = await guardEvictions(scene, certificate);
+    const { takings } = await play(stage.controlPlane, "also-budgeted", options, async (scene) => {
+      const server = await guardEvictions(scene, stage.certificate);
       const path = "/apis/policy/v1/namespaces/also-budgeted/poddisruptionbudgets";
       await scene.api.post(path, {
         apiVersion: "policy/v1",
@@ -166,7 +162,7 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
       });
       const { status } = await scene.api.get<{ status: { disruptionsAllowed: number } }>(`${path}/none`);
       assert.equal(status.disruptionsAllowed, 0);
-      const from = await auditPosition(controlPlane.auditLog);
+      const from = await auditPosition(stage.controlPlane.auditLog);
       const before = await scene.api.get<Named>(scene.ledgerPath);
       const startedMs = performance.now();
       const { code, message, causes } = await evict(scene.api, "also-budgeted", pod);
@@ -191,11 +187,11 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
 
   test("a rollout and a storm of evictions share one budget, and both end", async (context) => {
     const options = { pods: 8, maxUnavailable: 2, zoneBudget: { maxUnavailable: 2 } };
-    const { takings } = await play(controlPlane, "stormy", options, async (scene) => {
-      await guardEvictions(scene, certificate);
-      const pods = (await groupPods(controlPlane, scene.group)).map(({ metadata }) => metadata.name);
+    const { takings } = await play(stage.controlPlane, "stormy", options, async (scene) => {
+      await guardEvictions(scene, stage.certificate);
+      const pods = (await groupPods(stage.controlPlane, scene.group)).map(({ metadata }) => metadata.name);
       const startedMs = performance.now();
-      await changeTemplate(controlPlane, scene.group, "app:2");
+      await changeTemplate(stage.controlPlane, scene.group, "app:2");
       await scene.waitForTakings(3);
       const { asked } = await storm(scene, pods, 32);
       context.diagnostic(
@@ -210,20 +206,25 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
   });
 
   test("the function alone, with the rights that it says it needs, allows and refuses evictions", async () => {
-    const { takings } = await play(controlPlane, "entitled", { zoneBudget: { maxUnavailable: 1 } }, async (scene) => {
-      const account = { namespace: "entitled", name: "sluice" };
-      const kubeconfig = await createUser(controlPlane, scene.api, account.namespace, account.name);
-      await grant(scene.api, "entitled", account, evaluateEviction.needs);
-      const settings = { FUNCTION: evaluateEviction.name };
-      const server = await guardEvictions(scene, certificate, { settings, kubeconfig });
-      assert.equal((await evict(scene.api, "entitled", "entitled-zone-a-0")).code, 201);
-      assert.equal((await evict(scene.api, "entitled", "entitled-zone-b-0")).code, 429);
-      await waitForGroupReady(controlPlane, scene.group);
-      await storm(scene, ["entitled-zone-b-0"], 1);
-      await scene.waitForEvent("EvictionRefused");
-      assert.deepEqual(refusalsIn(await scene.requests()), []);
-      assert.deepEqual(complaintsIn(server.log), []);
-    });
+    const { takings } = await play(
+      stage.controlPlane,
+      "entitled",
+      { zoneBudget: { maxUnavailable: 1 } },
+      async (scene) => {
+        const account = { namespace: "entitled", name: "sluice" };
+        const kubeconfig = await createUser(stage.controlPlane, scene.api, account.namespace, account.name);
+        await grant(scene.api, "entitled", account, evaluateEviction.needs);
+        const settings = { FUNCTION: evaluateEviction.name };
+        const server = await guardEvictions(scene, stage.certificate, { settings, kubeconfig });
+        assert.equal((await evict(scene.api, "entitled", "entitled-zone-a-0")).code, 201);
+        assert.equal((await evict(scene.api, "entitled", "entitled-zone-b-0")).code, 429);
+        await waitForGroupReady(stage.controlPlane, scene.group);
+        await storm(scene, ["entitled-zone-b-0"], 1);
+        await scene.waitForEvent("EvictionRefused");
+        assert.deepEqual(refusalsIn(await scene.requests()), []);
+        assert.deepEqual(complaintsIn(server.log), []);
+      },
+    );
     assert.equal(takings.length, 2);
   });
 });

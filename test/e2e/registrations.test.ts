@@ -1,17 +1,10 @@
 /** However a path of evaluate-eviction is registered, and a client writes an Eviction, the real API server takes the answer. */
+
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
-import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { applyCrds } from "../stage/drain.ts";
-import {
-  guardEvictions,
-  type Presented,
-  presentCertificate,
-  registerWebhook,
-  removeWebhook,
-  type WebhookKind,
-} from "../stage/drain-webhook.ts";
+import { guardEvictions, registerWebhook, removeWebhook, type WebhookKind } from "../stage/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
 import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
 
 const pinningPath = "/pods/eviction/pin";
@@ -33,31 +26,27 @@ async function reserved({ api, ledgerPath }: Scene): Promise<string> {
 }
 
 describe("a webhook for evictions on a real API server", { skip: await skipWithoutControlPlane() }, () => {
-  let controlPlane: ControlPlane;
-  let certificate: Presented;
+  let stage: EvictionStage;
 
   before(async () => {
-    controlPlane = await startControlPlane();
-    certificate = await presentCertificate();
-    await applyCrds(controlPlane);
+    stage = await startEvictionStage();
   });
 
   after(async () => {
-    await controlPlane?.stop();
-    await certificate?.remove();
+    await stage?.stop();
   });
 
   test("every path works both as a mutating and as a validating one, with every form of an Eviction, but for the one that pins", async () => {
     const options = { zones: 2, pods: 24, zoneBudget: { maxUnavailable: 24 } };
-    await play(controlPlane, "registered", options, async (scene) => {
+    await play(stage.controlPlane, "registered", options, async (scene) => {
       const { api, group } = scene;
-      const server = await guardEvictions(scene, certificate);
+      const server = await guardEvictions(scene, stage.certificate);
       await removeWebhook(api, group.namespace, "Mutating");
       const pods = Array.from({ length: 24 }, (_, ordinal) => `${group.statefulSets[0]}-${ordinal}`);
       const seen: string[] = [];
       for (const path of evaluateEviction.paths) {
         for (const kind of ["Mutating", "Validating"] as const satisfies readonly WebhookKind[]) {
-          await registerWebhook(api, group.namespace, kind, { port: server.tlsPort, ca: certificate.ca, path });
+          await registerWebhook(api, group.namespace, kind, { port: server.tlsPort, ca: stage.certificate.ca, path });
           for (const head of bodies) {
             const pod = pods.shift() ?? "";
             const { metadata } = await api.get<{ metadata: { uid: string } }>(

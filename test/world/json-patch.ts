@@ -1,6 +1,6 @@
 /** JSON patches (RFC 6902) as admission webhooks answer them: `add` and `replace` in objects, which is all that is asked here. */
 
-type JsonObject = Record<string, unknown>;
+import { isObject } from "./merge-patch.ts";
 
 interface Operation {
   readonly op: string;
@@ -26,11 +26,7 @@ export function applyJsonPatch<T extends object>(document: T, operations: readon
     if (last === undefined || !isObject(parent) || (op === "replace" && !(last in parent))) {
       throw new Error(`${op} operation does not apply: doc is missing path: "${path}": missing value`);
     }
-    parent[last] = value;
+    (parent as Record<string, unknown>)[last] = value;
   }
   return patched;
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,8 +1,8 @@
 /** JSON merge patches (RFC 7396) over immutable objects, and the equality that tells a patch that changes nothing. */
 
-type JsonObject = Readonly<Record<string, unknown>>;
+export type JsonObject = Readonly<Record<string, unknown>>;
 
-function isObject(value: unknown): value is JsonObject {
+export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 

@@ -2,6 +2,7 @@
  * Rule R12 allows a reserved pod again each time that it is asked for, and each time its reservation begins to age anew. Where
  * something behind Sluice refuses every one of these evictions, that would hold the group for ever: so renewing has an end.
  */
+import { podNameOf } from "../objects/pods.ts";
 import { dropAfterMs, type Refusal, type Reservation } from "./reservation.ts";
 
 /** A reservation that has been renewed for so long is not renewed any more, so that rule R10 drops it, in milliseconds. */
@@ -27,7 +28,7 @@ export function renewalOf(before: Reservation | undefined, uid: string, by: stri
  */
 export function refusalOfRenewals(reservation: Reservation): Refusal {
   const { uid, by, stampMs, sinceMs = stampMs } = reservation;
-  const pod = `${reservation.statefulSet}-${reservation.ordinal}`;
+  const pod = podNameOf(reservation);
   const seconds = Math.round((stampMs - sinceMs) / 1000);
   const sentence = `${pod} was allowed to go again and again for ${seconds} s, and still stands: something behind Sluice refuses its eviction, such as another webhook or a quota; find it in what the eviction is answered while Sluice allows it, or with kubectl get validatingwebhookconfigurations, and mend it. This pod waits for some minutes, so that others can go`;
   return { uid, pod, sentence, stampMs: stampMs + dropAfterMs, by };

@@ -1,6 +1,6 @@
 /** How a reservation ends: its pod is back, or nobody can act on it any more (rules R6 and R10). */
 import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
-import { isAvailable, type Pod } from "../objects/pods.ts";
+import { isAvailable, type Pod, podNameOf } from "../objects/pods.ts";
 import { isWanted, type StatefulSet } from "../objects/statefulsets.ts";
 import { dropAfterMs, type Reservation } from "./reservation.ts";
 
@@ -46,7 +46,7 @@ export async function findAbandoned(
   for (const reservation of open) {
     if (!isOverdue(reservation)) continue;
     try {
-      const pod = await cluster.get("pods", { namespace, name: `${reservation.statefulSet}-${reservation.ordinal}` });
+      const pod = await cluster.get("pods", { namespace, name: podNameOf(reservation) });
       const isUnharmed = pod.metadata.uid === reservation.uid && pod.metadata.deletionTimestamp === undefined;
       // Asked again: the answer has told the API server's time, of which a wall clock that was set had told otherwise.
       if (isUnharmed && isOverdue(reservation)) abandoned.add(reservation);

@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { after, before, describe, test } from "node:test";
-import { type ControlPlane, startControlPlane } from "../../controlplane/controlplane.ts";
-import { applyCrds } from "../../stage/drain.ts";
-import { type Presented, presentCertificate } from "../../stage/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../../stage/eviction-stage.ts";
 import { skipWithoutControlPlane } from "../../stage/scene.ts";
 import { type Pauses, pauseControllers } from "./controllers.ts";
 import { scenarios } from "./scenarios.ts";
@@ -17,26 +15,22 @@ describe("watches that tell everything late, and controllers that stand still", 
   skip: await skipWithoutControlPlane(),
   concurrency: scenarios.length,
 }, () => {
-  let controlPlane: ControlPlane;
-  let certificate: Presented;
+  let stage: EvictionStage;
   let pauses: Pauses;
 
   before(async () => {
-    controlPlane = await startControlPlane();
-    certificate = await presentCertificate();
-    await applyCrds(controlPlane);
-    pauses = pauseControllers(controlPlane, seed);
+    stage = await startEvictionStage();
+    pauses = pauseControllers(stage.controlPlane, seed);
   });
 
   after(async () => {
     await pauses?.end();
-    await controlPlane?.stop();
-    await certificate?.remove();
+    await stage?.stop();
   });
 
   for (const scenario of scenarios) {
     test(`${scenario.name}: no promise is broken, and everything comes to rest`, async (context) => {
-      const outcome = await tryOut({ scenario, seed, forMs, controlPlane, certificate, pauses });
+      const outcome = await tryOut({ ...stage, scenario, seed, forMs, pauses });
       const { taken, restMs, violations, history } = outcome;
       const counts = `${taken.rollout} pods taken by rollouts, ${taken.eviction} by evictions`;
       context.diagnostic(`${counts}; at rest after ${(restMs / 1_000).toFixed(1)} s`);

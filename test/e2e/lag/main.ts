@@ -1,10 +1,11 @@
 /** Looks for a seed in which a promise is broken, on a real API server behind proxies whose watches lag. */
+
 import { ensureAssets } from "../../controlplane/assets.ts";
-import { type ControlPlane, startControlPlane } from "../../controlplane/controlplane.ts";
+import type { ControlPlane } from "../../controlplane/controlplane.ts";
 import { CommandLine } from "../../controlplane/flags.ts";
 import { aborted, interruption } from "../../controlplane/interruption.ts";
-import { applyCrds } from "../../stage/drain.ts";
-import { type Presented, presentCertificate } from "../../stage/drain-webhook.ts";
+import type { Presented } from "../../stage/drain-webhook.ts";
+import { startEvictionStage } from "../../stage/eviction-stage.ts";
 import { pauseControllers } from "./controllers.ts";
 import { type Scenario, scenarios } from "./scenarios.ts";
 import { type Outcome, tryOut } from "./trial.ts";
@@ -111,10 +112,8 @@ async function main(): Promise<number> {
   if (line.mistakes.length > 0) return 2;
   const interrupted = interruption();
   const assets = await ensureAssets((said) => console.error(said));
-  const controlPlane = await startControlPlane({ assets, signal: interrupted });
-  const certificate = await presentCertificate();
+  const { controlPlane, certificate, stop } = await startEvictionStage({ assets, signal: interrupted });
   try {
-    await applyCrds(controlPlane);
     const startedMs = performance.now();
     const broken = await Promise.race([search(options, controlPlane, certificate), aborted(interrupted)]);
     if (broken === undefined) return 1;
@@ -125,8 +124,7 @@ async function main(): Promise<number> {
     );
     return broken === 0 ? 0 : 1;
   } finally {
-    await controlPlane.stop();
-    await certificate.remove();
+    await stop();
   }
 }
 

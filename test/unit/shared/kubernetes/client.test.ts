@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import type { RequestObservation } from "../../../../functions/shared/kubernetes/client.ts";
-import { type Exchange, refuse, rejection, withServer } from "./server.ts";
+import { rejection } from "../../../stage/rejection.ts";
+import { type Exchange, refuse, withServer } from "./server.ts";
 
 const key = { namespace: "ns", name: "web" };
 const conditional = { metadata: { uid: "u", resourceVersion: "7", annotations: { a: null } } };

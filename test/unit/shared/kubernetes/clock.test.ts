@@ -1,4 +1,5 @@
 /** The clock of a process whose machine sleeps, or whose wall clock somebody sets. */
+
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { ServerTime } from "../../../../functions/shared/kubernetes/clock/server-time.ts";
@@ -7,9 +8,10 @@ import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts
 import { findAbandoned } from "../../../../functions/shared/ledger/settling.ts";
 import { noteLedger, refuseNewLedger } from "../../../../functions/shared/pass/ledger-access.ts";
 import type { Observed } from "../../../../functions/shared/pass/observation.ts";
+import { rejection } from "../../../stage/rejection.ts";
 import { podObject, reservation } from "../../functions/advance-zone-rollout/given.ts";
 import { Passes } from "../pass/passes.ts";
-import { rejection, withServer } from "./server.ts";
+import { withServer } from "./server.ts";
 
 /** A machine whose two clocks a test moves. */
 class Machine {

@@ -6,7 +6,8 @@ import { describe, test } from "node:test";
 import { promisify } from "node:util";
 import { connect } from "../../../../functions/shared/kubernetes/client.ts";
 import { kubeconfigText } from "../../../stage/kubeconfig.ts";
-import { type Exchange, refuse, rejection, withServer } from "./server.ts";
+import { rejection } from "../../../stage/rejection.ts";
+import { type Exchange, refuse, withServer } from "./server.ts";
 
 const key = { namespace: "ns", name: "web" };
 const userAgent = "sluice/0.0.0 (unit)";

@@ -1,6 +1,5 @@
 /** A small HTTP server that plays the API server for one test, and a client that is connected to it. */
 
-import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -12,7 +11,6 @@ import {
   connect,
   type KubernetesCluster,
 } from "../../../../functions/shared/kubernetes/client.ts";
-import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { kubeconfigText } from "../../../stage/kubeconfig.ts";
 
 export interface Exchange {
@@ -91,15 +89,4 @@ export function refuse(
   const message = `refused: ${reason}`;
   response.writeHead(code, { "content-type": "application/json", ...headers });
   response.end(JSON.stringify({ kind: "Status", apiVersion: "v1", status: "Failure", code, reason, message }));
-}
-
-/** The error that `promise` rejects with, which must be a ClusterError. */
-export async function rejection(promise: Promise<unknown>): Promise<ClusterError> {
-  try {
-    await promise;
-  } catch (error) {
-    assert.ok(error instanceof ClusterError, `not a ClusterError: ${error}`);
-    return error;
-  }
-  assert.fail("it did not reject");
 }

@@ -1,0 +1,29 @@
+/** What every suite about evictions stands on: a control plane that knows Sluice's types, and a certificate for reviews. */
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { applyCrds } from "./drain.ts";
+import { type Presented, presentCertificate } from "./drain-webhook.ts";
+
+export interface EvictionStage {
+  readonly controlPlane: ControlPlane;
+  readonly certificate: Presented;
+  /** Ends the control plane, and removes the certificate. */
+  stop(): Promise<void>;
+}
+
+/** Throws, with everything ended, where one of it cannot be had. `options` are the control plane's. */
+export async function startEvictionStage(options?: Parameters<typeof startControlPlane>[0]): Promise<EvictionStage> {
+  const certificate = await presentCertificate();
+  let controlPlane: ControlPlane | undefined;
+  const stop = async (): Promise<void> => {
+    await controlPlane?.stop();
+    await certificate.remove();
+  };
+  try {
+    controlPlane = await startControlPlane(options);
+    await applyCrds(controlPlane);
+    return { controlPlane, certificate, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
