@@ -1,0 +1,22 @@
+/** What every part of the product needs is written in one place: a second copy would go its own way some day. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { matches, product } from "../stage/tree.ts";
+
+/** What it is, how it looks wherever it is written, and where that may be. */
+const saidOnce: readonly (readonly [what: string, pattern: RegExp, path: string])[] = [
+  ["NAMESPACE/GROUP", /namespace\}\/\$\{(\w+\.)*group\}/, "functions/shared/objects/statefulsets.ts"],
+  ["STATEFULSET-ORDINAL", /\}-\$\{(\w+\.)*ordinal\}|-\(?\\d\+\)?\$\//, "functions/shared/objects/pods.ts"],
+  ["the fields of an object", /!Array\.isArray\(\w+\) \? \(/, "functions/shared/objects/fields.ts"],
+  ["a right that is missing", /[Ll]acks the right|\bcannot \\S/, "functions/shared/kubernetes/cluster.ts"],
+  ["a list and a watch after it", /\.watch\(/, "functions/shared/views/following.ts"],
+  ["whether an Event is news", /announced\.(has|add)\(/, "functions/shared/pass/record.ts"],
+  ["once a minute", /\?\? Number\.NEGATIVE_INFINITY\) (<|>|>=) \w+/, "triggers/telemetry/repeats.ts"],
+];
+
+test("what all parts of the product need is said once", () => {
+  for (const [what, pattern, path] of saidOnce) {
+    const places = new Set(product.filter((source) => matches([source], pattern).length > 0).map((one) => one.path));
+    assert.deepEqual([...places], [path], what);
+  }
+});
