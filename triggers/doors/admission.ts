@@ -63,12 +63,26 @@ export function serveAdmissions(app: Hono, options: AdmissionDoorOptions): void 
         );
         report(definition, request, user, answer, reporting, isWorthALine);
         const text = JSON.stringify({ apiVersion, kind: "AdmissionReview", response: render(request.uid, answer) });
-        const headers = { "content-type": "application/json", "content-length": String(Buffer.byteLength(text)) };
-        return c.body(text, 200, headers);
+        return answerWith(c, text);
       });
       app.all(path, (c) => c.text("POST an AdmissionReview here.", 405, { allow: "POST" }));
     }
   }
+}
+
+declare module "hono" {
+  interface ContextVariableMap {
+    /** How long the answer is, in bytes, where somebody knows: to ask its headers costs more than to write them. */
+    responseBytes: number | undefined;
+  }
+}
+
+/** hono's own way makes a Headers of them, and reads it again: that costs a busy door a tenth. */
+function answerWith(c: Context, text: string): Response {
+  const bytes = Buffer.byteLength(text);
+  c.set("responseBytes", bytes);
+  const headers = { "content-type": "application/json", "content-length": String(bytes) };
+  return new Response(text, { headers });
 }
 
 /** The API server says how long it waits: nine tenths of that are ours, as rollout-operator has it. */

@@ -113,16 +113,17 @@ function createBareApp(options: AppOptions, nothingHere: string): Hono {
 }
 
 function measure({ reporting, admissions, monotonicMs }: AppOptions): MiddlewareHandler {
-  const paths = new Set([...ownPaths, ...admissions.flatMap(({ definition }) => definition.paths)]);
+  const paths = [...ownPaths, ...admissions.flatMap(({ definition }) => definition.paths)];
+  const routes = new Map(paths.map((path) => [path, routeOf(path)]));
   return async function measureRequest(c, next) {
     const { method } = c.req;
-    const route = paths.has(c.req.path) ? routeOf(c.req.path) : "notfound";
+    const route = routes.get(c.req.path) ?? "notfound";
     const startedMs = monotonicMs();
     reporting.requestBegan(method, route);
     await next();
     const seconds = (monotonicMs() - startedMs) / 1000;
     const requestBytes = Number(c.req.header("content-length") ?? 0) || 0;
-    const responseBytes = await lengthOf(c.res);
+    const responseBytes = c.get("responseBytes") ?? (await lengthOf(c.res));
     reporting.requestEnded({ method, route, status: c.res.status, seconds, requestBytes, responseBytes });
   };
 }
