@@ -5,6 +5,7 @@
 import type { Context, Hono } from "hono";
 import { HTTPException } from "hono/http-exception";
 import { escapeControls } from "../../functions/shared/kubernetes/plain-text.ts";
+import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
 import { parseGoDuration } from "../../functions/shared/objects/durations.ts";
 import { fieldsOf } from "../../functions/shared/objects/fields.ts";
 import { isNamespaceName, isObjectName } from "../../functions/shared/objects/names.ts";
@@ -86,10 +87,18 @@ function answerWith(c: Context, text: string): Response {
 }
 
 /** The API server says how long it waits: nine tenths of that are ours, as rollout-operator has it. */
-function answerWithinMs(timeout: string | undefined): number {
-  const timeoutMs = parseGoDuration(timeout ?? "");
-  return 0.9 * (timeoutMs !== undefined && timeoutMs > 0 ? Math.min(timeoutMs, longestTimeoutMs) : usualTimeoutMs);
+function answerWithinMs(timeout = ""): number {
+  const known = answerTimesMs.get(timeout);
+  if (known !== undefined) return known;
+  const timeoutMs = parseGoDuration(timeout);
+  const isTold = timeoutMs !== undefined && timeoutMs > 0;
+  const withinMs = 0.9 * (isTold ? Math.min(timeoutMs, longestTimeoutMs) : usualTimeoutMs);
+  answerTimesMs.set(timeout, withinMs);
+  return withinMs;
 }
+
+/** An API server says the same with every review. */
+const answerTimesMs = new BoundedMap<string, number>(100);
 
 /** What else is in the query is nobody's concern, but it has to be one. */
 function timeoutOf(c: Context): string | undefined {
