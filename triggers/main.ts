@@ -242,7 +242,7 @@ function endOnSignal(parts: Process, { standalone, cron, doors }: Running, stopp
   const end = async (signal: string) => {
     if (stopping.signal.aborted) process.exit(1);
     stopping.abort();
-    reporting.log("info", `${signal}: ending what is queued`, { keys: standalone.wakeUps.keys });
+    reporting.log("info", `${signal}: ending the queued work`, { keys: standalone.wakeUps.keys });
     const deadlineMs = cluster.monotonicMs() + settings.drainTimeoutMs;
     // Until then the doors answer 503, so that sources try again elsewhere.
     const ended = await Promise.all([standalone.stop(deadlineMs), cron.stop(deadlineMs)]);
@@ -251,7 +251,7 @@ function endOnSignal(parts: Process, { standalone, cron, doors }: Running, stopp
     await cluster.close();
     await tracing.stop();
     if (!ended.every(Boolean))
-      reporting.log("warn", "not all that was queued ended in time; the next sweep finds it", {});
+      reporting.log("warn", "some queued work did not end in time; the next sweep finds it", {});
     else reporting.log("info", "ended", {});
     process.exit(0);
   };

@@ -137,7 +137,7 @@ function watch(
     onTrouble(resource, error) {
       const message = error instanceof Error ? error.message : String(error);
       const level = isWorthALine(`${resource} ${message}`) ? "warn" : "debug";
-      const sentence = `the watch of ${resource} broke and is taken up again: ${message}`;
+      const sentence = `the watch of ${resource} broke and starts again: ${message}`;
       reporting.log(level, sentence, { resource, reason: "watch-broke", err: error });
     },
   });

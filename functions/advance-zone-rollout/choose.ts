@@ -78,13 +78,13 @@ function limitOf({ statefulSet }: Zone, governed: Governed, own: Limit): Limit {
   if (governed.kind !== "one" || governed.budget.partitions !== undefined) return own;
   const allowance = allowanceOf(governed.budget, statefulSet) || own.pods;
   if (allowance >= own.pods) return own;
-  const by = ` by the budget ${governed.name}, where the StatefulSet lets ${own.pods}`;
+  const by = ` by the budget ${governed.name}, although the StatefulSet allows ${own.pods}`;
   return { guard: "zone-budget", pods: allowance, by };
 }
 
 /** What is said where a zone has as many pods down as the limit lets. */
 export function heldByLimit(zone: Zone, { guard, pods, by }: Limit): Held {
-  const sentence = `${describeDown(zone)}, ${pods} may be${by}`;
+  const sentence = `${describeDown(zone)}, ${pods} may be down${by}`;
   return { guard, sentence, isLimit: true, nextInMs: undefined };
 }
 
@@ -114,7 +114,7 @@ function heldByPartition(
   if (partitions === undefined) return undefined;
   const partition = partitions.partitionOf(pod.name);
   if (partition === undefined) {
-    const sentence = `${pod.name} waits: group ${partitions.group} of the expression ${partitions.expression} in the budget ${name} takes nothing of its name, so its partition is not known`;
+    const sentence = `${pod.name} waits: group ${partitions.group} of the expression ${partitions.expression} in the budget ${name} finds nothing in its name, so its partition is not known`;
     return { guard: "partition-not-identified", sentence, isLimit: false, nextInMs: undefined };
   }
   const { notReady, unknown, nextReadyInMs } = countPartition(group.zones, pod, partition, budget, group.nowMs);

@@ -56,7 +56,7 @@ function heldAsWhole({ zones, allowUnsupported }: Group): Wait | undefined {
   const scaled = zones.find(({ statefulSet }) => statefulSet.unsupported.length > 0);
   if (scaled === undefined || allowUnsupported) return undefined;
   const { name, unsupported } = scaled.statefulSet;
-  const sentence = `${name} uses what Sluice does not do yet: ${unsupported.join(", ")}; whoever does it rolls the group, too, or nobody does it. Take it away, or set ALLOW_UNSUPPORTED=true to have the group rolled all the same`;
+  const sentence = `${name} uses what Sluice does not do yet: ${unsupported.join(", ")}. If another controller does it, that one may roll the group, too. Remove it, or set ALLOW_UNSUPPORTED=true to roll the group all the same`;
   return wait("scaling-unsupported", sentence, { zone: name, recheckMs });
 }
 
@@ -65,7 +65,7 @@ function advance(group: Group): Verdict<Target> {
   const [departed] = group.departed;
   if (departed !== undefined) {
     const pod = podNameOf(departed);
-    const sentence = `${pod} is reserved, and its StatefulSet has left the group or is gone; no other zone is touched until that pod is gone or back, and no pod is left that belongs to nobody`;
+    const sentence = `${pod} is reserved, but its StatefulSet has left the group or is gone; no other zone is touched until that pod is gone or back, and no pod without a StatefulSet is left`;
     return wait("zone-departed", sentence, { zone: departed.statefulSet, recheckMs });
   }
   const unsettled = group.zones.filter(isUnsettled);
@@ -218,7 +218,7 @@ function withComingRepair(group: Group, verdict: Verdict<Target>): Verdict<Targe
   if (next === undefined) return verdict;
   const { pod, inMs } = next;
   if (verdict.kind === "take") return { ...verdict, recheckMs: Math.min(inMs, verdict.recheckMs ?? finishAfterMs) };
-  const sentence = `${verdict.sentence}; ${pod.name} was never ready, and is replaced if it is not so ${neverReadyAfterMs / 1000} s after it was made`;
+  const sentence = `${verdict.sentence}; ${pod.name} was never ready, and is replaced if it is not ready ${neverReadyAfterMs / 1000} s after it was made`;
   return { ...verdict, sentence, recheckMs: Math.min(inMs, verdict.recheckMs ?? inMs) };
 }
 

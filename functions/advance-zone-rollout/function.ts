@@ -13,7 +13,7 @@ const settings = {
   allowUnsupported: setting<boolean>({
     name: "ALLOW_UNSUPPORTED",
     fallback: "false",
-    says: "true rolls also the groups that ask for what rollout-operator did and Sluice does not do yet; without it they wait behind the guard scaling-unsupported",
+    says: "true also rolls the groups that ask for what rollout-operator did and Sluice does not do yet; false: they wait behind the guard scaling-unsupported",
     grammar: "true or false",
     parse: parseBoolean,
   }),

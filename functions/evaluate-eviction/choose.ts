@@ -74,7 +74,7 @@ export function isExempt({ finished, terminating }: Pod): boolean {
 
 /** The uid is pinned all the same: what is exempt is this pod, not the one that may have replaced it. */
 export function exempt(pod: Pod, { pin }: Eviction): AdmissionAnswer {
-  const why = pod.terminating ? "is on its way out already" : "has ended";
+  const why = pod.terminating ? "is terminating already" : "has ended";
   const warnings = [`pod is not ready: ${pod.name} ${why}, and counts for no budget`];
   return allow("exempt", { warnings, patch: pin });
 }
@@ -91,5 +91,5 @@ export function ungovernable(
 
 /** The refusal of a pod that is another one by now, or none. */
 export function unseen({ name }: Eviction): Denied {
-  return askAgain("pod-unseen", `pod ${name} is not seen as it was a moment ago: try again`);
+  return askAgain("pod-unseen", `pod ${name} may have changed a moment ago: try again`);
 }

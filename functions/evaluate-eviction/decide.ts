@@ -154,7 +154,7 @@ function refuseByZone(
   const [departed] = group.departed;
   if (departed !== undefined) {
     const gone = podNameOf(departed);
-    const sentence = `1 pod not ready in ${departed.statefulSet}: ${gone} is reserved, and its StatefulSet has left the group or is gone; no other zone is touched until that pod is gone or back, and no pod is left that belongs to nobody`;
+    const sentence = `1 pod not ready in ${departed.statefulSet}: ${gone} is reserved, but its StatefulSet has left the group or is gone; no other zone is touched until that pod is gone or back, and no pod without a StatefulSet is left`;
     return askAgain("zone-departed", sentence, name);
   }
   for (const zone of zones) {
@@ -167,7 +167,7 @@ function refuseByZone(
   }
   const { notReady, unknown } = countZone(group, own, pod);
   if (notReady + unknown < allowed) return undefined;
-  const sentence = `${describeCount(notReady, unknown, name)}: ${allowed} may be, so that ${pod.name} stays until one is back`;
+  const sentence = `${describeCount(notReady, unknown, name)}: ${allowed} may be down, so ${pod.name} stays until one is back`;
   return askAgain("zone-budget", sentence, name);
 }
 
@@ -205,7 +205,7 @@ function refuseByPartition(
   const partition = partitions.partitionOf(pod.name);
   if (partition === undefined) {
     const { expression, group: number } = partitions;
-    const sentence = `pod ${pod.name} has no partition: group ${number} of the expression ${expression} takes nothing of its name`;
+    const sentence = `pod ${pod.name} has no partition: group ${number} of the expression ${expression} finds nothing in its name`;
     return badRequest("partition-not-identified", sentence, { zone });
   }
   const departed = group.departed.filter((one) => partitions.partitionOf(podNameOf(one)) === partition);
@@ -216,7 +216,7 @@ function refuseByPartition(
     nextReadyInMs === undefined
       ? ""
       : `, the first of them in ${Math.ceil(nextReadyInMs / 1000)} s by the cross-zone delay`;
-  const sentence = `${describeCount(down, unknown, `partition ${partition}`)}: ${allowed} may be, so that ${pod.name} stays until one is back${soon}`;
+  const sentence = `${describeCount(down, unknown, `partition ${partition}`)}: ${allowed} may be down, so ${pod.name} stays until one is back${soon}`;
   return askAgain("partition-budget", sentence, zone);
 }
 
@@ -243,7 +243,7 @@ function refuseOutOfTurn(
   const [last] = [...givenUp.values()].sort((one, other) => other.stampMs - one.stampMs);
   if (last === undefined || nowMs - last.stampMs >= turnMs) return undefined;
   const inMs = last.stampMs + turnMs - nowMs;
-  const sentence = `something behind Sluice refused the evictions of ${last.pod}, so that the rollout of its group goes first, for ${Math.ceil(inMs / 1000)} s more: ${pod.name} may go then`;
+  const sentence = `something behind Sluice refused the evictions of ${last.pod}, so the rollout of its group goes first for ${Math.ceil(inMs / 1000)} s more; ${pod.name} may go then`;
   return askAgain("rollout-first", sentence, own.statefulSet.name);
 }
 

@@ -70,7 +70,7 @@ export async function observeAlone(context: Context, asking: Asking): Promise<Al
   const { views, cluster, namespaces, lookUps = cluster } = context;
   const { namespace, wantedUid } = asking;
   if (namespaces !== undefined && !namespaces.includes(namespace)) {
-    const sentence = `namespace ${namespace} is not served here, but ${namespaces.join(", ")}: give the webhook a namespaceSelector`;
+    const sentence = `namespace ${namespace} is not served here, only ${namespaces.join(", ")}: give the webhook a namespaceSelector`;
     return badRequest("namespace-not-served", sentence);
   }
   const key = { namespace, name: asking.name };

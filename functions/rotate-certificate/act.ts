@@ -154,7 +154,7 @@ async function write(
 /** The right to make Secrets is no part of ours: with it, and with that to change one, any account's token could be had. */
 function sayMissing({ secret: { namespace, name: secretName } }: CertificateSettings, { message }: Error): string {
   const command = `kubectl -n ${namespace} create secret generic ${secretName}`;
-  return `there is no Secret ${namespace}/${secretName}, and only its owner may make it: ${command}; it is filled then (${message})`;
+  return `there is no Secret ${namespace}/${secretName}, and Sluice may not make it. Type ${command}; Sluice fills it then (${message})`;
 }
 
 /** Writes one configuration after the other; one that is refused holds up none. Throws ClusterError, when all were tried. */
@@ -217,7 +217,7 @@ async function sayForeign(
   sentence: string,
 ): Promise<void> {
   const { context, settings } = rotation;
-  const message = `${sentence}; no right of ours is for that name: give one, or take the label ${injectCertificateAuthority.key} off`;
+  const message = `${sentence}; Sluice has no right for that name: give it one, or remove the label ${injectCertificateAuthority.key}`;
   context.reporter.problem(keyOf(settings), name, message);
   const reason = eventReasons.configurationForeign;
   await say(rotation, secret, { type: "Warning", reason, message, identity: path });

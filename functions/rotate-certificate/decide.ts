@@ -149,14 +149,13 @@ function spread(
   );
   const patchable = lacking.filter(({ refusal }) => refusal === undefined);
   if (patchable.length > 0) {
-    const because =
-      next === undefined ? "it trusts other authorities than ours" : "it is to trust the next certificate";
+    const because = next === undefined ? "it trusts other authorities than ours" : "it must trust the next certificate";
     return { kind: "patch", configurations: patchable, authorities, because };
   }
   const refusals = [unseen, ...lacking.map(({ refusal }) => refusal)].filter((one) => one !== undefined);
   const leftMs = presented.notAfterMs - lastMomentMs - nowMs;
   if (next !== undefined && leftMs <= 0)
-    return promote(next, stored, nowMs, "the certificate before is about to expire");
+    return promote(next, stored, nowMs, "the certificate in use is about to expire");
   if (refusals.length > 0) return waitForConfigurations(refusals, Math.min(tryAgainMs, Math.max(leftMs, 0)));
   if (next === undefined) return rest(presented, nowMs);
   return letSpread(next, stored, { nowMs, trustedForMs, leftMs });
@@ -172,7 +171,7 @@ function awaitOthers(
   if (next === undefined)
     return { ...rest(presented, nowMs), sentence: "the certificate holds; others write caBundle" };
   const leftMs = presented.notAfterMs - lastMomentMs - nowMs;
-  if (leftMs <= 0) return promote(next, stored, nowMs, "the certificate before is about to expire");
+  if (leftMs <= 0) return promote(next, stored, nowMs, "the certificate in use is about to expire");
   const lacking = configurations.filter(({ bundles }) => !bundles.every((bundle) => bundle.includes(next.ca)));
   if (configurations.length > 0 && lacking.length === 0)
     return letSpread(next, stored, { nowMs, trustedForMs, leftMs });

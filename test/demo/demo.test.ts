@@ -140,7 +140,7 @@ describe("the demo", { concurrency: true }, () => {
     assert.equal(play.outcome, "sluice ended");
     assert.equal(exitCodeOf(play), 1);
     assert.match(summary, /Sluice's process +exit code 0; its last lines:/);
-    assert.match(summary, /SIGTERM: ending what is queued/);
+    assert.match(summary, /SIGTERM: ending the queued work/);
   });
 
   test("Ctrl-C ends it with 130", async () => {

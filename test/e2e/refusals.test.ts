@@ -139,7 +139,7 @@ describe("what the API server refuses", { skip: await skipWithoutControlPlane(),
       const line = server.log.find(({ reason }) => reason === "sweep-failed");
       assert.match(
         String(line?.msg),
-        /^a namespace is left to the next sweep: Sluice lacks the right to list statefulsets: .*in the namespace "default"/,
+        /^a namespace waits for the next sweep: Sluice lacks the right to list statefulsets: .*in the namespace "default"/,
       );
     });
   });

@@ -68,7 +68,9 @@ test("a revision is recorded only for a zone that is complete", () => {
 test("whatever it decides, it looks again when the next pod that was never ready is to be repaired, and a wait says so", () => {
   check((facts, verdict) => {
     const seconds = nextRepairSeconds(facts);
-    const isSaid = / was never ready, and is replaced if it is not so 120 s after it was made/.test(verdict.sentence);
+    const isSaid = / was never ready, and is replaced if it is not ready 120 s after it was made/.test(
+      verdict.sentence,
+    );
     if (guardOf(verdict) === "strategy-not-on-delete") return;
     if (seconds === undefined) return assert.ok(!isSaid, verdict.sentence);
     assert.ok((verdict.recheckMs ?? Number.POSITIVE_INFINITY) <= seconds * 1000, `${verdict.recheckMs} ms`);

@@ -180,7 +180,7 @@ function wordOf(field: string, value: unknown): string {
 /** What is no name is in no cluster, and is not to be looked for, answered, remembered or logged. Some reviews have none. */
 function nameOf(field: string, value: unknown, isName: (text: string) => boolean): string {
   const name = textOf(value);
-  if (name !== "" && !isName(name)) throw malformed(`its ${field} ${show(name)} is no name that Kubernetes takes`);
+  if (name !== "" && !isName(name)) throw malformed(`its ${field} ${show(name)} is not a name that Kubernetes accepts`);
   return name;
 }
 

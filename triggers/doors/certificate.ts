@@ -160,7 +160,7 @@ export async function watchCertificate(
       const trouble = messageOf(error);
       // One file is written after the other: only what is wrong at two looks in a row is worth a word.
       if (trouble === seen && trouble !== said) {
-        watch.onTrouble(`${trouble}; the certificate from before is kept until ${served.notAfter}`);
+        watch.onTrouble(`${trouble}; the certificate in use is kept until ${served.notAfter}`);
         said = trouble;
       }
       seen = trouble;

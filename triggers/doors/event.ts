@@ -132,7 +132,7 @@ async function readEvent(c: Context, { bodies, bodyLimitBytes }: EventDoorOption
   const mediaType = (headers["content-type"] ?? "").replace(/;.*$/s, "").trim().toLowerCase();
   const isStructured = mediaType === structuredType;
   const isBinary = headers["ce-specversion"] !== undefined || headers["ce-id"] !== undefined;
-  if (batchType.test(mediaType)) throw malformed("batches are not taken; send one event at a time");
+  if (batchType.test(mediaType)) throw malformed("batches are not accepted; send one event at a time");
   if (mediaType.startsWith("application/cloudevents") && !isStructured) throw unsupported(mediaType);
   if (!isStructured && !isBinary) {
     if (mediaType !== "application/json") throw unsupported(mediaType);
@@ -197,7 +197,7 @@ function required(label: string, value: string | undefined): string {
 }
 
 function malformed(because: string): HTTPException {
-  return new HTTPException(400, { message: `This is not a CloudEvent that can be taken: ${because}.` });
+  return new HTTPException(400, { message: `This is not a CloudEvent that can be accepted: ${because}.` });
 }
 
 function unsupported(mediaType: string): HTTPException {

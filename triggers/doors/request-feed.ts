@@ -44,7 +44,7 @@ export class RequestFeed {
     });
   }
 
-  /** Goes on as far as may be; to be called when a request was answered. */
+  /** Goes on as far as may be down; to be called when a request was answered. */
   feed(): void {
     if (this.#isFeeding) return;
     const socket = this.#socket;

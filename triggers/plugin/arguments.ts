@@ -97,7 +97,7 @@ function readRelease(
   return { command: "release", ...place, group, pod, wait: values.wait ?? false, dryRun: values["dry-run"] ?? false };
 }
 
-export const help = `Says why pods of a group wait, and clears a reservation that nobody can act on any more.
+export const help = `Says why pods of a group wait, and removes a reservation that nobody can act on any more.
 
   kubectl sluice why [GROUP] [-n NAMESPACE] [-o json]
   kubectl sluice release GROUP POD [-n NAMESPACE] [--wait] [--dry-run]
@@ -105,21 +105,22 @@ export const help = `Says why pods of a group wait, and clears a reservation tha
 GROUP is the value of the label ${rolloutGroup.key}, or ${groupOfBudget("NAME")} for the StatefulSets without that label
 which the ZoneAwarePodDisruptionBudget NAME selects.
 
-why writes nothing. Of a group it says what is ready, outdated and down in each zone, which pods are reserved, by which
-function, and what becomes of each reservation, what each function last said, whether that still holds, and what comes
-next. Without GROUP: one line for each group of the namespace.
+why writes nothing. It says what is ready, outdated and down in each zone of a group. It lists the reserved pods, with the
+function that reserved each one and what becomes of the reservation. It says what each function last said, whether that
+still holds, and what comes next. Without GROUP it prints one line for each group of the namespace.
 
-release takes one reservation out of the group's ledger, by the rules that every function keeps: only when nobody can still
-act on it. Otherwise it says from when, and what would settle it by itself. Nothing overrides that.
+release removes one reservation from the group's ledger. It obeys the rules of every function: it removes a reservation only
+when nobody can still act on it. Before that time it refuses, and says when it can and what would end the reservation by
+itself. Nothing overrides that.
 
   -n, --namespace NAMESPACE  not given: that of the kubeconfig's context
   -o, --output json          for why: everything, for programs; all times are RFC 3339 by the API server's clock
-      --wait                 for release: wait until it is possible, or the reservation has settled; Ctrl-C ends it
+      --wait                 for release: wait until it can, or until the reservation has ended; Ctrl-C ends it
       --dry-run              for release: say what would be done, and write nothing
       --kubeconfig FILE      not given: $KUBECONFIG, a pod's service account, or ~/.kube/config
       --context NAME         not given: the kubeconfig's current one
   -h, --help
 
-Exit codes: 0 it is said, or done; 1 release refuses, there is no such group or reservation, a right is missing, or the API
-server is away; 2 the command line or the kubeconfig is wrong, or Node is too old.
+Exit codes: 0 it has said or done what you asked; 1 release refuses, there is no such group or reservation, a right is
+missing, or the API server is away; 2 the command line or the kubeconfig is wrong, or Node is too old.
 `;

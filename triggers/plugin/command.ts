@@ -31,7 +31,7 @@ export interface Terminal {
   readonly emphasize: Emphasis;
 }
 
-/** 0: it is said, or done. 1: refused, not found, no rights, no API server. 2: wrong command line or kubeconfig. */
+/** 0: said or done. 1: refused, not found, no rights, no API server. 2: wrong command line or kubeconfig. */
 export type ExitCode = 0 | 1 | 2;
 
 /** Something that the user asked for and that there is not. */

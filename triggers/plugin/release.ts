@@ -101,7 +101,7 @@ async function judge(cluster: Cluster, { namespace }: GroupKey, situation: Situa
     const because = `until ${formatSpan(dropAfterMs)} after that its function may still act on it, and ${until}. By itself: ${outlook(situation)}`;
     return { mayGo: false, because, possibleInMs, kind };
   }
-  const because = `the pod counts as down as it is, reserved or not, so there is nothing to gain. By itself: ${outlook(situation)}`;
+  const because = `the pod counts as down with or without its reservation, so a release changes nothing. By itself: ${outlook(situation)}`;
   return { mayGo: false, because, possibleInMs: undefined, kind };
 }
 

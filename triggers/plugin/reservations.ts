@@ -41,7 +41,7 @@ export function abandonedFromMs({ stampMs }: Reservation): number {
 /** What becomes of a reservation next if nobody interferes. */
 export function outlook(situation: Situation): string {
   const { reservation, standing, statefulSet } = situation;
-  if (standing === "settled") return "settled; the next write of the ledger takes it out";
+  if (standing === "settled") return "settled; the next write of the ledger removes it";
   if (standing === "abandoned") return "dropped by the next write of the ledger: nobody can act on it any more";
   const isBackWanted = statefulSet !== undefined && isWanted(statefulSet, reservation.ordinal);
   switch (placeOf(situation)) {

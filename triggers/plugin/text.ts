@@ -137,7 +137,7 @@ function functionLines(
   atMs: number,
   emphasize: Emphasis,
 ) {
-  const lines = [`${emphasize(name)} has said nothing of this group yet`];
+  const lines = [`${emphasize(name)} has said nothing about this group yet`];
   if (recorded !== null) {
     const held = formatSpan(atMs - Date.parse(recorded.since));
     const written = formatSpan(atMs - Date.parse(recorded.at));

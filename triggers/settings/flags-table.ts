@@ -73,10 +73,10 @@ function bounded(name: string, kind: Kind, field: keyof Settings, leastMs: numbe
   return counterpart(name, { ...kind, parse, differs, field, says });
 }
 
-const rate = "requests to the API server have no rate: at most 16 of them are under way at once";
+const rate = "requests to the API server have no rate limit; at most 16 are under way at once";
 const noPodCalled = "no pod is called";
 const noClusterValidation = "the header X-Cluster is neither sent nor compared";
-const noZoneTracker = "downscales are not prepared, and nothing is kept of them";
+const noZoneTracker = "downscales are not prepared, and nothing is stored about them";
 /** Prometheus' grammar has no decimals: what it gives is whole. */
 const lifetime: Kind = {
   grammar: "a Prometheus duration from 1m to 10y",
@@ -98,7 +98,7 @@ export const flags: readonly Flag[] = [
   counterpart("kubernetes.api-url", {
     grammar: "an address that begins with https:// or http://",
     parse: (value) => (value === "" || (/^https?:/.test(value) && URL.canParse(value)) ? value : undefined),
-    says: "where the API server is, in the place of what -kubernetes.config-file says",
+    says: "address of the API server, instead of the one in -kubernetes.config-file",
   }),
   counterpart("kubernetes.namespace", { ...namespace, field: "namespaces", says: "one namespace" }),
   idle("kubernetes.cluster-domain", nonEmpty, noPodCalled),
@@ -106,7 +106,7 @@ export const flags: readonly Flag[] = [
   idle("kubernetes.client-qps", number, rate),
   idle("kubernetes.client-burst", integer, rate),
   idle("pods.client-timeout", duration, noPodCalled),
-  idle("reconcile.interval", duration, "a change is acted upon at once"),
+  idle("reconcile.interval", duration, "Sluice acts on a change at once"),
   idle("server.cluster-validation.http.enabled", boolean, noClusterValidation, "false"),
   idle("server.cluster-validation.http.soft-validation", boolean, noClusterValidation, "false"),
   idle("server.cluster-validation.http.excluded-paths", text, noClusterValidation),

@@ -107,7 +107,7 @@ function sayUnknown(name: string): string {
     .sort((one, other) => one.distance - other.distance)
     .slice(0, 3)
     .map(({ flag }) => `-${flag.name}`);
-  return `-${name}: there is no such flag; ${near.length === 0 ? "see --help" : `near it: ${near.join(", ")}`}`;
+  return `-${name}: there is no such flag; ${near.length === 0 ? "see --help" : `similar: ${near.join(", ")}`}`;
 }
 
 /** How many letters are to be changed, put in or taken out. */
@@ -193,6 +193,6 @@ function disagreements(told: ReadonlyMap<string, string>, environment: Environme
     const before = environment[name]?.trim();
     const text = told.get(name);
     if (!before || text === undefined || isDeepStrictEqual(parse(before), parse(text))) return [];
-    return [`${name} is ${JSON.stringify(before)}, and flags say ${JSON.stringify(text)}: flags hold`];
+    return [`${name} is ${JSON.stringify(before)}, and flags say ${JSON.stringify(text)}: the flags win`];
   });
 }

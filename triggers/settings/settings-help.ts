@@ -22,12 +22,13 @@ export function help(): string {
     "",
     ...settings,
     "",
-    "rollout-operator's flags are taken, too, in its syntax. Each stands for a setting, and holds where both are",
-    "given, or changes nothing, and what happens instead is logged. With any flag PORT is 8001 unless it is set.",
+    "rollout-operator's flags are accepted, too, in its syntax. Some stand for a setting; where both are given, the",
+    "flag wins. The others change nothing, and the log says what happens instead. With any flag PORT is 8001 unless",
+    "it is set.",
     "",
     ...taken,
     "",
-    "SIGTERM or SIGINT ends it once what is queued has been done; a second one ends it at once.",
+    "SIGTERM or SIGINT ends it when the queued work is done; a second one ends it at once.",
   ].join("\n");
 }
 

@@ -108,6 +108,8 @@ function unansweredIn(
   const { kind } = resources[resource];
   const asked = [...new Set(unanswered.map(({ path }) => path))].join(" and ");
   const isRefused = unanswered.some(({ failurePolicy }) => failurePolicy === "Fail");
-  const effect = isRefused ? "what it reviews can no longer be changed" : "what it reviews goes through unasked";
+  const effect = isRefused
+    ? "what it reviews can no longer be changed"
+    : "what it reviews goes through without a review";
   return [`${kind} ${object.metadata.name} asks at ${asked}, where nobody answers: ${effect}`];
 }

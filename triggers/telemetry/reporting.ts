@@ -12,7 +12,7 @@ import { createMetrics, type Metrics } from "./metrics.ts";
 export const logLevels = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof logLevels)[number];
 
-/** What became of a CloudEvent: `deferred` is left to the next sweep, and `refused` may be sent again. */
+/** What became of a CloudEvent: `deferred` waits for the next sweep, and `refused` may be sent again. */
 export type EventResult = "queued" | "ignored" | "malformed" | "refused" | "deferred";
 
 /** One request that a door of ours has answered. */
@@ -130,7 +130,7 @@ function reportGroups(metrics: Metrics, log: Log): Reporter & Pick<Reporting, "r
     },
     conflict(key, by) {
       metrics.conflicts.inc({ function: by });
-      log("debug", "the ledger was written by somebody else meanwhile; deciding again", about(key, by));
+      log("debug", "somebody else wrote the ledger meanwhile; deciding again", about(key, by));
     },
     problem(key, by, sentence, error) {
       // The API server's refusals and silences are part of life; anything else is a fault of ours.

@@ -65,7 +65,7 @@ async function followOne(
     },
   };
   const onTrouble = (_: Resource, error: unknown) => {
-    const trouble = `the watch of ${resource} broke and is taken up again: ${causeOf(error)}`;
+    const trouble = `the watch of ${resource} broke and starts again: ${causeOf(error)}`;
     if (trouble !== said) reporting.log("warn", trouble, { resource, reason: "watch-broke", err: error });
     said = trouble;
   };

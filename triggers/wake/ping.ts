@@ -64,7 +64,7 @@ export async function sweep({ views, served, reporting, namespaces, wake }: Swee
   const severe = failures.find((error) => !hasCode(error, 403) || failures.length === scopes.length);
   if (severe !== undefined) throw severe;
   for (const error of failures) {
-    const sentence = `a namespace is left to the next sweep: ${causeOf(error)}`;
+    const sentence = `a namespace waits for the next sweep: ${causeOf(error)}`;
     reporting.log("warn", sentence, { reason: "sweep-failed", err: error });
   }
   if (refused > 0) throw new Error(`the queue is full: ${refused} of ${groups.length} groups could not be woken`);

@@ -54,7 +54,7 @@ const done: RunOutcome = { recheckMs: undefined, acting: undefined };
 
 /**
  * Anybody can post an event, and each may cost a read: so many StatefulSets that no pass has seen yet are looked up at once
- * and then in a second, each of them once in five; so many wait, and what goes beyond is left to the next sweep.
+ * and then in a second, each of them once in five; so many wait, and what goes beyond waits for the next sweep.
  */
 const lookUpsTogether: Pace = { burst: 100, everyMs: 50 };
 const lookUpsOfOne: Pace = { burst: 1, everyMs: 5_000 };

@@ -122,7 +122,7 @@ function parsePartitions(spec: Fields): Parsed<PartitionRule | undefined> {
     return wrong(field, expression, `${advice} (${error instanceof Error ? error.message : String(error)})`);
   }
   if (compiled.programSize() > largestProgram) {
-    return wrong(field, expression, "write a smaller expression: its repetitions multiply to too many steps");
+    return wrong(field, expression, "write a smaller expression: its repetitions make too many steps");
   }
   const group = parseGroup(spec, compiled.groupCount());
   if ("field" in group) return group;
@@ -169,7 +169,7 @@ function parseSelector(spec: Fields): Parsed<ReadonlyMap<string, string>> {
   const selector = fieldsOf(spec.selector);
   if (selector === undefined) return wrong("spec.selector", spec.selector, advice);
   if (selector.matchExpressions !== undefined) {
-    const sentence = `spec.selector.matchExpressions is not supported, and without it the budget would govern other pods: ${advice}`;
+    const sentence = `spec.selector.matchExpressions is not supported, and without it the budget would govern more pods: ${advice}`;
     return { field: "spec.selector.matchExpressions", sentence };
   }
   const labels = fieldsOf(selector.matchLabels);

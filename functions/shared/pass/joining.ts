@@ -64,6 +64,6 @@ export function refuseJoining({ awaited }: Joining): Wait | undefined {
   const [first] = awaited;
   if (first === undefined) return undefined;
   const [zone, remainingMs] = first;
-  const sentence = `${zone} has joined the group and is known here for less than ${ledgerNewMs / 1000} s; whoever took its pods in another group may still be acting`;
+  const sentence = `${zone} has joined the group, and this process has known it for less than ${ledgerNewMs / 1000} s; whoever took its pods in another group may still be acting`;
   return wait("zone-joined", sentence, { zone, recheckMs: remainingMs });
 }

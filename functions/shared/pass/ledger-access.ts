@@ -25,7 +25,7 @@ export class Conflict extends Error {}
 class LedgerRefused extends Error {
   constructor(name: string, { verb, code, message }: ClusterError) {
     super(
-      `the API server refused to ${verb} Lease ${name} with ${code}: ${cut(message)}. Nothing can be reserved without it: lift what refuses (a webhook, a policy, a quota), or take away what others have written there.`,
+      `the API server refused to ${verb} Lease ${name} with ${code}: ${cut(message)}. Nothing can be reserved without it: find what refuses (a webhook, a policy, a quota), or remove what others have written there.`,
     );
     this.name = "LedgerRefused";
   }
@@ -74,7 +74,7 @@ export function refuseNewLedger(
   const seenLongMs = seenMs + ledgerNewMs - lastedMs(cluster);
   const remainingMs = Number.isNaN(oldEnoughMs) ? seenLongMs : Math.min(oldEnoughMs, seenLongMs);
   if (remainingMs <= 0) return joining && refuseJoining(joining);
-  const sentence = `the ledger ${ledger.name} is new, and known here for less than ${ledgerNewMs / 1000} s; whoever used a lost one may still be acting`;
+  const sentence = `the ledger ${ledger.name} is new, and this process has known it for less than ${ledgerNewMs / 1000} s; if an older one was lost, whoever used it may still be acting`;
   return wait("ledger-new", sentence, { recheckMs: remainingMs });
 }
 
@@ -86,7 +86,7 @@ function refuseElsewhere(cluster: Cluster, { name, uid, resourceVersion }: Ledge
   const remainingMs =
     noteLedger(cluster, `${uid} from elsewhere at ${resourceVersion}`) + ledgerNewMs - lastedMs(cluster);
   if (remainingMs <= 0) return undefined;
-  const sentence = `the ledger ${name} tells of revisions that this cluster has not got to: it is from another one, or from a backup; what it reserves counts, and in ${Math.ceil(remainingMs / 1000)} s it is begun anew`;
+  const sentence = `the ledger ${name} names revisions that this cluster has not reached: it is from another cluster, or from a backup; its reservations count, and it starts anew in ${Math.ceil(remainingMs / 1000)} s`;
   return wait("ledger-elsewhere", sentence, { recheckMs: remainingMs });
 }
 

@@ -107,7 +107,7 @@ class Attempts {
       const cause =
         error instanceof ClusterError ? wordsOf(error) : String(error instanceof Error ? error.message : error);
       const identity = `${sweepFailed}${cause}`;
-      const sentence = `the ledger of ${key.group} is left to the next sweep: ${cause}`;
+      const sentence = `the ledger of ${key.group} waits for the next sweep: ${cause}`;
       if (isNews(this.#context, key, identity)) this.#context.reporter.problem(key, this.#by, sentence, error);
       this.#failures.push(error);
       this.#unanswered = isTransient(error) ? this.#unanswered + 1 : 0;

@@ -44,7 +44,7 @@ export function internalError(guard: string, sentence: string): Denied {
 
 /** The refusal of whoever has waited as long as a client would. */
 export function tooLate(): Denied {
-  return askAgain("late", "the answer took too long, and what it would rest on is void: try again");
+  return askAgain("late", "the answer took too long, and what it rests on is out of date: try again");
 }
 
 /** True for a refusal that nobody asks again after: it rests on what the API server says now, and on no memory. */

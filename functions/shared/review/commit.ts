@@ -51,7 +51,7 @@ export interface ReviewGate<Subject, Snapshot> {
 /** The refusal that a failing API server, or a look-up without a turn, makes of a decision about `what`; else undefined. */
 export function refuseFailure(error: unknown, what: string): Denied | undefined {
   if (error instanceof TooManyLookUps)
-    return askAgain("look-ups-busy", `${what} is to be looked up, but ${error.message}`);
+    return askAgain("look-ups-busy", `${what} must be looked up, but ${error.message}`);
   if (!(error instanceof ClusterError)) return undefined;
   const { verb, resource } = error;
   const sentence = `to judge ${what}, Sluice has to ${verb} ${resource}, and that failed: ${wordsOf(error)}`;
@@ -155,7 +155,7 @@ export class GroupCommit<Subject, Snapshot> {
         context.reporter.conflict(key, this.#gate.name);
       }
     }
-    const sentence = `the ledger of ${key.group} was written by others ${maxConflicts} times in a row: try again`;
+    const sentence = `the ledger of ${key.group} was written by others ${maxConflicts} times while this was decided: try again`;
     for (const one of batch) this.#answer(one, askAgain("ledger-contended", sentence));
   }
 

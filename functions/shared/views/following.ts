@@ -14,7 +14,7 @@ export interface Following {
 
 export interface FollowOptions {
   readonly cluster: Cluster;
-  /** Called when a watch broke, or ended at once or began with a list again and again; it is taken up again by itself. */
+  /** Called when a watch broke, or ended at once or began with a list again and again; it starts again by itself. */
   readonly onTrouble: (resource: Resource, error: unknown) => void;
   /** The shortest pause after an error, in milliseconds. Absent: none but its own. */
   readonly leastBackoffMs?: (error: unknown) => number;

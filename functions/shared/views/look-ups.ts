@@ -7,7 +7,7 @@ export type LookUps = Pick<Cluster, "get" | "list">;
 /** There are more of them than the API server is to be asked: whoever is refused may ask again. */
 export class TooManyLookUps extends Error {
   constructor() {
-    super("more reviews than usual are of pods that are not in memory, and this one has not had its turn: try again");
+    super("many reviews name pods that are not in memory, and this one had no turn: try again");
     this.name = "TooManyLookUps";
   }
 }

@@ -35,7 +35,7 @@ export interface WatchingOptions {
   readonly onChange: (key: GroupKey) => void;
   /** Called for each ZoneAwarePodDisruptionBudget that the watch tells of. */
   readonly onBudget?: (budget: StoredBudget, how: Seen) => void;
-  /** Called when a watch broke; it is taken up again by itself. */
+  /** Called when a watch broke; it starts again by itself. */
   readonly onTrouble: (resource: Resource, error: unknown) => void;
 }
 

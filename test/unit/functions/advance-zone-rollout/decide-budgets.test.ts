@@ -38,7 +38,7 @@ test("zone-budget: the budget's limit is spent, by pods that are down or reserve
   assert.equal(verdict.zone, "a");
   assert.equal(
     verdict.sentence,
-    "a: 1 of 3 down (1 reserved), 1 may be by the budget db, where the StatefulSet lets 2; 3 outdated pods wait",
+    "a: 1 of 3 down (1 reserved), 1 may be down by the budget db, although the StatefulSet allows 2; 3 outdated pods wait",
   );
   assert.equal(verdict.recheckMs, 7_000);
   assert.equal(outcome(under(zoneBudget("db", {}), zone("a", "woo", { maxUnavailable: 2 }))), "zone-budget");
@@ -58,7 +58,7 @@ test("a pod that is down already goes within the budget at no further cost, and 
 test("a take says whose limit it keeps to", () => {
   const verdict = under(zoneBudget("db", {}), zone("a", "ooo", { maxUnavailable: 2 }));
   const sentence =
-    "rolling a: 1 of 3 outdated pods go now, 1 may be down by the budget db, where the StatefulSet lets 2";
+    "rolling a: 1 of 3 outdated pods go now, 1 may be down by the budget db, although the StatefulSet allows 2";
   assert.equal(verdict.sentence, sentence);
   const own = under(zoneBudget("db", { maxUnavailable: 5 }), zone("a", "ooo", { maxUnavailable: 2 }));
   assert.equal(own.sentence, "rolling a: 2 of 3 outdated pods go now, 2 may be down");
@@ -174,7 +174,7 @@ test("partition-not-identified: a pod whose name does not match waits, the other
   assert.equal(outcome(verdict), "partition-not-identified");
   assert.equal(
     verdict.sentence,
-    "a-0 waits: group 1 of the expression [a-z]-([1-9]) in the budget db takes nothing of its name, so its partition is not known; 1 outdated pods wait",
+    "a-0 waits: group 1 of the expression [a-z]-([1-9]) in the budget db finds nothing in its name, so its partition is not known; 1 outdated pods wait",
   );
 });
 
@@ -254,7 +254,7 @@ for (const kind of ["lists", "watches"]) {
     assert.equal(passes.acts.length, 1);
     assert.match(
       passes.verdicts.at(-1)?.sentence ?? "",
-      /1 may be down by the budget db, where the StatefulSet lets 3/,
+      /1 may be down by the budget db, although the StatefulSet allows 3/,
     );
     await passes.run();
     assert.equal(passes.guard, "zone-budget");

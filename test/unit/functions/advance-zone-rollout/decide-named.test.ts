@@ -51,10 +51,10 @@ test("a take names the smallest limit of those that it keeps to, and the first o
   const budgets = [budgetOf("one", 2), budgetOf("two", 2)];
   const mixed = decideOn([three(labelled("a-0", "one"), pod("a-1"))], [], { budgets });
   assert.equal(outcome(mixed), "delete a-0, delete a-1");
-  assert.match(mixed.sentence, /, 2 may be down by the budget one, where the StatefulSet lets 3$/);
+  assert.match(mixed.sentence, /, 2 may be down by the budget one, although the StatefulSet allows 3$/);
   const alike = decideOn([three(labelled("a-0", "one"), labelled("a-1", "two"))], [], { budgets });
   assert.equal(outcome(alike), "delete a-0, delete a-1");
-  assert.match(alike.sentence, /, 2 may be down by the budget one, where the StatefulSet lets 3$/);
+  assert.match(alike.sentence, /, 2 may be down by the budget one, although the StatefulSet allows 3$/);
 });
 
 test("a take says why the first of the others stays, where it is not the limit that is spent", () => {

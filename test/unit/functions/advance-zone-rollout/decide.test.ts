@@ -118,14 +118,14 @@ test("budget: no healthy pod goes while as many as allowed are down or reserved 
   const reserved = zone("a", "nooo", { maxUnavailable: 2, reserved: [1, 2].map((n) => reservation(`a-${n}`)) });
   const verdict = decideOn([reserved]);
   assert.equal(outcome(verdict), "budget");
-  assert.equal(verdict.sentence, "a: 2 of 4 down (2 reserved), 2 may be; 3 outdated pods wait");
+  assert.equal(verdict.sentence, "a: 2 of 4 down (2 reserved), 2 may be down; 3 outdated pods wait");
   assert.equal(verdict.recheckMs, 7_000);
 });
 
 test("budget: a zone that wants 2^31 pods is decided on like any other, by a share of them too", () => {
   const verdict = decideOn([zone("a", "oo", { replicas: mostReplicas }), zone("b", "oo")]);
   assert.equal(outcome(verdict), "budget");
-  assert.match(verdict.sentence, /^a: 2147483645 of 2147483647 down \(2147483645 missing\), 1 may be; 2 outdated/);
+  assert.match(verdict.sentence, /^a: 2147483645 of 2147483647 down \(2147483645 missing\), 1 may be down; 2 outdated/);
   const share = parseStatefulSet(
     statefulSetObject("a", {
       metadata: { annotations: { "rollout-max-unavailable": "25%" } },
@@ -259,7 +259,7 @@ test("a pod of the wanted revision is never replaced, however broken, nor one th
 test("a rollout that waits says which pod is replaced unless it becomes ready, and looks again when it is due", () => {
   const verdict = decideOn([zone("a", "xwo"), zone("b", "ny")]);
   assert.equal(outcome(verdict), "zones-down");
-  assert.match(verdict.sentence, /; b-1 was never ready, and is replaced if it is not so 120 s after it was made$/);
+  assert.match(verdict.sentence, /; b-1 was never ready, and is replaced if it is not ready 120 s after it was made$/);
   assert.equal(verdict.recheckMs, 20_000);
   const younger = pod("b-1", { readySinceMs: undefined, neverReady: true, createdMs: nowMs - 119_000 });
   const both = [zone("a", "xwy"), zone("b", "n", { replicas: 2, extra: [younger] })];
@@ -336,5 +336,5 @@ test("zone-departed: while a pod reserved in a zone that has left the group stil
   const group = { key: { namespace, group: "group" }, self, nowMs, departed, surroundings, refusals: new Map() };
   const verdict = decide({ ...group, allowUnsupported: false, zones: [zone("a", "ooo")] });
   assert.equal(outcome(verdict), "zone-departed");
-  assert.match(verdict.sentence, /gone-0 is reserved, and its StatefulSet has left the group/);
+  assert.match(verdict.sentence, /gone-0 is reserved, but its StatefulSet has left the group/);
 });

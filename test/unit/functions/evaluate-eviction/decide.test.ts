@@ -25,7 +25,7 @@ test("zone-budget: as many pods of a zone may be down as the budget says, howeve
   }
   const zones = [zone("a", "o.xtoo"), zone("b", "oooooo")];
   const answer = refusal(zones, "a-0", { budget: { maxUnavailable: 3 } });
-  assert.equal(answer.sentence, "2 pods not ready, 1 pod unknown in a: 3 may be, so that a-0 stays until one is back");
+  assert.equal(answer.sentence, "2 pods not ready, 1 pod unknown in a: 3 may be down, so a-0 stays until one is back");
   assert.deepEqual([answer.code, answer.reason, answer.cause], [429, "TooManyRequests", "DisruptionBudget"]);
   assert.equal(answer.zone, "a");
   assert.deepEqual(guards(zones, ["a-0"], { budget: { maxUnavailable: 4 } }), ["allowed"]);
@@ -57,7 +57,7 @@ test("exempt: a pod that has ended or is on its way out goes whatever the budget
     );
     assert.match(
       String(ruling?.answer.allowed && ruling.answer.warnings),
-      /^pod is not ready: a-0 (has ended|is on its)/,
+      /^pod is not ready: a-0 (has ended|is terminating)/,
     );
     assert.equal(ruling?.reserve, undefined);
     const unpinned = [{ name: "a-0", isPinned: false }];
@@ -122,7 +122,7 @@ test("reservations of all functions count, for whoever did not make them", () =>
 test("zone-departed: a reserved pod whose StatefulSet has left the group holds every zone back", () => {
   const answer = refusal(whole, "a-0", { departed: [reservation("z-3")], budget: { maxUnavailable: 3 } });
   assert.deepEqual([answer.guard, answer.code], ["zone-departed", 429]);
-  assert.match(answer.sentence, /^1 pod not ready in z: z-3 is reserved, and its StatefulSet has left the group/);
+  assert.match(answer.sentence, /^1 pod not ready in z: z-3 is reserved, but its StatefulSet has left the group/);
 });
 
 test("a share of the replicas is rounded down, of the smaller of wanted and counted ones, and never less than one", () => {
@@ -231,7 +231,7 @@ test("rollout-first: for a minute after a pod was given up, no other goes before
   assert.deepEqual([answer.guard, answer.code, answer.zone], ["rollout-first", 429, "a"]);
   assert.equal(
     answer.sentence,
-    "something behind Sluice refused the evictions of a-1, so that the rollout of its group goes first, for 40 s more: a-0 may go then",
+    "something behind Sluice refused the evictions of a-1, so the rollout of its group goes first for 40 s more; a-0 may go then",
   );
   assert.deepEqual(guards(outdated, ["a-0"], after(turnMs - 1)), ["rollout-first"]);
   assert.deepEqual(guards(outdated, ["a-0"], after(turnMs)), ["allowed"]);

@@ -152,7 +152,7 @@ test("no patch and no warning but kubectl's own: what is exempt is allowed with 
   passes.world.store.delete("pods", { namespace, name: "group-a-0" });
   const door = new Door(passes);
   const { response } = await door.answer(review());
-  assert.match(String(response.warnings), /^pod is not ready: group-a-0 is on its way out already/);
+  assert.match(String(response.warnings), /^pod is not ready: group-a-0 is terminating already/);
   assert.equal(response.patchType, "JSONPatch");
 });
 
@@ -199,9 +199,9 @@ test("what is no review has a status and a sentence, each in the README", async 
     ["another content type", 415, /wrong content type/, review(), { "content-type": "text/plain" }],
     ["a body of more than 1 MiB", 413, /larger than 1048576 bytes/, large, json],
     ["a uid of more than 256 characters", 400, /its uid is longer than 256/, review({ uid: "u".repeat(257) }), json],
-    [noName, 400, /its name "\.\.\/\.\.\/leases\/x" is no name/, review({ name: "../../leases/x" }), json],
-    [noName, 400, /its name "\\ud800" is no name/, review({ name: "\ud800" }), json],
-    [noName, 400, /its namespace "a\.b" is no name/, review({ namespace: "a.b" }), json],
+    [noName, 400, /its name "\.\.\/\.\.\/leases\/x" is not a name/, review({ name: "../../leases/x" }), json],
+    [noName, 400, /its name "\\ud800" is not a name/, review({ name: "\ud800" }), json],
+    [noName, 400, /its namespace "a\.b" is not a name/, review({ namespace: "a.b" }), json],
     [tooFar, 400, /nested more than 100 deep/, `{"request":${nested(100)}}`, json],
     [tooFar, 400, /more than 100000 values/, `[${"0,".repeat(100_001)}0]`, json],
   ] as const) {

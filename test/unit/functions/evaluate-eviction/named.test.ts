@@ -17,7 +17,7 @@ test("rollout-first: the turn is told to last until the pod that was given up la
   for (const order of [both, both.toReversed()]) {
     assert.match(
       refusal(zones, "a-0", { givenUp: new Map(order) }).sentence,
-      /refused the evictions of a-2, .+ goes first, for 55 s more: a-0 may go then$/,
+      /refused the evictions of a-2, .+ goes first for 55 s more; a-0 may go then$/,
     );
   }
 });

@@ -17,7 +17,7 @@ test("partition-budget: a partition is counted over all zones, and other partiti
   assert.deepEqual(guards(zones, ["a-2", "b-0"], partitions(1)), ["allowed", "partition-budget"]);
   assert.deepEqual(guards(zones, ["a-1", "a-0"], partitions(2)), ["allowed", "allowed"]);
   const answer = refusal(zones, "a-1", partitions(1));
-  assert.equal(answer.sentence, "1 pod not ready in partition 1: 1 may be, so that a-1 stays until one is back");
+  assert.equal(answer.sentence, "1 pod not ready in partition 1: 1 may be down, so a-1 stays until one is back");
   assert.deepEqual(
     [answer.code, answer.reason, answer.cause, answer.zone],
     [429, "TooManyRequests", "DisruptionBudget", "a"],
@@ -43,7 +43,7 @@ test("missing pods are unknown, in the partition that they belong to and in no o
   const two = [zone("a", "ooo"), zone("b", "oxo"), zone("c", "o.o")];
   assert.match(
     refusal(two, "a-1", partitions(2)).sentence,
-    /^1 pod not ready, 1 pod unknown in partition 1: 2 may be,/,
+    /^1 pod not ready, 1 pod unknown in partition 1: 2 may be down,/,
   );
 });
 
@@ -95,7 +95,7 @@ test("a pod of another zone counts as ready only when it has been for longer tha
   const answer = refusal(zones(nowMs - 60_000), "a-0", delayed);
   assert.match(
     answer.sentence,
-    /^1 pod not ready in partition 0: 1 may be, .+, the first of them in 1 s by the cross-zone/,
+    /^1 pod not ready in partition 0: 1 may be down, .+, the first of them in 1 s by the cross-zone/,
   );
   assert.match(
     refusal(zones(nowMs - 5_000), "a-0", delayed).sentence,
@@ -128,7 +128,7 @@ test("partition-not-identified: a pod whose name gives no partition is a 400 tha
     assert.deepEqual([answer.guard, answer.code, answer.cause], ["partition-not-identified", 400, ""]);
     assert.equal(
       answer.sentence,
-      `pod a-1 has no partition: group 1 of the expression ${podNamePartitionRegex} takes nothing of its name`,
+      `pod a-1 has no partition: group 1 of the expression ${podNamePartitionRegex} finds nothing in its name`,
     );
   }
 });

@@ -235,7 +235,7 @@ test("namespace-not-served: a review from elsewhere is a 400 that says what to r
   assert.deepEqual([answer.guard, codeOf(answer)], ["namespace-not-served", 400]);
   assert.match(
     refusalOf(answer).sentence,
-    /^namespace elsewhere is not served here, but db: give .+ a namespaceSelector$/,
+    /^namespace elsewhere is not served here, only db: give .+ a namespaceSelector$/,
   );
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
   await views.stop();
@@ -317,7 +317,7 @@ test("a refusal is an Event on the StatefulSet, once a minute for each guard, wh
   assert.equal(events.length, 2, events.join("\n"));
   assert.match(
     events.join("\n"),
-    /^EvictionRefused group-a: zone-budget: 1 pod not ready in group-a: 1 may be, so that/m,
+    /^EvictionRefused group-a: zone-budget: 1 pod not ready in group-a: 1 may be down, so/m,
   );
   assert.match(
     events.join("\n"),

@@ -24,7 +24,7 @@ test("where there is no Secret and none may be made, that is said with the comma
   const { guard, sentence, recheckMs } = await run();
   assert.deepEqual([guard, recheckMs], ["secret-missing", 5_000]);
   const command = "kubectl -n mimir create secret generic certificate";
-  const said = `there is no Secret mimir/certificate, and only its owner may make it: ${command}; it is filled then (${message})`;
+  const said = `there is no Secret mimir/certificate, and Sluice may not make it. Type ${command}; Sluice fills it then (${message})`;
   assert.equal(sentence, said);
   world.passSeconds(29.9);
   assert.deepEqual([(await run()).guard, tries], ["secret-missing", 1], "tried again after thirty seconds");
@@ -61,7 +61,7 @@ test("a configuration that we have no right to, by another name than ours, is to
   world.passSeconds(31);
   assert.deepEqual([(await run()).guard, tries], ["done", 2], "the right may have been given");
   const label = "grafana.com/inject-rollout-operator-ca";
-  const how = `no right of ours is for that name: give one, or take the label ${label} off`;
+  const how = `Sluice has no right for that name: give it one, or remove the label ${label}`;
   assert.deepEqual(world.problems, [`${resource}/theirs was refused with 403: ${message}; ${how}`]);
   const events = world.store.list("events").items.map(({ reason }) => reason);
   assert.deepEqual(events.sort(), ["CertificateRotated", "ConfigurationNotOurs"]);

@@ -57,7 +57,7 @@ describe("rollouts", () => {
       assert.match(
         sentence,
         new RegExp(
-          `^the API server refused .* Lease sluice-group with ${code}: ${message.slice(0, 20)}.*lift what refuses`,
+          `^the API server refused .* Lease sluice-group with ${code}: ${message.slice(0, 20)}.*find what refuses`,
         ),
       );
       for (let wake = 0; wake < 20; wake++) {

@@ -36,7 +36,7 @@ test("a Lease of somebody else's under a ledger's name is named once, and ends t
   assert.equal(passes.problems.length, 1);
   assert.match(
     passes.problems[0] ?? "",
-    /^the ledger of alpha is left to the next sweep: Lease sluice-alpha cannot be read/,
+    /^the ledger of alpha waits for the next sweep: Lease sluice-alpha cannot be read/,
   );
 });
 
@@ -48,7 +48,7 @@ test("a namespace that is ending ends the sweep for no other group, and is said 
   passes.interfere = ending;
   for (let round = 0; round < 3; round++) assert.equal(await sweep(passes), undefined);
   assert.deepEqual(leases(passes), ["sluice-beta", "sluice-gamma"]);
-  const said = "the ledger of alpha is left to the next sweep: namespace db is being terminated";
+  const said = "the ledger of alpha waits for the next sweep: namespace db is being terminated";
   assert.deepEqual(passes.problems, [said]);
   passes.interfere = () => {};
   await sweep(passes);
@@ -69,7 +69,7 @@ test("a right that is missing for one group leaves the others swept, and the swe
   assert.equal(passes.problems.length, 1);
 });
 
-test("where three groups in a row get no answer the API server is away, and the rest is left to the next sweep", async () => {
+test("where three groups in a row get no answer the API server is away, and the rest waits for the next sweep", async () => {
   const passes = new Passes();
   passes.interfere = ({ verb }) => {
     if (verb === "create") throw refused(503, "away");
@@ -120,9 +120,9 @@ test("of several failures the first that matters is thrown, and each is told by 
   };
   assert.equal(((await sweep(passes, many)) as Error).message, "Unauthorized");
   assert.deepEqual(told, [
-    "test: the ledger of g-0 is left to the next sweep: namespace db is being terminated",
-    "test: the ledger of g-1 is left to the next sweep: the API server does not accept Sluice's credentials: Unauthorized",
-    "test: the ledger of g-2 is left to the next sweep: broken",
+    "test: the ledger of g-0 waits for the next sweep: namespace db is being terminated",
+    "test: the ledger of g-1 waits for the next sweep: the API server does not accept Sluice's credentials: Unauthorized",
+    "test: the ledger of g-2 waits for the next sweep: broken",
   ]);
 });
 

@@ -69,7 +69,7 @@ test("6,000 forged reviews at once cost no more GETs than the pace, each is a 42
   const [busy] = guards.get("look-ups-busy") ?? [];
   assert.ok(busy !== undefined && !busy.allowed);
   assert.deepEqual([busy.code, busy.reason, busy.cause], [429, "TooManyRequests", "DisruptionBudget"]);
-  assert.match(busy.sentence, /^pod nobody-\d+ is to be looked up, but .+ try again$/);
+  assert.match(busy.sentence, /^pod nobody-\d+ must be looked up, but .+ try again$/);
 });
 
 test("a pod that is new is never let go unjudged: it has its turn, or is to be asked for again", async () => {

@@ -100,8 +100,8 @@ const badRequests: [row: string, status: number, sentence: RegExp, body: unknown
     ["another content type", 415, /wrong content type/, review(), { "content-type": "application/jsonx" }],
     ["a body of more than 5 MiB", 413, /larger than 5242880 bytes/, review({ object: "x".repeat(10_000_000) })],
     ["a uid of 257 characters", 400, /its uid is longer than 256 characters/, review({ uid: "u".repeat(257) })],
-    ["a name that is none", 400, /its name "a\/b" is no name that Kubernetes takes/, review({ name: "a/b" })],
-    ["a name that is none", 400, /its namespace "x{80}" is no name/, review({ namespace: "x".repeat(100) })],
+    ["a name that is none", 400, /its name "a\/b" is not a name that Kubernetes accepts/, review({ name: "a/b" })],
+    ["a name that is none", 400, /its namespace "x{80}" is not a name/, review({ namespace: "x".repeat(100) })],
     ["JSON of 101 levels", 400, /nested more than 100 deep/, `${"[".repeat(101)}${"]".repeat(101)}`],
   ];
 

@@ -110,7 +110,7 @@ test("half of a new pair is waited for, and a broken one is told of once, until 
   await look();
   await look();
   assert.equal(troubles.length, 1);
-  assert.match(troubles[0] ?? "", /holds no key of the certificate .+ the certificate from before is kept until 20/);
+  assert.match(troubles[0] ?? "", /holds no key of the certificate .+ the certificate in use is kept until 20/);
   await replace(files.keyFile, next.key);
   await look();
   assert.equal(pairs.length, 1);

@@ -85,7 +85,7 @@ test("a pod on its way out, or not back, keeps its reservation for as long as th
   await passes.goOn(3_600_000);
   const { code, said } = await sluice(passes, line);
   assert.equal(code, 1);
-  assert.match(said[0] ?? "", /the pod counts as down as it is, reserved or not, so there is nothing to gain\./);
+  assert.match(said[0] ?? "", /the pod counts as down with or without its reservation, so a release changes nothing\./);
   assert.match(said[0] ?? "", /By itself: terminating; settles when the pod that replaces it is ready$/);
   passes.world.store.delete("pods", podKey, { gracePeriodSeconds: 0 });
   await passes.goOn(3_600_000);
@@ -138,7 +138,7 @@ test("where the StatefulSet has only left the group, a pod on its way out keeps 
   await passes.goOn(3_600_000);
   const { code, said } = await sluice(passes, line);
   assert.equal(code, 1);
-  assert.match(said[0] ?? "", /nothing to gain\. By itself: terminating; settles when it is gone$/);
+  assert.match(said[0] ?? "", /changes nothing\. By itself: terminating; settles when it is gone$/);
   assert.deepEqual(writes(passes), []);
 });
 

@@ -64,7 +64,7 @@ test("a pod that is not there yet, or not ready yet, is waited for, and what kee
 });
 
 test("what is settled or abandoned goes with the next write", () => {
-  assert.match(told({ standing: "settled" }), /^settled; the next write of the ledger takes it out$/);
+  assert.match(told({ standing: "settled" }), /^settled; the next write of the ledger removes it$/);
   assert.match(told({ standing: "abandoned" }), /^dropped by the next write of the ledger: nobody can act/);
 });
 

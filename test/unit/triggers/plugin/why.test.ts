@@ -45,7 +45,7 @@ test("in the middle of a rollout everything is said that keeps it waiting, and n
   assert.match(out, /^group-b +2\/2 +2 +1 +-$/m);
   assert.match(out, /^group-a-0 +advance-zone-rollout +\d s +settles when the pod that replaces it is ready$/m);
   assert.match(out, /^advance-zone-rollout said rolling, for \d s, written \d s ago$/m);
-  assert.match(out, /^Next: budget\n {2}group-a: 1 of 2 down \(1 not ready\), 1 may be; 1 outdated pods wait$/m);
+  assert.match(out, /^Next: budget\n {2}group-a: 1 of 2 down \(1 not ready\), 1 may be down; 1 outdated pods wait$/m);
   for (const line of lines) assert.equal(line, line.trimEnd());
 });
 
@@ -193,7 +193,7 @@ test("a group that no function has looked at is shown all the same", async () =>
   const { out } = await sluice(new Passes(), "why group");
   assert.match(out, /^There is no ledger sluice-group yet: no function has looked at this group\.$/m);
   assert.match(out, /^group-a +2\/2 +0 +1 +-$/m);
-  assert.match(out, /^advance-zone-rollout has said nothing of this group yet\nNext: done\n/m);
+  assert.match(out, /^advance-zone-rollout has said nothing about this group yet\nNext: done\n/m);
 });
 
 test("a ledger that cannot be read is told of, with what to do, and the zones are shown", async () => {

@@ -45,7 +45,7 @@ const accepted: readonly [string, Partial<Settings>, RegExp?][] = [
   ["-kubernetes.client-qps=0", {}, /at most 16/],
   ["-kubernetes.client-burst=20", {}, /at most 16/],
   ["-pods.client-timeout=5s", {}, /no pod is called/],
-  ["-reconcile.interval=5s", {}, /^-reconcile\.interval=5s: a change is acted upon at once$/],
+  ["-reconcile.interval=5s", {}, /^-reconcile\.interval=5s: Sluice acts on a change at once$/],
   ["-server.cluster-validation.http.enabled=false", {}],
   ["-server.cluster-validation.http.enabled", {}, /X-Cluster/],
   ["-server.cluster-validation.http.soft-validation=0", {}],
@@ -70,7 +70,7 @@ const accepted: readonly [string, Partial<Settings>, RegExp?][] = [
   ["-webhooks.update-ca-bundle=false", { updateCaBundle: false }],
   ["-use-zone-tracker=false", {}],
   ["-use-zone-tracker=true", {}, /downscales are not prepared/],
-  ["-zone-tracker.config-map-name=x", {}, /nothing is kept of them/],
+  ["-zone-tracker.config-map-name=x", {}, /nothing is stored about them/],
   ["-zpdb.pod-ready-annotation-patch-timeout=5s", {}, /nothing is written on pods/],
 ];
 
@@ -112,7 +112,7 @@ test("a flag holds against the variable, and says so where they differ", () => {
     NAMESPACE: "mimir",
   });
   assert.deepEqual(changed, { port: 9000 });
-  assert.deepEqual(warnings, ['PORT is "8080", and flags say "9000": flags hold']);
+  assert.deepEqual(warnings, ['PORT is "8080", and flags say "9000": the flags win']);
   assert.deepEqual(understood("-log.level=info", { PORT: "8080" }).changed, {});
   const closed = understood("-server-tls.enabled=false", {
     PORT: "1",
@@ -165,8 +165,8 @@ test("the API server's address and the kubeconfig come together", () => {
 
 /** A command line, and how each line of what is said begins. */
 const refused: readonly [string, ...string[]][] = [
-  ["-server.prot=1", "-server.prot: there is no such flag; near it: -server.port"],
-  ["--namespace=mimir", "-namespace: there is no such flag; near it: -kubernetes.namespace"],
+  ["-server.prot=1", "-server.prot: there is no such flag; similar: -server.port"],
+  ["--namespace=mimir", "-namespace: there is no such flag; similar: -kubernetes.namespace"],
   ["-v", "-v: there is no such flag"],
   ["-something-else-altogether", "-something-else-altogether: there is no such flag; see --help"],
   ["---server.port=1", "---server.port=1: there is no such argument"],

@@ -134,7 +134,7 @@ test("webhook configurations of ours, by label or by Service, that ask where nob
   configuration(validating, "elsewhere", {}, elsewhere, service("istiod", "/admission/no-downscale"));
   assert.deepEqual((await look())?.found, [
     "MutatingWebhookConfiguration prepare-downscale-mimir asks at /admission/prepare-downscale, where nobody answers: what it reviews can no longer be changed",
-    "ValidatingWebhookConfiguration by-address asks at /admission/no-downscale, where nobody answers: what it reviews goes through unasked",
+    "ValidatingWebhookConfiguration by-address asks at /admission/no-downscale, where nobody answers: what it reviews goes through without a review",
     "ValidatingWebhookConfiguration no-downscale-mimir asks at /admission/no-downscale, where nobody answers: what it reviews can no longer be changed",
   ]);
 });
