@@ -24,11 +24,11 @@ export interface Project {
 
 /** What keeps the protocol: of each room the files that decide, or that hold a moment of a rule. */
 const shared = [
-  "ledger/{reservation,contents,lease,settling,size,renewals,stamps}",
+  "ledger/{reservation,name,contents,lease,settling,size,renewals,stamps}",
   "group/{zones,governing}",
   "views/{view,memory,watching,reading,membership,progress}",
-  "pass/{perform,act,record,observation,sweep-ledgers,ledger-access,joining,whereabouts}",
-  "review/commit",
+  "pass/{perform,act,target,record,observation,sweep-ledgers,ledger-access,joining,whereabouts}",
+  "review/{commit,made,answers}",
 ];
 
 export const sluice: Project = {
