@@ -75,6 +75,28 @@ test("requests are measured by route, status and size, and paths that nobody ser
   has("sluice_queue_keys 7");
 });
 
+test("a review's answer says its type and length in bytes, over a socket too, and counts with them", async (context) => {
+  const { app, url } = await serve(context);
+  const uid = "ü".repeat(20);
+  const review = { apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", request: { uid } };
+  const headers = { "content-type": "application/json" };
+  const response = await fetch(`${url}/admission/zpdb-validation`, {
+    method: "POST",
+    headers,
+    body: JSON.stringify(review),
+  });
+  const { byteLength } = await response.arrayBuffer();
+  assert.equal(response.status, 200);
+  assert.equal(response.headers.get("content-type"), "application/json");
+  assert.equal(response.headers.get("content-length"), String(byteLength));
+  const series = 'rollout_operator_response_message_bytes_sum{method="POST",route="admission_zpdb_validation"}';
+  const text = await (await app.request("/metrics")).text();
+  assert.ok(
+    text.includes(`${series} ${byteLength}\n`),
+    text.split("\n").find((line) => line.startsWith(series)),
+  );
+});
+
 test("over a socket an event is answered 204 with no body at all", async (context) => {
   const { url, woken } = await serve(context);
   const response = await fetch(url, { method: "POST", headers: binaryHeaders, body: JSON.stringify(reference) });
