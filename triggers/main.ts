@@ -3,6 +3,7 @@
 import { connect, type KubernetesCluster } from "../functions/shared/kubernetes/client.ts";
 import { processClock } from "../functions/shared/kubernetes/clock/process-clock.ts";
 import type { Cluster } from "../functions/shared/kubernetes/cluster.ts";
+import { messageOf } from "../functions/shared/kubernetes/errors.ts";
 import { escapeControls } from "../functions/shared/kubernetes/plain-text.ts";
 import type { CertificateSettings } from "../functions/shared/objects/certificates.ts";
 import manifest from "../package.json" with { type: "json" };
@@ -72,7 +73,7 @@ async function main(): Promise<void> {
     });
   } catch (error) {
     // A YAML parser's message shows the place on further lines.
-    const [sentence] = String(error instanceof Error ? error.message : error).split("\n");
+    const [sentence] = messageOf(error).split("\n");
     return exitWith(2, [`the cluster cannot be found: ${sentence}`]);
   }
   await serve({ settings, cluster, reporting, health, tracing }, (started) => {

@@ -4,6 +4,7 @@
  */
 
 import type { Cluster } from "../functions/shared/kubernetes/cluster.ts";
+import { messageOf } from "../functions/shared/kubernetes/errors.ts";
 import { inSpan } from "../functions/shared/kubernetes/spans.ts";
 import { protocol } from "../functions/shared/ledger/protocol.ts";
 import { type GroupKey, groupPathOf } from "../functions/shared/objects/statefulsets.ts";
@@ -135,7 +136,7 @@ function watch(
     onChange,
     onBudget: (budget, how) => reporting.budget("budget" in budget.parsed || how !== "updated" ? how : "invalid"),
     onTrouble(resource, error) {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       const level = isWorthALine(`${resource} ${message}`) ? "warn" : "debug";
       const sentence = `the watch of ${resource} broke and starts again: ${message}`;
       reporting.log(level, sentence, { resource, reason: "watch-broke", err: error });
@@ -156,7 +157,7 @@ async function sweepAdmission(
         () => sweep(context),
       );
   } catch (error) {
-    const what = error instanceof Error ? error.message : String(error);
+    const what = messageOf(error);
     const fields = { function: definition.name, reason: "sweep-failed", err: error };
     reporting.log("warn", `a sweep broke off, and the next one begins anew: ${what}`, fields);
   }

@@ -6,6 +6,7 @@ import {
   type SecretObject,
   type WebhookConfigurationObject,
 } from "../shared/kubernetes/cluster.ts";
+import { messageOf } from "../shared/kubernetes/errors.ts";
 import {
   type CertificateSettings,
   howToEmpty,
@@ -94,7 +95,7 @@ function parse(
   try {
     return parseCertificates(secret);
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     return { unreadable: `${message}; ${howToEmpty(settings.secret)}` };
   }
 }

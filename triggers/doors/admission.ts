@@ -2,8 +2,10 @@
  * The door for admission reviews. What is no review is answered with a status and a sentence; a review is always answered with
  * a review, whatever happens to the function that judges it: the API server gives its users our sentence, and not its own.
  */
+
 import type { Context, Hono } from "hono";
 import { HTTPException } from "hono/http-exception";
+import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import { escapeControls } from "../../functions/shared/kubernetes/plain-text.ts";
 import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
 import { parseGoDuration } from "../../functions/shared/objects/durations.ts";
@@ -214,7 +216,7 @@ async function judge(
   try {
     return await asked.review(request);
   } catch (error) {
-    const what = error instanceof Error ? error.message : String(error);
+    const what = messageOf(error);
     reporting.log("error", `a review could not be judged: ${what}`, { ...about(definition, request), err: error });
     const sentence = `${definition.name} could not judge this: ${what}`;
     return definition.whenBroken === "open"

@@ -2,10 +2,12 @@
  * The certificate and key that the TLS port presents: two files, or the Secret that rotate-certificate keeps. They are read
  * again and again, for others renew them.
  */
+
 import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createSecureContext } from "node:tls";
 import { type Cluster, hasCode, type ObjectKey, type SecretObject } from "../../functions/shared/kubernetes/cluster.ts";
+import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import { type Generation, howToEmpty, parseCertificates } from "../../functions/shared/objects/certificates.ts";
 
 /** A certificate, with those that signed it, and its key, both in PEM. They are known to belong together. */
@@ -178,8 +180,4 @@ async function readText(setting: string, path: string): Promise<string> {
   } catch (error) {
     throw new Error(`${setting} cannot be read: ${messageOf(error)}`);
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,6 +1,8 @@
 /** Whose clients may post reviews: the authorities of TLS_CLIENT_CA_FILE, read again and again as the certificate is. */
+
 import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import type { CertificateSource, KeyPair } from "./certificate.ts";
 
 const pem = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
@@ -51,8 +53,4 @@ export function withClientAuthorities(
       return { ...pair, clientAuthorities: known };
     },
   };
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

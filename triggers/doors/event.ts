@@ -2,10 +2,12 @@
  * The door for CloudEvents over HTTP. An event is a hint: only the key of its object is taken, and who reads the object is
  * the worker behind the queue.
  */
+
 import { type CloudEvent, HTTP } from "cloudevents";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import { type Resource, resources } from "../../functions/shared/kubernetes/cluster.ts";
+import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import { fieldsOf } from "../../functions/shared/objects/fields.ts";
 import { isNamespaceName, isObjectName } from "../../functions/shared/objects/names.ts";
 import { statefulSetOfPod } from "../../functions/shared/objects/pods.ts";
@@ -170,7 +172,7 @@ function toEvent(message: { headers: Record<string, string>; body: unknown }): C
     // It throws for most mistakes, and answers false for some.
     isValid = event.validate();
   } catch (error) {
-    throw malformed(error instanceof Error ? error.message : String(error));
+    throw malformed(messageOf(error));
   }
   if (!isValid) throw malformed("it does not follow the specification");
   return event;

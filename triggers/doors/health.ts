@@ -2,6 +2,7 @@
 
 import type { RequestObservation } from "../../functions/shared/kubernetes/client.ts";
 import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
+import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import type { Clock } from "../wake/queue.ts";
 
 /** The API server counts as away once every call has failed for this long, in milliseconds. */
@@ -73,5 +74,5 @@ function sentenceOf(error: unknown): string {
   if (error instanceof ClusterError && error.code === 401) {
     return `the API server does not accept our credentials: ${error.message}`;
   }
-  return `the API server does not answer: ${error instanceof Error ? error.message : String(error)}`;
+  return `the API server does not answer: ${messageOf(error)}`;
 }

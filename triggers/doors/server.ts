@@ -8,6 +8,7 @@ import type { TLSSocket } from "node:tls";
 import { getRequestListener } from "@hono/node-server";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { HTTPException } from "hono/http-exception";
+import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import { createMetricsPage } from "../telemetry/metrics-page.ts";
 import type { EventResult, Reporting } from "../telemetry/reporting.ts";
 import { type AdmissionDoorOptions, serveAdmissions } from "./admission.ts";
@@ -286,7 +287,7 @@ function answerTo({ code, message }: NodeJS.ErrnoException): string {
 
 /** What hono cannot even make a request of, such as a host that is none. */
 function answerTrouble(error: unknown): Response {
-  const because = error instanceof Error ? error.message : String(error);
+  const because = messageOf(error);
   return new Response(`This is not a request that can be answered: ${because}.`, { status: 400 });
 }
 

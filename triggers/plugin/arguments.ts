@@ -1,5 +1,7 @@
 /** The command line of `kubectl sluice`: what may be written, and what is answered to a mistake. */
+
 import { parseArgs } from "node:util";
+import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import { isNamespaceName, isObjectName } from "../../functions/shared/objects/names.ts";
 import { groupOfBudget } from "../../functions/shared/objects/statefulsets.ts";
 import { rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
@@ -48,7 +50,7 @@ export function readCommandLine(argv: readonly string[]): Command | { readonly m
     parsed = parse(argv);
   } catch (error) {
     // Node's further sentences advise on positional arguments that begin with a dash, which no name does.
-    const [sentence = ""] = String(error instanceof Error ? error.message : error).split(/\. |\n/);
+    const [sentence = ""] = messageOf(error).split(/\. |\n/);
     return { mistake: sentence.replace(/\.$/, "") };
   }
   const { values, positionals, tokens } = parsed;

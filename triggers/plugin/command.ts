@@ -2,6 +2,7 @@
 
 import { isMember } from "../../functions/shared/group/governing.ts";
 import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
+import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import { escapeControls, escapeLines, escapeTexts } from "../../functions/shared/kubernetes/plain-text.ts";
 import { budgetOfGroup, type GroupKey, groupOfBudget } from "../../functions/shared/objects/statefulsets.ts";
 import { ledgerGroup, managedBy, read, rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
@@ -54,7 +55,7 @@ export async function run(argv: readonly string[], given: Terminal): Promise<Exi
     connection = await terminal.connect(command);
   } catch (error) {
     // A YAML parser's message shows the place on further lines.
-    const [sentence] = String(error instanceof Error ? error.message : error).split("\n");
+    const [sentence] = messageOf(error).split("\n");
     terminal.say(`the cluster cannot be found: ${sentence}`);
     return 2;
   }

@@ -16,7 +16,7 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from "@opentelemetry/sdk-trace";
-import { words as causeOf } from "../../functions/shared/kubernetes/exchange.ts";
+import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import type { TracingSettings } from "./tracing-settings.ts";
 
 /**
@@ -32,7 +32,7 @@ export function startSdk(
   const silent = () => {};
   const logger = { error: say, warn: say, info: silent, debug: silent, verbose: silent };
   diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true });
-  setGlobalErrorHandler((error) => onTrouble(`spans could not be sent: ${causeOf(error)}`));
+  setGlobalErrorHandler((error) => onTrouble(`spans could not be sent: ${messageOf(error)}`));
   const named = resourceFromAttributes({ "service.name": "sluice", "service.version": version });
   const provider = new TracerProvider({
     resource: defaultResource()

@@ -2,6 +2,7 @@
 
 import type { Announcement } from "../../functions/shared/kubernetes/announcements.ts";
 import { ClusterError, hasCode, isRightMissing, lackOf, wordsOf } from "../../functions/shared/kubernetes/cluster.ts";
+import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import { eventReasons } from "../../functions/shared/objects/vocabulary.ts";
@@ -56,7 +57,7 @@ export function sentenceOf(error: unknown, retryMs: number | undefined): string 
 /** What went wrong; a right that is missing is named first. */
 export function causeOf(error: unknown): string {
   if (isRightMissing(error)) return lackOf(error);
-  return error instanceof ClusterError ? wordsOf(error) : error instanceof Error ? error.message : String(error);
+  return error instanceof ClusterError ? wordsOf(error) : messageOf(error);
 }
 
 /** Sends an Event, once while the same right is missing. Resolves, never rejects. */

@@ -1,5 +1,7 @@
 /** The cron door: a tick starts a sweep, which finds the functions' work by listing. */
+
 import { hasCode } from "../../functions/shared/kubernetes/cluster.ts";
+import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import type { Views } from "../../functions/shared/views/view.ts";
 import type { Reporting } from "../telemetry/reporting.ts";
@@ -81,7 +83,7 @@ async function sweepBesides(
   try {
     await definition.sweep?.({ ...context, namespaces }, groups);
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     const sentence = `a sweep is left to the next one: ${message}`;
     reporting.log("warn", sentence, { function: definition.name, reason: "sweep-failed", err: error });
   }

@@ -1,4 +1,4 @@
-/** The errors that calls reject with: of an answer that refuses, and of none. */
+/** The errors that calls reject with, of an answer that refuses and of none, and what an error says. */
 import { ClusterError } from "./cluster.ts";
 
 /** What was asked. */
@@ -67,4 +67,10 @@ export function refusal(request: Asked, code: number, body: string, retryAfter?:
     resource,
     ...(seconds >= 0 ? { retryAfterMs: seconds * 1000 } : {}),
   });
+}
+
+/** What an error says, of whatever kind; Node leaves the message empty when several addresses were tried. */
+export function messageOf(error: unknown): string {
+  if (error instanceof AggregateError && error.message === "") return error.errors.map(messageOf).join("; ");
+  return error instanceof Error ? error.message : String(error);
 }

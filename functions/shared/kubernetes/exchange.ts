@@ -1,7 +1,9 @@
 /** One HTTP exchange, from the moment its first byte goes out to the last byte of the answer. */
+
 import { gunzipSync } from "node:zlib";
 import type { Dispatcher } from "undici";
 import type { SteadyClock } from "./clock/steady-clock.ts";
+import { messageOf } from "./errors.ts";
 
 export interface Answer {
   readonly statusCode: number;
@@ -94,7 +96,7 @@ class AnswerCollector implements Dispatcher.DispatchHandler {
       const [statusCode, headers, sentMs] = [this.#statusCode, this.#headers, this.#sentMs];
       this.#resolve({ statusCode, headers, body, bytesReceived: received.length, sentMs });
     } catch (error) {
-      this.#reject(new Error(`the answer cannot be decompressed: ${words(error)}`, { cause: error }));
+      this.#reject(new Error(`the answer cannot be decompressed: ${messageOf(error)}`, { cause: error }));
     }
   }
 
@@ -102,7 +104,7 @@ class AnswerCollector implements Dispatcher.DispatchHandler {
     this.#limit.signal.removeEventListener("abort", this.#onAbort);
     const sent = this.#controller !== undefined;
     this.#reject(
-      sent || error instanceof NotSentError ? error : new NotSentError(words(error), false, { cause: error }),
+      sent || error instanceof NotSentError ? error : new NotSentError(messageOf(error), false, { cause: error }),
     );
   }
 
@@ -112,10 +114,4 @@ class AnswerCollector implements Dispatcher.DispatchHandler {
     // It still waits for a connection: onRequestStart refuses it when its turn comes.
     else this.#reject(new NotSentError("given up before it was sent", false, { cause: error }));
   };
-}
-
-/** An error's message, which Node leaves empty when several addresses were tried. */
-export function words(error: unknown): string {
-  if (error instanceof AggregateError && error.message === "") return error.errors.map(words).join("; ");
-  return error instanceof Error ? error.message : String(error);
 }

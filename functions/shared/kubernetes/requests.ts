@@ -5,8 +5,8 @@ import type { ServerTime } from "./clock/server-time.ts";
 import type { SteadyClock } from "./clock/steady-clock.ts";
 import { ClusterError, isTransient } from "./cluster.ts";
 import type { Access, AccessProvider } from "./configuration.ts";
-import { aborted, afterTries, failure, refusal } from "./errors.ts";
-import { type Answer, type ExchangeLimit, exchange, NotSentError, words } from "./exchange.ts";
+import { aborted, afterTries, failure, messageOf, refusal } from "./errors.ts";
+import { type Answer, type ExchangeLimit, exchange, NotSentError } from "./exchange.ts";
 import { callerHeaders, describeSpan, inSpan } from "./spans.ts";
 
 const maxTries = 3;
@@ -173,7 +173,7 @@ export class Requests {
     try {
       access = await this.#options.access.current();
     } catch (error) {
-      return { error: failure(request, "NoCredentials", words(error)), unsent: false, late: false };
+      return { error: failure(request, "NoCredentials", messageOf(error)), unsent: false, late: false };
     }
     const startMs = this.#options.clock.nowMs();
     if (limit.notAfterMs !== undefined && startMs > limit.notAfterMs) {
@@ -186,7 +186,7 @@ export class Requests {
       this.#observe(request, "error", startMs, 0);
       const unsent = error instanceof NotSentError;
       const late = unsent && error.late;
-      return { error: failure(request, late ? "TooLate" : "ConnectionFailed", words(error)), unsent, late };
+      return { error: failure(request, late ? "TooLate" : "ConnectionFailed", messageOf(error)), unsent, late };
     }
   }
 

@@ -2,6 +2,7 @@
  * Spans, by OpenTelemetry's API: the only file that imports it, but for the one that starts the SDK. Until that is done and
  * said here, all of this does nothing, not even what the API would do in vain: a review is too short for that.
  */
+
 import {
   type Attributes,
   type Context,
@@ -15,6 +16,7 @@ import {
   SpanStatusCode,
   trace,
 } from "@opentelemetry/api";
+import { messageOf } from "./errors.ts";
 
 export type { SpanContext };
 
@@ -61,7 +63,7 @@ export function inSpan<T>(name: string, describe: () => SpanOptions, work: (span
     try {
       return await work(span);
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       span.setAttribute("error.type", error instanceof Error ? error.name : "Error");
       span.setStatus({ code: SpanStatusCode.ERROR, message });
       throw error;

@@ -1,7 +1,6 @@
 /** A watch: JSON objects, one a line, in an answer that does not end for minutes. */
 import { ClusterError, type WatchEvent } from "./cluster.ts";
-import { failure, refusal } from "./errors.ts";
-import { words } from "./exchange.ts";
+import { failure, messageOf, refusal } from "./errors.ts";
 import type { ApiRequest, Requests } from "./requests.ts";
 
 const newline = 0x0a;
@@ -162,6 +161,6 @@ export class WatchStream<T> implements AsyncIterableIterator<WatchEvent<T>, unde
     if (error instanceof ClusterError) return error;
     const { request, silenceLimitMs } = this.#options;
     if (this.#silent) return failure(request, "Timeout", `nothing heard for ${silenceLimitMs} ms`);
-    return failure(request, "ConnectionFailed", words(error));
+    return failure(request, "ConnectionFailed", messageOf(error));
   }
 }

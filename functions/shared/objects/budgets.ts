@@ -119,7 +119,7 @@ function parsePartitions(spec: Fields): Parsed<PartitionRule | undefined> {
     RE2JS.compile(expression);
     compiled = RE2JS.compile(`^${expression}$`);
   } catch (error) {
-    return wrong(field, expression, `${advice} (${error instanceof Error ? error.message : String(error)})`);
+    return wrong(field, expression, `${advice} (${(error as Error).message})`);
   }
   if (compiled.programSize() > largestProgram) {
     return wrong(field, expression, "write a smaller expression: its repetitions make too many steps");

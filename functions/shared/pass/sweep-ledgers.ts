@@ -9,6 +9,7 @@ import {
   type LeaseObject,
   wordsOf,
 } from "../kubernetes/cluster.ts";
+import { messageOf } from "../kubernetes/errors.ts";
 import { parseLedger } from "../ledger/contents.ts";
 import { LedgerUnreadable } from "../ledger/errors.ts";
 import { ledgerName } from "../ledger/name.ts";
@@ -104,8 +105,7 @@ class Attempts {
       this.#unanswered = 0;
       for (const identity of announced) if (identity.startsWith(sweepFailed)) announced.delete(identity);
     } catch (error) {
-      const cause =
-        error instanceof ClusterError ? wordsOf(error) : String(error instanceof Error ? error.message : error);
+      const cause = error instanceof ClusterError ? wordsOf(error) : messageOf(error);
       const identity = `${sweepFailed}${cause}`;
       const sentence = `the ledger of ${key.group} waits for the next sweep: ${cause}`;
       if (isNews(this.#context, key, identity)) this.#context.reporter.problem(key, this.#by, sentence, error);
