@@ -40,7 +40,10 @@ function canonicalJson(value: unknown): string {
   return `{${keys.sort().map((key) => `${JSON.stringify(key)}:${canonicalJson(fields[key])}`)}}`;
 }
 
-/** The ordinal in a pod's name when it has the form of this set's pods; -1 otherwise. */
+/**
+ * The ordinal in a pod's name when it has the form of this set's pods; -1 otherwise. Read apart from the product: the world is
+ * right where the product's grammar is wrong.
+ */
 export function ordinalOf(set: StoredStatefulSet, podName: string): number {
   const { name } = set.metadata;
   if (podName.length <= name.length + 1 || podName.charCodeAt(name.length) !== 45 || !podName.startsWith(name))

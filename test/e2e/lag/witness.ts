@@ -120,6 +120,7 @@ function seeStatefulSet({ metadata, spec, status }: Raw, change: Change): Statef
   };
 }
 
+/** A witness reads names apart from the product, whose mistake must not be one here. */
 function seePod({ metadata, status }: Raw, change: Change): PodSighting | undefined {
   const [, zone, ordinal] = /^(.+)-(\d+)$/.exec(metadata.name) ?? [];
   if (zone === undefined) return undefined;
