@@ -19,8 +19,8 @@ function sourceAccount(name: string): string {
 }
 
 /**
- * One ApiServerSource for each kind of object, so that each has its own selector, in Reference mode: whoever reads along learns
- * names and nothing else. It says nothing of what was there before and forgets what it cannot deliver: hence the PingSource.
+ * One ApiServerSource for each kind of object, so that each has its own selector. In Reference mode whoever reads the events
+ * learns only names. It does not tell of older objects and forgets what it cannot deliver. The PingSource makes up for that.
  */
 export function sourcesOf(definition: FunctionDefinition): readonly Manifest[] {
   const { name, wokenBy } = definition;
@@ -54,7 +54,7 @@ function watched({ selectors }: FunctionDefinition, resource: Resource): object 
   return key === undefined ? { apiVersion, kind } : { apiVersion, kind, selector };
 }
 
-/** The tick that has a function look for its work itself. Its data is not looked at. */
+/** The tick that makes a function look for its work. Nothing reads its data. */
 export function cronOf({ name }: FunctionDefinition | CronDefinition): Manifest {
   return {
     apiVersion: "sources.knative.dev/v1",

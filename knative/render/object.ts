@@ -23,16 +23,16 @@ export interface Workload {
 /** Overlays name the namespace that holds; kustomize writes it wherever this one stands. It has neither dashes nor dots. */
 export const placeholderNamespace = "default";
 
-/** Of nobody, and never of anybody (RFC 6761): an image that is pulled by a name which somebody else can own is his to choose. */
+/** Nobody can ever own this name (RFC 6761). Whoever owned the name of an image could choose what is pulled by it. */
 const placeholderImage = "registry.invalid/sluice";
 
 /** A placeholder: `images` of a kustomization says where the image is kept. */
 export const image = `${placeholderImage}:${manifest.version}`;
 
-/** What whoever renders or reads the manifests is told of it. */
+/** What readers of the manifests are told about it. */
 export const sayPlaceholder = `The image ${placeholderImage} is a placeholder, and no registry has it: name your own in \`images\` of your kustomization`;
 
-/** Webhook configurations of rollout-operator's users name this Service: it stays, whatever answers behind it. */
+/** Webhook configurations of rollout-operator's users name this Service, so its name stays. */
 export const reviewService = "rollout-operator";
 export const ports = { plain: 8001, tls: 8443, knative: 8080 } as const;
 

@@ -6,7 +6,7 @@ import type { Need } from "../../functions/shared/pass/definition.ts";
 import { labelsOf, type Manifest, placeholderNamespace, type Workload } from "./object.ts";
 
 const rbac = "rbac.authorization.k8s.io";
-/** Of all resources that functions need, those of this group alone are of no namespace. */
+/** Of all resources that functions need, only those of this group have no namespace. */
 const clusterWideGroup = resources.mutatingwebhookconfigurations.group;
 
 /** What a process needs for its TLS port besides what its functions need: the certificate, and who trusts it. */
@@ -16,7 +16,7 @@ export const tlsPortNeeds: readonly Need[] = [
   { group: clusterWideGroup, resource: "validatingwebhookconfigurations", verbs: ["list", "watch"] },
 ];
 
-/** What is needed where views are lists: whoever comes and goes never watches. */
+/** The rights where views are lists: a function that starts for one event never watches. */
 export function withoutWatches(needs: readonly Need[]): readonly Need[] {
   return needs
     .map((need) => ({ ...need, verbs: need.verbs.filter((verb) => verb !== "watch") }))

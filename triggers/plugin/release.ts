@@ -1,4 +1,4 @@
-/** Takes a reservation out of a ledger by the rules that every function keeps, or says why that cannot be. */
+/** Removes a reservation from a ledger by the rules of every function, or says why it cannot. */
 
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { dropAfterMs, maxConflicts } from "../../functions/shared/ledger/reservation.ts";
@@ -13,7 +13,7 @@ import { formatSpan } from "./span.ts";
 export interface ReleaseOptions {
   readonly wait: boolean;
   readonly dryRun: boolean;
-  /** Hears what is waited for, once for each reason. */
+  /** Called with what it waits for, once for each reason. */
   readonly onWait: (sentence: string) => void;
 }
 
@@ -80,7 +80,7 @@ function notReserved({ observed, situations, key }: Look, pod: string): string {
   return `${pod} is not reserved in the ledger ${observed?.ledger.name}: ${reserved}`;
 }
 
-/** Whether a reservation may go now, and otherwise from when on and what would settle it. */
+/** Whether a reservation may be removed now; otherwise when it may, and what would settle it. */
 async function judge(cluster: Cluster, { namespace }: GroupKey, situation: Situation): Promise<Judgement> {
   const { reservation, standing, nowMs } = situation;
   if (standing === "settled") return { mayGo: true, because: "it has settled" };
@@ -111,7 +111,7 @@ async function write(cluster: Cluster, { context, observed }: Look, { reservatio
   const { ledger, view } = observed;
   const change = {
     reservations: ledger.reservations.filter((other) => other !== reservation),
-    // Rule R8, and the pod that was read by itself too: from now on nobody may decide on a view that does not know of it.
+    // Rule R8. The pod that was read by itself counts, too: from now on nobody may decide on a view that does not know it.
     seenThrough: Math.max(view.seenThrough, pod?.resourceVersion ?? 0),
     membersThrough: view.membersThrough,
     refusals: ledger.refusals,

@@ -14,7 +14,7 @@ import { formatSpan } from "./span.ts";
 /** A reservation and what is known about its pod. */
 export interface Situation {
   readonly reservation: Reservation;
-  /** `settled` and `abandoned` ones go with the next write of the ledger, whoever writes it. */
+  /** The next write of the ledger removes `settled` and `abandoned` ones, whoever writes it. */
   readonly standing: "open" | "settled" | "abandoned";
   /** The pod that has its name now. */
   readonly pod: Pod | undefined;
@@ -24,7 +24,7 @@ export interface Situation {
   readonly nowMs: number;
 }
 
-/** What stands at the ordinal: the reserved pod, the same on its way out, another one, or none. */
+/** What is at the ordinal: the reserved pod, the same pod terminating, another pod, or none. */
 export type Place = "reserved" | "terminating" | "replaced" | "missing";
 
 export function placeOf({ reservation, pod }: Situation): Place {
@@ -33,7 +33,7 @@ export function placeOf({ reservation, pod }: Situation): Place {
   return pod.terminating ? "terminating" : "reserved";
 }
 
-/** From when on nobody can act on it any more, by the API server's clock in milliseconds since the epoch (rule R10). */
+/** When nobody can act on it any more, by the API server's clock in milliseconds since the epoch (rule R10). */
 export function abandonedFromMs({ stampMs }: Reservation): number {
   return stampMs + dropAfterMs;
 }
@@ -64,12 +64,12 @@ function readiness({ pod, statefulSet, nowMs }: Situation): string {
   return inMs === undefined ? "" : `, in ${formatSpan(inMs)} if that one stays ready`;
 }
 
-/** The reserved pod stands as it was: its function acts, or gives it up. */
+/** The reserved pod is still there: its function acts on it, or gives it up. */
 function standingOutlook({ reservation, nowMs }: Situation): string {
   const ageMs = nowMs - reservation.stampMs;
   const dropped = `dropped in ${formatSpan(abandonedFromMs(reservation) - nowMs)} if its pod still stands`;
   if (ageMs < actWithinMs) return `acted on now; otherwise ${dropped}`;
-  // What a review allowed is renewed by the next review alone: no sweep comes back to it.
+  // Only the next review renews what a review allowed: no sweep does.
   if (!groupFunctions.some(({ name }) => name === reservation.by))
     return `renewed when it is asked for again; ${dropped}`;
   const finished =

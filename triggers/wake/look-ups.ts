@@ -1,13 +1,13 @@
-/** The pace of what reviews look up: whoever reaches their door can name pods that there are not, and each would be a GET. */
+/** The pace of look-ups for reviews. Whoever reaches the door can name pods that do not exist, and each would cost a GET. */
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { type LookUps, TooManyLookUps } from "../../functions/shared/views/look-ups.ts";
 import { type Pace, Pacer } from "./pace.ts";
 
-/** So many at once, then a hundred in a second: more than honest drains ask for of pods that no StatefulSet has. */
+/** 200 at once, then 100 a second: honest drains name fewer pods that no StatefulSet has. */
 export const lookUpPace: Pace = { burst: 200, everyMs: 10 };
 /** How many wait for their turn, at most. */
 export const mostWaiting = 8_000;
-/** Nobody is refused sooner, unless too many wait. */
+/** A review waits at least this long before it is refused, unless too many wait. */
 export const patienceMs = 2_000;
 /**
  * Then as many are refused at a time as it takes for {@link mostWaiting} to be gone within this time, before an API server's ten
@@ -29,7 +29,7 @@ interface Waiting {
   refuse(): void;
 }
 
-/** The same reads, one after the other at a pace and over connections of their own; each may reject with TooManyLookUps. */
+/** The same reads, at that pace and over connections of their own. Each may reject with TooManyLookUps. */
 export function paceLookUps({ cluster, pace = lookUpPace }: LookUpOptions): LookUps {
   const turns = new Turns(cluster, new Pacer(pace));
   return {
@@ -39,7 +39,7 @@ export function paceLookUps({ cluster, pace = lookUpPace }: LookUpOptions): Look
   };
 }
 
-/** Turns in the order in which they are asked for. */
+/** Gives turns in the order in which they are asked for. */
 class Turns {
   readonly #clock: Pick<Cluster, "monotonicMs" | "sleep">;
   readonly #pacer: Pacer;
@@ -81,7 +81,7 @@ class Turns {
     }
   }
 
-  /** Those who have waited for too long, but not all of them at one moment: their answers would hold up all others. */
+  /** Refuses those who have waited for too long, but not all at the same moment: their answers would delay all others. */
   #refuse(nowMs: number): void {
     for (const first of [...this.#waiting.values().take(refusedAtOnce)]) {
       if (nowMs - first.sinceMs < patienceMs) return;

@@ -3,16 +3,16 @@
 import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
 
 export interface Pace {
-  /** So many at once, after a pause of `burst` times `everyMs`. */
+  /** How many may come at once, after a pause of `burst` times `everyMs`. */
   readonly burst: number;
-  /** From then on one in this time, in milliseconds. */
+  /** After a burst one may come in this time, in milliseconds. */
   readonly everyMs: number;
 }
 
-/** A key that is forgotten has its whole burst again: no queue in front of a pacer holds as many. */
+/** A key that is forgotten has its whole burst again. No queue in front of a pacer holds as many keys. */
 const mostPaced = 1_000_000;
 
-/** Keeps one number for each key that has been busy of late, and nothing of the others. */
+/** Keeps one number for each key that was busy lately, and nothing about the others. */
 export class Pacer {
   readonly #pace: Pace;
   /** When a key will have its whole burst again, by a clock that never jumps. */
@@ -31,7 +31,7 @@ export class Pacer {
   /** Counts one of this key. */
   take(key: string, nowMs: number): void {
     const fromMs = Math.max(nowMs, this.#wholeMs.get(key) ?? 0);
-    // Last in the order of the map: whoever has been quiet for long stands in front.
+    // It becomes the last one in the map; keys that have been quiet for long are at the front.
     this.#wholeMs.delete(key);
     this.#wholeMs.set(key, fromMs + this.#pace.everyMs);
     for (const [quiet, wholeMs] of this.#wholeMs) {

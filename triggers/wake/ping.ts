@@ -8,10 +8,10 @@ import type { Reporting } from "../telemetry/reporting.ts";
 import { causeOf, type Served } from "./passes.ts";
 import { type Clock, KeyedQueue } from "./queue.ts";
 
-/** The type of a PingSource's CloudEvents. Their data is whatever the user wrote, and is not looked at. */
+/** The type of a PingSource's CloudEvents. The user writes their data, and nothing reads it. */
 export const pingType = "dev.knative.sources.ping";
 
-/** Anybody can post a tick, and a sweep lists much: more ticks than these are served by one sweep. */
+/** Anybody can post a tick, and a sweep lists much. Ticks beyond this pace share one sweep. */
 const ticksPace = { burst: 3, everyMs: 5_000 };
 
 /** What a tick calls: it sweeps at once, or when the ticks before it leave room for it. Never false: one more is waited for. */

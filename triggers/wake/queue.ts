@@ -1,7 +1,7 @@
 /**
- * A keyed queue: wake-ups of a key are gathered, then one run serves them all. Two runs of a key never overlap; one that is
- * woken while it runs, runs once more. What throws is run again, later and later. Keys beyond the bounds are refused, so that
- * the door can say so; what comes faster than its pace waits, and is served by one run.
+ * A keyed queue. Wake-ups of a key are gathered, then one run serves them all. Two runs of a key never overlap; a key that is
+ * woken while it runs, runs once more. A run that throws is tried again, after longer and longer pauses. Keys beyond the bounds
+ * are refused, so that the door can say so. Wake-ups that come faster than the pace wait, and one run serves them.
  */
 import { activeSpans, joinSpans, type SpanContext } from "../../functions/shared/kubernetes/spans.ts";
 import { type Pace, Pacer } from "./pace.ts";
@@ -14,7 +14,7 @@ export interface Clock {
 }
 
 export interface Wake {
-  /** Several wake-ups that are gathered are a sweep when one of them is. */
+  /** True for a sweep. Wake-ups that are gathered are a sweep when one of them is. */
   readonly sweep: boolean;
   /** The spans of those that woke it, for traces; absent: the one that is active. */
   readonly wakers?: readonly SpanContext[];
@@ -31,7 +31,7 @@ export interface QueueOptions<Item> {
   /** Items of the same name are one key. */
   nameOf(item: Item): string;
   run(item: Item, wake: Wake): Promise<RunOutcome>;
-  /** Hears of a run, or of acts after it, that threw. `retryMs` is undefined where it is not tried again. */
+  /** Called when a run, or acts after it, threw. `retryMs` is undefined where it is not tried again. */
   onFailure(item: Item, error: unknown, retryMs: number | undefined): void;
   /** How long wake-ups of a key are gathered from the first, in milliseconds. */
   readonly gatherMs: number;
@@ -60,7 +60,7 @@ const longestTimerMs = 2 ** 31 - 1;
 interface Entry<Item> {
   readonly name: string;
   readonly item: Item;
-  /** Of the gathering, or of the wait for its pace or before a retry; undefined while the entry is queued or runs. */
+  /** The timer while wake-ups are gathered, or before its pace or a retry; undefined while the entry is queued or runs. */
   timer: AbortController | undefined;
   running: boolean;
   /** When it was first woken since the present run began. */
@@ -87,7 +87,7 @@ export class KeyedQueue<Item> {
   readonly #idle = Promise.withResolvers<void>();
   readonly #pacer: Pacer | undefined;
   readonly #pacerOfAll: Pacer | undefined;
-  /** While all keys wait for what they may do together. */
+  /** The timer while all keys wait for the pace that they share. */
   #resting: AbortController | undefined;
   #running = 0;
   #draining = false;
@@ -138,7 +138,7 @@ export class KeyedQueue<Item> {
   }
 
   /**
-   * Takes no more wake-ups, drops the timers and runs what is queued at once; what is to be retried is tried once more.
+   * Refuses wake-ups, drops the timers and runs what is queued at once. What waits for a retry is tried once more.
    *
    * Resolves to true when all runs and acts have ended, to false at `deadlineMs` of the clock if some have not.
    */
@@ -187,7 +187,7 @@ export class KeyedQueue<Item> {
     }
   }
 
-  /** True while no key may run: then a timer starts those that are queued. Whoever ends does not wait. */
+  /** True while no key may run: then a timer starts those that are queued. A queue that drains does not wait. */
   #rests(): boolean {
     if (this.#draining || this.#pacerOfAll === undefined) return false;
     const waitMs = this.#pacerOfAll.waitMs("", this.#options.clock.monotonicMs());
@@ -247,7 +247,7 @@ export class KeyedQueue<Item> {
   #backoffMs(failures: number, error: unknown): number {
     const { random = Math.random, leastBackoffMs } = this.#options;
     const fullMs = Math.min(longestBackoffMs, shortestBackoffMs * 2 ** Math.min(failures, 20));
-    // Between half and all of it: retries of many keys after one outage must not come at one moment.
+    // Between half of it and all of it, so that retries of many keys after one outage do not come at the same moment.
     const jitteredMs = Math.max(shortestBackoffMs, fullMs * (0.5 + random() / 2));
     return Math.max(jitteredMs, Math.min(longestBackoffMs, leastBackoffMs?.(error) ?? 0));
   }
@@ -280,7 +280,7 @@ export class KeyedQueue<Item> {
     known?.timer.abort("cancelled");
     const timer = this.#after(Math.max(0, ms), () => {
       this.#rechecks.delete(name);
-      // By nobody: what was active when this was put off has ended.
+      // Nobody wakes it then: the span that was active when the timer was set has ended.
       this.offer(item, { sweep: false, wakers: [] });
     });
     this.#rechecks.set(name, { dueMs, timer });

@@ -1,4 +1,4 @@
-/** What the doors share: an object or a tick comes in, the passes that it asks for come out. */
+/** What the doors share: an object or a tick comes in, and the passes that it needs are queued. */
 
 import { hasCode } from "../../functions/shared/kubernetes/cluster.ts";
 import { asPartOf, inSpan, type SpanContext } from "../../functions/shared/kubernetes/spans.ts";
@@ -13,7 +13,7 @@ import { sweep } from "./ping.ts";
 import { type Clock, KeyedQueue, type QueueOptions, type RunOutcome, type Wake } from "./queue.ts";
 
 export interface WakeUps {
-  /** A StatefulSet, or a pod of it, is said to have changed: what becomes of that. Whoever says so may be anybody. */
+  /** Somebody says that a StatefulSet, or a pod of it, has changed. Anybody may say so. Returns what happens then. */
   statefulSet(namespace: string, name: string): Exclude<EventResult, "malformed">;
   /** Something of a group has changed. False when it was refused. */
   group(key: GroupKey): boolean;
@@ -53,16 +53,16 @@ interface Pass {
 const done: RunOutcome = { recheckMs: undefined, acting: undefined };
 
 /**
- * Anybody can post an event, and each may cost a read: so many StatefulSets that no pass has seen yet are looked up at once
- * and then in a second, each of them once in five; so many wait, and what goes beyond waits for the next sweep.
+ * Anybody can post an event, and each may cost a read. At most 100 look-ups of StatefulSets that no pass has seen happen at once,
+ * then 20 a second, and each StatefulSet is looked up at most once in five seconds. At most 500 wait; the sweep finds the rest.
  */
 const lookUpsTogether: Pace = { burst: 100, everyMs: 50 };
 const lookUpsOfOne: Pace = { burst: 1, everyMs: 5_000 };
 const mostLookUps = 500;
-/** Where a pass reads its whole view, however often its group is said to have changed: a rollout has seven in a second. */
+/** The pace where a pass lists its whole view, however many events name its group. A rollout needs seven passes a second. */
 const passesThatList: Pace = { burst: 100, everyMs: 100 };
 
-/** Three queues: StatefulSets to be looked up, sweeps, and what both lead to: passes, one key for each function and group. */
+/** Three queues: look-ups of StatefulSets, sweeps, and passes, which both lead to. A pass has a key for its function and group. */
 export function createWakeUps(options: WakeUpOptions): WakeUps {
   const { known, isWatching } = options;
   let isDraining = false;
@@ -86,7 +86,7 @@ export function createWakeUps(options: WakeUpOptions): WakeUps {
     sweep: () => sweeps.has("sweep") || sweeps.offer("sweep"),
     async drain(deadlineMs) {
       isDraining = true;
-      // In this order: what is under way still wakes its groups.
+      // In this order: look-ups and sweeps that still run wake their groups.
       const found = await Promise.all([lookUps.drain(deadlineMs), sweeps.drain(deadlineMs)]);
       const passed = await passes.drain(deadlineMs);
       return passed && found.every(Boolean);
@@ -137,7 +137,7 @@ function queueOfLookUps(
     try {
       return await views.groupOf(namespace, name);
     } catch (error) {
-      // Tried again for ever, an event about a namespace that may not be read would never end: the sweep says what is missing.
+      // An event about a namespace that Sluice may not read would be tried for ever. The sweep says which right is missing.
       if (!hasCode(error, 403)) throw error;
       reporting.log("debug", `left to the next sweep: ${causeOf(error)}`, { namespace, object: name, err: error });
       return undefined;
@@ -145,7 +145,7 @@ function queueOfLookUps(
   }
 }
 
-/** Of its own, so that no flood of events takes its place. */
+/** A queue of its own, so that no flood of events takes its place. */
 function queueOfSweeps(options: WakeUpOptions, wake: (key: GroupKey) => boolean): KeyedQueue<"sweep"> {
   const { views, served, reporting, namespaces } = options;
   return new KeyedQueue<"sweep">({

@@ -4,12 +4,12 @@ import { isAvailable, type Pod, podNameOf } from "../objects/pods.ts";
 import { selects } from "./governing.ts";
 import { missingOrdinals, type Zone } from "./zones.ts";
 
-/** Of more missing ordinals than these nobody counts which partition they are in: all of them count in each. */
+/** If a zone misses more ordinals than this, their partitions are not counted: all of them count in each partition. */
 export const maxMissingByPartition = 10_000;
 
-/** What is down of a partition, besides the pod that is to go. */
+/** What is down in a partition, without the pod that is to go. */
 export interface PartitionCount {
-  /** Pods that are not ready, on their way out, reserved, or not ready for long enough. */
+  /** Pods that are not ready, terminating, reserved, or not ready for long enough. */
   readonly notReady: number;
   /** Pods that should be there and are not, and zones that have no pod of the partition at all. */
   readonly unknown: number;
@@ -18,8 +18,8 @@ export interface PartitionCount {
 }
 
 /**
- * Counts a partition over all zones, the pod that is to go aside. In the other zones a pod counts as ready only after it has
- * been ready for longer than the budget's cross-zone delay, by its Ready condition: one without a time never does.
+ * Counts a partition over all zones, without the pod that is to go. In the other zones a pod counts as ready only after it has
+ * been ready for longer than the budget's cross-zone delay, by its Ready condition. A condition without a time never counts.
  */
 export function countPartition(
   zones: readonly Zone[],
@@ -63,11 +63,11 @@ export function countPartition(
 interface SortedPods {
   readonly byPartition: ReadonlyMap<string, readonly Pod[]>;
   readonly ordinals: ReadonlySet<number>;
-  /** How many of the zone's missing ordinals are of a partition: each is given its name at the first question. */
+  /** How many of the zone's missing ordinals are in a partition. Their names are made when this is first asked. */
   readonly missingOf: (partition: string) => number;
 }
 
-/** A pass may ask for each of a thousand pods: those of a zone, which never change, are sorted once. */
+/** A pass may ask for each of a thousand pods. A zone's pods never change, so they are sorted once. */
 const sortedPods = new WeakMap<readonly Pod[], WeakMap<ZoneBudget, SortedPods>>();
 
 function sortByPartition(zone: Zone, budget: ZoneBudget): SortedPods {
@@ -121,7 +121,7 @@ function countReserved(
   return { reserved, missing };
 }
 
-/** What is not as it should be, in rollout-operator's words: `1 pod not ready, 2 pods unknown in partition 3`. */
+/** What is not ready or not known, in rollout-operator's words: `1 pod not ready, 2 pods unknown in partition 3`. */
 export function describeCount(notReady: number, unknown: number, place: string): string {
   const pods = (count: number) => `${count} pod${count === 1 ? "" : "s"}`;
   const parts = [notReady > 0 ? `${pods(notReady)} not ready` : "", unknown > 0 ? `${pods(unknown)} unknown` : ""];

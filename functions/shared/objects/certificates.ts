@@ -1,7 +1,7 @@
 /**
  * The certificate of the TLS port: how one is made, and the Secret that all replicas share it through.
  *
- * An authority signs one leaf, and its key is then forgotten: nobody can sign a second one, and there is none to steal.
+ * An authority signs one leaf, and then its key is forgotten: nobody can sign a second leaf, and there is no key to steal.
  */
 import { createPrivateKey, KeyObject, type webcrypto, X509Certificate } from "node:crypto";
 import type { ObjectKey, SecretObject } from "../kubernetes/cluster.ts";
@@ -64,7 +64,7 @@ export interface CertificateSettings {
   readonly updatesBundles: boolean;
 }
 
-/** What to do with a Secret that cannot be used. Not to delete it: nobody but its owner may make it again. */
+/** What to do with a Secret that cannot be used. It must not be deleted, because Sluice may not make a new one. */
 export function howToEmpty({ namespace, name }: ObjectKey): string {
   return `empty it, and it is filled again: kubectl -n ${namespace} patch secret ${name} --type merge --patch '{"data":null}'`;
 }
@@ -87,7 +87,7 @@ export interface Generation extends Authority {
 export interface StoredCertificates {
   /** What is shown to those who connect; undefined where the Secret is empty. */
   readonly presented: Generation | undefined;
-  /** What will be, once everybody trusts its authority. One that does not parse is none: it is made again. */
+  /** What will be shown once everybody trusts its authority. One that does not parse counts as none, and is made again. */
   readonly next: Generation | undefined;
   /** Authorities of leaves that were presented before. */
   readonly previous: readonly Authority[];
@@ -249,7 +249,7 @@ export async function issue(keys: Keys, subject: Subject): Promise<Pick<Generati
   ]);
   const signs = x509.KeyUsageFlags.digitalSignature;
   const shared = {
-    // Cut to seconds by their form: down, so that nobody's clock is before it.
+    // The form has whole seconds. Rounded down, so that no clock is before it.
     notBefore: new Date(subject.notBeforeMs),
     notAfter: new Date(subject.notAfterMs),
     signingAlgorithm: algorithm,
@@ -276,7 +276,7 @@ export async function issue(keys: Keys, subject: Subject): Promise<Pick<Generati
       new x509.KeyUsagesExtension(signs, true),
       usages,
       new x509.SubjectAlternativeNameExtension(subject.dnsNames.map((value) => ({ type: "dns", value }))),
-      // Authorities share their name: by these one finds the right one in a bundle.
+      // Authorities have the same name; a client finds the right one in a bundle by these.
       await x509.AuthorityKeyIdentifierExtension.create(authority.publicKey),
     ],
   });

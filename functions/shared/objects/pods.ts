@@ -11,9 +11,9 @@ export interface Pod {
   readonly ownerUid: string | undefined;
   /** The kind of what controls it, a StatefulSet or another; undefined where nothing does. */
   readonly ownerKind: string | undefined;
-  /** The name of that, which for a StatefulSet's pod is that of the pod without its ordinal, or ought to be. */
+  /** The name of what controls it. For a StatefulSet's pod it should be the pod's name without the ordinal. */
   readonly ownerName: string | undefined;
-  /** Made for a StatefulSet that has let go of it, as `kubectl delete statefulset --cascade=orphan` does, and nobody's since. */
+  /** It was made for a StatefulSet that has released it, as `kubectl delete statefulset --cascade=orphan` does. Nothing controls it now. */
   readonly orphaned: boolean;
   /** When it was made, in milliseconds since the epoch and in whole seconds; NaN where it does not say. */
   readonly createdMs: number;
@@ -26,7 +26,7 @@ export interface Pod {
   readonly finished: boolean;
   /** Not running yet: the API server evicts it whatever a PodDisruptionBudget says. */
   readonly pending: boolean;
-  /** Its own status proves that it has never been Ready: nobody loses anything with it. In doubt false. */
+  /** Its own status proves that it has never been Ready, so nobody loses anything with it. False where that is in doubt. */
   readonly neverReady: boolean;
   /** Since when everything about the pod says ready, in milliseconds since the epoch; undefined while something does not. */
   readonly readySinceMs: number | undefined;
@@ -34,7 +34,7 @@ export interface Pod {
   readonly stuck: string | undefined;
 }
 
-/** Waiting reasons that only another revision mends (as rollout-operator has it). */
+/** Waiting reasons that only another revision can mend (as rollout-operator has it). */
 export const stuckReasons: ReadonlySet<string> = new Set([
   "CrashLoopBackOff",
   "ImagePullBackOff",
@@ -44,7 +44,7 @@ export const stuckReasons: ReadonlySet<string> = new Set([
   "CreateContainerError",
 ]);
 
-/** Nobody looks at what stands there as a kind, and no kind is longer. */
+/** Anything may be written as a kind, and no real kind is longer. */
 const longestKind = 63;
 
 /** An ordinal is an int32, as Kubernetes has it: no more digits than a number of ours keeps exactly. */
@@ -126,7 +126,7 @@ function provesNeverReady({ status }: PodObject): boolean {
   if (ready === undefined) return status.phase === "Pending";
   if (ready.status === "True") return false;
   const earlierMs = Date.parse(status.startTime ?? "") - Date.parse(ready.lastTransitionTime ?? "");
-  // One that is much earlier is of a node whose clock was set back.
+  // A start that is much earlier comes from a node whose clock was set back.
   return earlierMs >= 0 && earlierMs <= 1_000;
 }
 

@@ -10,15 +10,15 @@ import type { GroupView } from "../views/view.ts";
 import { type Wait, wait } from "./verdict.ts";
 
 export interface Joining {
-  /** The zones that nothing is permitted for yet, and for how long, in milliseconds. */
+  /** The zones for which nothing is permitted yet, and for how long, in milliseconds. */
   readonly awaited: ReadonlyMap<string, number>;
-  /** True where a permit needs a consistent LIST, because somebody has joined and this view is none. */
+  /** True where a zone has joined and this view is no consistent LIST: a permit needs one. */
   readonly needsList: boolean;
-  /** The names of the zones that are counted from now on: what the next write says. */
+  /** The names of the zones that count from now on. The next write of the ledger has them. */
   readonly members: readonly string[];
 }
 
-/** `since` holds when this process first found each of them new, by name and uid; those that are no longer so are taken out. */
+/** `since` has the time at which this process first found each zone new, by name and uid. Zones that are not new any more are removed. */
 export function findJoining(
   {
     cluster,
@@ -50,7 +50,7 @@ export function findJoining(
   };
 }
 
-/** One that was made so lately has been in no other group. A clock that is behind makes it seem younger by that much. */
+/** A StatefulSet this young has been in no other group. A clock that is behind makes it seem younger by as much. */
 function isJustMade({ createdMs }: StatefulSet, nowMs: number): boolean {
   return nowMs - createdMs < clockSkewMs;
 }

@@ -44,7 +44,7 @@ export function guardOf(verdict: Verdict<unknown>): string {
 }
 
 /**
- * The guards of a group that is not ours to roll as it is. Such a pass has failed, as rollout-operator's users know it and alert
- * on it: it is an error in the log, counts as failed and is no success.
+ * The guards of a group that Sluice may not roll as it is. Such a pass has failed, because rollout-operator's users alert on
+ * that: it is an error in the log, and counts as failed in the metrics.
  */
 export const failingGuards: ReadonlySet<string> = new Set(["strategy-not-on-delete", "scaling-unsupported"]);

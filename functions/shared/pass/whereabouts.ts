@@ -10,7 +10,7 @@ import { getStatefulSet } from "../views/listing.ts";
 import { type GroupView, getPod } from "../views/view.ts";
 import type { Context } from "./definition.ts";
 
-/** The StatefulSets that reservations name and the view has none of, as a GET found them; undefined where it is gone. */
+/** StatefulSets that reservations name and the view does not have, as a GET found them; undefined for one that is gone. */
 export type Strangers = ReadonlyMap<string, StatefulSet | undefined>;
 
 export async function readStrangers(context: Context, ledger: Ledger, view: GroupView): Promise<Strangers> {
@@ -23,7 +23,7 @@ export async function readStrangers(context: Context, ledger: Ledger, view: Grou
   return new Map(await Promise.all(reads));
 }
 
-/** True when one of them belongs to the group, so that the view is one from before it joined, and says nothing of it. */
+/** True when one of them belongs to the group. Then the view is from before it joined, and does not know it. */
 export function isMissingMember({ key }: Ledger, view: GroupView, strangers: Strangers): boolean {
   return [...strangers.values()].some((one) => one !== undefined && isMember(one, key, view.budgets, view.hasPods));
 }
@@ -62,9 +62,9 @@ async function findByName(
 ): Promise<Whereabouts> {
   const pod = await getPod(context.cluster, { namespace, name: podNameOf(reservation) });
   const isLeft = pod?.uid !== reservation.uid && (statefulSet === undefined || statefulSet.deleting);
-  // Those that it has not let go of yet count as well: they are let go of one by one, and a watch tells of it later.
+  // Pods that it has not released yet count as well: it releases them one by one, and a watch tells of that later.
   const left = isLeft ? await context.views.podsMadeFor({ namespace, name: reservation.statefulSet }) : [];
-  // The one that was found is the newest word, and may be known to nobody else yet.
+  // The pod that was found is the newest state, and nobody else may know it yet.
   const isFoundLeft = isLeft && pod?.orphaned === true && isStanding(pod) && !left.some(({ uid }) => uid === pod.uid);
   return { pod, statefulSet, isMember: isOne, orphans: left.length + (isFoundLeft ? 1 : 0) };
 }

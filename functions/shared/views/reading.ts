@@ -40,7 +40,7 @@ export interface StatefulSetRead {
   readonly readMs: number;
 }
 
-/** The StatefulSets of a view, and how they came to be known: of several GETs the first. */
+/** The StatefulSets of a view, and when they were read: with several GETs, the time of the first. */
 interface Members extends MembersRead {
   readonly surroundings: Surroundings;
 }
@@ -64,7 +64,7 @@ export async function readView(
 
 /**
  * Sees to it that the memory knows every StatefulSet that the ledger's decisions counted: a zone that joined may be reserved
- * already, and what has never been heard of can neither be down nor reserved.
+ * already, and a zone that is not known would count as neither down nor reserved.
  */
 async function catchUpWithMembers(
   { cluster, memory: { membership } }: Reader,

@@ -1,11 +1,11 @@
-/** A few objects of one type, kept by a watch: budgets of both kinds. What is not heard of for a while is listed anew. */
+/** A few objects of one type, kept by a watch: budgets of both kinds. After a silence of the watch they are listed again. */
 
 import type { Cluster, Metadata, WatchEvent } from "../kubernetes/cluster.ts";
 import { BoundedMap } from "../objects/bounded-map.ts";
 import type { Store } from "./progress.ts";
 import { silentAfterMs } from "./view.ts";
 
-/** Namespaces that were listed while the watch was silent. One that is forgotten is listed again. */
+/** Namespaces that were listed while the watch was silent. A namespace that is forgotten is listed again. */
 const rememberedListings = 10_000;
 
 interface Kept<T> {
@@ -16,7 +16,7 @@ interface Kept<T> {
   readonly value: T;
 }
 
-/** What became of an object that a watch told of; `ignored`: its spec is the one that is known. */
+/** What happened to an object in a watch event; `ignored`: its spec is already known. */
 export type Seen = "updated" | "ignored" | "deleted";
 
 type Objects = readonly { readonly metadata: Metadata }[];
@@ -47,11 +47,11 @@ export class Shelf<T, O extends { readonly metadata: Metadata }> {
     this.#options = options;
   }
 
-  /** What is on it of a namespace: as the watch told in the last 30 s, or by `list`. Rejects as that does. */
+  /** The objects of a namespace: from the watch, if it spoke in the last 30 s, or else from `list`. Rejects as `list` does. */
   async read(namespace: string, list: () => Promise<Objects>): Promise<readonly T[]> {
     const heardMs = Math.max(this.#heardMs, this.#listedMs.get(namespace) ?? this.#heardMs);
     if (this.#options.clock.monotonicMs() - heardMs > silentAfterMs) {
-      // One list serves all who ask while it is under way: each of them would have asked for the same.
+      // One list serves all who ask while it runs: each of them would ask for the same.
       const listing = this.#listings.get(namespace) ?? this.#list(namespace, list);
       this.#listings.set(namespace, listing);
       await listing;
