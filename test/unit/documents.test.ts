@@ -126,3 +126,88 @@ test("a link is lost without its file or its heading, and is no link in a block 
   assert.match(lost("knative/README.md", "../../README.md") ?? "", /no file/);
   assert.match(lost("README.md", "knative/README.md#install") ?? "", /no heading/);
 });
+
+const mostStops = 15;
+
+/** A stop of a way in CONTRIBUTING: a file, and how the ways before it lead there. */
+interface Stop {
+  readonly number: number;
+  readonly file: string;
+  /** The stop that knows it; undefined for the first one. */
+  readonly from: number | undefined;
+  /** Those that hand it over, from whoever has it to whoever knows `from`; none where `from` imports it. */
+  readonly over: readonly string[];
+}
+
+/** The table below a heading of CONTRIBUTING. */
+function wayOf(text: string, heading: string): Stop[] {
+  const [, below = ""] = text.split(`\n## ${heading}\n`);
+  const [section = ""] = below.split("\n## ");
+  return [...section.matchAll(/^\| (\d+) \| `([^`]+)` \|[^|]+\|([^|]*)\|$/gm)].map(
+    ([, number, file = "", how = ""]) => {
+      const [, imported, handed] = /^ (?:(\d+) imports it|handed to (\d+) by .+) $/.exec(how) ?? [];
+      const over = [...how.matchAll(/`([^`]+)`/g)].map(([, path = ""]) => path);
+      return { number: Number(number), file, from: Number(imported ?? handed) || undefined, over };
+    },
+  );
+}
+
+/** The files that a file imports. `code` leaves out what is imported for its types alone. */
+function importedBy(file: string, what: "anything" | "code"): Set<string> {
+  const statements = read(file).matchAll(/^(?:import|export) (type )?([^;]*?)from "(\.[^"]+)"/gm);
+  const kept = [...statements].filter(([, type, names = ""]) => {
+    const isForTypes = type !== undefined || /^\{(?:\s*type [^,}]+,?)+\s*\}\s*$/.test(names);
+    return what === "anything" || !isForTypes;
+  });
+  return new Set(kept.map(([, , , path = ""]) => join(dirname(file), path)));
+}
+
+const isLinked = (one: string, other: string): boolean =>
+  importedBy(one, "anything").has(other) || importedBy(other, "anything").has(one);
+
+/** What is wrong with a way: a stop that is not there, that no stop before it leads to, or that leads back up. */
+function faultsOf(way: readonly Stop[]): string[] {
+  return way.flatMap(({ number, file, from, over }, index) => {
+    if (!existsSync(join(root, file))) return [`${number}: there is no ${file}`];
+    const before = way.slice(0, index).map((stop) => stop.file);
+    const up = before
+      .filter((path) => importedBy(file, "code").has(path))
+      .map((path) => `${number}: leads up to ${path}`);
+    if (before.includes(file)) up.push(`${number}: ${file} comes twice`);
+    if (index === 0) return up;
+    const known = before[(from ?? 0) - 1];
+    if (known === undefined || number !== index + 1) return [...up, `${number}: no stop before it leads there`];
+    if (over.length === 0 && !importedBy(known, "code").has(file)) up.push(`${number}: ${known} does not import it`);
+    if (over.length === 0) return up;
+    const chain = [file, ...over, known];
+    const broken = chain
+      .slice(1)
+      .filter((path, at) => !existsSync(join(root, path)) || !isLinked(chain[at] ?? "", path));
+    return [...up, ...broken.map((path) => `${number}: it does not come by way of ${path}`)];
+  });
+}
+
+for (const heading of ["The way of one event", "The way of one review"]) {
+  test(`${heading.toLowerCase()} has at most 15 stops, each known to one before it, and none leads back up`, () => {
+    const way = wayOf(read("CONTRIBUTING.md"), heading);
+    assert.ok(way.length >= 10 && way.length <= mostStops, `${way.length} stops`);
+    assert.deepEqual(faultsOf(way), []);
+  });
+}
+
+test("a way that leads up, by nobody, or to no file is found out", () => {
+  const stop = (number: number, file: string, from?: number, ...over: string[]): Stop => ({ number, file, from, over });
+  const perform = "functions/shared/pass/perform.ts";
+  const act = "functions/shared/pass/act.ts";
+  assert.deepEqual(faultsOf([stop(1, perform), stop(2, act, 1)]), []);
+  assert.deepEqual(faultsOf([stop(1, act), stop(2, perform, 1)]), [
+    `2: leads up to ${act}`,
+    `2: ${act} does not import it`,
+  ]);
+  assert.deepEqual(faultsOf([stop(1, perform), stop(2, act)]), ["2: no stop before it leads there"]);
+  assert.deepEqual(faultsOf([stop(1, perform), stop(2, act, 1, "triggers/table.ts")]), [
+    "2: it does not come by way of triggers/table.ts",
+    `2: it does not come by way of ${perform}`,
+  ]);
+  assert.deepEqual(faultsOf([stop(1, "functions/none.ts")]), ["1: there is no functions/none.ts"]);
+});

@@ -62,7 +62,7 @@ const mostLookUps = 500;
 /** The pace where a pass lists its whole view, however many events name its group. A rollout needs seven passes a second. */
 const passesThatList: Pace = { burst: 100, everyMs: 100 };
 
-/** Three queues: look-ups of StatefulSets, sweeps, and passes, which both lead to. A pass has a key for its function and group. */
+/** Three queues: look-ups of StatefulSets, sweeps, and passes, which both lead to. A pass's key is its function and group. */
 export function createWakeUps(options: WakeUpOptions): WakeUps {
   const { known, isWatching } = options;
   let isDraining = false;

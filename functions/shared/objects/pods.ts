@@ -13,7 +13,7 @@ export interface Pod {
   readonly ownerKind: string | undefined;
   /** The name of what controls it. For a StatefulSet's pod it should be the pod's name without the ordinal. */
   readonly ownerName: string | undefined;
-  /** It was made for a StatefulSet that has released it, as `kubectl delete statefulset --cascade=orphan` does. Nothing controls it now. */
+  /** Made for a StatefulSet that has released it (`kubectl delete statefulset --cascade=orphan`); nothing controls it now. */
   readonly orphaned: boolean;
   /** When it was made, in milliseconds since the epoch and in whole seconds; NaN where it does not say. */
   readonly createdMs: number;

@@ -18,7 +18,7 @@ export interface Joining {
   readonly members: readonly string[];
 }
 
-/** `since` has the time at which this process first found each zone new, by name and uid. Zones that are not new any more are removed. */
+/** `since`: when this process first found each zone new, by name and uid. Zones that are new no more are removed from it. */
 export function findJoining(
   {
     cluster,
