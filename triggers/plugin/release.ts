@@ -85,7 +85,7 @@ async function judge(cluster: Cluster, { namespace }: GroupKey, situation: Situa
   const { reservation, standing, nowMs } = situation;
   if (standing === "settled") return { mayGo: true, because: "it has settled" };
   if (standing === "abandoned")
-    return { mayGo: true, because: "nobody can act on it any more, and its pod still stands" };
+    return { mayGo: true, because: "nobody can act on it any more, and its pod is still there" };
   const possibleInMs = abandonedFromMs(reservation) - nowMs;
   const place = placeOf(situation);
   const name = reservation.statefulSet;
@@ -97,7 +97,7 @@ async function judge(cluster: Cluster, { namespace }: GroupKey, situation: Situa
   const kind = `${place} ${isGone}`;
   if (isGone || place === "reserved") {
     const possible = `it can be released in ${formatSpan(possibleInMs)}, at ${new Date(abandonedFromMs(reservation)).toISOString()}`;
-    const until = place === "reserved" ? `${possible}, if its pod still stands then` : possible;
+    const until = place === "reserved" ? `${possible}, if its pod is still there then` : possible;
     const because = `until ${formatSpan(dropAfterMs)} after that its function may still act on it, and ${until}. By itself: ${outlook(situation)}`;
     return { mayGo: false, because, possibleInMs, kind };
   }

@@ -67,14 +67,14 @@ function readiness({ pod, statefulSet, nowMs }: Situation): string {
 /** The reserved pod is still there: its function acts on it, or gives it up. */
 function standingOutlook({ reservation, nowMs }: Situation): string {
   const ageMs = nowMs - reservation.stampMs;
-  const dropped = `dropped in ${formatSpan(abandonedFromMs(reservation) - nowMs)} if its pod still stands`;
-  if (ageMs < actWithinMs) return `acted on now; otherwise ${dropped}`;
+  const dropped = `dropped in ${formatSpan(abandonedFromMs(reservation) - nowMs)} if its pod is still there`;
+  if (ageMs < actWithinMs) return `its function acts on it now; otherwise ${dropped}`;
   // Only the next review renews what a review allowed: no sweep does.
   if (!groupFunctions.some(({ name }) => name === reservation.by))
-    return `renewed when it is asked for again; ${dropped}`;
+    return `renewed when its eviction is asked for again; ${dropped}`;
   const finished =
     ageMs < finishAfterMs
       ? `finished by its function in ${formatSpan(finishAfterMs - ageMs)}`
       : "finished by its function's next pass";
-  return `${finished}, if it would still decide so; otherwise ${dropped}`;
+  return `${finished}, if it still decides so; otherwise ${dropped}`;
 }

@@ -30,6 +30,6 @@ export function refusalOfRenewals(reservation: Reservation): Refusal {
   const { uid, by, stampMs, sinceMs = stampMs } = reservation;
   const pod = podNameOf(reservation);
   const seconds = Math.round((stampMs - sinceMs) / 1000);
-  const sentence = `${pod} was allowed to go again and again for ${seconds} s, and still stands: something behind Sluice refuses its eviction, such as another webhook or a quota; find it in what the eviction is answered while Sluice allows it, or with kubectl get validatingwebhookconfigurations, and mend it. This pod waits for some minutes, so that others can go`;
+  const sentence = `${pod} was allowed to go again and again for ${seconds} s, and is still there: something behind Sluice refuses its eviction, such as another webhook or a quota; find it in what the eviction is answered while Sluice allows it, or with kubectl get validatingwebhookconfigurations, and mend it. This pod waits for some minutes, so that others can go`;
   return { uid, pod, sentence, stampMs: stampMs + dropAfterMs, by };
 }

@@ -213,7 +213,7 @@ test("eviction-not-carried-out: a pod that was renewed for a minute, or is given
   assert.deepEqual(guards(zones(renewForMs - 1), ["a-0"]), ["allowed"]);
   const answer = refusal(zones(renewForMs), "a-0");
   assert.deepEqual([answer.guard, answer.code, answer.zone], ["eviction-not-carried-out", 429, "a"]);
-  assert.match(answer.sentence, /^a-0 was allowed to go again and again for 60 s, and still stands: /);
+  assert.match(answer.sentence, /^a-0 was allowed to go again and again for 60 s, and is still there: /);
   const another = [zone("a", "ooo", { reserved: renewed(renewForMs).map((one) => ({ ...one, uid: "before" })) })];
   assert.deepEqual(guards([...another, zone("b", "ooo")], ["a-0"]), ["allowed"], "another pod of that name");
   const down = [zone("a", "oxo"), zone("b", "oxo")];

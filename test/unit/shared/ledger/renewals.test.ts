@@ -43,7 +43,7 @@ test("eviction-not-carried-out: what is renewed for a minute and never goes is r
   assert.ok((firstMs.get(guard) ?? 0) >= 60_000 && (firstMs.get(guard) ?? 0) <= 70_000, `${firstMs.get(guard)} ms`);
   assert.ok(last !== undefined && !last.allowed);
   assert.deepEqual([last.code, last.cause], [429, "DisruptionBudget"]);
-  assert.match(last.sentence, /^group-a-0 was allowed to go again and again for 6\d s, and still stands: .+ webhook/);
+  assert.match(last.sentence, /^group-a-0 was allowed to go again and again for 6\d s, and is still there: .+ webhook/);
 });
 
 test("a reservation is renewed by its own function for its own pod alone, and any other begins anew (R12)", () => {

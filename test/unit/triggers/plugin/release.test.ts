@@ -43,7 +43,7 @@ test("a young reservation is refused, with from when on it can be released and w
     said[0] ?? "",
     /^group-a-0 is not released: advance-zone-rollout reserved it 1\d s ago; until 150 s after that/,
   );
-  assert.ok(said[0]?.includes(`at ${at}, if its pod still stands then`), said[0]);
+  assert.ok(said[0]?.includes(`at ${at}, if its pod is still there then`), said[0]);
   assert.match(said[0] ?? "", /By itself: finished by its function's next pass/);
   assert.deepEqual(writes(passes), []);
 });
@@ -58,7 +58,7 @@ test("one second before the 150 s it is refused, and from then on released, as a
   const before = passes.ledger;
   const { code, out } = await sluice(passes, line);
   assert.equal(code, 0);
-  assert.match(out, /^group-a-0: released: .+ 150 s ago; nobody can act on it any more, and its pod still stands\n$/);
+  assert.match(out, /^group-a-0: released: .+ 150 s ago; nobody can act on it any more, and its pod is still there\n$/);
   assert.deepEqual(writes(passes), ["patch leases"]);
   assert.deepEqual(reservedPods(passes), []);
   assert.deepEqual(passes.ledger.verdicts, before.verdicts);
