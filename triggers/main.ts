@@ -1,4 +1,7 @@
-/** `npm start`. Exit codes: 0 when it was asked to end, 1 when it could not go on, 2 for wrong settings. */
+/**
+ * `npm start`. Exit codes: 0 when it was asked to end, or has replayed what it was given; 1 when it could not go on; 2 for wrong
+ * settings, or a file that holds nothing to be replayed.
+ */
 
 import { connect, type KubernetesCluster } from "../functions/shared/kubernetes/client.ts";
 import { processClock } from "../functions/shared/kubernetes/clock/process-clock.ts";
@@ -6,6 +9,7 @@ import type { Cluster } from "../functions/shared/kubernetes/cluster.ts";
 import { messageOf } from "../functions/shared/kubernetes/errors.ts";
 import { escapeControls } from "../functions/shared/kubernetes/plain-text.ts";
 import type { CertificateSettings } from "../functions/shared/objects/certificates.ts";
+import type { CronDefinition } from "../functions/shared/pass/definition.ts";
 import manifest from "../package.json" with { type: "json" };
 import { type CertificateSource, certificateInFiles, certificateInSecret } from "./doors/certificate.ts";
 import { readClientAuthorities, withClientAuthorities } from "./doors/client-authorities.ts";
@@ -42,6 +46,7 @@ async function main(): Promise<void> {
   const { settings, mistakes } = readSettings(flags.environment);
   const wrong = [...flags.mistakes, ...mistakes];
   if (wrong.length > 0) return exitWith(2, wrong);
+  if (flags.replay !== undefined) return replayFile(flags.replay, settings, flags.access);
 
   let standalone: Standalone | undefined;
   const reporting = createReporting({
@@ -72,19 +77,50 @@ async function main(): Promise<void> {
       },
     });
   } catch (error) {
-    // A YAML parser's message shows the place on further lines.
-    const [sentence] = messageOf(error).split("\n");
-    return exitWith(2, [`the cluster cannot be found: ${sentence}`]);
+    return exitWith(2, [sayNotFound(error)]);
   }
   await serve({ settings, cluster, reporting, health, tracing }, (started) => {
     standalone = started;
   });
 }
 
+/** One recorded request in the place of those that would come; what only this needs is not even loaded otherwise. */
+async function replayFile(
+  file: string,
+  settings: Settings,
+  access: ReturnType<typeof readFlags>["access"],
+): Promise<void> {
+  const { readRecording, replay } = await import("./replay/replay.ts");
+  const isServed = servedBy(settings);
+  const [definitions, admissions] = [groupFunctions.filter(isServed), admissionFunctions.filter(isServed)];
+  const recorded = await readRecording(file, admissions);
+  if ("mistake" in recorded) return exitWith(2, [recorded.mistake]);
+  let cluster: KubernetesCluster;
+  const userAgent = `sluice/${manifest.version} (replay)`;
+  try {
+    cluster = await connect({ userAgent, requestTimeoutMs: settings.kubernetesTimeoutMs, ...access });
+  } catch (error) {
+    return exitWith(1, [sayNotFound(error)]);
+  }
+  const namespaces = namespacesOf(settings, cluster);
+  const certificate = certificateOf(settings, namespaces, cluster);
+  const shared = { cluster, version: manifest.version, settings, namespaces, certificate };
+  const { text, troubles } = await replay(recorded, { ...shared, definitions, admissions, crons: cronsOf(settings) });
+  await cluster.close();
+  if (text !== "") console.log(text);
+  if (troubles.length > 0) exitWith(1, troubles);
+}
+
+function sayNotFound(error: unknown): string {
+  // A YAML parser's message shows the place on further lines.
+  const [sentence] = String(error instanceof Error ? error.message : error).split("\n");
+  return `the cluster cannot be found: ${sentence}`;
+}
+
 async function serve(parts: Process, onStart: (standalone: Standalone) => void): Promise<void> {
   const { settings, cluster, reporting, health } = parts;
   const namespaces = namespacesOf(settings, cluster);
-  const isServed = ({ name }: { readonly name: string }) => settings.functions.includes(name);
+  const isServed = servedBy(settings);
   const definitions = groupFunctions.filter(isServed);
   const certificate = certificateOf(settings, namespaces, cluster);
   const source = await sourceOf(parts, certificate);
@@ -101,9 +137,7 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
     settings,
   });
   onStart(standalone);
-  // Whoever brings a certificate, or answers no reviews, has none to renew; a function that was asked for by name runs.
-  const isRenewed = source?.kind === "secret" || servingOf(settings) !== "all";
-  const crons = isRenewed ? cronFunctions.filter(isServed) : [];
+  const crons = cronsOf(settings);
   const { mode, sweepIntervalMs, requestTimeoutMs } = settings;
   const cron = startCron({
     cluster,
@@ -263,6 +297,16 @@ function endOnSignal(parts: Process, { standalone, cron, doors }: Running, stopp
 /** What this process is, for logs and for the API server: its functions, or `all`, which a bundle of one is not. */
 function servingOf({ functions }: Settings): string {
   return table.length > 1 && functions.length === table.length ? "all" : functions.join(",");
+}
+
+function servedBy({ functions }: Settings): (definition: { readonly name: string }) => boolean {
+  return ({ name }) => functions.includes(name);
+}
+
+/** Whoever brings a certificate, or answers no reviews, has none to renew; a function that was asked for by name runs. */
+function cronsOf(settings: Settings): readonly CronDefinition[] {
+  const isRenewed = settings.tlsPort !== "off" && settings.tlsCertFile === "";
+  return isRenewed || servingOf(settings) !== "all" ? cronFunctions.filter(servedBy(settings)) : [];
 }
 
 function namespacesOf(settings: Settings, cluster: KubernetesCluster): readonly string[] | undefined {

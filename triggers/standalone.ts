@@ -36,6 +36,8 @@ export interface StandaloneOptions {
   readonly namespaces: readonly string[] | undefined;
   readonly settings: Pick<Settings, "mode" | "views" | "sweepIntervalMs" | "gatherMs" | "concurrency" | "queueKeys"> &
     Partial<Pick<Settings, "allowUnsupported">>;
+  /** False: nothing is swept but for a tick. Absent: at once, and then regularly. */
+  readonly sweeps?: boolean;
   /** From 0 to 1, for the jitter of sweeps. */
   readonly random?: () => number;
 }
@@ -55,7 +57,7 @@ const rememberedTroubles = 1_000;
 
 /** Starts to watch, and to sweep: at once, and from then on at least as often as the settings say. */
 export function startStandalone(options: StandaloneOptions): Standalone {
-  const { cluster, definitions, reporting, namespaces, settings } = options;
+  const { cluster, definitions, reporting, namespaces, settings, sweeps = true } = options;
   // A function that judges an object by itself reads nothing: where nothing else is served, nothing is watched.
   const isWoken = definitions.length > 0;
   const readsViews = isWoken || options.admissions.some((admission) => admission.readsViews);
@@ -96,7 +98,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     if (isWoken) wakeUps.sweep();
     await Promise.all(admissions.map((admission) => sweepAdmission(admission, reporting)));
   };
-  const isSwept = isWoken || admissions.some(({ definition }) => definition.sweep !== undefined);
+  const isSwept = sweeps && (isWoken || admissions.some(({ definition }) => definition.sweep !== undefined));
   const sweeping = isSwept ? sweepRegularly(options, sweep, stopping.signal) : Promise.resolve();
   return {
     wakeUps,

@@ -74,5 +74,5 @@ function inShadow({ mode }: Context, answer: AdmissionAnswer): AdmissionAnswer {
   if (mode === "act") return answer;
   if (answer.allowed) return { ...answer, patch: [] };
   const warnings = [`in shadow mode; otherwise refused with ${answer.code}: ${answer.sentence}`];
-  return allow(answer.guard, { warnings, zone: answer.zone ?? "" });
+  return allow(answer.guard, { warnings, zone: answer.zone ?? "", otherwise: answer });
 }

@@ -8,6 +8,8 @@ import { type Environment, settingsTable } from "./settings.ts";
 
 export interface CommandLine {
   readonly help: boolean;
+  /** The file to be replayed, `-` for standard input; undefined where the process is to serve. */
+  readonly replay: string | undefined;
   /** A line for each; what else was read is to be used only when there is none. */
   readonly mistakes: readonly string[];
   /** What is other than rollout-operator would have it, a line for each. */
@@ -22,9 +24,12 @@ export interface CommandLine {
 const usualPort = "8001";
 const usualTlsPort = "8443";
 
+/** The one flag with a value that is not rollout-operator's. */
+const replayName = "replay";
+
 /** Reads the arguments of a process, in Go's syntax. Without any the environment stays as it is. */
 export function readFlags(argv: readonly string[], environment: Environment): CommandLine {
-  const { help, given, mistakes } = parseArguments(argv);
+  const { help, replay, given, mistakes } = parseArguments(argv);
   const values = new Map<string, string>();
   const warnings: string[] = [];
   for (const [flag, text] of given) {
@@ -50,6 +55,7 @@ export function readFlags(argv: readonly string[], environment: Environment): Co
   const server = values.get("kubernetes.api-url");
   return {
     help,
+    replay,
     mistakes,
     warnings,
     environment: { ...environment, ...Object.fromEntries(told) },
@@ -64,6 +70,7 @@ function isSetting(field: keyof typeof settingsTable, value: string): boolean {
 
 interface Parsed {
   help: boolean;
+  replay: string | undefined;
   /** By flag, what was written of it last. */
   readonly given: Map<Flag, string>;
   readonly mistakes: string[];
@@ -71,7 +78,7 @@ interface Parsed {
 
 /** As Go's package `flag` does, but that it goes on after a mistake, and that an argument which is no flag is one. */
 function parseArguments(argv: readonly string[]): Parsed {
-  const parsed: Parsed = { help: false, given: new Map(), mistakes: [] };
+  const parsed: Parsed = { help: false, replay: undefined, given: new Map(), mistakes: [] };
   const rest = [...argv];
   let before: Flag | undefined;
   for (let argument = rest.shift(); argument !== undefined; argument = rest.shift()) {
@@ -84,7 +91,10 @@ function parseArguments(argv: readonly string[]): Parsed {
     const flag = flags.find((one) => one.name === name);
     before = text === undefined ? flag : undefined;
     if (name === "h" || name === "help") parsed.help = true;
-    else if (flag === undefined) parsed.mistakes.push(sayUnknown(name));
+    else if (name === replayName) {
+      parsed.replay = text ?? rest.shift();
+      if (!parsed.replay) parsed.mistakes.push(`-${name} has no value; write -${name}=FILE`);
+    } else if (flag === undefined) parsed.mistakes.push(sayUnknown(name));
     else {
       const value = text ?? (flag.isBoolean ? "true" : rest.shift());
       if (value === undefined) parsed.mistakes.push(`-${name} has no value; write -${name}=VALUE`);
@@ -101,12 +111,12 @@ function sayNoFlag(argument: string, before: Flag | undefined): string {
 }
 
 function sayUnknown(name: string): string {
-  const near = flags
-    .map((flag) => ({ flag, distance: flag.name.includes(name) ? 0 : distanceBetween(name, flag.name) }))
+  const near = [...flags.map((flag) => flag.name), replayName]
+    .map((known) => ({ known, distance: known.includes(name) ? 0 : distanceBetween(name, known) }))
     .filter(({ distance }) => distance <= Math.max(2, name.length / 4))
     .sort((one, other) => one.distance - other.distance)
     .slice(0, 3)
-    .map(({ flag }) => `-${flag.name}`);
+    .map(({ known }) => `-${known}`);
   return `-${name}: there is no such flag; ${near.length === 0 ? "see --help" : `similar: ${near.join(", ")}`}`;
 }
 

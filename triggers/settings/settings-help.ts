@@ -16,7 +16,10 @@ export function help(): string {
   return [
     "Rolls StatefulSets zone by zone under one disruption budget, on the cluster of the current kubeconfig.",
     "",
-    "  npm start [-- --help]",
+    "  npm start [-- --help | --replay FILE]",
+    "",
+    "--replay decides on one CloudEvent or AdmissionReview of a file, in JSON, and says what each function decided",
+    "and why. It looks at the cluster, writes nothing to it, and ends. FILE may be -, for standard input.",
     "",
     "Settings are environment variables:",
     "",

@@ -9,7 +9,7 @@ import { eventReasons } from "../objects/vocabulary.ts";
 import type { Context } from "./definition.ts";
 import { tryToAnnounce } from "./record.ts";
 import type { ActReport } from "./report.ts";
-import { subjectOf, type Target } from "./target.ts";
+import { nameOf, subjectOf, type Target } from "./target.ts";
 
 /** How soon to look at what is left when the last step of a zone is done, in milliseconds. */
 const lookAgainMs = 20;
@@ -44,8 +44,7 @@ async function actOn(errand: Errand, target: Target): Promise<number | undefined
   const report: Omit<ActReport, "result" | "reason"> = {
     key,
     function: by,
-    action: target.action,
-    object: "pod" in target ? target.pod.name : target.statefulSet.name,
+    ...nameOf(target),
     zone: target.statefulSet.name,
   };
   if (context.cluster.monotonicMs() > deadlineMs) {

@@ -142,6 +142,8 @@ export interface Allowed {
   readonly patch?: readonly object[];
   /** It rests on a reservation that was written for it. */
   readonly reserved?: true;
+  /** In shadow mode: what there would be without it, a refusal, or a reservation in the ledger. Absent: the same. */
+  readonly otherwise?: Denied | "reserved";
 }
 
 export interface Denied {

@@ -30,7 +30,7 @@ import {
 } from "./ledger-access.ts";
 import { type Observed, observeGroup } from "./observation.ts";
 import { announceChange, announceNews, changeOf, isNews, recordOf, writeAloneInMs } from "./record.ts";
-import type { Target } from "./target.ts";
+import { nameOf, type Target } from "./target.ts";
 import { failingGuards, guardOf, type Verdict, type Wait, wait } from "./verdict.ts";
 
 /** A function's own part of a pass: what it makes of an observation, and what it decides. */
@@ -119,6 +119,7 @@ async function attempt<Snapshot>(
   }
   const record = recordOf(memory, gate.name, observed, verdict);
   const outcome = await conclude(context, gate.name, observed, verdict, record, young);
+  const shadow = context.mode === "shadow";
   context.reporter.pass({
     key,
     function: gate.name,
@@ -126,7 +127,8 @@ async function attempt<Snapshot>(
     zone: verdict.zone,
     sentence: verdict.sentence,
     sinceMs: record.since,
-    shadow: context.mode === "shadow",
+    shadow,
+    ...(shadow && isPermit(verdict) ? { wouldTake: verdict.targets.map(nameOf) } : {}),
   });
   const isGone = observed.view.statefulSets.length === 0;
   return failingGuards.has(guardOf(verdict))

@@ -11,6 +11,8 @@ export interface PassReport {
   /** Since when the guard has held, in milliseconds since the epoch. */
   readonly sinceMs: number;
   readonly shadow: boolean;
+  /** In shadow mode: what would be done now, as {@link ActReport} would name it. Absent: nothing. */
+  readonly wouldTake?: readonly Pick<ActReport, "action" | "object">[];
 }
 
 /** How an act on one object ended. */

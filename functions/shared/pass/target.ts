@@ -1,6 +1,7 @@
 /** What a verdict has done to a cluster. */
 import type { Pod } from "../objects/pods.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
+import type { ActReport } from "./report.ts";
 
 /** One act of a verdict, and what it is done to. */
 export type Target =
@@ -17,4 +18,9 @@ export type Target =
 /** The uid of what a target changes: refusals are remembered by it. */
 export function subjectOf(target: Target): string {
   return target.action === "record-revision" ? target.statefulSet.uid : target.pod.uid;
+}
+
+/** A target as reports name it. */
+export function nameOf(target: Target): Pick<ActReport, "action" | "object"> {
+  return { action: target.action, object: "pod" in target ? target.pod.name : target.statefulSet.name };
 }

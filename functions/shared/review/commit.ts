@@ -188,7 +188,8 @@ export class GroupCommit<Subject, Snapshot> {
       const ruling = rulings[index] as Ruling;
       if (ruling.reserve === undefined) this.#answer(waiting, ruling.answer);
       else if (young !== undefined) this.#answer(waiting, askAgain(young.guard, young.sentence));
-      else if (waiting.dryRun || context.mode === "shadow") this.#answer(waiting, ruling.answer);
+      else if (waiting.dryRun) this.#answer(waiting, ruling.answer);
+      else if (context.mode === "shadow") this.#answer(waiting, unreserved(ruling.answer));
       else granted.push({ waiting, answer: ruling.answer, ...this.#make(observed, ruling.reserve) });
     }
     // What a clock that was ahead has written ages only once it is written anew: nobody is made to wait for an allowance for it.
@@ -271,4 +272,9 @@ export class GroupCommit<Subject, Snapshot> {
     waiting.isAnswered = true;
     this.deadlines.delete(waiting);
   }
+}
+
+/** An allowance in shadow mode, which says that it would have been reserved. */
+function unreserved(said: AdmissionAnswer): AdmissionAnswer {
+  return said.allowed ? { ...said, otherwise: "reserved" } : said;
 }

@@ -245,3 +245,19 @@ test("help is asked for as Go's programs are asked for it", () => {
     assert.deepEqual({ help, mistakes, environment }, { help: true, mistakes: [], environment: {} }, argument);
   }
 });
+
+test("--replay takes a file, or - for standard input, and is no flag of rollout-operator's that moves the port", () => {
+  for (const line of ["--replay FILE", "-replay FILE", "--replay=FILE"]) {
+    const { replay, mistakes, environment } = readFlags(line.split(" "), {});
+    assert.deepEqual({ replay, mistakes, environment }, { replay: "FILE", mistakes: [], environment: {} }, line);
+  }
+  assert.equal(readFlags(["--replay", "-"], {}).replay, "-");
+  assert.equal(readFlags([], {}).replay, undefined);
+  for (const line of ["--replay", "--replay="]) {
+    assert.deepEqual(mistakesOf(line), ["-replay has no value; write -replay=FILE"]);
+  }
+  assert.deepEqual(mistakesOf("--replya FILE"), [
+    "-replya: there is no such flag; near it: -replay",
+    "FILE: there is no such argument; settings are environment variables and flags, see --help",
+  ]);
+});

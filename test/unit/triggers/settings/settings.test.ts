@@ -162,6 +162,7 @@ test("the help names every setting with its default, and every flag with what be
   for (const fallback of ["8080", "5m", "20", "act", "all", "10000", "1048576", "25s"]) {
     assert.ok(text.includes(`(default: ${fallback})`), fallback);
   }
+  assert.match(text, /--replay FILE/);
   assert.ok(text.split("\n").every((line) => line.length <= 112));
 });
 

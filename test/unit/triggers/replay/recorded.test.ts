@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { readOnly } from "../../../../triggers/replay/read-only.ts";
+import { readRecorded } from "../../../../triggers/replay/recorded.ts";
+import { admissionFunctions } from "../../../../triggers/table.ts";
+
+const json = { "content-type": "application/json" };
+const review = { kind: "AdmissionReview", request: { resource: { resource: "pods" }, subResource: "eviction" } };
+
+function read(value: unknown) {
+  return readRecorded(typeof value === "string" ? value : JSON.stringify(value), admissionFunctions);
+}
+
+function mistakeOf(value: unknown): string {
+  const recorded = read(value);
+  return "mistake" in recorded ? recorded.mistake : "";
+}
+
+test("an event in structured mode goes to the door of events, letter for letter", () => {
+  const text = '{ "specversion": "1.0" }';
+  assert.deepEqual(read(text), { path: "/", headers: { "content-type": "application/cloudevents+json" }, body: text });
+  assert.equal("path" in read({ type: "a", source: "b" }), true, "the door says that its specversion is missing");
+});
+
+test("a request keeps its headers but for those of its transfer, and its body whether it is a text or JSON", () => {
+  const headers = { "Ce-Id": "1", "Content-Length": "7", "Transfer-Encoding": "chunked" };
+  assert.deepEqual(read({ headers, body: { a: 1 } }), { path: "/", headers: { "ce-id": "1" }, body: '{"a":1}' });
+  assert.deepEqual(read({ headers: {}, body: "{not" }), { path: "/", headers: {}, body: "{not" });
+  assert.deepEqual(read({ headers: {} }), { path: "/", headers: {}, body: "{}" });
+  assert.deepEqual(read({ path: "/events?a", headers: {} }), { path: "/events?a", headers: {}, body: "{}" });
+});
+
+test("a review is posted where its function answers those of its resource, unless a path is written beside it", () => {
+  for (const value of [review, { headers: json, body: review }, { headers: json, body: JSON.stringify(review) }]) {
+    const recorded = read(value);
+    assert.ok(!("mistake" in recorded));
+    assert.deepEqual([recorded.path, recorded.headers], ["/admission/pod-eviction", json]);
+  }
+  const pinned = read({ path: "/pods/eviction/pin", headers: json, body: review });
+  assert.equal("path" in pinned && pinned.path, "/pods/eviction/pin");
+  const ofPods = { kind: "AdmissionReview", request: { resource: { resource: "pods" } } };
+  assert.match(mistakeOf(ofPods), /it reviews "pods", and here is judged pods\/eviction or zoneaware.*, unless a path/);
+  assert.match(mistakeOf({ kind: "AdmissionReview" }), /it reviews a resource that it does not name/);
+});
+
+test("a file that holds none of them is told what is expected, and what it is instead", () => {
+  const expected = /^write a CloudEvent in structured mode, an AdmissionReview, or a request as \{.*\}, in JSON: /;
+  const cases: readonly [unknown, string][] = [
+    ["", "it is no JSON object"],
+    ["kind: AdmissionReview", "it is no JSON object"],
+    [[{ specversion: "1.0" }], "it is no JSON object"],
+    [{ kind: "Pod", metadata: {} }, "it is none of them"],
+    [{ headers: "ce-id: 1", body: {} }, "its headers are not names with a text each"],
+    [{ headers: { "ce-id": 1 }, body: {} }, "its headers are not names with a text each"],
+    [{ headers: { "ce id": "1" }, body: {} }, "its headers are not names with a text each"],
+    [{ headers: { "ce-id": "1\n2" }, body: {} }, "its headers are not names with a text each"],
+    [{ path: "https://example.com/", headers: {} }, 'its path does not begin with "/"'],
+  ];
+  for (const [value, because] of cases) {
+    assert.match(mistakeOf(value), expected);
+    assert.ok(mistakeOf(value).endsWith(because), mistakeOf(value));
+  }
+});
+
+test("a cluster that is only looked at refuses every write, and sends none", async () => {
+  const sent: string[] = [];
+  const say = (verb: string) => async () => void sent.push(verb);
+  const whole = { get: say("get"), create: say("create"), patch: say("patch"), delete: say("delete") };
+  const cluster = readOnly(whole as never);
+  const key = { namespace: "a", name: "b" };
+  await cluster.get("pods", key);
+  const writes = [
+    () => cluster.create("leases", "a", {}),
+    () => cluster.patch("leases", key, {}),
+    () => cluster.delete("pods", key, { uid: "1" }),
+  ];
+  for (const write of writes) await assert.rejects(write, { code: 403, message: /^a replay writes nothing, and was/ });
+  assert.deepEqual(sent, ["get"]);
+});

@@ -1,0 +1,107 @@
+/** What is heard of one request while it is replayed, as lines of plain text for whoever reads a bug report. */
+import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
+import { escapeControls } from "../../functions/shared/kubernetes/plain-text.ts";
+import { groupPathOf } from "../../functions/shared/objects/statefulsets.ts";
+import type { AdmissionAnswer, AdmissionRequest, CronOutcome } from "../../functions/shared/pass/definition.ts";
+import type { PassReport } from "../../functions/shared/pass/report.ts";
+import { createReporting, type EventResult, type Reporting } from "../telemetry/reporting.ts";
+
+/** One line: what it is about, and what is to be said. */
+type Line = readonly [label: string, text: string];
+export type Block = readonly Line[];
+
+const labelWidth = 10;
+
+/** Lines one below the other, without those that have nothing to say, nor a character that moves a terminal. */
+export function blockOf(lines: Block): string {
+  const shown = lines.filter(([, text]) => text !== "");
+  return shown.map(([label, text]) => `${label.padEnd(labelWidth)}${escapeControls(text)}`).join("\n");
+}
+
+export class Heard {
+  readonly #blocks: string[] = [];
+  readonly #troubles: string[] = [];
+  /** What became of an event. */
+  event: EventResult | undefined;
+  /** The StatefulSet that an event is of, or of a pod of. */
+  statefulSet: ObjectKey | undefined;
+  /** Whether any function has decided anything. */
+  isDecided = false;
+
+  /** All that was said, in the order in which it was. */
+  get blocks(): readonly string[] {
+    return this.#blocks;
+  }
+
+  /** What went wrong besides, a sentence each: where there is any, what was decided may not be all. */
+  get troubles(): readonly string[] {
+    return this.#troubles;
+  }
+
+  say(...lines: Block): void {
+    this.#blocks.push(blockOf(lines));
+  }
+
+  pass({ key, function: name, guard, zone, sentence, wouldTake = [] }: PassReport): void {
+    this.isDecided = true;
+    const would = wouldTake.map(({ action, object }) => `${action} ${object}`).join(", ");
+    this.say(
+      ["function", name],
+      ["object", `group ${groupPathOf(key)}`],
+      ["zone", zone],
+      ["guard", guard],
+      ["sentence", sentence],
+      ["would do", would || (guard === "done" ? "nothing" : "nothing but wait")],
+    );
+  }
+
+  review(name: string, request: AdmissionRequest, answer: AdmissionAnswer): void {
+    this.isDecided = true;
+    const { namespace, name: object, operation, subresource, dryRun } = request;
+    const said = answer.allowed ? answer.warnings.join("; ") : answer.sentence;
+    const { otherwise } = answer.allowed ? answer : {};
+    const isRefused = otherwise !== undefined && otherwise !== "reserved";
+    const asked = [operation, subresource, dryRun ? "dry run" : ""].filter(Boolean).join(", ");
+    this.say(
+      ["function", name],
+      ["object", `${namespace}/${object} (${asked})`],
+      ["zone", answer.zone ?? ""],
+      ["guard", answer.guard],
+      ["sentence", isRefused ? otherwise.sentence : said],
+      ["would do", actOf(answer, object)],
+    );
+  }
+
+  cron(name: string, { guard, sentence }: CronOutcome): void {
+    this.isDecided = true;
+    this.say(["function", name], ["guard", guard], ["sentence", sentence]);
+  }
+
+  /** Nothing is logged or counted: what is said of decisions is heard here. */
+  reporting(version: string): Reporting {
+    const nowhere = { write() {} };
+    const silent = createReporting({ version, serving: "replay", level: "error", keys: () => 0, destination: nowhere });
+    return {
+      ...silent,
+      log: (level, sentence) => {
+        if (level === "warn" || level === "error") this.#troubles.push(sentence);
+      },
+      pass: (report) => this.pass(report),
+      problem: (_key, _by, sentence) => void this.#troubles.push(sentence),
+      malformed: (_key, statefulSet, _annotation, sentence) =>
+        this.say(["object", `StatefulSet ${statefulSet}`], ["warning", sentence]),
+      event: (result) => {
+        this.event = result;
+      },
+    };
+  }
+}
+
+/** What would have been done about a review. */
+function actOf(answer: AdmissionAnswer, object: string): string {
+  if (!answer.allowed) return `refuse it with ${answer.code} ${answer.reason}`;
+  const { otherwise } = answer;
+  if (otherwise === undefined) return "allow it, and reserve nothing";
+  if (otherwise === "reserved") return `reserve ${object} in the ledger of its group, and allow it`;
+  return `refuse it with ${otherwise.code} ${otherwise.reason}`;
+}

@@ -1,0 +1,100 @@
+/** What a file of a bug report holds, as the request that the doors would have got: an event, a review, or a whole request. */
+import { type Fields, fieldsOf } from "../../functions/shared/objects/fields.ts";
+import type { AdmissionDefinition } from "../../functions/shared/pass/definition.ts";
+
+/** A request that is to be posted. The doors judge what is in it: only what they could not be given at all is refused before. */
+export interface Recorded {
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+const structuredType = "application/cloudevents+json";
+/** The body is written anew, and may be longer or shorter than the one that was recorded. */
+const ofTransfer = ["content-length", "content-encoding", "transfer-encoding"];
+
+/**
+ * The request that a text stands for, or why it is none: a CloudEvent in structured mode, an AdmissionReview, or a request as
+ * `{"path", "headers", "body"}`, which is how a CloudEvent in binary mode is recorded. `path` may be left out.
+ */
+export function readRecorded(
+  text: string,
+  admissions: readonly AdmissionDefinition[],
+): Recorded | { readonly mistake: string } {
+  const value = fieldsOf(parse(text));
+  if (value === undefined) return { mistake: expectation("it is no JSON object") };
+  if ("headers" in value) return readRequest(value, admissions);
+  if (isReview(value)) return requestOfReview(value, { "content-type": "application/json" }, text, admissions);
+  if ("specversion" in value || ("type" in value && "source" in value)) {
+    return { path: "/", headers: { "content-type": structuredType }, body: text };
+  }
+  return { mistake: expectation("it is none of them") };
+}
+
+function readRequest(
+  { path, headers: given, body }: Fields,
+  admissions: readonly AdmissionDefinition[],
+): Recorded | { readonly mistake: string } {
+  const headers = readHeaders(given);
+  if (headers === undefined) return { mistake: expectation("its headers are not names with a text each") };
+  if (path !== undefined && (typeof path !== "string" || !path.startsWith("/"))) {
+    return { mistake: expectation('its path does not begin with "/"') };
+  }
+  const text = typeof body === "string" ? body : JSON.stringify(body ?? {});
+  if (path !== undefined) return { path, headers, body: text };
+  const review = fieldsOf(typeof body === "string" ? parse(body) : body);
+  if (review !== undefined && isReview(review)) return requestOfReview(review, headers, text, admissions);
+  return { path: "/", headers, body: text };
+}
+
+/** Undefined for what no request could have. */
+function readHeaders(given: unknown): Readonly<Record<string, string>> | undefined {
+  const pairs = Object.entries(fieldsOf(given) ?? { none: undefined });
+  if (!pairs.every((pair): pair is [string, string] => typeof pair[1] === "string")) return undefined;
+  try {
+    const headers = new Headers(pairs);
+    for (const name of ofTransfer) headers.delete(name);
+    return Object.fromEntries(headers);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A review does not say where it was posted, but what it is of: it goes where our own configuration has such reviews posted. */
+function requestOfReview(
+  { request }: Fields,
+  headers: Readonly<Record<string, string>>,
+  body: string,
+  admissions: readonly AdmissionDefinition[],
+): Recorded | { readonly mistake: string } {
+  const { resource, subResource } = fieldsOf(request) ?? {};
+  const reviewed = [fieldsOf(resource)?.resource, subResource].filter((one) => typeof one === "string" && one !== "");
+  const registrations = admissions.map(({ registration }) => registration);
+  const path = registrations.find(({ rule }) => rule.resources.includes(reviewed.join("/")))?.path;
+  if (path !== undefined) return { path, headers, body };
+  const judged = registrations.flatMap(({ rule }) => rule.resources).join(" or ") || "nothing";
+  const what = reviewed.length === 0 ? "a resource that it does not name" : JSON.stringify(reviewed.join("/"));
+  return {
+    mistake: expectation(`it reviews ${what}, and here is judged ${judged}, unless a path is written beside it`),
+  };
+}
+
+/** Somebody may have cut the kind away, and the door then says that it is missing. */
+function isReview({ kind, request }: Fields): boolean {
+  return kind === "AdmissionReview" || fieldsOf(request) !== undefined;
+}
+
+function expectation(because: string): string {
+  return (
+    "write a CloudEvent in structured mode, an AdmissionReview, or a request as " +
+    `{"path": "/", "headers": {"ce-id": …}, "body": {…}}, in JSON: ${because}`
+  );
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

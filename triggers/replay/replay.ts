@@ -1,0 +1,192 @@
+/**
+ * `--replay FILE`: one recorded request goes through the doors of a process that serves, in shadow mode, and what each function
+ * decided is said. It is the first thing to do with a bug report.
+ */
+import { readFile } from "node:fs/promises";
+import { text } from "node:stream/consumers";
+import type { KubernetesCluster } from "../../functions/shared/kubernetes/client.ts";
+import { type Cluster, hasCode, type ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
+import type { CertificateSettings } from "../../functions/shared/objects/certificates.ts";
+import { rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
+import type {
+  AdmissionDefinition,
+  CronDefinition,
+  FunctionDefinition,
+} from "../../functions/shared/pass/definition.ts";
+import type { OpenAdmission } from "../doors/admission.ts";
+import { createApp } from "../doors/server.ts";
+import type { Settings } from "../settings/settings.ts";
+import { startStandalone } from "../standalone.ts";
+import { type Cron, startCron } from "../wake/cron.ts";
+import { causeOf } from "../wake/passes.ts";
+import { type Block, blockOf, Heard } from "./heard.ts";
+import { readOnly } from "./read-only.ts";
+import { type Recorded, readRecorded } from "./recorded.ts";
+
+export interface ReplayOptions {
+  readonly cluster: KubernetesCluster;
+  readonly version: string;
+  readonly settings: Settings;
+  /** Undefined: all of them. */
+  readonly namespaces: readonly string[] | undefined;
+  readonly certificate: CertificateSettings;
+  readonly definitions: readonly FunctionDefinition[];
+  readonly admissions: readonly AdmissionDefinition[];
+  readonly crons: readonly CronDefinition[];
+}
+
+/** What is to be printed, and what went wrong: then something may be missing from it. */
+export interface Replayed {
+  readonly text: string;
+  readonly troubles: readonly string[];
+}
+
+/** The request of a file, or of standard input for `-`; a mistake where it cannot be read or holds none. */
+export async function readRecording(
+  file: string,
+  admissions: readonly AdmissionDefinition[],
+): Promise<Recorded | { readonly mistake: string }> {
+  const name = file === "-" ? "standard input" : file;
+  try {
+    const read = readRecorded(await (file === "-" ? text(process.stdin) : readFile(file, "utf8")), admissions);
+    return "mistake" in read ? { mistake: `${name} cannot be replayed; ${read.mistake}` } : read;
+  } catch (error) {
+    return { mistake: `${name} cannot be read: ${error instanceof Error ? error.message : String(error)}` };
+  }
+}
+
+/** Posts the request to the doors, and lets everything end that it woke. Nothing is written to the cluster (rule R16). */
+export async function replay(recorded: Recorded, options: ReplayOptions): Promise<Replayed> {
+  try {
+    await options.cluster.ready();
+  } catch (error) {
+    return { text: "", troubles: [`the API server does not answer: ${causeOf(error)}`] };
+  }
+  const heard = new Heard();
+  const doors = openDoors(heard, options);
+  const { path, headers, body } = recorded;
+  const response = await doors.app.request(path, { method: "POST", headers, body });
+  const isReview = options.admissions.some(({ paths }) => paths.some((one) => path.split("?")[0] === one));
+  const answer = response.status === 200 && isReview ? "an AdmissionReview" : await response.text();
+  const isDone = await doors.end();
+  const troubles = isDone ? [] : ["what was woken did not end in time: see DRAIN_TIMEOUT"];
+  try {
+    await sayWhyNothing(heard, options);
+  } catch (error) {
+    troubles.push(causeOf(error));
+  }
+  const said = [String(response.status), heard.event ?? "", answer].filter(Boolean).join(", ");
+  const begin: Block = [
+    ["request", `POST ${path}`],
+    ["answer", said],
+  ];
+  return {
+    text: [blockOf(begin), ...heard.blocks, "Nothing was written: a replay decides in shadow mode."].join("\n\n"),
+    troubles: [...heard.troubles, ...troubles],
+  };
+}
+
+/** The doors of a process that serves, with somebody who listens to what is decided behind them. */
+function openDoors(heard: Heard, options: ReplayOptions) {
+  const { settings, namespaces, definitions, certificate } = options;
+  const cluster = readOnly(options.cluster);
+  const reporting = heard.reporting(options.version);
+  const standalone = startStandalone({
+    cluster,
+    definitions,
+    admissions: options.admissions,
+    reporting,
+    namespaces,
+    // A watch would wake functions for whatever changes meanwhile.
+    settings: { ...settings, mode: "shadow", views: "list", gatherMs: 0 },
+    sweeps: false,
+  });
+  let cron: Cron | undefined;
+  const tick = (): boolean => {
+    const crons = options.crons.map((definition) => overheard(definition, heard));
+    const atLeastEveryMs = settings.sweepIntervalMs;
+    cron = startCron({ cluster, definitions: crons, certificate, mode: "shadow", reporting, atLeastEveryMs });
+    return standalone.wakeUps.sweep();
+  };
+  const statefulSet = (namespace: string, name: string) => {
+    heard.statefulSet = { namespace, name };
+    return standalone.wakeUps.statefulSet(namespace, name);
+  };
+  const app = createApp({
+    reporting,
+    wakeUps: { statefulSet, tick },
+    wokenBy: new Set(definitions.flatMap(({ wokenBy }) => wokenBy)),
+    admissions: standalone.admissions.map((admission) => listened(admission, heard)),
+    namespaces,
+    bodyLimitBytes: settings.bodyLimitBytes,
+    reviewsOnPort: true,
+    asksForCertificates: false,
+    monotonicMs: () => cluster.monotonicMs(),
+    notReady: () => standalone.notReady(),
+  });
+  return { app, end: () => end(cluster, settings, standalone, cron) };
+}
+
+async function end(
+  cluster: Cluster,
+  { drainTimeoutMs }: Settings,
+  ...parts: readonly ({ stop(deadlineMs: number): Promise<boolean> } | undefined)[]
+): Promise<boolean> {
+  const deadlineMs = cluster.monotonicMs() + drainTimeoutMs;
+  const ended = await Promise.all(parts.map((part) => part?.stop(deadlineMs) ?? true));
+  return ended.every(Boolean);
+}
+
+/** The same function, whose answers are heard. */
+function listened({ definition, judge }: OpenAdmission, heard: Heard): OpenAdmission {
+  return {
+    definition,
+    judge: {
+      async review(request) {
+        const answer = await judge.review(request);
+        heard.review(definition.name, request, answer);
+        return answer;
+      },
+    },
+  };
+}
+
+function overheard(definition: CronDefinition, heard: Heard): CronDefinition {
+  return {
+    ...definition,
+    open(context, certificate) {
+      const run = definition.open(context, certificate);
+      return async () => {
+        const outcome = await run();
+        heard.cron(definition.name, outcome);
+        return outcome;
+      };
+    },
+  };
+}
+
+/** An event that was taken, and of which nothing came: the doors do not ask why. Throws ClusterError. */
+async function sayWhyNothing(heard: Heard, { cluster, namespaces }: ReplayOptions): Promise<void> {
+  if (heard.isDecided || heard.troubles.length > 0 || !(heard.event === "queued" || heard.event === "ignored")) return;
+  const { statefulSet } = heard;
+  if (statefulSet !== undefined) {
+    const sentence = (await isThere(cluster, statefulSet))
+      ? `it has no label ${rolloutGroup.key}, so that it is in no group, and no function is woken`
+      : "it is gone, so that it is in no group, and no function is woken";
+    return heard.say(["object", `StatefulSet ${statefulSet.namespace}/${statefulSet.name}`], ["sentence", sentence]);
+  }
+  const served = namespaces === undefined ? "all namespaces are" : `NAMESPACE=${namespaces.join(",")} is`;
+  const ignored = "its type, its kind or its name wakes no function, or its namespace is not served";
+  const why = heard.event === "queued" ? "there is no group that could be swept" : ignored;
+  heard.say(["sentence", `no function is woken: ${why}; ${served} served`]);
+}
+
+async function isThere(cluster: Cluster, key: ObjectKey): Promise<boolean> {
+  try {
+    await cluster.get("statefulsets", key);
+    return true;
+  } catch (error) {
+    if (hasCode(error, 404)) return false;
+    throw error;
+  }
+}
