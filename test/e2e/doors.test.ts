@@ -1,4 +1,7 @@
 import assert from "node:assert/strict";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
@@ -108,6 +111,32 @@ describe("the shipped server", { skip: await skipWithoutControlPlane(), concurre
       assert.deepEqual(about.sort(), scene.group.statefulSets);
     });
     assert.deepEqual(Object.values(mostDown), [1, 1]);
+  });
+
+  test("a recorded event is replayed on a real API server: it says what would go and why, ends, and has written nothing", async () => {
+    const { takings } = await play(controlPlane, "replayed", small, async (scene) => {
+      const { namespace, statefulSets } = scene.group;
+      const [first = ""] = statefulSets;
+      await changeTemplate(controlPlane, scene.group, "app:2");
+      const recorded = await readFile(new URL("../fixtures/statefulset-update.json", import.meta.url), "utf8");
+      const folder = await mkdtemp(join(tmpdir(), "sluice-replay-"));
+      const file = join(folder, "event.json");
+      await writeFile(file, recorded.replaceAll('"demo"', `"${namespace}"`).replaceAll("db-zone-a", first));
+      const { kubeconfig } = controlPlane;
+      const launched = launchServer({ kubeconfig, namespace, args: ["--replay", file] });
+      const { code } = await launched.ended;
+      await rm(folder, { recursive: true });
+      const { stdout, stderr } = launched.printed();
+      assert.deepEqual([code, stderr], [0, ""]);
+      assert.match(
+        stdout,
+        new RegExp(`^guard {5}rolling\\nsentence {2}rolling ${first}: 1 of 3 outdated pods go now`, "m"),
+      );
+      assert.match(stdout, new RegExp(`^would do {2}delete ${first}-\\d$`, "m"));
+      const leases = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
+      assert.deepEqual((await scene.api.get<{ items: object[] }>(leases)).items, []);
+    });
+    assert.equal(takings.length, 0);
   });
 
   test("does not start with wrong settings: exit code 2 and a line for each mistake", async () => {
