@@ -17,6 +17,7 @@ import type { Cut } from "./doors/connections.ts";
 import { createHealth, type Health } from "./doors/health.ts";
 import { openSecureDoor, type SecureDoor } from "./doors/secure-door.ts";
 import { createAdmissionApp, createApp, type Listening, type ListenOptions, listen } from "./doors/server.ts";
+import { readRecording, replay } from "./replay/replay.ts";
 import { readFlags } from "./settings/flags.ts";
 import { readSettings, type Settings } from "./settings/settings.ts";
 import { help } from "./settings/settings-help.ts";
@@ -84,13 +85,12 @@ async function main(): Promise<void> {
   });
 }
 
-/** One recorded request in the place of those that would come; what only this needs is not even loaded otherwise. */
+/** One recorded request in the place of those that would come. */
 async function replayFile(
   file: string,
   settings: Settings,
   access: ReturnType<typeof readFlags>["access"],
 ): Promise<void> {
-  const { readRecording, replay } = await import("./replay/replay.ts");
   const isServed = servedBy(settings);
   const [definitions, admissions] = [groupFunctions.filter(isServed), admissionFunctions.filter(isServed)];
   const recorded = await readRecording(file, admissions);

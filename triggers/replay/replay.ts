@@ -3,7 +3,6 @@
  * decided is said. It is the first thing to do with a bug report.
  */
 import { readFile } from "node:fs/promises";
-import { text } from "node:stream/consumers";
 import type { KubernetesCluster } from "../../functions/shared/kubernetes/client.ts";
 import { type Cluster, hasCode, type ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 import type { CertificateSettings } from "../../functions/shared/objects/certificates.ts";
@@ -48,7 +47,8 @@ export async function readRecording(
 ): Promise<Recorded | { readonly mistake: string }> {
   const name = file === "-" ? "standard input" : file;
   try {
-    const read = readRecorded(await (file === "-" ? text(process.stdin) : readFile(file, "utf8")), admissions);
+    const text = file === "-" ? Buffer.concat(await process.stdin.toArray()).toString() : await readFile(file, "utf8");
+    const read = readRecorded(text, admissions);
     return "mistake" in read ? { mistake: `${name} cannot be replayed; ${read.mistake}` } : read;
   } catch (error) {
     return { mistake: `${name} cannot be read: ${error instanceof Error ? error.message : String(error)}` };
