@@ -13,6 +13,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { setTimeout as delay } from "node:timers/promises";
 
 const giveUpMs = 60_000;
 
@@ -46,7 +47,7 @@ async function exercise(port: number): Promise<void> {
   const deadlineMs = performance.now() + giveUpMs;
   while ((await fetch(`${url}/readyz`)).status !== 200) {
     if (performance.now() > deadlineMs) throw new Error(`it was not ready within ${giveUpMs / 1000} s`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await delay(20);
   }
   const type = "dev.knative.apiserver.ref.update";
   const event = { specversion: "1.0", id: "1", source: "/build", type };

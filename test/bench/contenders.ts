@@ -1,6 +1,7 @@
 /** Who is measured, and how each is started as its users start it. */
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { Api, type ApiAccess, ApiError, eventually } from "../controlplane/api.ts";
 import { freePort } from "../controlplane/ports.ts";
 import { type Launched, launch, tail } from "../controlplane/processes.ts";
@@ -165,13 +166,7 @@ async function refuseEnded(name: ContenderName, child: Launched, logFile: string
 }
 
 async function rest({ restMs, signal }: StartOptions): Promise<void> {
-  await new Promise<void>((done, fail) => {
-    const timer = setTimeout(done, restMs);
-    signal.addEventListener("abort", () => {
-      clearTimeout(timer);
-      fail(signal.reason);
-    });
-  });
+  await delay(restMs, undefined, { signal }).catch(() => signal.throwIfAborted());
 }
 
 /** The version that is pinned in the peer's module. */

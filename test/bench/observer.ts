@@ -1,6 +1,7 @@
 /** Watches a group's pods for itself, beside the contender, and says what became of them. */
 import { Api, type ApiAccess } from "../controlplane/api.ts";
 import type { Group } from "../controlplane/fixtures.ts";
+import { linesOf } from "../controlplane/lines.ts";
 import { type ObservedPod, Tally, type ZoneReport } from "./tally.ts";
 
 export interface Observation {
@@ -47,7 +48,7 @@ export class Observer {
       if (missing > 0) throw new Error(`${missing} pods are down before anything begins`);
       const answer = await api.send("GET", `${path}?watch=true&resourceVersion=${version}`);
       if (answer.statusCode !== 200) throw new Error(`the observer's watch was refused: ${answer.statusCode}`);
-      observer.#follow(answer.body.setEncoding("utf8")).catch((error: unknown) => observer.#fail(error));
+      observer.#follow(linesOf(answer.body)).catch((error: unknown) => observer.#fail(error));
     } catch (error) {
       await api.close();
       throw error;
@@ -96,13 +97,8 @@ export class Observer {
     }
   }
 
-  async #follow(chunks: AsyncIterable<string>): Promise<void> {
-    let rest = "";
-    for await (const chunk of chunks) {
-      const lines = (rest + chunk).split("\n");
-      rest = lines.pop() ?? "";
-      for (const line of lines) this.#take(JSON.parse(line) as WatchEvent);
-    }
+  async #follow(lines: AsyncIterable<string>): Promise<void> {
+    for await (const line of lines) this.#take(JSON.parse(line) as WatchEvent);
     throw new Error("the API server ended it");
   }
 

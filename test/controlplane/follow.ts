@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Api } from "./api.ts";
+import { linesOf } from "./lines.ts";
 
 /** What follows objects of one type, and keeps what it needs of them. */
 export interface Follower<T> {
@@ -80,17 +81,11 @@ async function watch<T extends Followed>(api: Api, { path, seen, gone }: Followe
     await answer.body.dump();
     throw new Error(`the watch was refused: ${answer.statusCode}`);
   }
-  answer.body.setEncoding("utf8");
-  let rest = "";
-  for await (const chunk of answer.body) {
-    const lines = (rest + chunk).split("\n");
-    rest = lines.pop() ?? "";
-    for (const line of lines) {
-      const { type, object } = JSON.parse(line) as { type: string; object: T };
-      if (type === "ERROR") throw new Error("the watch broke off");
-      if (type === "ADDED" || type === "MODIFIED") seen(object);
-      if (type === "DELETED") gone(object.metadata.uid);
-    }
+  for await (const line of linesOf(answer.body)) {
+    const { type, object } = JSON.parse(line) as { type: string; object: T };
+    if (type === "ERROR") throw new Error("the watch broke off");
+    if (type === "ADDED" || type === "MODIFIED") seen(object);
+    if (type === "DELETED") gone(object.metadata.uid);
   }
 }
 

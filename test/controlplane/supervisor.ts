@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Command } from "./commands.ts";
 import { type Launched, launch, tail } from "./processes.ts";
 
@@ -67,7 +68,7 @@ export class Supervisor {
         const last = await tail(this.logOf(name), TAIL_LINES);
         throw new Error(`${name} is not ready after ${timeoutMs} ms. The end of ${this.logOf(name)}:\n${last}`);
       }
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      await delay(20);
     }
   }
 

@@ -1,6 +1,7 @@
 /** Watches the pods and StatefulSets of one namespace for itself, beside Sluice, and misses nothing. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Api, type ApiAccess, ApiError, eventually } from "../controlplane/api.ts";
+import { linesOf } from "../controlplane/lines.ts";
 import {
   judge,
   type Promised,
@@ -154,16 +155,11 @@ export class Observer {
     if (answer.statusCode !== 200) {
       throw new ApiError("GET", path, answer.statusCode, await answer.body.text());
     }
-    let rest = "";
-    for await (const chunk of answer.body.setEncoding("utf8")) {
-      const lines = (rest + chunk).split("\n");
-      rest = lines.pop() ?? "";
-      for (const line of lines) {
-        const { type, object } = JSON.parse(line) as { type: Sighting["type"] | "BOOKMARK" | "ERROR"; object: Raw };
-        if (type === "ERROR") throw new ApiError("GET", path, (object as unknown as { code: number }).code, object);
-        if (type !== "BOOKMARK") this.#take(stream, type, object, Number(object.metadata.resourceVersion));
-        stream.revision = Number(object.metadata.resourceVersion);
-      }
+    for await (const line of linesOf(answer.body)) {
+      const { type, object } = JSON.parse(line) as { type: Sighting["type"] | "BOOKMARK" | "ERROR"; object: Raw };
+      if (type === "ERROR") throw new ApiError("GET", path, (object as unknown as { code: number }).code, object);
+      if (type !== "BOOKMARK") this.#take(stream, type, object, Number(object.metadata.resourceVersion));
+      stream.revision = Number(object.metadata.resourceVersion);
     }
   }
 

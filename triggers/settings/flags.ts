@@ -3,6 +3,7 @@
  * goes into the environment that the settings are read from, where it takes the place of what was there.
  */
 import { isDeepStrictEqual } from "node:util";
+import leven from "leven";
 import { type Flag, flags } from "./flags-table.ts";
 import { type Environment, settingsTable } from "./settings.ts";
 
@@ -112,26 +113,12 @@ function sayNoFlag(argument: string, before: Flag | undefined): string {
 
 function sayUnknown(name: string): string {
   const near = [...flags.map((flag) => flag.name), replayName]
-    .map((known) => ({ known, distance: known.includes(name) ? 0 : distanceBetween(name, known) }))
+    .map((known) => ({ known, distance: known.includes(name) ? 0 : leven(name, known) }))
     .filter(({ distance }) => distance <= Math.max(2, name.length / 4))
     .sort((one, other) => one.distance - other.distance)
     .slice(0, 3)
     .map(({ known }) => `-${known}`);
   return `-${name}: there is no such flag; ${near.length === 0 ? "see --help" : `similar: ${near.join(", ")}`}`;
-}
-
-/** How many letters are to be changed, put in or taken out. */
-function distanceBetween(one: string, other: string): number {
-  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
-  for (const [at, letter] of [...one].entries()) {
-    const next = [at + 1];
-    for (const [index, otherLetter] of [...other].entries()) {
-      const [diagonal = 0, above = 0, left = 0] = [row[index], row[index + 1], next[index]];
-      next.push(Math.min(diagonal + (letter === otherLetter ? 0 : 1), above + 1, left + 1));
-    }
-    row = next;
-  }
-  return row[other.length] ?? 0;
 }
 
 /** Flags that rollout-operator does not start with, one beside the other. */

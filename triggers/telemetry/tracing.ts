@@ -1,5 +1,6 @@
 /** Starts to send traces where the environment asks for it. Nothing of the SDK is loaded otherwise. */
 
+import { sleep } from "../../functions/shared/kubernetes/clock/process-clock.ts";
 import { keepSpans } from "../../functions/shared/kubernetes/spans.ts";
 import { createRepeats } from "./repeats.ts";
 import type { Reporting } from "./reporting.ts";
@@ -29,11 +30,10 @@ export async function startTracing({ environment, version, log }: TracingOptions
   keepSpans();
   return {
     async stop() {
-      const late = Promise.withResolvers<void>();
-      const timer = setTimeout(late.resolve, flushWithinMs);
+      const isSent = new AbortController();
       // What could not be sent has been said already.
-      await Promise.race([sdk.shutdown().catch(() => {}), late.promise]);
-      clearTimeout(timer);
+      await Promise.race([sdk.shutdown().catch(() => {}), sleep(flushWithinMs, isSent.signal)]);
+      isSent.abort();
     },
   };
 }

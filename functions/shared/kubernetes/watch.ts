@@ -5,7 +5,10 @@ import type { ApiRequest, Requests } from "./requests.ts";
 
 const newline = 0x0a;
 
-/** Cuts chunks of bytes into lines. No byte is looked at or copied twice, however a long line is cut into chunks. */
+/**
+ * Cuts chunks of bytes into lines. No byte is looked at or copied twice, however a long line is cut into chunks. By hand, for
+ * `node:readline` ends a line at U+2028 too, which a text in JSON may hold, and does not tell a last line that broke off.
+ */
 export class LineSplitter {
   #unfinished: Uint8Array[] = [];
 

@@ -1,4 +1,5 @@
 /** Sends malformed requests, and judges what comes back. */
+import { setTimeout as delay } from "node:timers/promises";
 import type { Attack, Outcome, Scene } from "../attack.ts";
 import type { Target } from "../target.ts";
 import { type Answer, AnswerReader, connectTo, hasRoom, isConnected } from "../wire.ts";
@@ -93,12 +94,9 @@ async function send(target: Target, { door, requests: sent, pieceBytes, ending }
     return { answers: reader.answers, closed: "cut", mistake };
   }
   if (ending === "half-closes") socket.end();
-  let timer: NodeJS.Timeout | undefined;
-  const patience = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, patienceMs);
-  });
-  await Promise.race([finished, patience]);
-  clearTimeout(timer);
+  const isOver = new AbortController();
+  await Promise.race([finished, delay(patienceMs, undefined, { signal: isOver.signal }).catch(() => {})]);
+  isOver.abort();
   const isClosed = socket.destroyed || socket.readableEnded;
   const isClean = reader.end();
   socket.destroy();

@@ -1,5 +1,6 @@
 /** Watches the pods and StatefulSets of one group for itself, straight from the API server, and forgets nothing. */
 import { Api, type ApiAccess, eventually } from "../../controlplane/api.ts";
+import { linesOf } from "../../controlplane/lines.ts";
 import type { PodSighting, Sighting, StatefulSetSighting } from "./judge.ts";
 
 interface Raw {
@@ -86,15 +87,10 @@ export class Witness {
   async #watch(path: string, revision: string, see: See): Promise<void> {
     const answer = await this.#api.send("GET", `${path}&watch=true&timeoutSeconds=86400&resourceVersion=${revision}`);
     if (answer.statusCode !== 200) throw new Error(`${answer.statusCode} ${await answer.body.text()}`);
-    let rest = "";
-    for await (const chunk of answer.body.setEncoding("utf8")) {
-      const lines = (rest + chunk).split("\n");
-      rest = lines.pop() ?? "";
-      for (const line of lines) {
-        const { type, object } = JSON.parse(line) as { type: Sighting["type"] | "ERROR"; object: Raw };
-        if (type === "ERROR") throw new Error(JSON.stringify(object));
-        this.#take(type, object, see);
-      }
+    for await (const line of linesOf(answer.body)) {
+      const { type, object } = JSON.parse(line) as { type: Sighting["type"] | "ERROR"; object: Raw };
+      if (type === "ERROR") throw new Error(JSON.stringify(object));
+      this.#take(type, object, see);
     }
     throw new Error("the watch ended");
   }
