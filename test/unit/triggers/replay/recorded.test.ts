@@ -30,14 +30,14 @@ test("a request keeps its headers but for those of its transfer, and its body wh
   assert.deepEqual(read({ path: "/events?a", headers: {} }), { path: "/events?a", headers: {}, body: "{}" });
 });
 
-test("a review is posted where its function answers those of its resource, unless a path is written beside it", () => {
+test("a review is posted where our own configuration has those of its resource posted, unless a path is written beside it", () => {
   for (const value of [review, { headers: json, body: review }, { headers: json, body: JSON.stringify(review) }]) {
     const recorded = read(value);
     assert.ok(!("mistake" in recorded));
-    assert.deepEqual([recorded.path, recorded.headers], ["/admission/pod-eviction", json]);
+    assert.deepEqual([recorded.path, recorded.headers], ["/pods/eviction/pin", json]);
   }
-  const pinned = read({ path: "/pods/eviction/pin", headers: json, body: review });
-  assert.equal("path" in pinned && pinned.path, "/pods/eviction/pin");
+  const elsewhere = read({ path: "/admission/pod-eviction", headers: json, body: review });
+  assert.equal("path" in elsewhere && elsewhere.path, "/admission/pod-eviction");
   const ofPods = { kind: "AdmissionReview", request: { resource: { resource: "pods" } } };
   assert.match(mistakeOf(ofPods), /it reviews "pods", and here is judged pods\/eviction or zoneaware.*, unless a path/);
   assert.match(mistakeOf({ kind: "AdmissionReview" }), /it reviews a resource that it does not name/);

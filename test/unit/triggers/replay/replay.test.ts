@@ -31,7 +31,7 @@ const rolling = [
   "sentence  rolling db-zone-a: 1 of 2 outdated pods go now, 1 may be down",
   "would do  delete db-zone-a-0",
 ];
-const reserving = (pod: string, path = "/admission/pod-eviction") => [
+const reserving = (pod: string, path = "/pods/eviction/pin") => [
   `request   POST ${path}`,
   "answer    200, an AdmissionReview",
   "function  evaluate-eviction",
@@ -63,7 +63,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   "eviction.json": reserving("db-zone-a-0"),
   "eviction-v1beta1.json": reserving("db-zone-a-1"),
   "eviction-without-kind.json": reserving("db-zone-c-0"),
-  "eviction-pinned.json": reserving("db-zone-b-1", "/pods/eviction/pin?timeout=10s"),
+  "eviction-validating.json": reserving("db-zone-b-1", "/admission/pod-eviction?timeout=10s"),
   "eviction-pod-gone.json": [
     "object    demo/db-zone-a-9 (CREATE, eviction)",
     "guard     pod-gone",
@@ -71,7 +71,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
     "would do  refuse it with 404 NotFound",
   ],
   "review-without-kind.json": [
-    "request   POST /admission/pod-eviction",
+    "request   POST /pods/eviction/pin",
     "answer    400, This is not an AdmissionReview that can be answered: its kind is missing.",
   ],
   "budget.json": [
