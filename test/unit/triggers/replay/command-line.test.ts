@@ -9,22 +9,21 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, before, describe, test } from "node:test";
-import { kubeconfigOf } from "../../../contract/worlds.ts";
-import { buildStage, type Stage } from "../../../demo/stage.ts";
-import { Journal } from "../../../stage/journal.ts";
+import { kubeconfigText } from "../../../stage/kubeconfig.ts";
+import { type ServedGroup, serveGroup } from "../../../stage/served-group.ts";
 
 const root = join(import.meta.dirname, "../../../..");
 const fixture = (name: string) => join(root, "test/fixtures", name);
 
 describe("npm start -- --replay FILE", () => {
-  let stage: Stage;
+  let stage: ServedGroup;
   let folder: string;
   let kubeconfig: string;
 
   before(async () => {
-    stage = await buildStage({ headless: true, seed: 1, pods: 2, drop: 0 }, new Journal(() => {}));
+    stage = await serveGroup({ seed: 1, pods: 2, drop: 0 });
     folder = await mkdtemp(join(tmpdir(), "sluice-replay-"));
-    kubeconfig = await write("kubeconfig", kubeconfigOf(stage.served.url));
+    kubeconfig = await write("kubeconfig", kubeconfigText(stage.served.url, {}));
   });
 
   after(async () => {
@@ -32,9 +31,9 @@ describe("npm start -- --replay FILE", () => {
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   });
 
-  async function write(name: string, value: object): Promise<string> {
+  async function write(name: string, text: string): Promise<string> {
     const file = join(folder, name);
-    await writeFile(file, JSON.stringify(value));
+    await writeFile(file, text);
     return file;
   }
 
@@ -55,7 +54,7 @@ describe("npm start -- --replay FILE", () => {
     const server = createServer(answer as never).listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as AddressInfo;
-    return { server, file: await write(`kubeconfig-${port}`, kubeconfigOf(`http://127.0.0.1:${port}`)) };
+    return { server, file: await write(`kubeconfig-${port}`, kubeconfigText(`http://127.0.0.1:${port}`, {})) };
   }
 
   test("it prints what was decided, ends by itself with code 0, and reads standard input as it reads a file", async () => {

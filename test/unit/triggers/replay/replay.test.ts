@@ -9,9 +9,8 @@ import type { CertificateSettings } from "../../../../functions/shared/objects/c
 import { readRecording, replay } from "../../../../triggers/replay/replay.ts";
 import { readSettings } from "../../../../triggers/settings/settings.ts";
 import { admissionFunctions, cronFunctions, groupFunctions } from "../../../../triggers/table.ts";
-import { kubeconfigOf } from "../../../contract/worlds.ts";
-import { buildStage, namespace, newImage, type Stage } from "../../../demo/stage.ts";
-import { Journal } from "../../../stage/journal.ts";
+import { kubeconfigText } from "../../../stage/kubeconfig.ts";
+import { namespace, newImage, type ServedGroup, serveGroup } from "../../../stage/served-group.ts";
 
 const certificate: CertificateSettings = {
   secret: { namespace, name: "sluice-certificate" },
@@ -90,17 +89,17 @@ const expected: Readonly<Record<string, readonly string[]>> = {
 };
 
 describe("a recorded request is replayed", () => {
-  let stage: Stage;
+  let stage: ServedGroup;
   let scratch: string;
   let kubeconfig: string;
   let cluster: KubernetesCluster;
 
   before(async () => {
-    stage = await buildStage({ headless: true, seed: 1, pods: 2, drop: 0 }, new Journal(() => {}));
+    stage = await serveGroup({ seed: 1, pods: 2, drop: 0 });
     for (const statefulSet of stage.group.statefulSets) stage.world.changeTemplate(statefulSet, newImage);
     scratch = await mkdtemp(join(tmpdir(), "sluice-replay-"));
     kubeconfig = join(scratch, "kubeconfig");
-    await writeFile(kubeconfig, JSON.stringify(kubeconfigOf(stage.served.url)));
+    await writeFile(kubeconfig, kubeconfigText(stage.served.url, {}));
     cluster = await connect({ userAgent: "replay", kubeconfig });
   });
 
