@@ -57,7 +57,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
     "sentence  no function is woken: its type, its kind or its name wakes no function, or its namespace is not served; NAMESPACE=demo is served",
   ],
   "statefulset-without-name.json": event(
-    "400, malformed, This is not a CloudEvent that can be taken: it does not say the name of its object.",
+    "400, malformed, This is not a CloudEvent that can be accepted: it does not say the name of its object.",
   ),
   "eviction.json": reserving("db-zone-a-0"),
   "eviction-v1beta1.json": reserving("db-zone-a-1"),

@@ -257,7 +257,7 @@ test("--replay takes a file, or - for standard input, and is no flag of rollout-
     assert.deepEqual(mistakesOf(line), ["-replay has no value; write -replay=FILE"]);
   }
   assert.deepEqual(mistakesOf("--replya FILE"), [
-    "-replya: there is no such flag; near it: -replay",
+    "-replya: there is no such flag; similar: -replay",
     "FILE: there is no such argument; settings are environment variables and flags, see --help",
   ]);
 });
