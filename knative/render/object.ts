@@ -2,7 +2,10 @@
 import type { Need } from "../../functions/shared/pass/definition.ts";
 import manifest from "../../package.json" with { type: "json" };
 
-/** A Kubernetes object as it is written to YAML; the API server checks its fields, in a test. */
+/**
+ * A Kubernetes object as it is written to YAML. There are no types of a library for it: a test has the API server itself check
+ * every field, which types of another version would not.
+ */
 export interface Manifest {
   readonly apiVersion: string;
   readonly kind: string;

@@ -2,6 +2,7 @@
  * A keyed queue. Wake-ups of a key are gathered, then one run serves them all. Two runs of a key never overlap; a key that is
  * woken while it runs, runs once more. A run that throws is tried again, after longer and longer pauses. Keys beyond the bounds
  * are refused, so that the door can say so. Wake-ups that come faster than the pace wait, and one run serves them.
+ * It is made by hand: the common queues of promises know no keys, and simulations need one that lives by their clock.
  */
 import { activeSpans, joinSpans, type SpanContext } from "../../functions/shared/kubernetes/spans.ts";
 import { type Pace, Pacer } from "./pace.ts";
