@@ -113,7 +113,7 @@ async function replayFile(
 
 function sayNotFound(error: unknown): string {
   // A YAML parser's message shows the place on further lines.
-  const [sentence] = String(error instanceof Error ? error.message : error).split("\n");
+  const [sentence] = messageOf(error).split("\n");
   return `the cluster cannot be found: ${sentence}`;
 }
 

@@ -248,7 +248,10 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     const uid = await uidOf("ingester-zone-a-1");
     const { code, stdout, stderr } = await sluice(line);
     assert.deepEqual([code, stderr], [0, ""]);
-    assert.match(stdout, /^ingester-zone-a-1: released: .+ nobody can act on it any more, and its pod is still there\n$/);
+    assert.match(
+      stdout,
+      /^ingester-zone-a-1: released: .+ nobody can act on it any more, and its pod is still there\n$/,
+    );
     assert.equal(await reservations(), "{}");
     assert.equal(await uidOf("ingester-zone-a-1"), uid);
     assert.equal((await sluice(line)).code, 1);

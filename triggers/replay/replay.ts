@@ -51,7 +51,7 @@ export async function readRecording(
     const read = readRecorded(text, admissions);
     return "mistake" in read ? { mistake: `${name} cannot be replayed; ${read.mistake}` } : read;
   } catch (error) {
-    return { mistake: `${name} cannot be read: ${error instanceof Error ? error.message : String(error)}` };
+    return { mistake: `${name} cannot be read: ${messageOf(error)}` };
   }
 }
 
