@@ -23,8 +23,8 @@ export interface IssuedPair {
 export interface Authority {
   /** In PEM. */
   readonly cert: string;
-  /** A certificate for 127.0.0.1 and localhost. */
-  issue(): Promise<IssuedPair>;
+  /** A certificate for 127.0.0.1, localhost and these names. */
+  issue(...names: readonly string[]): Promise<IssuedPair>;
 }
 
 function generateKeys(): Promise<webcrypto.CryptoKeyPair> {
@@ -43,7 +43,7 @@ export async function createAuthority(): Promise<Authority> {
   const authority = await X509CertificateGenerator.createSelfSigned(root);
   return {
     cert: authority.toString("pem"),
-    async issue() {
+    async issue(...names) {
       const leaf = await generateKeys();
       issued += 1;
       const serialNumber = issued.toString(16).padStart(2, "0");
@@ -58,7 +58,7 @@ export async function createAuthority(): Promise<Authority> {
         extensions: [
           new SubjectAlternativeNameExtension([
             { type: "ip", value: "127.0.0.1" },
-            { type: "dns", value: "localhost" },
+            ...["localhost", ...names].map((value) => ({ type: "dns" as const, value })),
           ]),
         ],
       });

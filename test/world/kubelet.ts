@@ -130,6 +130,11 @@ export class Kubelet {
     return !this.#goneNodes.has(nodeName);
   }
 
+  /** True while the pod's node is silent: nothing comes from it, and nothing reaches it. */
+  isSilent(pod: StoredPod): boolean {
+    return this.#isLost(pod);
+  }
+
   /** The node is back: what is on it runs, and what was deleted meanwhile goes. */
   recoverNode(nodeName: string): void {
     if (this.#goneNodes.has(nodeName) || !this.#lostNodes.delete(nodeName)) return;

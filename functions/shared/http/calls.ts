@@ -1,0 +1,241 @@
+/** {@link PodHttp} over a transport: turns, deadlines, one more try, spans, and errors that say what failed. */
+import type { Cluster } from "../kubernetes/cluster.ts";
+import { callerHeaders, inSpan } from "../kubernetes/spans.ts";
+import {
+  type PodAddress,
+  type PodAnswer,
+  type PodCallOptions,
+  type PodFailure,
+  type PodHttp,
+  PodHttpError,
+  type PodRequest,
+  placeOf,
+} from "./pod-http.ts";
+import { isClusterDomain, type Target, targetOf } from "./target.ts";
+import { type Delivered, DeliveryError, type Transport } from "./transport.ts";
+import { Turns } from "./turns.ts";
+
+/** As rollout-operator asks pods: `-pods.client-timeout`, and 32 in parallel. */
+const defaultTimeoutMs = 5_000;
+export const defaultMostAtOnce = 32;
+const defaultMostWaiting = 1_000;
+const defaultLongestWaitMs = 10_000;
+const defaultMostBytes = 2 ** 20;
+/** With a dot at its end, so that no search list is tried. */
+const defaultClusterDomain = "cluster.local.";
+
+/** What one HTTP exchange with a pod was, for metrics. */
+export interface PodObservation {
+  readonly method: string;
+  /** Without the query. */
+  readonly path: string;
+  readonly statusCode: number | "error";
+  /** From its turn to the last byte. */
+  readonly seconds: number;
+}
+
+export interface PodCallsOptions {
+  readonly clock: Pick<Cluster, "monotonicMs" | "sleep">;
+  readonly transport: Transport;
+  /** `sluice/VERSION (FUNCTION)`. */
+  readonly userAgent: string;
+  /** Absent: `cluster.local.`. */
+  readonly clusterDomain?: string;
+  /** How long one call may take from its turn on, with both tries, in milliseconds: 5 s unless told. */
+  readonly timeoutMs?: number;
+  /** How many calls are under way at once, at most: 32 unless told. */
+  readonly mostAtOnce?: number;
+  /** How many wait for their turn, at most: 1,000 unless told. One more is refused at once. */
+  readonly mostWaiting?: number;
+  /** How long one waits for its turn, at most, in milliseconds: 10 s unless told. */
+  readonly longestWaitMs?: number;
+  /** Hears of every exchange, failed tries too. It must not throw. */
+  readonly onRequest?: ((observation: PodObservation) => void) | undefined;
+}
+
+/**
+ * HTTP to pods over this transport.
+ *
+ * @throws Error when the cluster's domain is none.
+ */
+export function createPodCalls(options: PodCallsOptions): PodHttp {
+  const clusterDomain = options.clusterDomain ?? defaultClusterDomain;
+  if (!isClusterDomain(clusterDomain)) throw new Error(`"${clusterDomain}" is no domain of a cluster`);
+  return new PodCalls(options, clusterDomain);
+}
+
+/** One call, and what it may still do. */
+interface Call {
+  readonly address: PodAddress;
+  readonly request: PodRequest;
+  readonly target: Target;
+  readonly options: PodCallOptions;
+  /** Whether any byte of it went out. */
+  sent: boolean;
+}
+
+class PodCalls implements PodHttp {
+  readonly #options: PodCallsOptions;
+  readonly #clusterDomain: string;
+  readonly #turns: Turns;
+
+  constructor(options: PodCallsOptions, clusterDomain: string) {
+    this.#options = options;
+    this.#clusterDomain = clusterDomain;
+    const { clock, mostAtOnce = defaultMostAtOnce, mostWaiting = defaultMostWaiting } = options;
+    this.#turns = new Turns({ clock, mostAtOnce, mostWaiting });
+  }
+
+  async send(address: PodAddress, request: PodRequest, options: PodCallOptions = {}): Promise<PodAnswer> {
+    const target = targetOf(address, request, this.#clusterDomain);
+    const call: Call = { address, request, target, options, sent: false };
+    const { clock, longestWaitMs = defaultLongestWaitMs } = this.#options;
+    const leftMs = (options.notAfterMs ?? Number.POSITIVE_INFINITY) - clock.monotonicMs();
+    const turn = await this.#turns.take(Math.min(longestWaitMs, leftMs), options.signal);
+    if (turn === "aborted") throw failure(call, "aborted", "given up by the caller");
+    if (turn === "full") throw failure(call, "crowded", "too many others wait for their turn");
+    if (turn === "late") {
+      throw leftMs <= longestWaitMs ? tooLate(call) : failure(call, "crowded", `no turn within ${longestWaitMs} ms`);
+    }
+    try {
+      return await this.#limited(call);
+    } finally {
+      turn.end();
+    }
+  }
+
+  async #limited(call: Call): Promise<PodAnswer> {
+    const { clock, timeoutMs = defaultTimeoutMs } = this.#options;
+    const { signal } = call.options;
+    const ending = new AbortController();
+    const over = new AbortController();
+    let timedOut = false;
+    void clock.sleep(timeoutMs, over.signal).then(() => {
+      if (over.signal.aborted) return;
+      timedOut = true;
+      ending.abort();
+    });
+    const onAbort = () => ending.abort();
+    signal?.addEventListener("abort", onAbort, { once: true });
+    try {
+      return answerOf(await this.#twice(call, ending.signal));
+    } catch (error) {
+      const options = { status: error instanceof DeliveryError ? error.status : undefined, cause: error };
+      if (signal?.aborted) throw failure(call, "aborted", "given up by the caller", options);
+      if (timedOut) throw failure(call, "time", `no answer within ${timeoutMs} ms`, options);
+      if (error instanceof DeliveryError) throw failure(call, error.failed, error.message, options);
+      throw error;
+    } finally {
+      over.abort();
+      signal?.removeEventListener("abort", onAbort);
+    }
+  }
+
+  async #twice(call: Call, signal: AbortSignal): Promise<Delivered> {
+    try {
+      return await this.#once(call, signal, 1);
+    } catch (error) {
+      const isEarly = error instanceof DeliveryError && error.failed === "connection" && error.status === undefined;
+      const { method, repeatable = method === "GET" } = call.request;
+      // Where nothing was sent, the connection was none, and another try would find the same.
+      if (!isEarly || !repeatable || !call.sent || signal.aborted) throw error;
+      return await this.#once(call, signal, 2);
+    }
+  }
+
+  async #once(call: Call, signal: AbortSignal, tries: number): Promise<Delivered> {
+    const { clock, onRequest } = this.#options;
+    const { method, path } = call.request;
+    const startMs = clock.monotonicMs();
+    const observe = (statusCode: number | "error") => {
+      const seconds = (clock.monotonicMs() - startMs) / 1000;
+      onRequest?.({ method, path: withoutQuery(path), statusCode, seconds });
+    };
+    try {
+      const delivered = await this.#inPodSpan(call, signal, tries);
+      observe(delivered.status);
+      return delivered;
+    } catch (error) {
+      observe("error");
+      throw error;
+    }
+  }
+
+  #inPodSpan(call: Call, signal: AbortSignal, tries: number): Promise<Delivered> {
+    const { address, request, target } = call;
+    return inSpan(
+      `${request.method} pod`,
+      () => ({ kind: "client" }),
+      async (span) => {
+        if (span.isRecording()) {
+          span.setAttributes({
+            "http.request.method": request.method,
+            // A query may hold what is nobody else's business.
+            "url.full": target.origin + withoutQuery(request.path),
+            "url.path": withoutQuery(request.path),
+            "server.address": target.host,
+            "server.port": target.port,
+            "k8s.namespace.name": address.namespace,
+            "k8s.pod.name": address.pod,
+            ...(tries > 1 ? { "http.request.resend_count": tries - 1 } : {}),
+          });
+        }
+        const delivered = await this.#deliver(call, signal);
+        span.setAttribute("http.response.status_code", delivered.status);
+        return delivered;
+      },
+    );
+  }
+
+  #deliver(call: Call, signal: AbortSignal): Promise<Delivered> {
+    const { clock, transport, userAgent } = this.#options;
+    const { address, request, target, options } = call;
+    const { method, path, body, mostBytes = defaultMostBytes } = request;
+    const headers = {
+      ...request.headers,
+      "user-agent": userAgent,
+      // Mimir and its like compare it with their own.
+      "x-cluster": address.namespace,
+      // What is compressed has no bound before it is unpacked.
+      "accept-encoding": "identity",
+      ...callerHeaders(),
+    };
+    const onSend = () => {
+      if (clock.monotonicMs() > (options.notAfterMs ?? Number.POSITIVE_INFINITY)) throw tooLate(call);
+      call.sent = true;
+    };
+    return transport.deliver({ ...target, address, method, path, headers, body }, { signal, mostBytes, onSend });
+  }
+}
+
+function answerOf({ status, headers, body }: Delivered): PodAnswer {
+  const header = (name: string): string => String(headers[name] ?? "");
+  const encoding = header("content-encoding");
+  if (encoding !== "" && encoding !== "identity") {
+    throw new DeliveryError("size", `the answer is compressed (${encoding}), which was not asked for`, status);
+  }
+  const retryAfter = header("retry-after");
+  return {
+    status,
+    contentType: header("content-type"),
+    retryAfterMs: /^\d{1,9}$/.test(retryAfter) ? Number(retryAfter) * 1000 : undefined,
+    body: body.toString("utf8"),
+  };
+}
+
+function failure(
+  { address, request, sent }: Call,
+  failed: PodFailure,
+  words: string,
+  options: { readonly status?: number | undefined; readonly cause?: unknown } = {},
+): PodHttpError {
+  return new PodHttpError(failed, `${placeOf(address, request)}: ${words}`, { ...options, sent });
+}
+
+function tooLate(call: Call): PodHttpError {
+  return failure(call, "time", "too late to send it");
+}
+
+function withoutQuery(path: string): string {
+  return path.replace(/\?.*$/s, "");
+}

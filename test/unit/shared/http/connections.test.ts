@@ -1,0 +1,218 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { createAuthority } from "../../../stage/certificates.ts";
+import { clock, get, post, rejection, until, withPods } from "../../../stage/played-pods.ts";
+
+const limit = { timeout: 20_000 };
+
+describe("many at once", limit, () => {
+  test("no more than so many calls are under way, and all are answered in their turn", async () => {
+    await withPods({ mostAtOnce: 4 }, async ({ address, pods, asked, sockets, answer }) => {
+      let [now, most] = [0, 0];
+      answer(({ response }) => {
+        now += 1;
+        most = Math.max(most, now);
+        setTimeout(() => {
+          now -= 1;
+          response.end();
+        }, 10);
+      });
+      const names = Array.from({ length: 40 }, (_, index) => `web-${index % 8}`);
+      const paths = names.map((_, index) => `/${index}`);
+      await Promise.all(names.map((pod, index) => pods.send({ ...address, pod }, { ...get, path: `/${index}` })));
+      assert.equal(most, 4);
+      assert.ok(sockets.length <= 40);
+      assert.deepEqual(asked.map(({ request }) => request.url).sort(), paths.sort());
+    });
+  });
+
+  test("32 calls are under way where nobody says otherwise", async () => {
+    await withPods({}, async ({ address, pods, asked, answer }) => {
+      const open: (() => void)[] = [];
+      answer(({ response }) => open.push(() => response.end()));
+      const calls = Array.from({ length: 40 }, (_, index) => pods.send({ ...address, pod: `web-${index}` }, get));
+      await until(() => asked.length === 32);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      assert.equal(asked.length, 32);
+      answer(({ response }) => response.end());
+      for (const end of open) end();
+      await Promise.all(calls);
+      assert.equal(asked.length, 40);
+    });
+  });
+
+  test("one that waits for its turn too long is not sent", async () => {
+    await withPods({ mostAtOnce: 1, longestWaitMs: 150 }, async ({ address, pods, asked, answer }) => {
+      let end = () => {};
+      answer(({ response }) => {
+        end = () => response.end();
+      });
+      const first = pods.send(address, get);
+      const waited = await rejection(pods.send(address, post));
+      assert.deepEqual([waited.failed, waited.sent], ["crowded", false]);
+      assert.match(waited.message, /no turn within 150 ms$/);
+      await until(() => asked.length === 1);
+      end();
+      await first;
+      answer(({ response }) => response.end("next"));
+      assert.equal((await pods.send(address, get)).body, "next");
+      assert.deepEqual(
+        asked.map(({ request }) => request.method),
+        ["GET", "GET"],
+      );
+    });
+  });
+
+  test("one whose moment passes while it waits does not wait on", async () => {
+    await withPods({ mostAtOnce: 1, timeoutMs: 20_000 }, async ({ address, pods, asked, answer }) => {
+      answer(() => {});
+      const giving = new AbortController();
+      const first = rejection(pods.send(address, get, { signal: giving.signal }));
+      await until(() => asked.length === 1);
+      const startMs = clock.monotonicMs();
+      const late = await rejection(pods.send(address, post, { notAfterMs: startMs + 50 }));
+      assert.deepEqual([late.failed, late.sent, asked.length], ["time", false, 1]);
+      assert.ok(clock.monotonicMs() - startMs < 5_000);
+      giving.abort();
+      await first;
+    });
+  });
+
+  test("one more than may wait is refused at once, and one that is given up makes room", async () => {
+    await withPods({ mostAtOnce: 1, mostWaiting: 2 }, async ({ address, pods, asked, answer }) => {
+      let end = () => {};
+      answer(({ response }) => {
+        end = () => response.end();
+      });
+      const first = pods.send(address, get);
+      const giving = new AbortController();
+      const given = rejection(pods.send(address, post, { signal: giving.signal }));
+      const second = pods.send(address, get);
+      const refused = await rejection(pods.send(address, post));
+      assert.deepEqual([refused.failed, refused.sent], ["crowded", false]);
+      giving.abort();
+      assert.deepEqual([(await given).failed, (await given).sent], ["aborted", false]);
+      const third = pods.send(address, get);
+      await until(() => asked.length === 1);
+      answer(({ response }) => response.end());
+      end();
+      await Promise.all([first, second, third]);
+      assert.equal(asked.length, 3);
+    });
+  });
+});
+
+describe("connections", limit, () => {
+  test("are kept, after DELETEs with a body and refusals too", async () => {
+    await withPods({}, async ({ address, pods, sockets, answer }) => {
+      answer(({ response, index }) => response.writeHead(index % 2 === 0 ? 200 : 503).end("x"));
+      for (let count = 0; count < 5; count++) {
+        await pods.send(address, get);
+        await pods.send(address, { method: "DELETE", path: "/prepare", body: "{}" });
+        await pods.send(address, post);
+      }
+      // undici opens a second one when the first has only just been answered.
+      assert.ok(sockets.length <= 2, `${sockets.length}`);
+    });
+  });
+
+  test("that end before anything came: what is repeatable is sent once more, and nothing else", async () => {
+    await withPods({}, async ({ address, pods, asked, answer }) => {
+      const bad = [{ repeatable: true }, {}];
+      for (const more of bad) {
+        const before = asked.length;
+        answer(({ response, index }) => (index === before ? response.destroy() : response.end("ok")));
+        const call = pods.send(address, { ...post, ...more });
+        if (more.repeatable) assert.equal((await call).body, "ok");
+        else {
+          const error = await rejection(call);
+          assert.deepEqual([error.failed, error.sent, error.status], ["connection", true, undefined]);
+        }
+        assert.equal(asked.length - before, more.repeatable ? 2 : 1);
+      }
+      answer(({ response }) => response.destroy());
+      const before = asked.length;
+      assert.equal((await rejection(pods.send(address, get))).failed, "connection");
+      assert.equal(asked.length - before, 2);
+    });
+  });
+
+  test("that end in the middle of an answer: it is none, and is not asked for again", async () => {
+    await withPods({}, async ({ address, pods, asked, answer }) => {
+      answer(({ response }) => {
+        response.writeHead(200, { "content-length": "10" });
+        response.write("12345", () => response.destroy());
+      });
+      const error = await rejection(pods.send(address, get));
+      assert.deepEqual([error.failed, error.sent, error.status, asked.length], ["connection", true, 200, 1]);
+    });
+  });
+
+  test("that are refused, and names that are not there, fail with nothing sent, and are tried once", async () => {
+    let lookups = 0;
+    const lookup = (host: string, _: object, found: (error: Error) => void) => {
+      lookups += 1;
+      found(Object.assign(new Error(`getaddrinfo ENOTFOUND ${host}`), { code: "ENOTFOUND" }));
+    };
+    await withPods({ lookup: lookup as never }, async ({ address, pods, asked }) => {
+      const error = await rejection(pods.send(address, get));
+      assert.deepEqual([error.failed, error.sent, lookups, asked.length], ["connection", false, 1, 0]);
+      assert.match(error.message, /ENOTFOUND web-0\.web\.ns\.svc\.cluster\.local\.$/);
+    });
+    let port = 0;
+    await withPods({}, async ({ address }) => {
+      port = address.port;
+    });
+    await withPods({}, async ({ address, pods }) => {
+      const error = await rejection(pods.send({ ...address, port }, get));
+      assert.deepEqual([error.failed, error.sent], ["connection", false]);
+      assert.match(error.message, /ECONNREFUSED/);
+    });
+  });
+
+  test("close() ends what is under way", async () => {
+    await withPods({}, async ({ address, pods, asked, answer }) => {
+      answer(() => {});
+      const refused = rejection(pods.send(address, post));
+      await until(() => asked.length === 1);
+      await pods.close();
+      assert.equal((await refused).failed, "connection");
+    });
+  });
+});
+
+describe("https", limit, async () => {
+  const [authority, other] = [await createAuthority(), await createAuthority()];
+  const name = "web-0.web.ns.svc.cluster.local";
+  const secure = await authority.issue(name);
+
+  test("a certificate of the given authority, for the pod's name without the dot at its end, is trusted", async () => {
+    await withPods({ secure, authorities: authority.cert }, async ({ address, pods, asked }) => {
+      assert.equal((await pods.send(address, get)).body, "ok");
+      const [{ request } = assert.fail()] = asked;
+      assert.equal((request.socket as unknown as { servername: unknown }).servername, name);
+    });
+  });
+
+  const untrusted = [
+    { what: "of another authority", authorities: other.cert, pod: "web-0" },
+    { what: "of one that nobody named", authorities: undefined, pod: "web-0" },
+    { what: "for another pod's name", authorities: authority.cert, pod: "web-1" },
+  ];
+  for (const { what, authorities, pod } of untrusted) {
+    test(`a certificate ${what} is not, and nothing is sent`, async () => {
+      const trust = authorities === undefined ? {} : { authorities };
+      await withPods({ secure, ...trust }, async ({ address, pods, asked }) => {
+        const error = await rejection(pods.send({ ...address, pod }, get));
+        assert.deepEqual([error.failed, error.sent, asked.length], ["connection", false, 0]);
+      });
+    });
+  }
+
+  test("who does not speak it is not answered in the clear", async () => {
+    await withPods({ authorities: authority.cert }, async ({ address, pods, asked }) => {
+      const error = await rejection(pods.send({ ...address, scheme: "https" }, get));
+      assert.deepEqual([error.failed, error.sent, asked.length], ["connection", false, 0]);
+    });
+  });
+});

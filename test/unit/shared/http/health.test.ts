@@ -1,0 +1,74 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { askHealth, type Health } from "../../../../functions/shared/http/health.ts";
+import type { PodAddress, PodAnswer } from "../../../../functions/shared/http/pod-http.ts";
+import { withPods } from "../../../stage/played-pods.ts";
+
+const path = "/api/health/checks/node-is-quorum-critical";
+
+test("200 is good, 503 is bad; another status is no answer to the question", async () => {
+  await withPods({}, async ({ address, pods, asked, answer }) => {
+    const states: Record<number, Health["state"]> = {};
+    for (const status of [200, 204, 302, 401, 403, 404, 500, 502, 503]) {
+      answer(({ response }) => response.writeHead(status).end());
+      states[status] = (await askHealth(pods, { address, path, headers: { authorization: "Basic Zw==" } })).state;
+    }
+    assert.deepEqual(states, {
+      200: "good",
+      204: "good",
+      302: "unknown",
+      401: "unknown",
+      403: "unknown",
+      404: "unknown",
+      500: "unknown",
+      502: "unknown",
+      503: "bad",
+    });
+    const [{ request } = assert.fail()] = asked;
+    assert.deepEqual([request.method, request.url, request.headers.authorization], ["GET", path, "Basic Zw=="]);
+  });
+});
+
+test("the words are the pod's own, and not many", async () => {
+  await withPods({}, async ({ address, pods, answer }) => {
+    answer(({ response }) => response.writeHead(503).end(`{"reason":"quorum"}\n`));
+    assert.equal((await askHealth(pods, { address, path })).words, 'HTTP 503 {"reason":"quorum"}');
+    answer(({ response }) => response.writeHead(503).end("x".repeat(10_000)));
+    assert.equal((await askHealth(pods, { address, path })).words.length, 300);
+  });
+});
+
+test("a pod that is not reached is unknown, and the words say why", async () => {
+  await withPods({ timeoutMs: 150 }, async ({ address, pods, answer }) => {
+    answer(() => {});
+    const hung = await askHealth(pods, { address, path });
+    assert.deepEqual(hung.state, "unknown");
+    assert.match(hung.words, /no answer within 150 ms$/);
+    const wrong: PodAddress = { ...address, port: 0 };
+    assert.match((await askHealth(pods, { address: wrong, path })).words, /"0" is no port/);
+    const given = await askHealth(pods, { address, path }, { signal: AbortSignal.abort() });
+    assert.deepEqual([given.state, /given up/.test(given.words)], ["unknown", true]);
+  });
+});
+
+test("an answer that is too long to be read has still said its status", async () => {
+  await withPods({}, async ({ address, pods, answer }) => {
+    answer(({ response }) => response.writeHead(503).end("x".repeat(2_000_000)));
+    assert.equal((await askHealth(pods, { address, path })).state, "bad");
+    const read = (): Health => assert.fail("there is nothing to read");
+    assert.equal((await askHealth(pods, { address, path, read })).state, "unknown");
+  });
+});
+
+test("a question may read its answer itself, and what it throws is no answer of the pod's", async () => {
+  await withPods({}, async ({ address, pods, answer }) => {
+    answer(({ response }) => response.writeHead(200).end('{"status":"red"}'));
+    const read = ({ body }: PodAnswer): Health => ({
+      state: JSON.parse(body).status === "red" ? "bad" : "good",
+      words: body,
+    });
+    assert.deepEqual(await askHealth(pods, { address, path, read }), { state: "bad", words: '{"status":"red"}' });
+    answer(({ response }) => response.end("none"));
+    await assert.rejects(askHealth(pods, { address, path, read }), SyntaxError);
+  });
+});

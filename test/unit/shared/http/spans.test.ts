@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { inSpan } from "../../../../functions/shared/kubernetes/spans.ts";
+import { startTracing } from "../../../../triggers/telemetry/tracing.ts";
+import { get, rejection, withPods } from "../../../stage/played-pods.ts";
+import { spanKinds, startCollector } from "../../../stage/tracing-collector.ts";
+
+test("each try is a span of its own, and the pod hears of it by traceparent", { timeout: 20_000 }, async () => {
+  const collector = await startCollector();
+  const environment = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" };
+  // The SDK reads where to send from the process's own environment.
+  Object.assign(process.env, environment);
+  const tracing = await startTracing({ environment, version: "0.0.0", log: (_, sentence) => assert.fail(sentence) });
+  let parent = "";
+  const heard: unknown[] = [];
+  await withPods({}, async ({ address, pods, asked, answer }) => {
+    answer(({ index, response }) => (index === 0 ? response.destroy() : response.writeHead(409).end()));
+    await inSpan(
+      "a pass",
+      () => ({}),
+      async (span) => {
+        parent = span.spanContext().spanId;
+        await pods.send(address, { ...get, path: "/ready?key=secret" });
+        await rejection(pods.send({ ...address, port: 0 }, get));
+      },
+    );
+    heard.push(...asked.map(({ request }) => request.headers.traceparent));
+  });
+  await tracing.stop();
+  const spans = collector.spans().filter(({ name }) => name === "GET pod");
+  assert.equal(spans.length, 2);
+  assert.deepEqual(
+    heard,
+    spans.map(({ traceId, spanId }) => `00-${traceId}-${spanId}-01`),
+  );
+  assert.ok(spans.every((span) => span.parentSpanId === parent && span.kind === spanKinds.client));
+  assert.deepEqual(
+    spans.map(({ isError }) => isError),
+    [true, false],
+  );
+  const { "server.port": port, ...told } = spans[1]?.attributes ?? {};
+  assert.ok(Number(port) > 0);
+  const host = "web-0.web.ns.svc.cluster.local.";
+  assert.deepEqual(told, {
+    "http.request.method": "GET",
+    "http.request.resend_count": 1,
+    "http.response.status_code": 409,
+    "k8s.namespace.name": "ns",
+    "k8s.pod.name": "web-0",
+    "server.address": host,
+    "url.full": `http://${host}:${port}/ready`,
+    "url.path": "/ready",
+  });
+  await collector.close();
+});
