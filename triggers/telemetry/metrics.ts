@@ -81,6 +81,13 @@ function httpMetrics(registers: Registry[]) {
       buckets: requestBuckets,
       registers,
     }),
+    podSeconds: new Histogram({
+      name: "rollout_operator_pod_http_client_request_duration_seconds",
+      help: "How long HTTP requests to pods took, without the wait for their turn.",
+      labelNames: ["path", "method", "status_code"] as const,
+      buckets: requestBuckets,
+      registers,
+    }),
     requestSeconds: new Histogram({
       name: "rollout_operator_request_duration_seconds",
       help: "How long HTTP requests to this process took.",

@@ -1,5 +1,6 @@
 /** What people who run Sluice see of it: metrics, and one log line for whatever changed. */
 import { type DestinationStream, pino } from "pino";
+import type { PodObservation } from "../../functions/shared/http/calls.ts";
 import type { RequestObservation } from "../../functions/shared/kubernetes/client.ts";
 import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { escapeLines } from "../../functions/shared/kubernetes/plain-text.ts";
@@ -32,6 +33,8 @@ export interface Reporting extends Reporter {
   reconciled(key: GroupKey, seconds: number, error?: unknown): void;
   /** One exchange with the API server. */
   apiRequest(observation: RequestObservation): void;
+  /** One exchange with a pod. */
+  podRequest(observation: PodObservation): void;
   requestBegan(method: string, route: string): void;
   requestEnded(report: HttpReport): void;
   event(result: EventResult): void;
@@ -224,10 +227,13 @@ function showWaiting(
 
 function reportTraffic(
   metrics: Metrics,
-): Pick<Reporting, "apiRequest" | "requestBegan" | "requestEnded" | "event" | "budget"> {
+): Pick<Reporting, "apiRequest" | "podRequest" | "requestBegan" | "requestEnded" | "event" | "budget"> {
   return {
     apiRequest({ path, method, statusCode, seconds }) {
       metrics.apiSeconds.observe({ path, method, status_code: String(statusCode) }, seconds);
+    },
+    podRequest({ path, method, statusCode, seconds }) {
+      metrics.podSeconds.observe({ path, method, status_code: String(statusCode) }, seconds);
     },
     requestBegan(method, route) {
       metrics.inflight.inc({ method, route });

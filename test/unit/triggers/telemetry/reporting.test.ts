@@ -4,6 +4,7 @@ import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts
 import type { PassReport } from "../../../../functions/shared/pass/report.ts";
 import type { Views } from "../../../../functions/shared/views/view.ts";
 import { sweep } from "../../../../triggers/wake/ping.ts";
+import { withPods } from "../../../stage/played-pods.ts";
 import { createTestApp } from "../doors/app.ts";
 
 const key = { namespace: "app", group: "ingester" };
@@ -151,6 +152,24 @@ test("what the API server does is a warning without a stack, anything else that 
   assert.match(JSON.stringify(lines[1]?.err), /TypeError/);
 });
 
+test("calls to pods are counted by path, method and status, as rollout-operator counts them, and failed ones as errors", async () => {
+  const { reporting } = createTestApp();
+  await withPods({ onRequest: (one) => reporting.podRequest(one) }, async ({ address, pods, answer }) => {
+    answer(({ response, index }) => (index === 0 ? response.writeHead(409).end() : response.destroy()));
+    const request = { method: "POST", path: "/ingester/prepare?unset=1" } as const;
+    assert.equal((await pods.send(address, request)).status, 409);
+    await assert.rejects(pods.send(address, request));
+  });
+  const text = await reporting.metrics.registry.metrics();
+  for (const status of ["409", "error"]) {
+    const labels = `path="/ingester/prepare",method="POST",status_code="${status}"`;
+    assert.match(
+      text,
+      new RegExp(`rollout_operator_pod_http_client_request_duration_seconds_count\\{${labels}\\} 1\n`),
+    );
+  }
+});
+
 test("the registry has these metrics and no others", async () => {
   const { reporting } = createTestApp();
   const names = reporting.metrics.registry.getMetricsAsArray().map(({ name }) => name);
@@ -163,6 +182,7 @@ test("the registry has these metrics and no others", async () => {
     "rollout_operator_inflight_requests",
     "rollout_operator_kubernetes_api_client_request_duration_seconds",
     "rollout_operator_last_successful_group_reconcile_timestamp_seconds",
+    "rollout_operator_pod_http_client_request_duration_seconds",
     "rollout_operator_request_duration_seconds",
     "rollout_operator_request_message_bytes",
     "rollout_operator_response_message_bytes",
