@@ -1,9 +1,10 @@
 /** What proves which StatefulSets there are, whose pods they have and which of them are lost: taken away one at a time. */
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { ClusterError, type PodObject } from "../../functions/shared/kubernetes/cluster.ts";
+import { wrapCluster as wrapOne } from "../../functions/shared/kubernetes/wrap-cluster.ts";
 import type { StatefulSet } from "../../functions/shared/objects/statefulsets.ts";
 import type { Wrappers } from "./replica.ts";
-import { bindAll, never, type RemovedRule, wrapCluster, wrapProtocol, wrapViews } from "./rules.ts";
+import { never, type RemovedRule, wrapCluster, wrapProtocol, wrapViews } from "./rules.ts";
 import { frozenDrains, scenarios } from "./scenarios.ts";
 import { noFaults } from "./simulated-cluster.ts";
 import { noWatchFaults } from "./simulated-watch.ts";
@@ -27,8 +28,8 @@ const strangersUnknown: Wrappers = {
 
 /** A LIST says what was so when it was made; here it is taken for what is so when it is answered. */
 const listsOfNow: Wrappers["connection"] = (cluster) =>
-  Object.assign(bindAll(cluster), {
-    list: async (...call: Parameters<Cluster["list"]>) => {
+  wrapOne(cluster, {
+    list: async (...call) => {
       const list = await cluster.list(...call);
       if (call[0] !== "statefulsets" || call[1].labelSelector !== undefined) return list;
       const { resourceVersion } = await cluster.list("leases", { namespace: "db" });
@@ -43,8 +44,8 @@ function withoutBeginning(pod: PodObject): PodObject {
   return { ...pod, status: { ...status, phase: "Running" } };
 }
 
-const unknownBeginnings: Wrappers["connection"] = (cluster) =>
-  Object.assign(bindAll(cluster), {
+const unknownBeginnings: Wrappers["connection"] = (cluster) => {
+  const verbs = {
     get: async (...call: Parameters<Cluster["get"]>) => {
       const object = await cluster.get(...call);
       return call[0] === "pods" ? withoutBeginning(object as PodObject) : object;
@@ -59,7 +60,9 @@ const unknownBeginnings: Wrappers["connection"] = (cluster) =>
         yield isPod ? { ...event, object: withoutBeginning(event.object as PodObject) } : event;
       }
     },
-  });
+  };
+  return wrapOne(cluster, verbs as Partial<Cluster>);
+};
 
 const joining = { ...never, evict: 1_500, changeTemplate: 20_000, addZone: 15_000, removeZone: 25_000 };
 

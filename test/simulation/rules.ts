@@ -3,6 +3,7 @@
  * makes its fault likely. The simulation must find what then breaks; the product has no switch for any of it.
  */
 import type { Cluster, Preconditions } from "../../functions/shared/kubernetes/cluster.ts";
+import { wrapCluster as wrapOne } from "../../functions/shared/kubernetes/wrap-cluster.ts";
 import type { Protocol } from "../../functions/shared/ledger/protocol.ts";
 import { dropAfterMs } from "../../functions/shared/ledger/reservation.ts";
 import type { Views } from "../../functions/shared/views/view.ts";
@@ -65,7 +66,7 @@ export function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
 }
 
 export const wrapCluster = (verbs: (cluster: Cluster) => Partial<Cluster>): Wrappers => ({
-  cluster: (cluster) => Object.assign(Object.create(cluster), bindAll(cluster), verbs(cluster)) as Cluster,
+  cluster: (cluster) => wrapOne(cluster, verbs(cluster)),
 });
 /** A clock that does not see how long a ledger write took: the process hung in it and does not know. */
 export const unseenWrites = wrapCluster((cluster) => {
@@ -88,21 +89,6 @@ export const wrapProtocol = (verbs: (protocol: Protocol) => Partial<Protocol>): 
 export const wrapViews = (read: (views: Views) => Views["read"]): Wrappers => ({
   views: (views) => ({ ...views, read: read(views) }),
 });
-
-/** Methods with private fields must be called on the object that has them. */
-export function bindAll(cluster: Cluster): Cluster {
-  return {
-    get: (...call) => cluster.get(...call),
-    list: (...call) => cluster.list(...call),
-    create: (...call) => cluster.create(...call),
-    patch: (...call) => cluster.patch(...call),
-    delete: (...call) => cluster.delete(...call),
-    watch: (...call) => cluster.watch(...call),
-    serverTimeMs: () => cluster.serverTimeMs(),
-    monotonicMs: () => cluster.monotonicMs(),
-    sleep: (...call) => cluster.sleep(...call),
-  };
-}
 
 export const rolloutRules: readonly RemovedRule[] = [
   {

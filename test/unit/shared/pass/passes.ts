@@ -1,7 +1,8 @@
 /** One process of `advance-zone-rollout` over a small world in virtual time: passes are run by hand and requests counted. */
 import assert from "node:assert/strict";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
-import { type Cluster, ClusterError, type Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { type Cluster, ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { type ClusterCall, wrapCalls, wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
 import { type Protocol, protocol } from "../../../../functions/shared/ledger/protocol.ts";
 import type { Ledger } from "../../../../functions/shared/ledger/reservation.ts";
@@ -19,10 +20,8 @@ export const namespace = "db";
 export const key: GroupKey = { namespace, group: "group" };
 export const ledgerKey = { namespace, name: "sluice-group" };
 
-export interface Call {
-  readonly verb: "get" | "list" | "create" | "patch" | "delete" | "watch";
-  readonly resource: Resource;
-  readonly given: readonly unknown[];
+export interface Call extends Omit<ClusterCall, "verb" | "writes"> {
+  readonly verb: ClusterCall["verb"] | "watch";
 }
 
 /** What a test does just before a call is sent. What it throws is the call's answer. */
@@ -34,29 +33,17 @@ export function refused(code: number, message = "no"): ClusterError {
 
 /** A cluster that writes down what it is asked for. */
 export function counting(cluster: Cluster, calls: Call[], interfere: () => Interference): Cluster {
-  const count =
-    (verb: Call["verb"]) =>
-    async (...given: unknown[]): Promise<unknown> => {
-      const call = { verb, resource: given[0] as Resource, given };
-      calls.push(call);
-      await interfere()(call);
-      return (cluster[verb] as (...parameters: unknown[]) => unknown)(...given);
-    };
-  const watch: Cluster["watch"] = (resource, query, options) => {
-    calls.push({ verb: "watch", resource, given: [resource, query] });
-    return cluster.watch(resource, query, options);
-  };
-  return {
-    get: count("get") as Cluster["get"],
-    list: count("list") as Cluster["list"],
-    create: count("create") as Cluster["create"],
-    patch: count("patch") as Cluster["patch"],
-    delete: count("delete") as Cluster["delete"],
-    watch,
-    serverTimeMs: () => cluster.serverTimeMs(),
-    monotonicMs: () => cluster.monotonicMs(),
-    sleep: (ms, signal) => cluster.sleep(ms, signal),
-  };
+  const counted = wrapCalls(cluster, async (call, send) => {
+    calls.push(call);
+    await interfere()(call);
+    return send();
+  });
+  return wrapCluster(counted, {
+    watch: (resource, query, options) => {
+      calls.push({ verb: "watch", resource, given: [resource, query] });
+      return cluster.watch(resource, query, options);
+    },
+  });
 }
 
 /** Lets a virtual timeline go on until a promise is settled. */

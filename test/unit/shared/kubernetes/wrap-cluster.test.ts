@@ -1,0 +1,92 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { type ClusterCall, wrapCalls, wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
+import { VirtualTimeline } from "../../../world/timeline.ts";
+import { createWorld } from "../../../world/world.ts";
+import { createWorldCluster } from "../../../world/world-cluster.ts";
+import { withServer } from "./server.ts";
+
+const key = { namespace: "ns", name: "web" };
+
+/** The methods of a class that a cluster is made of. */
+const methodsOf = (cluster: object): string[] =>
+  Object.getOwnPropertyNames(Object.getPrototypeOf(cluster)).filter((name) => name !== "constructor");
+
+function worldCluster(): { cluster: Cluster; timeline: VirtualTimeline } {
+  const timeline = new VirtualTimeline();
+  return { cluster: createWorldCluster(createWorld({ timeline })), timeline };
+}
+
+test("every verb of every cluster goes through a wrapper, with all that it was given, whoever calls it how", async () => {
+  const { cluster } = worldCluster();
+  await withServer({}, async ({ cluster: connected }) => {
+    const ofConnectionsAlone = ["ready", "close"];
+    const verbs = [...methodsOf(cluster), ...methodsOf(connected)].filter((name) => !ofConnectionsAlone.includes(name));
+    assert.ok(verbs.includes("patch") && verbs.includes("skippedMs"));
+    const told: unknown[][] = [];
+    const inner = Object.fromEntries(
+      verbs.map((verb) => [
+        verb,
+        function (this: unknown, ...given: unknown[]) {
+          assert.equal(this, inner);
+          told.push([verb, ...given]);
+          return verb;
+        },
+      ]),
+    ) as unknown as Cluster;
+    const wrapped = { ...wrapCluster(inner) } as unknown as Record<string, (...given: unknown[]) => unknown>;
+    for (const verb of new Set(verbs)) {
+      const { [verb]: taken = assert.fail(verb) } = wrapped;
+      assert.equal(taken("a", 2, undefined, { b: 1 }), verb);
+      assert.deepEqual(told.at(-1), [verb, "a", 2, undefined, { b: 1 }]);
+    }
+  });
+});
+
+test("a verb that is given takes the place of the one inside, and the others stay", async () => {
+  const { cluster } = worldCluster();
+  const wrapped = wrapCluster(cluster, { serverTimeMs: () => 7 });
+  assert.equal(wrapped.serverTimeMs(), 7);
+  assert.equal(wrapped.monotonicMs(), cluster.monotonicMs());
+});
+
+test("a cluster that does not tell what it skipped does not tell it through a wrapper either", () => {
+  const { cluster } = worldCluster();
+  assert.equal(cluster.skippedMs, undefined);
+  assert.equal(Object.hasOwn(wrapCluster(cluster), "skippedMs"), false);
+  assert.equal(wrapCluster({ ...wrapCluster(cluster), skippedMs: () => 5 }).skippedMs?.(), 5);
+});
+
+test("what is around calls sees each before it is sent, knows whether it writes, and may keep it back", async () => {
+  const { cluster, timeline } = worldCluster();
+  const seen: ClusterCall[] = [];
+  const wrapped = wrapCalls(cluster, (call, send) => {
+    seen.push(call);
+    return call.writes ? Promise.reject(new Error(`no ${call.verb}`)) : send();
+  });
+  const played = <T>(promise: Promise<T>): Promise<T> => {
+    let isSettled = false;
+    promise.then(
+      () => {
+        isSettled = true;
+      },
+      () => {
+        isSettled = true;
+      },
+    );
+    return timeline.run(() => isSettled).then(() => promise);
+  };
+  assert.deepEqual((await played(wrapped.list("pods", { namespace: "ns" }))).items, []);
+  await assert.rejects(played(wrapped.get("statefulsets", key, { subresource: "scale" })), { code: 404 });
+  await assert.rejects(wrapped.create("leases", "ns", { metadata: { name: "web" } }), /no create/);
+  await assert.rejects(wrapped.patch("leases", key, {}), /no patch/);
+  await assert.rejects(wrapped.delete("leases", key, { uid: "u" }, { gracePeriodSeconds: 0 }), /no delete/);
+  wrapped.watch("pods", { resourceVersion: "1" });
+  wrapped.serverTimeMs();
+  assert.deepEqual(
+    seen.map(({ verb, writes, resource }) => `${verb} ${resource} ${writes}`),
+    ["list pods false", "get statefulsets false", "create leases true", "patch leases true", "delete leases true"],
+  );
+  assert.deepEqual(seen.at(-1)?.given, ["leases", key, { uid: "u" }, { gracePeriodSeconds: 0 }]);
+});
