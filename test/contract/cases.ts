@@ -1,6 +1,7 @@
 /** Every case that all worlds must pass. */
 import { configurationCases } from "./cases-configuration.ts";
 import { readCases } from "./cases-reads.ts";
+import { scaleCases } from "./cases-scale.ts";
 import { watchCases } from "./cases-watches.ts";
 import { workloadCases } from "./cases-workloads.ts";
 import { writeCases } from "./cases-writes.ts";
@@ -12,4 +13,5 @@ export const cases: readonly Case[] = [
   ...watchCases,
   ...workloadCases,
   ...configurationCases,
+  ...scaleCases,
 ];

@@ -107,10 +107,14 @@ export async function createLease(
 export async function createPod(
   { cluster, namespace }: Fixture,
   name: string,
-  options: { readonly labels?: Readonly<Record<string, string>>; readonly image?: string } = {},
+  options: {
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
+    readonly image?: string;
+  } = {},
 ): Promise<PodObject> {
   return await cluster.create("pods", namespace, {
-    metadata: { name, labels: options.labels ?? {} },
+    metadata: { name, labels: options.labels ?? {}, annotations: options.annotations ?? {} },
     spec: podSpec(options.image ?? "app:1"),
   });
 }

@@ -1,19 +1,24 @@
 /** A replica's connection to the world, with everything that can go wrong on it. */
 import {
+  type Answered,
   type CallOptions,
   type Cluster,
   ClusterError,
+  type DeleteCallOptions,
   type ListQuery,
+  type ObjectCallOptions,
   type ObjectKey,
   type ObjectList,
   type ObjectTypes,
   type Preconditions,
   type Resource,
+  type Subresource,
   type WatchEvent,
   type WatchQuery,
 } from "../../functions/shared/kubernetes/cluster.ts";
 import { labelMatcher } from "../world/label-selector.ts";
 import type { World } from "../world/world.ts";
+import { deleteOptionsOf, getFrom, patchIn } from "../world/world-cluster.ts";
 import type { Draw } from "./draw.ts";
 import { noWatchFaults, SimulatedWatch, type WatchFaults } from "./simulated-watch.ts";
 
@@ -121,8 +126,12 @@ export class SimulatedCluster implements Cluster {
     this.#startMs = options.world.timeline.nowMs();
   }
 
-  get<R extends Resource>(resource: R, key: ObjectKey): Promise<ObjectTypes[R]> {
-    return this.#call("get", resource, key.name, () => this.#options.world.store.get(resource, key) as ObjectTypes[R]);
+  get<R extends Resource, S extends "scale" | undefined = undefined>(
+    resource: R,
+    key: ObjectKey,
+    options?: ObjectCallOptions<S>,
+  ): Promise<Answered<R, S>> {
+    return this.#call("get", resource, key.name, () => getFrom(this.#options.world.store, resource, key, options));
   }
 
   list<R extends Resource>(resource: R, query: ListQuery): Promise<ObjectList<ObjectTypes[R]>> {
@@ -141,26 +150,26 @@ export class SimulatedCluster implements Cluster {
     );
   }
 
-  patch<R extends Resource>(
+  patch<R extends Resource, S extends Subresource | undefined = undefined>(
     resource: R,
     key: ObjectKey,
     body: object,
-    options?: CallOptions & { readonly subresource?: "status" },
-  ): Promise<ObjectTypes[R]> {
+    options?: ObjectCallOptions<S>,
+  ): Promise<Answered<R, S>> {
     const { world, observer, process } = this.#options;
     return this.#call("patch", resource, key.name, () => {
-      const after = world.store.patch(resource, key, body, options?.subresource);
+      const after = patchIn(world.store, resource, key, body, options);
       observer.onPatched(process.name, resource, after);
-      return after as ObjectTypes[R];
+      return after;
     });
   }
 
-  delete(resource: Resource, key: ObjectKey, preconditions: Preconditions): Promise<void> {
+  delete(resource: Resource, key: ObjectKey, preconditions: Preconditions, options?: DeleteCallOptions): Promise<void> {
     const { world, observer, process } = this.#options;
     if (process.alive) observer.onDeleteSent(process.name, resource, key, preconditions);
     return this.#call("delete", resource, key.name, () => {
       observer.onDeleteArrived(process.name, resource, key, preconditions);
-      world.store.delete(resource, key, { preconditions });
+      world.store.delete(resource, key, deleteOptionsOf(preconditions, options));
     });
   }
 

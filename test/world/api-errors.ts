@@ -69,6 +69,18 @@ export function preconditionFailed(
   );
 }
 
+/** A write of a scale against another object of that name. Here the API server names the subresource, too. */
+export function otherUid(resource: Resource, name: string, wanted: string, found: string): ApiStatusError {
+  const { group, qualifiedName } = traitsOf[resource];
+  const what = `${resource}/scale`;
+  const precondition = `Precondition failed: UID in precondition: ${wanted}, UID in object meta: ${found}`;
+  const message = `Operation cannot be fulfilled on ${qualifiedName.replace(resource, what)} "${name}": ${precondition}`;
+  return new ApiStatusError(
+    { code: 409, reason: "Conflict", message, verb: "patch", resource },
+    { name, group, kind: what },
+  );
+}
+
 /** A value that validation refuses. Causes in metadata are listed twice, because the API server validates it twice. */
 export function invalid(
   verb: Verb,

@@ -43,9 +43,9 @@ export function parsePath(pathname: string, query: URLSearchParams, userAgent: s
 }
 
 function hasSubresource(resource: Resource, subresource: string): boolean {
-  return (
-    (subresource === "status" && traitsOf[resource].hasStatus) || (subresource === "eviction" && resource === "pods")
-  );
+  const { hasStatus, hasScale } = traitsOf[resource];
+  const served = { status: hasStatus, scale: hasScale, eviction: resource === "pods" };
+  return Object.hasOwn(served, subresource) && served[subresource as keyof typeof served];
 }
 
 export function verbOf(

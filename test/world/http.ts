@@ -114,9 +114,10 @@ class WorldHandler {
     const { store } = this.#world;
     const { resource, namespace = "", name = "" } = asked;
     const key = { namespace, name };
+    const isScale = asked.subresource === "scale";
     switch (verb) {
       case "get":
-        return respond(response, 200, store.get(resource, key));
+        return respond(response, 200, isScale ? store.getScale(resource, key) : store.get(resource, key));
       case "list":
         return respond(response, 200, await this.#pages.list(asked));
       case "watch":
@@ -131,11 +132,9 @@ class WorldHandler {
       }
       case "patch": {
         const body = await jsonBody(request, verb, resource, ["application/merge-patch+json"]);
-        return respond(
-          response,
-          200,
-          store.patch(resource, key, body, asked.subresource === "status" ? "status" : undefined),
-        );
+        if (isScale) return respond(response, 200, store.patchScale(resource, key, body));
+        const subresource = asked.subresource === "status" ? "status" : undefined;
+        return respond(response, 200, store.patch(resource, key, body, subresource));
       }
       case "delete": {
         const body = await jsonBody(request, verb, resource, ["application/json"]);

@@ -23,6 +23,8 @@ export interface ResourceTraits {
   readonly isCustom: boolean;
   /** Has a `status` that only the status subresource writes. */
   readonly hasStatus: boolean;
+  /** Has a `scale`: the wanted replicas in its spec, those that there are in its status. */
+  readonly hasScale: boolean;
   /** The field whose changes `metadata.generation` counts; absent: there is no generation. */
   readonly generationCounts?: "spec" | "webhooks";
   /** A DELETE answers with the object, not with a Status. */
@@ -39,6 +41,7 @@ const plain: TraitChoices = {
   isNamespaced: true,
   isCustom: false,
   hasStatus: false,
+  hasScale: false,
   returnsDeletedObject: false,
   allowsUnconditionalUpdate: false,
   deletesGracefully: false,
@@ -55,7 +58,13 @@ const choices: Readonly<Record<Resource, TraitChoices>> = {
     allowsUnconditionalUpdate: true,
     deletesGracefully: true,
   },
-  statefulsets: { ...plain, hasStatus: true, generationCounts: "spec", allowsUnconditionalUpdate: true },
+  statefulsets: {
+    ...plain,
+    hasStatus: true,
+    hasScale: true,
+    generationCounts: "spec",
+    allowsUnconditionalUpdate: true,
+  },
   leases: plain,
   events: { ...plain, allowsUnconditionalUpdate: true },
   secrets: { ...plain, allowsUnconditionalUpdate: true },

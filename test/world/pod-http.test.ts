@@ -95,10 +95,12 @@ test("a pod that is replaced while a request is under way does not get it, and n
   assert.deepEqual([error.failed, error.sent, on.asked.length], ["connection", true, 0]);
 });
 
-test("a silent node neither answers nor refuses", async () => {
-  const on = stage();
+test("a silent node neither answers nor refuses, nor hears of what was under way", async () => {
+  const on = stage({ way: (leg) => (leg === "request" ? 1_000 : 1) });
   const { nodeName = "" } = on.world.store.get("pods", { namespace, name: address.pod }).spec;
-  on.world.kubelet.loseNode(nodeName);
+  on.timeline.after(500, () => on.world.kubelet.loseNode(nodeName));
+  const underWay = await played(on, rejection(on.http.send(address, get)));
+  assert.deepEqual([underWay.failed, underWay.sent, on.asked.length], ["time", true, 0]);
   const error = await played(on, rejection(on.http.send(address, get)));
   assert.deepEqual([error.failed, error.sent, on.asked.length], ["time", false, 0]);
 });

@@ -22,6 +22,7 @@ import {
   type StoredTypes,
 } from "./objects.ts";
 import type { Random } from "./random.ts";
+import { type StoredScale, scaleOf, scalePatch } from "./scale.ts";
 import { Table } from "./table.ts";
 import type { Cancel, Timeline } from "./timeline.ts";
 import { type Change, parseSelector, WatchLog, type WatchOptions } from "./watch-log.ts";
@@ -177,6 +178,22 @@ export class Store {
       return patched;
     }
     return this.#put(shelf, current, patched);
+  }
+
+  /** @throws ApiStatusError 404, for a type that has no scale, too. */
+  getScale(resource: Resource, key: ObjectKey): StoredScale {
+    return scaleOf("get", resource, this.get(resource, key));
+  }
+
+  /**
+   * A JSON merge patch of the scale; the scale afterwards.
+   *
+   * @throws ApiStatusError as {@link scalePatch} and {@link patch} do.
+   */
+  patchScale(resource: Resource, key: ObjectKey, body: object): StoredScale {
+    const current = this.find(resource, key);
+    if (current === undefined) throw notFound("patch", resource, key.name);
+    return scaleOf("patch", resource, this.patch(resource, key, scalePatch(resource, current, body)));
   }
 
   /**

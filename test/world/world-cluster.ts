@@ -1,21 +1,27 @@
 /** The `Cluster` of the functions, straight over the world's store: every call takes its time on the world's timeline. */
 
 import {
+  type Answered,
   type CallOptions,
   type Cluster,
   ClusterError,
+  type DeleteCallOptions,
   type ListQuery,
+  type ObjectCallOptions,
   type ObjectKey,
   type ObjectList,
   type ObjectTypes,
   type Preconditions,
   type Resource,
+  type Subresource,
   type WatchEvent,
   type WatchQuery,
 } from "../../functions/shared/kubernetes/cluster.ts";
 import { badRequest, type Verb } from "./api-errors.ts";
+import type { Store } from "./store.ts";
 import type { Cancel } from "./timeline.ts";
 import type { World } from "./world.ts";
+import type { DeleteOptions } from "./write-rules.ts";
 
 /** Which way a message goes: to the store, back from it, or as an event of a watch. */
 export type Leg = "request" | "reply" | "event";
@@ -46,8 +52,12 @@ class WorldCluster implements Cluster {
     this.#startMs = world.timeline.nowMs();
   }
 
-  get<R extends Resource>(resource: R, key: ObjectKey, options?: CallOptions): Promise<ObjectTypes[R]> {
-    return this.#call("get", resource, options, () => this.#world.store.get(resource, key) as ObjectTypes[R]);
+  get<R extends Resource, S extends "scale" | undefined = undefined>(
+    resource: R,
+    key: ObjectKey,
+    options?: ObjectCallOptions<S>,
+  ): Promise<Answered<R, S>> {
+    return this.#call("get", resource, options, () => getFrom(this.#world.store, resource, key, options));
   }
 
   list<R extends Resource>(resource: R, query: ListQuery, options?: CallOptions): Promise<ObjectList<ObjectTypes[R]>> {
@@ -74,19 +84,24 @@ class WorldCluster implements Cluster {
     });
   }
 
-  patch<R extends Resource>(
+  patch<R extends Resource, S extends Subresource | undefined = undefined>(
     resource: R,
     key: ObjectKey,
     body: object,
-    options?: CallOptions & { readonly subresource?: "status" },
-  ): Promise<ObjectTypes[R]> {
-    return this.#call("patch", resource, options, () => {
-      return this.#world.store.patch(resource, key, body, options?.subresource) as ObjectTypes[R];
-    });
+    options?: ObjectCallOptions<S>,
+  ): Promise<Answered<R, S>> {
+    return this.#call("patch", resource, options, () => patchIn(this.#world.store, resource, key, body, options));
   }
 
-  async delete(resource: Resource, key: ObjectKey, preconditions: Preconditions, options?: CallOptions): Promise<void> {
-    await this.#call("delete", resource, options, () => this.#world.store.delete(resource, key, { preconditions }));
+  async delete(
+    resource: Resource,
+    key: ObjectKey,
+    preconditions: Preconditions,
+    options?: DeleteCallOptions,
+  ): Promise<void> {
+    await this.#call("delete", resource, options, () => {
+      return this.#world.store.delete(resource, key, deleteOptionsOf(preconditions, options));
+    });
   }
 
   watch<R extends Resource>(
@@ -173,6 +188,40 @@ class WorldCluster implements Cluster {
       });
     });
   }
+}
+
+/** What a get reads of a store, for every cluster that stands on one. */
+export function getFrom<R extends Resource, S extends "scale" | undefined>(
+  store: Store,
+  resource: R,
+  key: ObjectKey,
+  options: ObjectCallOptions<S> | undefined,
+): Answered<R, S> {
+  const object = options?.subresource === "scale" ? store.getScale(resource, key) : store.get(resource, key);
+  return object as Answered<R, S>;
+}
+
+/** What a patch does to a store, for every cluster that stands on one. */
+export function patchIn<R extends Resource, S extends Subresource | undefined>(
+  store: Store,
+  resource: R,
+  key: ObjectKey,
+  body: object,
+  options: ObjectCallOptions<S> | undefined,
+): Answered<R, S> {
+  const subresource: Subresource | undefined = options?.subresource;
+  if (subresource === "scale") return store.patchScale(resource, key, body) as Answered<R, S>;
+  return store.patch(resource, key, body, subresource) as unknown as Answered<R, S>;
+}
+
+/** What a deletion asks of a store, for every cluster that stands on one. */
+export function deleteOptionsOf(preconditions: Preconditions, options: DeleteCallOptions = {}): DeleteOptions {
+  const { gracePeriodSeconds, propagationPolicy } = options;
+  return {
+    preconditions,
+    ...(gracePeriodSeconds === undefined ? undefined : { gracePeriodSeconds }),
+    ...(propagationPolicy === undefined ? undefined : { propagationPolicy }),
+  };
 }
 
 function aborted(verb: Verb, resource: Resource): ClusterError {

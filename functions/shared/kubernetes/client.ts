@@ -6,15 +6,19 @@ import { processClock, sleep } from "./clock/process-clock.ts";
 import { ServerTime } from "./clock/server-time.ts";
 import type { SteadyClock } from "./clock/steady-clock.ts";
 import {
+  type Answered,
   type CallOptions,
   type Cluster,
   ClusterError,
+  type DeleteCallOptions,
   type ListQuery,
+  type ObjectCallOptions,
   type ObjectKey,
   type ObjectList,
   type ObjectTypes,
   type Preconditions,
   type Resource,
+  type Subresource,
   type WatchEvent,
   type WatchQuery,
 } from "./cluster.ts";
@@ -124,11 +128,13 @@ class ConnectedCluster implements KubernetesCluster {
     this.namespace = parts.namespace;
   }
 
-  get<R extends Resource>(resource: R, key: ObjectKey, options?: CallOptions): Promise<ObjectTypes[R]> {
-    return this.#send(
-      { verb: "get", resource, ...objectPath(resource, key), method: "GET", repeatable: true },
-      options,
-    );
+  get<R extends Resource, S extends "scale" | undefined = undefined>(
+    resource: R,
+    key: ObjectKey,
+    options?: ObjectCallOptions<S>,
+  ): Promise<Answered<R, S>> {
+    const where = objectPath(resource, key, options?.subresource);
+    return this.#send({ verb: "get", resource, ...where, method: "GET", repeatable: true }, options);
   }
 
   async list<R extends Resource>(
@@ -155,49 +161,40 @@ class ConnectedCluster implements KubernetesCluster {
     body: object,
     options?: CallOptions,
   ): Promise<ObjectTypes[R]> {
-    return this.#send(
-      {
-        verb: "create",
-        resource,
-        ...collectionPath(resource, namespace),
-        method: "POST",
-        body: JSON.stringify(body),
-        contentType: "application/json",
-        repeatable: false,
-      },
-      options,
-    );
+    const where = collectionPath(resource, namespace);
+    const sent = { method: "POST", body: JSON.stringify(body), contentType: "application/json" } as const;
+    return this.#send({ verb: "create", resource, ...where, ...sent, repeatable: false }, options);
   }
 
-  patch<R extends Resource>(
+  patch<R extends Resource, S extends Subresource | undefined = undefined>(
     resource: R,
     key: ObjectKey,
     body: object,
-    options?: CallOptions & { readonly subresource?: "status" },
-  ): Promise<ObjectTypes[R]> {
+    options?: ObjectCallOptions<S>,
+  ): Promise<Answered<R, S>> {
     const { metadata } = body as { metadata?: { resourceVersion?: unknown } };
-    return this.#send(
-      {
-        verb: "patch",
-        resource,
-        ...objectPath(resource, key, options?.subresource),
-        method: "PATCH",
-        body: JSON.stringify(body),
-        contentType: "application/merge-patch+json",
-        repeatable: typeof metadata?.resourceVersion === "string",
-      },
-      options,
-    );
+    const where = objectPath(resource, key, options?.subresource);
+    const contentType = "application/merge-patch+json";
+    const repeatable = typeof metadata?.resourceVersion === "string";
+    const sent = { method: "PATCH", body: JSON.stringify(body), contentType, repeatable } as const;
+    return this.#send({ verb: "patch", resource, ...where, ...sent }, options);
   }
 
-  async delete(resource: Resource, key: ObjectKey, preconditions: Preconditions, options?: CallOptions): Promise<void> {
+  async delete(
+    resource: Resource,
+    key: ObjectKey,
+    preconditions: Preconditions,
+    options: DeleteCallOptions = {},
+  ): Promise<void> {
+    const { gracePeriodSeconds, propagationPolicy } = options;
+    const wishes = { preconditions, gracePeriodSeconds, propagationPolicy };
     await this.#send(
       {
         verb: "delete",
         resource,
         ...objectPath(resource, key),
         method: "DELETE",
-        body: JSON.stringify({ kind: "DeleteOptions", apiVersion: "v1", preconditions }),
+        body: JSON.stringify({ kind: "DeleteOptions", apiVersion: "v1", ...wishes }),
         contentType: "application/json",
         accept: metadataOnly,
         repeatable: true,

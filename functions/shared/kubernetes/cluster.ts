@@ -2,7 +2,7 @@
  * The whole I/O surface of Sluice: what a function may ask of the API server, and of time. What it may ask for stands in
  * `resources.ts`, and is told from here too: whoever calls needs both.
  */
-import type { ObjectKey, ObjectTypes, Resource } from "./resources.ts";
+import type { Answered, ObjectKey, ObjectTypes, Resource } from "./resources.ts";
 
 export type * from "./resources.ts";
 export { resources } from "./resources.ts";
@@ -53,6 +53,25 @@ export interface CallOptions {
   readonly aside?: boolean;
 }
 
+/** A call about one object, or about a part of it that has rights and rules of its own. */
+export interface ObjectCallOptions<S extends Subresource | undefined> extends CallOptions {
+  /** Absent: the object itself. */
+  readonly subresource?: S;
+}
+
+/**
+ * `scale` is read and written as a `ScaleObject`, whose uid and resourceVersion are the object's own, and conditions of a patch
+ * as well; `status` is written as the object that it is a part of.
+ */
+export type Subresource = "status" | "scale";
+
+export interface DeleteCallOptions extends CallOptions {
+  /** How long a pod has to end, in seconds; absent: as long as it says itself. 0 takes it without waiting for its node. */
+  readonly gracePeriodSeconds?: number;
+  /** What becomes of what the object owns; absent: what the API server does with its type, which is `Background` for most. */
+  readonly propagationPolicy?: "Background" | "Foreground" | "Orphan";
+}
+
 /**
  * A cluster and its clocks. Every rejection is a {@link ClusterError}.
  *
@@ -60,7 +79,11 @@ export interface CallOptions {
  * around either.
  */
 export interface Cluster {
-  get<R extends Resource>(resource: R, key: ObjectKey, options?: CallOptions): Promise<ObjectTypes[R]>;
+  get<R extends Resource, S extends "scale" | undefined = undefined>(
+    resource: R,
+    key: ObjectKey,
+    options?: ObjectCallOptions<S>,
+  ): Promise<Answered<R, S>>;
   list<R extends Resource>(resource: R, query: ListQuery, options?: CallOptions): Promise<ObjectList<ObjectTypes[R]>>;
   create<R extends Resource>(
     resource: R,
@@ -69,13 +92,13 @@ export interface Cluster {
     options?: CallOptions,
   ): Promise<ObjectTypes[R]>;
   /** A JSON merge patch. One that carries `metadata.uid` and `metadata.resourceVersion` is conditional (rule R3). */
-  patch<R extends Resource>(
+  patch<R extends Resource, S extends Subresource | undefined = undefined>(
     resource: R,
     key: ObjectKey,
     body: object,
-    options?: CallOptions & { readonly subresource?: "status" },
-  ): Promise<ObjectTypes[R]>;
-  delete(resource: Resource, key: ObjectKey, preconditions: Preconditions, options?: CallOptions): Promise<void>;
+    options?: ObjectCallOptions<S>,
+  ): Promise<Answered<R, S>>;
+  delete(resource: Resource, key: ObjectKey, preconditions: Preconditions, options?: DeleteCallOptions): Promise<void>;
   /**
    * The changes after a revision, in the order of that resource type. Ends without an error when the server closes the
    * watch; continue from the last revision heard. Rejects with code 410 when that revision is too old.

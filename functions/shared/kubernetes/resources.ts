@@ -183,6 +183,17 @@ export interface ObjectTypes {
 
 export type Resource = keyof typeof resources;
 
+/** How many replicas an object wants and has, whatever its type: `autoscaling/v1`. Its metadata is the object's own. */
+export interface ScaleObject {
+  readonly metadata: Metadata;
+  /** Without `replicas` where none are wanted. */
+  readonly spec?: { readonly replicas?: number };
+  readonly status?: { readonly replicas?: number; readonly selector?: string };
+}
+
+/** What a get or a patch answers with: the object, or its scale. */
+export type Answered<R extends Resource, S> = S extends "scale" ? ScaleObject : ObjectTypes[R];
+
 /** What names one object. */
 export interface ObjectKey {
   /** Empty for what is of the whole cluster. */

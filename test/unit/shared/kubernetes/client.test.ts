@@ -52,6 +52,34 @@ describe("what is sent", () => {
     });
   });
 
+  test("a scale has a path of its own, and a deletion says how it is to be carried out", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer(({ response }) => response.end('{"metadata":{"name":"web"},"spec":{"replicas":3}}'));
+      const scale = await cluster.get("statefulsets", key, { subresource: "scale" });
+      assert.equal(scale.spec?.replicas, 3);
+      const body = { metadata: { uid: "u", resourceVersion: "7" }, spec: { replicas: 2 } };
+      const after = await cluster.patch("statefulsets", key, body, { subresource: "scale" });
+      assert.equal(after.spec?.replicas, 3);
+      const how = { gracePeriodSeconds: 0, propagationPolicy: "Orphan" } as const;
+      await cluster.delete("pods", key, { uid: "u" }, how);
+      const path = "/apis/apps/v1/namespaces/ns/statefulsets/web/scale";
+      const conditions = '"preconditions":{"uid":"u"}';
+      const wishes = '"gracePeriodSeconds":0,"propagationPolicy":"Orphan"';
+      assert.deepEqual(
+        server.requests.map(({ method, url, body }) => [method, url, body]),
+        [
+          ["GET", path, ""],
+          ["PATCH", path, '{"metadata":{"uid":"u","resourceVersion":"7"},"spec":{"replicas":2}}'],
+          [
+            "DELETE",
+            "/api/v1/namespaces/ns/pods/web",
+            `{"kind":"DeleteOptions","apiVersion":"v1",${conditions},${wishes}}`,
+          ],
+        ],
+      );
+    });
+  });
+
   test("every request carries our user agent, and the headers asked for", async () => {
     await withServer({ headers: { "x-cluster": "ns" } }, async ({ cluster, server }) => {
       server.answer(ok);

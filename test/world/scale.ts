@@ -1,0 +1,69 @@
+/**
+ * The scale of an object, as kube-apiserver v1.36 has that of StatefulSets (pkg/registry/apps/statefulset/storage): what is
+ * written is the number of replicas, and nothing else of what a patch says.
+ */
+import type { Resource, ScaleObject } from "../../functions/shared/kubernetes/cluster.ts";
+import { badRequest, invalidKind, modified, notServed, otherUid } from "./api-errors.ts";
+import { applyMergePatch } from "./merge-patch.ts";
+import { type StoredObject, traitsOf } from "./objects.ts";
+
+export interface StoredScale extends ScaleObject {
+  readonly kind: "Scale";
+  readonly apiVersion: "autoscaling/v1";
+}
+
+interface Scaled {
+  readonly spec?: {
+    readonly replicas?: number;
+    readonly selector?: { readonly matchLabels?: Readonly<Record<string, string>> };
+  };
+  readonly status?: { readonly replicas?: number };
+}
+
+/** @throws ApiStatusError 404 for a type that has no scale. */
+export function scaleOf(verb: "get" | "patch", resource: Resource, object: StoredObject): StoredScale {
+  if (!traitsOf[resource].hasScale) throw notServed(verb, resource);
+  const { name, namespace = "", uid, resourceVersion, creationTimestamp } = object.metadata;
+  const { spec, status } = object as Scaled;
+  const labels = Object.entries(spec?.selector?.matchLabels ?? {}).map(([key, value]) => `${key}=${value}`);
+  const { replicas = 0 } = spec ?? {};
+  return {
+    kind: "Scale",
+    apiVersion: "autoscaling/v1",
+    metadata: {
+      name,
+      namespace,
+      uid,
+      resourceVersion,
+      ...(creationTimestamp === undefined ? undefined : { creationTimestamp }),
+    },
+    // None is left out, as Go leaves out a zero.
+    spec: replicas === 0 ? {} : { replicas },
+    status: { replicas: status?.replicas ?? 0, selector: labels.toSorted().join(",") },
+  };
+}
+
+/**
+ * The patch of the object that a merge patch of its scale comes to.
+ *
+ * @throws ApiStatusError 400 for another name, 404, 409 for another uid or resourceVersion, 422 for less than no replicas.
+ */
+export function scalePatch(resource: Resource, object: StoredObject, body: object): object {
+  const before = scaleOf("patch", resource, object);
+  const { metadata, spec } = applyMergePatch(before, body) as StoredScale;
+  const { name } = before.metadata;
+  if (metadata.name !== name) {
+    const message = `the name of the object (${metadata.name}) does not match the name on the URL (${name})`;
+    throw badRequest("patch", resource, message);
+  }
+  const { replicas = 0 } = spec ?? {};
+  if (replicas < 0) {
+    const message = `Invalid value: ${replicas}: must be greater than or equal to 0`;
+    const cause = { reason: "FieldValueInvalid", message, field: "spec.replicas" };
+    throw invalidKind("patch", resource, { group: "autoscaling", kind: "Scale", name }, [cause]);
+  }
+  const { uid, resourceVersion } = metadata;
+  if (uid && uid !== before.metadata.uid) throw otherUid(resource, name, uid, before.metadata.uid);
+  if (resourceVersion && resourceVersion !== before.metadata.resourceVersion) throw modified("patch", resource, name);
+  return { spec: { replicas } };
+}
