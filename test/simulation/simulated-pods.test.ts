@@ -1,0 +1,94 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type PodAddress, PodHttpError } from "../../functions/shared/http/pod-http.ts";
+import { VirtualTimeline } from "../world/timeline.ts";
+import { createWorld } from "../world/world.ts";
+import { createWorldCluster } from "../world/world-cluster.ts";
+import { createDraw } from "./draw.ts";
+import { newProcess } from "./simulated-cluster.ts";
+import { createSimulatedPods, noPodFaults, type PodFaults } from "./simulated-pods.ts";
+
+const address: PodAddress = { scheme: "http", pod: "group-a-0", service: "group", namespace: "db", port: 80 };
+
+function stage(faults: PodFaults = noPodFaults) {
+  const timeline = new VirtualTimeline();
+  const world = createWorld({ timeline });
+  world.addGroup({ namespace: "db", group: "group", zones: ["a"], replicas: 1 });
+  world.settle();
+  const process = newProcess("caller");
+  const arrived: string[] = [];
+  const pods = createSimulatedPods({
+    world,
+    draw: createDraw(7),
+    process,
+    cluster: createWorldCluster(world),
+    faults: () => faults,
+    answer: (_, { path }) => {
+      arrived.push(path);
+      return { status: 200, body: path };
+    },
+    onResume() {},
+  });
+  return { timeline, process, arrived, pods };
+}
+
+test("whatever is lost or late, a call ends in its time, and says that nothing was sent only where nothing arrives", async () => {
+  const { timeline, arrived, pods } = stage({ latencyMs: 5, lose: 0.15, late: 0.2, lateMs: 15_000 });
+  const ends: Record<string, "answered" | "sent" | "unsent"> = {};
+  const startMs = timeline.nowMs();
+  for (let count = 0; count < 30; count++) {
+    const path = `/${count}`;
+    void pods.send(address, { method: "POST", path }).then(
+      () => {
+        ends[path] = "answered";
+      },
+      (error) => {
+        assert.ok(error instanceof PodHttpError && error.failed === "time", String(error));
+        ends[path] = error.sent ? "sent" : "unsent";
+      },
+    );
+  }
+  await timeline.run(() => Object.keys(ends).length === 30);
+  assert.ok(timeline.nowMs() - startMs <= 5_000, `${timeline.nowMs() - startMs} ms`);
+  const before = arrived.length;
+  let isOver = false;
+  timeline.after(60_000, () => {
+    isOver = true;
+  });
+  await timeline.run(() => isOver);
+  // Some arrive when nobody waits for their answers any more.
+  assert.ok(arrived.length > before);
+  const count = (path: string) => arrived.filter((one) => one === path).length;
+  for (const [path, end] of Object.entries(ends)) {
+    assert.ok(end === "answered" ? count(path) === 1 : count(path) <= (end === "sent" ? 1 : 0), `${path} ${end}`);
+  }
+  assert.deepEqual([...new Set(Object.values(ends))].sort(), ["answered", "sent", "unsent"]);
+});
+
+test("a process that is stopped goes on when it goes on, and one that is killed never does", async () => {
+  const { timeline, process, arrived, pods } = stage();
+  let ended = 0;
+  const end = () => {
+    ended += 1;
+  };
+  const goOn = async () => {
+    let isOver = false;
+    timeline.after(1_000, () => {
+      isOver = true;
+    });
+    await timeline.run(() => isOver);
+  };
+  void pods.send(address, { method: "GET", path: "/stopped" }).then(end, end);
+  process.backlog = [];
+  await goOn();
+  assert.deepEqual([ended, arrived], [0, []]);
+  const { backlog } = process;
+  process.backlog = undefined;
+  for (const go of backlog) go();
+  await goOn();
+  assert.deepEqual([ended, arrived], [1, ["/stopped"]]);
+  void pods.send(address, { method: "GET", path: "/killed" }).then(end, end);
+  process.alive = false;
+  await goOn();
+  assert.deepEqual([ended, arrived], [1, ["/stopped"]]);
+});
