@@ -107,6 +107,8 @@ class PodCalls implements PodHttp {
   async #limited(call: Call): Promise<PodAnswer> {
     const { clock, timeoutMs = defaultTimeoutMs } = this.#options;
     const { signal } = call.options;
+    // In the moment in which the turn came.
+    if (signal?.aborted) throw failure(call, "aborted", "given up by the caller");
     const ending = new AbortController();
     const over = new AbortController();
     let timedOut = false;
@@ -191,8 +193,9 @@ class PodCalls implements PodHttp {
     const { clock, transport, userAgent } = this.#options;
     const { address, request, target, options } = call;
     const { method, path, body, mostBytes = defaultMostBytes } = request;
+    const asked = Object.entries(request.headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]);
     const headers = {
-      ...request.headers,
+      ...Object.fromEntries(asked),
       "user-agent": userAgent,
       // Mimir and its like compare it with their own.
       "x-cluster": address.namespace,

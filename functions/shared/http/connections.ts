@@ -1,7 +1,7 @@
 /** The real {@link Transport}: kept connections to pods, over undici. */
 import type { LookupFunction } from "node:net";
 import { Agent, buildConnector, type Dispatcher, errors } from "undici";
-import { words } from "../kubernetes/exchange.ts";
+import { messageOf } from "../kubernetes/errors.ts";
 import { createPodCalls, defaultMostAtOnce, type PodCallsOptions } from "./calls.ts";
 import type { PodHttp } from "./pod-http.ts";
 import { type Delivered, type Delivery, DeliveryError, type DeliveryLimits, type Transport } from "./transport.ts";
@@ -146,7 +146,9 @@ class DeliveryHandler implements Dispatcher.DispatchHandler {
     this.#limits.signal.removeEventListener("abort", this.#onAbort);
     this.#chunks = [];
     const isOurs = error instanceof DeliveryError || error === this.#unsent;
-    this.#reject(isOurs ? error : new DeliveryError(failureOf(error), words(error), this.#status, { cause: error }));
+    this.#reject(
+      isOurs ? error : new DeliveryError(failureOf(error), messageOf(error), this.#status, { cause: error }),
+    );
   }
 
   #stop(controller: Dispatcher.DispatchController): void {

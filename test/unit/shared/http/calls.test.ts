@@ -32,8 +32,16 @@ describe("what is sent, and what comes", limit, () => {
 
   test("X-Cluster is the pod's namespace, whatever the caller says", async () => {
     await withPods({ clusterDomain: "example.org" }, async ({ address, pods, asked, resolved }) => {
-      await pods.send({ ...address, namespace: "other" }, { ...get, headers: { "x-cluster": "ns" } });
-      assert.deepEqual(asked[0]?.request.headersDistinct["x-cluster"], ["other"]);
+      await pods.send(
+        { ...address, namespace: "other" },
+        {
+          ...get,
+          headers: { "x-cluster": "ns", "X-Cluster": "ns", "Accept-Encoding": "gzip" },
+        },
+      );
+      const [{ request } = assert.fail()] = asked;
+      const { "x-cluster": cluster, "accept-encoding": encoding } = request.headersDistinct;
+      assert.deepEqual([cluster, encoding], [["other"], ["identity"]]);
       assert.deepEqual(resolved, ["web-0.web.other.svc.example.org"]);
     });
   });
@@ -214,7 +222,10 @@ describe("bounds of an answer", limit, () => {
 describe("the caller's own bounds", limit, () => {
   test("an aborted call rejects at once, before and after the headers, and ends its connection", async () => {
     await withPods({}, async ({ address, pods, asked, sockets, answer }) => {
-      answer(({ response, index }) => index === 1 && response.writeHead(200).flushHeaders());
+      answer(({ response, index }) => {
+        if (index === 1) response.writeHead(200).flushHeaders();
+        if (index > 1) response.end();
+      });
       for (const count of [1, 2]) {
         const giving = new AbortController();
         const refused = rejection(pods.send(address, get, { signal: giving.signal }));
@@ -224,8 +235,17 @@ describe("the caller's own bounds", limit, () => {
         assert.deepEqual([error.failed, error.sent], ["aborted", true]);
         await until(() => sockets[count - 1]?.destroyed === true);
       }
-      const error = await rejection(pods.send(address, get, { signal: AbortSignal.abort() }));
-      assert.deepEqual([error.failed, error.sent, asked.length], ["aborted", false, 2]);
+      const before = await rejection(pods.send(address, get, { signal: AbortSignal.abort() }));
+      const giving = new AbortController();
+      const refused = rejection(pods.send(address, get, { signal: giving.signal }));
+      giving.abort();
+      const atOnce = await refused;
+      for (const { failed, sent } of [before, atOnce]) assert.deepEqual([failed, sent], ["aborted", false]);
+      assert.equal((await pods.send(address, post)).status, 200);
+      assert.deepEqual(
+        asked.map(({ request }) => request.method),
+        ["GET", "GET", "POST"],
+      );
     });
   });
 
