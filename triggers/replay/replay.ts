@@ -5,6 +5,7 @@
 import { readFile } from "node:fs/promises";
 import type { KubernetesCluster } from "../../functions/shared/kubernetes/client.ts";
 import { type Cluster, hasCode, type ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
+import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import type { CertificateSettings } from "../../functions/shared/objects/certificates.ts";
 import { rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
 import type {
