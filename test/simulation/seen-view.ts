@@ -8,7 +8,7 @@ import type { World } from "../world/world.ts";
 export function seenView(view: GroupView, { store }: World, budgets: BudgetPast, namespace: string): SeenView {
   const setOf = ({ name, resourceVersion }: { name: string; resourceVersion: string }): StoredStatefulSet[] => {
     const versions = store.versionsOf("statefulsets", { namespace, name });
-    const found = versions.find(({ revision }) => revision === Number(resourceVersion))?.object;
+    const found = versions.findLast(({ revision }) => revision === Number(resourceVersion))?.object;
     return found === undefined ? [] : [found];
   };
   return {
@@ -19,7 +19,7 @@ export function seenView(view: GroupView, { store }: World, budgets: BudgetPast,
       const seen = view.pod(name);
       if (seen === undefined) return undefined;
       const versions = store.versionsOf("pods", { namespace, name });
-      return versions.find(({ revision }) => revision === seen.resourceVersion)?.object;
+      return versions.findLast(({ revision }) => revision === seen.resourceVersion)?.object;
     },
   };
 }

@@ -5,13 +5,14 @@ import { BudgetPast } from "../stage/checkers/budgets.ts";
 import { checkLedgerWrite } from "../stage/checkers/ledger-write.ts";
 import { describePod, describeSet, missingOf } from "../stage/checkers/liveness.ts";
 import { Past } from "../stage/checkers/past.ts";
-import { groupLabel, ledgerGroupOf, readReservations, setNameOf } from "../stage/checkers/raw.ts";
+import { groupLabel, ledgerGroupOf, type Reserved, readReservations, setNameOf } from "../stage/checkers/raw.ts";
 import { TrueWorldChecker } from "../stage/checkers/true-world.ts";
 import type { StoredPod, StoredStatefulSet } from "../world/objects.ts";
 import { VirtualTimeline } from "../world/timeline.ts";
 import { createWorld, type World } from "../world/world.ts";
 import { createDraw, type Draw } from "./draw.ts";
 import { Evictions } from "./evictions.ts";
+import { useLightAborts } from "./light-abort.ts";
 import { type Disturbance, disturbances, drawPlan, type Plan } from "./plan.ts";
 import { Processes, type ProcessKind } from "./processes.ts";
 import type { SimulationOptions, SimulationResult, Violation } from "./seed.ts";
@@ -19,6 +20,8 @@ import { seenView } from "./seen-view.ts";
 import { type CallFaults, type CallObserver, noFaults, type Process } from "./simulated-cluster.ts";
 import { Users } from "./users.ts";
 import { looseSets, neighbourGroup } from "./workloads.ts";
+
+useLightAborts();
 
 const namespace = "db";
 const group = "group";
@@ -34,9 +37,13 @@ export async function simulate(seed: number, options: SimulationOptions = {}): P
   return new Simulation(seed, options).run();
 }
 
-/** Ticks come after the last microtask, and cost far less than `setImmediate`. */
+/** Resolves after the last microtask: from one of them, ticks come when all of them are done, and cost far less than `setImmediate`. */
 function microtasksDone(): Promise<void> {
-  return new Promise((resolve) => queueMicrotask(() => process.nextTick(resolve)));
+  return new Promise(tickLater);
+}
+
+function tickLater(resolve: () => void): void {
+  process.nextTick(resolve);
 }
 
 class Simulation {
@@ -44,6 +51,8 @@ class Simulation {
   readonly #options: SimulationOptions;
   readonly #draw: Draw;
   readonly #plan: Plan;
+  /** What calls still meet when the faults have stopped. */
+  readonly #peace: CallFaults;
   readonly #timeline = new VirtualTimeline();
   readonly #world: World;
   readonly #users: Users;
@@ -76,6 +85,7 @@ class Simulation {
     this.#draw = createDraw(seed);
     const plan = drawPlan(this.#draw);
     this.#plan = options.aim?.(plan, this.#draw) ?? plan;
+    this.#peace = { ...noFaults, latencyMs: this.#plan.faults.latencyMs };
     this.#world = this.#createWorld();
     const past = new Past(this.#world);
     this.#users = new Users({
@@ -148,6 +158,8 @@ class Simulation {
   }
 
   async run(): Promise<SimulationResult> {
+    // From here on this is a microtask, whoever called: see `microtasksDone`.
+    await undefined;
     this.#world.settle();
     this.#processes.start();
     this.#sendBookmarks();
@@ -176,7 +188,7 @@ class Simulation {
   }
 
   #faults(): CallFaults {
-    return this.#faulty ? this.#plan.faults : { ...noFaults, latencyMs: this.#plan.faults.latencyMs };
+    return this.#faulty ? this.#plan.faults : this.#peace;
   }
 
   #observerOf(kind: ProcessKind, process: Process): CallObserver {
@@ -298,15 +310,15 @@ class Simulation {
     for (;;) {
       const nextMs = this.#timeline.nextAtMs();
       if (nextMs === undefined || nextMs > endMs || this.#violations.length > 0) return;
-      await this.#step();
+      if (this.#step()) await microtasksDone();
     }
   }
 
-  async #step(): Promise<void> {
+  /** True when code of a process goes on: it does so until it waits again, after all microtasks and before the next event. */
+  #step(): boolean {
     this.#resumed = false;
     this.#timeline.step();
-    // Whatever the step resolved goes on until it waits again: after all microtasks, before the next event.
-    if (this.#resumed) await microtasksDone();
+    return this.#resumed;
   }
 
   async #converge(): Promise<void> {
@@ -330,7 +342,7 @@ class Simulation {
         }
         checkMs = this.#timeline.nowMs() + 2_000;
       }
-      await this.#step();
+      if (this.#step()) await microtasksDone();
     }
   }
 
@@ -346,7 +358,7 @@ class Simulation {
       const isPutBack = stampMs < (this.#stamps.get(`${uid} ${by}`) ?? 0);
       return !isPutBack && !this.#written.has(`${uid} ${by} ${stampMs}`);
     });
-    this.#noteKnown(after);
+    this.#note(all);
     if (made.length > 0) this.#writtenMs = this.#timeline.nowMs();
     const writtenGroup = ledgerGroupOf(after as never);
     this.#checker.noteWritten(writtenGroup, made, all);
@@ -358,7 +370,11 @@ class Simulation {
   }
 
   #noteKnown(lease: LeaseObject): void {
-    for (const { uid, by, stampMs } of readReservations(lease as never) ?? []) {
+    this.#note(readReservations(lease as never) ?? []);
+  }
+
+  #note(all: readonly Reserved[]): void {
+    for (const { uid, by, stampMs } of all) {
       this.#written.add(`${uid} ${by} ${stampMs}`);
       this.#stamps.set(`${uid} ${by}`, stampMs);
     }

@@ -36,33 +36,37 @@ export interface StaleViewsOptions {
   readonly onView: (key: GroupKey, view: GroupView) => void;
 }
 
-const podsOfObjects = new WeakMap<StoredPod, Pod>();
-const statefulSetsOfObjects = new WeakMap<StoredStatefulSet, StatefulSet>();
+/**
+ * What objects of one world are to the product: each is parsed once. No weak maps over all worlds: what has thousands of entries
+ * that are about to go is dear to collect.
+ */
+class Parsed {
+  readonly #pods = new Map<StoredPod, Pod>();
+  readonly #statefulSets = new Map<StoredStatefulSet, StatefulSet>();
+  readonly #budgets = new Map<ZoneBudgetObject, StoredBudget>();
 
-const budgetsOfObjects = new WeakMap<ZoneBudgetObject, StoredBudget>();
-
-function budgetOf(object: ZoneBudgetObject): StoredBudget {
-  const known = budgetsOfObjects.get(object);
-  if (known !== undefined) return known;
-  const budget = parseStoredBudget(object);
-  budgetsOfObjects.set(object, budget);
-  return budget;
+  readonly pod = (object: StoredPod): Pod => remembered(this.#pods, object, parsePod);
+  readonly statefulSet = (object: StoredStatefulSet): StatefulSet => {
+    return remembered(this.#statefulSets, object, parseStatefulSet);
+  };
+  readonly budget = (object: ZoneBudgetObject): StoredBudget => remembered(this.#budgets, object, parseStoredBudget);
 }
 
-function podOf(object: StoredPod): Pod {
-  const known = podsOfObjects.get(object);
-  if (known !== undefined) return known;
-  const pod = parsePod(object);
-  podsOfObjects.set(object, pod);
-  return pod;
+function remembered<Object, Value>(known: Map<Object, Value>, object: Object, parse: (object: Object) => Value): Value {
+  let value = known.get(object);
+  if (value === undefined) {
+    value = parse(object);
+    known.set(object, value);
+  }
+  return value;
 }
 
-function statefulSetOf(object: StoredStatefulSet): StatefulSet {
-  const known = statefulSetsOfObjects.get(object);
-  if (known !== undefined) return known;
-  const statefulSet = parseStatefulSet(object);
-  statefulSetsOfObjects.set(object, statefulSet);
-  return statefulSet;
+const parsedOfWorlds = new WeakMap<World, Parsed>();
+
+function parsedOf(world: World): Parsed {
+  const parsed = parsedOfWorlds.get(world) ?? new Parsed();
+  parsedOfWorlds.set(world, parsed);
+  return parsed;
 }
 
 /** The world's revisions by time, so that a view can be told to be at most 30 s old. */
@@ -90,19 +94,21 @@ const isFresh = ({ consistent, settledThrough }: ViewNeed) => consistent || sett
 
 /** The StatefulSets of a namespace as a memory has them that has got to `members-through`, or as a LIST says. */
 async function readSets(
-  { world: { store, timeline }, cluster }: StaleViewsOptions,
+  { world, cluster }: StaleViewsOptions,
   namespace: string,
   need: ViewNeed,
   revisionFor: (need: ViewNeed, oldestMs: number) => number,
 ): Promise<{ all: StatefulSet[]; revision?: number }> {
+  const { store, timeline } = world;
+  const parsed = parsedOf(world);
   if (!isFresh(need)) {
     if ((need.settledThrough ?? 0) > store.revision) throw tooLarge();
     const through = { ...need, settledThrough: need.membersThrough ?? 0 };
     const revision = revisionFor(through, timeline.nowMs() - silentAfterMs);
-    return { all: store.statefulSetsAsOf(namespace, revision).map(statefulSetOf) };
+    return { all: store.statefulSetsAsOf(namespace, revision).map(parsed.statefulSet) };
   }
   const { items, resourceVersion } = await cluster.list("statefulsets", { namespace });
-  const all = items.map((object) => statefulSetOf(object as StoredStatefulSet));
+  const all = items.map((object) => parsed.statefulSet(object as StoredStatefulSet));
   return { all, revision: Number(resourceVersion) };
 }
 
@@ -130,12 +136,14 @@ function tooLarge(): ClusterError {
 
 /** The pods of each member as of a revision of its own. */
 function readPods(
-  { world: { store, timeline } }: StaleViewsOptions,
+  { world }: StaleViewsOptions,
   namespace: string,
   members: readonly StatefulSet[],
   need: ViewNeed,
   revisionFor: (need: ViewNeed, oldestMs: number) => number,
 ): Pick<GroupView, "podsOf" | "pod" | "seenThrough"> {
+  const { store, timeline } = world;
+  const parsed = parsedOf(world);
   const byOwner = new Map<string, Pod[]>();
   const byName = new Map<string, Pod>();
   // As `listPods` does: a ledger's first decision accounts for all there is (rule R4).
@@ -144,7 +152,7 @@ function readPods(
     const revision = revisionFor(need, timeline.nowMs() - silentAfterMs);
     const pods: Pod[] = [];
     for (const object of store.podsAsOf(namespace, revision)) {
-      const pod = podOf(object);
+      const pod = parsed.pod(object);
       if (pod.ownerUid !== uid) continue;
       pods.push(pod);
       byName.set(pod.name, pod);
@@ -159,6 +167,7 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
   const { world, cluster, draw, staleness, onView } = options;
   const { store } = world;
   const hasPods = hasPodsIn(store);
+  const parsed = parsedOf(world);
 
   function revisionFor(need: ViewNeed, oldestMs: number): number {
     const now = store.revision;
@@ -169,7 +178,7 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
   }
 
   function budgetsOf(namespace: string): StoredBudget[] {
-    return store.list("zoneawarepoddisruptionbudgets", { namespace }).items.map(budgetOf);
+    return store.list("zoneawarepoddisruptionbudgets", { namespace }).items.map(parsed.budget);
   }
 
   async function read(key: GroupKey, need: ViewNeed): Promise<GroupView> {

@@ -6,9 +6,10 @@ const nothing: ReadonlyMap<string, never> = new Map<string, never>();
 
 export class Table<T extends StoredObject> {
   readonly #objects = new Map<string, T>();
-  readonly #byNamespace = new Map<string, Map<string, T>>();
   readonly #byOwner = new Map<string, Map<string, T>>();
-  /** In the order of etcd's keys; rebuilt when asked for after a change, per namespace ("" for all). */
+  /** The keys in the order of etcd's, per namespace ("" for all). */
+  readonly #keys = new Map<string, string[]>();
+  /** The objects in that order; made anew when asked for after a change. */
   readonly #sorted = new Map<string, readonly T[]>();
 
   get(key: string): T | undefined {
@@ -19,8 +20,7 @@ export class Table<T extends StoredObject> {
   sorted(namespace: string | undefined): readonly T[] {
     let sorted = this.#sorted.get(namespace ?? "");
     if (sorted === undefined) {
-      const entries = [...(namespace === undefined ? this.#objects : (this.#byNamespace.get(namespace) ?? nothing))];
-      sorted = entries.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, object]) => object);
+      sorted = (this.#keys.get(namespace ?? "") ?? []).map((key) => this.#objects.get(key) as T);
       this.#sorted.set(namespace ?? "", sorted);
     }
     return sorted;
@@ -32,9 +32,9 @@ export class Table<T extends StoredObject> {
   }
 
   put(key: string, previous: T | undefined, current: T): void {
-    this.#objects.set(key, current);
     const { metadata } = current;
-    group(this.#byNamespace, metadata.namespace ?? "").set(key, current);
+    if (!this.#objects.has(key)) for (const scope of scopesOf(metadata)) this.#insert(scope, key);
+    this.#objects.set(key, current);
     const owner = controllerUidOf(metadata);
     if (previous !== undefined && previous.metadata.ownerReferences !== metadata.ownerReferences) {
       const before = controllerUidOf(previous.metadata);
@@ -46,15 +46,41 @@ export class Table<T extends StoredObject> {
 
   remove(key: string, object: T): void {
     this.#objects.delete(key);
-    this.#byNamespace.get(object.metadata.namespace ?? "")?.delete(key);
+    for (const scope of scopesOf(object.metadata)) {
+      const keys = this.#keys.get(scope) as string[];
+      keys.splice(placeOf(keys, key), 1);
+    }
     this.#byOwner.get(controllerUidOf(object.metadata))?.delete(key);
     this.#forgetOrder(object.metadata.namespace ?? "");
+  }
+
+  #insert(scope: string, key: string): void {
+    const keys = this.#keys.get(scope);
+    if (keys === undefined) this.#keys.set(scope, [key]);
+    else keys.splice(placeOf(keys, key), 0, key);
   }
 
   #forgetOrder(namespace: string): void {
     this.#sorted.delete(namespace);
     this.#sorted.delete("");
   }
+}
+
+/** The namespace of an object, and "" for all of them: an object of the whole cluster is in that alone. */
+function scopesOf({ namespace = "" }: StoredObject["metadata"]): readonly string[] {
+  return namespace === "" ? [""] : ["", namespace];
+}
+
+/** Where a key is among sorted ones, or would be. */
+function placeOf(keys: readonly string[], key: string): number {
+  let low = 0;
+  let high = keys.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((keys[middle] as string) < key) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 function group<T>(groups: Map<string, Map<string, T>>, name: string): Map<string, T> {

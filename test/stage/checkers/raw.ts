@@ -51,7 +51,8 @@ export function wantedOrdinals(set: StoredStatefulSet): number[] {
 }
 
 export function wantsOrdinal(set: StoredStatefulSet, ordinal: number): boolean {
-  return wantedOrdinals(set).includes(ordinal);
+  const start = set.spec.ordinals?.start ?? 0;
+  return !isTerminating(set) && ordinal >= start && ordinal < start + set.spec.replicas;
 }
 
 export function isPaused({ metadata }: StoredStatefulSet): boolean {

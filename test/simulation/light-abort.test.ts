@@ -1,0 +1,73 @@
+/** What stands in for Node's AbortController in the simulation does what that does. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createDraw, type Draw } from "./draw.ts";
+import { LightAbortController, LightAbortSignal } from "./light-abort.ts";
+
+type Kind = Pick<typeof globalThis, "AbortController" | "AbortSignal">;
+
+const nodes: Kind = { AbortController, AbortSignal };
+const light = { AbortController: LightAbortController, AbortSignal: LightAbortSignal } as unknown as Kind;
+
+/** Some controllers, signals made of others, and listeners that come, go, and remove each other: what is heard, and in which order. */
+function play({ AbortController, AbortSignal }: Kind, draw: Draw): string[] {
+  const heard: string[] = [];
+  const controllers = Array.from({ length: 3 }, () => new AbortController());
+  const signals = controllers.map(({ signal }) => signal);
+  const listeners: { readonly signal: AbortSignal; readonly listener: () => void }[] = [];
+  const state = () => signals.map(({ aborted, reason }) => `${aborted} ${String(reason)}`).join(", ");
+  const listen = () => {
+    const signal = draw.pick(signals);
+    const name = `listener ${listeners.length} of ${signals.indexOf(signal)}`;
+    const removes = draw.chance(0.3) ? draw.whole(0, 20) : undefined;
+    const listener = () => {
+      heard.push(`${name} at ${state()}`);
+      if (removes !== undefined) remove(removes);
+    };
+    listeners.push({ signal, listener });
+    signal.addEventListener("abort", listener, { once: true });
+  };
+  // Whoever joins signals listens at once: Node tells those that are joined in the order of their first listeners.
+  const join = () => {
+    const signal = AbortSignal.any([draw.pick(controllers).signal, draw.pick(controllers).signal]);
+    const name = `joined ${signals.length}`;
+    signal.addEventListener("abort", () => heard.push(`${name} at ${state()}`));
+    signals.push(signal);
+  };
+  const remove = (index: number) => {
+    const one = listeners[index];
+    one?.signal.removeEventListener("abort", one.listener);
+  };
+  for (let step = 0; step < 40; step++) {
+    const chance = draw.random();
+    if (chance < 0.5) listen();
+    else if (chance < 0.7) join();
+    else if (chance < 0.85) remove(draw.whole(0, 20));
+    else if (chance < 0.93) draw.pick(controllers).abort(`reason ${step}`);
+    heard.push(state());
+  }
+  for (const controller of controllers) controller.abort();
+  return [...heard, state()];
+}
+
+test("the simulation's AbortController tells the same listeners in the same order as Node's", () => {
+  let aborted = 0;
+  for (let seed = 1; seed <= 500; seed++) {
+    const expected = play(nodes, createDraw(seed));
+    assert.deepEqual(play(light, createDraw(seed)), expected, `seed ${seed}`);
+    aborted += expected.filter((line) => line.startsWith("listener")).length;
+  }
+  assert.ok(aborted > 1_000, `${aborted} listeners were told of something`);
+});
+
+test("an aborted signal throws its reason", () => {
+  for (const { AbortController } of [nodes, light]) {
+    const controller = new AbortController();
+    controller.signal.throwIfAborted();
+    controller.abort("enough");
+    assert.throws(
+      () => controller.signal.throwIfAborted(),
+      (error) => error === "enough",
+    );
+  }
+});
