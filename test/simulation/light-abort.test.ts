@@ -9,7 +9,7 @@ type Kind = Pick<typeof globalThis, "AbortController" | "AbortSignal">;
 const nodes: Kind = { AbortController, AbortSignal };
 const light = { AbortController: LightAbortController, AbortSignal: LightAbortSignal } as unknown as Kind;
 
-/** Some controllers, signals made of others, and listeners that come, go, and remove each other: what is heard, and in which order. */
+/** Some controllers, signals made of others, and listeners that come, go, and remove each other: what is heard in which order. */
 function play({ AbortController, AbortSignal }: Kind, draw: Draw): string[] {
   const heard: string[] = [];
   const controllers = Array.from({ length: 3 }, () => new AbortController());

@@ -37,7 +37,7 @@ export async function simulate(seed: number, options: SimulationOptions = {}): P
   return new Simulation(seed, options).run();
 }
 
-/** Resolves after the last microtask: from one of them, ticks come when all of them are done, and cost far less than `setImmediate`. */
+/** From one microtask to after the last: ticks come when all of them are done, and cost far less than `setImmediate`. */
 function microtasksDone(): Promise<void> {
   return new Promise(tickLater);
 }

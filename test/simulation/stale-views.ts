@@ -177,9 +177,8 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
     return draw.chance(oldest) ? least : draw.chance(between) ? draw.whole(least, now) : now;
   }
 
-  function budgetsOf(namespace: string): StoredBudget[] {
-    return store.list("zoneawarepoddisruptionbudgets", { namespace }).items.map(parsed.budget);
-  }
+  const budgetsOf = (namespace: string): StoredBudget[] =>
+    store.list("zoneawarepoddisruptionbudgets", { namespace }).items.map(parsed.budget);
 
   async function read(key: GroupKey, need: ViewNeed): Promise<GroupView> {
     const { namespace } = key;
