@@ -39,7 +39,9 @@ export function surveyZone(
   const wanted: Pod[] = [];
   const leaving: Pod[] = [];
   for (const pod of pods) (isWanted(statefulSet, pod.ordinal) ? wanted : leaving).push(pod);
-  wanted.sort((one, other) => one.ordinal - other.ordinal);
+  // Most often they come in their order, and to see that is cheaper than to sort.
+  if (wanted.some(({ ordinal }, index) => ordinal < (wanted[index - 1]?.ordinal ?? ordinal)))
+    wanted.sort((one, other) => one.ordinal - other.ordinal);
 
   const down = new Map<number, WhyDown>();
   let missing = statefulSet.replicas;

@@ -1,5 +1,5 @@
 /** Kubernetes Events: said on the object that they are about, on change only. */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { type Cluster, hasCode, type Resource, resources } from "./cluster.ts";
 import { escapeControls } from "./plain-text.ts";
 
@@ -24,7 +24,7 @@ export interface Announcement {
 export async function announce(cluster: Cluster, by: string, announcement: Announcement): Promise<void> {
   const { about, type, reason, identity } = announcement;
   const message = escapeControls(announcement.message);
-  const digest = createHash("sha256").update(`${about.uid}\n${reason}\n${identity}`).digest("hex").slice(0, 16);
+  const digest = hash("sha256", `${about.uid}\n${reason}\n${identity}`).slice(0, 16);
   const at = new Date(cluster.serverTimeMs()).toISOString().replace(/\.\d+Z$/, "Z");
   const { apiPath, kind } = resources[about.resource];
   const body = {

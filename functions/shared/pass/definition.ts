@@ -257,11 +257,15 @@ export function createMemory(
 
 function remembering<Known>(capacity: number, create: (key: GroupKey) => Known): (key: GroupKey) => Known {
   const groups = new BoundedMap<string, Known>(capacity);
+  // A pass asks many times for one group, whose place is then the last already.
+  let last: { readonly name: string; readonly known: Known } | undefined;
   return (key) => {
     const name = groupPathOf(key);
+    if (last?.name === name) return last.known;
     const known = groups.get(name) ?? create(key);
     groups.delete(name);
     groups.set(name, known);
+    last = { name, known };
     return known;
   };
 }

@@ -112,6 +112,10 @@ function byName(one: { statefulSet: StatefulSet }, other: { statefulSet: Statefu
  */
 function knownForLong(context: Context, { key, reservations }: Ledger): (reservation: Reservation) => boolean {
   const { knownSince } = context.memoryOf(key);
+  if (reservations.length === 0) {
+    knownSince.clear();
+    return () => false;
+  }
   const nowMs = context.cluster.monotonicMs();
   const identify = ({ uid, by, stampMs }: Reservation) => `${uid} ${by} ${stampMs}`;
   const present = new Set(reservations.map(identify));

@@ -1,7 +1,7 @@
 /** The StatefulSets that a watch has told of: which there are, and how that is proved (rule R5). */
 import type { Cluster, StatefulSetObject } from "../kubernetes/cluster.ts";
 import { parseStatefulSet, type StatefulSet } from "../objects/statefulsets.ts";
-import { beginAgain, hear, newProgress, type Progress, type Store } from "./progress.ts";
+import { beginAgain, hear, isSame, newProgress, type Progress, type Store, sameButRevision } from "./progress.ts";
 
 /** The StatefulSets of one namespace, or of all, as a watch tells. */
 export interface Membership extends Progress {
@@ -119,7 +119,7 @@ function decidesTheSame(one: StatefulSet, other: StatefulSet): boolean {
     one.uid === other.uid &&
     one.group === other.group &&
     one.deleting === other.deleting &&
-    JSON.stringify(one.podLabels) === JSON.stringify(other.podLabels)
+    isSame(one.podLabels, other.podLabels)
   );
 }
 
@@ -158,10 +158,6 @@ export function statefulSetStore(
       if (known !== undefined && known.group !== statefulSet.group) changed(known);
     },
   };
-}
-
-function sameButRevision(one: StatefulSet | undefined, other: StatefulSet): boolean {
-  return JSON.stringify({ ...one, resourceVersion: 0 }) === JSON.stringify({ ...other, resourceVersion: 0 });
 }
 
 function pathOf({ namespace, name }: StatefulSet): string {

@@ -5,7 +5,15 @@ import type { Cluster, PodObject } from "../kubernetes/cluster.ts";
 import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../objects/pods.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
 import { emptyMembership, type Membership, membersThrough } from "./membership.ts";
-import { awaitProgress, beginAgain, hear, newProgress, type Progress, type Store } from "./progress.ts";
+import {
+  awaitProgress,
+  beginAgain,
+  hear,
+  newProgress,
+  type Progress,
+  type Store,
+  sameButRevision,
+} from "./progress.ts";
 import type { GroupView, PodIndex } from "./view.ts";
 
 /** The pods of one owner at one moment. Views share it until one of these pods changes; a thousand pods are not copied twice. */
@@ -277,9 +285,4 @@ export function podStore(memory: Memory, changed: (pod: Pod) => void): Store<Pod
       changed(known ?? pod);
     },
   };
-}
-
-/** True when nothing changed that a decision reads: heartbeats and counters wake nobody. */
-function sameButRevision(one: Pod | undefined, other: Pod): boolean {
-  return JSON.stringify({ ...one, resourceVersion: 0 }) === JSON.stringify({ ...other, resourceVersion: 0 });
 }

@@ -53,6 +53,29 @@ export async function awaitProgress(
   return isThere();
 }
 
+/**
+ * True when nothing changed that a decision reads: heartbeats and counters wake nobody. Both are of one parser, so that they
+ * have the same fields.
+ */
+export function sameButRevision<T extends object>(one: T | undefined, other: T): boolean {
+  if (one === undefined) return false;
+  for (const field in other) if (field !== "resourceVersion" && !isSame(one[field], other[field])) return false;
+  return true;
+}
+
+/** Whether two values of JSON say the same; the order of an object's fields says nothing. */
+export function isSame(one: unknown, other: unknown): boolean {
+  if (Object.is(one, other)) return true;
+  if (typeof one !== "object" || typeof other !== "object" || one === null || other === null) return false;
+  const fields = Object.keys(one);
+  return (
+    fields.length === Object.keys(other).length &&
+    fields.every((field) => isSame((one as Fields)[field], (other as Fields)[field]))
+  );
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
 /** What a watch feeds: the whole at a list, then change by change. */
 export interface Store<T> {
   replace(objects: readonly T[], resourceVersion: string): void;
