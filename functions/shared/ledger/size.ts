@@ -24,6 +24,31 @@ export function annotationBytes(annotations: Metadata["annotations"]): number {
   return Object.entries(annotations ?? {}).reduce((sum, [key, value]) => sum + bytesOf(key) + bytesOf(value), 0);
 }
 
+/** No character of a text is more bytes of JSON. */
+const mostBytesPerCharacter = 6;
+/** For the names of the annotations. */
+const namesBytes = 4096;
+
+/**
+ * True where a ledger is so far from its bound that nothing of a change need be shed, nor even measured: each pass asks, and most
+ * ledgers are a thousandth of it. False says nothing.
+ */
+export function isFarBelowBound(ledger: { readonly othersBytes: number }, change: object): boolean {
+  const bytes = mostBytesPerCharacter * (charactersOf(ledger) + charactersOf(change));
+  return ledger.othersBytes + namesBytes + bytes < maxLedgerBytes;
+}
+
+/** At least as many characters as the JSON of a value has, escapes aside. */
+function charactersOf(value: unknown): number {
+  if (typeof value === "string") return value.length + 2;
+  if (typeof value !== "object" || value === null) return 24;
+  let characters = 2;
+  for (const field in value) {
+    characters += field.length + 4 + charactersOf((value as Readonly<Record<string, unknown>>)[field]);
+  }
+  return characters;
+}
+
 /** What of a ledger only informs: nothing is permitted by it, so that it may go. */
 export interface Informing {
   readonly refusals: readonly Refusal[];

@@ -3,7 +3,7 @@
 import { type Announcement, announce } from "../kubernetes/announcements.ts";
 import { fitting } from "../ledger/lease.ts";
 import type { LedgerChange, RecordedVerdict, Refusal } from "../ledger/reservation.ts";
-import { cut } from "../ledger/size.ts";
+import { cut, isFarBelowBound } from "../ledger/size.ts";
 import { mendStamp } from "../ledger/stamps.ts";
 import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
 import { eventReasons } from "../objects/vocabulary.ts";
@@ -81,7 +81,8 @@ export function writeAloneInMs(
   const changed = !fresh && (written?.guard !== record.guard || written.zone !== record.zone);
   const finished = record.guard === "done" && settled > 0;
   // What a write would shed again is no news: it would be written for ever.
-  const kept = fitting(observed.ledger, changeOf(observed, by, record));
+  const change = changeOf(observed, by, record);
+  const kept = isFarBelowBound(observed.ledger, change) ? change : fitting(observed.ledger, change);
   const newRefusals = kept.refusals.some(
     ({ uid, by: whose, stampMs }) =>
       !observed.ledger.refusals.some((known) => known.uid === uid && known.by === whose && known.stampMs === stampMs),

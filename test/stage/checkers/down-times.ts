@@ -29,8 +29,12 @@ export class DownTimes {
     if (now === undefined) return [];
     const since = this.#world.timeline.nowMs() - ms;
     return wantedOrdinals(now)
+      .filter((ordinal) => this.#downSinceMsOf(`${name}-${ordinal}`) <= since)
       .filter((ordinal) => before.every((set) => wantsOrdinal(set, ordinal)))
-      .map((ordinal) => `${name}-${ordinal}`)
-      .filter((pod) => (this.#downSinceMs.get(pod) ?? (this.#seen.has(pod) ? Number.POSITIVE_INFINITY : 0)) <= since);
+      .map((ordinal) => `${name}-${ordinal}`);
+  }
+
+  #downSinceMsOf(pod: string): number {
+    return this.#downSinceMs.get(pod) ?? (this.#seen.has(pod) ? Number.POSITIVE_INFINITY : 0);
   }
 }

@@ -72,7 +72,8 @@ export function rolloutLimit({ metadata, spec }: StoredStatefulSet): number {
 }
 
 export function has(labels: Labels | undefined, wanted: Labels): boolean {
-  return Object.entries(wanted).every(([label, value]) => labels?.[label] === value);
+  for (const label in wanted) if (labels?.[label] !== wanted[label]) return false;
+  return true;
 }
 
 /** A budget that can be kept. */
@@ -105,9 +106,18 @@ export function readBudget({ metadata, spec }: Pick<StoredObject, "metadata" | "
     selected: selector.matchLabels,
     most: maxUnavailable ?? maxUnavailablePercentage ?? 1,
     isPercentage: maxUnavailable === undefined && maxUnavailablePercentage !== undefined,
-    partitions: podNamePartitionRegex === undefined ? undefined : new RegExp(`^${podNamePartitionRegex}$`),
+    partitions: podNamePartitionRegex === undefined ? undefined : expressionOf(podNamePartitionRegex),
     delayMs: 1000 * Number.parseInt(crossZoneEvictionDelay ?? "0", 10),
   };
+}
+
+const expressions = new Map<string, RegExp>();
+
+/** Budgets are read for each pod that is taken: each expression of theirs is compiled once. */
+function expressionOf(text: string): RegExp {
+  const expression = expressions.get(text) ?? new RegExp(`^${text}$`);
+  expressions.set(text, expression);
+  return expression;
 }
 
 export function partitionOf({ partitions }: Budget, podName: string): string | undefined {

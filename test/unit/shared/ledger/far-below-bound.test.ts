@@ -1,0 +1,53 @@
+/** What is not measured of a ledger is so small that it need not be. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
+import { fitting } from "../../../../functions/shared/ledger/lease.ts";
+import { isFarBelowBound } from "../../../../functions/shared/ledger/size.ts";
+import { ledgerGroup } from "../../../../functions/shared/objects/vocabulary.ts";
+import { leaseObject, nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
+
+const key = { namespace: "db", group: "store" };
+const emptyLease = leaseObject("sluice-store", { [ledgerGroup.key]: key.group });
+const verdict = { guard: "budget", zone: "a", since: nowMs, at: nowMs };
+
+/** `count` reservations, refusals and verdicts, each refusal and verdict with a sentence of `length` times `character`. */
+function changeOf(count: number, character: string, length: number) {
+  const sentence = character.repeat(length);
+  const each = Array.from({ length: count }, (_, index) => index);
+  return {
+    reservations: each.map((ordinal) => reservation(`store-a-${ordinal}`)),
+    seenThrough: 1,
+    membersThrough: 1,
+    members: ["store-a"],
+    refusals: each.map((index) => ({ uid: `uid-${index}`, pod: `store-a-${index}`, sentence, stampMs: index })),
+    verdicts: Object.fromEntries(
+      each.map((index) => [`function-${index}`, { ...verdict, at: nowMs + index, sentence }]),
+    ),
+  };
+}
+
+test("nothing is shed of a ledger that is far below its bound, whatever its characters are in JSON", () => {
+  const [ledger, found] = [parseLedger(key, emptyLease), { far: 0, near: 0 }];
+  for (const character of ["x", "ä", "€", "😀", "\u0000", '"']) {
+    for (let count = 0; count <= 40; count += 4) {
+      for (const length of [1, 40, 300, 500]) {
+        const change = changeOf(count, character, length);
+        const isFar = isFarBelowBound(ledger, change);
+        found[isFar ? "far" : "near"]++;
+        const { refusals, verdicts } = change;
+        if (isFar) assert.deepEqual(fitting(ledger, change), { refusals, verdicts });
+      }
+    }
+  }
+  assert.ok(found.far > 60 && found.near > 40, JSON.stringify(found));
+});
+
+test("what stands on a ledger already counts: what others wrote there, and what a change leaves as it is", () => {
+  const change = changeOf(1, "x", 10);
+  const ledger = parseLedger(key, emptyLease);
+  assert.equal(isFarBelowBound(ledger, change), true);
+  assert.equal(isFarBelowBound({ ...ledger, othersBytes: 190 * 1024 }, change), false);
+  const zones = { ...ledger, members: Array.from({ length: 1_000 }, () => "m".repeat(60)) };
+  assert.equal(isFarBelowBound(zones, change), false);
+});
