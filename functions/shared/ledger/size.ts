@@ -24,29 +24,23 @@ export function annotationBytes(annotations: Metadata["annotations"]): number {
   return Object.entries(annotations ?? {}).reduce((sum, [key, value]) => sum + bytesOf(key) + bytesOf(value), 0);
 }
 
-/** No character of a text is more bytes of JSON. */
-const mostBytesPerCharacter = 6;
-/** For the names of the annotations. */
-const namesBytes = 4096;
+/** For the names of the annotations, and what is as long in every ledger. */
+const fixedBytes = 4096;
+/** More than JSON takes for a name, and for a reservation or a sentence that was cut with all that stands beside it. */
+const [mostNameBytes, mostEntryBytes] = [2_048, 8_192];
 
 /**
  * True where a ledger is so far from its bound that nothing of a change need be shed, nor even measured: each pass asks, and most
  * ledgers are a thousandth of it. False says nothing.
  */
-export function isFarBelowBound(ledger: { readonly othersBytes: number }, change: object): boolean {
-  const bytes = mostBytesPerCharacter * (charactersOf(ledger) + charactersOf(change));
-  return ledger.othersBytes + namesBytes + bytes < maxLedgerBytes;
-}
-
-/** At least as many characters as the JSON of a value has, escapes aside. */
-function charactersOf(value: unknown): number {
-  if (typeof value === "string") return value.length + 2;
-  if (typeof value !== "object" || value === null) return 24;
-  let characters = 2;
-  for (const field in value) {
-    characters += field.length + 4 + charactersOf((value as Readonly<Record<string, unknown>>)[field]);
-  }
-  return characters;
+export function isFarBelowBound(
+  ledger: { readonly othersBytes: number; readonly members?: readonly string[] | undefined },
+  change: Informing & { readonly reservations: readonly unknown[]; readonly members?: readonly string[] },
+): boolean {
+  const names = Math.max(ledger.members?.length ?? 0, change.members?.length ?? 0);
+  const entries = change.reservations.length + change.refusals.length + Object.keys(change.verdicts).length;
+  const bytes = mostNameBytes * names + mostEntryBytes * entries;
+  return ledger.othersBytes + fixedBytes + bytes < maxLedgerBytes;
 }
 
 /** What of a ledger only informs: nothing is permitted by it, so that it may go. */
