@@ -46,7 +46,8 @@ export class Processes {
   readonly revisions = new RevisionClock();
   readonly #options: ProcessesOptions;
   readonly #recycler: FunctionDefinition;
-  readonly #lastViews = new Map<string, GroupView>();
+  /** By the name of a process, and by group. */
+  readonly #lastViews = new Map<string, Map<string, GroupView>>();
   #webhooks: (Webhook & Running)[] = [];
   #replicas: (Running & { readonly definition: FunctionDefinition; readonly replica: Replica })[] = [];
   #made = 0;
@@ -84,7 +85,7 @@ export class Processes {
 
   /** The view of a group that a process was last handed: it may look at another one before it writes. */
   lastView(name: string, group: string): GroupView | undefined {
-    return this.#lastViews.get(`${name} ${group}`);
+    return this.#lastViews.get(name)?.get(group);
   }
 
   /** An event reaches each replica, or is lost, doubled, late and out of order. */
@@ -122,6 +123,8 @@ export class Processes {
     const process = newProcess(`${kind}-${++this.#made}`);
     const clock: ServerClock = { skewMs: this.#allOffMs + plan.skewMs * (draw.chance(0.5) ? 1 : -1) };
     log("simulation", `${process.name} starts`);
+    const views = new Map<string, GroupView>();
+    this.#lastViews.set(process.name, views);
     const connection = connectProcess({
       process,
       world,
@@ -135,7 +138,7 @@ export class Processes {
       judgesEvictions: kind === "webhook",
       onResume,
       onChange,
-      onView: ({ group }, view) => this.#lastViews.set(`${process.name} ${group}`, view),
+      onView: ({ group }, view) => views.set(group, view),
     });
     return { ...connection, clock };
   }

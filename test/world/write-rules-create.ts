@@ -90,6 +90,8 @@ function checkMetadata(resource: Resource, namespace: string, metadata: Partial<
 }
 
 const mostAnnotationBytes = 256 * 1024;
+/** In UTF-8. */
+const mostBytesPerCharacter = 3;
 
 /** Keys and values of all annotations of an object, together. */
 export function checkAnnotations(
@@ -98,6 +100,9 @@ export function checkAnnotations(
   name: string,
   { annotations = {} }: Partial<StoredMetadata>,
 ): void {
+  let characters = 0;
+  for (const key of Object.keys(annotations)) characters += key.length + (annotations[key] as string).length;
+  if (mostBytesPerCharacter * characters <= mostAnnotationBytes) return;
   let bytes = 0;
   for (const [key, value] of Object.entries(annotations)) bytes += Buffer.byteLength(key) + Buffer.byteLength(value);
   if (bytes <= mostAnnotationBytes) return;

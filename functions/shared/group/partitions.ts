@@ -68,11 +68,11 @@ interface SortedPods {
 }
 
 /** A pass may ask for each of a thousand pods. A zone's pods never change, so they are sorted once. */
-const sortedPods = new WeakMap<readonly Pod[], WeakMap<ZoneBudget, SortedPods>>();
+const sortedPods = new WeakMap<readonly Pod[], Map<ZoneBudget, SortedPods>>();
 
 function sortByPartition(zone: Zone, budget: ZoneBudget): SortedPods {
   const { pods } = zone;
-  const byBudget = sortedPods.get(pods) ?? new WeakMap<ZoneBudget, SortedPods>();
+  const byBudget = sortedPods.get(pods) ?? new Map<ZoneBudget, SortedPods>();
   sortedPods.set(pods, byBudget);
   const known = byBudget.get(budget);
   if (known !== undefined) return known;

@@ -6,7 +6,7 @@ import { formatRefusals, formatReservations, parseLedger } from "./contents.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "./errors.ts";
 import { ledgerName } from "./name.ts";
 import type { Ledger, LedgerChange } from "./reservation.ts";
-import { annotationBytes, type Informing, maxLedgerBytes, shed } from "./size.ts";
+import { annotationBytes, type Informing, isFarBelowBound, maxLedgerBytes, shed } from "./size.ts";
 
 /** The group's ledger, always current; undefined where it does not exist. Throws {@link LedgerUnreadable}, ClusterError. */
 export async function readLedger(cluster: Cluster, key: GroupKey): Promise<Ledger | undefined> {
@@ -45,7 +45,7 @@ export async function createLedger(cluster: Cluster, key: GroupKey): Promise<Led
  * that is gone or another one) means that the world is to be read again; code 0 that the write may or may not have happened.
  */
 export async function writeLedger(cluster: Cluster, ledger: Ledger, change: LedgerChange): Promise<Ledger> {
-  const { refusals, verdicts } = fitting(ledger, change);
+  const { refusals, verdicts } = isFarBelowBound(ledger, change) ? change : fitting(ledger, change);
   const annotations = {
     [vocabulary.settledThrough.key]: String(Math.max(ledger.settledThrough ?? 0, change.seenThrough)),
     [vocabulary.membersThrough.key]: String(Math.max(ledger.membersThrough ?? 0, change.membersThrough)),

@@ -11,12 +11,12 @@ export function mendStamp(stampMs: number, nowMs: number): number {
 
 /** The ledger with such stamps set to now: the very same ledger where there are none. The next write makes them last. */
 export function mendStamps(ledger: Ledger, nowMs: number): Ledger {
-  const isAhead = (...stamps: readonly number[]) => stamps.some((stampMs) => mendStamp(stampMs, nowMs) !== stampMs);
+  const isAhead = (stampMs: number) => mendStamp(stampMs, nowMs) !== stampMs;
   const verdicts = Object.entries(ledger.verdicts);
   const isMended =
     ledger.reservations.some(({ stampMs }) => isAhead(stampMs)) ||
     ledger.refusals.some(({ stampMs }) => isAhead(stampMs)) ||
-    verdicts.some(([, { since, at }]) => isAhead(since, at));
+    verdicts.some(([, { since, at }]) => isAhead(since) || isAhead(at));
   if (!isMended) return ledger;
   return {
     ...ledger,

@@ -18,6 +18,8 @@ export interface Joining {
   readonly members: readonly string[];
 }
 
+const noneAwaited: ReadonlyMap<string, number> = new Map();
+
 /** `since`: when this process first found each zone new, by name and uid. Zones that are new no more are removed from it. */
 export function findJoining(
   {
@@ -29,6 +31,10 @@ export function findJoining(
 ): Joining {
   const names = statefulSets.map(({ name }) => name).sort();
   const joined = counted === undefined ? [] : statefulSets.filter(({ name }) => !counted.includes(name));
+  if (joined.length === 0) {
+    since.clear();
+    return { awaited: noneAwaited, needsList: false, members: names };
+  }
   const nowMs = cluster.monotonicMs();
   const identities = new Set(joined.map(identify));
   for (const identity of [...since.keys()]) if (!identities.has(identity)) since.delete(identity);
@@ -45,7 +51,7 @@ export function findJoining(
   const out = new Set(joined.filter(isOut).map(({ name }) => name));
   return {
     awaited,
-    needsList: joined.length > 0 && !isListed,
+    needsList: !isListed,
     members: names.filter((name) => !out.has(name)),
   };
 }

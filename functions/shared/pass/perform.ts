@@ -81,6 +81,7 @@ export async function perform<Snapshot>(
  * them out. Any other stays until rule R10 drops it, for an attempt whose answer was lost may still arrive.
  */
 function withoutRefused({ refusedOnce }: GroupMemory, ledger: Ledger): Ledger {
+  if (refusedOnce.size === 0) return ledger;
   const isRefused = ({ uid, by, stampMs }: Reservation) => {
     const refused = refusedOnce.get(uid);
     return refused?.by === by && refused.stampMs === stampMs;

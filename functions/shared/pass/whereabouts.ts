@@ -13,7 +13,10 @@ import type { Context } from "./definition.ts";
 /** StatefulSets that reservations name and the view does not have, as a GET found them; undefined for one that is gone. */
 export type Strangers = ReadonlyMap<string, StatefulSet | undefined>;
 
+const noStrangers: Strangers = new Map();
+
 export async function readStrangers(context: Context, ledger: Ledger, view: GroupView): Promise<Strangers> {
+  if (ledger.reservations.length === 0) return noStrangers;
   const members = new Set(view.statefulSets.map(({ name }) => name));
   const { namespace } = ledger.key;
   const names = new Set(ledger.reservations.map(({ statefulSet }) => statefulSet).filter((name) => !members.has(name)));
@@ -38,6 +41,7 @@ export async function findReserved(
   view: GroupView,
   strangers: Strangers,
 ): Promise<ReadonlyMap<Reservation, Whereabouts>> {
+  if (ledger.reservations.length === 0) return new Map();
   const members = new Map(view.statefulSets.map((statefulSet) => [statefulSet.name, statefulSet]));
   const places = await Promise.all(
     ledger.reservations.map(async (reservation): Promise<[Reservation, Whereabouts]> => {
