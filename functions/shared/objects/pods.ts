@@ -108,9 +108,7 @@ export function parsePod(object: PodObject): Pod {
     neverReady: provesNeverReady(object),
     // A Ready condition without a time cannot prove that it has lasted for minReadySeconds.
     readySinceMs: isReady ? (Number.isNaN(readySince) ? Number.POSITIVE_INFINITY : readySince) : undefined,
-    stuck: [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])]
-      .map(stuckReason)
-      .find(Boolean),
+    stuck: firstStuckReason(status?.initContainerStatuses) ?? firstStuckReason(status?.containerStatuses),
   };
 }
 
@@ -130,9 +128,12 @@ function provesNeverReady({ status }: PodObject): boolean {
   return earlierMs >= 0 && earlierMs <= 1_000;
 }
 
-function stuckReason(container: ContainerStatus): string | undefined {
-  const reason = container.state?.waiting?.reason;
-  return reason !== undefined && stuckReasons.has(reason) ? reason : undefined;
+function firstStuckReason(containers: readonly ContainerStatus[] = []): string | undefined {
+  for (const { state } of containers) {
+    const reason = state?.waiting?.reason;
+    if (reason !== undefined && stuckReasons.has(reason)) return reason;
+  }
+  return undefined;
 }
 
 /** Neither on its way out nor ended. */

@@ -125,8 +125,10 @@ function knownForLong(context: Context, { key, reservations }: Ledger): (reserva
   return (reservation) => nowMs - (knownSince.get(identify(reservation)) as number) >= knownForMs;
 }
 
+const noRefusals: ReadonlyMap<string, Refusal> = new Map();
+
 /** The refusals that still hold, from the ledger and from this process since its last write. */
-function refusalsOf(context: Context, ledger: Ledger, nowMs: number): Map<string, Refusal> {
+function refusalsOf(context: Context, ledger: Ledger, nowMs: number): ReadonlyMap<string, Refusal> {
   const { refusals: own } = context.memoryOf(ledger.key);
   // Set right for good: a stamp that is now at every look would never grow old.
   for (const refusal of own.values()) own.set(refusal.uid, { ...refusal, stampMs: mendStamp(refusal.stampMs, nowMs) });
@@ -134,12 +136,13 @@ function refusalsOf(context: Context, ledger: Ledger, nowMs: number): Map<string
 }
 
 /** What was given up and still holds, from the ledger and from the reservations that the next write drops. */
-function givenUpOf(ledger: Ledger, abandoned: ReadonlySet<Reservation>, nowMs: number): Map<string, Refusal> {
+function givenUpOf(ledger: Ledger, abandoned: ReadonlySet<Reservation>, nowMs: number): ReadonlyMap<string, Refusal> {
   const lapsed = [...abandoned].filter(isGivenUp).map(refusalOfRenewals);
   return newest([...ledger.refusals.filter(({ by }) => by !== undefined), ...lapsed], nowMs);
 }
 
-function newest(all: readonly Refusal[], nowMs: number): Map<string, Refusal> {
+function newest(all: readonly Refusal[], nowMs: number): ReadonlyMap<string, Refusal> {
+  if (all.length === 0) return noRefusals;
   const refusals = new Map<string, Refusal>();
   for (const refusal of all) {
     // Two processes may both have been refused: the newest word counts, or each would write its own over the other's.

@@ -64,6 +64,7 @@ export function changeOf(observed: Observed, by: string, record: RecordedVerdict
 
 /** The newest of the refusals that still hold: an annotation is no place for thousands. */
 export function keptRefusals({ refusals, givenUp }: Observed): Refusal[] {
+  if (refusals.size + givenUp.size === 0) return [];
   return [...refusals.values(), ...givenUp.values()].sort((one, other) => one.stampMs - other.stampMs).slice(-100);
 }
 

@@ -66,6 +66,8 @@ export class TrueWorldChecker {
   readonly #taken = new Map<string, Taken>();
   readonly #sentMs = new Map<string, number>();
   readonly #reserved = new Map<string, Noted>();
+  /** The uids of those that no later write has dropped. */
+  readonly #standing = new Set<string>();
   /** Pods that came instead of those that were taken, and since when they are ready: a cross-zone delay counts from then. */
   readonly #returned: Taken[] = [];
 
@@ -143,9 +145,11 @@ export class TrueWorldChecker {
   /** Notes what a write of a group's ledger has reserved or renewed, and all that it holds: later ones are for others. */
   noteWritten(group: string, made: readonly Reserved[], all: readonly Reserved[]): void {
     const held = new Set(all.map(({ uid }) => uid));
-    for (const [uid, noted] of this.#reserved) {
-      if (noted.group === group && !held.has(uid) && !noted.isDropped)
-        this.#reserved.set(uid, { ...noted, isDropped: true });
+    for (const uid of this.#standing) {
+      const noted = this.#reserved.get(uid) as Noted;
+      if (noted.group !== group || held.has(uid)) continue;
+      this.#standing.delete(uid);
+      this.#reserved.set(uid, { ...noted, isDropped: true });
     }
     const nowMs = this.#world.timeline.nowMs();
     for (const { uid, by: name } of made) {
@@ -154,6 +158,7 @@ export class TrueWorldChecker {
       // An eviction may take over what a rollout has reserved and is about to delete: each answers for its own decision.
       const firstMs = before === undefined || before.isDropped ? nowMs : before.firstMs;
       this.#reserved.set(uid, { firstMs, lastMs: { ...before?.lastMs, [by]: nowMs }, group, isDropped: false });
+      this.#standing.add(uid);
     }
   }
 
