@@ -65,10 +65,11 @@ export function connectProcess(options: ConnectionOptions): Connection {
     onChange: options.onChange,
     onTrouble: () => undefined,
   });
-  const read: Views["read"] = async (key, need) => {
-    const view = await watching.read(key, need);
-    onView(key, view);
-    return view;
+  const read: Views["read"] = (key, need) => {
+    return watching.read(key, need).then((view) => {
+      onView(key, view);
+      return view;
+    });
   };
   const stop = () => {
     process.alive = false;

@@ -16,6 +16,8 @@ export interface Found {
   readonly found: number | undefined;
   readonly tried: number;
   readonly taken: number;
+  /** Of processors, all workers together, in milliseconds. */
+  readonly cpuMs: number;
 }
 
 /** Hands seeds out to workers until all are done or one is found that breaks a promise. Resolves to that one, if any. */
@@ -24,6 +26,7 @@ export function search({ seeds, first, workers, removed, isDefault, scenario }: 
   let next = first;
   let tried = 0;
   let taken = 0;
+  let cpuMs = 0;
   let found: number | undefined;
   const startedMs = performance.now();
   const progress = setInterval(() => {
@@ -47,6 +50,7 @@ export function search({ seeds, first, workers, removed, isDefault, scenario }: 
       worker.on("message", (report: WorkerReport) => {
         tried += report.tried;
         taken += report.taken;
+        cpuMs += report.cpuMs;
         if (report.found !== undefined) found = Math.min(report.found, found ?? report.found);
         order();
       });
@@ -57,7 +61,7 @@ export function search({ seeds, first, workers, removed, isDefault, scenario }: 
           reject(new Error(`a worker ended with code ${code}`));
         } else if (running === 0) {
           clearInterval(progress);
-          resolve({ found, tried, taken });
+          resolve({ found, tried, taken, cpuMs });
         }
       });
       order();

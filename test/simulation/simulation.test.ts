@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
+import { availableParallelism } from "node:os";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { createDraw } from "./draw.ts";
@@ -86,6 +87,18 @@ test("a failing seed prints its history and the command that replays it, and exi
   assert.equal(status, 1);
   assert.match(stdout, /CHECKER\s+Z[12] is violated/);
   assert.match(stdout, /npm run simulate -- --seed \d+ --without R3/);
+});
+
+test("a search says how many seeds it ran in a second, and what each cost of a processor", () => {
+  const { status, stdout } = run("--seeds", "60", "--workers", "2");
+  assert.equal(status, 0);
+  const said = /^60 seeds in ([\d.]+) s, (\d+) whole rollouts a second, each ([\d.]+) ms of a processor, /m.exec(
+    stdout,
+  );
+  const [seconds, rate, eachMs] = (said ?? []).slice(1).map(Number) as [number, number, number];
+  assert.ok(Math.abs(60 / seconds - rate) <= 0.05 * rate + 1, stdout);
+  // Two workers have two processors at most, and a rollout is no matter of microseconds.
+  assert.ok(eachMs > 1 && eachMs * 60 < 2 * 1_000 * seconds * availableParallelism(), stdout);
 });
 
 test("a wrong option exits 2 and says which", () => {

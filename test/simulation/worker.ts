@@ -10,6 +10,8 @@ export interface WorkerOrder extends Search {
 export interface WorkerReport {
   readonly tried: number;
   readonly taken: number;
+  /** What this process has used of processors since the report before, in milliseconds: start and compilation too. */
+  readonly cpuMs: number;
   /** The first seed that breaks a promise. */
   readonly found: number | undefined;
 }
@@ -17,11 +19,18 @@ export interface WorkerReport {
 // Refusals are ordinary here: nobody reads the stacks of their errors.
 Error.stackTraceLimit = 0;
 
+let usedMs = 0;
+
 process.on("message", (order: WorkerOrder) => {
-  void runSeeds(order).then((report) => process.send?.(report));
+  void runSeeds(order).then((outcome) => {
+    const { user, system } = process.cpuUsage();
+    const cpuMs = (user + system) / 1_000 - usedMs;
+    usedMs += cpuMs;
+    process.send?.({ ...outcome, cpuMs } satisfies WorkerReport);
+  });
 });
 
-async function runSeeds({ first, count, ...search }: WorkerOrder): Promise<WorkerReport> {
+async function runSeeds({ first, count, ...search }: WorkerOrder): Promise<Omit<WorkerReport, "cpuMs">> {
   const options = seedOptions(search);
   let taken = 0;
   for (let seed = first; seed < first + count; seed++) {
