@@ -5,6 +5,7 @@ import { fieldsOf } from "../objects/fields.ts";
 import { parseOrdinal, podNameOf } from "../objects/pods.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
 import * as vocabulary from "../objects/vocabulary.ts";
+import { countRanges, parseClaims } from "./claim.ts";
 import { LedgerUnreadable } from "./errors.ts";
 import { type Ledger, maxReservations, type RecordedVerdict, type Refusal, type Reservation } from "./reservation.ts";
 import { annotationBytes, cut } from "./size.ts";
@@ -12,19 +13,27 @@ import { annotationBytes, cut } from "./size.ts";
 /** The longest name that the API server gives any object: no reservation holds a longer text. */
 const longestName = 253;
 
+/** The format that this version writes, and the only one that it reads. */
+export const knownFormat = "1";
+
 /** The annotations that a write replaces. */
 const written = new Set(
   [
+    vocabulary.ledgerFormat,
     vocabulary.settledThrough,
     vocabulary.membersThrough,
     vocabulary.members,
     vocabulary.reservations,
+    vocabulary.claims,
     vocabulary.refusals,
     vocabulary.verdicts,
   ].map(({ key }) => key),
 );
 
-/** Reads a Lease as a ledger. Throws {@link LedgerUnreadable} rather than take a malformed value for an empty one. */
+/**
+ * Reads a Lease as a ledger. Throws {@link LedgerUnreadable} rather than take a malformed value for an empty one, or what a later
+ * version has written for what this one would write.
+ */
 export function parseLedger(key: GroupKey, lease: LeaseObject): Ledger {
   const { metadata } = lease;
   const unreadable = (why: string) => new LedgerUnreadable(metadata.name, why);
@@ -34,10 +43,18 @@ export function parseLedger(key: GroupKey, lease: LeaseObject): Ledger {
       `annotation ${vocabulary.ledgerGroup.key} says ${JSON.stringify(group)}, not ${JSON.stringify(key.group)}`,
     );
   }
+  // What was made before formats had a number is of the first, and is told so by the next write.
+  const format = vocabulary.read(vocabulary.ledgerFormat, metadata) ?? knownFormat;
+  if (format !== knownFormat) throw foreign(metadata.name, format);
   const malformed: vocabulary.Malformed[] = [];
   const settledThrough = vocabulary.read(vocabulary.settledThrough, metadata, malformed);
   const membersThrough = vocabulary.read(vocabulary.membersThrough, metadata, malformed);
   if (malformed[0] !== undefined) throw unreadable(malformed[0].sentence);
+  const reservations = parseReservations(metadata.annotations?.[vocabulary.reservations.key] ?? "{}", unreadable);
+  const claims = parseClaims(metadata.annotations?.[vocabulary.claims.key] ?? "", unreadable);
+  const held = reservations.length + countRanges(claims);
+  if (held > maxReservations)
+    throw unreadable(`it holds ${held} reservations and ranges of claims, and ${maxReservations} at most are ours`);
   return {
     key,
     name: metadata.name,
@@ -50,10 +67,21 @@ export function parseLedger(key: GroupKey, lease: LeaseObject): Ledger {
     settledThrough,
     membersThrough,
     members: vocabulary.read(vocabulary.members, metadata),
-    reservations: parseReservations(metadata.annotations?.[vocabulary.reservations.key] ?? "{}", unreadable),
+    reservations,
+    claims,
     refusals: parseRefusals(metadata.annotations?.[vocabulary.refusals.key] ?? "{}"),
     verdicts: parseVerdicts(metadata.annotations?.[vocabulary.verdicts.key] ?? "{}"),
   };
+}
+
+function foreign(name: string, format: string): LedgerUnreadable {
+  const why = `its format is ${JSON.stringify(format.slice(0, 60))}, and this version of Sluice knows ${knownFormat} alone`;
+  // Whoever deletes it deletes what a later version has reserved.
+  return new LedgerUnreadable(
+    name,
+    why,
+    "A later version of Sluice wrote it: run that one, and leave the Lease as it is.",
+  );
 }
 
 export function formatReservations(list: readonly Reservation[]): string {
@@ -88,8 +116,6 @@ function parseReservations(text: string, unreadable: (why: string) => LedgerUnre
       list.push({ statefulSet, ordinal: Number(ordinal), uid, by, stampMs, ...renewed });
     }
   }
-  if (list.length > maxReservations)
-    throw unreadable(`it holds ${list.length} reservations, and ${maxReservations} at most are ours`);
   return list;
 }
 

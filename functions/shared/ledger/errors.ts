@@ -2,24 +2,25 @@
 import type { Ledger } from "./reservation.ts";
 import { cut, maxLedgerBytes } from "./size.ts";
 
+const correct = "Correct it, or delete it: it is made again empty after 10 s.";
+
 /** A ledger that cannot be read, so that nothing may be permitted on it: the guard `ledger-unreadable`. */
 export class LedgerUnreadable extends Error {
   readonly why: string;
 
-  constructor(name: string, why: string) {
-    super(
-      `Lease ${name} cannot be read as a ledger: ${cut(why)}. Correct it, or delete it: it is made again empty after 10 s.`,
-    );
+  /** `remedy`: what to do about it, in a sentence. */
+  constructor(name: string, why: string, remedy = correct) {
+    super(`Lease ${name} cannot be read as a ledger: ${cut(why)}. ${remedy}`);
     this.name = "LedgerUnreadable";
     this.why = why;
   }
 }
 
-/** A reservation that would make the ledger too large, though all that only informs has gone: the guard `ledger-full`. */
+/** What would make the ledger too large, though all that only informs has gone: the guard `ledger-full`. */
 export class LedgerFull extends Error {
-  constructor({ name, othersBytes }: Ledger, reservationsBytes: number) {
+  constructor({ name, othersBytes }: Ledger, reservedBytes: number) {
     super(
-      `Lease ${name} has room for ${maxLedgerBytes} bytes of annotations: the reservations need ${reservationsBytes}, and other annotations take ${othersBytes}. Remove what others have written there.`,
+      `Lease ${name} has room for ${maxLedgerBytes} bytes of annotations: the reservations and claims need ${reservedBytes}, and other annotations take ${othersBytes}. Remove what others have written there.`,
     );
     this.name = "LedgerFull";
   }

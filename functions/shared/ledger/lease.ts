@@ -2,7 +2,8 @@
 import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
 import * as vocabulary from "../objects/vocabulary.ts";
-import { formatRefusals, formatReservations, parseLedger } from "./contents.ts";
+import { formatClaims } from "./claim.ts";
+import { formatRefusals, formatReservations, knownFormat, parseLedger } from "./contents.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "./errors.ts";
 import { ledgerName } from "./name.ts";
 import type { Ledger, LedgerChange } from "./reservation.ts";
@@ -26,7 +27,7 @@ export async function createLedger(cluster: Cluster, key: GroupKey): Promise<Led
     metadata: {
       name: ledgerName(key.group),
       labels: { [vocabulary.managedBy.key]: "sluice" },
-      annotations: { [vocabulary.ledgerGroup.key]: key.group },
+      annotations: { [vocabulary.ledgerGroup.key]: key.group, [vocabulary.ledgerFormat.key]: knownFormat },
     },
   };
   try {
@@ -47,10 +48,13 @@ export async function createLedger(cluster: Cluster, key: GroupKey): Promise<Led
 export async function writeLedger(cluster: Cluster, ledger: Ledger, change: LedgerChange): Promise<Ledger> {
   const { refusals, verdicts } = isFarBelowBound(ledger, change) ? change : fitting(ledger, change);
   const annotations = {
+    [vocabulary.ledgerFormat.key]: knownFormat,
     [vocabulary.settledThrough.key]: String(Math.max(ledger.settledThrough ?? 0, change.seenThrough)),
     [vocabulary.membersThrough.key]: String(Math.max(ledger.membersThrough ?? 0, change.membersThrough)),
     ...(change.members === undefined ? {} : { [vocabulary.members.key]: JSON.stringify(change.members) }),
     [vocabulary.reservations.key]: formatReservations(change.reservations),
+    // A merge patch leaves alone what it does not name: whoever has changed no claim of its own keeps them to the byte.
+    ...(change.claims === undefined ? {} : { [vocabulary.claims.key]: formatClaims(change.claims) }),
     [vocabulary.refusals.key]: formatRefusals(refusals),
     [vocabulary.verdicts.key]: JSON.stringify(verdicts),
   };
@@ -62,12 +66,12 @@ export async function writeLedger(cluster: Cluster, ledger: Ledger, change: Ledg
 
 /** A ledger that cannot be read holds its group until somebody mends it by hand: none of ours may come to that. */
 function readFirst(
-  { key, name, uid, resourceVersion }: Ledger,
-  { reservations }: LedgerChange,
+  { key, name, uid, resourceVersion, claims }: Ledger,
+  change: LedgerChange,
   annotations: Readonly<Record<string, string>>,
 ): void {
   const unwritable = (why: string) => new LedgerUnwritable(name, why);
-  const besides = { [vocabulary.ledgerGroup.key]: key.group };
+  const besides = { [vocabulary.ledgerGroup.key]: key.group, [vocabulary.claims.key]: formatClaims(claims) };
   let read: Ledger;
   try {
     read = parseLedger(key, { metadata: { name, uid, resourceVersion, annotations: { ...besides, ...annotations } } });
@@ -75,27 +79,39 @@ function readFirst(
     throw unwritable(error instanceof LedgerUnreadable ? error.why : String(error));
   }
   // Two at one place would be written as one, and the other forgotten.
+  const { reservations } = change;
   const lost = reservations.length - read.reservations.length;
   if (lost !== 0) throw unwritable(`${lost} of ${reservations.length} reservations would be lost`);
+  const wanted = change.claims ?? claims;
+  const isWhole =
+    wanted.length === read.claims.length && wanted.every(({ id }, index) => read.claims[index]?.id === id);
+  if (!isWhole) throw unwritable(`of ${wanted.length} claims ${read.claims.length} would be read`);
 }
 
 /**
  * What a write keeps of refusals and verdicts, so that all annotations of the Lease stay below {@link maxLedgerBytes}. No
- * reservation is ever shed. Throws {@link LedgerFull} where they alone would be too large; one that grows no longer than it is
+ * reservation and no claim is ever shed. Throws {@link LedgerFull} where they alone would be too large; one that grows no longer than it is
  * may always be written, or nothing could ever settle.
  */
 export function fitting(ledger: Ledger, change: LedgerChange): Informing {
-  const reservations = formatReservations(change.reservations);
   const largest = String(Number.MAX_SAFE_INTEGER);
   const revisions = { [vocabulary.settledThrough.key]: largest, [vocabulary.membersThrough.key]: largest };
   const members = { [vocabulary.members.key]: JSON.stringify(change.members ?? ledger.members ?? []) };
-  const besides = { ...revisions, ...members, ...emptyInformation };
+  const besides = { [vocabulary.ledgerFormat.key]: knownFormat, ...revisions, ...members, ...emptyInformation };
   const fixedBytes = ledger.othersBytes + annotationBytes(besides);
-  const reservationsBytes = annotationBytes({ [vocabulary.reservations.key]: reservations });
-  const roomBytes = maxLedgerBytes - fixedBytes - reservationsBytes;
-  if (roomBytes < 0 && reservations.length > formatReservations(ledger.reservations).length)
-    throw new LedgerFull(ledger, reservationsBytes);
+  const reservedBytes = bytesReserved(change.reservations, change.claims ?? ledger.claims);
+  const roomBytes = maxLedgerBytes - fixedBytes - reservedBytes;
+  if (roomBytes < 0 && reservedBytes > bytesReserved(ledger.reservations, ledger.claims))
+    throw new LedgerFull(ledger, reservedBytes);
   return shed(change, roomBytes);
+}
+
+/** What is never shed. */
+function bytesReserved(reservations: Ledger["reservations"], claims: Ledger["claims"]): number {
+  return annotationBytes({
+    [vocabulary.reservations.key]: formatReservations(reservations),
+    ...(claims.length === 0 ? {} : { [vocabulary.claims.key]: formatClaims(claims) }),
+  });
 }
 
 const emptyInformation = { [vocabulary.refusals.key]: "{}", [vocabulary.verdicts.key]: "{}" };

@@ -1,9 +1,10 @@
 /**
  * The reservation protocol: how any number of stateless functions share one disruption budget.
  *
- * One Lease per group is its ledger. The rules R1 to R16 are in README.md beside this file; their ids stand where they are kept.
+ * One Lease per group is its ledger. The rules R1 to R21 are in README.md beside this file; their ids stand where they are kept.
  */
 import type { GroupKey } from "../objects/statefulsets.ts";
+import type { Claim } from "./claim.ts";
 
 /** Rule R2: one pod that may be taken down, or has been and is not back. At most one per ordinal. */
 export interface Reservation {
@@ -56,6 +57,8 @@ export interface Ledger {
   /** What it says was written in another cluster, or at another time of this one: it is aged and begun anew (rule R4). */
   readonly isElsewhere?: boolean;
   readonly reservations: readonly Reservation[];
+  /** What is reserved besides pods that go (rule R18). */
+  readonly claims: readonly Claim[];
   readonly refusals: readonly Refusal[];
   readonly verdicts: Readonly<Record<string, RecordedVerdict>>;
 }
@@ -69,11 +72,13 @@ export interface LedgerChange {
   readonly membersThrough: number;
   /** The zones that are counted from now on; absent: as they are. */
   readonly members?: readonly string[];
+  /** The claims from now on, by a function that has changed its own; absent: as they are. */
+  readonly claims?: readonly Claim[];
   readonly refusals: readonly Refusal[];
   readonly verdicts: Readonly<Record<string, RecordedVerdict>>;
 }
 
-/** Rule R2: no ledger holds more reservations; the cap keeps their annotation at half of `maxLedgerBytes`. */
+/** Rule R2: no ledger holds more reservations and ranges of claims; the cap keeps them at half of `maxLedgerBytes`. */
 export const maxReservations = 1000;
 /** Rule R4: a ledger younger than this permits nothing: whoever acted on a lost one has finished by then (rule R9). */
 export const ledgerNewMs = 10_000;

@@ -114,6 +114,16 @@ export const ledgerGroup: Entry<string> = {
   parse: asText,
 };
 
+export const ledgerFormat: Entry<string> = {
+  key: "sluice.dev/format",
+  kind: "annotation",
+  on: "Lease",
+  grammar: "1",
+  fallback: "absent: 1, as before formats had numbers; any other: nothing is permitted, and nothing written over it",
+  says: "how the ledger is to be read: a version of Sluice that does not know the format leaves it alone (rule R2)",
+  parse: asText,
+};
+
 export const settledThrough: Entry<number> = {
   key: "sluice.dev/settled-through",
   kind: "annotation",
@@ -152,6 +162,17 @@ export const reservations: Entry<string> = {
     'JSON: {"STATEFULSET": {"ORDINAL": ["POD UID", "FUNCTION", STAMP in ms since the epoch, SINCE where renewed]}}',
   fallback: "absent: none; malformed: nothing is permitted",
   says: "the pods that may be taken down now or have been and are not back yet (rule R2)",
+  parse: asText,
+};
+
+export const claims: Entry<string> = {
+  key: "sluice.dev/claims",
+  kind: "annotation",
+  on: "Lease",
+  grammar:
+    'one line of JSON each: {"id", "kind", "zone", "members": "0-4,7", "uids": {"NAME": "UID"}, "by", "stampMs", "sinceMs", "phase", "terms": "asked" or "announced", "anchor": {"resource", "namespace", "name", "annotation"}}',
+  fallback: "absent: none; malformed: nothing is permitted; of an unknown kind: its zone counts as down",
+  says: "what is reserved besides pods that go: a scale-down, a volume, a process, a node (rules R17 and R18)",
   parse: asText,
 };
 
@@ -197,7 +218,15 @@ export const webhookNamespace: Entry<string> = {
 };
 
 /** What stands in a ledger, whoever writes it. */
-export const ledgerEntries = [ledgerGroup, settledThrough, membersThrough, members, reservations, refusals] as const;
+export const ledgerEntries = [
+  ledgerGroup,
+  ledgerFormat,
+  settledThrough,
+  membersThrough,
+  members,
+  reservations,
+  refusals,
+] as const;
 
 export const vocabulary = [
   rolloutGroup,
@@ -207,6 +236,7 @@ export const vocabulary = [
   podName,
   managedBy,
   ...ledgerEntries,
+  claims,
   verdicts,
   injectCertificateAuthority,
   webhookNamespace,

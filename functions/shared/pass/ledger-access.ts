@@ -179,6 +179,7 @@ function imaginedLedger(key: GroupKey): Ledger {
     settledThrough: undefined,
     membersThrough: undefined,
     reservations: [],
+    claims: [],
     refusals: [],
     verdicts: {},
   };

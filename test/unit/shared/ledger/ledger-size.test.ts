@@ -125,6 +125,7 @@ describe("sizes", () => {
     for (const members of [[], ["a"], ["a", "x".repeat(200)]]) {
       const { uid, by, stampMs } = reservation("a-0");
       const bytes = annotationBytes({
+        "sluice.dev/format": "1",
         "sluice.dev/settled-through": largest,
         "sluice.dev/members-through": largest,
         "sluice.dev/members": JSON.stringify(members),

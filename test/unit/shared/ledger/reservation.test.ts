@@ -93,9 +93,10 @@ test("a write is conditional on the uid and the resourceVersion that were read (
   assert.equal(body?.metadata.resourceVersion, "11");
 });
 
-test("a write replaces all five annotations: what is settled leaves no trace", async () => {
+test("a write replaces all annotations but the claims, and says the format: what is settled leaves no trace", async () => {
   const { body, after } = await written(ledgerOf({ "sluice.dev/reservations": '{"a":{"0":["u","f",1]}}' }), {});
   assert.deepEqual(body?.metadata.annotations, {
+    "sluice.dev/format": "1",
     "sluice.dev/settled-through": "0",
     "sluice.dev/members-through": "0",
     "sluice.dev/reservations": "{}",
@@ -230,7 +231,7 @@ test("a ledger is created without owner references, marked, and with its group i
   assert.deepEqual(bodies[0]?.metadata, {
     name: "sluice-group",
     labels: { "app.kubernetes.io/managed-by": "sluice" },
-    annotations,
+    annotations: { ...annotations, "sluice.dev/format": "1" },
   });
 });
 

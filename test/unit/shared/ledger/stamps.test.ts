@@ -12,7 +12,16 @@ const hourMs = 3_600_000;
 function ledgerOf(changes: Partial<Ledger>): Ledger {
   const identity = { key, name: "sluice-group", uid: "uid", resourceVersion: "7", createdMs: 0 };
   const through = { settledThrough: 1, membersThrough: 1 };
-  return { ...identity, ...through, othersBytes: 0, reservations: [], refusals: [], verdicts: {}, ...changes };
+  return {
+    ...identity,
+    ...through,
+    othersBytes: 0,
+    reservations: [],
+    claims: [],
+    refusals: [],
+    verdicts: {},
+    ...changes,
+  };
 }
 
 /** Reserves a pod with a stamp of a clock that was an hour ahead, for a function that no longer acts on it. */

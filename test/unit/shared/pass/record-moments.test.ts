@@ -54,6 +54,7 @@ function look(
       othersBytes: 0,
       settledThrough: 1,
       membersThrough: 1,
+      claims: [],
       reservations: [],
       refusals: [],
       verdicts: written === undefined ? {} : { [by]: written },

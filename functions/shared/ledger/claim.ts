@@ -1,0 +1,235 @@
+/**
+ * Claims: what is reserved besides a pod that goes, such as a scale-down or a volume. They stand in the ledger beside its
+ * reservations, one line of JSON each, and are written by the same conditional write (rule R18).
+ *
+ * A line that nobody changes is written back as it was read, byte for byte: a later version may have put more into it.
+ */
+import { parseOrdinal } from "../objects/pods.ts";
+
+/** The kinds that this version knows; `kinds.ts` has a row for each. */
+export const claimKinds = ["scale-down", "volume", "process", "node"] as const;
+export type KindName = (typeof claimKinds)[number];
+
+/**
+ * Rule R17: an `asked` claim is limited by the budget. An `announced` one tells of what nobody can choose, such as a node that
+ * failed: everybody counts it, and nobody limits it.
+ */
+export type Terms = "asked" | "announced";
+
+/** Ordinals from the first to the last, both included. However long, it counts once against the cap of a ledger. */
+export interface OrdinalRange {
+  readonly first: number;
+  readonly last: number;
+}
+
+/**
+ * Rule R10a: the object that says why a claim exists. While its annotation holds the claim's id, the claim is kept, however old
+ * it is.
+ */
+export interface Anchor {
+  readonly resource: string;
+  /** Absent: the ledger's own. */
+  readonly namespace?: string;
+  readonly name: string;
+  readonly annotation: string;
+}
+
+/** What every version reads of a claim. */
+interface Stated {
+  /** Unique in its ledger. One fence is announced under one id in several ledgers. */
+  readonly id: string;
+  /** The name of a StatefulSet. */
+  readonly zone: string;
+  /** The line as it stands in the ledger. */
+  readonly line: string;
+}
+
+/** What is claimed, as its own function writes it. */
+export interface ClaimContent {
+  readonly id: string;
+  readonly kind: KindName;
+  readonly zone: string;
+  /** Ascending, none twice; at least one. */
+  readonly members: readonly OrdinalRange[];
+  /** The uids of what it is about, by object name: pods, volume claims, or the StatefulSet. */
+  readonly uids?: Readonly<Record<string, string>>;
+  /** The function that made it: the only one that changes or drops it. */
+  readonly by: string;
+  /** When it was made or renewed, by the API server's clock in milliseconds since the epoch. */
+  readonly stampMs: number;
+  /** Since when it has stood without a break, by the same clock, where it was renewed since; absent: since its stamp. */
+  readonly sinceMs?: number;
+  readonly phase: string;
+  readonly terms: Terms;
+  readonly anchor?: Anchor;
+}
+
+export interface KnownClaim extends ClaimContent, Stated {
+  readonly isKnown: true;
+}
+
+/** A claim of a kind that only a later version knows: its whole zone counts as down, and nobody here ends it. */
+export interface ForeignClaim extends Stated {
+  readonly isKnown: false;
+  readonly kind: string;
+  /** Empty where it does not say. */
+  readonly by: string;
+}
+
+export type Claim = KnownClaim | ForeignClaim;
+
+/** The longest text that the API server gives any name: no claim holds a longer one in a field that is read here. */
+const longestName = 253;
+
+type Fields = Readonly<Record<string, unknown>>;
+type Unreadable = (why: string) => Error;
+
+const isName = (value: unknown): value is string =>
+  typeof value === "string" && value !== "" && value.length <= longestName;
+const isTime = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0;
+
+/** The claims of an annotation, one a line; empty lines are none. Throws what `unreadable` makes of the first that is malformed. */
+export function parseClaims(text: string, unreadable: Unreadable): Claim[] {
+  const lines = text.split("\n").filter((line) => line.trim() !== "");
+  const claims = lines.map((line) => parseClaim(line, unreadable));
+  const ids = new Set(claims.map(({ id }) => id));
+  if (ids.size < claims.length) throw unreadable("two of its claims have the same id");
+  return claims;
+}
+
+/** The annotation that holds them. */
+export function formatClaims(claims: readonly Claim[]): string {
+  return claims.map(({ line }) => line).join("\n");
+}
+
+/** What claims count against the cap of a ledger (rule R2): each range of ordinals once. */
+export function countRanges(claims: readonly Claim[]): number {
+  return claims.reduce((sum, claim) => sum + (claim.isKnown ? claim.members.length : 1), 0);
+}
+
+function parseClaim(line: string, unreadable: Unreadable): Claim {
+  const fields = fieldsOf(parseJson(line));
+  const { id, kind, zone, by } = fields ?? {};
+  if (fields === undefined || !isName(id) || !isName(kind) || !isName(zone)) {
+    throw unreadable("a claim of it is no JSON object with an id, a kind and a zone");
+  }
+  const stated = { id, zone, line };
+  if (!isKindName(kind)) return { ...stated, isKnown: false, kind, by: isName(by) ? by : "" };
+  const content = parseContent({ id, kind, zone }, fields, (what) =>
+    unreadable(`${what} of the claim ${id} (${kind}) is malformed`),
+  );
+  return { ...stated, isKnown: true, ...content };
+}
+
+function parseContent(
+  stated: Pick<ClaimContent, "id" | "kind" | "zone">,
+  fields: Fields,
+  malformed: (what: string) => Error,
+): ClaimContent {
+  const { by, stampMs, sinceMs, phase, terms } = fields;
+  const members = parseMembers(fields.members);
+  if (members === undefined) throw malformed("members");
+  if (!isName(by)) throw malformed("by");
+  if (!isTime(stampMs)) throw malformed("stampMs");
+  if (sinceMs !== undefined && !isTime(sinceMs)) throw malformed("sinceMs");
+  if (!isName(phase)) throw malformed("phase");
+  if (terms !== "asked" && terms !== "announced") throw malformed("terms");
+  const uids = parseUids(fields.uids);
+  if (uids === undefined && fields.uids !== undefined) throw malformed("uids");
+  const anchor = parseAnchor(fields.anchor);
+  // Rule R10a: what a scale-down leaves behind is undone by its age; nothing tells when the others are over but their anchors.
+  if (anchor === undefined && (fields.anchor !== undefined || stated.kind !== "scale-down")) throw malformed("anchor");
+  return {
+    ...stated,
+    members,
+    by,
+    stampMs,
+    phase,
+    terms,
+    ...(sinceMs === undefined ? {} : { sinceMs }),
+    ...(uids === undefined ? {} : { uids }),
+    ...(anchor === undefined ? {} : { anchor }),
+  };
+}
+
+/** Such as `0-4,7`: ascending, and none twice. */
+function parseMembers(value: unknown): readonly OrdinalRange[] | undefined {
+  if (typeof value !== "string") return undefined;
+  let before = -1;
+  const ranges: OrdinalRange[] = [];
+  for (const part of value.split(",")) {
+    const [from = "", to = from, ...more] = part.split("-");
+    const [first, last] = [parseOrdinal(from), parseOrdinal(to)];
+    if (more.length > 0 || first <= before || last < first) return undefined;
+    ranges.push({ first, last });
+    before = last;
+  }
+  return ranges;
+}
+
+/** Such as `0-4,7`. */
+export function formatMembers(members: readonly OrdinalRange[]): string {
+  return members.map(({ first, last }) => (first === last ? `${first}` : `${first}-${last}`)).join(",");
+}
+
+function parseUids(value: unknown): Readonly<Record<string, string>> | undefined {
+  const fields = fieldsOf(value);
+  if (fields === undefined) return undefined;
+  const isTable = Object.entries(fields).every(([name, uid]) => isName(name) && isName(uid));
+  return isTable ? (fields as Readonly<Record<string, string>>) : undefined;
+}
+
+function parseAnchor(value: unknown): Anchor | undefined {
+  const { resource, namespace, name, annotation } = fieldsOf(value) ?? {};
+  if (!isName(resource) || !isName(name) || !isName(annotation)) return undefined;
+  if (namespace === undefined) return { resource, name, annotation };
+  return isName(namespace) ? { resource, namespace, name, annotation } : undefined;
+}
+
+function isKindName(kind: string): kind is KindName {
+  return (claimKinds as readonly string[]).includes(kind);
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function fieldsOf(value: unknown): Fields | undefined {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : undefined;
+}
+
+/** A new claim. */
+export function makeClaim(content: ClaimContent): KnownClaim {
+  return { isKnown: true, ...content, line: JSON.stringify(fieldsToWrite(content)) };
+}
+
+/** The claim with other values, by its own function alone. What a later version has put into it besides stays there. */
+export function changeClaim(
+  claim: KnownClaim,
+  changes: Partial<Omit<ClaimContent, "id" | "kind" | "zone">>,
+): KnownClaim {
+  const { line, isKnown: _, ...content } = claim;
+  const changed = { ...content, ...changes };
+  return { isKnown: true, ...changed, line: JSON.stringify({ ...asSpelled(line), ...fieldsToWrite(changed) }) };
+}
+
+function fieldsToWrite({ id, kind, zone, members, ...rest }: ClaimContent): Fields {
+  return { id, kind, zone, members: formatMembers(members), ...rest };
+}
+
+/** Its fields, with each number as it is spelled: a later version may write one that is larger than this one can hold. */
+function asSpelled(line: string): Fields {
+  const { rawJSON } = JSON as unknown as { readonly rawJSON: (text: string) => unknown };
+  const keep = (_key: string, value: unknown, spelled?: { readonly source?: string }) =>
+    typeof value === "number" && spelled?.source !== undefined ? rawJSON(spelled.source) : value;
+  return JSON.parse(line, keep as Parameters<typeof JSON.parse>[1]) as Fields;
+}
+
+/** True where the claim names the ordinal; a claim of an unknown kind names all of its zone. */
+export function namesOrdinal(claim: Claim, ordinal: number): boolean {
+  return !claim.isKnown || claim.members.some(({ first, last }) => ordinal >= first && ordinal <= last);
+}

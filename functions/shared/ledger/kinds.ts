@@ -1,0 +1,158 @@
+/**
+ * Each kind of claim is one row: what it counts as, when it is settled, when it is abandoned, and what undoes it.
+ *
+ * Only the function that made a claim asks for its end, and ends it by a conditional write of its own (rule R10a). Everybody
+ * else counts it, and waits.
+ */
+import { isAvailable, type Pod } from "../objects/pods.ts";
+import type { StatefulSet } from "../objects/statefulsets.ts";
+import { type Claim, formatMembers, type KindName, type KnownClaim, type OrdinalRange } from "./claim.ts";
+import { clockSkewMs, dropAfterMs } from "./reservation.ts";
+
+/** Rule R20: so long after its last stamp nobody can still carry a scale-down out: 60 s of the API server, and the clocks. */
+export const undoAfterMs = 60_000 + clockSkewMs;
+
+/** Rule R21: what is known of a claim's objects, each by a GET that was made after the ledger was read, and no view. */
+export interface ClaimWhereabouts {
+  /** The StatefulSet of its zone; undefined where it is gone. */
+  readonly statefulSet: StatefulSet | undefined;
+  /** The pods that stand at its ordinals, by ordinal. */
+  readonly pods: ReadonlyMap<number, Pod>;
+  /** The uids of the volume claims that it names and that are there, by name. */
+  readonly volumes: ReadonlyMap<string, string>;
+  /** Whether the anchor is there and names this claim; false for a claim without one. */
+  readonly isAnchored: boolean;
+}
+
+export interface KindRow {
+  /** `members-down`: its members count as down. `zone-taken`: the zone counts as not whole, and no pod of it as down. */
+  readonly countsAs: "members-down" | "zone-taken";
+  /** The name under which a rollout or an eviction waits for it. */
+  readonly guard: string;
+  /** What goes on, in words that follow "claimed for". */
+  readonly purpose: string;
+  /** How it ends by itself, for an operator. */
+  readonly ends: string;
+  /** True when what was claimed has happened and is over: its function takes it out of the ledger. */
+  isSettled(claim: KnownClaim, where: ClaimWhereabouts, nowMs: number): boolean;
+  /** True when nobody carries it out any more: its function undoes what has to be undone, and then takes it out. */
+  isAbandoned(claim: KnownClaim, where: ClaimWhereabouts, nowMs: number): boolean;
+  /** The members whose pods must be told that they stay, before the claim goes; none where nothing is to be undone. */
+  undoes(claim: KnownClaim, where: ClaimWhereabouts): readonly OrdinalRange[];
+}
+
+/**
+ * Rule R10a: an anchored claim is dropped only when a GET shows its anchor gone or naming another claim. Its age alone never
+ * drops it; and before its age would do, whoever wrote it may still be acting.
+ */
+function isUnanchored({ stampMs }: KnownClaim, { isAnchored }: ClaimWhereabouts, nowMs: number): boolean {
+  return !isAnchored && nowMs - stampMs >= dropAfterMs;
+}
+
+const nothing = (): readonly OrdinalRange[] => [];
+
+export const kinds: Readonly<Record<KindName, KindRow>> = {
+  "scale-down": {
+    countsAs: "members-down",
+    guard: "zone-scaling-down",
+    purpose: "a scale-down",
+    ends: "when its StatefulSet wants none of the members and no pod stands at their ordinals; or its function takes it back",
+    isSettled: (claim, { statefulSet, pods }) => wanted(claim, statefulSet).length === 0 && pods.size === 0,
+    // Rule R20: a scale-down that never came is undone by its age; while its anchor stands, somebody still wants it.
+    isAbandoned: (claim, { statefulSet, isAnchored }, nowMs) =>
+      !isAnchored && nowMs - claim.stampMs >= undoAfterMs && wanted(claim, statefulSet).length > 0,
+    undoes: (claim, { statefulSet }) => wanted(claim, statefulSet),
+  },
+  volume: {
+    countsAs: "zone-taken",
+    guard: "zone-removing-volume",
+    purpose: "the removal of a volume",
+    ends: "when the volume claim is gone, or another one has its name",
+    isSettled: ({ uids = {} }, { volumes }) => {
+      const named = Object.entries(uids);
+      return named.length > 0 && named.every(([name, uid]) => volumes.get(name) !== uid);
+    },
+    isAbandoned: isUnanchored,
+    undoes: nothing,
+  },
+  process: {
+    countsAs: "members-down",
+    guard: "zone-restarting-process",
+    purpose: "the restart of a process",
+    ends: "when each member is ready again since then",
+    isSettled: (claim, where, nowMs) =>
+      ordinalsAreOver(claim, where, (pod, uid) => {
+        const isAgain = isAnother(pod, uid) || (pod.readySinceMs ?? Number.NEGATIVE_INFINITY) >= claim.stampMs;
+        return isAgain && isAvailable(pod, where.statefulSet?.minReadySeconds ?? 0, nowMs);
+      }),
+    isAbandoned: isUnanchored,
+    undoes: nothing,
+  },
+  node: {
+    countsAs: "members-down",
+    guard: "zone-losing-node",
+    purpose: "a node that failed",
+    ends: "when each member is back elsewhere and ready, or nobody wants it any more",
+    isSettled: (claim, where, nowMs) =>
+      ordinalsAreOver(claim, where, (pod, uid) => {
+        return isAnother(pod, uid) && isAvailable(pod, where.statefulSet?.minReadySeconds ?? 0, nowMs);
+      }),
+    isAbandoned: isUnanchored,
+    undoes: nothing,
+  },
+};
+
+/** The guard for a kind that this version does not know. */
+export const foreignGuard = { guard: "zone-claim-unknown" } as const;
+
+/**
+ * True when every member is over: its pod is as `isBack` wants it, or there is none and nobody wants one. A member that nobody
+ * wants would otherwise hold its group for ever. `isBack` gets the uid that the claim names for a pod.
+ */
+function ordinalsAreOver(
+  { zone, members, uids = {} }: KnownClaim,
+  { statefulSet, pods }: ClaimWhereabouts,
+  isBack: (pod: Pod, uid: string | undefined) => boolean,
+): boolean {
+  const isAnyMissing = intersect(members, statefulSet).some(({ first, last }) => {
+    const standing = [...pods.keys()].filter((ordinal) => ordinal >= first && ordinal <= last);
+    return standing.length < last - first + 1;
+  });
+  return !isAnyMissing && [...pods].every(([ordinal, pod]) => isBack(pod, uids[`${zone}-${ordinal}`]));
+}
+
+/** True for another pod than the claim names at that ordinal; where it names none, nobody knows. */
+function isAnother(pod: Pod, uid: string | undefined): boolean {
+  return uid !== undefined && pod.uid !== uid;
+}
+
+/** The members that the StatefulSet wants. */
+function wanted({ members }: KnownClaim, statefulSet: StatefulSet | undefined): readonly OrdinalRange[] {
+  return intersect(members, statefulSet);
+}
+
+function intersect(members: readonly OrdinalRange[], statefulSet: StatefulSet | undefined): readonly OrdinalRange[] {
+  if (statefulSet === undefined) return [];
+  const { start, replicas } = statefulSet;
+  return members.flatMap((range) => {
+    const [first, last] = [Math.max(range.first, start), Math.min(range.last, start + replicas - 1)];
+    return first <= last ? [{ first, last }] : [];
+  });
+}
+
+/** The name under which whoever meets a claim waits for it. */
+export function guardOfClaim(claim: Claim): string {
+  return claim.isKnown ? kinds[claim.kind].guard : foreignGuard.guard;
+}
+
+/** Who holds what, for what and since when: `a-3 to a-5 are claimed for a scale-down (preparing) by …, since 2026-…`. */
+export function describeClaim(claim: Claim): string {
+  const { zone, kind, by } = claim;
+  if (!claim.isKnown) {
+    const who = by === "" ? "" : ` by ${by}`;
+    return `${zone} is claimed${who} for ${JSON.stringify(kind)}, which this version of Sluice does not know, so that the whole zone counts as down`;
+  }
+  const since = new Date(claim.sinceMs ?? claim.stampMs).toISOString();
+  const terms = claim.terms === "announced" ? ", announced" : "";
+  return `${zone}: ${formatMembers(claim.members)} claimed for ${kinds[claim.kind].purpose} (${claim.phase}${terms}) by ${by}, since ${since}`;
+}

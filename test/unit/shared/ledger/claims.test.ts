@@ -1,0 +1,230 @@
+/** Claims in a ledger: what is read of them, what is refused, and that nobody changes what is not its own. */
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
+import {
+  type ClaimContent,
+  changeClaim,
+  countRanges,
+  type KnownClaim,
+  makeClaim,
+  namesOrdinal,
+} from "../../../../functions/shared/ledger/claim.ts";
+import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
+import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "../../../../functions/shared/ledger/errors.ts";
+import { fitting, writeLedger } from "../../../../functions/shared/ledger/lease.ts";
+import { type Ledger, type LedgerChange, maxReservations } from "../../../../functions/shared/ledger/reservation.ts";
+import { maxLedgerBytes } from "../../../../functions/shared/ledger/size.ts";
+import { leaseObject, namespace, nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
+
+const key = { namespace, group: "group" };
+const none: LedgerChange = { reservations: [], refusals: [], verdicts: {}, seenThrough: 0, membersThrough: 0 };
+
+const content: ClaimContent = {
+  id: "one",
+  kind: "scale-down",
+  zone: "a",
+  members: [
+    { first: 3, last: 5 },
+    { first: 7, last: 7 },
+  ],
+  by: "prepare-downscale",
+  stampMs: nowMs,
+  phase: "preparing",
+  terms: "asked",
+};
+
+const anchor = { resource: "pods", name: "a-3", annotation: "example.dev/phase" };
+
+function ledgerOf(annotations: Readonly<Record<string, string>>): Ledger {
+  return parseLedger(key, leaseObject("sluice-group", { "sluice.dev/group": "group", ...annotations }));
+}
+
+const claimsOf = (...lines: readonly (object | string)[]) => {
+  const texts = lines.map((line) => (typeof line === "string" ? line : JSON.stringify(line)));
+  return ledgerOf({ "sluice.dev/claims": texts.join("\n") }).claims;
+};
+
+/** The annotations of the patch that a write sends. */
+async function sent(ledger: Ledger, change: Partial<LedgerChange>): Promise<Record<string, string>> {
+  let annotations: Record<string, string> = {};
+  const patch = async (_resource: string, _key: object, body: { metadata: { annotations: typeof annotations } }) => {
+    annotations = body.metadata.annotations;
+    return leaseObject(ledger.name, { "sluice.dev/group": "group", ...annotations });
+  };
+  const cluster = { patch: patch as unknown as Cluster["patch"] } as Cluster;
+  await writeLedger(cluster, ledger, { ...none, ...change });
+  return annotations;
+}
+
+const stated = { ...content, members: "3-5,7" };
+
+describe("the format of a ledger", () => {
+  test("ledger-unreadable: a ledger of another format is neither read nor written over, and is not to be deleted", () => {
+    for (const format of ["2", "", "1.0", " 1", "x".repeat(1_000)]) {
+      assert.throws(
+        () => ledgerOf({ "sluice.dev/format": format }),
+        (error: unknown) =>
+          error instanceof LedgerUnreadable &&
+          error.message.length < 400 &&
+          /knows 1 alone\. A later version of Sluice wrote it: run that one, and leave the Lease/.test(error.message),
+        JSON.stringify(format),
+      );
+    }
+  });
+
+  test("a ledger that says none is of the first, and the next write says so", async () => {
+    const annotations = await sent(ledgerOf({}), {});
+    assert.equal(annotations["sluice.dev/format"], "1");
+    assert.deepEqual(ledgerOf({ ...annotations }).reservations, []);
+  });
+});
+
+describe("claims are read strictly", () => {
+  test("a claim is read with all that it says, whatever it is called", () => {
+    const [claim] = claimsOf({ ...stated, sinceMs: nowMs - 9, uids: { a: "uid-of-a" }, anchor }) as KnownClaim[];
+    const { line, ...read } = claim as KnownClaim;
+    assert.deepEqual(read, { ...content, isKnown: true, sinceMs: nowMs - 9, uids: { a: "uid-of-a" }, anchor });
+    assert.equal(JSON.parse(line).id, "one");
+  });
+
+  test("a text without lines holds none, and so do empty lines, as kubectl edit leaves them", () => {
+    for (const text of ["", "\n", " \n\n"]) assert.deepEqual(claimsOf(text), []);
+    assert.equal(claimsOf(stated, "", { ...stated, id: "two" }, "").length, 2);
+  });
+
+  const malformed: readonly (readonly [string, unknown])[] = [
+    ["no JSON", "{"],
+    ["a list", "[]"],
+    ["null", "null"],
+    ["no id", { ...stated, id: undefined }],
+    ["an empty id", { ...stated, id: "" }],
+    ["an id that is longer than any name", { ...stated, id: "x".repeat(254) }],
+    ["no kind", { ...stated, kind: undefined }],
+    ["no zone", { ...stated, zone: undefined }],
+    ["a zone that is a number", { ...stated, zone: 1 }],
+    ["no members", { ...stated, members: undefined }],
+    ["empty members", { ...stated, members: "" }],
+    ["members that are a list", { ...stated, members: [1] }],
+    ["members that are no numbers", { ...stated, members: "a" }],
+    ["members that overlap", { ...stated, members: "1-3,3" }],
+    ["members that go down", { ...stated, members: "4,1" }],
+    ["a range that goes down", { ...stated, members: "4-1" }],
+    ["a range of three", { ...stated, members: "1-2-3" }],
+    ["a range without an end", { ...stated, members: "1-" }],
+    ["members beyond int32", { ...stated, members: "0-2147483648" }],
+    ["nobody whose it is", { ...stated, by: undefined }],
+    ["no stamp", { ...stated, stampMs: undefined }],
+    ["a stamp that is text", { ...stated, stampMs: "1" }],
+    ["a stamp before all time", { ...stated, stampMs: -1 }],
+    ["a since that is no time", { ...stated, sinceMs: 1.5 }],
+    ["no phase", { ...stated, phase: undefined }],
+    ["other terms", { ...stated, terms: "demanded" }],
+    ["uids that are a list", { ...stated, uids: ["u"] }],
+    ["a uid that is a number", { ...stated, uids: { a: 1 } }],
+    ["an anchor without a name", { ...stated, anchor: { resource: "pods", annotation: "x" } }],
+    ["an anchor in a namespace that is a number", { ...stated, anchor: { ...anchor, namespace: 1 } }],
+    ["a process that has no anchor", { ...stated, kind: "process" }],
+    ["a volume that has no anchor", { ...stated, kind: "volume" }],
+    ["a node that has no anchor", { ...stated, kind: "node" }],
+    ["an unknown kind without a zone", { id: "x", kind: "later" }],
+  ];
+  for (const [what, line] of malformed) {
+    test(`ledger-unreadable: a claim with ${what} is no claim, and no ledger without claims`, () => {
+      assert.throws(() => claimsOf(line as object), LedgerUnreadable);
+    });
+  }
+
+  test("two claims of one id are unreadable: nobody could tell which of them an anchor names", () => {
+    assert.throws(() => claimsOf(stated, stated), /two of its claims have the same id/);
+  });
+
+  test("a claim of an unknown kind is read by its id, its kind and its zone, whatever else it holds", () => {
+    const line = '{"id":"x", "kind":"later","zone":"b","members":{"all":true},"by":"rotate-tapes"}';
+    const [claim] = claimsOf(line);
+    assert.deepEqual(claim, { id: "x", kind: "later", zone: "b", by: "rotate-tapes", isKnown: false, line });
+    for (const ordinal of [0, 7, 2 ** 31 - 1]) assert.ok(namesOrdinal(claim as never, ordinal));
+  });
+
+  test("the names of a claim's members are its own, and no others", () => {
+    const claim = makeClaim(content);
+    const named = Array.from({ length: 10 }, (_, ordinal) => ordinal).filter((ordinal) => namesOrdinal(claim, ordinal));
+    assert.deepEqual(named, [3, 4, 5, 7]);
+  });
+
+  test("a range counts once against the cap, and reservations count beside it (R2)", () => {
+    const all = makeClaim({ ...content, members: [{ first: 0, last: 2 ** 31 - 1 }] });
+    assert.equal(countRanges([all, makeClaim({ ...content, id: "two" })]), 3);
+    const ordinals = Array.from({ length: maxReservations - 2 }, (_, index) => [index, ["u", "f", 1]]);
+    const reservations = JSON.stringify({ b: Object.fromEntries(ordinals) });
+    const held = { "sluice.dev/reservations": reservations };
+    assert.equal(ledgerOf({ ...held, "sluice.dev/claims": makeClaim(content).line }).claims.length, 1);
+    const lines = [makeClaim(content).line, JSON.stringify({ id: "x", kind: "later", zone: "b" })].join("\n");
+    assert.throws(
+      () => ledgerOf({ ...held, "sluice.dev/claims": lines }),
+      /it holds 1001 reservations and ranges of claims, and 1000 at most/,
+    );
+  });
+});
+
+describe("claims are written back as they were", () => {
+  const odd = '{ "kind": "later","id":"x","zone":"b","n":1e400,"big":9007199254740993,"k":"\\u0041","10":1,"9":2 }';
+  const more = `{"later":{"n":9007199254740993.0},${JSON.stringify(stated).slice(1)}`;
+
+  test("a write that changes no claim names none: those of every kind stay to the byte", async () => {
+    const ledger = ledgerOf({ "sluice.dev/claims": `${odd}\n${more}` });
+    assert.ok(!("sluice.dev/claims" in (await sent(ledger, { reservations: [reservation("b-0")] }))));
+  });
+
+  test("a function that makes a claim writes all others back byte for byte, unknown kinds and unknown fields too", async () => {
+    const ledger = ledgerOf({ "sluice.dev/claims": `${odd}\n\n${more}` });
+    const made = makeClaim({ ...content, id: "mine" });
+    const annotations = await sent(ledger, { claims: [...ledger.claims, made] });
+    assert.equal(annotations["sluice.dev/claims"], `${odd}\n${more}\n${made.line}`);
+  });
+
+  test("a claim that its own function changes keeps what a later version has put into it, numbers as they are spelled", () => {
+    const [claim] = claimsOf(more) as KnownClaim[];
+    const changed = changeClaim(claim as KnownClaim, {
+      phase: "confirmed",
+      stampMs: nowMs + 1,
+      members: [{ first: 4, last: 4 }],
+    });
+    assert.match(changed.line, /"later":\{"n":9007199254740993\.0\}/);
+    const [read] = claimsOf(changed.line) as KnownClaim[];
+    assert.deepEqual(read, changed);
+    assert.deepEqual([read?.phase, read?.stampMs, read?.members], ["confirmed", nowMs + 1, [{ first: 4, last: 4 }]]);
+    assert.equal(read?.by, content.by);
+  });
+
+  test("the last claim leaves a ledger without claims", async () => {
+    const ledger = ledgerOf({ "sluice.dev/claims": more });
+    const annotations = await sent(ledger, { claims: [] });
+    assert.deepEqual(ledgerOf(annotations).claims, []);
+  });
+
+  test("what could not be read again is not written: nothing is sent", async () => {
+    const made = makeClaim(content);
+    const wrong = [
+      makeClaim({ ...content, phase: "" }),
+      makeClaim({ ...content, members: [] }),
+      makeClaim({ ...content, kind: "process" }),
+      { ...made, line: `${made.line}\n${makeClaim({ ...content, id: "two" }).line}` },
+      { ...made, line: "" },
+    ];
+    for (const claim of wrong) {
+      await assert.rejects(sent(ledgerOf({}), { claims: [claim] }), LedgerUnwritable, claim.line);
+    }
+    await assert.rejects(sent(ledgerOf({}), { claims: [made, made] }), /the same id/);
+  });
+
+  test("claims are never shed: one that no longer fits is refused, and those that go may always go", () => {
+    const long = makeClaim({ ...content, uids: Object.fromEntries([["x".repeat(250), "y".repeat(250)]]) });
+    const full = { ...ledgerOf({}), othersBytes: maxLedgerBytes - 300 };
+    assert.throws(() => fitting(full, { ...none, claims: [long] }), LedgerFull);
+    const holding = { ...full, claims: [long] };
+    const refusals = [{ uid: "u", pod: "a-1", sentence: "no", stampMs: nowMs }];
+    assert.deepEqual(fitting(holding, { ...none, refusals }), { refusals: [], verdicts: {} });
+    assert.deepEqual(fitting(holding, { ...none, claims: [] }).refusals, []);
+  });
+});

@@ -1,0 +1,149 @@
+/** How claims of each kind end: every row of the table, and what its function undoes first. */
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { type ClaimContent, claimKinds, type KindName, makeClaim } from "../../../../functions/shared/ledger/claim.ts";
+import {
+  type ClaimWhereabouts,
+  describeClaim,
+  guardOfClaim,
+  kinds,
+  undoAfterMs,
+} from "../../../../functions/shared/ledger/kinds.ts";
+import { dropAfterMs } from "../../../../functions/shared/ledger/reservation.ts";
+import { nowMs, pod, statefulSet } from "../../functions/advance-zone-rollout/given.ts";
+
+const anchor = { resource: "pods", name: "a-3", annotation: "example.dev/phase" };
+
+function claim(kind: KindName, changes: Partial<ClaimContent> = {}) {
+  const uids = kind === "volume" ? { "data-a-3": "volume" } : { "a-3": "uid-of-a-3", "a-4": "uid-of-a-4" };
+  return makeClaim({
+    id: "one",
+    kind,
+    zone: "a",
+    members: [{ first: 3, last: 4 }],
+    uids,
+    by: "somebody",
+    stampMs: nowMs - 1_000,
+    phase: "begun",
+    terms: "asked",
+    ...(kind === "scale-down" ? {} : { anchor }),
+    ...changes,
+  });
+}
+
+/** The pods are given by ordinal and as they differ from ready ones that the claim names. */
+function where(
+  replicas: number,
+  pods: Readonly<Record<number, Parameters<typeof pod>[1]>>,
+  changes: Partial<ClaimWhereabouts> = {},
+): ClaimWhereabouts {
+  const standing = Object.entries(pods).map(([ordinal, look]) => [Number(ordinal), pod(`a-${ordinal}`, look)] as const);
+  return {
+    statefulSet: statefulSet("a", { replicas }),
+    pods: new Map(standing),
+    volumes: new Map(),
+    isAnchored: true,
+    ...changes,
+  };
+}
+
+const isSettled = (kind: KindName, at: ClaimWhereabouts) => kinds[kind].isSettled(claim(kind), at, nowMs);
+
+function isAbandoned(kind: KindName, ageMs: number, at: ClaimWhereabouts) {
+  return kinds[kind].isAbandoned(claim(kind, { stampMs: nowMs - ageMs }), at, nowMs);
+}
+
+describe("scale-down", () => {
+  test("is settled when nobody wants a member and no pod stands at their ordinals", () => {
+    assert.ok(isSettled("scale-down", where(3, {})));
+    assert.ok(!isSettled("scale-down", where(3, { 4: { terminating: true } })));
+    assert.ok(!isSettled("scale-down", where(4, {})));
+    assert.ok(isSettled("scale-down", where(0, {}, { statefulSet: undefined })));
+    assert.ok(!isSettled("scale-down", where(0, { 3: {} }, { statefulSet: undefined })));
+  });
+
+  test("that never came is abandoned 90 s after its last stamp, and no sooner (R20)", () => {
+    const at = where(5, { 3: {}, 4: {} }, { isAnchored: false });
+    assert.equal(undoAfterMs, 90_000);
+    assert.ok(!isAbandoned("scale-down", 89_999, at));
+    assert.ok(isAbandoned("scale-down", 90_000, at));
+    assert.ok(!isAbandoned("scale-down", 90_000, { ...at, isAnchored: true }));
+  });
+
+  test("that came is not abandoned, however long its pods take to go", () => {
+    assert.ok(!isAbandoned("scale-down", 3_600_000, where(3, { 3: {} }, { isAnchored: false })));
+  });
+
+  test("undoes the members that are wanted, and only them (R20)", () => {
+    const undone = (replicas: number) => kinds["scale-down"].undoes(claim("scale-down"), where(replicas, {}));
+    assert.deepEqual(undone(5), [{ first: 3, last: 4 }]);
+    assert.deepEqual(undone(4), [{ first: 3, last: 3 }]);
+    assert.deepEqual(undone(3), []);
+  });
+});
+
+describe("volume", () => {
+  test("is settled when its volume claim is gone, or another has its name", () => {
+    assert.ok(isSettled("volume", where(3, {})));
+    assert.ok(isSettled("volume", where(3, {}, { volumes: new Map([["data-a-3", "another"]]) })));
+    assert.ok(!isSettled("volume", where(3, {}, { volumes: new Map([["data-a-3", "volume"]]) })));
+    assert.ok(!kinds.volume.isSettled(claim("volume", { uids: {} }), where(3, {}), nowMs), "nothing is named");
+  });
+});
+
+describe("process", () => {
+  const again = { readySinceMs: nowMs - 500 };
+  const before = { readySinceMs: nowMs - 600_000 };
+
+  test("is settled when each member is ready again since the stamp, or another pod is", () => {
+    assert.ok(isSettled("process", where(5, { 3: again, 4: { uid: "next", readySinceMs: nowMs - 1 } })));
+    assert.ok(!isSettled("process", where(5, { 3: again, 4: before })));
+    assert.ok(!isSettled("process", where(5, { 3: again, 4: { readySinceMs: undefined } })));
+    assert.ok(!isSettled("process", where(5, { 3: again })), "a wanted member is missing");
+  });
+
+  test("a member that nobody wants and that is gone holds nobody up", () => {
+    assert.ok(isSettled("process", where(4, { 3: again })));
+    assert.ok(isSettled("process", where(0, {}, { statefulSet: undefined })));
+  });
+});
+
+describe("node", () => {
+  test("is settled when each member is back as another pod, or nobody wants it any more", () => {
+    const back = { uid: "next" };
+    assert.ok(isSettled("node", where(5, { 3: back, 4: back })));
+    assert.ok(isSettled("node", where(4, { 3: back })));
+    assert.ok(!isSettled("node", where(5, { 3: back })));
+    assert.ok(!isSettled("node", where(5, { 3: back, 4: {} })), "the pod of the failed node stands");
+    assert.ok(!isSettled("node", where(5, { 3: back, 4: { uid: "next", readySinceMs: undefined } })));
+  });
+});
+
+for (const kind of claimKinds.filter((name) => name !== "scale-down")) {
+  test(`a ${kind} is never dropped by its age alone, nor before whoever wrote it has stopped acting (R10a)`, () => {
+    const at = where(5, { 3: {}, 4: {} });
+    assert.ok(!isAbandoned(kind, 86_400_000, at));
+    assert.ok(!isAbandoned(kind, dropAfterMs - 1, { ...at, isAnchored: false }));
+    assert.ok(isAbandoned(kind, dropAfterMs, { ...at, isAnchored: false }));
+    assert.deepEqual(kinds[kind].undoes(claim(kind), at), []);
+  });
+}
+
+test("each kind has a guard of its own, and a sentence with its members, its kind, whose it is and since when", () => {
+  const guards = claimKinds.map((kind) => guardOfClaim(claim(kind)));
+  assert.deepEqual(guards, [
+    "zone-scaling-down",
+    "zone-removing-volume",
+    "zone-restarting-process",
+    "zone-losing-node",
+  ]);
+  const renewed = claim("scale-down", { sinceMs: nowMs - 60_000, terms: "announced" });
+  assert.equal(
+    describeClaim(renewed),
+    "a: 3-4 claimed for a scale-down (begun, announced) by somebody, since 2026-01-01T00:09:00.000Z",
+  );
+  const later = { isKnown: false, id: "x", kind: "later", zone: "a", by: "rotate-tapes", line: "" } as const;
+  assert.equal(guardOfClaim(later), "zone-claim-unknown");
+  assert.match(describeClaim(later), /^a is claimed by rotate-tapes for "later", which this version .* does not know/);
+  assert.match(describeClaim({ ...later, by: "" }), /^a is claimed for "later"/);
+});
