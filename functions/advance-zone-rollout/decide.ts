@@ -1,6 +1,8 @@
 /** Roll a group zone by zone: which pods may go now, or which guard holds them back. */
 
-import { countDown, describeDown, isUnsettled, type Zone } from "../shared/group/zones.ts";
+import { claimOn, countDown, describeDown, isUnsettled, type Zone } from "../shared/group/zones.ts";
+import type { Claim } from "../shared/ledger/claim.ts";
+import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
 import { finishAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
 import { type Pod, podNameOf } from "../shared/objects/pods.ts";
 import { subjectOf, type Target } from "../shared/pass/target.ts";
@@ -12,6 +14,8 @@ export interface Group extends GroupNow {
   readonly self: string;
   /** Open reservations in StatefulSets that have left the group: deleted, or with another label. */
   readonly departed: readonly Reservation[];
+  /** The claims on StatefulSets that are none of the group's any more. */
+  readonly strayClaims: readonly Claim[];
   /** Deletions that the API server refused for good, by pod uid. */
   readonly refusals: ReadonlyMap<string, Refusal>;
   /** True: a StatefulSet that asks for what nobody here does holds nothing back. */
@@ -68,7 +72,15 @@ function advance(group: Group): Verdict<Target> {
     const sentence = `${pod} is reserved, but its StatefulSet has left the group or is gone; no other zone is touched until that pod is gone or back, and no pod without a StatefulSet is left`;
     return wait("zone-departed", sentence, { zone: departed.statefulSet, recheckMs });
   }
+  const [stray] = group.strayClaims;
+  if (stray !== undefined) {
+    return waitForClaim(stray, "its StatefulSet has left the group or is gone, and no zone is touched until it ends");
+  }
   const unsettled = group.zones.filter(isUnsettled);
+  const [claimed] = unsettled.flatMap(({ claims }) => claims);
+  if (unsettled.length > 1 && claimed !== undefined) {
+    return waitForClaim(claimed, `no healthy pod is taken: ${unsettled.map(describeDown).join("; ")}`);
+  }
   if (unsettled.length > 1) {
     const zones = unsettled.map(describeDown).join("; ");
     return wait("zones-down", `pods are down in more than one zone, so no healthy pod is taken: ${zones}`, {
@@ -95,6 +107,8 @@ function advance(group: Group): Verdict<Target> {
 function advanceZone(group: Group, zone: Zone): Verdict<Target> {
   const { name, paused, updateRevision } = zone.statefulSet;
   const again = zone.nextAvailableInMs ?? recheckMs;
+  const [claim] = zone.claims;
+  if (paused && claim !== undefined) return waitForClaim(claim, `${name} is paused, and the other zones wait`);
   if (paused) {
     return wait("paused-zone-down", `${describeDown(zone)} and is paused; the other zones wait until it is ready`, {
       zone: name,
@@ -104,6 +118,7 @@ function advanceZone(group: Group, zone: Zone): Verdict<Target> {
   if (updateRevision === undefined) return behind(zone);
 
   const outdated = zone.outdated.filter((pod) => repairInMs(group, zone, pod) !== 0);
+  if (outdated.length === 0 && claim !== undefined) return waitForClaim(claim, "the other zones wait until it ends");
   if (outdated.length === 0) {
     return wait("zone-settling", `${describeDown(zone)}; the next zone starts when it is ready`, {
       zone: name,
@@ -126,11 +141,17 @@ function advanceZone(group: Group, zone: Zone): Verdict<Target> {
     return refusedWait(group, zone, refused, again);
   }
   const { guard, sentence } = held ?? heldByLimit(zone, limit);
+  if (claim !== undefined) return waitForClaim(claim, `${sentence}; ${outdated.length} outdated pods wait`);
   const soonMs = countDown(zone) > 0 ? Math.min(again, finishAfterMs) : again;
   return wait(guard, `${sentence}; ${outdated.length} outdated pods wait`, {
     zone: name,
     recheckMs: Math.min(soonMs, nextInMs ?? soonMs),
   });
+}
+
+/** Rule R18: what somebody else has claimed is counted and waited for; no event but a sweep tells of its end. */
+function waitForClaim(claim: Claim, besides: string): Wait {
+  return wait(guardOfClaim(claim), `${describeClaim(claim)}; ${besides}`, { zone: claim.zone, recheckMs });
 }
 
 /** True when all that is down is reserved for deletions that were refused: nothing comes back, so `budget` tells too little. */
@@ -173,8 +194,12 @@ function refusedWait(group: Group, zone: Zone, pod: Pod, again: number): Verdict
   });
 }
 
-/** Rule R10: what somebody else reserved is theirs; what we reserved is finished once its writer must have given up. */
+/**
+ * Rules R10 and R18: what somebody else reserved or claimed is theirs; what we reserved is finished once its writer must have
+ * given up.
+ */
 function mayReserve(group: Group, zone: Zone, pod: Pod): boolean {
+  if (claimOn(zone, pod.ordinal) !== undefined) return false;
   const reservation = zone.reserved.get(pod.ordinal);
   if (reservation === undefined || reservation.uid !== pod.uid) return true;
   return reservation.by === group.self && group.nowMs - reservation.stampMs >= finishAfterMs;
@@ -184,8 +209,9 @@ function mayReserve(group: Group, zone: Zone, pod: Pod): boolean {
  * Rule R13: a revision that cannot start is replaced as soon as a newer one exists, at no cost to the budget. 0: an outdated
  * pod is to be repaired now; undefined: not as it is, however long it stays so.
  */
-function repairInMs({ nowMs }: Group, { statefulSet }: Zone, pod: Pod): number | undefined {
-  if (statefulSet.paused || pod.readySinceMs !== undefined) return undefined;
+function repairInMs({ nowMs }: Group, zone: Zone, pod: Pod): number | undefined {
+  if (zone.statefulSet.paused || pod.readySinceMs !== undefined) return undefined;
+  if (claimOn(zone, pod.ordinal) !== undefined) return undefined;
   if (pod.stuck !== undefined) return 0;
   if (!pod.neverReady) return undefined;
   if (pod.pending) return 0;

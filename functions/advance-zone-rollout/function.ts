@@ -38,6 +38,7 @@ export const advanceZoneRollout: FunctionDefinition & { readonly settings: typeo
     vocabulary.rolloutMaxUnavailable,
     vocabulary.rolloutPaused,
     vocabulary.controllerRevisionHash,
+    vocabulary.claims,
   ],
   writes: [...vocabulary.ledgerEntries, vocabulary.verdicts],
   settings,

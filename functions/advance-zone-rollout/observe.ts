@@ -6,8 +6,8 @@ import type { Group } from "./decide.ts";
 export const name = "advance-zone-rollout";
 
 export function observe(
-  { key, nowMs, zones, departed, view, refusals }: Observed,
+  { key, nowMs, zones, departed, strayClaims, view, refusals }: Observed,
   { allowUnsupported = false }: Pick<Context, "allowUnsupported">,
 ): Group {
-  return { key, self: name, nowMs, zones, departed, surroundings: view, refusals, allowUnsupported };
+  return { key, self: name, nowMs, zones, departed, strayClaims, surroundings: view, refusals, allowUnsupported };
 }

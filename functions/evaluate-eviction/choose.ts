@@ -1,9 +1,10 @@
 /** Which ledger decides an eviction, or the answer that needs none. */
 
-import { governing, groupKeyOf, type Surroundings, selects } from "../shared/group/governing.ts";
+import { governing, type Surroundings, selects } from "../shared/group/governing.ts";
+import { groupKeyOf, groupOfBudget } from "../shared/group/whose-ledger.ts";
 import { isOurs } from "../shared/objects/ours.ts";
 import { type Pod, podNameOf } from "../shared/objects/pods.ts";
-import { type GroupKey, groupOfBudget, type StatefulSet } from "../shared/objects/statefulsets.ts";
+import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { AdmissionAnswer, Denied } from "../shared/pass/definition.ts";
 import { allow, askAgain, badRequest, internalError } from "../shared/review/answers.ts";
 

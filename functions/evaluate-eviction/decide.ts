@@ -2,7 +2,9 @@
 
 import { allowanceOf, governing, type Surroundings } from "../shared/group/governing.ts";
 import { countPartition, describeCount } from "../shared/group/partitions.ts";
-import { isUnsettled, type WhyDown, type Zone } from "../shared/group/zones.ts";
+import { claimOn, isUnsettled, type WhyDown, type Zone } from "../shared/group/zones.ts";
+import type { Claim } from "../shared/ledger/claim.ts";
+import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
 import { isGivenUp, refusalOfRenewals, turnMs } from "../shared/ledger/renewals.ts";
 import { dropAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
 import type { PartitionRule, ZoneBudget } from "../shared/objects/budgets.ts";
@@ -28,6 +30,8 @@ export interface Group {
   readonly zones: readonly Zone[];
   /** Open reservations in StatefulSets that have left the group. */
   readonly departed: readonly Reservation[];
+  /** The claims on StatefulSets that are none of the group's any more. */
+  readonly strayClaims: readonly Claim[];
   /** Pods that were allowed to go for too long and never went, by uid, and whose reservations have been dropped. */
   readonly givenUp: ReadonlyMap<string, Refusal>;
   readonly surroundings: Surroundings;
@@ -69,6 +73,7 @@ function rule(group: Group, zones: readonly ZoneThen[], eviction: Eviction, room
   }
   if (governed.kind === "ungovernable") return { answer: ungovernable(governed, name) };
   const refusal =
+    refuseClaimed(group, zone, pod) ??
     refuseReplacement(group, zone, pod, eviction) ??
     refuseGivenUp(group, zone, pod) ??
     refuseByBudget(group, zones, zone, pod, governed) ??
@@ -112,6 +117,19 @@ function refuseGivenUp({ givenUp }: Group, zone: ZoneThen, pod: Pod): Denied | u
   const refusal = isStanding ? refusalOfRenewals(reservation) : givenUp.get(pod.uid);
   if (refusal === undefined) return undefined;
   return askAgain("eviction-not-carried-out", refusal.sentence, zone.statefulSet.name);
+}
+
+/**
+ * Rule R18: a pod that a claim names is its function's, and nobody else takes it. Of a claim on a StatefulSet that the group has
+ * none of, nobody here can tell what it takes down, so that all wait for it.
+ */
+function refuseClaimed({ strayClaims }: Group, zone: ZoneThen, { name, ordinal }: Pod): Denied | undefined {
+  const claim = claimOn(zone, ordinal) ?? strayClaims[0];
+  return claim && waitForClaim(claim, `${name} stays until it ends`, zone);
+}
+
+function waitForClaim(claim: Claim, besides: string, { statefulSet }: ZoneThen): Denied {
+  return askAgain(guardOfClaim(claim), `${describeClaim(claim)}: ${besides}`, statefulSet.name);
 }
 
 function refuseByBudget(
@@ -159,6 +177,8 @@ function refuseByZone(
   }
   for (const zone of zones) {
     if (zone === own || !isUnsettled(zone)) continue;
+    const [claimed] = zone.claims;
+    if (claimed !== undefined) return waitForClaim(claimed, `no pod of ${name} goes until it ends`, own);
     const { notReady, unknown } = countZone(group, zone, undefined);
     // Pods that are being scaled away are none of those that count, and their zone is not whole until they are gone.
     const leaving = notReady + unknown === 0 ? zone.leaving.length : 0;
@@ -167,7 +187,9 @@ function refuseByZone(
   }
   const { notReady, unknown } = countZone(group, own, pod);
   if (notReady + unknown < allowed) return undefined;
+  const [claim] = own.claims;
   const sentence = `${describeCount(notReady, unknown, name)}: ${allowed} may be down, so ${pod.name} stays until one is back`;
+  if (claim !== undefined) return waitForClaim(claim, sentence, own);
   return askAgain("zone-budget", sentence, name);
 }
 
@@ -217,7 +239,20 @@ function refuseByPartition(
       ? ""
       : `, the first of them in ${Math.ceil(nextReadyInMs / 1000)} s by the cross-zone delay`;
   const sentence = `${describeCount(down, unknown, `partition ${partition}`)}: ${allowed} may be down, so ${pod.name} stays until one is back${soon}`;
+  const claim = claimIn(zones, (podName) => partitions.partitionOf(podName) === partition);
+  if (claim !== undefined) return waitForClaim(claim, sentence, own);
   return askAgain("partition-budget", sentence, zone);
+}
+
+/** The first claim by which a pod of a partition counts as down. */
+function claimIn(zones: readonly ZoneThen[], isInPartition: (podName: string) => boolean): Claim | undefined {
+  for (const zone of zones) {
+    for (const [ordinal, why] of zone.down) {
+      if (why === "claimed" && isInPartition(podNameOf({ statefulSet: zone.statefulSet.name, ordinal })))
+        return claimOn(zone, ordinal);
+    }
+  }
+  return undefined;
 }
 
 /** Rule R15: what the API server would refuse after us is not reserved, or the client's retries would renew it for ever. */

@@ -1,5 +1,5 @@
 import { namedLikeOurs } from "../shared/objects/ours.ts";
-import { ledgerEntries, rolloutGroup } from "../shared/objects/vocabulary.ts";
+import { claims, ledgerEntries, rolloutGroup } from "../shared/objects/vocabulary.ts";
 import type { AdmissionDefinition } from "../shared/pass/definition.ts";
 import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { sweepBudgetLedgers } from "../shared/pass/sweep-ledgers.ts";
@@ -17,7 +17,7 @@ export const evaluateEviction: AdmissionDefinition = {
     { group: "policy", resource: "poddisruptionbudgets", verbs: ["list", "watch"] },
     ...ledgerNeeds,
   ],
-  reads: [rolloutGroup],
+  reads: [rolloutGroup, claims],
   writes: ledgerEntries,
   paths: [...plainPaths, pinningPath],
   registration: {

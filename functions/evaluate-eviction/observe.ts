@@ -2,6 +2,7 @@
 
 import { parseStoredBudget } from "../shared/group/governing.ts";
 import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
+import { countRanges } from "../shared/ledger/claim.ts";
 import { maxReservations } from "../shared/ledger/reservation.ts";
 import { type Fields, fieldsOf } from "../shared/objects/fields.ts";
 import type { Pod } from "../shared/objects/pods.ts";
@@ -127,7 +128,7 @@ function pinOf(deleteOptions: Fields | undefined, uid: string): readonly object[
 /** What the reviews of one group are judged by together. Throws ClusterError. */
 export async function observe(
   { views }: Context,
-  { key, nowMs, zones, open, departed, givenUp, view }: Observed,
+  { key, nowMs, ledger, zones, open, departed, strayClaims, givenUp, view }: Observed,
   petitions: readonly Petition<Eviction>[],
 ): Promise<Group> {
   return {
@@ -135,10 +136,11 @@ export async function observe(
     nowMs,
     zones,
     departed,
+    strayClaims,
     givenUp: new Map([...givenUp].filter(([, { by }]) => by === name)),
     surroundings: view,
     disruptionBudgets: await views.disruptionBudgets(key.namespace),
-    room: maxReservations - open.length,
+    room: maxReservations - open.length - countRanges(ledger.claims),
     asked: petitions.map(({ subject, dryRun }) => ({ eviction: subject, dryRun })),
   };
 }

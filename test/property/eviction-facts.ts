@@ -222,6 +222,7 @@ export function render(facts: EvictionFacts): Group {
     key,
     nowMs,
     zones: surveys.map(({ set, pods }) => surveyZone(set, pods, open, nowMs)),
+    strayClaims: [],
     departed: facts.departed.map((ordinal) => {
       return { statefulSet: "y", ordinal, uid: `y-${ordinal}`, by: "evaluate-eviction", stampMs: nowMs };
     }),

@@ -1,9 +1,9 @@
 /** The command line of `kubectl sluice`: what may be written, and what is answered to a mistake. */
 
 import { parseArgs } from "node:util";
+import { groupOfBudget } from "../../functions/shared/group/whose-ledger.ts";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import { isNamespaceName, isObjectName } from "../../functions/shared/objects/names.ts";
-import { groupOfBudget } from "../../functions/shared/objects/statefulsets.ts";
 import { rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
 
 interface Place {

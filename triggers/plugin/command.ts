@@ -1,10 +1,11 @@
 /** `kubectl sluice` from its command line to its exit code, over whatever cluster and streams it is given. */
 
 import { isMember } from "../../functions/shared/group/governing.ts";
+import { budgetOfGroup, groupOfBudget } from "../../functions/shared/group/whose-ledger.ts";
 import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import { escapeControls, escapeLines, escapeTexts } from "../../functions/shared/kubernetes/plain-text.ts";
-import { budgetOfGroup, type GroupKey, groupOfBudget } from "../../functions/shared/objects/statefulsets.ts";
+import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import { ledgerGroup, managedBy, read, rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
 import type { Context } from "../../functions/shared/pass/definition.ts";
 import { listStatefulSets } from "../../functions/shared/views/listing.ts";

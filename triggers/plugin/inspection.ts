@@ -1,6 +1,7 @@
 /** Looks at a group as its functions do, and writes nothing: what `kubectl sluice why -o json` prints. */
 
 import { governing, selects } from "../../functions/shared/group/governing.ts";
+import { readGroup } from "../../functions/shared/group/whose-ledger.ts";
 import { missingOrdinals, surveyZone, type WhyDown, type Zone } from "../../functions/shared/group/zones.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
@@ -8,7 +9,7 @@ import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
 import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
 import { type Pod, podNameOf } from "../../functions/shared/objects/pods.ts";
-import { budgetOfGroup, type GroupKey } from "../../functions/shared/objects/statefulsets.ts";
+import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import { type Context, createMemory } from "../../functions/shared/pass/definition.ts";
 import { loadLedger, noteLedger } from "../../functions/shared/pass/ledger-access.ts";
 import { type Observed, observeGroup, retryRefusedAfterMs } from "../../functions/shared/pass/observation.ts";
@@ -248,7 +249,7 @@ async function inspectFunctions({ context, key, nowMs, observed }: Look): Promis
     inspections.set(name, { function: name, recorded, now: null, stale: false });
   }
   // Sweeps and events wake functions for the groups of a label; the others have only reviews.
-  if (budgetOfGroup(key.group) !== undefined) return [...inspections.values()];
+  if (readGroup(key.group).kind !== "labelled") return [...inspections.values()];
   for (const definition of groupFunctions) {
     const passes: PassReport[] = [];
     const reporter = { ...silentReporter, pass: (report: PassReport) => void passes.push(report) };

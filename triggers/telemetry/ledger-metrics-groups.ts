@@ -6,13 +6,14 @@
  * several times a second in a storm, to each replica, scraped or not; and it wants one more right.
  */
 
+import { readGroup } from "../../functions/shared/group/whose-ledger.ts";
 import { surveyZone, type Zone } from "../../functions/shared/group/zones.ts";
 import type { Cluster, LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { parseLedger } from "../../functions/shared/ledger/contents.ts";
 import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
-import { budgetOfGroup, type GroupKey, groupPathOf } from "../../functions/shared/objects/statefulsets.ts";
+import { type GroupKey, groupPathOf } from "../../functions/shared/objects/statefulsets.ts";
 import { ledgerGroup, managedBy, read } from "../../functions/shared/objects/vocabulary.ts";
 import { failingGuards } from "../../functions/shared/pass/verdict.ts";
 import type { GroupView, Views } from "../../functions/shared/views/view.ts";
@@ -160,7 +161,7 @@ async function standingOf(
   const nowMs = cluster.serverTimeMs();
   const zones = view.statefulSets.map((statefulSet) => surveyZone(statefulSet, view.podsOf(statefulSet), [], nowMs));
   const { ledger, isUnreadable } = parse(key, listed?.byPath.get(`${key.namespace}/${ledgerName(key.group)}`));
-  const isRolled = budgetOfGroup(key.group) === undefined;
+  const isRolled = readGroup(key.group).kind === "labelled";
   const rollout = isRolled ? rolloutOf(zones, ledger, listed?.readMs, memory) : undefined;
   return { key, zones, ledger, isUnreadable, rollout };
 }

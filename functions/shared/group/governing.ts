@@ -3,8 +3,9 @@
 import type { ZoneBudgetObject } from "../kubernetes/cluster.ts";
 import { type InvalidBudget, parseZoneBudget, type ZoneBudget } from "../objects/budgets.ts";
 import type { Pod } from "../objects/pods.ts";
-import { budgetOfGroup, type GroupKey, groupOfBudget, type StatefulSet } from "../objects/statefulsets.ts";
+import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
 import { rolloutGroup } from "../objects/vocabulary.ts";
+import { budgetOfGroup, readGroup } from "./whose-ledger.ts";
 
 type Labels = Readonly<Record<string, string>>;
 
@@ -107,14 +108,10 @@ export function allowanceOf({ allowance }: ZoneBudget, { replicas, countedReplic
   return Math.max(1, Math.floor((allowance.percent * counted) / 100));
 }
 
-/** Rule R1: the group whose ledger keeps the budget for the pods of a StatefulSet. */
-export function groupKeyOf({ namespace, group }: StatefulSet, budget: string): GroupKey {
-  return { namespace, group: group ?? groupOfBudget(budget) };
-}
-
 /**
- * True for the members of a group: by label, or by the selector of the budget that the group is made of. A budget selects
- * pods: what counts are the labels of the StatefulSet's template and of the pods that it has, and not its own.
+ * True for the members of a group: by label, by the selector of the budget that the group is made of, or by name where neither
+ * says anything. A budget selects pods: what counts are the labels of the StatefulSet's template and of the pods that it has, and
+ * not its own. Pods of another owner are of no StatefulSet.
  */
 export function isMember(
   statefulSet: StatefulSet,
@@ -123,12 +120,14 @@ export function isMember(
   hasPods?: HasPods,
 ): boolean {
   if (statefulSet.namespace !== key.namespace) return false;
-  const budget = budgetOfGroup(key.group);
-  if (budget === undefined) return statefulSet.group === key.group;
-  if (statefulSet.group !== undefined) return false;
-  const stored = budgets.find(({ namespace, name }) => namespace === key.namespace && name === budget);
-  if (stored === undefined) return false;
-  return selects(stored, statefulSet.podLabels) || hasPods?.(statefulSet, stored) === true;
+  const group = readGroup(key.group);
+  if (group.kind === "labelled") return statefulSet.group === group.name;
+  if (group.kind === "owner" || statefulSet.group !== undefined) return false;
+  const isGovernedBy = (stored: StoredBudget) =>
+    stored.namespace === key.namespace &&
+    (selects(stored, statefulSet.podLabels) || hasPods?.(statefulSet, stored) === true);
+  if (group.kind === "statefulset") return statefulSet.name === group.name && !budgets.some(isGovernedBy);
+  return budgets.some((stored) => stored.name === group.name && isGovernedBy(stored));
 }
 
 /** The StatefulSets of a namespace, as a view of one group has them. */

@@ -1,10 +1,12 @@
 /** A zone is one StatefulSet of a group with its pods; this file counts what is down in it (rule R7). */
 
+import { type Claim, namesOrdinal } from "../ledger/claim.ts";
+import { countsAsDown } from "../ledger/kinds.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { availableInMs, type Pod } from "../objects/pods.ts";
 import { isWanted, type StatefulSet } from "../objects/statefulsets.ts";
 
-export type WhyDown = "missing" | "terminating" | "not ready" | "reserved";
+export type WhyDown = "missing" | "terminating" | "not ready" | "reserved" | "claimed";
 
 export interface Zone {
   readonly statefulSet: StatefulSet;
@@ -20,21 +22,26 @@ export interface Zone {
   readonly missing: number;
   /** The open reservations of the zone by ordinal. */
   readonly reserved: ReadonlyMap<number, Reservation>;
+  /** The claims of the zone (rule R18): while there is one, the zone is not whole, and no pod of a claim is taken. */
+  readonly claims: readonly Claim[];
   /** When the next pod will count as available by time alone, in milliseconds from the snapshot; undefined when none will. */
   readonly nextAvailableInMs: number | undefined;
 }
 
 /**
- * Counts a zone. `pods` are those that the StatefulSet owns; `open` the reservations that are not settled.
+ * Counts a zone. `pods` are those that the StatefulSet owns; `open` the reservations that are not settled; `claims` all that the
+ * ledger holds.
  *
  * Rule R7: down are wanted ordinals that are missing, terminating or not Ready for `minReadySeconds`, and every ordinal
- * with an open reservation, wanted or not, whatever its pod looks like.
+ * with an open reservation, wanted or not, whatever its pod looks like. So is every pod that a claim names (rule R18): of a
+ * claimed ordinal that has none, one is missing, or nobody wants one.
  */
 export function surveyZone(
   statefulSet: StatefulSet,
   pods: Iterable<Pod>,
   open: readonly Reservation[],
   nowMs: number,
+  claims: readonly Claim[] = [],
 ): Zone {
   const wanted: Pod[] = [];
   const leaving: Pod[] = [];
@@ -66,10 +73,16 @@ export function surveyZone(
     if (isMissing) missing--;
     down.set(ordinal, isMissing ? "missing" : "reserved");
   }
+  const own = claims.filter(({ zone }) => zone === statefulSet.name);
+  for (const claim of own.filter(countsAsDown)) {
+    for (const { ordinal } of [...wanted, ...leaving]) {
+      if (!down.has(ordinal) && namesOrdinal(claim, ordinal)) down.set(ordinal, "claimed");
+    }
+  }
   const { updateRevision } = statefulSet;
   const outdated =
     updateRevision === undefined ? [] : wanted.filter((pod) => !pod.terminating && pod.revision !== updateRevision);
-  return { statefulSet, pods: wanted, leaving, outdated, down, missing, reserved, nextAvailableInMs };
+  return { statefulSet, pods: wanted, leaving, outdated, down, missing, reserved, claims: own, nextAvailableInMs };
 }
 
 /** Whether one of the pods, which are in the order of their ordinals, has this one. */
@@ -101,7 +114,12 @@ export function* missingOrdinals({ statefulSet, pods, reserved }: Zone): Generat
 
 /** True when something of the zone is not as it should be, so that no healthy pod of another zone may go. */
 export function isUnsettled(zone: Zone): boolean {
-  return countDown(zone) > 0 || zone.leaving.length > 0;
+  return countDown(zone) > 0 || zone.leaving.length > 0 || zone.claims.length > 0;
+}
+
+/** Rule R18: the claim of the zone that names an ordinal: nobody but its own function takes the pod there. */
+export function claimOn({ claims }: Pick<Zone, "claims">, ordinal: number): Claim | undefined {
+  return claims.find((claim) => namesOrdinal(claim, ordinal));
 }
 
 /** The down ordinals of a zone for a sentence: `zone-a: 3 of 20 down (2 not ready, 1 reserved)`. */

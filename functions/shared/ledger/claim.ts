@@ -88,7 +88,7 @@ const isName = (value: unknown): value is string =>
   typeof value === "string" && value !== "" && value.length <= longestName;
 const isTime = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0;
 
-/** The claims of an annotation, one a line; empty lines are none. Throws what `unreadable` makes of the first that is malformed. */
+/** The claims of an annotation, one a line; empty lines are none. Throws what `unreadable` makes of the first malformed one. */
 export function parseClaims(text: string, unreadable: Unreadable): Claim[] {
   const lines = text.split("\n").filter((line) => line.trim() !== "");
   const claims = lines.map((line) => parseClaim(line, unreadable));

@@ -140,6 +140,11 @@ function intersect(members: readonly OrdinalRange[], statefulSet: StatefulSet | 
   });
 }
 
+/** True where the members of a claim count as down; of an unknown kind, the pods of its whole zone. */
+export function countsAsDown(claim: Claim): boolean {
+  return !claim.isKnown || kinds[claim.kind].countsAs === "members-down";
+}
+
 /** The name under which whoever meets a claim waits for it. */
 export function guardOfClaim(claim: Claim): string {
   return claim.isKnown ? kinds[claim.kind].guard : foreignGuard.guard;

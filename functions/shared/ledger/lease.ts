@@ -90,7 +90,8 @@ function readFirst(
 
 /**
  * What a write keeps of refusals and verdicts, so that all annotations of the Lease stay below {@link maxLedgerBytes}. No
- * reservation and no claim is ever shed. Throws {@link LedgerFull} where they alone would be too large; one that grows no longer than it is
+ * reservation and no claim is ever shed. Throws {@link LedgerFull} where they alone would be too large; one that grows no longer
+ * than it is
  * may always be written, or nothing could ever settle.
  */
 export function fitting(ledger: Ledger, change: LedgerChange): Informing {

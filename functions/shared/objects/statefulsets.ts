@@ -11,8 +11,8 @@ import {
 } from "./vocabulary.ts";
 
 /**
- * What names a group: all StatefulSets of a namespace with the same `rollout-group`; or, where they have none, those that one
- * ZoneAwarePodDisruptionBudget selects, under {@link groupOfBudget} (rule R1).
+ * What names a group: all StatefulSets of a namespace with the same `rollout-group`; or, where they have none, what
+ * `group/whose-ledger.ts` makes of their budget, their StatefulSet or their owner (rule R1).
  */
 export interface GroupKey {
   readonly namespace: string;
@@ -22,18 +22,6 @@ export interface GroupKey {
 /** NAMESPACE/GROUP: names a group among those of all namespaces. */
 export function groupPathOf({ namespace, group }: GroupKey): string {
   return `${namespace}/${group}`;
-}
-
-const budgetPrefix = "budget:";
-
-/** The group of the StatefulSets without a `rollout-group` that a budget selects. No label value holds a colon. */
-export function groupOfBudget(budget: string): string {
-  return `${budgetPrefix}${budget}`;
-}
-
-/** The name of the budget that a group is made of; undefined for a `rollout-group`. */
-export function budgetOfGroup(group: string): string | undefined {
-  return group.startsWith(budgetPrefix) ? group.slice(budgetPrefix.length) : undefined;
 }
 
 export interface StatefulSet {

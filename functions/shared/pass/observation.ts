@@ -1,6 +1,7 @@
 /** One look at a group: its ledger, a view at least as new as the ledger asks for, and what both say together. */
 
 import { surveyZone, type Zone } from "../group/zones.ts";
+import type { Claim } from "../ledger/claim.ts";
 import { isGivenUp, refusalOfRenewals } from "../ledger/renewals.ts";
 import { dropAfterMs, knownForMs, type Ledger, type Refusal, type Reservation } from "../ledger/reservation.ts";
 import type { Whereabouts } from "../ledger/settling.ts";
@@ -25,6 +26,8 @@ export interface Observed {
   readonly open: readonly Reservation[];
   /** Those of them whose StatefulSet has left the group. */
   readonly departed: readonly Reservation[];
+  /** The claims on zones that are none of the group's: gone, or of another group by now. Those of members are in `zones`. */
+  readonly strayClaims: readonly Claim[];
   readonly abandoned: number;
   readonly joining: Joining;
   /** True when the ledger holds stamps of a clock that was ahead: they are set right here, and by the next write. */
@@ -83,7 +86,8 @@ export async function observeGroup(
       : await context.protocol.findAbandoned(context.cluster, key.namespace, overdue);
   const open = unsettled.filter((reservation) => !abandoned.has(reservation));
 
-  const zones = view.statefulSets.map((statefulSet) => surveyZone(statefulSet, view.podsOf(statefulSet), open, nowMs));
+  const { claims } = ledger;
+  const zones = view.statefulSets.map((set) => surveyZone(set, view.podsOf(set), open, nowMs, claims));
   zones.sort(byName);
   return {
     key,
@@ -94,6 +98,7 @@ export async function observeGroup(
     reserved,
     open,
     departed: open.filter((reservation) => !members.has(reservation.statefulSet)),
+    strayClaims: claims.filter(({ zone }) => !members.has(zone)),
     abandoned: abandoned.size,
     joining,
     isMended: given !== stored,

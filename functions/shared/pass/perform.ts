@@ -5,6 +5,7 @@
  * reservations conditionally, act by uid, say why (`../ledger/README.md`).
  */
 
+import { countRanges } from "../ledger/claim.ts";
 import {
   actWithinMs,
   finishAfterMs,
@@ -114,9 +115,9 @@ async function attempt<Snapshot>(
   }
   if (young !== undefined && isPermit(verdict)) verdict = young;
   sayMalformed(context, gate.name, observed);
-  const room = maxReservations - observed.open.length;
+  const room = roomIn(observed);
   if (isPermit(verdict) && room <= 0 && verdict.targets.every((target) => target.action === "delete")) {
-    verdict = wait("ledger-full", `the ledger holds ${observed.open.length} reservations, and no more are made`);
+    verdict = wait("ledger-full", `the ledger holds ${maxReservations - room} reservations, and no more are made`);
   }
   const record = recordOf(memory, gate.name, observed, verdict);
   const outcome = await conclude(context, gate.name, observed, verdict, record, young);
@@ -135,6 +136,11 @@ async function attempt<Snapshot>(
   return failingGuards.has(guardOf(verdict))
     ? { ...outcome, isGone, failure: verdict.sentence }
     : { ...outcome, isGone };
+}
+
+/** Rule R2: how many more reservations the ledger takes. */
+function roomIn({ open, ledger }: Observed): number {
+  return maxReservations - open.length - countRanges(ledger.claims);
 }
 
 /** What is done about a verdict: nothing in shadow mode (rule R16) or under a new ledger, acts, or a record of the wait. */
@@ -165,7 +171,7 @@ async function takeTargets(
   record: RecordedVerdict,
 ): Promise<Outcome> {
   const { cluster } = context;
-  const room = maxReservations - observed.open.length;
+  const room = roomIn(observed);
   const deletions = verdict.targets.filter((target) => target.action === "delete").slice(0, Math.max(0, room));
   const others = verdict.targets.filter((target) => target.action !== "delete");
   const sentMs = cluster.monotonicMs();

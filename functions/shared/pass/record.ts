@@ -26,6 +26,9 @@ const quietGuards: ReadonlySet<string> = new Set([
   "zone-settling",
   "status-behind",
   "ledger-new",
+  "zone-scaling-down",
+  "zone-removing-volume",
+  "zone-restarting-process",
   "rolling",
 ]);
 

@@ -1,6 +1,7 @@
 /** What a sweep does to the ledgers themselves (rule R4): made ahead of need, and taken away once nobody needs them. */
 
-import { groupKeyOf, parseStoredBudget, selects } from "../group/governing.ts";
+import { parseStoredBudget, selects } from "../group/governing.ts";
+import { groupKeyOf, readGroup } from "../group/whose-ledger.ts";
 import {
   ClusterError,
   hasCode,
@@ -14,7 +15,7 @@ import { parseLedger } from "../ledger/contents.ts";
 import { LedgerUnreadable } from "../ledger/errors.ts";
 import { ledgerName } from "../ledger/name.ts";
 import type { Ledger } from "../ledger/reservation.ts";
-import { budgetOfGroup, type GroupKey, groupPathOf, parseStatefulSet } from "../objects/statefulsets.ts";
+import { type GroupKey, groupPathOf, parseStatefulSet } from "../objects/statefulsets.ts";
 import { ledgerGroup, managedBy, read } from "../objects/vocabulary.ts";
 import { listBudgets } from "../views/view.ts";
 import type { Context } from "./definition.ts";
@@ -39,8 +40,8 @@ export async function sweepLedgers(
   const leases = await listLedgers(context);
   await createMissing(context, groups, leases, attempts);
   for (const { key, lease } of vanished(groups, leases)) {
-    // What is a budget's is for those who judge evictions to remove.
-    if (budgetOfGroup(key.group) !== undefined) continue;
+    // What is a budget's is for those who judge evictions to remove; what is another's, for its function.
+    if (readGroup(key.group).kind !== "labelled") continue;
     await attempts.make(key, () =>
       removeLedger(context, key, lease, async ({ reservations }) => {
         if (reservations.length > 0) await settle(key);
@@ -70,7 +71,7 @@ async function sweepScope(context: Context, by: string): Promise<void> {
   const leases = await listLedgers(context);
   await createMissing(context, groups, leases, attempts);
   for (const { key, lease } of vanished(groups, leases)) {
-    if (budgetOfGroup(key.group) === undefined) continue;
+    if (readGroup(key.group).kind !== "budget") continue;
     await attempts.make(key, () =>
       removeLedger(context, key, lease, async (ledger) => {
         const { open, zones } = await observeGroup(context, ledger, { permitSinceMs: undefined, consistent: true });
@@ -193,7 +194,9 @@ async function removeLedger(
 ): Promise<void> {
   const { name, uid, resourceVersion } = lease.metadata;
   try {
-    if (!(await mayGo(parseLedger(key, lease)))) return;
+    const ledger = parseLedger(key, lease);
+    // Rule R10a: only the function that made a claim knows when it is over.
+    if (!(await mayGo(ledger)) || ledger.claims.length > 0) return;
     await context.cluster.delete("leases", { namespace: key.namespace, name }, { uid, resourceVersion });
   } catch (error) {
     // Written, removed or made anew meanwhile: somebody needs it, or nobody does any more.

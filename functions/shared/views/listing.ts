@@ -1,17 +1,12 @@
 /** Views made of LISTs, for functions that come and go: nothing is kept between two passes. */
 
 import { type HasPods, parseStoredBudget, type StoredBudget, surroundingsOf } from "../group/governing.ts";
+import { budgetOfGroup } from "../group/whose-ledger.ts";
 import { type Cluster, hasCode, type ObjectKey } from "../kubernetes/cluster.ts";
 import { clockSkewMs } from "../ledger/reservation.ts";
 import { parseDisruptionBudget } from "../objects/disruption-budgets.ts";
 import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../objects/pods.ts";
-import {
-  budgetOfGroup,
-  type GroupKey,
-  groupPathOf,
-  parseStatefulSet,
-  type StatefulSet,
-} from "../objects/statefulsets.ts";
+import { type GroupKey, groupPathOf, parseStatefulSet, type StatefulSet } from "../objects/statefulsets.ts";
 import { podName, rolloutGroup } from "../objects/vocabulary.ts";
 import type { LookUps } from "./look-ups.ts";
 import type { ListedStatefulSets } from "./membership.ts";

@@ -333,7 +333,16 @@ test("status.currentRevision is not written for a zone that is incomplete, unset
 test("zone-departed: while a pod reserved in a zone that has left the group still stands, no other zone is touched (Z1)", () => {
   const departed = [{ statefulSet: "gone", ordinal: 0, uid: "taken", by: self, stampMs: nowMs }];
   const surroundings = { statefulSets: [], neighbours: [], budgets: [] };
-  const group = { key: { namespace, group: "group" }, self, nowMs, departed, surroundings, refusals: new Map() };
+  const strayClaims: [] = [];
+  const group = {
+    key: { namespace, group: "group" },
+    self,
+    nowMs,
+    departed,
+    strayClaims,
+    surroundings,
+    refusals: new Map(),
+  };
   const verdict = decide({ ...group, allowUnsupported: false, zones: [zone("a", "ooo")] });
   assert.equal(outcome(verdict), "zone-departed");
   assert.match(verdict.sentence, /gone-0 is reserved, but its StatefulSet has left the group/);

@@ -12,6 +12,13 @@ import type {
   PodObject,
   StatefulSetObject,
 } from "../../../../functions/shared/kubernetes/cluster.ts";
+import {
+  type Claim,
+  type ClaimContent,
+  type KindName,
+  type KnownClaim,
+  makeClaim,
+} from "../../../../functions/shared/ledger/claim.ts";
 import type { Refusal, Reservation } from "../../../../functions/shared/ledger/reservation.ts";
 import { ordinalOf, type Pod } from "../../../../functions/shared/objects/pods.ts";
 import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
@@ -174,6 +181,7 @@ const looks: Readonly<Record<string, Partial<Pod>>> = {
 
 export interface ZoneOptions extends Partial<StatefulSet> {
   readonly reserved?: readonly Reservation[];
+  readonly claims?: readonly Claim[];
   /** Pods beyond the drawn ones, or instead of them. */
   readonly extra?: readonly Pod[];
 }
@@ -184,12 +192,16 @@ export interface ZoneOptions extends Partial<StatefulSet> {
  * 3 s, `P` new and so, `r` outdated and running for 130 s without ever having been ready, `R` new and so, `y` as `r`, but for
  * 100 s, `.` missing.
  */
-export function zone(name: string, drawing: string, { reserved = [], extra = [], ...changes }: ZoneOptions = {}): Zone {
+export function zone(
+  name: string,
+  drawing: string,
+  { reserved = [], claims = [], extra = [], ...changes }: ZoneOptions = {},
+): Zone {
   const set = statefulSet(name, { replicas: drawing.length, ...changes });
   const drawn = [...drawing].flatMap((letter, index) =>
     letter === "." ? [] : [pod(`${name}-${set.start + index}`, looks[letter])],
   );
-  return surveyZone(set, [...drawn, ...extra], reserved, nowMs);
+  return surveyZone(set, [...drawn, ...extra], reserved, nowMs, claims);
 }
 
 /** Why each ordinal of a zone is down, those without a pod or a reservation too. */
@@ -225,16 +237,37 @@ export function zoneBudget(name: string, spec: Readonly<Record<string, unknown>>
   return parseStoredBudget({ metadata, spec: { selector: { matchLabels: { "rollout-group": "group" } }, ...spec } });
 }
 
+/** A claim of `ZONE:MEMBERS`, such as `a:3-5`, by default on 1 s old terms that were asked. */
+export function claimOf(place: string, kind: KindName, changes: Partial<ClaimContent> = {}): KnownClaim {
+  const [zoneName = "", ranges = ""] = place.split(":");
+  const members = ranges.split(",").map((range) => {
+    const [first = Number.NaN, last = first] = range.split("-").map(Number);
+    return { first, last };
+  });
+  const anchor = { resource: "leases", name: "why", annotation: "example.dev/claim" };
+  const content = { id: `claim-of-${place}`, kind, zone: zoneName, members, by: "somebody" } as const;
+  const stamped = { stampMs: nowMs - 1_000, phase: "begun", terms: "asked" } as const;
+  return makeClaim({ ...content, ...stamped, ...(kind === "scale-down" ? {} : { anchor }), ...changes });
+}
+
+/** A claim of a kind that nobody here knows. */
+export function foreignClaim(zoneName: string): Claim {
+  const line = JSON.stringify({ id: "later", kind: "later", zone: zoneName });
+  return { isKnown: false, id: "later", kind: "later", zone: zoneName, by: "", line };
+}
+
 export function decideOn(
   zones: readonly Zone[],
   refusals: readonly [string, Refusal][] = [],
   around: Partial<Pick<Surroundings, "budgets" | "neighbours">> = {},
   allowUnsupported = false,
+  strayClaims: readonly Claim[] = [],
 ): Verdict<Target> {
   const statefulSets = zones.map((one) => one.statefulSet);
   const surroundings = { statefulSets, neighbours: [], budgets: [], ...around };
   const key = { namespace, group: "group" };
-  return decide({ key, self, nowMs, zones, departed: [], surroundings, refusals: new Map(refusals), allowUnsupported });
+  const held = { departed: [], strayClaims, refusals: new Map(refusals) };
+  return decide({ key, self, nowMs, zones, surroundings, allowUnsupported, ...held });
 }
 
 /** What a verdict takes, as words: `delete a-0`, `repair a-1`, `record-revision a`; or the guard that it waits behind. */

@@ -44,6 +44,7 @@ export function rule(
     nowMs,
     zones,
     departed: [],
+    strayClaims: [],
     givenUp: new Map(),
     surroundings: { statefulSets: zones.map(({ statefulSet }) => statefulSet), neighbours, budgets },
     disruptionBudgets: [],

@@ -32,6 +32,7 @@ test("the README explains every guard that the code can answer, and no other", a
       "shared/review/answers.ts",
       "shared/review/commit.ts",
       "shared/group/governing.ts",
+      "shared/ledger/kinds.ts",
       "shared/pass/joining.ts",
       "shared/pass/ledger-access.ts",
     ].map(read),

@@ -1,10 +1,10 @@
 /** Which budget governs a pod, what it allows, and whose ledger keeps it. */
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   allowanceOf,
   governing,
-  groupKeyOf,
   type HasPods,
   isMember,
   parseStoredBudget,
@@ -13,6 +13,7 @@ import {
   selects,
   surroundingsOf,
 } from "../../../../functions/shared/group/governing.ts";
+import { groupKeyOf } from "../../../../functions/shared/group/whose-ledger.ts";
 import type { ZoneBudget } from "../../../../functions/shared/objects/budgets.ts";
 import { namespace, pod, statefulSet, zoneBudget } from "../../functions/advance-zone-rollout/given.ts";
 

@@ -38,6 +38,7 @@ function look(
     reserved: new Map(),
     open: [],
     departed: [],
+    strayClaims: [],
     abandoned: 0,
     joining: { awaited: new Map(), needsList: false, members: ["a", "b"] },
     isMended: false,

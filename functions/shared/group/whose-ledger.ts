@@ -1,0 +1,62 @@
+/**
+ * Whose ledger (rule R1): the text that names a group of each kind. It is decided here and nowhere else.
+ *
+ * Pods share the ledger of their StatefulSet's `rollout-group`; without one, that of the budget which governs them; without a
+ * budget, that of their StatefulSet; without a StatefulSet, that of what owns them.
+ */
+import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
+
+/** What controls pods in the place of a StatefulSet. `apiGroup` is empty for kinds of the core API. */
+export interface Owner {
+  readonly kind: string;
+  readonly apiGroup: string;
+  readonly name: string;
+}
+
+export type LedgerGroup =
+  | { readonly kind: "labelled"; readonly name: string }
+  | { readonly kind: "budget"; readonly name: string }
+  | { readonly kind: "statefulset"; readonly name: string }
+  | ({ readonly kind: "owner"; readonly ownerKind: string } & Omit<Owner, "kind">);
+
+const budgetPrefix = "budget:";
+const statefulSetPrefix = "statefulset:";
+const ownerPrefix = "owner:";
+
+/** The group of the StatefulSets without a `rollout-group` that a budget selects. No label value holds a colon. */
+export function groupOfBudget(budget: string): string {
+  return `${budgetPrefix}${budget}`;
+}
+
+/** The group of one StatefulSet that has neither a `rollout-group` nor a budget. */
+export function groupOfStatefulSet(name: string): string {
+  return `${statefulSetPrefix}${name}`;
+}
+
+/** The group of the pods of one owner that is no StatefulSet: `owner:Deployment.apps/web`, `owner:ReplicationController/web`. */
+export function groupOfOwner({ kind, apiGroup, name }: Owner): string {
+  return `${ownerPrefix}${kind}${apiGroup === "" ? "" : `.${apiGroup}`}/${name}`;
+}
+
+/** What a group is made of. Any text without a known beginning is a `rollout-group`. */
+export function readGroup(group: string): LedgerGroup {
+  if (group.startsWith(budgetPrefix)) return { kind: "budget", name: group.slice(budgetPrefix.length) };
+  if (group.startsWith(statefulSetPrefix)) return { kind: "statefulset", name: group.slice(statefulSetPrefix.length) };
+  if (!group.startsWith(ownerPrefix)) return { kind: "labelled", name: group };
+  // No kind holds a dot, and no group of an API a slash.
+  const [, ownerKind, apiGroup = "", name] =
+    /^([^./]+)(?:\.([^/]+))?\/(.+)$/.exec(group.slice(ownerPrefix.length)) ?? [];
+  if (ownerKind === undefined || name === undefined) return { kind: "labelled", name: group };
+  return { kind: "owner", ownerKind, apiGroup, name };
+}
+
+/** The name of the budget that a group is made of; undefined for a group of another kind. */
+export function budgetOfGroup(group: string): string | undefined {
+  const made = readGroup(group);
+  return made.kind === "budget" ? made.name : undefined;
+}
+
+/** The group whose ledger keeps what is reserved of a StatefulSet; `budget` names the one that governs its pods, if any does. */
+export function groupKeyOf({ namespace, group, name }: StatefulSet, budget?: string): GroupKey {
+  return { namespace, group: group ?? (budget === undefined ? groupOfStatefulSet(name) : groupOfBudget(budget)) };
+}

@@ -1,0 +1,87 @@
+/** What a rollout makes of claims (rule R18): it counts them, waits for them, and takes no pod of them. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { claimKinds, type KindName } from "../../../../functions/shared/ledger/claim.ts";
+import { claimOf, decideOn, downOf, foreignClaim, outcome, zone } from "./given.ts";
+
+const guards: Readonly<Record<KindName, string>> = {
+  "scale-down": "zone-scaling-down",
+  volume: "zone-removing-volume",
+  process: "zone-restarting-process",
+  node: "zone-losing-node",
+};
+
+for (const kind of claimKinds) {
+  const guard = guards[kind];
+
+  test(`${guard}: while another zone has a claim for a ${kind}, no pod goes, and the sentence says whose it is`, () => {
+    const verdict = decideOn([zone("a", "ooo"), zone("b", "nnn", { claims: [claimOf("b:2", kind)] })]);
+    assert.equal(outcome(verdict), guard);
+    assert.equal(verdict.zone, "b");
+    assert.match(verdict.sentence, /^b: 2 claimed for .* \(begun\) by somebody, since 2026-01-01T00:09:59\.000Z; /);
+  });
+
+  test(`${guard}: no pod of a claim for a ${kind} is taken, be it outdated, broken or down`, () => {
+    for (const drawing of ["noo", "nxx", "nbb", "npp", "ntt"]) {
+      const claimed = zone("a", drawing, { claims: [claimOf("a:1-2", kind)], maxUnavailable: 3 });
+      assert.equal(outcome(decideOn([claimed])), guard, drawing);
+    }
+  });
+
+  test(`${guard}: a claim for a ${kind} on a StatefulSet that has left the group holds all zones`, () => {
+    const verdict = decideOn([zone("a", "ooo")], [], {}, false, [claimOf("gone:0", kind)]);
+    assert.equal(outcome(verdict), guard);
+    assert.equal(verdict.zone, "gone");
+  });
+
+  test(`${guard}: a group whose pods are all new waits for the claim for a ${kind} to say that it is done`, () => {
+    assert.equal(outcome(decideOn([zone("a", "nnn", { claims: [claimOf("a:2", kind)] })])), guard);
+    const recorded = { claims: [claimOf("a:2", kind)], currentRevision: "old" };
+    assert.equal(outcome(decideOn([zone("a", "nnn", recorded)])), guard, "nor is its revision recorded");
+  });
+}
+
+test("pods of the same zone that no claim names go, within the budget, in which the claimed ones count as down", () => {
+  const claims = [claimOf("a:1-2", "scale-down")];
+  assert.equal(outcome(decideOn([zone("a", "ooo", { claims, maxUnavailable: 3 })])), "delete a-0");
+  assert.equal(outcome(decideOn([zone("a", "ooo", { claims, maxUnavailable: 2 })])), "zone-scaling-down");
+  assert.equal(
+    outcome(decideOn([zone("a", "ooo", { claims: [claimOf("a:1", "node", { terms: "announced" })] })])),
+    "zone-losing-node",
+  );
+});
+
+test("a volume that is removed takes nothing of its zone's budget", () => {
+  const claims = [claimOf("a:2", "volume")];
+  assert.deepEqual(downOf(zone("a", "ooo", { claims })), {});
+  assert.equal(outcome(decideOn([zone("a", "ooo", { claims })])), "delete a-0");
+});
+
+test("zone-claim-unknown: of a kind that this version does not know the whole zone counts as down", () => {
+  const claims = [foreignClaim("a")];
+  assert.deepEqual(downOf(zone("a", "on", { claims })), { 0: "claimed", 1: "claimed" });
+  assert.equal(outcome(decideOn([zone("a", "ooo", { claims, maxUnavailable: 3 })])), "zone-claim-unknown");
+  const verdict = decideOn([zone("a", "nnn", { claims }), zone("b", "ooo")]);
+  assert.equal(outcome(verdict), "zone-claim-unknown");
+  assert.match(verdict.sentence, /^a is claimed for "later", which this version of Sluice does not know/);
+});
+
+test("broken pods that nobody has claimed are replaced beside a claim (R13)", () => {
+  const claims = [claimOf("a:2", "scale-down")];
+  assert.equal(outcome(decideOn([zone("a", "bno", { claims }), zone("b", "bo")])), "repair a-0, repair b-0");
+});
+
+test("a claimed ordinal that has no pod is missing where it is wanted, and nothing where it is not", () => {
+  const claims = [claimOf("a:1-2147483647", "scale-down")];
+  assert.deepEqual(downOf(zone("a", "o.o", { claims })), { 1: "missing", 2: "claimed" });
+  assert.deepEqual(downOf(zone("a", "o", { claims })), {});
+});
+
+test("the claims of another zone say nothing of this one's pods", () => {
+  assert.deepEqual(downOf(zone("a", "ooo", { claims: [claimOf("b:0-2", "scale-down")] })), {});
+});
+
+test("a paused zone with a claim is told of by the claim, because its pods may all be ready", () => {
+  const claims = [claimOf("a:2", "scale-down")];
+  assert.equal(outcome(decideOn([zone("a", "ooo", { claims, paused: true }), zone("b", "ooo")])), "zone-scaling-down");
+});

@@ -1,0 +1,55 @@
+/** Groups of every kind: the text that names each, and who is in it (rule R1). */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { isMember } from "../../../../functions/shared/group/governing.ts";
+import {
+  budgetOfGroup,
+  groupKeyOf,
+  groupOfBudget,
+  groupOfOwner,
+  groupOfStatefulSet,
+  readGroup,
+} from "../../../../functions/shared/group/whose-ledger.ts";
+import { namespace, statefulSet, zoneBudget } from "../../functions/advance-zone-rollout/given.ts";
+
+test("the name of a group of each kind is read as it was made, and no label value is taken for one of another kind", () => {
+  assert.deepEqual(readGroup("ingester"), { kind: "labelled", name: "ingester" });
+  assert.deepEqual(readGroup(""), { kind: "labelled", name: "" });
+  assert.deepEqual(readGroup(groupOfBudget("b")), { kind: "budget", name: "b" });
+  assert.deepEqual(readGroup(groupOfStatefulSet("s")), { kind: "statefulset", name: "s" });
+  for (const owner of [
+    { kind: "Deployment", apiGroup: "apps", name: "web" },
+    { kind: "Rollout", apiGroup: "argoproj.example.io", name: "web.v2" },
+    { kind: "ReplicationController", apiGroup: "", name: "web" },
+  ]) {
+    const { kind, ...rest } = owner;
+    assert.deepEqual(readGroup(groupOfOwner(owner)), { kind: "owner", ownerKind: kind, ...rest });
+  }
+  for (const label of ["owner", "budget", "statefulset", "owner.apps", "Deployment.apps"]) {
+    assert.equal(readGroup(label).kind, "labelled");
+  }
+});
+
+test("the ledger is that of the group's label, else of the budget, else of the StatefulSet", () => {
+  const labelled = statefulSet("a");
+  const loose = statefulSet("a", { group: undefined });
+  assert.equal(groupKeyOf(labelled, "budget").group, "group");
+  assert.equal(groupKeyOf(labelled).group, "group");
+  assert.equal(groupKeyOf(loose, "budget").group, "budget:budget");
+  assert.equal(groupKeyOf(loose).group, "statefulset:a");
+  assert.equal(budgetOfGroup("budget:budget"), "budget");
+  assert.equal(budgetOfGroup("statefulset:a"), undefined);
+});
+
+test("a StatefulSet is in the one group whose ledger keeps what is reserved of it, and in no other", () => {
+  const labels = { podLabels: { app: "db" } };
+  const budgets = [zoneBudget("budget", { selector: { matchLabels: { app: "db" } }, maxUnavailable: 1 })];
+  const labelled = statefulSet("a", labels);
+  const governed = statefulSet("a", { ...labels, group: undefined });
+  const alone = statefulSet("a", { group: undefined, podLabels: {} });
+  const groups = ["group", "budget:budget", "statefulset:a", "statefulset:b", "owner:StatefulSet.apps/a"];
+  const of = (one: typeof alone) => groups.filter((group) => isMember(one, { namespace, group }, budgets));
+  assert.deepEqual(of(labelled), ["group"]);
+  assert.deepEqual(of(governed), ["budget:budget"]);
+  assert.deepEqual(of(alone), ["statefulset:a"]);
+});

@@ -1,0 +1,108 @@
+/** Passes, reviews and sweeps over ledgers that hold claims or are of another format: they wait, and change nothing of them. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { groupOfBudget, groupOfOwner, groupOfStatefulSet } from "../../../../functions/shared/group/whose-ledger.ts";
+import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
+import { sweepBudgetLedgers, sweepLedgers } from "../../../../functions/shared/pass/sweep-ledgers.ts";
+import { claimOf } from "../../functions/advance-zone-rollout/given.ts";
+import { governedGroup, Replica, reserved } from "../review/reviews.ts";
+import { key, ledgerKey, namespace, Passes, played } from "./passes.ts";
+
+const later = '{ "id":"x", "kind":"later","zone":"group-b","n":1e400 }';
+
+function annotationsOf(passes: Passes): Readonly<Record<string, string>> {
+  return passes.world.store.get("leases", ledgerKey).metadata.annotations ?? {};
+}
+
+test("zone-scaling-down: a rollout says so, waits as long as the claim stands, and then goes on", async () => {
+  const passes = await new Passes().prepare();
+  const { line } = claimOf("group-b:1", "scale-down");
+  passes.writeLedger({ "sluice.dev/claims": line });
+  await passes.run();
+  assert.equal(passes.guard, "zone-scaling-down");
+  for (let minutes = 0; minutes < 10; minutes++) {
+    await passes.goOn(60_000);
+    await passes.run(true);
+  }
+  assert.deepEqual([passes.guard, passes.acts], ["zone-scaling-down", []]);
+  assert.equal(passes.ledger.verdicts["advance-zone-rollout"]?.guard, "zone-scaling-down");
+  assert.equal(annotationsOf(passes)["sluice.dev/claims"], line, "nobody else drops it by its age");
+  passes.writeLedger({ "sluice.dev/claims": "" });
+  await passes.run(true);
+  assert.equal(passes.guard, "rolling");
+});
+
+test("a rollout and evictions that reserve beside claims leave every claim as it was, to the byte", async () => {
+  const passes = await governedGroup({ maxUnavailable: 3 }, { replicas: 4, maxUnavailable: 2 });
+  const text = `${claimOf("group-a:3", "scale-down").line.replace("{", '{ "new": 1.50, ')}\n`;
+  passes.writeLedger({ "sluice.dev/claims": text });
+  const replica = new Replica(passes);
+  assert.deepEqual(await replica.guards(replica.review("group-a-3"), replica.review("group-a-0")), [
+    "zone-scaling-down",
+    "allowed",
+  ]);
+  await passes.goOn(6_000);
+  passes.changeImage("app:2");
+  await passes.goOn(100);
+  await passes.run(true);
+  assert.deepEqual(reserved(passes), ["group-a-0 by evaluate-eviction"]);
+  assert.equal(passes.guard, "zone-scaling-down");
+  assert.equal(annotationsOf(passes)["sluice.dev/claims"], text);
+});
+
+test("zone-claim-unknown: a kind of a later version holds the group, and is written back as it was", async () => {
+  const passes = await new Passes().prepare();
+  passes.writeLedger({ "sluice.dev/claims": later });
+  await passes.run(true);
+  await passes.goOn(6_000);
+  await passes.run(true);
+  assert.deepEqual([passes.guard, passes.acts], ["zone-claim-unknown", []]);
+  assert.equal(annotationsOf(passes)["sluice.dev/claims"], later);
+});
+
+test("ledger-unreadable: a ledger of a later format, or with a claim that cannot be read, permits nothing, and nobody writes it", async () => {
+  for (const annotations of [{ "sluice.dev/format": "2" }, { "sluice.dev/claims": '{"id":"x","kind":"scale-down"}' }]) {
+    const passes = await governedGroup({ maxUnavailable: 1 });
+    passes.changeImage("app:2");
+    passes.writeLedger(annotations);
+    const { resourceVersion } = passes.world.store.get("leases", ledgerKey).metadata;
+    const replica = new Replica(passes);
+    assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["ledger-unreadable"]);
+    await passes.run(true);
+    assert.deepEqual([passes.guard, passes.acts], ["ledger-unreadable", []]);
+    assert.equal(passes.world.store.get("leases", ledgerKey).metadata.resourceVersion, resourceVersion);
+  }
+});
+
+test("a ledger from before formats had numbers is used as it is, and the next write says its format", async () => {
+  const passes = await new Passes().prepare();
+  passes.writeLedger({ "sluice.dev/format": null });
+  await passes.run(true);
+  assert.equal(passes.guard, "rolling");
+  assert.equal(annotationsOf(passes)["sluice.dev/format"], "1");
+});
+
+test("a sweep removes no ledger that holds a claim, and none of a kind that is another function's", async () => {
+  const passes = new Passes();
+  const owner = groupOfOwner({ kind: "Deployment", apiGroup: "apps", name: "web" });
+  const make = (group: string, claims: string) => {
+    const annotations = { "sluice.dev/group": group, "sluice.dev/claims": claims };
+    const labels = { "app.kubernetes.io/managed-by": "sluice" };
+    passes.world.store.create("leases", namespace, { metadata: { name: ledgerName(group), labels, annotations } });
+  };
+  for (const group of ["empty", "claimed", groupOfBudget("empty"), groupOfBudget("claimed")]) {
+    make(group, group.endsWith("claimed") ? later : "");
+  }
+  for (const group of [groupOfStatefulSet("empty"), owner]) make(group, "");
+  await passes.goOn(60_000);
+  const settled: string[] = [];
+  const settle = async ({ group }: { group: string }) => void settled.push(group);
+  await played(passes.timeline, sweepLedgers(passes.context, [key], settle, "test"));
+  await played(passes.timeline, sweepBudgetLedgers(passes.context, "test"));
+  const left = passes.world.store
+    .list("leases")
+    .items.map(({ metadata }) => metadata.annotations?.["sluice.dev/group"]);
+  const kept = ["claimed", groupOfBudget("claimed"), groupOfStatefulSet("empty"), owner];
+  assert.deepEqual(left.filter((group) => group !== key.group).sort(), kept.sort());
+  assert.deepEqual(settled, []);
+});
