@@ -18,6 +18,7 @@ import { type PassReport, silentReporter } from "../../functions/shared/pass/rep
 import { createListingViews } from "../../functions/shared/views/listing.ts";
 import type { GroupView } from "../../functions/shared/views/view.ts";
 import { groupFunctions } from "../table.ts";
+import { type ClaimInspection, inspectClaim } from "./claims.ts";
 import { abandonedFromMs, outlook, type Situation } from "./reservations.ts";
 
 /** A zone lists so many of its missing ordinals: somebody may have asked for 2^31 replicas. */
@@ -32,6 +33,8 @@ export interface GroupInspection {
   readonly ledger: { readonly name: string; readonly exists: boolean; readonly unreadable: string | null };
   readonly zones: readonly ZoneInspection[];
   readonly reservations: readonly ReservationInspection[];
+  /** What is reserved besides pods that go. */
+  readonly claims: readonly ClaimInspection[];
   readonly functions: readonly FunctionInspection[];
   /** Deletions that the API server refused for good. */
   readonly refusals: readonly { readonly pod: string; readonly sentence: string; readonly triedAgainAt: string }[];
@@ -49,7 +52,7 @@ export interface ZoneInspection {
   readonly maxUnavailable: number;
   readonly paused: boolean;
   readonly updateStrategy: string;
-  /** By ordinal; `reserved` are pods that are ready and may go at any moment. */
+  /** By ordinal; `reserved` and `claimed` are pods that are ready and may go at any moment. */
   readonly down: readonly { readonly pod: string; readonly ordinal: number; readonly why: WhyDown }[];
   /** How many more are missing than stand in `down`, which lists the first 1,000 of them. */
   readonly missingBesides: number;
@@ -177,6 +180,7 @@ export async function inspect(look: Look): Promise<GroupInspection> {
     ledger: { name: ledgerName(key.group), exists, unreadable: unreadable ?? null },
     zones: zones.map(inspectZone),
     reservations: situations.map(inspectReservation),
+    claims: (observed?.ledger.claims ?? []).map(inspectClaim),
     functions: await inspectFunctions(look),
     refusals: [...(observed?.refusals.values() ?? []), ...(observed?.givenUp.values() ?? [])].map(
       ({ pod, sentence, stampMs }) => ({
@@ -197,7 +201,8 @@ function formatTime(ms: number): string {
 function inspectZone(zone: Zone): ZoneInspection {
   const { statefulSet, pods, outdated, down, leaving } = zone;
   const { name, replicas, maxUnavailable, paused, strategy, malformed, unsupported } = statefulSet;
-  const isReady = ({ ordinal }: Pod) => !down.has(ordinal) || down.get(ordinal) === "reserved";
+  const isHeld = (why: WhyDown | undefined) => why === "reserved" || why === "claimed";
+  const isReady = ({ ordinal }: Pod) => !down.has(ordinal) || isHeld(down.get(ordinal));
   const missing = [...missingOrdinals(zone).take(maxListedMissing)];
   const ordinals = [...down.keys(), ...missing].sort((one, other) => one - other);
   return {

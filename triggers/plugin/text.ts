@@ -1,4 +1,5 @@
 /** What `kubectl sluice why` prints for people: aligned columns, the worst thing said in words, spans instead of times. */
+import type { ClaimInspection } from "./claims.ts";
 import type {
   BudgetInspection,
   FunctionInspection,
@@ -25,7 +26,7 @@ export function formatOrdinals(ordinals: readonly number[]): string {
 
 /** Everything about one group. */
 export function formatGroup(inspection: GroupInspection, emphasize: Emphasis): string {
-  const { zones, reservations, functions, refusals, budgets, ungovernable } = inspection;
+  const { zones, reservations, claims, functions, refusals, budgets, ungovernable } = inspection;
   const warnings = zones.flatMap(({ name, warnings }) => warnings.map((sentence) => `${name}: ${sentence}`));
   if (ungovernable !== null) warnings.push(`evictions: ${ungovernable}`);
   const atMs = Date.parse(inspection.at);
@@ -38,6 +39,7 @@ export function formatGroup(inspection: GroupInspection, emphasize: Emphasis): s
     [summaryOf(inspection), ...ledgerLines(inspection)],
     tableOf(["ZONE", "READY", "OUTDATED", "ROLLOUT LIMIT", "DOWN"], zones.map(zoneRow), emphasize),
     tableOf(["RESERVED POD", "FUNCTION", "AGE", "NEXT"], reservations.map(reservationRow(atMs)), emphasize),
+    tableOf(["CLAIMED", "FOR", "FUNCTION", "AGE", "ENDS"], claims.map(claimRow(atMs)), emphasize),
     tableOf(["REFUSED POD", "TRIED AGAIN IN", "WHY"], refused, emphasize),
     tableOf(["BUDGET", "ALLOWS"], budgets.map(budgetRow), emphasize),
     warnings.map((sentence) => `${emphasize("WARNING")} ${sentence}`),
@@ -120,6 +122,16 @@ function zoneRow({
 
 function reservationRow(atMs: number) {
   return ({ pod, function: by, at, next }: ReservationInspection) => [pod, by, formatSpan(atMs - Date.parse(at)), next];
+}
+
+function claimRow(atMs: number) {
+  return ({ zone, members, kind, phase, function: by, since, ends }: ClaimInspection) => [
+    members === null ? zone : `${zone}: ${members}`,
+    phase === null ? kind : `${kind} (${phase})`,
+    by || "-",
+    since === null ? "-" : formatSpan(atMs - Date.parse(since)),
+    ends,
+  ];
 }
 
 function budgetRow(budget: BudgetInspection): string[] {

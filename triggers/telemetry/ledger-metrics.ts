@@ -6,6 +6,7 @@
  */
 import { Gauge, type Registry } from "prom-client";
 import { countDown } from "../../functions/shared/group/zones.ts";
+import type { Claim } from "../../functions/shared/ledger/claim.ts";
 import type { Standing } from "./ledger-metrics-groups.ts";
 
 interface Series<Label extends string> {
@@ -104,6 +105,7 @@ function defineLedgers(define: Define): void {
       return shown.map(([by, value]) => ({ labels: { ...labelsOf(standing), function: cut(by) }, value }));
     }),
   );
+  defineClaims(define);
   const unreadable = {
     name: "sluice_group_ledger_unreadable",
     help: "1 while a group's ledger cannot be read, so that nothing is permitted; otherwise 0.",
@@ -112,6 +114,42 @@ function defineLedgers(define: Define): void {
   define(unreadable, (standings) =>
     standings.map((standing) => ({ labels: labelsOf(standing), value: standing.isUnreadable ? 1 : 0 })),
   );
+}
+
+function defineClaims(define: Define): void {
+  const labelNames = [...groupLabels, "kind", "function"] as const;
+  const claims = {
+    name: "sluice_group_claims",
+    help: "Claims in a group's ledger on what is no pod that goes, by kind and by the function that made them.",
+    labelNames,
+  };
+  define(claims, (standings) => seriesOfClaims(standings, (some) => some.length));
+  const oldest = {
+    name: "sluice_group_oldest_claim_timestamp_seconds",
+    help: "Since when the oldest claim of a kind in a group's ledger has stood, in seconds since the epoch.",
+    labelNames,
+  };
+  define(oldest, (standings) =>
+    seriesOfClaims(standings, (some) => Math.min(...some.flatMap(sinceSeconds))).filter(({ value }) =>
+      Number.isFinite(value),
+    ),
+  );
+}
+
+/** Only a later version knows where a claim of its kind says so. */
+function sinceSeconds(claim: Claim): number[] {
+  return claim.isKnown ? [(claim.sinceMs ?? claim.stampMs) / 1000] : [];
+}
+
+function seriesOfClaims(standings: readonly Standing[], measure: (some: readonly Claim[]) => number) {
+  return standings.flatMap((standing) => {
+    const byMaker = Map.groupBy(standing.ledger?.claims ?? [], ({ kind, by }) => `${kind} ${by}`);
+    const shown = [...byMaker.values()].slice(0, functionsOfALedger);
+    return shown.map((some) => {
+      const { kind = "", by = "" } = some[0] ?? {};
+      return { labels: { ...labelsOf(standing), kind: cut(kind), function: cut(by) }, value: measure(some) };
+    });
+  });
 }
 
 function defineTimes(define: Define) {

@@ -126,7 +126,7 @@ test("the JSON has the fields that are documented, and no others", async () => {
   const { zones, reservations, functions } = inspection;
   assert.deepEqual(
     fields(inspection),
-    "at budgets functions group ledger namespace refusals reservations ungovernable zones".split(" "),
+    "at budgets claims functions group ledger namespace refusals reservations ungovernable zones".split(" "),
   );
   assert.deepEqual(fields(inspection.ledger), ["exists", "name", "unreadable"]);
   assert.deepEqual(

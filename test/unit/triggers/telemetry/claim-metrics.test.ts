@@ -1,0 +1,53 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Registry } from "prom-client";
+import type { Claim } from "../../../../functions/shared/ledger/claim.ts";
+import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
+import { createLedgerMetrics } from "../../../../triggers/telemetry/ledger-metrics.ts";
+import { claimOf, foreignClaim, leaseObject, namespace, nowMs } from "../../functions/advance-zone-rollout/given.ts";
+
+const key = { namespace, group: "group" };
+
+/** The series of a metric for a ledger that holds these claims, as `KIND FUNCTION: VALUE`. */
+async function seriesOf(name: string, claims: readonly Claim[]): Promise<string[]> {
+  const registry = new Registry();
+  const text = claims.map(({ line }) => line).join("\n");
+  const lease = leaseObject("sluice-group", { "sluice.dev/group": "group", "sluice.dev/claims": text });
+  const standing = { key, zones: [], ledger: parseLedger(key, lease), isUnreadable: false, rollout: undefined };
+  createLedgerMetrics([registry]).showGroups(async () => [standing], { passes: false });
+  const metric = (await registry.getMetricsAsJSON()).find((one) => one.name === name);
+  return (metric?.values ?? []).map(({ labels, value }) => {
+    assert.deepEqual([labels.namespace, labels.rollout_group], [namespace, "group"]);
+    return `${labels.kind} ${labels.function}: ${value}`;
+  });
+}
+
+test("claims are counted by kind and by the function that made them, kinds of later versions too", async () => {
+  const claims = [
+    claimOf("a:1", "scale-down"),
+    claimOf("b:1", "scale-down"),
+    claimOf("a:2", "node", { by: "fence-node" }),
+    foreignClaim("b"),
+  ];
+  assert.deepEqual(await seriesOf("sluice_group_claims", claims), [
+    "scale-down somebody: 2",
+    "node fence-node: 1",
+    "later : 1",
+  ]);
+});
+
+test("since when the oldest claim of a kind has stood is told, and nothing of a kind that nobody here can read", async () => {
+  const claims = [
+    claimOf("a:1", "scale-down", { stampMs: nowMs, sinceMs: nowMs - 60_000 }),
+    claimOf("b:1", "scale-down", { stampMs: nowMs - 30_000 }),
+    foreignClaim("b"),
+  ];
+  const seconds = (nowMs - 60_000) / 1000;
+  const series = await seriesOf("sluice_group_oldest_claim_timestamp_seconds", claims);
+  assert.deepEqual(series, [`scale-down somebody: ${seconds}`]);
+});
+
+test("no more than twenty series come of one ledger, whatever somebody writes into it, and no label is longer than a name", async () => {
+  const many = Array.from({ length: 30 }, (_, index) => claimOf(`a:${index}`, "scale-down", { by: `f${index}` }));
+  assert.equal((await seriesOf("sluice_group_claims", many)).length, 20);
+});
