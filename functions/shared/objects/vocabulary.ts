@@ -44,6 +44,13 @@ function parseNames(text: string): readonly string[] {
 
 const asText = (text: string): string => text;
 
+type Words = Pick<Entry<unknown>, "grammar" | "fallback" | "says">;
+
+/** An annotation of the Lease that is a ledger. */
+function inLedger<T>(key: string, parse: (text: string) => T | undefined, words: Words): Entry<T> {
+  return { key, kind: "annotation", on: "Lease", parse, ...words };
+}
+
 export const rolloutGroup: Entry<string> = {
   key: "rollout-group",
   kind: "label",
@@ -104,98 +111,62 @@ export const managedBy: Entry<string> = {
   parse: asText,
 };
 
-export const ledgerGroup: Entry<string> = {
-  key: "sluice.dev/group",
-  kind: "annotation",
-  on: "Lease",
+export const ledgerGroup = inLedger("sluice.dev/group", asText, {
   grammar: "any text",
   fallback: "a Lease without it is no ledger",
   says: "the group whose ledger this Lease is (rule R1)",
-  parse: asText,
-};
+});
 
-export const ledgerFormat: Entry<string> = {
-  key: "sluice.dev/format",
-  kind: "annotation",
-  on: "Lease",
+export const ledgerFormat = inLedger("sluice.dev/format", asText, {
   grammar: "1",
   fallback: "absent: 1, as before formats had numbers; any other: nothing is permitted, and nothing written over it",
   says: "how the ledger is to be read: a version of Sluice that does not know the format leaves it alone (rule R2)",
-  parse: asText,
-};
+});
 
-export const settledThrough: Entry<number> = {
-  key: "sluice.dev/settled-through",
-  kind: "annotation",
-  on: "Lease",
+export const settledThrough = inLedger("sluice.dev/settled-through", parseRevision, {
   grammar: "a pod resourceVersion",
   fallback: "absent: the first decision uses a consistent LIST; malformed: nothing is permitted",
   says: "the pod revision up to which the world has been accounted for (rule R2)",
-  parse: parseRevision,
-};
+});
 
-export const membersThrough: Entry<number> = {
-  key: "sluice.dev/members-through",
-  kind: "annotation",
-  on: "Lease",
+export const membersThrough = inLedger("sluice.dev/members-through", parseRevision, {
   grammar: "a StatefulSet resourceVersion",
   fallback: "absent: which StatefulSets there are is taken from what is known; malformed: nothing is permitted",
   says: "the StatefulSet revision from which on every zone that the last decisions counted is known (rule R5)",
-  parse: parseRevision,
-};
+});
 
-export const members: Entry<readonly string[]> = {
-  key: "sluice.dev/members",
-  kind: "annotation",
-  on: "Lease",
+export const members = inLedger("sluice.dev/members", parseNames, {
   grammar: 'JSON: ["STATEFULSET", …]',
   fallback: "absent: whoever is in the group; malformed: nobody, so that each of them is looked at afresh",
   says: "the zones that the last decision counted: one that joins is waited for (rule R4)",
-  parse: parseNames,
-};
+});
 
-export const reservations: Entry<string> = {
-  key: "sluice.dev/reservations",
-  kind: "annotation",
-  on: "Lease",
+export const reservations = inLedger("sluice.dev/reservations", asText, {
   grammar:
     'JSON: {"STATEFULSET": {"ORDINAL": ["POD UID", "FUNCTION", STAMP in ms since the epoch, SINCE where renewed]}}',
   fallback: "absent: none; malformed: nothing is permitted",
   says: "the pods that may be taken down now or have been and are not back yet (rule R2)",
-  parse: asText,
-};
+});
 
-export const claims: Entry<string> = {
-  key: "sluice.dev/claims",
-  kind: "annotation",
-  on: "Lease",
+export const claims = inLedger("sluice.dev/claims", asText, {
   grammar:
     'one line of JSON each: {"id", "kind", "zone", "members": "0-4,7", "uids": {"NAME": "UID"}, "by", "stampMs", "sinceMs", "phase", "terms": "asked" or "announced", "anchor": {"resource", "namespace", "name", "annotation"}}',
   fallback: "absent: none; malformed: nothing is permitted; of an unknown kind: its zone counts as down",
   says: "what is reserved besides pods that go: a scale-down, a volume, a process, a node (rules R17 and R18)",
-  parse: asText,
-};
+});
 
-export const refusals: Entry<string> = {
-  key: "sluice.dev/refusals",
-  kind: "annotation",
-  on: "Lease",
+export const refusals = inLedger("sluice.dev/refusals", asText, {
   grammar:
     'JSON: {"POD UID": ["POD", "SENTENCE", STAMP in ms since the epoch]}, or {"POD UID/FUNCTION": [..., "FUNCTION"]}',
   fallback: "none",
   says: "deletions that the API server refused for good, and evictions that were allowed and never carried out; such a pod is not tried again for ten minutes",
-  parse: asText,
-};
+});
 
-export const verdicts: Entry<string> = {
-  key: "sluice.dev/verdicts",
-  kind: "annotation",
-  on: "Lease",
+export const verdicts = inLedger("sluice.dev/verdicts", asText, {
   grammar: 'JSON: {"FUNCTION": {"guard", "zone", "sentence", "since", "at"}}',
   fallback: "none",
   says: "what each function last said of the group, and since when",
-  parse: asText,
-};
+});
 
 export const injectCertificateAuthority: Entry<boolean> = {
   key: "grafana.com/inject-rollout-operator-ca",
