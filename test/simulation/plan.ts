@@ -1,4 +1,5 @@
 /** What one seed draws before it begins: the shape of the group, and which faults are about (a swarm: not all at once). */
+import type { KindName } from "../../functions/shared/ledger/claim.ts";
 import { causes } from "../world/kubelet.ts";
 import type { Draw } from "./draw.ts";
 import { type CallFaults, noFaults } from "./simulated-cluster.ts";
@@ -60,6 +61,8 @@ export interface Plan {
   readonly isHeld: boolean;
   /** Another webhook refuses every eviction after ours has allowed it, for ever. */
   readonly isRefused?: boolean;
+  /** Functions that claim more than pods that go; absent: there are none. */
+  readonly claims?: PlannedClaims;
   /** How long things go wrong, in milliseconds. */
   readonly safetyMs: number;
   /** Mean times between disturbances in milliseconds; 0 for never. */
@@ -78,6 +81,15 @@ export interface PlannedNeighbours {
   readonly labelled: boolean;
   /** The budget selects by that label, instead of by `rollout-group`. */
   readonly byApp: boolean;
+}
+
+export interface PlannedClaims {
+  /** Two processes make claims of each. */
+  readonly kinds: readonly KindName[];
+  /** How often each of them looks. */
+  readonly everyMs: number;
+  /** A later version makes claims that nobody here knows. */
+  readonly isForeign: boolean;
 }
 
 export type Propagation = "Orphan" | "Background" | "Foreground";

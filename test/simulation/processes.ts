@@ -1,5 +1,6 @@
 /** The processes of one seed: they are started, killed, stopped for a while and told the wrong time. */
 import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
+import type { KindName } from "../../functions/shared/ledger/claim.ts";
 import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
 import type { GroupView } from "../../functions/shared/views/view.ts";
@@ -20,7 +21,7 @@ import {
 } from "./simulated-cluster.ts";
 import { RevisionClock } from "./stale-views.ts";
 
-export type ProcessKind = "replica" | "recycler" | "webhook" | "dry";
+export type ProcessKind = "replica" | "recycler" | "webhook" | "dry" | "taker";
 
 export interface ProcessesOptions {
   readonly world: World;
@@ -31,6 +32,8 @@ export interface ProcessesOptions {
   readonly isFaulty: () => boolean;
   readonly faults: () => CallFaults;
   readonly observerOf: (kind: ProcessKind, process: Process) => CallObserver;
+  /** A process has started that makes claims of a kind. */
+  readonly openTaker: (kind: KindName, connection: Connection) => void;
   /** Code of a process goes on. */
   readonly onResume: () => void;
   readonly log: (who: string, what: string) => void;
@@ -50,6 +53,7 @@ export class Processes {
   readonly #lastViews = new Map<string, Map<string, GroupView>>();
   #webhooks: (Webhook & Running)[] = [];
   #replicas: (Running & { readonly definition: FunctionDefinition; readonly replica: Replica })[] = [];
+  #takers: (Running & { readonly claims: KindName })[] = [];
   #made = 0;
   /** How far the clocks of all API servers have been set off the true time. */
   #allOffMs = 0;
@@ -69,6 +73,7 @@ export class Processes {
     const { plan } = this.#options;
     for (let index = 0; index < plan.processes; index++) this.#startReplica(advanceZoneRollout);
     for (let index = 0; index < plan.recyclers; index++) this.#startReplica(this.#recycler);
+    for (const kind of plan.claims?.kinds ?? []) for (let index = 0; index < 2; index++) this.#startTaker(kind);
     if (plan.budget === undefined) return;
     for (let index = 0; index < plan.webhooks; index++) this.#startWebhook(false);
     if (plan.dryRuns > 0) this.#startWebhook(true);
@@ -109,6 +114,13 @@ export class Processes {
     const { sweepMs, sweepsAtOnce } = plan;
     replica = startReplica({ process, draw, cluster, views, wrappers, sweepMs, sweepsAtOnce, log, definition });
     this.#replicas.push({ process, clock, definition, replica, stop });
+  }
+
+  #startTaker(claims: KindName): void {
+    const connection = this.#connect("taker", () => undefined);
+    const { process, clock, stop } = connection;
+    this.#takers.push({ process, clock, claims, stop });
+    this.#options.openTaker(claims, connection);
   }
 
   #startWebhook(isDry: boolean): void {
@@ -163,6 +175,10 @@ export class Processes {
   /** kill -9: nothing of the process goes on; what it has sent may still arrive. */
   crash(): void {
     const { draw, world, isFaulty, log } = this.#options;
+    if (this.#takers.length > 0 && draw.chance(0.7)) {
+      this.killTaker(draw.pick(this.#takers).process);
+      return;
+    }
     const index = draw.whole(0, this.#replicas.length - 1);
     const victim = this.#replicas[index];
     if (victim === undefined) return;
@@ -174,10 +190,24 @@ export class Processes {
     });
   }
 
+  killTaker(process: Process): void {
+    const { draw, world, isFaulty, log } = this.#options;
+    const victim = this.#takers.find((taker) => taker.process === process);
+    if (victim === undefined) return;
+    victim.stop();
+    this.#takers = this.#takers.filter((taker) => taker !== victim);
+    log("simulation", `${victim.process.name} is killed`);
+    world.timeline.after(draw.between(100, 20_000), () => {
+      if (isFaulty()) this.#startTaker(victim.claims);
+    });
+  }
+
   /** kill -STOP, and -CONT after 1 to 60 s: what it has sent arrives, what is sent to it waits, its clock goes on. */
   pause(): void {
     const { draw, world, log } = this.#options;
-    const running = [...this.#replicas, ...this.#webhooks].filter(({ process }) => process.backlog === undefined);
+    const running = [...this.#replicas, ...this.#takers, ...this.#webhooks].filter(
+      ({ process }) => process.backlog === undefined,
+    );
     if (running.length === 0) return;
     const { process } = draw.pick(running);
     process.backlog = [];
@@ -196,7 +226,7 @@ export class Processes {
   /** The clock of the API server that one process talks to is set; it stays within what the protocol lets clocks differ by. */
   stepClock(): void {
     const { draw, log } = this.#options;
-    const running = [...this.#replicas, ...this.#webhooks];
+    const running = [...this.#replicas, ...this.#takers, ...this.#webhooks];
     if (running.length === 0) return;
     const { process, clock } = draw.pick(running);
     clock.skewMs = this.#allOffMs + draw.between(-14_000, 14_000);
@@ -207,17 +237,20 @@ export class Processes {
   stepAllClocks(byMs: number): void {
     this.#options.log("simulation", `all clocks are set by ${(byMs / 1000).toFixed(0)} s`);
     this.#allOffMs += byMs;
-    for (const { clock } of [...this.#replicas, ...this.#webhooks]) clock.skewMs += byMs;
+    for (const { clock } of [...this.#replicas, ...this.#takers, ...this.#webhooks]) clock.skewMs += byMs;
   }
 
   /** What one healthy process cannot bring to its end, no number of them may: all others are killed for good. */
   keepOne(): void {
     const { draw, plan } = this.#options;
-    for (const { process } of [...this.#replicas, ...this.#webhooks]) this.#goOn(process);
+    for (const { process } of [...this.#replicas, ...this.#takers, ...this.#webhooks]) this.#goOn(process);
     const rollouts = this.#replicas.filter(({ definition }) => definition === advanceZoneRollout);
     const kept = rollouts.length > 0 ? draw.pick(rollouts) : undefined;
     for (const replica of this.#replicas) if (replica !== kept) replica.stop();
     this.#replicas = kept === undefined ? [] : [kept];
+    for (const { stop } of this.#takers) stop();
+    this.#takers = [];
+    for (const kind of plan.claims?.kinds ?? []) this.#startTaker(kind);
     if (kept === undefined) this.#startReplica(advanceZoneRollout);
     if (plan.budget === undefined) return;
     const [webhook, ...others] = this.#webhooks.filter(({ isDry }) => !isDry);
@@ -227,6 +260,6 @@ export class Processes {
   }
 
   stop(): void {
-    for (const { stop } of [...this.#replicas, ...this.#webhooks]) stop();
+    for (const { stop } of [...this.#replicas, ...this.#takers, ...this.#webhooks]) stop();
   }
 }

@@ -13,6 +13,7 @@ import {
 import { silentReporter } from "../../functions/shared/pass/report.ts";
 import type { Views } from "../../functions/shared/views/view.ts";
 import { KeyedQueue } from "../../triggers/wake/queue.ts";
+import type { ClaimRules } from "./claims/taker.ts";
 import type { Draw } from "./draw.ts";
 import type { Process } from "./simulated-cluster.ts";
 
@@ -23,6 +24,8 @@ export interface Wrappers {
   readonly connection?: (cluster: Cluster) => Cluster;
   readonly protocol?: (protocol: Protocol) => Protocol;
   readonly views?: (views: Views) => Views;
+  /** What keeps claims safe, for those who make them. */
+  readonly claims?: Partial<ClaimRules>;
   /** What a webhook makes of what it is asked. */
   readonly request?: (request: AdmissionRequest) => AdmissionRequest;
   /** What the API server makes of the answer to a review. */

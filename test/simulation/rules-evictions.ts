@@ -1,4 +1,5 @@
 /** The rules that evictions live by, taken away one at a time, in drains that make their fault likely. */
+import { claimRules } from "./claims/rules-claims.ts";
 import type { Plan } from "./plan.ts";
 import { never, plain, type RemovedRule, rolloutRules, unseenWrites, wrapProtocol, wrapViews } from "./rules.ts";
 import { membershipRules } from "./rules-mends.ts";
@@ -128,4 +129,9 @@ const evictionRules: readonly RemovedRule[] = [
   },
 ];
 
-export const removedRules: readonly RemovedRule[] = [...rolloutRules, ...evictionRules, ...membershipRules];
+export const removedRules: readonly RemovedRule[] = [
+  ...rolloutRules,
+  ...evictionRules,
+  ...membershipRules,
+  ...claimRules,
+];

@@ -10,6 +10,7 @@ import { TrueWorldChecker } from "../stage/checkers/true-world.ts";
 import type { StoredPod, StoredStatefulSet } from "../world/objects.ts";
 import { VirtualTimeline } from "../world/timeline.ts";
 import { createWorld, type World } from "../world/world.ts";
+import { Claims } from "./claims/claims.ts";
 import { createDraw, type Draw } from "./draw.ts";
 import { Evictions } from "./evictions.ts";
 import { useLightAborts } from "./light-abort.ts";
@@ -62,6 +63,7 @@ class Simulation {
   readonly #budgets: BudgetPast;
   readonly #processes: Processes;
   readonly #evictions: Evictions;
+  readonly #claims: Claims;
   readonly #tell = (who: string, what: string) => this.#log(who, what);
   /** Every reservation that was ever written: pod uid, function and stamp. */
   readonly #written = new Set<string>();
@@ -94,7 +96,10 @@ class Simulation {
       plan: this.#plan,
       namespace,
       group,
-      onLedgerEdited: (lease) => this.#noteKnown(lease),
+      onLedgerEdited: (lease) => {
+        this.#noteKnown(lease);
+        this.#claims.checker.noteEdited(lease);
+      },
       log: this.#tell,
     });
     this.#budgets = new BudgetPast(this.#world, namespace);
@@ -105,6 +110,17 @@ class Simulation {
       namespace,
       skewMs: this.#plan.every.clock > 0 ? 14_000 : this.#plan.skewMs,
       violate: (invariant, sentence) => this.#violate(invariant, sentence),
+    });
+    this.#claims = new Claims({
+      world: this.#world,
+      draw: this.#draw,
+      plan: this.#plan,
+      namespace,
+      group,
+      rules: options.wrappers?.claims,
+      isFaulty: () => this.#faulty,
+      violate: (invariant, sentence) => this.#violate(invariant, sentence),
+      log: this.#tell,
     });
     this.#processes = this.#createProcesses();
     this.#evictions = this.#createEvictions();
@@ -133,6 +149,7 @@ class Simulation {
       isFaulty: () => this.#faulty,
       faults: () => this.#faults(),
       observerOf: (kind, process) => this.#observerOf(kind, process),
+      openTaker: (kind, connection) => this.#claims.open(kind, connection),
       onResume: this.#onResume,
       log: this.#tell,
     });
@@ -198,21 +215,25 @@ class Simulation {
         if (resource !== "pods") return;
         this.#checker.noteSent(preconditions);
         if (isRollout) this.#checker.onSent(replica, at, preconditions);
+        this.#claims.checker.onDeletionSent(replica, at.name);
       },
       onDeleteArrived: (replica, resource, at, preconditions) => {
+        if (kind === "taker" && at.name.startsWith("volume-")) this.#claims.checker.onVolumeDeleted(at.name);
         if (resource !== "pods") return;
         this.#taken++;
         this.#checker.onArrived(replica, "rollout", at, preconditions);
       },
       onPatched: (replica, resource, after) => {
         if (resource === "leases") this.#checkWrite(replica, after as LeaseObject);
+        if (kind === "taker" && resource === "statefulsets") this.#claims.checker.onScaled(after as StoredStatefulSet);
       },
       onWritten: (who, verb, resource) => {
         if (kind === "dry") this.#violate("E2", `${who} did ${verb} ${resource}, and was asked for dry runs alone`);
         // The cruellest moment: the reservation stands, and nobody has heard of it.
-        if (kind !== "webhook" || verb !== "patch" || !this.#faulty || !this.#draw.chance(this.#plan.dieAfterWrite))
-          return;
-        this.#processes.killWebhook(process);
+        if (kind !== "webhook" && kind !== "taker") return;
+        if (verb !== "patch" || !this.#faulty || !this.#draw.chance(this.#plan.dieAfterWrite)) return;
+        if (kind === "taker") this.#processes.killTaker(process);
+        else this.#processes.killWebhook(process);
       },
       log: this.#tell,
     };
@@ -300,7 +321,7 @@ class Simulation {
     });
     store.onChange("statefulsets", ({ previous, final }) => {
       if (this.#options.verbose) this.#log("set", describeSet(this.#world, final.metadata));
-      told(groupsOf(previous, final));
+      told(new Set([previous, final].map((set) => set?.metadata.labels?.[groupLabel])));
     });
     store.onChange("leases", () => revisions.note(this.#timeline.nowMs(), store.revision));
   }
@@ -328,13 +349,15 @@ class Simulation {
       const nextMs = this.#timeline.nextAtMs();
       if (this.#violations.length > 0) return;
       if (this.#timeline.nowMs() >= checkMs) {
-        const missing = missingOf(this.#world, {
-          namespace,
-          isLoose: (name) => this.#isLoose(name),
-          ledgers: [group, neighbourGroup].map((name) => `sluice-${name}`),
-          drained: this.#drained,
-          absent: this.#users.workloads.missing(),
-        });
+        const missing =
+          this.#claims.checker.missing() ??
+          missingOf(this.#world, {
+            namespace,
+            isLoose: (name) => this.#isLoose(name),
+            ledgers: [group, neighbourGroup].map((name) => `sluice-${name}`),
+            drained: this.#drained,
+            absent: this.#users.workloads.missing(),
+          });
         if (missing === undefined) return;
         if (nextMs === undefined || nextMs > endMs) {
           this.#violate("L1", missing);
@@ -363,10 +386,9 @@ class Simulation {
     const writtenGroup = ledgerGroupOf(after as never);
     this.#checker.noteWritten(writtenGroup, made, all);
     const view: GroupView | undefined = this.#processes.lastView(replica, writtenGroup);
-    if (view === undefined || made.length === 0) return;
-    checkLedgerWrite(seenView(view, this.#world, this.#budgets, namespace), all, made, (...said) =>
-      this.#violate(...said),
-    );
+    const seen = view && seenView(view, this.#world, this.#budgets, namespace);
+    this.#claims.checker.onWritten(replica, after, made, seen);
+    if (seen !== undefined && made.length > 0) checkLedgerWrite(seen, all, made, (...said) => this.#violate(...said));
   }
 
   #noteKnown(lease: LeaseObject): void {
@@ -390,8 +412,4 @@ class Simulation {
     const seconds = ((this.#timeline.nowMs() - this.#startMs) / 1000).toFixed(3).padStart(9);
     this.#history.push(`${seconds}  ${who.padEnd(12)} ${what}`);
   }
-}
-
-function groupsOf(previous: StoredStatefulSet | undefined, final: StoredStatefulSet): Set<string | undefined> {
-  return new Set([previous?.metadata.labels?.[groupLabel], final.metadata.labels?.[groupLabel]]);
 }

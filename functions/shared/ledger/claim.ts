@@ -53,6 +53,11 @@ export interface ClaimContent {
   readonly members: readonly OrdinalRange[];
   /** The uids of what it is about, by object name: pods, volume claims, or the StatefulSet. */
   readonly uids?: Readonly<Record<string, string>>;
+  /**
+   * Since when its pods had been ready when it was made, by pod name, in milliseconds since the epoch and by a GET (rule R21):
+   * one that is ready since another time was not so in between. No two clocks are compared.
+   */
+  readonly readyMs?: Readonly<Record<string, number>>;
   /** The function that made it: the only one that changes or drops it. */
   readonly by: string;
   /** When it was made or renewed, by the API server's clock in milliseconds since the epoch. */
@@ -134,8 +139,10 @@ function parseContent(
   if (sinceMs !== undefined && !isTime(sinceMs)) throw malformed("sinceMs");
   if (!isName(phase)) throw malformed("phase");
   if (terms !== "asked" && terms !== "announced") throw malformed("terms");
-  const uids = parseUids(fields.uids);
+  const uids = parseTable(fields.uids, isName);
   if (uids === undefined && fields.uids !== undefined) throw malformed("uids");
+  const readyMs = parseTable(fields.readyMs, isTime);
+  if (readyMs === undefined && fields.readyMs !== undefined) throw malformed("readyMs");
   const anchor = parseAnchor(fields.anchor);
   // Rule R10a: what a scale-down leaves behind is undone by its age; nothing tells when the others are over but their anchors.
   if (anchor === undefined && (fields.anchor !== undefined || stated.kind !== "scale-down")) throw malformed("anchor");
@@ -148,6 +155,7 @@ function parseContent(
     terms,
     ...(sinceMs === undefined ? {} : { sinceMs }),
     ...(uids === undefined ? {} : { uids }),
+    ...(readyMs === undefined ? {} : { readyMs }),
     ...(anchor === undefined ? {} : { anchor }),
   };
 }
@@ -172,11 +180,14 @@ export function formatMembers(members: readonly OrdinalRange[]): string {
   return members.map(({ first, last }) => (first === last ? `${first}` : `${first}-${last}`)).join(",");
 }
 
-function parseUids(value: unknown): Readonly<Record<string, string>> | undefined {
+function parseTable<Value>(
+  value: unknown,
+  isValue: (value: unknown) => value is Value,
+): Readonly<Record<string, Value>> | undefined {
   const fields = fieldsOf(value);
   if (fields === undefined) return undefined;
-  const isTable = Object.entries(fields).every(([name, uid]) => isName(name) && isName(uid));
-  return isTable ? (fields as Readonly<Record<string, string>>) : undefined;
+  const isTable = Object.entries(fields).every(([name, one]) => isName(name) && isValue(one));
+  return isTable ? (fields as Readonly<Record<string, Value>>) : undefined;
 }
 
 function parseAnchor(value: unknown): Anchor | undefined {

@@ -79,10 +79,10 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
     countsAs: "members-down",
     guard: "zone-restarting-process",
     purpose: "the restart of a process",
-    ends: "when each member is ready again since then",
+    ends: "when each member has been not ready since then, and is ready again",
     isSettled: (claim, where, nowMs) =>
       ordinalsAreOver(claim, where, (pod, uid) => {
-        const isAgain = isAnother(pod, uid) || (pod.readySinceMs ?? Number.NEGATIVE_INFINITY) >= claim.stampMs;
+        const isAgain = isAnother(pod, uid) || pod.readySinceMs !== claim.readyMs?.[pod.name];
         return isAgain && isAvailable(pod, where.statefulSet?.minReadySeconds ?? 0, nowMs);
       }),
     isAbandoned: isUnanchored,

@@ -191,6 +191,10 @@ async function takeTargets(
     await writeChange(context, observed, { ...changeOf(observed, by, record), reservations: [...kept, ...made] });
     const renewed = new Set(observed.open.map(({ uid }) => uid));
     for (const reservation of made) if (!renewed.has(reservation.uid)) sole.set(reservation.uid, reservation);
+  } else if (others.some(({ action }) => action === "repair")) {
+    // Rules R13 and R18: nothing is written that could fail, and a ledger of long ago says nothing of the claims of now.
+    const now = await context.protocol.readLedger(cluster, observed.key);
+    if (now?.resourceVersion !== observed.ledger.resourceVersion) throw new Conflict();
   }
   // Rule R9, and invariant Z3: no later than 5 s after the write, nor after the reads that it rests on.
   const deadlineMs = Math.min(sentMs, observed.view.statefulSetsReadMs ?? sentMs) + actWithinMs;

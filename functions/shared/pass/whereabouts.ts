@@ -1,10 +1,14 @@
-/** Where reserved pods are: from the view where it shows them, and by GETs where it does not. */
-
+/**
+ * Where reserved pods are: from the view where it shows them, and by GETs where it does not. And where all is that a claim names:
+ * by GETs alone.
+ */
 import { isMember } from "../group/governing.ts";
-import { hasCode } from "../kubernetes/cluster.ts";
+import { type Cluster, hasCode, type Resource } from "../kubernetes/cluster.ts";
+import { type KnownClaim, namesOrdinal } from "../ledger/claim.ts";
+import type { ClaimWhereabouts } from "../ledger/kinds.ts";
 import type { Ledger, Reservation } from "../ledger/reservation.ts";
 import type { Whereabouts } from "../ledger/settling.ts";
-import { isStanding, podNameOf } from "../objects/pods.ts";
+import { isStanding, parsePod, podNameOf, statefulSetNameOf } from "../objects/pods.ts";
 import { isWanted, type StatefulSet } from "../objects/statefulsets.ts";
 import { getStatefulSet } from "../views/listing.ts";
 import { type GroupView, getPod } from "../views/view.ts";
@@ -106,4 +110,39 @@ export async function readAsNew(
   };
   const anew = { ...need, consistent: true, settledThrough: undefined, membersThrough: undefined };
   return { ledger: begunAnew, view: await context.views.read(ledger.key, anew) };
+}
+
+/**
+ * Where everything is that a claim names. `volumes` are read by whoever removes some, by name and uid. What is decided on it is
+ * done within 5 s, by uid and resourceVersion. Throws ClusterError.
+ */
+export async function findClaimed(
+  cluster: Cluster,
+  namespace: string,
+  claim: KnownClaim,
+  volumes: ReadonlyMap<string, string> = new Map(),
+): Promise<ClaimWhereabouts> {
+  const [statefulSet, { items }, isAnchored] = await Promise.all([
+    getStatefulSet(cluster, { namespace, name: claim.zone }),
+    // Without a revision that will do, a LIST is consistent.
+    cluster.list("pods", { namespace }),
+    holdsAnchor(cluster, namespace, claim),
+  ]);
+  const pods = items
+    .map(parsePod)
+    .filter(({ name, ordinal }) => statefulSetNameOf(name) === claim.zone && namesOrdinal(claim, ordinal));
+  return { statefulSet, pods: new Map(pods.map((pod) => [pod.ordinal, pod])), volumes, isAnchored };
+}
+
+/** Rule R10a: true while the anchor is there and names the claim. Throws ClusterError. */
+async function holdsAnchor(cluster: Cluster, ledgers: string, { id, anchor }: KnownClaim): Promise<boolean> {
+  if (anchor === undefined) return false;
+  const { resource, namespace = ledgers, name, annotation } = anchor;
+  try {
+    const object = await cluster.get(resource as Resource, { namespace, name });
+    return object.metadata.annotations?.[annotation] === id;
+  } catch (error) {
+    if (hasCode(error, 404)) return false;
+    throw error;
+  }
 }

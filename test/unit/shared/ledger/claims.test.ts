@@ -82,9 +82,22 @@ describe("the format of a ledger", () => {
 
 describe("claims are read strictly", () => {
   test("a claim is read with all that it says, whatever it is called", () => {
-    const [claim] = claimsOf({ ...stated, sinceMs: nowMs - 9, uids: { a: "uid-of-a" }, anchor }) as KnownClaim[];
+    const [claim] = claimsOf({
+      ...stated,
+      sinceMs: nowMs - 9,
+      uids: { a: "uid-of-a" },
+      readyMs: { "a-3": 7 },
+      anchor,
+    }) as KnownClaim[];
     const { line, ...read } = claim as KnownClaim;
-    assert.deepEqual(read, { ...content, isKnown: true, sinceMs: nowMs - 9, uids: { a: "uid-of-a" }, anchor });
+    assert.deepEqual(read, {
+      ...content,
+      isKnown: true,
+      sinceMs: nowMs - 9,
+      uids: { a: "uid-of-a" },
+      readyMs: { "a-3": 7 },
+      anchor,
+    });
     assert.equal(JSON.parse(line).id, "one");
   });
 
@@ -118,6 +131,7 @@ describe("claims are read strictly", () => {
     ["a stamp that is text", { ...stated, stampMs: "1" }],
     ["a stamp before all time", { ...stated, stampMs: -1 }],
     ["a since that is no time", { ...stated, sinceMs: 1.5 }],
+    ["times of readiness that are no times", { ...stated, readyMs: { "a-3": "now" } }],
     ["no phase", { ...stated, phase: undefined }],
     ["other terms", { ...stated, terms: "demanded" }],
     ["uids that are a list", { ...stated, uids: ["u"] }],

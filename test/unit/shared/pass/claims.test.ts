@@ -106,3 +106,21 @@ test("a sweep removes no ledger that holds a claim, and none of a kind that is a
   assert.deepEqual(left.filter((group) => group !== key.group).sort(), kept.sort());
   assert.deepEqual(settled, []);
 });
+
+test("a broken pod that somebody has claimed since the ledger was last read is not repaired (R13, R18)", async () => {
+  const passes = await new Passes().prepare();
+  passes.world.kubelet.breakPod({ namespace, name: "group-b-1" });
+  await passes.run();
+  await passes.goOn(5_000);
+  passes.forget();
+  const { line } = claimOf("group-b:0-1", "scale-down");
+  passes.world.kubelet.breakPod({ namespace, name: "group-b-0" });
+  await passes.goOn(100);
+  passes.writeLedger({ "sluice.dev/claims": line });
+  await passes.run();
+  assert.deepEqual(
+    passes.acts.filter(({ action }) => action === "repair"),
+    [],
+  );
+  assert.equal(passes.guard, "zone-scaling-down");
+});

@@ -1,0 +1,78 @@
+/** Whether a claim may be made: rule R17, over zones as one look has them. */
+import type { Claim, ClaimContent } from "../ledger/claim.ts";
+import { describeClaim, guardOfClaim, kinds } from "../ledger/kinds.ts";
+import type { Reservation } from "../ledger/reservation.ts";
+import { podNameOf } from "../objects/pods.ts";
+import { countDown, describeDown, isUnsettled, type Zone } from "./zones.ts";
+
+/** All that one ledger holds, and the zones that it is about. */
+export interface Around {
+  readonly zones: readonly Zone[];
+  /** The reservations and claims on StatefulSets that are none of the group's any more. */
+  readonly departed: readonly Reservation[];
+  readonly strayClaims: readonly Claim[];
+}
+
+export interface HeldBack {
+  readonly guard: string;
+  readonly sentence: string;
+}
+
+/**
+ * Rule R17: why a claim may not be made now; undefined where it may. `limit`: how many pods of its zone may be down with it.
+ *
+ * What is announced nobody can choose: it may always be made. What is asked waits for every other zone to be whole, and for its
+ * members to be nobody else's.
+ */
+export function refuseClaim(around: Around, content: ClaimContent, limit: number): HeldBack | undefined {
+  if (content.terms === "announced") return undefined;
+  const own = around.zones.find(({ statefulSet }) => statefulSet.name === content.zone);
+  const [departed] = around.departed;
+  if (own === undefined || departed !== undefined) {
+    const what = departed === undefined ? content.zone : `${podNameOf(departed)} is reserved, and its StatefulSet`;
+    return { guard: "zone-departed", sentence: `${what} has left the group or is gone` };
+  }
+  const [stray] = around.strayClaims;
+  if (stray !== undefined) return heldBy(stray);
+  return refuseByOthers(around, own) ?? refuseMembers(own, content) ?? refuseByLimit(own, content, limit);
+}
+
+function heldBy(claim: Claim): HeldBack {
+  return { guard: guardOfClaim(claim), sentence: describeClaim(claim) };
+}
+
+function refuseByOthers({ zones }: Around, own: Zone): HeldBack | undefined {
+  const other = zones.find((zone) => zone !== own && isUnsettled(zone));
+  if (other === undefined) return undefined;
+  const [claim] = other.claims;
+  return claim === undefined ? { guard: "zones-down", sentence: describeDown(other) } : heldBy(claim);
+}
+
+/** One pod is not two functions': neither is what another has reserved claimed, nor what another has claimed. */
+function refuseMembers(own: Zone, { members }: ClaimContent): HeldBack | undefined {
+  const isMember = (ordinal: number) => members.some(({ first, last }) => ordinal >= first && ordinal <= last);
+  const foreign = own.claims.find(
+    (claim) =>
+      !claim.isKnown ||
+      claim.members.some(({ first, last }) => {
+        return members.some((range) => range.first <= last && range.last >= first);
+      }),
+  );
+  if (foreign !== undefined) return heldBy(foreign);
+  const reserved = [...own.reserved.keys()].find(isMember);
+  if (reserved === undefined) return undefined;
+  const pod = podNameOf({ statefulSet: own.statefulSet.name, ordinal: reserved });
+  return { guard: "budget", sentence: `${pod} is reserved` };
+}
+
+function refuseByLimit(own: Zone, { members, kind }: ClaimContent, limit: number): HeldBack | undefined {
+  const isNew = (ordinal: number) =>
+    !own.down.has(ordinal) && members.some(({ first, last }) => ordinal >= first && ordinal <= last);
+  const added =
+    kinds[kind].countsAs === "members-down"
+      ? [...own.pods, ...own.leaving].filter(({ ordinal }) => isNew(ordinal))
+      : [];
+  if (countDown(own) + added.length <= limit) return undefined;
+  const sentence = `${describeDown(own)}, ${limit} may be, and ${added.length} more would be`;
+  return { guard: "budget", sentence };
+}

@@ -1,0 +1,292 @@
+/**
+ * What holds of claims, stated once more and apart from the product, over the text of the ledger and the true world.
+ *
+ * K1: a claim leaves the ledger only when what it was for is over. K2: nobody but its own function changes or drops one, to the
+ * byte. K3: nobody takes a pod that another one has claimed. K4: nothing is done but under a claim that the ledger holds. Z1 and
+ * Z2: claimed pods count as down, and their zone as not whole. D1: no pod leaves that was not told so. D2: no pod that stays is
+ * left as if it left.
+ */
+import type { LeaseObject } from "../../../functions/shared/kubernetes/cluster.ts";
+import type { SeenView } from "../../stage/checkers/ledger-write.ts";
+import {
+  isUp,
+  ordinalIn,
+  type Reserved,
+  readReservations,
+  rolloutLimit,
+  setNameOf,
+  upSinceMs,
+  wantsOrdinal,
+} from "../../stage/checkers/raw.ts";
+import type { StoredStatefulSet } from "../../world/objects.ts";
+import type { World } from "../../world/world.ts";
+import type { Apps } from "./apps.ts";
+import { why } from "./taker.ts";
+
+interface Raw {
+  readonly id: string;
+  readonly kind: string;
+  readonly zone: string;
+  readonly by?: string;
+  readonly members?: string;
+  readonly uids?: Readonly<Record<string, string>>;
+  readonly terms?: string;
+  readonly anchor?: { readonly resource: "pods" | "leases"; readonly name: string };
+  readonly line: string;
+}
+
+interface Known {
+  readonly claim: Raw;
+  /** When the ledger first held it, and when what it is for was last seen to be over. */
+  readonly firstMs: number;
+  overMs: number;
+  /** Its anchor has named it: until then it is no sign that the anchor does not. */
+  wasAnchored: boolean;
+}
+
+export interface ClaimsCheckerOptions {
+  readonly world: World;
+  readonly apps: Apps;
+  readonly namespace: string;
+  readonly ledger: string;
+  readonly violate: (invariant: string, sentence: string) => void;
+}
+
+/** What was over when its function looked may not be so any more when it writes. */
+const lookedWithinMs = 30_000;
+/** A deletion that was decided before a claim was written may still be on its way. */
+const decidedWithinMs = 20_000;
+/** An anchor is written after its claim, or never. */
+const anchoredWithinMs = 100_000;
+
+export function readClaims({ metadata }: Pick<LeaseObject, "metadata">): Raw[] {
+  const lines = (metadata.annotations?.["sluice.dev/claims"] ?? "").split("\n").filter((line) => line !== "");
+  return lines.map((line) => ({ ...(JSON.parse(line) as Omit<Raw, "line">), line }));
+}
+
+export class ClaimsChecker {
+  /** The function of each process that makes claims, by its name. */
+  readonly functions = new Map<string, string>();
+  readonly #options: ClaimsCheckerOptions;
+  readonly #known = new Map<string, Known>();
+  #uid: string | undefined;
+
+  constructor(options: ClaimsCheckerOptions) {
+    this.#options = options;
+    const look = () => this.#look();
+    for (const resource of ["pods", "statefulsets", "leases"] as const) options.world.store.onChange(resource, look);
+  }
+
+  #look(): void {
+    const nowMs = this.#options.world.timeline.nowMs();
+    for (const known of this.#known.values()) if (this.#isOver(known)) known.overMs = nowMs;
+  }
+
+  /** A user, or a later version, has written the ledger. */
+  noteEdited(lease: LeaseObject): void {
+    const nowMs = this.#options.world.timeline.nowMs();
+    const claims = readClaims(lease);
+    const ids = new Set(claims.map(({ id }) => id));
+    for (const id of [...this.#known.keys()]) if (!ids.has(id)) this.#known.delete(id);
+    for (const claim of claims) this.#note(claim, nowMs);
+    this.#uid = lease.metadata.uid;
+  }
+
+  /** One write of the ledger by a process: what it made of claims, and what it took beside them. */
+  onWritten(process: string, lease: LeaseObject, made: readonly Reserved[], view: SeenView | undefined): void {
+    if (lease.metadata.name !== this.#options.ledger) return;
+    if (lease.metadata.uid !== this.#uid) {
+      this.noteEdited(lease);
+      return;
+    }
+    const claims = readClaims(lease);
+    const all = readReservations(lease as never) ?? [];
+    this.#checkKept(this.functions.get(process) ?? process, claims);
+    const fresh = claims.filter(({ id }) => !this.#known.has(id));
+    const nowMs = this.#options.world.timeline.nowMs();
+    for (const claim of claims) this.#note(claim, nowMs);
+    if (view === undefined) return;
+    for (const reservation of made) this.#checkTaken(reservation, claims, all, view);
+    for (const claim of fresh) if (claim.terms === "asked") this.#checkAsked(claim, claims, all, view);
+  }
+
+  #note(claim: Raw, nowMs: number): void {
+    const before = this.#known.get(claim.id);
+    const known: Known = {
+      claim,
+      firstMs: before?.firstMs ?? nowMs,
+      overMs: before?.overMs ?? Number.NEGATIVE_INFINITY,
+      wasAnchored: before?.wasAnchored ?? false,
+    };
+    this.#known.set(claim.id, known);
+    if (this.#isOver(known)) known.overMs = nowMs;
+  }
+
+  #checkKept(by: string, claims: readonly Raw[]): void {
+    const nowMs = this.#options.world.timeline.nowMs();
+    const now = new Map(claims.map((claim) => [claim.id, claim]));
+    for (const [id, { claim, overMs }] of this.#known) {
+      const line = now.get(id)?.line;
+      if (line === claim.line) continue;
+      const what = line === undefined ? "dropped" : "changed";
+      if (claim.by !== by) this.#options.violate("K2", `${by} has ${what} the claim ${claim.line}`);
+      if (line !== undefined) continue;
+      this.#known.delete(id);
+      if (nowMs - overMs > lookedWithinMs) this.#options.violate("K1", `${claim.line} is dropped, and is not over`);
+    }
+  }
+
+  /** A rollout or an eviction that takes a healthy pod, by the view that it decided on. */
+  #checkTaken(made: Reserved, claims: readonly Raw[], all: readonly Reserved[], view: SeenView): void {
+    if (claims.length === 0) return;
+    const pod = view.pod(`${made.set}-${made.ordinal}`);
+    const set = view.members.find(({ metadata }) => metadata.name === made.set);
+    const what = `${made.by} reserves ${made.set}-${made.ordinal}`;
+    const claim = claims.find((one) => one.zone === made.set && names(one, made.ordinal));
+    if (claim !== undefined) this.#options.violate("K3", `${what}, which is of the claim ${claim.line}`);
+    if (pod === undefined || set === undefined || pod.metadata.uid !== made.uid || !isUp(pod)) return;
+    const other = claims.find(({ zone }) => zone !== made.set);
+    if (other !== undefined) this.#options.violate("Z1", `${what}, and another zone has the claim ${other.line}`);
+    this.#checkLimit(what, set, claims, all, view);
+  }
+
+  /** What is asked is within the budget, and every other zone is whole (rule R17). */
+  #checkAsked(claim: Raw, claims: readonly Raw[], all: readonly Reserved[], view: SeenView): void {
+    const what = `${claim.by} claims ${claim.line}`;
+    const set = view.members.find(({ metadata }) => metadata.name === claim.zone);
+    if (set === undefined) return;
+    const others = view.members.filter(({ metadata }) => metadata.name !== claim.zone);
+    const down = others.flatMap((one) => [...this.#down(one, claims, all, view)]);
+    const taken = claims.find(({ zone }) => zone !== claim.zone);
+    if (down.length > 0 || taken !== undefined)
+      this.#options.violate("Z1", `${what} while ${taken?.line ?? down.join(", ")} is in another zone`);
+    if (claim.kind !== "volume") this.#checkLimit(what, set, claims, all, view);
+  }
+
+  #checkLimit(
+    what: string,
+    set: StoredStatefulSet,
+    claims: readonly Raw[],
+    all: readonly Reserved[],
+    view: SeenView,
+  ): void {
+    const down = this.#down(set, claims, all, view);
+    if (down.size > rolloutLimit(set))
+      this.#options.violate("Z2", `${what} while ${[...down].join(", ")} count as down`);
+  }
+
+  #down(
+    { metadata: { name }, spec }: StoredStatefulSet,
+    claims: readonly Raw[],
+    all: readonly Reserved[],
+    view: SeenView,
+  ): Set<string> {
+    const down = new Set<string>();
+    for (let ordinal = 0; ordinal < spec.replicas; ordinal++) {
+      const pod = view.pod(`${name}-${ordinal}`);
+      const isReserved = all.some((one) => one.set === name && one.ordinal === ordinal);
+      const isClaimed = claims.some((one) => one.zone === name && one.kind !== "volume" && names(one, ordinal));
+      if (pod === undefined || !isUp(pod) || isReserved || isClaimed) down.add(`${name}-${ordinal}`);
+    }
+    return down;
+  }
+
+  /** K3 where nothing is reserved: a rollout repairs a broken pod. */
+  onDeletionSent(replica: string, name: string): void {
+    const nowMs = this.#options.world.timeline.nowMs();
+    for (const { claim, firstMs } of this.#known.values()) {
+      if (claim.zone !== setNameOf(name) || !names(claim, ordinalIn(name)) || nowMs - firstMs < decidedWithinMs)
+        continue;
+      this.#options.violate("K3", `${replica} deletes ${name}, which is of the claim ${claim.line}`);
+    }
+  }
+
+  /** K4: something was done to a pod or to a volume under the claim of that id. */
+  onActed(id: string, name: string): void {
+    if (!this.#known.has(id)) this.#options.violate("K4", `${name} is taken, and the ledger holds no claim ${id}`);
+  }
+
+  /** K4: the deletion of an object has arrived, which stands for a volume claim. */
+  onVolumeDeleted(name: string): void {
+    const isClaimed = [...this.#known.values()].some(
+      ({ claim }) => claim.kind === "volume" && claim.uids?.[name] !== undefined,
+    );
+    if (!isClaimed) this.#options.violate("K4", `${name} is removed, and the ledger holds no claim of it`);
+  }
+
+  /** D1 and K4: a size was changed by a scale-down. */
+  onScaled(set: StoredStatefulSet): void {
+    const { world, apps } = this.#options;
+    const claimed = [...this.#known.values()].map(({ claim }) => claim).filter(({ kind }) => kind === "scale-down");
+    for (const pod of world.store.ownedBy("pods", set.metadata.uid)) {
+      const { name, uid, deletionTimestamp } = pod.metadata;
+      if (deletionTimestamp !== undefined || wantsOrdinal(set, ordinalIn(name)) || !isUp(pod)) continue;
+      if (!apps.prepared.has(uid)) this.#options.violate("D1", `${name} leaves and was never told so`);
+      const isClaimed = claimed.some((claim) => claim.zone === set.metadata.name && names(claim, ordinalIn(name)));
+      if (!isClaimed) this.#options.violate("K4", `${name} leaves, and the ledger holds no claim of it`);
+    }
+  }
+
+  /** What keeps a world at peace from being done, as far as claims go. */
+  missing(): string | undefined {
+    const { world, apps, namespace, ledger } = this.#options;
+    const lease = world.store.find("leases", { namespace, name: ledger });
+    const [claim] = lease === undefined ? [] : readClaims(lease as never);
+    if (claim !== undefined) return `the ledger holds ${claim.line}`;
+    const pods = world.store.list("pods", { namespace }).items;
+    const left = pods.find(({ metadata: { uid, name, deletionTimestamp } }) => {
+      const set = world.store.find("statefulsets", { namespace, name: setNameOf(name) });
+      const stays = set !== undefined && wantsOrdinal(set, ordinalIn(name)) && deletionTimestamp === undefined;
+      return stays && apps.prepared.has(uid);
+    });
+    return left === undefined ? undefined : `pod ${left.metadata.name} stays and believes that it leaves (D2)`;
+  }
+
+  #isOver(known: Known): boolean {
+    const { claim, firstMs } = known;
+    const { world, namespace, apps } = this.#options;
+    const set = world.store.find("statefulsets", { namespace, name: claim.zone });
+    const pods = world.store.list("pods", { namespace }).items.filter(({ metadata: { name } }) => {
+      return setNameOf(name) === claim.zone && names(claim, ordinalIn(name));
+    });
+    const uids = claim.uids ?? {};
+    if (claim.kind === "scale-down") {
+      const staying = pods.filter(({ metadata }) => set !== undefined && wantsOrdinal(set, ordinalIn(metadata.name)));
+      if (staying.length > 0) return staying.every(({ metadata }) => !apps.prepared.has(metadata.uid));
+      const isWanted = set !== undefined && ordinalsOf(claim).some((ordinal) => wantsOrdinal(set, ordinal));
+      return isWanted || pods.length === 0;
+    }
+    if (this.#isAnchored(claim)) known.wasAnchored = true;
+    else if (known.wasAnchored || world.timeline.nowMs() - firstMs > anchoredWithinMs) return true;
+    if (claim.kind === "volume") {
+      return Object.entries(uids).every(([name, uid]) => {
+        return world.store.find("leases", { namespace, name })?.metadata.uid !== uid;
+      });
+    }
+    const back = pods.filter((pod) => {
+      const isSame = uids[pod.metadata.name] === pod.metadata.uid;
+      return isUp(pod) && (!isSame || (claim.kind === "process" && (upSinceMs(pod) ?? 0) >= firstMs - 1_000));
+    });
+    const wanted = set === undefined ? [] : ordinalsOf(claim).filter((ordinal) => wantsOrdinal(set, ordinal));
+    return back.length === pods.length && pods.length >= wanted.length;
+  }
+
+  #isAnchored({ anchor, id }: Raw): boolean {
+    const { world, namespace } = this.#options;
+    if (anchor === undefined) return false;
+    return world.store.find(anchor.resource, { namespace, name: anchor.name })?.metadata.annotations?.[why] === id;
+  }
+}
+
+/** A claim without members is of a kind that nobody here knows, and names its whole zone. */
+function names({ members }: Raw, ordinal: number): boolean {
+  if (members === undefined) return true;
+  return members.split(",").some((part) => {
+    const [first = 0, last = first] = part.split("-").map(Number);
+    return ordinal >= first && ordinal <= last;
+  });
+}
+
+function ordinalsOf(claim: Raw): number[] {
+  return Array.from({ length: 20 }, (_, ordinal) => ordinal).filter((ordinal) => names(claim, ordinal));
+}

@@ -1,0 +1,174 @@
+/** What keeps claims safe, taken away one at a time: by those who make them, or by all who meet them. */
+import { claimKinds, type KindName } from "../../../functions/shared/ledger/claim.ts";
+import { kinds } from "../../../functions/shared/ledger/kinds.ts";
+import { dropAfterMs, type Ledger } from "../../../functions/shared/ledger/reservation.ts";
+import type { Plan } from "../plan.ts";
+import type { Wrappers } from "../replica.ts";
+import { never, type RemovedRule, wrapProtocol } from "../rules.ts";
+import { noFaults } from "../simulated-cluster.ts";
+import { claiming } from "./scenarios.ts";
+
+type Row = (typeof kinds)[KindName];
+
+const withRow = (kind: KindName, changes: Partial<Row>): Wrappers => ({
+  claims: { kinds: { ...kinds, [kind]: { ...kinds[kind], ...changes } } },
+});
+
+/** Rollouts and evictions that read only some claims; they still write none. */
+function blindTo(isSeen: (claim: Ledger["claims"][number]) => boolean): Wrappers {
+  const blind = (ledger: Ledger): Ledger => ({ ...ledger, claims: ledger.claims.filter(isSeen) });
+  return wrapProtocol((protocol) => ({
+    readLedger: async (...call) => {
+      const ledger = await protocol.readLedger(...call);
+      return ledger && blind(ledger);
+    },
+    writeLedger: async (...call) => blind(await protocol.writeLedger(...call)),
+  }));
+}
+
+/** Rollouts and evictions that write claims as they would spell them. */
+const respelling = (respell: (claims: Ledger["claims"]) => Ledger["claims"]) =>
+  wrapProtocol((protocol) => ({
+    writeLedger: (cluster, ledger, change) =>
+      protocol.writeLedger(cluster, ledger, { ...change, claims: respell(ledger.claims) }),
+  }));
+
+/** Scale-downs by processes that look often, where each call takes its time. */
+function slowly(plan: Plan, every: Plan["every"]): Plan {
+  return claiming(plan, ["scale-down"], {
+    faults: { ...noFaults, latencyMs: 400 },
+    claims: { kinds: ["scale-down"], everyMs: 1_000, isForeign: false },
+    dieAfterWrite: 0,
+    readyAfterMs: 300,
+    every,
+  });
+}
+
+const ofEachKind = claimKinds.flatMap((kind): RemovedRule[] => [
+  {
+    rule: "R18",
+    removed: `counting a claim for a ${kind}`,
+    breaks: ["Z1", "Z2", "K3"],
+    aim: (plan) => claiming(plan, [kind]),
+    wrappers: blindTo((claim) => claim.kind !== kind),
+  },
+  {
+    rule: "R10a",
+    removed: `waiting until what a ${kind} is for is over`,
+    breaks: ["K1", "K4", "L1"],
+    aim: (plan) => claiming(plan, [kind]),
+    wrappers: withRow(kind, { isSettled: () => true }),
+  },
+  {
+    rule: "R10a",
+    removed: `the end of a ${kind} that is over`,
+    breaks: ["L1"],
+    aim: (plan) =>
+      claiming(plan, [kind], { every: { ...never, crash: 30_000, deletePod: 10_000, changeTemplate: 60_000 } }),
+    wrappers: withRow(kind, { isSettled: () => false }),
+  },
+]);
+
+const ofAnchored = claimKinds
+  .filter((kind) => kind !== "scale-down")
+  .map(
+    (kind): RemovedRule => ({
+      rule: "R10a",
+      removed: `the anchor of a ${kind}: its age alone drops it`,
+      breaks: ["K1", "K4"],
+      aim: (plan) => claiming(plan, [kind], { safetyMs: 900_000 }),
+      wrappers: withRow(kind, {
+        isAbandoned: ({ sinceMs, stampMs }, _where, nowMs) => nowMs - (sinceMs ?? stampMs) >= dropAfterMs,
+      }),
+    }),
+  );
+
+export const claimRules: readonly RemovedRule[] = [
+  ...ofEachKind,
+  ...ofAnchored,
+  {
+    rule: "R10a",
+    removed: "the age of a claim whose anchor is gone: its writer may still be acting",
+    breaks: ["K1", "K4"],
+    aim: (plan) => claiming(plan, ["process"]),
+    wrappers: withRow("process", { isAbandoned: (_claim, { isAnchored }) => !isAnchored }),
+  },
+  {
+    rule: "R10a",
+    removed: "telling by the pod's own word alone that it was ready anew: its clock is compared with the API server's",
+    breaks: ["K1", "K4", "L1"],
+    aim: (plan) => claiming(plan, ["process"], { skewMs: 14_000 }),
+    wrappers: withRow("process", {
+      isSettled: ({ stampMs }, { pods }) =>
+        pods.size > 0 &&
+        [...pods.values()].every(({ readySinceMs = Number.NEGATIVE_INFINITY }) => readySinceMs >= stampMs),
+    }),
+  },
+  {
+    rule: "R21",
+    removed: "reading by a GET since when a pod has been ready",
+    breaks: ["K1", "K4"],
+    aim: (plan) => claiming(plan, ["process"], { staleness: { oldest: 0.9, between: 0.8 } }),
+    wrappers: { claims: { isConditional: false } },
+  },
+  {
+    rule: "R17",
+    removed: "the limit on what is asked",
+    breaks: ["Z1", "Z2"],
+    aim: (plan) => claiming(plan),
+    wrappers: { claims: { refuse: () => undefined } },
+  },
+  {
+    rule: "R18",
+    removed: "counting the whole zone for a kind that nobody here knows",
+    breaks: ["Z1", "Z2", "K3"],
+    aim: (plan) => claiming(plan, [], { claims: { kinds: [], everyMs: 4_000, isForeign: true } }),
+    wrappers: blindTo(({ isKnown }) => isKnown),
+  },
+  {
+    rule: "R18",
+    removed: "writing back what nobody here knows, to the byte",
+    breaks: ["K2"],
+    aim: (plan) => claiming(plan, [], { claims: { kinds: [], everyMs: 4_000, isForeign: true } }),
+    wrappers: respelling((claims) =>
+      claims.map((claim) => ({ ...claim, line: JSON.stringify(JSON.parse(claim.line)) })),
+    ),
+  },
+  {
+    rule: "R18",
+    removed: "keeping claims of a kind that nobody here knows",
+    breaks: ["K2"],
+    aim: (plan) => claiming(plan, [], { claims: { kinds: [], everyMs: 4_000, isForeign: true } }),
+    wrappers: respelling((claims) => claims.filter(({ isKnown }) => isKnown)),
+  },
+  {
+    rule: "R20",
+    removed: "the undo of a scale-down that never came",
+    breaks: ["L1"],
+    aim: (plan) => claiming(plan, ["scale-down"]),
+    wrappers: withRow("scale-down", { isAbandoned: () => false }),
+  },
+  {
+    rule: "R20",
+    removed: "telling those who stay before the claim goes",
+    breaks: ["K1", "L1"],
+    aim: (plan) => claiming(plan, ["scale-down"]),
+    wrappers: withRow("scale-down", { undoes: () => [] }),
+  },
+  {
+    rule: "R20",
+    removed: "the 90 s in which a scale-down may still come",
+    breaks: ["D1", "K4", "L1"],
+    aim: (plan) => slowly(plan, { ...never, scale: 30_000 }),
+    wrappers: withRow("scale-down", {
+      isAbandoned: (claim, where) => kinds["scale-down"].undoes(claim, where).length > 0,
+    }),
+  },
+  {
+    rule: "R21",
+    removed: "reading a size after the ledger, and changing it as it was read",
+    breaks: ["D1", "K4"],
+    aim: (plan) => slowly(plan, { ...never, scale: 2_000 }),
+    wrappers: { claims: { isConditional: false } },
+  },
+];

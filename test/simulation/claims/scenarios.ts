@@ -1,0 +1,26 @@
+/** Plans in which claims of every kind meet rollouts and evictions, and those who make them are killed anywhere. */
+import { claimKinds, type KindName } from "../../../functions/shared/ledger/claim.ts";
+import type { Plan } from "../plan.ts";
+import { never, plain } from "../rules.ts";
+import { noFaults } from "../simulated-cluster.ts";
+
+/** Three zones that are rolled and drained, and two processes of each kind that make claims. */
+export function claiming(plan: Plan, kinds: readonly KindName[] = claimKinds, changes: Partial<Plan> = {}): Plan {
+  return plain(plan, {
+    recyclers: 0,
+    webhooks: 2,
+    budget: { maxUnavailable: 1, isPartitioned: false, delaySeconds: 0 },
+    loseEvictions: 0,
+    slowEvictions: 0,
+    retryMs: 2_000,
+    wholeNodes: 0,
+    isHeld: false,
+    safetyMs: 400_000,
+    sweepMs: 20_000,
+    dieAfterWrite: 0.05,
+    claims: { kinds, everyMs: 4_000, isForeign: kinds.length === claimKinds.length },
+    faults: { ...noFaults, latencyMs: 5, loseReply: 0.02 },
+    every: { ...never, evict: 8_000, changeTemplate: 60_000, crash: 30_000, scale: 30_000 },
+    ...changes,
+  });
+}

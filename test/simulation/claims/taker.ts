@@ -1,0 +1,345 @@
+/**
+ * A function that makes claims of one kind, as a later one will: it writes the claim before it does anything, renews its stamp
+ * before it goes on, and ends it by the table's row. It may be killed anywhere; another process of it goes on.
+ */
+import { type Around, refuseClaim } from "../../../functions/shared/group/claiming.ts";
+import { type Cluster, ClusterError, type Resource } from "../../../functions/shared/kubernetes/cluster.ts";
+import {
+  type ClaimContent,
+  changeClaim,
+  type KindName,
+  type KnownClaim,
+  makeClaim,
+  namesOrdinal,
+} from "../../../functions/shared/ledger/claim.ts";
+import { type ClaimWhereabouts, type KindRow, kinds } from "../../../functions/shared/ledger/kinds.ts";
+import { actWithinMs, finishAfterMs, type Ledger } from "../../../functions/shared/ledger/reservation.ts";
+import { parsePod } from "../../../functions/shared/objects/pods.ts";
+import type { GroupKey } from "../../../functions/shared/objects/statefulsets.ts";
+import type { Context } from "../../../functions/shared/pass/definition.ts";
+import {
+  Conflict,
+  forgetLedger,
+  knownLedger,
+  loadLedger,
+  refuseNewLedger,
+  waitForLedger,
+  writeChange,
+} from "../../../functions/shared/pass/ledger-access.ts";
+import { type Observed, observeGroup } from "../../../functions/shared/pass/observation.ts";
+import { keptRefusals } from "../../../functions/shared/pass/record.ts";
+import { findClaimed } from "../../../functions/shared/pass/whereabouts.ts";
+import type { World } from "../../world/world.ts";
+import type { Draw } from "../draw.ts";
+import type { Apps } from "./apps.ts";
+
+/** What a test may take away of what keeps claims safe. */
+export interface ClaimRules {
+  readonly kinds: Readonly<Record<KindName, KindRow>>;
+  readonly refuse: (around: Around, content: ClaimContent, limit: number) => object | undefined;
+  readonly find: typeof findClaimed;
+  /** True where what a view tells is read once more, and changed only as it was read (rule R21). */
+  readonly isConditional: boolean;
+}
+
+export const shippedRules: ClaimRules = { kinds, refuse: refuseClaim, find: findClaimed, isConditional: true };
+
+export interface TakerOptions {
+  readonly kind: KindName;
+  readonly context: Context;
+  readonly key: GroupKey;
+  readonly rules: ClaimRules;
+  readonly world: World;
+  readonly draw: Draw;
+  readonly apps: Apps;
+  readonly isActive: () => boolean;
+  /** Something is done to a pod, under the claim of that id. */
+  readonly onActed: (id: string, name: string) => void;
+  readonly everyMs: number;
+  readonly latencyMs: () => number;
+  readonly log: (what: string) => void;
+}
+
+export const takerOf = (kind: KindName): string => `take-${kind}`;
+export const fenceOf = (node: string): string => `fence-${node}`;
+export const volumeOf = (pod: string): string => `volume-${pod}`;
+/** The annotation of anchors. */
+export const why = "example.dev/claim";
+/** How long a process that restarts is not ready, but for a few, at most, in milliseconds. */
+const restartMs = 20_000;
+
+export class Taker {
+  readonly #options: TakerOptions;
+
+  constructor(options: TakerOptions) {
+    this.#options = options;
+  }
+
+  /** Goes on until its process is dead. */
+  async run(): Promise<void> {
+    const { context, draw, everyMs, key } = this.#options;
+    for (;;) {
+      try {
+        await this.#tick();
+      } catch (error) {
+        if (!(error instanceof ClusterError) && !(error instanceof Conflict) && waitForLedger(error) === undefined)
+          throw error;
+        forgetLedger(context.memoryOf(key));
+      }
+      await context.cluster.sleep(everyMs * draw.between(0.2, 2));
+    }
+  }
+
+  async #observe(): Promise<Observed | undefined> {
+    const { context, key } = this.#options;
+    const memory = context.memoryOf(key);
+    const ledger: Ledger | undefined = knownLedger(memory) ?? (await loadLedger(context, key, memory));
+    if (ledger === undefined) return undefined;
+    const need = { permitSinceMs: memory.ledgerReadMs, consistent: false };
+    const observed = await observeGroup(context, ledger, need);
+    return refuseNewLedger(context, observed) === undefined ? observed : undefined;
+  }
+
+  async #tick(): Promise<void> {
+    const { kind, isActive, context, key } = this.#options;
+    // The ledger of now: what it holds decides what is to be gone on with.
+    forgetLedger(context.memoryOf(key));
+    const observed = await this.#observe();
+    if (observed === undefined) return;
+    const own = claimsOf(observed, kind)[0];
+    if (own !== undefined) await this.#goOn(observed, own);
+    else if (isActive()) await this.#begin(observed);
+  }
+
+  /** Writes the claim in the place of its older self; undefined: takes it out. Resolves to until when it may be acted on. */
+  async #write(observed: Observed, before: KnownClaim | undefined, after: KnownClaim | undefined): Promise<number> {
+    const { context } = this.#options;
+    const others = observed.ledger.claims.filter((claim) => claim !== before);
+    const sentMs = context.cluster.monotonicMs();
+    await writeChange(context, observed, {
+      reservations: observed.open,
+      seenThrough: observed.view.seenThrough,
+      membersThrough: observed.view.membersThrough,
+      members: observed.joining.members,
+      refusals: keptRefusals(observed),
+      verdicts: observed.ledger.verdicts,
+      claims: after === undefined ? others : [...others, after],
+    });
+    return sentMs + actWithinMs;
+  }
+
+  async #begin(observed: Observed): Promise<void> {
+    const { rules, context, log, kind } = this.#options;
+    const content = await this.#contentOf(observed);
+    if (content === undefined || rules.refuse(observed, content, 1) !== undefined) return;
+    if (kind === "node") await this.#fence(content);
+    const claim = makeClaim({ ...content, stampMs: context.cluster.serverTimeMs() });
+    const deadlineMs = await this.#write(observed, undefined, claim);
+    log(`claims ${claim.line}`);
+    await this.#act(claim, deadlineMs);
+  }
+
+  async #contentOf({ zones }: Observed): Promise<ClaimContent | undefined> {
+    const { draw, kind, world, key, context, rules } = this.#options;
+    const zone = zones.length > 0 ? draw.pick(zones) : undefined;
+    if (zone === undefined || zone.pods.length === 0) return undefined;
+    const { name, uid, start, replicas } = zone.statefulSet;
+    const id = `${kind}-${draw.whole(1, 1e9)}`;
+    const stated = { id, kind, zone: name, by: takerOf(kind), stampMs: 0, phase: "begun" };
+    if (kind === "scale-down") {
+      if (replicas < 2) return undefined;
+      const last = start + replicas - 1;
+      return { ...stated, members: [{ first: last, last }], uids: { [name]: uid }, phase: "preparing", terms: "asked" };
+    }
+    const pod = draw.pick(zone.pods);
+    const members = [{ first: pod.ordinal, last: pod.ordinal }];
+    if (kind === "process") {
+      const anchor = { resource: "pods", name: pod.name, annotation: why };
+      // By a GET (rule R21): a view may tell of the time before it was last ready. One that is not would be so without a restart.
+      const { uid: now, readySinceMs } = rules.isConditional ? parsePod(await context.cluster.get("pods", pod)) : pod;
+      if (now !== pod.uid || readySinceMs === undefined) return undefined;
+      const readyMs = { [pod.name]: readySinceMs };
+      return { ...stated, members, uids: { [pod.name]: pod.uid }, readyMs, anchor, terms: "asked" };
+    }
+    if (kind === "node") {
+      const node = world.store.find("pods", { namespace: key.namespace, name: pod.name })?.spec.nodeName;
+      if (node === undefined) return undefined;
+      const anchor = { resource: "leases", name: fenceOf(node), annotation: why };
+      return { ...stated, members, uids: { [pod.name]: pod.uid }, anchor, terms: "announced" };
+    }
+    const volume = await context.cluster.get("leases", { namespace: key.namespace, name: volumeOf(pod.name) });
+    const anchor = { resource: "leases", name: volume.metadata.name, annotation: why };
+    return { ...stated, members, uids: { [volume.metadata.name]: volume.metadata.uid }, anchor, terms: "asked" };
+  }
+
+  /** A fence has a Lease of its own, which says that it is, before any ledger does. */
+  async #fence({ anchor, id }: ClaimContent): Promise<void> {
+    const { context, key } = this.#options;
+    const metadata = { name: anchor?.name, annotations: { [why]: id } };
+    try {
+      await context.cluster.create("leases", key.namespace, { metadata });
+    } catch (error) {
+      if (!(error instanceof ClusterError) || error.code !== 409) throw error;
+      await context.cluster.patch("leases", { namespace: key.namespace, name: anchor?.name ?? "" }, { metadata });
+    }
+  }
+
+  /** What the claim was written for, begun no later than it may be (rule R9). */
+  async #act(claim: KnownClaim, deadlineMs: number): Promise<void> {
+    const { kind } = this.#options;
+    if (kind === "scale-down") await this.#scaleDown(claim, deadlineMs);
+    else if (kind === "process") await this.#restart(claim, deadlineMs);
+    else if (kind === "volume") await this.#annotate("leases", claim);
+  }
+
+  async #annotate(resource: Resource, { anchor, id }: KnownClaim): Promise<void> {
+    const { context, key } = this.#options;
+    const at = { namespace: key.namespace, name: anchor?.name ?? "" };
+    await context.cluster.patch(resource, at, { metadata: { annotations: { [why]: id } } });
+  }
+
+  /** A call to a pod: what is sent arrives, whatever becomes of the sender. False where it was not sent, or not answered. */
+  async #call(deadlineMs: number, effect: () => void): Promise<boolean> {
+    const { world, latencyMs, draw, context } = this.#options;
+    if (context.cluster.monotonicMs() > deadlineMs) return false;
+    const isLost = draw.chance(0.1);
+    const wayMs = latencyMs();
+    if (!isLost || draw.chance(0.5)) world.timeline.after(wayMs, effect);
+    await context.cluster.sleep(2 * wayMs);
+    return !isLost;
+  }
+
+  #standing({ zone, uids: _, ...claim }: KnownClaim, { pods }: ClaimWhereabouts) {
+    return [...pods.values()].filter(({ ordinal }) => namesOrdinal({ zone, ...claim }, ordinal));
+  }
+
+  /** Rule R18: the pods are told first; then the claim is confirmed by a write of its own; then the size is changed. */
+  async #scaleDown(claim: KnownClaim, deadlineMs: number): Promise<void> {
+    const { rules, context, key, apps } = this.#options;
+    const where = await rules.find(context.cluster, key.namespace, claim);
+    for (const { uid } of this.#standing(claim, where)) {
+      if (!(await this.#call(deadlineMs, () => apps.prepared.add(uid)))) return;
+      // What it has not said it has not done.
+      if (!apps.prepared.has(uid)) return;
+    }
+    const observed = await this.#observe();
+    const own = observed && claimsOf(observed, "scale-down").find(({ line }) => line === claim.line);
+    if (observed === undefined || own === undefined) return;
+    const stampMs = context.cluster.serverTimeMs();
+    const confirmed = changeClaim(own, { phase: "confirmed", stampMs, sinceMs: own.sinceMs ?? own.stampMs });
+    const patchMs = await this.#write(observed, own, confirmed);
+    await this.#changeSize(confirmed, where, patchMs, context.cluster);
+  }
+
+  async #changeSize(claim: KnownClaim, before: ClaimWhereabouts, deadlineMs: number, cluster: Cluster): Promise<void> {
+    const { rules, key, draw } = this.#options;
+    const at = rules.isConditional ? await rules.find(cluster, key.namespace, claim) : before;
+    const { statefulSet } = at;
+    const first = claim.members[0]?.first ?? 0;
+    if (statefulSet === undefined || claim.uids?.[claim.zone] !== statefulSet.uid) return;
+    const last = statefulSet.start + statefulSet.replicas - 1;
+    if (rules.isConditional && claim.members.at(-1)?.last !== last) return;
+    // Somebody else's webhook says no at times: then nothing comes of it (rule R20).
+    if (draw.chance(0.2) || cluster.monotonicMs() > deadlineMs) return;
+    const { name, uid, resourceVersion } = statefulSet;
+    const metadata = rules.isConditional ? { uid, resourceVersion } : { uid };
+    const body = { metadata, spec: { replicas: first - statefulSet.start } };
+    await cluster.patch("statefulsets", { namespace: key.namespace, name }, body);
+  }
+
+  async #restart(claim: KnownClaim, deadlineMs: number): Promise<void> {
+    const { apps, draw, key, onActed } = this.#options;
+    await this.#annotate("pods", claim);
+    const forMs = draw.chance(0.1) ? draw.between(160_000, 220_000) : draw.between(1_000, restartMs);
+    for (const [name, uid] of Object.entries(claim.uids ?? {})) {
+      await this.#call(deadlineMs, () => {
+        if (apps.restart(name, key.namespace, uid, forMs)) onActed(claim.id, name);
+      });
+    }
+  }
+
+  async #goOn(observed: Observed, own: KnownClaim): Promise<void> {
+    const { rules, context, key, kind, log } = this.#options;
+    const where = await rules.find(context.cluster, key.namespace, own, await this.#volumes(own));
+    const nowMs = context.cluster.serverTimeMs();
+    const row = rules.kinds[kind];
+    if (row.isSettled(own, where, nowMs)) {
+      await this.#write(observed, own, undefined);
+      log(`${own.id} is settled`);
+    } else if (row.isAbandoned(own, where, nowMs)) await this.#undo(observed, own, where);
+    else if (kind !== "scale-down" && nowMs - own.stampMs >= finishAfterMs) await this.#finish(observed, own, where);
+  }
+
+  async #volumes({ uids = {}, kind }: KnownClaim): Promise<ReadonlyMap<string, string>> {
+    const { context, key } = this.#options;
+    const found = new Map<string, string>();
+    if (kind !== "volume") return found;
+    for (const name of Object.keys(uids)) {
+      try {
+        const volume = await context.cluster.get("leases", { namespace: key.namespace, name });
+        found.set(name, volume.metadata.uid);
+      } catch (error) {
+        if (!(error instanceof ClusterError) || error.code !== 404) throw error;
+      }
+    }
+    return found;
+  }
+
+  /** Rule R20: the claim goes after those who stay were told so, and shrinks to those who leave. */
+  async #undo(observed: Observed, own: KnownClaim, where: ClaimWhereabouts): Promise<void> {
+    const { rules, kind, apps, context, log } = this.#options;
+    const undone = rules.kinds[kind].undoes(own, where);
+    const isUndone = (ordinal: number) => undone.some(({ first, last }) => ordinal >= first && ordinal <= last);
+    let [look, claim]: [Observed | undefined, KnownClaim | undefined] = [observed, own];
+    if (undone.length > 0) {
+      const stampMs = context.cluster.serverTimeMs();
+      const undoing = changeClaim(own, { phase: "undoing", stampMs, sinceMs: own.sinceMs ?? own.stampMs });
+      const deadlineMs = await this.#write(observed, own, undoing);
+      for (const { uid, ordinal } of this.#standing(own, where)) {
+        if (!isUndone(ordinal)) continue;
+        if (!(await this.#call(deadlineMs, () => apps.prepared.delete(uid))) || apps.prepared.has(uid)) return;
+      }
+      look = await this.#observe();
+      claim = look && claimsOf(look, kind).find(({ line }) => line === undoing.line);
+    }
+    if (look === undefined || claim === undefined) return;
+    const left = [...where.pods.keys()].filter((ordinal) => !isUndone(ordinal)).sort((one, other) => one - other);
+    const members = left.map((ordinal) => ({ first: ordinal, last: ordinal }));
+    await this.#write(
+      look,
+      claim,
+      members.length === 0 || undone.length === 0 ? undefined : changeClaim(claim, { members }),
+    );
+    log(`${own.id} is over`);
+  }
+
+  /** Rule R10: what another process began is gone on with, once that one must have given up. */
+  async #finish(observed: Observed, own: KnownClaim, where: ClaimWhereabouts): Promise<void> {
+    const { kind, context, key, draw } = this.#options;
+    const stampMs = context.cluster.serverTimeMs();
+    const renewed = changeClaim(own, { stampMs, sinceMs: own.sinceMs ?? own.stampMs });
+    if (kind === "process") {
+      const isAsBefore = [...where.pods.values()].some(
+        ({ uid, name, readySinceMs }) => uid === own.uids?.[name] && readySinceMs === own.readyMs?.[name],
+      );
+      if (isAsBefore) await this.#restart(renewed, await this.#write(observed, own, renewed));
+    } else if (kind === "volume" && draw.chance(0.1)) {
+      if (!where.isAnchored) await this.#annotate("leases", own);
+      const deadlineMs = await this.#write(observed, own, renewed);
+      for (const [name, uid] of Object.entries(own.uids ?? {})) {
+        if (context.cluster.monotonicMs() > deadlineMs) return;
+        await context.cluster.delete("leases", { namespace: key.namespace, name }, { uid });
+      }
+    } else if (kind === "node" && draw.chance(0.1)) {
+      if (![...where.pods.values()].some(({ uid, name }) => uid === own.uids?.[name])) return;
+      // The node is back with its pods, and the fence is lifted: its own Lease goes, and the ledger is told of it later.
+      const at = { namespace: key.namespace, name: own.anchor?.name ?? "" };
+      const { uid } = (await context.cluster.get("leases", at)).metadata;
+      await context.cluster.delete("leases", at, { uid });
+    }
+  }
+}
+
+function claimsOf({ ledger }: Observed, kind: KindName): KnownClaim[] {
+  return ledger.claims.filter((claim): claim is KnownClaim => claim.isKnown && claim.kind === kind);
+}
