@@ -1,0 +1,61 @@
+/** Whether a claim may be made (rule R17). */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Around, refuseClaim } from "../../../../functions/shared/group/claiming.ts";
+import { claimOf, foreignClaim, reservation, zone } from "../../functions/advance-zone-rollout/given.ts";
+
+function around(zones: Around["zones"], changes: Partial<Around> = {}): Around {
+  return { zones, departed: [], strayClaims: [], ...changes };
+}
+
+const guardOf = (where: Around, claim = claimOf("a:1", "scale-down"), limit = 1) =>
+  refuseClaim(where, claim, limit)?.guard;
+
+test("what is asked may be claimed while every zone is whole and the limit lets it be down", () => {
+  assert.equal(guardOf(around([zone("a", "nnn"), zone("b", "nnn")])), undefined);
+  assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:1-2", "scale-down"), 2), undefined);
+  assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:1-2", "scale-down"), 1), "budget");
+  assert.equal(guardOf(around([zone("a", "wnn")]), claimOf("a:1", "process"), 1), "budget");
+});
+
+test("a pod that is down already costs nothing more", () => {
+  assert.equal(guardOf(around([zone("a", "nwn")])), undefined);
+});
+
+test("a volume takes no pod down, and its zone is taken all the same", () => {
+  assert.equal(guardOf(around([zone("a", "wnn"), zone("b", "nnn")]), claimOf("a:1", "volume")), undefined);
+  assert.equal(guardOf(around([zone("a", "nnn"), zone("b", "wnn")]), claimOf("a:1", "volume")), "zones-down");
+});
+
+test("nothing is asked for while another zone is not whole, or claimed", () => {
+  assert.equal(guardOf(around([zone("a", "nnn"), zone("b", "nwn")])), "zones-down");
+  assert.equal(
+    guardOf(around([zone("a", "nnn"), zone("b", "nnn", { claims: [claimOf("b:0", "volume")] })])),
+    "zone-removing-volume",
+  );
+  assert.equal(
+    guardOf(around([zone("a", "nnn"), zone("b", "nnn", { claims: [foreignClaim("b")] })])),
+    "zone-claim-unknown",
+  );
+});
+
+test("what another function has reserved or claimed is not claimed, however much may be down", () => {
+  const of = (changes: Parameters<typeof zone>[2]) =>
+    guardOf(around([zone("a", "nnn", changes)]), claimOf("a:1-2", "process"), 9);
+  assert.equal(of({ reserved: [reservation("a-2")] }), "budget");
+  assert.equal(of({ claims: [claimOf("a:0-1", "scale-down")] }), "zone-scaling-down");
+  assert.equal(of({ claims: [foreignClaim("a")] }), "zone-claim-unknown");
+  assert.equal(of({ reserved: [reservation("a-0")], claims: [claimOf("a:0", "node", { id: "n" })] }), undefined);
+});
+
+test("nothing is asked for in a zone that has left the group, nor while anything stands of one that has", () => {
+  assert.equal(guardOf(around([zone("b", "nnn")])), "zone-departed");
+  assert.equal(guardOf(around([zone("a", "nnn")], { departed: [reservation("gone-0")] })), "zone-departed");
+  assert.equal(guardOf(around([zone("a", "nnn")], { strayClaims: [claimOf("gone:0", "node")] })), "zone-losing-node");
+});
+
+test("what is announced nobody limits: it is counted by all, and may always be made", () => {
+  const announced = claimOf("a:0-2", "node", { terms: "announced" });
+  assert.equal(guardOf(around([zone("a", "www"), zone("b", "www")]), announced, 0), undefined);
+  assert.equal(guardOf(around([zone("b", "nnn")], { strayClaims: [foreignClaim("gone")] }), announced, 0), undefined);
+});

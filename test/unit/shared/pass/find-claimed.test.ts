@@ -1,0 +1,53 @@
+/** Where everything is that a claim names (rules R10a and R21). */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { findClaimed } from "../../../../functions/shared/pass/whereabouts.ts";
+import { claimOf } from "../../functions/advance-zone-rollout/given.ts";
+import { namespace, Passes, played, refused } from "./passes.ts";
+
+async function found(passes: Passes, claim: Parameters<typeof findClaimed>[2]) {
+  return played(passes.timeline, findClaimed(passes.cluster, namespace, claim));
+}
+
+test("the StatefulSet and the pods of a claim are read of the API server, and no other zone's", async () => {
+  const passes = new Passes({ replicas: 3 });
+  const { statefulSet, pods } = await found(passes, claimOf("group-a:1-7", "scale-down"));
+  assert.equal(statefulSet?.name, "group-a");
+  assert.deepEqual(
+    [...pods.values()].map(({ name }) => name),
+    ["group-a-1", "group-a-2"],
+  );
+  assert.deepEqual(passes.words.sort(), ["get statefulsets", "list pods"]);
+  const [list] = passes.calls.filter(({ verb }) => verb === "list");
+  assert.deepEqual(list?.given[1], { namespace }, "a consistent LIST");
+});
+
+test("a StatefulSet that is gone leaves the pods that stand", async () => {
+  const { statefulSet, pods } = await found(new Passes(), claimOf("gone:0", "scale-down"));
+  assert.deepEqual([statefulSet, pods.size], [undefined, 0]);
+});
+
+test("an anchor holds while it names the claim: not when it is gone, names another one, or says nothing (R10a)", async () => {
+  const passes = new Passes();
+  const claim = claimOf("group-a:0", "process", {
+    anchor: { resource: "pods", name: "group-a-0", annotation: "example.dev/claim" },
+  });
+  const isAnchored = async (value: string | null) => {
+    passes.world.annotate({ namespace, name: "group-a-0" }, { "example.dev/claim": value }, "pods");
+    return (await found(passes, claim)).isAnchored;
+  };
+  assert.equal(await isAnchored(claim.id), true);
+  assert.equal(await isAnchored("another"), false);
+  assert.equal(await isAnchored(null), false);
+  const gone = { ...claim, anchor: { resource: "leases", name: "no-such-fence", annotation: "example.dev/claim" } };
+  assert.equal((await found(passes, gone)).isAnchored, false);
+  assert.equal((await found(passes, claimOf("group-a:0", "scale-down"))).isAnchored, false);
+});
+
+test("an API server that does not answer is no anchor that is gone: nothing is known then", async () => {
+  const passes = new Passes();
+  passes.interfere = ({ verb, resource }) => {
+    if (verb === "get" && resource === "leases") throw refused(503);
+  };
+  await assert.rejects(found(passes, claimOf("group-a:0", "node")), { code: 503 });
+});
