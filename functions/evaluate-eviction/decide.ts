@@ -10,7 +10,7 @@ import { dropAfterMs, type Refusal, type Reservation } from "../shared/ledger/re
 import type { PartitionRule, ZoneBudget } from "../shared/objects/budgets.ts";
 import { type PodDisruptionBudget, refusalOf } from "../shared/objects/disruption-budgets.ts";
 import { isAvailable, type Pod, podNameOf } from "../shared/objects/pods.ts";
-import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import { type GroupKey, isWanted } from "../shared/objects/statefulsets.ts";
 import type { Denied } from "../shared/pass/definition.ts";
 import { allow, askAgain, badRequest, forbidden } from "../shared/review/answers.ts";
 import type { Ruling } from "../shared/review/commit.ts";
@@ -140,7 +140,7 @@ function refuseByBudget(
   { name: budgetName, budget }: { readonly name: string; readonly budget: ZoneBudget },
 ): Denied | undefined {
   const { name } = zone.statefulSet;
-  const allowed = allowanceOf(budget, zone.statefulSet);
+  const allowed = allowanceFor(budget, zone, pod);
   if (allowed === 0) {
     const sentence = `max unavailable = 0: the budget ${budgetName} allows no pod of ${name} to be down`;
     return forbidden("max-unavailable-zero", sentence, { zone: name });
@@ -152,6 +152,15 @@ function refuseByBudget(
   return isPartitioned(budget)
     ? refuseByPartition(group, zones, zone, pod, budget, allowed)
     : refuseByZone(group, zones, zone, pod, allowed);
+}
+
+/**
+ * Rule R24: of a share, at least one for a pod that nobody wants any more. A zone that was scaled to nothing has no share left,
+ * and a drain gives up on its last pods at a 403.
+ */
+function allowanceFor(budget: ZoneBudget, { statefulSet }: ZoneThen, { ordinal }: Pod): number {
+  const isShare = "percent" in budget.allowance && budget.allowance.percent > 0;
+  return Math.max(allowanceOf(budget, statefulSet), isShare && !isWanted(statefulSet, ordinal) ? 1 : 0);
 }
 
 type PartitionedBudget = ZoneBudget & { readonly partitions: PartitionRule };

@@ -82,13 +82,16 @@ export function budgetsOf({ budgets }: EvictionFacts, { zone }: Place): BudgetFa
 }
 
 /** Section 4.4. */
-export function allowanceFor(facts: EvictionFacts, { may }: BudgetFacts, { zone }: Place): number {
+export function allowanceFor(facts: EvictionFacts, { may }: BudgetFacts, place: Place): number {
+  const { zone } = place;
   if (may === "nothing said") return 1;
   if (may === "nonsense") return 0;
   if ("pods" in may) return may.pods;
   const { replicas = 0, counted = 0 } = facts.zones[zone] ?? {};
   const base = replicas < counted ? replicas : counted;
-  if (base === 0 || may.percent === 0) return 0;
+  if (may.percent === 0) return 0;
+  // Who leaves is judged by a share of at least one (rule R24).
+  if (base === 0) return isWanted(facts, place) ? 0 : 1;
   let pods = 0;
   while ((pods + 1) * 100 <= may.percent * base) pods++;
   return pods === 0 ? 1 : pods;

@@ -7,6 +7,7 @@ import { evictions, governanceOf, groupOf } from "./budgets.ts";
 import {
   type Budget,
   budgetLimit,
+  evictionLimit,
   has,
   isUp,
   partitionOf,
@@ -60,7 +61,7 @@ function checkOne(
     violate(isEviction ? "E1" : "Z2", `${name} was reserved, and no budget says that it may be`);
   }
   const budget = typeof governance === "string" ? undefined : governance;
-  const allowance = budget === undefined ? 0 : budgetLimit(budget, set);
+  const allowance = budget === undefined ? 0 : (isEviction ? evictionLimit : budgetLimit)(budget, set, made.ordinal);
   if (budget?.partitions !== undefined) {
     const partition = partitionOf(budget, name);
     const among = [...downIn.values()]

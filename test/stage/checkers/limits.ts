@@ -1,7 +1,7 @@
 /** How many pods may be taken, stated once more and apart from the product: under a budget as it was at one time. */
 import type { StoredStatefulSet } from "../../world/objects.ts";
 import type { Governance } from "./budgets.ts";
-import { type Budget, budgetLimit, has, type Labels, partitionOf, rolloutLimit } from "./raw.ts";
+import { type Budget, budgetLimit, evictionLimit, has, type Labels, partitionOf, rolloutLimit } from "./raw.ts";
 
 export type Taker = "rollout" | "eviction";
 
@@ -80,7 +80,8 @@ function countZones(situation: Situation, budget: Budget | undefined): Broken | 
   const allowed = most(
     states.map((state) => {
       const allowance = budget === undefined || isPartitioned ? 0 : budgetLimit(budget, state);
-      if (entry.by === "eviction") return allowance;
+      if (entry.by === "eviction")
+        return isPartitioned || budget === undefined ? 0 : evictionLimit(budget, state, entry.ordinal);
       // An allowance of 0 is for evictions: a rollout then goes by its own limit (as rollout-operator has it).
       return allowance === 0 ? rolloutLimit(state) : Math.min(rolloutLimit(state), allowance);
     }),
@@ -97,7 +98,7 @@ function countPartition(situation: Situation, budget: Budget): Broken | undefine
   const { entry, earlier, returned, skewMs, takenNow, longDown, states } = situation;
   const partition = partitionOf(budget, entry.pod);
   if (partition === undefined) return { invariant: "E1", sentence: "it has no partition" };
-  const limit = most(states.map((state) => budgetLimit(budget, state)));
+  const limit = most(states.map((state) => evictionLimit(budget, state, entry.ordinal)));
   const allowed = entry.by === "rollout" ? Math.max(1, limit) : limit;
   const isNear = (pod: string) => pod !== entry.pod && partitionOf(budget, pod) === partition;
   const taken = earlier.filter((other) => isNear(other.pod) && isSibling(situation, other, budget));

@@ -133,6 +133,12 @@ export function budgetLimit(budget: Budget, { spec, status, metadata }: StoredSt
   return Math.max(1, Math.floor((budget.most * size) / 100));
 }
 
+/** The same for an eviction of one ordinal: a share is at least one for a pod that nobody wants any more (rule R24). */
+export function evictionLimit(budget: Budget, set: StoredStatefulSet, ordinal: number): number {
+  const limit = budgetLimit(budget, set);
+  return limit === 0 && budget.isPercentage && budget.most > 0 && !wantsOrdinal(set, ordinal) ? 1 : limit;
+}
+
 /** One reservation of a ledger. */
 export interface Reserved {
   readonly set: string;

@@ -142,11 +142,23 @@ test("a share of the replicas is rounded down, of the smaller of wanted and coun
   assert.deepEqual(guards(counted, ["a-9"], { budget: { maxUnavailablePercentage: 25 } }), ["zone-budget"]);
 });
 
-test("max-unavailable-zero: a budget of nothing is a 403, and so is a share of no replicas", () => {
+test("a pod that is left of a zone that was scaled to nothing is judged by a share of one, and not refused for good (R24)", () => {
+  const left = [zone("a", "", { extra: [pod("a-0")] }), zone("b", "")];
+  assert.deepEqual(guards(left, ["a-0"], { budget: { maxUnavailablePercentage: 10 } }), ["allowed"]);
+  const both = [zone("a", "", { extra: [pod("a-0"), pod("a-1")] }), zone("b", "")];
+  assert.deepEqual(guards(both, ["a-0", "a-1"], { budget: { maxUnavailablePercentage: 10 } }), [
+    "allowed",
+    "zone-budget",
+  ]);
+  for (const budget of [{ maxUnavailablePercentage: 0 }, { maxUnavailable: 0 }]) {
+    assert.deepEqual(guards(left, ["a-0"], { budget }), ["max-unavailable-zero"], "a budget of nothing is a word");
+  }
+});
+
+test("max-unavailable-zero: a budget of nothing is a 403, and so is a share of no replicas for a pod that is wanted", () => {
   for (const [zones, budget] of [
     [whole, { maxUnavailable: 0 }],
     [whole, { maxUnavailablePercentage: 0 }],
-    [[zone("a", "", { extra: [pod("a-0")] }), zone("b", "")], { maxUnavailablePercentage: 100 }],
     [[zone("a", "ooo", { countedReplicas: 0 }), zone("b", "ooo")], { maxUnavailablePercentage: 100 }],
     [[zone("a", "ooo")], { maxUnavailable: 0 }],
   ] as const) {

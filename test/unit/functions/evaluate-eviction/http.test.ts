@@ -270,8 +270,8 @@ test("budgets that cannot be kept, and those of nothing or of everything, are an
   for (const [row, says, spec, replicas, expected] of [
     ["a percentage of 0", "denied, 403", { maxUnavailablePercentage: 0 }, 3, 403],
     ["a percentage of 100", "judged:", ofEverything, 3, "allowed"],
-    ["0 replicas", "denied, 403", ofEverything, 0, 403],
-    ["0 replicas", "denied, 403 under a percentage; judged under a number", { maxUnavailable: 1 }, 0, "allowed"],
+    ["0 replicas", "judged:", ofEverything, 0, "allowed"],
+    ["0 replicas", "judged: a percentage is of one pod then", { maxUnavailable: 1 }, 0, "allowed"],
     ["an expression that does not match", "denied, 400", { podNamePartitionRegex: "x-([0-9]+)" }, 3, 400],
     ["an invalid budget that is stored", "denied, 429", { maxUnavailable: "many" }, 3, 429],
   ] as const) {
