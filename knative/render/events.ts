@@ -1,5 +1,5 @@
 /** What wakes functions on Knative: sources of events about objects, cron, and with a broker, Triggers. */
-import { type Resource, resources } from "../../functions/shared/kubernetes/cluster.ts";
+import { apiVersionOf, type Resource, resources } from "../../functions/shared/kubernetes/cluster.ts";
 import type { CronDefinition, FunctionDefinition, Need } from "../../functions/shared/pass/definition.ts";
 import { pingType } from "../../triggers/wake/ping.ts";
 import { labelsOf, type Manifest } from "./object.ts";
@@ -47,8 +47,8 @@ export function sourcesOf(definition: FunctionDefinition): readonly Manifest[] {
 
 /** The API server looks at the selector, not the adapter. */
 function watched({ selectors }: FunctionDefinition, resource: Resource): object {
-  const { group, kind, apiPath } = resources[resource];
-  const apiVersion = group === "" ? "v1" : `${group}/${apiPath.slice(apiPath.lastIndexOf("/") + 1)}`;
+  const { kind } = resources[resource];
+  const apiVersion = apiVersionOf(resource);
   const key = selectors?.[resource]?.key;
   const selector = { matchExpressions: [{ key, operator: "Exists" }] };
   return key === undefined ? { apiVersion, kind } : { apiVersion, kind, selector };

@@ -1,19 +1,18 @@
 /** ServiceAccounts, and the least rights for each: a function's `needs`, neither a verb more nor a wildcard. */
 
-import { resources } from "../../functions/shared/kubernetes/cluster.ts";
+import { isClusterScoped, resources } from "../../functions/shared/kubernetes/cluster.ts";
 import { usualSecretName } from "../../functions/shared/objects/certificates.ts";
 import type { Need } from "../../functions/shared/pass/definition.ts";
 import { labelsOf, type Manifest, placeholderNamespace, type Workload } from "./object.ts";
 
 const rbac = "rbac.authorization.k8s.io";
-/** Of all resources that functions need, only those of this group have no namespace. */
-const clusterWideGroup = resources.mutatingwebhookconfigurations.group;
+const { group: admissionGroup } = resources.mutatingwebhookconfigurations;
 
 /** What a process needs for its TLS port besides what its functions need: the certificate, and who trusts it. */
 export const tlsPortNeeds: readonly Need[] = [
   { group: "", resource: "secrets", verbs: ["get"], names: [usualSecretName] },
-  { group: clusterWideGroup, resource: "mutatingwebhookconfigurations", verbs: ["list", "watch"] },
-  { group: clusterWideGroup, resource: "validatingwebhookconfigurations", verbs: ["list", "watch"] },
+  { group: admissionGroup, resource: "mutatingwebhookconfigurations", verbs: ["list", "watch"] },
+  { group: admissionGroup, resource: "validatingwebhookconfigurations", verbs: ["list", "watch"] },
 ];
 
 /** The rights where views are lists: a function that starts for one event never watches. */
@@ -37,8 +36,8 @@ export function union(needs: readonly Need[]): readonly Need[] {
 /** The ServiceAccount of a workload with its Role, and a ClusterRole where it needs something that is of no namespace. */
 export function rightsOf({ name, needs }: Workload): readonly Manifest[] {
   const labels = labelsOf(name);
-  const own = needs.filter(({ group }) => group !== clusterWideGroup);
-  const clusterWide = needs.filter(({ group }) => group === clusterWideGroup);
+  const own = needs.filter((need) => !isClusterScoped(need));
+  const clusterWide = needs.filter(isClusterScoped);
   const isOfNamespace = ({ namesOfNamespace }: Need) => namesOfNamespace !== undefined;
   const bound = boundTo({ kind: "ServiceAccount", name, namespace: placeholderNamespace });
   const ofNamespace = `sluice:${name}-webhooks:${placeholderNamespace}`;

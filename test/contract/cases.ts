@@ -1,6 +1,7 @@
 /** Every case that all worlds must pass. */
 import { configurationCases } from "./cases-configuration.ts";
 import { readCases } from "./cases-reads.ts";
+import { resourceCases } from "./cases-resources.ts";
 import { scaleCases } from "./cases-scale.ts";
 import { watchCases } from "./cases-watches.ts";
 import { workloadCases } from "./cases-workloads.ts";
@@ -14,4 +15,5 @@ export const cases: readonly Case[] = [
   ...workloadCases,
   ...configurationCases,
   ...scaleCases,
+  ...resourceCases,
 ];

@@ -10,6 +10,7 @@ import { promisify } from "node:util";
 import { loadAll } from "js-yaml";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
+import { rightsOf } from "../../knative/render/rights.ts";
 import { readSettings } from "../../triggers/settings/settings.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
 import { createMetrics } from "../../triggers/telemetry/metrics.ts";
@@ -110,6 +111,25 @@ suite("rendered manifests", () => {
       ),
     ];
     assert.deepEqual(sorted(rights), sorted([...needed, ...ofThePort]));
+  });
+
+  test("what is of the whole cluster is needed in a ClusterRole, subresources too, and all else in a Role", () => {
+    const needs = [
+      { group: "", resource: "nodes", verbs: ["get"] },
+      { group: "", resource: "nodes/status", verbs: ["patch"] },
+      { group: "storage.k8s.io", resource: "volumeattachments", verbs: ["list"] },
+      { group: "", resource: "persistentvolumeclaims", verbs: ["get"] },
+      // A kind of another group that is called the same is somebody else's.
+      { group: "example.com", resource: "nodes", verbs: ["get"] },
+    ];
+    const roles = rightsOf({ name: "some", needs }) as readonly { kind: string; rules?: readonly Rule[] }[];
+    const rightsOfKind = (kind: string) => roles.filter((one) => one.kind === kind).flatMap((one) => one.rules ?? []);
+    assert.deepEqual(rightsIn(rightsOfKind("ClusterRole")), [
+      "/nodes get",
+      "/nodes/status patch",
+      "storage.k8s.io/volumeattachments list",
+    ]);
+    assert.deepEqual(rightsIn(rightsOfKind("Role")), ["/persistentvolumeclaims get", "example.com/nodes get"]);
   });
 
   test("no right has a wildcard, and of Secrets only the one is read or written, and none is made", () => {

@@ -1,6 +1,7 @@
 /** What the store knows about each resource type, and the shapes of its objects as far as the world reads them. */
 
 import {
+  apiVersionOf,
   type ContainerStatus,
   type Metadata,
   type ObjectTypes,
@@ -35,10 +36,10 @@ export interface ResourceTraits {
   readonly deletesGracefully: boolean;
 }
 
-type TraitChoices = Omit<ResourceTraits, "group" | "kind" | "apiVersion" | "qualifiedName" | "qualifiedKind">;
+type Served = "group" | "kind" | "apiVersion" | "qualifiedName" | "qualifiedKind" | "isNamespaced";
+type TraitChoices = Omit<ResourceTraits, Served>;
 
 const plain: TraitChoices = {
-  isNamespaced: true,
   isCustom: false,
   hasStatus: false,
   hasScale: false,
@@ -47,7 +48,20 @@ const plain: TraitChoices = {
   deletesGracefully: false,
 };
 
-const webhookConfiguration: TraitChoices = { ...plain, isNamespaced: false, generationCounts: "webhooks" };
+const webhookConfiguration: TraitChoices = { ...plain, generationCounts: "webhooks" };
+const workload: TraitChoices = {
+  ...plain,
+  hasStatus: true,
+  hasScale: true,
+  generationCounts: "spec",
+  allowsUnconditionalUpdate: true,
+};
+const volume: TraitChoices = {
+  ...plain,
+  hasStatus: true,
+  returnsDeletedObject: true,
+  allowsUnconditionalUpdate: true,
+};
 
 const choices: Readonly<Record<Resource, TraitChoices>> = {
   pods: {
@@ -58,13 +72,7 @@ const choices: Readonly<Record<Resource, TraitChoices>> = {
     allowsUnconditionalUpdate: true,
     deletesGracefully: true,
   },
-  statefulsets: {
-    ...plain,
-    hasStatus: true,
-    hasScale: true,
-    generationCounts: "spec",
-    allowsUnconditionalUpdate: true,
-  },
+  statefulsets: workload,
   leases: plain,
   events: { ...plain, allowsUnconditionalUpdate: true },
   secrets: { ...plain, allowsUnconditionalUpdate: true },
@@ -72,6 +80,14 @@ const choices: Readonly<Record<Resource, TraitChoices>> = {
   zoneawarepoddisruptionbudgets: { ...plain, isCustom: true, hasStatus: true, generationCounts: "spec" },
   mutatingwebhookconfigurations: webhookConfiguration,
   validatingwebhookconfigurations: webhookConfiguration,
+  configmaps: { ...plain, allowsUnconditionalUpdate: true },
+  deployments: workload,
+  replicasets: workload,
+  persistentvolumeclaims: volume,
+  persistentvolumes: volume,
+  volumeattachments: { ...volume, allowsUnconditionalUpdate: false },
+  nodes: { ...plain, hasStatus: true, allowsUnconditionalUpdate: true },
+  namespaces: { ...plain, hasStatus: true, allowsUnconditionalUpdate: true },
 };
 
 export const resourceNames = Object.keys(resources) as Resource[];
@@ -79,13 +95,14 @@ export const resourceNames = Object.keys(resources) as Resource[];
 /** The traits of every resource type that `functions/shared/kubernetes/cluster.ts` names. */
 export const traitsOf = Object.fromEntries(
   resourceNames.map((resource) => {
-    const { apiPath, kind, group } = resources[resource];
+    const { kind, group, isNamespaced } = resources[resource];
     const traits: ResourceTraits = {
       group,
       kind,
-      apiVersion: apiPath.replace(/^\/apis?\//, ""),
+      apiVersion: apiVersionOf(resource),
       qualifiedName: group === "" ? resource : `${resource}.${group}`,
       qualifiedKind: group === "" ? kind : `${kind}.${group}`,
+      isNamespaced,
       ...choices[resource],
     };
     return [resource, traits];

@@ -1,173 +1,80 @@
-/**
- * The types of objects that Sluice speaks of: what is read of each, and where the API server serves them.
- *
- * Objects are plain JSON as the API server sends it. Only the fields that decisions read are typed here; everything else
- * passes through untouched, and nothing is ever written back whole (typed models drop unknown fields).
- */
+/** The types of objects that Sluice speaks of, and where the API server serves them. */
+import type {
+  ConfigMapObject,
+  EventObject,
+  LeaseObject,
+  NamespaceObject,
+  NodeObject,
+  PodDisruptionBudgetObject,
+  PodObject,
+  ScaledObject,
+  SecretObject,
+  StatefulSetObject,
+  VolumeAttachmentObject,
+  VolumeClaimObject,
+  VolumeObject,
+  WebhookConfigurationObject,
+  ZoneBudgetObject,
+} from "./object-types.ts";
 
-export interface OwnerReference {
-  readonly apiVersion?: string;
+/** How the API server serves the objects of one type. */
+export interface ResourceType {
+  readonly apiPath: string;
   readonly kind: string;
-  readonly name: string;
-  readonly uid: string;
-  readonly controller?: boolean;
+  /** Empty for the core group. */
+  readonly group: string;
+  /** False: its objects are of the whole cluster. A right to them is given in a ClusterRole, and their keys have no namespace. */
+  readonly isNamespaced: boolean;
 }
 
-export interface Metadata {
-  readonly name: string;
-  readonly namespace?: string;
-  readonly uid: string;
-  readonly resourceVersion: string;
-  readonly generation?: number;
-  readonly creationTimestamp?: string;
-  readonly deletionTimestamp?: string;
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly annotations?: Readonly<Record<string, string>>;
-  readonly ownerReferences?: readonly OwnerReference[];
-}
-
-export interface PodObject {
-  readonly metadata: Metadata;
-  readonly status?: {
-    readonly phase?: string;
-    readonly startTime?: string;
-    readonly conditions?: readonly {
-      readonly type: string;
-      readonly status: string;
-      readonly lastTransitionTime?: string;
-    }[];
-    readonly containerStatuses?: readonly ContainerStatus[];
-    readonly initContainerStatuses?: readonly ContainerStatus[];
-  };
-}
-
-export interface ContainerStatus {
-  readonly name?: string;
-  readonly ready?: boolean;
-  readonly state?: {
-    readonly running?: object;
-    readonly waiting?: { readonly reason?: string };
-    readonly terminated?: object;
-  };
-}
-
-export interface StatefulSetObject {
-  readonly metadata: Metadata;
-  readonly spec?: {
-    readonly replicas?: number;
-    readonly minReadySeconds?: number;
-    readonly ordinals?: { readonly start?: number };
-    readonly updateStrategy?: { readonly type?: string };
-    readonly selector?: { readonly matchLabels?: Readonly<Record<string, string>> };
-    readonly template?: { readonly metadata?: { readonly labels?: Readonly<Record<string, string>> } };
-  };
-  readonly status?: {
-    readonly observedGeneration?: number;
-    readonly replicas?: number;
-    readonly currentRevision?: string;
-    readonly updateRevision?: string;
-  };
-}
-
-export interface LeaseObject {
-  readonly metadata: Metadata;
-}
-
-export interface EventObject {
-  readonly metadata: Metadata;
-  readonly reason?: string;
-  readonly message?: string;
-}
-
-/** A ZoneAwarePodDisruptionBudget. Its spec may be anything: `budgets.ts` parses it. */
-export interface ZoneBudgetObject {
-  readonly kind?: string;
-  readonly metadata: Metadata;
-  readonly spec?: unknown;
-}
-
-export interface LabelSelector {
-  readonly matchLabels?: Readonly<Record<string, string>>;
-  readonly matchExpressions?: readonly {
-    readonly key: string;
-    readonly operator: string;
-    readonly values?: readonly string[];
-  }[];
-}
-
-export interface PodDisruptionBudgetObject {
-  readonly metadata: Metadata;
-  readonly spec?: {
-    /** Absent selects nothing; an empty one every pod of the namespace. */
-    readonly selector?: LabelSelector;
-    readonly unhealthyPodEvictionPolicy?: string;
-  };
-  readonly status?: {
-    readonly observedGeneration?: number;
-    readonly disruptionsAllowed?: number;
-    readonly currentHealthy?: number;
-    readonly desiredHealthy?: number;
-  };
-}
-
-export interface SecretObject {
-  readonly metadata: Metadata;
-  readonly type?: string;
-  /** Values in base64. */
-  readonly data?: Readonly<Record<string, string>>;
-}
-
-/** A MutatingWebhookConfiguration or ValidatingWebhookConfiguration: cluster-scoped, so that its key has no namespace. */
-export interface WebhookConfigurationObject {
-  readonly metadata: Metadata;
-  readonly webhooks?: readonly {
-    readonly name: string;
-    readonly failurePolicy?: string;
-    readonly timeoutSeconds?: number;
-    readonly clientConfig: {
-      readonly url?: string;
-      readonly service?: {
-        readonly namespace: string;
-        readonly name: string;
-        readonly path?: string;
-        readonly port?: number;
-      };
-      /** PEM in base64. */
-      readonly caBundle?: string;
-    };
-    readonly rules?: readonly {
-      readonly apiGroups?: readonly string[];
-      readonly apiVersions?: readonly string[];
-      readonly operations?: readonly string[];
-      readonly resources?: readonly string[];
-    }[];
-  }[];
-}
+const core = { apiPath: "/api/v1", group: "", isNamespaced: true } as const;
+const apps = { apiPath: "/apis/apps/v1", group: "apps", isNamespaced: true } as const;
+const admissionRegistration = {
+  apiPath: "/apis/admissionregistration.k8s.io/v1",
+  group: "admissionregistration.k8s.io",
+  isNamespaced: false,
+} as const;
 
 /** The resource types that Sluice speaks of, with the path that the API server serves them under. */
 export const resources = {
-  pods: { apiPath: "/api/v1", kind: "Pod", group: "" },
-  statefulsets: { apiPath: "/apis/apps/v1", kind: "StatefulSet", group: "apps" },
-  leases: { apiPath: "/apis/coordination.k8s.io/v1", kind: "Lease", group: "coordination.k8s.io" },
-  events: { apiPath: "/api/v1", kind: "Event", group: "" },
-  secrets: { apiPath: "/api/v1", kind: "Secret", group: "" },
-  poddisruptionbudgets: { apiPath: "/apis/policy/v1", kind: "PodDisruptionBudget", group: "policy" },
+  pods: { ...core, kind: "Pod" },
+  statefulsets: { ...apps, kind: "StatefulSet" },
+  leases: {
+    apiPath: "/apis/coordination.k8s.io/v1",
+    kind: "Lease",
+    group: "coordination.k8s.io",
+    isNamespaced: true,
+  },
+  events: { ...core, kind: "Event" },
+  secrets: { ...core, kind: "Secret" },
+  poddisruptionbudgets: {
+    apiPath: "/apis/policy/v1",
+    kind: "PodDisruptionBudget",
+    group: "policy",
+    isNamespaced: true,
+  },
   zoneawarepoddisruptionbudgets: {
     apiPath: "/apis/rollout-operator.grafana.com/v1",
     kind: "ZoneAwarePodDisruptionBudget",
     group: "rollout-operator.grafana.com",
+    isNamespaced: true,
   },
-  mutatingwebhookconfigurations: {
-    apiPath: "/apis/admissionregistration.k8s.io/v1",
-    kind: "MutatingWebhookConfiguration",
-    group: "admissionregistration.k8s.io",
+  mutatingwebhookconfigurations: { ...admissionRegistration, kind: "MutatingWebhookConfiguration" },
+  validatingwebhookconfigurations: { ...admissionRegistration, kind: "ValidatingWebhookConfiguration" },
+  configmaps: { ...core, kind: "ConfigMap" },
+  deployments: { ...apps, kind: "Deployment" },
+  replicasets: { ...apps, kind: "ReplicaSet" },
+  persistentvolumeclaims: { ...core, kind: "PersistentVolumeClaim" },
+  persistentvolumes: { ...core, kind: "PersistentVolume", isNamespaced: false },
+  volumeattachments: {
+    apiPath: "/apis/storage.k8s.io/v1",
+    kind: "VolumeAttachment",
+    group: "storage.k8s.io",
+    isNamespaced: false,
   },
-  validatingwebhookconfigurations: {
-    apiPath: "/apis/admissionregistration.k8s.io/v1",
-    kind: "ValidatingWebhookConfiguration",
-    group: "admissionregistration.k8s.io",
-  },
-} as const;
+  nodes: { ...core, kind: "Node", isNamespaced: false },
+  namespaces: { ...core, kind: "Namespace", isNamespaced: false },
+} as const satisfies Readonly<Record<string, ResourceType>>;
 
 export interface ObjectTypes {
   pods: PodObject;
@@ -179,6 +86,14 @@ export interface ObjectTypes {
   zoneawarepoddisruptionbudgets: ZoneBudgetObject;
   mutatingwebhookconfigurations: WebhookConfigurationObject;
   validatingwebhookconfigurations: WebhookConfigurationObject;
+  configmaps: ConfigMapObject;
+  deployments: ScaledObject;
+  replicasets: ScaledObject;
+  persistentvolumeclaims: VolumeClaimObject;
+  persistentvolumes: VolumeObject;
+  volumeattachments: VolumeAttachmentObject;
+  nodes: NodeObject;
+  namespaces: NamespaceObject;
 }
 
 export type Resource = keyof typeof resources;
@@ -221,4 +136,16 @@ export function objectPath(resource: Resource, key: ObjectKey, subresource?: str
 function labelPrefix(resource: Resource): string {
   const { apiPath, group } = resources[resource];
   return `${group || "core"}/${apiPath.slice(apiPath.lastIndexOf("/") + 1)}/${resource}`;
+}
+
+/** The `apiVersion` of its objects: the group and the version, or the version alone for the core group. */
+export function apiVersionOf(resource: Resource): string {
+  return resources[resource].apiPath.replace(/^\/apis?\//, "");
+}
+
+/** True for what is of no namespace, and for a subresource of it. What is not in the table is of one. */
+export function isClusterScoped({ group, resource }: { readonly group: string; readonly resource: string }): boolean {
+  const table: Readonly<Record<string, ResourceType>> = resources;
+  const known = table[resource.replace(/\/.*$/, "")];
+  return known !== undefined && known.group === group && !known.isNamespaced;
 }

@@ -1,0 +1,204 @@
+/**
+ * What is read of the objects of each type.
+ *
+ * Objects are plain JSON as the API server sends it. Only the fields that decisions read are typed here; everything else
+ * passes through untouched, and nothing is ever written back whole (typed models drop unknown fields).
+ */
+
+export interface OwnerReference {
+  readonly apiVersion?: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly controller?: boolean;
+}
+
+export interface Metadata {
+  readonly name: string;
+  readonly namespace?: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly generation?: number;
+  readonly creationTimestamp?: string;
+  readonly deletionTimestamp?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly ownerReferences?: readonly OwnerReference[];
+}
+
+export interface PodObject {
+  readonly metadata: Metadata;
+  readonly status?: {
+    readonly phase?: string;
+    readonly startTime?: string;
+    readonly conditions?: readonly {
+      readonly type: string;
+      readonly status: string;
+      readonly lastTransitionTime?: string;
+    }[];
+    readonly containerStatuses?: readonly ContainerStatus[];
+    readonly initContainerStatuses?: readonly ContainerStatus[];
+  };
+}
+
+export interface ContainerStatus {
+  readonly name?: string;
+  readonly ready?: boolean;
+  readonly state?: {
+    readonly running?: object;
+    readonly waiting?: { readonly reason?: string };
+    readonly terminated?: object;
+  };
+}
+
+export interface StatefulSetObject {
+  readonly metadata: Metadata;
+  readonly spec?: {
+    readonly replicas?: number;
+    readonly minReadySeconds?: number;
+    readonly ordinals?: { readonly start?: number };
+    readonly updateStrategy?: { readonly type?: string };
+    readonly selector?: { readonly matchLabels?: Readonly<Record<string, string>> };
+    readonly template?: { readonly metadata?: { readonly labels?: Readonly<Record<string, string>> } };
+  };
+  readonly status?: {
+    readonly observedGeneration?: number;
+    readonly replicas?: number;
+    readonly currentRevision?: string;
+    readonly updateRevision?: string;
+  };
+}
+
+export interface LeaseObject {
+  readonly metadata: Metadata;
+}
+
+export interface EventObject {
+  readonly metadata: Metadata;
+  readonly reason?: string;
+  readonly message?: string;
+}
+
+/** A ZoneAwarePodDisruptionBudget. Its spec may be anything: `budgets.ts` parses it. */
+export interface ZoneBudgetObject {
+  readonly kind?: string;
+  readonly metadata: Metadata;
+  readonly spec?: unknown;
+}
+
+export interface LabelSelector {
+  readonly matchLabels?: Readonly<Record<string, string>>;
+  readonly matchExpressions?: readonly {
+    readonly key: string;
+    readonly operator: string;
+    readonly values?: readonly string[];
+  }[];
+}
+
+export interface PodDisruptionBudgetObject {
+  readonly metadata: Metadata;
+  readonly spec?: {
+    /** Absent selects nothing; an empty one every pod of the namespace. */
+    readonly selector?: LabelSelector;
+    readonly unhealthyPodEvictionPolicy?: string;
+  };
+  readonly status?: {
+    readonly observedGeneration?: number;
+    readonly disruptionsAllowed?: number;
+    readonly currentHealthy?: number;
+    readonly desiredHealthy?: number;
+  };
+}
+
+export interface SecretObject {
+  readonly metadata: Metadata;
+  readonly type?: string;
+  /** Values in base64. */
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+/** A MutatingWebhookConfiguration or ValidatingWebhookConfiguration: cluster-scoped, so that its key has no namespace. */
+export interface WebhookConfigurationObject {
+  readonly metadata: Metadata;
+  readonly webhooks?: readonly {
+    readonly name: string;
+    readonly failurePolicy?: string;
+    readonly timeoutSeconds?: number;
+    readonly clientConfig: {
+      readonly url?: string;
+      readonly service?: {
+        readonly namespace: string;
+        readonly name: string;
+        readonly path?: string;
+        readonly port?: number;
+      };
+      /** PEM in base64. */
+      readonly caBundle?: string;
+    };
+    readonly rules?: readonly {
+      readonly apiGroups?: readonly string[];
+      readonly apiVersions?: readonly string[];
+      readonly operations?: readonly string[];
+      readonly resources?: readonly string[];
+    }[];
+  }[];
+}
+
+export interface ConfigMapObject {
+  readonly metadata: Metadata;
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+/** A Deployment or a ReplicaSet: how many pods are wanted, and how many there are. */
+export interface ScaledObject {
+  readonly metadata: Metadata;
+  readonly spec?: { readonly replicas?: number };
+  readonly status?: { readonly observedGeneration?: number; readonly replicas?: number };
+}
+
+/** A PersistentVolumeClaim. */
+export interface VolumeClaimObject {
+  readonly metadata: Metadata;
+  /** The name of the PersistentVolume, once there is one. */
+  readonly spec?: { readonly volumeName?: string };
+  readonly status?: { readonly phase?: string };
+}
+
+/** A PersistentVolume: cluster-scoped. */
+export interface VolumeObject {
+  readonly metadata: Metadata;
+  readonly spec?: {
+    readonly claimRef?: { readonly namespace?: string; readonly name?: string; readonly uid?: string };
+    readonly persistentVolumeReclaimPolicy?: string;
+  };
+  readonly status?: { readonly phase?: string };
+}
+
+/** Which volume is attached to which node: cluster-scoped. */
+export interface VolumeAttachmentObject {
+  readonly metadata: Metadata;
+  readonly spec?: { readonly nodeName?: string; readonly source?: { readonly persistentVolumeName?: string } };
+  readonly status?: { readonly attached?: boolean };
+}
+
+/** Cluster-scoped, like a Namespace. */
+export interface NodeObject {
+  readonly metadata: Metadata;
+  readonly spec?: {
+    readonly unschedulable?: boolean;
+    readonly taints?: readonly { readonly key: string; readonly value?: string; readonly effect: string }[];
+  };
+  readonly status?: {
+    readonly conditions?: readonly {
+      readonly type: string;
+      readonly status: string;
+      readonly lastHeartbeatTime?: string;
+      readonly lastTransitionTime?: string;
+    }[];
+  };
+}
+
+export interface NamespaceObject {
+  readonly metadata: Metadata;
+  readonly status?: { readonly phase?: string };
+}
