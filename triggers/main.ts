@@ -154,8 +154,8 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   const away = () => (stopping.signal.aborted ? "this process is ending" : health.away());
   const options = {
     reporting,
-    wakeUps: { statefulSet: standalone.wakeUps.statefulSet, tick },
-    wokenBy: new Set(definitions.flatMap(({ wokenBy }) => wokenBy)),
+    wakeUps: { changed: standalone.wakeUps.changed, tick },
+    wokenBy: new Set(definitions.flatMap(({ wokenBy }) => wokenBy.map(({ resource }) => resource))),
     admissions: standalone.admissions,
     namespaces,
     bodyLimitBytes: settings.bodyLimitBytes,

@@ -3,7 +3,7 @@
  * same, so that one process serves either way.
  */
 
-import type { Cluster } from "../functions/shared/kubernetes/cluster.ts";
+import type { Cluster, Resource } from "../functions/shared/kubernetes/cluster.ts";
 import { messageOf } from "../functions/shared/kubernetes/errors.ts";
 import { inSpan } from "../functions/shared/kubernetes/spans.ts";
 import { protocol } from "../functions/shared/ledger/protocol.ts";
@@ -17,15 +17,16 @@ import {
 } from "../functions/shared/pass/definition.ts";
 import { createListingViews } from "../functions/shared/views/listing.ts";
 import type { Views } from "../functions/shared/views/view.ts";
-import { createWatchingViews, type WatchingViews } from "../functions/shared/views/watching.ts";
+import { createWatchingViews, type WatchingOptions, type WatchingViews } from "../functions/shared/views/watching.ts";
 import type { OpenAdmission } from "./doors/admission.ts";
 import type { Settings } from "./settings/settings.ts";
 import { createGroupLook } from "./telemetry/ledger-metrics-groups.ts";
 import { createRepeats } from "./telemetry/repeats.ts";
 import type { Reporting } from "./telemetry/reporting.ts";
+import { followChanges } from "./wake/changes.ts";
 import { KnownGroups } from "./wake/known-groups.ts";
 import { paceLookUps } from "./wake/look-ups.ts";
-import { createWakeUps, type WakeUps } from "./wake/wakeups.ts";
+import { createWakeUps, unviewed, type WakeUps } from "./wake/wakeups.ts";
 
 export interface StandaloneOptions {
   readonly cluster: Cluster;
@@ -62,12 +63,13 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   const isWoken = definitions.length > 0;
   const readsViews = isWoken || options.admissions.some((admission) => admission.readsViews);
   const seen = new Map<string, GroupKey>();
-  const onChange = (key: GroupKey) => {
+  const onChange = (key: GroupKey, by: Resource) => {
     seen.set(groupPathOf(key), key);
-    wakeUps.group(key);
+    wakeUps.group(key, by);
   };
-  const watching = readsViews && settings.views === "watch" ? watch(options, onChange) : undefined;
-  const known = new KnownGroups((key) => wakeUps.group(key));
+  const onTrouble = sayBrokenWatches(options);
+  const watching = readsViews && settings.views === "watch" ? watch(options, { onChange, onTrouble }) : undefined;
+  const known = new KnownGroups((key) => wakeUps.group(key, "statefulsets"));
   const views = known.learningFrom(watching ?? createListingViews(cluster, namespaces));
   let isListed = watching === undefined;
   void watching?.ready.then(() => {
@@ -83,7 +85,6 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   });
   const wakeUps: WakeUps = createWakeUps({
     clock: cluster,
-    views,
     known,
     isWatching: watching !== undefined,
     reporting,
@@ -94,6 +95,9 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     capacity: settings.queueKeys,
   });
   const stopping = new AbortController();
+  const woken = watching === undefined ? [] : unviewed(definitions);
+  const { changed } = wakeUps;
+  const following = followChanges({ cluster, namespaces, woken, onChange: changed, onTrouble }, stopping.signal);
   const sweep = async () => {
     if (isWoken) wakeUps.sweep();
     await Promise.all(admissions.map((admission) => sweepAdmission(admission, reporting)));
@@ -108,7 +112,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
       stopping.abort();
       await sweeping;
       const drained = await wakeUps.drain(deadlineMs);
-      await watching?.stop();
+      await Promise.all([watching?.stop(), following]);
       return drained;
     },
   };
@@ -128,22 +132,26 @@ function contextsOver(options: StandaloneOptions, views: Views): () => Context {
 
 function watch(
   { cluster, admissions, namespaces, reporting }: StandaloneOptions,
-  onChange: Parameters<typeof createWatchingViews>[0]["onChange"],
+  { onChange, onTrouble }: Pick<WatchingOptions, "onChange" | "onTrouble">,
 ): WatchingViews {
-  const isWorthALine = createRepeats(rememberedTroubles, () => cluster.monotonicMs());
   return createWatchingViews({
     cluster,
     namespaces,
     disruptionBudgets: admissions.some((admission) => admission.readsViews),
     onChange,
     onBudget: (budget, how) => reporting.budget("budget" in budget.parsed || how !== "updated" ? how : "invalid"),
-    onTrouble(resource, error) {
-      const message = messageOf(error);
-      const level = isWorthALine(`${resource} ${message}`) ? "warn" : "debug";
-      const sentence = `the watch of ${resource} broke and starts again: ${message}`;
-      reporting.log(level, sentence, { resource, reason: "watch-broke", err: error });
-    },
+    onTrouble,
   });
+}
+
+function sayBrokenWatches({ cluster, reporting }: StandaloneOptions): WatchingOptions["onTrouble"] {
+  const isWorthALine = createRepeats(rememberedTroubles, () => cluster.monotonicMs());
+  return (resource, error) => {
+    const message = messageOf(error);
+    const level = isWorthALine(`${resource} ${message}`) ? "warn" : "debug";
+    const sentence = `the watch of ${resource} broke and starts again: ${message}`;
+    reporting.log(level, sentence, { resource, reason: "watch-broke", err: error });
+  };
 }
 
 async function sweepAdmission(

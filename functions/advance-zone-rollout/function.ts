@@ -1,9 +1,11 @@
 import { parseBoolean, setting } from "../shared/objects/settings.ts";
+import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import * as vocabulary from "../shared/objects/vocabulary.ts";
-import type { FunctionDefinition } from "../shared/pass/definition.ts";
+import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
 import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";
 import { sweepLedgers } from "../shared/pass/sweep-ledgers.ts";
+import { groupOfPod, groupOfStatefulSet, groupsOfNamespace } from "../shared/views/keys.ts";
 import { decide, type Group } from "./decide.ts";
 import { name, observe } from "./observe.ts";
 
@@ -20,12 +22,18 @@ const settings = {
 };
 
 /** Replaces the outdated pods of a group's StatefulSets, zone by zone, within each zone's budget. */
-export const advanceZoneRollout: FunctionDefinition & { readonly settings: typeof settings } = {
+export const advanceZoneRollout: FunctionDefinition<GroupKey> & { readonly settings: typeof settings } = {
   name,
   concern: "replace outdated pods zone by zone",
-  wokenBy: ["statefulsets", "pods"],
-  // Kubernetes writes the name of a pod on the pods of StatefulSets alone.
-  selectors: { statefulsets: vocabulary.rolloutGroup, pods: vocabulary.podName },
+  keyedBy: "groups",
+  wokenBy: [
+    { resource: "statefulsets", selector: vocabulary.rolloutGroup, keysOf: groupOfStatefulSet },
+    // Kubernetes writes the name of a pod on the pods of StatefulSets alone.
+    { resource: "pods", selector: vocabulary.podName, keysOf: groupOfPod },
+    // A budget that nobody can keep, or a smaller one, holds a group back. Nothing else changes when somebody mends it.
+    { resource: "zoneawarepoddisruptionbudgets", keysOf: groupsOfNamespace },
+  ],
+  listKeys: listGroupKeys,
   needs: [
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
     { group: "apps", resource: "statefulsets/status", verbs: ["patch"] },

@@ -1,6 +1,7 @@
 /** What wakes functions on Knative: sources of events about objects, cron, and with a broker, Triggers. */
-import { apiVersionOf, type Resource, resources } from "../../functions/shared/kubernetes/cluster.ts";
+import { apiVersionOf, resources } from "../../functions/shared/kubernetes/cluster.ts";
 import type { CronDefinition, FunctionDefinition, Need } from "../../functions/shared/pass/definition.ts";
+import type { WokenBy } from "../../functions/shared/views/keys.ts";
 import { pingType } from "../../triggers/wake/ping.ts";
 import { labelsOf, type Manifest } from "./object.ts";
 import { rightsOf } from "./rights.ts";
@@ -26,32 +27,35 @@ export function sourcesOf(definition: FunctionDefinition): readonly Manifest[] {
   const { name, wokenBy } = definition;
   const labels = labelsOf(name);
   const account = sourceAccount(name);
-  const needs: Need[] = wokenBy.map((resource) => ({
-    group: resources[resource].group,
-    resource,
-    verbs: ["get", "list", "watch"],
-  }));
-  const sources = wokenBy.map((resource) => ({
+  const needs: Need[] = wokenBy.map((woken) => {
+    const need = watchNeed(woken);
+    return { ...need, verbs: ["get", ...need.verbs] };
+  });
+  const sources = wokenBy.map((woken) => ({
     apiVersion: "sources.knative.dev/v1",
     kind: "ApiServerSource",
-    metadata: { name: `${name}-${resource}`, labels },
+    metadata: { name: `${name}-${woken.resource}`, labels },
     spec: {
       serviceAccountName: account,
       mode: "Reference",
-      resources: [watched(definition, resource)],
+      resources: [watched(woken)],
       sink: serviceSink(name),
     },
   }));
   return [...rightsOf({ name: account, needs }), ...sources, cronOf(definition)];
 }
 
+/** The right of a process that watches by itself what wakes a function. */
+export function watchNeed({ resource }: WokenBy): Need {
+  return { group: resources[resource].group, resource, verbs: ["list", "watch"] };
+}
+
 /** The API server looks at the selector, not the adapter. */
-function watched({ selectors }: FunctionDefinition, resource: Resource): object {
+function watched({ resource, selector: label }: WokenBy): object {
   const { kind } = resources[resource];
   const apiVersion = apiVersionOf(resource);
-  const key = selectors?.[resource]?.key;
-  const selector = { matchExpressions: [{ key, operator: "Exists" }] };
-  return key === undefined ? { apiVersion, kind } : { apiVersion, kind, selector };
+  if (label === undefined) return { apiVersion, kind };
+  return { apiVersion, kind, selector: { matchExpressions: [{ key: label.key, operator: "Exists" }] } };
 }
 
 /** The tick that makes a function look for its work. Nothing reads its data. */
@@ -68,7 +72,7 @@ export function cronOf({ name }: FunctionDefinition | CronDefinition): Manifest 
 export function triggerOf(definition: FunctionDefinition | CronDefinition): Manifest {
   const { name } = definition;
   const tick = { all: [{ exact: { type: pingType } }, { suffix: { source: `/pingsources/${name}` } }] };
-  const kinds = "wokenBy" in definition ? definition.wokenBy.map((resource) => resources[resource].kind) : [];
+  const kinds = "wokenBy" in definition ? definition.wokenBy.map(({ resource }) => resources[resource].kind) : [];
   const changes = kinds.map((kind) => ({
     all: [{ prefix: { type: "dev.knative.apiserver.ref." } }, { exact: { kind } }],
   }));

@@ -6,7 +6,7 @@ import type {
   FunctionDefinition,
 } from "../../functions/shared/pass/definition.ts";
 import { dashboard } from "./dashboard.ts";
-import { broker, cronOf, sourcesOf, triggerOf } from "./events.ts";
+import { broker, cronOf, sourcesOf, triggerOf, watchNeed } from "./events.ts";
 import { prometheusRule, serviceMonitor } from "./monitoring.ts";
 import {
   image,
@@ -77,7 +77,9 @@ function admissionOf(definitions: readonly AdmissionDefinition[]): readonly Mani
 
 function standaloneOf({ groupFunctions, admissionFunctions, cronFunctions }: Functions): readonly Manifest[] {
   const all = [...groupFunctions, ...admissionFunctions, ...cronFunctions];
-  const needs = union([...all.flatMap((definition) => definition.needs), ...tlsPortNeeds]);
+  // What wakes a function is watched here by the process itself, and not by a source's account.
+  const watches = groupFunctions.flatMap(({ wokenBy }) => wokenBy.map(watchNeed));
+  const needs = union([...all.flatMap((definition) => definition.needs), ...watches, ...tlsPortNeeds]);
   return [...rightsOf({ name: standalone, needs }), ...deployment(standalone, { FUNCTION: "all" })];
 }
 

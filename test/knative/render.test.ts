@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { suite, test } from "node:test";
 import { promisify } from "node:util";
 import { loadAll } from "js-yaml";
+import { resources } from "../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
 import { rightsOf } from "../../knative/render/rights.ts";
@@ -224,9 +225,8 @@ suite("rendered manifests", () => {
   test("the sources of a function send references to what wakes it, and nothing else", () => {
     for (const { name, wokenBy } of groupFunctions) {
       const sources = ofKind("ApiServerSource", objectsOf(`sources/${name}.yaml`));
-      const kinds = { statefulsets: "StatefulSet", pods: "Pod" } as Readonly<Record<string, string>>;
       const watched = sources.flatMap(({ spec }) => spec.resources.map(({ kind }) => kind));
-      assert.deepEqual(watched.sort(), wokenBy.map((resource) => kinds[resource] ?? resource).sort());
+      assert.deepEqual(watched.sort(), wokenBy.map(({ resource }) => resources[resource].kind).sort());
       for (const { spec } of sources) assert.equal(spec.mode, "Reference");
     }
     assert.equal(ofKind("PingSource").length, groupFunctions.length + cronFunctions.length, "each one sweeps");

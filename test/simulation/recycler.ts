@@ -5,17 +5,19 @@
 
 import { countDown, isUnsettled, type Zone } from "../../functions/shared/group/zones.ts";
 import { finishAfterMs } from "../../functions/shared/ledger/reservation.ts";
-import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
+import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
+import { type FunctionDefinition, listGroupKeys } from "../../functions/shared/pass/definition.ts";
 import type { Observed } from "../../functions/shared/pass/observation.ts";
 import { perform } from "../../functions/shared/pass/perform.ts";
 import type { Target } from "../../functions/shared/pass/target.ts";
 import { take, type Verdict, wait } from "../../functions/shared/pass/verdict.ts";
+import { groupOfPod } from "../../functions/shared/views/keys.ts";
 import type { Draw } from "./draw.ts";
 
 const name = "recycle-pods";
 
 /** A function that keeps taking pods within the budget while `isActive`, about every `everyMs`. */
-export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: number): FunctionDefinition {
+export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: number): FunctionDefinition<GroupKey> {
   const again = () => wait("between-pods", "the next pod goes later", { recheckMs: draw.between(0, 2 * everyMs) });
 
   function decide({ zones, nowMs, open }: Observed): Verdict<Target> {
@@ -37,7 +39,9 @@ export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: num
   return {
     name,
     concern: "take pods that nobody else would take now",
-    wokenBy: ["pods"],
+    keyedBy: "groups",
+    wokenBy: [{ resource: "pods", keysOf: groupOfPod }],
+    listKeys: listGroupKeys,
     needs: [],
     reads: [],
     writes: [],

@@ -10,7 +10,6 @@ import { type Resource, resources } from "../../functions/shared/kubernetes/clus
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import { fieldsOf } from "../../functions/shared/objects/fields.ts";
 import { isNamespaceName, isObjectName } from "../../functions/shared/objects/names.ts";
-import { statefulSetOfPod } from "../../functions/shared/objects/pods.ts";
 import type { EventResult } from "../telemetry/reporting.ts";
 import { inEventSpan } from "../telemetry/tracing-spans.ts";
 import { pingType } from "../wake/ping.ts";
@@ -18,7 +17,7 @@ import type { WakeUps } from "../wake/wakeups.ts";
 import type { Bodies } from "./bodies.ts";
 
 export interface EventDoorOptions {
-  readonly wakeUps: Pick<WakeUps, "statefulSet"> & { /** False when it was refused. */ tick(): boolean };
+  readonly wakeUps: Pick<WakeUps, "changed"> & { /** False when it was refused. */ tick(): boolean };
   /** The kinds of object whose events wake a function. */
   readonly wokenBy: ReadonlySet<Resource>;
   /** Undefined: all of them. */
@@ -69,27 +68,29 @@ function refused({ count }: Pick<EventDoorOptions, "count">, reason: string): HT
   return new HTTPException(503, { res: new Response(`Send it again later: ${reason}.`, { status: 503, headers }) });
 }
 
-function queue(event: CloudEvent<unknown>, options: EventDoorOptions): ReturnType<WakeUps["statefulSet"]> {
+function queue(event: CloudEvent<unknown>, options: EventDoorOptions): ReturnType<WakeUps["changed"]> {
   if (event.type === pingType) return options.wakeUps.tick() ? "queued" : "refused";
   return wakeObject(event, options);
 }
 
-/** Wakes what the event's object belongs to. Throws HTTPException 400 where it does not say which one that is. */
+/** Wakes what the event's object concerns. Throws HTTPException 400 where it does not say which one that is. */
 function wakeObject(
   event: CloudEvent<unknown>,
   { wakeUps, wokenBy, namespaces }: EventDoorOptions,
-): ReturnType<WakeUps["statefulSet"]> {
+): ReturnType<WakeUps["changed"]> {
   if (!apiServerType.test(event.type)) return "ignored";
   const { kind, apiVersion, namespace, name } = readKey(event);
   const resource = resourceOf(required("kind", kind), apiVersion);
   if (resource === undefined || !wokenBy.has(resource)) return "ignored";
-  const where = required("namespace", namespace);
+  const { isNamespaced } = resources[resource];
+  const where = isNamespaced ? required("namespace", namespace) : "";
   const object = required("name", name);
-  if (!isNamespaceName(where)) throw malformed(`its namespace ${show(where)} is no name of a namespace`);
+  if (isNamespaced && !isNamespaceName(where))
+    throw malformed(`its namespace ${show(where)} is no name of a namespace`);
   if (!isObjectName(object)) throw malformed(`its name ${show(object)} is no name of an object`);
-  if (namespaces !== undefined && !namespaces.includes(where)) return "ignored";
-  const statefulSet = resource === "pods" ? statefulSetOfPod(object) : object;
-  return statefulSet === undefined ? "ignored" : wakeUps.statefulSet(where, statefulSet);
+  // What is of the whole cluster is of no namespace that is not served.
+  if (isNamespaced && namespaces !== undefined && !namespaces.includes(where)) return "ignored";
+  return wakeUps.changed(resource, { namespace: where, name: object });
 }
 
 function resourceOf(kind: string, apiVersion: string | undefined): Resource | undefined {

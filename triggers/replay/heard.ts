@@ -1,9 +1,9 @@
 /** What is heard of one request while it is replayed, as lines of plain text for whoever reads a bug report. */
 import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 import { escapeControls } from "../../functions/shared/kubernetes/plain-text.ts";
-import { groupPathOf } from "../../functions/shared/objects/statefulsets.ts";
 import type { AdmissionAnswer, AdmissionRequest, CronOutcome } from "../../functions/shared/pass/definition.ts";
 import type { PassReport } from "../../functions/shared/pass/report.ts";
+import { isGroup, pathOf } from "../../functions/shared/views/keys.ts";
 import { createReporting, type EventResult, type Reporting } from "../telemetry/reporting.ts";
 
 /** One line: what it is about, and what is to be said. */
@@ -47,7 +47,7 @@ export class Heard {
     const would = wouldTake.map(({ action, object }) => `${action} ${object}`).join(", ");
     this.say(
       ["function", name],
-      ["object", `group ${groupPathOf(key)}`],
+      ["object", isGroup(key) ? `group ${pathOf(key)}` : pathOf(key)],
       ["zone", zone],
       ["guard", guard],
       ["sentence", sentence],

@@ -4,9 +4,10 @@
  */
 import { readFile } from "node:fs/promises";
 import type { KubernetesCluster } from "../../functions/shared/kubernetes/client.ts";
-import { type Cluster, hasCode, type ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
+import { type Cluster, hasCode, type ObjectKey, type Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import type { CertificateSettings } from "../../functions/shared/objects/certificates.ts";
+import { statefulSetOfPod } from "../../functions/shared/objects/pods.ts";
 import { rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
 import type {
   AdmissionDefinition,
@@ -109,14 +110,14 @@ function openDoors(heard: Heard, options: ReplayOptions) {
     cron = startCron({ cluster, definitions: crons, certificate, mode: "shadow", reporting, atLeastEveryMs });
     return standalone.wakeUps.sweep();
   };
-  const statefulSet = (namespace: string, name: string) => {
-    heard.statefulSet = { namespace, name };
-    return standalone.wakeUps.statefulSet(namespace, name);
+  const changed = (resource: Resource, object: ObjectKey) => {
+    heard.statefulSet = statefulSetOf(resource, object);
+    return standalone.wakeUps.changed(resource, object);
   };
   const app = createApp({
     reporting,
-    wakeUps: { statefulSet, tick },
-    wokenBy: new Set(definitions.flatMap(({ wokenBy }) => wokenBy)),
+    wakeUps: { changed, tick },
+    wokenBy: new Set(definitions.flatMap(({ wokenBy }) => wokenBy.map(({ resource }) => resource))),
     admissions: standalone.admissions.map((admission) => listened(admission, heard)),
     namespaces,
     bodyLimitBytes: settings.bodyLimitBytes,
@@ -126,6 +127,13 @@ function openDoors(heard: Heard, options: ReplayOptions) {
     notReady: () => standalone.notReady(),
   });
   return { app, end: () => end(cluster, settings, standalone, cron) };
+}
+
+/** The StatefulSet by whose group an event would wake a function; undefined where it is about no StatefulSet. */
+function statefulSetOf(resource: Resource, { namespace, name }: ObjectKey): ObjectKey | undefined {
+  if (resource === "statefulsets") return { namespace, name };
+  const owner = resource === "pods" ? statefulSetOfPod(name) : undefined;
+  return owner === undefined ? undefined : { namespace, name: owner };
 }
 
 async function end(

@@ -8,6 +8,7 @@ import { describeSpan } from "../../functions/shared/kubernetes/spans.ts";
 import { type GroupKey, groupPathOf } from "../../functions/shared/objects/statefulsets.ts";
 import type { ActReport, PassReport, Reporter } from "../../functions/shared/pass/report.ts";
 import { failingGuards } from "../../functions/shared/pass/verdict.ts";
+import { isGroup, type Key, pathOf } from "../../functions/shared/views/keys.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 
 export const logLevels = ["debug", "info", "warn", "error"] as const;
@@ -42,8 +43,8 @@ export interface Reporting extends Reporter {
   budget(result: "updated" | "invalid" | "ignored" | "deleted"): void;
   /** Forgets a group that is no more, and its series. */
   forget(key: GroupKey): void;
-  /** Forgets the groups of these namespaces that are no more, and their series. Undefined: of all namespaces. */
-  keepOnly(groups: readonly GroupKey[], namespaces?: readonly string[]): void;
+  /** Forgets the keys of these namespaces that are no more, and their series. Undefined: of all namespaces. */
+  keepOnly(keys: readonly Key[], namespaces?: readonly string[]): void;
 }
 
 export interface ReportingOptions {
@@ -57,9 +58,9 @@ export interface ReportingOptions {
   readonly destination?: DestinationStream;
 }
 
-/** What was last said of one group by one function. */
+/** What was last said of one key by one function. */
 interface Said {
-  readonly key: GroupKey;
+  readonly key: Key;
   readonly guard: string;
   readonly zone: string;
   readonly series: WaitingSeries | undefined;
@@ -118,7 +119,7 @@ function reportGroups(metrics: Metrics, log: Log): Reporter & Pick<Reporting, "r
     pass(report) {
       describeSpan({ "sluice.guard": report.guard, "sluice.zone": report.zone });
       metrics.verdicts.inc({ function: report.function, guard: report.guard });
-      const place = `${report.function} ${groupPathOf(report.key)}`;
+      const place = `${report.function} ${pathOf(report.key)}`;
       const before = said.get(place);
       said.set(place, { ...report, series: showWaiting(metrics, before?.series, report) });
       if (before?.guard === report.guard && before.zone === report.zone) return;
@@ -157,19 +158,19 @@ function reportGroups(metrics: Metrics, log: Log): Reporter & Pick<Reporting, "r
       metrics.reconcileSeconds.observe(labels, seconds);
       if (error === undefined) metrics.lastSuccess.set(labels, Date.now() / 1000);
     },
-    forget: (key) => forgetGroups(metrics, known, (other) => groupPathOf(other) === groupPathOf(key)),
-    keepOnly(groups, namespaces) {
-      const living = new Set(groups.map(groupPathOf));
+    forget: (key) => forgetGroups(metrics, known, (other) => pathOf(other) === pathOf(key)),
+    keepOnly(keys, namespaces) {
+      const living = new Set(keys.map(pathOf));
       forgetGroups(
         metrics,
         known,
-        (key) => !living.has(groupPathOf(key)) && (namespaces === undefined || namespaces.includes(key.namespace)),
+        (key) => !living.has(pathOf(key)) && (namespaces === undefined || namespaces.includes(key.namespace)),
       );
     },
   };
 }
 
-/** What has been told of groups, and has series. */
+/** What has been told of keys, and has series. */
 interface KnownGroups {
   readonly said: Map<string, Said>;
   readonly malformed: Map<string, Malformed>;
@@ -181,11 +182,7 @@ interface Malformed {
   readonly labels: Parameters<Metrics["malformed"]["remove"]>[0];
 }
 
-function forgetGroups(
-  metrics: Metrics,
-  { said, malformed, passed }: KnownGroups,
-  isGone: (key: GroupKey) => boolean,
-): void {
+function forgetGroups(metrics: Metrics, { said, malformed, passed }: KnownGroups, isGone: (key: Key) => boolean): void {
   for (const [place, { key, series }] of said) {
     if (!isGone(key)) continue;
     said.delete(place);
@@ -219,7 +216,7 @@ function showWaiting(
 ): WaitingSeries | undefined {
   const moved = before !== undefined && (before.guard !== guard || before.zone !== zone);
   if (moved) metrics.waitingSince.remove({ ...before });
-  if (guard === "done") return undefined;
+  if (guard === "done" || !isGroup(key)) return undefined;
   const series = { namespace: key.namespace, rollout_group: key.group, function: by, guard, zone };
   metrics.waitingSince.set(series, sinceMs / 1000);
   return series;
@@ -263,6 +260,7 @@ function verdictOf({ guard, zone, sinceMs, shadow }: PassReport): object {
   return { guard, zone, ...since, ...(shadow ? { shadow } : {}) };
 }
 
-function about(key: GroupKey, by?: string): object {
-  return { namespace: key.namespace, group: key.group, ...(by === undefined ? {} : { function: by }) };
+function about(key: Key, by?: string): object {
+  const which = isGroup(key) ? { group: key.group } : { resource: key.resource, object: key.name };
+  return { namespace: key.namespace, ...which, ...(by === undefined ? {} : { function: by }) };
 }

@@ -1,8 +1,8 @@
 /** The spans of the doors: whom they belong to, by what the caller says, and what they are called. */
 
 import { callerOf, inSpan, type SpanOptions, under } from "../../functions/shared/kubernetes/spans.ts";
-import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/pass/definition.ts";
+import { isGroup, type Key } from "../../functions/shared/views/keys.ts";
 import type { Wake } from "../wake/queue.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -67,15 +67,11 @@ export function inReviewSpan(
   });
 }
 
-/** Runs a pass over a group in a span of its own, which is linked to those that woke it: several may have, and none waits. */
-export function inPassSpan<T>(
-  by: string,
-  { namespace, group }: GroupKey,
-  { sweep, wakers = [] }: Wake,
-  pass: () => Promise<T>,
-): Promise<T> {
+/** Runs a pass over a key in a span of its own, which is linked to those that woke it: several may have, and none waits. */
+export function inPassSpan<T>(by: string, key: Key, { sweep, wakers = [] }: Wake, pass: () => Promise<T>): Promise<T> {
   const describe = (): SpanOptions => {
-    const where = { "k8s.namespace.name": namespace, "sluice.group": group };
+    const which = isGroup(key) ? { "sluice.group": key.group } : { "sluice.object": `${key.resource}/${key.name}` };
+    const where = { "k8s.namespace.name": key.namespace, ...which };
     return { root: true, links: wakers, attributes: { "faas.name": by, "sluice.sweep": sweep, ...where } };
   };
   return inSpan(`pass ${by}`, describe, pass);

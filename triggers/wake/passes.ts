@@ -4,10 +4,10 @@ import type { Announcement } from "../../functions/shared/kubernetes/announcemen
 import { ClusterError, hasCode, isRightMissing, lackOf, wordsOf } from "../../functions/shared/kubernetes/cluster.ts";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
-import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import { eventReasons } from "../../functions/shared/objects/vocabulary.ts";
 import type { Context, FunctionDefinition, Outcome } from "../../functions/shared/pass/definition.ts";
 import { announceNews, isNews } from "../../functions/shared/pass/record.ts";
+import { isGroup, type Key } from "../../functions/shared/views/keys.ts";
 import { listStatefulSets } from "../../functions/shared/views/listing.ts";
 import type { Reporting } from "../telemetry/reporting.ts";
 import type { Wake } from "./queue.ts";
@@ -31,18 +31,18 @@ export function leastBackoffMs(error: unknown): number {
 export async function runPass(
   { definition, context }: Served,
   reporting: Reporting,
-  key: GroupKey,
+  key: Key,
   wake: Wake,
 ): Promise<Outcome> {
   const startedMs = context.cluster.monotonicMs();
   const elapsedSeconds = () => (context.cluster.monotonicMs() - startedMs) / 1000;
   try {
     const outcome = await definition.run(context, key, wake);
-    reporting.reconciled(key, elapsedSeconds(), outcome.failure);
-    if (outcome.isGone) reporting.forget(key);
+    if (isGroup(key)) reporting.reconciled(key, elapsedSeconds(), outcome.failure);
+    if (outcome.isGone && isGroup(key)) reporting.forget(key);
     return outcome;
   } catch (error) {
-    reporting.reconciled(key, elapsedSeconds(), error);
+    if (isGroup(key)) reporting.reconciled(key, elapsedSeconds(), error);
     if (isRightMissing(error)) await announceRightMissing({ definition, context }, key, error);
     throw error;
   }
@@ -61,11 +61,7 @@ export function causeOf(error: unknown): string {
 }
 
 /** Sends an Event, once while the same right is missing. Resolves, never rejects. */
-async function announceRightMissing(
-  { definition, context }: Served,
-  key: GroupKey,
-  error: ClusterError,
-): Promise<void> {
+async function announceRightMissing({ definition, context }: Served, key: Key, error: ClusterError): Promise<void> {
   if (context.mode === "shadow") return;
   const identity = `right ${error.verb} ${error.resource}`;
   if (!isNews(context, key, identity)) return;
@@ -79,7 +75,8 @@ async function announceRightMissing(
 }
 
 /** A StatefulSet of the group, where its users look; the ledger where none can be read. */
-async function objectToBlame(context: Context, key: GroupKey): Promise<Announcement["about"]> {
+async function objectToBlame(context: Context, key: Key): Promise<Announcement["about"]> {
+  if (!isGroup(key)) return { ...key, uid: "" };
   const ledger = { resource: "leases", namespace: key.namespace, name: ledgerName(key.group), uid: "" } as const;
   try {
     const { statefulSets: all } = await listStatefulSets(context.cluster, key.namespace);

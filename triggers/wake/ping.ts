@@ -1,9 +1,8 @@
 /** The cron door: a tick starts a sweep, which finds the functions' work by listing. */
 
-import { hasCode } from "../../functions/shared/kubernetes/cluster.ts";
+import { hasCode, resources } from "../../functions/shared/kubernetes/cluster.ts";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
-import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
-import type { Views } from "../../functions/shared/views/view.ts";
+import { isGroup, type Key } from "../../functions/shared/views/keys.ts";
 import type { Reporting } from "../telemetry/reporting.ts";
 import { causeOf, type Served } from "./passes.ts";
 import { type Clock, KeyedQueue } from "./queue.ts";
@@ -33,55 +32,82 @@ export function paceTicks(clock: Clock, sweepNow: () => void): () => boolean {
 }
 
 export interface SweepOptions {
-  readonly views: Views;
   readonly served: readonly Served[];
   readonly reporting: Reporting;
   /** Swept one by one, so that one that may not be read holds up no other. Undefined: all of them at once. */
   readonly namespaces: readonly string[] | undefined;
-  /** Wakes every function for a group; false where it could not be queued. */
-  wake(key: GroupKey): boolean;
+  /** Wakes a function for one of its keys; false where it could not be queued. */
+  wake(served: Served, key: Key): boolean;
+}
+
+/** The keys of one namespace, or of all where there is none, for the functions that list them in the same way. */
+interface Listing {
+  readonly served: readonly Served[];
+  readonly namespace: string | undefined;
+  readonly listed: { readonly keys: readonly Key[] } | { readonly error: unknown };
 }
 
 /**
- * Lists the groups of each namespace, lets each function do what its sweep does besides, and wakes every group. What one
- * function's sweep could not do is left to the next one. Throws, having swept the other namespaces: ClusterError when one
+ * Lists the keys of each namespace, lets each function do what its sweep does besides, and wakes each for all of its keys. What
+ * one function's sweep could not do is left to the next one. Throws, having swept the other namespaces: ClusterError when one
  * cannot be listed, unless only a right is missing there; Error when the queue is full.
  */
-export async function sweep({ views, served, reporting, namespaces, wake }: SweepOptions): Promise<void> {
-  const scopes: readonly (string | undefined)[] = namespaces ?? [undefined];
-  const listings = await Promise.allSettled(scopes.map((namespace) => views.groups(namespace)));
-  const failures: unknown[] = listings.flatMap((listing) => (listing.status === "rejected" ? [listing.reason] : []));
-  const groups = listings.flatMap((listing) => (listing.status === "fulfilled" ? listing.value : []));
-  // The groups of a namespace that could not be listed have not vanished.
-  const listed = namespaces?.filter((_, index) => listings[index]?.status === "fulfilled");
-  if (listed !== undefined || failures.length === 0) reporting.keepOnly(groups, listed);
-  for (const [index, listing] of listings.entries()) {
-    if (listing.status === "rejected") continue;
-    const namespace = scopes[index];
-    const scope = namespace === undefined ? undefined : [namespace];
-    for (const one of served) await sweepBesides(one, reporting, scope, listing.value);
+export async function sweep({ served, reporting, namespaces, wake }: SweepOptions): Promise<void> {
+  const listings = await Promise.all(listAll(served, namespaces));
+  const failures = listings.flatMap(({ listed }) => ("error" in listed ? [listed.error] : []));
+  const found = listings.flatMap((one) => ("keys" in one.listed ? [{ ...one, keys: one.listed.keys }] : []));
+  // The keys of a namespace that could not be listed have not vanished.
+  const isWhole = (namespace: string | undefined) =>
+    listings.every((one) => one.namespace !== namespace || "keys" in one.listed);
+  const whole = namespaces?.filter(isWhole);
+  const keys = found.flatMap((one) => one.keys);
+  if (whole !== undefined || failures.length === 0) reporting.keepOnly(keys, whole);
+  for (const { served: those, namespace, keys } of found) {
+    for (const one of those) await sweepBesides(one, reporting, namespace, keys);
   }
-  const refused = groups.filter((key) => !wake(key)).length;
+  const refused = found.flatMap(({ served: those, keys }) =>
+    keys.filter((key) => those.filter((one) => !wake(one, key)).length > 0),
+  );
   // A right is not given within seconds: a retry would only put off the next sweep of the other namespaces.
-  const severe = failures.find((error) => !hasCode(error, 403) || failures.length === scopes.length);
+  const severe = failures.find((error) => !hasCode(error, 403) || failures.length === listings.length);
   if (severe !== undefined) throw severe;
   for (const error of failures) {
     const sentence = `a namespace waits for the next sweep: ${causeOf(error)}`;
     reporting.log("warn", sentence, { reason: "sweep-failed", err: error });
   }
-  if (refused > 0) throw new Error(`the queue is full: ${refused} of ${groups.length} groups could not be woken`);
-  reporting.log("debug", `swept ${groups.length} groups`);
+  const what = keys.every(isGroup) ? "groups" : "keys";
+  if (refused.length > 0)
+    throw new Error(`the queue is full: ${refused.length} of ${keys.length} ${what} could not be woken`);
+  reporting.log("debug", `swept ${keys.length} ${what}`);
+}
+
+/** Each resolves, none rejects. */
+function listAll(served: readonly Served[], namespaces: readonly string[] | undefined): Promise<Listing>[] {
+  const alike = Map.groupBy(served, ({ definition }) => definition.listKeys);
+  return [...alike].flatMap(([listKeys, those]) => {
+    const [{ definition, context }] = those as [Served, ...Served[]];
+    const { keyedBy } = definition;
+    const isNamespaced = keyedBy === "groups" || resources[keyedBy].isNamespaced;
+    const scopes = (isNamespaced ? namespaces : undefined) ?? [undefined];
+    return scopes.map(async (namespace): Promise<Listing> => {
+      try {
+        return { served: those, namespace, listed: { keys: await listKeys(context, namespace) } };
+      } catch (error) {
+        return { served: those, namespace, listed: { error } };
+      }
+    });
+  });
 }
 
 /** Resolves, never rejects. */
 async function sweepBesides(
   { definition, context }: Served,
   reporting: Reporting,
-  namespaces: readonly string[] | undefined,
-  groups: readonly GroupKey[],
+  namespace: string | undefined,
+  keys: readonly Key[],
 ): Promise<void> {
   try {
-    await definition.sweep?.({ ...context, namespaces }, groups);
+    await definition.sweep?.(namespace === undefined ? context : { ...context, namespaces: [namespace] }, keys);
   } catch (error) {
     const message = messageOf(error);
     const sentence = `a sweep is left to the next one: ${message}`;

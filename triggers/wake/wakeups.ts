@@ -1,9 +1,10 @@
 /** What the doors share: an object or a tick comes in, and the passes that it needs are queued. */
 
-import { hasCode } from "../../functions/shared/kubernetes/cluster.ts";
-import { asPartOf, inSpan, type SpanContext } from "../../functions/shared/kubernetes/spans.ts";
-import { type GroupKey, groupPathOf } from "../../functions/shared/objects/statefulsets.ts";
-import type { Views } from "../../functions/shared/views/view.ts";
+import { hasCode, type ObjectKey, type Resource } from "../../functions/shared/kubernetes/cluster.ts";
+import { asPartOf, inSpan } from "../../functions/shared/kubernetes/spans.ts";
+import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
+import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
+import { type Key, type KeyLookUp, pathOf, type WokenBy } from "../../functions/shared/views/keys.ts";
 import type { EventResult, Reporting } from "../telemetry/reporting.ts";
 import { inPassSpan } from "../telemetry/tracing-spans.ts";
 import type { KnownGroups } from "./known-groups.ts";
@@ -13,10 +14,10 @@ import { sweep } from "./ping.ts";
 import { type Clock, KeyedQueue, type QueueOptions, type RunOutcome, type Wake } from "./queue.ts";
 
 export interface WakeUps {
-  /** Somebody says that a StatefulSet, or a pod of it, has changed. Anybody may say so. Returns what happens then. */
-  statefulSet(namespace: string, name: string): Exclude<EventResult, "malformed">;
-  /** Something of a group has changed. False when it was refused. */
-  group(key: GroupKey): boolean;
+  /** An event names an object that has changed: what becomes of that. Whoever sent it may be anybody. */
+  changed(resource: Resource, object: ObjectKey): Exclude<EventResult, "malformed">;
+  /** An object of type `by` has changed, and with it this group. False when it was refused. */
+  group(key: GroupKey, by: Resource): boolean;
   /** Starts a sweep, unless one is queued or runs. False when it was refused: the process is ending. */
   sweep(): boolean;
   /** Ends what is queued and runs; false when that took until `deadlineMs` of the monotonic clock. */
@@ -27,7 +28,6 @@ export interface WakeUps {
 
 export interface WakeUpOptions {
   readonly clock: Clock;
-  readonly views: Views;
   readonly known: KnownGroups;
   /** True where watches tell of every change, and passes decide from memory. */
   readonly isWatching: boolean;
@@ -40,21 +40,24 @@ export interface WakeUpOptions {
   readonly capacity: number;
 }
 
-interface Named {
-  readonly namespace: string;
-  readonly name: string;
+/** What one function has to look up to know which of its keys a changed object concerns. */
+interface Asked {
+  readonly served: Served;
+  readonly woken: WokenBy;
+  readonly object: ObjectKey;
+  readonly lookUp: KeyLookUp;
 }
 
 interface Pass {
   readonly served: Served;
-  readonly key: GroupKey;
+  readonly key: Key;
 }
 
 const done: RunOutcome = { recheckMs: undefined, acting: undefined };
 
 /**
- * Anybody can post an event, and each may cost a read. At most 100 look-ups of StatefulSets that no pass has seen happen at once,
- * then 20 a second, and each StatefulSet is looked up at most once in five seconds. At most 500 wait; the sweep finds the rest.
+ * Anybody can post an event, and each may cost a read. At most 100 look-ups of objects that no pass has seen happen at once,
+ * then 20 a second, and each object is looked up at most once in five seconds. At most 500 wait; the sweep finds the rest.
  */
 const lookUpsTogether: Pace = { burst: 100, everyMs: 50 };
 const lookUpsOfOne: Pace = { burst: 1, everyMs: 5_000 };
@@ -62,31 +65,56 @@ const mostLookUps = 500;
 /** The pace where a pass lists its whole view, however many events name its group. A rollout needs seven passes a second. */
 const passesThatList: Pace = { burst: 100, everyMs: 100 };
 
-/** Three queues: look-ups of StatefulSets, sweeps, and passes, which both lead to. A pass's key is its function and group. */
+/** The types that the views watch. Where they do, they tell of a changed object by its groups. */
+const viewed: ReadonlySet<Resource> = new Set(["pods", "statefulsets", "zoneawarepoddisruptionbudgets"]);
+
+/** What wakes the functions and no view watches. */
+export function unviewed(definitions: readonly FunctionDefinition[]): readonly WokenBy[] {
+  return definitions.flatMap(({ wokenBy }) => wokenBy).filter(({ resource }) => !viewed.has(resource));
+}
+
+/** Of an event that several functions hear, the first of these that is true of one of them is answered. */
+const results = ["refused", "queued", "deferred", "ignored"] as const;
+type Result = (typeof results)[number];
+
+/** Three queues: look-ups of changed objects, sweeps, and passes, which both lead to. A pass is of one function and one key. */
 export function createWakeUps(options: WakeUpOptions): WakeUps {
   const { known, isWatching } = options;
   let isDraining = false;
   const passes = queueOfPasses(options);
-  const wake = (key: GroupKey, how: Wake): boolean => {
-    const refused = options.served.filter((one) => !passes.offer({ served: one, key }, how));
-    return refused.length === 0;
+  const wake = (served: Served, key: Key, how: Wake): boolean => passes.offer({ served, key }, how);
+  const lookUps = queueOfLookUps(options, wake);
+  const sweeps = queueOfSweeps(options, (served, key) => wake(served, key, { sweep: true }));
+  const changedFor = (served: Served, woken: WokenBy, object: ObjectKey): Result => {
+    const found = woken.keysOf(object, known);
+    if (!("name" in found)) {
+      const refused = found.filter((key) => !wake(served, key, { sweep: false }));
+      if (refused.length > 0) return "refused";
+      return found.length > 0 ? "queued" : "ignored";
+    }
+    if (isDraining) return "refused";
+    // Where a watch would tell of the object, nothing is read.
+    if (isWatching && viewed.has(woken.resource)) return "ignored";
+    return lookUps.offer({ served, woken, object, lookUp: found }) ? "queued" : "deferred";
   };
-  const lookUps = queueOfLookUps(options, (key, wakers) => wake(key, { sweep: false, wakers }));
-  const sweeps = queueOfSweeps(options, (key) => wake(key, { sweep: true }));
   return {
-    statefulSet(namespace, name) {
-      const key = known.groupOf(namespace, name);
-      if (key !== undefined) return wake(key, { sweep: false }) ? "queued" : "refused";
-      if (isDraining) return "refused";
-      // The watch tells of it, if there is such a thing.
-      if (isWatching) return "ignored";
-      return lookUps.offer({ namespace, name }) ? "queued" : "deferred";
+    changed(resource, object) {
+      const became = options.served.flatMap((served) => {
+        const woken = served.definition.wokenBy.filter((one) => one.resource === resource);
+        return woken.map((one) => changedFor(served, one, object));
+      });
+      return results.find((result) => became.includes(result)) ?? "ignored";
     },
-    group: (key) => wake(key, { sweep: false }),
+    group(key, by) {
+      const isWoken = ({ definition: { keyedBy, wokenBy } }: Served) =>
+        keyedBy === "groups" && wokenBy.some(({ resource }) => resource === by);
+      const refused = options.served.filter((served) => isWoken(served) && !wake(served, key, { sweep: false }));
+      return refused.length === 0;
+    },
     sweep: () => sweeps.has("sweep") || sweeps.offer("sweep"),
     async drain(deadlineMs) {
       isDraining = true;
-      // In this order: look-ups and sweeps that still run wake their groups.
+      // In this order, because what runs still wakes its keys.
       const found = await Promise.all([lookUps.drain(deadlineMs), sweeps.drain(deadlineMs)]);
       const passed = await passes.drain(deadlineMs);
       return passed && found.every(Boolean);
@@ -102,7 +130,7 @@ function queueOfPasses(options: WakeUpOptions): KeyedQueue<Pass> {
   return new KeyedQueue<Pass>({
     ...sharedBy(options),
     ...(isWatching ? {} : { pace: passesThatList }),
-    nameOf: ({ served: { definition }, key }) => `${definition.name} ${groupPathOf(key)}`,
+    nameOf: ({ served: { definition }, key }) => `${definition.name} ${pathOf(key)}`,
     run: ({ served, key }, wake) =>
       inPassSpan(served.definition.name, key, wake, () => runPass(served, reporting, key, wake)),
     onFailure: ({ served: { definition }, key }, error, retryMs) =>
@@ -112,42 +140,45 @@ function queueOfPasses(options: WakeUpOptions): KeyedQueue<Pass> {
 
 function queueOfLookUps(
   options: WakeUpOptions,
-  wake: (key: GroupKey, wakers: readonly SpanContext[]) => boolean,
-): KeyedQueue<Named> {
-  const { views, known, reporting } = options;
-  return new KeyedQueue<Named>({
+  wake: (served: Served, key: Key, how: Wake) => boolean,
+): KeyedQueue<Asked> {
+  const { known, reporting } = options;
+  return new KeyedQueue<Asked>({
     ...sharedBy(options),
     gatherMs: 0,
     capacity: mostLookUps,
     pace: lookUpsOfOne,
     pacedTogether: lookUpsTogether,
-    nameOf: ({ namespace, name }) => `${namespace}/${name}`,
-    async run({ namespace, name }, { wakers = [] }) {
-      const key = known.groupOf(namespace, name) ?? (await asPartOf(wakers, () => groupOf(namespace, name)));
-      if (key !== undefined && !wake(key, wakers))
-        throw new Error(`the queue is full: ${key.group} could not be woken`);
+    nameOf: ({ served: { definition }, lookUp }) => `${definition.name} ${lookUp.name}`,
+    async run({ served, woken, object }, { wakers = [] }) {
+      // A pass may have seen it meanwhile.
+      const found = woken.keysOf(object, known);
+      const keys = "name" in found ? await asPartOf(wakers, () => find(served, found, object)) : found;
+      const refused = keys.filter((key) => !wake(served, key, { sweep: false, wakers }));
+      if (refused.length > 0) throw new Error(`the queue is full: ${refused.map(pathOf)} could not be woken`);
       return done;
     },
-    onFailure({ namespace, name }, error, retryMs) {
-      const fields = { namespace, object: name, reason: "statefulset-failed", err: error };
+    onFailure({ object: { namespace, name } }, error, retryMs) {
+      const fields = { namespace, object: name, reason: "look-up-failed", err: error };
       reporting.log("warn", sentenceOf(error, retryMs), fields);
     },
   });
-  async function groupOf(namespace: string, name: string): Promise<GroupKey | undefined> {
+  async function find({ context }: Served, lookUp: KeyLookUp, object: ObjectKey): Promise<readonly Key[]> {
     try {
-      return await views.groupOf(namespace, name);
+      return await lookUp.find(context);
     } catch (error) {
-      // An event about a namespace that Sluice may not read would be tried for ever. The sweep says which right is missing.
+      // A namespace that may not be read would be tried again without end. The sweep says what is missing.
       if (!hasCode(error, 403)) throw error;
-      reporting.log("debug", `left to the next sweep: ${causeOf(error)}`, { namespace, object: name, err: error });
-      return undefined;
+      const fields = { namespace: object.namespace, object: object.name, err: error };
+      reporting.log("debug", `left to the next sweep: ${causeOf(error)}`, fields);
+      return [];
     }
   }
 }
 
 /** A queue of its own, so that no flood of events takes its place. */
-function queueOfSweeps(options: WakeUpOptions, wake: (key: GroupKey) => boolean): KeyedQueue<"sweep"> {
-  const { views, served, reporting, namespaces } = options;
+function queueOfSweeps(options: WakeUpOptions, wake: (served: Served, key: Key) => boolean): KeyedQueue<"sweep"> {
+  const { served, reporting, namespaces } = options;
   return new KeyedQueue<"sweep">({
     ...sharedBy(options),
     gatherMs: 0,
@@ -157,7 +188,7 @@ function queueOfSweeps(options: WakeUpOptions, wake: (key: GroupKey) => boolean)
       await inSpan(
         "sweep",
         () => ({ root: true, links: wakers }),
-        () => sweep({ views, served, reporting, namespaces, wake }),
+        () => sweep({ served, reporting, namespaces, wake }),
       );
       return done;
     },

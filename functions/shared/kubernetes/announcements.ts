@@ -49,7 +49,8 @@ export async function announce(cluster: Cluster, by: string, announcement: Annou
     count: 1,
   };
   try {
-    await cluster.create("events", about.namespace, body);
+    // The API server takes Events about what is of the whole cluster in this namespace alone.
+    await cluster.create("events", about.namespace || "default", body);
   } catch (error) {
     if (!hasCode(error, 409)) throw error;
   }

@@ -1,12 +1,12 @@
 /**
  * The whole I/O surface of Sluice: what a function may ask of the API server, and of time. What it may ask for stands in
- * `resources.ts` and `object-types.ts`, and is told from here too: whoever calls needs all of it.
+ * `resources.ts` and `types/objects.ts`, and is told from here too: whoever calls needs all of it.
  */
 import type { Answered, ObjectKey, ObjectTypes, Resource } from "./resources.ts";
 
-export type * from "./object-types.ts";
 export type * from "./resources.ts";
 export { apiVersionOf, isClusterScoped, resources } from "./resources.ts";
+export type * from "./types/objects.ts";
 
 export interface ListQuery {
   /** All namespaces when absent. */

@@ -8,6 +8,7 @@ import type {
   PodDisruptionBudgetObject,
   PodObject,
   ScaledObject,
+  ScaleObject,
   SecretObject,
   StatefulSetObject,
   VolumeAttachmentObject,
@@ -15,7 +16,7 @@ import type {
   VolumeObject,
   WebhookConfigurationObject,
   ZoneBudgetObject,
-} from "./object-types.ts";
+} from "./types/objects.ts";
 
 /** How the API server serves the objects of one type. */
 export interface ResourceType {
@@ -97,14 +98,6 @@ export interface ObjectTypes {
 }
 
 export type Resource = keyof typeof resources;
-
-/** How many replicas an object wants and has, whatever its type: `autoscaling/v1`. Its metadata is the object's own. */
-export interface ScaleObject {
-  readonly metadata: Metadata;
-  /** Without `replicas` where none are wanted. */
-  readonly spec?: { readonly replicas?: number };
-  readonly status?: { readonly replicas?: number; readonly selector?: string };
-}
 
 /** What a get or a patch answers with: the object, or its scale. */
 export type Answered<R extends Resource, S> = S extends "scale" ? ScaleObject : ObjectTypes[R];

@@ -6,8 +6,9 @@ import type { Ledger, Refusal, Reservation } from "../ledger/reservation.ts";
 import { BoundedMap, BoundedSet } from "../objects/bounded-map.ts";
 import type { CertificateSettings } from "../objects/certificates.ts";
 import type { Setting } from "../objects/settings.ts";
-import { type GroupKey, groupPathOf } from "../objects/statefulsets.ts";
+import type { GroupKey } from "../objects/statefulsets.ts";
 import type { AnyEntry } from "../objects/vocabulary.ts";
+import { type Key, pathOf, type WokenBy } from "../views/keys.ts";
 import type { LookUps } from "../views/look-ups.ts";
 import type { Views } from "../views/view.ts";
 import type { Reporter } from "./report.ts";
@@ -36,7 +37,7 @@ export interface LedgerCopy {
   atMs: number;
 }
 
-/** What one function remembers of a group between passes. Losing it costs requests, never safety. */
+/** What one function remembers of a group, or of another key, between passes. Losing it costs requests, never safety. */
 export interface GroupMemory {
   /** To be read and changed through `ledger-access.ts`. */
   readonly copy: LedgerCopy;
@@ -75,7 +76,7 @@ export interface Context {
   readonly lookUps?: LookUps;
   /** Groups that ask for what nobody here does are served all the same; absent: they are held. */
   readonly allowUnsupported?: boolean;
-  memoryOf(key: GroupKey): GroupMemory;
+  memoryOf(key: Key): GroupMemory;
 }
 
 export interface Outcome {
@@ -100,15 +101,26 @@ interface Definition {
   readonly settings?: Readonly<Record<string, Setting<unknown>>>;
 }
 
-/** A function that is woken for a group by events and sweeps. */
-export interface FunctionDefinition extends Definition {
-  readonly wokenBy: readonly Resource[];
-  /** The label that an object of a kind must have for its changes to concern the function; of the other kinds all do. */
-  readonly selectors?: Readonly<Partial<Record<Resource, AnyEntry>>>;
-  /** One pass over one group. Throws ClusterError where trying again later can help. */
-  run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<Outcome>;
-  /** What a sweep does besides waking `groups`, which are all there are. Throws ClusterError. */
-  sweep?(context: Context, groups: readonly GroupKey[]): Promise<void>;
+/** A function that events and sweeps wake for one of its keys. */
+export interface FunctionDefinition<K extends Key = Key> extends Definition {
+  /** What its keys are: groups, or objects of one type. */
+  readonly keyedBy: "groups" | Resource;
+  /** The types of objects whose changes wake it, one line for each type. */
+  readonly wokenBy: readonly WokenBy<K>[];
+  /**
+   * Every key of a namespace, or of all that are served: how a sweep finds its work. Functions that have the same `listKeys`
+   * share the lists of a sweep. For keys that are of no namespace it is called once. Throws ClusterError.
+   */
+  listKeys(context: Context, namespace: string | undefined): Promise<readonly K[]>;
+  /** One pass over one key. Throws ClusterError where trying again later can help. */
+  run(context: Context, key: K, wake: { readonly sweep: boolean }): Promise<Outcome>;
+  /** What a sweep does besides waking `keys`, which are all there are. Throws ClusterError. */
+  sweep?(context: Context, keys: readonly K[]): Promise<void>;
+}
+
+/** The `listKeys` of all functions whose keys are groups. */
+export function listGroupKeys({ views }: Context, namespace: string | undefined): Promise<readonly GroupKey[]> {
+  return views.groups(namespace);
 }
 
 /** What the API server asks before it does something to an object. Whoever posts it may write anything: only types are sure. */
@@ -233,15 +245,15 @@ const rememberedRefusals = 1_000;
 const rememberedEvents = 1_000;
 
 /** The copies of ledgers that the functions of one process share. They must share their connection and their views as well. */
-export function createLedgerCopies(capacity = 10_000): (key: GroupKey) => LedgerCopy {
+export function createLedgerCopies(capacity = 10_000): (key: Key) => LedgerCopy {
   return remembering(capacity, () => ({ ledger: undefined, from: undefined, atMs: Number.NEGATIVE_INFINITY }));
 }
 
-/** A memory that forgets the group that was least recently asked for once it holds `capacity` of them. */
+/** A memory that forgets the key that was least recently asked for once it holds `capacity` of them. */
 export function createMemory(
-  copyOf: (key: GroupKey) => LedgerCopy = createLedgerCopies(),
+  copyOf: (key: Key) => LedgerCopy = createLedgerCopies(),
   capacity = 10_000,
-): (key: GroupKey) => GroupMemory {
+): (key: Key) => GroupMemory {
   return remembering(capacity, (key) => ({
     copy: copyOf(key),
     ledgerReadMs: Number.NEGATIVE_INFINITY,
@@ -255,16 +267,16 @@ export function createMemory(
   }));
 }
 
-function remembering<Known>(capacity: number, create: (key: GroupKey) => Known): (key: GroupKey) => Known {
-  const groups = new BoundedMap<string, Known>(capacity);
-  // A pass asks many times for one group, whose place is then the last already.
+function remembering<Known>(capacity: number, create: (key: Key) => Known): (key: Key) => Known {
+  const keys = new BoundedMap<string, Known>(capacity);
+  // A pass asks many times for one key, whose place is then the last already.
   let last: { readonly name: string; readonly known: Known } | undefined;
   return (key) => {
-    const name = groupPathOf(key);
+    const name = pathOf(key);
     if (last?.name === name) return last.known;
-    const known = groups.get(name) ?? create(key);
-    groups.delete(name);
-    groups.set(name, known);
+    const known = keys.get(name) ?? create(key);
+    keys.delete(name);
+    keys.set(name, known);
     last = { name, known };
     return known;
   };

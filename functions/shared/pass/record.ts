@@ -5,8 +5,9 @@ import { fitting } from "../ledger/lease.ts";
 import type { LedgerChange, RecordedVerdict, Refusal } from "../ledger/reservation.ts";
 import { cut, isFarBelowBound } from "../ledger/size.ts";
 import { mendStamp } from "../ledger/stamps.ts";
-import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
+import type { StatefulSet } from "../objects/statefulsets.ts";
 import { eventReasons } from "../objects/vocabulary.ts";
+import type { Key } from "../views/keys.ts";
 import type { Context, Denied, GroupMemory } from "./definition.ts";
 import type { Observed } from "./observation.ts";
 import { guardOf, type Verdict } from "./verdict.ts";
@@ -178,8 +179,8 @@ export function announceRefusal(context: Context, by: string, owner: StatefulSet
   });
 }
 
-/** True the first time that something is to be said of a group, as long as that is remembered. */
-export function isNews(context: Context, key: GroupKey, identity: string): boolean {
+/** True the first time that something is to be said of a key, as long as that is remembered. */
+export function isNews(context: Context, key: Key, identity: string): boolean {
   const { announced } = context.memoryOf(key);
   if (announced.has(identity)) return false;
   announced.add(identity);
@@ -187,21 +188,16 @@ export function isNews(context: Context, key: GroupKey, identity: string): boole
 }
 
 /** Sends the Event that {@link isNews} has found new; one that cannot be sent is new again. Resolves, never rejects. */
-export async function announceNews(
-  context: Context,
-  by: string,
-  key: GroupKey,
-  announcement: Announcement,
-): Promise<void> {
+export async function announceNews(context: Context, by: string, key: Key, announcement: Announcement): Promise<void> {
   const isSent = await tryToAnnounce(context, by, key, announcement);
   if (!isSent) context.memoryOf(key).announced.delete(announcement.identity);
 }
 
-/** Sends an Event about a group; that it cannot be sent is a log line and nothing more. Resolves to whether it was sent. */
+/** Sends an Event about a key; that it cannot be sent is a log line and nothing more. Resolves to whether it was sent. */
 export async function tryToAnnounce(
   { cluster, reporter }: Context,
   by: string,
-  key: GroupKey,
+  key: Key,
   announcement: Announcement,
 ): Promise<boolean> {
   try {

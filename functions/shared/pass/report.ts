@@ -1,9 +1,10 @@
 /** What a function tells the people who run it, besides Kubernetes Events: metrics and log lines. */
 import type { GroupKey } from "../objects/statefulsets.ts";
+import type { Key } from "../views/keys.ts";
 
-/** How one pass over a group ended, for counting and logging. */
+/** How one pass over a key ended, for counting and logging. */
 export interface PassReport {
-  readonly key: GroupKey;
+  readonly key: Key;
   readonly function: string;
   readonly guard: string;
   readonly zone: string;
@@ -17,7 +18,7 @@ export interface PassReport {
 
 /** How an act on one object ended. */
 export interface ActReport {
-  readonly key: GroupKey;
+  readonly key: Key;
   readonly function: string;
   readonly action: string;
   readonly object: string;
@@ -29,9 +30,9 @@ export interface ActReport {
 export interface Reporter {
   pass(report: PassReport): void;
   act(report: ActReport): void;
-  conflict(key: GroupKey, by: string): void;
+  conflict(key: Key, by: string): void;
   /** Something went wrong that no verdict says: the sentence names the object and what is done about it. */
-  problem(key: GroupKey, by: string, sentence: string, error?: unknown): void;
+  problem(key: Key, by: string, sentence: string, error?: unknown): void;
   malformed(key: GroupKey, statefulSet: string, annotation: string, sentence: string): void;
 }
 

@@ -31,8 +31,8 @@ export interface WatchingOptions {
   readonly namespaces: readonly string[] | undefined;
   /** Watch PodDisruptionBudgets too, which evictions alone are judged by; without, {@link Views.disruptionBudgets} lists. */
   readonly disruptionBudgets?: boolean;
-  /** Called when something changed that a decision about the group may read. */
-  readonly onChange: (key: GroupKey) => void;
+  /** Called when an object of type `by` changed that a decision about the group may read. */
+  readonly onChange: (key: GroupKey, by: Resource) => void;
   /** Called for each ZoneAwarePodDisruptionBudget that the watch tells of. */
   readonly onBudget?: (budget: StoredBudget, how: Seen) => void;
   /** Called when a watch broke; it starts again by itself. */
@@ -143,7 +143,7 @@ function createWatched({ cluster, onChange, onBudget }: WatchingOptions): Watche
     if (how === "ignored") return;
     for (const { namespace, group, podLabels } of memory.membership.byPath.values()) {
       if (group !== undefined && namespace === budget.namespace && selects(budget, podLabels))
-        onChange({ namespace, group });
+        onChange({ namespace, group }, "zoneawarepoddisruptionbudgets");
     }
   };
   return {
@@ -163,10 +163,11 @@ function followingsOf(watched: Watched, namespace: string, options: WatchingOpti
   const query = namespace === "" ? {} : { namespace };
   const changedPod = (pod: Pod) => {
     const group = pod.ownerUid === undefined ? undefined : memory.membership.byUid.get(pod.ownerUid)?.group;
-    if (group !== undefined) onChange({ namespace: pod.namespace, group });
+    if (group !== undefined) onChange({ namespace: pod.namespace, group }, "pods");
   };
   const changedStatefulSet = (statefulSet: StatefulSet) => {
-    if (statefulSet.group !== undefined) onChange({ namespace: statefulSet.namespace, group: statefulSet.group });
+    const { namespace, group } = statefulSet;
+    if (group !== undefined) onChange({ namespace, group }, "statefulsets");
   };
   const { membership } = memory;
   const pods = podStore(memory, changedPod);

@@ -197,7 +197,7 @@ test("the app of the TLS port has reviews and nothing else, and answers while th
   const app = createAdmissionApp({
     reporting,
     admissions: [validation],
-    wakeUps: { statefulSet: () => "queued", tick: () => true },
+    wakeUps: { changed: () => "queued", tick: () => true },
     wokenBy: new Set(),
     namespaces: undefined,
     bodyLimitBytes: 1_024,

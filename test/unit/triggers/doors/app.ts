@@ -24,7 +24,7 @@ export function createTestApp(options: Partial<AppOptions> & { full?: boolean } 
   const app = createApp({
     reporting,
     wakeUps: {
-      statefulSet: (namespace, name) => (remember(`${namespace}/${name}`) ? "queued" : "refused"),
+      changed: (resource, { namespace, name }) => (remember(`${resource} ${namespace}/${name}`) ? "queued" : "refused"),
       tick: () => remember("sweep"),
     },
     wokenBy: new Set<Resource>(["statefulsets", "pods"]),

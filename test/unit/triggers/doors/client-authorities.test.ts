@@ -64,7 +64,7 @@ async function serve(context: TestContext) {
   const app = createAdmissionApp({
     reporting,
     admissions: [validation],
-    wakeUps: { statefulSet: () => "queued", tick: () => true },
+    wakeUps: { changed: () => "queued", tick: () => true },
     wokenBy: new Set(),
     namespaces: undefined,
     bodyLimitBytes: 1_024,

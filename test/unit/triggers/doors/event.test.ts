@@ -33,7 +33,7 @@ test("a Reference event in binary mode is answered 204 without a body, and its S
   for (const path of ["/", "/events"]) {
     const door = createTestApp();
     await assertTaken(await post(door, binaryHeaders, JSON.stringify(reference), path));
-    assert.deepEqual(door.woken, ["app/ingester-zone-a"]);
+    assert.deepEqual(door.woken, ["statefulsets app/ingester-zone-a"]);
   }
 });
 
@@ -63,7 +63,7 @@ test("without extensions the key comes from a Reference's data, or from a Resour
     const door = createTestApp();
     await assertTaken(await post(door, bare, JSON.stringify(data)));
     await assertTaken(await postStructured(door, { ...structured, data }));
-    assert.deepEqual(door.woken, ["app/ingester-zone-a", "app/ingester-zone-a"]);
+    assert.deepEqual(door.woken, ["statefulsets app/ingester-zone-a", "statefulsets app/ingester-zone-a"]);
   }
 });
 
@@ -73,16 +73,35 @@ test("in structured mode the extensions are taken as well, and data in base64", 
   await assertTaken(await postStructured(door, { ...rest, kind: "Pod", namespace: "app", name: "compactor-12" }));
   const base64 = Buffer.from(JSON.stringify(data)).toString("base64");
   await assertTaken(await postStructured(door, { ...rest, data_base64: base64 }));
-  assert.deepEqual(door.woken, ["app/compactor", "app/ingester-zone-a"]);
+  assert.deepEqual(door.woken, ["pods app/compactor-12", "statefulsets app/ingester-zone-a"]);
 });
 
-test("a pod X-N wakes StatefulSet X, and a pod of another name nothing", async () => {
+test("a pod is told of by its own name: what that wakes is for each function to say", async () => {
   const door = createTestApp();
-  for (const name of ["ingester-zone-a-0", "db-2-31", "web-7d9f8c6b5-x2x4z", "solo"]) {
+  for (const name of ["ingester-zone-a-0", "web-7d9f8c6b5-x2x4z"]) {
     const headers = { ...binaryHeaders, "ce-kind": "Pod", "ce-apiversion": "v1", "ce-name": name };
     await assertTaken(await post(door, headers, "{}"));
   }
-  assert.deepEqual(door.woken, ["app/ingester-zone-a", "app/db-2"]);
+  assert.deepEqual(door.woken, ["pods app/ingester-zone-a-0", "pods app/web-7d9f8c6b5-x2x4z"]);
+});
+
+test("what is of the whole cluster needs no namespace, and wakes whatever namespaces are served", async () => {
+  const door = createTestApp({ wokenBy: new Set<Resource>(["nodes"]), namespaces: ["app"] });
+  const node = { ...without(binaryHeaders, "ce-namespace"), "ce-kind": "Node", "ce-apiversion": "v1" };
+  await assertTaken(await post(door, { ...node, "ce-name": "worker-1" }, "{}"));
+  await assertTaken(await post(door, bare, JSON.stringify({ kind: "Node", apiVersion: "v1", name: "worker-2" })));
+  assert.deepEqual(door.woken, ["nodes /worker-1", "nodes /worker-2"]);
+  await assertRefused(await post(door, { ...node, "ce-name": "../x" }, "{}"), 400, /is no name of an object/);
+});
+
+test("an object of a type that no function waits for is never taken for a StatefulSet of its name", async () => {
+  const door = createTestApp();
+  for (const kind of ["PersistentVolumeClaim", "ConfigMap", "Node", "Namespace"]) {
+    const headers = { ...binaryHeaders, "ce-kind": kind, "ce-apiversion": "v1" };
+    await assertTaken(await post(door, headers, "{}"));
+    await assertTaken(await post(door, without(headers, "ce-namespace"), "{}"));
+  }
+  assert.deepEqual(door.woken, []);
 });
 
 test("an unknown kind, somebody else's StatefulSet and a namespace that is not ours cost nothing", async () => {

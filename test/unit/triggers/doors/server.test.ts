@@ -102,7 +102,7 @@ test("over a socket an event is answered 204 with no body at all", async (contex
   const response = await fetch(url, { method: "POST", headers: binaryHeaders, body: JSON.stringify(reference) });
   assert.equal(response.status, 204);
   assert.equal(response.body, null);
-  assert.deepEqual(woken, ["app/ingester-zone-a"]);
+  assert.deepEqual(woken, ["statefulsets app/ingester-zone-a"]);
 });
 
 test("over a socket a body beyond the limit is 413, with a length told before or not", async (context) => {

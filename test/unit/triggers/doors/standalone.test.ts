@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { FunctionDefinition } from "../../../../functions/shared/pass/definition.ts";
+import type { GroupKey } from "../../../../functions/shared/objects/statefulsets.ts";
+import { type FunctionDefinition, listGroupKeys } from "../../../../functions/shared/pass/definition.ts";
+import { groupOfPod, groupOfStatefulSet } from "../../../../functions/shared/views/keys.ts";
 import { createTestWorld, type TestDoorsOptions } from "./world.ts";
 
 function forbidden(verb: string, resource: string): ClusterError {
@@ -14,13 +16,18 @@ function unanswered(verb: string, resource: string): ClusterError {
 }
 
 /** A function that remembers its passes. */
-function createRecorder(run?: FunctionDefinition["run"]) {
+function createRecorder(run?: FunctionDefinition<GroupKey>["run"]) {
   const passes: string[] = [];
   const swept: string[][] = [];
-  const definition: FunctionDefinition = {
+  const definition: FunctionDefinition<GroupKey> = {
     name: "record",
     concern: "remember passes",
-    wokenBy: ["statefulsets", "pods"],
+    keyedBy: "groups",
+    wokenBy: [
+      { resource: "statefulsets", keysOf: groupOfStatefulSet },
+      { resource: "pods", keysOf: groupOfPod },
+    ],
+    listKeys: listGroupKeys,
     needs: [],
     reads: [],
     writes: [],
@@ -65,7 +72,7 @@ test("with lists alone, events and sweeps roll a group", async () => {
   await goTo(20);
   changeTemplates("app:2");
   await goTo(21);
-  assert.equal(standalone.wakeUps.statefulSet("app", "ingester-a"), "queued");
+  assert.equal(standalone.wakeUps.changed("statefulsets", { namespace: "app", name: "ingester-a" }), "queued");
   await goTo(22);
   assert.equal(isRolled(), false);
   await goTo(900);
@@ -107,8 +114,9 @@ test("a burst of events of one StatefulSet costs one read and one pass; an objec
   const { goTo, standalone, calls } = await started({ definitions: [definition], settings: { views: "list" } });
   calls.length = 0;
   passes.length = 0;
-  for (let event = 0; event < 3; event++) standalone.wakeUps.statefulSet("app", "ingester-a");
-  standalone.wakeUps.statefulSet("app", "gone");
+  for (let event = 0; event < 3; event++)
+    standalone.wakeUps.changed("statefulsets", { namespace: "app", name: "ingester-a" });
+  standalone.wakeUps.changed("statefulsets", { namespace: "app", name: "gone" });
   await goTo(2);
   assert.deepEqual(calls.map(({ verb, name }) => `${verb} ${name}`).sort(), ["get gone", "get ingester-a"]);
   assert.deepEqual(passes, ["app/ingester"]);
@@ -126,7 +134,7 @@ test("a StatefulSet that cannot be read is read again later, and nothing is lost
   });
   passes.length = 0;
   away = true;
-  standalone.wakeUps.statefulSet("app", "ingester-a");
+  standalone.wakeUps.changed("statefulsets", { namespace: "app", name: "ingester-a" });
   await goTo(10);
   assert.deepEqual(passes, []);
   assert.ok(lines.some(({ level, object, reason }) => level === "warn" && object === "ingester-a" && reason));
@@ -199,7 +207,7 @@ test("where no StatefulSet can be read either, the Event is about the ledger's L
     settings: { views: "list" },
   });
   const { wakeUps } = doors.start();
-  wakeUps.group({ namespace: "app", group: "ingester" });
+  wakeUps.group({ namespace: "app", group: "ingester" }, "statefulsets");
   await doors.goTo(1);
   const [event] = doors.world.store.list("events").items as { involvedObject?: { kind: string; name: string } }[];
   assert.deepEqual([event?.involvedObject?.kind, event?.involvedObject?.name], ["Lease", "sluice-ingester"]);
@@ -233,7 +241,7 @@ test("stopping in the middle of a rollout ends what runs, and takes nothing afte
   await goTo(600);
   assert.equal(calls.length, made);
   assert.equal(isRolled(), false);
-  assert.equal(standalone.wakeUps.statefulSet("app", "ingester-a"), "refused");
+  assert.equal(standalone.wakeUps.changed("statefulsets", { namespace: "app", name: "ingester-a" }), "refused");
 });
 
 test("a pass that hangs does not hold a shutdown for longer than its time", async () => {

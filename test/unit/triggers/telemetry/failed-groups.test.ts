@@ -89,7 +89,7 @@ for (const views of ["watch", "list"] as const) {
     for (const name of all) assert.equal((await valuesOf(doors, name, "store")).length, 1, name);
     for (const { namespace, name } of group.statefulSets) {
       world.store.delete("statefulsets", { namespace, name });
-      if (views === "list") standalone.wakeUps.statefulSet(namespace, name);
+      if (views === "list") standalone.wakeUps.changed("statefulsets", { namespace, name });
     }
     await goTo(40);
     for (const name of [...all, "reconcileSeconds"] as const) {

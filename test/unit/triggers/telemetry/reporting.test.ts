@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { PassReport } from "../../../../functions/shared/pass/report.ts";
-import type { Views } from "../../../../functions/shared/views/view.ts";
+import type { Served } from "../../../../triggers/wake/passes.ts";
 import { sweep } from "../../../../triggers/wake/ping.ts";
 import { withPods } from "../../../stage/played-pods.ts";
 import { createTestApp } from "../doors/app.ts";
@@ -110,14 +110,14 @@ test("while a namespace cannot be listed its groups keep their series, and those
     door.reporting.reconciled(one, 0.1);
   }
   const reason = { code: 503, reason: "ServiceUnavailable", message: "later", verb: "list", resource: "statefulsets" };
-  const groups = async (namespace?: string) => {
+  const listKeys = async (_context: unknown, namespace: string | undefined) => {
     if (namespace === "closed") throw new ClusterError(reason);
     return [];
   };
   const { reporting } = door;
-  const views = { groups } as unknown as Views;
+  const served = { definition: { keyedBy: "groups", listKeys }, context: {} } as unknown as Served;
   const namespaces = ["closed", "app"];
-  await assert.rejects(sweep({ views, served: [], reporting, namespaces, wake: () => true }), /later/);
+  await assert.rejects(sweep({ served: [served], reporting, namespaces, wake: () => true }), /later/);
   const text = await reporting.metrics.registry.metrics();
   assert.doesNotMatch(text, /rollout_group="ingester"/);
   assert.match(text, /rollout_operator_group_reconciles_total\{rollout_group="store"\} 1/);

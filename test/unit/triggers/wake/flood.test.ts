@@ -1,10 +1,11 @@
 /** Anybody in a cluster can post events: what floods of them may cost, in virtual time. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
+import type { GroupKey } from "../../../../functions/shared/objects/statefulsets.ts";
 import type { FunctionDefinition } from "../../../../functions/shared/pass/definition.ts";
 import type { ViewNeed, Views } from "../../../../functions/shared/views/view.ts";
-import { groupFunctions } from "../../../../triggers/table.ts";
 import { KnownGroups, mostKnown } from "../../../../triggers/wake/known-groups.ts";
 import { paceTicks } from "../../../../triggers/wake/ping.ts";
 import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
@@ -18,7 +19,8 @@ async function started(options: TestDoorsOptions) {
   const standalone = doors.start();
   await doors.goTo(30);
   doors.calls.length = 0;
-  const { statefulSet } = standalone.wakeUps;
+  const statefulSet = (namespace: string, name: string) =>
+    standalone.wakeUps.changed("statefulsets", { namespace, name });
   /** For ten seconds, every millisecond one event, of whatever `nameOf` says. */
   const flood = async (nameOf: (event: number) => string): Promise<Record<string, number>> => {
     const results: Record<string, number> = {};
@@ -67,7 +69,8 @@ test("where a watch tells of changes, no flood costs a request", async () => {
 
 test("a rollout goes on through a flood, woken by its own events, and the sweep runs", async () => {
   const { changeTemplates, isRolled, goTo, standalone, lines, world } = await started(lists);
-  const { statefulSet } = standalone.wakeUps;
+  const statefulSet = (namespace: string, name: string) =>
+    standalone.wakeUps.changed("statefulsets", { namespace, name });
   changeTemplates("app:2");
   let seconds = 30;
   for (let event = 0; !isRolled() && seconds < 300; event++) {
@@ -88,9 +91,8 @@ test("a rollout goes on through a flood, woken by its own events, and the sweep 
 });
 
 test("when as many groups are queued as may be, events of others are refused, and the sweep is not", async () => {
-  const [rollout] = groupFunctions;
-  assert.ok(rollout);
-  const hanging: FunctionDefinition = {
+  const rollout = advanceZoneRollout;
+  const hanging: FunctionDefinition<GroupKey> = {
     ...rollout,
     async run(context, key) {
       await context.views.read(key, { settledThrough: undefined, permitSinceMs: undefined, consistent: true });
@@ -102,7 +104,9 @@ test("when as many groups are queued as may be, events of others are refused, an
   doors.world.addGroup({ namespace: "app", group: "third", zones: ["x"], replicas: 1 });
   const { wakeUps } = doors.start();
   await doors.goTo(1);
-  const results = ["ingester-a", "second-x", "third-x"].map((name) => wakeUps.statefulSet("app", name));
+  const results = ["ingester-a", "second-x", "third-x"].map((name) =>
+    wakeUps.changed("statefulsets", { namespace: "app", name }),
+  );
   assert.deepEqual(results.toSorted(), ["queued", "queued", "refused"]);
   doors.calls.length = 0;
   assert.equal(wakeUps.sweep(), true);
@@ -116,7 +120,7 @@ test("a StatefulSet that comes to another group has that one woken, too", async 
   world.settle();
   const labels = { "rollout-group": "other" };
   world.store.patch("statefulsets", { namespace: "app", name: "ingester-c" }, { metadata: { labels } });
-  assert.equal(standalone.wakeUps.statefulSet("app", "ingester-c"), "queued");
+  assert.equal(standalone.wakeUps.changed("statefulsets", { namespace: "app", name: "ingester-c" }), "queued");
   await goTo(60);
   const ledgers = calls.filter(({ verb, resource }) => verb === "create" && resource === "leases");
   assert.equal(ledgers.length, 1, "the other group has had its first pass");
@@ -146,7 +150,7 @@ test("what may not be read is not asked for again, and left to the sweep", async
         throw new ClusterError({ code: 403, reason: "Forbidden", message, verb, resource });
     },
   });
-  standalone.wakeUps.statefulSet("kube-system", "x");
+  standalone.wakeUps.changed("statefulsets", { namespace: "kube-system", name: "x" });
   await goTo(200);
   assert.equal(calls.length, 1);
   assert.equal(standalone.wakeUps.keys, 0);

@@ -202,3 +202,11 @@ export interface NamespaceObject {
   readonly metadata: Metadata;
   readonly status?: { readonly phase?: string };
 }
+
+/** How many replicas an object wants and has, whatever its type: `autoscaling/v1`. Its metadata is the object's own. */
+export interface ScaleObject {
+  readonly metadata: Metadata;
+  /** Without `replicas` where none are wanted. */
+  readonly spec?: { readonly replicas?: number };
+  readonly status?: { readonly replicas?: number; readonly selector?: string };
+}

@@ -1,0 +1,47 @@
+/**
+ * Where a process lives, it watches what wakes its functions. Views watch some types of objects; these are the watches of all
+ * others, and they tell only names.
+ */
+
+import {
+  type Cluster,
+  type Metadata,
+  type ObjectKey,
+  type Resource,
+  resources,
+  type WatchEvent,
+} from "../../functions/shared/kubernetes/cluster.ts";
+import { type FollowOptions, follow } from "../../functions/shared/views/following.ts";
+import type { WokenBy } from "../../functions/shared/views/keys.ts";
+
+export interface ChangesOptions extends Pick<FollowOptions, "onTrouble"> {
+  readonly cluster: Cluster;
+  readonly woken: readonly WokenBy[];
+  /** Undefined: all of them. What is of the whole cluster is watched either way. */
+  readonly namespaces: readonly string[] | undefined;
+  /** Hears of each object that there is at the start, or that comes, changes or goes later. */
+  onChange(resource: Resource, object: ObjectKey): void;
+}
+
+/** Watches until stopped, whatever breaks. Functions that wait for the same objects share a watch. Resolves, never rejects. */
+export async function followChanges(options: ChangesOptions, stopped: AbortSignal): Promise<void> {
+  const { cluster, woken, namespaces, onChange, onTrouble } = options;
+  const distinct = new Map(woken.map((one) => [`${one.resource} ${one.selector?.key}`, one]));
+  const loops = [...distinct.values()].flatMap(({ resource, selector }) => {
+    const tell = ({ metadata: { namespace = "", name } }: { readonly metadata: Metadata }) =>
+      onChange(resource, { namespace, name });
+    const store = {
+      replace: (items: readonly { readonly metadata: Metadata }[]) => items.forEach(tell),
+      apply(event: WatchEvent<{ readonly metadata: Metadata }>) {
+        if (event.type !== "BOOKMARK") tell(event.object);
+      },
+    };
+    const labelled = selector === undefined ? {} : { labelSelector: selector.key };
+    const scopes = resources[resource].isNamespaced ? namespaces?.map((namespace) => ({ namespace })) : undefined;
+    return (scopes ?? [{}]).map((scope) => {
+      const following = { resource, query: { ...scope, ...labelled }, store, optional: true };
+      return follow({ cluster, onTrouble }, following, stopped, () => undefined);
+    });
+  });
+  await Promise.all(loops);
+}
