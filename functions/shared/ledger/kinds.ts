@@ -4,7 +4,7 @@
  * Only the function that made a claim asks for its end, and ends it by a conditional write of its own (rule R10a). Everybody
  * else counts it, and waits.
  */
-import { isAvailable, type Pod } from "../objects/pods.ts";
+import { isAvailable, type Pod, podNameOf } from "../objects/pods.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
 import { type Claim, formatMembers, type KindName, type KnownClaim, type OrdinalRange } from "./claim.ts";
 import { clockSkewMs, dropAfterMs } from "./reservation.ts";
@@ -118,7 +118,7 @@ function ordinalsAreOver(
     const standing = [...pods.keys()].filter((ordinal) => ordinal >= first && ordinal <= last);
     return standing.length < last - first + 1;
   });
-  return !isAnyMissing && [...pods].every(([ordinal, pod]) => isBack(pod, uids[`${zone}-${ordinal}`]));
+  return !isAnyMissing && [...pods].every(([ordinal, pod]) => isBack(pod, uids[podNameOf({ statefulSet: zone, ordinal })]));
 }
 
 /** True for another pod than the claim names at that ordinal; where it names none, nobody knows. */
