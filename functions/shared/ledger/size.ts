@@ -31,12 +31,21 @@ const [mostNameBytes, mostEntryBytes] = [2_048, 8_192];
 
 /**
  * True where a ledger is so far from its bound that nothing of a change need be shed, nor even measured: each pass asks, and most
- * ledgers are a thousandth of it. False says nothing.
+ * ledgers are a thousandth of it. False says nothing: so it is where there are claims, for a later version's may be of any length.
  */
 export function isFarBelowBound(
-  ledger: { readonly othersBytes: number; readonly members?: readonly string[] | undefined },
-  change: Informing & { readonly reservations: readonly unknown[]; readonly members?: readonly string[] },
+  ledger: {
+    readonly othersBytes: number;
+    readonly members?: readonly string[] | undefined;
+    readonly claims: readonly unknown[];
+  },
+  change: Informing & {
+    readonly reservations: readonly unknown[];
+    readonly members?: readonly string[];
+    readonly claims?: readonly unknown[];
+  },
 ): boolean {
+  if (ledger.claims.length > 0 || (change.claims?.length ?? 0) > 0) return false;
   const names = Math.max(ledger.members?.length ?? 0, change.members?.length ?? 0);
   const entries = change.reservations.length + change.refusals.length + Object.keys(change.verdicts).length;
   const bytes = mostNameBytes * names + mostEntryBytes * entries;

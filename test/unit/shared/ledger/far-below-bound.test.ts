@@ -51,3 +51,11 @@ test("what stands on a ledger already counts: what others wrote there, and what 
   const zones = { ...ledger, members: Array.from({ length: 1_000 }, () => "m".repeat(60)) };
   assert.equal(isFarBelowBound(zones, change), false);
 });
+
+test("a ledger with claims is measured, whether they stand there or are to be written: one may be of any length", () => {
+  const change = changeOf(1, "x", 10);
+  const ledger = parseLedger(key, emptyLease);
+  const claims = [{ line: "x".repeat(100 * 1024) }];
+  assert.equal(isFarBelowBound({ ...ledger, claims }, change), false);
+  assert.equal(isFarBelowBound(ledger, { ...change, claims }), false);
+});
