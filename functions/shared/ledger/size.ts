@@ -31,7 +31,8 @@ const [mostNameBytes, mostEntryBytes] = [2_048, 8_192];
 
 /**
  * True where a ledger is so far from its bound that nothing of a change need be shed, nor even measured: each pass asks, and most
- * ledgers are a thousandth of it. False says nothing: so it is where there are claims, for a later version's may be of any length.
+ * ledgers are a thousandth of it. False says nothing. It is false where there are claims: one of a later version may be of any
+ * length.
  */
 export function isFarBelowBound(
   ledger: {
