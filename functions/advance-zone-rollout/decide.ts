@@ -211,12 +211,19 @@ function mayReserve(group: Group, zone: Zone, pod: Pod): boolean {
  */
 function repairInMs({ nowMs }: Group, zone: Zone, pod: Pod): number | undefined {
   if (zone.statefulSet.paused || pod.readySinceMs !== undefined) return undefined;
-  if (claimOn(zone, pod.ordinal) !== undefined) return undefined;
+  const claim = claimOn(zone, pod.ordinal);
+  if (claim !== undefined && !isReplacement(claim, pod)) return undefined;
   if (pod.stuck !== undefined) return 0;
   if (!pod.neverReady) return undefined;
   if (pod.pending) return 0;
   // NaN, which is neither 0 nor more, where nobody knows when it was made.
   return Math.max(0, pod.createdMs + neverReadyAfterMs - nowMs);
+}
+
+/** It came for a pod that the claim names by uid: if it is broken, the claim would wait for it, and it for the claim. */
+function isReplacement(claim: Claim, { name, uid }: Pod): boolean {
+  const named = claim.isKnown ? claim.uids?.[name] : undefined;
+  return named !== undefined && named !== uid;
 }
 
 function repairsOf(group: Group, zone: Zone): Target[] {

@@ -215,10 +215,11 @@ class Simulation {
         if (resource !== "pods") return;
         this.#checker.noteSent(preconditions);
         if (isRollout) this.#checker.onSent(replica, at, preconditions);
-        this.#claims.checker.onDeletionSent(replica, at.name);
+        this.#claims.checker.onDeletionSent(replica, at.name, preconditions.uid);
       },
       onDeleteArrived: (replica, resource, at, preconditions) => {
-        if (kind === "taker" && at.name.startsWith("volume-")) this.#claims.checker.onVolumeDeleted(at.name);
+        if (kind === "taker" && at.name.startsWith("volume-"))
+          this.#claims.checker.onVolumeDeleted(at.name, preconditions.uid);
         if (resource !== "pods") return;
         this.#taken++;
         this.#checker.onArrived(replica, "rollout", at, preconditions);

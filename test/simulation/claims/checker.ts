@@ -192,9 +192,11 @@ export class ClaimsChecker {
   }
 
   /** K3 where nothing is reserved: a rollout repairs a broken pod. */
-  onDeletionSent(replica: string, name: string): void {
+  onDeletionSent(replica: string, name: string, uid: string): void {
     const nowMs = this.#options.world.timeline.nowMs();
     for (const { claim, firstMs } of this.#known.values()) {
+      // A broken pod that came for one that the claim names is nobody's (rule R18).
+      if ((claim.uids?.[name] ?? uid) !== uid) continue;
       if (claim.zone !== setNameOf(name) || !names(claim, ordinalIn(name)) || nowMs - firstMs < decidedWithinMs)
         continue;
       this.#options.violate("K3", `${replica} deletes ${name}, which is of the claim ${claim.line}`);
@@ -207,7 +209,9 @@ export class ClaimsChecker {
   }
 
   /** K4: the deletion of an object has arrived, which stands for a volume claim. */
-  onVolumeDeleted(name: string): void {
+  onVolumeDeleted(name: string, uid: string): void {
+    const { world, namespace } = this.#options;
+    if (world.store.find("leases", { namespace, name })?.metadata.uid !== uid) return;
     const isClaimed = [...this.#known.values()].some(
       ({ claim }) => claim.kind === "volume" && claim.uids?.[name] !== undefined,
     );

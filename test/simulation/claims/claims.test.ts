@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { simulate } from "../simulation.ts";
-import { claiming } from "./scenarios.ts";
+import { claiming, claimingAnywhere } from "./scenarios.ts";
 
 const happenings = [
   /claims \{"id":"scale-down-/,
@@ -38,4 +38,11 @@ test("claims of every kind, and of one that nobody knows, beside rollouts and dr
     for (const what of missing) if (history.some((line) => what.test(line))) missing.delete(what);
   }
   assert.deepEqual([...missing].map(String), []);
+});
+
+test("claims beside whatever troubles a seed has drawn break no promise, and end", async () => {
+  for (let seed = 1; seed <= 40; seed++) {
+    const { violations } = await simulate(seed, { aim: claimingAnywhere });
+    assert.deepEqual(violations, [], `replay with: npm run simulate -- --scenario claims-anywhere --seed ${seed}`);
+  }
 });

@@ -71,6 +71,13 @@ test("broken pods that nobody has claimed are replaced beside a claim (R13)", ()
   assert.equal(outcome(decideOn([zone("a", "bno", { claims }), zone("b", "bo")])), "repair a-0, repair b-0");
 });
 
+test("a broken pod that came instead of one that a claim names by uid is repaired: neither would ever end otherwise (R13, R18)", () => {
+  const named = (uid: string) => [claimOf("a:0", "node", { uids: { "a-0": uid } })];
+  assert.equal(outcome(decideOn([zone("a", "bnn", { claims: named("another") })])), "repair a-0");
+  assert.equal(outcome(decideOn([zone("a", "bnn", { claims: named("uid-of-a-0") })])), "zone-losing-node");
+  assert.equal(outcome(decideOn([zone("a", "onn", { claims: named("another") })])), "zone-losing-node", "it is ready");
+});
+
 test("a claimed ordinal that has no pod is missing where it is wanted, and nothing where it is not", () => {
   const claims = [claimOf("a:1-2147483647", "scale-down")];
   assert.deepEqual(downOf(zone("a", "o.o", { claims })), { 1: "missing", 2: "claimed" });
