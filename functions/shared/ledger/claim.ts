@@ -4,6 +4,7 @@
  *
  * A line that nobody changes is written back as it was read, byte for byte: a later version may have put more into it.
  */
+import { type Fields, fieldsOf } from "../objects/fields.ts";
 import { parseOrdinal } from "../objects/pods.ts";
 
 /** The kinds that this version knows; `kinds.ts` has a row for each. */
@@ -86,7 +87,6 @@ export type Claim = KnownClaim | ForeignClaim;
 /** The longest text that the API server gives any name: no claim holds a longer one in a field that is read here. */
 const longestName = 253;
 
-type Fields = Readonly<Record<string, unknown>>;
 type Unreadable = (why: string) => Error;
 
 const isName = (value: unknown): value is string =>
@@ -207,10 +207,6 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-function fieldsOf(value: unknown): Fields | undefined {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : undefined;
 }
 
 /** A new claim. */
