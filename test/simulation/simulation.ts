@@ -5,7 +5,7 @@ import { BudgetPast } from "../stage/checkers/budgets.ts";
 import { checkLedgerWrite } from "../stage/checkers/ledger-write.ts";
 import { describePod, describeSet, missingOf } from "../stage/checkers/liveness.ts";
 import { Past } from "../stage/checkers/past.ts";
-import { groupLabel, ledgerGroupOf, type Reserved, readReservations, setNameOf } from "../stage/checkers/raw.ts";
+import { groupLabel, ledgerGroupOf, readReservations, setNameOf } from "../stage/checkers/raw.ts";
 import { TrueWorldChecker } from "../stage/checkers/true-world.ts";
 import type { StoredPod, StoredStatefulSet } from "../world/objects.ts";
 import { VirtualTimeline } from "../world/timeline.ts";
@@ -21,6 +21,7 @@ import { seenView } from "./seen-view.ts";
 import { type CallFaults, type CallObserver, noFaults, type Process } from "./simulated-cluster.ts";
 import { Users } from "./users.ts";
 import { looseSets, neighbourGroup } from "./workloads.ts";
+import { Written } from "./written.ts";
 
 useLightAborts();
 
@@ -65,10 +66,7 @@ class Simulation {
   readonly #evictions: Evictions;
   readonly #claims: Claims;
   readonly #tell = (who: string, what: string) => this.#log(who, what);
-  /** Every reservation that was ever written: pod uid, function and stamp. */
-  readonly #written = new Set<string>();
-  /** The last stamp of each, by pod uid and function. */
-  readonly #stamps = new Map<string, number>();
+  readonly #written = new Written();
   readonly #startMs = this.#timeline.nowMs();
   #taken = 0;
   #faulty = true;
@@ -97,7 +95,7 @@ class Simulation {
       namespace,
       group,
       onLedgerEdited: (lease) => {
-        this.#noteKnown(lease);
+        this.#written.note(readReservations(lease as never) ?? []);
         this.#claims.checker.noteEdited(lease);
       },
       log: this.#tell,
@@ -376,13 +374,8 @@ class Simulation {
       this.#violate("R2", `${replica} has written a ledger that cannot be read`);
       return;
     }
-    // An eviction whose answer came too late gives back what it had renewed: that was decided when it was first written.
-    const made = all.filter(({ uid, by, stampMs }) => {
-      // Nor is it decided anew when a stamp that is ahead of the clock is put back.
-      const isPutBack = stampMs < (this.#stamps.get(`${uid} ${by}`) ?? 0);
-      return !isPutBack && !this.#written.has(`${uid} ${by} ${stampMs}`);
-    });
-    this.#note(all);
+    const made = this.#written.made(all);
+    this.#written.note(all);
     if (made.length > 0) this.#writtenMs = this.#timeline.nowMs();
     const writtenGroup = ledgerGroupOf(after as never);
     this.#checker.noteWritten(writtenGroup, made, all);
@@ -390,17 +383,6 @@ class Simulation {
     const seen = view && seenView(view, this.#world, this.#budgets, namespace);
     this.#claims.checker.onWritten(replica, after, made, seen);
     if (seen !== undefined && made.length > 0) checkLedgerWrite(seen, all, made, (...said) => this.#violate(...said));
-  }
-
-  #noteKnown(lease: LeaseObject): void {
-    this.#note(readReservations(lease as never) ?? []);
-  }
-
-  #note(all: readonly Reserved[]): void {
-    for (const { uid, by, stampMs } of all) {
-      this.#written.add(`${uid} ${by} ${stampMs}`);
-      this.#stamps.set(`${uid} ${by}`, stampMs);
-    }
   }
 
   #violate(invariant: string, sentence: string): void {

@@ -118,7 +118,9 @@ function ordinalsAreOver(
     const standing = [...pods.keys()].filter((ordinal) => ordinal >= first && ordinal <= last);
     return standing.length < last - first + 1;
   });
-  return !isAnyMissing && [...pods].every(([ordinal, pod]) => isBack(pod, uids[podNameOf({ statefulSet: zone, ordinal })]));
+  return (
+    !isAnyMissing && [...pods].every(([ordinal, pod]) => isBack(pod, uids[podNameOf({ statefulSet: zone, ordinal })]))
+  );
 }
 
 /** True for another pod than the claim names at that ordinal; where it names none, nobody knows. */
