@@ -5,7 +5,6 @@
 
 import type { Cluster, Resource } from "../functions/shared/kubernetes/cluster.ts";
 import { messageOf } from "../functions/shared/kubernetes/errors.ts";
-import { inSpan } from "../functions/shared/kubernetes/spans.ts";
 import { protocol } from "../functions/shared/ledger/protocol.ts";
 import { type GroupKey, groupPathOf } from "../functions/shared/objects/statefulsets.ts";
 import {
@@ -98,12 +97,8 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   const woken = watching === undefined ? [] : unviewed(definitions);
   const { changed } = wakeUps;
   const following = followChanges({ cluster, namespaces, woken, onChange: changed, onTrouble }, stopping.signal);
-  const sweep = async () => {
-    if (isWoken) wakeUps.sweep();
-    await Promise.all(admissions.map((admission) => sweepAdmission(admission, reporting)));
-  };
-  const isSwept = sweeps && (isWoken || admissions.some(({ definition }) => definition.sweep !== undefined));
-  const sweeping = isSwept ? sweepRegularly(options, sweep, stopping.signal) : Promise.resolve();
+  const isSwept = sweeps && isWoken;
+  const sweeping = isSwept ? sweepRegularly(options, () => wakeUps.sweep(), stopping.signal) : Promise.resolve();
   return {
     wakeUps,
     admissions,
@@ -154,33 +149,10 @@ function sayBrokenWatches({ cluster, reporting }: StandaloneOptions): WatchingOp
   };
 }
 
-async function sweepAdmission(
-  { definition, context }: { readonly definition: AdmissionDefinition; readonly context: Context },
-  reporting: Reporting,
-): Promise<void> {
-  try {
-    const { name, sweep } = definition;
-    if (sweep !== undefined)
-      await inSpan(
-        `sweep ${name}`,
-        () => ({ root: true }),
-        () => sweep(context),
-      );
-  } catch (error) {
-    const what = messageOf(error);
-    const fields = { function: definition.name, reason: "sweep-failed", err: error };
-    reporting.log("warn", `a sweep broke off, and the next one begins anew: ${what}`, fields);
-  }
-}
-
-async function sweepRegularly(
-  options: StandaloneOptions,
-  sweep: () => Promise<void>,
-  stopped: AbortSignal,
-): Promise<void> {
+async function sweepRegularly(options: StandaloneOptions, sweep: () => void, stopped: AbortSignal): Promise<void> {
   const { cluster, settings, random = Math.random } = options;
   while (!stopped.aborted) {
-    await sweep();
+    sweep();
     // Never later than promised, and not all processes of a cluster at one moment.
     await cluster.sleep(settings.sweepIntervalMs * (0.8 + 0.2 * random()), stopped);
   }

@@ -1,12 +1,13 @@
 /** The functions that there are. Everything else about them is in their definitions. */
 import { advanceZoneRollout } from "../functions/advance-zone-rollout/function.ts";
 import { evaluateEviction } from "../functions/evaluate-eviction/function.ts";
+import { keepLedgers } from "../functions/keep-ledgers/function.ts";
 import { rotateCertificate } from "../functions/rotate-certificate/function.ts";
 import type { AdmissionDefinition, CronDefinition, FunctionDefinition } from "../functions/shared/pass/definition.ts";
 import { validateZoneBudget } from "../functions/validate-zone-budget/function.ts";
 
 /** Those that events and sweeps wake for a group. */
-export const groupFunctions: readonly FunctionDefinition[] = [advanceZoneRollout];
+export const groupFunctions: readonly FunctionDefinition[] = [advanceZoneRollout, keepLedgers];
 
 /** Those that answer admission reviews. */
 export const admissionFunctions: readonly AdmissionDefinition[] = [evaluateEviction, validateZoneBudget];

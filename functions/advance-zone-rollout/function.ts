@@ -4,7 +4,6 @@ import * as vocabulary from "../shared/objects/vocabulary.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
 import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";
-import { sweepLedgers } from "../shared/pass/sweep-ledgers.ts";
 import { groupOfPod, groupOfStatefulSet, groupsOfNamespace } from "../shared/views/keys.ts";
 import { decide, type Group } from "./decide.ts";
 import { name, observe } from "./observe.ts";
@@ -50,7 +49,6 @@ export const advanceZoneRollout: FunctionDefinition<GroupKey> & { readonly setti
   ],
   writes: [...vocabulary.ledgerEntries, vocabulary.verdicts],
   settings,
+  isReconcile: true,
   run: (context, key, wake) => perform(context, gate, key, wake),
-  sweep: (context, groups) =>
-    sweepLedgers(context, groups, (key) => perform(context, gate, key, { sweep: true }), name),
 };

@@ -2,7 +2,6 @@ import { namedLikeOurs } from "../shared/objects/ours.ts";
 import { claims, ledgerEntries, rolloutGroup } from "../shared/objects/vocabulary.ts";
 import type { AdmissionDefinition } from "../shared/pass/definition.ts";
 import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
-import { sweepBudgetLedgers } from "../shared/pass/sweep-ledgers.ts";
 import { createJudge } from "./act.ts";
 import { keepOf, name, pinningPath, plainPaths } from "./observe.ts";
 
@@ -16,6 +15,8 @@ export const evaluateEviction: AdmissionDefinition = {
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     { group: "policy", resource: "poddisruptionbudgets", verbs: ["list", "watch"] },
     ...ledgerNeeds,
+    // Who answers reviews lives on: its metrics show what all ledgers say.
+    { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] },
   ],
   reads: [rolloutGroup, claims],
   writes: ledgerEntries,
@@ -53,5 +54,4 @@ export const evaluateEviction: AdmissionDefinition = {
     "partition-not-identified": "partition-not-identified",
   },
   open: createJudge,
-  sweep: (context) => sweepBudgetLedgers(context, name),
 };

@@ -27,13 +27,18 @@ const shared = [
   "ledger/{reservation,name,contents,lease,settling,size,renewals,stamps}",
   "group/{zones,governing}",
   "views/{view,memory,watching,reading,membership,progress}",
-  "pass/{perform,act,target,record,observation,sweep-ledgers,ledger-access,joining,whereabouts}",
+  "pass/{perform,act,target,record,observation,ledger-access,joining,whereabouts}",
   "review/{commit,made,answers}",
 ];
 
 export const sluice: Project = {
   root: new URL("../..", import.meta.url).pathname.replace(/\/$/, ""),
-  targets: [...shared.map((names) => `functions/shared/${names}.ts`), "functions/*/decide.ts", "functions/*/choose.ts"],
+  targets: [
+    ...shared.map((names) => `functions/shared/${names}.ts`),
+    "functions/*/decide.ts",
+    "functions/*/choose.ts",
+    "functions/keep-ledgers/act.ts",
+  ],
   tests: ["test/unit/**/*.test.ts", "test/property/**/*.test.ts"],
   simulation: "test/simulation",
   code: ["functions/**/*.ts", "triggers/**/*.ts", "package-lock.json", "test/mutation/!(*.test).ts"],

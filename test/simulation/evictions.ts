@@ -31,17 +31,16 @@ export interface Webhook {
   readonly isDry: boolean;
 }
 
-/** Opens the shipped function over a connection that fails, and lets it sweep. */
+/** Opens the shipped function over a connection that fails. */
 export function openWebhook(options: {
   readonly process: Process;
   readonly cluster: Cluster;
   readonly views: Views;
   readonly wrappers: Wrappers;
   readonly isDry: boolean;
-  readonly sweepMs: number;
   readonly log: (who: string, what: string) => void;
 }): Webhook {
-  const { process, wrappers, isDry, sweepMs, log } = options;
+  const { process, wrappers, isDry, log } = options;
   const cluster = wrappers.cluster?.(options.cluster) ?? options.cluster;
   const context: Context = {
     cluster,
@@ -52,17 +51,6 @@ export function openWebhook(options: {
     namespaces: undefined,
     memoryOf: createMemory(),
   };
-  async function sweepForever(): Promise<void> {
-    for (;;) {
-      try {
-        await evaluateEviction.sweep?.(context);
-      } catch (error) {
-        if (!(error instanceof ClusterError)) throw error;
-      }
-      await options.cluster.sleep(sweepMs);
-    }
-  }
-  if (!isDry) void sweepForever();
   return { process, judge: evaluateEviction.open(context), monotonicMs: () => cluster.monotonicMs(), isDry };
 }
 

@@ -13,6 +13,8 @@ export interface Plan {
   readonly podManagementPolicy: "Parallel" | "OrderedReady";
   /** How many replicas of the function run at once. */
   readonly processes: number;
+  /** How many processes make ledgers and collect them; in the end there is one. */
+  readonly keepers: number;
   /** How many processes of another function share the ledger, and how often they want a pod. */
   readonly recyclers: number;
   readonly recycleEveryMs: number;
@@ -206,6 +208,7 @@ function drawUsual(draw: Draw): Plan {
     minReadySeconds,
     podManagementPolicy: draw.chance(0.25) ? "OrderedReady" : "Parallel",
     processes: draw.pick([1, 2, 2, 3]),
+    keepers: draw.pick([0, 1, 1, 2]),
     // It knows no budget: where there is one, drains take its part.
     recyclers: evicts ? 0 : draw.pick([0, 0, 1, 2]),
     recycleEveryMs: draw.pick([500, 5_000, 20_000]),

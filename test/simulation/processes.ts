@@ -1,5 +1,6 @@
 /** The processes of one seed: they are started, killed, stopped for a while and told the wrong time. */
 import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
+import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
 import type { KindName } from "../../functions/shared/ledger/claim.ts";
 import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
@@ -21,7 +22,7 @@ import {
 } from "./simulated-cluster.ts";
 import { RevisionClock } from "./stale-views.ts";
 
-export type ProcessKind = "replica" | "recycler" | "webhook" | "dry" | "taker";
+export type ProcessKind = "replica" | "recycler" | "keeper" | "webhook" | "dry" | "taker";
 
 export interface ProcessesOptions {
   readonly world: World;
@@ -73,6 +74,7 @@ export class Processes {
     const { plan } = this.#options;
     for (let index = 0; index < plan.processes; index++) this.#startReplica(advanceZoneRollout);
     for (let index = 0; index < plan.recyclers; index++) this.#startReplica(this.#recycler);
+    for (let index = 0; index < plan.keepers; index++) this.#startReplica(keepLedgers);
     for (const kind of plan.claims?.kinds ?? []) for (let index = 0; index < 2; index++) this.#startTaker(kind);
     if (plan.budget === undefined) return;
     for (let index = 0; index < plan.webhooks; index++) this.#startWebhook(false);
@@ -107,7 +109,7 @@ export class Processes {
 
   #startReplica(definition: FunctionDefinition): void {
     const { draw, plan, wrappers, log } = this.#options;
-    const kind = definition === advanceZoneRollout ? "replica" : "recycler";
+    const kind = kindOf(definition);
     let replica: Replica | undefined;
     const connection = this.#connect(kind, (changed) => replica?.wake(changed, false));
     const { process, cluster, views, clock, stop } = connection;
@@ -124,9 +126,9 @@ export class Processes {
   }
 
   #startWebhook(isDry: boolean): void {
-    const { plan, wrappers, log } = this.#options;
+    const { wrappers, log } = this.#options;
     const { process, cluster, views, clock, stop } = this.#connect(isDry ? "dry" : "webhook", () => undefined);
-    const webhook = openWebhook({ process, cluster, views, wrappers, isDry, sweepMs: plan.sweepMs, log });
+    const webhook = openWebhook({ process, cluster, views, wrappers, isDry, log });
     this.#webhooks.push({ ...webhook, clock, stop });
   }
 
@@ -240,18 +242,22 @@ export class Processes {
     for (const { clock } of [...this.#replicas, ...this.#takers, ...this.#webhooks]) clock.skewMs += byMs;
   }
 
-  /** What one healthy process cannot bring to its end, no number of them may: all others are killed for good. */
+  /** What one healthy process of each function cannot bring to its end, no number of them may: all others are killed for good. */
   keepOne(): void {
     const { draw, plan } = this.#options;
     for (const { process } of [...this.#replicas, ...this.#takers, ...this.#webhooks]) this.#goOn(process);
-    const rollouts = this.#replicas.filter(({ definition }) => definition === advanceZoneRollout);
-    const kept = rollouts.length > 0 ? draw.pick(rollouts) : undefined;
-    for (const replica of this.#replicas) if (replica !== kept) replica.stop();
-    this.#replicas = kept === undefined ? [] : [kept];
+    const functions = [advanceZoneRollout, keepLedgers];
+    const kept = functions.flatMap((definition) => {
+      const running = this.#replicas.filter((replica) => replica.definition === definition);
+      return running.length > 0 ? [draw.pick(running)] : [];
+    });
+    for (const replica of this.#replicas) if (!kept.includes(replica)) replica.stop();
+    this.#replicas = kept;
     for (const { stop } of this.#takers) stop();
     this.#takers = [];
     for (const kind of plan.claims?.kinds ?? []) this.#startTaker(kind);
-    if (kept === undefined) this.#startReplica(advanceZoneRollout);
+    for (const definition of functions)
+      if (!kept.some((replica) => replica.definition === definition)) this.#startReplica(definition);
     if (plan.budget === undefined) return;
     const [webhook, ...others] = this.#webhooks.filter(({ isDry }) => !isDry);
     for (const other of others) other.stop();
@@ -262,4 +268,9 @@ export class Processes {
   stop(): void {
     for (const { stop } of [...this.#replicas, ...this.#takers, ...this.#webhooks]) stop();
   }
+}
+
+function kindOf(definition: FunctionDefinition): ProcessKind {
+  if (definition === advanceZoneRollout) return "replica";
+  return definition === keepLedgers ? "keeper" : "recycler";
 }

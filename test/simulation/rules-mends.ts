@@ -3,8 +3,9 @@ import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { ClusterError, type PodObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster as wrapOne } from "../../functions/shared/kubernetes/wrap-cluster.ts";
 import type { StatefulSet } from "../../functions/shared/objects/statefulsets.ts";
+import { reservations } from "../../functions/shared/objects/vocabulary.ts";
 import type { Wrappers } from "./replica.ts";
-import { never, type RemovedRule, wrapCluster, wrapProtocol, wrapViews } from "./rules.ts";
+import { never, plain, type RemovedRule, wrapCluster, wrapProtocol, wrapViews } from "./rules.ts";
 import { frozenDrains, scenarios } from "./scenarios.ts";
 import { noFaults } from "./simulated-cluster.ts";
 import { noWatchFaults } from "./simulated-watch.ts";
@@ -71,6 +72,19 @@ function byOwnLabels(set: StatefulSet): StatefulSet {
   return { ...set, podLabels: set.group === undefined ? {} : { "rollout-group": set.group } };
 }
 
+/** As if a ledger held no reservation, to whoever looks for those that may be collected. */
+const ledgersUnread = wrapCluster((cluster) => ({
+  list: async (...call) => {
+    const list = await cluster.list(...call);
+    if (call[0] !== "leases") return list;
+    const items = list.items.map((lease) => {
+      const { [reservations.key]: _, ...annotations } = lease.metadata.annotations ?? {};
+      return { ...lease, metadata: { ...lease.metadata, annotations } };
+    });
+    return { ...list, items };
+  },
+}));
+
 export const membershipRules: readonly RemovedRule[] = [
   {
     rule: "R5",
@@ -120,6 +134,22 @@ export const membershipRules: readonly RemovedRule[] = [
         neighbours: view.neighbours.map(byOwnLabels),
       };
     }),
+  },
+  {
+    rule: "R6",
+    removed: "waiting until all that a ledger holds has settled, before it is collected",
+    breaks: ["K1"],
+    aim: (plan) =>
+      plain(plan, {
+        zones: 2,
+        keepers: 2,
+        sweepMs: 3_000,
+        goneAfterMs: 8_000,
+        recycleEveryMs: 500,
+        safetyMs: 150_000,
+        every: { ...never, relabel: 12_000 },
+      }),
+    wrappers: ledgersUnread,
   },
   {
     rule: "R13",

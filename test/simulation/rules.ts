@@ -42,6 +42,7 @@ export function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
     minReadySeconds: 0,
     podManagementPolicy: "Parallel",
     processes: 1,
+    keepers: 1,
     recyclers: 2,
     recycleEveryMs: 1_000,
     recycleForMs: 1_000_000,

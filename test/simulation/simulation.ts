@@ -2,6 +2,7 @@
 import type { LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
 import type { GroupView } from "../../functions/shared/views/view.ts";
 import { BudgetPast } from "../stage/checkers/budgets.ts";
+import { CollectedChecker } from "../stage/checkers/collected.ts";
 import { checkLedgerWrite } from "../stage/checkers/ledger-write.ts";
 import { describePod, describeSet, missingOf } from "../stage/checkers/liveness.ts";
 import { Past } from "../stage/checkers/past.ts";
@@ -64,6 +65,7 @@ class Simulation {
   readonly #budgets: BudgetPast;
   readonly #processes: Processes;
   readonly #evictions: Evictions;
+  readonly #collected: CollectedChecker;
   readonly #claims: Claims;
   readonly #tell = (who: string, what: string) => this.#log(who, what);
   readonly #written = new Written();
@@ -122,6 +124,7 @@ class Simulation {
     });
     this.#processes = this.#createProcesses();
     this.#evictions = this.#createEvictions();
+    this.#collected = new CollectedChecker(this.#world, (...said) => this.#violate(...said));
     this.#listen();
   }
 
@@ -216,6 +219,7 @@ class Simulation {
         this.#claims.checker.onDeletionSent(replica, at.name, preconditions.uid);
       },
       onDeleteArrived: (replica, resource, at, preconditions) => {
+        if (resource === "leases") this.#collected.onArrived(replica, at, preconditions);
         if (kind === "taker" && at.name.startsWith("volume-"))
           this.#claims.checker.onVolumeDeleted(at.name, preconditions.uid);
         if (resource !== "pods") return;

@@ -35,14 +35,17 @@ export async function runPass(
   wake: Wake,
 ): Promise<Outcome> {
   const startedMs = context.cluster.monotonicMs();
-  const elapsedSeconds = () => (context.cluster.monotonicMs() - startedMs) / 1000;
+  const ended = (failure?: unknown) => {
+    if (!definition.isReconcile || !isGroup(key)) return;
+    reporting.reconciled(key, (context.cluster.monotonicMs() - startedMs) / 1000, failure);
+  };
   try {
     const outcome = await definition.run(context, key, wake);
-    if (isGroup(key)) reporting.reconciled(key, elapsedSeconds(), outcome.failure);
+    ended(outcome.failure);
     if (outcome.isGone && isGroup(key)) reporting.forget(key);
     return outcome;
   } catch (error) {
-    if (isGroup(key)) reporting.reconciled(key, elapsedSeconds(), error);
+    ended(error);
     if (isRightMissing(error)) await announceRightMissing({ definition, context }, key, error);
     throw error;
   }

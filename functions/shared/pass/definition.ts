@@ -112,6 +112,8 @@ export interface FunctionDefinition<K extends Key = Key> extends Definition {
    * share the lists of a sweep. For keys that are of no namespace it is called once. Throws ClusterError.
    */
   listKeys(context: Context, namespace: string | undefined): Promise<readonly K[]>;
+  /** True where a pass over a group is what rollout-operator's users know as a reconcile, and alert on. */
+  readonly isReconcile?: boolean;
   /** One pass over one key. Throws ClusterError where trying again later can help. */
   run(context: Context, key: K, wake: { readonly sweep: boolean }): Promise<Outcome>;
   /** What a sweep does besides waking `keys`, which are all there are. Throws ClusterError. */
@@ -217,8 +219,6 @@ export interface AdmissionDefinition extends Definition {
   /** What rollout-operator's users know an answer as in `rollout_operator_zpdb_eviction_requests_total`, by guard. */
   readonly peerReasons?: Readonly<Record<string, string>>;
   open(context: Context): Judge;
-  /** What is done at start and then regularly besides. Throws ClusterError. */
-  sweep?(context: Context): Promise<void>;
 }
 
 /** How a run of a function that cron wakes ended. */

@@ -14,7 +14,7 @@ import { type Wait, wait } from "./verdict.ts";
 
 /** The rights of whoever decides by a ledger, and says in Events what holds a group back. */
 export const ledgerNeeds: readonly Need[] = [
-  { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "list", "create", "patch", "delete"] },
+  { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "create", "patch"] },
   { group: "", resource: "events", verbs: ["create"] },
 ];
 

@@ -1,12 +1,9 @@
-/** Passes, reviews and sweeps over ledgers that hold claims or are of another format: they wait, and change nothing of them. */
+/** Passes and reviews over ledgers that hold claims or are of another format: they wait, and change nothing of them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { groupOfBudget, groupOfOwner, groupOfStatefulSet } from "../../../../functions/shared/group/whose-ledger.ts";
-import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
-import { sweepBudgetLedgers, sweepLedgers } from "../../../../functions/shared/pass/sweep-ledgers.ts";
 import { claimOf } from "../../functions/advance-zone-rollout/given.ts";
 import { governedGroup, Replica, reserved } from "../review/reviews.ts";
-import { key, ledgerKey, namespace, Passes, played } from "./passes.ts";
+import { ledgerKey, namespace, Passes } from "./passes.ts";
 
 const later = '{ "id":"x", "kind":"later","zone":"group-b","n":1e400 }';
 
@@ -80,31 +77,6 @@ test("a ledger from before formats had numbers is used as it is, and the next wr
   await passes.run(true);
   assert.equal(passes.guard, "rolling");
   assert.equal(annotationsOf(passes)["sluice.dev/format"], "1");
-});
-
-test("a sweep removes no ledger that holds a claim, and none of a kind that is another function's", async () => {
-  const passes = new Passes();
-  const owner = groupOfOwner({ kind: "Deployment", apiGroup: "apps", name: "web" });
-  const make = (group: string, claims: string) => {
-    const annotations = { "sluice.dev/group": group, "sluice.dev/claims": claims };
-    const labels = { "app.kubernetes.io/managed-by": "sluice" };
-    passes.world.store.create("leases", namespace, { metadata: { name: ledgerName(group), labels, annotations } });
-  };
-  for (const group of ["empty", "claimed", groupOfBudget("empty"), groupOfBudget("claimed")]) {
-    make(group, group.endsWith("claimed") ? later : "");
-  }
-  for (const group of [groupOfStatefulSet("empty"), owner]) make(group, "");
-  await passes.goOn(60_000);
-  const settled: string[] = [];
-  const settle = async ({ group }: { group: string }) => void settled.push(group);
-  await played(passes.timeline, sweepLedgers(passes.context, [key], settle, "test"));
-  await played(passes.timeline, sweepBudgetLedgers(passes.context, "test"));
-  const left = passes.world.store
-    .list("leases")
-    .items.map(({ metadata }) => metadata.annotations?.["sluice.dev/group"]);
-  const kept = ["claimed", groupOfBudget("claimed"), groupOfStatefulSet("empty"), owner];
-  assert.deepEqual(left.filter((group) => group !== key.group).sort(), kept.sort());
-  assert.deepEqual(settled, []);
 });
 
 test("a broken pod that somebody has claimed since the ledger was last read is not repaired (R13, R18)", async () => {

@@ -2,26 +2,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupKey } from "../../../../functions/shared/objects/statefulsets.ts";
-import { sweepBudgetLedgers, sweepLedgers } from "../../../../functions/shared/pass/sweep-ledgers.ts";
-import { addBudget } from "../review/reviews.ts";
-import { type Call, namespace, Passes, played, refused } from "./passes.ts";
+import { type Call, namespace, Passes, refused } from "../../shared/pass/passes.ts";
+import { addBudget } from "../../shared/review/reviews.ts";
+import { leasesOf, sweepOver, sweep as sweepThere } from "./ledgers.ts";
 
 const groups: readonly GroupKey[] = ["alpha", "beta", "gamma"].map((group) => ({ namespace, group }));
 const label = { "app.kubernetes.io/managed-by": "sluice" };
 
-async function sweep(passes: Passes, of = groups): Promise<unknown> {
-  const settle = async (): Promise<void> => {};
-  return played(passes.timeline, sweepLedgers(passes.context, of, settle, "test")).then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-}
-
-const leases = (passes: Passes): string[] =>
-  passes.world.store
-    .list("leases")
-    .items.map(({ metadata }) => metadata.name)
-    .sort();
+const sweep = (passes: Passes, of = groups): Promise<unknown> => sweepOver(passes, of);
+const leases = (passes: Passes): string[] => leasesOf(passes).map((path) => path.replace(/^.*\//, ""));
 
 const creates =
   (name: string) =>
@@ -120,9 +109,9 @@ test("of several failures the first that matters is thrown, and each is told by 
   };
   assert.equal(((await sweep(passes, many)) as Error).message, "Unauthorized");
   assert.deepEqual(told, [
-    "test: the ledger of g-0 waits for the next sweep: namespace db is being terminated",
-    "test: the ledger of g-1 waits for the next sweep: the API server does not accept Sluice's credentials: Unauthorized",
-    "test: the ledger of g-2 waits for the next sweep: broken",
+    "keep-ledgers: the ledger of g-0 waits for the next sweep: namespace db is being terminated",
+    "keep-ledgers: the ledger of g-1 waits for the next sweep: the API server does not accept Sluice's credentials: Unauthorized",
+    "keep-ledgers: the ledger of g-2 waits for the next sweep: broken",
   ]);
 });
 
@@ -167,7 +156,7 @@ async function sweepNamespaces(passes: Passes): Promise<unknown> {
     passes.world.store.create("zoneawarepoddisruptionbudgets", one, { metadata: { name: "alpha" }, spec });
   }
   passes.restart({ namespaces: [namespace, "other"] });
-  return played(passes.timeline, sweepBudgetLedgers(passes.context, "test")).catch((error: unknown) => error);
+  return sweepThere(passes).catch((error: unknown) => error);
 }
 
 test("a namespace that may not be read holds up no other, and the first such answer says that the sweep was not whole", async () => {
@@ -186,22 +175,22 @@ test("a namespace that may not be read holds up no other, and the first such ans
   assert.equal(((await sweepNamespaces(neither)) as Error).message, "not here");
 });
 
-test("a group whose ledger may not be made is swept beside the others by those who judge evictions, too, and is told", async () => {
+test("a group whose ledger may not be made is in another namespace than the others keeps no namespace waiting", async () => {
   const passes = new Passes();
   passes.interfere = (call) => {
     if (call.verb === "create" && call.given[1] === "other") throw refused(500, "broken");
   };
   assert.equal(((await sweepNamespaces(passes)) as Error).message, "broken");
-  assert.deepEqual(leases(passes), ["sluice-alpha"]);
+  assert.deepEqual(leases(passes), ["sluice-alpha", "sluice-group"]);
 });
 
-test("the same holds for those who judge evictions, and for what is made of budgets", async () => {
+test("the same holds for groups that budgets select", async () => {
   const passes = new Passes();
   for (const group of ["alpha", "beta"]) passes.world.addGroup({ namespace, group, zones: ["a", "b"], replicas: 1 });
   for (const group of ["alpha", "beta"])
     addBudget(passes, { selector: { matchLabels: { "rollout-group": group } } }, group);
   passes.world.store.create("leases", namespace, { metadata: { name: "sluice-alpha" } });
-  await played(passes.timeline, sweepBudgetLedgers(passes.context, "test"));
-  assert.deepEqual(leases(passes), ["sluice-alpha", "sluice-beta"]);
+  await sweepThere(passes);
+  assert.deepEqual(leases(passes), ["sluice-alpha", "sluice-beta", "sluice-group"]);
   assert.equal(passes.problems.length, 1);
 });

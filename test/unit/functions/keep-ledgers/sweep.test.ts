@@ -1,78 +1,130 @@
-/** What a sweep does to the ledgers themselves (rule R4). */
+/** What a sweep does to the ledgers themselves (rules R1 and R4). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
+import { groupOfBudget, groupOfOwner, groupOfStatefulSet } from "../../../../functions/shared/group/whose-ledger.ts";
 import type { Preconditions } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { GroupKey } from "../../../../functions/shared/objects/statefulsets.ts";
-import { sweepBudgetLedgers, sweepLedgers } from "../../../../functions/shared/pass/sweep-ledgers.ts";
-import { addBudget, Replica } from "../review/reviews.ts";
-import { key, ledgerKey, namespace, Passes, played } from "./passes.ts";
+import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
+import { key, ledgerKey, namespace, Passes, played } from "../../shared/pass/passes.ts";
+import { addBudget, Replica } from "../../shared/review/reviews.ts";
 
-async function sweep(passes: Passes, groups: readonly GroupKey[]): Promise<GroupKey[]> {
-  const settled: GroupKey[] = [];
-  const settle = async (vanished: GroupKey) => void settled.push(vanished);
-  await played(passes.timeline, sweepLedgers(passes.context, groups, settle, "test"));
-  return settled;
-}
+import { leasesOf, sweep, sweepOver } from "./ledgers.ts";
 
-const leases = (passes: Passes): string[] =>
-  passes.world.store.list("leases").items.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
+/** A claim of a kind that only a later version knows. */
+const later = '{ "id":"x", "kind":"later","zone":"group-b","n":1e400 }';
 
 test("a sweep makes the ledgers that groups lack, ahead of need", async () => {
   const passes = new Passes();
-  await sweep(passes, [key, { namespace: "other", group: "Odd Group" }, { namespace, group: "second" }]);
-  const made = leases(passes);
+  await sweepOver(passes, [key, { namespace: "other", group: "Odd_Group" }, { namespace, group: "second" }]);
+  const made = leasesOf(passes);
   assert.equal(made.length, 3);
   assert.ok(made.includes("db/sluice-group") && made.includes("db/sluice-second"));
   passes.forget();
-  await sweep(passes, [key, { namespace: "other", group: "Odd Group" }, { namespace, group: "second" }]);
-  assert.deepEqual(passes.words, ["list leases"]);
+  await sweepOver(passes, [key, { namespace: "other", group: "Odd_Group" }, { namespace, group: "second" }]);
+  assert.deepEqual(passes.words.sort(), ["list leases", "list statefulsets", "list zoneawarepoddisruptionbudgets"]);
 });
 
 test("a group of the same name in another namespace has a ledger of its own", async () => {
   const passes = new Passes();
-  await sweep(passes, [key]);
-  await sweep(passes, [key, { ...key, namespace: "other" }]);
-  assert.deepEqual(leases(passes), ["db/sluice-group", "other/sluice-group"]);
+  await sweepOver(passes, [key]);
+  await sweepOver(passes, [key, { ...key, namespace: "other" }]);
+  assert.deepEqual(leasesOf(passes), ["db/sluice-group", "other/sluice-group"]);
 });
 
 test("an empty ledger of a vanished group is removed by uid and resourceVersion", async () => {
   const passes = new Passes();
-  await sweep(passes, [key]);
+  await sweepOver(passes, [key]);
   const { uid, resourceVersion } = passes.world.store.get("leases", ledgerKey).metadata;
-  assert.deepEqual(await sweep(passes, []), []);
-  assert.deepEqual(leases(passes), []);
+  assert.equal(await sweepOver(passes, []), undefined);
+  assert.deepEqual(leasesOf(passes), []);
   const [deletion] = passes.calls.filter(({ verb }) => verb === "delete");
   assert.deepEqual(deletion?.given[2] as Preconditions, { uid, resourceVersion });
 });
 
-test("a ledger of a vanished group that still holds reservations is settled, not removed", async () => {
+test("a ledger of a vanished group stays while a pod that it has reserved stands, and says so; it goes with the pod", async () => {
+  const passes = new Passes({ zones: ["a"], replicas: 1 });
+  await sweep(passes);
+  const podKey = { namespace, name: "group-a-0" };
+  const { uid } = passes.world.store.get("pods", podKey).metadata;
+  const reservations = JSON.stringify({ "group-a": { 0: [uid, "other", passes.timeline.nowMs()] } });
+  passes.writeLedger({ "sluice.dev/reservations": reservations });
+  passes.world.removeStatefulSet({ namespace, name: "group-a" }, "Orphan");
+  passes.world.settle();
+  await sweep(passes);
+  assert.deepEqual(leasesOf(passes), ["db/sluice-group"]);
+  const [said, ...more] = passes.verdicts;
+  assert.deepEqual([said?.function, said?.guard, said?.zone, more], ["keep-ledgers", "ledger-held", "group-a", []]);
+  assert.match(
+    said?.sentence ?? "",
+    /^group has no StatefulSet any more, and its ledger holds the reservation of group-a-0: /,
+  );
+  await passes.goOn(1_000);
+  await sweep(passes);
+  assert.equal(passes.verdicts[1]?.sinceMs, said?.sinceMs, "it has held since then");
+  passes.world.store.delete("pods", podKey, { preconditions: { uid } });
+  await passes.goOn(60_000);
+  await sweep(passes);
+  assert.deepEqual(leasesOf(passes), []);
+  const [{ function: by, action, object, result } = assert.fail("nothing is told")] = passes.acts;
+  assert.deepEqual([by, action, object, result], ["keep-ledgers", "collect", "sluice-group", "done"]);
+});
+
+test("a ledger of a vanished group that says what only another function, or a later version, understands is left alone", async () => {
+  for (const annotation of ["sluice.dev/last-time", "sluice.dev/some-time"]) {
+    const passes = new Passes();
+    await sweep(passes);
+    passes.writeLedger({ [annotation]: "2026-01-01T00:00:00Z" });
+    await sweepOver(passes, []);
+    assert.deepEqual(leasesOf(passes), ["db/sluice-group"], annotation);
+    assert.equal(passes.verdicts.at(-1)?.guard, "ledger-in-use");
+    assert.match(passes.verdicts.at(-1)?.sentence ?? "", new RegExp(annotation));
+    passes.writeLedger({ [annotation]: null, "example.com/note": "mine" });
+    await sweep(passes);
+    assert.deepEqual(leasesOf(passes), []);
+  }
+});
+
+test("a sweep removes no ledger that holds a claim, and none of a kind that is another function's", async () => {
   const passes = new Passes();
-  await sweep(passes, [key]);
-  passes.writeLedger({ "sluice.dev/reservations": '{"group-a":{"0":["uid","other",1]}}' });
-  assert.deepEqual(await sweep(passes, []), [key]);
-  assert.deepEqual(leases(passes), ["db/sluice-group"]);
+  const owner = groupOfOwner({ kind: "Deployment", apiGroup: "apps", name: "web" });
+  const make = (group: string, claims: string) => {
+    const annotations = { "sluice.dev/group": group, "sluice.dev/claims": claims };
+    const labels = { "app.kubernetes.io/managed-by": "sluice" };
+    passes.world.store.create("leases", namespace, { metadata: { name: ledgerName(group), labels, annotations } });
+  };
+  for (const group of ["empty", "claimed", groupOfBudget("empty"), groupOfBudget("claimed")]) {
+    make(group, group.endsWith("claimed") ? later : "");
+  }
+  for (const group of [groupOfStatefulSet("empty"), owner]) make(group, "");
+  await passes.goOn(60_000);
+  await sweep(passes);
+  const left = passes.world.store
+    .list("leases")
+    .items.map(({ metadata }) => metadata.annotations?.["sluice.dev/group"]);
+  const kept = ["claimed", groupOfBudget("claimed"), groupOfStatefulSet("empty"), owner];
+  assert.deepEqual(left.filter((group) => group !== key.group).sort(), kept.sort());
 });
 
 test("a ledger that somebody writes, removes or makes anew meanwhile is left alone", async () => {
   for (const meanwhile of ["write", "remove"]) {
     const passes = new Passes();
-    await sweep(passes, [key]);
+    await sweepOver(passes, [key]);
     passes.interfere = ({ verb }) => {
       if (verb !== "delete") return;
       if (meanwhile === "write") passes.writeLedger({ "sluice.dev/reservations": '{"group-a":{"0":["u","f",1]}}' });
       else passes.world.store.delete("leases", ledgerKey);
     };
-    await sweep(passes, []);
-    assert.deepEqual(leases(passes), meanwhile === "write" ? ["db/sluice-group"] : []);
+    await sweepOver(passes, []);
+    assert.deepEqual(leasesOf(passes), meanwhile === "write" ? ["db/sluice-group"] : []);
   }
 });
 
 test("an unreadable ledger of a vanished group is left for a human", async () => {
   const passes = new Passes();
-  await sweep(passes, [key]);
+  await sweepOver(passes, [key]);
   passes.writeLedger({ "sluice.dev/reservations": "{" });
-  assert.deepEqual(await sweep(passes, []), []);
-  assert.deepEqual(leases(passes), ["db/sluice-group"]);
+  assert.equal(await sweepOver(passes, []), undefined);
+  assert.deepEqual(leasesOf(passes), ["db/sluice-group"]);
 });
 
 test("Leases of others are no ledgers: without the label, or without a group, they are not touched", async () => {
@@ -84,26 +136,26 @@ test("Leases of others are no ledgers: without the label, or without a group, th
   const annotations = { "sluice.dev/group": "group" };
   store.create("leases", namespace, { metadata: { name: "c-unlabelled", annotations } });
   store.create("leases", namespace, { metadata: { name: "sluice-undefined", labels: label } });
-  await sweep(passes, []);
-  assert.deepEqual(leases(passes), ["db/a-leader", "db/b-labelled", "db/c-unlabelled", "db/sluice-undefined"]);
+  await sweepOver(passes, []);
+  assert.deepEqual(leasesOf(passes), ["db/a-leader", "db/b-labelled", "db/c-unlabelled", "db/sluice-undefined"]);
 });
 
 test("a process that serves some namespaces neither sees nor removes the ledgers of others", async () => {
   const passes = new Passes();
-  await sweep(passes, [key, { ...key, namespace: "other" }]);
+  await sweepOver(passes, [key, { ...key, namespace: "other" }]);
   passes.restart({ namespaces: ["other"] });
-  await sweep(passes, []);
-  assert.deepEqual(leases(passes), ["db/sluice-group"]);
+  await sweepOver(passes, []);
+  assert.deepEqual(leasesOf(passes), ["db/sluice-group"]);
 });
 
 test("in shadow mode a sweep neither makes nor removes a ledger (R16)", async () => {
   const passes = new Passes();
-  await sweep(passes, [key]);
+  await sweepOver(passes, [key]);
   passes.restart({ mode: "shadow" });
   passes.forget();
-  await sweep(passes, [{ namespace, group: "second" }]);
+  await sweepOver(passes, [{ namespace, group: "second" }]);
   assert.deepEqual(passes.words, []);
-  assert.deepEqual(leases(passes), ["db/sluice-group"]);
+  assert.deepEqual(leasesOf(passes), ["db/sluice-group"]);
 });
 
 /** A group whose StatefulSets have no rollout-group, under a budget of another name. */
@@ -118,23 +170,23 @@ function ungrouped(): Passes {
   return passes;
 }
 
-const sweepBudgets = (passes: Passes) => played(passes.timeline, sweepBudgetLedgers(passes.context, "test"));
 const removeBudget = (passes: Passes) => {
   passes.world.store.delete("zoneawarepoddisruptionbudgets", { namespace, name: "db" });
 };
 /** The only ledger; `budget:db` is no name for an object. */
 const budgetLedger = { namespace, name: "sluice-afccf086814dbbce" };
 
-test("a sweep of those who judge evictions makes the ledgers of all that a budget selects, and no others (R1, R4)", async () => {
+test("a sweep makes the ledgers of all groups, and of StatefulSets of none that a budget selects (R1, R4)", async () => {
   const passes = ungrouped();
   passes.world.addGroup({ namespace, group: "governed", zones: ["a", "b"], replicas: 1 });
-  passes.world.addGroup({ namespace, group: "free", zones: ["a", "b"], replicas: 1 });
+  passes.world.addGroup({ namespace, group: "free", zones: ["a", "b"], replicas: 1, labels: { app: "free" } });
   passes.world.addGroup({ namespace: "elsewhere", group: "governed", zones: ["a"], replicas: 1 });
   addBudget(passes, { selector: { matchLabels: { "rollout-group": "governed" } }, maxUnavailable: "invalid" });
-  await sweepBudgets(passes);
-  assert.deepEqual(leases(passes).sort(), [`db/${budgetLedger.name}`, "db/sluice-governed"]);
+  await sweep(passes);
+  const made = [`db/${budgetLedger.name}`, "db/sluice-governed", "elsewhere/sluice-governed"];
+  assert.deepEqual(leasesOf(passes), made);
   passes.forget();
-  await sweepBudgets(passes);
+  await sweep(passes);
   assert.deepEqual(passes.words.sort(), ["list leases", "list statefulsets", "list zoneawarepoddisruptionbudgets"]);
 });
 
@@ -144,7 +196,7 @@ test("ten seconds after a sweep has made or found a ledger, the first review und
     addBudget(passes);
     if (isMade) await played(passes.timeline, passes.context.protocol.createLedger(passes.cluster, key));
     const replica = new Replica(passes);
-    await played(passes.timeline, sweepBudgetLedgers(replica.context, "test"));
+    await played(passes.timeline, keepLedgers.sweep?.(replica.context, []) ?? Promise.reject(new Error("no sweep")));
     await passes.goOn(9_900);
     assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["ledger-new"]);
     await passes.goOn(100);
@@ -152,99 +204,89 @@ test("ten seconds after a sweep has made or found a ledger, the first review und
   }
 });
 
-test("where the budgets' CRD is not installed there is nothing to sweep", async () => {
+test("where the budgets' CRD is not installed the groups have ledgers all the same", async () => {
   const passes = new Passes();
   passes.world.store.withdraw("zoneawarepoddisruptionbudgets");
-  await sweepBudgets(passes);
-  assert.deepEqual(leases(passes), []);
+  await sweep(passes);
+  assert.deepEqual(leasesOf(passes), ["db/sluice-group"]);
 });
 
 test("the ledger of a budget that selects nothing any more goes, by uid and resourceVersion", async () => {
   const passes = ungrouped();
-  await sweepBudgets(passes);
+  await sweep(passes);
   const { uid, resourceVersion } = passes.world.store.get("leases", budgetLedger).metadata;
   removeBudget(passes);
-  await sweepBudgets(passes);
-  assert.deepEqual(leases(passes), []);
+  await sweep(passes);
+  assert.deepEqual(leasesOf(passes), []);
   const [deletion] = passes.calls.filter(({ verb }) => verb === "delete");
   assert.deepEqual(deletion?.given[2] as Preconditions, { uid, resourceVersion });
 });
 
 test("it stays while a pod that it has reserved is neither gone nor back", async () => {
   const passes = ungrouped();
-  await sweepBudgets(passes);
+  await sweep(passes);
   const podKey = { namespace, name: "group-a-0" };
   const { uid } = passes.world.store.get("pods", podKey).metadata;
   const reservations = JSON.stringify({ "group-a": { 0: [uid, "evaluate-eviction", passes.timeline.nowMs()] } });
   passes.world.annotate(budgetLedger, { "sluice.dev/reservations": reservations }, "leases");
   removeBudget(passes);
-  await sweepBudgets(passes);
-  assert.equal(leases(passes).length, 1);
+  await sweep(passes);
+  assert.equal(leasesOf(passes).length, 1);
   passes.world.store.delete("pods", podKey, { preconditions: { uid } });
-  await sweepBudgets(passes);
-  assert.equal(leases(passes).length, 1);
+  await sweep(passes);
+  assert.equal(leasesOf(passes).length, 1);
   passes.world.settle();
-  await sweepBudgets(passes);
-  assert.deepEqual(leases(passes), []);
+  await sweep(passes);
+  assert.deepEqual(leasesOf(passes), []);
 });
 
 test("it stays while a StatefulSet has pods that the budget selects, though its template makes none any more", async () => {
   const passes = ungrouped();
   for (const { metadata } of passes.world.store.list("pods").items) passes.world.store.delete("pods", metadata, {});
   passes.world.settle();
-  await sweepBudgets(passes);
+  await sweep(passes);
   const template = { metadata: { labels: { app: "other" } } };
   for (const name of ["group-a", "group-b"])
     passes.world.store.patch("statefulsets", { namespace, name }, { spec: { template } });
-  await sweepBudgets(passes);
-  assert.deepEqual(leases(passes), [`db/${budgetLedger.name}`]);
+  await sweep(passes);
+  assert.deepEqual(leasesOf(passes), [`db/${budgetLedger.name}`]);
 });
 
 test("whether it may go is asked of the API server, not of what a watch has told", async () => {
   const passes = ungrouped();
-  await sweepBudgets(passes);
+  await sweep(passes);
   passes.world.annotate(budgetLedger, { "sluice.dev/settled-through": "1" }, "leases");
   removeBudget(passes);
   const views = await passes.watch();
   passes.forget();
-  await sweepBudgets(passes);
+  await sweep(passes);
   assert.deepEqual(
-    [leases(passes), passes.count("list statefulsets")],
+    [leasesOf(passes), passes.count("list statefulsets")],
     [[], 2],
     "once for the groups, and once for it",
   );
   await played(passes.timeline, views.stop());
 });
 
-test("each sweep removes the ledgers of its own kind only", async () => {
-  const passes = ungrouped();
-  await sweepBudgets(passes);
-  removeBudget(passes);
-  await sweep(passes, [key]);
-  assert.deepEqual(leases(passes).sort(), [`db/${budgetLedger.name}`, "db/sluice-group"]);
-  await sweepBudgets(passes);
-  assert.deepEqual(leases(passes), ["db/sluice-group"]);
-});
-
 test("an unreadable ledger of a budget is left for a human, and shadow mode writes nothing (R16)", async () => {
   const passes = ungrouped();
   passes.restart({ mode: "shadow" });
-  await sweepBudgets(passes);
-  assert.deepEqual([leases(passes), passes.words], [[], []]);
+  await sweep(passes);
+  assert.deepEqual([leasesOf(passes), passes.words], [[], []]);
   passes.restart({ mode: "act" });
-  await sweepBudgets(passes);
+  await sweep(passes);
   passes.world.annotate(budgetLedger, { "sluice.dev/reservations": "{" }, "leases");
   removeBudget(passes);
-  await sweepBudgets(passes);
-  assert.equal(leases(passes).length, 1);
+  await sweep(passes);
+  assert.equal(leasesOf(passes).length, 1);
 });
 
 test("a process that serves some namespaces sweeps the budgets of those", async () => {
   const passes = ungrouped();
   passes.restart({ namespaces: ["elsewhere"] });
-  await sweepBudgets(passes);
-  assert.deepEqual(leases(passes), []);
+  await sweep(passes);
+  assert.deepEqual(leasesOf(passes), []);
   passes.restart({ namespaces: ["elsewhere", namespace] });
-  await sweepBudgets(passes);
-  assert.equal(leases(passes).length, 1);
+  await sweep(passes);
+  assert.equal(leasesOf(passes).length, 1);
 });

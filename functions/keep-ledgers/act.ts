@@ -1,0 +1,149 @@
+/** Makes ledgers, and collects them: in a sweep over all groups, or of one that something was heard of. */
+import {
+  ClusterError,
+  hasCode,
+  isRightMissing,
+  isTransient,
+  type LeaseObject,
+  wordsOf,
+} from "../shared/kubernetes/cluster.ts";
+import { messageOf } from "../shared/kubernetes/errors.ts";
+import { LedgerUnreadable } from "../shared/ledger/errors.ts";
+import { ledgerName } from "../shared/ledger/name.ts";
+import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import type { Context, GroupMemory, Outcome } from "../shared/pass/definition.ts";
+import { forgetLedger, knownLedger, noteLedger } from "../shared/pass/ledger-access.ts";
+import { isNews } from "../shared/pass/record.ts";
+import { decide, type Held, type Kept } from "./decide.ts";
+import { isLiving, name, observeAll, observeVanished, readLease, vanishedOf } from "./observe.ts";
+
+/**
+ * Creates the ledgers that groups lack, so that nobody has to wait for a new one to age, and removes those of groups that have
+ * vanished, by uid and resourceVersion. Writes nothing in shadow mode (rule R16). What fails for one group is said, and holds up
+ * no other; nor does a namespace that may not be read. Throws, having tried them all: the first error that means that the sweep
+ * was not whole.
+ */
+export async function sweep(context: Context): Promise<void> {
+  if (context.mode === "shadow") return;
+  const scopes = context.namespaces?.map((namespace) => ({ ...context, namespaces: [namespace] })) ?? [context];
+  const swept = await Promise.allSettled(scopes.map(sweepScope));
+  const failed = swept.find((one) => one.status === "rejected");
+  if (failed !== undefined) throw failed.reason;
+}
+
+async function sweepScope(context: Context): Promise<void> {
+  const attempts = new Attempts(context);
+  const seen = await observeAll(context);
+  const byPath = new Map(seen.leases.map((lease) => [`${lease.metadata.namespace}/${lease.metadata.name}`, lease]));
+  for (const key of seen.groups) {
+    const lease = byPath.get(`${key.namespace}/${ledgerName(key.group)}`);
+    await attempts.make(key, () => keepLiving(context, key, lease));
+  }
+  for (const { key, lease } of vanishedOf(seen)) {
+    await attempts.make(key, () => endVanished(context, key, lease));
+  }
+  attempts.end();
+}
+
+/** A group says so many things while it is rolled; whether it still has a StatefulSet is looked at once in this time. */
+const lookEveryMs = 30_000;
+const lookedMs = new WeakMap<GroupMemory, number>();
+
+/**
+ * The same for one group that something was heard of: at once if it was quiet for half a minute, else when that has passed.
+ * Throws ClusterError.
+ */
+export async function look(context: Context, key: GroupKey): Promise<Outcome> {
+  const memory = context.memoryOf(key);
+  const nowMs = context.cluster.monotonicMs();
+  const remainingMs = (lookedMs.get(memory) ?? Number.NEGATIVE_INFINITY) + lookEveryMs - nowMs;
+  if (context.mode === "shadow") return { recheckMs: undefined, acting: undefined };
+  if (remainingMs > 0) return { recheckMs: remainingMs, acting: undefined };
+  const attempts = new Attempts(context);
+  const living = await isLiving(context, key);
+  await attempts.make(key, async () => {
+    if (living && knownLedger(memory) !== undefined) return;
+    const lease = await readLease(context, key);
+    if (living) await keepLiving(context, key, lease);
+    else if (lease !== undefined) await endVanished(context, key, lease);
+  });
+  attempts.end();
+  lookedMs.set(memory, nowMs);
+  return { recheckMs: undefined, acting: undefined };
+}
+
+const notLookedInto: Held = { open: [], claims: [], besides: [] };
+
+async function keepLiving(context: Context, key: GroupKey, lease: LeaseObject | undefined): Promise<void> {
+  const kept: Kept = { key, isLiving: true, ledger: lease === undefined ? undefined : notLookedInto };
+  const made =
+    decide(kept).kind === "make" ? (await context.protocol.createLedger(context.cluster, key))?.uid : undefined;
+  const uid = made ?? lease?.metadata.uid;
+  // Known from now on, it is no longer new by the time that it is needed (rule R4).
+  if (uid !== undefined) noteLedger(context.cluster, uid);
+}
+
+async function endVanished(context: Context, key: GroupKey, lease: LeaseObject): Promise<void> {
+  try {
+    const verdict = decide(await observeVanished(context, key, lease));
+    if (verdict.kind === "collect") await collect(context, key, lease);
+    if (verdict.kind !== "wait") return;
+    const { guard, zone, sentence } = verdict;
+    const memory = context.memoryOf(key);
+    const sinceMs = memory.holding?.guard === guard ? memory.holding.sinceMs : context.cluster.serverTimeMs();
+    memory.holding = { guard, zone, sinceMs };
+    context.reporter.pass({ key, function: name, guard, zone, sentence, sinceMs, shadow: false });
+  } catch (error) {
+    // Written, removed or made anew meanwhile: somebody needs it, or nobody does any more.
+    if (!hasCode(error, 404, 409)) throw error;
+  }
+}
+
+async function collect(context: Context, key: GroupKey, { metadata }: LeaseObject): Promise<void> {
+  const { name: object, uid, resourceVersion } = metadata;
+  await context.cluster.delete("leases", { namespace: key.namespace, name: object }, { uid, resourceVersion });
+  forgetLedger(context.memoryOf(key));
+  const reason = `${key.group} has no StatefulSet any more, and its ledger holds nothing`;
+  context.reporter.act({ key, function: name, action: "collect", object, zone: "", result: "done", reason });
+}
+
+/** So many groups in a row that fail for want of an answer, and the API server is away: the others are left to the next sweep. */
+const awayAfterFailures = 3;
+const sweepFailed = "sweep failed: ";
+
+/** What is done for one group after the other: each may fail alone, and it is said once while the same is the matter. */
+class Attempts {
+  readonly #context: Context;
+  readonly #failures: unknown[] = [];
+  #unanswered = 0;
+
+  constructor(context: Context) {
+    this.#context = context;
+  }
+
+  /** Throws ClusterError when the API server does not answer any more. */
+  async make(key: GroupKey, attempt: () => Promise<void>): Promise<void> {
+    const { announced } = this.#context.memoryOf(key);
+    try {
+      await attempt();
+      this.#unanswered = 0;
+      for (const identity of announced) if (identity.startsWith(sweepFailed)) announced.delete(identity);
+    } catch (error) {
+      const cause = error instanceof ClusterError ? wordsOf(error) : messageOf(error);
+      const identity = `${sweepFailed}${cause}`;
+      const sentence = `the ledger of ${key.group} waits for the next sweep: ${cause}`;
+      if (isNews(this.#context, key, identity)) this.#context.reporter.problem(key, name, sentence, error);
+      this.#failures.push(error);
+      this.#unanswered = isTransient(error) ? this.#unanswered + 1 : 0;
+      if (this.#unanswered >= awayAfterFailures) throw error;
+    }
+  }
+
+  /** Throws what says that not all was done; a broken Lease, or a namespace that is ending, is no matter of this function. */
+  end(): void {
+    const severe = this.#failures.find(
+      (error) => !(error instanceof LedgerUnreadable) && (isRightMissing(error) || !hasCode(error, 403)),
+    );
+    if (severe !== undefined) throw severe;
+  }
+}

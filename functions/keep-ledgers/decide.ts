@@ -1,0 +1,55 @@
+/** Whether a group gets a ledger, keeps the one that it has, or has none any more (rules R1 and R4). Pure. */
+
+import type { Claim } from "../shared/ledger/claim.ts";
+import type { Reservation } from "../shared/ledger/reservation.ts";
+import { podNameOf } from "../shared/objects/pods.ts";
+import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import { type Wait, wait } from "../shared/pass/verdict.ts";
+
+/** What is seen of a group and of its ledger. */
+export interface Kept {
+  readonly key: GroupKey;
+  /** A StatefulSet is in it. */
+  readonly isLiving: boolean;
+  /** Undefined where there is none. */
+  readonly ledger: Held | undefined;
+}
+
+/** What a ledger holds. That of a living group stays whatever it holds, and is not looked into. */
+export interface Held {
+  /** The reservations that are neither settled (rule R6) nor abandoned (rule R10). */
+  readonly open: readonly Reservation[];
+  /** All of them: only the function that made a claim knows when it is over (rule R10a). */
+  readonly claims: readonly Pick<Claim, "kind" | "zone">[];
+  /** The keys of what stands in it besides, and says something that this function does not know how to end. */
+  readonly besides: readonly string[];
+}
+
+/** `make` and `collect` are acts; `keep` needs none. */
+export type Verdict = { readonly kind: "make" | "collect" | "keep" } | Wait;
+
+/**
+ * A group that has a StatefulSet has a ledger. One that has none any more keeps it until nobody needs what it holds: a ledger
+ * that holds a reservation or a claim, or says what only another function understands, is never collected.
+ */
+export function decide({ key: { group }, isLiving, ledger }: Kept): Verdict {
+  if (ledger === undefined) return { kind: isLiving ? "make" : "keep" };
+  if (isLiving) return { kind: "keep" };
+  const held = heldIn(ledger);
+  const [first] = held;
+  if (first !== undefined) {
+    const others = held.length > 1 ? ` and ${held.length - 1} more` : "";
+    const sentence = `${group} has no StatefulSet any more, and its ledger holds ${first.what}${others}: it is collected once all has settled`;
+    return wait("ledger-held", sentence, { zone: first.zone });
+  }
+  if (ledger.besides.length === 0) return { kind: "collect" };
+  const sentence = `${group} has no StatefulSet any more, and its ledger says ${ledger.besides.join(", ")}: who wrote that may still need it`;
+  return wait("ledger-in-use", sentence);
+}
+
+function heldIn({ open, claims }: Held): { readonly what: string; readonly zone: string }[] {
+  return [
+    ...open.map((one) => ({ what: `the reservation of ${podNameOf(one)}`, zone: one.statefulSet })),
+    ...claims.map(({ kind, zone }) => ({ what: `a claim on ${zone} (${kind})`, zone })),
+  ];
+}

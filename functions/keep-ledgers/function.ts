@@ -1,0 +1,39 @@
+import { groupOfBudget } from "../shared/group/whose-ledger.ts";
+import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
+import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import { claims, ledgerEntries, ledgerGroup, rolloutGroup } from "../shared/objects/vocabulary.ts";
+import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
+import { groupOfStatefulSet, type KeyLookUp } from "../shared/views/keys.ts";
+import { look, sweep } from "./act.ts";
+import { name } from "./observe.ts";
+
+/** The group that a budget makes of StatefulSets without one. Nothing is read, but as a look-up it has their pace. */
+function groupMadeBy({ namespace, name: budget }: ObjectKey): KeyLookUp<GroupKey> {
+  const keys = [{ namespace, group: groupOfBudget(budget) }];
+  return { name: `budgets ${namespace}/${budget}`, find: () => Promise.resolve(keys) };
+}
+
+/** Makes the ledgers of groups ahead of need, and collects those of groups that have vanished. */
+export const keepLedgers: FunctionDefinition<GroupKey> = {
+  name,
+  concern: "make ledgers ahead of need, and collect those of groups that have vanished",
+  keyedBy: "groups",
+  wokenBy: [
+    // One of no group has a ledger where a budget selects it, and is told of by that budget.
+    { resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet },
+    { resource: "zoneawarepoddisruptionbudgets", keysOf: groupMadeBy },
+  ],
+  listKeys: listGroupKeys,
+  needs: [
+    { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
+    { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
+    { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
+    { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "list", "create", "delete"] },
+  ],
+  reads: [rolloutGroup, ...ledgerEntries, claims],
+  writes: [ledgerGroup],
+  // Its sweep has looked at every group by then.
+  run: (context, key, { sweep: isSwept }) =>
+    isSwept ? Promise.resolve({ recheckMs: undefined, acting: undefined }) : look(context, key),
+  sweep: (context) => sweep(context),
+};

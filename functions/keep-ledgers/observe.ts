@@ -1,0 +1,110 @@
+/** What there is of groups and of their ledgers: by lists for a sweep, by a view for one group. */
+import { parseStoredBudget, selects } from "../shared/group/governing.ts";
+import { groupKeyOf, readGroup } from "../shared/group/whose-ledger.ts";
+import { hasCode, type LeaseObject } from "../shared/kubernetes/cluster.ts";
+import { parseLedger } from "../shared/ledger/contents.ts";
+import { ledgerName } from "../shared/ledger/name.ts";
+import { type GroupKey, groupPathOf, parseStatefulSet } from "../shared/objects/statefulsets.ts";
+import { claims, ledgerEntries, ledgerGroup, managedBy, read, verdicts } from "../shared/objects/vocabulary.ts";
+import type { Context } from "../shared/pass/definition.ts";
+import { observeGroup } from "../shared/pass/observation.ts";
+import { listBudgets } from "../shared/views/view.ts";
+import type { Kept } from "./decide.ts";
+
+export const name = "keep-ledgers";
+
+/** The groups that there are, and the ledgers, of which some may be of groups that there are no more. */
+export interface Seen {
+  readonly groups: readonly GroupKey[];
+  readonly leases: readonly LeaseObject[];
+}
+
+/** Lists everything, consistently: the groups first, so that a ledger that is made in between is not taken for a stray one. */
+export async function observeAll(context: Context): Promise<Seen> {
+  const groups = await listGroups(context);
+  return { groups, leases: await listLedgers(context) };
+}
+
+/** The groups of StatefulSets: those that `rollout-group` makes, and those that budgets make of StatefulSets without one. */
+async function listGroups({ cluster, namespaces }: Context): Promise<GroupKey[]> {
+  const groups = new Map<string, GroupKey>();
+  const put = (key: GroupKey) => groups.set(groupPathOf(key), key);
+  for (const namespace of namespaces ?? [undefined]) {
+    const [budgets, { items }] = await Promise.all([
+      listBudgets(cluster, namespace),
+      cluster.list("statefulsets", namespace === undefined ? {} : { namespace }),
+    ]);
+    const stored = budgets.map(parseStoredBudget);
+    for (const statefulSet of items.map(parseStatefulSet)) {
+      if (statefulSet.group !== undefined) put({ namespace: statefulSet.namespace, group: statefulSet.group });
+      for (const budget of stored) {
+        const isIts = budget.namespace === statefulSet.namespace && selects(budget, statefulSet.podLabels);
+        if (isIts) put(groupKeyOf(statefulSet, budget.name));
+      }
+    }
+  }
+  return [...groups.values()];
+}
+
+async function listLedgers({ cluster, namespaces }: Context): Promise<LeaseObject[]> {
+  const scopes = namespaces?.map((namespace) => ({ namespace })) ?? [{}];
+  const labelSelector = `${managedBy.key}=sluice`;
+  const lists = await Promise.all(scopes.map((scope) => cluster.list("leases", { ...scope, labelSelector })));
+  return lists.flatMap((list) => list.items);
+}
+
+/** The ledgers that labels and budgets make; those of other kinds are made and collected by their own functions. */
+function isKept({ group }: GroupKey): boolean {
+  return ["labelled", "budget"].includes(readGroup(group).kind);
+}
+
+/** The ledgers of groups that are not among these, of the kinds that are kept here. */
+export function vanishedOf({
+  groups,
+  leases,
+}: Seen): readonly { readonly key: GroupKey; readonly lease: LeaseObject }[] {
+  const living = new Set(groups.map(groupPathOf));
+  return leases.flatMap((lease) => {
+    const key = keyOf(lease);
+    return key === undefined || !isKept(key) || living.has(groupPathOf(key)) ? [] : [{ key, lease }];
+  });
+}
+
+/** The group whose ledger a Lease is; undefined for one of another name: whatever it says, it is nobody's ledger (rule R1). */
+function keyOf({ metadata }: LeaseObject): GroupKey | undefined {
+  const group = read(ledgerGroup, metadata);
+  const { namespace = "", name: leaseName } = metadata;
+  return group === undefined || ledgerName(group) !== leaseName ? undefined : { namespace, group };
+}
+
+/** Whether a StatefulSet is in a group, as far as is known without asking for more: what is collected is looked at afresh. */
+export async function isLiving({ views }: Context, key: GroupKey): Promise<boolean> {
+  const view = await views.read(key, { settledThrough: 0, permitSinceMs: undefined, consistent: false });
+  return view.statefulSets.length > 0;
+}
+
+/** The Lease of a group's ledger; undefined where there is none, or where it is of a kind that is not kept here. */
+export async function readLease({ cluster }: Context, key: GroupKey): Promise<LeaseObject | undefined> {
+  try {
+    const lease = await cluster.get("leases", { namespace: key.namespace, name: ledgerName(key.group) });
+    return isKept(key) ? lease : undefined;
+  } catch (error) {
+    if (hasCode(error, 404)) return undefined;
+    throw error;
+  }
+}
+
+/** What a ledger may say and be collected all the same; reservations and claims are looked at by themselves. */
+const passing = new Set([...ledgerEntries, claims, verdicts].map(({ key }): string => key));
+const ours = /^sluice\.dev\//;
+
+/**
+ * A group that seems to be gone, with its ledger: as the API server has both now, and not as a watch last told. Throws
+ * LedgerUnreadable, ClusterError.
+ */
+export async function observeVanished(context: Context, key: GroupKey, lease: LeaseObject): Promise<Kept> {
+  const ledger = parseLedger(key, lease);
+  const { open, zones } = await observeGroup(context, ledger, { permitSinceMs: undefined, consistent: true });
+  const besides = Object.keys(lease.metadata.annotations ?? {}).filter((one) => ours.test(one) && !passing.has(one));
+  return { key, isLiving: zones.length > 0, ledger: { open, claims: ledger.claims, besides } };
+}

@@ -1,0 +1,41 @@
+/** A process that keeps the ledgers of a small world: which groups there are, and a sweep over them. */
+import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
+import { type GroupKey, groupPathOf } from "../../../../functions/shared/objects/statefulsets.ts";
+import { type Passes, played } from "../../shared/pass/passes.ts";
+
+/** Sees to it that there are these groups and no others: those that are new have one StatefulSet without pods. */
+export function populate({ world }: Passes, groups: readonly GroupKey[]): void {
+  const wanted = new Map(groups.map((key) => [groupPathOf(key), key]));
+  for (const { metadata } of world.store.list("statefulsets").items) {
+    const group = metadata.labels?.["rollout-group"] ?? "";
+    const path = groupPathOf({ namespace: metadata.namespace, group });
+    if (!wanted.delete(path)) world.removeStatefulSet(metadata);
+  }
+  for (const { namespace, group } of wanted.values()) {
+    const labels = { "rollout-group": group };
+    world.addGroup({ namespace, group: group.toLowerCase().replaceAll("_", "-"), zones: ["a"], replicas: 0, labels });
+  }
+  world.settle();
+}
+
+/** One sweep over the groups of the world. */
+export async function sweep(passes: Passes): Promise<void> {
+  await played(passes.timeline, keepLedgers.sweep?.(passes.context, []) ?? Promise.reject(new Error("no sweep")));
+}
+
+/** One sweep over these groups; resolves to what it threw. */
+export async function sweepOver(passes: Passes, groups: readonly GroupKey[]): Promise<unknown> {
+  populate(passes, groups);
+  return sweep(passes).then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+}
+
+/** The Leases that there are, as `NAMESPACE/NAME`. */
+export function leasesOf({ world }: Passes): string[] {
+  return world.store
+    .list("leases")
+    .items.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`)
+    .sort();
+}
