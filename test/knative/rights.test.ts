@@ -61,7 +61,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       });
       await register(scene, kubectl, objects, cast);
       await scene.waitForOldLedger(cast.rollout);
-      await judge(scene);
+      await judge(scene, cast);
       await roll(scene, cast);
       await refuse(scene, cast, `system:serviceaccount:${namespace}:${roller}`);
       await vanish(scene, cast);
@@ -88,12 +88,13 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
   test("the functions of the overlay direct, each by its own account, use each right that they have and lack none", async (context) => {
     const roller = "advance-zone-rollout";
     const play: Installation["play"] = async (start) => {
-      const { TLS_DNS_NAME, SWEEP_INTERVAL, ...ports } = free;
+      const { TLS_DNS_NAME, SWEEP_INTERVAL: _, ...ports } = free;
       const certificate = await start("rotate-certificate", { TLS_DNS_NAME });
-      const reviews = await start("sluice-admission", { ...ports, SWEEP_INTERVAL });
-      // Events and ticks alone wake it, as its sources do.
+      const reviews = await start("sluice-admission", ports);
+      // Events and ticks alone wake them, as their sources do.
       const rollout = await start(roller, {});
-      return { certificate, reviews, rollout };
+      const ledgers = await start("keep-ledgers", {});
+      return { certificate, reviews, rollout, ledgers };
     };
     await walk(context, { namespace: "loki", overlay: "direct", roller, play });
   });
@@ -102,7 +103,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     const roller = "sluice";
     const play: Installation["play"] = async (start) => {
       const all = await start(roller, free);
-      return { certificate: all, reviews: all, rollout: all };
+      return { certificate: all, reviews: all, rollout: all, ledgers: all };
     };
     await walk(context, { namespace: "mimir", overlay: "standalone", roller, play });
   });
@@ -181,7 +182,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     const kubectl = await Kubectl.open(controlPlane);
     const objects = await kubectl.buildIn("tempo", "direct");
     const sources = objects.filter((one): one is Source => one.kind === "ApiServerSource");
-    assert.equal(sources.length, 3);
+    assert.equal(sources.length, 5);
     for (const account of new Set(sources.map(({ spec }) => spec.serviceAccountName))) {
       const kinds = sources.filter(({ spec }) => spec.serviceAccountName === account);
       const resources = kinds.flatMap(({ spec }) => spec.resources.map(({ kind }) => `${kind.toLowerCase()}s`));

@@ -1,5 +1,6 @@
 /** Every path of every function, walked over a group: what each account needs for all that is to be done. */
 import assert from "node:assert/strict";
+import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import { dataOf, usualSecretName } from "../../functions/shared/objects/certificates.ts";
 import { eventually } from "../controlplane/api.ts";
 import { changeTemplate, createGroup, groupManifests, waitForGroupReady } from "../controlplane/fixtures.ts";
@@ -17,6 +18,7 @@ export interface Cast {
   readonly rollout: Server;
   readonly reviews: Server;
   readonly certificate: Server;
+  readonly ledgers: Server;
 }
 
 const budgets = "rollout-operator.grafana.com/v1";
@@ -66,7 +68,7 @@ export async function register(
 }
 
 /** Evictions: rehearsed, allowed, refused by a budget of each kind; and a budget that could not be kept. */
-export async function judge({ api, group, controlPlane }: Scene): Promise<void> {
+export async function judge({ api, group, controlPlane }: Scene, { reviews }: Cast): Promise<void> {
   const { namespace } = group;
   const [first, second] = group.statefulSets.map((name) => `${name}-0`);
   assert.ok(first && second);
@@ -74,8 +76,14 @@ export async function judge({ api, group, controlPlane }: Scene): Promise<void> 
   await eventually("an eviction allowed", 60_000, async () => ((await rehearse()).code === 201 ? true : undefined));
   assert.equal((await evict(api, namespace, first)).code, 201);
   assert.equal((await evict(api, namespace, second)).code, 429);
+  // Nobody has asked for one of these yet: whoever judges makes the ledger where it is missing.
+  const ledger = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(`budget:${alone}`)}`;
+  await (await api.send("DELETE", ledger)).body.dump();
   const kept = await evict(api, namespace, `${alone}-zone-a-0`);
   assert.deepEqual([kept.code, /PodDisruptionBudget/.test(kept.message)], [429, true], kept.message);
+  await api.get(ledger);
+  // What all ledgers say is told when somebody asks.
+  await reviews.metric("sluice_group_last_progress_timestamp_seconds");
   const spec = { maxUnavailable: 1, podNamePartitionRegex: "(", selector: { matchLabels: { name: "nobody" } } };
   const path = `/apis/${budgets}/namespaces/${namespace}/zoneawarepoddisruptionbudgets`;
   const budget = { apiVersion: budgets, kind: "ZoneAwarePodDisruptionBudget", metadata: { name: "bad" }, spec };
@@ -113,8 +121,8 @@ export async function refuse(scene: Scene, { rollout }: Cast, user: string): Pro
   assert.match(message, /this pod holds the last copy/);
 }
 
-/** Groups go, and their ledgers after them. */
-export async function vanish({ api, group: { namespace } }: Scene, { rollout }: Cast): Promise<void> {
+/** Groups go, and their ledgers after them: one whose reservation is of a pod that is gone, too. */
+export async function vanish({ api, group: { namespace } }: Scene, { ledgers: keeper }: Cast): Promise<void> {
   const ledgers = async () => {
     const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
     const { items } = await api.get<{ items: { metadata: { annotations?: Record<string, string> } }[] }>(path);
@@ -125,10 +133,15 @@ export async function vanish({ api, group: { namespace } }: Scene, { rollout }: 
     const there = await ledgers();
     return doomed.every((group) => there.includes(group)) ? true : undefined;
   });
+  assert.equal(await post(keeper, changed("StatefulSet", namespace, `${brief}-zone-a`)), 204);
+  const gone = { [`${brief}-zone-z`]: { 0: ["of-long-ago", "advance-zone-rollout", Date.now()] } };
+  const annotations = { "sluice.dev/reservations": JSON.stringify(gone) };
+  const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(brief)}`;
   await api.delete(`/apis/apps/v1/namespaces/${namespace}/statefulsets/${brief}-zone-a`);
+  await api.patch(path, { metadata: { annotations } });
   await api.delete(`/apis/${budgets}/namespaces/${namespace}/zoneawarepoddisruptionbudgets/${alone}`);
   await eventually("their ledgers gone", 60_000, async () => {
-    await post(rollout, tick);
+    await post(keeper, tick);
     const there = await ledgers();
     return doomed.some((group) => there.includes(group)) ? undefined : true;
   });

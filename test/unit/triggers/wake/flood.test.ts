@@ -7,6 +7,7 @@ import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts
 import type { GroupKey } from "../../../../functions/shared/objects/statefulsets.ts";
 import type { FunctionDefinition } from "../../../../functions/shared/pass/definition.ts";
 import type { ViewNeed, Views } from "../../../../functions/shared/views/view.ts";
+import { groupFunctions } from "../../../../triggers/table.ts";
 import { KnownGroups, mostKnown } from "../../../../triggers/wake/known-groups.ts";
 import { paceTicks } from "../../../../triggers/wake/ping.ts";
 import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
