@@ -252,6 +252,17 @@ test("a pass that hangs does not hold a shutdown for longer than its time", asyn
   assert.equal(await stopped, false);
 });
 
+test("rollout-operator's metrics of reconciles count the passes of functions that reconcile, and no others", async () => {
+  const { definition } = createRecorder();
+  for (const isReconcile of [true, false]) {
+    const { reporting, goTo } = await started({ definitions: [{ ...definition, isReconcile }] });
+    await goTo(5);
+    const { registry } = reporting.metrics;
+    const text = await registry.getSingleMetricAsString("rollout_operator_group_reconciles_total");
+    assert.equal(/rollout_group="ingester"/.test(text), isReconcile);
+  }
+});
+
 test("series and memory of groups that are gone are dropped by the next sweep", async () => {
   const { goTo, world, reporting } = await started({});
   const scrapeUntil = async (seconds: number) => {
