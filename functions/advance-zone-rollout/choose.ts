@@ -5,7 +5,24 @@ import { countPartition, describeCount } from "../shared/group/partitions.ts";
 import { countDown, describeDown, type Zone } from "../shared/group/zones.ts";
 import type { ZoneBudget } from "../shared/objects/budgets.ts";
 import type { Pod } from "../shared/objects/pods.ts";
-import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
+
+/** What a verdict has done, and to what. */
+export type Target =
+  /** Reserved first (rule R8), then deleted by uid (rule R9). */
+  | { readonly action: "delete"; readonly statefulSet: StatefulSet; readonly pod: Pod }
+  /**
+   * Broken and outdated: deleted as it was seen, by uid and resourceVersion, without a reservation (rule R13). The cause
+   * follows "the pod was".
+   */
+  | { readonly action: "repair"; readonly statefulSet: StatefulSet; readonly pod: Pod; readonly cause: string }
+  /** All pods run the update revision: say so in `status.currentRevision`, which Kubernetes does not do for OnDelete. */
+  | { readonly action: "record-revision"; readonly statefulSet: StatefulSet };
+
+/** The uid of what a target changes: refusals are remembered by it. */
+export function subjectOf(target: Target): string {
+  return target.action === "record-revision" ? target.statefulSet.uid : target.pod.uid;
+}
 
 /** A group as it is now: what a choice rests on besides the zone and its outdated pods. */
 export interface GroupNow {

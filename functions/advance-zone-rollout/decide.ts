@@ -5,9 +5,8 @@ import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
 import { finishAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
 import { type Pod, podNameOf } from "../shared/objects/pods.ts";
-import { subjectOf, type Target } from "../shared/pass/target.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
-import { choose, type GroupNow, heldByLimit } from "./choose.ts";
+import { choose, type GroupNow, heldByLimit, subjectOf, type Target } from "./choose.ts";
 
 export interface Group extends GroupNow {
   /** The function whose reservations may be finished here: our own name (rule R10). */

@@ -5,10 +5,12 @@ import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definitio
 import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";
 import { groupOfPod, groupOfStatefulSet, groupsOfNamespace } from "../shared/views/keys.ts";
+import { actOn, telling } from "./act.ts";
+import type { Target } from "./choose.ts";
 import { decide, type Group } from "./decide.ts";
 import { name, observe } from "./observe.ts";
 
-const gate: Gate<Group> = { name, observe, decide };
+const gate: Gate<Group, Target> = { name, telling, observe, decide, actOn };
 
 const settings = {
   allowUnsupported: setting<boolean>({

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { subjectOf, type Target } from "../../functions/advance-zone-rollout/choose.ts";
 import { decide } from "../../functions/advance-zone-rollout/decide.ts";
-import { subjectOf, type Target } from "../../functions/shared/pass/target.ts";
 import { guardOf, type Verdict } from "../../functions/shared/pass/verdict.ts";
 import { type GroupFacts, group, render } from "./facts.ts";
 import {
@@ -71,7 +71,7 @@ test("whatever it decides, it looks again when the next pod that was never ready
     const isSaid = / was never ready, and is replaced if it is not ready 120 s after it was made/.test(
       verdict.sentence,
     );
-    if (guardOf(verdict) === "strategy-not-on-delete") return;
+    if (guardOf(verdict, "rolling") === "strategy-not-on-delete") return;
     if (seconds === undefined) return assert.ok(!isSaid, verdict.sentence);
     assert.ok((verdict.recheckMs ?? Number.POSITIVE_INFINITY) <= seconds * 1000, `${verdict.recheckMs} ms`);
     if (verdict.kind === "wait") assert.ok(isSaid, verdict.sentence);
@@ -90,7 +90,7 @@ test("if the rules let anything go, something goes; and nothing goes that they h
     const allowed = possible(facts);
     const taken = words(verdict);
     for (const word of taken) assert.ok(allowed.has(word), word);
-    const why = `${guardOf(verdict)} although ${[...allowed].join(", ")}`;
+    const why = `${guardOf(verdict, "rolling")} although ${[...allowed].join(", ")}`;
     const isDeletion = (word: string) => word.startsWith("delete");
     if (allowed.size > 0) assert.notEqual(taken.length, 0, why);
     assert.equal(taken.some(isDeletion), [...allowed].some(isDeletion), why);
@@ -125,7 +125,7 @@ test("a take leaves no pod behind that could have gone with it, and healthy pods
 
 test("the guard of a wait is true, and done means done", () => {
   check((facts, verdict) => {
-    const guard = guardOf(verdict);
+    const guard = guardOf(verdict, "rolling");
     if (guard !== "rolling") assert.ok(isTrueOf(guard, facts), `${guard}: ${verdict.sentence}`);
     assert.notEqual(verdict.sentence, "");
   });
@@ -148,7 +148,7 @@ test("the random groups meet every guard and every act, often enough to tell", (
   for (const facts of fc.sample(group, { seed: 1, numRuns: fewRuns })) {
     const verdict = decide(render(facts));
     const actions = new Set(targetsOf(verdict).map(({ action }) => action));
-    for (const what of [guardOf(verdict), ...actions]) met.set(what, (met.get(what) ?? 0) + 1);
+    for (const what of [guardOf(verdict, "rolling"), ...actions]) met.set(what, (met.get(what) ?? 0) + 1);
   }
   const guards =
     "strategy-not-on-delete zones-down paused-zone-down status-behind zone-settling budget delete-refused paused " +

@@ -5,22 +5,34 @@
 
 import { countDown, isUnsettled, type Zone } from "../../functions/shared/group/zones.ts";
 import { finishAfterMs } from "../../functions/shared/ledger/reservation.ts";
-import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
+import type { Pod } from "../../functions/shared/objects/pods.ts";
+import type { GroupKey, StatefulSet } from "../../functions/shared/objects/statefulsets.ts";
+import { deletionOf } from "../../functions/shared/pass/act.ts";
 import { type FunctionDefinition, listGroupKeys } from "../../functions/shared/pass/definition.ts";
 import type { Observed } from "../../functions/shared/pass/observation.ts";
-import { perform } from "../../functions/shared/pass/perform.ts";
-import type { Target } from "../../functions/shared/pass/target.ts";
+import { type Gate, perform } from "../../functions/shared/pass/perform.ts";
+import type { Telling } from "../../functions/shared/pass/record.ts";
 import { take, type Verdict, wait } from "../../functions/shared/pass/verdict.ts";
 import { groupOfPod } from "../../functions/shared/views/keys.ts";
 import type { Draw } from "./draw.ts";
 
 const name = "recycle-pods";
+const telling: Telling = {
+  taking: "recycling",
+  reasons: { begins: "RecyclingStarted", waits: "RecyclingWaiting", ends: "RecyclingCompleted" },
+  quietGuards: new Set(["between-pods"]),
+};
+
+interface Recycled {
+  readonly statefulSet: StatefulSet;
+  readonly pod: Pod;
+}
 
 /** A function that keeps taking pods within the budget while `isActive`, about every `everyMs`. */
 export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: number): FunctionDefinition<GroupKey> {
   const again = () => wait("between-pods", "the next pod goes later", { recheckMs: draw.between(0, 2 * everyMs) });
 
-  function decide({ zones, nowMs, open }: Observed): Verdict<Target> {
+  function decide({ zones, nowMs, open }: Observed): Verdict<Recycled> {
     if (!isActive()) return take([], "all done");
     const members = new Set(zones.map(({ statefulSet }) => statefulSet.name));
     if (open.some((reservation) => !members.has(reservation.statefulSet))) return again();
@@ -32,10 +44,17 @@ export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: num
     const healthy = room > 0 ? zone.pods.filter((pod) => !zone.down.has(pod.ordinal)) : [];
     const next = [...unfinished, ...(healthy.length > 0 ? [draw.pick(healthy)] : [])];
     if (next.length === 0) return again();
-    const targets = next.map((pod): Target => ({ action: "delete", statefulSet: zone.statefulSet, pod }));
+    const targets = next.map((pod): Recycled => ({ statefulSet: zone.statefulSet, pod }));
     return take(targets, "recycling", { zone: zone.statefulSet.name, recheckMs: draw.between(0, 2 * everyMs) });
   }
 
+  const gate: Gate<Observed, Recycled> = {
+    name,
+    telling,
+    observe: (observed) => observed,
+    decide,
+    actOn: ({ statefulSet, pod }) => deletionOf(statefulSet, pod),
+  };
   return {
     name,
     concern: "take pods that nobody else would take now",
@@ -45,7 +64,7 @@ export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: num
     needs: [],
     reads: [],
     writes: [],
-    run: (context, key, wake) => perform(context, { name, observe: (observed) => observed, decide }, key, wake),
+    run: (context, key, wake) => perform(context, gate, key, wake),
   };
 }
 

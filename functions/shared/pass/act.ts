@@ -2,21 +2,69 @@
 
 import type { Announcement } from "../kubernetes/announcements.ts";
 import { ClusterError, hasCode, isRightMissing, isTransient, lackOf, wordsOf } from "../kubernetes/cluster.ts";
+import type { ClaimContent } from "../ledger/claim.ts";
 import { finishAfterMs, type Reservation } from "../ledger/reservation.ts";
 import { cut } from "../ledger/size.ts";
+import type { Pod } from "../objects/pods.ts";
 import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
 import { eventReasons } from "../objects/vocabulary.ts";
 import type { Context } from "./definition.ts";
 import { tryToAnnounce } from "./record.ts";
 import type { ActReport } from "./report.ts";
-import { nameOf, subjectOf, type Target } from "./target.ts";
 
-/** How soon to look at what is left when the last step of a zone is done, in milliseconds. */
-const lookAgainMs = 20;
+/** How soon to look again at what no reservation holds and somebody else wrote meanwhile, in milliseconds. */
+const lookOnceMoreMs = 1_000;
 /** How soon to look at the siblings of a pod that stays, in milliseconds. */
 const goOnMs = 1_000;
 
-/** On whose behalf targets are carried out, and under which reservations. */
+/** A pod that an act takes from the group's budget: a reservation is made of it. */
+export type PodClaim = Pick<Reservation, "statefulSet" | "ordinal" | "uid">;
+/** What else an act takes from it. Whether that may be claimed is for its function to decide. */
+export type OtherClaim = Omit<ClaimContent, "by" | "stampMs">;
+
+export function isOfPod(claim: PodClaim | OtherClaim): claim is PodClaim {
+  return !isOther(claim);
+}
+
+export function isOther(claim: PodClaim | OtherClaim): claim is OtherClaim {
+  return "kind" in claim;
+}
+
+/** One act of a function: what it is done to, what it takes from the budget, and how it is done. */
+export interface Act {
+  /** Stable kebab-case, for logs and metrics. */
+  readonly name: string;
+  /** The name of what it changes. */
+  readonly object: string;
+  /** The uid of what it changes: refusals are remembered by it. */
+  readonly subjectUid: string;
+  /** The StatefulSet that it is told of. */
+  readonly statefulSet: StatefulSet;
+  /** What is written to the ledger before it is carried out (rule R8). Empty: it needs no reservation. */
+  readonly claims: readonly (PodClaim | OtherClaim)[];
+  /** True: it needs none, but the ledger is read again before it and must be as it was decided on (rules R13 and R18). */
+  readonly confirmsLedger?: true;
+  /** Sends no request later than `deadlineMs` of the monotonic clock (rule R9). Throws ClusterError. */
+  carryOut(context: Context, deadlineMs: number): Promise<void>;
+  /** How soon to look again once it is done, in milliseconds; absent: an event tells what comes of it. */
+  readonly doneRecheckMs?: number;
+  /** The Event that says that it is done; absent: the verdict's own is enough. */
+  readonly announcement?: Omit<Announcement, "about">;
+}
+
+/** A pod is reserved (rule R8), and then deleted by uid (rule R9). */
+export function deletionOf(statefulSet: StatefulSet, pod: Pod): Act {
+  return {
+    name: "delete",
+    object: pod.name,
+    subjectUid: pod.uid,
+    statefulSet,
+    claims: [{ statefulSet: statefulSet.name, ordinal: pod.ordinal, uid: pod.uid }],
+    carryOut: ({ cluster }, deadlineMs) => cluster.delete("pods", pod, { uid: pod.uid }, { notAfterMs: deadlineMs }),
+  };
+}
+
+/** On whose behalf acts are carried out, and under which reservations. */
 export interface Errand {
   readonly context: Context;
   readonly by: string;
@@ -28,35 +76,36 @@ export interface Errand {
 }
 
 /**
- * Carries the targets out, all at once, and starts none too late (rule R9).
+ * Carries the acts out, all at once, and starts none too late (rule R9).
  *
  * Resolves, never rejects: to when to look again, in milliseconds, if an act did not end as hoped.
  */
-export async function act(errand: Errand, targets: readonly Target[]): Promise<number | undefined> {
-  const rechecks = await Promise.all(targets.map((target) => actOn(errand, target)));
+export async function carryOutAll(errand: Errand, acts: readonly Act[]): Promise<number | undefined> {
+  const rechecks = await Promise.all(acts.map((act) => carryOut(errand, act)));
   const wanted = rechecks.filter((recheckMs) => recheckMs !== undefined);
   return wanted.length > 0 ? Math.min(...wanted) : undefined;
 }
 
-async function actOn(errand: Errand, target: Target): Promise<number | undefined> {
+async function carryOut(errand: Errand, act: Act): Promise<number | undefined> {
   const { context, by, key, deadlineMs } = errand;
   const { reporter } = context;
+  const isReserved = act.claims.length > 0;
   const report: Omit<ActReport, "result" | "reason"> = {
     key,
     function: by,
-    ...nameOf(target),
-    zone: target.statefulSet.name,
+    action: act.name,
+    object: act.object,
+    zone: act.statefulSet.name,
   };
   if (context.cluster.monotonicMs() > deadlineMs) {
     reporter.act({ ...report, result: "late", reason: "its reservation is no longer fresh enough to act on" });
     return finishAfterMs;
   }
   try {
-    await carryOut(context, target, deadlineMs);
+    await act.carryOut(context, deadlineMs);
     reporter.act({ ...report, result: "done", reason: "as decided" });
-    if (target.action === "repair") await sayRepaired(context, by, key, target);
-    // What a status write was answered is known already, so that no event of it wakes anybody: what holds now is said next.
-    return target.action === "record-revision" ? lookAgainMs : undefined;
+    if (act.announcement !== undefined) await say(context, by, key, act.statefulSet, act.announcement);
+    return act.doneRecheckMs;
   } catch (error) {
     if (!(error instanceof ClusterError)) throw error;
     const reason = wordsOf(error);
@@ -65,46 +114,14 @@ async function actOn(errand: Errand, target: Target): Promise<number | undefined
     else if (isTransient(error)) reporter.act({ ...report, result: "failed", reason });
     else {
       reporter.act({ ...report, result: "refused", reason });
-      const isOver = withdraw(errand, target, error);
-      await refuse(context, by, key, target, error);
+      const isOver = withdraw(errand, act, error);
+      await refuse(context, by, key, act, error);
       if (isOver) return goOnMs;
     }
-    if (hasCode(error, 404, 409)) return target.action === "delete" ? undefined : 1_000;
-    return isTransient(error) && target.action !== "delete" ? 1_000 : finishAfterMs;
+    // The end of what was reserved is an event; of anything else no event need come.
+    if (hasCode(error, 404, 409)) return isReserved ? undefined : lookOnceMoreMs;
+    return isTransient(error) && !isReserved ? lookOnceMoreMs : finishAfterMs;
   }
-}
-
-async function carryOut({ cluster, views }: Context, target: Target, deadlineMs: number): Promise<void> {
-  const { namespace, name, resourceVersion } = target.statefulSet;
-  switch (target.action) {
-    case "delete":
-      return cluster.delete("pods", target.pod, { uid: target.pod.uid }, { notAfterMs: deadlineMs });
-    case "repair": {
-      const seen = { uid: target.pod.uid, resourceVersion: String(target.pod.resourceVersion) };
-      return cluster.delete("pods", target.pod, seen, { notAfterMs: deadlineMs });
-    }
-    case "record-revision": {
-      const body = { metadata: { resourceVersion }, status: { currentRevision: target.statefulSet.updateRevision } };
-      const call = { subresource: "status", notAfterMs: deadlineMs } as const;
-      views.learn(await cluster.patch("statefulsets", { namespace, name }, body, call));
-    }
-  }
-}
-
-/** A repair is no part of a zone's turn, and of no ledger write: it says itself that it happened. */
-async function sayRepaired(
-  context: Context,
-  by: string,
-  key: GroupKey,
-  { pod, statefulSet, cause }: Extract<Target, { action: "repair" }>,
-): Promise<void> {
-  const message = `pod ${pod.name} was ${cause} on revision ${pod.revision} and is replaced by ${statefulSet.updateRevision}`;
-  await say(context, by, key, statefulSet, {
-    type: "Normal",
-    reason: eventReasons.repaired,
-    message,
-    identity: pod.uid,
-  });
 }
 
 /** Sends an Event about a StatefulSet; that it cannot be sent is a log line and nothing more. */
@@ -123,24 +140,26 @@ async function say(
  * with the next write, if the ledger still holds that very stamp. Where a try was repeated, or the reservation renews another,
  * an earlier one may still arrive, and rule R10 alone ends it.
  */
-function withdraw({ context, key, sole }: Errand, target: Target, error: ClusterError): boolean {
-  const reservation = target.action === "delete" ? sole.get(target.pod.uid) : undefined;
-  if (reservation === undefined || error.attempts > 1) return false;
-  context.memoryOf(key).refusedOnce.set(reservation.uid, reservation);
+function withdraw({ context, key, sole }: Errand, { claims }: Act, error: ClusterError): boolean {
+  // Rule R10a: what else is claimed is ended by its own function alone.
+  const reservations = claims
+    .map((claim) => (isOfPod(claim) ? sole.get(claim.uid) : undefined))
+    .filter((one) => one !== undefined);
+  if (reservations.length === 0 || reservations.length < claims.length || error.attempts > 1) return false;
+  for (const one of reservations) context.memoryOf(key).refusedOnce.set(one.uid, one);
   return true;
 }
 
 /** A refusal names itself on the StatefulSet and is remembered, so that its siblings go on (guard `delete-refused`). */
-async function refuse(context: Context, by: string, key: GroupKey, target: Target, error: ClusterError): Promise<void> {
+async function refuse(context: Context, by: string, key: GroupKey, act: Act, error: ClusterError): Promise<void> {
   const { cluster } = context;
-  const object = "pod" in target ? target.pod.name : target.statefulSet.name;
+  const { object, subjectUid: uid } = act;
   const rightMissing: boolean = isRightMissing(error);
   const sentence = cut(
     rightMissing ? lackOf(error) : `${error.verb} of ${object} was refused with ${error.code}: ${error.message}`,
   );
-  const uid = subjectOf(target);
   context.memoryOf(key).refusals.set(uid, { uid, pod: object, sentence, stampMs: cluster.serverTimeMs() });
   const reason = rightMissing ? eventReasons.forbidden : eventReasons.refused;
   const identity = rightMissing ? `${error.verb} ${error.resource}` : object;
-  await say(context, by, key, target.statefulSet, { type: "Warning", reason, message: sentence, identity });
+  await say(context, by, key, act.statefulSet, { type: "Warning", reason, message: sentence, identity });
 }

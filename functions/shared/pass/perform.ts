@@ -5,11 +5,12 @@
  * reservations conditionally, act by uid, say why (`../ledger/README.md`).
  */
 
-import { countRanges } from "../ledger/claim.ts";
+import { type ClaimContent, changeClaim, countRanges, type KnownClaim, makeClaim } from "../ledger/claim.ts";
 import {
   actWithinMs,
   finishAfterMs,
   type Ledger,
+  type LedgerChange,
   maxConflicts,
   maxReservations,
   type RecordedVerdict,
@@ -18,7 +19,7 @@ import {
 import { podNameOf } from "../objects/pods.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
 import { eventReasons } from "../objects/vocabulary.ts";
-import { act } from "./act.ts";
+import { type Act, carryOutAll, isOfPod, isOther } from "./act.ts";
 import type { Context, GroupMemory, Outcome } from "./definition.ts";
 import {
   Conflict,
@@ -30,15 +31,16 @@ import {
   writeChange,
 } from "./ledger-access.ts";
 import { type Observed, observeGroup } from "./observation.ts";
-import { announceChange, announceNews, changeOf, isNews, recordOf, writeAloneInMs } from "./record.ts";
-import { nameOf, type Target } from "./target.ts";
+import { announceChange, announceNews, changeOf, isNews, recordOf, type Teller, writeAloneInMs } from "./record.ts";
 import { failingGuards, guardOf, type Verdict, type Wait, wait } from "./verdict.ts";
 
-/** A function's own part of a pass: what it makes of an observation, and what it decides. */
-export interface Gate<Snapshot> {
-  readonly name: string;
-  observe(observed: Observed, context: Context): Snapshot;
+/** A function's own part of a pass: what it makes of an observation, what it decides, and what is done about that. */
+export interface Gate<Snapshot, Target> extends Teller {
+  /** May read more than what was observed. Throws ClusterError. */
+  observe(observed: Observed, context: Context): Snapshot | Promise<Snapshot>;
   decide(snapshot: Snapshot): Verdict<Target>;
+  /** What is done to a target of a verdict. */
+  actOn(target: Target): Act;
 }
 
 /** How soon to look again after more conflicts than a pass puts up with. */
@@ -48,9 +50,9 @@ const contendedRecheckMs = 1_000;
  * One pass of a function over a group. Throws ClusterError where the API server is at fault: nothing is lost, the same
  * pass can be run again.
  */
-export async function perform<Snapshot>(
+export async function perform<Snapshot, Target>(
   context: Context,
-  gate: Gate<Snapshot>,
+  gate: Gate<Snapshot, Target>,
   key: GroupKey,
   wake: { readonly sweep: boolean },
 ): Promise<Outcome> {
@@ -92,9 +94,9 @@ function withoutRefused({ refusedOnce }: GroupMemory, ledger: Ledger): Ledger {
   return { ...ledger, reservations: ledger.reservations.filter((reservation) => !isRefused(reservation)) };
 }
 
-async function attempt<Snapshot>(
+async function attempt<Snapshot, Target>(
   context: Context,
-  gate: Gate<Snapshot>,
+  gate: Gate<Snapshot, Target>,
   ledger: Ledger,
   sweep: boolean,
 ): Promise<Outcome> {
@@ -102,7 +104,7 @@ async function attempt<Snapshot>(
   const memory = context.memoryOf(key);
   const decideOn = async (permitSinceMs: number | undefined) => {
     const observed = await observeGroup(context, ledger, { permitSinceMs, consistent: sweep });
-    return { observed, verdict: gate.decide(gate.observe(observed, context)) };
+    return { observed, verdict: await decideBy(gate, observed, context) };
   };
   // Until a ledger's first decision every look is a consistent LIST (rule R4): one that may permit saves a second one.
   let { observed, verdict } = await decideOn(ledger.settledThrough === undefined ? memory.ledgerReadMs : undefined);
@@ -116,24 +118,28 @@ async function attempt<Snapshot>(
   if (young !== undefined && isPermit(verdict)) verdict = young;
   sayMalformed(context, gate.name, observed);
   const room = roomIn(observed);
-  if (isPermit(verdict) && room <= 0 && verdict.targets.every((target) => target.action === "delete")) {
+  const isHeldByRoom = (acts: readonly Act[]) =>
+    acts.every(({ claims }) => claims.length > 0) && fittingInto(room, acts).length === 0;
+  if (isPermit(verdict) && isHeldByRoom(verdict.targets)) {
     verdict = wait("ledger-full", `the ledger holds ${maxReservations - room} reservations, and no more are made`);
   }
-  const record = recordOf(memory, gate.name, observed, verdict);
-  const outcome = await conclude(context, gate.name, observed, verdict, record, young);
+  const record = recordOf(memory, gate, observed, verdict);
+  const outcome = await conclude(context, gate, observed, verdict, record, young);
   const shadow = context.mode === "shadow";
   context.reporter.pass({
     key,
     function: gate.name,
-    guard: guardOf(verdict),
+    guard: guardOf(verdict, gate.telling.taking),
     zone: verdict.zone,
     sentence: verdict.sentence,
     sinceMs: record.since,
     shadow,
-    ...(shadow && isPermit(verdict) ? { wouldTake: verdict.targets.map(nameOf) } : {}),
+    ...(shadow && isPermit(verdict)
+      ? { wouldTake: verdict.targets.map(({ name: action, object }) => ({ action, object })) }
+      : {}),
   });
   const isGone = observed.view.statefulSets.length === 0;
-  return failingGuards.has(guardOf(verdict))
+  return failingGuards.has(guardOf(verdict, gate.telling.taking))
     ? { ...outcome, isGone, failure: verdict.sentence }
     : { ...outcome, isGone };
 }
@@ -143,80 +149,120 @@ function roomIn({ open, ledger }: Observed): number {
   return maxReservations - open.length - countRanges(ledger.claims);
 }
 
+/** The verdict of a gate, whose targets are the acts that are done to them. */
+async function decideBy<Snapshot, Target>(
+  gate: Gate<Snapshot, Target>,
+  observed: Observed,
+  context: Context,
+): Promise<Verdict<Act>> {
+  const verdict = gate.decide(await gate.observe(observed, context));
+  return verdict.kind === "wait" ? verdict : { ...verdict, targets: verdict.targets.map((one) => gate.actOn(one)) };
+}
+
 /** What is done about a verdict: nothing in shadow mode (rule R16) or under a new ledger, acts, or a record of the wait. */
 function conclude(
   context: Context,
-  by: string,
+  teller: Teller,
   observed: Observed,
-  verdict: Verdict<Target>,
+  verdict: Verdict<Act>,
   record: RecordedVerdict,
   young: Wait | undefined,
 ): Outcome | Promise<Outcome> {
   if (context.mode === "shadow") return { recheckMs: verdict.recheckMs, acting: undefined };
   // Rule R4: a new ledger is not written either, or its first decision would not begin with a consistent LIST.
   if (young !== undefined) return { recheckMs: young.recheckMs, acting: undefined };
-  if (isPermit(verdict)) return takeTargets(context, by, observed, verdict, record);
-  return recordAlone(context, by, observed, verdict, record);
+  if (isPermit(verdict)) return takeTargets(context, teller, observed, verdict, record);
+  return recordAlone(context, teller, observed, verdict, record);
 }
 
-function isPermit(verdict: Verdict<Target>): verdict is Extract<Verdict<Target>, { kind: "take" }> {
+function isPermit(verdict: Verdict<Act>): verdict is Extract<Verdict<Act>, { kind: "take" }> {
   return verdict.kind === "take" && verdict.targets.length > 0;
 }
 
 async function takeTargets(
   context: Context,
-  by: string,
+  teller: Teller,
   observed: Observed,
-  verdict: Extract<Verdict<Target>, { kind: "take" }>,
+  verdict: Extract<Verdict<Act>, { kind: "take" }>,
   record: RecordedVerdict,
 ): Promise<Outcome> {
   const { cluster } = context;
+  const { name: by } = teller;
   const room = roomIn(observed);
-  const deletions = verdict.targets.filter((target) => target.action === "delete").slice(0, Math.max(0, room));
-  const others = verdict.targets.filter((target) => target.action !== "delete");
+  const reserved = fittingInto(room, verdict.targets);
+  const others = verdict.targets.filter(({ claims }) => claims.length === 0);
   const sentMs = cluster.monotonicMs();
   const sole = new Map<string, Reservation>();
-  if (deletions.length > 0) {
+  if (reserved.length > 0) {
     const stampMs = cluster.serverTimeMs();
-    const made: Reservation[] = deletions.map(({ statefulSet, pod }) => ({
-      statefulSet: statefulSet.name,
-      ordinal: pod.ordinal,
-      uid: pod.uid,
-      by,
-      stampMs,
-    }));
+    const claimed = reserved.flatMap(({ claims }) => claims);
+    const made = claimed.filter(isOfPod).map((claim): Reservation => ({ ...claim, by, stampMs }));
     const taken = new Set(made.map(podNameOf));
     const kept = observed.open.filter((reservation) => !taken.has(podNameOf(reservation)));
-    // Rule R8: reserved before anything is done.
-    await writeChange(context, observed, { ...changeOf(observed, by, record), reservations: [...kept, ...made] });
+    const claims = claimed.filter(isOther).map((claim) => claimNow(observed.ledger, { ...claim, by, stampMs }));
+    const reservations = [...kept, ...made];
+    // Rules R8 and R18: all of it is reserved, by one write, before anything is done.
+    await writeChange(context, observed, {
+      ...changeOf(observed, by, record),
+      reservations,
+      ...adding(observed, claims),
+    });
     const renewed = new Set(observed.open.map(({ uid }) => uid));
     for (const reservation of made) if (!renewed.has(reservation.uid)) sole.set(reservation.uid, reservation);
-  } else if (others.some(({ action }) => action === "repair")) {
+  } else if (others.some(({ confirmsLedger }) => confirmsLedger)) {
     // Rules R13 and R18: nothing is written that could fail, and a ledger of long ago says nothing of the claims of now.
     const now = await context.protocol.readLedger(cluster, observed.key);
     if (now?.resourceVersion !== observed.ledger.resourceVersion) throw new Conflict();
   }
   // Rule R9, and invariant Z3: no later than 5 s after the write, nor after the reads that it rests on.
   const deadlineMs = Math.min(sentMs, observed.view.statefulSetsReadMs ?? sentMs) + actWithinMs;
-  const acts = act({ context, by, key: observed.key, deadlineMs, sole }, [...others, ...deletions]);
-  const said = deletions.length > 0 ? announceChange(context, by, observed, record) : Promise.resolve();
+  const acts = carryOutAll({ context, by, key: observed.key, deadlineMs, sole }, [...others, ...reserved]);
+  const said = reserved.length > 0 ? announceChange(context, teller, observed, record) : Promise.resolve();
   const acting = Promise.all([acts, said]).then(([recheckMs]) => recheckMs);
   return { recheckMs: verdict.recheckMs ?? finishAfterMs, acting };
+}
+
+/** A claim as it is written now. One that stands is renewed: it has stood since it was made. Throws Error for another's. */
+function claimNow({ claims }: Ledger, { id, kind, zone, ...content }: ClaimContent): KnownClaim {
+  const standing = claims.find((one) => one.id === id);
+  if (standing === undefined) return makeClaim({ id, kind, zone, ...content });
+  if (!standing.isKnown || standing.by !== content.by || standing.kind !== kind || standing.zone !== zone)
+    throw new Error(`the claim ${id} stands for something else, and is not ${content.by}'s to replace`);
+  return changeClaim(standing, { ...content, sinceMs: standing.sinceMs ?? standing.stampMs });
+}
+
+/** The claims of the ledger with these, each in place of the one of its id; nothing where there are none. */
+function adding({ ledger }: Observed, claims: readonly KnownClaim[]): Pick<LedgerChange, "claims"> {
+  if (claims.length === 0) return {};
+  const made = new Set(claims.map(({ id }) => id));
+  return { claims: [...ledger.claims.filter(({ id }) => !made.has(id)), ...claims] };
+}
+
+/** The acts that need a reservation, in their order, as long as the ledger has room for all that one claims. */
+function fittingInto(room: number, acts: readonly Act[]): readonly Act[] {
+  let left = room;
+  return acts.filter(({ claims }) => {
+    const size = claims.reduce((sum, claim) => sum + (isOfPod(claim) ? 1 : claim.members.length), 0);
+    if (claims.length === 0 || size > left) return false;
+    left -= size;
+    return true;
+  });
 }
 
 /** A verdict that takes nothing: written to the ledger when it has changed, and not more often than every 5 s. */
 async function recordAlone(
   context: Context,
-  by: string,
+  teller: Teller,
   observed: Observed,
-  verdict: Verdict<Target>,
+  verdict: Verdict<Act>,
   record: RecordedVerdict,
 ): Promise<Outcome> {
+  const { name: by } = teller;
   const memory = context.memoryOf(observed.key);
   const inMs = writeAloneInMs(context, memory, by, observed, record);
   let said: Promise<undefined> | undefined;
   if (inMs === 0) await writeChange(context, observed, changeOf(observed, by, record));
-  if (inMs === 0 || inMs === undefined) said = announceChange(context, by, observed, record).then(() => undefined);
+  if (inMs === 0 || inMs === undefined) said = announceChange(context, teller, observed, record).then(() => undefined);
   const rechecks = [verdict.recheckMs, inMs].filter(
     (recheckMs) => recheckMs !== undefined && recheckMs > 0,
   ) as number[];

@@ -20,27 +20,33 @@ const rewordEveryMs = 30_000;
 const reaffirmEveryMs = 240_000;
 /** A guard that every healthy rollout meets becomes an Event when it has held for this long. */
 const quietForMs = 60_000;
-const quietGuards: ReadonlySet<string> = new Set([
-  "budget",
-  "zone-budget",
-  "partition-budget",
-  "zone-settling",
-  "status-behind",
-  "ledger-new",
-  "zone-scaling-down",
-  "zone-removing-volume",
-  "zone-restarting-process",
-  "rolling",
-]);
+/** No part of any function: every ledger is new once. */
+const alwaysQuiet: ReadonlySet<string> = new Set(["ledger-new"]);
+
+/** What a function says of its verdicts, in the ledger and in Events. */
+export interface Telling {
+  /** The name under which a verdict is recorded and counted that takes something, such as `rolling`. */
+  readonly taking: string;
+  /** The reasons of the Events when it begins to take, when it waits, and when it is done. */
+  readonly reasons: { readonly begins: string; readonly waits: string; readonly ends: string };
+  /** The guards that it meets when all is well. One becomes an Event only when it has held for a minute. */
+  readonly quietGuards: ReadonlySet<string>;
+}
+
+/** Who says it: a function by its name. */
+export interface Teller {
+  readonly name: string;
+  readonly telling: Telling;
+}
 
 /** The record of a verdict; `since` goes on while the same guard holds in the same zone. */
 export function recordOf(
   memory: GroupMemory,
-  by: string,
+  { name: by, telling }: Teller,
   observed: Observed,
   verdict: Verdict<unknown>,
 ): RecordedVerdict {
-  const guard = guardOf(verdict);
+  const guard = guardOf(verdict, telling.taking);
   const zone = verdict.zone;
   const sentence = cut(verdict.sentence);
   const written = observed.ledger.verdicts[by];
@@ -116,36 +122,38 @@ export function writeAloneInMs(
  */
 export async function announceChange(
   context: Context,
-  by: string,
+  { name: by, telling }: Teller,
   observed: Observed,
   record: RecordedVerdict,
 ): Promise<void> {
   const before = observed.ledger.verdicts[by];
-  const kind = announcementOf(before, record);
+  const kind = announcementOf(telling, before, record);
   const zone = observed.zones.find(({ statefulSet }) => statefulSet.name === record.zone) ?? observed.zones[0];
   if (kind === undefined || zone === undefined) return;
   const identity = `${record.guard} ${record.zone} ${record.since}`;
-  const message = kind.reason === eventReasons.waiting ? `${record.guard}: ${record.sentence}` : record.sentence;
+  const message = kind.reason === telling.reasons.waits ? `${record.guard}: ${record.sentence}` : record.sentence;
   const about = { resource: "statefulsets" as const, ...zone.statefulSet };
   if (isNews(context, observed.key, identity))
     await announceNews(context, by, observed.key, { about, ...kind, message, identity });
 }
 
 function announcementOf(
+  { taking, reasons, quietGuards }: Telling,
   before: RecordedVerdict | undefined,
   now: RecordedVerdict,
 ): { type: "Normal" | "Warning"; reason: string } | undefined {
+  const isQuiet = (guard: string) => guard === taking || quietGuards.has(guard) || alwaysQuiet.has(guard);
   const changed = before === undefined || before.guard !== now.guard || before.zone !== now.zone;
   if (now.guard === "done")
-    return before !== undefined && changed ? { type: "Normal", reason: eventReasons.completed } : undefined;
-  if (now.guard === "rolling") {
-    const goesOn = before !== undefined && before.zone === now.zone && quietGuards.has(before.guard);
-    return goesOn ? undefined : { type: "Normal", reason: eventReasons.rolling };
+    return before !== undefined && changed ? { type: "Normal", reason: reasons.ends } : undefined;
+  if (now.guard === taking) {
+    const goesOn = before !== undefined && before.zone === now.zone && isQuiet(before.guard);
+    return goesOn ? undefined : { type: "Normal", reason: reasons.begins };
   }
-  if (quietGuards.has(now.guard)) {
-    return now.at - now.since >= quietForMs ? { type: "Normal", reason: eventReasons.waiting } : undefined;
+  if (isQuiet(now.guard)) {
+    return now.at - now.since >= quietForMs ? { type: "Normal", reason: reasons.waits } : undefined;
   }
-  return changed ? { type: "Warning", reason: eventReasons.waiting } : undefined;
+  return changed ? { type: "Warning", reason: reasons.waits } : undefined;
 }
 
 /** What a client that tries again at once will hardly meet a second time. */

@@ -37,10 +37,10 @@ export function wait(guard: string, sentence: string, where: Circumstance = {}):
   return { kind: "wait", guard, sentence, zone: where.zone ?? "", recheckMs: where.recheckMs };
 }
 
-/** The name under which a verdict is recorded and counted: its guard, or `rolling`, or `done`. */
-export function guardOf(verdict: Verdict<unknown>): string {
+/** The name under which a verdict is recorded and counted: its guard, or `taking` where it takes something, or `done`. */
+export function guardOf(verdict: Verdict<unknown>, taking: string): string {
   if (verdict.kind === "wait") return verdict.guard;
-  return verdict.targets.length > 0 ? "rolling" : "done";
+  return verdict.targets.length > 0 ? taking : "done";
 }
 
 /**

@@ -36,7 +36,7 @@ test("a take says which zone rolls, how many pods go and how many may be down", 
 test("a group that runs the wanted revision everywhere is done, and so is one without pods or without zones", () => {
   const verdict = decideOn([zone("a", "nn", { currentRevision: "new" }), zone("b", "", { currentRevision: "new" })]);
   assert.equal(outcome(verdict), "done");
-  assert.equal(guardOf(verdict), "done");
+  assert.equal(guardOf(verdict, "rolling"), "done");
   assert.equal(verdict.sentence, "every pod of group runs the wanted revision");
   assert.equal(verdict.recheckMs, undefined);
   assert.equal(outcome(decideOn([])), "done");

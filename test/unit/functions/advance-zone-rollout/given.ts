@@ -1,4 +1,6 @@
 /** Objects as the API server sends them, and zones as decisions read them: a test says only what it is about. */
+
+import type { Target } from "../../../../functions/advance-zone-rollout/choose.ts";
 import { decide } from "../../../../functions/advance-zone-rollout/decide.ts";
 import {
   parseStoredBudget,
@@ -22,7 +24,6 @@ import {
 import type { Refusal, Reservation } from "../../../../functions/shared/ledger/reservation.ts";
 import { ordinalOf, type Pod } from "../../../../functions/shared/objects/pods.ts";
 import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
-import type { Target } from "../../../../functions/shared/pass/target.ts";
 import type { Verdict } from "../../../../functions/shared/pass/verdict.ts";
 
 /** The moment of every test that needs one: 2026-01-01T00:10:00Z. */

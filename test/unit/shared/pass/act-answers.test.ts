@@ -1,12 +1,13 @@
 /** What is sent to the API server for each target, how each answer is told, and when it is looked at again. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { actOn } from "../../../../functions/advance-zone-rollout/act.ts";
+import type { Target } from "../../../../functions/advance-zone-rollout/choose.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { Reservation } from "../../../../functions/shared/ledger/reservation.ts";
 import { type Pod, parsePod } from "../../../../functions/shared/objects/pods.ts";
 import { parseStatefulSet, type StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
-import { act, type Errand } from "../../../../functions/shared/pass/act.ts";
-import type { Target } from "../../../../functions/shared/pass/target.ts";
+import { carryOutAll, type Errand } from "../../../../functions/shared/pass/act.ts";
 import { type Call, key, namespace, Passes, played, refused } from "./passes.ts";
 
 const by = "advance-zone-rollout";
@@ -31,7 +32,7 @@ function targetOf(passes: Passes, action: Action, name?: string): Target {
 function carryOut(passes: Passes, targets: readonly Target[], changes: Partial<Errand> = {}) {
   const deadlineMs = passes.cluster.monotonicMs() + 5_000;
   const errand = { context: passes.context, by, key, deadlineMs, sole: new Map(), ...changes };
-  return played(passes.timeline, act(errand, targets));
+  return played(passes.timeline, carryOutAll(errand, targets.map(actOn)));
 }
 
 /** Carries one out that is answered with an error: when to look again, and how it is told. */

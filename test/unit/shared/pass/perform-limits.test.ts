@@ -1,6 +1,8 @@
 /** One pass at its limits: its deadline, a full ledger, zones that join while it looks, and how soon it looks again. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { actOn, telling } from "../../../../functions/advance-zone-rollout/act.ts";
+import type { Target } from "../../../../functions/advance-zone-rollout/choose.ts";
 import type { Observed } from "../../../../functions/shared/pass/observation.ts";
 import { type Gate, perform } from "../../../../functions/shared/pass/perform.ts";
 import { take, wait } from "../../../../functions/shared/pass/verdict.ts";
@@ -205,8 +207,10 @@ test("the next look comes when the verdict says, as soon as the verdict is writt
 test("a pass that takes pods looks again when its verdict says, or in time to finish what it reserved", async () => {
   for (const recheckMs of [1_500, undefined]) {
     const passes = await new Passes().prepare();
-    const gate: Gate<Observed> = {
+    const gate: Gate<Observed, Target> = {
       name: by,
+      telling,
+      actOn,
       observe: (observed) => observed,
       decide: ({ zones: [zone] }) => {
         const pod = zone?.pods[0];
@@ -223,7 +227,7 @@ test("a pass that takes pods looks again when its verdict says, or in time to fi
 test("a wait that ends within a millisecond is looked at again after it: no event may tell of it", async () => {
   const passes = await new Passes().prepare();
   const decide = () => wait("held", "for a moment", { recheckMs: 1 });
-  const gate: Gate<Observed> = { name: by, observe: (observed) => observed, decide };
+  const gate: Gate<Observed, Target> = { name: by, telling, actOn, observe: (observed) => observed, decide };
   for (const written of [1, 1]) {
     const outcome = await played(passes.timeline, perform(passes.context, gate, key, { sweep: false }));
     assert.deepEqual([outcome.recheckMs, passes.count("patch leases")], [1, written]);

@@ -1,6 +1,7 @@
 /** When a verdict is worth a write of its own, since when it holds, and which Kubernetes Events it deserves: to the moment. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { telling } from "../../../../functions/advance-zone-rollout/act.ts";
 import type { Ledger, RecordedVerdict, Refusal } from "../../../../functions/shared/ledger/reservation.ts";
 import { eventReasons } from "../../../../functions/shared/objects/vocabulary.ts";
 import type { Observed } from "../../../../functions/shared/pass/observation.ts";
@@ -156,7 +157,7 @@ describe("since when a verdict holds", () => {
     observed: Observed,
     guard = "paused",
     where = "a",
-  ) => recordOf(memory, by, observed, wait(guard, "words", { zone: where })).since;
+  ) => recordOf(memory, { name: by, telling }, observed, wait(guard, "words", { zone: where })).since;
 
   test("since it was first found, written or not, for as long as guard and zone stay", () => {
     const memory = new Passes().context.memoryOf(key);
@@ -206,7 +207,7 @@ describe("which Events", () => {
     passes = new Passes(),
     changes = {},
   ) {
-    await played(passes.timeline, announceChange(passes.context, by, look(before, changes), record));
+    await played(passes.timeline, announceChange(passes.context, { name: by, telling }, look(before, changes), record));
     return passes.events;
   }
   const rolling: RecordedVerdict = { ...paused, guard: "rolling", sentence: "2 of 3 pods are outdated" };

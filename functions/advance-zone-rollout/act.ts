@@ -1,0 +1,66 @@
+/** What a rollout does about its verdicts, and what it says of them. */
+import { eventReasons } from "../shared/objects/vocabulary.ts";
+import { type Act, deletionOf } from "../shared/pass/act.ts";
+import type { Telling } from "../shared/pass/record.ts";
+import { subjectOf, type Target } from "./choose.ts";
+
+export const telling: Telling = {
+  taking: "rolling",
+  reasons: { begins: eventReasons.rolling, waits: eventReasons.waiting, ends: eventReasons.completed },
+  quietGuards: new Set([
+    "budget",
+    "zone-budget",
+    "partition-budget",
+    "zone-settling",
+    "status-behind",
+    "zone-scaling-down",
+    "zone-removing-volume",
+    "zone-restarting-process",
+  ]),
+};
+
+/** How soon to look at what is left when the last step of a zone is done, in milliseconds. */
+const lookAgainMs = 20;
+
+export function actOn(target: Target): Act {
+  if (target.action === "delete") return deletionOf(target.statefulSet, target.pod);
+  return target.action === "repair" ? repairOf(target) : recordOf(target);
+}
+
+/** A broken pod is deleted as it was seen, by uid and resourceVersion (rule R13). No ledger write tells of it: an Event does. */
+function repairOf(target: Extract<Target, { action: "repair" }>): Act {
+  const { pod, statefulSet, cause } = target;
+  const { uid } = pod;
+  const message = `pod ${pod.name} was ${cause} on revision ${pod.revision} and is replaced by ${statefulSet.updateRevision}`;
+  return {
+    name: target.action,
+    object: pod.name,
+    subjectUid: subjectOf(target),
+    statefulSet,
+    claims: [],
+    confirmsLedger: true,
+    async carryOut({ cluster }, notAfterMs) {
+      await cluster.delete("pods", pod, { uid, resourceVersion: String(pod.resourceVersion) }, { notAfterMs });
+    },
+    announcement: { type: "Normal", reason: eventReasons.repaired, message, identity: uid },
+  };
+}
+
+function recordOf(target: Extract<Target, { action: "record-revision" }>): Act {
+  const { statefulSet } = target;
+  const { namespace, name, resourceVersion, updateRevision } = statefulSet;
+  return {
+    name: target.action,
+    object: name,
+    subjectUid: subjectOf(target),
+    statefulSet,
+    claims: [],
+    async carryOut({ cluster, views }, notAfterMs) {
+      const body = { metadata: { resourceVersion }, status: { currentRevision: updateRevision } };
+      const call = { subresource: "status", notAfterMs } as const;
+      views.learn(await cluster.patch("statefulsets", { namespace, name }, body, call));
+    },
+    // What a status write was answered is known already, so that no event of it wakes anybody: what holds now is said next.
+    doneRecheckMs: lookAgainMs,
+  };
+}

@@ -1,0 +1,196 @@
+/** Acts and words that a function brings: what `perform` does about them, whatever they are. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Pod } from "../../../../functions/shared/objects/pods.ts";
+import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
+import { type Act, deletionOf } from "../../../../functions/shared/pass/act.ts";
+import type { Context } from "../../../../functions/shared/pass/definition.ts";
+import type { Observed } from "../../../../functions/shared/pass/observation.ts";
+import { type Gate, perform } from "../../../../functions/shared/pass/perform.ts";
+import type { Telling } from "../../../../functions/shared/pass/record.ts";
+import { take, type Verdict, wait } from "../../../../functions/shared/pass/verdict.ts";
+import { key, Passes, played, refused } from "./passes.ts";
+
+const name = "suspend-pods";
+const telling: Telling = {
+  taking: "suspending",
+  reasons: { begins: "SuspensionStarted", waits: "SuspensionWaiting", ends: "SuspensionCompleted" },
+  quietGuards: new Set(["volume-busy"]),
+};
+
+interface Zone {
+  readonly statefulSet: StatefulSet;
+  readonly pods: readonly Pod[];
+}
+
+/** A gate over what it observes, with these acts for whatever is decided. */
+function gateOf(decide: (observed: Observed) => Verdict<Zone>, actOn: (zone: Zone) => Act): Gate<Observed, Zone> {
+  return { name, telling, observe: (observed) => observed, decide, actOn };
+}
+
+const zoneOf = ({ zones: [zone] }: Observed): Zone => zone ?? assert.fail("no zone");
+const takeFirst = (observed: Observed) => take([zoneOf(observed)], "the first zone goes", { zone: "group-a" });
+
+/** Both pods of a zone are labelled, together: reserved both, or none. */
+function labelling(carried: string[], carryOut: Act["carryOut"] = async () => undefined) {
+  return ({ statefulSet, pods }: Zone): Act => ({
+    name: "label",
+    object: statefulSet.name,
+    subjectUid: statefulSet.uid,
+    statefulSet,
+    claims: pods.map(({ ordinal, uid }) => ({ statefulSet: statefulSet.name, ordinal, uid })),
+    async carryOut(context, deadlineMs) {
+      const leftMs = deadlineMs - context.cluster.monotonicMs();
+      assert.ok(leftMs > 4_900 && leftMs <= 5_000, `${leftMs} ms are left (rule R9)`);
+      carried.push(statefulSet.name);
+      await carryOut(context, deadlineMs);
+    },
+  });
+}
+
+async function pass<Target>(passes: Passes, gate: Gate<Observed, Target>) {
+  const outcome = await played(passes.timeline, perform(passes.context, gate, key, { sweep: false }));
+  if (outcome.acting !== undefined) await played(passes.timeline, outcome.acting);
+  return outcome;
+}
+
+test("all that an act claims stands in the ledger before it is carried out, by its function, and no pod is touched by others", async () => {
+  const passes = await new Passes().prepare();
+  const carried: string[] = [];
+  const reserved: string[] = [];
+  const carryOut = async () => {
+    for (const { statefulSet, ordinal, by } of passes.ledger.reservations)
+      reserved.push(`${statefulSet}-${ordinal} ${by}`);
+  };
+  await pass(passes, gateOf(takeFirst, labelling(carried, carryOut)));
+  assert.deepEqual(carried, ["group-a"]);
+  assert.deepEqual(reserved, [`group-a-0 ${name}`, `group-a-1 ${name}`]);
+  assert.deepEqual(
+    passes.acts.map(({ action, object, result }) => [action, object, result]),
+    [["label", "group-a", "done"]],
+  );
+  assert.equal(passes.count("delete pods"), 0);
+});
+
+test("an act that was refused at once gives back all that it claimed, and its refusal is remembered by its subject", async () => {
+  const passes = await new Passes().prepare();
+  const gate = gateOf(
+    takeFirst,
+    labelling([], async () => {
+      throw refused(403);
+    }),
+  );
+  await pass(passes, gate);
+  const memory = passes.context.memoryOf(key);
+  assert.equal(passes.ledger.reservations.length, 2);
+  assert.equal(memory.refusedOnce.size, 2);
+  const { uid } = passes.world.store.get("statefulsets", { namespace: key.namespace, name: "group-a" }).metadata;
+  assert.deepEqual([...memory.refusals.keys()], [uid]);
+  await pass(
+    passes,
+    gateOf(() => wait("volume-busy", "later"), labelling([])),
+  );
+  await passes.goOn(6_000);
+  await pass(
+    passes,
+    gateOf(() => wait("volume-lost", "later"), labelling([])),
+  );
+  assert.deepEqual(passes.ledger.reservations, []);
+});
+
+test("a function's Events have its own reasons: a suspension never announces that a rollout started, waits or is done", async () => {
+  const passes = await new Passes().prepare();
+  await pass(passes, gateOf(takeFirst, labelling([])));
+  assert.deepEqual(passes.ledger.verdicts[name]?.guard, "suspending");
+  await passes.goOn(6_000);
+  await pass(
+    passes,
+    gateOf(() => wait("volume-lost", "it is gone"), labelling([])),
+  );
+  await passes.goOn(6_000);
+  await pass(
+    passes,
+    gateOf(() => take([], "all is suspended"), labelling([])),
+  );
+  assert.deepEqual(passes.events.toSorted(), [
+    "SuspensionCompleted group-a: all is suspended",
+    "SuspensionStarted group-a: the first zone goes",
+    "SuspensionWaiting group-a: volume-lost: it is gone",
+  ]);
+});
+
+test("a guard that a function meets when all is well is no Event before it has held for a minute, another's is one at once", async () => {
+  for (const [guard, events] of [
+    ["volume-busy", 0],
+    // A rollout is quiet about it; this function is not.
+    ["zone-settling", 1],
+  ] as const) {
+    const passes = await new Passes().prepare();
+    const gate = gateOf(() => wait(guard, "later"), labelling([]));
+    await pass(passes, gate);
+    assert.equal(passes.events.length, events, guard);
+    await passes.goOn(61_000);
+    await pass(passes, gate);
+    assert.equal(passes.events.length, 1, guard);
+  }
+});
+
+test("what a function observes may take a read of its own", async () => {
+  const passes = await new Passes().prepare();
+  const read: string[] = [];
+  const gate: Gate<{ readonly phase: string; readonly observed: Observed }, Zone> = {
+    name,
+    telling,
+    async observe(observed, { cluster }: Context) {
+      const { status } = await cluster.get("pods", { namespace: key.namespace, name: "group-a-0" });
+      return { phase: status?.phase ?? "", observed };
+    },
+    decide({ phase, observed }) {
+      read.push(phase);
+      return takeFirst(observed);
+    },
+    actOn: ({ statefulSet, pods: [pod] }) => deletionOf(statefulSet, pod ?? assert.fail("no pod")),
+  };
+  const outcome = await played(passes.timeline, perform(passes.context, gate, key, { sweep: false }));
+  await played(passes.timeline, outcome.acting ?? assert.fail("nothing was done"));
+  assert.ok(read.length > 0 && read.every((phase) => phase === "Running"));
+  assert.equal(passes.count("delete pods"), 1);
+});
+
+test("where the ledger has no room for all that an act claims, nothing of it is reserved and it waits", async () => {
+  const passes = await new Passes().prepare();
+  const carried: string[] = [];
+  const many = (zone: Zone): Act => {
+    const act = labelling(carried)(zone);
+    const claim = act.claims[0] ?? assert.fail("no claim");
+    return { ...act, claims: Array.from({ length: 1_001 }, (_, ordinal) => ({ ...claim, ordinal })) };
+  };
+  await pass(passes, gateOf(takeFirst, many));
+  assert.deepEqual([passes.guard, carried, passes.ledger.reservations], ["ledger-full", [], []]);
+});
+
+test("what an act claims besides pods stands in the ledger by the same write, is renewed by its function, and is never another's", async () => {
+  const passes = await new Passes().prepare();
+  const claim = { id: "down-1", kind: "scale-down", zone: "group-a", phase: "preparing", terms: "asked" } as const;
+  const seen: (string | number | undefined)[] = [];
+  const scaling = (zone: Zone): Act => ({
+    ...labelling([])(zone),
+    claims: [{ ...claim, members: [{ first: 1, last: 1 }] }],
+    async carryOut() {
+      for (const one of passes.ledger.claims) seen.push(one.id, one.isKnown ? one.by : undefined);
+    },
+  });
+  await pass(passes, gateOf(takeFirst, scaling));
+  assert.deepEqual(seen, ["down-1", name]);
+  assert.equal(passes.count("patch leases"), 1);
+  const [made] = passes.ledger.claims;
+  assert.ok(made?.isKnown);
+  await passes.goOn(6_000);
+  await pass(passes, gateOf(takeFirst, scaling));
+  const [renewed, ...others] = passes.ledger.claims;
+  assert.ok(renewed?.isKnown);
+  assert.deepEqual([renewed.sinceMs, others], [made.stampMs, []]);
+  assert.ok(renewed.stampMs > made.stampMs);
+  const thief = { ...gateOf(takeFirst, scaling), name: "somebody-else" };
+  await assert.rejects(pass(passes, thief), /the claim down-1 stands for something else/);
+});
