@@ -15,6 +15,7 @@ import { Claims } from "./claims/claims.ts";
 import { createDraw, type Draw } from "./draw.ts";
 import { Evictions } from "./evictions.ts";
 import { useLightAborts } from "./light-abort.ts";
+import { microtasksDone } from "./microtasks.ts";
 import { type Disturbance, disturbances, drawPlan, type Plan } from "./plan.ts";
 import { Processes, type ProcessKind } from "./processes.ts";
 import type { SimulationOptions, SimulationResult, Violation } from "./seed.ts";
@@ -38,15 +39,6 @@ const actedMs = 20_000;
 /** Runs one seed to its end: faults, then peace, then the question whether everything ended well (L1). */
 export async function simulate(seed: number, options: SimulationOptions = {}): Promise<SimulationResult> {
   return new Simulation(seed, options).run();
-}
-
-/** From one microtask to after the last: ticks come when all of them are done, and cost far less than `setImmediate`. */
-function microtasksDone(): Promise<void> {
-  return new Promise(tickLater);
-}
-
-function tickLater(resolve: () => void): void {
-  process.nextTick(resolve);
 }
 
 class Simulation {
