@@ -1,5 +1,7 @@
 /** Every case that all worlds must pass. */
+import { claimCases } from "./cases-claims.ts";
 import { configurationCases } from "./cases-configuration.ts";
+import { ownerCases } from "./cases-owners.ts";
 import { readCases } from "./cases-reads.ts";
 import { resourceCases } from "./cases-resources.ts";
 import { scaleCases } from "./cases-scale.ts";
@@ -16,4 +18,6 @@ export const cases: readonly Case[] = [
   ...configurationCases,
   ...scaleCases,
   ...resourceCases,
+  ...ownerCases,
+  ...claimCases,
 ];

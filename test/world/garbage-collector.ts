@@ -1,76 +1,179 @@
-/** Deletes the pods of a StatefulSet that is gone, or lets go of them, as the garbage collector does by propagation policy. */
+/**
+ * Collects what nobody owns any more, of every type: as the garbage collector of kube-controller-manager 1.36 does
+ * (pkg/controller/garbagecollector/garbagecollector.go), but that owners which wait for each other in a circle wait for ever.
+ */
 
-import type { StoredPod, StoredStatefulSet } from "./objects.ts";
+import {
+  type ObjectKey,
+  type OwnerReference,
+  type Resource,
+  resources,
+} from "../../functions/shared/kubernetes/cluster.ts";
+import { resourceNames, type StoredObject, traitsOf } from "./objects.ts";
 import type { Store } from "./store.ts";
 import type { Cancel, Timeline } from "./timeline.ts";
 import type { Change } from "./watch-log.ts";
+
+interface Identity {
+  readonly resource: Resource;
+  readonly key: ObjectKey;
+  readonly uid: string;
+}
+
+const nobody: readonly StoredReference[] = [];
+
+interface StoredReference extends OwnerReference {
+  readonly blockOwnerDeletion?: boolean;
+}
+
+const resourceOfKind: ReadonlyMap<string, Resource> = new Map(
+  resourceNames.map((resource) => [`${resources[resource].group}/${resources[resource].kind}`, resource]),
+);
 
 export class GarbageCollector {
   readonly #timeline: Timeline;
   readonly #store: Store;
   readonly #delayMs: () => number;
   readonly #subscriptions: readonly Cancel[];
+  /** What names an owner, by the owner's uid and its own. An owner stays here until it is gone, and they are. */
+  readonly #dependents = new Map<string, Map<string, Identity>>();
 
   constructor(options: { readonly timeline: Timeline; readonly store: Store; readonly delayMs: () => number }) {
     this.#timeline = options.timeline;
     this.#store = options.store;
     this.#delayMs = options.delayMs;
-    this.#subscriptions = [
-      this.#store.onChange("statefulsets", (change) => this.#onStatefulSet(change)),
-      this.#store.onChange("pods", (change) => this.#onPod(change)),
-    ];
+    this.#subscriptions = resourceNames.map((resource) =>
+      this.#store.onChange(resource, (change: Change<StoredObject>) => this.#onChange(resource, change)),
+    );
   }
 
   stop(): void {
     for (const cancel of this.#subscriptions) cancel();
   }
 
-  #onStatefulSet({ current, final }: Change<StoredStatefulSet>): void {
-    const leaving = current === undefined || current.metadata.deletionTimestamp !== undefined;
-    if (leaving) this.#timeline.after(this.#delayMs(), () => this.#collect(final));
-  }
-
-  /** A set that waits for its pods (Foreground) goes with the last of them. */
-  #onPod({ current, final }: Change<StoredPod>): void {
-    if (current !== undefined) return;
-    for (const owner of final.metadata.ownerReferences ?? []) {
-      const set = this.#store.find("statefulsets", { namespace: final.metadata.namespace, name: owner.name });
-      if (set?.metadata.uid !== owner.uid || set.metadata.finalizers?.includes("foregroundDeletion") !== true) continue;
-      this.#timeline.after(this.#delayMs(), () => this.#collect(set));
+  #onChange(resource: Resource, { previous, current, final }: Change<StoredObject>): void {
+    const { uid, deletionTimestamp, finalizers } = final.metadata;
+    if (current === undefined || deletionTimestamp !== undefined) {
+      const isOurs = finalizers?.some((finalizer) => finalizer === "orphan" || finalizer === "foregroundDeletion");
+      const owner = identityOf(resource, final);
+      if (this.#dependents.has(uid) || isOurs) this.#after(() => this.#collect(owner));
     }
+    const before = ownersOf(previous);
+    const now = ownersOf(current);
+    if (before !== now) this.#onOwners(identityOf(resource, final), before, now);
   }
 
-  #collect({ metadata }: StoredStatefulSet): void {
-    const found = this.#store.find("statefulsets", metadata);
-    const set = found?.metadata.uid === metadata.uid ? found : undefined;
-    const finalizers = set?.metadata.finalizers ?? [];
-    const pods = [...this.#store.ownedBy("pods", metadata.uid)];
+  #onOwners(dependent: Identity, before: readonly StoredReference[], now: readonly StoredReference[]): void {
+    for (const { uid } of now) {
+      const dependents = this.#dependents.get(uid) ?? new Map<string, Identity>();
+      this.#dependents.set(uid, dependents.set(dependent.uid, dependent));
+    }
+    for (const owner of before) {
+      if (now.some(({ uid }) => uid === owner.uid)) continue;
+      const dependents = this.#dependents.get(owner.uid);
+      dependents?.delete(dependent.uid);
+      const found = this.#ownerOf(dependent, owner);
+      if (found === "gone" && dependents?.size === 0) this.#dependents.delete(owner.uid);
+      // It may have been the last that its owner has waited for.
+      if (typeof found === "object" && isWaiting(found.object)) this.#after(() => this.#collect(found.identity));
+    }
+    if (now.some((owner) => this.#ownerOf(dependent, owner) === "gone")) this.#after(() => this.#judge(dependent));
+  }
+
+  /** Lets go of what an owner owns that leaves, or has left, or judges all of it, as the owner's finalizers say. */
+  #collect(owner: Identity): void {
+    const object = this.#find(owner);
+    const finalizers = object?.metadata.finalizers ?? [];
+    const dependents = [...(this.#dependents.get(owner.uid)?.values() ?? [])];
     if (finalizers.includes("orphan")) {
-      for (const pod of pods) this.#letGo(pod, metadata.uid);
-      this.#finish(metadata, finalizers, "orphan");
+      for (const dependent of dependents) this.#keepOwners(dependent, ({ uid }) => uid !== owner.uid);
+      this.#finish(owner, finalizers, "orphan");
       return;
     }
-    if (set !== undefined && !finalizers.includes("foregroundDeletion")) return;
-    for (const pod of pods) {
-      const { uid, deletionTimestamp } = pod.metadata;
-      if (deletionTimestamp === undefined) {
-        this.#store.delete("pods", pod.metadata, { preconditions: { uid }, propagationPolicy: "Background" });
-      }
+    if (object !== undefined && !isWaiting(object)) return;
+    const isBlocked = dependents.some((dependent) =>
+      ownersOf(this.#find(dependent)).some(({ uid, blockOwnerDeletion }) => uid === owner.uid && blockOwnerDeletion),
+    );
+    for (const dependent of dependents) this.#judge(dependent);
+    if (object === undefined && dependents.length === 0) this.#dependents.delete(owner.uid);
+    if (object !== undefined && !isBlocked) this.#finish(owner, finalizers, "foregroundDeletion");
+  }
+
+  /** Deletes an object whose owners are all gone or wait for it; one with an owner that stays only loses the others. */
+  #judge(dependent: Identity): void {
+    const object = this.#find(dependent);
+    if (object === undefined || object.metadata.deletionTimestamp !== undefined) return;
+    const owners = ownersOf(object);
+    const found = new Map(owners.map((owner) => [owner.uid, this.#ownerOf(dependent, owner)]));
+    const stays = ({ uid }: StoredReference): boolean => {
+      const owner = found.get(uid);
+      return owner === "unknown" || (typeof owner === "object" && !isWaiting(owner.object));
+    };
+    if (owners.every(stays)) return;
+    if (owners.some(stays)) {
+      this.#keepOwners(dependent, stays);
+      return;
     }
-    if (set !== undefined && pods.length === 0) this.#finish(metadata, finalizers, "foregroundDeletion");
+    const isAwaited = owners.some(({ uid }) => typeof found.get(uid) === "object");
+    const hasDependents = (this.#dependents.get(dependent.uid)?.size ?? 0) > 0;
+    this.#store.delete(dependent.resource, dependent.key, {
+      preconditions: { uid: dependent.uid },
+      propagationPolicy: isAwaited && hasDependents ? "Foreground" : policyOf(object),
+    });
   }
 
-  #letGo(pod: StoredPod, ownerUid: string): void {
-    const ownerReferences = (pod.metadata.ownerReferences ?? []).filter(({ uid }) => uid !== ownerUid);
+  /** The object that a reference names; "unknown" when its kind is none of the world's: such an owner is taken to be there. */
+  #ownerOf(
+    dependent: Identity,
+    { apiVersion = "", kind, name, uid }: StoredReference,
+  ): { readonly identity: Identity; readonly object: StoredObject } | "gone" | "unknown" {
+    const group = apiVersion.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : "";
+    const resource = resourceOfKind.get(`${group}/${kind}`);
+    if (resource === undefined) return "unknown";
+    const namespace = traitsOf[resource].isNamespaced ? dependent.key.namespace : "";
+    const identity = { resource, key: { namespace, name }, uid };
+    const object = this.#find(identity);
+    return object === undefined ? "gone" : { identity, object };
+  }
+
+  #find({ resource, key, uid }: Identity): StoredObject | undefined {
+    const object = this.#store.find(resource, key);
+    return object?.metadata.uid === uid ? object : undefined;
+  }
+
+  #keepOwners(dependent: Identity, keep: (owner: StoredReference) => boolean): void {
+    const object = this.#find(dependent);
+    if (object === undefined) return;
+    const ownerReferences = ownersOf(object).filter(keep);
     const patch = { metadata: { ownerReferences: ownerReferences.length === 0 ? null : ownerReferences } };
-    this.#store.patch("pods", pod.metadata, patch);
+    this.#store.patch(dependent.resource, dependent.key, patch);
   }
 
-  #finish(
-    key: { readonly namespace: string; readonly name: string },
-    finalizers: readonly string[],
-    done: string,
-  ): void {
-    this.#store.patch("statefulsets", key, { metadata: { finalizers: finalizers.filter((name) => name !== done) } });
+  #finish(owner: Identity, finalizers: readonly string[], done: string): void {
+    const left = finalizers.filter((name) => name !== done);
+    this.#store.patch(owner.resource, owner.key, { metadata: { finalizers: left } });
   }
+
+  #after(act: () => void): void {
+    this.#timeline.after(this.#delayMs(), act);
+  }
+}
+
+function identityOf(resource: Resource, { metadata }: StoredObject): Identity {
+  const { namespace = "", name, uid } = metadata;
+  return { resource, key: { namespace, name }, uid };
+}
+
+function ownersOf(object: StoredObject | undefined): readonly StoredReference[] {
+  return (object?.metadata.ownerReferences as readonly StoredReference[] | undefined) ?? nobody;
+}
+
+/** True for an owner that goes when all that it owns is gone. */
+function isWaiting({ metadata }: StoredObject): boolean {
+  return metadata.deletionTimestamp !== undefined && (metadata.finalizers?.includes("foregroundDeletion") ?? false);
+}
+
+function policyOf({ metadata }: StoredObject): "Background" | "Foreground" | "Orphan" {
+  if (metadata.finalizers?.includes("orphan")) return "Orphan";
+  return metadata.finalizers?.includes("foregroundDeletion") ? "Foreground" : "Background";
 }

@@ -90,6 +90,9 @@ const choices: Readonly<Record<Resource, TraitChoices>> = {
   namespaces: { ...plain, hasStatus: true, allowsUnconditionalUpdate: true },
 };
 
+/** The finalizer of every volume claim: it stays while a pod uses it. */
+export const claimProtection = "kubernetes.io/pvc-protection";
+
 export const resourceNames = Object.keys(resources) as Resource[];
 
 /** The traits of every resource type that `functions/shared/kubernetes/cluster.ts` names. */
@@ -144,6 +147,10 @@ export interface PodSpec {
   readonly terminationGracePeriodSeconds?: number;
   readonly containers: readonly ContainerSpec[];
   readonly nodeSelector?: Readonly<Record<string, string>>;
+  readonly volumes?: readonly {
+    readonly name: string;
+    readonly persistentVolumeClaim?: { readonly claimName: string };
+  }[];
 }
 
 export interface PodCondition {
@@ -176,6 +183,15 @@ export interface PodTemplate {
   readonly spec: PodSpec;
 }
 
+export interface ClaimTemplate {
+  readonly metadata: {
+    readonly name: string;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+  readonly spec?: object;
+}
+
 export interface StatefulSetSpec {
   readonly replicas: number;
   readonly selector: { readonly matchLabels?: Readonly<Record<string, string>> };
@@ -188,6 +204,11 @@ export interface StatefulSetSpec {
   };
   readonly minReadySeconds?: number;
   readonly ordinals?: { readonly start?: number };
+  readonly volumeClaimTemplates?: readonly ClaimTemplate[];
+  readonly persistentVolumeClaimRetentionPolicy?: {
+    readonly whenDeleted?: "Retain" | "Delete";
+    readonly whenScaled?: "Retain" | "Delete";
+  };
 }
 
 export interface StatefulSetStatus {

@@ -1,7 +1,7 @@
 /**
  * Acts like the StatefulSet controller of kube-controller-manager 1.36 (pkg/controller/statefulset/stateful_set_control.go):
  * the same order of steps, the same status arithmetic, for the strategies OnDelete and RollingUpdate with a partition.
- * Volume claims and the alpha maxUnavailable are not in it.
+ * The alpha maxUnavailable is not in it.
  */
 
 import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
@@ -14,6 +14,7 @@ import {
   type StoredPod,
   type StoredStatefulSet,
 } from "./objects.ts";
+import { isClaimStale, makeClaims, ownClaims } from "./statefulset-claims.ts";
 import { controllerReference, ordinalOf, podOf, revisionName, revisionOf } from "./statefulset-revisions.ts";
 import type { Store } from "./store.ts";
 import type { Cancel, Timeline } from "./timeline.ts";
@@ -183,6 +184,7 @@ export class StatefulSetController {
     for (let index = 0; index < replicas.length; index++) {
       if (this.#processReplica(pass, replicas[index], start + index) && ordered) return 0;
     }
+    for (const pod of condemned) ownClaims(this.#store, set, pod);
     const unavailable = (pod: StoredPod | undefined): boolean => pod === undefined || isUnavailable(pod, set, nowMs);
     const healthy = !replicas.some(unavailable);
     const firstUnhealthy = healthy ? condemned.findLast(unavailable) : undefined;
@@ -202,14 +204,17 @@ export class StatefulSetController {
   #processReplica(pass: Pass, pod: StoredPod | undefined, ordinal: number): boolean {
     const { set, nowMs } = pass;
     if (pod === undefined) {
-      this.#create(pass, ordinal);
+      if (!isClaimStale(this.#store, set, ordinal)) this.#create(pass, ordinal);
       return true;
     }
     if (pod.status.phase === "Failed" || pod.status.phase === "Succeeded") {
       if (pod.metadata.deletionTimestamp === undefined) this.#delete(pod);
       return true;
     }
-    return isUnavailable(pod, set, nowMs) || pod.status.phase !== "Running";
+    if (pod.status.phase === "Pending") makeClaims(this.#store, set, ordinal);
+    const isBehind = isUnavailable(pod, set, nowMs) || pod.status.phase !== "Running";
+    if (!isBehind || !pass.ordered) ownClaims(this.#store, set, pod);
+    return isBehind;
   }
 
   #create(pass: Pass, ordinal: number): void {
@@ -223,7 +228,8 @@ export class StatefulSetController {
     const revision = old ? currentRevision : updateRevision;
     const nodeName = template.spec.nodeName ?? this.#assignNode(set, ordinal);
     const body = podOf(set, templates.get(revision) as PodTemplate, revision, ordinal, nodeName);
-    this.#store.create("pods", set.metadata.namespace, body);
+    makeClaims(this.#store, set, ordinal);
+    ownClaims(this.#store, set, this.#store.create("pods", set.metadata.namespace, body));
   }
 
   #delete(pod: StoredPod): void {

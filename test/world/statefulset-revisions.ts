@@ -1,6 +1,6 @@
 /** What the StatefulSet controller makes of templates: revisions, and pods of a revision. */
 
-import type { PodTemplate, StoredPod, StoredStatefulSet } from "./objects.ts";
+import type { ClaimTemplate, PodTemplate, StoredPod, StoredStatefulSet } from "./objects.ts";
 import { nameAlphabet } from "./random.ts";
 
 export const revisionLabel = "controller-revision-hash";
@@ -71,6 +71,7 @@ export function podOf(
 ): object {
   const name = `${set.metadata.name}-${ordinal}`;
   const { labels, annotations, finalizers } = template.metadata ?? {};
+  const volumes = volumesOf(set, ordinal);
   return {
     metadata: {
       name,
@@ -85,6 +86,7 @@ export function podOf(
       hostname: name,
       ...(set.spec.serviceName === undefined ? undefined : { subdomain: set.spec.serviceName }),
       ...(nodeName === undefined ? undefined : { nodeName }),
+      ...(volumes.length === 0 ? undefined : { volumes: [...volumes, ...(template.spec.volumes ?? [])] }),
     },
   };
 }
@@ -93,4 +95,20 @@ export function podOf(
 export function controllerReference(set: StoredStatefulSet): object {
   const { name, uid } = set.metadata;
   return { apiVersion: "apps/v1", kind: "StatefulSet", name, uid, controller: true, blockOwnerDeletion: true };
+}
+
+export function claimTemplatesOf(set: StoredStatefulSet): readonly ClaimTemplate[] {
+  return set.spec.volumeClaimTemplates ?? [];
+}
+
+/** The name of the claim that a template makes for an ordinal. */
+export function claimName(set: StoredStatefulSet, template: ClaimTemplate, ordinal: number): string {
+  return `${template.metadata.name}-${set.metadata.name}-${ordinal}`;
+}
+
+/** What a pod of an ordinal mounts by the set's templates, beside what its own template says. */
+function volumesOf(set: StoredStatefulSet, ordinal: number): readonly object[] {
+  return claimTemplatesOf(set).map((template) => {
+    return { name: template.metadata.name, persistentVolumeClaim: { claimName: claimName(set, template, ordinal) } };
+  });
 }

@@ -8,6 +8,7 @@ import { type Random, seededRandom } from "./random.ts";
 import { StatefulSetController } from "./statefulset-controller.ts";
 import { Store } from "./store.ts";
 import { type Timeline, VirtualTimeline } from "./timeline.ts";
+import { VolumeProtection } from "./volume-protection.ts";
 
 export interface WorldOptions {
   readonly timeline: Timeline;
@@ -69,6 +70,7 @@ export class World {
   readonly store: Store;
   readonly statefulSetController: StatefulSetController;
   readonly garbageCollector: GarbageCollector;
+  readonly volumeProtection: VolumeProtection;
   readonly kubelet: Kubelet;
   readonly #nodesPerZone: number;
   #placed = 0;
@@ -92,6 +94,7 @@ export class World {
         : this.#nodeIn(set.spec.template.spec.nodeSelector?.[zoneLabel]);
     this.statefulSetController = new StatefulSetController({ timeline, store, delayMs, assignNode });
     this.garbageCollector = new GarbageCollector({ timeline, store, delayMs });
+    this.volumeProtection = new VolumeProtection({ timeline, store, delayMs });
     this.kubelet = new Kubelet({
       timeline,
       store,
@@ -182,6 +185,7 @@ export class World {
   stop(): void {
     this.statefulSetController.stop();
     this.garbageCollector.stop();
+    this.volumeProtection.stop();
     this.kubelet.stop();
   }
 

@@ -3,6 +3,7 @@
 import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { ApiStatusError, alreadyExists, badRequest, invalid, notServed } from "./api-errors.ts";
 import {
+  claimProtection,
   type PodTemplate,
   rfc3339,
   type StatefulSetSpec,
@@ -60,6 +61,7 @@ export function newObject(creation: Creation): StoredObject {
   if (resource === "statefulsets") {
     return { ...object, spec: defaultedStatefulSetSpec(rest.spec), status: { replicas: 0, availableReplicas: 0 } };
   }
+  if (resource === "persistentvolumeclaims") return protectedClaim(object);
   if (resource === "leases") return { ...object, spec: rest.spec ?? {} };
   if (resource === "secrets") return withType(object);
   if (resource === "poddisruptionbudgets") {
@@ -127,6 +129,14 @@ export function withoutEmptyMaps<M extends Partial<StoredMetadata>>(metadata: M)
 function isEmpty(map: object): boolean {
   for (const _ in map) return false;
   return true;
+}
+
+/** A claim of now, which an admission plugin protects, and no volume is bound to yet. */
+function protectedClaim(claim: StoredObject): StoredObject {
+  const { finalizers = [] } = claim.metadata;
+  const kept = finalizers.includes(claimProtection) ? finalizers : [...finalizers, claimProtection];
+  const spec = { volumeMode: "Filesystem", ...claim.spec };
+  return { ...claim, metadata: { ...claim.metadata, finalizers: kept }, spec, status: { phase: "Pending" } };
 }
 
 function withType<O extends object>(secret: O): O {

@@ -61,6 +61,8 @@ test("no-statefulset: the refusal names the kind of what controls the pod", asyn
 
 test("out-of-scope: a pod of Sluice's own is known by its labels and its ReplicaSet, and no StatefulSet's pod is one", async () => {
   const passes = await governedGroup({ maxUnavailable: 0 });
+  // The owners of these pods are none, and the pods would soon be gone, too.
+  passes.world.garbageCollector.stop();
   const ours = { "app.kubernetes.io/name": "sluice", "app.kubernetes.io/component": "admission" };
   const labels = { "rollout-group": "group", ...ours };
   const owned = (kind: string, name: string) => [

@@ -206,6 +206,8 @@ test("out-of-scope pins the pod that was judged; where nothing can, the API serv
 
 test("no-statefulset: a pod that a budget selects and no StatefulSet controls is a 500, as rollout-operator has it", async () => {
   const passes = await governedGroup();
+  // The owners of these pods are none, and the pods would soon be gone, too.
+  passes.world.garbageCollector.stop();
   const labels = { "rollout-group": "group" };
   const replicaSet = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "rs", uid: "uid-of-rs", controller: true };
   const other = { apiVersion: "apps/v1", kind: "StatefulSet", name: "gone", uid: "uid-of-gone", controller: true };
