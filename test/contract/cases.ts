@@ -1,6 +1,7 @@
 /** Every case that all worlds must pass. */
 import { claimCases } from "./cases-claims.ts";
 import { configurationCases } from "./cases-configuration.ts";
+import { namespaceCases } from "./cases-namespaces.ts";
 import { ownerCases } from "./cases-owners.ts";
 import { readCases } from "./cases-reads.ts";
 import { resourceCases } from "./cases-resources.ts";
@@ -20,4 +21,5 @@ export const cases: readonly Case[] = [
   ...resourceCases,
   ...ownerCases,
   ...claimCases,
+  ...namespaceCases,
 ];

@@ -45,6 +45,21 @@ export function alreadyExists(verb: Verb, resource: Resource, name: string): Api
   return new ApiStatusError({ code: 409, reason: "AlreadyExists", message, verb, resource }, details(resource, name));
 }
 
+/** A new object in a namespace that is being deleted. */
+export function namespaceTerminating(resource: Resource, name: string, namespace: string): ApiStatusError {
+  const why = `unable to create new content in namespace ${namespace} because it is being terminated`;
+  const message = `${traitsOf[resource].qualifiedName} ${JSON.stringify(name)} is forbidden: ${why}`;
+  const cause = {
+    reason: "NamespaceTerminating",
+    message: `namespace ${namespace} is being terminated`,
+    field: "metadata.namespace",
+  };
+  return new ApiStatusError(
+    { code: 403, reason: "Forbidden", message, verb: "create", resource },
+    { ...details(resource, name), causes: [cause] },
+  );
+}
+
 /** A write against an object that changed in the meantime. */
 export function modified(verb: Verb, resource: Resource, name: string): ApiStatusError {
   const message = `Operation cannot be fulfilled on ${traitsOf[resource].qualifiedName} "${name}": the object has been modified; please apply your changes to the latest version and try again`;

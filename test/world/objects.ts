@@ -93,6 +93,13 @@ const choices: Readonly<Record<Resource, TraitChoices>> = {
 /** The finalizer of every volume claim: it stays while a pod uses it. */
 export const claimProtection = "kubernetes.io/pvc-protection";
 
+/** True for a namespace that its controller has not emptied yet: no deletion removes it. */
+export function isHeldNamespace({ kind, spec }: StoredObject): boolean {
+  return (
+    kind === "Namespace" && ((spec as { finalizers?: readonly string[] } | undefined)?.finalizers ?? []).length > 0
+  );
+}
+
 export const resourceNames = Object.keys(resources) as Resource[];
 
 /** The traits of every resource type that `functions/shared/kubernetes/cluster.ts` names. */

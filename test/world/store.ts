@@ -12,9 +12,10 @@ import type {
   Resource,
   WatchEvent,
 } from "../../functions/shared/kubernetes/cluster.ts";
-import { notFound, notServed, tooLargeResourceVersion } from "./api-errors.ts";
+import { namespaceTerminating, notFound, notServed, tooLargeResourceVersion } from "./api-errors.ts";
 import { ObjectHistory } from "./object-history.ts";
 import {
+  isHeldNamespace,
   resourceNames,
   type StoredObject,
   type StoredPod,
@@ -142,13 +143,16 @@ export class Store {
 
   /**
    * @param body what a client would POST; what the server sets (uid, times, generation, status) is ignored in it.
-   * @param namespace empty for what is of the whole cluster.
-   * @throws ApiStatusError 409 AlreadyExists, 400 and 422 for a name or namespace that will not do, 404 for a type that is not
-   *   served.
+   * @param namespace empty for what is of the whole cluster. One that nobody has made is taken to be there.
+   * @throws ApiStatusError 403 where the namespace is being deleted, 409 AlreadyExists, 400 and 422 for a name or namespace that
+   *   will not do, 404 for a type that is not served.
    */
   create<R extends Resource>(resource: R, namespace: string, body: object): StoredTypes[R] {
     if (!this.serves(resource)) throw notServed("create", resource);
     const shelf = this.#shelf(resource);
+    const isEnding =
+      this.find("namespaces", { namespace: "", name: namespace })?.metadata.deletionTimestamp !== undefined;
+    if (isEnding) throw namespaceTerminating(resource, nameIn(body), namespace);
     const object = newObject({
       resource,
       namespace,
@@ -173,7 +177,8 @@ export class Store {
     const patched = patchedObject(resource, current, body, subresource) as StoredTypes[R];
     if (patched === current) return current;
     const { deletionTimestamp, deletionGracePeriodSeconds, finalizers } = patched.metadata;
-    if (deletionTimestamp !== undefined && (deletionGracePeriodSeconds ?? 0) === 0 && (finalizers ?? []).length === 0) {
+    const isKept = (finalizers ?? []).length > 0 || isHeldNamespace(patched);
+    if (deletionTimestamp !== undefined && (deletionGracePeriodSeconds ?? 0) === 0 && !isKept) {
       this.#remove(shelf, current);
       return patched;
     }
@@ -333,6 +338,10 @@ export class Store {
       this.#delivering = false;
     }
   }
+}
+
+function nameIn(body: object): string {
+  return (body as { metadata?: { name?: string } }).metadata?.name ?? "";
 }
 
 /** How an object is named in the indexes: in the order of etcd's keys. */

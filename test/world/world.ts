@@ -3,6 +3,7 @@
 import type { ObjectKey, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { GarbageCollector } from "./garbage-collector.ts";
 import { brokenBy, causes, Kubelet } from "./kubelet.ts";
+import { NamespaceController } from "./namespace-controller.ts";
 import { isReady, type StoredPod, type StoredStatefulSet } from "./objects.ts";
 import { type Random, seededRandom } from "./random.ts";
 import { StatefulSetController } from "./statefulset-controller.ts";
@@ -71,6 +72,7 @@ export class World {
   readonly statefulSetController: StatefulSetController;
   readonly garbageCollector: GarbageCollector;
   readonly volumeProtection: VolumeProtection;
+  readonly namespaceController: NamespaceController;
   readonly kubelet: Kubelet;
   readonly #nodesPerZone: number;
   #placed = 0;
@@ -95,6 +97,7 @@ export class World {
     this.statefulSetController = new StatefulSetController({ timeline, store, delayMs, assignNode });
     this.garbageCollector = new GarbageCollector({ timeline, store, delayMs });
     this.volumeProtection = new VolumeProtection({ timeline, store, delayMs });
+    this.namespaceController = new NamespaceController({ timeline, store, delayMs });
     this.kubelet = new Kubelet({
       timeline,
       store,
@@ -186,6 +189,7 @@ export class World {
     this.statefulSetController.stop();
     this.garbageCollector.stop();
     this.volumeProtection.stop();
+    this.namespaceController.stop();
     this.kubelet.stop();
   }
 

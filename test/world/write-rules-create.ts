@@ -61,6 +61,7 @@ export function newObject(creation: Creation): StoredObject {
   if (resource === "statefulsets") {
     return { ...object, spec: defaultedStatefulSetSpec(rest.spec), status: { replicas: 0, availableReplicas: 0 } };
   }
+  if (resource === "namespaces") return activeNamespace(object);
   if (resource === "persistentvolumeclaims") return protectedClaim(object);
   if (resource === "leases") return { ...object, spec: rest.spec ?? {} };
   if (resource === "secrets") return withType(object);
@@ -129,6 +130,13 @@ export function withoutEmptyMaps<M extends Partial<StoredMetadata>>(metadata: M)
 function isEmpty(map: object): boolean {
   for (const _ in map) return false;
   return true;
+}
+
+/** A namespace of now, which its controller holds until it has emptied it. */
+function activeNamespace(namespace: StoredObject): StoredObject {
+  const { name, labels } = namespace.metadata;
+  const metadata = { ...namespace.metadata, labels: { ...labels, "kubernetes.io/metadata.name": name } };
+  return { ...namespace, metadata, spec: { finalizers: ["kubernetes"] }, status: { phase: "Active" } };
 }
 
 /** A claim of now, which an admission plugin protects, and no volume is bound to yet. */

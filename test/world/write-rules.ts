@@ -14,7 +14,14 @@ import {
   preconditionFailed,
 } from "./api-errors.ts";
 import { applyMergePatch, jsonEqual } from "./merge-patch.ts";
-import { rfc3339, type StoredMetadata, type StoredObject, type StoredPod, traitsOf } from "./objects.ts";
+import {
+  isHeldNamespace,
+  rfc3339,
+  type StoredMetadata,
+  type StoredObject,
+  type StoredPod,
+  traitsOf,
+} from "./objects.ts";
 import { checkAnnotations, defaultedWebhooks, withoutEmptyMaps } from "./write-rules-create.ts";
 
 export interface DeleteOptions {
@@ -204,6 +211,11 @@ export function planDeletion(
     const { deletionTimestamp, seconds } = grace;
     const marked = { ...withFinalizers, generation, deletionTimestamp, deletionGracePeriodSeconds: seconds };
     return { marked: { ...current, metadata: marked }, remove: seconds === 0 && finalizers.length === 0 };
+  }
+  if (isHeldNamespace(current)) {
+    if (metadata.deletionTimestamp !== undefined) return { marked: undefined, remove: false };
+    const ending = { ...withFinalizers, deletionTimestamp: rfc3339(nowMs) };
+    return { marked: { ...current, metadata: ending, status: { phase: "Terminating" } }, remove: false };
   }
   if (finalizers.length === 0) {
     return { marked: withFinalizers === metadata ? undefined : { ...current, metadata: withFinalizers }, remove: true };

@@ -1,0 +1,121 @@
+/** Namespaces: how they end, and what ends with them. */
+import assert from "node:assert/strict";
+import type { NamespaceObject } from "../../functions/shared/kubernetes/cluster.ts";
+import { rejection } from "../stage/rejection.ts";
+import {
+  type Case,
+  createLease,
+  createStatefulSet,
+  eventually,
+  type Fixture,
+  isGone,
+  settledStatefulSet,
+} from "./fixture.ts";
+
+/** The namespace controller looks again after half of the grace that pods have left. */
+const slowMs = 45_000;
+const finalizers = ["sluice.dev/contract"];
+
+export const namespaceCases: readonly Case[] = [
+  {
+    name: "a new namespace is Active, and is labelled with its name",
+    async run(fixture) {
+      const { metadata, status } = (await ownNamespace(fixture)).made;
+      assert.equal(metadata.labels?.["kubernetes.io/metadata.name"], metadata.name);
+      assert.deepEqual([status?.phase, metadata.namespace], ["Active", undefined]);
+    },
+  },
+  {
+    name: "a namespace that is deleted takes along what is in it, and is gone when that is",
+    async run(fixture) {
+      const { own, made } = await ownNamespace(fixture);
+      await createLease(own, "lease");
+      await createLease(fixture, "lease");
+      await createStatefulSet(own, { replicas: 1 });
+      await settledStatefulSet(own);
+      await remove(own, made);
+      await gone(own);
+      const { cluster, namespace } = own;
+      assert.equal((await rejection(cluster.get("leases", { namespace, name: "lease" }))).code, 404);
+      assert.deepEqual((await cluster.list("pods", { namespace })).items, []);
+      assert.deepEqual((await cluster.list("statefulsets", { namespace })).items, []);
+      // What is elsewhere stays.
+      await cluster.get("leases", { namespace: fixture.namespace, name: "lease" });
+    },
+  },
+  {
+    name: "while a namespace terminates nothing is created in it: 403, and what is there can still be changed",
+    async run(fixture) {
+      const { own, made } = await ownNamespace(fixture);
+      const { cluster, namespace } = own;
+      const key = { namespace, name: "held" };
+      await cluster.create("configmaps", namespace, { metadata: { name: "held", finalizers } });
+      await remove(own, made);
+      await eventually(
+        "the deletion of what is in it",
+        () => cluster.get("configmaps", key),
+        ({ metadata }) => metadata.deletionTimestamp !== undefined,
+      );
+      const { metadata, status } = await read(own);
+      assert.deepEqual([metadata.deletionTimestamp !== undefined, status?.phase], [true, "Terminating"]);
+
+      const itself = { namespace: "", name: namespace };
+      await cluster.patch("namespaces", itself, { metadata: { annotations: { a: "1" } } });
+      assert.equal((await read(own)).metadata.uid, made.metadata.uid);
+      const error = await rejection(createLease(own, "lease"));
+      assert.deepEqual([error.code, error.reason], [403, "Forbidden"]);
+      const why = `unable to create new content in namespace ${namespace} because it is being terminated`;
+      assert.equal(error.message, `leases.coordination.k8s.io "lease" is forbidden: ${why}`);
+
+      await cluster.patch("configmaps", key, { metadata: { annotations: { a: "1" } } });
+      await cluster.patch("configmaps", key, { metadata: { finalizers: null } });
+      await gone(own);
+    },
+  },
+  {
+    name: "a finalizer keeps a namespace that is empty, and still nothing is created in it",
+    async run(fixture) {
+      const { own, made } = await ownNamespace(fixture, finalizers);
+      const { cluster, namespace } = own;
+      await createLease(own, "lease");
+      await remove(own, made);
+      await eventually(
+        "an empty namespace",
+        async () => (await cluster.list("leases", { namespace })).items,
+        (items) => items.length === 0,
+      );
+      await cluster.sleep(300);
+      assert.equal((await read(own)).status?.phase, "Terminating");
+      assert.equal((await rejection(createLease(own, "lease"))).code, 403);
+      await cluster.patch("namespaces", { namespace: "", name: namespace }, { metadata: { finalizers: null } });
+      await gone(own);
+    },
+  },
+];
+
+/** A namespace that the case may delete, as the one of a fixture. */
+async function ownNamespace(
+  fixture: Fixture,
+  finalizers: readonly string[] = [],
+): Promise<{ own: Fixture; made: NamespaceObject }> {
+  const name = `${fixture.namespace}-own`;
+  const made = await fixture.cluster.create("namespaces", "", { metadata: { name, finalizers } });
+  return { own: { ...fixture, namespace: name }, made };
+}
+
+function read({ cluster, namespace }: Fixture): Promise<NamespaceObject> {
+  return cluster.get("namespaces", { namespace: "", name: namespace });
+}
+
+async function remove({ cluster }: Fixture, { metadata: { name, uid } }: NamespaceObject): Promise<void> {
+  await cluster.delete("namespaces", { namespace: "", name }, { uid });
+}
+
+async function gone(fixture: Fixture): Promise<void> {
+  await eventually(
+    "the end of the namespace",
+    () => read(fixture).then(() => false, isGone),
+    (isOver) => isOver,
+    slowMs,
+  );
+}
