@@ -11,7 +11,7 @@ import { escapeControls } from "../functions/shared/kubernetes/plain-text.ts";
 import type { CertificateSettings } from "../functions/shared/objects/certificates.ts";
 import type { CronDefinition } from "../functions/shared/pass/definition.ts";
 import manifest from "../package.json" with { type: "json" };
-import { type CertificateSource, certificateInFiles, certificateInSecret } from "./doors/certificate.ts";
+import { type CertificateSource, certificateInFiles, certificateInSecret } from "./doors/certificate-source.ts";
 import { readClientAuthorities, withClientAuthorities } from "./doors/client-authorities.ts";
 import type { Cut } from "./doors/connections.ts";
 import { createHealth, type Health } from "./doors/health.ts";
@@ -21,10 +21,10 @@ import { readRecording, replay } from "./replay/replay.ts";
 import { readFlags } from "./settings/flags.ts";
 import { readSettings, type Settings } from "./settings/settings.ts";
 import { help } from "./settings/settings-help.ts";
-import { type LookOptions, lookForUnsupported } from "./settings/unsupported.ts";
+import { type FindingsOptions, lookForUnsupported } from "./settings/unsupported.ts";
 import { type Standalone, startStandalone } from "./standalone.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "./table.ts";
-import { createReporting, type Reporting } from "./telemetry/reporting.ts";
+import { createReporting, type Reporting } from "./telemetry/logs-and-metrics.ts";
 import { startTracing, type Tracing } from "./telemetry/tracing.ts";
 import { followWebhookConfigurations } from "./telemetry/webhook-configurations.ts";
 import { type Cron, startCron } from "./wake/cron.ts";
@@ -241,7 +241,7 @@ async function sourceOf(
  */
 async function sayUnsupported(
   { settings: { views, tlsPort }, cluster, reporting }: Process,
-  { dnsName, namespaces, isRolling }: Pick<LookOptions, "dnsName" | "namespaces"> & { readonly isRolling: boolean },
+  { dnsName, namespaces, isRolling }: Pick<FindingsOptions, "dnsName" | "namespaces"> & { readonly isRolling: boolean },
   stopped: AbortSignal,
 ): Promise<void> {
   const statefulSets = isRolling && views === "watch";

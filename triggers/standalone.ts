@@ -20,11 +20,11 @@ import { createWatchingViews, type WatchingOptions, type WatchingViews } from ".
 import type { OpenAdmission } from "./doors/admission.ts";
 import type { Settings } from "./settings/settings.ts";
 import { createGroupLook } from "./telemetry/ledger-metrics-groups.ts";
+import type { Reporting } from "./telemetry/logs-and-metrics.ts";
 import { createRepeats } from "./telemetry/repeats.ts";
-import type { Reporting } from "./telemetry/reporting.ts";
 import { followChanges } from "./wake/changes.ts";
 import { KnownGroups } from "./wake/known-groups.ts";
-import { paceLookUps } from "./wake/look-ups.ts";
+import { paceLookUps } from "./wake/paced-look-ups.ts";
 import { createWakeUps, unviewed, type WakeUps } from "./wake/wakeups.ts";
 
 export interface StandaloneOptions {

@@ -1,7 +1,7 @@
 /** What a rollout does about its verdicts, and what it says of them. */
 import { eventReasons } from "../shared/objects/vocabulary.ts";
 import { type Act, deletionOf } from "../shared/pass/act.ts";
-import type { Telling } from "../shared/pass/record.ts";
+import type { Telling } from "../shared/pass/verdict-record.ts";
 import { subjectOf, type Target } from "./choose.ts";
 
 export const telling: Telling = {

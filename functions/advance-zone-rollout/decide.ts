@@ -8,7 +8,7 @@ import { type Pod, podNameOf } from "../shared/objects/pods.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
 import { choose, type GroupNow, heldByLimit, subjectOf, type Target } from "./choose.ts";
 
-export interface Group extends GroupNow {
+export interface RolloutSnapshot extends GroupNow {
   /** The function whose reservations may be finished here: our own name (rule R10). */
   readonly self: string;
   /** Open reservations in StatefulSets that have left the group: deleted, or with another label. */
@@ -33,7 +33,7 @@ export const neverReadyAfterMs = 120_000;
  * ready, otherwise the first by name that has outdated pods that may go, and never beyond the zone's limit nor beyond the
  * budget that governs the pod.
  */
-export function decide(group: Group): Verdict<Target> {
+export function decide(group: RolloutSnapshot): Verdict<Target> {
   const held = heldAsWhole(group);
   if (held !== undefined) return held;
   const verdict = withComingRepair(group, advance(group));
@@ -49,7 +49,7 @@ export function decide(group: Group): Verdict<Target> {
 }
 
 /** What keeps a group from being rolled at all, repairs too: it is not ours to roll, or not ours alone. */
-function heldAsWhole({ zones, allowUnsupported }: Group): Wait | undefined {
+function heldAsWhole({ zones, allowUnsupported }: RolloutSnapshot): Wait | undefined {
   for (const { statefulSet } of zones) {
     const { name, strategy } = statefulSet;
     if (strategy === "OnDelete") continue;
@@ -64,7 +64,7 @@ function heldAsWhole({ zones, allowUnsupported }: Group): Wait | undefined {
 }
 
 /** What may be done to healthy pods. */
-function advance(group: Group): Verdict<Target> {
+function advance(group: RolloutSnapshot): Verdict<Target> {
   const [departed] = group.departed;
   if (departed !== undefined) {
     const pod = podNameOf(departed);
@@ -103,7 +103,7 @@ function advance(group: Group): Verdict<Target> {
 }
 
 /** The zone that is not ready, or whose turn it is. */
-function advanceZone(group: Group, zone: Zone): Verdict<Target> {
+function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<Target> {
   const { name, paused, updateRevision } = zone.statefulSet;
   const again = zone.nextAvailableInMs ?? recheckMs;
   const [claim] = zone.claims;
@@ -154,7 +154,7 @@ function waitForClaim(claim: Claim, besides: string): Wait {
 }
 
 /** True when all that is down is reserved for deletions that were refused: nothing comes back, so `budget` tells too little. */
-function isHeldByRefusals(group: Group, zone: Zone): boolean {
+function isHeldByRefusals(group: RolloutSnapshot, zone: Zone): boolean {
   if (zone.down.size === 0 || zone.missing > 0) return false;
   return [...zone.down].every(([ordinal, why]) => {
     const reservation = zone.reserved.get(ordinal);
@@ -163,7 +163,7 @@ function isHeldByRefusals(group: Group, zone: Zone): boolean {
 }
 
 /** Every zone is ready and none has a pod to take: done, or held back by a pause, a refusal or a status that is behind. */
-function atRest(group: Group): Verdict<Target> {
+function atRest(group: RolloutSnapshot): Verdict<Target> {
   for (const zone of group.zones) {
     const refused = zone.outdated.find((pod) => group.refusals.has(pod.uid));
     if (refused !== undefined && !zone.statefulSet.paused) return refusedWait(group, zone, refused, recheckMs);
@@ -185,7 +185,7 @@ function behind({ statefulSet: { name } }: Zone): Verdict<Target> {
   return wait("status-behind", sentence, { zone: name, recheckMs: 1_000 });
 }
 
-function refusedWait(group: Group, zone: Zone, pod: Pod, again: number): Verdict<Target> {
+function refusedWait(group: RolloutSnapshot, zone: Zone, pod: Pod, again: number): Verdict<Target> {
   const { sentence } = group.refusals.get(pod.uid) as Refusal;
   return wait("delete-refused", `${pod.name} stays outdated: ${sentence}`, {
     zone: zone.statefulSet.name,
@@ -197,7 +197,7 @@ function refusedWait(group: Group, zone: Zone, pod: Pod, again: number): Verdict
  * Rules R10 and R18: what somebody else reserved or claimed is theirs; what we reserved is finished once its writer must have
  * given up.
  */
-function mayReserve(group: Group, zone: Zone, pod: Pod): boolean {
+function mayReserve(group: RolloutSnapshot, zone: Zone, pod: Pod): boolean {
   if (claimOn(zone, pod.ordinal) !== undefined) return false;
   const reservation = zone.reserved.get(pod.ordinal);
   if (reservation === undefined || reservation.uid !== pod.uid) return true;
@@ -208,7 +208,7 @@ function mayReserve(group: Group, zone: Zone, pod: Pod): boolean {
  * Rule R13: a revision that cannot start is replaced as soon as a newer one exists, at no cost to the budget. 0: an outdated
  * pod is to be repaired now; undefined: not as it is, however long it stays so.
  */
-function repairInMs({ nowMs }: Group, zone: Zone, pod: Pod): number | undefined {
+function repairInMs({ nowMs }: RolloutSnapshot, zone: Zone, pod: Pod): number | undefined {
   if (zone.statefulSet.paused || pod.readySinceMs !== undefined) return undefined;
   const claim = claimOn(zone, pod.ordinal);
   if (claim !== undefined && !isReplacement(claim, pod)) return undefined;
@@ -225,13 +225,13 @@ function isReplacement(claim: Claim, { name, uid }: Pod): boolean {
   return named !== undefined && named !== uid;
 }
 
-function repairsOf(group: Group, zone: Zone): Target[] {
+function repairsOf(group: RolloutSnapshot, zone: Zone): Target[] {
   return zone.outdated
     .filter((pod) => repairInMs(group, zone, pod) === 0)
     .map((pod) => ({ action: "repair", statefulSet: zone.statefulSet, pod, cause: causeOf(group, pod) }));
 }
 
-function causeOf({ nowMs }: Group, { stuck, pending, createdMs }: Pod): string {
+function causeOf({ nowMs }: RolloutSnapshot, { stuck, pending, createdMs }: Pod): string {
   if (stuck !== undefined) return `stuck in ${stuck}`;
   const seconds = Math.max(0, Math.floor((nowMs - createdMs) / 1000));
   if (pending) return Number.isNaN(seconds) ? "Pending" : `Pending for ${seconds} s`;
@@ -239,7 +239,7 @@ function causeOf({ nowMs }: Group, { stuck, pending, createdMs }: Pod): string {
 }
 
 /** No event tells that a pod has been given its time: the verdict says so, and looks again when the next repair is due. */
-function withComingRepair(group: Group, verdict: Verdict<Target>): Verdict<Target> {
+function withComingRepair(group: RolloutSnapshot, verdict: Verdict<Target>): Verdict<Target> {
   let next: { readonly pod: Pod; readonly inMs: number } | undefined;
   for (const zone of group.zones) {
     for (const pod of zone.outdated) {

@@ -7,10 +7,10 @@ import { type Gate, perform } from "../shared/pass/perform.ts";
 import { groupOfPod, groupOfStatefulSet, groupsOfNamespace } from "../shared/views/keys.ts";
 import { actOn, telling } from "./act.ts";
 import type { Target } from "./choose.ts";
-import { decide, type Group } from "./decide.ts";
+import { decide, type RolloutSnapshot } from "./decide.ts";
 import { name, observe } from "./observe.ts";
 
-const gate: Gate<Group, Target> = { name, telling, observe, decide, actOn };
+const gate: Gate<RolloutSnapshot, Target> = { name, telling, observe, decide, actOn };
 
 const settings = {
   allowUnsupported: setting<boolean>({

@@ -1,13 +1,13 @@
 /** The way of one review: what it asks, the pod, the decision without a ledger or with one, and the answer. */
 import type { AdmissionAnswer, AdmissionRequest, Context, Denied, Judge } from "../shared/pass/definition.ts";
-import { announceRefusal } from "../shared/pass/record.ts";
+import { announceRefusal } from "../shared/pass/verdict-record.ts";
 import { allow, isFinal, tooLate } from "../shared/review/answers.ts";
 import { GroupCommit, refuseFailure } from "../shared/review/commit.ts";
 import { type Alone, decideAlone, type Eviction, whileNamed } from "./choose.ts";
-import { decide, type Group } from "./decide.ts";
+import { decide, type EvictionSnapshot } from "./decide.ts";
 import { type Asking, name, observe, observeAfresh, observeAlone, readAsking } from "./observe.ts";
 
-type Reviews = GroupCommit<Eviction, Group>;
+type Reviews = GroupCommit<Eviction, EvictionSnapshot>;
 
 /** Judges the reviews of one process: those of one group that come together are decided together. */
 export function createJudge(context: Context): Judge {

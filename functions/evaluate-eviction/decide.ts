@@ -22,7 +22,7 @@ export interface Asked {
 }
 
 /** All that the reviews of one group are judged by. */
-export interface Group {
+export interface EvictionSnapshot {
   readonly key: GroupKey;
   /** The API server's clock, in milliseconds since the epoch. */
   readonly nowMs: number;
@@ -45,7 +45,7 @@ export interface Group {
 type ZoneThen = Omit<Zone, "down"> & { readonly down: Map<number, WhyDown> };
 
 /** One ruling for each review, in order: each counts those before it that were allowed and are no dry runs. */
-export function decide(group: Group): readonly Ruling[] {
+export function decide(group: EvictionSnapshot): readonly Ruling[] {
   const zones = group.zones.map((zone): ZoneThen => ({ ...zone, down: new Map(zone.down) }));
   let { room } = group;
   return group.asked.map(({ eviction, dryRun }): Ruling => {
@@ -59,7 +59,7 @@ export function decide(group: Group): readonly Ruling[] {
   });
 }
 
-function rule(group: Group, zones: readonly ZoneThen[], eviction: Eviction, room: number): Ruling {
+function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Eviction, room: number): Ruling {
   const found = findPod(zones, eviction);
   if (found === undefined) return { answer: unseen(eviction) };
   const { pod, zone } = found;
@@ -99,7 +99,12 @@ function findPod(zones: readonly ZoneThen[], { name, uid }: Eviction): { zone: Z
  * Rule R11: an eviction that names no uid may be on its way to the pod that was there before, and would take this one. Until
  * nobody can act on that reservation any more, the pod that came instead stays.
  */
-function refuseReplacement(group: Group, zone: ZoneThen, pod: Pod, { isPinned }: Eviction): Denied | undefined {
+function refuseReplacement(
+  group: EvictionSnapshot,
+  zone: ZoneThen,
+  pod: Pod,
+  { isPinned }: Eviction,
+): Denied | undefined {
   const reservation = zone.reserved.get(pod.ordinal);
   if (isPinned || reservation === undefined || reservation.uid === pod.uid) return undefined;
   if (group.nowMs - reservation.stampMs >= dropAfterMs) return undefined;
@@ -111,7 +116,7 @@ function refuseReplacement(group: Group, zone: ZoneThen, pod: Pod, { isPinned }:
  * Rule R12 has an end: a pod that was allowed again and again, and still stands, is refused by somebody behind us. It is neither
  * renewed, so that its reservation lapses (rule R10), nor reserved anew before its siblings have had their turn.
  */
-function refuseGivenUp({ givenUp }: Group, zone: ZoneThen, pod: Pod): Denied | undefined {
+function refuseGivenUp({ givenUp }: EvictionSnapshot, zone: ZoneThen, pod: Pod): Denied | undefined {
   const reservation = zone.reserved.get(pod.ordinal);
   const isStanding = reservation?.uid === pod.uid && isGivenUp(reservation);
   const refusal = isStanding ? refusalOfRenewals(reservation) : givenUp.get(pod.uid);
@@ -123,7 +128,7 @@ function refuseGivenUp({ givenUp }: Group, zone: ZoneThen, pod: Pod): Denied | u
  * Rule R18: a pod that a claim names is its function's, and nobody else takes it. Of a claim on a StatefulSet that the group has
  * none of, nobody here can tell what it takes down, so that all wait for it.
  */
-function refuseClaimed({ strayClaims }: Group, zone: ZoneThen, { name, ordinal }: Pod): Denied | undefined {
+function refuseClaimed({ strayClaims }: EvictionSnapshot, zone: ZoneThen, { name, ordinal }: Pod): Denied | undefined {
   const claim = claimOn(zone, ordinal) ?? strayClaims[0];
   return claim && waitForClaim(claim, `${name} stays until it ends`, zone);
 }
@@ -133,7 +138,7 @@ function waitForClaim(claim: Claim, besides: string, { statefulSet }: ZoneThen):
 }
 
 function refuseByBudget(
-  group: Group,
+  group: EvictionSnapshot,
   zones: readonly ZoneThen[],
   zone: ZoneThen,
   pod: Pod,
@@ -171,7 +176,7 @@ function isPartitioned(budget: ZoneBudget): budget is PartitionedBudget {
 
 /** Zone mode: every other zone is whole, and this one, with the pod, within its budget (invariants Z1 and E1). */
 function refuseByZone(
-  group: Group,
+  group: EvictionSnapshot,
   zones: readonly ZoneThen[],
   own: ZoneThen,
   pod: Pod,
@@ -204,7 +209,7 @@ function refuseByZone(
 
 /** What is down in a zone besides one pod: at wanted ordinals, and pods on their way out. */
 function countZone(
-  group: Group,
+  group: EvictionSnapshot,
   { statefulSet, down, missing, leaving }: ZoneThen,
   besides: Pod | undefined,
 ): { readonly notReady: number; readonly unknown: number } {
@@ -224,7 +229,7 @@ function countZone(
 
 /** Partition mode: the partition, over all zones and with the pod, is within the budget (invariant E1). */
 function refuseByPartition(
-  group: Group,
+  group: EvictionSnapshot,
   zones: readonly ZoneThen[],
   own: ZoneThen,
   pod: Pod,
@@ -265,7 +270,7 @@ function claimIn(zones: readonly ZoneThen[], isInPartition: (podName: string) =>
 }
 
 /** Rule R15: what the API server would refuse after us is not reserved, or the client's retries would renew it for ever. */
-function refuseByDisruptionBudget({ disruptionBudgets }: Group, pod: Pod, zone: string): Denied | undefined {
+function refuseByDisruptionBudget({ disruptionBudgets }: EvictionSnapshot, pod: Pod, zone: string): Denied | undefined {
   const why = refusalOf(pod, disruptionBudgets);
   if (why === undefined) return undefined;
   return askAgain("pod-disruption-budget", `pod ${pod.name} could go within its zone's budget, but ${why}`, zone);
@@ -276,7 +281,7 @@ function refuseByDisruptionBudget({ disruptionBudgets }: Group, pod: Pod, zone: 
  * often than a rollout looks: once one of them was given up, a rollout that has something to do has its turn.
  */
 function refuseOutOfTurn(
-  { givenUp, nowMs }: Group,
+  { givenUp, nowMs }: EvictionSnapshot,
   zones: readonly ZoneThen[],
   own: ZoneThen,
   pod: Pod,

@@ -13,7 +13,7 @@ import type { Petition } from "../shared/review/commit.ts";
 import { getOwnerOf } from "../shared/views/listing.ts";
 import { getPod, listBudgets } from "../shared/views/view.ts";
 import type { Alone, Eviction } from "./choose.ts";
-import type { Group } from "./decide.ts";
+import type { EvictionSnapshot } from "./decide.ts";
 
 export const name = "evaluate-eviction";
 
@@ -130,7 +130,7 @@ export async function observe(
   { views }: Context,
   { key, nowMs, ledger, zones, open, departed, strayClaims, givenUp, view }: Observed,
   petitions: readonly Petition<Eviction>[],
-): Promise<Group> {
+): Promise<EvictionSnapshot> {
   return {
     key,
     nowMs,

@@ -13,7 +13,7 @@ import { ledgerName } from "../shared/ledger/name.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import type { Context, GroupMemory, Outcome } from "../shared/pass/definition.ts";
 import { forgetLedger, knownLedger, noteLedger } from "../shared/pass/ledger-access.ts";
-import { isNews } from "../shared/pass/record.ts";
+import { isNews } from "../shared/pass/verdict-record.ts";
 import { decide, type Held, type Kept } from "./decide.ts";
 import { isLiving, name, observeAll, observeVanished, readLease, vanishedOf } from "./observe.ts";
 

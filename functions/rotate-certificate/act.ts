@@ -11,14 +11,14 @@ import {
 } from "../shared/objects/certificates.ts";
 import { eventReasons, injectCertificateAuthority } from "../shared/objects/vocabulary.ts";
 import type { Context, CronOutcome } from "../shared/pass/definition.ts";
-import type { ActReport } from "../shared/pass/report.ts";
+import type { ActReport } from "../shared/pass/reporter.ts";
 import { type Configuration, decide, type Generate, type Patch, type Promote } from "./decide.ts";
-import { isNamed, type Memory, name, observe, pathOf } from "./observe.ts";
+import { type CertificateMemory, isNamed, name, observe, pathOf } from "./observe.ts";
 
 interface Rotation {
   readonly context: Pick<Context, "cluster" | "reporter" | "mode">;
   readonly settings: CertificateSettings;
-  readonly memory: Memory;
+  readonly memory: CertificateMemory;
 }
 
 /** A rotation takes six. More come together only while others write what we write. */
@@ -34,7 +34,7 @@ export function createRotation(
   context: Rotation["context"],
   settings: CertificateSettings,
 ): () => Promise<CronOutcome> {
-  const memory: Memory = {
+  const memory: CertificateMemory = {
     keys: undefined,
     trusted: undefined,
     refusals: new Map(),
@@ -73,7 +73,7 @@ async function rotate(rotation: Rotation): Promise<CronOutcome> {
 }
 
 /** Starts to look for keys unless there are some, or somebody looks already. */
-function prepareKeys(memory: Memory): Promise<Keys> {
+function prepareKeys(memory: CertificateMemory): Promise<Keys> {
   if (memory.keys === undefined) {
     memory.keys = generateKeys();
     memory.keys.catch(() => {

@@ -32,7 +32,7 @@ export function isNamed(resource: Configuration["resource"], configuration: stri
 }
 
 /** What one process remembers between runs. Losing it costs seconds, never a review. */
-export interface Memory {
+export interface CertificateMemory {
   /** Keys that were looked for ahead of need. */
   keys: Promise<Keys> | undefined;
   /** Since when, by the monotonic clock, every configuration has been seen to trust this authority. */
@@ -58,7 +58,11 @@ export interface Observation {
 }
 
 /** Reads everything anew. Throws ClusterError, but not where configurations may not be listed. */
-export async function observe(cluster: Cluster, settings: CertificateSettings, memory: Memory): Promise<Observation> {
+export async function observe(
+  cluster: Cluster,
+  settings: CertificateSettings,
+  memory: CertificateMemory,
+): Promise<Observation> {
   // The Secret after them: nobody's authority is in a bundle before it is in the Secret, so that none looks like a stranger's.
   const { configurations, unseen } = await listConfigurations(cluster, settings, memory);
   const secret = await getSecret(cluster, settings);
@@ -103,7 +107,7 @@ function parse(
 async function listConfigurations(
   cluster: Cluster,
   { secret: { namespace }, updatesBundles }: CertificateSettings,
-  memory: Memory,
+  memory: CertificateMemory,
 ): Promise<{ configurations: Configuration[]; unseen: string | undefined }> {
   // Those that others fill need not say that we may.
   const ours = updatesBundles ? `${injectCertificateAuthority.key}=true,` : "";
@@ -127,7 +131,7 @@ async function listConfigurations(
 
 /** What was refused of configurations that there are no longer is of no use to anybody. */
 function forget(
-  { refusals }: Memory,
+  { refusals }: CertificateMemory,
   resource: Configuration["resource"],
   there: readonly WebhookConfigurationObject[],
 ): void {
@@ -142,7 +146,7 @@ export function pathOf({ resource, object }: Pick<Configuration, "resource" | "o
 function configurationOf(
   resource: Configuration["resource"],
   object: WebhookConfigurationObject,
-  { refusals }: Memory,
+  { refusals }: CertificateMemory,
   nowMs: number,
 ): Configuration {
   const bundles = (object.webhooks ?? []).map(({ clientConfig }) =>
@@ -155,7 +159,7 @@ function configurationOf(
 
 /** For how long every configuration has trusted the authority; begins anew with another authority, and when one does not. */
 function watchTrust(
-  memory: Memory,
+  memory: CertificateMemory,
   configurations: readonly Configuration[],
   ca: string | undefined,
   nowMs: number,

@@ -9,13 +9,13 @@ import { describeMachine, introduce, loadBefore, type Machine } from "./machine.
 import type { SharedOptions } from "./options.ts";
 import { readyAfterMs, type Size } from "./sizes.ts";
 import { shuffled } from "./statistics.ts";
-import type { Place, Trial } from "./trial.ts";
+import type { TestBed, Trial } from "./trial.ts";
 
 /** One trial to come. */
 export interface Turn<T> {
   readonly contender: ContenderName;
   readonly label: string;
-  run(place: Place): Promise<T>;
+  run(place: TestBed): Promise<T>;
 }
 
 /** What is measured, and how it is told. */
@@ -35,7 +35,7 @@ export interface Benchmark<T extends Trial<unknown>> {
 export function takeTurns<T>(
   { sizes, repeat, what, random }: Pick<SharedOptions, "sizes" | "repeat"> & { what: string; random: () => number },
   contendersOf: (size: Size) => readonly ContenderName[],
-  run: (place: Place, contender: ContenderName, size: Size) => Promise<T>,
+  run: (place: TestBed, contender: ContenderName, size: Size) => Promise<T>,
 ): Turn<T>[] {
   const rounds = Array.from({ length: repeat }, (_, index) => index + 1);
   return sizes.flatMap((size) =>

@@ -1,6 +1,6 @@
 /** Watches a group's pods for itself, beside the contender, and says what became of them. */
 import { Api, type ApiAccess } from "../controlplane/api.ts";
-import type { Group } from "../controlplane/fixtures.ts";
+import type { FixtureGroup } from "../controlplane/fixtures.ts";
 import { linesOf } from "../controlplane/lines.ts";
 import { type ObservedPod, Tally, type ZoneReport } from "./tally.ts";
 
@@ -36,7 +36,7 @@ export class Observer {
    *
    * @param isNew tells the pods that are to come
    */
-  static async start(access: ApiAccess, group: Group, isNew: (pod: ObservedPod) => boolean): Promise<Observer> {
+  static async start(access: ApiAccess, group: FixtureGroup, isNew: (pod: ObservedPod) => boolean): Promise<Observer> {
     const api = await Api.open(access, { userAgent: "sluice-test-observer", connections: 1 });
     const zones = group.statefulSets.map((name) => name.slice(group.name.length + 1));
     const tally = new Tally({ zones, pods: group.pods, isNew });

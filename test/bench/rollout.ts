@@ -7,7 +7,7 @@ import { type Replacement, replacementInBrief, replacementTable, tailMs, watchRe
 import { readyAfterMs, type Size } from "./sizes.ts";
 import { seeded } from "./statistics.ts";
 import type { ObservedPod } from "./tally.ts";
-import { type Place, runTrial, type Trial, withContender } from "./trial.ts";
+import { runTrial, type TestBed, type Trial, withContender } from "./trial.ts";
 
 const newImage = "app:2";
 /**
@@ -46,7 +46,7 @@ export function contendersOf(
   return [...(contenders ?? usual), ...(other === undefined ? [] : [against])];
 }
 
-function runRollout(place: Place, name: ContenderName, size: Size): Promise<Trial<Replacement>> {
+function runRollout(place: TestBed, name: ContenderName, size: Size): Promise<Trial<Replacement>> {
   return runTrial(place, name, size, (scene) =>
     withContender(scene, { pair: undefined, restMs }, (contender) =>
       watchReplacement(scene, contender, isNew, () => changeTemplate(scene.controlPlane, scene.group, newImage)),

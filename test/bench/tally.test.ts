@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type ObservedPod, Tally } from "./tally.ts";
 
-interface Look {
+interface PodState {
   readonly uid: string;
   readonly image?: string;
   readonly ready?: boolean;
   readonly terminating?: boolean;
 }
 
-function pod(zone: string, ordinal: number, look: Look): ObservedPod {
+function pod(zone: string, ordinal: number, look: PodState): ObservedPod {
   const { uid, image = "new", ready = true, terminating = false } = look;
   return {
     metadata: {

@@ -6,13 +6,13 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Api, ApiError, eventually } from "../controlplane/api.ts";
 import { auditPosition, type RequestCount, summariseAudit } from "../controlplane/audit.ts";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
-import { createGroup, deleteGroup, type Group, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { createGroup, deleteGroup, type FixtureGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { type Contender, type ContenderName, type StartOptions, startContender } from "./contenders.ts";
 import type { Size } from "./sizes.ts";
 import { type Usage, usageOf } from "./usage.ts";
 
 /** Where trials take place. */
-export interface Place {
+export interface TestBed {
   readonly controlPlane: ControlPlane;
   /** The checkout of Sluice that is measured against this one. */
   readonly against: string | undefined;
@@ -35,10 +35,10 @@ export interface Trial<Figures> {
 }
 
 /** A group whose pods are all Ready, and who is to be measured on it. */
-export interface Scene extends Place {
+export interface Scene extends TestBed {
   readonly contender: ContenderName;
   readonly size: Size;
-  readonly group: Group;
+  readonly group: FixtureGroup;
 }
 
 export const userAgent = "sluice-test-bench";
@@ -48,7 +48,7 @@ export const userAgent = "sluice-test-bench";
  * and the Events. What `measure` throws is the trial's failure, and no error.
  */
 export async function runTrial<Figures>(
-  place: Place,
+  place: TestBed,
   contender: ContenderName,
   size: Size,
   measure: (scene: Scene) => Promise<Figures>,
@@ -157,7 +157,7 @@ async function allUsage(controlPlane: ControlPlane, contender: Contender): Promi
   };
 }
 
-async function clearAway(controlPlane: ControlPlane, group: Group, timeoutMs: number): Promise<void> {
+async function clearAway(controlPlane: ControlPlane, group: FixtureGroup, timeoutMs: number): Promise<void> {
   await deleteGroup(controlPlane, group, timeoutMs);
   const api = await Api.open(controlPlane, { userAgent, connections: 1 });
   const path = `/api/v1/namespaces/${group.namespace}`;

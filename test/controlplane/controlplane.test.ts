@@ -9,7 +9,14 @@ import { setTimeout } from "node:timers/promises";
 import { Api, eventually } from "./api.ts";
 import { type AuditEntry, auditPosition, readAudit, summariseAudit } from "./audit.ts";
 import { type ControlPlane, connectTo, findAssets, startControlPlane } from "./controlplane.ts";
-import { changeTemplate, createGroup, deleteGroup, type Group, groupPods, waitForGroupReady } from "./fixtures.ts";
+import {
+  changeTemplate,
+  createGroup,
+  deleteGroup,
+  type FixtureGroup,
+  groupPods,
+  waitForGroupReady,
+} from "./fixtures.ts";
 import { ANNOTATIONS } from "./kubelet.ts";
 import { isReady, type Pod } from "./podstatus.ts";
 import { type End, type Leash, launch } from "./processes.ts";
@@ -84,7 +91,7 @@ describe("a control plane in this process", { skip: skipWithout(assets) }, () =>
   async function group(
     name: string,
     options: { image?: string; podAnnotations?: Record<string, string> } = {},
-  ): Promise<Group> {
+  ): Promise<FixtureGroup> {
     return createGroup(controlPlane, { name, zones: 1, ...options });
   }
 

@@ -26,7 +26,7 @@ export interface GroupOptions {
   readonly nodeLabels?: Readonly<Record<string, string>>;
 }
 
-export interface Group {
+export interface FixtureGroup {
   readonly name: string;
   readonly namespace: string;
   /** Names of the StatefulSets, by zone. */
@@ -98,7 +98,7 @@ function zoneManifest(options: GroupOptions, zone: string): StatefulSet {
 }
 
 /** Makes the StatefulSets of a group, and resolves before their pods exist. Throws an `ApiError` when one exists. */
-export async function createGroup(access: ApiAccess, options: GroupOptions): Promise<Group> {
+export async function createGroup(access: ApiAccess, options: GroupOptions): Promise<FixtureGroup> {
   const namespace = options.namespace ?? "default";
   const manifests = groupManifests(options);
   return using(access, async (api) => {
@@ -127,7 +127,11 @@ export interface WaitOptions {
 }
 
 /** Resolves when the StatefulSets say that all pods are available. Throws after the time, and says what is missing. */
-export async function waitForGroupReady(access: ApiAccess, group: Group, options: WaitOptions = {}): Promise<void> {
+export async function waitForGroupReady(
+  access: ApiAccess,
+  group: FixtureGroup,
+  options: WaitOptions = {},
+): Promise<void> {
   let missing = "";
   await using(access, (api) =>
     eventually(
@@ -156,7 +160,7 @@ function shortfall({ metadata, spec, status }: StatefulSet, updated: boolean): s
 /** Changes the image in the template of all or some StatefulSets of a group: their pods are outdated from now on. */
 export async function changeTemplate(
   access: ApiAccess,
-  group: Group,
+  group: FixtureGroup,
   image: string,
   statefulSets: readonly string[] = group.statefulSets,
 ): Promise<void> {
@@ -170,7 +174,7 @@ export async function changeTemplate(
 }
 
 /** All pods of a group, those that terminate too. */
-export function groupPods(access: ApiAccess, group: Group): Promise<Pod[]> {
+export function groupPods(access: ApiAccess, group: FixtureGroup): Promise<Pod[]> {
   const selector = encodeURIComponent(`rollout-group=${group.name}`);
   return using(access, async (api) => {
     const path = `/api/v1/namespaces/${group.namespace}/pods?labelSelector=${selector}`;
@@ -179,7 +183,7 @@ export function groupPods(access: ApiAccess, group: Group): Promise<Pod[]> {
 }
 
 /** Deletes a group and resolves when the last pod is gone. Throws when that takes more than `timeoutMs`. */
-export async function deleteGroup(access: ApiAccess, group: Group, timeoutMs = 60_000): Promise<void> {
+export async function deleteGroup(access: ApiAccess, group: FixtureGroup, timeoutMs = 60_000): Promise<void> {
   await using(access, async (api) => {
     for (const name of group.statefulSets) {
       await api.delete(`${statefulSetPath(group.namespace)}/${name}`, { propagationPolicy: "Background" });

@@ -4,7 +4,7 @@ import { Api, type ApiAccess } from "./api.ts";
 import type { Log } from "./build.ts";
 import { BACK_OFF_MS, follow } from "./follow.ts";
 import { createNode } from "./nodes.ts";
-import { isBrokenImage, isReady, type Pod, podAddress, podStatus, type Waiting } from "./podstatus.ts";
+import { isBrokenImage, isReady, type Pod, podAddress, podStatus, type WaitingReason } from "./podstatus.ts";
 import { Scheduler } from "./scheduler.ts";
 
 /** Per-pod settings, as annotations on the pod. */
@@ -232,7 +232,7 @@ function setting(pod: Pod, annotation: string, otherwise: number): number {
   return text !== undefined && text !== "" && Number.isFinite(value) ? value : otherwise;
 }
 
-function waitingIn({ pod, broken }: Tracked): (container: { image: string }) => Waiting {
+function waitingIn({ pod, broken }: Tracked): (container: { image: string }) => WaitingReason {
   if (broken === false) return () => undefined;
   if (broken !== undefined) return () => broken;
   const reason = pod.metadata.annotations?.[ANNOTATIONS.waitingReason] || CRASHING;

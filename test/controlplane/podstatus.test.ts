@@ -1,7 +1,7 @@
 /** What the fake kubelet says of a pod, as a real one would: when each condition changed, above all. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Pod, podStatus, UNREADY, type Waiting } from "./podstatus.ts";
+import { type Pod, podStatus, UNREADY, type WaitingReason } from "./podstatus.ts";
 
 interface Said {
   readonly phase: string;
@@ -19,7 +19,7 @@ const init = [{ name: "init", image: "init:1" }];
 
 /** The next status of a pod that has this one, written 10 s after the kubelet first saw it, or later. */
 function say(
-  reason: Waiting,
+  reason: WaitingReason,
   { second = 10, initContainers = [] as Pod["spec"]["containers"], before = {} } = {},
 ): Said {
   const metadata = { name: "a-0", namespace: "db", uid: "u" };

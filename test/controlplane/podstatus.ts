@@ -35,7 +35,7 @@ interface Condition {
 }
 
 /** What containers wait for, or undefined when they run. */
-export type Waiting = string | undefined;
+export type WaitingReason = string | undefined;
 
 /** In place of a reason: the container runs, and its readiness probe fails; an init container runs and does not end. */
 export const UNREADY = "Unready";
@@ -86,7 +86,7 @@ export interface StatusTimes {
  */
 export function podStatus(
   pod: Pod,
-  waiting: (container: Container) => Waiting,
+  waiting: (container: Container) => WaitingReason,
   ip: string,
   { now, seen }: StatusTimes,
 ): object {
@@ -139,7 +139,7 @@ export function podStatus(
   };
 }
 
-function runningOrWaiting({ name, image }: Container, reason: Waiting, time: string): object {
+function runningOrWaiting({ name, image }: Container, reason: WaitingReason, time: string): object {
   const common = { name, image, imageID: image, ready: reason === undefined, started: reason === undefined };
   if (reason === undefined || reason === UNREADY)
     return { ...common, started: true, restartCount: 0, state: { running: { startedAt: time } } };
@@ -149,7 +149,7 @@ function runningOrWaiting({ name, image }: Container, reason: Waiting, time: str
   return { ...common, restartCount: 1, state, lastState: { terminated } };
 }
 
-function initStatus(container: Container, reason: Waiting, time: string): object {
+function initStatus(container: Container, reason: WaitingReason, time: string): object {
   if (container.restartPolicy === "Always" || reason !== undefined) return runningOrWaiting(container, reason, time);
   const { name, image } = container;
   const terminated = { exitCode: 0, reason: "Completed", startedAt: time, finishedAt: time };

@@ -3,7 +3,7 @@ import { after, before, describe, test } from "node:test";
 import { skipWithoutControlPlane } from "../stage/scene.ts";
 import { Api, eventually } from "./api.ts";
 import { type ControlPlane, startControlPlane } from "./controlplane.ts";
-import { createGroup, type Group, groupPods, waitForGroupReady } from "./fixtures.ts";
+import { createGroup, type FixtureGroup, groupPods, waitForGroupReady } from "./fixtures.ts";
 import { createNode } from "./nodes.ts";
 
 const nodeLabels = { pool: "scheduled" };
@@ -11,7 +11,7 @@ const nodeLabels = { pool: "scheduled" };
 describe("pods without a node", { skip: await skipWithoutControlPlane() }, () => {
   let controlPlane: ControlPlane;
   let api: Api;
-  let group: Group;
+  let group: FixtureGroup;
 
   before(async () => {
     controlPlane = await startControlPlane({ podsReadyAfterMs: 20 });

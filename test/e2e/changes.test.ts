@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { changeTemplate, type Group, groupManifests, groupPods } from "../controlplane/fixtures.ts";
+import { changeTemplate, type FixtureGroup, groupManifests, groupPods } from "../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
 import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
 
@@ -65,7 +65,7 @@ describe("what users change in the middle of a rollout", {
       const podAnnotations = { [ANNOTATIONS.readyAfterMs]: "300" };
       const manifest = groupManifests({ ...small, name, namespace, zones: 4, podAnnotations, image: "app:2" })[3];
       await scene.api.post(`/apis/apps/v1/namespaces/${namespace}/statefulsets`, manifest);
-      const larger: Group = { ...scene.group, statefulSets: [...statefulSets, "added-zone-d"] };
+      const larger: FixtureGroup = { ...scene.group, statefulSets: [...statefulSets, "added-zone-d"] };
       await scene.waitForRollout("app:2", 90_000, larger);
       await changeTemplate(controlPlane, larger, "app:3");
       await scene.waitForRollout("app:3", 90_000, larger);

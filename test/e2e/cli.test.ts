@@ -8,7 +8,7 @@ import { after, before, describe, test } from "node:test";
 import { Api } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { createGroup, type Group, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { createGroup, type FixtureGroup, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { skipWithoutControlPlane } from "../stage/scene.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -33,7 +33,7 @@ function runProgram(program: string, args: readonly string[], env: NodeJS.Proces
 describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, () => {
   let controlPlane: ControlPlane;
   let api: Api;
-  let group: Group;
+  let group: FixtureGroup;
   let folder: string;
   let node: string;
 

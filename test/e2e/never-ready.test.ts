@@ -7,7 +7,7 @@ import { after, before, describe, test } from "node:test";
 import { neverReadyAfterMs } from "../../functions/advance-zone-rollout/decide.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { createGroup, type Group, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { createGroup, type FixtureGroup, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
 import { isReady, type Pod, UNREADY } from "../controlplane/podstatus.ts";
 import { skipWithoutControlPlane } from "../stage/scene.ts";
@@ -91,7 +91,7 @@ describe("a revision that never becomes ready", { skip: await skipWithoutControl
   let controlPlane: ControlPlane;
   let api: Api;
   let server: Server;
-  const groups = new Map<string, Group>();
+  const groups = new Map<string, FixtureGroup>();
 
   before(async () => {
     controlPlane = await startControlPlane();
@@ -115,7 +115,7 @@ describe("a revision that never becomes ready", { skip: await skipWithoutControl
     await controlPlane?.stop();
   });
 
-  const groupOf = ({ name }: Night) => groups.get(name) as Group;
+  const groupOf = ({ name }: Night) => groups.get(name) as FixtureGroup;
   const leases = (name = "") => `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${name}`;
 
   async function write(night: Night, template: Template): Promise<void> {

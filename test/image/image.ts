@@ -26,7 +26,7 @@ export interface Image {
   remove(): Promise<void>;
 }
 
-interface Place {
+interface StageState {
   readonly root: string;
   workdir: string;
   user: string;
@@ -75,7 +75,7 @@ async function buildStage(
   stages: ReadonlyMap<string, string>,
 ): Promise<Image["command"] | undefined> {
   await mkdir(root);
-  const place: Place = { root, workdir: "/", user: "0:0" };
+  const place: StageState = { root, workdir: "/", user: "0:0" };
   let command: Image["command"] | undefined;
   for (const step of stage.steps) {
     if (step.kind === "workdir") {
@@ -89,12 +89,12 @@ async function buildStage(
   return command;
 }
 
-function inside({ root, workdir }: Place, path: string): string {
+function inside({ root, workdir }: StageState, path: string): string {
   return join(root, resolve(workdir, path));
 }
 
 /** The command as the stage's user, its absolute paths in the stage's folder. The shell is this machine's. */
-function commandOf(command: readonly string[], place: Place): [string, ...string[]] {
+function commandOf(command: readonly string[], place: StageState): [string, ...string[]] {
   const words = command.map((word, index) => {
     if (word === nodeOfImage) return process.execPath;
     return word.startsWith("/") && index > 0 ? inside(place, word) : word;
@@ -104,7 +104,7 @@ function commandOf(command: readonly string[], place: Place): [string, ...string
   return [...identity, ...words] as [string, ...string[]];
 }
 
-async function run(command: readonly string[], place: Place): Promise<void> {
+async function run(command: readonly string[], place: StageState): Promise<void> {
   const [file, ...args] = commandOf(command, place);
   try {
     await execute(file, args, { cwd: inside(place, "."), env: cleanEnvironment() });
@@ -116,7 +116,7 @@ async function run(command: readonly string[], place: Place): Promise<void> {
 
 async function copy(
   { from, owner, paths }: Step & { kind: "copy" },
-  place: Place,
+  place: StageState,
   stages: ReadonlyMap<string, string>,
 ): Promise<void> {
   const sources = paths.slice(0, -1);

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { stripTypeScriptTypes } from "node:module";
 import { type AnyNode, type Node, parse } from "acorn";
-import { isWordingOnly, type Place, placesOf, type Range } from "./mutators.ts";
+import { isWordingOnly, type MutationSite, placesOf, type Range } from "./mutators.ts";
 
 export interface Mutant {
   /** Of the file, the function, the text, its replacement and how many alike came before: not of the line. */
@@ -16,7 +16,7 @@ export interface Mutant {
 }
 
 /** A place, with a mutant for each of its replacements in their order. */
-export interface MutatedPlace extends Place {
+export interface MutatedPlace extends MutationSite {
   readonly mutants: readonly Mutant[];
 }
 

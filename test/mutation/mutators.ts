@@ -21,7 +21,7 @@ export interface Range {
 }
 
 /** A range of the source and the texts that may stand there instead. */
-export interface Place extends Range {
+export interface MutationSite extends Range {
   readonly isStatement: boolean;
   readonly felt: Felt;
   readonly replacements: readonly string[];
@@ -62,7 +62,7 @@ const mathPairs: ReadonlyMap<string, string> = new Map([
 const measureFrom = 100;
 
 /** The places that begin at a node. Those of one range come from the outside in. */
-export function placesOf(node: AnyNode, ancestors: readonly AnyNode[], script: string): Place[] {
+export function placesOf(node: AnyNode, ancestors: readonly AnyNode[], script: string): MutationSite[] {
   const parent = ancestors.at(-1);
   return [
     ...dropsOf(node, ancestors, script),
@@ -71,12 +71,12 @@ export function placesOf(node: AnyNode, ancestors: readonly AnyNode[], script: s
   ];
 }
 
-function place({ start, end }: Range, replacements: readonly string[], felt = reached): Place {
+function place({ start, end }: Range, replacements: readonly string[], felt = reached): MutationSite {
   return { start, end, isStatement: false, felt, replacements };
 }
 
 /** What a node is to its parent: a condition, or an operand without which the others decide. */
-function asPart(node: AnyNode, parent: AnyNode): Place[] {
+function asPart(node: AnyNode, parent: AnyNode): MutationSite[] {
   if (isTested(node, parent)) {
     const isLoop = parent.type !== "IfStatement" && parent.type !== "ConditionalExpression";
     return [place(node, isLoop ? ["false"] : ["true", "false"], { kind: "truth" })];
@@ -102,7 +102,7 @@ function isUndefined(node: AnyNode): boolean {
   return node.type === "Identifier" && node.name === "undefined";
 }
 
-function expressionsOf(node: AnyNode, ancestors: readonly AnyNode[], script: string): Place[] {
+function expressionsOf(node: AnyNode, ancestors: readonly AnyNode[], script: string): MutationSite[] {
   const textOf = ({ start, end }: Range) => script.slice(start, end);
   switch (node.type) {
     case "BinaryExpression":
@@ -133,7 +133,7 @@ function expressionsOf(node: AnyNode, ancestors: readonly AnyNode[], script: str
   }
 }
 
-function binaries(node: BinaryExpression, textOf: (range: Range) => string): Place[] {
+function binaries(node: BinaryExpression, textOf: (range: Range) => string): MutationSite[] {
   const { operator, left, right } = node;
   // A sum of texts is a text.
   if (operator === "+" && (isText(left) || isText(right))) return [];
@@ -150,7 +150,7 @@ export function otherOperators(operator: string): readonly string[] {
   return others[operator] ?? [];
 }
 
-function literals(node: Literal, parent: AnyNode | undefined): Place[] {
+function literals(node: Literal, parent: AnyNode | undefined): MutationSite[] {
   const { value } = node;
   if (typeof value === "boolean") return [place(node, [String(!value)])];
   if (typeof value === "number") {
@@ -166,14 +166,17 @@ function literals(node: Literal, parent: AnyNode | undefined): Place[] {
 }
 
 /** A pattern that no longer looks at a whole text. */
-function anchors(node: Literal, { pattern, flags }: { readonly pattern: string; readonly flags: string }): Place[] {
+function anchors(
+  node: Literal,
+  { pattern, flags }: { readonly pattern: string; readonly flags: string },
+): MutationSite[] {
   const replacements = [];
   if (/^\^[^|]+$/.test(pattern)) replacements.push(`/${pattern.slice(1)}/${flags}`);
   if (/^[^|]+[^\\|]\$$/.test(pattern)) replacements.push(`/${pattern.slice(0, -1)}/${flags}`);
   return replacements.length === 0 ? [] : [place(node, replacements)];
 }
 
-function calls(node: CallExpression, parent: AnyNode | undefined, textOf: (range: Range) => string): Place[] {
+function calls(node: CallExpression, parent: AnyNode | undefined, textOf: (range: Range) => string): MutationSite[] {
   const { callee } = node;
   // What follows on ?. must stay in one piece.
   const isMiddle = parent?.type === "MemberExpression" && parent.object === node && textOf(node).includes("?.");
@@ -200,8 +203,8 @@ function isSuper(node: Expression | Super): node is Super {
 }
 
 /** Statements without which the code goes on: calls and assignments, and exits before the end. */
-function dropsOf(node: AnyNode, ancestors: readonly AnyNode[], script: string): Place[] {
-  const drop = (): Place[] => [{ ...place(node, [""]), isStatement: true }];
+function dropsOf(node: AnyNode, ancestors: readonly AnyNode[], script: string): MutationSite[] {
+  const drop = (): MutationSite[] => [{ ...place(node, [""]), isStatement: true }];
   const parent = ancestors.at(-1);
   if (node.type === "ExpressionStatement") {
     const isSuperCall = node.expression.type === "CallExpression" && node.expression.callee.type === "Super";

@@ -27,7 +27,7 @@ const shared = [
   "ledger/{reservation,name,contents,lease,settling,size,renewals,stamps}",
   "group/{zones,governing}",
   "views/{view,memory,watching,reading,membership,progress}",
-  "pass/{perform,act,record,observation,ledger-access,joining,whereabouts}",
+  "pass/{perform,act,verdict-record,observation,ledger-access,joining,whereabouts}",
   "review/{commit,made,answers}",
 ];
 

@@ -11,8 +11,8 @@ import {
   isRefused,
   isRepair,
   isTrueOf,
+  type Member,
   nextRepairSeconds,
-  type Place,
   podOf,
   possible,
   violationOf,
@@ -30,7 +30,7 @@ function targetsOf(verdict: Verdict<Target>): readonly Target[] {
   return verdict.kind === "take" ? verdict.targets : [];
 }
 
-function placesOf(verdict: Verdict<Target>, action: "delete" | "repair"): Place[] {
+function placesOf(verdict: Verdict<Target>, action: "delete" | "repair"): Member[] {
   return targetsOf(verdict).flatMap((target) =>
     target.action === action && "pod" in target
       ? [{ zone: target.statefulSet.name.charCodeAt(0) - 97, ordinal: target.pod.ordinal }]

@@ -3,7 +3,7 @@
  * and a ledger would show them. The naive rules read the facts; the product reads what is rendered from them.
  */
 import fc from "fast-check";
-import type { Asked, Group } from "../../functions/evaluate-eviction/decide.ts";
+import type { Asked, EvictionSnapshot } from "../../functions/evaluate-eviction/decide.ts";
 import { parseStoredBudget, surroundingsOf } from "../../functions/shared/group/governing.ts";
 import { surveyZone } from "../../functions/shared/group/zones.ts";
 import type { PodObject, StatefulSetObject, ZoneBudgetObject } from "../../functions/shared/kubernetes/cluster.ts";
@@ -195,7 +195,7 @@ export const evictions: fc.Arbitrary<EvictionFacts> = fc
 const tag = { app: "db" };
 
 /** What the function would be given of these facts: parsed, settled and surveyed by the product. */
-export function render(facts: EvictionFacts): Group {
+export function render(facts: EvictionFacts): EvictionSnapshot {
   const key = { namespace: "db", group: "group" };
   const budgets = facts.budgets.map((one, index) => parseStoredBudget(budgetObject(one, index)));
   const open: Reservation[] = [];

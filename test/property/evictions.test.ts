@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { decide } from "../../functions/evaluate-eviction/decide.ts";
 import type { Ruling } from "../../functions/shared/review/commit.ts";
 import { type EvictionFacts, evictions, render } from "./eviction-facts.ts";
-import { guardFor, isReserved, type Place, placeOf, violationOf } from "./naive-evictions.ts";
+import { guardFor, isReserved, type Member, placeOf, violationOf } from "./naive-evictions.ts";
 
 const numRuns = 20_000;
 const fewRuns = 5_000;
@@ -16,7 +16,7 @@ function check(property: (facts: EvictionFacts, rulings: readonly Ruling[]) => v
 }
 
 /** The places that were allowed for good and are to be reserved, in the order of the questions. */
-function takenOf(facts: EvictionFacts, rulings: readonly Ruling[]): Place[] {
+function takenOf(facts: EvictionFacts, rulings: readonly Ruling[]): Member[] {
   return facts.questions.flatMap((question, index) => {
     const isTaken = rulings[index]?.reserve !== undefined && !question.dryRun;
     return isTaken ? [placeOf(facts, question)] : [];
@@ -25,7 +25,7 @@ function takenOf(facts: EvictionFacts, rulings: readonly Ruling[]): Place[] {
 
 /** The guards of all questions by the naive rules alone. */
 function naively(facts: EvictionFacts): string[] {
-  const taken: Place[] = [];
+  const taken: Member[] = [];
   return facts.questions.map((question) => {
     const guard = guardFor(facts, question, taken);
     if (guard !== "allowed" || question.dryRun) return guard;

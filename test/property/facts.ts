@@ -3,7 +3,7 @@
  * the facts; the product reads what is rendered from them.
  */
 import fc from "fast-check";
-import type { Group } from "../../functions/advance-zone-rollout/decide.ts";
+import type { RolloutSnapshot } from "../../functions/advance-zone-rollout/decide.ts";
 import { parseStoredBudget } from "../../functions/shared/group/governing.ts";
 import { surveyZone } from "../../functions/shared/group/zones.ts";
 import type {
@@ -194,7 +194,7 @@ export const group: fc.Arbitrary<GroupFacts> = fc.record({
 });
 
 /** What a function would be given of these facts, settled, counted and parsed by the product. */
-export function render(facts: GroupFacts, order: "ascending" | "descending" = "ascending"): Group {
+export function render(facts: GroupFacts, order: "ascending" | "descending" = "ascending"): RolloutSnapshot {
   const refusals = new Map<string, { uid: string; pod: string; sentence: string; stampMs: number }>();
   const refuse = (uid: string, pod: string) => refusals.set(uid, { uid, pod, sentence: "no", stampMs: nowMs });
   const open: Reservation[] = [];

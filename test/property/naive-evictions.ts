@@ -12,41 +12,41 @@ import {
 } from "./eviction-facts.ts";
 
 /** One place for a pod: zone number and ordinal. */
-export interface Place {
+export interface Member {
   readonly zone: number;
   readonly ordinal: number;
 }
 
-const nameOf = ({ zone, ordinal }: Place): string => `${letterOf(zone)}-${ordinal}`;
-const isSame = (one: Place, other: Place): boolean => one.zone === other.zone && one.ordinal === other.ordinal;
+const nameOf = ({ zone, ordinal }: Member): string => `${letterOf(zone)}-${ordinal}`;
+const isSame = (one: Member, other: Member): boolean => one.zone === other.zone && one.ordinal === other.ordinal;
 
-export function placeOf({ zones }: EvictionFacts, { zone, place }: QuestionFacts): Place {
+export function placeOf({ zones }: EvictionFacts, { zone, place }: QuestionFacts): Member {
   return { zone, ordinal: (zones[zone]?.start ?? 0) + place };
 }
 
 /** What there is to know of a place; undefined where neither a pod nor a wish for one was ever drawn. */
-function at({ zones }: EvictionFacts, { zone, ordinal }: Place): PlaceFacts | undefined {
+function at({ zones }: EvictionFacts, { zone, ordinal }: Member): PlaceFacts | undefined {
   const facts = zones[zone];
   return facts?.places[ordinal - facts.start];
 }
 
 /** Every place that has a pod, or should have one, or is reserved. */
-export function places({ zones }: EvictionFacts): Place[] {
+export function places({ zones }: EvictionFacts): Member[] {
   return zones.flatMap(({ start, places: drawn }, zone) => drawn.map((_, index) => ({ zone, ordinal: start + index })));
 }
 
-function isThere(facts: EvictionFacts, place: Place): boolean {
+function isThere(facts: EvictionFacts, place: Member): boolean {
   const pod = at(facts, place)?.pod;
   return pod !== undefined && pod !== "absent";
 }
 
-function isWanted({ zones }: EvictionFacts, { zone, ordinal }: Place): boolean {
+function isWanted({ zones }: EvictionFacts, { zone, ordinal }: Member): boolean {
   const { start = 0, replicas = 0 } = zones[zone] ?? {};
   return ordinal >= start && ordinal < start + replicas;
 }
 
 /** Rule R6: Ready for as long as the zone asks for; a pod that is ready since nobody knows when has not been for any time. */
-function isUp(facts: EvictionFacts, place: Place): boolean {
+function isUp(facts: EvictionFacts, place: Member): boolean {
   const { pod, readyFor } = at(facts, place) ?? {};
   const least = facts.zones[place.zone]?.minReadySeconds ?? 0;
   if (pod !== "ready") return false;
@@ -54,7 +54,7 @@ function isUp(facts: EvictionFacts, place: Place): boolean {
 }
 
 /** Rule R6: there is a reservation that nothing has settled. */
-export function isReserved(facts: EvictionFacts, place: Place): boolean {
+export function isReserved(facts: EvictionFacts, place: Member): boolean {
   const { reserved } = at(facts, place) ?? {};
   if (reserved === undefined || reserved === "no") return false;
   if (!isThere(facts, place)) return isWanted(facts, place);
@@ -62,13 +62,13 @@ export function isReserved(facts: EvictionFacts, place: Place): boolean {
 }
 
 /** Rule R7, and whatever was allowed before and has not happened yet. */
-export function isDown(facts: EvictionFacts, taken: readonly Place[], place: Place): boolean {
+export function isDown(facts: EvictionFacts, taken: readonly Member[], place: Member): boolean {
   const isTaken = taken.some((other) => isSame(other, place));
   return isTaken || isReserved(facts, place) || (isWanted(facts, place) && !isUp(facts, place));
 }
 
 /** The pod is there and is on its way out with a smaller number of replicas. */
-export function isUnwanted(facts: EvictionFacts, place: Place): boolean {
+export function isUnwanted(facts: EvictionFacts, place: Member): boolean {
   return isThere(facts, place) && !isWanted(facts, place);
 }
 
@@ -77,12 +77,12 @@ function isSelected(budget: BudgetFacts, labels: { readonly app: boolean; readon
   return budget.selects === "all" || budget.selects === `zone ${labels.zone}`;
 }
 
-export function budgetsOf({ budgets }: EvictionFacts, { zone }: Place): BudgetFacts[] {
+export function budgetsOf({ budgets }: EvictionFacts, { zone }: Member): BudgetFacts[] {
   return budgets.filter((budget) => isSelected(budget, { app: true, zone: letterOf(zone) }));
 }
 
 /** Section 4.4. */
-export function allowanceFor(facts: EvictionFacts, { may }: BudgetFacts, place: Place): number {
+export function allowanceFor(facts: EvictionFacts, { may }: BudgetFacts, place: Member): number {
   const { zone } = place;
   if (may === "nothing said") return 1;
   if (may === "nonsense") return 0;
@@ -114,7 +114,7 @@ export function sliceOf(slicing: Slicing, name: string): string | undefined {
 }
 
 /** Sections 4.5 (step 10) and 4.6: how many of a slice through all zones are not as they should be, the pod itself aside. */
-export function downInSlice(facts: EvictionFacts, taken: readonly Place[], budget: BudgetFacts, own: Place): number {
+export function downInSlice(facts: EvictionFacts, taken: readonly Member[], budget: BudgetFacts, own: Member): number {
   const slice = sliceOf(budget.slicing, nameOf(own));
   const isInSlice = (name: string) => sliceOf(budget.slicing, name) === slice;
   let down = facts.departed.filter((ordinal) => isInSlice(`y-${ordinal}`)).length;
@@ -135,27 +135,27 @@ export function downInSlice(facts: EvictionFacts, taken: readonly Place[], budge
 }
 
 /** Section 4.6: now is later than the moment it became ready and the delay together. */
-function isSettledFor(facts: EvictionFacts, place: Place, delaySeconds: number): boolean {
+function isSettledFor(facts: EvictionFacts, place: Member, delaySeconds: number): boolean {
   const { readyFor } = at(facts, place) ?? {};
   return delaySeconds === 0 || (readyFor !== "unknown" && (readyFor ?? 0) > delaySeconds);
 }
 
 /** Section 4.5, step 10, for a zone: what is not as it should be besides the pod itself. */
-export function downInZone(facts: EvictionFacts, taken: readonly Place[], own: Place): number {
+export function downInZone(facts: EvictionFacts, taken: readonly Member[], own: Member): number {
   return places(facts).filter((place) => {
     if (place.zone !== own.zone || isSame(place, own)) return false;
     return isDown(facts, taken, place) || (isUnwanted(facts, place) && !isUp(facts, place));
   }).length;
 }
 
-function isWhole(facts: EvictionFacts, taken: readonly Place[], zone: number): boolean {
+function isWhole(facts: EvictionFacts, taken: readonly Member[], zone: number): boolean {
   return !places(facts).some((place) => {
     return place.zone === zone && (isDown(facts, taken, place) || isUnwanted(facts, place));
   });
 }
 
 /** What kube-apiserver would say after us. */
-function isRefusedByDisruptionBudgets(facts: EvictionFacts, place: Place): boolean {
+function isRefusedByDisruptionBudgets(facts: EvictionFacts, place: Member): boolean {
   const [only, second] = facts.disruptionBudgets;
   const pod = at(facts, place)?.pod;
   if (only === undefined || pod === "pending") return false;
@@ -165,7 +165,7 @@ function isRefusedByDisruptionBudgets(facts: EvictionFacts, place: Place): boole
 }
 
 /** Which guard answers a question after those before it, of which `taken` were allowed for good. */
-export function guardFor(facts: EvictionFacts, question: QuestionFacts, taken: readonly Place[]): string {
+export function guardFor(facts: EvictionFacts, question: QuestionFacts, taken: readonly Member[]): string {
   const place = placeOf(facts, question);
   const facing = at(facts, place);
   if (facing === undefined || !isThere(facts, place) || question.uid !== "as it is") return "pod-unseen";
@@ -192,9 +192,9 @@ export function guardFor(facts: EvictionFacts, question: QuestionFacts, taken: r
 /** Section 4.5, steps 7 to 11. */
 function refusalByBudget(
   facts: EvictionFacts,
-  taken: readonly Place[],
+  taken: readonly Member[],
   budget: BudgetFacts,
-  place: Place,
+  place: Member,
 ): string | undefined {
   const allowed = allowanceFor(facts, budget, place);
   if (allowed === 0) return "max-unavailable-zero";
@@ -212,7 +212,7 @@ function refusalByBudget(
 }
 
 /** Invariant E1 of all that was allowed for good together: undefined where it holds. */
-export function violationOf(facts: EvictionFacts, taken: readonly Place[]): string | undefined {
+export function violationOf(facts: EvictionFacts, taken: readonly Member[]): string | undefined {
   for (const place of taken) {
     const [budget] = budgetsOf(facts, place);
     if (budget === undefined) continue;

@@ -14,49 +14,49 @@ import {
 } from "./facts.ts";
 
 /** One place for a pod: zone number and ordinal. */
-export interface Place {
+export interface Member {
   readonly zone: number;
   readonly ordinal: number;
 }
 
-export const podOf = ({ zone, ordinal }: Place): string => `${zoneNameOf(zone)}-${ordinal}`;
+export const podOf = ({ zone, ordinal }: Member): string => `${zoneNameOf(zone)}-${ordinal}`;
 
-function places(facts: GroupFacts): Place[] {
+function places(facts: GroupFacts): Member[] {
   return facts.zones.flatMap(({ start, replicas, slots }, zone) =>
     Array.from({ length: Math.max(slots.length, start + replicas) }, (_, ordinal) => ({ zone, ordinal })),
   );
 }
 
-function slotAt(facts: GroupFacts, { zone, ordinal }: Place): SlotFacts | undefined {
+function slotAt(facts: GroupFacts, { zone, ordinal }: Member): SlotFacts | undefined {
   return facts.zones[zone]?.slots[ordinal];
 }
 
-function zoneAt(facts: GroupFacts, { zone }: Place): ZoneFacts {
+function zoneAt(facts: GroupFacts, { zone }: Member): ZoneFacts {
   return facts.zones[zone] as ZoneFacts;
 }
 
-function isSame(one: Place, other: Place): boolean {
+function isSame(one: Member, other: Member): boolean {
   return one.zone === other.zone && one.ordinal === other.ordinal;
 }
 
-export function isThere(facts: GroupFacts, place: Place): boolean {
+export function isThere(facts: GroupFacts, place: Member): boolean {
   const slot = slotAt(facts, place);
   return slot !== undefined && slot.health !== "absent";
 }
 
-function isWanted(facts: GroupFacts, place: Place): boolean {
+function isWanted(facts: GroupFacts, place: Member): boolean {
   const { start, replicas } = zoneAt(facts, place);
   return start <= place.ordinal && place.ordinal < start + replicas;
 }
 
 /** Rule R6, "Ready": for as long as the zone asks, and not terminating. */
-function isUp(facts: GroupFacts, place: Place): boolean {
+function isUp(facts: GroupFacts, place: Member): boolean {
   const slot = slotAt(facts, place);
   return slot?.health === "ready" && slot.readyForSeconds >= zoneAt(facts, place).minReadySeconds;
 }
 
 /** Rule R6: there is a reservation that nothing has settled. */
-export function isReserved(facts: GroupFacts, place: Place): boolean {
+export function isReserved(facts: GroupFacts, place: Member): boolean {
   const slot = slotAt(facts, place);
   if (slot === undefined || slot.reservation === "none") return false;
   if (!isThere(facts, place)) return isWanted(facts, place);
@@ -64,12 +64,12 @@ export function isReserved(facts: GroupFacts, place: Place): boolean {
 }
 
 /** Rule R7. */
-function isDown(facts: GroupFacts, place: Place): boolean {
+function isDown(facts: GroupFacts, place: Member): boolean {
   return isReserved(facts, place) || (isWanted(facts, place) && !isUp(facts, place));
 }
 
 /** The places that are down in a zone once those of `also` are taken too. */
-export function downIn(facts: GroupFacts, zone: number, also: readonly Place[] = []): Place[] {
+export function downIn(facts: GroupFacts, zone: number, also: readonly Member[] = []): Member[] {
   return places(facts).filter(
     (place) => place.zone === zone && (isDown(facts, place) || also.some((other) => isSame(other, place))),
   );
@@ -91,14 +91,14 @@ export function allowedIn({ budget, replicas }: ZoneFacts): number {
 }
 
 /** Another revision is wanted for the pod, and it is not on its way out. Nobody knows while the status is behind. */
-export function isOutdated(facts: GroupFacts, place: Place): boolean {
+export function isOutdated(facts: GroupFacts, place: Member): boolean {
   const slot = slotAt(facts, place);
   if (slot === undefined || !isThere(facts, place) || !isWanted(facts, place)) return false;
   return !zoneAt(facts, place).behind && slot.health !== "terminating" && slot.revision !== "new";
 }
 
 /** Rule R13: it cannot start, it has not begun to, or it has run for two minutes and was never Ready. */
-export function isRepair(facts: GroupFacts, place: Place): boolean {
+export function isRepair(facts: GroupFacts, place: Member): boolean {
   const { health = "absent", ageSeconds = "unknown" } = slotAt(facts, place) ?? {};
   const isBroken = ["stuck", "stuck at init", "pending", "unheard"].includes(health);
   const isLate = health === "never ready" && ageSeconds !== "unknown" && ageSeconds >= 120;
@@ -121,12 +121,12 @@ export function isForeign(facts: GroupFacts): boolean {
   return facts.zones.some(({ strategy }) => strategy !== "OnDelete");
 }
 
-export function isRefused(facts: GroupFacts, place: Place): boolean {
+export function isRefused(facts: GroupFacts, place: Member): boolean {
   return slotAt(facts, place)?.refused === true;
 }
 
 /** Rule R10: the pod is free, or ours to finish. */
-export function isOurs(facts: GroupFacts, place: Place): boolean {
+export function isOurs(facts: GroupFacts, place: Member): boolean {
   const slot = slotAt(facts, place);
   if (slot === undefined || slot.reservation !== "of this pod") return true;
   return slot.reservedBy === self && slot.reservationAgeMs >= 7_000;
@@ -137,14 +137,20 @@ function isSelected({ tier }: BudgetFacts, other: Tier): boolean {
 }
 
 /** As rollout-operator has it: a partition is a part of the name, and some names have none. */
-function partitionOf({ partitioning }: BudgetFacts, { zone, ordinal }: Place): string | undefined {
+function partitionOf({ partitioning }: BudgetFacts, { zone, ordinal }: Member): string | undefined {
   if (partitioning === "zone") return zoneNameOf(zone);
   if (partitioning === "even ordinal" && ordinal % 2 === 1) return undefined;
   return `${ordinal}`;
 }
 
 /** As rollout-operator has it: in the partition of `place` this other place does not serve. */
-function isShort(facts: GroupFacts, budget: BudgetFacts, place: Place, other: Place, taken: readonly Place[]): boolean {
+function isShort(
+  facts: GroupFacts,
+  budget: BudgetFacts,
+  place: Member,
+  other: Member,
+  taken: readonly Member[],
+): boolean {
   if (isDown(facts, other) || taken.some((one) => isSame(one, other))) return true;
   if (!isThere(facts, other)) return false;
   if (!isUp(facts, other)) return true;
@@ -153,12 +159,12 @@ function isShort(facts: GroupFacts, budget: BudgetFacts, place: Place, other: Pl
 }
 
 /** How many of a pod's partition do not serve, the pod itself aside, once those of `taken` are taken. */
-function shortIn(facts: GroupFacts, budget: BudgetFacts, place: Place, taken: readonly Place[]): number {
+function shortIn(facts: GroupFacts, budget: BudgetFacts, place: Member, taken: readonly Member[]): number {
   const partition = partitionOf(budget, place);
   const peers = places(facts).filter((other) => !isSame(other, place) && partitionOf(budget, other) === partition);
   let short = peers.filter((other) => isShort(facts, budget, place, other, taken)).length;
   facts.zones.forEach(({ tier }, zone) => {
-    const exists = (other: Place) => isThere(facts, other) || isDown(facts, other);
+    const exists = (other: Member) => isThere(facts, other) || isDown(facts, other);
     // A zone of the budget without any pod of the partition may have lost it (rollout-operator#370).
     if (zone !== place.zone && isSelected(budget, tier) && !peers.some((one) => one.zone === zone && exists(one)))
       short++;
@@ -177,7 +183,7 @@ function allowanceIn({ allowance }: BudgetFacts, { replicas, counted }: ZoneFact
 }
 
 /** The guard of the budget that forbids to take a pod after those of `taken`; undefined where none does. */
-export function budgetGuardOf(facts: GroupFacts, place: Place, taken: readonly Place[]): string | undefined {
+export function budgetGuardOf(facts: GroupFacts, place: Member, taken: readonly Member[]): string | undefined {
   const { tier } = slotAt(facts, place) as SlotFacts;
   const governing = facts.budgets.filter((budget) => isSelected(budget, tier));
   const [budget, second] = governing;
@@ -195,7 +201,7 @@ export function budgetGuardOf(facts: GroupFacts, place: Place, taken: readonly P
 }
 
 /** Invariants Z1 to Z4, and the budgets, for pods that are deleted one after the other: undefined where they hold. */
-export function violationOf(facts: GroupFacts, deleted: readonly Place[]): string | undefined {
+export function violationOf(facts: GroupFacts, deleted: readonly Member[]): string | undefined {
   if (deleted.length > 0 && isForeign(facts)) return "Z4: a StatefulSet is not OnDelete";
   for (const [index, place] of deleted.entries()) {
     const { paused } = zoneAt(facts, place);
@@ -241,7 +247,7 @@ export function possible(facts: GroupFacts): Set<string> {
 }
 
 /** The pods of which a guard may speak: one zone at most is disturbed, and then they are of that one. */
-function waiting(facts: GroupFacts): Place[] {
+function waiting(facts: GroupFacts): Member[] {
   const disturbed = [...facts.zones.keys()].filter((zone) => isDisturbed(facts, zone));
   if (disturbed.length > 1) return [];
   return places(facts).filter(
@@ -254,7 +260,7 @@ function waiting(facts: GroupFacts): Place[] {
 }
 
 /** The zone's own limit is spent, whatever a budget says besides. */
-function isLimitSpent(facts: GroupFacts, place: Place): boolean {
+function isLimitSpent(facts: GroupFacts, place: Member): boolean {
   return downIn(facts, place.zone, [place]).length > allowedIn(zoneAt(facts, place));
 }
 
@@ -267,7 +273,7 @@ export function isTrueOf(guard: string, facts: GroupFacts): boolean {
   const outdated = all.filter((place) => isOutdated(facts, place) && !isRepair(facts, place));
   const inOnly = outdated.filter(({ zone }) => zone === only);
   const outdatedIn = (zone: number) => outdated.some((place) => place.zone === zone);
-  const isNobodys = (place: Place) => !isRefused(facts, place) && isOurs(facts, place);
+  const isNobodys = (place: Member) => !isRefused(facts, place) && isOurs(facts, place);
   switch (guard) {
     case "strategy-not-on-delete":
       return isForeign(facts);

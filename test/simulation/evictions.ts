@@ -13,7 +13,7 @@ import {
   createMemory,
   type Judge,
 } from "../../functions/shared/pass/definition.ts";
-import { silentReporter } from "../../functions/shared/pass/report.ts";
+import { silentReporter } from "../../functions/shared/pass/reporter.ts";
 import type { Views } from "../../functions/shared/views/view.ts";
 import type { StoredPod } from "../world/objects.ts";
 import type { World } from "../world/world.ts";

@@ -11,8 +11,8 @@ import { deletionOf } from "../../functions/shared/pass/act.ts";
 import { type FunctionDefinition, listGroupKeys } from "../../functions/shared/pass/definition.ts";
 import type { Observed } from "../../functions/shared/pass/observation.ts";
 import { type Gate, perform } from "../../functions/shared/pass/perform.ts";
-import type { Telling } from "../../functions/shared/pass/record.ts";
 import { take, type Verdict, wait } from "../../functions/shared/pass/verdict.ts";
+import type { Telling } from "../../functions/shared/pass/verdict-record.ts";
 import { groupOfPod } from "../../functions/shared/views/keys.ts";
 import type { Draw } from "./draw.ts";
 

@@ -10,7 +10,7 @@ import {
   createMemory,
   type FunctionDefinition,
 } from "../../functions/shared/pass/definition.ts";
-import { silentReporter } from "../../functions/shared/pass/report.ts";
+import { silentReporter } from "../../functions/shared/pass/reporter.ts";
 import type { Views } from "../../functions/shared/views/view.ts";
 import { KeyedQueue } from "../../triggers/wake/queue.ts";
 import type { ClaimRules } from "./claims/taker.ts";

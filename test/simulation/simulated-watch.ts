@@ -47,12 +47,12 @@ export interface SimulatedWatchOptions {
   readonly log: (what: string) => void;
 }
 
-type Waiting<T> = { resolve: (result: IteratorResult<T, undefined>) => void; reject: (error: unknown) => void };
+type PendingNext<T> = { resolve: (result: IteratorResult<T, undefined>) => void; reject: (error: unknown) => void };
 
 export class SimulatedWatch<T> implements AsyncIterableIterator<WatchEvent<T>, undefined> {
   readonly #options: SimulatedWatchOptions;
   readonly #events: WatchEvent<T>[] = [];
-  #waiting: Waiting<WatchEvent<T>> | undefined;
+  #waiting: PendingNext<WatchEvent<T>> | undefined;
   #cancel: (() => void) | undefined;
   #begun = false;
   /** No event is delivered before the one in front of it, nor while the watch is frozen. */

@@ -12,8 +12,8 @@ import {
   type StoredCertificates,
   splitPem,
 } from "../../functions/shared/objects/certificates.ts";
-import type { ActReport } from "../../functions/shared/pass/report.ts";
-import { silentReporter } from "../../functions/shared/pass/report.ts";
+import type { ActReport } from "../../functions/shared/pass/reporter.ts";
+import { silentReporter } from "../../functions/shared/pass/reporter.ts";
 import { seededRandom } from "../world/random.ts";
 import { Store } from "../world/store.ts";
 import { VirtualTimeline } from "../world/timeline.ts";

@@ -5,7 +5,7 @@ import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { type ControlPlane, findAssets } from "../controlplane/controlplane.ts";
 import {
   createGroup,
-  type Group,
+  type FixtureGroup,
   type GroupOptions,
   groupPods,
   type StatefulSet,
@@ -61,13 +61,19 @@ const userAgent = "sluice-test-scene";
 export class Scene {
   readonly controlPlane: ControlPlane;
   readonly api: Api;
-  readonly group: Group;
+  readonly group: FixtureGroup;
   readonly observer: Observer;
   readonly #servers: Server[] = [];
   readonly #auditFrom: number;
   readonly #afterwards: (() => Promise<void>)[] = [];
 
-  private constructor(controlPlane: ControlPlane, api: Api, group: Group, observer: Observer, auditFrom: number) {
+  private constructor(
+    controlPlane: ControlPlane,
+    api: Api,
+    group: FixtureGroup,
+    observer: Observer,
+    auditFrom: number,
+  ) {
     this.controlPlane = controlPlane;
     this.api = api;
     this.group = group;
@@ -141,7 +147,7 @@ export class Scene {
   }
 
   /** Resolves when every pod runs the image, and every StatefulSet says that it is done. */
-  async waitForRollout(image: string, timeoutMs = 90_000, group: Group = this.group): Promise<void> {
+  async waitForRollout(image: string, timeoutMs = 90_000, group: FixtureGroup = this.group): Promise<void> {
     await waitForGroupReady(this.controlPlane, group, { updated: true, timeoutMs });
     await eventually(`revisions recorded`, 30_000, async () => {
       const sets = await Promise.all(group.statefulSets.map((name) => this.statefulSet(name)));
@@ -228,12 +234,12 @@ export class Scene {
   }
 }
 
-function zonesOf({ name, statefulSets }: Group): string[] {
+function zonesOf({ name, statefulSets }: FixtureGroup): string[] {
   return statefulSets.map((statefulSet) => statefulSet.slice(name.length + 1));
 }
 
 /** Resolves to what the budget promises, for the observer. */
-async function createZoneBudget(api: Api, group: Group, spec: ZoneBudgetSpec): Promise<Promised> {
+async function createZoneBudget(api: Api, group: FixtureGroup, spec: ZoneBudgetSpec): Promise<Promised> {
   const apiVersion = "rollout-operator.grafana.com/v1";
   await api.post(`/apis/${apiVersion}/namespaces/${group.namespace}/zoneawarepoddisruptionbudgets`, {
     apiVersion,

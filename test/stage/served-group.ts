@@ -5,7 +5,7 @@ import { rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
 import { type ServedWorld, serveWorld } from "../world/http.ts";
 import { type Random, seededRandom } from "../world/random.ts";
 import { RealTimeline } from "../world/timeline.ts";
-import { createWorld, type Group, type World } from "../world/world.ts";
+import { createWorld, type World, type WorldGroup } from "../world/world.ts";
 import { createWorldCluster } from "../world/world-cluster.ts";
 
 export const namespace = "demo";
@@ -34,7 +34,7 @@ export interface ServedGroupOptions {
 
 export interface ServedGroup {
   readonly world: World;
-  readonly group: Group;
+  readonly group: WorldGroup;
   /** How many pods of each zone may be down. */
   readonly budget: number;
   readonly random: Random;
@@ -102,7 +102,7 @@ export async function serveGroup({ seed, pods, drop, onWorld }: ServedGroupOptio
 }
 
 /** Lets as many pods of a zone be down for evictions as for rollouts. */
-export function createBudget(world: World, { namespace, group }: Group, maxUnavailable: number): void {
+export function createBudget(world: World, { namespace, group }: WorldGroup, maxUnavailable: number): void {
   const selector = { matchLabels: { [rolloutGroup.key]: group } };
   world.store.create("zoneawarepoddisruptionbudgets", namespace, {
     apiVersion: "rollout-operator.grafana.com/v1",

@@ -4,7 +4,7 @@ import type { PodAddress, PodHttp } from "../../functions/shared/http/pod-http.t
 import { get, post, rejection } from "../stage/played-pods.ts";
 import { createWorldPodHttp, type PodLeg, type WorldPodHttpOptions } from "./pod-http.ts";
 import { VirtualTimeline } from "./timeline.ts";
-import { createWorld, type Group, type World } from "./world.ts";
+import { createWorld, type World, type WorldGroup } from "./world.ts";
 import { createWorldCluster } from "./world-cluster.ts";
 
 const namespace = "ns";
@@ -13,7 +13,7 @@ const address: PodAddress = { scheme: "http", pod: "web-a-0", service: "web", na
 interface Stage {
   readonly world: World;
   readonly timeline: VirtualTimeline;
-  readonly group: Group;
+  readonly group: WorldGroup;
   readonly http: PodHttp;
   /** The uids of the pods that were asked, in order. */
   readonly asked: string[];

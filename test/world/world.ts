@@ -54,7 +54,7 @@ export interface GroupOptions {
   readonly podLabels?: Readonly<Record<string, string>>;
 }
 
-export interface Group {
+export interface WorldGroup {
   readonly namespace: string;
   readonly group: string;
   /** One for each zone, in the order of the zones: `GROUP-ZONE`. */
@@ -109,7 +109,7 @@ export class World {
   }
 
   /** Creates one StatefulSet for each zone, as Grafana's charts do. Its pods come later: see {@link settle}. */
-  addGroup(options: GroupOptions): Group {
+  addGroup(options: GroupOptions): WorldGroup {
     const { namespace, group, zones } = options;
     const statefulSets = zones.map((zone) => {
       const body = statefulSetBody(options, zone);

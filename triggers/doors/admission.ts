@@ -18,8 +18,8 @@ import type {
   Judge,
 } from "../../functions/shared/pass/definition.ts";
 import { allow, internalError } from "../../functions/shared/review/answers.ts";
+import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { createRepeats } from "../telemetry/repeats.ts";
-import type { Reporting } from "../telemetry/reporting.ts";
 import { inReviewSpan } from "../telemetry/tracing-spans.ts";
 import type { Bodies } from "./bodies.ts";
 

@@ -7,7 +7,7 @@ import { Readable } from "node:stream";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import { waitingTime } from "../../functions/shared/kubernetes/clock/process-clock.ts";
-import { Deadlines, type Waiting } from "../../functions/shared/review/deadlines.ts";
+import { Deadlines, type HasDeadline } from "../../functions/shared/review/deadlines.ts";
 import { parseBoundedJson } from "./bounded-json.ts";
 
 export interface BodiesOptions {
@@ -33,7 +33,7 @@ export const stalledAfterMs = 3_000;
 const bytesPerPiece = 256;
 
 /** A body that is being read. */
-interface Reading extends Waiting {
+interface Reading extends HasDeadline {
   bytes: number;
   deadlineMs: number;
   stop(error: HTTPException): void;

@@ -3,7 +3,7 @@
 import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
-import type { CertificateSource, KeyPair } from "./certificate.ts";
+import type { CertificateSource, KeyPair } from "./certificate-source.ts";
 
 const pem = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 

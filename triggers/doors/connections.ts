@@ -5,7 +5,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { waitingTime } from "../../functions/shared/kubernetes/clock/process-clock.ts";
-import { Deadlines, type Waiting } from "../../functions/shared/review/deadlines.ts";
+import { Deadlines, type HasDeadline } from "../../functions/shared/review/deadlines.ts";
 import { RequestFeed } from "./request-feed.ts";
 
 /** How a connection was ended before its client did so. */
@@ -30,7 +30,7 @@ export const usualBounds = { mostConnections: 1_000, mostInFlight: 8, crowdedIdl
 type Answer = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
 /** What goes on on a connection. */
-interface Exchange extends Waiting {
+interface Exchange extends HasDeadline {
   /** The answers that are due, in the order in which they have to be sent. */
   readonly due: ServerResponse[];
   readonly feed: RequestFeed;

@@ -10,7 +10,7 @@ import { type Resource, resources } from "../../functions/shared/kubernetes/clus
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import { fieldsOf } from "../../functions/shared/objects/fields.ts";
 import { isNamespaceName, isObjectName } from "../../functions/shared/objects/names.ts";
-import type { EventResult } from "../telemetry/reporting.ts";
+import type { EventResult } from "../telemetry/logs-and-metrics.ts";
 import { inEventSpan } from "../telemetry/tracing-spans.ts";
 import { pingType } from "../wake/ping.ts";
 import type { WakeUps } from "../wake/wakeups.ts";

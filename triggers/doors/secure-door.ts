@@ -1,14 +1,14 @@
 /** The TLS port: it opens once there is a certificate to present, and presents whatever comes after it. */
 import type { Hono } from "hono";
-import type { Reporting } from "../telemetry/reporting.ts";
+import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import type { Clock } from "../wake/queue.ts";
 import {
   awaitCertificate,
   type CertificateSource,
   type KeyPair,
-  type Waiting,
+  type Patience,
   watchCertificate,
-} from "./certificate.ts";
+} from "./certificate-source.ts";
 import type { Cut } from "./connections.ts";
 import { type Listening, listen } from "./server.ts";
 
@@ -78,7 +78,7 @@ async function keep(
   await watchCertificate(source, watch, stopped);
 }
 
-function waitingOf({ clock, reporting }: SecureDoorOptions): Waiting {
+function waitingOf({ clock, reporting }: SecureDoorOptions): Patience {
   return {
     sleep: (ms, signal) => clock.sleep(ms, signal),
     onTrouble: (sentence) => reporting.log("warn", sentence, { reason: "certificate" }),

@@ -9,11 +9,11 @@ import { getRequestListener } from "@hono/node-server";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { HTTPException } from "hono/http-exception";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
+import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
 import { createMetricsPage } from "../telemetry/metrics-page.ts";
-import type { EventResult, Reporting } from "../telemetry/reporting.ts";
 import { type AdmissionDoorOptions, serveAdmissions } from "./admission.ts";
 import { Bodies, BodyAborted } from "./bodies.ts";
-import type { KeyPair } from "./certificate.ts";
+import type { KeyPair } from "./certificate-source.ts";
 import { type ConnectionBounds, Connections, type Cut, usualBounds } from "./connections.ts";
 import { createEventDoor, type EventDoorOptions } from "./event.ts";
 

@@ -6,21 +6,21 @@ import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import { isNamespaceName, isObjectName } from "../../functions/shared/objects/names.ts";
 import { rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
 
-interface Place {
+interface ApiServerOptions {
   /** Undefined: the namespace of the kubeconfig's context. */
   readonly namespace: string | undefined;
   readonly kubeconfig: string | undefined;
   readonly context: string | undefined;
 }
 
-export interface Why extends Place {
+export interface Why extends ApiServerOptions {
   readonly command: "why";
   /** Undefined: every group of the namespace. */
   readonly group: string | undefined;
   readonly output: "text" | "json";
 }
 
-export interface Release extends Place {
+export interface Release extends ApiServerOptions {
   readonly command: "release";
   readonly group: string;
   readonly pod: string;
@@ -77,7 +77,11 @@ function parse(argv: readonly string[]) {
   return parseArgs({ args: [...argv], options, allowPositionals: true, tokens: true });
 }
 
-function readWhy(place: Place, names: readonly string[], output = "text"): Command | { readonly mistake: string } {
+function readWhy(
+  place: ApiServerOptions,
+  names: readonly string[],
+  output = "text",
+): Command | { readonly mistake: string } {
   const [group, ...more] = names;
   if (more.length > 0) return { mistake: `why takes one GROUP or none; given: ${names.length}` };
   if (output !== "text" && output !== "json") {
@@ -87,7 +91,7 @@ function readWhy(place: Place, names: readonly string[], output = "text"): Comma
 }
 
 function readRelease(
-  place: Place,
+  place: ApiServerOptions,
   names: readonly string[],
   values: { readonly wait?: boolean; readonly "dry-run"?: boolean },
 ): Command | { readonly mistake: string } {

@@ -13,8 +13,8 @@ import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import { type Context, createMemory } from "../../functions/shared/pass/definition.ts";
 import { loadLedger, noteLedger } from "../../functions/shared/pass/ledger-access.ts";
 import { type Observed, observeGroup, retryRefusedAfterMs } from "../../functions/shared/pass/observation.ts";
-import { recordEveryMs } from "../../functions/shared/pass/record.ts";
-import { type PassReport, silentReporter } from "../../functions/shared/pass/report.ts";
+import { type PassReport, silentReporter } from "../../functions/shared/pass/reporter.ts";
+import { recordEveryMs } from "../../functions/shared/pass/verdict-record.ts";
 import { createListingViews } from "../../functions/shared/views/listing.ts";
 import type { GroupView } from "../../functions/shared/views/view.ts";
 import { groupFunctions } from "../table.ts";
@@ -108,7 +108,7 @@ export interface BudgetInspection {
 }
 
 /** What a look at a group rests on. */
-export interface Look {
+export interface Inspection {
   readonly context: Context;
   readonly key: GroupKey;
   readonly nowMs: number;
@@ -133,7 +133,7 @@ export function createShadow(cluster: Cluster, namespace: string): Context {
 }
 
 /** Reads a group's ledger, then its StatefulSets, pods and budgets by consistent LISTs. Throws ClusterError. */
-export async function lookAt(shadow: Context, key: GroupKey): Promise<Look> {
+export async function lookAt(shadow: Context, key: GroupKey): Promise<Inspection> {
   const { cluster } = shadow;
   let ledger: Ledger | undefined;
   let unreadable: string | undefined;
@@ -163,12 +163,12 @@ function situationsOf(context: Context, { reserved, open, nowMs }: Observed): Si
 }
 
 /** True when there is neither a StatefulSet nor a ledger of that group. */
-export function isUnknown({ view, observed, unreadable }: Look): boolean {
+export function isUnknown({ view, observed, unreadable }: Inspection): boolean {
   return view.statefulSets.length === 0 && unreadable === undefined && observed?.ledger.uid === "";
 }
 
 /** Everything that is to be said of a group. Throws ClusterError. */
-export async function inspect(look: Look): Promise<GroupInspection> {
+export async function inspect(look: Inspection): Promise<GroupInspection> {
   const { key, nowMs, view, observed, unreadable, situations } = look;
   const zones = observed?.zones ?? view.statefulSets.map((one) => surveyZone(one, view.podsOf(one), [], nowMs));
   const pods = zones.flatMap((zone) => [...zone.pods, ...zone.leaving]);
@@ -241,7 +241,7 @@ function inspectReservation(situation: Situation): ReservationInspection {
 }
 
 /** What each function last wrote, beside what it decides now: a pass in shadow mode over the same view. */
-async function inspectFunctions({ context, key, nowMs, observed }: Look): Promise<FunctionInspection[]> {
+async function inspectFunctions({ context, key, nowMs, observed }: Inspection): Promise<FunctionInspection[]> {
   const { cluster } = context;
   const ledger = observed?.ledger;
   if (ledger !== undefined && ledger.uid !== "") {
@@ -301,7 +301,7 @@ const blankBudget: Omit<BudgetInspection, "name"> = {
 };
 
 /** The first pod will do: what keeps one of a group from being judged is seldom its own. */
-function findUngovernable({ view, key }: Look, pods: readonly Pod[]): string | null {
+function findUngovernable({ view, key }: Inspection, pods: readonly Pod[]): string | null {
   for (const pod of pods) {
     const governed = governing(pod, view, key);
     if (governed.kind === "ungovernable") return governed.sentence;

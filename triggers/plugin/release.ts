@@ -6,7 +6,7 @@ import { podNameOf } from "../../functions/shared/objects/pods.ts";
 import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import { isConflict } from "../../functions/shared/pass/ledger-access.ts";
 import { getStatefulSet } from "../../functions/shared/views/listing.ts";
-import { createShadow, type Look, lookAt } from "./inspection.ts";
+import { createShadow, type Inspection, lookAt } from "./inspection.ts";
 import { abandonedFromMs, outlook, placeOf, type Situation } from "./reservations.ts";
 import { formatSpan } from "./span.ts";
 
@@ -64,12 +64,12 @@ export async function release(cluster: Cluster, key: GroupKey, pod: string, opti
   }
 }
 
-function find({ situations, unreadable }: Look, pod: string): Situation | undefined {
+function find({ situations, unreadable }: Inspection, pod: string): Situation | undefined {
   if (unreadable !== undefined) throw new NotReleased(unreadable);
   return situations.find(({ reservation }) => podNameOf(reservation) === pod);
 }
 
-function notReserved({ observed, situations, key }: Look, pod: string): string {
+function notReserved({ observed, situations, key }: Inspection, pod: string): string {
   if (observed?.ledger.uid === "")
     return `${key.group} has no ledger in namespace ${key.namespace}, so nothing is reserved`;
   const names = situations.map(({ reservation }) => podNameOf(reservation));
@@ -106,7 +106,11 @@ async function judge(cluster: Cluster, { namespace }: GroupKey, situation: Situa
 }
 
 /** False when somebody else wrote the ledger meanwhile. Throws ClusterError. */
-async function write(cluster: Cluster, { context, observed }: Look, { reservation, pod }: Situation): Promise<boolean> {
+async function write(
+  cluster: Cluster,
+  { context, observed }: Inspection,
+  { reservation, pod }: Situation,
+): Promise<boolean> {
   if (observed === undefined) return false;
   const { ledger, view } = observed;
   const change = {

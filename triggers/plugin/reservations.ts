@@ -25,9 +25,9 @@ export interface Situation {
 }
 
 /** What is at the ordinal: the reserved pod, the same pod terminating, another pod, or none. */
-export type Place = "reserved" | "terminating" | "replaced" | "missing";
+export type Presence = "reserved" | "terminating" | "replaced" | "missing";
 
-export function placeOf({ reservation, pod }: Situation): Place {
+export function placeOf({ reservation, pod }: Situation): Presence {
   if (pod === undefined) return "missing";
   if (pod.uid !== reservation.uid) return "replaced";
   return pod.terminating ? "terminating" : "reserved";

@@ -2,9 +2,9 @@
 import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 import { escapeControls } from "../../functions/shared/kubernetes/plain-text.ts";
 import type { AdmissionAnswer, AdmissionRequest, CronOutcome } from "../../functions/shared/pass/definition.ts";
-import type { PassReport } from "../../functions/shared/pass/report.ts";
+import type { PassReport } from "../../functions/shared/pass/reporter.ts";
 import { isGroup, pathOf } from "../../functions/shared/views/keys.ts";
-import { createReporting, type EventResult, type Reporting } from "../telemetry/reporting.ts";
+import { createReporting, type EventResult, type Reporting } from "../telemetry/logs-and-metrics.ts";
 
 /** One line: what it is about, and what is to be said. */
 type Line = readonly [label: string, text: string];

@@ -1,7 +1,7 @@
 /** rollout-operator's flags, each described once, here: what it takes, and what becomes of it. */
 import { parseGoDuration } from "../../functions/shared/objects/durations.ts";
 import { isNamespaceName } from "../../functions/shared/objects/names.ts";
-import { logLevels } from "../telemetry/reporting.ts";
+import { logLevels } from "../telemetry/logs-and-metrics.ts";
 import { parseGoBoolean, parseGoFloat, parseGoInteger, parsePrometheusDuration } from "./flags-values.ts";
 import type { Settings } from "./settings.ts";
 

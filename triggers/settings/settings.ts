@@ -3,7 +3,7 @@ import { certificateSettings } from "../../functions/shared/objects/certificates
 import { isNamespaceName } from "../../functions/shared/objects/names.ts";
 import { parseBoolean, parseDuration, type Setting, setting } from "../../functions/shared/objects/settings.ts";
 import { functionSettings, table } from "../table.ts";
-import { type LogLevel, logLevels } from "../telemetry/reporting.ts";
+import { type LogLevel, logLevels } from "../telemetry/logs-and-metrics.ts";
 
 const longestSweepMs = 300_000;
 export const settingsTable = {

@@ -15,7 +15,7 @@ import {
 import { read, unsupportedOn, webhookNamespace } from "../../functions/shared/objects/vocabulary.ts";
 import { causeOf } from "../wake/passes.ts";
 
-export interface LookOptions {
+export interface FindingsOptions {
   readonly cluster: Pick<Cluster, "list" | "sleep">;
   /** All of them where it is undefined. */
   readonly namespaces: readonly string[] | undefined;
@@ -26,7 +26,7 @@ export interface LookOptions {
 }
 
 /** What was found, a sentence for each object, and what could not be looked at for a right that is missing. */
-export interface Look {
+export interface Findings {
   readonly found: readonly string[];
   readonly unseen: readonly string[];
 }
@@ -37,7 +37,10 @@ const unansweredPaths: readonly string[] = ["/admission/no-downscale", "/admissi
 const configurations = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] as const;
 
 /** Looks once, as soon as the API server answers, however long that takes; undefined when the signal is given before. */
-export async function lookForUnsupported(options: LookOptions, stopped: AbortSignal): Promise<Look | undefined> {
+export async function lookForUnsupported(
+  options: FindingsOptions,
+  stopped: AbortSignal,
+): Promise<Findings | undefined> {
   const { cluster, namespaces } = options;
   while (!stopped.aborted) {
     const found: string[] = [];
@@ -66,7 +69,7 @@ export async function lookForUnsupported(options: LookOptions, stopped: AbortSig
 }
 
 async function lookAtStatefulSets(
-  cluster: LookOptions["cluster"],
+  cluster: FindingsOptions["cluster"],
   namespace: string | undefined,
   signal: AbortSignal,
 ): Promise<string[]> {
@@ -79,7 +82,7 @@ async function lookAtStatefulSets(
 }
 
 async function lookAtConfigurations(
-  options: LookOptions,
+  options: FindingsOptions,
   resource: (typeof configurations)[number],
   signal: AbortSignal,
 ): Promise<string[]> {
@@ -89,7 +92,7 @@ async function lookAtConfigurations(
 
 /** The webhooks of a configuration that is ours, by its label or by its Service, which nobody answers. */
 function unansweredIn(
-  { namespaces, dnsName }: LookOptions,
+  { namespaces, dnsName }: FindingsOptions,
   resource: Resource,
   object: WebhookConfigurationObject,
 ): string[] {

@@ -14,7 +14,7 @@ interface Series<Label extends string> {
   readonly value: number;
 }
 
-type Look = () => Promise<readonly Standing[]>;
+type ReadStandings = () => Promise<readonly Standing[]>;
 
 /** Whoever edits a ledger may name any number of functions there: no more than these become series. */
 const functionsOfALedger = 20;
@@ -25,7 +25,7 @@ export type LedgerMetrics = ReturnType<typeof createLedgerMetrics>;
 
 /** Gauges that are empty until {@link LedgerMetrics.showGroups} says where groups can be seen. */
 export function createLedgerMetrics(registers: Registry[]) {
-  let look: Look = async () => [];
+  let look: ReadStandings = async () => [];
   let isPassed = true;
   const define = <Label extends string>(
     { name, help, labelNames }: { name: string; help: string; labelNames: readonly Label[] },
@@ -50,7 +50,7 @@ export function createLedgerMetrics(registers: Registry[]) {
   return {
     ...defineTimes(define),
     /** Shows the groups that `groups` tells of, which never rejects. `passes`: this process makes passes, which tell more. */
-    showGroups(groups: Look, { passes }: { readonly passes: boolean }): void {
+    showGroups(groups: ReadStandings, { passes }: { readonly passes: boolean }): void {
       look = groups;
       isPassed = passes;
     },

@@ -2,8 +2,8 @@
 
 import { sleep } from "../../functions/shared/kubernetes/clock/process-clock.ts";
 import { keepSpans } from "../../functions/shared/kubernetes/spans.ts";
+import type { Reporting } from "./logs-and-metrics.ts";
 import { createRepeats } from "./repeats.ts";
-import type { Reporting } from "./reporting.ts";
 import { readTracing } from "./tracing-settings.ts";
 
 export interface Tracing {

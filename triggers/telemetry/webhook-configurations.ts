@@ -4,7 +4,7 @@ import { webhookNamespace } from "../../functions/shared/objects/vocabulary.ts";
 import { follow } from "../../functions/shared/views/following.ts";
 import type { Store } from "../../functions/shared/views/progress.ts";
 import { causeOf, leastBackoffMs } from "../wake/passes.ts";
-import type { Reporting } from "./reporting.ts";
+import type { Reporting } from "./logs-and-metrics.ts";
 
 export interface WebhookConfigurationsOptions {
   readonly cluster: Cluster;

@@ -4,7 +4,7 @@ import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { inSpan } from "../../functions/shared/kubernetes/spans.ts";
 import type { CertificateSettings } from "../../functions/shared/objects/certificates.ts";
 import type { CronDefinition, CronOutcome } from "../../functions/shared/pass/definition.ts";
-import type { Reporting } from "../telemetry/reporting.ts";
+import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { leastBackoffMs, sentenceOf } from "./passes.ts";
 import { KeyedQueue } from "./queue.ts";
 

@@ -6,10 +6,10 @@ import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import { eventReasons } from "../../functions/shared/objects/vocabulary.ts";
 import type { Context, FunctionDefinition, Outcome } from "../../functions/shared/pass/definition.ts";
-import { announceNews, isNews } from "../../functions/shared/pass/record.ts";
+import { announceNews, isNews } from "../../functions/shared/pass/verdict-record.ts";
 import { isGroup, type Key } from "../../functions/shared/views/keys.ts";
 import { listStatefulSets } from "../../functions/shared/views/listing.ts";
-import type { Reporting } from "../telemetry/reporting.ts";
+import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import type { Wake } from "./queue.ts";
 
 /** A function with the context that its passes share. */

@@ -3,7 +3,7 @@
 import { hasCode, resources } from "../../functions/shared/kubernetes/cluster.ts";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import { isGroup, type Key } from "../../functions/shared/views/keys.ts";
-import type { Reporting } from "../telemetry/reporting.ts";
+import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { causeOf, type Served } from "./passes.ts";
 import { type Clock, KeyedQueue } from "./queue.ts";
 

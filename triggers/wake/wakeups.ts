@@ -5,7 +5,7 @@ import { asPartOf, inSpan } from "../../functions/shared/kubernetes/spans.ts";
 import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
 import { type Key, type KeyLookUp, pathOf, type WokenBy } from "../../functions/shared/views/keys.ts";
-import type { EventResult, Reporting } from "../telemetry/reporting.ts";
+import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
 import { inPassSpan } from "../telemetry/tracing-spans.ts";
 import type { KnownGroups } from "./known-groups.ts";
 import type { Pace } from "./pace.ts";

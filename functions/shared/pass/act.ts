@@ -9,8 +9,8 @@ import type { Pod } from "../objects/pods.ts";
 import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
 import { eventReasons } from "../objects/vocabulary.ts";
 import type { Context } from "./definition.ts";
-import { tryToAnnounce } from "./record.ts";
-import type { ActReport } from "./report.ts";
+import type { ActReport } from "./reporter.ts";
+import { tryToAnnounce } from "./verdict-record.ts";
 
 /** How soon to look again at what no reservation holds and somebody else wrote meanwhile, in milliseconds. */
 const lookOnceMoreMs = 1_000;

@@ -11,7 +11,7 @@ import type { AnyEntry } from "../objects/vocabulary.ts";
 import { type Key, pathOf, type WokenBy } from "../views/keys.ts";
 import type { LookUps } from "../views/look-ups.ts";
 import type { Views } from "../views/view.ts";
-import type { Reporter } from "./report.ts";
+import type { Reporter } from "./reporter.ts";
 
 /** A right that a function needs: rendered into its Role. */
 export interface Need {

@@ -31,8 +31,16 @@ import {
   writeChange,
 } from "./ledger-access.ts";
 import { type Observed, observeGroup } from "./observation.ts";
-import { announceChange, announceNews, changeOf, isNews, recordOf, type Teller, writeAloneInMs } from "./record.ts";
 import { failingGuards, guardOf, type Verdict, type Wait, wait } from "./verdict.ts";
+import {
+  announceChange,
+  announceNews,
+  changeOf,
+  isNews,
+  recordOf,
+  type Teller,
+  writeAloneInMs,
+} from "./verdict-record.ts";
 
 /** A function's own part of a pass: what it makes of an observation, what it decides, and what is done about that. */
 export interface Gate<Snapshot, Target> extends Teller {
@@ -263,9 +271,7 @@ async function recordAlone(
   let said: Promise<undefined> | undefined;
   if (inMs === 0) await writeChange(context, observed, changeOf(observed, by, record));
   if (inMs === 0 || inMs === undefined) said = announceChange(context, teller, observed, record).then(() => undefined);
-  const rechecks = [verdict.recheckMs, inMs].filter(
-    (recheckMs) => recheckMs !== undefined && recheckMs > 0,
-  ) as number[];
+  const rechecks = [verdict.recheckMs, inMs].filter((ms) => ms !== undefined && ms > 0) as number[];
   return { recheckMs: rechecks.length > 0 ? Math.min(...rechecks) : undefined, acting: said };
 }
 

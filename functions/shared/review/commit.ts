@@ -19,10 +19,10 @@ import {
   writeChange,
 } from "../pass/ledger-access.ts";
 import { type Observed, observeGroup } from "../pass/observation.ts";
-import { keptRefusals } from "../pass/record.ts";
+import { keptRefusals } from "../pass/verdict-record.ts";
 import { TooManyLookUps } from "../views/look-ups.ts";
 import { askAgain, isFinal, tooLate } from "./answers.ts";
-import { Deadlines, type Waiting as WaitingUntil } from "./deadlines.ts";
+import { Deadlines, type HasDeadline } from "./deadlines.ts";
 import { type Made, without } from "./made.ts";
 
 /** What is asked for, and how. */
@@ -60,7 +60,7 @@ export function refuseFailure(error: unknown, what: string): Denied | undefined 
   return askAgain(guard, sentence);
 }
 
-interface Waiting<Subject> extends Petition<Subject>, WaitingUntil {
+interface PendingPetition<Subject> extends Petition<Subject>, HasDeadline {
   deadlineMs: number;
   isAnswered: boolean;
   resolve(answer: AdmissionAnswer): void;
@@ -68,13 +68,13 @@ interface Waiting<Subject> extends Petition<Subject>, WaitingUntil {
 }
 
 interface Granted<Subject> extends Made {
-  readonly waiting: Waiting<Subject>;
+  readonly waiting: PendingPetition<Subject>;
   readonly answer: AdmissionAnswer;
 }
 
 /** Those of one group who were not looked at yet, and what was written for some who were then refused. */
 interface Line<Subject> {
-  readonly queue: Waiting<Subject>[];
+  readonly queue: PendingPetition<Subject>[];
   /**
    * Reservations that stand in the ledger though their petition was refused: the next write undoes them. What they renewed
    * stands again, for an earlier allowance may still be under way.
@@ -107,7 +107,7 @@ export class GroupCommit<Subject, Snapshot> {
     const line = this.#lineOf(key);
     const { promise, resolve, reject } = Promise.withResolvers<AdmissionAnswer>();
     const late = () => this.#answer(waiting, tooLate());
-    const waiting: Waiting<Subject> = { ...petition, isAnswered: false, resolve, reject, late };
+    const waiting: PendingPetition<Subject> = { ...petition, isAnswered: false, resolve, reject, late };
     line.queue.push(waiting);
     if (!line.isServed) void this.#serve(key, line);
     if (!waiting.isAnswered) this.deadlines.add(waiting);
@@ -138,7 +138,7 @@ export class GroupCommit<Subject, Snapshot> {
     if (line.withdrawn.length === 0) this.#lines.delete(groupPathOf(key));
   }
 
-  async #decideTogether(key: GroupKey, line: Line<Subject>, batch: readonly Waiting<Subject>[]): Promise<void> {
+  async #decideTogether(key: GroupKey, line: Line<Subject>, batch: readonly PendingPetition<Subject>[]): Promise<void> {
     const context = this.#context;
     const memory = context.memoryOf(key);
     for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
@@ -160,7 +160,7 @@ export class GroupCommit<Subject, Snapshot> {
   }
 
   /** Rule R16: nothing may be left behind by these. */
-  #isTraceless(present: readonly Waiting<Subject>[]): boolean {
+  #isTraceless(present: readonly PendingPetition<Subject>[]): boolean {
     return this.#context.mode === "shadow" || present.every(({ dryRun }) => dryRun);
   }
 
@@ -168,7 +168,7 @@ export class GroupCommit<Subject, Snapshot> {
     key: GroupKey,
     line: Line<Subject>,
     loaded: Ledger | undefined,
-    present: readonly Waiting<Subject>[],
+    present: readonly PendingPetition<Subject>[],
   ): Promise<void> {
     const context = this.#context;
     if (loaded === undefined) {
@@ -197,7 +197,7 @@ export class GroupCommit<Subject, Snapshot> {
     if (granted.length > 0 || mends) await this.#grant(line, observed, granted);
   }
 
-  async #judge(ledger: Ledger, memory: GroupMemory, present: readonly Waiting<Subject>[], consistent: boolean) {
+  async #judge(ledger: Ledger, memory: GroupMemory, present: readonly PendingPetition<Subject>[], consistent: boolean) {
     const context = this.#context;
     const observed = await observeGroup(context, ledger, { permitSinceMs: memory.ledgerReadMs, consistent });
     return { observed, rulings: this.#gate.decide(await this.#gate.observe(context, observed, present)) };
@@ -251,7 +251,7 @@ export class GroupCommit<Subject, Snapshot> {
       this.#answer(one.waiting, one.answer.allowed ? { ...one.answer, reserved: true } : one.answer);
   }
 
-  #fail(waiting: Waiting<Subject>, key: GroupKey, error: unknown): void {
+  #fail(waiting: PendingPetition<Subject>, key: GroupKey, error: unknown): void {
     const refusal = refuseFailure(error, `pods of ${key.group}`);
     const unusable = waitForLedger(error);
     if (unusable !== undefined) this.#answer(waiting, askAgain(unusable.guard, unusable.sentence));
@@ -262,13 +262,13 @@ export class GroupCommit<Subject, Snapshot> {
     }
   }
 
-  #answer(waiting: Waiting<Subject>, said: AdmissionAnswer): void {
+  #answer(waiting: PendingPetition<Subject>, said: AdmissionAnswer): void {
     this.#close(waiting);
     waiting.resolve(said);
   }
 
   /** Nobody waits for this one any more. A promise keeps to the first answer that it is given. */
-  #close(waiting: Waiting<Subject>): void {
+  #close(waiting: PendingPetition<Subject>): void {
     waiting.isAnswered = true;
     this.deadlines.delete(waiting);
   }

@@ -5,7 +5,7 @@
 import type { Cluster } from "../kubernetes/cluster.ts";
 
 /** One who waits. It is looked at, and not kept in order: the moment may be brought forward. */
-export interface Waiting {
+export interface HasDeadline {
   /** Of the monotonic clock, in milliseconds. */
   readonly deadlineMs: number;
   /** Is called once at the deadline, unless it has been taken out before. */
@@ -17,7 +17,7 @@ const lookEveryMs = 250;
 
 export class Deadlines {
   readonly #clock: Pick<Cluster, "monotonicMs" | "sleep">;
-  readonly #waiting = new Set<Waiting>();
+  readonly #waiting = new Set<HasDeadline>();
   #isWatched = false;
   /** When the next look is, and what brings it forward. */
   #nextMs = 0;
@@ -28,14 +28,14 @@ export class Deadlines {
   }
 
   /** Puts it in. Where its deadline has passed, `late` may be called before this returns. */
-  add(one: Waiting): void {
+  add(one: HasDeadline): void {
     this.#waiting.add(one);
     if (!this.#isWatched) void this.#watch();
     else if (one.deadlineMs < this.#nextMs) this.#sooner.abort();
   }
 
   /** Takes it out: it will not be late any more. */
-  delete(one: Waiting): void {
+  delete(one: HasDeadline): void {
     this.#waiting.delete(one);
   }
 

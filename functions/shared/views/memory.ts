@@ -24,7 +24,7 @@ interface Moment {
 }
 
 /** The pods and StatefulSets of one namespace, or of all, as two watches tell. How far the one of pods has got it says itself. */
-export interface Memory extends Progress {
+export interface GroupWatchMemory extends Progress {
   readonly clock: Pick<Cluster, "monotonicMs">;
   readonly pods: Map<string, Pod>;
   /** By {@link ownerOf}. */
@@ -42,7 +42,7 @@ export interface Memory extends Progress {
   readonly membership: Membership;
 }
 
-export function emptyMemory(clock: Pick<Cluster, "monotonicMs">): Memory {
+export function emptyMemory(clock: Pick<Cluster, "monotonicMs">): GroupWatchMemory {
   return {
     ...newProgress(clock.monotonicMs()),
     clock,
@@ -68,13 +68,13 @@ function orphansOf(namespace: string, statefulSet: string): string {
 }
 
 /** The pods that were made for a StatefulSet of that name and stand, whether or not they have been heard to be let go of. */
-export function podsMadeFor(memory: Memory, namespace: string, statefulSet: string): readonly Pod[] {
+export function podsMadeFor(memory: GroupWatchMemory, namespace: string, statefulSet: string): readonly Pod[] {
   const isMadeFor = (pod: Pod) => pod.namespace === namespace && statefulSetNameOf(pod.name) === statefulSet;
   return [...memory.pods.values()].filter((pod) => isMadeFor(pod) && isStanding(pod));
 }
 
 /** Whose pods budgets select, at one moment. A pass may ask for each of a thousand pods: each answer is found once. */
-export function hasPodsIn(memory: Memory): HasPods {
+export function hasPodsIn(memory: GroupWatchMemory): HasPods {
   const known = new Map<StoredBudget, Map<string, boolean>>();
   return ({ uid }, budget) => {
     const answers = known.get(budget) ?? new Map<string, boolean>();
@@ -89,7 +89,7 @@ export function hasPodsIn(memory: Memory): HasPods {
 /** Waits a moment for the watch to tell of these StatefulSets' pods what the ledger has already accounted for. */
 export function reaches(
   cluster: Pick<Cluster, "sleep">,
-  memory: Memory,
+  memory: GroupWatchMemory,
   statefulSets: readonly StatefulSet[],
   revision: number,
 ): Promise<boolean> {
@@ -102,13 +102,13 @@ export function reaches(
 }
 
 /** When the pods of all these were last heard of: by the watch, or by a LIST that said the same. */
-export function podsHeardOfMs(memory: Memory, statefulSets: readonly StatefulSet[]): number {
+export function podsHeardOfMs(memory: GroupWatchMemory, statefulSets: readonly StatefulSet[]): number {
   const times = statefulSets.map(({ uid }) => memory.confirmedMsByOwner.get(uid) ?? Number.NEGATIVE_INFINITY);
   return times.length === 0 ? memory.heardMs : Math.max(memory.heardMs, Math.min(...times));
 }
 
 /** The same of one pod: by the watch, or by a LIST of its StatefulSet's pods that said the same. */
-export function podHeardOfMs({ heardMs, confirmedMsByOwner }: Memory, { ownerUid = "" }: Pod): number {
+export function podHeardOfMs({ heardMs, confirmedMsByOwner }: GroupWatchMemory, { ownerUid = "" }: Pod): number {
   return Math.max(heardMs, confirmedMsByOwner.get(ownerUid) ?? Number.NEGATIVE_INFINITY);
 }
 
@@ -116,7 +116,12 @@ export function podHeardOfMs({ heardMs, confirmedMsByOwner }: Memory, { ownerUid
  * After silence: where the memory says of these StatefulSets' pods what a consistent LIST says, it is as good as heard from, for
  * them alone; where it does not, the watch has died without a word and is begun again.
  */
-export function confirm(memory: Memory, statefulSets: readonly StatefulSet[], pods: PodIndex, askedMs: number): void {
+export function confirm(
+  memory: GroupWatchMemory,
+  statefulSets: readonly StatefulSet[],
+  pods: PodIndex,
+  askedMs: number,
+): void {
   if (!statefulSets.every(({ uid }) => saysTheSame(memory, uid, pods))) {
     memory.relist.abort();
     return;
@@ -129,7 +134,7 @@ export function confirm(memory: Memory, statefulSets: readonly StatefulSet[], po
  * old and not the pod. Whoever is made after a change of the template must not be taken for outdated.
  */
 export function isBehindPods(
-  memory: Memory,
+  memory: GroupWatchMemory,
   { updateRevision }: StatefulSet,
   pods: Iterable<Pod>,
   readMs: number,
@@ -145,7 +150,7 @@ export function isBehindPods(
  * revision that it writes for it (rule R8) have to be of one moment, also when the decision waits for a GET in between.
  */
 export function viewOfMemory(
-  memory: Memory,
+  memory: GroupWatchMemory,
   surroundings: Surroundings,
   statefulSetsReadMs: number | undefined,
 ): GroupView {
@@ -173,7 +178,7 @@ export function viewOfMemory(
   };
 }
 
-function momentOf(memory: Memory, ownerUid: string): Moment {
+function momentOf(memory: GroupWatchMemory, ownerUid: string): Moment {
   const known = memory.moments.get(ownerUid);
   if (known !== undefined) return known;
   const siblings = memory.podsByOwner.get(ownerUid);
@@ -183,7 +188,7 @@ function momentOf(memory: Memory, ownerUid: string): Moment {
   return moment;
 }
 
-function putPod(memory: Memory, pod: Pod, owner: string): void {
+function putPod(memory: GroupWatchMemory, pod: Pod, owner: string): void {
   const path = `${pod.namespace}/${pod.name}`;
   const known = memory.pods.get(path);
   if (known !== undefined && ownerOf(known) !== owner) removePod(memory, known);
@@ -196,7 +201,7 @@ function putPod(memory: Memory, pod: Pod, owner: string): void {
   noteChange(memory, owner, pod.resourceVersion);
 }
 
-function removePod(memory: Memory, pod: Pod): void {
+function removePod(memory: GroupWatchMemory, pod: Pod): void {
   memory.pods.delete(`${pod.namespace}/${pod.name}`);
   memory.bornMs.delete(pod.uid);
   // Pods that are nobody's are not kept.
@@ -211,7 +216,7 @@ function removePod(memory: Memory, pod: Pod): void {
   memory.confirmedMsByOwner.delete(owner);
 }
 
-function noteChange(memory: Memory, ownerUid: string, resourceVersion: number): void {
+function noteChange(memory: GroupWatchMemory, ownerUid: string, resourceVersion: number): void {
   memory.moments.delete(ownerUid);
   memory.seenByOwner.set(ownerUid, Math.max(memory.seenByOwner.get(ownerUid) ?? 0, resourceVersion));
 }
@@ -220,7 +225,7 @@ function noteChange(memory: Memory, ownerUid: string, resourceVersion: number): 
  * Takes over what a consistent LIST knows better: an event that never came would else be missing until the next of its
  * object, and every sentence in between would be false. It never goes back: what the watch has told since is kept.
  */
-export function learnPods(memory: Memory, statefulSets: readonly StatefulSet[], pods: PodIndex): void {
+export function learnPods(memory: GroupWatchMemory, statefulSets: readonly StatefulSet[], pods: PodIndex): void {
   for (const { uid } of statefulSets) {
     // Replies overtake each other: an older list would bring back what a newer one knew to be gone.
     if (pods.listedAt < (memory.confirmedByOwner.get(uid) ?? 0)) continue;
@@ -238,7 +243,7 @@ export function learnPods(memory: Memory, statefulSets: readonly StatefulSet[], 
   }
 }
 
-function saysTheSame(memory: Memory, ownerUid: string, pods: PodIndex): boolean {
+function saysTheSame(memory: GroupWatchMemory, ownerUid: string, pods: PodIndex): boolean {
   const known = memory.podsByOwner.get(ownerUid);
   const listed = pods.byOwner.get(ownerUid) ?? [];
   return (
@@ -248,7 +253,7 @@ function saysTheSame(memory: Memory, ownerUid: string, pods: PodIndex): boolean 
 }
 
 /** Feeds the pods of a memory; `changed` hears of pods that look different to a decision. */
-export function podStore(memory: Memory, changed: (pod: Pod) => void): Store<PodObject> {
+export function podStore(memory: GroupWatchMemory, changed: (pod: Pod) => void): Store<PodObject> {
   const { clock } = memory;
   return {
     replace(objects, resourceVersion) {

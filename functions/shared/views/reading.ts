@@ -7,10 +7,10 @@ import { getStatefulSet, listStatefulSets, readAgain } from "./listing.ts";
 import { heardOfMs, isContradicted, knownThrough, learnStatefulSets, membersThrough } from "./membership.ts";
 import {
   confirm,
+  type GroupWatchMemory,
   hasPodsIn,
   isBehindPods,
   learnPods,
-  type Memory,
   podsHeardOfMs,
   reaches,
   viewOfMemory,
@@ -28,7 +28,7 @@ import {
 
 export interface Reader {
   readonly cluster: Cluster;
-  readonly memory: Memory;
+  readonly memory: GroupWatchMemory;
   /** What was last read of each StatefulSet, by `NAMESPACE/NAME`. */
   readonly reads: Map<string, StatefulSetRead>;
 }

@@ -9,7 +9,7 @@ import { type GroupKey, parseStatefulSet, type StatefulSet } from "../objects/st
 import { type Following, follow } from "./following.ts";
 import { getGroupOf, getOwnerOf, listGroups, listPodsMadeFor } from "./listing.ts";
 import { heardOfMs, learnStatefulSet, statefulSetStore } from "./membership.ts";
-import { emptyMemory, type Memory, podHeardOfMs, podStore, podsMadeFor } from "./memory.ts";
+import { emptyMemory, type GroupWatchMemory, podHeardOfMs, podStore, podsMadeFor } from "./memory.ts";
 import { readView, type StatefulSetRead } from "./reading.ts";
 import { SharedReads } from "./shared-reads.ts";
 import { type Seen, Shelf } from "./shelf.ts";
@@ -41,7 +41,7 @@ export interface WatchingOptions {
 
 /** What is watched of one namespace, or of all. */
 interface Watched {
-  readonly memory: Memory;
+  readonly memory: GroupWatchMemory;
   readonly budgets: Shelf<StoredBudget, ZoneBudgetObject>;
   readonly disruptionBudgets: Shelf<PodDisruptionBudget, PodDisruptionBudgetObject>;
 }
@@ -106,7 +106,7 @@ export function createWatchingViews(options: WatchingOptions): WatchingViews {
 /** What is asked of one object: from memory, or where that has been silent or does not have it, by a read. */
 function readsOfOne(
   cluster: Cluster,
-  memoryOf: (namespace: string) => Memory,
+  memoryOf: (namespace: string) => GroupWatchMemory,
 ): Pick<Views, "pod" | "ownerOf" | "podsMadeFor"> {
   const podReads = new SharedReads<Pod | undefined>(cluster);
   const ownerReads = new SharedReads<StatefulSet | undefined>(cluster);

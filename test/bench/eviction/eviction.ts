@@ -5,7 +5,7 @@ import type { EvictionOptions, EvictionPart } from "../options.ts";
 import { tailMs } from "../replacement.ts";
 import { readyAfterMs, type Size } from "../sizes.ts";
 import { seeded } from "../statistics.ts";
-import type { Place, Trial } from "../trial.ts";
+import type { TestBed, Trial } from "../trial.ts";
 import {
   type ForgedFigures,
   forgedInBrief,
@@ -66,7 +66,7 @@ export function evictionContenders(
 
 async function runPart(
   part: EvictionPart,
-  place: Place,
+  place: TestBed,
   contender: ContenderName,
   size: Size,
   options: EvictionOptions,

@@ -6,7 +6,7 @@ import type { ContenderName } from "../contenders.ts";
 import type { EvictionOptions } from "../options.ts";
 import type { Size } from "../sizes.ts";
 import { compare } from "../table.ts";
-import { type Place, runTrial, type Trial } from "../trial.ts";
+import { runTrial, type TestBed, type Trial } from "../trial.ts";
 import { usageOf } from "../usage.ts";
 import type { AnswerReport } from "./answers.ts";
 import type { ForgerOptions } from "./forger.ts";
@@ -33,7 +33,7 @@ const settleMs = 2_000;
 const underWayWithinMs = 120_000;
 
 export function runForged(
-  place: Place,
+  place: TestBed,
   name: ContenderName,
   size: Size,
   { seconds }: Pick<EvictionOptions, "seconds">,

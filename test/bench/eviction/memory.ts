@@ -4,7 +4,7 @@ import type { ContenderName } from "../contenders.ts";
 import type { EvictionOptions } from "../options.ts";
 import type { Size } from "../sizes.ts";
 import { compare } from "../table.ts";
-import { type Place, runTrial, type Trial } from "../trial.ts";
+import { runTrial, type TestBed, type Trial } from "../trial.ts";
 import { usageOf } from "../usage.ts";
 import type { AnswerReport } from "./answers.ts";
 import { Load } from "./load.ts";
@@ -21,7 +21,7 @@ const megabyte = 1_000_000;
 
 /** Every second review is a dry run. */
 export function runMemory(
-  place: Place,
+  place: TestBed,
   name: ContenderName,
   size: Size,
   { reviews }: Pick<EvictionOptions, "reviews">,

@@ -4,7 +4,7 @@ import type { EvictionOptions } from "../options.ts";
 import type { Size } from "../sizes.ts";
 import { spreadOf } from "../statistics.ts";
 import { compare, figuresOf, type Heading, type Row } from "../table.ts";
-import { type Effort, measureEffort, type Place, runTrial, type Trial } from "../trial.ts";
+import { type Effort, measureEffort, runTrial, type TestBed, type Trial } from "../trial.ts";
 import type { AnswerReport } from "./answers.ts";
 import { Load } from "./load.ts";
 import { countDurable, type Setting, withSetting } from "./setting.ts";
@@ -30,7 +30,7 @@ const reference: ContenderName = "peer-tuned";
 
 /** All dry runs come before all real reviews: an allowance holds for minutes, and would speak in what comes after it. */
 export function runReviews(
-  place: Place,
+  place: TestBed,
   name: ContenderName,
   size: Size,
   { inFlight, seconds }: Pick<EvictionOptions, "inFlight" | "seconds">,

@@ -7,7 +7,7 @@ import { type Replacement, replacementInBrief, replacementTable, watchReplacemen
 import type { Size } from "../sizes.ts";
 import { spreadOf } from "../statistics.ts";
 import { figuresOf, type Row } from "../table.ts";
-import { type Place, runTrial, type Scene, type Trial, userAgent } from "../trial.ts";
+import { runTrial, type Scene, type TestBed, type Trial, userAgent } from "../trial.ts";
 import { type AnswerReport, Answers } from "./answers.ts";
 import { evictAsOracle, oracle } from "./oracle.ts";
 import { listPods, type Pod, type Setting, withSetting, withWebhook } from "./setting.ts";
@@ -20,7 +20,7 @@ export interface StormFigures extends Replacement {
 export const workers = 32;
 export const retryAfterMs = 100;
 
-export function runStorm(place: Place, name: ContenderName, size: Size): Promise<Trial<StormFigures>> {
+export function runStorm(place: TestBed, name: ContenderName, size: Size): Promise<Trial<StormFigures>> {
   return runTrial(place, name, size, async (scene) => {
     if (name !== "oracle") {
       return withSetting(scene, (setting) =>

@@ -7,7 +7,7 @@ import { writeKubeconfig } from "../../controlplane/configuration.ts";
 import type { ControlPlane } from "../../controlplane/controlplane.ts";
 import {
   createGroup,
-  type Group,
+  type FixtureGroup,
   type GroupOptions,
   groupManifests,
   type StatefulSet,
@@ -52,7 +52,7 @@ export class Stage {
   readonly controlPlane: ControlPlane;
   readonly seed: number;
   readonly pauses: Pauses;
-  readonly group: Group;
+  readonly group: FixtureGroup;
   readonly api: Api;
   readonly witness: Witness;
   /** What users did, in words. */
@@ -71,7 +71,7 @@ export class Stage {
   private constructor(
     { controlPlane, seed, pauses }: StageOptions,
     made: GroupOptions,
-    group: Group,
+    group: FixtureGroup,
     api: Api,
     witness: Witness,
   ) {
@@ -280,7 +280,7 @@ export class Stage {
 }
 
 /** A budget for all pods of the group: evictions keep what the rollout keeps. */
-async function createBudget(api: Api, { name, namespace }: Group, maxUnavailable: number): Promise<void> {
+async function createBudget(api: Api, { name, namespace }: FixtureGroup, maxUnavailable: number): Promise<void> {
   const apiVersion = "rollout-operator.grafana.com/v1";
   await api.post(`/apis/${apiVersion}/namespaces/${namespace}/zoneawarepoddisruptionbudgets`, {
     apiVersion,

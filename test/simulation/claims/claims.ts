@@ -3,7 +3,7 @@ import type { Cluster } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { KindName } from "../../../functions/shared/ledger/claim.ts";
 import { protocol } from "../../../functions/shared/ledger/protocol.ts";
 import { createMemory } from "../../../functions/shared/pass/definition.ts";
-import { silentReporter } from "../../../functions/shared/pass/report.ts";
+import { silentReporter } from "../../../functions/shared/pass/reporter.ts";
 import type { Views } from "../../../functions/shared/views/view.ts";
 import type { World } from "../../world/world.ts";
 import type { Draw } from "../draw.ts";

@@ -27,7 +27,7 @@ import {
   writeChange,
 } from "../../../functions/shared/pass/ledger-access.ts";
 import { type Observed, observeGroup } from "../../../functions/shared/pass/observation.ts";
-import { keptRefusals } from "../../../functions/shared/pass/record.ts";
+import { keptRefusals } from "../../../functions/shared/pass/verdict-record.ts";
 import { findClaimed } from "../../../functions/shared/pass/whereabouts.ts";
 import type { World } from "../../world/world.ts";
 import type { Draw } from "../draw.ts";

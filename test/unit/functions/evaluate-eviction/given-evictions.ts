@@ -1,6 +1,6 @@
 /** What reviews of evictions are judged by: a test says only what it is about. */
 import type { Eviction } from "../../../../functions/evaluate-eviction/choose.ts";
-import { type Asked, decide, type Group } from "../../../../functions/evaluate-eviction/decide.ts";
+import { type Asked, decide, type EvictionSnapshot } from "../../../../functions/evaluate-eviction/decide.ts";
 import type { StoredBudget } from "../../../../functions/shared/group/governing.ts";
 import type { Zone } from "../../../../functions/shared/group/zones.ts";
 import {
@@ -12,7 +12,7 @@ import type { Denied } from "../../../../functions/shared/pass/definition.ts";
 import type { Ruling } from "../../../../functions/shared/review/commit.ts";
 import { namespace, nowMs, zoneBudget } from "../advance-zone-rollout/given.ts";
 
-export interface GroupChanges extends Partial<Omit<Group, "zones" | "asked" | "surroundings">> {
+export interface GroupChanges extends Partial<Omit<EvictionSnapshot, "zones" | "asked" | "surroundings">> {
   /** One budget for all that is drawn, with this spec; or several. Default: one pod of a zone may be down. */
   readonly budget?: Readonly<Record<string, unknown>>;
   readonly budgets?: readonly StoredBudget[];

@@ -7,8 +7,8 @@ import { type Act, deletionOf } from "../../../../functions/shared/pass/act.ts";
 import type { Context } from "../../../../functions/shared/pass/definition.ts";
 import type { Observed } from "../../../../functions/shared/pass/observation.ts";
 import { type Gate, perform } from "../../../../functions/shared/pass/perform.ts";
-import type { Telling } from "../../../../functions/shared/pass/record.ts";
 import { take, type Verdict, wait } from "../../../../functions/shared/pass/verdict.ts";
+import type { Telling } from "../../../../functions/shared/pass/verdict-record.ts";
 import { key, Passes, played, refused } from "./passes.ts";
 
 const name = "suspend-pods";

@@ -8,7 +8,7 @@ import { type Protocol, protocol } from "../../../../functions/shared/ledger/pro
 import type { Ledger } from "../../../../functions/shared/ledger/reservation.ts";
 import type { GroupKey } from "../../../../functions/shared/objects/statefulsets.ts";
 import { type Context, createMemory, type Outcome } from "../../../../functions/shared/pass/definition.ts";
-import type { ActReport, PassReport } from "../../../../functions/shared/pass/report.ts";
+import type { ActReport, PassReport } from "../../../../functions/shared/pass/reporter.ts";
 import { createListingViews } from "../../../../functions/shared/views/listing.ts";
 import type { Views } from "../../../../functions/shared/views/view.ts";
 import { createWatchingViews, type WatchingViews } from "../../../../functions/shared/views/watching.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Eviction } from "../../../../functions/evaluate-eviction/choose.ts";
-import type { Group } from "../../../../functions/evaluate-eviction/decide.ts";
+import type { EvictionSnapshot } from "../../../../functions/evaluate-eviction/decide.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { ReviewGate, Ruling } from "../../../../functions/shared/review/commit.ts";
 import { type Call, Passes, refused } from "../pass/passes.ts";
@@ -23,8 +23,8 @@ async function askTooLate(replica: Replica, ...pods: readonly string[]): Promise
 }
 
 /** A process that allows whatever it is asked for, and reserves it. */
-function generous(passes: Passes, changes: Partial<ReviewGate<Eviction, Group>> = {}): Replica {
-  const decide = ({ asked }: Group): Ruling[] =>
+function generous(passes: Passes, changes: Partial<ReviewGate<Eviction, EvictionSnapshot>> = {}): Replica {
+  const decide = ({ asked }: EvictionSnapshot): Ruling[] =>
     asked.map(({ eviction: { name, uid } }) => {
       const [statefulSet = "", ordinal = ""] = name.split(/-(?=\d+$)/);
       return { answer: allowed, reserve: { statefulSet, ordinal: Number(ordinal), uid } };
@@ -235,7 +235,7 @@ test("a new ledger is not written to set right the stamps of a clock that was ah
 });
 
 /** A process that counts how often it has waited for time to pass. */
-function sleepy(passes: Passes, gate: Partial<ReviewGate<Eviction, Group>> = {}) {
+function sleepy(passes: Passes, gate: Partial<ReviewGate<Eviction, EvictionSnapshot>> = {}) {
   const slept = { times: 0 };
   const counted = (cluster: Cluster): Partial<Cluster> => ({
     sleep: (ms, signal) => {

@@ -1,6 +1,6 @@
 /** Processes that judge evictions over a small world in virtual time, beside the one that rolls out in {@link Passes}. */
 import type { Eviction } from "../../../../functions/evaluate-eviction/choose.ts";
-import { decide, type Group } from "../../../../functions/evaluate-eviction/decide.ts";
+import { decide, type EvictionSnapshot } from "../../../../functions/evaluate-eviction/decide.ts";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
 import { name, observe, pinningPath } from "../../../../functions/evaluate-eviction/observe.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -29,13 +29,13 @@ export class Replica {
   readonly passes: Passes;
   readonly cluster: Cluster;
   readonly context: Context;
-  readonly commit: GroupCommit<Eviction, Group>;
+  readonly commit: GroupCommit<Eviction, EvictionSnapshot>;
   readonly judge: Judge;
 
   constructor(
     passes: Passes,
     changes: (cluster: Cluster) => Partial<Context> = () => ({}),
-    gate: Partial<ReviewGate<Eviction, Group>> = {},
+    gate: Partial<ReviewGate<Eviction, EvictionSnapshot>> = {},
   ) {
     this.passes = passes;
     this.cluster = counting(createWorldCluster(passes.world), this.calls, () => this.interfere);

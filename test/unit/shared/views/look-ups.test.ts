@@ -11,7 +11,7 @@ import {
   paceLookUps,
   patienceMs,
   refusedWithinMs,
-} from "../../../../triggers/wake/look-ups.ts";
+} from "../../../../triggers/wake/paced-look-ups.ts";
 import { VirtualTimeline } from "../../../world/timeline.ts";
 import { createTestWorld } from "../../triggers/doors/world.ts";
 import { withServer } from "../kubernetes/server.ts";

@@ -2,7 +2,7 @@
 import type { Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { validateZoneBudget } from "../../../../functions/validate-zone-budget/function.ts";
 import { type AppOptions, createApp } from "../../../../triggers/doors/server.ts";
-import { createReporting } from "../../../../triggers/telemetry/reporting.ts";
+import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
 
 /** The function that judges without a cluster, open. */
 export const validation = { definition: validateZoneBudget, judge: validateZoneBudget.open(undefined as never) };

@@ -10,7 +10,7 @@ import {
   certificateInSecret,
   type KeyPair,
   UnusableSecretError,
-} from "../../../../triggers/doors/certificate.ts";
+} from "../../../../triggers/doors/certificate-source.ts";
 import { openSecureDoor } from "../../../../triggers/doors/secure-door.ts";
 import { startCron } from "../../../../triggers/wake/cron.ts";
 import { CertificateWorld, generationOf, settings } from "../../../stage/certificate-world.ts";

@@ -5,7 +5,7 @@ import { Agent, request } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { certificateInFiles } from "../../../../triggers/doors/certificate.ts";
+import { certificateInFiles } from "../../../../triggers/doors/certificate-source.ts";
 import { readClientAuthorities, withClientAuthorities } from "../../../../triggers/doors/client-authorities.ts";
 import { createAdmissionApp, listen } from "../../../../triggers/doors/server.ts";
 import { admissionFunctions } from "../../../../triggers/table.ts";

@@ -3,7 +3,7 @@ import type { Cluster, Resource } from "../../../../functions/shared/kubernetes/
 import type { AdmissionDefinition, FunctionDefinition } from "../../../../functions/shared/pass/definition.ts";
 import { type Standalone, type StandaloneOptions, startStandalone } from "../../../../triggers/standalone.ts";
 import { groupFunctions } from "../../../../triggers/table.ts";
-import { createReporting } from "../../../../triggers/telemetry/reporting.ts";
+import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
 import { VirtualTimeline } from "../../../world/timeline.ts";
 import { createWorld } from "../../../world/world.ts";
 import { createWorldCluster } from "../../../world/world-cluster.ts";

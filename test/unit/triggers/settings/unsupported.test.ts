@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { type LookOptions, lookForUnsupported } from "../../../../triggers/settings/unsupported.ts";
+import { type FindingsOptions, lookForUnsupported } from "../../../../triggers/settings/unsupported.ts";
 import { VirtualTimeline } from "../../../world/timeline.ts";
 import { createWorld } from "../../../world/world.ts";
 import { createWorldCluster } from "../../../world/world-cluster.ts";
@@ -19,11 +19,11 @@ function failure(code: number, verb = "list", resource = "statefulsets"): Cluste
 }
 
 /** A world, and one look at it. */
-function scene(options: Partial<LookOptions> = {}, beforeList: (resource: string) => void = () => undefined) {
+function scene(options: Partial<FindingsOptions> = {}, beforeList: (resource: string) => void = () => undefined) {
   const timeline = new VirtualTimeline();
   const world = createWorld({ timeline });
   const inner = createWorldCluster(world);
-  const cluster: LookOptions["cluster"] = {
+  const cluster: FindingsOptions["cluster"] = {
     list: async (...given) => {
       beforeList(given[0]);
       return inner.list(...given);

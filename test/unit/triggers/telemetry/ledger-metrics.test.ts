@@ -10,7 +10,7 @@ import {
   lookAgainAfterMs,
   lookWithinMs,
 } from "../../../../triggers/telemetry/ledger-metrics-groups.ts";
-import { createReporting } from "../../../../triggers/telemetry/reporting.ts";
+import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
 import { createTestWorld, type TestDoorsOptions } from "../doors/world.ts";
 
 const group = { namespace: "app", rollout_group: "ingester" };

@@ -12,7 +12,7 @@ import {
   type KeyPair,
   readKeyPair,
   watchCertificate,
-} from "../../../../triggers/doors/certificate.ts";
+} from "../../../../triggers/doors/certificate-source.ts";
 import { listen } from "../../../../triggers/doors/server.ts";
 import { createAuthority, type IssuedPair } from "../../../stage/certificates.ts";
 import { createTestApp } from "./app.ts";

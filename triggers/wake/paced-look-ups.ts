@@ -23,7 +23,7 @@ export interface LookUpOptions {
   readonly pace?: Pace;
 }
 
-interface Waiting {
+interface PendingLookUp {
   readonly sinceMs: number;
   begin(): void;
   refuse(): void;
@@ -43,7 +43,7 @@ export function paceLookUps({ cluster, pace = lookUpPace }: LookUpOptions): Look
 class Turns {
   readonly #clock: Pick<Cluster, "monotonicMs" | "sleep">;
   readonly #pacer: Pacer;
-  readonly #waiting = new Set<Waiting>();
+  readonly #waiting = new Set<PendingLookUp>();
   #isServing = false;
 
   constructor(clock: Pick<Cluster, "monotonicMs" | "sleep">, pacer: Pacer) {

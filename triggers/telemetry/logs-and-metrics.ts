@@ -6,7 +6,7 @@ import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { escapeLines } from "../../functions/shared/kubernetes/plain-text.ts";
 import { describeSpan } from "../../functions/shared/kubernetes/spans.ts";
 import { type GroupKey, groupPathOf } from "../../functions/shared/objects/statefulsets.ts";
-import type { ActReport, PassReport, Reporter } from "../../functions/shared/pass/report.ts";
+import type { ActReport, PassReport, Reporter } from "../../functions/shared/pass/reporter.ts";
 import { failingGuards } from "../../functions/shared/pass/verdict.ts";
 import { isGroup, type Key, pathOf } from "../../functions/shared/views/keys.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";

@@ -39,13 +39,13 @@ export interface CertificateFiles {
 /** A Secret that nobody can use or mend but its owner. */
 export class UnusableSecretError extends Error {}
 
-export interface Waiting {
+export interface Patience {
   sleep(ms: number, signal: AbortSignal): Promise<void>;
   /** There is no pair; said once for each reason. */
   onTrouble(sentence: string): void;
 }
 
-export interface CertificateWatch extends Waiting {
+export interface CertificateWatch extends Patience {
   /** What was read at the start. */
   readonly first: KeyPair;
   /** Another pair is there, and it is whole. Content is compared, not times: a volume of a Secret swaps links. */
@@ -121,7 +121,7 @@ async function readSecret(cluster: Cluster, key: ObjectKey): Promise<KeyPair> {
  */
 export async function awaitCertificate(
   source: CertificateSource,
-  { sleep, onTrouble }: Waiting,
+  { sleep, onTrouble }: Patience,
   stopped: AbortSignal,
 ): Promise<KeyPair | undefined> {
   let said = "";

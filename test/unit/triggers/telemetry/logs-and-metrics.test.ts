@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { PassReport } from "../../../../functions/shared/pass/report.ts";
+import type { PassReport } from "../../../../functions/shared/pass/reporter.ts";
 import type { Served } from "../../../../triggers/wake/passes.ts";
 import { sweep } from "../../../../triggers/wake/ping.ts";
 import { withPods } from "../../../stage/played-pods.ts";
