@@ -2,6 +2,7 @@
 import { claimCases } from "./cases-claims.ts";
 import { configurationCases } from "./cases-configuration.ts";
 import { namespaceCases } from "./cases-namespaces.ts";
+import { nodeCases } from "./cases-nodes.ts";
 import { ownerCases } from "./cases-owners.ts";
 import { readCases } from "./cases-reads.ts";
 import { resourceCases } from "./cases-resources.ts";
@@ -22,4 +23,5 @@ export const cases: readonly Case[] = [
   ...ownerCases,
   ...claimCases,
   ...namespaceCases,
+  ...nodeCases,
 ];
