@@ -29,6 +29,7 @@ export const evaluateEviction: AdmissionDefinition = {
     rule: { apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["pods/eviction"] },
     // It reserves the pod; dry runs leave no trace (rule R16).
     sideEffects: "NoneOnDryRun",
+    failurePolicy: "Fail",
     // Without replicas nobody would answer for them, and the nodes that they hang on could not be drained.
     matchConditions: [{ name: "not-a-pod-of-sluice", expression: `!(${namedLikeOurs})` }],
   },

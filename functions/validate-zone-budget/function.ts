@@ -26,6 +26,7 @@ export const validateZoneBudget: AdmissionDefinition = {
       resources: ["zoneawarepoddisruptionbudgets"],
     },
     sideEffects: "None",
+    failurePolicy: "Fail",
   },
   whenBroken: "closed",
   readsViews: false,

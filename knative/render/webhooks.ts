@@ -18,8 +18,8 @@ export function emptySecret(): Manifest {
  * The configuration that has the API server ask an admission function. Throws Error for one that would be asked where it does not
  * listen.
  */
-export function webhookConfiguration({ name, paths, whenBroken, registration }: AdmissionDefinition): Manifest {
-  const { kind, webhook, path, rule, sideEffects, matchConditions } = registration;
+export function webhookConfiguration({ name, paths, registration }: AdmissionDefinition): Manifest {
+  const { kind, webhook, path, rule, sideEffects, failurePolicy, matchConditions } = registration;
   if (!paths.includes(path))
     throw new Error(`${name} listens at ${paths.join(" and ")}, and is registered for ${path}`);
   return {
@@ -42,7 +42,7 @@ export function webhookConfiguration({ name, paths, whenBroken, registration }: 
         ...(matchConditions === undefined ? {} : { matchConditions }),
         matchPolicy: "Equivalent",
         admissionReviewVersions: ["v1"],
-        failurePolicy: whenBroken === "closed" ? "Fail" : "Ignore",
+        failurePolicy,
         sideEffects,
         timeoutSeconds: 10,
       },

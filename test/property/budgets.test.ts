@@ -70,7 +70,16 @@ test("whatever the review holds, the answer is the same for a dry run, and never
       anyValue,
       fc.constantFrom("CREATE", "UPDATE", "DELETE", ""),
       async (given, old, operation) => {
-        const names = { uid: "1", namespace: "", name: "", subresource: "", path: "", deadlineMs: 0 };
+        const names = {
+          uid: "1",
+          namespace: "",
+          name: "",
+          resource: { group: "", version: "v1", resource: "pods" },
+          user: "",
+          subresource: "",
+          path: "",
+          deadlineMs: 0,
+        };
         const request = { ...names, operation, object: given, oldObject: old };
         const answer = await judge.review({ ...request, dryRun: false });
         assert.deepEqual(await judge.review({ ...request, dryRun: true }), answer);

@@ -148,6 +148,8 @@ export class Evictions {
     return {
       uid: `review-${++this.#reviews}`,
       operation: "CREATE",
+      resource: { group: "", version: "v1", resource: "pods" },
+      user: "",
       subresource: "eviction",
       namespace,
       name,

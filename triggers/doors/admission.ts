@@ -42,6 +42,10 @@ const shownCharacters = 80;
 /** API servers send UUIDs, and the name of an operation or a subresource is a word. */
 const longestUid = 256;
 const longestWord = 63;
+/** A group is a DNS name. */
+const longestGroup = 253;
+/** Nobody is called so. A longer name is cut, with a mark that makes it nobody's. */
+const longestUser = 1_024;
 /** What the API server waits at most, and where a webhook says nothing, in milliseconds. */
 const longestTimeoutMs = 30_000;
 const usualTimeoutMs = 10_000;
@@ -57,14 +61,14 @@ export function serveAdmissions(app: Hono, options: AdmissionDoorOptions): void 
     for (const path of definition.paths) {
       app.post(path, async (c) => {
         const deadlineMs = options.monotonicMs() + answerWithinMs(timeoutOf(c));
-        const { apiVersion, request, user } = await receive(c, options.bodies, definition, { path, deadlineMs });
+        const { apiVersion, request } = await receive(c, options.bodies, definition, { path, deadlineMs });
         const answer = await inReviewSpan(
           (name) => c.req.header(name),
           definition.name,
           request,
           () => count(admission, reporting, () => judge(admission, request, reporting)),
         );
-        report(definition, request, user, answer, reporting, isWorthALine);
+        report(definition, request, answer, reporting, isWorthALine);
         const text = JSON.stringify({ apiVersion, kind: "AdmissionReview", response: render(request.uid, answer) });
         return answerWith(c, text);
       });
@@ -116,8 +120,6 @@ type Arrival = Pick<AdmissionRequest, "path" | "deadlineMs">;
 interface Received {
   readonly apiVersion: string;
   readonly request: AdmissionRequest;
-  /** Who asked the API server, for the log alone. */
-  readonly user: string;
 }
 
 /** Nothing of a review is kept while it waits but what its function reads of it: many of them wait at once. */
@@ -152,8 +154,9 @@ function readReview(body: unknown, arrival: Arrival): Received {
   const fields = fieldsOf(request) ?? {};
   return {
     apiVersion,
-    user: usernameOf(fields.userInfo),
     request: {
+      user: usernameOf(fields.userInfo),
+      resource: typeOf(fields.resource),
       uid: uidOf(fields.uid),
       operation: wordOf("operation", fields.operation),
       subresource: wordOf("subResource", fields.subResource),
@@ -173,10 +176,19 @@ function uidOf(value: unknown): string {
   return value;
 }
 
-function wordOf(field: string, value: unknown): string {
+function wordOf(field: string, value: unknown, longest = longestWord): string {
   const word = textOf(value);
-  if (word.length > longestWord) throw malformed(`its ${field} is longer than ${longestWord} characters`);
+  if (word.length > longest) throw malformed(`its ${field} is longer than ${longest} characters`);
   return word;
+}
+
+function typeOf(value: unknown): AdmissionRequest["resource"] {
+  const { group, version, resource } = fieldsOf(value) ?? {};
+  return {
+    group: wordOf("resource's group", group, longestGroup),
+    version: wordOf("resource's version", version),
+    resource: wordOf("resource", resource),
+  };
 }
 
 /** What is no name is in no cluster, and is not to be looked for, answered, remembered or logged. Some reviews have none. */
@@ -243,7 +255,6 @@ function render(uid: string, answer: AdmissionAnswer): object {
 function report(
   definition: AdmissionDefinition,
   request: AdmissionRequest,
-  user: string,
   answer: AdmissionAnswer,
   { log, metrics }: AdmissionDoorOptions["reporting"],
   isWorthALine: (what: string) => boolean,
@@ -254,7 +265,7 @@ function report(
   if (answer.allowed) {
     const sentence = `${request.name} is reserved, and may go: a review asked for it`;
     // Whoever can post reviews can have pods reserved: it is written down for whom that was done.
-    if (answer.reserved) log("info", sentence, { ...fields, user });
+    if (answer.reserved) log("info", sentence, { ...fields, user: shownUser(request.user) });
     else log("debug", "a review was allowed", fields);
     return;
   }
@@ -266,10 +277,17 @@ function about(definition: AdmissionDefinition, { uid, operation, namespace, nam
   return { function: definition.name, uid, operation, namespace, object: name, dryRun };
 }
 
-/** Who asked, as the API server says: anybody may be called anything, so that what does not show is written as an escape. */
+/** Who asked, as the API server says. */
 function usernameOf(userInfo: unknown): string {
-  const name = textOf(fieldsOf(userInfo)?.username).slice(0, shownCharacters);
-  return name.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (one) => `\\u{${one.codePointAt(0)?.toString(16)}}`);
+  const name = textOf(fieldsOf(userInfo)?.username);
+  return name.length > longestUser ? `${name.slice(0, longestUser)}…` : name;
+}
+
+/** Anybody may be called anything: in a log what does not show is written as an escape. */
+function shownUser(user: string): string {
+  return user
+    .slice(0, shownCharacters)
+    .replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (one) => `\\u{${one.codePointAt(0)?.toString(16)}}`);
 }
 
 function malformed(because: string): HTTPException {

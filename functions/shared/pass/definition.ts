@@ -130,8 +130,12 @@ export interface AdmissionRequest {
   readonly uid: string;
   /** `CREATE`, `UPDATE`, `DELETE` or `CONNECT`; empty when it was not said. */
   readonly operation: string;
+  /** The type of the object: its fields are empty where the review does not say it. */
+  readonly resource: { readonly group: string; readonly version: string; readonly resource: string };
   /** Such as `eviction`; empty for the object itself. */
   readonly subresource: string;
+  /** The name of whoever asked the API server; empty where the review does not say it. */
+  readonly user: string;
   readonly namespace: string;
   readonly name: string;
   /** Said of the request, or in an Eviction. */
@@ -199,6 +203,8 @@ export interface Registration {
     readonly resources: readonly string[];
   };
   readonly sideEffects: "None" | "NoneOnDryRun";
+  /** What the API server does where it gets no answer: it refuses, or goes on. */
+  readonly failurePolicy: "Fail" | "Ignore";
   /** CEL; nobody is asked about an object that one of them is not true of. */
   readonly matchConditions?: readonly { readonly name: string; readonly expression: string }[];
 }
@@ -212,7 +218,10 @@ export interface AdmissionDefinition extends Definition {
   readonly bodyLimitBytes: number;
   /** What the function reads of an object, where that is less than all of it: nothing else is kept while a review waits. */
   keepOf?(object: unknown): unknown;
-  /** Whether an object goes through, with a warning, when the function itself breaks. */
+  /**
+   * Whether an object goes through, with a warning, when the function itself breaks. What becomes of one when nobody answers is
+   * for the API server to say: see `failurePolicy`.
+   */
   readonly whenBroken: "open" | "closed";
   /** True for one that judges by pods and StatefulSets, so that a process that serves it keeps views of them. */
   readonly readsViews: boolean;

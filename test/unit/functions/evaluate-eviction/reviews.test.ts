@@ -10,6 +10,8 @@ import { addBudget, governedGroup, Replica, reserved } from "../../shared/review
 const request: AdmissionRequest = {
   uid: "review",
   operation: "CREATE",
+  resource: { group: "", version: "v1", resource: "pods" },
+  user: "",
   subresource: "eviction",
   namespace: "db",
   name: "group-a-0",

@@ -13,6 +13,8 @@ function judge(object: unknown, given: { operation?: string; oldObject?: unknown
     uid: "1",
     namespace: "mimir",
     name: "ingester",
+    resource: { group: "", version: "v1", resource: "pods" },
+    user: "",
     subresource: "",
     path: "/admission/zpdb-validation",
     deadlineMs: 0,

@@ -44,6 +44,8 @@ test("a rollout and evictions in one process write one ledger without a conflict
     const asked = admission?.judge.review({
       uid: `review-${second}`,
       operation: "CREATE",
+      resource: { group: "", version: "v1", resource: "pods" },
+      user: "",
       subresource: "eviction",
       namespace: "app",
       name,

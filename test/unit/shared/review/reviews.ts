@@ -62,6 +62,8 @@ export class Replica {
     return this.judge.review({
       uid: "review",
       operation: "CREATE",
+      resource: { group: "", version: "v1", resource: "pods" },
+      user: "",
       subresource: "eviction",
       namespace,
       name: pod,

@@ -36,6 +36,8 @@ async function judging() {
     const request: AdmissionRequest = {
       uid: name,
       operation: "CREATE",
+      resource: { group: "", version: "v1", resource: "pods" },
+      user: "",
       subresource: "eviction",
       namespace,
       name,

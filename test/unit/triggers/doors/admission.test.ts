@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
+import type { AdmissionRequest } from "../../../../functions/shared/pass/definition.ts";
+import { allow } from "../../../../functions/shared/review/answers.ts";
+import { webhookConfiguration } from "../../../../knative/render/webhooks.ts";
 import { createAdmissionApp } from "../../../../triggers/doors/server.ts";
 import { admissionFunctions } from "../../../../triggers/table.ts";
 import { createTestApp, validation } from "./app.ts";
@@ -165,6 +168,39 @@ test("a function that breaks leaves its door closed or open, and the table says 
   }
   const { paths, whenBroken } = validation.definition;
   for (const one of paths) assert.match(readme, new RegExp(`\\| \`${one}\` +\\| ${whenBroken} `), "the table of doors");
+});
+
+test("a function is told which type of object a review is about, and who asked, with the whole name", async () => {
+  const seen: Pick<AdmissionRequest, "resource" | "user">[] = [];
+  const judge = {
+    async review({ resource, user }: AdmissionRequest) {
+      seen.push({ resource, user });
+      return allow("allowed");
+    },
+  };
+  const { app } = createTestApp({ admissions: [{ definition: validation.definition, judge }] });
+  const resource = { group: "apps", version: "v1", resource: "statefulsets" };
+  const username = `system:serviceaccount:mimir:${"a".repeat(100)}`;
+  await answerTo(review({ resource, userInfo: { username } }), app);
+  await answerTo(review({ resource: "text", userInfo: { username: "b".repeat(2_000) } }), app);
+  const unsaid = { group: "", version: "", resource: "" };
+  assert.deepEqual(seen, [
+    { resource, user: username },
+    { resource: unsaid, user: `${"b".repeat(1_024)}…` },
+  ]);
+  assert.equal((await post(review({ resource: { ...resource, group: "g".repeat(254) } }), json, app)).status, 400);
+});
+
+test("what the API server does without an answer is registered apart from what a function that breaks answers", () => {
+  for (const failurePolicy of ["Fail", "Ignore"] as const) {
+    for (const whenBroken of ["closed", "open"] as const) {
+      const { definition } = validation;
+      const registration = { ...definition.registration, failurePolicy };
+      const rendered = webhookConfiguration({ ...definition, registration, whenBroken });
+      const [webhook] = rendered.webhooks as readonly { readonly failurePolicy: string }[];
+      assert.equal(webhook?.failurePolicy, failurePolicy);
+    }
+  }
 });
 
 test("no path is that of two functions", () => {
