@@ -1,5 +1,4 @@
 /** Invariant K1: a ledger is not collected while somebody may still act on what it holds. */
-import type { ObjectKey, Preconditions } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { World } from "../../world/world.ts";
 import { isTerminating, type Reserved, readReservations } from "./raw.ts";
 
@@ -7,6 +6,11 @@ import { isTerminating, type Reserved, readReservations } from "./raw.ts";
 const actedMs = 20_000;
 /** Nobody gives a reservation up sooner: until then a pod that is on its way out goes by it. */
 const givenUpMs = 120_000;
+
+interface LeaseKey {
+  readonly namespace: string;
+  readonly name: string;
+}
 
 type Reservation = Pick<Reserved, "uid" | "by" | "stampMs">;
 
@@ -28,7 +32,7 @@ export class CollectedChecker {
   }
 
   /** A deletion of a ledger by a function has reached the server, which is about to carry it out. */
-  onArrived(who: string, at: ObjectKey, { resourceVersion }: Preconditions): void {
+  onArrived(who: string, at: LeaseKey, { resourceVersion }: { readonly resourceVersion?: string }): void {
     const lease = this.#world.store.find("leases", at);
     if (lease === undefined || lease.metadata.resourceVersion !== resourceVersion) return;
     for (const reservation of readReservations(lease) ?? []) {

@@ -90,6 +90,8 @@ type Doors = ReturnType<typeof createTestWorld>;
 
 function owned(doors: Doors, name: string): void {
   const ownerReferences = [{ apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: "u", controller: true }];
+  // Its owner is none, and it would soon be gone, too.
+  doors.world.garbageCollector.stop();
   doors.world.store.create("configmaps", "app", { metadata: { name, ownerReferences } });
 }
 
