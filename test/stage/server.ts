@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { eventually } from "../controlplane/api.ts";
 import { type End, type Launched, launch } from "../controlplane/processes.ts";
 
-const main = join(import.meta.dirname, "../../triggers/main.ts");
+const here = join(import.meta.dirname, "../..");
 
 export interface ServerOptions {
   readonly kubeconfig: string;
@@ -13,6 +13,8 @@ export interface ServerOptions {
   readonly settings?: Readonly<Record<string, string>>;
   /** What stands on its command line. */
   readonly args?: readonly string[];
+  /** The tree of the version that is started. Default: this one. */
+  readonly checkout?: string;
 }
 
 /** A line of its log. */
@@ -23,9 +25,9 @@ export interface LogLine {
 }
 
 /** Starts the server and does not wait for anything. */
-export function launchServer({ kubeconfig, namespace, settings, args = [] }: ServerOptions): Launched {
+export function launchServer({ kubeconfig, namespace, settings, args = [], checkout = here }: ServerOptions): Launched {
   const env = { PATH: process.env.PATH, KUBECONFIG: kubeconfig, NAMESPACE: namespace, PORT: "0", ...settings };
-  return launch(process.execPath, [main, ...args], { env, output: "pipe" });
+  return launch(process.execPath, [join(checkout, "triggers/main.ts"), ...args], { env, output: "pipe" });
 }
 
 export class Server {

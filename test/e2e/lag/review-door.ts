@@ -25,7 +25,11 @@ export class ReviewDoor {
     });
   }
 
-  /** Resolves when it listens on 127.0.0.1. @param ports of the processes, which present the same certificate */
+  /**
+   * Resolves when it listens on 127.0.0.1.
+   *
+   * @param ports of the processes, as they are when a review comes: they may change. All present the same certificate
+   */
   static async open({ ca, settings }: Presented, ports: readonly number[], random: Random): Promise<ReviewDoor> {
     const { TLS_CERT_FILE: cert = "", TLS_KEY_FILE: key = "" } = settings;
     const pair = { cert: await readFile(cert, "utf8"), key: await readFile(key, "utf8") };

@@ -1,0 +1,128 @@
+/**
+ * Sluice itself is rolled while it works: two processes of an older version give way to two of this one, one at a time; then this
+ * one gives way to the older, as when somebody takes the update back. Each exchange falls into a rollout and a drain.
+ */
+import { eventually } from "../../controlplane/api.ts";
+import { changeTemplate } from "../../controlplane/fixtures.ts";
+import { addNodes, drainNodes } from "../../stage/drain.ts";
+import { evict, registerWebhook } from "../../stage/drain-webhook.ts";
+import type { EvictionStage } from "../../stage/eviction-stage.ts";
+import type { Verdict } from "../../stage/history.ts";
+import { Scene } from "../../stage/scene.ts";
+import { type Done, Processes, type Version } from "./processes.ts";
+
+export interface Outcome {
+  /** A sentence for each promise that was broken. What hangs is thrown. */
+  readonly violations: readonly string[];
+  readonly takings: Verdict["takings"];
+  readonly done: Readonly<Record<Version, Done>>;
+  /** What processes said as an error: none of it need be wrong. */
+  readonly complaints: readonly string[];
+}
+
+const name = "rolling";
+const zonesDrained = ["zone-a", "zone-b"];
+const budget = 2;
+const options = {
+  pods: 6,
+  maxUnavailable: budget,
+  nodesPerZone: 1,
+  readyAfterMs: 1_000,
+  zoneBudget: { maxUnavailable: budget },
+};
+/** Which version comes in each phase, for the process that has run longest. */
+const coming: readonly Version[] = ["newer", "newer", "older", "older"];
+/** Stands in the ledger all the time, as what a later version keeps there does: whoever does not know it leaves it alone. */
+const unknown = { "test.sluice.dev/unknown": ' {"spelled": "oddly" } ' };
+const phaseWithinMs = 180_000;
+
+/** Throws, and says how things stood, where a phase does not end. `tell` gets a line for each phase. */
+export async function rollSluice(
+  { controlPlane, certificate }: EvictionStage,
+  checkouts: Readonly<Record<Version, string>>,
+  tell: (line: string) => void,
+): Promise<Outcome> {
+  const scene = await Scene.set(controlPlane, name, options);
+  try {
+    const processes = await Processes.start(scene, certificate, checkouts);
+    // The path that both versions answer. A configuration with a newer path comes once no older process is left.
+    const door = { port: processes.port, ca: certificate.ca, path: "/pods/eviction" };
+    await registerWebhook(scene.api, name, "Mutating", door);
+    await waitForTrustedLedger(scene);
+    await scene.api.patch(scene.ledgerPath, { metadata: { annotations: unknown } });
+    for (const [index, version] of coming.entries()) await playPhase(scene, processes, index + 1, version, tell);
+    await processes.end();
+    const left = await annotationsOf(scene);
+    const lost = Object.entries(unknown).filter(([key, value]) => left[key] !== value);
+    const { violations, takings, mostDown } = await scene.end();
+    const tooMany = Object.entries(mostDown).filter(([, down]) => down > budget);
+    return {
+      violations: [
+        ...violations,
+        ...tooMany.map(([zone, down]) => `${down} pods of ${zone} were down at once`),
+        ...lost.map(([key]) => `a version has changed ${key} in the ledger, which it does not know`),
+      ],
+      takings,
+      done: processes.done,
+      complaints: processes.complaints,
+    };
+  } catch (error) {
+    tell(`how things stood when it failed:\n${await scene.describe()}`);
+    throw error;
+  } finally {
+    await scene.close();
+  }
+}
+
+/** A process that has just started permits nothing under a young ledger (rule R4), and here they start one after the other. */
+async function waitForTrustedLedger({ api, ledgerPath, group }: Scene): Promise<void> {
+  await eventually("the ledger older than any process's doubt", 90_000, async () => {
+    const { metadata } = await api.get<{ metadata: { creationTimestamp: string } }>(ledgerPath);
+    return Date.now() - Date.parse(metadata.creationTimestamp) > 43_000 ? true : undefined;
+  });
+  await eventually("an eviction allowed", 30_000, async () =>
+    (await evict(api, name, `${group.statefulSets[0]}-0`, "in the body")).code === 201 ? true : undefined,
+  );
+}
+
+/** A rollout begins, then a drain of two zones; then one process is exchanged. Resolves when all of it has ended. */
+async function playPhase(
+  scene: Scene,
+  processes: Processes,
+  phase: number,
+  version: Version,
+  tell: (line: string) => void,
+): Promise<void> {
+  const { controlPlane, api, group, observer } = scene;
+  const startedMs = performance.now();
+  const [before, from] = [processes.names, observer.takings.length];
+  const image = `app:${phase + 1}`;
+  await changeTemplate(controlPlane, group, image);
+  await scene.waitForTakings(from + 2);
+  for (const zone of zonesDrained) await addNodes(api, group, zone, 1, phase + 1);
+  const leaving = zonesDrained.map((zone) => `${name}-${zone}-${phase}`);
+  const draining = drainNodes(controlPlane, api, leaving, phaseWithinMs);
+  const exchanging = scene.waitForTakings(from + 6, phaseWithinMs).then(() => processes.exchange(version));
+  const [{ attempts }] = await Promise.all([draining, exchanging]);
+  await scene.waitForRollout(image, phaseWithinMs);
+  await waitForNothingReserved(scene);
+  const taken = observer.takings.slice(from);
+  const evicted = taken.filter((one) => one.evicted).length;
+  const seconds = ((performance.now() - startedMs) / 1_000).toFixed(1);
+  tell(
+    `${before} -> ${processes.names}: ${taken.length - evicted} pods rolled and ${evicted} evicted in ${seconds} s, by ${attempts} runs of kubectl drain`,
+  );
+}
+
+/** Resolves when the ledger says that nothing is on its way any more. */
+async function waitForNothingReserved(scene: Scene): Promise<void> {
+  await eventually("nothing reserved", phaseWithinMs, async () =>
+    ((await annotationsOf(scene))["sluice.dev/reservations"] ?? "{}") === "{}" ? true : undefined,
+  );
+}
+
+/** The ledger's. */
+async function annotationsOf({ api, ledgerPath }: Scene): Promise<Readonly<Record<string, string>>> {
+  const { metadata } = await api.get<{ metadata: { annotations?: Record<string, string> } }>(ledgerPath);
+  return metadata.annotations ?? {};
+}
