@@ -247,7 +247,7 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
     const missing = await eventually("what it lacks", 30_000, async () =>
       rotator.log.find(({ msg }) => msg.startsWith("there is no Secret other/")),
     );
-    const [, command = ""] = /: kubectl ([^;]+);/.exec(missing.msg) ?? [];
+    const [, command = ""] = / Type kubectl ([^;]+);/.exec(missing.msg) ?? [];
     await kubectl(...command.split(" "));
     await waiting.ready();
     const { data } = await api.get<Secret>(`/api/v1/namespaces/other/secrets/${secretName}`);
