@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
+import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { changeTemplate, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
@@ -214,6 +215,8 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
         const account = { namespace: "entitled", name: "sluice" };
         const kubeconfig = await createUser(stage.controlPlane, scene.api, account.namespace, account.name);
         await grant(scene.api, "entitled", account, evaluateEviction.needs);
+        // Who only reviews makes a ledger when it needs one; ahead of need another function does.
+        await scene.serve({ FUNCTION: keepLedgers.name });
         const settings = { FUNCTION: evaluateEviction.name };
         const server = await guardEvictions(scene, stage.certificate, { settings, kubeconfig });
         assert.equal((await evict(scene.api, "entitled", "entitled-zone-a-0")).code, 201);
