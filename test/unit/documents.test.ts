@@ -127,6 +127,32 @@ test("a link is lost without its file or its heading, and is no link in a block 
   assert.match(lost("README.md", "knative/README.md#install") ?? "", /no heading/);
 });
 
+const questions = [
+  "key",
+  "kind of claim",
+  "terms",
+  "settle",
+  "abandon and undo",
+  "anchor",
+  "which ledger",
+  "guards",
+  "checker",
+  "rule that is removed",
+];
+
+test("to add a function, each question has a line of its own, and every place that is named there is in the tree", () => {
+  const [, below = ""] = read("CONTRIBUTING.md").split("\n## To add a function\n");
+  const [section = ""] = below.split("\n## ");
+  const rows = [...section.matchAll(/^\| ([a-z ]+) \| .+\? ?.*\| .+ \|$/gm)].map(([, question]) => question);
+  assert.deepEqual(rows, questions);
+  const named = [...section.matchAll(/`((?:functions|triggers|test)\/[^`A-Z]*)`/g)].map(([, path = ""]) => path);
+  assert.ok(named.length >= 10, named.join());
+  assert.deepEqual(
+    named.filter((path) => !existsSync(join(root, path))),
+    [],
+  );
+});
+
 const mostStops = 15;
 
 /** A stop of a way in CONTRIBUTING: a file, and how the ways before it lead there. */

@@ -1,0 +1,190 @@
+/** What a new function needs: one is added to a copy of the tree, rendered there, and started there. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, suite, test } from "node:test";
+import { promisify } from "node:util";
+import { loadAll } from "js-yaml";
+import { protocol } from "../../functions/shared/ledger/protocol.ts";
+import { eventually } from "../controlplane/api.ts";
+import { kubeconfigText } from "../stage/kubeconfig.ts";
+import { changed, post } from "../stage/posted.ts";
+import { groupName, namespace, type ServedGroup, serveGroup } from "../stage/served-group.ts";
+import { Server } from "../stage/server.ts";
+import { parseScript } from "../stage/start-script.ts";
+import { createWorldCluster } from "../world/world-cluster.ts";
+
+const root = join(import.meta.dirname, "../..");
+const name = "announce-outage";
+/** All that is started and rendered. */
+const parts = ["functions", "triggers", "knative", "package.json"];
+
+interface Rule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+}
+
+interface Rendered {
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly rules: readonly Rule[];
+  readonly spec: {
+    readonly mode: string;
+    readonly serviceAccountName: string;
+    readonly resources: readonly object[];
+    readonly sink: { readonly ref: { readonly name: string } };
+    readonly filters: readonly object[];
+    readonly template: {
+      readonly spec: {
+        readonly serviceAccountName: string;
+        readonly containers: readonly { readonly env: readonly { readonly name: string; readonly value: string }[] }[];
+      };
+    };
+  };
+}
+
+/** Each verb on each resource, as `verb resource`. */
+function verbsOf(objects: readonly Rendered[], role: string): string[] {
+  const rules = objects.filter((one) => one.kind === "Role" && one.metadata.name === role).flatMap((one) => one.rules);
+  return rules.flatMap(({ resources, verbs }) => resources.flatMap((one) => verbs.map((verb) => `${verb} ${one}`)));
+}
+
+suite("a throw-away function over ConfigMaps by their owner, in a copy of the tree", () => {
+  let copy: string;
+  let written: readonly string[];
+  before(async () => {
+    copy = await mkdtemp(join(tmpdir(), "sluice-throw-away-"));
+    await Promise.all(parts.map((part) => cp(join(root, part), join(copy, part), { recursive: true })));
+    await symlink(join(root, "node_modules"), join(copy, "node_modules"));
+    await addFunction(copy);
+    written = await render(copy);
+  });
+  after(() => rm(copy, { recursive: true, force: true }));
+
+  const read = async (file: string) =>
+    loadAll(await readFile(join(copy, "knative/base", file), "utf8")) as unknown as readonly Rendered[];
+
+  test("one folder and its name in the table render its Role, source, Service and Trigger, and touch nobody else's", async () => {
+    const files = ["functions", "sources"].flatMap((folder) => [`${folder}/${name}`, `${folder}/kustomization`]);
+    const touched = [...files, "standalone/standalone", "triggers/triggers"].map((file) => `${file}.yaml`);
+    assert.deepEqual([...written].sort(), touched.sort());
+    const [own, sources, triggers, standalone] = await Promise.all(
+      [`functions/${name}`, `sources/${name}`, "triggers/triggers", "standalone/standalone"].map((file) =>
+        read(`${file}.yaml`),
+      ),
+    );
+    assert.ok(own !== undefined && sources !== undefined && triggers !== undefined && standalone !== undefined);
+    assert.deepEqual(
+      own.map(({ kind }) => kind),
+      ["ServiceAccount", "Role", "RoleBinding", "Service"],
+      "a ConfigMap is of a namespace: no ClusterRole",
+    );
+    const rights = verbsOf(own, name).filter((right) => right.endsWith(" configmaps"));
+    assert.deepEqual(rights, ["get configmaps", "list configmaps", "patch configmaps"]);
+    assert.equal(own.at(-1)?.spec.template.spec.serviceAccountName, name);
+    assert.deepEqual(verbsOf(sources, `${name}-source`), ["get configmaps", "list configmaps", "watch configmaps"]);
+    const source = sources.find(({ kind }) => kind === "ApiServerSource")?.spec;
+    assert.deepEqual(source?.resources, [{ apiVersion: "v1", kind: "ConfigMap" }]);
+    assert.deepEqual([source?.mode, source?.serviceAccountName], ["Reference", `${name}-source`]);
+    const ping = sources.find(({ kind }) => kind === "PingSource")?.spec;
+    assert.deepEqual([source?.sink.ref.name, ping?.sink.ref.name], [name, name]);
+    const trigger = triggers.find((one) => one.metadata.name === name);
+    assert.match(JSON.stringify(trigger?.spec.filters), /\{"exact":\{"kind":"ConfigMap"\}\}/);
+    assert.ok(verbsOf(standalone, "sluice").includes("watch configmaps"), "where it watches by itself, it may");
+  });
+
+  test("started there, it finds one by listing, hears of another, claims both, tells both in Events, by its rights alone", async () => {
+    const group = await serveGroup({ seed: 12, pods: 2, drop: 0 });
+    let server: Server | undefined;
+    try {
+      const [first = "", second = ""] = group.group.statefulSets.map((one) => one.name);
+      const kubeconfig = join(copy, "kubeconfig");
+      await writeFile(kubeconfig, kubeconfigText(group.served.url, {}));
+      const own = await read(`functions/${name}.yaml`);
+      const [container] = own.at(-1)?.spec.template.spec.containers ?? [];
+      const settings = Object.fromEntries((container?.env ?? []).map((one) => [one.name, one.value]));
+      createOutage(group, "lost-before", first);
+      server = await Server.start({ checkout: copy, kubeconfig, namespace, settings });
+      await server.ready();
+      await announced(group, ["lost-before"]);
+      createOutage(group, "lost-since", second);
+      assert.equal(await post(server, changed("ConfigMap", namespace, "lost-since")), 204);
+      await announced(group, ["lost-before", "lost-since"]);
+      const ledger = await protocol.readLedger(createWorldCluster(group.world), { namespace, group: groupName });
+      assert.deepEqual(
+        ledger?.claims.map((claim) => [
+          claim.zone,
+          claim.kind,
+          claim.isKnown && claim.by,
+          claim.isKnown && claim.terms,
+        ]),
+        [first, second].map((zone) => [zone, "node", name, "announced"]),
+      );
+      assert.equal(ledger?.verdicts[name]?.zone, second, "its verdict stands there, too");
+      const rights = verbsOf(own, name);
+      const asked = group.served.requests().map(({ verb, resource }) => `${verb} ${resource}`);
+      assert.ok(asked.includes("list configmaps") && asked.includes("patch configmaps"), asked.join());
+      assert.deepEqual(
+        asked.filter((one) => !rights.includes(one)),
+        [],
+      );
+    } finally {
+      await server?.stop();
+      await group.close();
+    }
+  });
+});
+
+/** One folder, and its name in the table. */
+async function addFunction(copy: string): Promise<void> {
+  const from = join(import.meta.dirname, "throw-away", name);
+  await cp(from, join(copy, "functions", name), { recursive: true });
+  for (const file of await readdir(from)) {
+    const text = await readFile(join(from, file), "utf8");
+    // As it would be written there.
+    await writeFile(
+      join(copy, "functions", name, file),
+      text.replaceAll("../../../../functions/shared/", "../shared/"),
+    );
+  }
+  const table = join(copy, "triggers/table.ts");
+  const before = await readFile(table, "utf8");
+  const list = "groupFunctions: readonly FunctionDefinition[] = [";
+  assert.ok(before.includes(list), "the table has another form");
+  const imported = `import { announceOutage } from "../functions/${name}/function.ts";\n`;
+  await writeFile(table, imported + before.replace(list, `${list}announceOutage, `));
+}
+
+/** `npm run render`. Resolves to the files that it wrote. */
+async function render(copy: string): Promise<readonly string[]> {
+  const { scripts } = JSON.parse(await readFile(join(copy, "package.json"), "utf8"));
+  const [, ...words] = parseScript(scripts.render).words;
+  const { stdout } = await promisify(execFile)(process.execPath, words, { cwd: copy });
+  return stdout.split("\n").flatMap((line) => /^knative\/base\/(.+)$/.exec(line)?.[1] ?? []);
+}
+
+/** A ConfigMap that says that the second pod of its owner is lost. */
+function createOutage({ world }: ServedGroup, configMap: string, owner: string): void {
+  const { uid } = world.store.get("statefulsets", { namespace, name: owner }).metadata;
+  const ownerReferences = [{ apiVersion: "apps/v1", kind: "StatefulSet", name: owner, uid, controller: true }];
+  const metadata = { name: configMap, ownerReferences };
+  const body = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { ordinal: "1" } };
+  world.store.create("configmaps", namespace, body);
+}
+
+/** Resolves when the function's Events tell of exactly these ConfigMaps, and each of them names its claim. */
+async function announced({ world: { store } }: ServedGroup, configMaps: readonly string[]): Promise<void> {
+  await eventually(`Events about ${configMaps.join(" and ")}`, 10_000, async () => {
+    const events = store.list("events", { namespace }).items.filter(({ reason }) => reason === "OutageAnnounced");
+    return events.length === configMaps.length ? true : undefined;
+  });
+  const events = store.list("events", { namespace }).items.filter(({ reason }) => reason === "OutageAnnounced");
+  assert.deepEqual(events.map(({ message }) => /says (\S+)$/.exec(message ?? "")?.[1]).sort(), [...configMaps].sort());
+  for (const configMap of configMaps) {
+    const { uid, annotations } = store.get("configmaps", { namespace, name: configMap }).metadata;
+    assert.equal(annotations?.["example.com/outage"], `outage-${uid}`);
+  }
+}

@@ -1,0 +1,35 @@
+/** Which outages of a StatefulSet's pods are still to be announced. Pure. */
+import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
+import { take, type Verdict, wait } from "../../../../functions/shared/pass/verdict.ts";
+
+/** A ConfigMap that says that a pod of its owner is lost. */
+export interface Outage {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly ordinal: number;
+  /** The uid of the pod that stands at the ordinal; undefined where none does. */
+  readonly podUid: string | undefined;
+  /** The ledger holds its claim, and the ConfigMap names that. */
+  readonly isAnnounced: boolean;
+}
+
+export interface OutageSnapshot {
+  /** Undefined where it has left the group since. */
+  readonly statefulSet: StatefulSet | undefined;
+  readonly outages: readonly Outage[];
+}
+
+export interface Target {
+  readonly statefulSet: StatefulSet;
+  readonly outage: Outage;
+}
+
+/** Nobody chooses an outage, so that no budget holds it back: each is announced at once. */
+export function decide({ statefulSet, outages }: OutageSnapshot): Verdict<Target> {
+  if (statefulSet === undefined) return wait("outage-of-nobody", "its StatefulSet has left the group", {});
+  const zone = statefulSet.name;
+  const news = outages.filter(({ isAnnounced }) => !isAnnounced);
+  const targets = news.map((outage): Target => ({ statefulSet, outage }));
+  return take(targets, `${news.length} of ${outages.length} outages of ${zone} are announced now`, { zone });
+}

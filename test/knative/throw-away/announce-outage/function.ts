@@ -1,0 +1,55 @@
+import { groupKeyOf } from "../../../../functions/shared/group/whose-ledger.ts";
+import { hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
+import * as vocabulary from "../../../../functions/shared/objects/vocabulary.ts";
+import type { Context, FunctionDefinition, Outcome } from "../../../../functions/shared/pass/definition.ts";
+import { ledgerNeeds } from "../../../../functions/shared/pass/ledger-access.ts";
+import { type Gate, perform } from "../../../../functions/shared/pass/perform.ts";
+import type { KeyLookUp, ObjectRef } from "../../../../functions/shared/views/keys.ts";
+import { actOn, telling } from "./act.ts";
+import { decide, type OutageSnapshot, type Target } from "./decide.ts";
+import { listOwners, name, observe, ownersOf } from "./observe.ts";
+
+/** Announces the outages that ConfigMaps tell of, in the ledger of their owner's group. Its keys are the owners. */
+export const announceOutage: FunctionDefinition<ObjectRef> = {
+  name,
+  concern: "announce what ConfigMaps say is lost",
+  keyedBy: "statefulsets",
+  wokenBy: [{ resource: "configmaps", keysOf: ({ namespace, name }) => ownersOfNamed(namespace, name) }],
+  listKeys: listOwners,
+  needs: [
+    { group: "", resource: "configmaps", verbs: ["get", "list", "patch"] },
+    { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
+    { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
+    { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
+    ...ledgerNeeds,
+  ],
+  reads: [vocabulary.rolloutGroup, vocabulary.claims],
+  writes: [...vocabulary.ledgerEntries, vocabulary.claims, vocabulary.verdicts],
+  run,
+};
+
+/** An event names a ConfigMap; a GET tells its owner. */
+function ownersOfNamed(namespace: string, configMap: string): KeyLookUp<ObjectRef> {
+  const find: KeyLookUp<ObjectRef>["find"] = async ({ cluster }) => {
+    try {
+      return ownersOf(await cluster.get("configmaps", { namespace, name: configMap }));
+    } catch (error) {
+      if (hasCode(error, 404)) return [];
+      throw error;
+    }
+  };
+  return { name: `configmaps ${namespace}/${configMap}`, find };
+}
+
+async function run(context: Context, key: ObjectRef, wake: { readonly sweep: boolean }): Promise<Outcome> {
+  try {
+    const group = groupKeyOf(parseStatefulSet(await context.cluster.get("statefulsets", key)));
+    const observing: Gate<OutageSnapshot, Target>["observe"] = (observed, { cluster }) =>
+      observe(key, observed, { cluster });
+    return await perform(context, { name, telling, observe: observing, decide, actOn }, group, wake);
+  } catch (error) {
+    if (hasCode(error, 404)) return { recheckMs: undefined, acting: undefined };
+    throw error;
+  }
+}

@@ -1,0 +1,52 @@
+/** The ConfigMaps that a StatefulSet owns, and what the ledger says of them. */
+import type { Cluster, ConfigMapObject } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { parseOrdinal } from "../../../../functions/shared/objects/pods.ts";
+import type { Context } from "../../../../functions/shared/pass/definition.ts";
+import type { Observed } from "../../../../functions/shared/pass/observation.ts";
+import type { ObjectRef } from "../../../../functions/shared/views/keys.ts";
+import type { OutageSnapshot } from "./decide.ts";
+
+export const name = "announce-outage";
+
+/** Where a ConfigMap names the claim that was made for it: its anchor. */
+export const anchorAnnotation = "example.com/outage";
+
+export function claimIdOf(uid: string): string {
+  return `outage-${uid}`;
+}
+
+/** The StatefulSet that owns a ConfigMap; none where none does. */
+export function ownersOf({ metadata }: ConfigMapObject): readonly ObjectRef[] {
+  const { namespace = "", ownerReferences = [] } = metadata;
+  const owners = ownerReferences.filter(({ kind }) => kind === "StatefulSet");
+  return owners.map((owner) => ({ resource: "statefulsets", namespace, name: owner.name }));
+}
+
+/** The owners of all ConfigMaps of a namespace, or of all that are served. Throws ClusterError. */
+export async function listOwners({ cluster }: Context, namespace: string | undefined): Promise<readonly ObjectRef[]> {
+  const { items } = await cluster.list("configmaps", namespace === undefined ? {} : { namespace });
+  const owners = items.flatMap(ownersOf);
+  return [...new Map(owners.map((owner) => [`${owner.namespace}/${owner.name}`, owner])).values()];
+}
+
+/** Throws ClusterError. */
+export async function observe(
+  { namespace, name: owner }: ObjectRef,
+  { ledger, view }: Observed,
+  { cluster }: { readonly cluster: Pick<Cluster, "list"> },
+): Promise<OutageSnapshot> {
+  const statefulSet = view.statefulSets.find((one) => one.name === owner);
+  if (statefulSet === undefined) return { statefulSet, outages: [] };
+  const { items } = await cluster.list("configmaps", { namespace });
+  const pods = new Map([...view.podsOf(statefulSet)].map((pod) => [pod.ordinal, pod]));
+  const claimed = new Set(ledger.claims.map(({ id }) => id));
+  const owned = items.filter((item) => ownersOf(item).some((one) => one.name === owner));
+  const outages = owned.flatMap(({ metadata: { name: configMap, uid, annotations }, data }) => {
+    const ordinal = parseOrdinal(data?.ordinal ?? "");
+    const id = claimIdOf(uid);
+    const isAnnounced = claimed.has(id) && annotations?.[anchorAnnotation] === id;
+    const podUid = pods.get(ordinal)?.uid;
+    return ordinal < 0 ? [] : [{ namespace, name: configMap, uid, ordinal, podUid, isAnnounced }];
+  });
+  return { statefulSet, outages };
+}
