@@ -47,8 +47,8 @@ interface Rendered {
 }
 
 /** Each verb on each resource, as `verb resource`. */
-function verbsOf(objects: readonly Rendered[], role: string): string[] {
-  const rules = objects.filter((one) => one.kind === "Role" && one.metadata.name === role).flatMap((one) => one.rules);
+function verbsOf(objects: readonly Rendered[], kind: "Role" | "ClusterRole", role: string): string[] {
+  const rules = objects.filter((one) => one.kind === kind && one.metadata.name === role).flatMap((one) => one.rules);
   return rules.flatMap(({ resources, verbs }) => resources.flatMap((one) => verbs.map((verb) => `${verb} ${one}`)));
 }
 
@@ -79,24 +79,36 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
     assert.ok(own !== undefined && sources !== undefined && triggers !== undefined && standalone !== undefined);
     assert.deepEqual(
       own.map(({ kind }) => kind),
-      ["ServiceAccount", "Role", "RoleBinding", "Service"],
-      "a ConfigMap is of a namespace: no ClusterRole",
+      ["ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Service"],
     );
-    const rights = verbsOf(own, name).filter((right) => right.endsWith(" configmaps"));
+    const rights = verbsOf(own, "Role", name).filter((right) => right.endsWith(" configmaps"));
     assert.deepEqual(rights, ["get configmaps", "list configmaps", "patch configmaps"]);
+    assert.deepEqual(verbsOf(own, "ClusterRole", `sluice:${name}`), ["get nodes"], "a Node is of no namespace");
     assert.equal(own.at(-1)?.spec.template.spec.serviceAccountName, name);
-    assert.deepEqual(verbsOf(sources, `${name}-source`), ["get configmaps", "list configmaps", "watch configmaps"]);
-    const source = sources.find(({ kind }) => kind === "ApiServerSource")?.spec;
-    assert.deepEqual(source?.resources, [{ apiVersion: "v1", kind: "ConfigMap" }]);
-    assert.deepEqual([source?.mode, source?.serviceAccountName], ["Reference", `${name}-source`]);
+    const watcher = `${name}-source`;
+    assert.deepEqual(verbsOf(sources, "Role", watcher), ["get configmaps", "list configmaps", "watch configmaps"]);
+    assert.deepEqual(verbsOf(sources, "ClusterRole", `sluice:${watcher}`), ["get nodes", "list nodes", "watch nodes"]);
+    const asked = sources.filter(({ kind }) => kind === "ApiServerSource").map(({ spec }) => spec);
+    assert.deepEqual(
+      asked.map(({ mode, resources, serviceAccountName, sink }) => [
+        mode,
+        resources,
+        serviceAccountName,
+        sink.ref.name,
+      ]),
+      ["ConfigMap", "Node"].map((kind) => ["Reference", [{ apiVersion: "v1", kind }], watcher, name]),
+    );
     const ping = sources.find(({ kind }) => kind === "PingSource")?.spec;
-    assert.deepEqual([source?.sink.ref.name, ping?.sink.ref.name], [name, name]);
+    assert.equal(ping?.sink.ref.name, name);
     const trigger = triggers.find((one) => one.metadata.name === name);
-    assert.match(JSON.stringify(trigger?.spec.filters), /\{"exact":\{"kind":"ConfigMap"\}\}/);
-    assert.ok(verbsOf(standalone, "sluice").includes("watch configmaps"), "where it watches by itself, it may");
+    for (const kind of ["ConfigMap", "Node"])
+      assert.ok(JSON.stringify(trigger?.spec.filters).includes(`{"exact":{"kind":"${kind}"}}`));
+    // Where it watches by itself, it may.
+    assert.ok(verbsOf(standalone, "Role", "sluice").includes("watch configmaps"));
+    assert.ok(verbsOf(standalone, "ClusterRole", "sluice:sluice").includes("watch nodes"));
   });
 
-  test("started there, it finds one by listing, hears of another, claims both, tells both in Events, by its rights alone", async () => {
+  test("started there, it finds its work by listing and by events, claims it, and tells it in Events, by its rights alone", async () => {
     const group = await serveGroup({ seed: 12, pods: 2, drop: 0 });
     let server: Server | undefined;
     try {
@@ -106,14 +118,24 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
       const own = await read(`functions/${name}.yaml`);
       const [container] = own.at(-1)?.spec.template.spec.containers ?? [];
       const settings = Object.fromEntries((container?.env ?? []).map((one) => [one.name, one.value]));
-      createOutage(group, "lost-before", first);
+      const { store } = group.world;
+      store.create("nodes", "", { apiVersion: "v1", kind: "Node", metadata: { name: "node-1" } });
+      createOutage(group, "lost-first", first, "node-1");
+      const cluster = createWorldCluster(group.world);
+      const readLedger = () => protocol.readLedger(cluster, { namespace, group: groupName });
       server = await Server.start({ checkout: copy, kubeconfig, namespace, settings });
       await server.ready();
-      await announced(group, ["lost-before"]);
-      createOutage(group, "lost-since", second);
-      assert.equal(await post(server, changed("ConfigMap", namespace, "lost-since")), 204);
-      await announced(group, ["lost-before", "lost-since"]);
-      const ledger = await protocol.readLedger(createWorldCluster(group.world), { namespace, group: groupName });
+      // Found by listing, for nothing has been posted; what is written at once sets no timer that could find the rest.
+      await eventually("its wait in the ledger", 10_000, async () =>
+        (await readLedger())?.verdicts[name]?.guard === "node-present" ? true : undefined,
+      );
+      store.delete("nodes", { namespace: "", name: "node-1" });
+      assert.equal(await post(server, changed("Node", "", "node-1")), 204);
+      await announced(group, ["lost-first"]);
+      createOutage(group, "lost-second", second, "node-2");
+      assert.equal(await post(server, changed("ConfigMap", namespace, "lost-second")), 204);
+      await announced(group, ["lost-first", "lost-second"]);
+      const ledger = await readLedger();
       assert.deepEqual(
         ledger?.claims.map((claim) => [
           claim.zone,
@@ -124,7 +146,7 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
         [first, second].map((zone) => [zone, "node", name, "announced"]),
       );
       assert.equal(ledger?.verdicts[name]?.zone, second, "its verdict stands there, too");
-      const rights = verbsOf(own, name);
+      const rights = [...verbsOf(own, "Role", name), ...verbsOf(own, "ClusterRole", `sluice:${name}`)];
       const asked = group.served.requests().map(({ verb, resource }) => `${verb} ${resource}`);
       assert.ok(asked.includes("list configmaps") && asked.includes("patch configmaps"), asked.join());
       assert.deepEqual(
@@ -166,12 +188,12 @@ async function render(copy: string): Promise<readonly string[]> {
   return stdout.split("\n").flatMap((line) => /^knative\/base\/(.+)$/.exec(line)?.[1] ?? []);
 }
 
-/** A ConfigMap that says that the second pod of its owner is lost. */
-function createOutage({ world }: ServedGroup, configMap: string, owner: string): void {
+/** A ConfigMap that says that the second pod of its owner is lost with a node. */
+function createOutage({ world }: ServedGroup, configMap: string, owner: string, node: string): void {
   const { uid } = world.store.get("statefulsets", { namespace, name: owner }).metadata;
   const ownerReferences = [{ apiVersion: "apps/v1", kind: "StatefulSet", name: owner, uid, controller: true }];
   const metadata = { name: configMap, ownerReferences };
-  const body = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { ordinal: "1" } };
+  const body = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { ordinal: "1", node } };
   world.store.create("configmaps", namespace, body);
 }
 

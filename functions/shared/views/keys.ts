@@ -41,6 +41,8 @@ export interface KeyLookUp<K extends Key = Key> {
 export interface KeySources {
   readonly cluster: Pick<Cluster, "get" | "list">;
   readonly views: Views;
+  /** Where the keys of an object may be that is of no namespace: in those that are served, or in all of them when undefined. */
+  readonly namespaces: readonly string[] | undefined;
 }
 
 /** What wakes a function: changes of the objects of one type. */

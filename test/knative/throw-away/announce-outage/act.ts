@@ -7,7 +7,7 @@ import { anchorAnnotation, claimIdOf } from "./observe.ts";
 export const telling: Telling = {
   taking: "announcing",
   reasons: { begins: "OutageBegins", waits: "OutageWaits", ends: "OutagesAnnounced" },
-  quietGuards: new Set(),
+  quietGuards: new Set(["node-present"]),
 };
 
 export function actOn({ statefulSet, outage }: Target): Act {

@@ -2,12 +2,14 @@
 import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
 import { take, type Verdict, wait } from "../../../../functions/shared/pass/verdict.ts";
 
-/** A ConfigMap that says that a pod of its owner is lost. */
+/** A ConfigMap that says that a pod of its owner is lost with its node. */
 export interface Outage {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
   readonly ordinal: number;
+  readonly node: string;
+  readonly isNodeGone: boolean;
   /** The uid of the pod that stands at the ordinal; undefined where none does. */
   readonly podUid: string | undefined;
   /** The ledger holds its claim, and the ConfigMap names that. */
@@ -29,7 +31,11 @@ export interface Target {
 export function decide({ statefulSet, outages }: OutageSnapshot): Verdict<Target> {
   if (statefulSet === undefined) return wait("outage-of-nobody", "its StatefulSet has left the group", {});
   const zone = statefulSet.name;
-  const news = outages.filter(({ isAnnounced }) => !isAnnounced);
+  const news = outages.filter(({ isAnnounced, isNodeGone }) => isNodeGone && !isAnnounced);
+  const early = outages.find(({ isAnnounced, isNodeGone }) => !isNodeGone && !isAnnounced);
+  if (news.length === 0 && early !== undefined) {
+    return wait("node-present", `${early.name} says that node ${early.node} is lost, and it is there`, { zone });
+  }
   const targets = news.map((outage): Target => ({ statefulSet, outage }));
   return take(targets, `${news.length} of ${outages.length} outages of ${zone} are announced now`, { zone });
 }

@@ -8,18 +8,25 @@ import { type Gate, perform } from "../../../../functions/shared/pass/perform.ts
 import type { KeyLookUp, ObjectRef } from "../../../../functions/shared/views/keys.ts";
 import { actOn, telling } from "./act.ts";
 import { decide, type OutageSnapshot, type Target } from "./decide.ts";
-import { listOwners, name, observe, ownersOf } from "./observe.ts";
+import { listOwners, listOwnersOnNode, name, observe, ownersOf } from "./observe.ts";
 
 /** Announces the outages that ConfigMaps tell of, in the ledger of their owner's group. Its keys are the owners. */
 export const announceOutage: FunctionDefinition<ObjectRef> = {
   name,
   concern: "announce what ConfigMaps say is lost",
   keyedBy: "statefulsets",
-  wokenBy: [{ resource: "configmaps", keysOf: ({ namespace, name }) => ownersOfNamed(namespace, name) }],
+  wokenBy: [
+    { resource: "configmaps", keysOf: ({ namespace, name }) => ownersOfNamed(namespace, name) },
+    {
+      resource: "nodes",
+      keysOf: ({ name }) => ({ name: `nodes ${name}`, find: (from) => listOwnersOnNode(from, name) }),
+    },
+  ],
   listKeys: listOwners,
   needs: [
     { group: "", resource: "configmaps", verbs: ["get", "list", "patch"] },
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
+    { group: "", resource: "nodes", verbs: ["get"] },
     { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     ...ledgerNeeds,

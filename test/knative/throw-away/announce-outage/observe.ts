@@ -1,9 +1,9 @@
 /** The ConfigMaps that a StatefulSet owns, and what the ledger says of them. */
-import type { Cluster, ConfigMapObject } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { type Cluster, type ConfigMapObject, hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { parseOrdinal } from "../../../../functions/shared/objects/pods.ts";
 import type { Context } from "../../../../functions/shared/pass/definition.ts";
 import type { Observed } from "../../../../functions/shared/pass/observation.ts";
-import type { ObjectRef } from "../../../../functions/shared/views/keys.ts";
+import type { KeySources, ObjectRef } from "../../../../functions/shared/views/keys.ts";
 import type { OutageSnapshot } from "./decide.ts";
 
 export const name = "announce-outage";
@@ -29,24 +29,46 @@ export async function listOwners({ cluster }: Context, namespace: string | undef
   return [...new Map(owners.map((owner) => [`${owner.namespace}/${owner.name}`, owner])).values()];
 }
 
+/** The owners of the ConfigMaps that name a node: of it alone, no namespace can be told. Throws ClusterError. */
+export async function listOwnersOnNode(
+  { cluster, namespaces }: KeySources,
+  node: string,
+): Promise<readonly ObjectRef[]> {
+  const scopes = namespaces?.map((namespace) => ({ namespace })) ?? [{}];
+  const lists = await Promise.all(scopes.map((scope) => cluster.list("configmaps", scope)));
+  return lists.flatMap(({ items }) => items.filter(({ data }) => data?.node === node).flatMap(ownersOf));
+}
+
+async function isGone(cluster: Pick<Cluster, "get">, node: string): Promise<boolean> {
+  try {
+    await cluster.get("nodes", { namespace: "", name: node });
+    return false;
+  } catch (error) {
+    if (hasCode(error, 404)) return true;
+    throw error;
+  }
+}
+
 /** Throws ClusterError. */
 export async function observe(
   { namespace, name: owner }: ObjectRef,
   { ledger, view }: Observed,
-  { cluster }: { readonly cluster: Pick<Cluster, "list"> },
+  { cluster }: { readonly cluster: Pick<Cluster, "get" | "list"> },
 ): Promise<OutageSnapshot> {
   const statefulSet = view.statefulSets.find((one) => one.name === owner);
   if (statefulSet === undefined) return { statefulSet, outages: [] };
   const { items } = await cluster.list("configmaps", { namespace });
   const pods = new Map([...view.podsOf(statefulSet)].map((pod) => [pod.ordinal, pod]));
   const claimed = new Set(ledger.claims.map(({ id }) => id));
-  const owned = items.filter((item) => ownersOf(item).some((one) => one.name === owner));
-  const outages = owned.flatMap(({ metadata: { name: configMap, uid, annotations }, data }) => {
-    const ordinal = parseOrdinal(data?.ordinal ?? "");
+  const isOwned = (item: ConfigMapObject) => ownersOf(item).some((one) => one.name === owner);
+  const owned = items.filter((item) => isOwned(item) && item.data?.node && parseOrdinal(item.data.ordinal ?? "") >= 0);
+  const outages = owned.map(async ({ metadata: { name: configMap, uid, annotations }, data = {} }) => {
+    const { ordinal: text = "", node = "" } = data;
+    const ordinal = parseOrdinal(text);
     const id = claimIdOf(uid);
     const isAnnounced = claimed.has(id) && annotations?.[anchorAnnotation] === id;
-    const podUid = pods.get(ordinal)?.uid;
-    return ordinal < 0 ? [] : [{ namespace, name: configMap, uid, ordinal, podUid, isAnnounced }];
+    const [podUid, isNodeGone] = [pods.get(ordinal)?.uid, await isGone(cluster, node)];
+    return { namespace, name: configMap, uid, ordinal, node, isNodeGone, podUid, isAnnounced };
   });
-  return { statefulSet, outages };
+  return { statefulSet, outages: await Promise.all(outages) };
 }

@@ -113,6 +113,20 @@ test("an event about an object that somebody owns wakes its owner, and one about
   assert.deepEqual(passes, ["deployments app/web"]);
 });
 
+test("a look-up for an object of no namespace is told which namespaces are served: it may read no other", async () => {
+  const told: unknown[] = [];
+  const find = async ({ namespaces }: KeySources) => {
+    told.push(namespaces);
+    return [];
+  };
+  const asks = { name: "who is on it", find };
+  const definition = { ...byNode().definition, wokenBy: [{ resource: "nodes" as const, keysOf: () => asks }] };
+  const doors = await started({ definitions: [definition], settings: lists, namespaces: ["app", "other"] });
+  assert.equal(doors.changed("nodes", { namespace: "", name: "n" }), "queued");
+  await doors.goTo(10);
+  assert.deepEqual(told, [["app", "other"]]);
+});
+
 test("many events of one object cost one read in five seconds, whatever their function looks up", async () => {
   const { definition } = byOwner();
   const doors = await started({ definitions: [definition], settings: lists });
