@@ -122,11 +122,12 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
         const { activator, namespace, scene } = odd;
         const { cluster, controlPlane } = stage;
         const back = Promise.withResolvers<void>();
-        await Promise.all(cluster.adapters(namespace).map((adapter) => adapter.kill(back.promise)));
+        const adapters = cluster.adapters(namespace);
+        await Promise.all(adapters.map((adapter) => adapter.kill(back.promise)));
         await changeTemplate(controlPlane, scene.group, "app:3");
         back.resolve();
         await eventually("the adapters back", 30_000, async () =>
-          cluster.adapters(namespace).length === 2 ? true : undefined,
+          cluster.adapters(namespace).length === adapters.length ? true : undefined,
         );
         await delay(1_000);
         context.diagnostic(
