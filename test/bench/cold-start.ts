@@ -9,12 +9,12 @@ import { type RequestOptions, request } from "node:http";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import manifest from "../../package.json" with { type: "json" };
 import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
 import { Api } from "../controlplane/api.ts";
 import { startControlPlane } from "../controlplane/controlplane.ts";
 import { launch } from "../controlplane/processes.ts";
 import { readDockerfile } from "../stage/dockerfile.ts";
+import { startScriptOf } from "../stage/start-script.ts";
 import { type ColdStart, coldStartTable, forms } from "./cold-start-table.ts";
 import { describeMachine, introduce, loadBefore } from "./machine.ts";
 import type { SharedOptions } from "./options.ts";
@@ -131,14 +131,14 @@ async function prepare(api: Api): Promise<void> {
   await api.close();
 }
 
-/** As the Dockerfile does it, with its flags, and what `npm start` runs. */
+/** As the Dockerfile does it, with its flags, and what `npm start` runs the first time: it keeps no compiled code here. */
 async function build(folder: string, more: readonly string[]): Promise<Commands> {
   const stages = readDockerfile(await readFile(join(repository, "Dockerfile"), "utf8"));
   const command = stages.flatMap(({ steps }) =>
     steps.flatMap((step) => (step.kind === "entrypoint" ? step.command : [])),
   );
   const flags = [...command.filter((word) => word.startsWith("--")), ...more];
-  const start = manifest.scripts.start.split(" ").slice(1);
+  const start = startScriptOf(repository).words.slice(1);
   await execute([join(repository, "knative/image/bundle.ts"), folder]);
   await execute([...flags, join(folder, "compile.mjs"), join(folder, "server")]);
   return {
