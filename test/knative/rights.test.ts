@@ -25,6 +25,8 @@ interface Installation {
   readonly overlay: string;
   /** The account that deletes pods. */
   readonly roller: string;
+  /** The account that makes and collects ledgers. */
+  readonly keeper: string;
   /** Starts the workloads that play the parts. */
   play(
     start: (workload: string, settings: Readonly<Record<string, string>>) => Promise<Cast["rollout"]>,
@@ -46,7 +48,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
   after(() => controlPlane?.stop());
 
   /** Walks every path with the accounts and settings of an overlay, and judges what each account did of what it may. */
-  async function walk(context: TestContext, { namespace, overlay, roller, play }: Installation): Promise<void> {
+  async function walk(context: TestContext, { namespace, overlay, roller, keeper, play }: Installation): Promise<void> {
     const from = await auditPosition(controlPlane.auditLog);
     const kubectl = await Kubectl.open(controlPlane);
     const objects = await kubectl.buildIn(namespace, overlay);
@@ -64,7 +66,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       await judge(scene, cast);
       await roll(scene, cast);
       await refuse(scene, cast, `system:serviceaccount:${namespace}:${roller}`);
-      await vanish(scene, cast);
+      await vanish(scene, cast, `system:serviceaccount:${namespace}:${keeper}`);
       await renew(scene, cast);
       await scene.end();
       for (const name of accountsOf(objects)) {
@@ -86,17 +88,17 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
   }
 
   test("the functions of the overlay direct, each by its own account, use each right that they have and lack none", async (context) => {
-    const roller = "advance-zone-rollout";
+    const [roller, keeper] = ["advance-zone-rollout", "keep-ledgers"];
     const play: Installation["play"] = async (start) => {
       const { TLS_DNS_NAME, SWEEP_INTERVAL: _, ...ports } = free;
       const certificate = await start("rotate-certificate", { TLS_DNS_NAME });
       const reviews = await start("sluice-admission", ports);
       // Events and ticks alone wake them, as their sources do.
       const rollout = await start(roller, {});
-      const ledgers = await start("keep-ledgers", {});
+      const ledgers = await start(keeper, {});
       return { certificate, reviews, rollout, ledgers };
     };
-    await walk(context, { namespace: "loki", overlay: "direct", roller, play });
+    await walk(context, { namespace: "loki", overlay: "direct", roller, keeper, play });
   });
 
   test("one process that does everything uses each right of the overlay standalone and lacks none", async (context) => {
@@ -105,7 +107,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       const all = await start(roller, free);
       return { certificate: all, reviews: all, rollout: all, ledgers: all };
     };
-    await walk(context, { namespace: "mimir", overlay: "standalone", roller, play });
+    await walk(context, { namespace: "mimir", overlay: "standalone", roller, keeper: roller, play });
   });
 
   /** Installs an overlay, and has each of its accounts attack, one after the other. */

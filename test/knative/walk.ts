@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import { dataOf, usualSecretName } from "../../functions/shared/objects/certificates.ts";
 import { eventually } from "../controlplane/api.ts";
+import { readAudit } from "../controlplane/audit.ts";
 import { changeTemplate, createGroup, groupManifests, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { generationOf } from "../stage/certificate-world.ts";
 import { evict } from "../stage/drain-webhook.ts";
@@ -122,7 +123,12 @@ export async function refuse(scene: Scene, { rollout }: Cast, user: string): Pro
 }
 
 /** Groups go, and their ledgers after them: one whose reservation is of a pod that is gone, too. */
-export async function vanish({ api, group: { namespace } }: Scene, { ledgers: keeper }: Cast): Promise<void> {
+export async function vanish(scene: Scene, { ledgers: keeper }: Cast, user: string): Promise<void> {
+  const {
+    api,
+    group: { namespace },
+    controlPlane: { auditLog },
+  } = scene;
   const ledgers = async () => {
     const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
     const { items } = await api.get<{ items: { metadata: { annotations?: Record<string, string> } }[] }>(path);
@@ -134,6 +140,12 @@ export async function vanish({ api, group: { namespace } }: Scene, { ledgers: ke
     return doomed.every((group) => there.includes(group)) ? true : undefined;
   });
   assert.equal(await post(keeper, changed("StatefulSet", namespace, `${brief}-zone-a`)), 204);
+  // An event is answered before what it names is looked up: without a StatefulSet there is nothing to look for.
+  await eventually("a ledger looked at for an event", 30_000, async () => {
+    for await (const entry of readAudit(auditLog, {}, () => {}))
+      if (entry.user === user && entry.verb === "get" && entry.resource === "leases") return true;
+    return undefined;
+  });
   const gone = { [`${brief}-zone-z`]: { 0: ["of-long-ago", "advance-zone-rollout", Date.now()] } };
   const annotations = { "sluice.dev/reservations": JSON.stringify(gone) };
   const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(brief)}`;
