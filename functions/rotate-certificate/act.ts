@@ -1,6 +1,6 @@
 /** The rotation itself: step after step, and what each writes. */
 import { type Announcement, announce } from "../shared/kubernetes/announcements.ts";
-import { hasCode, isRightMissing, type SecretObject } from "../shared/kubernetes/cluster.ts";
+import { type ClusterError, hasCode, isRightMissing, type SecretObject } from "../shared/kubernetes/cluster.ts";
 import {
   type CertificateSettings,
   dataOf,
@@ -140,7 +140,8 @@ async function write(
     report("done");
     return written;
   } catch (error) {
-    if (secret === undefined && hasCode(error, 403)) {
+    // 404: its namespace is not there. Nobody else was first, so that there is nothing new to look at.
+    if (secret === undefined && hasCode(error, 403, 404)) {
       memory.creation = { sentence: sayMissing(settings, error), untilMs: cluster.monotonicMs() + refusedMs };
       report("refused");
       return "refused";
@@ -152,7 +153,12 @@ async function write(
 }
 
 /** The right to make Secrets is no part of ours: with it, and with that to change one, any account's token could be had. */
-function sayMissing({ secret: { namespace, name: secretName } }: CertificateSettings, { message }: Error): string {
+function sayMissing({ secret: { namespace, name: secretName } }: CertificateSettings, error: ClusterError): string {
+  const { message } = error;
+  if (hasCode(error, 404)) {
+    const what = `there is no namespace ${namespace} for the Secret ${namespace}/${secretName}`;
+    return `${what}. Make it, or set NAMESPACE to another one; Sluice looks again (${message})`;
+  }
   const command = `kubectl -n ${namespace} create secret generic ${secretName}`;
   return `there is no Secret ${namespace}/${secretName}, and Sluice may not make it. Type ${command}; Sluice fills it then (${message})`;
 }

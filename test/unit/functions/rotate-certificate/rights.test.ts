@@ -38,6 +38,30 @@ test("where there is no Secret and none may be made, that is said with the comma
   world.assertTrusted();
 });
 
+test("in a namespace that is not there the certificate waits for it, by its name, and with the same keys", async (context) => {
+  const looked = context.mock.method(crypto.subtle, "generateKey");
+  const world = new CertificateWorld();
+  let isThere = false;
+  let tries = 0;
+  world.onWrite = (when, what) => {
+    if (isThere || when !== "before") return;
+    if (what === "create secrets") tries++;
+    const message = 'namespaces "mimir" not found';
+    throw new ClusterError({ code: 404, reason: "NotFound", message, verb: "create", resource: "secrets" });
+  };
+  const run = world.start();
+  const { guard, sentence, recheckMs } = await run();
+  assert.deepEqual([guard, recheckMs, tries], ["secret-missing", 5_000, 1]);
+  const said = "there is no namespace mimir for the Secret mimir/certificate. Make it, or set NAMESPACE to another one";
+  assert.equal(sentence, `${said}; Sluice looks again (namespaces "mimir" not found)`);
+  world.passSeconds(30);
+  assert.deepEqual([(await run()).guard, tries], ["secret-missing", 2], "somebody may have made it");
+  isThere = true;
+  world.passSeconds(30);
+  assert.equal((await run()).guard, "done");
+  assert.equal(looked.mock.callCount(), 2, "keys that nobody was shown are good for the next try");
+});
+
 test("a configuration that we have no right to, by another name than ours, is told of once and waited for by nobody", async () => {
   const world = new CertificateWorld();
   await world.addRunning(31_000);
