@@ -10,7 +10,7 @@ import { LedgerUnreadable } from "./errors.ts";
 import { type Ledger, maxReservations, type RecordedVerdict, type Refusal, type Reservation } from "./reservation.ts";
 import { annotationBytes, cut } from "./size.ts";
 
-/** The longest name that the API server gives any object: no reservation holds a longer text. */
+/** The longest name that the API server gives any object: no entry holds a longer text, but for sentences. */
 const longestName = 253;
 
 /** The format that this version writes, and the only one that it reads. */
@@ -105,11 +105,7 @@ function parseReservations(text: string, unreadable: (why: string) => LedgerUnre
     for (const [ordinal, entry] of Object.entries(zone)) {
       // What a later version may add to an entry is not for this one to judge: nothing is permitted by it.
       const [uid, by, stampMs, sinceMs] = Array.isArray(entry) ? entry : [];
-      if (
-        parseOrdinal(ordinal) < 0 ||
-        ![statefulSet, uid, by].every((text) => typeof text === "string" && text.length <= longestName) ||
-        !Number.isSafeInteger(stampMs)
-      ) {
+      if (parseOrdinal(ordinal) < 0 || ![statefulSet, uid, by].every(isName) || !Number.isSafeInteger(stampMs)) {
         throw unreadable(`the reservation of ${podNameOf({ statefulSet, ordinal })} is malformed`);
       }
       const renewed = Number.isSafeInteger(sinceMs) && sinceMs < stampMs ? { sinceMs } : {};
@@ -117,6 +113,10 @@ function parseReservations(text: string, unreadable: (why: string) => LedgerUnre
     }
   }
   return list;
+}
+
+function isName(text: unknown): text is string {
+  return typeof text === "string" && text.length <= longestName;
 }
 
 /** The entries of a JSON object; undefined for a text that is none. */
@@ -141,19 +141,23 @@ export function formatRefusals(list: readonly Refusal[]): string {
 function parseRefusals(text: string): Refusal[] {
   return (entriesOf(text) ?? []).flatMap(([name, entry]): Refusal[] => {
     const [pod, sentence, stampMs, by] = Array.isArray(entry) ? entry : [];
-    const valid = typeof pod === "string" && typeof sentence === "string" && Number.isSafeInteger(stampMs);
-    if (!valid || pod.length > longestName) return [];
-    const refusal = { pod, sentence: cut(sentence), stampMs };
-    if (typeof by !== "string" || !name.endsWith(`/${by}`)) return [{ uid: name, ...refusal }];
-    return [{ uid: name.slice(0, -by.length - 1), ...refusal, by }];
+    const valid = isName(pod) && typeof sentence === "string" && Number.isSafeInteger(stampMs);
+    const isOfOne = typeof by === "string" && name.endsWith(`/${by}`);
+    const uid = isOfOne ? name.slice(0, -by.length - 1) : name;
+    if (!valid || !isName(uid) || (isOfOne && !isName(by))) return [];
+    return [{ uid, pod, sentence: cut(sentence), stampMs, ...(isOfOne ? { by } : {}) }];
   });
 }
 
 function parseVerdicts(text: string): Record<string, RecordedVerdict> {
   const valid = (entriesOf(text) ?? []).filter((entry): entry is [string, RecordedVerdict] => {
     const { guard, zone, sentence, since, at } = (entry[1] ?? {}) as Partial<RecordedVerdict>;
-    const names = [guard, zone].every((name) => typeof name === "string" && name.length <= longestName);
+    const names = [entry[0], guard, zone].every(isName);
     return names && typeof sentence === "string" && Number.isSafeInteger(since) && Number.isSafeInteger(at);
   });
-  return Object.fromEntries(valid.map(([by, verdict]) => [by, { ...verdict, sentence: cut(verdict.sentence) }]));
+  // No other field is kept: each entry is as short as a ledger is measured by.
+  const verdicts = valid.map(([by, { guard, zone, sentence, since, at }]) => {
+    return [by, { guard, zone, sentence: cut(sentence), since, at }];
+  });
+  return Object.fromEntries(verdicts);
 }

@@ -26,8 +26,11 @@ export function annotationBytes(annotations: Metadata["annotations"]): number {
 
 /** For the names of the annotations, and what is as long in every ledger. */
 const fixedBytes = 4096;
-/** More than JSON takes for a name, and for a reservation or a sentence that was cut with all that stands beside it. */
-const [mostNameBytes, mostEntryBytes] = [2_048, 8_192];
+/**
+ * More than JSON takes for a name, for a reservation with three of them, and for a sentence that was cut, with four: of each
+ * character it may make six bytes.
+ */
+const [mostNameBytes, mostReservationBytes, mostInformingBytes] = [2_048, 5_120, 13_312];
 
 /**
  * True where a ledger is so far from its bound that nothing of a change need be shed, nor even measured: each pass asks, and most
@@ -48,8 +51,9 @@ export function isFarBelowBound(
 ): boolean {
   if (ledger.claims.length > 0 || (change.claims?.length ?? 0) > 0) return false;
   const names = Math.max(ledger.members?.length ?? 0, change.members?.length ?? 0);
-  const entries = change.reservations.length + change.refusals.length + Object.keys(change.verdicts).length;
-  const bytes = mostNameBytes * names + mostEntryBytes * entries;
+  const informing = change.refusals.length + Object.keys(change.verdicts).length;
+  const reserved = mostReservationBytes * change.reservations.length;
+  const bytes = mostNameBytes * names + reserved + mostInformingBytes * informing;
   return ledger.othersBytes + fixedBytes + bytes < maxLedgerBytes;
 }
 

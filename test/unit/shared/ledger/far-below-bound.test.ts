@@ -59,3 +59,33 @@ test("a ledger with claims is measured, whether they stand there or are to be wr
   assert.equal(isFarBelowBound({ ...ledger, claims }, change), false);
   assert.equal(isFarBelowBound(ledger, { ...change, claims }), false);
 });
+
+test("what somebody has filled a ledger with is not taken for small, however long its names are and whatever is in them", () => {
+  const found = { far: 0, near: 0 };
+  for (const character of ["x", "€", "\u0000"]) {
+    for (const length of [1, 253, 55_000]) {
+      for (const count of [1, 4, 8, 16]) {
+        const each = Array.from({ length: Math.min(count, 200_000 / length) }, (_, index) => index);
+        const [name, sentence] = [character.repeat(length), cut(character.repeat(1024))];
+        const short = name.slice(0, 253);
+        const refusals = each.map((index) => [`${index}${name}/${name}`, [short, sentence, nowMs, name]]);
+        const verdicts = each.map((index) => {
+          return [`${index}${name}`, { ...verdict, guard: short, zone: short, sentence, more: name }];
+        });
+        const annotations = {
+          [ledgerGroup.key]: key.group,
+          "sluice.dev/refusals": JSON.stringify(Object.fromEntries(refusals)),
+          "sluice.dev/verdicts": JSON.stringify(Object.fromEntries(verdicts)),
+        };
+        const ledger = parseLedger(key, leaseObject("sluice-store", annotations));
+        const informing = { refusals: ledger.refusals, verdicts: ledger.verdicts };
+        const change = { ...changeOf(1, "x", 10), ...informing };
+        const isFar = isFarBelowBound(ledger, change);
+        found[isFar ? "far" : "near"]++;
+        if (isFar)
+          assert.deepEqual(fitting(ledger, change), informing, `${JSON.stringify(character)} ${length} ${count}`);
+      }
+    }
+  }
+  assert.ok(found.far > 5 && found.near > 5, JSON.stringify(found));
+});
