@@ -248,6 +248,24 @@ suite("rendered manifests", () => {
     }
   });
 
+  test("the selector of an upgrade leaves out the webhook configurations and nothing else, so that they come last", () => {
+    const readme = readFileSync(join(root, "knative/README.md"), "utf8");
+    const [, label = ""] = /^kubectl apply -k \. --selector '!(\S+)'$/m.exec(readme) ?? [];
+    const left = objects.filter(({ metadata }) => label in (metadata.labels ?? {}));
+    assert.ok(left.length > 0, label);
+    assert.deepEqual(
+      left,
+      objects.filter(({ kind }) => kind.endsWith("WebhookConfiguration")),
+    );
+  });
+
+  test("the README counts the adapters that run in each namespace", () => {
+    const readme = readFileSync(join(root, "knative/README.md"), "utf8");
+    const [, count = ""] = /There are (\w+) in each namespace that has a Sluice/.exec(readme) ?? [];
+    const words = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
+    assert.equal(words.indexOf(count), ofKind("ApiServerSource").length);
+  });
+
   test("an admission function that would be asked where it does not listen is not rendered, but refused", () => {
     const [first] = admissionFunctions;
     assert.ok(first !== undefined);
