@@ -44,6 +44,14 @@ test("an anchor holds while it names the claim: not when it is gone, names anoth
   assert.equal((await found(passes, claimOf("group-a:0", "scale-down"))).isAnchored, false);
 });
 
+test("an anchor of a type that only a later version knows is never taken for gone", async () => {
+  for (const resource of ["fences", "constructor", "__proto__"]) {
+    const anchor = { resource, name: "one", annotation: "example.dev/claim" };
+    const { isAnchored } = await found(new Passes(), claimOf("group-a:0", "process", { anchor }));
+    assert.equal(isAnchored, true, resource);
+  }
+});
+
 test("an API server that does not answer is no anchor that is gone: nothing is known then", async () => {
   const passes = new Passes();
   passes.interfere = ({ verb, resource }) => {
