@@ -81,9 +81,8 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
     purpose: "the restart of a process",
     ends: "when each member has been not ready since then, and is ready again",
     isSettled: (claim, where, nowMs) =>
-      ordinalsAreOver(claim, where, (pod, uid) => {
-        const isAgain = isAnother(pod, uid) || pod.readySinceMs !== claim.readyMs?.[pod.name];
-        return isAgain && isAvailable(pod, where.statefulSet?.minReadySeconds ?? 0, nowMs);
+      membersAreBack(claim, where, nowMs, (pod, uid) => {
+        return isAnother(pod, uid) || pod.readySinceMs !== claim.readyMs?.[pod.name];
       }),
     isAbandoned: isUnanchored,
     undoes: nothing,
@@ -93,10 +92,7 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
     guard: "zone-losing-node",
     purpose: "a node that failed",
     ends: "when each member is back elsewhere and ready, or nobody wants it any more",
-    isSettled: (claim, where, nowMs) =>
-      ordinalsAreOver(claim, where, (pod, uid) => {
-        return isAnother(pod, uid) && isAvailable(pod, where.statefulSet?.minReadySeconds ?? 0, nowMs);
-      }),
+    isSettled: (claim, where, nowMs) => membersAreBack(claim, where, nowMs, isAnother),
     isAbandoned: isUnanchored,
     undoes: nothing,
   },
@@ -106,21 +102,23 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
 export const foreignGuard = { guard: "zone-claim-unknown" } as const;
 
 /**
- * True when every member is over: its pod is as `isBack` wants it, or there is none and nobody wants one. A member that nobody
- * wants would otherwise hold its group for ever. `isBack` gets the uid that the claim names for a pod.
+ * True when every member is over: its pod is available and as `isNew` wants it, or there is none and nobody wants one. A member
+ * that nobody wants would otherwise hold its group for ever. `isNew` gets the uid that the claim names for a pod.
  */
-function ordinalsAreOver(
+function membersAreBack(
   { zone, members, uids = {} }: KnownClaim,
   { statefulSet, pods }: ClaimWhereabouts,
-  isBack: (pod: Pod, uid: string | undefined) => boolean,
+  nowMs: number,
+  isNew: (pod: Pod, uid: string | undefined) => boolean,
 ): boolean {
   const isAnyMissing = intersect(members, statefulSet).some(({ first, last }) => {
     const standing = [...pods.keys()].filter((ordinal) => ordinal >= first && ordinal <= last);
     return standing.length < last - first + 1;
   });
-  return (
-    !isAnyMissing && [...pods].every(([ordinal, pod]) => isBack(pod, uids[podNameOf({ statefulSet: zone, ordinal })]))
-  );
+  const isBack = ([ordinal, pod]: readonly [number, Pod]) =>
+    isNew(pod, uids[podNameOf({ statefulSet: zone, ordinal })]) &&
+    isAvailable(pod, statefulSet?.minReadySeconds ?? 0, nowMs);
+  return !isAnyMissing && [...pods].every(isBack);
 }
 
 /** True for another pod than the claim names at that ordinal; where it names none, nobody knows. */
