@@ -29,7 +29,7 @@ export function groupOfBudget(budget: string): string {
 }
 
 /** The group of one StatefulSet that has neither a `rollout-group` nor a budget. */
-export function groupOfStatefulSet(name: string): string {
+export function groupOfLoneStatefulSet(name: string): string {
   return `${statefulSetPrefix}${name}`;
 }
 
@@ -58,5 +58,5 @@ export function budgetOfGroup(group: string): string | undefined {
 
 /** The group whose ledger keeps what is reserved of a StatefulSet; `budget` names the one that governs its pods, if any does. */
 export function groupKeyOf({ namespace, group, name }: StatefulSet, budget?: string): GroupKey {
-  return { namespace, group: group ?? (budget === undefined ? groupOfStatefulSet(name) : groupOfBudget(budget)) };
+  return { namespace, group: group ?? (budget === undefined ? groupOfLoneStatefulSet(name) : groupOfBudget(budget)) };
 }

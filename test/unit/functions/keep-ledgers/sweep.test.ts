@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
-import { groupOfBudget, groupOfOwner, groupOfStatefulSet } from "../../../../functions/shared/group/whose-ledger.ts";
+import { groupOfBudget, groupOfOwner, groupOfLoneStatefulSet } from "../../../../functions/shared/group/whose-ledger.ts";
 import type { Preconditions } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
 import { key, ledgerKey, namespace, Passes, played } from "../../shared/pass/passes.ts";
@@ -95,13 +95,13 @@ test("a sweep removes no ledger that holds a claim, and none of a kind that is a
   for (const group of ["empty", "claimed", groupOfBudget("empty"), groupOfBudget("claimed")]) {
     make(group, group.endsWith("claimed") ? later : "");
   }
-  for (const group of [groupOfStatefulSet("empty"), owner]) make(group, "");
+  for (const group of [groupOfLoneStatefulSet("empty"), owner]) make(group, "");
   await passes.goOn(60_000);
   await sweep(passes);
   const left = passes.world.store
     .list("leases")
     .items.map(({ metadata }) => metadata.annotations?.["sluice.dev/group"]);
-  const kept = ["claimed", groupOfBudget("claimed"), groupOfStatefulSet("empty"), owner];
+  const kept = ["claimed", groupOfBudget("claimed"), groupOfLoneStatefulSet("empty"), owner];
   assert.deepEqual(left.filter((group) => group !== key.group).sort(), kept.sort());
 });
 

@@ -7,7 +7,7 @@ import {
   groupKeyOf,
   groupOfBudget,
   groupOfOwner,
-  groupOfStatefulSet,
+  groupOfLoneStatefulSet,
   readGroup,
 } from "../../../../functions/shared/group/whose-ledger.ts";
 import { namespace, statefulSet, zoneBudget } from "../../functions/advance-zone-rollout/given.ts";
@@ -16,7 +16,7 @@ test("the name of a group of each kind is read as it was made, and no label valu
   assert.deepEqual(readGroup("ingester"), { kind: "labelled", name: "ingester" });
   assert.deepEqual(readGroup(""), { kind: "labelled", name: "" });
   assert.deepEqual(readGroup(groupOfBudget("b")), { kind: "budget", name: "b" });
-  assert.deepEqual(readGroup(groupOfStatefulSet("s")), { kind: "statefulset", name: "s" });
+  assert.deepEqual(readGroup(groupOfLoneStatefulSet("s")), { kind: "statefulset", name: "s" });
   for (const owner of [
     { kind: "Deployment", apiGroup: "apps", name: "web" },
     { kind: "Rollout", apiGroup: "argoproj.example.io", name: "web.v2" },
