@@ -148,7 +148,7 @@ function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<Target> {
   });
 }
 
-/** Rule R18: what somebody else has claimed is counted and waited for; no event but a sweep tells of its end. */
+/** Rule R18: what somebody else has claimed is counted and waited for; no event tells of its end. */
 function waitForClaim(claim: Claim, besides: string): Wait {
   return wait(guardOfClaim(claim), `${describeClaim(claim)}; ${besides}`, { zone: claim.zone, recheckMs });
 }

@@ -62,7 +62,7 @@ export async function look(context: Context, key: GroupKey): Promise<Outcome> {
   const attempts = new Attempts(context);
   const living = await isLiving(context, key);
   await attempts.make(key, async () => {
-    if (living && knownLedger(memory) !== undefined) return;
+    if (living && knownLedger(context, memory) !== undefined) return;
     const lease = await readLease(context, key);
     if (living) await keepLiving(context, key, lease);
     else if (lease !== undefined) await endVanished(context, key, lease);

@@ -90,12 +90,17 @@ function refuseElsewhere(cluster: Cluster, { name, uid, resourceVersion }: Ledge
   return wait("ledger-elsewhere", sentence, { recheckMs: remainingMs });
 }
 
+/** Whoever waits for a claim writes nothing, and no event tells of its end: a copy that holds one serves for this long. */
+const claimsServeMs = 5_000;
+
 /**
  * The ledger as this process knows it, without a request; undefined where it is to be read. What another function of the process
  * has put there was decided by StatefulSets that it has read: to permit, this one reads them after that (rule R5).
  */
-export function knownLedger(memory: GroupMemory): Ledger | undefined {
+export function knownLedger({ cluster }: Pick<Context, "cluster">, memory: GroupMemory): Ledger | undefined {
   const { ledger, from, atMs } = memory.copy;
+  if (ledger !== undefined && ledger.claims.length > 0 && cluster.monotonicMs() - atMs >= claimsServeMs)
+    return undefined;
   if (from !== memory) memory.ledgerReadMs = Math.max(memory.ledgerReadMs, atMs);
   return ledger;
 }
@@ -136,7 +141,7 @@ export async function loadLedger(
   keepLedger(context, memory, ledger);
   memory.ledgerReadMs = context.cluster.monotonicMs();
   noteLedger(context.cluster, ledger.uid);
-  return knownLedger(memory);
+  return memory.copy.ledger;
 }
 
 async function createLedger({ protocol, cluster }: Context, key: GroupKey): Promise<Ledger | undefined> {

@@ -71,7 +71,7 @@ export async function perform<Snapshot, Target>(
     memory.ledgerRefused = undefined;
   }
   for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
-    let loaded = knownLedger(memory);
+    let loaded = knownLedger(context, memory);
     try {
       loaded ??= await loadLedger(context, key, memory);
       if (loaded === undefined) return { recheckMs: undefined, acting: undefined, isGone: true };

@@ -144,7 +144,7 @@ export class GroupCommit<Subject, Snapshot> {
     for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
       const present = batch.filter((one) => !one.isAnswered);
       if (present.length === 0) return;
-      let loaded = knownLedger(memory);
+      let loaded = knownLedger(context, memory);
       try {
         loaded ??= await loadLedger(context, key, memory, this.#isTraceless(present));
         await this.#attempt(key, line, loaded, present);

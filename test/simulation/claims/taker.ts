@@ -93,7 +93,7 @@ export class Taker {
   async #observe(): Promise<Observed | undefined> {
     const { context, key } = this.#options;
     const memory = context.memoryOf(key);
-    const ledger: Ledger | undefined = knownLedger(memory) ?? (await loadLedger(context, key, memory));
+    const ledger: Ledger | undefined = knownLedger(context, memory) ?? (await loadLedger(context, key, memory));
     if (ledger === undefined) return undefined;
     const need = { permitSinceMs: memory.ledgerReadMs, consistent: false };
     const observed = await observeGroup(context, ledger, need);

@@ -6,8 +6,8 @@ import {
   budgetOfGroup,
   groupKeyOf,
   groupOfBudget,
-  groupOfOwner,
   groupOfLoneStatefulSet,
+  groupOfOwner,
   readGroup,
 } from "../../../../functions/shared/group/whose-ledger.ts";
 import { namespace, statefulSet, zoneBudget } from "../../functions/advance-zone-rollout/given.ts";

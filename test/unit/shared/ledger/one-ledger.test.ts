@@ -79,7 +79,7 @@ test("what another function of the process has written is permitted on only by S
   assert.equal(await evicted("group-a-0"), "allowed");
   const [written] = [passes.ledger.resourceVersion];
   assert.equal(
-    knownLedger(rollout.memoryOf(key))?.resourceVersion,
+    knownLedger(rollout, rollout.memoryOf(key))?.resourceVersion,
     written,
     "the rollout knows of it without a request",
   );
@@ -93,12 +93,12 @@ test("of the copy that a failed write rested on nothing is kept, and what anothe
   const { passes, rollout, evicted } = await oneProcess();
   const memory = rollout.memoryOf(key);
   await played(passes.timeline, loadLedger(rollout, key, memory));
-  const stale = knownLedger(memory);
+  const stale = knownLedger(rollout, memory);
   assert.equal(await evicted("group-a-0"), "allowed");
   forgetLedger(memory, stale);
-  assert.equal(knownLedger(memory)?.resourceVersion, passes.ledger.resourceVersion);
-  forgetLedger(memory, knownLedger(memory));
-  assert.equal(knownLedger(memory), undefined);
+  assert.equal(knownLedger(rollout, memory)?.resourceVersion, passes.ledger.resourceVersion);
+  forgetLedger(memory, knownLedger(rollout, memory));
+  assert.equal(knownLedger(rollout, memory), undefined);
 });
 
 test("a conflict with another function of the process is settled without reading the ledger again", async () => {

@@ -29,6 +29,32 @@ test("zone-scaling-down: a rollout says so, waits as long as the claim stands, a
   assert.equal(passes.guard, "rolling");
 });
 
+test("who waits for a claim and writes nothing hears of its end within 5 s, and asks no more often than that", async () => {
+  for (const line of [claimOf("group-b:1", "scale-down").line, later]) {
+    const passes = await governedGroup({ maxUnavailable: 1 });
+    passes.writeLedger({ "sluice.dev/claims": line });
+    const replica = new Replica(passes);
+    const guard = line === later ? "zone-claim-unknown" : "zone-scaling-down";
+    assert.deepEqual(await replica.guards(replica.review("group-a-0")), [guard]);
+    passes.writeLedger({ "sluice.dev/claims": "" });
+    for (const seconds of [0, 1, 2, 3, 4]) {
+      assert.deepEqual(await replica.guards(replica.review("group-a-0")), [guard], `after ${seconds} s`);
+      await passes.goOn(1_000);
+    }
+    assert.equal(replica.count("get leases"), 1, "what was read serves for 5 s");
+    assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
+    assert.equal(replica.count("get leases"), 2);
+    passes.changeImage("app:2");
+    passes.writeLedger({ "sluice.dev/claims": line });
+    await passes.run(true);
+    assert.equal(passes.guard, guard);
+    passes.writeLedger({ "sluice.dev/claims": "" });
+    await passes.goOn(5_000);
+    await passes.run();
+    assert.notEqual(passes.guard, guard, "no sweep is needed");
+  }
+});
+
 test("a rollout and evictions that reserve beside claims leave every claim as it was, to the byte", async () => {
   const passes = await governedGroup({ maxUnavailable: 3 }, { replicas: 4, maxUnavailable: 2 });
   const text = `${claimOf("group-a:3", "scale-down").line.replace("{", '{ "new": 1.50, ')}\n`;

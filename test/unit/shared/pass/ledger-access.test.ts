@@ -111,7 +111,7 @@ describe("the copy", () => {
     const readMs = other.ledgerReadMs;
     await passes.goOn(3_000);
     const write = async () => {
-      const loaded = knownLedger(memory) ?? assert.fail();
+      const loaded = knownLedger(mine, memory) ?? assert.fail();
       const need = { permitSinceMs: undefined, consistent: false };
       const observed = await played(passes.timeline, observeGroup(mine, loaded, need));
       const { seenThrough, membersThrough } = observed.view;
@@ -121,9 +121,9 @@ describe("the copy", () => {
     await write();
     const writtenMs = passes.cluster.monotonicMs();
     assert.equal(memory.ledgerWrittenMs, writtenMs);
-    assert.equal(knownLedger(memory)?.resourceVersion, passes.ledger.resourceVersion);
+    assert.equal(knownLedger(mine, memory)?.resourceVersion, passes.ledger.resourceVersion);
     assert.equal(memory.ledgerReadMs, readMs, "it has only taken over what the other one read");
-    assert.equal(knownLedger(other)?.resourceVersion, passes.ledger.resourceVersion);
+    assert.equal(knownLedger(mine, other)?.resourceVersion, passes.ledger.resourceVersion);
     assert.equal(other.ledgerReadMs, writtenMs);
   });
 
