@@ -4,7 +4,7 @@
  *
  * A line that nobody changes is written back as it was read, byte for byte: a later version may have put more into it.
  */
-import { type Fields, fieldsOf } from "../objects/fields.ts";
+import { type Fields, fieldsOf, isTime } from "../objects/fields.ts";
 import { parseOrdinal } from "../objects/pods.ts";
 
 /** The kinds that this version knows; `kinds.ts` has a row for each. */
@@ -91,7 +91,6 @@ type Unreadable = (why: string) => Error;
 
 const isName = (value: unknown): value is string =>
   typeof value === "string" && value !== "" && value.length <= longestName;
-const isTime = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0;
 
 /** The claims of an annotation, one a line; empty lines are none. Throws what `unreadable` makes of the first malformed one. */
 export function parseClaims(text: string, unreadable: Unreadable): Claim[] {

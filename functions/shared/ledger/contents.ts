@@ -1,7 +1,7 @@
 /** What stands in the annotations of a ledger, as text and as a value (rule R2). */
 
 import type { LeaseObject } from "../kubernetes/cluster.ts";
-import { fieldsOf } from "../objects/fields.ts";
+import { fieldsOf, isTime } from "../objects/fields.ts";
 import { parseOrdinal, podNameOf } from "../objects/pods.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
 import * as vocabulary from "../objects/vocabulary.ts";
@@ -105,7 +105,7 @@ function parseReservations(text: string, unreadable: (why: string) => LedgerUnre
     for (const [ordinal, entry] of Object.entries(zone)) {
       // What a later version may add to an entry is not for this one to judge: nothing is permitted by it.
       const [uid, by, stampMs, sinceMs] = Array.isArray(entry) ? entry : [];
-      if (parseOrdinal(ordinal) < 0 || ![statefulSet, uid, by].every(isName) || !Number.isSafeInteger(stampMs)) {
+      if (parseOrdinal(ordinal) < 0 || ![statefulSet, uid, by].every(isName) || !isTime(stampMs)) {
         throw unreadable(`the reservation of ${podNameOf({ statefulSet, ordinal })} is malformed`);
       }
       const renewed = Number.isSafeInteger(sinceMs) && sinceMs < stampMs ? { sinceMs } : {};
@@ -141,7 +141,7 @@ export function formatRefusals(list: readonly Refusal[]): string {
 function parseRefusals(text: string): Refusal[] {
   return (entriesOf(text) ?? []).flatMap(([name, entry]): Refusal[] => {
     const [pod, sentence, stampMs, by] = Array.isArray(entry) ? entry : [];
-    const valid = isName(pod) && typeof sentence === "string" && Number.isSafeInteger(stampMs);
+    const valid = isName(pod) && typeof sentence === "string" && isTime(stampMs);
     const isOfOne = typeof by === "string" && name.endsWith(`/${by}`);
     const uid = isOfOne ? name.slice(0, -by.length - 1) : name;
     if (!valid || !isName(uid) || (isOfOne && !isName(by))) return [];
@@ -153,7 +153,7 @@ function parseVerdicts(text: string): Record<string, RecordedVerdict> {
   const valid = (entriesOf(text) ?? []).filter((entry): entry is [string, RecordedVerdict] => {
     const { guard, zone, sentence, since, at } = (entry[1] ?? {}) as Partial<RecordedVerdict>;
     const names = [entry[0], guard, zone].every(isName);
-    return names && typeof sentence === "string" && Number.isSafeInteger(since) && Number.isSafeInteger(at);
+    return names && typeof sentence === "string" && isTime(since) && isTime(at);
   });
   // No other field is kept: each entry is as short as a ledger is measured by.
   const verdicts = valid.map(([by, { guard, zone, sentence, since, at }]) => {

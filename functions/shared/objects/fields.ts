@@ -2,6 +2,14 @@
 
 export type Fields = Readonly<Record<string, unknown>>;
 
+/** The last moment that has a date: whoever is told of a time is told of its date. */
+const latestMs = 8.64e15;
+
+/** True for a moment in whole milliseconds since the epoch. */
+export function isTime(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= latestMs;
+}
+
 /** The fields of an object; undefined for what is none, such as a list. */
 export function fieldsOf(value: unknown): Fields | undefined {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : undefined;

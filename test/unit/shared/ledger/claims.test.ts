@@ -12,9 +12,11 @@ import {
 } from "../../../../functions/shared/ledger/claim.ts";
 import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "../../../../functions/shared/ledger/errors.ts";
+import { describeClaim } from "../../../../functions/shared/ledger/kinds.ts";
 import { fitting, writeLedger } from "../../../../functions/shared/ledger/lease.ts";
 import { type Ledger, type LedgerChange, maxReservations } from "../../../../functions/shared/ledger/reservation.ts";
 import { maxLedgerBytes } from "../../../../functions/shared/ledger/size.ts";
+import { inspectClaim } from "../../../../triggers/plugin/claims.ts";
 import { leaseObject, namespace, nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
 
 const key = { namespace, group: "group" };
@@ -130,6 +132,8 @@ describe("claims are read strictly", () => {
     ["no stamp", { ...stated, stampMs: undefined }],
     ["a stamp that is text", { ...stated, stampMs: "1" }],
     ["a stamp before all time", { ...stated, stampMs: -1 }],
+    ["a stamp after all time", { ...stated, stampMs: 8.64e15 + 1 }],
+    ["a beginning after all time", { ...stated, sinceMs: Number.MAX_SAFE_INTEGER }],
     ["a since that is no time", { ...stated, sinceMs: 1.5 }],
     ["times of readiness that are no times", { ...stated, readyMs: { "a-3": "now" } }],
     ["no phase", { ...stated, phase: undefined }],
@@ -148,6 +152,15 @@ describe("claims are read strictly", () => {
       assert.throws(() => claimsOf(line as object), LedgerUnreadable);
     });
   }
+
+  test("whatever claim can be read can be told of, in sentences and in what the plugin prints", () => {
+    for (const stampMs of [0, nowMs, 8.64e15]) {
+      const [claim] = ledgerOf({ "sluice.dev/claims": makeClaim({ ...content, stampMs }).line }).claims;
+      assert.ok(claim !== undefined);
+      assert.match(describeClaim(claim), /since [-+]?\d+-/);
+      assert.equal(inspectClaim(claim).at, new Date(stampMs).toISOString());
+    }
+  });
 
   test("two claims of one id are unreadable: nobody could tell which of them an anchor names", () => {
     assert.throws(() => claimsOf(stated, stated), /two of its claims have the same id/);

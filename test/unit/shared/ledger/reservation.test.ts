@@ -132,6 +132,8 @@ const malformed: readonly (readonly [string, Readonly<Record<string, string>>])[
   ["an entry that is no list", { "sluice.dev/reservations": '{"a":{"0":"u"}}' }],
   ["an entry without a stamp", { "sluice.dev/reservations": '{"a":{"0":["u","f"]}}' }],
   ["a stamp that is no whole number", { "sluice.dev/reservations": '{"a":{"0":["u","f",1.5]}}' }],
+  ["a stamp before all time", { "sluice.dev/reservations": '{"a":{"0":["u","f",-9000000000000000]}}' }],
+  ["a stamp after all time", { "sluice.dev/reservations": '{"a":{"0":["u","f",9000000000000000]}}' }],
   ["a stamp that is text", { "sluice.dev/reservations": '{"a":{"0":["u","f","1"]}}' }],
   ["a uid that is no text", { "sluice.dev/reservations": '{"a":{"0":[1,"f",1]}}' }],
   ["a function that is no text", { "sluice.dev/reservations": '{"a":{"0":["u",null,1]}}' }],
@@ -205,7 +207,8 @@ test("a Lease without a group is no ledger", () => {
 
 test("malformed refusals and verdicts are dropped: nothing is permitted by them", () => {
   const none = ["{", "[]", '[["a-0","no",1]]', "null", "5"];
-  for (const text of [...none, '{"u":1}', '{"u":["a-0","no"]}', '{"u":["a-0",1,1]}', '{"u":[0,"no",1]}']) {
+  const dateless = '{"u":["a-0","no",9000000000000000]}';
+  for (const text of [...none, dateless, '{"u":1}', '{"u":["a-0","no"]}', '{"u":["a-0",1,1]}', '{"u":[0,"no",1]}']) {
     assert.deepEqual(ledgerOf({ "sluice.dev/refusals": text }).refusals, [], text);
     assert.deepEqual(ledgerOf({ "sluice.dev/verdicts": text }).verdicts, {}, text);
   }
@@ -213,6 +216,8 @@ test("malformed refusals and verdicts are dropped: nothing is permitted by them"
   const malformed = Object.entries(bad).map(([name, value]) => [name, { ...verdict, [name]: value }]);
   const partly = JSON.stringify({ good: verdict, ...Object.fromEntries(malformed), none: null });
   assert.deepEqual(ledgerOf({ "sluice.dev/verdicts": partly }).verdicts, { good: verdict });
+  const times = JSON.stringify({ good: verdict, ended: { ...verdict, at: 9e15 }, begun: { ...verdict, since: -1 } });
+  assert.deepEqual(ledgerOf({ "sluice.dev/verdicts": times }).verdicts, { good: verdict }, "times without a date");
 });
 
 test("a ledger that does not exist is undefined; an API server that fails is an error", async () => {
