@@ -57,7 +57,8 @@ const done: RunOutcome = { recheckMs: undefined, acting: undefined };
 
 /**
  * Anybody can post an event, and each may cost a read. At most 100 look-ups of objects that no pass has seen happen at once,
- * then 20 a second, and each object is looked up at most once in five seconds. At most 500 wait; the sweep finds the rest.
+ * then 20 a second, and each function has an object looked up at most once in five seconds. At most 500 wait; the sweep finds the
+ * rest.
  */
 const lookUpsTogether: Pace = { burst: 100, everyMs: 50 };
 const lookUpsOfOne: Pace = { burst: 1, everyMs: 5_000 };

@@ -8,7 +8,7 @@ import type { Cluster } from "../kubernetes/cluster.ts";
 export interface HasDeadline {
   /** Of the monotonic clock, in milliseconds. */
   readonly deadlineMs: number;
-  /** Is called once at the deadline, unless it has been taken out before. */
+  /** Is called once at the deadline, unless it has been taken out before. It must not throw: the process would end by it. */
   late(): void;
 }
 
