@@ -32,7 +32,7 @@ export const keepLedgers: FunctionDefinition<GroupKey> = {
   ],
   reads: [rolloutGroup, ...ledgerEntries, claims],
   writes: [ledgerGroup],
-  // Its sweep has looked at every group by then.
+  // Its sweep looks at every group itself.
   run: (context, key, { sweep: isSwept }) =>
     isSwept ? Promise.resolve({ recheckMs: undefined, acting: undefined }) : look(context, key),
   sweep: (context) => sweep(context),

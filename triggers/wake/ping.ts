@@ -48,7 +48,7 @@ interface Listing {
 }
 
 /**
- * Lists the keys of each namespace, lets each function do what its sweep does besides, and wakes each for all of its keys. What
+ * Lists the keys of each namespace, wakes each function for all of its keys, and lets each do what its sweep does besides. What
  * one function's sweep could not do is left to the next one. Throws, having swept the other namespaces: ClusterError when one
  * cannot be listed, unless only a right is missing there; Error when the queue is full.
  */
@@ -62,12 +62,13 @@ export async function sweep({ served, reporting, namespaces, wake }: SweepOption
   const whole = namespaces?.filter(isWhole);
   const keys = found.flatMap((one) => one.keys);
   if (whole !== undefined || failures.length === 0) reporting.keepOnly(keys, whole);
-  for (const { served: those, namespace, keys } of found) {
-    for (const one of those) await sweepBesides(one, reporting, namespace, keys);
-  }
   const refused = found.flatMap(({ served: those, keys }) =>
     keys.filter((key) => those.filter((one) => !wake(one, key)).length > 0),
   );
+  // The keys come first: what is done besides may take long in one namespace, and there anybody may have made work for it.
+  for (const { served: those, namespace, keys } of found) {
+    for (const one of those) await sweepBesides(one, reporting, namespace, keys);
+  }
   // A right is not given within seconds: a retry would only put off the next sweep of the other namespaces.
   const severe = failures.find((error) => !hasCode(error, 403) || failures.length === listings.length);
   if (severe !== undefined) throw severe;

@@ -197,6 +197,26 @@ test("a sweep wakes each function for its own keys; those of the whole cluster a
   assert.ok(doors.lines.some(({ msg }) => msg === "swept 4 keys"));
 });
 
+test("what a function does besides in a sweep, however long it takes, keeps nobody's keys waiting", async () => {
+  const parts = { keyedBy: "groups", listKeys: listGroupKeys } as const;
+  const wokenBy = [{ resource: "pods", keysOf: groupOfPod }] as const;
+  const [slow, other] = ["slow", "other"].map((name) => recording<GroupKey>({ ...parts, wokenBy, name }));
+  assert.ok(slow && other);
+  let ended = 0;
+  const definition: FunctionDefinition<GroupKey> = {
+    ...slow.definition,
+    async sweep({ cluster }) {
+      await cluster.sleep(60_000);
+      ended++;
+    },
+  };
+  const definitions = [definition, other.definition].map((one) => one as FunctionDefinition);
+  const doors = await started({ definitions, settings: lists, namespaces: ["app", "db"] });
+  assert.deepEqual([slow.passes, other.passes, ended], [["app/ingester sweep"], ["app/ingester sweep"], 0]);
+  await doors.goTo(121);
+  assert.equal(ended, 2, "in each namespace");
+});
+
 test("functions that list their keys in the same way share one list in a sweep", async () => {
   const parts = { keyedBy: "groups", listKeys: listGroupKeys } as const;
   const wokenBy = [{ resource: "pods", keysOf: groupOfPod }] as const;
