@@ -8,6 +8,7 @@ import { isAvailable, type Pod, podNameOf } from "../objects/pods.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
 import { type Claim, formatMembers, type KindName, type KnownClaim, type OrdinalRange } from "./claim.ts";
 import { clockSkewMs, dropAfterMs } from "./reservation.ts";
+import { cut } from "./size.ts";
 
 /** Rule R20: so long after its last stamp nobody can still carry a scale-down out: 60 s of the API server, and the clocks. */
 export const undoAfterMs = 60_000 + clockSkewMs;
@@ -150,7 +151,10 @@ export function guardOfClaim(claim: Claim): string {
   return claim.isKnown ? kinds[claim.kind].guard : foreignGuard.guard;
 }
 
-/** Who holds what, for what and since when: `a-3 to a-5 are claimed for a scale-down (preparing) by …, since 2026-…`. */
+/** In bytes; a claim may name a thousand ranges, and each refusal says whose it is. */
+const longestMembers = 100;
+
+/** Who holds what, for what and since when: `a: 3-5 claimed for a scale-down (preparing) by …, since 2026-…`. */
 export function describeClaim(claim: Claim): string {
   const { zone, kind, by } = claim;
   if (!claim.isKnown) {
@@ -159,5 +163,6 @@ export function describeClaim(claim: Claim): string {
   }
   const since = new Date(claim.sinceMs ?? claim.stampMs).toISOString();
   const terms = claim.terms === "announced" ? ", announced" : "";
-  return `${zone}: ${formatMembers(claim.members)} claimed for ${kinds[claim.kind].purpose} (${claim.phase}${terms}) by ${by}, since ${since}`;
+  const members = cut(formatMembers(claim.members), longestMembers);
+  return `${zone}: ${members} claimed for ${kinds[claim.kind].purpose} (${claim.phase}${terms}) by ${by}, since ${since}`;
 }

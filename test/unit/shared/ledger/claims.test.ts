@@ -162,6 +162,13 @@ describe("claims are read strictly", () => {
     }
   });
 
+  test("a claim of a thousand ranges is told of in a sentence that somebody can read", () => {
+    const members = Array.from({ length: 1_000 }, (_, index) => ({ first: 10 * index, last: 10 * index + 5 }));
+    const said = describeClaim(makeClaim({ ...content, members }));
+    assert.match(said, /^a: 0-5,10-15,.*… claimed for a scale-down \(preparing\) by prepare-downscale, since /);
+    assert.ok(said.length < 300, `${said.length} characters`);
+  });
+
   test("two claims of one id are unreadable: nobody could tell which of them an anchor names", () => {
     assert.throws(() => claimsOf(stated, stated), /two of its claims have the same id/);
   });
