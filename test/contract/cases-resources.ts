@@ -1,11 +1,11 @@
 /** The table of resource types: where each is served, and of what it is. */
 
 import assert from "node:assert/strict";
-import { type Resource, resources } from "../../functions/shared/kubernetes/cluster.ts";
+import { type KnownResource, resources } from "../../functions/shared/kubernetes/cluster.ts";
 import { rejection } from "../stage/rejection.ts";
 import type { Case } from "./fixture.ts";
 
-export const resourceCases: readonly Case[] = (Object.keys(resources) as Resource[]).map((resource) => {
+export const resourceCases: readonly Case[] = (Object.keys(resources) as KnownResource[]).map((resource) => {
   const { isNamespaced, group } = resources[resource];
   const scope = isNamespaced ? "a namespace" : "the whole cluster";
   return {

@@ -1,6 +1,7 @@
 /** Every case that all worlds must pass. */
 import { claimCases } from "./cases-claims.ts";
 import { configurationCases } from "./cases-configuration.ts";
+import { discoveryCases } from "./cases-discovery.ts";
 import { namespaceCases } from "./cases-namespaces.ts";
 import { nodeCases } from "./cases-nodes.ts";
 import { ownerCases } from "./cases-owners.ts";
@@ -24,4 +25,5 @@ export const cases: readonly Case[] = [
   ...claimCases,
   ...namespaceCases,
   ...nodeCases,
+  ...discoveryCases,
 ];

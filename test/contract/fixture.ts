@@ -30,6 +30,16 @@ export interface StatefulSetOptions {
   readonly podManagementPolicy?: "Parallel" | "OrderedReady";
 }
 
+/** What a CRD defines, of one version, whose scale is that of `spec.replicas` and `status.replicas`. */
+export interface CustomKind {
+  readonly group: string;
+  readonly version: string;
+  readonly kind: string;
+  readonly plural: string;
+  readonly isNamespaced: boolean;
+  readonly hasScale?: boolean;
+}
+
 /** Each world makes one for each case. */
 export interface Fixture {
   readonly cluster: Cluster;
@@ -45,6 +55,10 @@ export interface Fixture {
   removeBudgetType(): Promise<void>;
   /** Applies it again; resolves when budgets can be listed. */
   restoreBudgetType(): Promise<void>;
+  /** Makes a CRD; resolves when it is accepted. */
+  defineKind(kind: CustomKind): Promise<void>;
+  /** Deletes it, with all objects. */
+  removeKind(kind: CustomKind): Promise<void>;
   /** Makes the cluster forget what was before now, so that no watch can begin there. Disturbs all cases that run. */
   forgetHistory(): Promise<void>;
 }

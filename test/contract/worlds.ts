@@ -14,7 +14,7 @@ import { serveWorld } from "../world/http.ts";
 import { RealTimeline } from "../world/timeline.ts";
 import { World } from "../world/world.ts";
 import { createWorldCluster } from "../world/world-cluster.ts";
-import type { EvictionAnswer, EvictionFixture, Fixture } from "./fixture.ts";
+import type { CustomKind, EvictionAnswer, EvictionFixture, Fixture } from "./fixture.ts";
 
 const userAgent = "sluice/0.0.0 (contract)";
 const podsReadyAfterMs = 150;
@@ -22,6 +22,7 @@ const podsGoneAfterMs = 150;
 /** Changes that the embedded world can look back on: enough for all cases that run at once. */
 const watchHistory = 2_000;
 const crds = join(import.meta.dirname, "../../knative/base/crds");
+const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const budgetsPath = "/apis/rollout-operator.grafana.com/v1/zoneawarepoddisruptionbudgets";
 
 export interface ContractWorld<F extends Fixture = Fixture> {
@@ -60,6 +61,8 @@ export async function startRealWorld(assets: string): Promise<ContractWorld<Evic
         healPod: (name) => kubelet.healPod(namespace, name),
         removeBudgetType: () => removeBudgetType(api),
         restoreBudgetType: () => applyCustomResources(controlPlane, api),
+        defineKind: async (kind) => void (await api.post(definitionsPath, definitionOf(kind))),
+        removeKind: async ({ plural, group }) => void (await api.delete(`${definitionsPath}/${plural}.${group}`)),
         forgetHistory: () => restart(controlPlane),
         evict: async (name, eviction, query) => {
           const path = evictionPath(namespace, name, query);
@@ -82,10 +85,26 @@ async function applyCustomResources({ kubectl, kubeconfig }: ControlPlane, api: 
   await eventually("budgets to be listed", 30_000, () => api.get<object>(budgetsPath));
 }
 
+/** A CRD that lets its objects have any fields. */
+function definitionOf({ group, version, kind, plural, isNamespaced, hasScale = false }: CustomKind): object {
+  const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
+  const scale = { specReplicasPath: ".spec.replicas", statusReplicasPath: ".status.replicas" };
+  const subresources = { status: {}, ...(hasScale ? { scale } : {}) };
+  return {
+    apiVersion: "apiextensions.k8s.io/v1",
+    kind: "CustomResourceDefinition",
+    metadata: { name: `${plural}.${group}` },
+    spec: {
+      group,
+      scope: isNamespaced ? "Namespaced" : "Cluster",
+      names: { kind, plural },
+      versions: [{ name: version, served: true, storage: true, schema, subresources }],
+    },
+  };
+}
+
 async function removeBudgetType(api: Api): Promise<void> {
-  await api.delete(
-    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/zoneawarepoddisruptionbudgets.rollout-operator.grafana.com",
-  );
+  await api.delete(`${definitionsPath}/zoneawarepoddisruptionbudgets.rollout-operator.grafana.com`);
   await eventually("the end of the type", 30_000, async () => {
     const answer = await api.send("GET", budgetsPath);
     await answer.body.dump();
@@ -160,6 +179,8 @@ function embeddedFixture(world: World, cluster: Cluster): Fixture {
     healPod: async (name) => world.kubelet.healPod({ namespace, name }),
     removeBudgetType: async () => world.store.withdraw("zoneawarepoddisruptionbudgets"),
     restoreBudgetType: async () => world.store.restore("zoneawarepoddisruptionbudgets"),
+    defineKind: async (kind) => void world.store.define(kind),
+    removeKind: async (kind) => world.store.withdraw(world.store.define(kind)),
     forgetHistory: async () => {
       const key = { namespace, name: "filler" };
       world.store.create("leases", namespace, { metadata: { name: key.name } });

@@ -12,13 +12,15 @@ import {
   type ObjectTypes,
   type Preconditions,
   type Resource,
+  type ServedKind,
   type Subresource,
   type WatchEvent,
   type WatchQuery,
 } from "../../functions/shared/kubernetes/cluster.ts";
+import { Discovery } from "../../functions/shared/kubernetes/discovery/discovery.ts";
 import { labelMatcher } from "../world/label-selector.ts";
 import type { World } from "../world/world.ts";
-import { deleteOptionsOf, getFrom, patchIn } from "../world/world-cluster.ts";
+import { deleteOptionsOf, documentFrom, getFrom, patchIn } from "../world/world-cluster.ts";
 import type { Draw } from "./draw.ts";
 import { noWatchFaults, SimulatedWatch, type WatchFaults } from "./simulated-watch.ts";
 
@@ -120,10 +122,16 @@ const timeoutMs = 10_000;
 export class SimulatedCluster implements Cluster {
   readonly #options: SimulatedClusterOptions;
   readonly #startMs: number;
+  readonly #discovery: Discovery;
 
   constructor(options: SimulatedClusterOptions) {
     this.#options = options;
     this.#startMs = options.world.timeline.nowMs();
+    const { store } = options.world;
+    this.#discovery = new Discovery({
+      read: (path) => this.#call("get", path, "", () => documentFrom(store, path)),
+      nowMs: () => this.monotonicMs(),
+    });
   }
 
   get<R extends Resource, S extends "scale" | undefined = undefined>(
@@ -190,6 +198,10 @@ export class SimulatedCluster implements Cluster {
       resume: (go) => this.#resume(go),
       log: (what) => observer.log(process.name, `its watch of ${resource} ${what}`),
     });
+  }
+
+  resourceOf(group: string, kind: string, options?: Pick<CallOptions, "signal">): Promise<ServedKind> {
+    return this.#discovery.resourceOf(group, kind, options?.signal);
   }
 
   /** What an API server's memory answers that has got no further than it must. */
@@ -317,6 +329,7 @@ export class SimulatedCluster implements Cluster {
     } catch (error) {
       if (!(error instanceof ClusterError)) throw error;
       if (!isRead) observer.log(process.name, `${verb} ${resource} ${name}: ${error.code} ${error.message}`);
+      if (error.code === 404) this.#discovery.doubt(resource);
       return { error };
     }
   }

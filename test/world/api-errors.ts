@@ -31,24 +31,24 @@ export class ApiStatusError extends ClusterError {
 export type Verb = "get" | "list" | "watch" | "create" | "patch" | "delete";
 
 function details(resource: Resource, name: string): StatusDetails {
-  const { group } = traitsOf[resource];
-  return group === "" ? { name, kind: resource } : { name, group, kind: resource };
+  const { group, plural } = traitsOf(resource);
+  return group === "" ? { name, kind: plural } : { name, group, kind: plural };
 }
 
 export function notFound(verb: Verb, resource: Resource, name: string): ApiStatusError {
-  const message = `${traitsOf[resource].qualifiedName} "${name}" not found`;
+  const message = `${traitsOf(resource).qualifiedName} "${name}" not found`;
   return new ApiStatusError({ code: 404, reason: "NotFound", message, verb, resource }, details(resource, name));
 }
 
 export function alreadyExists(verb: Verb, resource: Resource, name: string): ApiStatusError {
-  const message = `${traitsOf[resource].qualifiedName} "${name}" already exists`;
+  const message = `${traitsOf(resource).qualifiedName} "${name}" already exists`;
   return new ApiStatusError({ code: 409, reason: "AlreadyExists", message, verb, resource }, details(resource, name));
 }
 
 /** A new object in a namespace that is being deleted. */
 export function namespaceTerminating(resource: Resource, name: string, namespace: string): ApiStatusError {
   const why = `unable to create new content in namespace ${namespace} because it is being terminated`;
-  const message = `${traitsOf[resource].qualifiedName} ${JSON.stringify(name)} is forbidden: ${why}`;
+  const message = `${traitsOf(resource).qualifiedName} ${JSON.stringify(name)} is forbidden: ${why}`;
   const cause = {
     reason: "NamespaceTerminating",
     message: `namespace ${namespace} is being terminated`,
@@ -62,7 +62,7 @@ export function namespaceTerminating(resource: Resource, name: string, namespace
 
 /** A write against an object that changed in the meantime. */
 export function modified(verb: Verb, resource: Resource, name: string): ApiStatusError {
-  const message = `Operation cannot be fulfilled on ${traitsOf[resource].qualifiedName} "${name}": the object has been modified; please apply your changes to the latest version and try again`;
+  const message = `Operation cannot be fulfilled on ${traitsOf(resource).qualifiedName} "${name}": the object has been modified; please apply your changes to the latest version and try again`;
   return new ApiStatusError({ code: 409, reason: "Conflict", message, verb, resource }, details(resource, name));
 }
 
@@ -74,7 +74,7 @@ export function preconditionFailed(
   wanted: string,
   found: string,
 ): ApiStatusError {
-  const { group, kind, qualifiedKind } = traitsOf[resource];
+  const { group, kind, qualifiedKind } = traitsOf(resource);
   const guess =
     what === "UID" ? "The object might have been deleted and then recreated" : "The object might have been modified";
   const message = `Operation cannot be fulfilled on ${qualifiedKind} "${name}": the ${what} in the precondition (${wanted}) does not match the ${what} in record (${found}). ${guess}`;
@@ -86,10 +86,10 @@ export function preconditionFailed(
 
 /** A write of a scale against another object of that name. Here the API server names the subresource, too. */
 export function otherUid(resource: Resource, name: string, wanted: string, found: string): ApiStatusError {
-  const { group, qualifiedName } = traitsOf[resource];
-  const what = `${resource}/scale`;
+  const { group, plural, qualifiedName } = traitsOf(resource);
+  const what = `${plural}/scale`;
   const precondition = `Precondition failed: UID in precondition: ${wanted}, UID in object meta: ${found}`;
-  const message = `Operation cannot be fulfilled on ${qualifiedName.replace(resource, what)} "${name}": ${precondition}`;
+  const message = `Operation cannot be fulfilled on ${qualifiedName.replace(plural, what)} "${name}": ${precondition}`;
   return new ApiStatusError(
     { code: 409, reason: "Conflict", message, verb: "patch", resource },
     { name, group, kind: what },
@@ -104,7 +104,7 @@ export function invalid(
   cause: StatusCause,
   count: 1 | 2 = 1,
 ): ApiStatusError {
-  const { group, kind } = traitsOf[resource];
+  const { group, kind } = traitsOf(resource);
   return invalidKind(verb, resource, { group, kind, name }, count === 1 ? [cause] : [cause, cause]);
 }
 

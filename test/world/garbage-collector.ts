@@ -130,7 +130,7 @@ export class GarbageCollector {
     const group = apiVersion.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : "";
     const resource = resourceOfKind.get(`${group}/${kind}`);
     if (resource === undefined) return "unknown";
-    const namespace = traitsOf[resource].isNamespaced ? dependent.key.namespace : "";
+    const namespace = traitsOf(resource).isNamespaced ? dependent.key.namespace : "";
     const identity = { resource, key: { namespace, name }, uid };
     const object = this.#find(identity);
     return object === undefined ? "gone" : { identity, object };

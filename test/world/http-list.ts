@@ -45,7 +45,7 @@ export class ListPages {
     const more = items.length < rest.length && last !== undefined;
     if (more) this.#keep(asked, snapshot);
     const selects = query.get("labelSelector") || query.get("fieldSelector");
-    const { apiVersion, kind, isCustom } = traitsOf[resource];
+    const { apiVersion, kind, isCustom } = traitsOf(resource);
     const metadata = {
       resourceVersion: snapshot.revision,
       ...(more ? { continue: makeToken(snapshot.revision, `${startKey(asked, last)}\0`) } : undefined),

@@ -1,9 +1,9 @@
 /** What an HTTP request asks of the world. */
 
 import type { IncomingMessage } from "node:http";
-import { type Resource, resources } from "../../functions/shared/kubernetes/cluster.ts";
+import { type DiscoveredResource, type Resource, resources } from "../../functions/shared/kubernetes/cluster.ts";
 import { ApiStatusError, badRequest, notServed, type Verb } from "./api-errors.ts";
-import { resourceNames, traitsOf } from "./objects.ts";
+import { isDefined, resourceNames, traitsOf } from "./objects.ts";
 
 /** A request for one of the world's resources, as its path says. */
 export interface ApiRequest {
@@ -31,19 +31,21 @@ export function parsePath(pathname: string, query: URLSearchParams, userAgent: s
   const namespace = parts[0] === "namespaces" && parts.length > 2 ? parts.splice(0, 2)[1] : undefined;
   const [plural, name, subresource] = parts;
   if (plural === undefined || parts.length > 3) return undefined;
-  const resource = resourceOfPath.get(`/${prefix}/${plural}`);
+  // A type that no table has is called by its path.
+  const path: DiscoveredResource = `/${prefix as "api"}/${plural}`;
+  const resource = resourceOfPath.get(path) ?? (isDefined(path) ? path : undefined);
   if (resource === undefined) {
     const known = [...resourceOfPath.keys()].some((path) => path.startsWith(`/${prefix}/`));
     if (!known) return undefined;
     throw notServed("get", plural as Resource);
   }
   if (subresource !== undefined && !hasSubresource(resource, subresource)) throw notServed("get", resource);
-  if (namespace !== undefined && !traitsOf[resource].isNamespaced) throw notServed("get", resource);
+  if (namespace !== undefined && !traitsOf(resource).isNamespaced) throw notServed("get", resource);
   return { resource, namespace, name, subresource, query, userAgent };
 }
 
 function hasSubresource(resource: Resource, subresource: string): boolean {
-  const { hasStatus, hasScale } = traitsOf[resource];
+  const { hasStatus, hasScale } = traitsOf(resource);
   const served = { status: hasStatus, scale: hasScale, eviction: resource === "pods" };
   return Object.hasOwn(served, subresource) && served[subresource as keyof typeof served];
 }
@@ -53,7 +55,7 @@ export function verbOf(
   { resource, name, namespace, subresource, query }: ApiRequest,
 ): Verb | undefined {
   // A list may span namespaces, all else has the one that its object is in.
-  const isPlaced = namespace !== undefined || !traitsOf[resource].isNamespaced;
+  const isPlaced = namespace !== undefined || !traitsOf(resource).isNamespaced;
   if (subresource === "eviction") return method === "POST" && isPlaced ? "create" : undefined;
   if (name === undefined) {
     if (method === "POST" && isPlaced) return "create";

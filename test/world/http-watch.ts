@@ -47,7 +47,7 @@ export function serveWatch(world: World, asked: ApiRequest, response: ServerResp
     response.end();
   };
   const bookmark = (): void => {
-    const { apiVersion, kind } = traitsOf[resource];
+    const { apiVersion, kind } = traitsOf(resource);
     write("BOOKMARK", { kind, apiVersion, metadata: { resourceVersion: String(store.revision) } });
   };
   const listener = (event: WatchEvent<StoredObject>): void => {

@@ -1,6 +1,6 @@
 /**
  * The world over HTTP: the part of the Kubernetes API that Sluice itself calls, answered as a kube-apiserver answers. No
- * discovery, no authentication, no schemas: what needs those runs against `test/controlplane`.
+ * authentication, no schemas: what needs those runs against `test/controlplane`.
  */
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -8,6 +8,7 @@ import type { AddressInfo } from "node:net";
 import { ClusterError, type Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { Admission } from "./admission.ts";
 import { ApiStatusError, badRequest, internalError, statusOf, type Verb } from "./api-errors.ts";
+import { discoveryDocument, discoveryPath } from "./discovery.ts";
 import { answerEviction } from "./http-eviction.ts";
 import { ListPages } from "./http-list.ts";
 import { type ApiRequest, jsonBody, parsePath, verbOf } from "./http-request.ts";
@@ -91,11 +92,15 @@ class WorldHandler {
         response.writeHead(200, { "Content-Type": "text/plain; charset=utf-8" }).end("ok");
       } else if (url.pathname === "/version") {
         respond(response, 200, { major: "1", minor: "36", gitVersion: "v1.36.3", platform: "linux/amd64" });
+      } else if (discoveryPath.test(url.pathname)) {
+        const document = discoveryDocument(this.#world.store, url.pathname);
+        if (document === undefined) notThere(response);
+        else respond(response, 200, document);
       } else {
         const userAgent = request.headers["user-agent"] ?? "";
         const asked = parsePath(url.pathname, url.searchParams, userAgent);
         const isServed = asked !== undefined && this.#world.store.serves(asked.resource);
-        if (!isServed) response.writeHead(404, { "Content-Type": "text/plain" }).end("404 page not found\n");
+        if (!isServed) notThere(response);
         else await this.#handleApi(request, asked, response);
       }
     } catch (error) {
@@ -146,7 +151,8 @@ class WorldHandler {
   }
 
   #count(verb: Verb, { resource, subresource, userAgent }: ApiRequest): void {
-    const what = subresource === undefined ? resource : `${resource}/${subresource}`;
+    const { plural } = traitsOf(resource);
+    const what = subresource === undefined ? plural : `${plural}/${subresource}`;
     const id = `${verb} ${what} ${userAgent}`;
     const counted = this.#counts.get(id);
     if (counted === undefined) this.#counts.set(id, { verb, resource: what, userAgent, count: 1 });
@@ -160,7 +166,7 @@ function methodNotAllowed({ resource }: ApiRequest): ApiStatusError {
 }
 
 function checkKind(resource: Resource, body: Readonly<Record<string, unknown>>): void {
-  const { apiVersion, kind, group, isCustom } = traitsOf[resource];
+  const { apiVersion, kind, group, isCustom } = traitsOf(resource);
   if (body.kind !== undefined && body.kind !== kind) {
     const version = String(body.apiVersion ?? apiVersion);
     const ours = `${group === "" ? "core" : group.split(".")[0]}.${kind}`;
@@ -200,11 +206,15 @@ function deleteOptions(
 
 /** Pods come back as the deletion left them; of other objects a Status says that they are gone. */
 function deletionAnswer(resource: Resource, object: StoredObject, removed: boolean): object {
-  const { returnsDeletedObject, group } = traitsOf[resource];
+  const { returnsDeletedObject, group, plural } = traitsOf(resource);
   if (returnsDeletedObject || !removed) return object;
   const { name, uid } = object.metadata;
-  const details = { name, ...(group === "" ? undefined : { group }), kind: resource, uid };
+  const details = { name, ...(group === "" ? undefined : { group }), kind: plural, uid };
   return { kind: "Status", apiVersion: "v1", metadata: {}, status: "Success", details };
+}
+
+function notThere(response: ServerResponse): void {
+  response.writeHead(404, { "Content-Type": "text/plain" }).end("404 page not found\n");
 }
 
 function respond(response: ServerResponse, code: number, body: object): void {

@@ -9,7 +9,7 @@ import type { Store } from "./store.ts";
 import type { Cancel, Timeline } from "./timeline.ts";
 import type { Change } from "./watch-log.ts";
 
-const namespaced: readonly Resource[] = resourceNames.filter((resource) => traitsOf[resource].isNamespaced);
+const namespaced: readonly Resource[] = resourceNames.filter((resource) => traitsOf(resource).isNamespaced);
 
 export class NamespaceController {
   readonly #timeline: Timeline;
@@ -57,9 +57,9 @@ export class NamespaceController {
 
   #empty(name: string): void {
     let left = 0;
-    for (const resource of namespaced) {
-      // A type whose definition is gone has no objects.
-      if (!this.#store.serves(resource)) continue;
+    // Of types that were defined meanwhile, too. A type whose definition is gone has no objects.
+    for (const resource of this.#store.served()) {
+      if (!traitsOf(resource).isNamespaced) continue;
       for (const { metadata } of this.#store.list(resource, { namespace: name }).items) {
         const { uid, deletionTimestamp } = metadata;
         const options = { preconditions: { uid }, propagationPolicy: "Background" } as const;

@@ -3,6 +3,8 @@
 import {
   apiVersionOf,
   type ContainerStatus,
+  type DiscoveredResource,
+  type KnownResource,
   type Metadata,
   type ObjectTypes,
   type Resource,
@@ -15,6 +17,8 @@ export interface ResourceTraits {
   readonly kind: string;
   /** `group/version`, or `v1` for the core group. */
   readonly apiVersion: string;
+  /** As in paths: `leases`. */
+  readonly plural: string;
   /** The name that error messages use: `leases.coordination.k8s.io`. */
   readonly qualifiedName: string;
   readonly qualifiedKind: string;
@@ -36,7 +40,7 @@ export interface ResourceTraits {
   readonly deletesGracefully: boolean;
 }
 
-type Served = "group" | "kind" | "apiVersion" | "qualifiedName" | "qualifiedKind" | "isNamespaced";
+type Served = "group" | "kind" | "apiVersion" | "plural" | "qualifiedName" | "qualifiedKind" | "isNamespaced";
 type TraitChoices = Omit<ResourceTraits, Served>;
 
 const plain: TraitChoices = {
@@ -63,7 +67,7 @@ const volume: TraitChoices = {
   allowsUnconditionalUpdate: true,
 };
 
-const choices: Readonly<Record<Resource, TraitChoices>> = {
+const choices: Readonly<Record<KnownResource, TraitChoices>> = {
   pods: {
     ...plain,
     hasStatus: true,
@@ -100,24 +104,57 @@ export function isHeldNamespace({ kind, spec }: StoredObject): boolean {
   );
 }
 
-export const resourceNames = Object.keys(resources) as Resource[];
+/** Every resource type that `functions/shared/kubernetes/cluster.ts` names: all worlds have them. */
+export const resourceNames = Object.keys(resources) as KnownResource[];
 
-/** The traits of every resource type that `functions/shared/kubernetes/cluster.ts` names. */
-export const traitsOf = Object.fromEntries(
-  resourceNames.map((resource) => {
-    const { kind, group, isNamespaced } = resources[resource];
-    const traits: ResourceTraits = {
-      group,
-      kind,
-      apiVersion: apiVersionOf(resource),
-      qualifiedName: group === "" ? resource : `${resource}.${group}`,
-      qualifiedKind: group === "" ? kind : `${kind}.${group}`,
-      isNamespaced,
-      ...choices[resource],
-    };
-    return [resource, traits];
-  }),
-) as Readonly<Record<Resource, ResourceTraits>>;
+const traits = new Map<Resource, ResourceTraits>(
+  resourceNames.map((resource) => [
+    resource,
+    { ...servedAs(apiVersionOf(resource), resource, resources[resource]), ...choices[resource] },
+  ]),
+);
+
+/** How an API server serves a type. Throws Error for one that no world has. */
+export function traitsOf(resource: Resource): ResourceTraits {
+  const found = traits.get(resource);
+  if (found === undefined) throw new Error(`no world has ${resource}`);
+  return found;
+}
+
+/** True for a type of the table, and for one that some world has defined. */
+export function isDefined(resource: Resource): boolean {
+  return traits.has(resource);
+}
+
+/** What a CustomResourceDefinition says, of one version. */
+export interface Definition {
+  readonly group: string;
+  readonly version: string;
+  readonly kind: string;
+  readonly plural: string;
+  readonly isNamespaced: boolean;
+  /** Absent: it has none. */
+  readonly hasScale?: boolean;
+}
+
+/** The type that a definition makes. Its traits are the same in every world that has it. */
+export function typeOf(definition: Definition): DiscoveredResource {
+  const { group, version, plural, hasScale = false } = definition;
+  const resource: DiscoveredResource = `/apis/${group}/${version}/${plural}`;
+  const served = servedAs(`${group}/${version}`, plural, definition);
+  traits.set(resource, { ...plain, ...served, isCustom: true, hasStatus: true, hasScale, generationCounts: "spec" });
+  return resource;
+}
+
+function servedAs(
+  apiVersion: string,
+  plural: string,
+  { kind, group, isNamespaced }: Pick<Definition, "kind" | "group" | "isNamespaced">,
+): Pick<ResourceTraits, Served> {
+  const qualifiedName = group === "" ? plural : `${plural}.${group}`;
+  const qualifiedKind = group === "" ? kind : `${kind}.${group}`;
+  return { group, kind, apiVersion, plural, qualifiedName, qualifiedKind, isNamespaced };
+}
 
 export interface StoredMetadata extends Metadata {
   readonly generateName?: string;
@@ -238,7 +275,7 @@ export interface StoredStatefulSet extends NamespacedObject {
 
 /** The stored type of each resource type. Assignable to what `Cluster` promises. */
 export type StoredTypes = {
-  readonly [R in Resource]: R extends "pods"
+  readonly [R in keyof ObjectTypes]: R extends "pods"
     ? StoredPod
     : R extends "statefulsets"
       ? StoredStatefulSet

@@ -22,7 +22,7 @@ interface Scaled {
 
 /** @throws ApiStatusError 404 for a type that has no scale. */
 export function scaleOf(verb: "get" | "patch", resource: Resource, object: StoredObject): StoredScale {
-  if (!traitsOf[resource].hasScale) throw notServed(verb, resource);
+  if (!traitsOf(resource).hasScale) throw notServed(verb, resource);
   const { name, namespace = "", uid, resourceVersion, creationTimestamp } = object.metadata;
   const { spec, status } = object as Scaled;
   const labels = Object.entries(spec?.selector?.matchLabels ?? {}).map(([key, value]) => `${key}=${value}`);
@@ -39,7 +39,10 @@ export function scaleOf(verb: "get" | "patch", resource: Resource, object: Store
     },
     // None is left out, as Go leaves out a zero.
     spec: replicas === 0 ? {} : { replicas },
-    status: { replicas: status?.replicas ?? 0, selector: labels.toSorted().join(",") },
+    status: {
+      replicas: status?.replicas ?? 0,
+      ...(labels.length === 0 ? undefined : { selector: labels.toSorted().join(",") }),
+    },
   };
 }
 

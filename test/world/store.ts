@@ -6,6 +6,7 @@
  */
 
 import type {
+  DiscoveredResource,
   ListQuery,
   ObjectKey,
   ObjectList,
@@ -15,12 +16,14 @@ import type {
 import { namespaceTerminating, notFound, notServed, tooLargeResourceVersion } from "./api-errors.ts";
 import { ObjectHistory } from "./object-history.ts";
 import {
+  type Definition,
   isHeldNamespace,
   resourceNames,
   type StoredObject,
   type StoredPod,
   type StoredStatefulSet,
   type StoredTypes,
+  typeOf,
 } from "./objects.ts";
 import type { Random } from "./random.ts";
 import { type StoredScale, scaleOf, scalePatch } from "./scale.ts";
@@ -57,7 +60,8 @@ const firstRevision = 1;
 export class Store {
   readonly #timeline: Timeline;
   readonly #random: Random;
-  readonly #shelves: ReadonlyMap<Resource, Shelf<StoredObject>>;
+  readonly #options: StoreOptions;
+  readonly #shelves = new Map<Resource, Shelf<StoredObject>>();
   readonly #withdrawn = new Set<Resource>();
   #revision = firstRevision;
   readonly #undelivered: Delivery[] = [];
@@ -66,20 +70,19 @@ export class Store {
   constructor(options: StoreOptions) {
     this.#timeline = options.timeline;
     this.#random = options.random;
-    this.#shelves = new Map(
-      resourceNames.map((resource) => [
-        resource,
-        {
-          table: new Table(),
-          log: new WatchLog(resource, options.watchHistory ?? 4096, firstRevision),
-          history:
-            options.keepVersions && (resource === "pods" || resource === "statefulsets")
-              ? new ObjectHistory()
-              : undefined,
-          listeners: new Set(),
-        },
-      ]),
-    );
+    this.#options = options;
+    for (const resource of resourceNames) this.#shelves.set(resource, this.#newShelf(resource));
+  }
+
+  #newShelf(resource: Resource): Shelf<StoredObject> {
+    const { watchHistory = 4096, keepVersions = false } = this.#options;
+    const isKept = keepVersions && (resource === "pods" || resource === "statefulsets");
+    return {
+      table: new Table(),
+      log: new WatchLog(resource, watchHistory, this.#revision),
+      history: isKept ? new ObjectHistory() : undefined,
+      listeners: new Set(),
+    };
   }
 
   /** The revision of the last write to anything. */
@@ -87,9 +90,25 @@ export class Store {
     return this.#revision;
   }
 
-  /** False after {@link withdraw}. */
+  /** False after {@link withdraw}, and for what nobody has defined here. */
   serves(resource: Resource): boolean {
-    return !this.#withdrawn.has(resource);
+    return this.#shelves.has(resource) && !this.#withdrawn.has(resource);
+  }
+
+  /** All types that are served now. */
+  served(): Resource[] {
+    return [...this.#shelves.keys()].filter((resource) => this.serves(resource));
+  }
+
+  /**
+   * Serves a type from now on, as the creation of its CRD does, and answers what it is called. The garbage collector knows
+   * nothing of its objects.
+   */
+  define(definition: Definition): DiscoveredResource {
+    const resource = typeOf(definition);
+    if (!this.#shelves.has(resource)) this.#shelves.set(resource, this.#newShelf(resource));
+    this.restore(resource);
+    return resource;
   }
 
   /**
@@ -301,7 +320,9 @@ export class Store {
   }
 
   #shelf<R extends Resource>(resource: R): Shelf<StoredTypes[R]> {
-    return this.#shelves.get(resource) as unknown as Shelf<StoredTypes[R]>;
+    const shelf = this.#shelves.get(resource);
+    if (shelf === undefined) throw notServed("get", resource);
+    return shelf as unknown as Shelf<StoredTypes[R]>;
   }
 
   #put<T extends StoredObject>(shelf: Shelf<T>, previous: T | undefined, object: T): T {

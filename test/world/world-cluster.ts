@@ -6,6 +6,8 @@ import {
   type Cluster,
   ClusterError,
   type DeleteCallOptions,
+  type DiscoveredResource,
+  hasCode,
   type ListQuery,
   type ObjectCallOptions,
   type ObjectKey,
@@ -13,11 +15,14 @@ import {
   type ObjectTypes,
   type Preconditions,
   type Resource,
+  type ServedKind,
   type Subresource,
   type WatchEvent,
   type WatchQuery,
 } from "../../functions/shared/kubernetes/cluster.ts";
-import { badRequest, type Verb } from "./api-errors.ts";
+import { Discovery } from "../../functions/shared/kubernetes/discovery/discovery.ts";
+import { badRequest, notServed, type Verb } from "./api-errors.ts";
+import { discoveryDocument } from "./discovery.ts";
 import type { Store } from "./store.ts";
 import type { Cancel } from "./timeline.ts";
 import type { World } from "./world.ts";
@@ -45,11 +50,16 @@ class WorldCluster implements Cluster {
   readonly #world: World;
   readonly #latencyMs: (leg: Leg, verb: Verb, resource: Resource) => number;
   readonly #startMs: number;
+  readonly #discovery: Discovery;
 
   constructor(world: World, latencyMs: (leg: Leg, verb: Verb, resource: Resource) => number) {
     this.#world = world;
     this.#latencyMs = latencyMs;
     this.#startMs = world.timeline.nowMs();
+    this.#discovery = new Discovery({
+      read: (path) => this.#call("get", path, undefined, () => documentFrom(world.store, path)),
+      nowMs: () => this.monotonicMs(),
+    });
   }
 
   get<R extends Resource, S extends "scale" | undefined = undefined>(
@@ -142,6 +152,10 @@ class WorldCluster implements Cluster {
     };
   }
 
+  resourceOf(group: string, kind: string, options?: Pick<CallOptions, "signal">): Promise<ServedKind> {
+    return this.#discovery.resourceOf(group, kind, options?.signal);
+  }
+
   serverTimeMs(): number {
     return Math.floor(this.#world.timeline.nowMs() / 1000) * 1000;
   }
@@ -180,6 +194,7 @@ class WorldCluster implements Cluster {
           answer = () => resolve(value);
         } catch (error) {
           answer = () => reject(error);
+          if (hasCode(error, 404)) this.#discovery.doubt(resource);
         }
         timeline.after(this.#latencyMs("reply", verb, resource), () => {
           signal?.removeEventListener("abort", abort);
@@ -188,6 +203,13 @@ class WorldCluster implements Cluster {
       });
     });
   }
+}
+
+/** What a store's discovery answers, for every cluster that stands on one. */
+export function documentFrom(store: Store, path: DiscoveredResource): object {
+  const document = discoveryDocument(store, path);
+  if (document === undefined) throw notServed("get", path);
+  return document;
 }
 
 /** What a get reads of a store, for every cluster that stands on one. */

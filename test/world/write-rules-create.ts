@@ -37,7 +37,7 @@ interface Posted {
  */
 export function newObject(creation: Creation): StoredObject {
   const { resource, namespace, random } = creation;
-  const traits = traitsOf[resource];
+  const traits = traitsOf(resource);
   const { metadata: wanted = {}, status, ...rest } = creation.body as Posted;
   checkMetadata(resource, namespace, wanted);
   const name = wanted.name ?? `${wanted.generateName}${randomNameSuffix(random)}`;
@@ -74,7 +74,7 @@ export function newObject(creation: Creation): StoredObject {
 }
 
 function checkMetadata(resource: Resource, namespace: string, metadata: Partial<StoredMetadata>): void {
-  if (traitsOf[resource].isNamespaced !== (namespace !== "")) throw notServed("create", resource);
+  if (traitsOf(resource).isNamespaced !== (namespace !== "")) throw notServed("create", resource);
   if (metadata.namespace !== undefined && metadata.namespace !== namespace) {
     const message = "the namespace of the provided object does not match the namespace sent on the request";
     throw badRequest("create", resource, message);

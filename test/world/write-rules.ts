@@ -43,7 +43,7 @@ export function patchedObject(
   body: object,
   subresource?: "status",
 ): StoredObject {
-  const traits = traitsOf[resource];
+  const traits = traitsOf(resource);
   if (subresource !== undefined && !traits.hasStatus) {
     throw notServed("patch", resource);
   }
@@ -95,9 +95,9 @@ function patchedMetadata(
   if (wanted.resourceVersion !== before.resourceVersion) {
     checkNumber(resource, wanted.resourceVersion);
     if (wanted.resourceVersion) throw modified("patch", resource, before.name);
-    if (!traitsOf[resource].allowsUnconditionalUpdate) {
+    if (!traitsOf(resource).allowsUnconditionalUpdate) {
       const message = "Invalid value: 0: must be specified for an update";
-      const { group } = traitsOf[resource];
+      const { group } = traitsOf(resource);
       const cause = { reason: "FieldValueInvalid", message, field: "metadata.resourceVersion" };
       // Here the API server puts the resource where the kind belongs.
       throw invalidKind("patch", resource, { group, kind: resource, name: before.name }, [cause]);
@@ -198,7 +198,7 @@ export function planDeletion(
   if (resourceVersion !== undefined && resourceVersion !== metadata.resourceVersion) {
     throw preconditionFailed(resource, metadata.name, "ResourceVersion", resourceVersion, metadata.resourceVersion);
   }
-  const grace = traitsOf[resource].deletesGracefully ? graceOf(current as StoredPod, options, nowMs) : "none";
+  const grace = traitsOf(resource).deletesGracefully ? graceOf(current as StoredPod, options, nowMs) : "none";
   if (grace === "pending") return { marked: undefined, remove: false };
 
   const finalizers = finalizersFor(metadata.finalizers ?? [], options.propagationPolicy);

@@ -6,7 +6,7 @@
 import { type CloudEvent, HTTP } from "cloudevents";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
-import { type Resource, resources } from "../../functions/shared/kubernetes/cluster.ts";
+import { type KnownResource, resources } from "../../functions/shared/kubernetes/cluster.ts";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import { fieldsOf } from "../../functions/shared/objects/fields.ts";
 import { isNamespaceName, isObjectName } from "../../functions/shared/objects/names.ts";
@@ -19,7 +19,7 @@ import type { Bodies } from "./bodies.ts";
 export interface EventDoorOptions {
   readonly wakeUps: Pick<WakeUps, "changed"> & { /** False when it was refused. */ tick(): boolean };
   /** The kinds of object whose events wake a function. */
-  readonly wokenBy: ReadonlySet<Resource>;
+  readonly wokenBy: ReadonlySet<KnownResource>;
   /** Undefined: all of them. */
   readonly namespaces: readonly string[] | undefined;
   /** Why events should come later, or undefined when they are welcome. */
@@ -93,11 +93,11 @@ function wakeObject(
   return wakeUps.changed(resource, { namespace: where, name: object });
 }
 
-function resourceOf(kind: string, apiVersion: string | undefined): Resource | undefined {
+function resourceOf(kind: string, apiVersion: string | undefined): KnownResource | undefined {
   const group = apiVersion?.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : "";
   // Others call something a StatefulSet too: where the group is told, it counts.
-  const matches = (resource: Resource) => apiVersion === undefined || resources[resource].group === group;
-  return (Object.keys(resources) as Resource[]).find((one) => resources[one].kind === kind && matches(one));
+  const matches = (resource: KnownResource) => apiVersion === undefined || resources[resource].group === group;
+  return (Object.keys(resources) as KnownResource[]).find((one) => resources[one].kind === kind && matches(one));
 }
 
 interface Key {

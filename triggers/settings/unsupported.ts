@@ -7,8 +7,8 @@ import {
   type Cluster,
   ClusterError,
   hasCode,
+  type KnownResource,
   type ObjectKey,
-  type Resource,
   resources,
   type WebhookConfigurationObject,
 } from "../../functions/shared/kubernetes/cluster.ts";
@@ -93,7 +93,7 @@ async function lookAtConfigurations(
 /** The webhooks of a configuration that is ours, by its label or by its Service, which nobody answers. */
 function unansweredIn(
   { namespaces, dnsName }: FindingsOptions,
-  resource: Resource,
+  resource: KnownResource,
   object: WebhookConfigurationObject,
 ): string[] {
   const isServed = (namespace: string) => namespaces === undefined || namespaces.includes(namespace);

@@ -1,11 +1,11 @@
 /** Kubernetes Events: said on the object that they are about, on change only. */
 import { hash } from "node:crypto";
-import { type Cluster, hasCode, type Resource, resources } from "./cluster.ts";
+import { type Cluster, hasCode, type KnownResource, resources } from "./cluster.ts";
 import { escapeControls } from "./plain-text.ts";
 
 export interface Announcement {
   readonly about: {
-    readonly resource: Resource;
+    readonly resource: KnownResource;
     readonly namespace: string;
     readonly name: string;
     readonly uid: string;

@@ -11,6 +11,7 @@ import {
   type Cluster,
   ClusterError,
   type DeleteCallOptions,
+  hasCode,
   type ListQuery,
   type ObjectCallOptions,
   type ObjectKey,
@@ -18,11 +19,14 @@ import {
   type ObjectTypes,
   type Preconditions,
   type Resource,
+  type ServedKind,
   type Subresource,
   type WatchEvent,
   type WatchQuery,
 } from "./cluster.ts";
 import { AccessProvider, loadConfiguration } from "./configuration.ts";
+import { Discovery } from "./discovery/discovery.ts";
+import { listPages } from "./lists/pages.ts";
 import { type ApiRequest, type RequestObservation, Requests } from "./requests.ts";
 import { collectionPath, objectPath } from "./resources.ts";
 import { WatchStream } from "./watch.ts";
@@ -31,8 +35,8 @@ export type { RequestObservation } from "./requests.ts";
 
 const defaultTimeoutMs = 10_000;
 const defaultConnections = 16;
-/** Items of a list per request: some megabytes of JSON at a time. */
-const pageSize = 500;
+/** Of a document of discovery: some hundred times that of the core group. */
+const documentLimitBytes = 1_048_576;
 const silenceLimitMs = 70_000;
 /** For an answer that nobody reads: a deletion is answered with the whole object otherwise, written and parsed for nothing. */
 const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
@@ -114,18 +118,20 @@ interface Parts {
   readonly silenceLimitMs: number;
 }
 
-interface ListPage<T> {
-  readonly items?: T[] | null;
-  readonly metadata: { readonly resourceVersion: string; readonly continue?: string };
-}
-
 class ConnectedCluster implements KubernetesCluster {
   readonly #parts: Parts;
+  readonly #discovery: Discovery;
   readonly namespace: string;
 
   constructor(parts: Parts) {
     this.#parts = parts;
     this.namespace = parts.namespace;
+    const { requests, clock } = parts;
+    const how = { verb: "get", method: "GET", repeatable: true, bodyLimitBytes: documentLimitBytes } as const;
+    this.#discovery = new Discovery({
+      read: (path, label) => requests.send({ ...how, resource: path, path, label }),
+      nowMs: () => clock.nowMs(),
+    });
   }
 
   get<R extends Resource, S extends "scale" | undefined = undefined>(
@@ -146,13 +152,7 @@ class ConnectedCluster implements KubernetesCluster {
       const message = `a list of ${resource} not older than "${query.notOlderThan}" would accept any state, however old`;
       throw new ClusterError({ code: 400, reason: "BadRequest", message, verb: "list", resource });
     }
-    try {
-      return await this.#listPages(resource, query, options);
-    } catch (error) {
-      // The token of a later page grew too old. A first page never answers this.
-      if (!(error instanceof ClusterError && error.code === 410)) throw error;
-      return await this.#listPages(resource, query, options);
-    }
+    return await listPages(resource, query, (request) => this.#send(request, options));
   }
 
   create<R extends Resource>(
@@ -232,6 +232,10 @@ class ConnectedCluster implements KubernetesCluster {
     };
   }
 
+  resourceOf(group: string, kind: string, options?: Pick<CallOptions, "signal">): Promise<ServedKind> {
+    return this.#discovery.resourceOf(group, kind, options?.signal);
+  }
+
   serverTimeMs(): number {
     // Whole milliseconds: the stamps of a ledger are integers, and one that is not makes the ledger unreadable.
     return Math.round(this.#parts.serverTime.at(this.monotonicMs()) ?? Date.now());
@@ -259,39 +263,12 @@ class ConnectedCluster implements KubernetesCluster {
     return this.#parts.access.close();
   }
 
-  #send<T>(request: ApiRequest, options?: CallOptions): Promise<T> {
-    return this.#parts.requests.send<T>(request, options);
-  }
-
-  /** One page after the other, so that the text of each is garbage before the next one comes. */
-  async #listPages<R extends Resource>(
-    resource: R,
-    query: ListQuery,
-    options: CallOptions | undefined,
-  ): Promise<ObjectList<ObjectTypes[R]>> {
-    const { path, label } = collectionPath(resource, query.namespace);
-    const parameters = new URLSearchParams({ limit: String(pageSize) });
-    if (query.labelSelector !== undefined) parameters.set("labelSelector", query.labelSelector);
-    if (query.notOlderThan !== undefined) {
-      parameters.set("resourceVersion", query.notOlderThan);
-      parameters.set("resourceVersionMatch", "NotOlderThan");
-    }
-    const items: ObjectTypes[R][] = [];
-    for (;;) {
-      const page: ListPage<ObjectTypes[R]> = await this.#send(
-        { verb: "list", resource, label, method: "GET", path: `${path}?${parameters}`, repeatable: true },
-        options,
-      );
-      for (const item of page.items ?? []) {
-        // Half of a pod's bytes say who wrote which field. Nobody here asks, and a list of thousands is large enough.
-        (item.metadata as { managedFields?: unknown }).managedFields = undefined;
-        items.push(item);
-      }
-      if (!page.metadata.continue) return { items, resourceVersion: page.metadata.resourceVersion };
-      // The token says of which revision the rest is; naming one as well is refused.
-      parameters.delete("resourceVersion");
-      parameters.delete("resourceVersionMatch");
-      parameters.set("continue", page.metadata.continue);
+  async #send<T>(request: ApiRequest, options?: CallOptions): Promise<T> {
+    try {
+      return await this.#parts.requests.send<T>(request, options);
+    } catch (error) {
+      if (hasCode(error, 404)) this.#discovery.doubt(request.resource);
+      throw error;
     }
   }
 }

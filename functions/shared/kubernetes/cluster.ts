@@ -2,10 +2,10 @@
  * The whole I/O surface of Sluice: what a function may ask of the API server, and of time. What it may ask for stands in
  * `resources.ts` and `types/objects.ts`, and is told from here too: whoever calls needs all of it.
  */
-import type { Answered, ObjectKey, ObjectTypes, Resource } from "./resources.ts";
+import type { Answered, ObjectKey, ObjectTypes, Resource, ServedKind } from "./resources.ts";
 
 export type * from "./resources.ts";
-export { apiVersionOf, isClusterScoped, resources } from "./resources.ts";
+export { apiVersionOf, isClusterScoped, isKnown, resources } from "./resources.ts";
 export type * from "./types/objects.ts";
 
 export interface ListQuery {
@@ -110,6 +110,16 @@ export interface Cluster {
     options?: CallOptions,
   ): AsyncIterable<WatchEvent<ObjectTypes[R]>>;
 
+  /**
+   * How the API server serves a kind that users name, in the preferred version of its group, or else in the first that has it.
+   * The core group is "". What is found is remembered for five minutes, or for five seconds after an object of it was 404. What
+   * is not found is remembered for five seconds: its CRD may be made later. Those who ask for one group at one time share what is
+   * asked.
+   *
+   * Rejects with a {@link KindNotServedError} where there is no such kind.
+   */
+  resourceOf(group: string, kind: string, options?: Pick<CallOptions, "signal">): Promise<ServedKind>;
+
   /** The API server's clock in whole milliseconds since the epoch, as well as its `Date` header tells it (about a second). */
   serverTimeMs(): number;
   /**
@@ -154,6 +164,19 @@ export class ClusterError extends Error {
     this.resource = init.resource;
     this.retryAfterMs = init.retryAfterMs;
     this.attempts = init.attempts ?? 1;
+  }
+}
+
+/** Nobody serves such a kind: as a rule its CRD is not installed. It is not the 404 of an object that is gone. */
+export class KindNotServedError extends ClusterError {
+  constructor(group: string, kind: string) {
+    // Users write both, at any length.
+    const show = (name: string) => JSON.stringify(name.slice(0, 100));
+    const where = group === "" ? "the core group" : `the group ${show(group)}`;
+    const remedy = "install its CustomResourceDefinition, or correct the kind or its group";
+    const message = `the API server serves no kind ${show(kind)} in ${where}: ${remedy}`;
+    super({ code: 404, reason: "KindNotServed", message, verb: "get", resource: kind });
+    this.name = "KindNotServedError";
   }
 }
 

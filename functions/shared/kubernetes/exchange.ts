@@ -21,6 +21,8 @@ export interface ExchangeLimit {
   /** Monotonic time after which the request is not sent any more, however long it waited for a connection (rule R9). */
   readonly notAfterMs: number | undefined;
   readonly clock: SteadyClock;
+  /** A larger body is not read to its end, compressed or not; undefined: any is. */
+  readonly bodyLimitBytes: number | undefined;
 }
 
 /** The request never left this process, so that the server cannot have acted. */
@@ -60,6 +62,7 @@ class AnswerCollector implements Dispatcher.DispatchHandler {
   #statusCode = 0;
   #headers: Answer["headers"] = {};
   #chunks: Buffer[] = [];
+  #bytes = 0;
 
   constructor(limit: ExchangeLimit, resolve: (answer: Answer) => void, reject: (error: Error) => void) {
     this.#limit = limit;
@@ -84,6 +87,10 @@ class AnswerCollector implements Dispatcher.DispatchHandler {
 
   onResponseData(_controller: unknown, chunk: Buffer): void {
     this.#chunks.push(chunk);
+    this.#bytes += chunk.length;
+    const { bodyLimitBytes = Number.POSITIVE_INFINITY } = this.#limit;
+    if (this.#bytes > bodyLimitBytes)
+      this.#controller?.abort(new Error(`the answer has more than ${bodyLimitBytes} bytes`));
   }
 
   onResponseEnd(): void {
@@ -92,7 +99,10 @@ class AnswerCollector implements Dispatcher.DispatchHandler {
     const received = first !== undefined && this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks);
     this.#chunks = [];
     try {
-      const body = this.#headers["content-encoding"] === "gzip" ? gunzipSync(received) : received;
+      const body =
+        this.#headers["content-encoding"] === "gzip"
+          ? gunzipSync(received, { maxOutputLength: this.#limit.bodyLimitBytes })
+          : received;
       const [statusCode, headers, sentMs] = [this.#statusCode, this.#headers, this.#sentMs];
       this.#resolve({ statusCode, headers, body, bytesReceived: received.length, sentMs });
     } catch (error) {

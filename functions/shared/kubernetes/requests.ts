@@ -40,6 +40,8 @@ export interface ApiRequest {
   readonly accept?: string;
   /** True when a second try that meets the effect of the first does no harm. */
   readonly repeatable: boolean;
+  /** No more of an answer is read; absent: all of it. */
+  readonly bodyLimitBytes?: number;
 }
 
 export interface RequestsOptions {
@@ -131,7 +133,9 @@ export class Requests {
     signal?.addEventListener("abort", onAbort, { once: true });
     try {
       const { clock } = this.#options;
-      return await work({ signal: controller.signal, endsMs: clock.nowMs() + timeoutMs, notAfterMs, clock });
+      const endsMs = clock.nowMs() + timeoutMs;
+      const { bodyLimitBytes } = request;
+      return await work({ signal: controller.signal, endsMs, notAfterMs, clock, bodyLimitBytes });
     } catch (error) {
       if (signal?.aborted) throw aborted(request);
       if (timedOut) throw failure(request, "Timeout", `no answer within ${timeoutMs} ms`);

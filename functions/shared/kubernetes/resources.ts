@@ -5,6 +5,7 @@ import type {
   LeaseObject,
   NamespaceObject,
   NodeObject,
+  OtherObject,
   PodDisruptionBudgetObject,
   PodObject,
   ScaledObject,
@@ -95,9 +96,27 @@ export interface ObjectTypes {
   volumeattachments: VolumeAttachmentObject;
   nodes: NodeObject;
   namespaces: NamespaceObject;
+  [path: DiscoveredResource]: OtherObject;
 }
 
-export type Resource = keyof typeof resources;
+/** A type of this table: what a function may say of itself that it watches, or keeps its keys by. */
+export type KnownResource = keyof typeof resources;
+
+/** Any other type, by the path that the API server serves it under in all namespaces: see {@link ServedKind}. */
+export type DiscoveredResource = `/api${string}`;
+
+/** What the verbs of a `Cluster` take. */
+export type Resource = KnownResource | DiscoveredResource;
+
+/** A kind that the API server serves, as its discovery tells of it. */
+export interface ServedKind extends ResourceType {
+  /** What the verbs of a `Cluster` take for its objects: a name of the table where it is in there. */
+  readonly resource: Resource;
+  /** As in paths and rights, such as `replicatemplates`. */
+  readonly plural: string;
+  readonly version: string;
+  readonly hasScale: boolean;
+}
 
 /** What a get or a patch answers with: the object, or its scale. */
 export type Answered<R extends Resource, S> = S extends "scale" ? ScaleObject : ObjectTypes[R];
@@ -111,10 +130,10 @@ export interface ObjectKey {
 
 /** Where the API server serves the objects of a type, of one namespace or of all, and as which path metrics count that. */
 export function collectionPath(resource: Resource, namespace: string | undefined): { path: string; label: string } {
-  const { apiPath } = resources[resource];
+  const { apiPath, plural } = servedAt(resource);
   // A name without a namespace is one of the whole cluster.
   const scope = !namespace ? "" : `/namespaces/${encodeURIComponent(namespace)}`;
-  return { path: `${apiPath}${scope}/${resource}`, label: `${labelPrefix(resource)} collection` };
+  return { path: `${apiPath}${scope}/${plural}`, label: `${labelPrefix(resource)} collection` };
 }
 
 /** The same of one object, or of a subresource of it. */
@@ -127,18 +146,49 @@ export function objectPath(resource: Resource, key: ObjectKey, subresource?: str
 
 /** The API server's group, version and type as rollout-operator writes them: `core/v1/pods`. */
 function labelPrefix(resource: Resource): string {
-  const { apiPath, group } = resources[resource];
-  return `${group || "core"}/${apiPath.slice(apiPath.lastIndexOf("/") + 1)}/${resource}`;
+  const { apiPath, plural } = servedAt(resource);
+  return `${apiPath.startsWith("/api/") ? "core/" : ""}${apiVersionIn(apiPath)}/${plural}`;
 }
 
 /** The `apiVersion` of its objects: the group and the version, or the version alone for the core group. */
 export function apiVersionOf(resource: Resource): string {
-  return resources[resource].apiPath.replace(/^\/apis?\//, "");
+  return apiVersionIn(servedAt(resource).apiPath);
+}
+
+function apiVersionIn(apiPath: string): string {
+  return apiPath.replace(/^\/apis?\//, "");
+}
+
+/** The API group of a type; empty for the core group. */
+export function groupOf(resource: Resource): string {
+  const [group = "", version] = apiVersionOf(resource).split("/");
+  return version === undefined ? "" : group;
+}
+
+/** True for a name of the table. */
+export function isKnown(resource: string): resource is KnownResource {
+  return Object.hasOwn(resources, resource);
+}
+
+/** True for the path of any other type. */
+export function isDiscovered(resource: string): resource is DiscoveredResource {
+  return resource.startsWith("/api");
+}
+
+function servedAt(resource: Resource): { apiPath: string; plural: string } {
+  if (isKnown(resource)) return { apiPath: resources[resource].apiPath, plural: resource };
+  const end = resource.lastIndexOf("/");
+  return { apiPath: resource.slice(0, end), plural: resource.slice(end + 1) };
+}
+
+/** What the verbs of a `Cluster` take for the objects that are served under a path. */
+export function resourceAt(apiPath: DiscoveredResource, plural: string): Resource {
+  if (isKnown(plural) && resources[plural].apiPath === apiPath) return plural;
+  return `${apiPath}/${plural}`;
 }
 
 /** True for what is of no namespace, and for a subresource of it. What is not in the table is of one. */
 export function isClusterScoped({ group, resource }: { readonly group: string; readonly resource: string }): boolean {
-  const table: Readonly<Record<string, ResourceType>> = resources;
-  const known = table[resource.replace(/\/.*$/, "")];
-  return known !== undefined && known.group === group && !known.isNamespaced;
+  const name = resource.replace(/\/.*$/, "");
+  return isKnown(name) && resources[name].group === group && !resources[name].isNamespaced;
 }

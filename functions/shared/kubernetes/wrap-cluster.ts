@@ -2,21 +2,22 @@
  * A cluster around another one. Whoever stands between a caller and a cluster is made of this, so that a verb that
  * {@link Cluster} gets one day is named here, and reaches all of them.
  */
-import type { Cluster, Resource } from "./cluster.ts";
+import type { Cluster } from "./cluster.ts";
 
-/** `stream` answers at once, and its events come later; `clock` asks nobody. */
+/** `look-up` is a read that no resource is given to; `stream` answers at once, and its events come later; `clock` asks nobody. */
 const kinds = {
   get: "read",
   list: "read",
   create: "write",
   patch: "write",
   delete: "write",
+  resourceOf: "look-up",
   watch: "stream",
   serverTimeMs: "clock",
   monotonicMs: "clock",
   skippedMs: "clock",
   sleep: "clock",
-} as const satisfies Readonly<Record<keyof Cluster, "read" | "write" | "stream" | "clock">>;
+} as const satisfies Readonly<Record<keyof Cluster, "read" | "write" | "look-up" | "stream" | "clock">>;
 
 type VerbOf<Kind> = {
   [Name in keyof typeof kinds]: (typeof kinds)[Name] extends Kind ? Name : never;
@@ -24,11 +25,12 @@ type VerbOf<Kind> = {
 
 /** One call that reaches the API server and is answered once. */
 export interface ClusterCall {
-  readonly verb: VerbOf<"read" | "write">;
+  readonly verb: VerbOf<"read" | "write" | "look-up">;
   /** Whether it may change anything. */
   readonly writes: boolean;
-  readonly resource: Resource;
-  /** All that the verb was called with, the resource first. */
+  /** The type of the object, or the kind that is looked up. */
+  readonly resource: string;
+  /** All that the verb was called with: the resource first, or the group and the kind. */
   readonly given: readonly unknown[];
 }
 
@@ -56,11 +58,13 @@ export function wrapCalls(
   const bound = wrapCluster(cluster);
   const inner = bound as unknown as Readonly<Record<string, Method>>;
   const wrapped = Object.entries(kinds).flatMap(([name, kind]): [string, Method][] => {
-    if (kind !== "read" && kind !== "write") return [];
+    if (kind === "stream" || kind === "clock") return [];
     const verb = name as ClusterCall["verb"];
     const send = inner[name] as (...given: unknown[]) => Promise<unknown>;
     const call: Method = (...given) =>
-      around({ verb, writes: kind === "write", resource: given[0] as Resource, given }, () => send(...given));
+      around({ verb, writes: kind === "write", resource: given[kind === "look-up" ? 1 : 0] as string, given }, () =>
+        send(...given),
+      );
     return [[name, call]];
   });
   return { ...bound, ...(Object.fromEntries(wrapped) as Partial<Cluster>) };

@@ -1,6 +1,6 @@
 /** What a function is, for the doors that wake it and for the manifests that are rendered from it. */
 
-import type { Cluster, Resource } from "../kubernetes/cluster.ts";
+import type { Cluster, KnownResource, Subresource } from "../kubernetes/cluster.ts";
 import type { Protocol } from "../ledger/protocol.ts";
 import type { Ledger, Refusal, Reservation } from "../ledger/reservation.ts";
 import { BoundedMap, BoundedSet } from "../objects/bounded-map.ts";
@@ -22,6 +22,16 @@ export interface Need {
   readonly names?: readonly string[];
   /** The same of objects that are of no namespace: each is called so, with `-` and the namespace that is served after it. */
   readonly namesOfNamespace?: readonly string[];
+}
+
+/**
+ * What a function does to objects of kinds that users name: a right that it gets for each kind that whoever installs it lists,
+ * and for no other. They are in the namespace that is served.
+ */
+export interface KindNeed {
+  /** Absent: the object itself. */
+  readonly subresource?: Subresource;
+  readonly verbs: readonly string[];
 }
 
 /**
@@ -95,6 +105,8 @@ interface Definition {
   readonly name: string;
   readonly concern: string;
   readonly needs: readonly Need[];
+  /** Absent: users name no kinds to it. */
+  readonly kindNeeds?: readonly KindNeed[];
   readonly reads: readonly AnyEntry[];
   readonly writes: readonly AnyEntry[];
   /** The settings that are its own, by field; absent: it has none. */
@@ -104,7 +116,7 @@ interface Definition {
 /** A function that events and sweeps wake for one of its keys. */
 export interface FunctionDefinition<K extends Key = Key> extends Definition {
   /** What its keys are: groups, or objects of one type. */
-  readonly keyedBy: "groups" | Resource;
+  readonly keyedBy: "groups" | KnownResource;
   /** The types of objects whose changes wake it, one line for each type. */
   readonly wokenBy: readonly WokenBy<K>[];
   /**

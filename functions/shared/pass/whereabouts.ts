@@ -3,7 +3,7 @@
  * by GETs alone.
  */
 import { isMember } from "../group/governing.ts";
-import { type Cluster, hasCode, type Resource, resources } from "../kubernetes/cluster.ts";
+import { type Cluster, hasCode, isKnown } from "../kubernetes/cluster.ts";
 import { type KnownClaim, namesOrdinal } from "../ledger/claim.ts";
 import type { ClaimWhereabouts } from "../ledger/kinds.ts";
 import type { Ledger, Reservation } from "../ledger/reservation.ts";
@@ -134,12 +134,14 @@ export async function findClaimed(
   return { statefulSet, pods: new Map(pods.map((pod) => [pod.ordinal, pod])), volumes, isAnchored };
 }
 
-/** Rule R10a: true while the anchor is there and names the claim, or nobody here can look for it. Throws ClusterError. */
+/**
+ * Rule R10a: true while the anchor is there and names the claim. One of a type that a later version knows cannot be read here: it
+ * is taken to be there. Throws ClusterError.
+ */
 async function holdsAnchor(cluster: Cluster, ledgers: string, { id, anchor }: KnownClaim): Promise<boolean> {
   if (anchor === undefined) return false;
   const { resource, namespace = ledgers, name, annotation } = anchor;
-  // Of a type that only a later version knows no GET shows that it is gone.
-  if (!isResource(resource)) return true;
+  if (!isKnown(resource)) return true;
   try {
     const object = await cluster.get(resource, { namespace, name });
     return object.metadata.annotations?.[annotation] === id;
@@ -147,8 +149,4 @@ async function holdsAnchor(cluster: Cluster, ledgers: string, { id, anchor }: Kn
     if (hasCode(error, 404)) return false;
     throw error;
   }
-}
-
-function isResource(text: string): text is Resource {
-  return Object.hasOwn(resources, text);
 }

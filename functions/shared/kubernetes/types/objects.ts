@@ -210,3 +210,11 @@ export interface ScaleObject {
   readonly spec?: { readonly replicas?: number };
   readonly status?: { readonly replicas?: number; readonly selector?: string };
 }
+
+/** An object of a type that no table has: what its fields are, its own kind says. */
+export interface OtherObject {
+  readonly kind?: string;
+  readonly metadata: Metadata;
+  readonly spec?: unknown;
+  readonly status?: unknown;
+}

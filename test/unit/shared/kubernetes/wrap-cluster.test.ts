@@ -82,11 +82,20 @@ test("what is around calls sees each before it is sent, knows whether it writes,
   await assert.rejects(wrapped.create("leases", "ns", { metadata: { name: "web" } }), /no create/);
   await assert.rejects(wrapped.patch("leases", key, {}), /no patch/);
   await assert.rejects(wrapped.delete("leases", key, { uid: "u" }, { gracePeriodSeconds: 0 }), /no delete/);
+  await assert.rejects(played(wrapped.resourceOf("example.com", "Template")), { reason: "KindNotServed" });
   wrapped.watch("pods", { resourceVersion: "1" });
   wrapped.serverTimeMs();
   assert.deepEqual(
     seen.map(({ verb, writes, resource }) => `${verb} ${resource} ${writes}`),
-    ["list pods false", "get statefulsets false", "create leases true", "patch leases true", "delete leases true"],
+    [
+      "list pods false",
+      "get statefulsets false",
+      "create leases true",
+      "patch leases true",
+      "delete leases true",
+      "resourceOf Template false",
+    ],
   );
-  assert.deepEqual(seen.at(-1)?.given, ["leases", key, { uid: "u" }, { gracePeriodSeconds: 0 }]);
+  assert.deepEqual(seen.at(-2)?.given, ["leases", key, { uid: "u" }, { gracePeriodSeconds: 0 }]);
+  assert.deepEqual(seen.at(-1)?.given, ["example.com", "Template"]);
 });

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
 import type { Cluster, Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { type Context, createMemory } from "../../../../functions/shared/pass/definition.ts";
 import { createWatchingViews, type WatchingViews } from "../../../../functions/shared/views/watching.ts";
 import { createWorldCluster } from "../../../world/world-cluster.ts";
@@ -30,21 +31,14 @@ class LateProcess {
         }
       })();
     };
-    this.cluster = {
-      get: (...given) => inner.get(...given),
-      list: (...given) => inner.list(...given),
-      create: (...given) => inner.create(...given),
-      patch: (...given) => inner.patch(...given),
+    this.cluster = wrapCluster(inner, {
       delete: (...given) => {
         const pod = passes.world.store.find("pods", given[1]);
         this.deleted.push(`${given[1].name} ${pod?.spec.containers[0]?.image}`);
         return inner.delete(...given);
       },
       watch,
-      serverTimeMs: () => inner.serverTimeMs(),
-      monotonicMs: () => inner.monotonicMs(),
-      sleep: (...given) => inner.sleep(...given),
-    };
+    });
   }
 
   async start(): Promise<this> {

@@ -1,5 +1,5 @@
 /** The HTTP doors over a queue that only remembers what it was given. */
-import type { Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
+import type { KnownResource } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { validateZoneBudget } from "../../../../functions/validate-zone-budget/function.ts";
 import { type AppOptions, createApp } from "../../../../triggers/doors/server.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
@@ -27,7 +27,7 @@ export function createTestApp(options: Partial<AppOptions> & { full?: boolean } 
       changed: (resource, { namespace, name }) => (remember(`${resource} ${namespace}/${name}`) ? "queued" : "refused"),
       tick: () => remember("sweep"),
     },
-    wokenBy: new Set<Resource>(["statefulsets", "pods"]),
+    wokenBy: new Set<KnownResource>(["statefulsets", "pods"]),
     namespaces: undefined,
     admissions: [validation],
     bodyLimitBytes: 1_048_576,

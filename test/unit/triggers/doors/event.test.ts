@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
+import type { KnownResource } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { binaryHeaders, createTestApp, reference, structured, without } from "./app.ts";
 
 type Door = ReturnType<typeof createTestApp>;
@@ -86,7 +86,7 @@ test("a pod is told of by its own name: what that wakes is for each function to 
 });
 
 test("what is of the whole cluster needs no namespace, and wakes whatever namespaces are served", async () => {
-  const door = createTestApp({ wokenBy: new Set<Resource>(["nodes"]), namespaces: ["app"] });
+  const door = createTestApp({ wokenBy: new Set<KnownResource>(["nodes"]), namespaces: ["app"] });
   const node = { ...without(binaryHeaders, "ce-namespace"), "ce-kind": "Node", "ce-apiversion": "v1" };
   await assertTaken(await post(door, { ...node, "ce-name": "worker-1" }, "{}"));
   await assertTaken(await post(door, bare, JSON.stringify({ kind: "Node", apiVersion: "v1", name: "worker-2" })));
@@ -118,7 +118,7 @@ test("an unknown kind, somebody else's StatefulSet and a namespace that is not o
 });
 
 test("a kind that wakes no function costs nothing", async () => {
-  const door = createTestApp({ wokenBy: new Set<Resource>(["pods"]) });
+  const door = createTestApp({ wokenBy: new Set<KnownResource>(["pods"]) });
   await assertTaken(await post(door, binaryHeaders, "{}"));
   assert.deepEqual(door.woken, []);
 });

@@ -1,5 +1,6 @@
 /** The doors over the embedded world, in virtual time. */
-import type { Cluster, Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
+import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { wrapCalls } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
 import type { AdmissionDefinition, FunctionDefinition } from "../../../../functions/shared/pass/definition.ts";
 import { type Standalone, type StandaloneOptions, startStandalone } from "../../../../triggers/standalone.ts";
 import { groupFunctions } from "../../../../triggers/table.ts";
@@ -10,7 +11,7 @@ import { createWorldCluster } from "../../../world/world-cluster.ts";
 
 export interface Call {
   readonly verb: string;
-  readonly resource: Resource;
+  readonly resource: string;
   readonly name: string;
 }
 
@@ -79,19 +80,8 @@ export function createTestWorld(options: TestDoorsOptions = {}) {
 }
 
 function listenIn(cluster: Cluster, before: (call: Call) => void): Cluster {
-  const said = async (verb: string, resource: Resource, name = ""): Promise<void> => before({ verb, resource, name });
-  return {
-    get: (resource, key, given) => said("get", resource, key.name).then(() => cluster.get(resource, key, given)),
-    list: (resource, query, given) => said("list", resource).then(() => cluster.list(resource, query, given)),
-    create: (resource, namespace, body, given) =>
-      said("create", resource).then(() => cluster.create(resource, namespace, body, given)),
-    patch: (resource, key, body, given) =>
-      said("patch", resource, key.name).then(() => cluster.patch(resource, key, body, given)),
-    delete: (resource, key, preconditions, given) =>
-      said("delete", resource, key.name).then(() => cluster.delete(resource, key, preconditions, given)),
-    watch: (resource, query, given) => cluster.watch(resource, query, given),
-    serverTimeMs: () => cluster.serverTimeMs(),
-    monotonicMs: () => cluster.monotonicMs(),
-    sleep: (ms, signal) => cluster.sleep(ms, signal),
-  };
+  return wrapCalls(cluster, async ({ verb, resource, given: [, key] }, send) => {
+    before({ verb, resource, name: (key as { name?: string }).name ?? "" });
+    return await send();
+  });
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { followWebhookConfigurations } from "../../../../triggers/telemetry/webhook-configurations.ts";
 import { VirtualTimeline } from "../../../world/timeline.ts";
 import { createWorld } from "../../../world/world.ts";
@@ -14,20 +15,12 @@ function follow(options: { beforeList?: () => void } = {}) {
   const world = createWorld({ timeline });
   const { reporting, lines } = createTestApp();
   const inner = createWorldCluster(world);
-  const cluster: typeof inner = {
-    get: (...given) => inner.get(...given),
+  const cluster = wrapCluster(inner, {
     list: async (...given) => {
       options.beforeList?.();
       return inner.list(...given);
     },
-    create: (...given) => inner.create(...given),
-    patch: (...given) => inner.patch(...given),
-    delete: (...given) => inner.delete(...given),
-    watch: (...given) => inner.watch(...given),
-    serverTimeMs: () => inner.serverTimeMs(),
-    monotonicMs: () => inner.monotonicMs(),
-    sleep: (...given) => inner.sleep(...given),
-  };
+  });
   const seen = { changes: 0 };
   const onChange = () => void seen.changes++;
   const stopping = new AbortController();
