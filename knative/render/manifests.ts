@@ -7,6 +7,7 @@ import type {
 } from "../../functions/shared/pass/definition.ts";
 import { dashboard } from "./dashboard.ts";
 import { broker, cronOf, sourcesOf, triggerOf, watchNeed } from "./events.ts";
+import { type ListedKind, needsOfKinds } from "./kinds.ts";
 import { prometheusRule, serviceMonitor } from "./monitoring.ts";
 import {
   image,
@@ -25,6 +26,8 @@ export interface Functions {
   readonly groupFunctions: readonly FunctionDefinition[];
   readonly admissionFunctions: readonly AdmissionDefinition[];
   readonly cronFunctions: readonly CronDefinition[];
+  /** The kinds that users may name; absent: none. */
+  readonly kinds?: readonly ListedKind[];
 }
 
 const header = "# Written by `npm run render`. Change the code that it comes from.\n";
@@ -36,7 +39,8 @@ const admission = "sluice-admission";
  * overlay gives it one. Throws Error for an admission function that is registered for a path where it does not listen.
  */
 export function renderManifests(functions: Functions): ReadonlyMap<string, string> {
-  const { groupFunctions, admissionFunctions, cronFunctions } = functions;
+  const granted = withListedKinds(functions);
+  const { groupFunctions, admissionFunctions, cronFunctions } = granted;
   const woken = [...groupFunctions, ...cronFunctions];
   const files = new Map<string, string>();
   const folder = (name: string, contents: Readonly<Record<string, readonly Manifest[]>>) => {
@@ -58,9 +62,22 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
     certificate: [emptySecret()],
   });
   folder("admission", { admission: admissionOf(admissionFunctions) });
-  folder("standalone", { standalone: standaloneOf(functions) });
+  folder("standalone", { standalone: standaloneOf(granted) });
   folder("monitoring", { alerts: [prometheusRule()], dashboard: [dashboard()], scraping: [serviceMonitor()] });
   return files;
+}
+
+/** The same functions, each with the rights that it needs to the kinds that users may name. */
+function withListedKinds({ groupFunctions, admissionFunctions, cronFunctions, kinds = [] }: Functions): Functions {
+  const grant = <D extends FunctionDefinition | AdmissionDefinition | CronDefinition>(definition: D): D => ({
+    ...definition,
+    needs: [...definition.needs, ...needsOfKinds(definition.kindNeeds ?? [], kinds)],
+  });
+  return {
+    groupFunctions: groupFunctions.map(grant),
+    admissionFunctions: admissionFunctions.map(grant),
+    cronFunctions: cronFunctions.map(grant),
+  };
 }
 
 /** A function that comes and goes lists what it decides on; only cron's reads no views. */

@@ -79,6 +79,10 @@ function boundTo(subject: object) {
 }
 
 function ruleOf({ group, resource, verbs, names, namesOfNamespace }: Need): object {
+  if ([group, resource, ...verbs].some((word) => word.includes("*")))
+    throw new Error(
+      `a right to ${verbs.join(", ")} ${resource} of group "${group}" is a wildcard: name what is needed`,
+    );
   const resourceNames = names ?? namesOfNamespace?.map((name) => `${name}-${placeholderNamespace}`);
   const rule = { apiGroups: [group], resources: [resource], verbs };
   return resourceNames === undefined ? rule : { ...rule, resourceNames };

@@ -1,11 +1,19 @@
 /** Every account has the rights that its functions need, and no other: seen by walking each of their paths. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { after, before, suite, type TestContext, test } from "node:test";
-import { Api } from "../controlplane/api.ts";
+import { dump, loadAll } from "js-yaml";
+import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
+import { connect } from "../../functions/shared/kubernetes/client.ts";
+import { isRightMissing } from "../../functions/shared/kubernetes/cluster.ts";
+import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
+import type { ListedKind } from "../../knative/render/kinds.ts";
+import { renderManifests } from "../../knative/render/manifests.ts";
+import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { rejection } from "../stage/rejection.ts";
 import { Scene, skipWithoutControlPlane } from "../stage/scene.ts";
 import { readEverySecret, type Sides, takeToken, touchOwn } from "./attacks.ts";
 import { isWebhook, isWorkload, kubeconfigOf, tokenOf, workloadOf } from "./installed.ts";
@@ -31,6 +39,25 @@ interface Installation {
   play(
     start: (workload: string, settings: Readonly<Record<string, string>>) => Promise<Cast["rollout"]>,
   ): Promise<Cast>;
+}
+
+const templates = { plural: "replicatemplates", group: "rollout-operator.grafana.com" };
+/** Needs the scale of kinds that users name, and nothing besides. */
+const follower: FunctionDefinition = {
+  ...keepLedgers,
+  name: "follow-kinds",
+  wokenBy: [],
+  needs: [],
+  kindNeeds: [{ subresource: "scale", verbs: ["get", "patch"] }],
+};
+
+/** Its account in a namespace, with the rights that are rendered for it where these kinds are listed. */
+async function rightsToKinds(kubectl: Kubectl, namespace: string, kinds: readonly ListedKind[]): Promise<Built[]> {
+  const files = renderManifests({ groupFunctions: [follower], admissionFunctions: [], cronFunctions: [], kinds });
+  const rendered = await kubectl.file("function.yaml", files.get(`functions/${follower.name}.yaml`) ?? "");
+  await kubectl.file("kustomization.yaml", dump({ namespace, resources: [basename(rendered)] }));
+  const objects = loadAll(await kubectl.run("kustomize", dirname(rendered))) as unknown as Built[];
+  return objects.filter((one) => !isForeign(one) && !isWorkload(one));
 }
 
 /** What is chosen freely: ports, whom the certificate is made out to, and that a sweep does not come in five minutes. */
@@ -178,6 +205,54 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       });
     }
     assert.deepEqual(renewing, ["sluice", "rotate-certificate"]);
+  });
+
+  test("an account reaches the scale of a kind that users name where that is listed, and nothing else; before, it finds the kind alone", async () => {
+    const [namespace, elsewhere] = ["kinds-here", "kinds-elsewhere"];
+    const kubectl = await Kubectl.open(controlPlane);
+    const administrator = await Api.open(controlPlane, { userAgent: "sluice-test-administrator" });
+    for (const one of [namespace, elsewhere]) {
+      await kubectl.run("create", "namespace", one);
+      const template = {
+        apiVersion: `${templates.group}/v1`,
+        kind: "ReplicaTemplate",
+        metadata: { name: "one" },
+        spec: { replicas: 3 },
+      };
+      await administrator.post(`/apis/${templates.group}/v1/namespaces/${one}/replicatemplates`, template);
+    }
+    await kubectl.apply(await rightsToKinds(kubectl, namespace, []));
+    const kubeconfig = await kubeconfigOf(controlPlane, administrator, namespace, follower.name);
+    const cluster = await connect({ userAgent: "sluice-test-follower", kubeconfig });
+    const key = { namespace, name: "one" };
+    const { resource } = await cluster.resourceOf(templates.group, "ReplicaTemplate");
+    const scale = () => cluster.get(resource, key, { subresource: "scale" });
+    const before = await rejection(scale());
+    assert.ok(isRightMissing(before), before.message);
+
+    await kubectl.apply(await rightsToKinds(kubectl, namespace, [templates]));
+    const granted = await eventually("the right", 10_000, () => scale().catch(() => undefined));
+    assert.equal(granted.spec?.replicas, 3);
+    const body = { metadata: { resourceVersion: granted.metadata.resourceVersion }, spec: { replicas: 4 } };
+    assert.equal((await cluster.patch(resource, key, body, { subresource: "scale" })).spec?.replicas, 4);
+    const { uid } = granted.metadata;
+    const labels = { metadata: { labels: { a: "1" } } };
+    const forbidden: Readonly<Record<string, () => Promise<unknown>>> = {
+      "the object": () => cluster.get(resource, key),
+      "all of them": () => cluster.list(resource, { namespace }),
+      "a new one": () => cluster.create(resource, namespace, { metadata: { name: "two" } }),
+      "a label": () => cluster.patch(resource, key, labels),
+      "its status": () => cluster.patch(resource, key, { status: { replicas: 1 } }, { subresource: "status" }),
+      "its end": () => cluster.delete(resource, key, { uid }),
+      "another namespace": () => cluster.get(resource, { ...key, namespace: elsewhere }, { subresource: "scale" }),
+      "another kind of the group": () => cluster.get("zoneawarepoddisruptionbudgets", key),
+      "another kind's scale": () => cluster.get("statefulsets", key, { subresource: "scale" }),
+    };
+    for (const [what, attempt] of Object.entries(forbidden)) {
+      const error = await rejection(attempt());
+      assert.ok(isRightMissing(error), `${what}: ${error.code} ${error.message}`);
+    }
+    await Promise.all([cluster.close(), administrator.close(), kubectl.close()]);
   });
 
   test("the account of the sources has what Knative's controller asks whether it has, and no more", async () => {

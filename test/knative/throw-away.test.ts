@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { promisify } from "node:util";
-import { loadAll } from "js-yaml";
+import { dump, load, loadAll } from "js-yaml";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
 import { eventually } from "../controlplane/api.ts";
 import { kubeconfigText } from "../stage/kubeconfig.ts";
@@ -14,10 +14,13 @@ import { changed, post } from "../stage/posted.ts";
 import { groupName, namespace, type ServedGroup, serveGroup } from "../stage/served-group.ts";
 import { Server } from "../stage/server.ts";
 import { parseScript } from "../stage/start-script.ts";
+import type { Definition } from "../world/objects.ts";
 import { createWorldCluster } from "../world/world-cluster.ts";
 
 const root = join(import.meta.dirname, "../..");
 const name = "announce-outage";
+/** As `kubectl get crd` lists it. */
+const templates = "replicatemplates.rollout-operator.grafana.com";
 /** All that is started and rendered. */
 const parts = ["functions", "triggers", "knative", "package.json"];
 
@@ -108,6 +111,38 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
     assert.ok(verbsOf(standalone, "ClusterRole", "sluice:sluice").includes("watch nodes"));
   });
 
+  test("a kind that users name gets the rights that the function says it needs once it is listed, and those alone", async () => {
+    const roles = async () =>
+      await Promise.all([`functions/${name}`, "standalone/standalone"].map((file) => read(`${file}.yaml`)));
+    const rightsIn = (objects: readonly Rendered[]) =>
+      objects.flatMap(({ kind, metadata, rules = [] }) => rules.map((rule) => ({ kind, of: metadata.name, rule })));
+    const before = (await roles()).flatMap(rightsIn);
+    await listKinds(copy, [templates]);
+    assert.deepEqual(await render(copy), [`functions/${name}.yaml`, "standalone/standalone.yaml"]);
+    const known = new Set(before.map((one) => JSON.stringify(one)));
+    const added = (await roles()).flatMap(rightsIn).filter((one) => !known.has(JSON.stringify(one)));
+    const rule = { apiGroups: ["rollout-operator.grafana.com"], resources: ["replicatemplates/scale"], verbs: ["get"] };
+    assert.deepEqual(
+      added,
+      [name, "sluice"].map((of) => ({ kind: "Role", of, rule })),
+    );
+  });
+
+  test("a list of kinds that cannot be granted is an error with a sentence, and nothing is rendered", async () => {
+    await listKinds(copy, [templates, "*.example.com"]);
+    const refused = await render(copy).then(
+      () => assert.fail("it was rendered"),
+      (error: { code: number; stderr: string }) => error,
+    );
+    assert.equal(refused.code, 1);
+    assert.equal(
+      refused.stderr,
+      'knative/kinds.yaml: "*.example.com" is a wildcard: list each kind by itself, as `kubectl get crd` does.\n',
+    );
+    await listKinds(copy, [templates]);
+    assert.deepEqual(await render(copy), []);
+  });
+
   test("started there, it finds its work by listing and by events, claims it, and tells it in Events, by its rights alone", async () => {
     const group = await serveGroup({ seed: 12, pods: 2, drop: 0 });
     let server: Server | undefined;
@@ -132,7 +167,15 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
       store.delete("nodes", { namespace: "", name: "node-1" });
       assert.equal(await post(server, changed("Node", "", "node-1")), 204);
       await announced(group, ["lost-first"]);
-      createOutage(group, "lost-second", second, "node-2");
+      const resource = store.define(await definitionOfTemplates());
+      store.create(resource, namespace, { kind: "ReplicaTemplate", metadata: { name: "yes" }, spec: { replicas: 0 } });
+      const by = "ReplicaTemplate.rollout-operator.grafana.com/yes";
+      createOutage(group, "lost-second", second, "node-2", { "approved-by": by });
+      assert.equal(await post(server, changed("ConfigMap", namespace, "lost-second")), 204);
+      await eventually("its wait for an approval", 10_000, async () =>
+        (await readLedger())?.verdicts[name]?.guard === "not-approved" ? true : undefined,
+      );
+      store.patchScale(resource, { namespace, name: "yes" }, { spec: { replicas: 1 } });
       assert.equal(await post(server, changed("ConfigMap", namespace, "lost-second")), 204);
       await announced(group, ["lost-first", "lost-second"]);
       const ledger = await readLedger();
@@ -148,7 +191,8 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
       assert.equal(ledger?.verdicts[name]?.zone, second, "its verdict stands there, too");
       const rights = [...verbsOf(own, "Role", name), ...verbsOf(own, "ClusterRole", `sluice:${name}`)];
       const asked = group.served.requests().map(({ verb, resource }) => `${verb} ${resource}`);
-      assert.ok(asked.includes("list configmaps") && asked.includes("patch configmaps"), asked.join());
+      for (const one of ["list configmaps", "patch configmaps", "get replicatemplates/scale"])
+        assert.ok(asked.includes(one), asked.join());
       assert.deepEqual(
         asked.filter((one) => !rights.includes(one)),
         [],
@@ -188,12 +232,39 @@ async function render(copy: string): Promise<readonly string[]> {
   return stdout.split("\n").flatMap((line) => /^knative\/base\/(.+)$/.exec(line)?.[1] ?? []);
 }
 
+/** Writes the list of kinds that users may name. */
+async function listKinds(copy: string, kinds: readonly string[]): Promise<void> {
+  await writeFile(join(copy, "knative/kinds.yaml"), dump({ kinds }));
+}
+
+/** The ReplicaTemplate that is shipped. */
+async function definitionOfTemplates(): Promise<Definition> {
+  const text = await readFile(join(root, "knative/base/crds/replicatemplates.yaml"), "utf8");
+  const { spec } = load(text) as {
+    spec: {
+      group: string;
+      scope: string;
+      names: { kind: string; plural: string };
+      versions: [{ name: string; subresources: object }];
+    };
+  };
+  const { group, scope, names, versions } = spec;
+  const [{ name: version, subresources }] = versions;
+  return { group, version, ...names, isNamespaced: scope === "Namespaced", hasScale: "scale" in subresources };
+}
+
 /** A ConfigMap that says that the second pod of its owner is lost with a node. */
-function createOutage({ world }: ServedGroup, configMap: string, owner: string, node: string): void {
+function createOutage(
+  { world }: ServedGroup,
+  configMap: string,
+  owner: string,
+  node: string,
+  more: Readonly<Record<string, string>> = {},
+): void {
   const { uid } = world.store.get("statefulsets", { namespace, name: owner }).metadata;
   const ownerReferences = [{ apiVersion: "apps/v1", kind: "StatefulSet", name: owner, uid, controller: true }];
   const metadata = { name: configMap, ownerReferences };
-  const body = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { ordinal: "1", node } };
+  const body = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { ordinal: "1", node, ...more } };
   world.store.create("configmaps", namespace, body);
 }
 

@@ -7,7 +7,7 @@ import { anchorAnnotation, claimIdOf } from "./observe.ts";
 export const telling: Telling = {
   taking: "announcing",
   reasons: { begins: "OutageBegins", waits: "OutageWaits", ends: "OutagesAnnounced" },
-  quietGuards: new Set(["node-present"]),
+  quietGuards: new Set(["node-present", "not-approved"]),
 };
 
 export function actOn({ statefulSet, outage }: Target): Act {

@@ -10,10 +10,19 @@ export interface Outage {
   readonly ordinal: number;
   readonly node: string;
   readonly isNodeGone: boolean;
+  /** Undefined where it asks for nobody's approval. */
+  readonly approval: Approval | undefined;
   /** The uid of the pod that stands at the ordinal; undefined where none does. */
   readonly podUid: string | undefined;
   /** The ledger holds its claim, and the ConfigMap names that. */
   readonly isAnnounced: boolean;
+}
+
+/** An object of a kind that a user names: by wanting a replica, it approves. */
+export interface Approval {
+  /** As the ConfigMap names it. */
+  readonly by: string;
+  readonly isGiven: boolean;
 }
 
 export interface OutageSnapshot {
@@ -31,10 +40,15 @@ export interface Target {
 export function decide({ statefulSet, outages }: OutageSnapshot): Verdict<Target> {
   if (statefulSet === undefined) return wait("outage-of-nobody", "its StatefulSet has left the group", {});
   const zone = statefulSet.name;
-  const news = outages.filter(({ isAnnounced, isNodeGone }) => isNodeGone && !isAnnounced);
+  const due = outages.filter(({ isAnnounced, isNodeGone }) => isNodeGone && !isAnnounced);
+  const news = due.filter(({ approval }) => approval?.isGiven ?? true);
+  const held = due.find(({ approval }) => approval?.isGiven === false);
   const early = outages.find(({ isAnnounced, isNodeGone }) => !isNodeGone && !isAnnounced);
   if (news.length === 0 && early !== undefined) {
     return wait("node-present", `${early.name} says that node ${early.node} is lost, and it is there`, { zone });
+  }
+  if (news.length === 0 && held !== undefined) {
+    return wait("not-approved", `${held.approval?.by} has not approved ${held.name}`, { zone });
   }
   const targets = news.map((outage): Target => ({ statefulSet, outage }));
   return take(targets, `${news.length} of ${outages.length} outages of ${zone} are announced now`, { zone });

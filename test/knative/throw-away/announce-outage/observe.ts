@@ -4,7 +4,7 @@ import { parseOrdinal } from "../../../../functions/shared/objects/pods.ts";
 import type { Context } from "../../../../functions/shared/pass/definition.ts";
 import type { Observed } from "../../../../functions/shared/pass/observation.ts";
 import type { KeySources, ObjectRef } from "../../../../functions/shared/views/keys.ts";
-import type { OutageSnapshot } from "./decide.ts";
+import type { Approval, OutageSnapshot } from "./decide.ts";
 
 export const name = "announce-outage";
 
@@ -49,11 +49,24 @@ async function isGone(cluster: Pick<Cluster, "get">, node: string): Promise<bool
   }
 }
 
+/** What a ConfigMap names as KIND.GROUP/NAME. Throws ClusterError, where nobody serves the kind, too. */
+async function approvalOf(
+  cluster: Pick<Cluster, "get" | "resourceOf">,
+  namespace: string,
+  by: string | undefined,
+): Promise<Approval | undefined> {
+  if (by === undefined) return undefined;
+  const [, kind = "", group = "", name = ""] = /^([^.]+)\.([^/]+)\/(.+)$/.exec(by) ?? [];
+  const { resource } = await cluster.resourceOf(group, kind);
+  const { spec } = await cluster.get(resource, { namespace, name }, { subresource: "scale" });
+  return { by, isGiven: (spec?.replicas ?? 0) > 0 };
+}
+
 /** Throws ClusterError. */
 export async function observe(
   { namespace, name: owner }: ObjectRef,
   { ledger, view }: Observed,
-  { cluster }: { readonly cluster: Pick<Cluster, "get" | "list"> },
+  { cluster }: { readonly cluster: Pick<Cluster, "get" | "list" | "resourceOf"> },
 ): Promise<OutageSnapshot> {
   const statefulSet = view.statefulSets.find((one) => one.name === owner);
   if (statefulSet === undefined) return { statefulSet, outages: [] };
@@ -68,7 +81,8 @@ export async function observe(
     const id = claimIdOf(uid);
     const isAnnounced = claimed.has(id) && annotations?.[anchorAnnotation] === id;
     const [podUid, isNodeGone] = [pods.get(ordinal)?.uid, await isGone(cluster, node)];
-    return { namespace, name: configMap, uid, ordinal, node, isNodeGone, podUid, isAnnounced };
+    const approval = await approvalOf(cluster, namespace, data["approved-by"]);
+    return { namespace, name: configMap, uid, ordinal, node, isNodeGone, approval, podUid, isAnnounced };
   });
   return { statefulSet, outages: await Promise.all(outages) };
 }
