@@ -9,16 +9,17 @@ import {
   type ServedKind,
 } from "../../functions/shared/kubernetes/cluster.ts";
 import { rejection } from "../stage/rejection.ts";
-import { type Case, type CustomKind, eventually, type Fixture, revisionOf } from "./fixture.ts";
+import type { KindDefinition } from "../world/objects.ts";
+import { type Case, eventually, type Fixture, revisionOf } from "./fixture.ts";
 
 /** In a group that no other case has. */
-function kindOf({ namespace }: Fixture, kind: string, more: Partial<CustomKind> = {}): CustomKind {
+function kindOf({ namespace }: Fixture, kind: string, more: Partial<KindDefinition> = {}): KindDefinition {
   const plural = `${kind.toLowerCase()}s`;
   return { group: `${namespace}.example.com`, version: "v1", kind, plural, isNamespaced: true, ...more };
 }
 
 /** Resolves as soon as discovery tells of it: that may be some seconds after its CRD is made. */
-async function served({ cluster }: Fixture, { group, kind }: CustomKind): Promise<ServedKind> {
+async function served({ cluster }: Fixture, { group, kind }: KindDefinition): Promise<ServedKind> {
   const ask = () => cluster.resourceOf(group, kind).catch(unlessMissing);
   return (await eventually(`${kind} of ${group}`, ask, (found) => found !== undefined)) as ServedKind;
 }

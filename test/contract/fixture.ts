@@ -8,6 +8,7 @@ import {
   type PodObject,
   type StatefulSetObject,
 } from "../../functions/shared/kubernetes/cluster.ts";
+import type { KindDefinition } from "../world/objects.ts";
 
 /** What a pod's or StatefulSet's `status` and `spec` hold beyond what decisions read. */
 export interface FullStatefulSet extends StatefulSetObject {
@@ -30,16 +31,6 @@ export interface StatefulSetOptions {
   readonly podManagementPolicy?: "Parallel" | "OrderedReady";
 }
 
-/** What a CRD defines, of one version, whose scale is that of `spec.replicas` and `status.replicas`. */
-export interface CustomKind {
-  readonly group: string;
-  readonly version: string;
-  readonly kind: string;
-  readonly plural: string;
-  readonly isNamespaced: boolean;
-  readonly hasScale?: boolean;
-}
-
 /** Each world makes one for each case. */
 export interface Fixture {
   readonly cluster: Cluster;
@@ -56,9 +47,9 @@ export interface Fixture {
   /** Applies it again; resolves when budgets can be listed. */
   restoreBudgetType(): Promise<void>;
   /** Makes a CRD; resolves when it is accepted. */
-  defineKind(kind: CustomKind): Promise<void>;
+  defineKind(kind: KindDefinition): Promise<void>;
   /** Deletes it, with all objects. */
-  removeKind(kind: CustomKind): Promise<void>;
+  removeKind(kind: KindDefinition): Promise<void>;
   /** Makes the cluster forget what was before now, so that no watch can begin there. Disturbs all cases that run. */
   forgetHistory(): Promise<void>;
 }

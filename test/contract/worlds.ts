@@ -11,10 +11,11 @@ import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { kubeconfigText } from "../stage/kubeconfig.ts";
 import { serveWorld } from "../world/http.ts";
+import type { KindDefinition } from "../world/objects.ts";
 import { RealTimeline } from "../world/timeline.ts";
 import { World } from "../world/world.ts";
 import { createWorldCluster } from "../world/world-cluster.ts";
-import type { CustomKind, EvictionAnswer, EvictionFixture, Fixture } from "./fixture.ts";
+import type { EvictionAnswer, EvictionFixture, Fixture } from "./fixture.ts";
 
 const userAgent = "sluice/0.0.0 (contract)";
 const podsReadyAfterMs = 150;
@@ -86,7 +87,7 @@ async function applyCustomResources({ kubectl, kubeconfig }: ControlPlane, api: 
 }
 
 /** A CRD that lets its objects have any fields. */
-function definitionOf({ group, version, kind, plural, isNamespaced, hasScale = false }: CustomKind): object {
+function definitionOf({ group, version, kind, plural, isNamespaced, hasScale = false }: KindDefinition): object {
   const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
   const scale = { specReplicasPath: ".spec.replicas", statusReplicasPath: ".status.replicas" };
   const subresources = { status: {}, ...(hasScale ? { scale } : {}) };

@@ -14,7 +14,7 @@ import { changed, post } from "../stage/posted.ts";
 import { groupName, namespace, type ServedGroup, serveGroup } from "../stage/served-group.ts";
 import { Server } from "../stage/server.ts";
 import { parseScript } from "../stage/start-script.ts";
-import type { Definition } from "../world/objects.ts";
+import type { KindDefinition } from "../world/objects.ts";
 import { createWorldCluster } from "../world/world-cluster.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -238,7 +238,7 @@ async function listKinds(copy: string, kinds: readonly string[]): Promise<void> 
 }
 
 /** The ReplicaTemplate that is shipped. */
-async function definitionOfTemplates(): Promise<Definition> {
+async function definitionOfTemplates(): Promise<KindDefinition> {
   const text = await readFile(join(root, "knative/base/crds/replicatemplates.yaml"), "utf8");
   const { spec } = load(text) as {
     spec: {

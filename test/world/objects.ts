@@ -126,8 +126,8 @@ export function isDefined(resource: Resource): boolean {
   return traits.has(resource);
 }
 
-/** What a CustomResourceDefinition says, of one version. */
-export interface Definition {
+/** What a CustomResourceDefinition says, of one version. A scale is that of `spec.replicas` and `status.replicas`. */
+export interface KindDefinition {
   readonly group: string;
   readonly version: string;
   readonly kind: string;
@@ -138,7 +138,7 @@ export interface Definition {
 }
 
 /** The type that a definition makes. Its traits are the same in every world that has it. */
-export function typeOf(definition: Definition): DiscoveredResource {
+export function typeOf(definition: KindDefinition): DiscoveredResource {
   const { group, version, plural, hasScale = false } = definition;
   const resource: DiscoveredResource = `/apis/${group}/${version}/${plural}`;
   const served = servedAs(`${group}/${version}`, plural, definition);
@@ -149,7 +149,7 @@ export function typeOf(definition: Definition): DiscoveredResource {
 function servedAs(
   apiVersion: string,
   plural: string,
-  { kind, group, isNamespaced }: Pick<Definition, "kind" | "group" | "isNamespaced">,
+  { kind, group, isNamespaced }: Pick<KindDefinition, "kind" | "group" | "isNamespaced">,
 ): Pick<ResourceTraits, Served> {
   const qualifiedName = group === "" ? plural : `${plural}.${group}`;
   const qualifiedKind = group === "" ? kind : `${kind}.${group}`;

@@ -16,8 +16,8 @@ import type {
 import { namespaceTerminating, notFound, notServed, tooLargeResourceVersion } from "./api-errors.ts";
 import { ObjectHistory } from "./object-history.ts";
 import {
-  type Definition,
   isHeldNamespace,
+  type KindDefinition,
   resourceNames,
   type StoredObject,
   type StoredPod,
@@ -104,7 +104,7 @@ export class Store {
    * Serves a type from now on, as the creation of its CRD does, and answers what it is called. The garbage collector knows
    * nothing of its objects.
    */
-  define(definition: Definition): DiscoveredResource {
+  define(definition: KindDefinition): DiscoveredResource {
     const resource = typeOf(definition);
     if (!this.#shelves.has(resource)) this.#shelves.set(resource, this.#newShelf(resource));
     this.restore(resource);

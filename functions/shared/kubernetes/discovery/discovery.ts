@@ -16,15 +16,16 @@ const rememberedGroups = 100;
 /** What can be the name of a group, and a part of a path that is only that. */
 const groupName = /^[a-z0-9][-a-z0-9.]{0,252}$/;
 
-interface GroupMemory {
+/** Of one group. */
+interface KindMemory {
   /** What is under way: nobody asks for the group beside it. */
-  reading: Promise<Answer> | undefined;
-  answer: Answer | undefined;
+  reading: Promise<DatedKinds> | undefined;
+  answer: DatedKinds | undefined;
   /** A request for one of its kinds was answered with 404: the object is gone, or its whole type is. */
   isDoubted: boolean;
 }
 
-interface Answer extends ServedKinds {
+interface DatedKinds extends ServedKinds {
   /** When it was asked for, by the monotonic clock. */
   readonly askedMs: number;
 }
@@ -32,7 +33,7 @@ interface Answer extends ServedKinds {
 export class Discovery {
   readonly #read: ReadDocument;
   readonly #nowMs: () => number;
-  readonly #groups = new Map<string, GroupMemory>();
+  readonly #groups = new Map<string, KindMemory>();
 
   constructor(options: { readonly read: ReadDocument; readonly nowMs: () => number }) {
     this.#read = options.read;
@@ -63,14 +64,14 @@ export class Discovery {
     if (memory !== undefined) memory.isDoubted = true;
   }
 
-  #remembered({ answer, isDoubted }: GroupMemory, kind: string): Answer | undefined {
+  #remembered({ answer, isDoubted }: KindMemory, kind: string): DatedKinds | undefined {
     if (answer === undefined) return undefined;
     const isSure = answer.kinds.has(kind) && answer.unread === undefined && !isDoubted;
     return this.#nowMs() - answer.askedMs < (isSure ? foundForMs : missingForMs) ? answer : undefined;
   }
 
   /** The youngest of all, now. */
-  #memoryOf(group: string): GroupMemory {
+  #memoryOf(group: string): KindMemory {
     const memory = this.#groups.get(group) ?? { reading: undefined, answer: undefined, isDoubted: false };
     this.#groups.delete(group);
     this.#groups.set(group, memory);
@@ -79,14 +80,14 @@ export class Discovery {
     return memory;
   }
 
-  #readOnce(group: string, memory: GroupMemory): Promise<Answer> {
+  #readOnce(group: string, memory: KindMemory): Promise<DatedKinds> {
     memory.reading ??= this.#readNow(group, memory).finally(() => {
       memory.reading = undefined;
     });
     return memory.reading;
   }
 
-  async #readNow(group: string, memory: GroupMemory): Promise<Answer> {
+  async #readNow(group: string, memory: KindMemory): Promise<DatedKinds> {
     const askedMs = this.#nowMs();
     memory.isDoubted = false;
     const answer = { ...(await readServedKinds(group, this.#read)), askedMs };

@@ -15,14 +15,25 @@ export interface ServedKinds {
 /** More versions than any group has. */
 const mostVersions = 20;
 
-interface GroupDocument {
-  readonly versions?: readonly { readonly version?: string }[];
-  readonly preferredVersion?: { readonly version?: string };
+interface VersionEntry {
+  readonly version?: string;
 }
 
-interface VersionDocument {
-  readonly resources?: readonly { readonly name?: string; readonly kind?: string; readonly namespaced?: boolean }[];
+interface ResourceEntry {
+  readonly name?: string;
+  readonly kind?: string;
+  readonly namespaced?: boolean;
 }
+
+/** Something between us and the API server may answer with any JSON. */
+type Document =
+  | {
+      readonly versions?: readonly (VersionEntry | null)[];
+      readonly preferredVersion?: VersionEntry | null;
+      readonly resources?: readonly (ResourceEntry | null)[];
+    }
+  | null
+  | undefined;
 
 /** Reads all that a group serves, one request after the other; nothing of a group that is not there. Throws ClusterError. */
 export async function readServedKinds(group: string, read: ReadDocument): Promise<ServedKinds> {
@@ -30,14 +41,12 @@ export async function readServedKinds(group: string, read: ReadDocument): Promis
   let unread: ClusterError | undefined;
   for (const version of await readVersions(group, read)) {
     const apiPath: DiscoveredResource = group === "" ? `/api/${version}` : `/apis/${group}/${version}`;
-    try {
-      const document = (await read(apiPath, "/apis/GROUP/VERSION")) as VersionDocument | null;
-      for (const kind of kindsIn(document?.resources ?? [], { apiPath, group, version }))
-        if (!kinds.has(kind.kind)) kinds.set(kind.kind, kind);
-    } catch (error) {
-      // It went between the one answer and the other.
-      if (!hasCode(error, 404)) unread ??= error as ClusterError;
-    }
+    const document = await read(apiPath, "/apis/GROUP/VERSION").catch((error: ClusterError) => {
+      // A version may go between the one answer and the other.
+      if (!hasCode(error, 404)) unread ??= error;
+    });
+    for (const kind of kindsIn(document as Document, { apiPath, group, version }))
+      if (!kinds.has(kind.kind)) kinds.set(kind.kind, kind);
   }
   return unread === undefined ? { kinds } : { kinds, unread };
 }
@@ -45,27 +54,28 @@ export async function readServedKinds(group: string, read: ReadDocument): Promis
 /** The preferred version first. The core group is older than groups are: it has one version, and no document that prefers it. */
 async function readVersions(group: string, read: ReadDocument): Promise<readonly string[]> {
   if (group === "") return ["v1"];
-  let document: GroupDocument | null;
-  try {
-    document = (await read(`/apis/${group}`, "/apis/GROUP")) as GroupDocument | null;
-  } catch (error) {
-    if (hasCode(error, 404)) return [];
-    throw error;
-  }
-  const { preferredVersion, versions = [] } = document ?? {};
-  const named = [preferredVersion, ...versions].flatMap((one) => one?.version ?? []);
+  const document = (await read(`/apis/${group}`, "/apis/GROUP").catch((error: ClusterError) => {
+    if (!hasCode(error, 404)) throw error;
+  })) as Document;
+  const named = [document?.preferredVersion, ...listOf(document?.versions)].flatMap((one) => one?.version ?? []);
   return [...new Set(named)].slice(0, mostVersions);
 }
 
 function kindsIn(
-  served: NonNullable<VersionDocument["resources"]>,
+  document: Document,
   where: { readonly apiPath: DiscoveredResource; readonly group: string; readonly version: string },
 ): ServedKind[] {
-  const names = new Set(served.map(({ name }) => name));
-  return served.flatMap(({ name: plural = "", kind = "", namespaced = false }) => {
+  const served = listOf(document?.resources);
+  const names = new Set(served.map((one) => one?.name));
+  return served.flatMap((one) => {
+    const { name: plural = "", kind = "", namespaced: isNamespaced = false } = one ?? {};
     // What has a slash is a subresource, and its kind is that of what is posted there.
     if (plural === "" || kind === "" || plural.includes("/")) return [];
     const resource = resourceAt(where.apiPath, plural);
-    return [{ ...where, resource, plural, kind, isNamespaced: namespaced, hasScale: names.has(`${plural}/scale`) }];
+    return [{ ...where, resource, plural, kind, isNamespaced, hasScale: names.has(`${plural}/scale`) }];
   });
+}
+
+function listOf<T>(list: readonly T[] | undefined): readonly T[] {
+  return Array.isArray(list) ? list : [];
 }

@@ -180,6 +180,27 @@ test("a version that goes while its group is read has no kinds, and what only su
   assert.equal(await played.versionOf("A"), "v1");
 });
 
+test("a document of any other form has no kinds, and breaks nothing", async () => {
+  for (const document of [
+    null,
+    7,
+    "html",
+    [],
+    {},
+    { versions: {}, preferredVersion: null },
+    { versions: [null, {}] },
+  ]) {
+    const played = new PlayedDiscovery();
+    played.documents = { [`/apis/${group}`]: document };
+    assert.ok(await played.isMissing("A"), JSON.stringify(document));
+  }
+  for (const document of [null, { resources: {} }, { resources: [null, {}, { name: "as" }, { kind: "A" }] }]) {
+    const played = new PlayedDiscovery().serve({ v1: ["B"] });
+    played.documents = { ...played.documents, [`/apis/${group}/v1`]: document };
+    assert.ok(await played.isMissing("A"), JSON.stringify(document));
+  }
+});
+
 test("of any number of groups a hundred are remembered: those that were asked for last", async () => {
   const played = new PlayedDiscovery();
   const ask = (name: string) => rejection(played.discovery.resourceOf(name, "A"));
