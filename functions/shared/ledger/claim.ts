@@ -227,11 +227,12 @@ function fieldsToWrite({ id, kind, zone, members, ...rest }: ClaimContent): Fiel
   return { id, kind, zone, members: formatMembers(members), ...rest };
 }
 
-/** Its fields, with each number as it is spelled: a later version may write one that is larger than this one can hold. */
+/** Its fields, each value as it is spelled: a later version may write a number that is larger than this one can hold. */
 function asSpelled(line: string): Fields {
   const { rawJSON } = JSON as unknown as { readonly rawJSON: (text: string) => unknown };
-  const keep = (_key: string, value: unknown, spelled?: { readonly source?: string }) =>
-    typeof value === "number" && spelled?.source !== undefined ? rawJSON(spelled.source) : value;
+  // Objects and lists have no source of their own: what they hold has been kept by then.
+  const keep = (_key: string, value: unknown, { source }: { readonly source?: string }) =>
+    source === undefined ? value : rawJSON(source);
   return JSON.parse(line, keep as Parameters<typeof JSON.parse>[1]) as Fields;
 }
 

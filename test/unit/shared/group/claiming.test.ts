@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Around, refuseClaim } from "../../../../functions/shared/group/claiming.ts";
-import { claimOf, foreignClaim, reservation, zone } from "../../functions/advance-zone-rollout/given.ts";
+import { claimOf, foreignClaim, pod, reservation, zone } from "../../functions/advance-zone-rollout/given.ts";
 
 function around(zones: Around["zones"], changes: Partial<Around> = {}): Around {
   return { zones, departed: [], strayClaims: [], ...changes };
@@ -46,6 +46,53 @@ test("what another function has reserved or claimed is not claimed, however much
   assert.equal(of({ claims: [claimOf("a:0-1", "scale-down")] }), "zone-scaling-down");
   assert.equal(of({ claims: [foreignClaim("a")] }), "zone-claim-unknown");
   assert.equal(of({ reserved: [reservation("a-0")], claims: [claimOf("a:0", "node", { id: "n" })] }), undefined);
+});
+
+test("of several ranges each member counts, and no pod beside them", () => {
+  const claim = claimOf("a:1-2,5-6", "process");
+  const held = (changesOf: (ordinal: number) => Parameters<typeof zone>[2]) =>
+    Array.from({ length: 8 }, (_, ordinal) => ordinal).filter(
+      (ordinal) => guardOf(around([zone("a", "nnnnnnnn", changesOf(ordinal))]), claim, 9) !== undefined,
+    );
+  assert.deepEqual(
+    held((ordinal) => ({ reserved: [reservation(`a-${ordinal}`)] })),
+    [1, 2, 5, 6],
+  );
+  assert.deepEqual(
+    held((ordinal) => ({ claims: [claimOf(`a:${ordinal}`, "process")] })),
+    [1, 2, 5, 6],
+  );
+  const beside = (members: string) =>
+    guardOf(
+      around([zone("a", "n".repeat(9), { claims: [members].map((one) => claimOf(`a:${one}`, "node")) })]),
+      claim,
+      9,
+    );
+  for (const members of ["0-1", "2-3", "4-5", "6-7", "0-8", "0,6"]) assert.equal(beside(members), "zone-losing-node");
+  for (const members of ["3-4", "0,3,7-8"]) assert.equal(beside(members), undefined);
+  assert.equal(guardOf(around([zone("a", "nnnnnnnn")]), claim, 3), "budget");
+  assert.equal(guardOf(around([zone("a", "nnnnnnnn")]), claim, 4), undefined);
+});
+
+test("a pod that is being scaled away goes down with a claim like any other", () => {
+  const scaled = around([zone("a", "nnn", { extra: [pod("a-3")] })]);
+  assert.equal(guardOf(scaled, claimOf("a:3", "scale-down"), 0), "budget");
+  assert.equal(guardOf(scaled, claimOf("a:3", "scale-down"), 1), undefined);
+});
+
+test("what holds a claim back is said: the first zone by name that is not whole, and the first of several claims or pods", () => {
+  const said = (where: Around, claim = claimOf("a:1-2", "process")) => refuseClaim(where, claim, 9);
+  const others = around([zone("a", "nnn"), zone("b", "wnn"), zone("c", "nnn", { claims: [claimOf("c:0", "volume")] })]);
+  assert.deepEqual(said(others), { guard: "zones-down", sentence: "b: 1 of 3 down (1 not ready)" });
+  const claims = [claimOf("a:2", "node", { id: "one" }), claimOf("a:1", "volume", { id: "two" })];
+  assert.equal(said(around([zone("a", "nnn", { claims })]))?.guard, "zone-losing-node");
+  const reserved = [reservation("a-0"), reservation("a-1"), reservation("a-2")];
+  assert.equal(said(around([zone("a", "nnn", { reserved })]))?.sentence, "a-1 is reserved");
+  assert.equal(said(around([zone("b", "nnn")]))?.sentence, "a has left the group or is gone");
+  assert.equal(
+    said(around([zone("a", "nnn")], { departed: [reservation("gone-0")] }))?.sentence,
+    "gone-0 is reserved, and its StatefulSet has left the group or is gone",
+  );
 });
 
 test("nothing is asked for in a zone that has left the group, nor while anything stands of one that has", () => {

@@ -25,8 +25,10 @@ test("the name of a group of each kind is read as it was made, and no label valu
     const { kind, ...rest } = owner;
     assert.deepEqual(readGroup(groupOfOwner(owner)), { kind: "owner", ownerKind: kind, ...rest });
   }
-  for (const label of ["owner", "budget", "statefulset", "owner.apps", "Deployment.apps"]) {
-    assert.equal(readGroup(label).kind, "labelled");
+  const labels = ["owner", "budget", "statefulset", "owner.apps", "Deployment.apps"];
+  const owned = ["owners/web", "owner:", "owner:Deployment.apps", "owner:.apps/web", "owner:/web", "owner:Deployment/"];
+  for (const name of [...labels, ...owned, "owner:Deployment.apps/web\n"]) {
+    assert.deepEqual(readGroup(name), { kind: "labelled", name });
   }
 });
 

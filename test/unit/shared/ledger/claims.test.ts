@@ -103,6 +103,19 @@ describe("claims are read strictly", () => {
     assert.equal(JSON.parse(line).id, "one");
   });
 
+  test("a claim may have the longest names, the first ordinal, the earliest times, and an anchor in another namespace", () => {
+    const longest = "x".repeat(253);
+    const most = { ...stated, id: longest, zone: longest, by: longest, phase: longest, stampMs: 0, sinceMs: 0 };
+    const [claim] = claimsOf({ ...most, members: "0", anchor: { ...anchor, namespace: "other" } }) as KnownClaim[];
+    const { line: _, ...read } = claim as KnownClaim;
+    assert.deepEqual(read, {
+      ...most,
+      members: [{ first: 0, last: 0 }],
+      anchor: { ...anchor, namespace: "other" },
+      isKnown: true,
+    });
+  });
+
   test("a text without lines holds none, and so do empty lines, as kubectl edit leaves them", () => {
     for (const text of ["", "\n", " \n\n"]) assert.deepEqual(claimsOf(text), []);
     assert.equal(claimsOf(stated, "", { ...stated, id: "two" }, "").length, 2);
@@ -140,7 +153,11 @@ describe("claims are read strictly", () => {
     ["other terms", { ...stated, terms: "demanded" }],
     ["uids that are a list", { ...stated, uids: ["u"] }],
     ["a uid that is a number", { ...stated, uids: { a: 1 } }],
+    ["uids of which one is a number", { ...stated, uids: { a: "uid-of-a", b: 1 } }],
+    ["a uid of nothing", { ...stated, uids: { "": "uid-of-a" } }],
+    ["an anchor without a resource", { ...stated, anchor: { name: "a-3", annotation: "x" } }],
     ["an anchor without a name", { ...stated, anchor: { resource: "pods", annotation: "x" } }],
+    ["an anchor without an annotation", { ...stated, anchor: { resource: "pods", name: "a-3" } }],
     ["an anchor in a namespace that is a number", { ...stated, anchor: { ...anchor, namespace: 1 } }],
     ["a process that has no anchor", { ...stated, kind: "process" }],
     ["a volume that has no anchor", { ...stated, kind: "volume" }],
@@ -178,6 +195,9 @@ describe("claims are read strictly", () => {
     const [claim] = claimsOf(line);
     assert.deepEqual(claim, { id: "x", kind: "later", zone: "b", by: "rotate-tapes", isKnown: false, line });
     for (const ordinal of [0, 7, 2 ** 31 - 1]) assert.ok(namesOrdinal(claim as never, ordinal));
+    for (const by of [undefined, 1, "x".repeat(254)]) {
+      assert.equal(claimsOf({ ...JSON.parse(line), by })[0]?.by, "", "it does not say whose it is");
+    }
   });
 
   test("the names of a claim's members are its own, and no others", () => {
@@ -229,6 +249,12 @@ describe("claims are written back as they were", () => {
     assert.deepEqual(read, changed);
     assert.deepEqual([read?.phase, read?.stampMs, read?.members], ["confirmed", nowMs + 1, [{ first: 4, last: 4 }]]);
     assert.equal(read?.by, content.by);
+  });
+
+  test("a claim is written with its ordinals as short as they can be said, and read as it was made", () => {
+    const made = makeClaim({ ...content, uids: { "a-3": "uid-of-a-3" }, readyMs: { "a-3": 0 }, anchor });
+    assert.equal(JSON.parse(made.line).members, "3-5,7");
+    assert.deepEqual(claimsOf(made.line), [made]);
   });
 
   test("the last claim leaves a ledger without claims", async () => {

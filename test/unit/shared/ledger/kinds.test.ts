@@ -77,9 +77,13 @@ describe("scale-down", () => {
 
   test("undoes the members that are wanted, and only them (R20)", () => {
     const undone = (replicas: number) => kinds["scale-down"].undoes(claim("scale-down"), where(replicas, {}));
+    assert.deepEqual(undone(9), [{ first: 3, last: 4 }]);
     assert.deepEqual(undone(5), [{ first: 3, last: 4 }]);
     assert.deepEqual(undone(4), [{ first: 3, last: 3 }]);
     assert.deepEqual(undone(3), []);
+    const from3 = where(0, {}, { statefulSet: statefulSet("a", { start: 3, replicas: 2 }) });
+    const all = claim("scale-down", { members: [{ first: 1, last: 9 }] });
+    assert.deepEqual(kinds["scale-down"].undoes(all, from3), [{ first: 3, last: 4 }], "ordinals begin at its start");
   });
 });
 
@@ -89,6 +93,15 @@ describe("volume", () => {
     assert.ok(isSettled("volume", where(3, {}, { volumes: new Map([["data-a-3", "another"]]) })));
     assert.ok(!isSettled("volume", where(3, {}, { volumes: new Map([["data-a-3", "volume"]]) })));
     assert.ok(!kinds.volume.isSettled(claim("volume", { uids: {} }), where(3, {}), nowMs), "nothing is named");
+  });
+
+  test("is not settled while one of several stands", () => {
+    const both = claim("volume", { uids: { "data-a-3": "data", "logs-a-3": "logs" } });
+    const standing = (...volumes: readonly [string, string][]) =>
+      kinds.volume.isSettled(both, where(3, {}, { volumes: new Map(volumes) }), nowMs);
+    assert.ok(!standing(["logs-a-3", "logs"]));
+    assert.ok(!standing(["data-a-3", "data"], ["logs-a-3", "another"]));
+    assert.ok(standing(["data-a-3", "another"]));
   });
 });
 
@@ -120,6 +133,44 @@ describe("node", () => {
     assert.ok(!isSettled("node", where(5, { 3: back, 4: {} })), "the pod of the failed node stands");
     assert.ok(!isSettled("node", where(5, { 3: back, 4: { uid: "next", readySinceMs: undefined } })));
   });
+});
+
+for (const kind of ["process", "node"] as const) {
+  const backSince = (readySinceMs: number) => ({ uid: "next", readySinceMs });
+
+  test(`a ${kind} is not settled before its members have been ready for minReadySeconds; one without a StatefulSet has none`, () => {
+    const slow = { statefulSet: statefulSet("a", { replicas: 5, minReadySeconds: 10 }) };
+    const since = (ms: number, at: Partial<ClaimWhereabouts>) =>
+      isSettled(kind, where(5, { 3: backSince(nowMs - ms), 4: backSince(nowMs - 60_000) }, at));
+    assert.ok(!since(9_999, slow));
+    assert.ok(since(10_000, slow));
+    assert.ok(since(0, { statefulSet: undefined }));
+  });
+
+  test(`a ${kind} of several ranges is settled when each member that is wanted is back, and no sooner`, () => {
+    const ranges = claim(kind, {
+      members: [
+        { first: 1, last: 2 },
+        { first: 4, last: 4 },
+      ],
+      uids: { "a-1": "one", "a-2": "two", "a-4": "four" },
+    });
+    const settledWith = (...ordinals: readonly number[]) =>
+      kinds[kind].isSettled(
+        ranges,
+        where(5, Object.fromEntries(ordinals.map((ordinal) => [ordinal, backSince(nowMs - 1)]))),
+        nowMs,
+      );
+    assert.ok(settledWith(1, 2, 4));
+    for (const standing of [[1, 2], [1, 4], [2, 4], [4], []]) assert.ok(!settledWith(...standing), standing.join());
+  });
+}
+
+test("a node whose claim names no uid for a pod is not settled by it: nobody knows whether it is another one", () => {
+  const nameless = claim("node", { uids: { "a-3": "uid-of-a-3" } });
+  const back = { uid: "next" };
+  assert.ok(!kinds.node.isSettled(nameless, where(5, { 3: back, 4: back }), nowMs));
+  assert.ok(kinds.node.isSettled(nameless, where(4, { 3: back }), nowMs));
 });
 
 for (const kind of claimKinds.filter((name) => name !== "scale-down")) {
