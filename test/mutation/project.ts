@@ -24,11 +24,11 @@ export interface Project {
 
 /** What keeps the protocol: of each room the files that decide, or that hold a moment of a rule. */
 const shared = [
-  "ledger/{reservation,name,contents,lease,settling,size,renewals,stamps}",
-  "group/{zones,governing}",
-  "views/{view,memory,watching,reading,membership,progress}",
-  "pass/{perform,act,verdict-record,observation,ledger-access,joining,whereabouts}",
-  "review/{commit,made,answers}",
+  "ledger/{reservation,claim,kinds,name,contents,lease,settling,size,renewals,stamps}",
+  "group/{zones,governing,partitions,claiming,whose-ledger}",
+  "views/{view,memory,shelf,following,watching,listing,reading,shared-reads,membership,progress,keys}",
+  "pass/{perform,act,verdict,verdict-record,observation,ledger-access,joining,whereabouts,definition}",
+  "review/{commit,deadlines,made,answers}",
 ];
 
 export const sluice: Project = {
