@@ -9,6 +9,7 @@ import type { Observed } from "../../../../functions/shared/pass/observation.ts"
 import { type Gate, perform } from "../../../../functions/shared/pass/perform.ts";
 import { take, type Verdict, wait } from "../../../../functions/shared/pass/verdict.ts";
 import type { Telling } from "../../../../functions/shared/pass/verdict-record.ts";
+import { claimOf } from "../../functions/advance-zone-rollout/given.ts";
 import { key, Passes, played, refused } from "./passes.ts";
 
 const name = "suspend-pods";
@@ -191,6 +192,48 @@ test("what an act claims besides pods stands in the ledger by the same write, is
   assert.ok(renewed?.isKnown);
   assert.deepEqual([renewed.sinceMs, others], [made.stampMs, []]);
   assert.ok(renewed.stampMs > made.stampMs);
+  await passes.goOn(6_000);
+  const foreign = '{ "id":"x", "kind":"later","zone":"group-b" }';
+  passes.writeLedger({ "sluice.dev/claims": `${foreign}\n${renewed.line}` });
+  await pass(passes, gateOf(takeFirst, scaling));
+  const [other, again] = passes.ledger.claims;
+  assert.deepEqual([other?.line, again?.isKnown && again.sinceMs], [foreign, made.stampMs], "since it was first made");
   const thief = { ...gateOf(takeFirst, scaling), name: "somebody-else" };
-  await assert.rejects(pass(passes, thief), /the claim down-1 stands for something else/);
+  const changed = (changes: object) =>
+    gateOf(takeFirst, (zone) => {
+      const act = scaling(zone);
+      return { ...act, claims: act.claims.map((one) => ({ ...one, ...changes })) };
+    });
+  for (const gate of [thief, changed({ kind: "process" }), changed({ zone: "group-b" }), changed({ id: "x" })]) {
+    await assert.rejects(pass(passes, gate), /the claim (down-1|x) stands for something else/);
+  }
+  assert.equal(passes.ledger.claims[1]?.line, again?.line, "nothing of it was written");
+});
+
+test("the ledger has room for so many ranges of claims: an act that does not fit is passed over, those that fit are done", async () => {
+  const claim = { kind: "scale-down", phase: "preparing", terms: "asked" } as const;
+  const ranges = (count: number) =>
+    Array.from({ length: count }, (_, index) => ({ first: 2 * index, last: 2 * index }));
+  /** Which zones had their turn, where the claim of each has so many ranges and others have claimed so many before. */
+  const done = async (sizes: readonly number[], before = 0) => {
+    const passes = await new Passes().prepare();
+    const stands = claimOf("group-b:0", "process", { members: ranges(before) });
+    if (before > 0) passes.writeLedger({ "sluice.dev/claims": stands.line });
+    const carried: string[] = [];
+    const sized = (zone: Zone): Act => {
+      const { name: at } = zone.statefulSet;
+      const members = ranges(sizes[at === "group-a" ? 0 : 1] ?? 0);
+      return { ...labelling(carried)(zone), claims: [{ ...claim, id: at, zone: at, members }] };
+    };
+    await pass(
+      passes,
+      gateOf(({ zones }) => take(zones, "both zones go", { zone: "group-a" }), sized),
+    );
+    return [passes.guard, ...carried];
+  };
+  assert.deepEqual(await done([500, 500]), ["suspending", "group-a", "group-b"]);
+  assert.deepEqual(await done([500, 501]), ["suspending", "group-a"]);
+  assert.deepEqual(await done([1_001, 1_000]), ["suspending", "group-b"]);
+  assert.deepEqual(await done([600, 600], 400), ["suspending", "group-a"]);
+  assert.deepEqual(await done([601, 700], 400), ["ledger-full"]);
 });
