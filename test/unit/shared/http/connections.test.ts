@@ -181,11 +181,11 @@ describe("connections", limit, () => {
   });
 });
 
-describe("https", limit, async () => {
-  const [authority, other] = [await createAuthority(), await createAuthority()];
-  const name = "web-0.web.ns.svc.cluster.local";
-  const secure = await authority.issue(name);
+const [authority, other] = [await createAuthority(), await createAuthority()];
+const name = "web-0.web.ns.svc.cluster.local";
+const secure = await authority.issue(name);
 
+describe("https", limit, () => {
   test("a certificate of the given authority, for the pod's name without the dot at its end, is trusted", async () => {
     await withPods({ secure, authorities: authority.cert }, async ({ address, pods, asked }) => {
       assert.equal((await pods.send(address, get)).body, "ok");
