@@ -2,7 +2,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
-import { groupOfBudget, groupOfOwner, groupOfLoneStatefulSet } from "../../../../functions/shared/group/whose-ledger.ts";
+import {
+  groupOfBudget,
+  groupOfLoneStatefulSet,
+  groupOfOwner,
+} from "../../../../functions/shared/group/whose-ledger.ts";
 import type { Preconditions } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
 import { key, ledgerKey, namespace, Passes, played } from "../../shared/pass/passes.ts";
