@@ -1,12 +1,15 @@
-/** Which ledger decides an eviction, or the answer that needs none. */
+/** Which ledger decides an eviction, or the answer that needs none; and what no ledger will ever allow. */
 
 import { governing, type Surroundings, selects } from "../shared/group/governing.ts";
+import { neverByBudget, neverByDisruptionBudget } from "../shared/group/never-possible.ts";
 import { groupKeyOf, groupOfBudget } from "../shared/group/whose-ledger.ts";
+import type { ZoneBudget } from "../shared/objects/budgets.ts";
+import type { PodDisruptionBudget } from "../shared/objects/disruption-budgets.ts";
 import { isOurs } from "../shared/objects/ours.ts";
 import { type Pod, podNameOf } from "../shared/objects/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { AdmissionAnswer, Denied } from "../shared/pass/definition.ts";
-import { allow, askAgain, badRequest, internalError } from "../shared/review/answers.ts";
+import { allow, askAgain, badRequest, forbidden, internalError } from "../shared/review/answers.ts";
 
 /** What is asked: to evict the pod of that name, which had that uid when we looked. */
 export interface Eviction {
@@ -78,6 +81,23 @@ export function exempt(pod: Pod, { pin }: Eviction): AdmissionAnswer {
   const why = pod.terminating ? "is terminating already" : "has ended";
   const warnings = [`pod is not ready: ${pod.name} ${why}, and counts for no budget`];
   return allow("exempt", { warnings, patch: pin });
+}
+
+/**
+ * Rule R25: what can never be is said before anything that passes. For a budget of zones as rollout-operator has it, with a code
+ * at which a drain gives up; for a PodDisruptionBudget as the API server would answer after us.
+ */
+export function refuseForever(
+  group: { readonly disruptionBudgets: readonly PodDisruptionBudget[]; readonly surroundings: Surroundings },
+  pod: Pod,
+  zone: string,
+  { name, budget }: { readonly name: string; readonly budget: ZoneBudget },
+): Denied | undefined {
+  const byBudget = neverByBudget(name, budget);
+  if (byBudget !== undefined) return forbidden("never-possible", `max unavailable = 0: ${byBudget}`, { zone });
+  const { statefulSets, neighbours } = group.surroundings;
+  const byOther = neverByDisruptionBudget(pod, group.disruptionBudgets, [...statefulSets, ...neighbours]);
+  return byOther === undefined ? undefined : askAgain("never-possible", `${pod.name} stays: ${byOther}`, zone);
 }
 
 /** The refusal of a pod whose budget nobody can keep. */

@@ -14,7 +14,7 @@ import { type GroupKey, isWanted } from "../shared/objects/statefulsets.ts";
 import type { Denied } from "../shared/pass/definition.ts";
 import { allow, askAgain, badRequest, forbidden } from "../shared/review/answers.ts";
 import type { Ruling } from "../shared/review/commit.ts";
-import { type Eviction, exempt, isExempt, ungovernable, unseen } from "./choose.ts";
+import { type Eviction, exempt, isExempt, refuseForever, ungovernable, unseen } from "./choose.ts";
 
 export interface Asked {
   readonly eviction: Eviction;
@@ -73,6 +73,7 @@ function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Evi
   }
   if (governed.kind === "ungovernable") return { answer: ungovernable(governed, name) };
   const refusal =
+    refuseForever(group, pod, name, governed) ??
     refuseClaimed(group, zone, pod) ??
     refuseReplacement(group, zone, pod, eviction) ??
     refuseGivenUp(group, zone, pod) ??
@@ -147,7 +148,7 @@ function refuseByBudget(
   const { name } = zone.statefulSet;
   const allowed = allowanceFor(budget, zone, pod);
   if (allowed === 0) {
-    const sentence = `max unavailable = 0: the budget ${budgetName} allows no pod of ${name} to be down`;
+    const sentence = `max unavailable = 0: the budget ${budgetName} allows a share of the pods of ${name}, and its controller has counted none of them yet`;
     return forbidden("max-unavailable-zero", sentence, { zone: name });
   }
   if (zones.length < 2) {

@@ -51,6 +51,7 @@ export const evaluateEviction: AdmissionDefinition = {
     "no-ordinal": "invalid-request",
     "no-statefulset": "sts-no-found",
     "max-unavailable-zero": "max-unavailable-0",
+    "never-possible": "max-unavailable-0",
     "too-few-zones": "min-sts-not-found",
     "partition-not-identified": "partition-not-identified",
   },

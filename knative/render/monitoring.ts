@@ -12,6 +12,8 @@ interface Alert {
   readonly expression: string;
   readonly severity: "warning" | "critical";
   readonly summary: string;
+  /** How long it must hold before it is sent. Default: five minutes. */
+  readonly holdsFor?: string;
   /** Why groups wait, in the words of Prometheus's templates. */
   readonly description?: string;
   /** A section of a README that says what to do. */
@@ -78,6 +80,17 @@ const alerts: readonly Alert[] = [
     runbook: "functions/advance-zone-rollout/README.md#why-it-waits",
   },
   {
+    name: "SluiceNeverPossible",
+    expression: "time() - max by (cluster, namespace, function, zone) (sluice_never_possible_timestamp_seconds) < 900",
+    severity: "warning",
+    // No time makes it better, and a drain may have asked once and given up.
+    holdsFor: "0s",
+    summary: "{{ $labels.function }} says of {{ $labels.zone }}: never-possible. Whoever waits for it waits for ever.",
+    description:
+      "The numbers are in the Events: kubectl get events -n {{ $labels.namespace }} --field-selector involvedObject.name={{ $labels.zone }}.",
+    runbook: "functions/evaluate-eviction/README.md#the-guards",
+  },
+  {
     name: "SluiceCertificateExpiresSoon",
     expression: "min by (namespace) (sluice_certificate_not_after_timestamp_seconds - time()) < 7 * 86400",
     severity: "warning",
@@ -103,10 +116,10 @@ export function serviceMonitor(): Manifest {
 }
 
 export function prometheusRule(): Manifest {
-  const rules = alerts.map(({ name, expression, severity, summary, description, runbook }) => ({
+  const rules = alerts.map(({ name, expression, severity, holdsFor, summary, description, runbook }) => ({
     alert: name,
     expr: expression,
-    for: "5m",
+    for: holdsFor ?? "5m",
     labels: { severity },
     annotations: {
       summary,

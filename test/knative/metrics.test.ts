@@ -172,6 +172,18 @@ suite("metrics while functions are at zero, on the real API server", { skip: awa
     );
   });
 
+  test("what can never be is an alert at once, from the one drain that asked and gave up, and for a quarter of an hour", {
+    skip,
+  }, async () => {
+    const atMs = Date.now();
+    const labels = `namespace="${namespace}",function="evaluate-eviction",zone="ingester-a"`;
+    const text = `sluice_never_possible_timestamp_seconds{${labels}} ${atMs / 1000}\n`;
+    const one = { atMs: atMs + 1_000, labels: { namespace: "elsewhere", job: "rollout-operator" }, text };
+    const firing = (await alertsOf([one])).map(({ name, state, labels: { zone } }) => [name, state, zone]);
+    assert.deepEqual(firing, [["SluiceNeverPossible", "firing", "ingester-a"]]);
+    assert.deepEqual(await alertsOf(repeated([one], 16)), [], "nobody has asked since");
+  });
+
   test("every query of the dashboard parses", { skip }, async () => {
     assert.ok(!(program instanceof Error));
     assert.ok((await parseDashboard(program)) > 15);

@@ -49,6 +49,8 @@ export interface DisruptionBudgetFacts {
   readonly behind: boolean;
   readonly sparesUnready: boolean;
   readonly healthy: boolean;
+  /** How many pods its controller expects, of which it wants two healthy; "not said" by one of before. */
+  readonly expects: "not said" | 2 | 3;
 }
 
 export interface QuestionFacts {
@@ -154,6 +156,7 @@ const disruptionBudget = fc.record({
   behind: oneIn(6),
   sparesUnready: fc.boolean(),
   healthy: fc.boolean(),
+  expects: weighted<DisruptionBudgetFacts["expects"]>([1, "not said"], [1, 2], [1, 3]),
 });
 
 const question = fc.record({
@@ -309,7 +312,7 @@ function fieldsOf(may: { readonly pods: number } | { readonly percent: number })
 }
 
 function disruptionBudgetOf(facts: DisruptionBudgetFacts, index: number): PodDisruptionBudget {
-  const { allows, behind, sparesUnready, healthy } = facts;
+  const { allows, behind, sparesUnready, healthy, expects } = facts;
   return parseDisruptionBudget({
     metadata: { name: `pdb-${index}`, namespace: "db", uid: `pdb-${index}`, resourceVersion: "3", generation: 2 },
     spec: {
@@ -321,6 +324,7 @@ function disruptionBudgetOf(facts: DisruptionBudgetFacts, index: number): PodDis
       disruptionsAllowed: allows,
       desiredHealthy: 2,
       currentHealthy: healthy ? 2 : 1,
+      ...(expects === "not said" ? {} : { expectedPods: expects }),
     },
   });
 }

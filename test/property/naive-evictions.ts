@@ -1,6 +1,6 @@
 /**
  * The rules of evictions a second time, as naively as they can be said: rollout-operator's sections 4.3 to 4.6 and the rules
- * R11, R14, R15 over plain facts, one pod at a time. It shares no line with the product and is in no hurry.
+ * R11, R14, R15, R25 over plain facts, one pod at a time. It shares no line with the product and is in no hurry.
  */
 import {
   type BudgetFacts,
@@ -164,6 +164,18 @@ function isRefusedByDisruptionBudgets(facts: EvictionFacts, place: Member): bool
   return only.behind || only.allows === 0;
 }
 
+function isOfNothing({ may }: BudgetFacts): boolean {
+  if (typeof may === "string") return false;
+  return "pods" in may ? may.pods === 0 : may.percent === 0;
+}
+
+/** Of as many pods as it expects it wants all healthy, by numbers that are of its last change. */
+function isRefusedForever(facts: EvictionFacts, place: Member): boolean {
+  const [only, second] = facts.disruptionBudgets;
+  if (only === undefined || second !== undefined || only.behind) return false;
+  return only.expects === 2 && isRefusedByDisruptionBudgets(facts, place);
+}
+
 /** Which guard answers a question after those before it, of which `taken` were allowed for good. */
 export function guardFor(facts: EvictionFacts, question: QuestionFacts, taken: readonly Member[]): string {
   const place = placeOf(facts, question);
@@ -178,6 +190,8 @@ export function guardFor(facts: EvictionFacts, question: QuestionFacts, taken: r
   if (found.some(({ may }) => may === "nonsense")) return "invalid-budget";
   if (found.length > 1) return "several-budgets";
   if (facts.stranger && isSelected(budget, { app: true, zone: "x" })) return "budget-spans-groups";
+  // Rule R25.
+  if (isOfNothing(budget) || isRefusedForever(facts, place)) return "never-possible";
   // Rule R11.
   const isReplacement = isReserved(facts, place) && facing.reserved === "for the pod before";
   if (!question.pinned && isReplacement && facing.reservationAgeMs < 150_000) return "replacement-reserved";

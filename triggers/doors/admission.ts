@@ -261,6 +261,9 @@ function report(
 ): void {
   const { guard } = answer;
   metrics.verdicts.inc({ function: definition.name, guard });
+  // A dry run is somebody who looks, and nobody who waits.
+  if (guard === "never-possible" && !request.dryRun)
+    metrics.neverPossible.note({ namespace: request.namespace, function: definition.name, zone: answer.zone ?? "" });
   const fields = { ...about(definition, request), guard, zone: answer.zone ?? "" };
   if (answer.allowed) {
     const sentence = `${request.name} is reserved, and may go: a review asked for it`;

@@ -1,6 +1,7 @@
 /** Looks at a group as its functions do, and writes nothing: what `kubectl sluice why -o json` prints. */
 
 import { governing, selects } from "../../functions/shared/group/governing.ts";
+import { neverByBudget, neverByDisruptionBudget } from "../../functions/shared/group/never-possible.ts";
 import { readGroup } from "../../functions/shared/group/whose-ledger.ts";
 import { missingOrdinals, surveyZone, type WhyDown, type Zone } from "../../functions/shared/group/zones.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
@@ -41,6 +42,8 @@ export interface GroupInspection {
   readonly budgets: readonly BudgetInspection[];
   /** Why an eviction of a pod of this group cannot be judged; null when it can. */
   readonly ungovernable: string | null;
+  /** What no eviction of this group will ever be allowed by (rule R25), each with its numbers. */
+  readonly neverPossible: readonly string[];
 }
 
 export interface ZoneInspection {
@@ -191,6 +194,7 @@ export async function inspect(look: Inspection): Promise<GroupInspection> {
     ),
     budgets: inspectBudgets(view, pods),
     ungovernable: findUngovernable(look, pods),
+    neverPossible: await findNever(look, pods),
   };
 }
 
@@ -307,4 +311,16 @@ function findUngovernable({ view, key }: Inspection, pods: readonly Pod[]): stri
     if (governed.kind === "ungovernable") return governed.sentence;
   }
   return null;
+}
+
+/** Once for each budget. Throws ClusterError. */
+async function findNever({ context, view, key }: Inspection, pods: readonly Pod[]): Promise<string[]> {
+  const disruptionBudgets = await context.views.disruptionBudgets(key.namespace);
+  const all = [...view.statefulSets, ...view.neighbours];
+  const told = pods.flatMap((pod) => {
+    const governed = governing(pod, view, key);
+    if (governed.kind !== "one") return [];
+    return neverByBudget(governed.name, governed.budget) ?? neverByDisruptionBudget(pod, disruptionBudgets, all) ?? [];
+  });
+  return [...new Set(told)];
 }

@@ -26,9 +26,10 @@ export function formatOrdinals(ordinals: readonly number[]): string {
 
 /** Everything about one group. */
 export function formatGroup(inspection: GroupInspection, emphasize: Emphasis): string {
-  const { zones, reservations, claims, functions, refusals, budgets, ungovernable } = inspection;
+  const { zones, reservations, claims, functions, refusals, budgets, ungovernable, neverPossible } = inspection;
   const warnings = zones.flatMap(({ name, warnings }) => warnings.map((sentence) => `${name}: ${sentence}`));
   if (ungovernable !== null) warnings.push(`evictions: ${ungovernable}`);
+  warnings.push(...neverPossible.map((sentence) => `evictions: never-possible: ${sentence}`));
   const atMs = Date.parse(inspection.at);
   const refused = refusals.map(({ pod, sentence, triedAgainAt }) => [
     pod,

@@ -119,6 +119,12 @@ function reportGroups(metrics: Metrics, log: Log): Reporter & Pick<Reporting, "r
     pass(report) {
       describeSpan({ "sluice.guard": report.guard, "sluice.zone": report.zone });
       metrics.verdicts.inc({ function: report.function, guard: report.guard });
+      if (report.guard === "never-possible")
+        metrics.neverPossible.note({
+          namespace: report.key.namespace,
+          function: report.function,
+          zone: report.zone,
+        });
       const place = `${report.function} ${pathOf(report.key)}`;
       const before = said.get(place);
       said.set(place, { ...report, series: showWaiting(metrics, before?.series, report) });

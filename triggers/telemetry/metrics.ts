@@ -183,6 +183,7 @@ function sluiceMetrics(registers: Registry[]) {
       labelNames: ["function"] as const,
       registers,
     }),
+    neverPossible: createNeverPossible(registers),
     malformed: new Counter({
       name: "sluice_malformed_annotations_total",
       help: "Labels and annotations that were found not to parse.",
@@ -195,5 +196,33 @@ function sluiceMetrics(registers: Registry[]) {
       labelNames: ["result"] as const,
       registers,
     }),
+  };
+}
+
+/** An alert looks back no further than this, in seconds: what nobody has asked for since has no series any more. */
+const toldForSeconds = 3_600;
+
+/** Rule R25: what can never be is no wait that a time to wait would tell of, so that the moment itself is a metric. */
+function createNeverPossible(registers: Registry[]) {
+  const labelNames = ["namespace", "function", "zone"] as const;
+  type Labels = Readonly<Record<(typeof labelNames)[number], string>>;
+  const last = new Map<string, { readonly labels: Labels; readonly atSeconds: number }>();
+  new Gauge({
+    name: "sluice_never_possible_timestamp_seconds",
+    help: "When a function last told that what is wanted of a zone can never be, in seconds since the epoch.",
+    labelNames,
+    registers,
+    collect() {
+      this.reset();
+      for (const [key, { labels, atSeconds }] of last) {
+        if (Date.now() / 1000 - atSeconds > toldForSeconds) last.delete(key);
+        else this.set(labels, atSeconds);
+      }
+    },
+  });
+  return {
+    note: (labels: Labels): void => {
+      last.set(`${labels.namespace} ${labels.function} ${labels.zone}`, { labels, atSeconds: Date.now() / 1000 });
+    },
   };
 }

@@ -1,8 +1,9 @@
-/** Whether a claim may be made: rule R17, over zones as one look has them. */
+/** Whether a claim may be made: rules R17 and R25, over zones as one look has them. */
 import type { Claim, ClaimContent } from "../ledger/claim.ts";
 import { describeClaim, guardOfClaim, kinds } from "../ledger/kinds.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { podNameOf } from "../objects/pods.ts";
+import { neverWithin } from "./never-possible.ts";
 import { countDown, describeDown, isUnsettled, type Zone } from "./zones.ts";
 
 /** All that one ledger holds, and the zones that it is about. */
@@ -22,11 +23,14 @@ export interface HeldBack {
  * Rule R17: why a claim may not be made now; undefined where it may. `limit`: how many pods of its zone may be down with it.
  *
  * What is announced nobody can choose: it may always be made. What is asked waits for every other zone to be whole, and for its
- * members to be nobody else's.
+ * members to be nobody else's. What the limit can never allow is `never-possible`: whoever wants it asks for less, or says so.
  */
 export function refuseClaim(around: Around, content: ClaimContent, limit: number): HeldBack | undefined {
   if (content.terms === "announced") return undefined;
   const own = around.zones.find(({ statefulSet }) => statefulSet.name === content.zone);
+  // Before whatever passes: nobody waits for what can never be.
+  const never = own && neverWithin(limit, content, own.statefulSet);
+  if (never !== undefined) return { guard: "never-possible", sentence: never };
   const [departed] = around.departed;
   if (own === undefined || departed !== undefined) {
     const what = departed === undefined ? content.zone : `${podNameOf(departed)} is reserved, and its StatefulSet`;

@@ -1,7 +1,7 @@
 /**
  * The reservation protocol: how any number of stateless functions share one disruption budget.
  *
- * One Lease per group is its ledger. The rules R1 to R24 are in README.md beside this file; their ids stand where they are kept.
+ * One Lease per group is its ledger. The rules R1 to R25 are in README.md beside this file; their ids stand where they are kept.
  */
 import type { GroupKey } from "../objects/statefulsets.ts";
 import type { Claim } from "./claim.ts";

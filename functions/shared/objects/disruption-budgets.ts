@@ -4,6 +4,7 @@
  */
 import type { LabelSelector, PodDisruptionBudgetObject } from "../kubernetes/cluster.ts";
 import type { Pod } from "./pods.ts";
+import type { StatefulSet } from "./statefulsets.ts";
 
 type Labels = Readonly<Record<string, string>>;
 
@@ -17,6 +18,16 @@ export interface PodDisruptionBudget {
   /** Whether a pod that is not ready may go whatever is allowed: always, or while as many as wanted are healthy. */
   readonly spares: "unready" | "unready-while-healthy";
   readonly healthy: boolean;
+  readonly minimum: Minimum;
+}
+
+/** How many of the pods that it selects have to stay healthy. */
+export interface Minimum {
+  readonly pods: number;
+  /** How many pods its controller expects: those that are wanted; or, where `isNumber`, only those that there are. */
+  readonly of: number;
+  /** `minAvailable` is a number, and no share: it holds for however many pods there are. */
+  readonly isNumber: boolean;
 }
 
 export function parseDisruptionBudget({ metadata, spec, status }: PodDisruptionBudgetObject): PodDisruptionBudget {
@@ -29,26 +40,60 @@ export function parseDisruptionBudget({ metadata, spec, status }: PodDisruptionB
     disruptionsAllowed: status?.disruptionsAllowed ?? 0,
     spares: spec?.unhealthyPodEvictionPolicy === "AlwaysAllow" ? "unready" : "unready-while-healthy",
     healthy: desired > 0 && (status?.currentHealthy ?? 0) >= desired,
+    minimum: {
+      pods: typeof spec?.minAvailable === "number" ? spec.minAvailable : desired,
+      of: status?.expectedPods ?? 0,
+      isNumber: typeof spec?.minAvailable === "number",
+    },
   };
 }
 
 /** Why the API server would refuse to evict the pod after our allowance; undefined when it would not. */
 export function refusalOf(pod: Pod, budgets: readonly PodDisruptionBudget[]): string | undefined {
-  if (pod.finished || pod.pending || pod.terminating) return undefined;
-  const matching = budgets.filter(({ namespace, selector }) => {
-    return namespace === pod.namespace && selector !== undefined && matches(selector, pod.labels);
-  });
-  const [budget, second] = matching;
-  if (budget === undefined) return undefined;
-  if (second !== undefined) {
-    const names = matching.map(({ name }) => name).join(" and ");
+  const selecting = budgetsOn(pod, budgets);
+  if (selecting.length > 1) {
+    const names = selecting.map(({ name }) => name).join(" and ");
     return `the PodDisruptionBudgets ${names} both select it, and the API server evicts no such pod`;
   }
-  const { name } = budget;
-  if (pod.readySinceMs === undefined && (budget.spares === "unready" || budget.healthy)) return undefined;
-  if (budget.behind) return `the controller has not seen the last change of PodDisruptionBudget ${name} yet`;
-  if (budget.disruptionsAllowed > 0) return undefined;
+  const budget = refusingBudget(pod, budgets);
+  if (budget === undefined) return undefined;
+  const { name, behind } = budget;
+  if (behind) return `the controller has not seen the last change of PodDisruptionBudget ${name} yet`;
   return `PodDisruptionBudget ${name} allows no disruption now`;
+}
+
+/** The one budget over the pod that refuses to let it go now; undefined where none does, and where several select it. */
+export function refusingBudget(pod: Pod, budgets: readonly PodDisruptionBudget[]): PodDisruptionBudget | undefined {
+  const [budget, second] = budgetsOn(pod, budgets);
+  if (budget === undefined || second !== undefined) return undefined;
+  if (pod.readySinceMs === undefined && (budget.spares === "unready" || budget.healthy)) return undefined;
+  return budget.behind || budget.disruptionsAllowed <= 0 ? budget : undefined;
+}
+
+/** Those that select a pod: none for one that the API server evicts whatever they say. */
+function budgetsOn(pod: Pod, budgets: readonly PodDisruptionBudget[]): readonly PodDisruptionBudget[] {
+  if (pod.finished || pod.pending || pod.terminating) return [];
+  return budgets.filter((budget) => budget.namespace === pod.namespace && selectsLabels(budget, pod.labels));
+}
+
+function selectsLabels({ selector }: PodDisruptionBudget, labels: Labels): boolean {
+  return selector !== undefined && matches(selector, labels);
+}
+
+/**
+ * Rule R25: why a budget never allows a disruption, however healthy its pods are: it wants all of them healthy that there can
+ * be. Undefined where it may; and while its controller has not seen its last change, because the numbers are older than it.
+ * `statefulSets`: those of its namespace.
+ */
+export function neverAllows(budget: PodDisruptionBudget, statefulSets: readonly StatefulSet[]): string | undefined {
+  const { name, behind, minimum } = budget;
+  if (behind) return undefined;
+  const selected = statefulSets.filter(({ podLabels }) => selectsLabels(budget, podLabels));
+  const wanted = selected.reduce((sum, { replicas }) => sum + replicas, 0);
+  // Of pods that are away its controller counts none where it is told a number: they come back, and then one may go.
+  const most = minimum.isNumber ? Math.max(minimum.of, wanted) : minimum.of;
+  if (most === 0 || minimum.pods < most) return undefined;
+  return `PodDisruptionBudget ${name} wants ${minimum.pods} of its ${most} pods healthy, so it never lets one be evicted: write a smaller minAvailable or a larger maxUnavailable, or add replicas`;
 }
 
 /** As policy/v1 has it: an empty selector matches every pod, an unknown operator none. */

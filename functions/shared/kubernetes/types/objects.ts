@@ -101,12 +101,15 @@ export interface PodDisruptionBudgetObject {
     /** Absent selects nothing; an empty one every pod of the namespace. */
     readonly selector?: LabelSelector;
     readonly unhealthyPodEvictionPolicy?: string;
+    /** A number, or a share such as `50%`. */
+    readonly minAvailable?: number | string;
   };
   readonly status?: {
     readonly observedGeneration?: number;
     readonly disruptionsAllowed?: number;
     readonly currentHealthy?: number;
     readonly desiredHealthy?: number;
+    readonly expectedPods?: number;
   };
 }
 

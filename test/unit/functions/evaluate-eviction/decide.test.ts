@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { type Alone, decideAlone } from "../../../../functions/evaluate-eviction/choose.ts";
 import { renewForMs, turnMs } from "../../../../functions/shared/ledger/renewals.ts";
 import { dropAfterMs, type Refusal } from "../../../../functions/shared/ledger/reservation.ts";
-import { nowMs, pod, reservation, statefulSet, zone, zoneBudget } from "../advance-zone-rollout/given.ts";
+import { claimOf, nowMs, pod, reservation, statefulSet, zone, zoneBudget } from "../advance-zone-rollout/given.ts";
 import { disruptionBudget, guards, refusal, rule } from "./given-evictions.ts";
 
 const whole = [zone("a", "ooo"), zone("b", "ooo")];
@@ -151,24 +151,58 @@ test("a pod that is left of a zone that was scaled to nothing is judged by a sha
     "zone-budget",
   ]);
   for (const budget of [{ maxUnavailablePercentage: 0 }, { maxUnavailable: 0 }]) {
-    assert.deepEqual(guards(left, ["a-0"], { budget }), ["max-unavailable-zero"], "a budget of nothing is a word");
+    assert.deepEqual(guards(left, ["a-0"], { budget }), ["never-possible"], "a budget of nothing is a word");
   }
 });
 
-test("max-unavailable-zero: a budget of nothing is a 403, and so is a share of no replicas for a pod that is wanted", () => {
-  for (const [zones, budget] of [
-    [whole, { maxUnavailable: 0 }],
-    [whole, { maxUnavailablePercentage: 0 }],
-    [[zone("a", "ooo", { countedReplicas: 0 }), zone("b", "ooo")], { maxUnavailablePercentage: 100 }],
-    [[zone("a", "ooo")], { maxUnavailable: 0 }],
-  ] as const) {
-    const answer = refusal(zones, "a-0", { budget });
-    assert.deepEqual(
-      [answer.guard, answer.code, answer.reason, answer.cause],
-      ["max-unavailable-zero", 403, "Forbidden", ""],
-    );
-    assert.match(answer.sentence, /^max unavailable = 0: the budget budget allows no pod of a to be down$/);
+test("max-unavailable-zero: a share of no replicas is a 403 for a pod that is wanted, until its controller has counted them", () => {
+  const uncounted = [zone("a", "ooo", { countedReplicas: 0 }), zone("b", "ooo")];
+  const answer = refusal(uncounted, "a-0", { budget: { maxUnavailablePercentage: 100 } });
+  assert.deepEqual(
+    [answer.guard, answer.code, answer.reason, answer.cause],
+    ["max-unavailable-zero", 403, "Forbidden", ""],
+  );
+  assert.equal(
+    answer.sentence,
+    "max unavailable = 0: the budget budget allows a share of the pods of a, and its controller has counted none of them yet",
+  );
+});
+
+test("never-possible: a budget of nothing is a 403 at once, whatever else the pod would wait for (R25)", () => {
+  const claims = [claimOf("a:1", "scale-down")];
+  for (const zones of [whole, [zone("a", "ooo")], [zone("a", "ooo", { claims }), zone("b", "xxx")]]) {
+    for (const [budget, field] of [
+      [{ maxUnavailable: 0 }, "maxUnavailable"],
+      [{ maxUnavailablePercentage: 0 }, "maxUnavailablePercentage"],
+    ] as const) {
+      const answer = refusal(zones, "a-0", { budget });
+      assert.deepEqual(
+        [answer.guard, answer.code, answer.reason, answer.cause],
+        ["never-possible", 403, "Forbidden", ""],
+      );
+      assert.equal(
+        answer.sentence,
+        `max unavailable = 0: the budget budget has ${field} 0, so it never lets a pod be evicted: raise it when pods may go`,
+      );
+    }
   }
+});
+
+test("never-possible: a PodDisruptionBudget that wants all of its pods healthy is told at once, with the numbers (R25)", () => {
+  const all = { disruptionsAllowed: 0, currentHealthy: 6, desiredHealthy: 6, expectedPods: 6 };
+  const disruptionBudgets = [disruptionBudget("pdb", {}, all)];
+  for (const zones of [whole, [zone("a", "ooo"), zone("b", "xxx")]]) {
+    const answer = refusal(zones, "a-0", { disruptionBudgets });
+    assert.deepEqual([answer.guard, answer.code, answer.cause], ["never-possible", 429, "DisruptionBudget"]);
+    assert.match(
+      answer.sentence,
+      /^a-0 stays: PodDisruptionBudget pdb wants 6 of its 6 pods healthy, so it never lets/,
+    );
+  }
+  const some = [disruptionBudget("pdb", {}, { ...all, desiredHealthy: 5, currentHealthy: 5 })];
+  assert.deepEqual(guards(whole, ["a-0"], { disruptionBudgets: some }), ["pod-disruption-budget"]);
+  const free = [disruptionBudget("pdb", {}, { ...all, disruptionsAllowed: 1 })];
+  assert.deepEqual(guards(whole, ["a-0"], { disruptionBudgets: free }), ["allowed"]);
 });
 
 test("a pod that is left of a zone without replicas may go within a number", () => {

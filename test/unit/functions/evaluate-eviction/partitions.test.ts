@@ -143,10 +143,10 @@ test("the group that is written is the partition", () => {
 test("budgets of nothing and groups of one zone are refused in partition mode too, before the partition is looked for", () => {
   const zones = [zone("a", "ooo"), zone("b", "ooo")];
   const unmatched = { podNamePartitionRegex: "x-([0-9]+)" };
-  assert.deepEqual(guards(zones, ["a-0"], partitions(0, unmatched)), ["max-unavailable-zero"]);
+  assert.deepEqual(guards(zones, ["a-0"], partitions(0, unmatched)), ["never-possible"]);
   assert.deepEqual(guards([zone("a", "ooo")], ["a-0"], partitions(1, unmatched)), ["too-few-zones"]);
   const share = { maxUnavailable: undefined, maxUnavailablePercentage: 0 };
-  assert.deepEqual(guards(zones, ["a-0"], partitions(1, share)), ["max-unavailable-zero"]);
+  assert.deepEqual(guards(zones, ["a-0"], partitions(1, share)), ["never-possible"]);
 });
 
 test("pods of one group may have different budgets, each counted by its own", () => {

@@ -50,17 +50,17 @@ test("the README explains every guard that the code can answer, and no other", a
 
 test("the README's table of rollout-operator's reasons is the one that counts", () => {
   const reasons = evaluateEviction.peerReasons ?? {};
-  const codes = new Map(tableOf("guard").map(([guard = "", code = ""]) => [guardsIn(guard)[0], code]));
+  const codes = new Map(tableOf("guard").map(([guard = "", code = ""]) => [guardsIn(guard)[0], code.split(", ")]));
   const rows = tableOf("its reason");
   const told = rows.flatMap(([reason = "", , guards, code = ""]) => {
     return guardsIn(guards).map((guard) => {
-      assert.equal(codes.get(guard), code.slice(0, 3), guard);
+      assert.ok(codes.get(guard)?.includes(code.slice(0, 3)), guard);
       return [guard, guardsIn(reason)[0]];
     });
   });
   const counted = told.filter(([, reason]) => reason !== "denied");
   assert.deepEqual(Object.fromEntries(counted), reasons);
   for (const [guard, reason] of told.filter((row) => !counted.includes(row))) {
-    assert.deepEqual([reason, codes.get(guard)], ["denied", "429"]);
+    assert.deepEqual([reason, codes.get(guard)], ["denied", ["429"]]);
   }
 });

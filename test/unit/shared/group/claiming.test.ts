@@ -14,7 +14,7 @@ const guardOf = (where: Around, claim = claimOf("a:1", "scale-down"), limit = 1)
 test("what is asked may be claimed while every zone is whole and the limit lets it be down", () => {
   assert.equal(guardOf(around([zone("a", "nnn"), zone("b", "nnn")])), undefined);
   assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:1-2", "scale-down"), 2), undefined);
-  assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:1-2", "scale-down"), 1), "budget");
+  assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:1-2", "scale-down"), 1), "never-possible");
   assert.equal(guardOf(around([zone("a", "wnn")]), claimOf("a:1", "process"), 1), "budget");
 });
 
@@ -105,4 +105,20 @@ test("what is announced nobody limits: it is counted by all, and may always be m
   const announced = claimOf("a:0-2", "node", { terms: "announced" });
   assert.equal(guardOf(around([zone("a", "www"), zone("b", "www")]), announced, 0), undefined);
   assert.equal(guardOf(around([zone("b", "nnn")], { strayClaims: [foreignClaim("gone")] }), announced, 0), undefined);
+});
+
+test("never-possible: more members than may ever be down are told so at once, with the numbers (R25)", () => {
+  const two = claimOf("a:1-2", "scale-down");
+  for (const where of [around([zone("a", "nnn")]), around([zone("a", "nww"), zone("b", "www")])]) {
+    assert.deepEqual(refuseClaim(where, two, 1), {
+      guard: "never-possible",
+      sentence: "2 pods of a are to be down at once, and 1 may ever be: ask for no more than that, or raise the limit",
+    });
+  }
+  const departed = around([zone("a", "nnn")], { departed: [reservation("gone-0")] });
+  assert.equal(guardOf(departed, two, 1), "never-possible");
+  assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:1", "process"), 0), "never-possible");
+  assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:2-3", "scale-down"), 1), undefined, "nobody wants a-3");
+  assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:3-2147483647", "scale-down"), 1), undefined);
+  assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:1-2", "volume"), 0), undefined, "it takes no pod down");
 });

@@ -2,9 +2,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { LabelSelector, PodDisruptionBudgetObject } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { parseDisruptionBudget, refusalOf } from "../../../../functions/shared/objects/disruption-budgets.ts";
+import {
+  neverAllows,
+  parseDisruptionBudget,
+  refusalOf,
+} from "../../../../functions/shared/objects/disruption-budgets.ts";
 import type { Pod } from "../../../../functions/shared/objects/pods.ts";
-import { namespace, pod } from "../../functions/advance-zone-rollout/given.ts";
+import { namespace, pod, statefulSet } from "../../functions/advance-zone-rollout/given.ts";
 
 interface Changes {
   readonly name?: string;
@@ -100,4 +104,29 @@ test("expressions select as in every label selector, all of them together, and u
   assert.equal(selected({ matchExpressions: both }, { app: "db", tier: "hot" }), true);
   assert.equal(selected({ matchExpressions: both }, { app: "db", tier: "cold" }), false);
   assert.equal(selected({ matchLabels: { app: "web" }, matchExpressions: both }, { app: "db", tier: "hot" }), false);
+});
+
+test("a budget that wants all of its pods healthy never allows one to go, and says the numbers (R25)", () => {
+  const counts = (desiredHealthy: number, expectedPods: number) => ({ status: { desiredHealthy, expectedPods } });
+  const never = (changes: Changes) => neverAllows(budget(changes), []);
+  assert.match(never(counts(3, 3)) ?? "", /^PodDisruptionBudget pdb wants 3 of its 3 pods healthy, so it never lets/);
+  assert.match(never(counts(1, 1)) ?? "", / wants 1 of its 1 pods /);
+  assert.notEqual(never(counts(4, 3)), undefined, "more than there are");
+  assert.equal(never(counts(2, 3)), undefined);
+  assert.equal(never(counts(0, 0)), undefined, "it has no pods, and holds none");
+  assert.equal(never({ ...counts(3, 3), generation: 3 }), undefined, "the numbers are of before its last change");
+  assert.equal(never({ status: null }), undefined);
+});
+
+test("a number of pods to be healthy is held against the pods that are wanted, not against those that are there (R25)", () => {
+  const spec = { selector: { matchLabels: { app: "db" } }, minAvailable: 3 };
+  // One of four is away: its controller expects no more than there are.
+  const status = { desiredHealthy: 3, expectedPods: 3 };
+  const of = (replicas: number, app = "db") => statefulSet("a", { replicas, podLabels: { app } });
+  const never = (...sets: ReturnType<typeof of>[]) => neverAllows(budget({ spec, status }), sets);
+  assert.equal(never(of(4)), undefined);
+  assert.equal(never(of(2), of(2)), undefined);
+  assert.match(never(of(3)) ?? "", / wants 3 of its 3 pods /);
+  assert.match(never(of(2), of(2, "web")) ?? "", / wants 3 of its 3 pods /);
+  assert.match(neverAllows(budget({ spec, status: { expectedPods: 1 } }), [of(1)]) ?? "", / wants 3 of its 1 pods /);
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import type { AdmissionRequest } from "../../../../functions/shared/pass/definition.ts";
-import { allow } from "../../../../functions/shared/review/answers.ts";
+import { allow, forbidden } from "../../../../functions/shared/review/answers.ts";
 import { webhookConfiguration } from "../../../../knative/render/webhooks.ts";
 import { createAdmissionApp } from "../../../../triggers/doors/server.ts";
 import { admissionFunctions } from "../../../../triggers/table.ts";
@@ -226,6 +226,19 @@ test("reviews are counted, measured and logged", async () => {
     [refused?.namespace, refused?.object, refused?.dryRun, refused?.level],
     ["mimir", "ingester", true, "info"],
   );
+});
+
+test("a review that is told never-possible is a metric at once, and a dry run is none (R25)", async () => {
+  const definition = { ...validation.definition, name: "evaluate-eviction" };
+  const judge = { review: async () => forbidden("never-possible", "0 of 3 may ever go", { zone: "db-a" }) };
+  const { app, reporting } = createTestApp({ admissions: [{ definition, judge }] });
+  const metrics = () => reporting.metrics.registry.metrics();
+  const series =
+    /^sluice_never_possible_timestamp_seconds\{namespace="mimir",function="evaluate-eviction",zone="db-a"\} \d{10}/m;
+  await answerTo(review({ dryRun: true }), app);
+  assert.doesNotMatch(await metrics(), series);
+  await answerTo(review(), app);
+  assert.match(await metrics(), series);
 });
 
 test("the app of the TLS port has reviews and nothing else, and answers while the process is ending", async () => {

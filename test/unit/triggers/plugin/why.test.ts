@@ -126,7 +126,9 @@ test("the JSON has the fields that are documented, and no others", async () => {
   const { zones, reservations, functions } = inspection;
   assert.deepEqual(
     fields(inspection),
-    "at budgets claims functions group ledger namespace refusals reservations ungovernable zones".split(" "),
+    "at budgets claims functions group ledger namespace neverPossible refusals reservations ungovernable zones".split(
+      " ",
+    ),
   );
   assert.deepEqual(fields(inspection.ledger), ["exists", "name", "unreadable"]);
   assert.deepEqual(
@@ -229,6 +231,29 @@ test("values that do not parse, refused deletions and budgets are told of", asyn
   const invalid = await sluice(passes, "why group");
   assert.match(invalid.out, /^c +invalid, so no healthy pod may be evicted: spec\.maxUnavailable and .+ both/m);
   assert.match(invalid.out, /^WARNING evictions: the budget c, .+ is invalid: /m);
+});
+
+test("what no eviction will ever be allowed by is a warning with the numbers, and in the JSON (R25)", async () => {
+  const passes = await new Passes().prepare();
+  const free = await inspect(passes);
+  assert.deepEqual(free.neverPossible, []);
+  const spec = { selector: { matchLabels: { "rollout-group": "group" } }, minAvailable: 4 };
+  passes.world.store.create("poddisruptionbudgets", namespace, { metadata: { name: "all" }, spec });
+  const status = {
+    observedGeneration: 9,
+    disruptionsAllowed: 0,
+    currentHealthy: 4,
+    desiredHealthy: 4,
+    expectedPods: 4,
+  };
+  passes.world.store.patch("poddisruptionbudgets", { namespace, name: "all" }, { status }, "status");
+  addBudget(passes, "b", { maxUnavailable: 1 });
+  const { out } = await sluice(passes, "why group");
+  assert.match(out, /^WARNING evictions: never-possible: PodDisruptionBudget all wants 4 of its 4 pods healthy, so /m);
+  passes.world.store.patch("zoneawarepoddisruptionbudgets", { namespace, name: "b" }, { spec: { maxUnavailable: 0 } });
+  const [first, ...more] = (await inspect(passes)).neverPossible;
+  assert.match(first ?? "", /^the budget b has maxUnavailable 0, so it never lets a pod be evicted/);
+  assert.deepEqual(more, []);
 });
 
 test("a group that there is not is told apart from those that there are, with exit code 1", async () => {

@@ -44,6 +44,22 @@ test("a verdict is logged when its guard or zone changes, not when it is said ag
   assert.equal(lines[0]?.since, "2026-01-01T00:00:00.000Z");
 });
 
+test("when it was last said that something can never be is a metric, by zone, and is gone an hour later (R25)", async (context) => {
+  context.mock.timers.enable({ apis: ["Date"], now: 1_767_225_600_000 });
+  const door = createTestApp();
+  const told = () => seriesOf(door, "sluice_never_possible_timestamp_seconds");
+  door.reporting.pass(pass);
+  assert.deepEqual(await told(), []);
+  door.reporting.pass({ ...pass, guard: "never-possible" });
+  context.mock.timers.setTime(1_767_225_600_000 + 3_600_000);
+  door.reporting.pass({ ...pass, guard: "never-possible", zone: "ingester-b" });
+  const series = (zone: string, at: number) =>
+    `sluice_never_possible_timestamp_seconds{namespace="app",function="advance-zone-rollout",zone="${zone}"} ${at}`;
+  assert.deepEqual(await told(), [series("ingester-a", 1_767_225_600), series("ingester-b", 1_767_229_200)]);
+  context.mock.timers.setTime(1_767_225_600_000 + 3_601_000);
+  assert.deepEqual(await told(), [series("ingester-b", 1_767_229_200)]);
+});
+
 test("every pass is counted, and each group that is not done has one waiting series: that of its guard", async () => {
   const door = createTestApp();
   const waiting = () => seriesOf(door, "sluice_waiting_since_timestamp_seconds");
@@ -203,6 +219,7 @@ test("the registry has these metrics and no others", async () => {
     "sluice_group_reservations",
     "sluice_ledger_conflicts_total",
     "sluice_malformed_annotations_total",
+    "sluice_never_possible_timestamp_seconds",
     "sluice_queue_keys",
     "sluice_verdicts_total",
     "sluice_waiting_since_timestamp_seconds",

@@ -1,0 +1,55 @@
+/** Rule R25: what arithmetic can never allow. Nobody waits for it: it is said at once, with the numbers, and what to change. */
+import type { ClaimContent } from "../ledger/claim.ts";
+import { kinds } from "../ledger/kinds.ts";
+import type { ZoneBudget } from "../objects/budgets.ts";
+import { neverAllows, type PodDisruptionBudget, refusingBudget } from "../objects/disruption-budgets.ts";
+import type { Pod } from "../objects/pods.ts";
+import type { StatefulSet } from "../objects/statefulsets.ts";
+
+/**
+ * Why a budget never lets a pod be evicted: it allows none, and nothing but its author changes that. Undefined where it may.
+ *
+ * It is for evictions alone: a rollout goes on beside such a budget, under a limit of its own, which is at least one pod.
+ */
+export function neverByBudget(name: string, { allowance }: Pick<ZoneBudget, "allowance">): string | undefined {
+  const [field, limit] =
+    "pods" in allowance
+      ? ["maxUnavailable", allowance.pods]
+      : (["maxUnavailablePercentage", allowance.percent] as const);
+  return limit > 0
+    ? undefined
+    : `the budget ${name} has ${field} 0, so it never lets a pod be evicted: raise it when pods may go`;
+}
+
+/**
+ * Why the API server never evicts a pod after our allowance: its PodDisruptionBudget wants as many pods healthy as there can be.
+ * `statefulSets`: all of the namespace; they say how many pods are wanted, while some of them are away. Undefined where it may.
+ */
+export function neverByDisruptionBudget(
+  pod: Pod,
+  budgets: readonly PodDisruptionBudget[],
+  statefulSets: readonly StatefulSet[],
+): string | undefined {
+  const budget = refusingBudget(pod, budgets);
+  return budget && neverAllows(budget, statefulSets);
+}
+
+/**
+ * Why a claim can never be made: its wanted members alone are more than may be down, each of them whole or not. Undefined where
+ * it may, some day. `limit`: how many pods of its zone may be down with it.
+ */
+export function neverWithin(
+  limit: number,
+  { members, kind }: Pick<ClaimContent, "members" | "kind">,
+  { name, start, replicas }: StatefulSet,
+): string | undefined {
+  if (kinds[kind].countsAs !== "members-down") return undefined;
+  const end = start + replicas - 1;
+  // Ranges: somebody may have asked for 2^31 of them.
+  const wanted = members.reduce(
+    (sum, { first, last }) => sum + Math.max(0, Math.min(last, end) - Math.max(first, start) + 1),
+    0,
+  );
+  if (wanted <= limit) return undefined;
+  return `${wanted} pods of ${name} are to be down at once, and ${limit} may ever be: ask for no more than that, or raise the limit`;
+}
