@@ -1,0 +1,181 @@
+/** What keeps accidents away, taken out by wrapping what the shipped functions are given; the product has no switch for it. */
+import type { Ledger } from "../../../functions/shared/ledger/reservation.ts";
+import type { Pod } from "../../../functions/shared/objects/pods.ts";
+import type { StatefulSet } from "../../../functions/shared/objects/statefulsets.ts";
+import type { GroupView } from "../../../functions/shared/views/view.ts";
+import type { Wrappers } from "../replica.ts";
+import { wrapCluster, wrapProtocol, wrapViews } from "../rules.ts";
+
+/** A rule, and what is left of the world without it. */
+export interface Removal {
+  readonly rule: string;
+  /** What is taken away. */
+  readonly removed: string;
+  readonly wrappers: Wrappers;
+}
+
+const withView = (change: (view: GroupView) => GroupView): Wrappers =>
+  wrapViews((views) => async (key, need) => change(await views.read(key, need)));
+
+/** As if nobody wanted more pods than these, which are neighbours. */
+const wantingOnly = (set: StatefulSet, pods: readonly Pod[]): StatefulSet => {
+  return { ...set, start: Math.min(...pods.map(({ ordinal }) => ordinal)), replicas: pods.length };
+};
+
+/** Every wanted ordinal has a pod that is up, in place of whatever is there; one that is missing looks like its siblings. */
+function asIfUp(view: GroupView): GroupView {
+  const podsOf = (set: StatefulSet): Pod[] => {
+    const all = [...view.podsOf(set)];
+    const up = all.map(
+      (pod): Pod => ({ ...pod, terminating: false, pending: false, readySinceMs: pod.readySinceMs ?? 0 }),
+    );
+    const [sibling] = up;
+    if (sibling === undefined) return up;
+    for (let ordinal = set.start; ordinal < set.start + set.replicas; ordinal++) {
+      if (up.some((pod) => pod.ordinal === ordinal)) continue;
+      const revision = set.updateRevision ?? sibling.revision;
+      up.push({ ...sibling, name: `${set.name}-${ordinal}`, uid: `none-${set.name}-${ordinal}`, ordinal, revision });
+    }
+    return up;
+  };
+  return { ...view, podsOf };
+}
+
+export const countingWhatIsDown: Removal = {
+  rule: "R7",
+  removed: "counting what is missing, terminating, not ready or reserved as down",
+  wrappers: { ...withView(asIfUp), ...wrapProtocol(() => ({ isSettled: () => true })) },
+};
+
+export const limitsOfTheWanted: Removal = {
+  rule: "R7",
+  removed: "limits of the wanted number: those that stand make the number, and what terminates is forgotten",
+  wrappers: {
+    ...withView((view) => {
+      const podsOf = (set: StatefulSet) => [...view.podsOf(set)].filter(({ terminating }) => !terminating);
+      const statefulSets = view.statefulSets.map((set) => wantingOnly(set, podsOf(set)));
+      return { ...view, statefulSets, podsOf };
+    }),
+    ...wrapProtocol(() => ({ isSettled: () => true })),
+  },
+};
+
+export const missingIsDown: Removal = {
+  rule: "R7",
+  removed: "counting an ordinal that has no pod as down",
+  wrappers: withView((view) => {
+    const statefulSets = view.statefulSets.map((set) => wantingOnly(set, [...view.podsOf(set)]));
+    return { ...view, statefulSets };
+  }),
+};
+
+export const settledThrough: Removal = {
+  rule: "R5",
+  removed: "settled-through: views of any age are taken",
+  wrappers: wrapViews((views) => (key, need) => views.read(key, { ...need, settledThrough: 1 })),
+};
+
+export const reservingFirst: Removal = {
+  rule: "R8",
+  removed: "the reservation before the act",
+  wrappers: wrapProtocol(() => ({
+    writeLedger: async (_cluster, ledger, { seenThrough, ...change }) => ({
+      ...ledger,
+      ...change,
+      settledThrough: Math.max(ledger.settledThrough ?? 0, seenThrough),
+    }),
+  })),
+};
+
+const readAs = (change: (ledger: Ledger) => Ledger): Wrappers =>
+  wrapProtocol((protocol) => ({
+    readLedger: async (...call) => {
+      const ledger = await protocol.readLedger(...call);
+      return ledger && change(ledger);
+    },
+    writeLedger: async (...call) => change(await protocol.writeLedger(...call)),
+  }));
+
+export const countingClaims: Removal = {
+  rule: "R18",
+  removed: "counting claims, and leaving their pods alone",
+  wrappers: readAs((ledger) => ({ ...ledger, claims: [] })),
+};
+
+export const whoReserved: Removal = {
+  rule: "R10",
+  removed: "who made a reservation: each is taken for the rollout's own",
+  wrappers: readAs((ledger) => {
+    const reservations = ledger.reservations.map((one) => ({ ...one, by: "advance-zone-rollout" }));
+    return { ...ledger, reservations };
+  }),
+};
+
+export const pinningTheUid: Removal = {
+  rule: "R11",
+  removed: "the uid that evictions are pinned to",
+  wrappers: { answer: (answer) => (answer.allowed ? { ...answer, patch: [] } : answer) },
+};
+
+export const sparingReplacements: Removal = {
+  rule: "R11",
+  removed: "keeping a pod that came for a reserved one, where nothing pins the uid",
+  wrappers: { request: (request) => ({ ...request, path: "/pods/eviction/pin" }) },
+};
+
+export const oneLedger: Removal = {
+  rule: "R1",
+  removed: "one ledger for a group: each StatefulSet is a group by itself",
+  wrappers: {
+    views: (views) => ({
+      ...views,
+      groups: async () => {
+        const [key] = await views.groups();
+        if (key === undefined) return [];
+        const { statefulSets } = await views.read(key, {
+          settledThrough: 1,
+          permitSinceMs: undefined,
+          consistent: true,
+        });
+        return statefulSets.map(({ namespace, name }) => ({ namespace, group: name }));
+      },
+      read: async (key, need) => {
+        const view = await views.read({ ...key, group: key.group.split("-")[0] ?? "" }, need);
+        const isOwn = ({ name }: StatefulSet) => key.group === name;
+        return { ...view, statefulSets: view.statefulSets.filter(isOwn) };
+      },
+    }),
+  },
+};
+
+export const numbersOfBudgets: Removal = {
+  rule: "R25",
+  removed: "the numbers of a PodDisruptionBudget",
+  wrappers: {
+    views: (views) => ({
+      ...views,
+      disruptionBudgets: async (namespace) => {
+        const budgets = await views.disruptionBudgets(namespace);
+        return budgets.map((budget) => ({ ...budget, minimum: { ...budget.minimum, pods: 0 } }));
+      },
+    }),
+  },
+};
+
+export const unwantedIsSettled: Removal = {
+  rule: "R6",
+  removed: "settling the ordinals that nobody wants any more",
+  wrappers: wrapProtocol((protocol) => ({
+    isSettled: (reservation, where, nowMs) => where.pod !== undefined && protocol.isSettled(reservation, where, nowMs),
+  })),
+};
+
+export const collectingLedgers: Removal = {
+  rule: "R4",
+  removed: "collecting the ledgers of groups that have vanished",
+  wrappers: wrapCluster((cluster) => ({
+    delete: async (resource, ...call) => {
+      if (resource !== "leases") await cluster.delete(resource, ...call);
+    },
+  })),
+};

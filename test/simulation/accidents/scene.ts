@@ -1,0 +1,287 @@
+/**
+ * A small group in the embedded world, rolled and drained by the shipped functions, where nothing is left to chance: what happens
+ * is what an accident's story says, and a referee counts in the true world what is down.
+ */
+import { advanceZoneRollout } from "../../../functions/advance-zone-rollout/function.ts";
+import { evaluateEviction } from "../../../functions/evaluate-eviction/function.ts";
+import { pinningPath, plainPaths } from "../../../functions/evaluate-eviction/observe.ts";
+import { protocol } from "../../../functions/shared/ledger/protocol.ts";
+import type { GroupKey } from "../../../functions/shared/objects/statefulsets.ts";
+import {
+  type AdmissionAnswer,
+  type AdmissionRequest,
+  createMemory,
+  type FunctionDefinition,
+  type Judge,
+} from "../../../functions/shared/pass/definition.ts";
+import { silentReporter } from "../../../functions/shared/pass/reporter.ts";
+import { isUp, ordinalIn, wantedOrdinals } from "../../stage/checkers/raw.ts";
+import type { StoredPod } from "../../world/objects.ts";
+import { VirtualTimeline } from "../../world/timeline.ts";
+import { createWorld, type World } from "../../world/world.ts";
+import { createWorldCluster } from "../../world/world-cluster.ts";
+import { createDraw } from "../draw.ts";
+import { startReplica, type Wrappers } from "../replica.ts";
+import { newProcess } from "../simulated-cluster.ts";
+import { createStaleViews, RevisionClock } from "../stale-views.ts";
+
+export const namespace = "db";
+export const group = "db";
+
+/** What there is before anything goes wrong. What is left out is whole, quick and of one kind. */
+export interface Start {
+  /** Default: a, b and c. */
+  readonly zones?: readonly string[];
+  /** For each zone; default 3. */
+  readonly replicas?: number;
+  /** The annotation of the StatefulSets; absent: one pod of a zone. */
+  readonly maxUnavailable?: number;
+  /** The spec of the ZoneAwarePodDisruptionBudget, but for its selector; default: one pod of a zone. */
+  readonly budget?: object;
+  /** A PodDisruptionBudget over all pods. */
+  readonly disruptionBudget?: { readonly spec: object; readonly status: object };
+  /** Default: one process of the rollout. */
+  readonly functions?: readonly FunctionDefinition<GroupKey>[];
+  /** One process each; a `stale` one has views as old as rule R5 lets them be. Default: one that is not. */
+  readonly webhooks?: readonly ("fresh" | "stale")[];
+  readonly nodesPerZone?: number;
+}
+
+/** How an eviction is sent, and what becomes of it. */
+export interface Way {
+  /** Which webhook process is asked. */
+  readonly of?: number;
+  /** The uid that the client itself wants the pod to have. */
+  readonly uid?: string;
+  /** False: by a webhook that may not change anything. */
+  readonly isPinned?: boolean;
+  /** How long the API server takes to carry it out, in milliseconds; never: its client has gone. */
+  readonly afterMs?: number;
+}
+
+export interface Said {
+  readonly guard: string;
+  readonly zone: string;
+  readonly sentence: string;
+}
+
+export class Scene {
+  readonly world: World;
+  /** What passes have said, in order. */
+  readonly said: Said[] = [];
+  /** What was promised and did not hold. */
+  readonly broken: string[] = [];
+  /** The most zones that were not whole at one time, and the most pods of one zone that were down. */
+  readonly worst = { zones: 0, pods: 0 };
+  /** How long the StatefulSet controller waits before it acts: a quota that refuses pods makes it wait. */
+  controllerDelayMs = 5;
+  readonly #timeline = new VirtualTimeline();
+  readonly #wrappers: Wrappers;
+  readonly #revisions = new RevisionClock();
+  readonly #webhooks: { readonly judge: Judge; readonly monotonicMs: () => number }[] = [];
+  #reviews = 0;
+
+  /** A group that has stood for a while: every ledger is old enough to permit something. */
+  static async open(start: Start, wrappers: Wrappers): Promise<Scene> {
+    const scene = new Scene(start, wrappers);
+    await scene.goOn(45);
+    return scene;
+  }
+
+  private constructor(start: Start, wrappers: Wrappers) {
+    const { zones = ["a", "b", "c"], replicas = 3, maxUnavailable, nodesPerZone = 3 } = start;
+    this.#wrappers = wrappers;
+    this.world = createWorld({
+      timeline: this.#timeline,
+      controllerDelayMs: () => this.controllerDelayMs,
+      keepVersions: true,
+      nodesPerZone,
+    });
+    this.#addBudgets(start);
+    const limit = maxUnavailable === undefined ? {} : { maxUnavailable };
+    if (zones.length > 0) this.world.addGroup({ namespace, group, zones, replicas, ...limit });
+    this.world.settle();
+    const { store } = this.world;
+    for (const resource of ["pods", "statefulsets", "leases"] as const)
+      store.onChange(resource, () => this.#revisions.note(this.#timeline.nowMs(), store.revision));
+    this.#revisions.note(this.#timeline.nowMs(), store.revision);
+    store.onChange("pods", () => this.#count());
+    const { functions = [advanceZoneRollout], webhooks = ["fresh"] } = start;
+    for (const definition of functions) this.#startFunction(definition);
+    for (const views of webhooks) this.#startWebhook(views === "stale");
+  }
+
+  #addBudgets({ budget = { maxUnavailable: 1 }, disruptionBudget }: Start): void {
+    const { store } = this.world;
+    const selector = { matchLabels: { "rollout-group": group } };
+    const kind = "ZoneAwarePodDisruptionBudget";
+    const metadata = { name: "budget" };
+    store.create("zoneawarepoddisruptionbudgets", namespace, { kind, metadata, spec: { selector, ...budget } });
+    if (disruptionBudget === undefined) return;
+    const { spec, status } = disruptionBudget;
+    store.create("poddisruptionbudgets", namespace, { metadata: { name: "pdb" }, spec: { selector, ...spec } });
+    store.patch("poddisruptionbudgets", { namespace, name: "pdb" }, { status }, "status");
+  }
+
+  /** Views are of now; or as old as rule R5 lets them be. */
+  #connect(isStale: boolean) {
+    const { world } = this;
+    const cluster = createWorldCluster(world);
+    const staleness = () => ({ oldest: isStale ? 1 : 0, between: 0 });
+    const onView = () => undefined;
+    const draw = createDraw(1);
+    return { cluster, draw, views: createStaleViews({ world, cluster, draw, staleness, onView }, this.#revisions) };
+  }
+
+  #startFunction(definition: FunctionDefinition<GroupKey>): void {
+    const replica = startReplica({
+      ...this.#connect(false),
+      process: newProcess(definition.name),
+      wrappers: this.#wrappers,
+      sweepMs: 30_000,
+      sweepsAtOnce: 1,
+      log: (_who, what) => {
+        const [, guard, zone, sentence] = /^verdict (\S+) (\S*): (.*)$/s.exec(what) ?? [];
+        if (guard !== undefined) this.said.push({ guard, zone: zone ?? "", sentence: sentence ?? "" });
+      },
+      definition,
+    });
+    const wake = () => replica.wake({ namespace, group }, false);
+    for (const resource of ["pods", "statefulsets"] as const) this.world.store.onChange(resource, wake);
+  }
+
+  #startWebhook(isStale: boolean): void {
+    const { cluster, views } = this.#connect(isStale);
+    const { cluster: wrapCluster, views: wrapViews, protocol: wrapProtocol } = this.#wrappers;
+    const context = {
+      cluster: wrapCluster?.(cluster) ?? cluster,
+      views: wrapViews?.(views) ?? views,
+      protocol: wrapProtocol?.(protocol) ?? protocol,
+      reporter: silentReporter,
+      mode: "act",
+      namespaces: undefined,
+      memoryOf: createMemory(),
+    } as const;
+    this.#webhooks.push({ judge: evaluateEviction.open(context), monotonicMs: () => cluster.monotonicMs() });
+  }
+
+  /** The true world: which wanted pods are not there or not ready. */
+  #count(): void {
+    const { store } = this.world;
+    const down = store.list("statefulsets", { namespace }).items.map((set) => {
+      const up = new Set<number>();
+      for (const pod of store.ownedBy("pods", set.metadata.uid)) if (isUp(pod)) up.add(ordinalIn(pod.metadata.name));
+      return wantedOrdinals(set).filter((ordinal) => !up.has(ordinal)).length;
+    });
+    this.worst.zones = Math.max(this.worst.zones, down.filter((count) => count > 0).length);
+    this.worst.pods = Math.max(this.worst.pods, ...down);
+  }
+
+  async goOn(seconds: number): Promise<void> {
+    let isOver = false;
+    this.#timeline.after(seconds * 1_000, () => {
+      isOver = true;
+    });
+    await this.#timeline.run(() => isOver);
+  }
+
+  /** What must hold now. */
+  holds(sentence: string, condition: boolean): void {
+    if (!condition) this.broken.push(sentence);
+  }
+
+  /** Pods of the group that are there, by name. */
+  pods(): StoredPod[] {
+    return [...this.world.store.list("pods", { namespace }).items];
+  }
+
+  uid(name: string): string | undefined {
+    return this.world.store.find("pods", { namespace, name })?.metadata.uid;
+  }
+
+  /** True when every pod runs the wanted revision, and is ready. */
+  isRolled(): boolean {
+    return this.world.store.list("statefulsets", { namespace }).items.every(({ metadata, spec, status }) => {
+      const pods = [...this.world.store.ownedBy("pods", metadata.uid)].filter(isUp);
+      const isNew = (pod: StoredPod) => pod.metadata.labels?.["controller-revision-hash"] === status.updateRevision;
+      return pods.length === spec.replicas && pods.every(isNew);
+    });
+  }
+
+  /** Gives every StatefulSet another image: a rollout begins. */
+  roll(image = "app:2"): void {
+    for (const { metadata } of this.world.store.list("statefulsets", { namespace }).items)
+      this.world.changeTemplate(metadata, image);
+  }
+
+  /** One eviction by name; resolves to what our webhook answers. What it allows is carried out a while later. */
+  evict(name: string, way: Way = {}): Promise<AdmissionAnswer> {
+    return this.#played(this.#ask(name, way));
+  }
+
+  async #ask(name: string, { of = 0, uid, isPinned = true, afterMs = 5 }: Way): Promise<AdmissionAnswer> {
+    const webhook = this.#webhooks[of];
+    if (webhook === undefined) throw new Error(`there is no webhook ${of}`);
+    const options = uid === undefined ? {} : { deleteOptions: { preconditions: { uid } } };
+    const request: AdmissionRequest = {
+      uid: `review-${++this.#reviews}`,
+      operation: "CREATE",
+      resource: { group: "", version: "v1", resource: "pods" },
+      user: "",
+      subresource: "eviction",
+      namespace,
+      name,
+      dryRun: false,
+      object: { metadata: { name, namespace }, ...options },
+      oldObject: null,
+      path: isPinned ? pinningPath : plainPaths[0],
+      deadlineMs: webhook.monotonicMs() + 9_000,
+    };
+    const said = await webhook.judge.review(this.#wrappers.request?.(request) ?? request);
+    const answer = this.#wrappers.answer?.(said) ?? said;
+    if (answer.allowed) this.#carryOut(name, uid ?? pinnedUid(answer.patch), afterMs);
+    return answer;
+  }
+
+  #carryOut(name: string, uid: string | undefined, afterMs: number): void {
+    if (!Number.isFinite(afterMs)) return;
+    this.#timeline.after(afterMs, () => {
+      const now = this.world.store.find("pods", { namespace, name });
+      // 404 and 409: nothing is done.
+      if (now === undefined || (uid !== undefined && now.metadata.uid !== uid)) return;
+      this.world.store.delete("pods", { namespace, name }, {});
+    });
+  }
+
+  /** As `kubectl drain`: every five seconds each of the pods that is not gone is asked for again. Resolves when all are. */
+  async drain(pods: readonly StoredPod[], withinSeconds: number): Promise<void> {
+    const left = new Map(pods.map(({ metadata: { name, uid } }) => [name, uid]));
+    for (let seconds = 0; seconds < withinSeconds && left.size > 0; seconds += 5) {
+      const asked = [...left.keys()].map((name, index) => {
+        return this.#ask(name, { of: index % this.#webhooks.length, afterMs: 500 });
+      });
+      await this.#played(Promise.all(asked));
+      await this.goOn(5);
+      for (const [name, uid] of left) if (this.uid(name) !== uid) left.delete(name);
+    }
+  }
+
+  async #played<T>(promise: Promise<T>): Promise<T> {
+    let isSettled = false;
+    const done = () => {
+      isSettled = true;
+    };
+    promise.then(done, done);
+    await this.#timeline.run(() => isSettled);
+    return promise;
+  }
+
+  stop(): void {
+    this.world.stop();
+  }
+}
+
+function pinnedUid(patch: readonly object[] = []): string | undefined {
+  const [operation] = patch as readonly { readonly value?: { readonly preconditions?: { readonly uid?: string } } }[];
+  return operation?.value?.preconditions?.uid;
+}
