@@ -194,7 +194,7 @@ test("every guard stands in a README and in a test", () => {
     functions.flatMap(({ text }) => [...text.matchAll(guardSaid)].map(([, answered, said]) => answered ?? said ?? "")),
   );
   assert.ok(guards.size >= 11, [...guards].join());
-  const readmes = read("functions/*/README.md");
+  const readmes = read("functions/{*,shared/*}/README.md");
   const trials = tests.filter(({ path }) => path.startsWith("test/unit/") && path.endsWith(".test.ts"));
   for (const guard of guards) {
     assert.match(guard, /^[a-z]+(-[a-z]+)*$/);

@@ -41,7 +41,8 @@ export function refuseClaim(around: Around, content: ClaimContent, limit: number
   return refuseByOthers(around, own) ?? refuseMembers(own, content) ?? refuseByLimit(own, content, limit);
 }
 
-function heldBy(claim: Claim): HeldBack {
+/** Whoever meets a claim waits for it. */
+export function heldBy(claim: Claim): HeldBack {
   return { guard: guardOfClaim(claim), sentence: describeClaim(claim) };
 }
 

@@ -4,7 +4,7 @@
  * Pods share the ledger of their StatefulSet's `rollout-group`; without one, that of the budget which governs them; without a
  * budget, that of their StatefulSet; without a StatefulSet, that of what owns them.
  */
-import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
+import { type GroupKey, groupPathOf, type StatefulSet } from "../objects/statefulsets.ts";
 
 /** What controls pods in the place of a StatefulSet. `apiGroup` is empty for kinds of the core API. */
 export interface Owner {
@@ -59,4 +59,16 @@ export function budgetOfGroup(group: string): string | undefined {
 /** The group whose ledger keeps what is reserved of a StatefulSet; `budget` names the one that governs its pods, if any does. */
 export function groupKeyOf({ namespace, group, name }: StatefulSet, budget?: string): GroupKey {
   return { namespace, group: group ?? (budget === undefined ? groupOfLoneStatefulSet(name) : groupOfBudget(budget)) };
+}
+
+/**
+ * Rule R23: where a fence announces itself next; undefined once every ledger of these groups holds it. Only then does it act.
+ *
+ * Whoever announces keeps to one order, of NAMESPACE/GROUP by code units, so that a ledger that holds it says the same of all
+ * before it, and another process goes on where one was killed. Each is a write of its own, and none waits for another: half
+ * announced, it makes others wait, and nothing more. `holds`: whether the group's ledger, read after the fence's Lease, has it.
+ */
+export function nextToAnnounce(keys: readonly GroupKey[], holds: (key: GroupKey) => boolean): GroupKey | undefined {
+  const inOrder = keys.toSorted((one, other) => (groupPathOf(one) < groupPathOf(other) ? -1 : 1));
+  return inOrder.find((key) => !holds(key));
 }

@@ -8,6 +8,7 @@ import {
   groupOfBudget,
   groupOfLoneStatefulSet,
   groupOfOwner,
+  nextToAnnounce,
   readGroup,
 } from "../../../../functions/shared/group/whose-ledger.ts";
 import { namespace, statefulSet, zoneBudget } from "../../functions/advance-zone-rollout/given.ts";
@@ -54,4 +55,31 @@ test("a StatefulSet is in the one group whose ledger keeps what is reserved of i
   assert.deepEqual(of(labelled), ["group"]);
   assert.deepEqual(of(governed), ["budget:budget"]);
   assert.deepEqual(of(alone), ["statefulset:a"]);
+});
+
+test("a fence announces itself in the order NAMESPACE/GROUP, and acts when every ledger holds it (R23)", () => {
+  const path = ({ namespace, group }: { namespace: string; group: string }) => `${namespace}/${group}`;
+  const keys = ["b/a", "a/z", "a-b/c", "a/B", "a/b"].map((text) => {
+    const [namespace = "", group = ""] = text.split("/");
+    return { namespace, group };
+  });
+  for (const given of [keys, keys.toReversed()]) {
+    const announced: string[] = [];
+    for (;;) {
+      const next = nextToAnnounce(given, (key) => announced.includes(path(key)));
+      if (next === undefined) break;
+      announced.push(path(next));
+    }
+    assert.deepEqual(announced, ["a-b/c", "a/B", "a/b", "a/z", "b/a"]);
+  }
+  const [first, second] = [keys[3], keys[4]];
+  assert.deepEqual(
+    nextToAnnounce(keys, (key) => path(key) !== "a/b"),
+    second,
+    "what was lost is announced again",
+  );
+  assert.deepEqual(
+    nextToAnnounce(keys, (key) => path(key) === "a-b/c"),
+    first,
+  );
 });

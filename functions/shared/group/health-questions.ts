@@ -1,0 +1,44 @@
+/** Rule R22: what an answer about health permits, beside what a ledger holds. */
+import type { Health } from "../http/health.ts";
+import type { Claim } from "../ledger/claim.ts";
+import type { Reservation } from "../ledger/reservation.ts";
+import { podNameOf } from "../objects/pods.ts";
+import { type HeldBack, heldBy } from "./claiming.ts";
+
+/** An answer, and when it was asked for, by the monotonic clock in milliseconds. */
+export interface Answered {
+  readonly health: Health;
+  readonly askedMs: number;
+}
+
+/** What a ledger holds, as it was read at that time. */
+export interface OpenLedger {
+  /** Those that are not settled. */
+  readonly reservations: readonly Reservation[];
+  readonly claims: readonly Claim[];
+  /** By the same clock. */
+  readonly readMs: number;
+}
+
+/**
+ * Rule R22: why a good answer permits nothing now; undefined where it does. Two pods may both be told that they are not needed,
+ * as long as both stand: so it permits only while nothing else is open in the ledger, and only where it was asked for after the
+ * ledger was read. `own`: the id of the claim that is gone on with.
+ */
+export function refuseByHealth(ledger: OpenLedger, { health, askedMs }: Answered, own?: string): HeldBack | undefined {
+  const claim = ledger.claims.find(({ id }) => id !== own);
+  if (claim !== undefined) return heldBy(claim);
+  const [reservation] = ledger.reservations;
+  if (reservation !== undefined) {
+    const sentence = `${podNameOf(reservation)} is reserved, and an answer about health permits nothing beside it`;
+    return { guard: "health-beside-others", sentence };
+  }
+  if (askedMs < ledger.readMs) {
+    const sentence = "the answer about health is older than what the ledger says, and is asked for again";
+    return { guard: "health-stale", sentence };
+  }
+  if (health.state === "good") return undefined;
+  const [guard, said] =
+    health.state === "bad" ? ["health-bad", "says no"] : ["health-unknown", "is no answer to the question"];
+  return { guard, sentence: `what was asked about health ${said}: ${health.words}` };
+}

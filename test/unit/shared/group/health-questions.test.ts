@@ -1,0 +1,40 @@
+/** What an answer about health permits, beside what a ledger holds (rule R22). */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type OpenLedger, refuseByHealth } from "../../../../functions/shared/group/health-questions.ts";
+import type { Health } from "../../../../functions/shared/http/health.ts";
+import { claimOf, foreignClaim, reservation } from "../../functions/advance-zone-rollout/given.ts";
+
+const good: Health = { state: "good", words: "HTTP 200" };
+const ledger = (changes: Partial<OpenLedger> = {}): OpenLedger => {
+  return { reservations: [], claims: [], readMs: 1_000, ...changes };
+};
+const guardOf = (changes: Partial<OpenLedger>, answered = { health: good, askedMs: 1_000 }, own?: string) =>
+  refuseByHealth(ledger(changes), answered, own)?.guard;
+
+test("a good answer permits while nothing else is open in the ledger", () => {
+  assert.equal(guardOf({}), undefined);
+  assert.equal(guardOf({ reservations: [reservation("b-0")] }), "health-beside-others");
+  assert.equal(guardOf({ claims: [claimOf("b:0", "node")] }), "zone-losing-node");
+  assert.equal(guardOf({ claims: [foreignClaim("b")] }), "zone-claim-unknown");
+});
+
+test("the claim that is gone on with is nothing else", () => {
+  const claim = claimOf("a:0", "process", { id: "own" });
+  assert.equal(guardOf({ claims: [claim] }, undefined, "own"), undefined);
+  assert.equal(guardOf({ claims: [claim] }, undefined, "other"), "zone-restarting-process");
+  assert.equal(guardOf({ claims: [claim, claimOf("a:1", "process")] }, undefined, "own"), "zone-restarting-process");
+});
+
+test("what was asked before the ledger was read permits nothing", () => {
+  assert.equal(guardOf({}, { health: good, askedMs: 999 }), "health-stale");
+  assert.equal(guardOf({}, { health: good, askedMs: 1_001 }), undefined);
+});
+
+test("a no and no answer are told apart, and neither permits anything", () => {
+  for (const state of ["bad", "unknown"] as const) {
+    const held = refuseByHealth(ledger(), { health: { state, words: "HTTP 503 quorum" }, askedMs: 2_000 });
+    assert.equal(held?.guard, `health-${state}`);
+    assert.match(held?.sentence ?? "", /HTTP 503 quorum$/);
+  }
+});
