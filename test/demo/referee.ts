@@ -4,7 +4,7 @@
  */
 import type { ObjectKey, Preconditions, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { BudgetPast } from "../stage/checkers/budgets.ts";
-import type { Taker } from "../stage/checkers/limits.ts";
+import type { Terms } from "../stage/checkers/limits.ts";
 import { Past } from "../stage/checkers/past.ts";
 import { ledgerGroupOf, readReservations } from "../stage/checkers/raw.ts";
 import { TrueWorldChecker } from "../stage/checkers/true-world.ts";
@@ -33,7 +33,7 @@ export interface RefereeOptions {
   readonly namespace: string;
   readonly group: string;
   /** Hears of each deletion and eviction of a pod, before it is carried out. */
-  readonly onDeletion: (pod: StoredPod, by: Taker) => void;
+  readonly onDeletion: (pod: StoredPod, by: Terms) => void;
   readonly onViolation: (violation: Violation) => void;
 }
 

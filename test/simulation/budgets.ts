@@ -1,12 +1,17 @@
 /** The budgets of one seed, as their users write them: of zones and of partitions, valid or not, and a PodDisruptionBudget. */
 import type { World } from "../world/world.ts";
+import type { Actor } from "./actor.ts";
 import type { Draw } from "./draw.ts";
 import type { Plan, PlannedBudget } from "./plan.ts";
-import { appLabel, looseSets, neighbourGroup } from "./workloads.ts";
+import type { SeedRun } from "./seed.ts";
+import { drawn } from "./users.ts";
+import { appLabel, looseSets, neighbourGroup, type Workloads } from "./workloads.ts";
 
 const budgetName = "budget";
 
-export class Budgets {
+export class Budgets implements Actor {
+  readonly name = "budgets";
+  readonly disturbances;
   readonly #world: World;
   readonly #draw: Draw;
   readonly #plan: Plan;
@@ -14,25 +19,24 @@ export class Budgets {
   readonly #group: string;
   readonly #log: (who: string, what: string) => void;
 
-  constructor(options: {
-    readonly world: World;
-    readonly draw: Draw;
-    readonly plan: Plan;
-    readonly namespace: string;
-    readonly group: string;
-    readonly log: (who: string, what: string) => void;
-  }) {
-    this.#world = options.world;
-    this.#draw = options.draw;
-    this.#plan = options.plan;
-    this.#namespace = options.namespace;
-    this.#group = options.group;
-    this.#log = options.log;
-    const { budget, neighbours, isHeld } = options.plan;
+  constructor(run: SeedRun, workloads: Workloads) {
+    this.#world = run.world;
+    this.#draw = run.draw;
+    this.#plan = run.plan;
+    this.#namespace = run.namespace;
+    this.#group = run.group;
+    this.#log = run.log;
+    this.disturbances = {
+      zoneBudget: drawn(run, workloads, { first: () => this.#disturb() }),
+      podDisruptionBudget: drawn(run, workloads, {
+        first: () => this.#writeDisruptionBudget(run.draw.pick([0, 0, 3])),
+      }),
+    };
+    const { budget, neighbours, isHeld } = run.plan;
     this.#writeBudget(budget, { selector: this.#selector });
     if (budget !== undefined && neighbours.group && !neighbours.spanned) this.#writeNeighbour(neighbourGroup, budget);
     if (budget !== undefined && neighbours.loose) this.#writeNeighbour(looseSets, budget);
-    if (isHeld) this.writeDisruptionBudget(0);
+    if (isHeld) this.#writeDisruptionBudget(0);
   }
 
   get #selector(): object {
@@ -62,7 +66,7 @@ export class Budgets {
     this.#write("zoneawarepoddisruptionbudgets", budgetName, { spec: { ...limit, ...partitions, ...delay, ...more } });
   }
 
-  writeDisruptionBudget(disruptionsAllowed: number): void {
+  #writeDisruptionBudget(disruptionsAllowed: number): void {
     const selector = { matchLabels: { "rollout-group": this.#group } };
     this.#write("poddisruptionbudgets", "held", {
       spec: { selector },
@@ -80,7 +84,7 @@ export class Budgets {
     if (resource === "poddisruptionbudgets") store.patch(resource, key, body, "status");
   }
 
-  disturb(): void {
+  #disturb(): void {
     const { budget } = this.#plan;
     if (budget === undefined) return;
     const key = { namespace: this.#namespace, name: budgetName };
@@ -115,7 +119,7 @@ export class Budgets {
     const selector = { matchLabels: { ...noLabels, "rollout-group": this.#group } };
     this.#writeBudget(this.#plan.budget, { podNameRegexGroup: null, selector });
     const isThere = this.#world.store.list("poddisruptionbudgets", { namespace: this.#namespace }).items.length > 0;
-    if (isThere && !this.#plan.isHeld) this.writeDisruptionBudget(3);
+    if (isThere && !this.#plan.isHeld) this.#writeDisruptionBudget(3);
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
 import { pinningPath, plainPaths } from "../../functions/evaluate-eviction/observe.ts";
-import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
+import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
 import {
   type AdmissionAnswer,
@@ -14,59 +14,22 @@ import {
   type Judge,
 } from "../../functions/shared/pass/definition.ts";
 import { silentReporter } from "../../functions/shared/pass/reporter.ts";
-import type { Views } from "../../functions/shared/views/view.ts";
+import { undrainedOf } from "../stage/checkers/liveness.ts";
 import type { StoredPod } from "../world/objects.ts";
-import type { World } from "../world/world.ts";
-import type { Draw } from "./draw.ts";
-import type { Plan } from "./plan.ts";
-import type { Wrappers } from "./replica.ts";
-import { type CallFaults, type Process, runIn } from "./simulated-cluster.ts";
+import type { Actor } from "./actor.ts";
+import type { Checker } from "./checker.ts";
+import type { Connection, Role } from "./roles.ts";
+import type { SeedRun } from "./seed.ts";
+import { type Process, runIn } from "./simulated-cluster.ts";
+import { isLoose } from "./workloads.ts";
 
 /** One process that answers reviews. */
-export interface Webhook {
+interface Webhook {
   readonly process: Process;
   readonly judge: Judge;
   readonly monotonicMs: () => number;
   /** Asked for dry runs alone: whatever it writes is a trace (invariant E2). */
   readonly isDry: boolean;
-}
-
-/** Opens the shipped function over a connection that fails. */
-export function openWebhook(options: {
-  readonly process: Process;
-  readonly cluster: Cluster;
-  readonly views: Views;
-  readonly wrappers: Wrappers;
-  readonly isDry: boolean;
-  readonly log: (who: string, what: string) => void;
-}): Webhook {
-  const { process, wrappers, isDry, log } = options;
-  const cluster = wrappers.cluster?.(options.cluster) ?? options.cluster;
-  const context: Context = {
-    cluster,
-    views: wrappers.views?.(options.views) ?? options.views,
-    protocol: wrappers.protocol?.(protocol) ?? protocol,
-    reporter: { ...silentReporter, conflict: () => log(process.name, "conflict on the ledger") },
-    mode: "act",
-    namespaces: undefined,
-    memoryOf: createMemory(),
-  };
-  return { process, judge: evaluateEviction.open(context), monotonicMs: () => cluster.monotonicMs(), isDry };
-}
-
-export interface EvictionsOptions {
-  readonly world: World;
-  readonly draw: Draw;
-  readonly plan: Plan;
-  readonly namespace: string;
-  readonly webhooks: () => readonly Webhook[];
-  readonly faults: () => CallFaults;
-  readonly wrappers: Wrappers;
-  /** The API server is about to carry an eviction out. */
-  readonly onArrived: (name: string, uid: string | undefined, guard: string) => void;
-  /** Code of a webhook goes on. */
-  readonly onResume: () => void;
-  readonly log: (who: string, what: string) => void;
 }
 
 interface Asked {
@@ -80,19 +43,92 @@ interface Asked {
 const webhookTimeoutMs = 10_000;
 const again = 429;
 
-export class Evictions {
-  readonly #options: EvictionsOptions;
+export class Evictions implements Actor {
+  readonly name = "evictions";
+  readonly disturbances = { evict: () => this.#disturb(this.#run.draw.whole(1, 30)) };
+  readonly roles: readonly Role[];
+  readonly checkers: readonly Checker[];
+  readonly #run: SeedRun;
+  readonly #webhooks: Webhook[] = [];
   #reviews = 0;
+  /** The pod that somebody drains at the end, until it has gone. */
+  #drained: StoredPod | undefined;
 
-  constructor(options: EvictionsOptions) {
-    this.#options = options;
+  constructor(run: SeedRun) {
+    this.#run = run;
+    const { plan, world, violate } = run;
+    const asked = { wokenBy: "reviews" } as const;
+    const webhook: Role = {
+      ...asked,
+      name: "webhook",
+      count: plan.webhooks,
+      inPeace: "first",
+      terms: "eviction",
+      diesAfterWrite: true,
+      judgesEvictions: true,
+      open: (connection) => this.#open(connection, false),
+    };
+    const dry: Role = {
+      ...asked,
+      name: "dry",
+      count: plan.dryRuns > 0 ? 1 : 0,
+      inPeace: "all",
+      isSpared: true,
+      open: (connection) => this.#open(connection, true),
+    };
+    this.roles = plan.budget === undefined ? [] : [webhook, dry];
+    const tracesNothing: Checker = {
+      judges: ["E2"],
+      onWritten: ({ process, role }, verb, resource) => {
+        if (role === dry) violate("E2", `${process.name} did ${verb} ${resource}, and was asked for dry runs alone`);
+      },
+    };
+    this.checkers = [tracesNothing, { judges: ["L1"], missing: () => undrainedOf(world, this.#drained) }];
+  }
+
+  /** Opens the shipped function over a connection that fails. */
+  #open({ process, cluster: direct, views }: Connection, isDry: boolean): undefined {
+    const { wrappers, log } = this.#run;
+    const cluster = wrappers.cluster?.(direct) ?? direct;
+    const context: Context = {
+      cluster,
+      views: wrappers.views?.(views) ?? views,
+      protocol: wrappers.protocol?.(protocol) ?? protocol,
+      reporter: { ...silentReporter, conflict: () => log(process.name, "conflict on the ledger") },
+      mode: "act",
+      namespaces: undefined,
+      memoryOf: createMemory(),
+    };
+    const judge = evaluateEviction.open(context);
+    this.#webhooks.push({ process, judge, monotonicMs: () => cluster.monotonicMs(), isDry });
+  }
+
+  /** Those who are there to be asked. Nobody asks for dry runs in the end. */
+  #asked(dryRun: boolean): Webhook[] {
+    const isOver = dryRun && !this.#run.isFaulty();
+    return this.#webhooks.filter(({ process, isDry }) => process.alive && isDry === dryRun && !isOver);
+  }
+
+  /** One webhook stays, and whoever drains has all the time in the world: every eviction comes to its end. */
+  makePeace(): void {
+    const { world, draw, plan, namespace, log } = this.#run;
+    if (plan.budget === undefined) return;
+    // A StatefulSet that nobody rolls may have a pod that never becomes ready: its zone is never whole.
+    const pods = world.store.list("pods", { namespace }).items.filter(({ metadata }) => !isLoose(metadata.name));
+    const pod = pods.length > 0 ? draw.pick(pods) : undefined;
+    if (pod === undefined) return;
+    this.#drained = plan.isHeld || plan.isRefused ? undefined : pod;
+    log("user", `drains ${pod.metadata.name} to the end`);
+    // Where nothing that is allowed may happen, everybody drains everything, and the rollout is to end all the same.
+    const drained = plan.isRefused ? pods : [pod];
+    for (const one of drained) this.#pursue(one, Number.POSITIVE_INFINITY);
   }
 
   /** One eviction by name, as kubectl sends it. `done` hears the HTTP status, or 0 when no answer came. */
-  evict(name: string, dryRun: boolean, done: (code: number) => void): void {
-    const { world, draw, plan, webhooks, log } = this.#options;
+  #evict(name: string, dryRun: boolean, done: (code: number) => void): void {
+    const { world, draw, plan, log } = this.#run;
     world.timeline.after(this.#latencyMs(), () => {
-      const asked = webhooks().filter(({ process, isDry }) => process.alive && isDry === dryRun);
+      const asked = this.#asked(dryRun);
       if (asked.length === 0) return done(500);
       const webhook = draw.pick(asked);
       // Registered as rollout-operator's users have it, the webhook validates, and can pin nothing.
@@ -116,7 +152,7 @@ export class Evictions {
     { name, dryRun, isPinned }: Asked,
     then: (answer: AdmissionAnswer | undefined) => void,
   ): void {
-    const { world, wrappers, onResume } = this.#options;
+    const { world, wrappers, onResume } = this.#run;
     let isOver = false;
     const end = (answer: AdmissionAnswer | undefined) => {
       if (isOver) return;
@@ -124,7 +160,7 @@ export class Evictions {
       giveUp();
       then(answer);
     };
-    const giveUp = world.timeline.after(this.#options.plan.webhookTimeoutMs ?? webhookTimeoutMs, () => end(undefined));
+    const giveUp = world.timeline.after(this.#run.plan.webhookTimeoutMs ?? webhookTimeoutMs, () => end(undefined));
     // What is sent to a process that is stopped waits there, and is read when it goes on.
     runIn(webhook.process, () => {
       onResume();
@@ -144,7 +180,7 @@ export class Evictions {
   }
 
   #requestTo(webhook: Webhook, name: string, dryRun: boolean, isPinned: boolean): AdmissionRequest {
-    const { namespace } = this.#options;
+    const { namespace } = this.#run;
     return {
       uid: `review-${++this.#reviews}`,
       operation: "CREATE",
@@ -162,7 +198,7 @@ export class Evictions {
   }
 
   #carryOut(name: string, answer: Extract<AdmissionAnswer, { allowed: true }>, done: (code: number) => void): void {
-    const { world, draw, plan, namespace, onArrived, log } = this.#options;
+    const { world, draw, plan, namespace, checkers, log } = this.#run;
     const uid = pinnedUid(answer.patch);
     // The API server may be slow after the webhook has answered, or its client may have gone: then it does nothing at all.
     if (draw.chance(plan.loseEvictions)) {
@@ -172,7 +208,7 @@ export class Evictions {
     const wayMs = draw.chance(plan.slowEvictions) ? draw.between(1_000, plan.slowEvictionMs) : this.#latencyMs();
     world.timeline.after(wayMs, () => {
       if (plan.isRefused || this.#isHeldByDisruptionBudget()) return done(again);
-      onArrived(name, uid, answer.guard);
+      checkers.evicted({ namespace, name }, uid, answer.guard);
       try {
         world.store.delete("pods", { namespace, name }, uid === undefined ? {} : { preconditions: { uid } });
         log("api-server", `pod ${name} is evicted`);
@@ -186,30 +222,30 @@ export class Evictions {
   }
 
   #isHeldByDisruptionBudget(): boolean {
-    const { items } = this.#options.world.store.list("poddisruptionbudgets", { namespace: this.#options.namespace });
+    const { items } = this.#run.world.store.list("poddisruptionbudgets", { namespace: this.#run.namespace });
     return items.some(({ status }) => (status?.disruptionsAllowed ?? 0) === 0);
   }
 
   #latencyMs(): number {
-    const { draw, faults } = this.#options;
+    const { draw, faults } = this.#run;
     return faults().latencyMs * (0.3 + 1.4 * draw.random());
   }
 
   /** Asks for a pod until it is gone, as drains do, `tries` times at most, every `retryMs`. */
-  pursue(pod: StoredPod, tries: number, dryRun = false): void {
-    const { world, plan } = this.#options;
+  #pursue(pod: StoredPod, tries: number, dryRun = false): void {
+    const { world, plan } = this.#run;
     const { name, uid, namespace } = pod.metadata;
-    this.evict(name, dryRun, (code) => {
+    this.#evict(name, dryRun, (code) => {
       const current = world.store.find("pods", { namespace, name });
       const isGone = current?.metadata.uid !== uid || current.metadata.deletionTimestamp !== undefined;
       if (dryRun || isGone || code === 404 || tries <= 1) return;
-      world.timeline.after(plan.retryMs, () => this.pursue(pod, tries - 1));
+      world.timeline.after(plan.retryMs, () => this.#pursue(pod, tries - 1));
     });
   }
 
   /** One pod, or a whole node: drawn among those that there are. */
-  disturb(tries: number): void {
-    const { world, draw, plan, namespace, log } = this.#options;
+  #disturb(tries: number): void {
+    const { world, draw, plan, namespace, log } = this.#run;
     const pods = world.store.list("pods", { namespace }).items;
     if (pods.length === 0) return;
     const pod = draw.pick(pods);
@@ -217,7 +253,7 @@ export class Evictions {
     const isWhole = !isDry && draw.chance(plan.wholeNodes);
     if (isWhole) log("user", `drains node ${pod.spec.nodeName}`);
     const drained = isWhole ? pods.filter((one) => one.spec.nodeName === pod.spec.nodeName) : [pod];
-    for (const one of drained) this.pursue(one, isDry ? 1 : tries, isDry);
+    for (const one of drained) this.#pursue(one, isDry ? 1 : tries, isDry);
   }
 }
 

@@ -198,7 +198,7 @@ function drawUsual(draw: Draw): Plan {
   const unpinned = evicts && draw.chance(0.15) ? draw.pick([0.3, 1]) : 0;
   const budget = evicts ? drawBudget(draw) : undefined;
   // Clocks that all go forward by minutes make reservations look abandoned, and pods look ready for long: no protocol helps
-  // where somebody is just acting on one (`Simulation.#stepFar` waits until nobody is), where a ledger is made anew, or
+  // where somebody is just acting on one (`Clocks.#stepFar` waits until nobody is), where a ledger is made anew, or
   // where a time counts since which a pod has been ready.
   const clocksMayJump = !ledgerGoes && minReadySeconds === 0 && (budget?.delaySeconds ?? 0) === 0;
   return {

@@ -1,215 +1,142 @@
-/** The processes of one seed: they are started, killed, stopped for a while and told the wrong time. */
-import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
-import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
-import type { KindName } from "../../functions/shared/ledger/claim.ts";
+/** The processes of one seed, whoever brought them: they are started, killed, stopped for a while and told the wrong time. */
 import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
-import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
 import type { GroupView } from "../../functions/shared/views/view.ts";
-import type { World } from "../world/world.ts";
-import { type Connection, connectProcess } from "./connection.ts";
-import type { Draw } from "./draw.ts";
-import { openWebhook, type Webhook } from "./evictions.ts";
-import type { Plan } from "./plan.ts";
-import { createRecycler } from "./recycler.ts";
-import { type Replica, startReplica, type Wrappers } from "./replica.ts";
-import {
-  type CallFaults,
-  type CallObserver,
-  newProcess,
-  type Process,
-  runIn,
-  type ServerClock,
-} from "./simulated-cluster.ts";
-import { RevisionClock } from "./stale-views.ts";
-
-export type ProcessKind = "replica" | "recycler" | "keeper" | "webhook" | "dry" | "taker";
-
-export interface ProcessesOptions {
-  readonly world: World;
-  readonly draw: Draw;
-  readonly plan: Plan;
-  readonly wrappers: Wrappers;
-  /** False once the faults have stopped. */
-  readonly isFaulty: () => boolean;
-  readonly faults: () => CallFaults;
-  readonly observerOf: (kind: ProcessKind, process: Process) => CallObserver;
-  /** A process has started that makes claims of a kind. */
-  readonly openTaker: (kind: KindName, connection: Connection) => void;
-  /** Code of a process goes on. */
-  readonly onResume: () => void;
-  readonly log: (who: string, what: string) => void;
-}
+import type { Actor } from "./actor.ts";
+import { viewKey } from "./checker.ts";
+import { connectProcess } from "./connection.ts";
+import type { Role, WokenBy } from "./roles.ts";
+import type { SeedRun } from "./seed.ts";
+import { newProcess, type Process, runIn, type ServerClock } from "./simulated-cluster.ts";
+import type { RevisionClock } from "./stale-views.ts";
 
 interface Running {
+  readonly role: Role;
   readonly process: Process;
   readonly clock: ServerClock;
+  readonly wake: ((key: GroupKey) => void) | undefined;
   stop(): void;
 }
 
-export class Processes {
-  readonly revisions = new RevisionClock();
-  readonly #options: ProcessesOptions;
-  readonly #recycler: FunctionDefinition;
-  /** By the name of a process, and by group. */
-  readonly #lastViews = new Map<string, Map<string, GroupView>>();
-  #webhooks: (Webhook & Running)[] = [];
-  #replicas: (Running & { readonly definition: FunctionDefinition; readonly replica: Replica })[] = [];
-  #takers: (Running & { readonly claims: KindName })[] = [];
+export class Processes implements Actor {
+  readonly name = "processes";
+  readonly disturbances = {
+    crash: () => this.#crash(),
+    crashWebhook: () => this.#crashWebhook(),
+    stopProcess: () => this.#pause(),
+    clock: () => this.#stepClock(),
+  };
+  readonly #run: SeedRun;
+  readonly #revisions: RevisionClock;
+  readonly #roles: readonly Role[];
+  #running: readonly Running[] = [];
   #made = 0;
   /** How far the clocks of all API servers have been set off the true time. */
   #allOffMs = 0;
-  #recycleUntilMs = Number.POSITIVE_INFINITY;
 
-  constructor(options: ProcessesOptions) {
-    const { world, draw, plan, isFaulty } = options;
-    this.#options = options;
-    this.#recycler = createRecycler(
-      draw,
-      () => isFaulty() && world.timeline.nowMs() < this.#recycleUntilMs,
-      plan.recycleEveryMs,
-    );
+  constructor(run: SeedRun, revisions: RevisionClock, roles: readonly Role[]) {
+    this.#run = run;
+    this.#revisions = revisions;
+    this.#roles = roles;
   }
 
   start(): void {
-    const { plan } = this.#options;
-    for (let index = 0; index < plan.processes; index++) this.#startReplica(advanceZoneRollout);
-    for (let index = 0; index < plan.recyclers; index++) this.#startReplica(this.#recycler);
-    for (let index = 0; index < plan.keepers; index++) this.#startReplica(keepLedgers);
-    for (const kind of plan.claims?.kinds ?? []) for (let index = 0; index < 2; index++) this.#startTaker(kind);
-    if (plan.budget === undefined) return;
-    for (let index = 0; index < plan.webhooks; index++) this.#startWebhook(false);
-    if (plan.dryRuns > 0) this.#startWebhook(true);
+    for (const role of this.#roles) for (let index = 0; index < role.count; index++) this.#start(role);
   }
 
-  /** From now on the other function has as long as the plan says. */
-  limitRecycling(): void {
-    this.#recycleUntilMs = this.#options.world.timeline.nowMs() + this.#options.plan.recycleForMs;
-  }
-
-  webhooks(): readonly Webhook[] {
-    return this.#webhooks;
-  }
-
-  /** The view of a group that a process was last handed: it may look at another one before it writes. */
-  lastView(name: string, group: string): GroupView | undefined {
-    return this.#lastViews.get(name)?.get(group);
-  }
-
-  /** An event reaches each replica, or is lost, doubled, late and out of order. */
+  /** An event reaches each process that hears of any, or is lost, doubled, late and out of order. */
   tell(key: GroupKey): void {
-    const { draw, plan, world } = this.#options;
-    for (const { replica, process } of this.#replicas) {
+    const { draw, plan, world } = this.#run;
+    for (const { wake, process, role } of this.#running) {
+      if (role.wokenBy !== "events") continue;
       const copies = draw.chance(plan.doubleEvents) ? 2 : 1;
       for (let copy = 0; copy < copies; copy++) {
         if (draw.chance(plan.loseEvents)) continue;
-        world.timeline.after(draw.between(1, 200), () => runIn(process, () => replica.wake(key, false)));
+        world.timeline.after(draw.between(1, 200), () => runIn(process, () => wake?.(key)));
       }
     }
   }
 
-  #startReplica(definition: FunctionDefinition): void {
-    const { draw, plan, wrappers, log } = this.#options;
-    const kind = kindOf(definition);
-    let replica: Replica | undefined;
-    const connection = this.#connect(kind, (changed) => replica?.wake(changed, false));
-    const { process, cluster, views, clock, stop } = connection;
-    const { sweepMs, sweepsAtOnce } = plan;
-    replica = startReplica({ process, draw, cluster, views, wrappers, sweepMs, sweepsAtOnce, log, definition });
-    this.#replicas.push({ process, clock, definition, replica, stop });
-  }
-
-  #startTaker(claims: KindName): void {
-    const connection = this.#connect("taker", () => undefined);
-    const { process, clock, stop } = connection;
-    this.#takers.push({ process, clock, claims, stop });
-    this.#options.openTaker(claims, connection);
-  }
-
-  #startWebhook(isDry: boolean): void {
-    const { wrappers, log } = this.#options;
-    const { process, cluster, views, clock, stop } = this.#connect(isDry ? "dry" : "webhook", () => undefined);
-    const webhook = openWebhook({ process, cluster, views, wrappers, isDry, log });
-    this.#webhooks.push({ ...webhook, clock, stop });
-  }
-
-  #connect(kind: ProcessKind, onChange: (changed: GroupKey) => void): Connection & { readonly clock: ServerClock } {
-    const { world, draw, plan, wrappers, faults, observerOf, onResume, log } = this.#options;
-    const process = newProcess(`${kind}-${++this.#made}`);
+  #start(role: Role): void {
+    const { draw, plan, checkers, log } = this.#run;
+    const process = newProcess(`${role.name}-${++this.#made}`);
     const clock: ServerClock = { skewMs: this.#allOffMs + plan.skewMs * (draw.chance(0.5) ? 1 : -1) };
     log("simulation", `${process.name} starts`);
     const views = new Map<string, GroupView>();
-    this.#lastViews.set(process.name, views);
-    const connection = connectProcess({
+    const observer = checkers.observe({ process, role, views });
+    let wake: Running["wake"];
+    const connection = connectProcess(this.#run, {
       process,
-      world,
-      draw,
-      plan,
-      wrappers,
-      faults,
       clock,
-      observer: observerOf(kind, process),
-      revisions: this.revisions,
-      judgesEvictions: kind === "webhook",
-      onResume,
-      onChange,
-      onView: ({ group }, view) => views.set(group, view),
+      observer: {
+        ...observer,
+        onWritten: (...call) => {
+          observer.onWritten(...call);
+          this.#written(role, process, call[1]);
+        },
+      },
+      revisions: this.#revisions,
+      judgesEvictions: role.judgesEvictions ?? false,
+      onChange: (key) => wake?.(key),
+      onView: (key, view) => views.set(viewKey(key), view),
     });
-    return { ...connection, clock };
+    wake = role.open(connection);
+    this.#running = [...this.#running, { role, process, clock, wake, stop: connection.stop }];
   }
 
-  killWebhook(process = this.#anyWebhook()): void {
-    const { draw, world, isFaulty, log } = this.#options;
-    const index = this.#webhooks.findIndex((webhook) => webhook.process === process);
-    const victim = this.#webhooks[index];
-    if (victim === undefined || victim.isDry) return;
-    victim.stop();
-    this.#webhooks.splice(index, 1);
-    log("simulation", `${victim.process.name} is killed`);
-    world.timeline.after(draw.between(100, 20_000), () => {
-      if (isFaulty()) this.#startWebhook(false);
-    });
+  /** The cruellest moment: the reservation stands, and nobody has heard of it. */
+  #written(role: Role, process: Process, verb: string): void {
+    const { draw, plan, isFaulty } = this.#run;
+    if (role.diesAfterWrite !== true || verb !== "patch" || !isFaulty() || !draw.chance(plan.dieAfterWrite)) return;
+    const victim = this.#running.find((running) => running.process === process);
+    if (victim !== undefined) this.#kill(victim);
   }
 
-  #anyWebhook(): Process | undefined {
-    return this.#webhooks.length > 0 ? this.#options.draw.pick(this.#webhooks).process : undefined;
+  #of(wokenBy: WokenBy): readonly Running[] {
+    return this.#running.filter(({ role }) => role.wokenBy === wokenBy);
+  }
+
+  /** All, in an order that a process which begins does not change for the others of its kind. */
+  #all(): readonly Running[] {
+    return [...this.#of("events"), ...this.#of("itself"), ...this.#of("reviews")];
+  }
+
+  #crash(): void {
+    const { draw } = this.#run;
+    const own = this.#of("itself");
+    if (own.length > 0 && draw.chance(0.7)) {
+      this.#kill(draw.pick(own));
+      return;
+    }
+    const told = this.#of("events");
+    const victim = told[draw.whole(0, told.length - 1)];
+    if (victim !== undefined) this.#kill(victim);
+  }
+
+  #crashWebhook(): void {
+    const asked = this.#of("reviews");
+    const victim = asked.length > 0 ? this.#run.draw.pick(asked) : undefined;
+    if (victim !== undefined && victim.role.isSpared !== true) this.#kill(victim);
   }
 
   /** kill -9: nothing of the process goes on; what it has sent may still arrive. */
-  crash(): void {
-    const { draw, world, isFaulty, log } = this.#options;
-    if (this.#takers.length > 0 && draw.chance(0.7)) {
-      this.killTaker(draw.pick(this.#takers).process);
-      return;
-    }
-    const index = draw.whole(0, this.#replicas.length - 1);
-    const victim = this.#replicas[index];
-    if (victim === undefined) return;
-    victim.stop();
-    this.#replicas.splice(index, 1);
+  #kill(victim: Running): void {
+    const { draw, world, isFaulty, log } = this.#run;
+    this.#end([victim]);
     log("simulation", `${victim.process.name} is killed`);
     world.timeline.after(draw.between(100, 20_000), () => {
-      if (isFaulty()) this.#startReplica(victim.definition);
+      if (isFaulty()) this.#start(victim.role);
     });
   }
 
-  killTaker(process: Process): void {
-    const { draw, world, isFaulty, log } = this.#options;
-    const victim = this.#takers.find((taker) => taker.process === process);
-    if (victim === undefined) return;
-    victim.stop();
-    this.#takers = this.#takers.filter((taker) => taker !== victim);
-    log("simulation", `${victim.process.name} is killed`);
-    world.timeline.after(draw.between(100, 20_000), () => {
-      if (isFaulty()) this.#startTaker(victim.claims);
-    });
+  #end(ended: readonly Running[]): void {
+    for (const { stop } of ended) stop();
+    this.#running = this.#running.filter((running) => !ended.includes(running));
   }
 
   /** kill -STOP, and -CONT after 1 to 60 s: what it has sent arrives, what is sent to it waits, its clock goes on. */
-  pause(): void {
-    const { draw, world, log } = this.#options;
-    const running = [...this.#replicas, ...this.#takers, ...this.#webhooks].filter(
-      ({ process }) => process.backlog === undefined,
-    );
+  #pause(): void {
+    const { draw, world, log } = this.#run;
+    const running = this.#all().filter(({ process }) => process.backlog === undefined);
     if (running.length === 0) return;
     const { process } = draw.pick(running);
     process.backlog = [];
@@ -218,7 +145,7 @@ export class Processes {
   }
 
   #goOn(process: Process): void {
-    const { world, log } = this.#options;
+    const { world, log } = this.#run;
     const backlog = process.backlog ?? [];
     process.backlog = undefined;
     if (process.alive) log("simulation", `${process.name} goes on`);
@@ -226,9 +153,9 @@ export class Processes {
   }
 
   /** The clock of the API server that one process talks to is set; it stays within what the protocol lets clocks differ by. */
-  stepClock(): void {
-    const { draw, log } = this.#options;
-    const running = [...this.#replicas, ...this.#takers, ...this.#webhooks];
+  #stepClock(): void {
+    const { draw, log } = this.#run;
+    const running = this.#all();
     if (running.length === 0) return;
     const { process, clock } = draw.pick(running);
     clock.skewMs = this.#allOffMs + draw.between(-14_000, 14_000);
@@ -237,40 +164,33 @@ export class Processes {
 
   /** The clocks of all API servers are set, by as much. */
   stepAllClocks(byMs: number): void {
-    this.#options.log("simulation", `all clocks are set by ${(byMs / 1000).toFixed(0)} s`);
+    this.#run.log("simulation", `all clocks are set by ${(byMs / 1000).toFixed(0)} s`);
     this.#allOffMs += byMs;
-    for (const { clock } of [...this.#replicas, ...this.#takers, ...this.#webhooks]) clock.skewMs += byMs;
+    for (const { clock } of this.#running) clock.skewMs += byMs;
   }
 
-  /** What one healthy process of each function cannot bring to its end, no number of them may: all others are killed for good. */
-  keepOne(): void {
-    const { draw, plan } = this.#options;
-    for (const { process } of [...this.#replicas, ...this.#takers, ...this.#webhooks]) this.#goOn(process);
-    const functions = [advanceZoneRollout, keepLedgers];
-    const kept = functions.flatMap((definition) => {
-      const running = this.#replicas.filter((replica) => replica.definition === definition);
-      return running.length > 0 ? [draw.pick(running)] : [];
+  /** As many are left of each role as it says; all others are killed for good. */
+  makePeace(): void {
+    const { draw } = this.#run;
+    for (const { process } of this.#all()) this.#goOn(process);
+    const kept = this.#roles.flatMap((role) => {
+      const running = this.#running.filter((one) => one.role === role);
+      const [first] = running;
+      if (first === undefined || role.inPeace === "new" || role.inPeace === "none") return [];
+      if (role.inPeace === "all") return running;
+      return [role.inPeace === "any" ? draw.pick(running) : first];
     });
-    for (const replica of this.#replicas) if (!kept.includes(replica)) replica.stop();
-    this.#replicas = kept;
-    for (const { stop } of this.#takers) stop();
-    this.#takers = [];
-    for (const kind of plan.claims?.kinds ?? []) this.#startTaker(kind);
-    for (const definition of functions)
-      if (!kept.some((replica) => replica.definition === definition)) this.#startReplica(definition);
-    if (plan.budget === undefined) return;
-    const [webhook, ...others] = this.#webhooks.filter(({ isDry }) => !isDry);
-    for (const other of others) other.stop();
-    this.#webhooks = webhook === undefined ? [] : [webhook];
-    if (webhook === undefined) this.#startWebhook(false);
+    this.#end(this.#all().filter((running) => !kept.includes(running)));
+    this.#running = kept;
+    // Those that nobody is left of come after those that all begin anew.
+    for (const role of this.#roles) if (role.inPeace === "new") this.#start(role);
+    for (const role of this.#roles) {
+      if (role.inPeace !== "any" && role.inPeace !== "first") continue;
+      if (!kept.some((running) => running.role === role)) this.#start(role);
+    }
   }
 
   stop(): void {
-    for (const { stop } of [...this.#replicas, ...this.#takers, ...this.#webhooks]) stop();
+    for (const { stop } of this.#all()) stop();
   }
-}
-
-function kindOf(definition: FunctionDefinition): ProcessKind {
-  if (definition === advanceZoneRollout) return "replica";
-  return definition === keepLedgers ? "keeper" : "recycler";
 }

@@ -1,7 +1,12 @@
-/** What one seed is given, and what it comes to. */
+/** What one seed is given, what its actors have in common, and what it comes to. */
+import type { World } from "../world/world.ts";
+import type { Actor } from "./actor.ts";
+import type { Checkers } from "./checker.ts";
 import type { Draw } from "./draw.ts";
+import type { Pasts } from "./pasts.ts";
 import type { Plan } from "./plan.ts";
 import type { Wrappers } from "./replica.ts";
+import type { CallFaults } from "./simulated-cluster.ts";
 
 export interface Violation {
   readonly invariant: string;
@@ -22,6 +27,31 @@ export interface SimulationOptions {
   readonly wrappers?: Wrappers;
   /** Bends the plan of every seed towards a fault: how a scenario is aimed. */
   readonly aim?: (plan: Plan, draw: Draw) => Plan;
+  /** Actors that are about in every seed of a test. */
+  readonly more?: (run: SeedRun) => readonly Actor[];
   /** Keep the history of what happened, line by line. */
   readonly verbose?: boolean;
+}
+
+/** One seed while it runs: what every actor is given. */
+export interface SeedRun {
+  readonly world: World;
+  readonly draw: Draw;
+  readonly plan: Plan;
+  /** Where the group is that everything is about. */
+  readonly namespace: string;
+  readonly group: string;
+  readonly wrappers: Wrappers;
+  readonly pasts: Pasts;
+  readonly checkers: Checkers;
+  /** False once the faults have stopped. */
+  readonly isFaulty: () => boolean;
+  /** What calls meet now. */
+  readonly faults: () => CallFaults;
+  /** Code of a process goes on. */
+  readonly onResume: () => void;
+  readonly violate: (invariant: string, sentence: string) => void;
+  readonly log: (who: string, what: string) => void;
+  /** Whoever may say something line by line does so. */
+  readonly isVerbose: boolean;
 }

@@ -1,58 +1,106 @@
 /** The workloads of one seed as their users mean them to be: the group, its neighbours, and StatefulSets that are made again. */
 import { ClusterError, type ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
+import { unrolledOf } from "../stage/checkers/liveness.ts";
 import type { StoredStatefulSet } from "../world/objects.ts";
-import type { World } from "../world/world.ts";
-import type { Draw } from "./draw.ts";
-import type { Plan } from "./plan.ts";
+import type { Actor } from "./actor.ts";
+import type { Checker } from "./checker.ts";
+import type { SeedRun } from "./seed.ts";
+import { drawn } from "./users.ts";
 
 /** The label that a budget may select by instead of `rollout-group`: on pods, and on StatefulSets where the plan says so. */
 export const appLabel = "app";
 export const neighbourGroup = "other";
 export const looseSets = "loose";
 
-export interface WorkloadsOptions {
-  readonly world: World;
-  readonly draw: Draw;
-  readonly plan: Plan;
-  readonly namespace: string;
-  readonly group: string;
-  readonly log: (who: string, what: string) => void;
+/** True for a StatefulSet of no group, and for its pods. */
+export function isLoose(name: string): boolean {
+  return name.startsWith(`${looseSets}-`);
 }
 
-export class Workloads {
-  readonly #options: WorkloadsOptions;
+export class Workloads implements Actor {
+  readonly name = "workloads";
+  readonly disturbances;
+  readonly checkers: readonly Checker[];
+  readonly #run: SeedRun;
   /** StatefulSets that were deleted and are to be made again, by name. */
   readonly #absent = new Map<string, StoredStatefulSet>();
   #version = 1;
   #zonesMade = 0;
 
-  constructor(options: WorkloadsOptions) {
-    this.#options = options;
-    const { plan } = options;
-    for (let zone = 0; zone < plan.zones; zone++) this.addZone();
-    if (plan.neighbours.group)
-      this.#addNeighbours(neighbourGroup, plan.neighbours.spanned ? options.group : "elsewhere");
+  constructor(run: SeedRun) {
+    this.#run = run;
+    const { plan, world, namespace } = run;
+    this.checkers = [
+      { judges: ["L1"], missing: () => unrolledOf(world, { namespace, isLoose, absent: this.absent() }) },
+    ];
+    this.disturbances = this.#disturbances();
+    for (let zone = 0; zone < plan.zones; zone++) this.#addZone();
+    if (plan.neighbours.group) this.#addNeighbours(neighbourGroup, plan.neighbours.spanned ? run.group : "elsewhere");
     if (plan.neighbours.loose) this.#addNeighbours(looseSets, looseSets, {});
   }
 
+  #disturbances() {
+    const { world, draw, plan, log } = this.#run;
+    const to = (deed: (set: ObjectKey) => void) => drawn(this.#run, this, { set: deed });
+    return {
+      changeTemplate: to((set) => {
+        if (draw.chance(0.7)) this.#changeTemplates();
+        else this.#changeTemplate(set);
+      }),
+      rollBack: to(() => this.#changeTemplates(`app:${Math.max(1, this.#version - 1)}`)),
+      brokenTemplate: to(() => this.#changeTemplates(`app:broken-${draw.pick(plan.causes)}`)),
+      scale: to((set) => {
+        const replicas = draw.whole(0, 4);
+        log("user", `scales ${set.name} to ${replicas}`);
+        world.scale(set, replicas);
+      }),
+      pause: to((set) => {
+        const paused = draw.chance(0.5);
+        log("user", `${paused ? "pauses" : "resumes"} ${set.name}`);
+        world.pause(set, paused);
+      }),
+      budget: to((set) => this.#limit(set, ["1", "2", "3", "50%"])),
+      malformed: to((set) => this.#limit(set, ["many", "-1", "0%", ""])),
+      strategy: to((set) => {
+        const type = draw.chance(0.5) ? "RollingUpdate" : "OnDelete";
+        log("user", `update strategy of ${set.name}: ${type}`);
+        world.store.patch("statefulsets", set, { spec: { updateStrategy: { type } } });
+      }),
+      removeZone: to((set) => {
+        if (this.#zones < 2) return;
+        log("user", `deletes StatefulSet ${set.name}`);
+        world.removeStatefulSet(set);
+      }),
+      addZone: to(() => {
+        if (this.#zones > 4) return;
+        log("user", "adds a zone");
+        this.#addZone();
+      }),
+      recreate: to((set) => this.#recreate(set)),
+      relabel: to((set) => this.#relabel(set)),
+      relabelTemplate: to((set) => this.#relabelTemplate(set)),
+    };
+  }
+
+  /** A new template for every zone. */
+  begin(): void {
+    this.#changeTemplates();
+  }
+
   /** How many StatefulSets the group has, with those that are to be made again. */
-  get zones(): number {
+  get #zones(): number {
     return this.members().length + this.#absent.size;
   }
 
-  /** The StatefulSets that are there. */
-  all(): ObjectKey[] {
-    const { world, namespace } = this.#options;
-    return world.store.list("statefulsets", { namespace }).items.map(({ metadata }) => metadata);
-  }
-
-  /** Those of groups: nobody rolls the others. */
+  /** The StatefulSets of groups that are there: nobody rolls the others. */
   members(): ObjectKey[] {
-    return this.all().filter(({ name }) => !name.startsWith(`${looseSets}-`));
+    const { world, namespace } = this.#run;
+    const all = world.store.list("statefulsets", { namespace }).items.map(({ metadata }) => metadata);
+    return all.filter(({ name }) => !isLoose(name));
   }
 
-  addZone(): void {
-    const { group, plan } = this.#options;
+  #addZone(): void {
+    const { group, plan } = this.#run;
     this.#add(group, String.fromCharCode(97 + this.#zonesMade++), plan.replicas, group);
   }
 
@@ -67,7 +115,7 @@ export class Workloads {
     app: string,
     labels: Readonly<Record<string, string>> = { "rollout-group": group },
   ): void {
-    const { world, plan, namespace } = this.#options;
+    const { world, plan, namespace } = this.#run;
     const { maxUnavailable, minReadySeconds, podManagementPolicy } = plan;
     world.addGroup({
       namespace,
@@ -84,23 +132,26 @@ export class Workloads {
   }
 
   /** A new template for every zone, as a deployment tool applies it: one after another. */
-  changeTemplates(image = `app:${++this.#version}`): void {
-    this.#options.log("user", `every template: ${image}`);
-    for (const key of this.members()) this.#options.world.changeTemplate(key, image);
+  #changeTemplates(image = `app:${++this.#version}`): void {
+    this.#run.log("user", `every template: ${image}`);
+    for (const key of this.members()) this.#run.world.changeTemplate(key, image);
   }
 
-  changeTemplate(key: ObjectKey): void {
-    this.#options.log("user", `template of ${key.name} alone`);
-    this.#options.world.changeTemplate(key, `app:${++this.#version}`);
+  #changeTemplate(key: ObjectKey): void {
+    this.#run.log("user", `template of ${key.name} alone`);
+    this.#run.world.changeTemplate(key, `app:${++this.#version}`);
   }
 
-  rollBack(): void {
-    this.changeTemplates(`app:${Math.max(1, this.#version - 1)}`);
+  #limit(set: ObjectKey, choices: readonly string[]): void {
+    const { world, draw, log } = this.#run;
+    const text = draw.pick(choices);
+    log("user", `budget of ${set.name}: ${JSON.stringify(text)}`);
+    world.annotate(set, { "rollout-max-unavailable": text });
   }
 
   /** Deletes a StatefulSet, and makes one of the same name 0.1 s to 4 minutes later: `kubectl replace`, or volumes that grow. */
-  recreate(key: ObjectKey): void {
-    const { world, draw, plan, log } = this.#options;
+  #recreate(key: ObjectKey): void {
+    const { world, draw, plan, log } = this.#run;
     const set = world.store.find("statefulsets", key);
     if (set === undefined || this.#absent.has(key.name)) return;
     const policy = draw.pick(plan.propagation);
@@ -113,14 +164,13 @@ export class Workloads {
 
   /** As often as it takes: one that is still being deleted keeps its name. */
   #makeAgain(key: ObjectKey): void {
-    const { world, namespace, log } = this.#options;
+    const { world, namespace, log } = this.#run;
     const set = this.#absent.get(key.name);
     if (set === undefined) return;
     const { name, labels, annotations = {} } = set.metadata;
     const containers = set.spec.template.spec.containers.map((one) => ({ ...one, image: `app:${this.#version}` }));
     const template = { ...set.spec.template, spec: { ...set.spec.template.spec, containers } };
-    const isLoose = name.startsWith(`${looseSets}-`);
-    const spec = isLoose ? set.spec : { ...set.spec, template };
+    const spec = isLoose(name) ? set.spec : { ...set.spec, template };
     try {
       world.store.create("statefulsets", namespace, { metadata: { name, labels, annotations }, spec });
     } catch (error) {
@@ -133,8 +183,8 @@ export class Workloads {
   }
 
   /** Moves a StatefulSet to another group, and back; its pods keep the labels that they have. */
-  relabel(key: ObjectKey): void {
-    const { world, draw, group, log } = this.#options;
+  #relabel(key: ObjectKey): void {
+    const { world, draw, group, log } = this.#run;
     const to = this.#isAway(key) ? this.#homeOf(key.name) : draw.pick([neighbourGroup, `${group}-2`]);
     log("user", `labels StatefulSet ${key.name} as of group ${to}`);
     world.store.patch("statefulsets", key, { metadata: { labels: { "rollout-group": to } } });
@@ -142,18 +192,18 @@ export class Workloads {
 
   /** By its label, and not by who moved it: one that was made again has the label that it was deleted with. */
   #isAway(key: ObjectKey): boolean {
-    const group = this.#options.world.store.get("statefulsets", key).metadata.labels?.["rollout-group"];
+    const group = this.#run.world.store.get("statefulsets", key).metadata.labels?.["rollout-group"];
     return group !== undefined && group !== this.#homeOf(key.name);
   }
 
   #homeOf(name: string): string {
-    const { group } = this.#options;
+    const { group } = this.#run;
     return name.startsWith(`${group}-`) ? group : neighbourGroup;
   }
 
   /** The template's own label: pods of it are selected by a budget, or are not. */
-  relabelTemplate(key: ObjectKey): void {
-    const { world, log } = this.#options;
+  #relabelTemplate(key: ObjectKey): void {
+    const { world, log } = this.#run;
     const { spec } = world.store.get("statefulsets", key);
     const before = spec.template.metadata?.labels?.[appLabel] ?? "";
     const app = before.startsWith("not-") ? before.slice("not-".length) : `not-${before}`;
@@ -163,23 +213,23 @@ export class Workloads {
 
   /** What a user may have left behind is put right; what is to be made again will be. */
   makePeace(): void {
-    const { world, plan } = this.#options;
+    const { world, plan } = this.#run;
     for (const key of this.members()) {
       world.pause(key, false);
       world.annotate(key, { "rollout-max-unavailable": String(plan.maxUnavailable) });
       world.store.patch("statefulsets", key, { spec: { updateStrategy: { type: "OnDelete" } } });
-      if (this.#isAway(key)) this.relabel(key);
+      if (this.#isAway(key)) this.#relabel(key);
       const labels = world.store.get("statefulsets", key).spec.template.metadata?.labels ?? {};
-      if (labels[appLabel]?.startsWith("not-")) this.relabelTemplate(key);
+      if (labels[appLabel]?.startsWith("not-")) this.#relabelTemplate(key);
       // A partition that only one zone has is never free (as rollout-operator has it): zones of one size end that.
       if (plan.budget?.isPartitioned === true) world.scale(key, plan.replicas);
     }
     for (const [name, set] of this.#absent) this.#absent.set(name, this.#sane(set));
-    this.changeTemplates();
+    this.#changeTemplates();
   }
 
   #sane(set: StoredStatefulSet): StoredStatefulSet {
-    const { plan } = this.#options;
+    const { plan } = this.#run;
     const { name, labels } = set.metadata;
     // One that is still on its way out may have been moved back already, and is made again as it was before.
     const home = labels?.["rollout-group"] === undefined ? undefined : this.#homeOf(name);
@@ -205,7 +255,7 @@ export class Workloads {
   }
 
   /** The names of StatefulSets that are still to be made again. */
-  missing(): string[] {
+  absent(): string[] {
     return [...this.#absent.keys()];
   }
 }

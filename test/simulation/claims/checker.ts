@@ -6,13 +6,12 @@
  * Z2: claimed pods count as down, and their zone as not whole. D1: no pod leaves that was not told so. D2: no pod that stays is
  * left as if it left.
  */
-import type { LeaseObject } from "../../../functions/shared/kubernetes/cluster.ts";
+import type { LeaseObject, ObjectKey, Preconditions, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { SeenView } from "../../stage/checkers/ledger-write.ts";
 import {
   isUp,
   ordinalIn,
   type Reserved,
-  readReservations,
   rolloutLimit,
   setNameOf,
   upSinceMs,
@@ -20,8 +19,9 @@ import {
 } from "../../stage/checkers/raw.ts";
 import type { StoredStatefulSet } from "../../world/objects.ts";
 import type { World } from "../../world/world.ts";
+import type { Caller, Checker, LedgerWrite } from "../checker.ts";
 import type { Apps } from "./apps.ts";
-import { why } from "./taker.ts";
+import { takerName, volumeOf, why } from "./taker.ts";
 
 interface Raw {
   readonly id: string;
@@ -64,7 +64,8 @@ export function readClaims({ metadata }: Pick<LeaseObject, "metadata">): Raw[] {
   return lines.map((line) => ({ ...(JSON.parse(line) as Omit<Raw, "line">), line }));
 }
 
-export class ClaimsChecker {
+export class ClaimsChecker implements Checker {
+  readonly judges = ["K1", "K2", "K3", "K4", "Z1", "Z2", "D1", "D2"];
   /** The function of each process that makes claims, by its name. */
   readonly functions = new Map<string, string>();
   readonly #options: ClaimsCheckerOptions;
@@ -83,7 +84,7 @@ export class ClaimsChecker {
   }
 
   /** A user, or a later version, has written the ledger. */
-  noteEdited(lease: LeaseObject): void {
+  onLedgerEdited(lease: LeaseObject): void {
     const nowMs = this.#options.world.timeline.nowMs();
     const claims = readClaims(lease);
     const ids = new Set(claims.map(({ id }) => id));
@@ -93,15 +94,14 @@ export class ClaimsChecker {
   }
 
   /** One write of the ledger by a process: what it made of claims, and what it took beside them. */
-  onWritten(process: string, lease: LeaseObject, made: readonly Reserved[], view: SeenView | undefined): void {
+  onLedgerWritten({ caller: { process }, lease, all, made, seen: view }: LedgerWrite): void {
     if (lease.metadata.name !== this.#options.ledger) return;
     if (lease.metadata.uid !== this.#uid) {
-      this.noteEdited(lease);
+      this.onLedgerEdited(lease);
       return;
     }
     const claims = readClaims(lease);
-    const all = readReservations(lease as never) ?? [];
-    this.#checkKept(this.functions.get(process) ?? process, claims);
+    this.#checkKept(this.functions.get(process.name) ?? process.name, claims);
     const fresh = claims.filter(({ id }) => !this.#known.has(id));
     const nowMs = this.#options.world.timeline.nowMs();
     for (const claim of claims) this.#note(claim, nowMs);
@@ -192,14 +192,15 @@ export class ClaimsChecker {
   }
 
   /** K3 where nothing is reserved: a rollout repairs a broken pod. */
-  onDeletionSent(replica: string, name: string, uid: string): void {
+  onDeletionSent({ process }: Caller, resource: Resource, { name }: ObjectKey, { uid }: Preconditions): void {
+    if (resource !== "pods") return;
     const nowMs = this.#options.world.timeline.nowMs();
     for (const { claim, firstMs } of this.#known.values()) {
       // A broken pod that came for one that the claim names is nobody's (rule R18).
       if ((claim.uids?.[name] ?? uid) !== uid) continue;
       if (claim.zone !== setNameOf(name) || !names(claim, ordinalIn(name)) || nowMs - firstMs < decidedWithinMs)
         continue;
-      this.#options.violate("K3", `${replica} deletes ${name}, which is of the claim ${claim.line}`);
+      this.#options.violate("K3", `${process.name} deletes ${name}, which is of the claim ${claim.line}`);
     }
   }
 
@@ -209,7 +210,8 @@ export class ClaimsChecker {
   }
 
   /** K4: the deletion of an object has arrived, which stands for a volume claim. */
-  onVolumeDeleted(name: string, uid: string): void {
+  onDeletionArrived({ role }: Caller, _resource: Resource, { name }: ObjectKey, { uid }: Preconditions): void {
+    if (role.name !== takerName || !name.startsWith(volumeOf(""))) return;
     const { world, namespace } = this.#options;
     if (world.store.find("leases", { namespace, name })?.metadata.uid !== uid) return;
     const isClaimed = [...this.#known.values()].some(
@@ -219,7 +221,11 @@ export class ClaimsChecker {
   }
 
   /** D1 and K4: a size was changed by a scale-down. */
-  onScaled(set: StoredStatefulSet): void {
+  onPatched({ role }: Caller, resource: Resource, after: object): void {
+    if (role.name === takerName && resource === "statefulsets") this.#checkScaled(after as StoredStatefulSet);
+  }
+
+  #checkScaled(set: StoredStatefulSet): void {
     const { world, apps } = this.#options;
     const claimed = [...this.#known.values()].map(({ claim }) => claim).filter(({ kind }) => kind === "scale-down");
     for (const pod of world.store.ownedBy("pods", set.metadata.uid)) {

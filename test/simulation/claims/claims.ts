@@ -1,57 +1,51 @@
 /** The claims of one seed: who makes them, what they are about besides pods, and who looks at them. */
-import type { Cluster } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { KindName } from "../../../functions/shared/ledger/claim.ts";
 import { protocol } from "../../../functions/shared/ledger/protocol.ts";
 import { createMemory } from "../../../functions/shared/pass/definition.ts";
 import { silentReporter } from "../../../functions/shared/pass/reporter.ts";
-import type { Views } from "../../../functions/shared/views/view.ts";
-import type { World } from "../../world/world.ts";
-import type { Draw } from "../draw.ts";
-import type { Plan } from "../plan.ts";
-import type { Process } from "../simulated-cluster.ts";
+import type { Actor } from "../actor.ts";
+import type { Checker } from "../checker.ts";
+import type { Connection, Role } from "../roles.ts";
+import type { SeedRun } from "../seed.ts";
 import { Apps } from "./apps.ts";
 import { ClaimsChecker } from "./checker.ts";
-import { type ClaimRules, shippedRules, Taker, takerOf, volumeOf } from "./taker.ts";
-
-export interface ClaimsOptions {
-  readonly world: World;
-  readonly draw: Draw;
-  readonly plan: Plan;
-  readonly namespace: string;
-  readonly group: string;
-  readonly rules: Partial<ClaimRules> | undefined;
-  /** False once the faults have stopped: what was begun is ended, and nothing else is. */
-  readonly isFaulty: () => boolean;
-  readonly violate: (invariant: string, sentence: string) => void;
-  readonly log: (who: string, what: string) => void;
-}
+import { shippedRules, Taker, takerName, takerOf, volumeOf } from "./taker.ts";
 
 /** What a later version of Sluice may have written. */
 const foreign = '{ "id":"later-ID", "kind":"later","zone":"ZONE","n":1.50,"by":"take-later" }';
 const claims = "sluice.dev/claims";
 
-export class Claims {
-  readonly checker: ClaimsChecker;
-  readonly #options: ClaimsOptions;
+export class Claims implements Actor {
+  readonly name = "claims";
+  readonly roles: readonly Role[];
+  readonly checkers: readonly Checker[];
+  readonly #run: SeedRun;
   readonly #apps: Apps;
+  readonly #checker: ClaimsChecker;
 
-  constructor(options: ClaimsOptions) {
-    const { world, namespace, group, violate } = options;
-    this.#options = options;
+  constructor(run: SeedRun) {
+    const { world, namespace, group, violate, plan } = run;
+    this.#run = run;
     this.#apps = new Apps(world);
-    this.checker = new ClaimsChecker({ world, apps: this.#apps, namespace, ledger: `sluice-${group}`, violate });
-    if (options.plan.claims?.kinds.includes("volume") === true) this.#keepVolumes();
-    if (options.plan.claims?.isForeign === true) this.#claimLater();
+    this.#checker = new ClaimsChecker({ world, apps: this.#apps, namespace, ledger: `sluice-${group}`, violate });
+    this.checkers = [this.#checker];
+    const { kinds = [], isForeign = false } = plan.claims ?? {};
+    this.roles = kinds.map((kind) => ({
+      name: takerName,
+      wokenBy: "itself",
+      count: 2,
+      inPeace: "new",
+      diesAfterWrite: true,
+      open: (connection) => this.#open(kind, connection),
+    }));
+    if (kinds.includes("volume")) this.#keepVolumes();
+    if (isForeign) this.#claimLater();
   }
 
   /** Starts a process that makes claims of a kind. */
-  open(
-    kind: KindName,
-    connection: { readonly process: Process; readonly cluster: Cluster; readonly views: Views },
-  ): void {
-    const { world, draw, plan, namespace, group, rules, isFaulty, log } = this.#options;
-    const { process, cluster, views } = connection;
-    this.checker.functions.set(process.name, takerOf(kind));
+  #open(kind: KindName, { process, cluster, views }: Connection): undefined {
+    const { world, draw, plan, namespace, group, wrappers, isFaulty, log } = this.#run;
+    this.#checker.functions.set(process.name, takerOf(kind));
     const taker = new Taker({
       kind,
       context: {
@@ -64,12 +58,12 @@ export class Claims {
         memoryOf: createMemory(),
       },
       key: { namespace, group },
-      rules: { ...shippedRules, ...rules },
+      rules: { ...shippedRules, ...wrappers.claims },
       world,
       draw,
       apps: this.#apps,
       isActive: isFaulty,
-      onActed: (id, name) => this.checker.onActed(id, name),
+      onActed: (id, name) => this.#checker.onActed(id, name),
       everyMs: plan.claims?.everyMs ?? 1_000,
       latencyMs: () => plan.faults.latencyMs * draw.between(0.3, 2),
       log: (what) => log(process.name, what),
@@ -79,7 +73,7 @@ export class Claims {
 
   /** Leases stand for the volume claims of pods: one that was removed is made again after a while. */
   #keepVolumes(): void {
-    const { world, draw, namespace } = this.#options;
+    const { world, draw, namespace } = this.#run;
     for (const { metadata } of world.store.list("pods", { namespace }).items) {
       const name = volumeOf(metadata.name);
       if (world.store.find("leases", { namespace, name }) === undefined)
@@ -90,10 +84,10 @@ export class Claims {
 
   /** A later version claims something for a purpose that nobody here knows, and ends it after a while. */
   #claimLater(): void {
-    const { world, draw, isFaulty } = this.#options;
+    const { world, draw, isFaulty } = this.#run;
     world.timeline.after(draw.between(15_000, 40_000), () => {
       if (!isFaulty()) return;
-      const zones = world.store.list("statefulsets", { namespace: this.#options.namespace }).items;
+      const zones = world.store.list("statefulsets", { namespace: this.#run.namespace }).items;
       if (zones.length === 0) return;
       const line = foreign.replace("ZONE", draw.pick(zones).metadata.name).replace("ID", String(draw.whole(1, 1e9)));
       if (this.#edit((lines) => [...lines, line])) {
@@ -106,7 +100,7 @@ export class Claims {
   }
 
   #edit(change: (lines: readonly string[]) => readonly string[]): boolean {
-    const { world, namespace, group, log } = this.#options;
+    const { world, namespace, group, checkers, log } = this.#run;
     const key = { namespace, name: `sluice-${group}` };
     const text = world.store.find("leases", key)?.metadata.annotations?.[claims];
     const before = (text ?? "").split("\n").filter((line) => line !== "");
@@ -114,7 +108,7 @@ export class Claims {
     if (world.store.find("leases", key) === undefined || new Set(after).size < after.length) return false;
     if (after.length === before.length) return true;
     const annotations = { [claims]: after.join("\n") };
-    this.checker.noteEdited(world.store.patch("leases", key, { metadata: { annotations } }));
+    checkers.ledgerEdited(world.store.patch("leases", key, { metadata: { annotations } }));
     log("later", `${after.length > before.length ? "claims" : "ends its claim on"} a zone`);
     return true;
   }

@@ -60,6 +60,8 @@ export interface TakerOptions {
   readonly log: (what: string) => void;
 }
 
+/** The names of processes that make claims begin so. */
+export const takerName = "taker";
 export const takerOf = (kind: KindName): string => `take-${kind}`;
 export const fenceOf = (node: string): string => `fence-${node}`;
 export const volumeOf = (pod: string): string => `volume-${pod}`;

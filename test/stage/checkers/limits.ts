@@ -3,7 +3,11 @@ import type { StoredStatefulSet } from "../../world/objects.ts";
 import type { Governance } from "./budgets.ts";
 import { type Budget, budgetLimit, evictionLimit, has, type Labels, partitionOf, rolloutLimit } from "./raw.ts";
 
-export type Taker = "rollout" | "eviction";
+/**
+ * What one who takes pods is held to, whatever function it is. A rollout goes by the limit of its zone and by the budget; an
+ * eviction by the budget alone, and by that of a partition over all zones.
+ */
+export type Terms = "rollout" | "eviction";
 
 /** A pod that was Ready when it was taken. */
 export interface Taken {
@@ -15,7 +19,7 @@ export interface Taken {
   readonly group: string | undefined;
   readonly ordinal: number;
   readonly atMs: number;
-  readonly by: Taker;
+  readonly by: Terms;
   /** When the ledger first held its reservation; before everything where none was seen. */
   readonly reservedMs: number;
   /** Since when the pod that came instead has been ready. */

@@ -7,16 +7,12 @@ export interface Peace {
   readonly namespace: string;
   /** StatefulSets that nobody rolls. */
   readonly isLoose: (name: string) => boolean;
-  /** Ledgers that must be empty in the end. */
-  readonly ledgers: readonly string[];
-  /** A pod that somebody drains until it has gone. */
-  readonly drained: StoredPod | undefined;
   /** StatefulSets that somebody is about to make again. */
   readonly absent: readonly string[];
 }
 
-/** A sentence, or undefined when everything has converged. */
-export function missingOf(world: World, { namespace, isLoose, ledgers, drained, absent }: Peace): string | undefined {
+/** A StatefulSet that is not as it should be in the end; undefined when every rollout has ended. */
+export function unrolledOf(world: World, { namespace, isLoose, absent }: Peace): string | undefined {
   if (absent.length > 0) return `${absent.join(", ")} is not made again`;
   for (const { metadata, spec, status } of world.store.list("statefulsets", { namespace }).items) {
     if (status.observedGeneration !== metadata.generation) return `${metadata.name} is behind`;
@@ -28,9 +24,19 @@ export function missingOf(world: World, { namespace, isLoose, ledgers, drained, 
     if (status.currentRevision !== status.updateRevision && !isLoose(metadata.name))
       return `${metadata.name} has not recorded its revision`;
   }
+  return undefined;
+}
+
+/** The pod that somebody drains, for as long as it has not gone. */
+export function undrainedOf(world: World, drained: StoredPod | undefined): string | undefined {
   const left = drained === undefined ? undefined : world.store.find("pods", drained.metadata);
-  if (left !== undefined && left.metadata.uid === drained?.metadata.uid)
-    return `pod ${left.metadata.name} is not drained`;
+  return left !== undefined && left.metadata.uid === drained?.metadata.uid
+    ? `pod ${left.metadata.name} is not drained`
+    : undefined;
+}
+
+/** A ledger that is not empty in the end. */
+export function unsettledOf(world: World, namespace: string, ledgers: readonly string[]): string | undefined {
   for (const name of ledgers) {
     const lease = world.store.find("leases", { namespace, name });
     if (lease !== undefined && readReservations(lease)?.length !== 0) return `the ledger ${name} holds reservations`;

@@ -6,7 +6,7 @@ import type { NamespacedMetadata, StoredPod, StoredStatefulSet } from "../../wor
 import type { World } from "../../world/world.ts";
 import { type BudgetPast, evictions, type Governance, governanceOf, groupOf } from "./budgets.ts";
 import { DownTimes } from "./down-times.ts";
-import { isWithinBudget, type Situation, type Taken, type Taker } from "./limits.ts";
+import { isWithinBudget, type Situation, type Taken, type Terms } from "./limits.ts";
 import type { Past } from "./past.ts";
 import {
   type Budget,
@@ -36,7 +36,7 @@ const knownWithinMs = 35_000;
 /** When the ledger first held a reservation of a pod that has stood there since, and when each function last wrote one. */
 interface Noted {
   readonly firstMs: number;
-  readonly lastMs: Readonly<Partial<Record<Taker, number>>>;
+  readonly lastMs: Readonly<Partial<Record<Terms, number>>>;
   readonly group: string;
   /** A later write no longer held it: it was withdrawn, or its ledger is lost. What reserves the pod anew is another decision. */
   readonly isDropped: boolean;
@@ -153,7 +153,7 @@ export class TrueWorldChecker {
     }
     const nowMs = this.#world.timeline.nowMs();
     for (const { uid, by: name } of made) {
-      const by: Taker = name === evictions ? "eviction" : "rollout";
+      const by: Terms = name === evictions ? "eviction" : "rollout";
       const before = this.#reserved.get(uid);
       // An eviction may take over what a rollout has reserved and is about to delete: each answers for its own decision.
       const firstMs = before === undefined || before.isDropped ? nowMs : before.firstMs;
@@ -163,7 +163,7 @@ export class TrueWorldChecker {
   }
 
   /** Z1, Z2 and E1, at the moment when the API server carries a deletion or an eviction out. */
-  onArrived(replica: string, by: Taker | "ungoverned", key: Key, preconditions: Conditions): void {
+  onArrived(replica: string, by: Terms | "ungoverned", key: Key, preconditions: Conditions): void {
     const pod = this.#world.store.find("pods", key);
     if (pod === undefined || !isUp(pod) || isOther(pod, preconditions)) return;
     this.#reviewAll();

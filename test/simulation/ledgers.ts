@@ -1,35 +1,55 @@
 /**
- * Users who edit a ledger. What takes a reservation away, or makes one look older than it is, is their own risk: whoever
- * relies on it may just be acting. Whatever else they write, nothing may be permitted by it, and it ends.
+ * Users who edit a ledger, or delete it. What takes a reservation away, or makes one look older than it is, is their own risk:
+ * whoever relies on it may just be acting. Whatever else they write, nothing may be permitted by it, and it ends.
  */
-import type { LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
+import { ledgerName } from "../../functions/shared/ledger/name.ts";
+import { unsettledOf } from "../stage/checkers/liveness.ts";
 import type { World } from "../world/world.ts";
+import type { Actor } from "./actor.ts";
+import type { Checker } from "./checker.ts";
 import type { Draw } from "./draw.ts";
+import type { SeedRun } from "./seed.ts";
+import { drawn } from "./users.ts";
+import { neighbourGroup, type Workloads } from "./workloads.ts";
 
 const reservations = "sluice.dev/reservations";
 const settledThrough = "sluice.dev/settled-through";
 
-export interface EditOptions {
-  readonly world: World;
-  readonly draw: Draw;
-  readonly namespace: string;
-  readonly group: string;
-  readonly onLedgerEdited: (lease: LeaseObject) => void;
-  readonly log: (who: string, what: string) => void;
-}
-
 type Table = Record<string, Record<string, [string, string, number]>>;
 
+export class Ledgers implements Actor {
+  readonly name = "ledgers";
+  readonly disturbances;
+  readonly checkers: readonly Checker[];
+
+  constructor(run: SeedRun, workloads: Workloads) {
+    const { world, namespace, group } = run;
+    const names = [group, neighbourGroup].map(ledgerName);
+    this.checkers = [{ judges: ["L1"], missing: () => unsettledOf(world, namespace, names) }];
+    this.disturbances = {
+      editLedger: drawn(run, workloads, { first: () => edit(run) }),
+      loseLedger: drawn(run, workloads, { set: () => lose(run) }),
+    };
+  }
+}
+
+function lose({ world, namespace, group, log }: SeedRun): void {
+  const key = { namespace, name: ledgerName(group) };
+  if (world.store.find("leases", key) === undefined) return;
+  log("user", "deletes the ledger");
+  world.store.delete("leases", key, {});
+}
+
 /** One edit of the group's ledger. */
-export function disturbLedger({ world, draw, namespace, group, onLedgerEdited, log }: EditOptions): void {
-  const key = { namespace, name: `sluice-${group}` };
+function edit({ world, draw, namespace, group, checkers, log }: SeedRun): void {
+  const key = { namespace, name: ledgerName(group) };
   const lease = world.store.find("leases", key);
   const text = lease?.metadata.annotations?.[reservations];
   if (lease === undefined || text === undefined) return;
   const kind = draw.pick(["garbage", "stranger", "later", "verdicts", "no settled-through"] as const);
   log("user", `edits the ledger: ${kind}`);
   const annotate = (annotations: Record<string, string | null>) => {
-    onLedgerEdited(world.store.patch("leases", key, { metadata: { annotations } }));
+    checkers.ledgerEdited(world.store.patch("leases", key, { metadata: { annotations } }));
   };
   if (kind === "verdicts") annotate({ "sluice.dev/verdicts": "[" });
   else if (kind === "no settled-through") annotate({ [settledThrough]: null });

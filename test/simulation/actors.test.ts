@@ -1,0 +1,74 @@
+/** Whoever adds an actor writes what it brings along, and nothing else knows of it. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Actor } from "./actor.ts";
+import { troublesOf } from "./actors.ts";
+import { plain } from "./rules.ts";
+import type { SeedRun } from "./seed.ts";
+import { simulate } from "./simulation.ts";
+
+/** One whose processes delete a pod of each of two zones, as a rollout would that looks at nothing. */
+function careless({ namespace, group }: SeedRun, heard: string[]): Actor {
+  return {
+    name: "careless",
+    roles: [
+      {
+        name: "careless",
+        wokenBy: "itself",
+        count: 1,
+        inPeace: "none",
+        open({ process, cluster }) {
+          const take = async (name: string) => {
+            const { uid } = (await cluster.get("pods", { namespace, name })).metadata;
+            await cluster.delete("pods", { namespace, name }, { uid });
+          };
+          void cluster
+            .sleep(60_000)
+            .then(() => Promise.all([take(`${group}-a-0`), take(`${group}-b-0`)]))
+            .then(() => heard.push(process.name));
+          return undefined;
+        },
+      },
+    ],
+  };
+}
+
+test("a function of any name is judged by the terms that it takes pods on", async () => {
+  const heard: string[] = [];
+  const aim = (plan: Parameters<typeof plain>[0]) => plain(plan, { recyclers: 0, processes: 0, safetyMs: 120_000 });
+  const { violations } = await simulate(1, { aim, more: (run) => [careless(run, heard)] });
+  assert.match(
+    violations[0]?.sentence ?? "",
+    /^careless-\d+ took group-[ab]-0 \(rollout\): group-[ab]-0 in another zone/,
+  );
+  assert.equal(violations[0]?.invariant, "Z1");
+});
+
+test("an actor starts, begins, makes its peace and stops, in this order, and is asked whether all is done", async () => {
+  const said: string[] = [];
+  let asked = 0;
+  const actor: Actor = {
+    name: "diarist",
+    checkers: [{ judges: ["L1"], missing: () => (++asked < 3 ? "a page" : undefined) }],
+    start: () => said.push("start"),
+    begin: () => said.push("begin"),
+    makePeace: () => said.push("peace"),
+    stop: () => said.push("stop"),
+  };
+  const { violations } = await simulate(1, { more: () => [actor] });
+  assert.deepEqual(violations, []);
+  assert.deepEqual(said, ["start", "begin", "peace", "stop"]);
+  assert.equal(asked, 3);
+});
+
+test("what a checker misses for ever breaks L1, in its words", async () => {
+  const actor: Actor = { name: "miser", checkers: [{ judges: ["L1"], missing: () => "a coin is missing" }] };
+  const [violation] = (await simulate(1, { more: () => [actor] })).violations;
+  assert.deepEqual([violation?.invariant, violation?.sentence], ["L1", "a coin is missing"]);
+});
+
+test("a trouble that two actors bring, or nobody, is a mistake", async () => {
+  const crashing: Actor = { name: "other", disturbances: { crash: () => undefined } };
+  await assert.rejects(simulate(1, { more: () => [crashing] }), /other brings crash, and so does another actor/);
+  assert.throws(() => troublesOf([crashing]), /no actor brings .*evict/);
+});

@@ -1,0 +1,50 @@
+/** All that brings something about in a seed. Whoever adds one writes its file, and names it here. */
+import type { Actor } from "./actor.ts";
+import { Budgets } from "./budgets.ts";
+import { Claims } from "./claims/claims.ts";
+import { Clocks } from "./clocks.ts";
+import { Events } from "./events.ts";
+import { Evictions } from "./evictions.ts";
+import { Functions } from "./functions.ts";
+import { Ledgers } from "./ledgers.ts";
+import { Nodes, Pods } from "./nodes.ts";
+import { disturbances as allDisturbances, type Disturbance } from "./plan.ts";
+import { Processes } from "./processes.ts";
+import type { SeedRun } from "./seed.ts";
+import { RevisionClock } from "./stale-views.ts";
+import { Workloads } from "./workloads.ts";
+
+/**
+ * In the order in which they start, and make their peace. What they bring into the world they make in the order of the lines.
+ * `more`: those of one test alone.
+ */
+export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly Actor[] {
+  const workloads = new Workloads(run);
+  const budgets = new Budgets(run, workloads);
+  const nodes = new Nodes(run, workloads);
+  const pods = new Pods(run, workloads, nodes);
+  const ledgers = new Ledgers(run, workloads);
+  const claims = new Claims(run);
+  const functions = new Functions(run);
+  const evictions = new Evictions(run);
+  const roles = [functions, claims, evictions, ...more].flatMap(({ roles = [] }: Actor) => roles);
+  const revisions = new RevisionClock();
+  const processes = new Processes(run, revisions, roles);
+  const clocks = new Clocks(run, processes);
+  const events = new Events(run, revisions, processes);
+  return [nodes, budgets, workloads, pods, ledgers, claims, functions, processes, clocks, events, evictions, ...more];
+}
+
+/** What goes wrong, by its name. Throws where an actor brings what another one brings, or where nobody brings what plans name. */
+export function troublesOf(actors: readonly Actor[]): ReadonlyMap<Disturbance, () => void> {
+  const troubles = new Map<Disturbance, () => void>();
+  for (const { name, disturbances = {} } of actors) {
+    for (const [kind, disturb] of Object.entries(disturbances) as [Disturbance, () => void][]) {
+      if (troubles.has(kind)) throw new Error(`${name} brings ${kind}, and so does another actor`);
+      troubles.set(kind, disturb);
+    }
+  }
+  const missing = allDisturbances.filter((kind) => !troubles.has(kind));
+  if (missing.length > 0) throw new Error(`no actor brings ${missing.join(", ")}`);
+  return troubles;
+}

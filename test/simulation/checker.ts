@@ -1,0 +1,139 @@
+/** Who judges a seed: what a checker hears of it, and the list of all that the actors have registered. */
+import type { LeaseObject, ObjectKey, Preconditions, Resource } from "../../functions/shared/kubernetes/cluster.ts";
+import type { GroupView } from "../../functions/shared/views/view.ts";
+import type { SeenView } from "../stage/checkers/ledger-write.ts";
+import { ledgerGroupOf, type Reserved, readReservations } from "../stage/checkers/raw.ts";
+import type { World } from "../world/world.ts";
+import type { Pasts } from "./pasts.ts";
+import type { Role } from "./roles.ts";
+import type { CallObserver, Process } from "./simulated-cluster.ts";
+import { Written } from "./written.ts";
+
+/** The process that a call comes from. */
+export interface Caller {
+  readonly process: Process;
+  readonly role: Role;
+  /** The view of each group that it was last handed, by `viewKey`: it may look at another one before it writes. */
+  readonly views: ReadonlyMap<string, GroupView>;
+}
+
+export function viewKey({ namespace, group }: { readonly namespace: string; readonly group: string }): string {
+  return `${namespace}/${group}`;
+}
+
+/** A ledger as a process has just written it. */
+export interface LedgerWrite {
+  readonly caller: Caller;
+  readonly lease: LeaseObject;
+  /** The group that it is of. */
+  readonly group: string;
+  readonly all: readonly Reserved[];
+  /** Those that no ledger has held before. */
+  readonly made: readonly Reserved[];
+  /** What the view was made of that the process was last handed. */
+  readonly seen: SeenView | undefined;
+}
+
+/** One who judges. Whatever it does not ask to hear, it is not told. */
+export interface Checker {
+  /** The ids of the invariants that it speaks up for. */
+  readonly judges: readonly string[];
+  /** A deletion leaves a process. */
+  onDeletionSent?(caller: Caller, resource: Resource, key: ObjectKey, preconditions: Preconditions): void;
+  /** The API server is about to carry it out. */
+  onDeletionArrived?(caller: Caller, resource: Resource, key: ObjectKey, preconditions: Preconditions): void;
+  /** The API server is about to carry an eviction out, which a webhook has allowed behind a guard. */
+  onEvicted?(key: ObjectKey, uid: string | undefined, guard: string): void;
+  /** The API server has carried a patch out. */
+  onPatched?(caller: Caller, resource: Resource, after: object): void;
+  /** It has carried out a write of any kind. */
+  onWritten?(caller: Caller, verb: string, resource: Resource): void;
+  onLedgerWritten?(write: LedgerWrite): void;
+  /** Somebody who is none of these processes has written a ledger. */
+  onLedgerEdited?(lease: LeaseObject): void;
+  /** What keeps a world at peace from being done, as a sentence; undefined when nothing does. */
+  missing?(): string | undefined;
+}
+
+export interface CheckersOptions {
+  readonly world: World;
+  readonly pasts: Pasts;
+  readonly violate: (invariant: string, sentence: string) => void;
+  readonly log: (who: string, what: string) => void;
+}
+
+/** All checkers of one seed, in the order in which they are told. */
+export class Checkers {
+  /** How many pods deletions and evictions have been carried out of. */
+  taken = 0;
+  /** When a reservation was last made, in true time; 0 before the first. */
+  lastMadeMs = 0;
+  readonly #options: CheckersOptions;
+  readonly #written = new Written();
+  #all: readonly Checker[] = [];
+
+  constructor(options: CheckersOptions) {
+    this.#options = options;
+  }
+
+  register(checkers: readonly Checker[]): void {
+    this.#all = [...this.#all, ...checkers];
+  }
+
+  /** What hears of the calls of one process. */
+  observe(caller: Caller): CallObserver {
+    return {
+      onDeleteSent: (_, resource, key, preconditions) => {
+        for (const checker of this.#all) checker.onDeletionSent?.(caller, resource, key, preconditions);
+      },
+      onDeleteArrived: (_, resource, key, preconditions) => {
+        if (resource === "pods") this.taken++;
+        for (const checker of this.#all) checker.onDeletionArrived?.(caller, resource, key, preconditions);
+      },
+      onPatched: (_, resource, after) => {
+        if (resource === "leases") this.#ledgerWritten(caller, after as LeaseObject);
+        for (const checker of this.#all) checker.onPatched?.(caller, resource, after);
+      },
+      onWritten: (_, verb, resource) => {
+        for (const checker of this.#all) checker.onWritten?.(caller, verb, resource);
+      },
+      log: this.#options.log,
+    };
+  }
+
+  evicted(key: ObjectKey, uid: string | undefined, guard: string): void {
+    this.taken++;
+    for (const checker of this.#all) checker.onEvicted?.(key, uid, guard);
+  }
+
+  ledgerEdited(lease: LeaseObject): void {
+    this.#written.note(readReservations(lease as never) ?? []);
+    for (const checker of this.#all) checker.onLedgerEdited?.(lease);
+  }
+
+  /** What keeps a world at peace from being done, as the first says who knows of something. */
+  missing(): string | undefined {
+    for (const checker of this.#all) {
+      const sentence = checker.missing?.();
+      if (sentence !== undefined) return sentence;
+    }
+    return undefined;
+  }
+
+  #ledgerWritten(caller: Caller, lease: LeaseObject): void {
+    const { world, pasts, violate } = this.#options;
+    const all = readReservations(lease as never);
+    if (all === undefined) {
+      violate("R2", `${caller.process.name} has written a ledger that cannot be read`);
+      return;
+    }
+    const made = this.#written.made(all);
+    this.#written.note(all);
+    if (made.length > 0) this.lastMadeMs = world.timeline.nowMs();
+    const group = ledgerGroupOf(lease as never);
+    const { namespace = "" } = lease.metadata;
+    const view = caller.views.get(viewKey({ namespace, group }));
+    const seen = view && pasts.seen(view, namespace);
+    for (const checker of this.#all) checker.onLedgerWritten?.({ caller, lease, group, all, made, seen });
+  }
+}

@@ -1,0 +1,45 @@
+/** What the world tells of its changes: events for whoever is woken by them, bookmarks for watches, and lines of the history. */
+import { describePod, describeSet } from "../stage/checkers/liveness.ts";
+import { groupLabel, setNameOf } from "../stage/checkers/raw.ts";
+import type { Actor } from "./actor.ts";
+import type { Processes } from "./processes.ts";
+import type { SeedRun } from "./seed.ts";
+import type { RevisionClock } from "./stale-views.ts";
+
+/** Bookmarks come about every minute, to whatever watch is still there. */
+const bookmarkEveryMs = 60_000;
+
+export class Events implements Actor {
+  readonly name = "events";
+  readonly #run: SeedRun;
+
+  constructor(run: SeedRun, revisions: RevisionClock, processes: Processes) {
+    this.#run = run;
+    const { world, isVerbose, log } = run;
+    const { store, timeline } = world;
+    const told = (namespace: string, groups: Iterable<string | undefined>) => {
+      revisions.note(timeline.nowMs(), store.revision);
+      for (const group of groups) if (group !== undefined) processes.tell({ namespace, group });
+    };
+    store.onChange("pods", ({ final: { metadata } }) => {
+      if (isVerbose) log("pod", describePod(world, metadata));
+      const { namespace } = metadata;
+      const set = store.find("statefulsets", { namespace, name: setNameOf(metadata.name) });
+      told(namespace, [set?.metadata.labels?.[groupLabel]]);
+    });
+    store.onChange("statefulsets", ({ previous, final }) => {
+      if (isVerbose) log("set", describeSet(world, final.metadata));
+      told(final.metadata.namespace, new Set([previous, final].map((set) => set?.metadata.labels?.[groupLabel])));
+    });
+    store.onChange("leases", () => revisions.note(timeline.nowMs(), store.revision));
+  }
+
+  start(): void {
+    const { world, draw } = this.#run;
+    world.timeline.after(bookmarkEveryMs * draw.between(0.9, 1.1), () => {
+      for (const resource of ["pods", "statefulsets", "zoneawarepoddisruptionbudgets", "poddisruptionbudgets"] as const)
+        world.store.sendBookmarks(resource);
+      this.start();
+    });
+  }
+}

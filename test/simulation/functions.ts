@@ -1,0 +1,55 @@
+/** The functions that events wake: what ships, and another one beside it that takes any pod it likes. */
+import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
+import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
+import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
+import type { Actor } from "./actor.ts";
+import type { Checker } from "./checker.ts";
+import { CollectedLedgers, MadeReservations, TakenPods } from "./promises.ts";
+import { createRecycler } from "./recycler.ts";
+import { startReplica } from "./replica.ts";
+import type { Connection, Role } from "./roles.ts";
+import type { SeedRun } from "./seed.ts";
+
+export class Functions implements Actor {
+  readonly name = "functions";
+  readonly roles: readonly Role[];
+  readonly checkers: readonly Checker[];
+  readonly #run: SeedRun;
+  #recycleUntilMs = Number.POSITIVE_INFINITY;
+
+  constructor(run: SeedRun) {
+    const { draw, plan, world, isFaulty, namespace } = run;
+    this.#run = run;
+    const isActive = () => isFaulty() && world.timeline.nowMs() < this.#recycleUntilMs;
+    const recycler = createRecycler(draw, isActive, plan.recycleEveryMs);
+    const told = { wokenBy: "events" } as const;
+    this.roles = [
+      {
+        ...told,
+        name: "replica",
+        count: plan.processes,
+        inPeace: "any",
+        isRollout: true,
+        open: this.#opener(advanceZoneRollout),
+      },
+      { ...told, name: "recycler", count: plan.recyclers, inPeace: "none", open: this.#opener(recycler) },
+      { ...told, name: "keeper", count: plan.keepers, inPeace: "any", open: this.#opener(keepLedgers) },
+    ];
+    this.checkers = [new TakenPods(run, namespace), new MadeReservations(run), new CollectedLedgers(run)];
+  }
+
+  /** From now on the other function has as long as the plan says. */
+  begin(): void {
+    const { world, plan } = this.#run;
+    this.#recycleUntilMs = world.timeline.nowMs() + plan.recycleForMs;
+  }
+
+  #opener(definition: FunctionDefinition) {
+    return ({ process, cluster, views }: Connection) => {
+      const { draw, plan, wrappers, log } = this.#run;
+      const { sweepMs, sweepsAtOnce } = plan;
+      const replica = startReplica({ process, draw, cluster, views, wrappers, sweepMs, sweepsAtOnce, log, definition });
+      return (key: Parameters<typeof replica.wake>[0]) => replica.wake(key, false);
+    };
+  }
+}

@@ -1,0 +1,71 @@
+/** Those who judge the functions that ship: what a rollout and an eviction may take, and when a ledger may be collected. */
+import type { ObjectKey, Preconditions, Resource } from "../../functions/shared/kubernetes/cluster.ts";
+import { CollectedChecker } from "../stage/checkers/collected.ts";
+import { checkLedgerWrite } from "../stage/checkers/ledger-write.ts";
+import { TrueWorldChecker } from "../stage/checkers/true-world.ts";
+import type { Caller, Checker, LedgerWrite } from "./checker.ts";
+import type { SeedRun } from "./seed.ts";
+
+/** Whatever takes a pod, whichever function it is, is judged by its terms, and by all that stands in the ledger. */
+export class TakenPods implements Checker {
+  readonly judges = ["Z1", "Z2", "Z3", "Z4", "E1"];
+  readonly #checker: TrueWorldChecker;
+
+  constructor({ world, pasts, plan, violate }: SeedRun, namespace: string) {
+    this.#checker = new TrueWorldChecker({
+      world,
+      past: pasts.sets,
+      budgets: pasts.budgets(namespace),
+      namespace,
+      skewMs: plan.every.clock > 0 ? 14_000 : plan.skewMs,
+      violate,
+    });
+  }
+
+  onDeletionSent({ process, role }: Caller, resource: Resource, key: ObjectKey, preconditions: Preconditions): void {
+    if (resource !== "pods") return;
+    this.#checker.noteSent(preconditions);
+    if (role.isRollout === true) this.#checker.onSent(process.name, key, preconditions);
+  }
+
+  onDeletionArrived({ process, role }: Caller, resource: Resource, key: ObjectKey, preconditions: Preconditions): void {
+    if (resource === "pods") this.#checker.onArrived(process.name, role.terms ?? "rollout", key, preconditions);
+  }
+
+  onEvicted(key: ObjectKey, uid: string | undefined, guard: string): void {
+    const terms = guard === "out-of-scope" ? "ungoverned" : "eviction";
+    this.#checker.onArrived("api-server", terms, key, uid === undefined ? {} : { uid });
+  }
+
+  onLedgerWritten({ group, made, all }: LedgerWrite): void {
+    this.#checker.noteWritten(group, made, all);
+  }
+}
+
+/** Each reservation is judged once, by the view that it was decided on. */
+export class MadeReservations implements Checker {
+  readonly judges = ["R2", "Z1", "Z2", "E1"];
+  readonly #violate: SeedRun["violate"];
+
+  constructor({ violate }: SeedRun) {
+    this.#violate = violate;
+  }
+
+  onLedgerWritten({ seen, all, made }: LedgerWrite): void {
+    if (seen !== undefined && made.length > 0) checkLedgerWrite(seen, all, made, this.#violate);
+  }
+}
+
+/** What is collected too early takes reservations with it that somebody still acts on. */
+export class CollectedLedgers implements Checker {
+  readonly judges = ["K1"];
+  readonly #checker: CollectedChecker;
+
+  constructor({ world, violate }: SeedRun) {
+    this.#checker = new CollectedChecker(world, violate);
+  }
+
+  onDeletionArrived({ process }: Caller, resource: Resource, key: ObjectKey, preconditions: Preconditions): void {
+    if (resource === "leases") this.#checker.onArrived(process.name, key, preconditions);
+  }
+}

@@ -1,0 +1,48 @@
+/** What a process is there for: how many there are of it, how it comes to its work, and what its deletions are judged by. */
+import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
+import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
+import type { Views } from "../../functions/shared/views/view.ts";
+import type { Terms } from "../stage/checkers/limits.ts";
+import type { Process } from "./simulated-cluster.ts";
+
+/** What a process has of the world. */
+export interface Connection {
+  readonly process: Process;
+  readonly cluster: Cluster;
+  readonly views: Views;
+  /** kill -9: nothing of the process goes on. */
+  stop(): void;
+}
+
+/**
+ * `events`: it is told of what changes. `itself`: it looks for its work when it likes. `reviews`: somebody asks it. Troubles come
+ * to each of these in its own way.
+ */
+export type WokenBy = "events" | "itself" | "reviews";
+
+/**
+ * What one healthy process of each function cannot bring to its end, no number of them may. `any`: one is left, whichever it is.
+ * `first`: the oldest is left. `new`: all end, and one begins. `none`: all end. `all`: nobody asks for them any more.
+ */
+export type InPeace = "any" | "first" | "new" | "none" | "all";
+
+export interface Role {
+  /** The names of its processes begin so. */
+  readonly name: string;
+  readonly wokenBy: WokenBy;
+  /** How many begin with the seed. */
+  readonly count: number;
+  readonly inPeace: InPeace;
+  /** What the pods that it deletes are judged by; absent: as a rollout's. */
+  readonly terms?: Terms;
+  /** It deletes outdated pods alone, and none of a StatefulSet that is paused (invariants Z3, Z4). */
+  readonly isRollout?: boolean;
+  /** It may be killed as soon as it has written, before anybody hears of it. */
+  readonly diesAfterWrite?: boolean;
+  /** It is never killed, as nothing comes of it that could be lost. */
+  readonly isSpared?: boolean;
+  /** It asks for PodDisruptionBudgets, too. */
+  readonly judgesEvictions?: boolean;
+  /** Begins. Returns what hears of events and of changes that its watches see. */
+  open(connection: Connection): ((key: GroupKey) => void) | undefined;
+}
