@@ -75,7 +75,7 @@ export class Referee {
       this.violations.push(violation);
       options.onViolation(violation);
     };
-    const past = new Past(world);
+    const past = new Past(world, namespace);
     const budgets = new BudgetPast(world, namespace);
     this.#checker = new TrueWorldChecker({ world, past, budgets, namespace, skewMs: 0, violate });
     this.#dryRuns = new DryRuns(world, (sentence) => violate("E2", sentence));

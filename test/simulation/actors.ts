@@ -3,6 +3,7 @@ import type { Actor } from "./actor.ts";
 import { Budgets } from "./budgets.ts";
 import { Claims } from "./claims/claims.ts";
 import { Clocks } from "./clocks.ts";
+import { Elsewhere } from "./elsewhere.ts";
 import { Events } from "./events.ts";
 import { Evictions } from "./evictions.ts";
 import { Functions } from "./functions.ts";
@@ -25,6 +26,7 @@ export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly 
   const pods = new Pods(run, workloads, nodes);
   const ledgers = new Ledgers(run, workloads);
   const claims = new Claims(run);
+  const elsewhere = new Elsewhere(run);
   const functions = new Functions(run);
   const evictions = new Evictions(run);
   const roles = [functions, claims, evictions, ...more].flatMap(({ roles = [] }: Actor) => roles);
@@ -32,7 +34,21 @@ export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly 
   const processes = new Processes(run, revisions, roles);
   const clocks = new Clocks(run, processes);
   const events = new Events(run, revisions, processes);
-  return [nodes, budgets, workloads, pods, ledgers, claims, functions, processes, clocks, events, evictions, ...more];
+  return [
+    nodes,
+    budgets,
+    workloads,
+    pods,
+    ledgers,
+    claims,
+    elsewhere,
+    functions,
+    processes,
+    clocks,
+    events,
+    evictions,
+    ...more,
+  ];
 }
 
 /** What goes wrong, by its name. Throws where an actor brings what another one brings, or where nobody brings what plans name. */

@@ -1,5 +1,6 @@
 /** Who judges a seed: what a checker hears of it, and the list of all that the actors have registered. */
 import type { LeaseObject, ObjectKey, Preconditions, Resource } from "../../functions/shared/kubernetes/cluster.ts";
+import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import type { GroupView } from "../../functions/shared/views/view.ts";
 import type { SeenView } from "../stage/checkers/ledger-write.ts";
 import { ledgerGroupOf, type Reserved, readReservations } from "../stage/checkers/raw.ts";
@@ -17,7 +18,7 @@ export interface Caller {
   readonly views: ReadonlyMap<string, GroupView>;
 }
 
-export function viewKey({ namespace, group }: { readonly namespace: string; readonly group: string }): string {
+export function viewKey({ namespace, group }: GroupKey): string {
   return `${namespace}/${group}`;
 }
 
@@ -49,6 +50,8 @@ export interface Checker {
   /** It has carried out a write of any kind. */
   onWritten?(caller: Caller, verb: string, resource: Resource): void;
   onLedgerWritten?(write: LedgerWrite): void;
+  /** A pass over a group has come to a verdict, about a zone where one is named. */
+  onVerdict?(caller: Caller, group: GroupKey, zone: string): void;
   /** Somebody who is none of these processes has written a ledger. */
   onLedgerEdited?(lease: LeaseObject): void;
   /** What keeps a world at peace from being done, as a sentence; undefined when nothing does. */
@@ -104,6 +107,10 @@ export class Checkers {
   evicted(key: ObjectKey, uid: string | undefined, guard: string): void {
     this.taken++;
     for (const checker of this.#all) checker.onEvicted?.(key, uid, guard);
+  }
+
+  verdict(caller: Caller, group: GroupKey, zone: string): void {
+    for (const checker of this.#all) checker.onVerdict?.(caller, group, zone);
   }
 
   ledgerEdited(lease: LeaseObject): void {

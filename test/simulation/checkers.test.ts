@@ -18,7 +18,7 @@ class Scene {
   readonly violations: string[] = [];
   readonly timeline = new VirtualTimeline();
   readonly world = createWorld({ timeline: this.timeline });
-  readonly past = new Past(this.world);
+  readonly past = new Past(this.world, namespace);
   readonly #checker = new TrueWorldChecker({
     world: this.world,
     past: this.past,

@@ -17,13 +17,14 @@ export interface ConnectionOptions {
   readonly clock: ServerClock;
   readonly judgesEvictions: boolean;
   readonly onChange: (key: GroupKey) => void;
+  readonly onVerdict: Connection["onVerdict"];
   /** Hears of each view that is handed out, and of which group it is. */
   readonly onView: (key: GroupKey, view: GroupView) => void;
 }
 
 export function connectProcess(run: SeedRun, options: ConnectionOptions): Connection {
   const { world, draw, plan, wrappers, faults, onResume } = run;
-  const { process, clock, observer, onView, revisions } = options;
+  const { process, clock, observer, onView, onVerdict, revisions } = options;
   const oldestRevision = () => revisions.at(world.timeline.nowMs() - memoryLagMs);
   const simulated = new SimulatedCluster({ world, draw, process, faults, clock, oldestRevision, observer, onResume });
   const cluster = wrappers.connection?.(simulated) ?? simulated;
@@ -33,7 +34,7 @@ export function connectProcess(run: SeedRun, options: ConnectionOptions): Connec
     const stop = () => {
       process.alive = false;
     };
-    return { process, cluster, views, stop };
+    return { process, cluster, views, onVerdict, stop };
   }
   const watching = createWatchingViews({
     cluster,
@@ -53,5 +54,5 @@ export function connectProcess(run: SeedRun, options: ConnectionOptions): Connec
     onResume();
     void watching.stop();
   };
-  return { process, cluster, views: { ...watching, read }, stop };
+  return { process, cluster, views: { ...watching, read }, onVerdict, stop };
 }

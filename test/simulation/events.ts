@@ -15,23 +15,28 @@ export class Events implements Actor {
 
   constructor(run: SeedRun, revisions: RevisionClock, processes: Processes) {
     this.#run = run;
-    const { world, isVerbose, log } = run;
+    const { world, isVerbose } = run;
     const { store, timeline } = world;
     const told = (namespace: string, groups: Iterable<string | undefined>) => {
       revisions.note(timeline.nowMs(), store.revision);
       for (const group of groups) if (group !== undefined) processes.tell({ namespace, group });
     };
     store.onChange("pods", ({ final: { metadata } }) => {
-      if (isVerbose) log("pod", describePod(world, metadata));
       const { namespace } = metadata;
+      if (isVerbose) this.#say("pod", namespace, describePod(world, metadata));
       const set = store.find("statefulsets", { namespace, name: setNameOf(metadata.name) });
       told(namespace, [set?.metadata.labels?.[groupLabel]]);
     });
     store.onChange("statefulsets", ({ previous, final }) => {
-      if (isVerbose) log("set", describeSet(world, final.metadata));
-      told(final.metadata.namespace, new Set([previous, final].map((set) => set?.metadata.labels?.[groupLabel])));
+      const { namespace } = final.metadata;
+      if (isVerbose) this.#say("set", namespace, describeSet(world, final.metadata));
+      told(namespace, new Set([previous, final].map((set) => set?.metadata.labels?.[groupLabel])));
     });
     store.onChange("leases", () => revisions.note(timeline.nowMs(), store.revision));
+  }
+
+  #say(what: string, namespace: string, sentence: string): void {
+    this.#run.log(what, namespace === this.#run.namespace ? sentence : `${namespace}/${sentence}`);
   }
 
   start(): void {

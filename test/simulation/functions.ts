@@ -45,10 +45,9 @@ export class Functions implements Actor {
   }
 
   #opener(definition: FunctionDefinition) {
-    return ({ process, cluster, views }: Connection) => {
+    return (connection: Connection) => {
       const { draw, plan, wrappers, log } = this.#run;
-      const { sweepMs, sweepsAtOnce } = plan;
-      const replica = startReplica({ process, draw, cluster, views, wrappers, sweepMs, sweepsAtOnce, log, definition });
+      const replica = startReplica(connection, { ...plan, draw, wrappers, log, definition });
       return (key: Parameters<typeof replica.wake>[0]) => replica.wake(key, false);
     };
   }

@@ -55,9 +55,9 @@ export class Nodes implements Actor {
 
   /** Somebody deletes by force what a node has taken with it. */
   #clear(nodeName: string): void {
-    const { world, namespace, log } = this.#run;
+    const { world, log } = this.#run;
     log("user", `deletes the pods of node ${nodeName} by force`);
-    for (const pod of world.store.list("pods", { namespace }).items) {
+    for (const pod of world.store.list("pods").items) {
       if (pod.spec.nodeName === nodeName) world.store.delete("pods", pod.metadata, { gracePeriodSeconds: 0 });
     }
   }

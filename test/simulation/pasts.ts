@@ -7,14 +7,19 @@ import type { World } from "../world/world.ts";
 import { seenView } from "./seen-view.ts";
 
 export class Pasts {
-  /** From before the first StatefulSet was made. */
-  readonly sets: Past;
   readonly #world: World;
+  readonly #sets = new Map<string, Past>();
   readonly #budgets = new Map<string, BudgetPast>();
 
   constructor(world: World) {
     this.#world = world;
-    this.sets = new Past(world);
+  }
+
+  /** Remembers from when it is first asked: before the first StatefulSet of the namespace is made. */
+  sets(namespace: string): Past {
+    const sets = this.#sets.get(namespace) ?? new Past(this.#world, namespace);
+    this.#sets.set(namespace, sets);
+    return sets;
   }
 
   /** Remembers from when it is first asked: the budgets that a seed begins with have been there ever since. */

@@ -1,7 +1,7 @@
 /** What one seed draws before it begins: the shape of the group, and which faults are about (a swarm: not all at once). */
 import type { KindName } from "../../functions/shared/ledger/claim.ts";
 import { causes } from "../world/kubelet.ts";
-import type { Draw } from "./draw.ts";
+import { createDraw, type Draw } from "./draw.ts";
 import { type CallFaults, noFaults } from "./simulated-cluster.ts";
 import type { WatchFaults } from "./simulated-watch.ts";
 
@@ -40,6 +40,8 @@ export interface Plan {
   readonly skewMs: number;
   readonly staleness: { readonly oldest: number; readonly between: number };
   readonly neighbours: PlannedNeighbours;
+  /** A group in another namespace; absent: there is none. */
+  readonly elsewhere: PlannedElsewhere | undefined;
   /** The ZoneAwarePodDisruptionBudget over the group; absent: evictions are nobody's concern, and there are none. */
   readonly budget: PlannedBudget | undefined;
   /** Processes that answer reviews, and whether one more is asked for dry runs alone. */
@@ -83,6 +85,13 @@ export interface PlannedNeighbours {
   readonly labelled: boolean;
   /** The budget selects by that label, instead of by `rollout-group`. */
   readonly byApp: boolean;
+}
+
+export interface PlannedElsewhere {
+  /** It and its StatefulSets have the names of the group and its own; otherwise they have names of their own. */
+  readonly isNamesake: boolean;
+  /** Nobody changes it; its templates change; or one of them is no good, for ever. */
+  readonly fate: "rests" | "rolls" | "stuck";
 }
 
 export interface PlannedClaims {
@@ -160,10 +169,23 @@ function rate(draw: Draw, likelihood: number, perMinute: number): number {
   return draw.chance(likelihood) ? 60_000 / (perMinute * draw.between(0.5, 3)) : 0;
 }
 
-/** What one seed has; a few have a very long night instead, in which what takes minutes happens at all. */
-export function drawPlan(draw: Draw): Plan {
+/**
+ * What one seed has; a few have a very long night instead, in which what takes minutes happens at all. What plans have come to
+ * hold later is drawn from a source of its own: a seed that has nothing of it tells the history that it always told.
+ */
+export function drawPlan(draw: Draw, seed: number): Plan {
   const plan = drawUsual(draw);
-  return draw.chance(0.02) ? lateDeletions(plan) : plan;
+  const night = draw.chance(0.02) ? lateDeletions(plan) : plan;
+  return { ...night, ...drawLater(createDraw(seed + laterSeeds)) };
+}
+
+/** How far the source of what is drawn later is from the first one's. */
+const laterSeeds = 2 ** 30;
+
+function drawLater(draw: Draw): Pick<Plan, "elsewhere"> {
+  const isNamesake = draw.chance(0.5);
+  const fate = draw.pick(["rests", "rolls", "rolls", "stuck"] as const);
+  return { elsewhere: draw.chance(0.12) ? { isNamesake, fate } : undefined };
 }
 
 /**
@@ -231,6 +253,7 @@ function drawUsual(draw: Draw): Plan {
       { oldest: 0, between: 0.1 },
     ]),
     neighbours: drawNeighbours(draw),
+    elsewhere: undefined,
     budget,
     webhooks: draw.pick([1, 2, 2, 3]),
     dryRuns: draw.chance(0.2) ? 0.3 : 0,

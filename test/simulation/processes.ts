@@ -62,7 +62,8 @@ export class Processes implements Actor {
     const clock: ServerClock = { skewMs: this.#allOffMs + plan.skewMs * (draw.chance(0.5) ? 1 : -1) };
     log("simulation", `${process.name} starts`);
     const views = new Map<string, GroupView>();
-    const observer = checkers.observe({ process, role, views });
+    const caller = { process, role, views };
+    const observer = checkers.observe(caller);
     let wake: Running["wake"];
     const connection = connectProcess(this.#run, {
       process,
@@ -77,6 +78,7 @@ export class Processes implements Actor {
       revisions: this.#revisions,
       judgesEvictions: role.judgesEvictions ?? false,
       onChange: (key) => wake?.(key),
+      onVerdict: (key, zone) => checkers.verdict(caller, key, zone),
       onView: (key, view) => views.set(viewKey(key), view),
     });
     wake = role.open(connection);

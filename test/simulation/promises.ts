@@ -6,15 +6,17 @@ import { TrueWorldChecker } from "../stage/checkers/true-world.ts";
 import type { Caller, Checker, LedgerWrite } from "./checker.ts";
 import type { SeedRun } from "./seed.ts";
 
-/** Whatever takes a pod, whichever function it is, is judged by its terms, and by all that stands in the ledger. */
+/** Whatever takes a pod of a namespace, whichever function it is, is judged by its terms, and by what the ledger holds. */
 export class TakenPods implements Checker {
   readonly judges = ["Z1", "Z2", "Z3", "Z4", "E1"];
   readonly #checker: TrueWorldChecker;
+  readonly #namespace: string;
 
   constructor({ world, pasts, plan, violate }: SeedRun, namespace: string) {
+    this.#namespace = namespace;
     this.#checker = new TrueWorldChecker({
       world,
-      past: pasts.sets,
+      past: pasts.sets(namespace),
       budgets: pasts.budgets(namespace),
       namespace,
       skewMs: plan.every.clock > 0 ? 14_000 : plan.skewMs,
@@ -23,22 +25,24 @@ export class TakenPods implements Checker {
   }
 
   onDeletionSent({ process, role }: Caller, resource: Resource, key: ObjectKey, preconditions: Preconditions): void {
-    if (resource !== "pods") return;
+    if (resource !== "pods" || key.namespace !== this.#namespace) return;
     this.#checker.noteSent(preconditions);
     if (role.isRollout === true) this.#checker.onSent(process.name, key, preconditions);
   }
 
   onDeletionArrived({ process, role }: Caller, resource: Resource, key: ObjectKey, preconditions: Preconditions): void {
-    if (resource === "pods") this.#checker.onArrived(process.name, role.terms ?? "rollout", key, preconditions);
+    if (resource === "pods" && key.namespace === this.#namespace)
+      this.#checker.onArrived(process.name, role.terms ?? "rollout", key, preconditions);
   }
 
   onEvicted(key: ObjectKey, uid: string | undefined, guard: string): void {
+    if (key.namespace !== this.#namespace) return;
     const terms = guard === "out-of-scope" ? "ungoverned" : "eviction";
     this.#checker.onArrived("api-server", terms, key, uid === undefined ? {} : { uid });
   }
 
-  onLedgerWritten({ group, made, all }: LedgerWrite): void {
-    this.#checker.noteWritten(group, made, all);
+  onLedgerWritten({ lease, group, made, all }: LedgerWrite): void {
+    if (lease.metadata.namespace === this.#namespace) this.#checker.noteWritten(group, made, all);
   }
 }
 

@@ -15,7 +15,7 @@ import type { Views } from "../../functions/shared/views/view.ts";
 import { KeyedQueue } from "../../triggers/wake/queue.ts";
 import type { ClaimRules } from "./claims/taker.ts";
 import type { Draw } from "./draw.ts";
-import type { Process } from "./simulated-cluster.ts";
+import type { Connection } from "./roles.ts";
 
 /** What a test may wrap to take a rule away and see what breaks. */
 export interface Wrappers {
@@ -33,9 +33,6 @@ export interface Wrappers {
 }
 
 export interface ReplicaOptions {
-  readonly process: Process;
-  readonly cluster: Cluster;
-  readonly views: Views;
   readonly wrappers: Wrappers;
   readonly sweepMs: number;
   readonly sweepsAtOnce: number;
@@ -49,16 +46,22 @@ export interface Replica {
 }
 
 /** Starts the function with the shipped queue before it, and a sweep at once and every `sweepMs`. */
-export function startReplica(options: ReplicaOptions): Replica {
-  const { process, wrappers, sweepMs, sweepsAtOnce, log, definition, draw } = options;
-  const cluster = wrappers.cluster?.(options.cluster) ?? options.cluster;
+export function startReplica(
+  { process, onVerdict, ...direct }: Omit<Connection, "stop">,
+  options: ReplicaOptions,
+): Replica {
+  const { wrappers, sweepMs, sweepsAtOnce, log, definition, draw } = options;
+  const cluster = wrappers.cluster?.(direct.cluster) ?? direct.cluster;
   const context: Context = {
     cluster,
-    views: wrappers.views?.(options.views) ?? options.views,
+    views: wrappers.views?.(direct.views) ?? direct.views,
     protocol: wrappers.protocol?.(protocol) ?? protocol,
     reporter: {
       ...silentReporter,
-      pass: ({ guard, zone, sentence }) => log(process.name, `verdict ${guard} ${zone}: ${sentence}`),
+      pass: ({ key, guard, zone, sentence }) => {
+        log(process.name, `verdict ${guard} ${zone}: ${sentence}`);
+        if ("group" in key) onVerdict(key, zone);
+      },
       act: ({ action, object, result, reason }) => log(process.name, `${action} ${object}: ${result} (${reason})`),
       conflict: () => log(process.name, "conflict on the ledger"),
     },
@@ -68,7 +71,7 @@ export function startReplica(options: ReplicaOptions): Replica {
   };
   const queue = new KeyedQueue<GroupKey>({
     // The queue keeps time for itself: a test that takes a clock from the protocol must not stop the queue.
-    clock: options.cluster,
+    clock: direct.cluster,
     nameOf: ({ namespace, group }) => `${namespace}/${group}`,
     run: (key, wake) => definition.run(context, key, wake),
     onFailure: (_key, error, retryMs) => {

@@ -10,6 +10,8 @@ export interface Connection {
   readonly process: Process;
   readonly cluster: Cluster;
   readonly views: Views;
+  /** Is told what each pass over a group comes to, and of the zone that its verdict names. */
+  readonly onVerdict: (group: GroupKey, zone: string) => void;
   /** kill -9: nothing of the process goes on. */
   stop(): void;
 }

@@ -3,6 +3,7 @@ import { claimRules } from "./claims/rules-claims.ts";
 import type { Plan } from "./plan.ts";
 import { never, plain, type RemovedRule, rolloutRules, unseenWrites, wrapProtocol, wrapViews } from "./rules.ts";
 import { membershipRules } from "./rules-mends.ts";
+import { neighbourRules } from "./rules-neighbours.ts";
 import { noFaults } from "./simulated-cluster.ts";
 
 /** People who drain three zones, and ask again and again, by two webhooks and beside two rollouts; nothing else is wrong. */
@@ -134,4 +135,5 @@ export const removedRules: readonly RemovedRule[] = [
   ...evictionRules,
   ...membershipRules,
   ...claimRules,
+  ...neighbourRules,
 ];

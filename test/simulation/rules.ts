@@ -55,6 +55,7 @@ export function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
     skewMs: 0,
     sweepsAtOnce: 1,
     neighbours: alone,
+    elsewhere: undefined,
     unpinned: 0,
     staleness: { oldest: 0.5, between: 0.8 },
     budget: undefined,

@@ -55,6 +55,11 @@ export const scenarios: Readonly<Record<string, Aim>> = {
       },
       every: { ...joining, relabel: 20_000, relabelTemplate: 30_000, zoneBudget: 20_000 },
     }),
+  /** The troubles that a seed has drawn for itself, beside a group of the same names in another namespace. */
+  elsewhere: (plan, draw) => ({
+    ...plan,
+    elsewhere: { isNamesake: true, fate: draw.pick(["rests", "rolls", "rolls", "stuck"]) },
+  }),
   /** Claims of every kind, and of one that nobody knows, beside rollouts, drains and users who scale. */
   claims: (plan) => claiming(plan),
   /** The same beside whatever troubles a seed has drawn. */

@@ -53,7 +53,7 @@ test("no seed of a first few hundred breaks Z1 to Z4 or L1", async () => {
 });
 
 test("most seeds run the views that ship, over watches that freeze, fall silent, break and expire", () => {
-  const plans = Array.from({ length: 2_000 }, (_, index) => drawPlan(createDraw(index + 1)));
+  const plans = Array.from({ length: 2_000 }, (_, index) => drawPlan(createDraw(index + 1), index + 1));
   const share = (isSo: (plan: Plan) => boolean) => plans.filter(isSo).length / plans.length;
   const watched = (isSo: (faults: WatchFaults) => boolean) =>
     share(({ watching, faults }) => watching && isSo(faults.watch));

@@ -44,7 +44,7 @@ class Simulation {
     this.#seed = seed;
     this.#options = options;
     this.#draw = createDraw(seed);
-    const plan = drawPlan(this.#draw);
+    const plan = drawPlan(this.#draw, seed);
     this.#plan = options.aim?.(plan, this.#draw) ?? plan;
     this.#peace = { ...noFaults, latencyMs: this.#plan.faults.latencyMs };
     const common = { timeline: this.#timeline, draw: this.#draw, plan: this.#plan, log: this.#log };
@@ -53,6 +53,7 @@ class Simulation {
     const pasts = new Pasts(this.#world);
     this.#checkers = new Checkers({ world: this.#world, pasts, violate: this.#violate, log: this.#log });
     const run = this.#openRun(pasts);
+    pasts.sets(run.namespace);
     this.#actors = [controllers, ...openActors(run, options.more?.(run))];
     for (const { checkers = [] } of this.#actors) this.#checkers.register(checkers);
   }

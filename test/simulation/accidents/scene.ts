@@ -134,9 +134,10 @@ export class Scene {
   }
 
   #startFunction(definition: FunctionDefinition<GroupKey>): void {
-    const replica = startReplica({
-      ...this.#connect(false),
-      process: newProcess(definition.name),
+    const { draw, ...connected } = this.#connect(false);
+    const connection = { ...connected, process: newProcess(definition.name), onVerdict: () => undefined };
+    const replica = startReplica(connection, {
+      draw,
       wrappers: this.#wrappers,
       sweepMs: 30_000,
       sweepsAtOnce: 1,

@@ -78,6 +78,10 @@ export class ClaimsChecker implements Checker {
     for (const resource of ["pods", "statefulsets", "leases"] as const) options.world.store.onChange(resource, look);
   }
 
+  #isOfLedger({ metadata: { namespace, name } }: LeaseObject): boolean {
+    return name === this.#options.ledger && namespace === this.#options.namespace;
+  }
+
   #look(): void {
     const nowMs = this.#options.world.timeline.nowMs();
     for (const known of this.#known.values()) if (this.#isOver(known)) known.overMs = nowMs;
@@ -85,6 +89,7 @@ export class ClaimsChecker implements Checker {
 
   /** A user, or a later version, has written the ledger. */
   onLedgerEdited(lease: LeaseObject): void {
+    if (!this.#isOfLedger(lease)) return;
     const nowMs = this.#options.world.timeline.nowMs();
     const claims = readClaims(lease);
     const ids = new Set(claims.map(({ id }) => id));
@@ -95,7 +100,7 @@ export class ClaimsChecker implements Checker {
 
   /** One write of the ledger by a process: what it made of claims, and what it took beside them. */
   onLedgerWritten({ caller: { process }, lease, all, made, seen: view }: LedgerWrite): void {
-    if (lease.metadata.name !== this.#options.ledger) return;
+    if (!this.#isOfLedger(lease)) return;
     if (lease.metadata.uid !== this.#uid) {
       this.onLedgerEdited(lease);
       return;
@@ -192,8 +197,13 @@ export class ClaimsChecker implements Checker {
   }
 
   /** K3 where nothing is reserved: a rollout repairs a broken pod. */
-  onDeletionSent({ process }: Caller, resource: Resource, { name }: ObjectKey, { uid }: Preconditions): void {
-    if (resource !== "pods") return;
+  onDeletionSent(
+    { process }: Caller,
+    resource: Resource,
+    { namespace, name }: ObjectKey,
+    { uid }: Preconditions,
+  ): void {
+    if (resource !== "pods" || namespace !== this.#options.namespace) return;
     const nowMs = this.#options.world.timeline.nowMs();
     for (const { claim, firstMs } of this.#known.values()) {
       // A broken pod that came for one that the claim names is nobody's (rule R18).

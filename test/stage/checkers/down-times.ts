@@ -11,10 +11,11 @@ export class DownTimes {
   readonly #downSinceMs = new Map<string, number>();
   readonly #seen = new Set<string>();
 
-  constructor(world: World, past: Past) {
+  constructor(world: World, past: Past, namespace: string) {
     this.#world = world;
     this.#past = past;
     world.store.onChange("pods", ({ final, current }) => {
+      if (final.metadata.namespace !== namespace) return;
       const { name } = final.metadata;
       this.#seen.add(name);
       if (current !== undefined && isUp(current)) this.#downSinceMs.delete(name);

@@ -1,4 +1,4 @@
-/** What the StatefulSets were in the last minutes: a rollout may decide on a read that is five seconds old. */
+/** What the StatefulSets of a namespace were in the last minutes: a rollout may decide on a read that is five seconds old. */
 import type { StoredStatefulSet } from "../../world/objects.ts";
 import type { World } from "../../world/world.ts";
 
@@ -15,9 +15,10 @@ export class Past {
   readonly #moments = new Map<string, Moment[]>();
   readonly #world: World;
 
-  constructor(world: World) {
+  constructor(world: World, namespace: string) {
     this.#world = world;
     world.store.onChange("statefulsets", ({ final, current }) => {
+      if (final.metadata.namespace !== namespace) return;
       const nowMs = world.timeline.nowMs();
       const moments = this.#moments.get(final.metadata.name) ?? [];
       moments.push({ fromMs: nowMs, set: current });

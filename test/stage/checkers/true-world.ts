@@ -75,10 +75,11 @@ export class TrueWorldChecker {
     this.#options = options;
     this.#world = options.world;
     this.#past = options.past;
-    this.#downTimes = new DownTimes(options.world, options.past);
+    this.#downTimes = new DownTimes(options.world, options.past, options.namespace);
     this.#world.store.onChange("statefulsets", () => this.#reviewAll());
     this.#world.store.onChange("pods", ({ final, previous, current }) => {
-      const { name } = final.metadata;
+      const { name, namespace } = final.metadata;
+      if (namespace !== options.namespace) return;
       if (current === undefined || isTerminating(current)) {
         this.#forgetReturned(name);
         this.#reviewAll();

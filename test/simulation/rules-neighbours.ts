@@ -1,0 +1,55 @@
+/** What keeps neighbours apart, taken away: beside a group of the same names in another namespace. */
+import type { GroupView } from "../../functions/shared/views/view.ts";
+import type { Plan } from "./plan.ts";
+import { never, plain, type RemovedRule, wrapCluster, wrapViews } from "./rules.ts";
+
+/** Two groups of the same names, both of them rolled. */
+function namesakes(plan: Plan, changes: Partial<Plan> = {}): Plan {
+  return plain(plan, {
+    recyclers: 0,
+    elsewhere: { isNamesake: true, fate: "rolls" },
+    every: { ...never, changeTemplate: 20_000 },
+    ...changes,
+  });
+}
+
+/** The view of two groups as of one. */
+function joined(own: GroupView, other: GroupView): GroupView {
+  const otherUids = new Set(other.statefulSets.map(({ uid }) => uid));
+  return {
+    ...own,
+    statefulSets: [...own.statefulSets, ...other.statefulSets],
+    podsOf: (set) => (otherUids.has(set.uid) ? other : own).podsOf(set),
+    pod: (name) => own.pod(name) ?? other.pod(name),
+  };
+}
+
+export const neighbourRules: readonly RemovedRule[] = [
+  {
+    rule: "R1",
+    removed: "the namespace of a ledger: groups of one name share one",
+    breaks: ["N1", "Z1", "Z2", "L1"],
+    aim: (plan) => namesakes(plan),
+    wrappers: wrapCluster((cluster) => {
+      const here = <Key extends { readonly namespace?: string }>(key: Key) => ({ ...key, namespace: "db" });
+      return {
+        get: (resource, key, options) => cluster.get(resource, resource === "leases" ? here(key) : key, options),
+        create: (resource, namespace, body) => cluster.create(resource, resource === "leases" ? "db" : namespace, body),
+        patch: (resource, key, body, options) =>
+          cluster.patch(resource, resource === "leases" ? here(key) : key, body, options),
+      };
+    }),
+  },
+  {
+    rule: "R1",
+    removed: "the zones of a group being those of its own namespace: a neighbour holds it",
+    breaks: ["N1", "L1"],
+    aim: (plan) =>
+      namesakes(plan, { elsewhere: { isNamesake: false, fate: "stuck" }, every: { ...never, changeTemplate: 10_000 } }),
+    wrappers: wrapViews((views) => async (key, need) => {
+      const own = await views.read(key, need);
+      if (key.namespace !== "db") return own;
+      return joined(own, await views.read({ namespace: "elsewhere", group: "distant" }, need));
+    }),
+  },
+];
