@@ -13,6 +13,7 @@ import { disturbances as allDisturbances, type Disturbance } from "./plan.ts";
 import { Processes } from "./processes.ts";
 import type { SeedRun } from "./seed.ts";
 import { RevisionClock } from "./stale-views.ts";
+import { Versions } from "./versions/versions.ts";
 import { Workloads } from "./workloads.ts";
 
 /**
@@ -28,8 +29,9 @@ export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly 
   const claims = new Claims(run);
   const elsewhere = new Elsewhere(run);
   const functions = new Functions(run);
+  const versions = new Versions(run);
   const evictions = new Evictions(run);
-  const roles = [functions, claims, evictions, ...more].flatMap(({ roles = [] }: Actor) => roles);
+  const roles = [functions, claims, versions, evictions, ...more].flatMap(({ roles = [] }: Actor) => roles);
   const revisions = new RevisionClock();
   const processes = new Processes(run, revisions, roles);
   const clocks = new Clocks(run, processes);
@@ -43,6 +45,7 @@ export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly 
     claims,
     elsewhere,
     functions,
+    versions,
     processes,
     clocks,
     events,

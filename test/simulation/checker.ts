@@ -43,6 +43,8 @@ export interface Checker {
   onDeletionSent?(caller: Caller, resource: Resource, key: ObjectKey, preconditions: Preconditions): void;
   /** The API server is about to carry it out. */
   onDeletionArrived?(caller: Caller, resource: Resource, key: ObjectKey, preconditions: Preconditions): void;
+  /** A webhook has allowed an eviction, behind a guard, and pinned it to a uid or not. */
+  onAllowed?(key: ObjectKey, uid: string | undefined, guard: string): void;
   /** The API server is about to carry an eviction out, which a webhook has allowed behind a guard. */
   onEvicted?(key: ObjectKey, uid: string | undefined, guard: string): void;
   /** The API server has carried a patch out. */
@@ -102,6 +104,10 @@ export class Checkers {
       },
       log: this.#options.log,
     };
+  }
+
+  allowed(key: ObjectKey, uid: string | undefined, guard: string): void {
+    for (const checker of this.#all) checker.onAllowed?.(key, uid, guard);
   }
 
   evicted(key: ObjectKey, uid: string | undefined, guard: string): void {

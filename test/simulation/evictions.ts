@@ -21,6 +21,7 @@ import type { Checker } from "./checker.ts";
 import type { Connection, Role } from "./roles.ts";
 import type { SeedRun } from "./seed.ts";
 import { type Process, runIn } from "./simulated-cluster.ts";
+import { olderWrappers } from "./versions/older.ts";
 import { isLoose } from "./workloads.ts";
 
 /** One process that answers reviews. */
@@ -76,7 +77,15 @@ export class Evictions implements Actor {
       isSpared: true,
       open: (connection) => this.#open(connection, true),
     };
-    this.roles = plan.budget === undefined ? [] : [webhook, dry];
+    const older: Role = {
+      ...webhook,
+      name: "older-webhook",
+      count: 1,
+      inPeace: "none",
+      open: (connection) => this.#open(connection, false, olderWrappers(run.wrappers)),
+    };
+    const versions = plan.versions?.older === true ? [webhook, older] : [webhook];
+    this.roles = plan.budget === undefined ? [] : [...versions, dry];
     const tracesNothing: Checker = {
       judges: ["E2"],
       onWritten: ({ process, role }, verb, resource) => {
@@ -87,8 +96,8 @@ export class Evictions implements Actor {
   }
 
   /** Opens the shipped function over a connection that fails. */
-  #open({ process, cluster: direct, views }: Connection, isDry: boolean): undefined {
-    const { wrappers, log } = this.#run;
+  #open({ process, cluster: direct, views }: Connection, isDry: boolean, wrappers = this.#run.wrappers): undefined {
+    const { log } = this.#run;
     const cluster = wrappers.cluster?.(direct) ?? direct;
     const context: Context = {
       cluster,
@@ -126,7 +135,7 @@ export class Evictions implements Actor {
 
   /** One eviction by name, as kubectl sends it. `done` hears the HTTP status, or 0 when no answer came. */
   #evict(name: string, dryRun: boolean, done: (code: number) => void): void {
-    const { world, draw, plan, log } = this.#run;
+    const { world, draw, plan, namespace, checkers, log } = this.#run;
     world.timeline.after(this.#latencyMs(), () => {
       const asked = this.#asked(dryRun);
       if (asked.length === 0) return done(500);
@@ -139,6 +148,7 @@ export class Evictions implements Actor {
           return done(500);
         }
         const said = answer.allowed ? answer.guard : `${answer.guard}: ${answer.sentence}`;
+        if (answer.allowed && !dryRun) checkers.allowed({ namespace, name }, pinnedUid(answer.patch), answer.guard);
         log(webhook.process.name, `evict ${name}${dryRun ? " (dry run)" : ""}: ${said}`);
         if (!answer.allowed) return done(answer.code);
         if (dryRun) return done(201);

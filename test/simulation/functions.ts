@@ -9,6 +9,7 @@ import { createRecycler } from "./recycler.ts";
 import { startReplica } from "./replica.ts";
 import type { Connection, Role } from "./roles.ts";
 import type { SeedRun } from "./seed.ts";
+import { olderWrappers } from "./versions/older.ts";
 
 export class Functions implements Actor {
   readonly name = "functions";
@@ -33,6 +34,14 @@ export class Functions implements Actor {
         open: this.#opener(advanceZoneRollout),
       },
       { ...told, name: "recycler", count: plan.recyclers, inPeace: "none", open: this.#opener(recycler) },
+      {
+        ...told,
+        name: "older",
+        count: plan.versions?.older === true ? 1 : 0,
+        inPeace: "none",
+        isRollout: true,
+        open: this.#opener(advanceZoneRollout, olderWrappers(run.wrappers)),
+      },
       { ...told, name: "keeper", count: plan.keepers, inPeace: "any", open: this.#opener(keepLedgers) },
     ];
     this.checkers = [new TakenPods(run, namespace), new MadeReservations(run), new CollectedLedgers(run)];
@@ -44,9 +53,9 @@ export class Functions implements Actor {
     this.#recycleUntilMs = world.timeline.nowMs() + plan.recycleForMs;
   }
 
-  #opener(definition: FunctionDefinition) {
+  #opener(definition: FunctionDefinition, wrappers = this.#run.wrappers) {
     return (connection: Connection) => {
-      const { draw, plan, wrappers, log } = this.#run;
+      const { draw, plan, log } = this.#run;
       const replica = startReplica(connection, { ...plan, draw, wrappers, log, definition });
       return (key: Parameters<typeof replica.wake>[0]) => replica.wake(key, false);
     };

@@ -67,6 +67,8 @@ export interface Plan {
   readonly isRefused?: boolean;
   /** Functions that claim more than pods that go; absent: there are none. */
   readonly claims?: PlannedClaims;
+  /** Other versions of Sluice beside this one; absent: there is none. */
+  readonly versions: PlannedVersions | undefined;
   /** How long things go wrong, in milliseconds. */
   readonly safetyMs: number;
   /** Mean times between disturbances in milliseconds; 0 for never. */
@@ -101,6 +103,15 @@ export interface PlannedClaims {
   readonly everyMs: number;
   /** A later version makes claims that nobody here knows. */
   readonly isForeign: boolean;
+}
+
+export interface PlannedVersions {
+  /** An older one, which has heard of claims, and of no kind of them. */
+  readonly older: boolean;
+  /** A later one, which claims zones for a purpose that nobody here knows. */
+  readonly laterKind: boolean;
+  /** A later one, which keeps the ledger in a format of its own for a while. */
+  readonly laterFormat: boolean;
 }
 
 export type Propagation = "Orphan" | "Background" | "Foreground";
@@ -176,16 +187,29 @@ function rate(draw: Draw, likelihood: number, perMinute: number): number {
 export function drawPlan(draw: Draw, seed: number): Plan {
   const plan = drawUsual(draw);
   const night = draw.chance(0.02) ? lateDeletions(plan) : plan;
-  return { ...night, ...drawLater(createDraw(seed + laterSeeds)) };
+  return withVersions({ ...night, ...drawLater(createDraw(seed + laterSeeds)) });
 }
 
 /** How far the source of what is drawn later is from the first one's. */
 const laterSeeds = 2 ** 30;
 
-function drawLater(draw: Draw): Pick<Plan, "elsewhere"> {
+function drawLater(draw: Draw): Pick<Plan, "elsewhere" | "versions"> {
   const isNamesake = draw.chance(0.5);
   const fate = draw.pick(["rests", "rolls", "rolls", "stuck"] as const);
-  return { elsewhere: draw.chance(0.12) ? { isNamesake, fate } : undefined };
+  return {
+    elsewhere: draw.chance(0.12) ? { isNamesake, fate } : undefined,
+    versions: draw.chance(0.1) ? { older: false, laterKind: false, laterFormat: true } : undefined,
+  };
+}
+
+/**
+ * What a later version has reserved in a format of its own is lost with the ledger, and no protocol helps against users who edit
+ * what they cannot read: these troubles are away from it.
+ */
+function withVersions(plan: Plan): Plan {
+  if (plan.versions === undefined) return plan;
+  if (plan.every.loseLedger > 0) return { ...plan, versions: undefined };
+  return { ...plan, every: { ...plan.every, editLedger: 0 } };
 }
 
 /**
@@ -265,6 +289,7 @@ function drawUsual(draw: Draw): Plan {
     unpinned,
     wholeNodes: draw.pick([0, 0.5, 1]),
     isHeld: false,
+    versions: undefined,
     safetyMs: draw.between(10_000, 70_000),
     every: { ...drawRates(draw, ledgerGoes, evicts), farClock: clocksMayJump ? rate(draw, 0.1, 1) : 0 },
   };

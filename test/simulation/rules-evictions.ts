@@ -5,6 +5,7 @@ import { never, plain, type RemovedRule, rolloutRules, unseenWrites, wrapProtoco
 import { membershipRules } from "./rules-mends.ts";
 import { neighbourRules } from "./rules-neighbours.ts";
 import { noFaults } from "./simulated-cluster.ts";
+import { versionRules } from "./versions/rules-versions.ts";
 
 /** People who drain three zones, and ask again and again, by two webhooks and beside two rollouts; nothing else is wrong. */
 function drains(plan: Plan, changes: Partial<Plan> = {}): Plan {
@@ -136,4 +137,5 @@ export const removedRules: readonly RemovedRule[] = [
   ...membershipRules,
   ...claimRules,
   ...neighbourRules,
+  ...versionRules,
 ];

@@ -56,6 +56,7 @@ export function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
     sweepsAtOnce: 1,
     neighbours: alone,
     elsewhere: undefined,
+    versions: undefined,
     unpinned: 0,
     staleness: { oldest: 0.5, between: 0.8 },
     budget: undefined,

@@ -5,6 +5,7 @@ import type { Plan } from "./plan.ts";
 import { never, plain } from "./rules.ts";
 import { type CallFaults, noFaults } from "./simulated-cluster.ts";
 import { noWatchFaults } from "./simulated-watch.ts";
+import { besideAll } from "./versions/scenarios.ts";
 
 export type Aim = (plan: Plan, draw: Draw) => Plan;
 
@@ -55,6 +56,8 @@ export const scenarios: Readonly<Record<string, Aim>> = {
       },
       every: { ...joining, relabel: 20_000, relabelTemplate: 30_000, zoneBudget: 20_000 },
     }),
+  /** An older version of Sluice and two later ones beside this one, which do not know the same of a ledger. */
+  versions: (plan) => besideAll(plan),
   /** The troubles that a seed has drawn for itself, beside a group of the same names in another namespace. */
   elsewhere: (plan, draw) => ({
     ...plan,

@@ -35,6 +35,11 @@ const happenings = [
   /: out-of-scope/,
   /: replacement-reserved/,
   /: budget-spans-groups/,
+  /every template of elsewhere: app:\d/,
+  /every template of elsewhere: app:broken/,
+  /newer-\d+ +keeps the ledger in a format/,
+  /newer-\d+ +leaves the ledger in the format/,
+  /newer-\d+ +takes /,
   /app:broken-(Unready|Unschedulable|Init|ContainerCreating)/,
 ];
 
@@ -62,6 +67,8 @@ test("most seeds run the views that ship, over watches that freeze, fall silent,
   assert.ok(watched(({ lagMs }) => lagMs > 0) >= 0.3);
   for (const fault of ["halfOpen", "break", "expire", "refuse"] as const)
     assert.ok(watched((faults) => faults[fault] > 0) >= 0.1, fault);
+  assert.ok(share(({ elsewhere }) => elsewhere !== undefined) >= 0.1);
+  assert.ok(share(({ versions }) => versions !== undefined) >= 0.07);
   for (const kind of disturbances) assert.ok(share(({ every }) => every[kind] > 0) >= 0.03, kind);
 });
 

@@ -1,5 +1,6 @@
 /** The claims of one seed: who makes them, what they are about besides pods, and who looks at them. */
 import type { KindName } from "../../../functions/shared/ledger/claim.ts";
+import { ledgerName } from "../../../functions/shared/ledger/name.ts";
 import { protocol } from "../../../functions/shared/ledger/protocol.ts";
 import { createMemory } from "../../../functions/shared/pass/definition.ts";
 import { silentReporter } from "../../../functions/shared/pass/reporter.ts";
@@ -7,6 +8,7 @@ import type { Actor } from "../actor.ts";
 import type { Checker } from "../checker.ts";
 import type { Connection, Role } from "../roles.ts";
 import type { SeedRun } from "../seed.ts";
+import { LaterKind, laterKindName } from "../versions/later-kind.ts";
 import { Apps } from "./apps.ts";
 import { ClaimsChecker } from "./checker.ts";
 import { shippedRules, Taker, takerName, takerOf, volumeOf } from "./taker.ts";
@@ -30,14 +32,12 @@ export class Claims implements Actor {
     this.#checker = new ClaimsChecker({ world, apps: this.#apps, namespace, ledger: `sluice-${group}`, violate });
     this.checkers = [this.#checker];
     const { kinds = [], isForeign = false } = plan.claims ?? {};
-    this.roles = kinds.map((kind) => ({
-      name: takerName,
-      wokenBy: "itself",
-      count: 2,
-      inPeace: "new",
-      diesAfterWrite: true,
-      open: (connection) => this.#open(kind, connection),
-    }));
+    const taker = { wokenBy: "itself", inPeace: "new", diesAfterWrite: true } as const;
+    const takers = kinds.map((kind): Role => {
+      return { ...taker, name: takerName, count: 2, open: (connection) => this.#open(kind, connection) };
+    });
+    const later: Role = { ...taker, name: "later", count: 1, open: (connection) => this.#openLater(connection) };
+    this.roles = plan.versions?.laterKind === true ? [...takers, later] : takers;
     if (kinds.includes("volume")) this.#keepVolumes();
     if (isForeign) this.#claimLater();
   }
@@ -69,6 +69,25 @@ export class Claims implements Actor {
       log: (what) => log(process.name, what),
     });
     void taker.run();
+  }
+
+  /** Starts a process of a later version, whose kind of claim nobody else knows. */
+  #openLater({ process, cluster }: Connection): undefined {
+    const { draw, namespace, group, isFaulty, log } = this.#run;
+    this.#checker.functions.set(process.name, laterKindName);
+    const later = new LaterKind({
+      cluster,
+      draw,
+      namespace,
+      group,
+      ledger: ledgerName(group),
+      isActive: isFaulty,
+      restart: (claim, name, uid, forMs) => {
+        if (this.#apps.restart(name, namespace, uid, forMs)) this.#checker.onActed(claim, name);
+      },
+      log: (what) => log(process.name, what),
+    });
+    void later.run();
   }
 
   /** Leases stand for the volume claims of pods: one that was removed is made again after a while. */

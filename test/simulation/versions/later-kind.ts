@@ -1,0 +1,131 @@
+/**
+ * A later version of Sluice, which claims a whole zone for a purpose that this version has never heard of, and restarts what
+ * runs there. It asks for the zone as anybody does: where another one is not whole, it waits.
+ *
+ * It is written apart from the product, as naively as can be. It may be killed anywhere; another process of it goes on.
+ */
+import { type Cluster, ClusterError, type LeaseObject } from "../../../functions/shared/kubernetes/cluster.ts";
+import { groupLabel, isTerminating, isUp, ordinalIn, setNameOf, wantedOrdinals } from "../../stage/checkers/raw.ts";
+import type { StoredPod, StoredStatefulSet } from "../../world/objects.ts";
+import type { Draw } from "../draw.ts";
+
+const claimsKey = "sluice.dev/claims";
+const reservationsKey = "sluice.dev/reservations";
+const settledKey = "sluice.dev/settled-through";
+const formatKey = "sluice.dev/format";
+const everyMs = 5_000;
+/** It begins what it has claimed no later than this. */
+const actWithinMs = 5_000;
+
+export const laterKindName = "take-later";
+
+export interface LaterKindOptions {
+  readonly cluster: Cluster;
+  readonly draw: Draw;
+  readonly namespace: string;
+  readonly group: string;
+  readonly ledger: string;
+  readonly isActive: () => boolean;
+  /** Restarts what runs in a pod, under the claim of that id. */
+  readonly restart: (claim: string, name: string, uid: string, forMs: number) => void;
+  readonly log: (what: string) => void;
+}
+
+interface Look {
+  readonly sets: readonly StoredStatefulSet[];
+  readonly podsOf: (set: StoredStatefulSet) => readonly StoredPod[];
+}
+
+export class LaterKind {
+  readonly #options: LaterKindOptions;
+
+  constructor(options: LaterKindOptions) {
+    this.#options = options;
+  }
+
+  /** Goes on until its process is dead. */
+  async run(): Promise<void> {
+    const { cluster, draw } = this.#options;
+    for (;;) {
+      try {
+        await this.#tick();
+      } catch (error) {
+        if (!(error instanceof ClusterError)) throw error;
+      }
+      await cluster.sleep(everyMs * draw.between(0.2, 2));
+    }
+  }
+
+  async #tick(): Promise<void> {
+    const { cluster, namespace, ledger, isActive } = this.#options;
+    const lease = await cluster.get("leases", { namespace, name: ledger });
+    // It knows this format, and no later one.
+    if ((lease.metadata.annotations?.[formatKey] ?? "1") !== "1") return;
+    const lines = (lease.metadata.annotations?.[claimsKey] ?? "").split("\n").filter((line) => line !== "");
+    const own = lines.find((line) => (JSON.parse(line) as { readonly by?: string }).by === laterKindName);
+    const look = await this.#look();
+    if (own !== undefined) await this.#end(lease, lines, own, look);
+    else if (isActive() && lines.length === 0) await this.#claim(lease, look);
+  }
+
+  async #look(): Promise<Look> {
+    const { cluster, namespace, group } = this.#options;
+    const { items: sets } = await cluster.list("statefulsets", { namespace });
+    const { items } = await cluster.list("pods", { namespace });
+    const pods = items as StoredPod[];
+    return {
+      sets: (sets as StoredStatefulSet[]).filter(({ metadata }) => metadata.labels?.[groupLabel] === group),
+      podsOf: (set) => pods.filter(({ metadata }) => setNameOf(metadata.name) === set.metadata.name),
+    };
+  }
+
+  async #write({ metadata }: LeaseObject, lines: readonly string[], { sets, podsOf }: Look): Promise<void> {
+    const { cluster, namespace, ledger } = this.#options;
+    const { uid, resourceVersion, annotations = {} } = metadata;
+    const newest = Math.max(0, ...sets.flatMap(podsOf).map((pod) => Number(pod.metadata.resourceVersion)));
+    const body = {
+      uid,
+      resourceVersion,
+      annotations: {
+        [claimsKey]: lines.join("\n"),
+        [settledKey]: String(Math.max(Number(annotations[settledKey] ?? 0), newest)),
+      },
+    };
+    await cluster.patch("leases", { namespace, name: ledger }, { metadata: body });
+  }
+
+  async #claim(lease: LeaseObject, look: Look): Promise<void> {
+    const { cluster, draw, restart, log } = this.#options;
+    const isFree = (lease.metadata.annotations?.[reservationsKey] ?? "{}") === "{}";
+    const isWhole = look.sets.every((set) => isZoneWhole(set, look.podsOf(set)));
+    if (!isFree || !isWhole || look.sets.length === 0) return;
+    const set = draw.pick(look.sets);
+    const id = `later-${draw.whole(1, 1e9)}`;
+    const line = JSON.stringify({ id, kind: "later", zone: set.metadata.name, by: laterKindName });
+    const sentMs = cluster.monotonicMs();
+    await this.#write(lease, [line], look);
+    log(`claims all of ${set.metadata.name}`);
+    for (const { metadata } of look.podsOf(set)) {
+      if (cluster.monotonicMs() - sentMs > actWithinMs) return;
+      restart(id, metadata.name, metadata.uid, draw.between(2_000, 20_000));
+      await cluster.sleep(draw.between(0, 200));
+    }
+  }
+
+  async #end(lease: LeaseObject, lines: readonly string[], own: string, look: Look): Promise<void> {
+    const { zone } = JSON.parse(own) as { readonly zone: string };
+    const set = look.sets.find(({ metadata }) => metadata.name === zone);
+    if (set !== undefined && !isZoneWhole(set, look.podsOf(set))) return;
+    await this.#write(
+      lease,
+      lines.filter((line) => line !== own),
+      look,
+    );
+    this.#options.log(`ends its claim on ${zone}`);
+  }
+}
+
+function isZoneWhole(set: StoredStatefulSet, pods: readonly StoredPod[]): boolean {
+  const up = new Set(pods.filter(isUp).map(({ metadata }) => ordinalIn(metadata.name)));
+  return !isTerminating(set) && pods.length === up.size && wantedOrdinals(set).every((ordinal) => up.has(ordinal));
+}

@@ -1,0 +1,195 @@
+/**
+ * A later version of Sluice, which keeps the group's ledger in a format of its own for a while: what was reserved stands where
+ * this version does not look. It carries that over, takes a pod now and then, and puts all of it back before it goes.
+ *
+ * It is written apart from the product, as naively as can be. It may be killed anywhere; another process of it goes on.
+ */
+import { type Cluster, ClusterError, type LeaseObject } from "../../../functions/shared/kubernetes/cluster.ts";
+import {
+  groupLabel,
+  isTerminating,
+  isUp,
+  revisionOf,
+  setNameOf,
+  wantedOrdinals,
+  wantedRevision,
+} from "../../stage/checkers/raw.ts";
+import type { StoredPod, StoredStatefulSet } from "../../world/objects.ts";
+import type { Draw } from "../draw.ts";
+
+export const formatKey = "sluice.dev/format";
+const reservationsKey = "sluice.dev/reservations";
+const claimsKey = "sluice.dev/claims";
+const settledKey = "sluice.dev/settled-through";
+const membersKey = "sluice.dev/members-through";
+/** Where it keeps what was reserved before, and its own. */
+const heldKey = "sluice.dev/held";
+const takenKey = "sluice.dev/taken";
+const everyMs = 3_000;
+/** Whoever reserved something before may act on it for so long. */
+const actedMs = 20_000;
+/** A deletion of its own that was sent may arrive for so long. */
+const givenUpMs = 130_000;
+
+export interface NewerOptions {
+  readonly cluster: Cluster;
+  readonly draw: Draw;
+  readonly namespace: string;
+  readonly group: string;
+  readonly ledger: string;
+  /** It takes pods; where budgets say what may go, it takes none. */
+  readonly takes: boolean;
+  /** False once it is to go, and to leave the ledger as it found it. */
+  readonly isActive: () => boolean;
+  readonly log: (what: string) => void;
+}
+
+interface Own {
+  readonly pod: string;
+  readonly uid: string;
+}
+
+interface Look {
+  readonly sets: readonly StoredStatefulSet[];
+  readonly pods: readonly StoredPod[];
+}
+
+export class Newer {
+  readonly #options: NewerOptions;
+  /** When this process first saw the ledger in its own format, and until when it keeps it so, by its own clock. */
+  #sinceMs: number | undefined;
+  #untilMs = 0;
+  /** What it last saw that it had taken, and since when. */
+  #seenOwn: { readonly text: string; readonly sinceMs: number } | undefined;
+
+  constructor(options: NewerOptions) {
+    this.#options = options;
+  }
+
+  /** Goes on until its process is dead. */
+  async run(): Promise<void> {
+    const { cluster, draw } = this.#options;
+    for (;;) {
+      try {
+        await this.#tick();
+      } catch (error) {
+        if (!(error instanceof ClusterError)) throw error;
+      }
+      await cluster.sleep(everyMs * draw.between(0.2, 2));
+    }
+  }
+
+  async #tick(): Promise<void> {
+    const { cluster, draw, namespace, ledger, isActive } = this.#options;
+    const lease = await cluster.get("leases", { namespace, name: ledger });
+    const { annotations = {} } = lease.metadata;
+    if ((annotations[formatKey] ?? "1") === "1") {
+      this.#sinceMs = undefined;
+      if (isActive() && draw.chance(0.5)) await this.#adopt(lease);
+      return;
+    }
+    const nowMs = cluster.monotonicMs();
+    this.#sinceMs ??= nowMs;
+    if (this.#untilMs === 0) this.#untilMs = nowMs + draw.between(5_000, 90_000);
+    const look = await this.#look();
+    const text = annotations[takenKey];
+    if (text !== undefined) {
+      const own = JSON.parse(text) as Own;
+      const isOver = isBack(look, own) || this.#isGivenUp(look, text);
+      if (isOver) await this.#write(lease, { [takenKey]: null, ...this.#seen(lease, look) });
+      else await this.#repair(look, own);
+    } else if (!isActive() || nowMs > this.#untilMs) await this.#leave(lease, look);
+    else if (nowMs - this.#sinceMs > actedMs) await this.#take(lease, look);
+  }
+
+  /** The pod stands as it did, and whoever was to delete it is dead: nothing of that is on its way any more. */
+  #isGivenUp({ pods }: Look, text: string): boolean {
+    const nowMs = this.#options.cluster.monotonicMs();
+    if (this.#seenOwn?.text !== text) this.#seenOwn = { text, sinceMs: nowMs };
+    const { uid } = JSON.parse(text) as Own;
+    const pod = pods.find(({ metadata }) => metadata.uid === uid);
+    return pod !== undefined && !isTerminating(pod) && nowMs - this.#seenOwn.sinceMs > givenUpMs;
+  }
+
+  /** What came instead is of an outdated revision, and is not ready: the revision may be no good, and the next one mends it. */
+  async #repair({ sets, pods }: Look, { pod, uid }: Own): Promise<void> {
+    const { cluster, namespace } = this.#options;
+    const now = pods.find(({ metadata }) => metadata.name === pod);
+    const set = sets.find(({ metadata }) => metadata.name === setNameOf(pod));
+    if (now === undefined || now.metadata.uid === uid || isUp(now) || isTerminating(now)) return;
+    const wanted = set && wantedRevision(set);
+    if (wanted === undefined || wanted === revisionOf(now)) return;
+    const { resourceVersion } = now.metadata;
+    await cluster.delete("pods", { namespace, name: pod }, { uid: now.metadata.uid, resourceVersion });
+  }
+
+  /** On condition that nobody wrote the ledger, or made it anew, since it was read. */
+  #write({ metadata }: LeaseObject, annotations: Readonly<Record<string, string | null>>): Promise<LeaseObject> {
+    const { cluster, namespace, ledger } = this.#options;
+    const { uid, resourceVersion } = metadata;
+    return cluster.patch("leases", { namespace, name: ledger }, { metadata: { uid, resourceVersion, annotations } });
+  }
+
+  async #adopt(lease: LeaseObject): Promise<void> {
+    const held = lease.metadata.annotations?.[reservationsKey] ?? "{}";
+    await this.#write(lease, { [formatKey]: "2", [heldKey]: held, [reservationsKey]: null });
+    this.#untilMs = 0;
+    this.#options.log("keeps the ledger in a format of its own");
+  }
+
+  async #leave(lease: LeaseObject, look: Look): Promise<void> {
+    const held = lease.metadata.annotations?.[heldKey] ?? "{}";
+    await this.#write(lease, {
+      [formatKey]: "1",
+      [heldKey]: null,
+      [takenKey]: null,
+      [reservationsKey]: held,
+      ...this.#seen(lease, look),
+    });
+    this.#options.log("leaves the ledger in the format that it had");
+  }
+
+  /** What others look at from now on is no older than what it has seen itself (rules R5 and R8). */
+  #seen({ metadata: { annotations = {} } }: LeaseObject, { sets, pods }: Look): Record<string, string> {
+    const newest = (text: string | undefined, objects: readonly { metadata: { resourceVersion: string } }[]) =>
+      String(Math.max(Number(text ?? 0), ...objects.map(({ metadata }) => Number(metadata.resourceVersion))));
+    return {
+      [settledKey]: newest(annotations[settledKey], pods),
+      [membersKey]: newest(annotations[membersKey], sets),
+    };
+  }
+
+  async #look(): Promise<Look> {
+    const { cluster, namespace, group } = this.#options;
+    const { items: sets } = await cluster.list("statefulsets", { namespace });
+    const { items } = await cluster.list("pods", { namespace });
+    const own = (sets as StoredStatefulSet[]).filter(({ metadata }) => metadata.labels?.[groupLabel] === group);
+    const names = new Set(own.map(({ metadata }) => metadata.name));
+    return { sets: own, pods: (items as StoredPod[]).filter(({ metadata }) => names.has(setNameOf(metadata.name))) };
+  }
+
+  /** One pod, where nobody holds anything and all pods of the group are up. */
+  async #take(lease: LeaseObject, { sets, pods }: Look): Promise<void> {
+    const { cluster, draw, takes, namespace, log } = this.#options;
+    const { annotations = {} } = lease.metadata;
+    const isHeld = (annotations[heldKey] ?? "{}") !== "{}" || (annotations[claimsKey] ?? "") !== "";
+    const wanted = sets.flatMap((set) => wantedOrdinals(set).map((ordinal) => `${set.metadata.name}-${ordinal}`));
+    const up = new Set(pods.filter(isUp).map(({ metadata }) => metadata.name));
+    const isWhole = pods.length === up.size && wanted.every((name) => up.has(name)) && !sets.some(isTerminating);
+    if (!takes || isHeld || !isWhole || pods.length === 0 || draw.chance(0.5)) return;
+    const { name, uid } = draw.pick(pods).metadata;
+    await this.#write(lease, {
+      [takenKey]: JSON.stringify({ pod: name, uid } satisfies Own),
+      ...this.#seen(lease, { sets, pods }),
+    });
+    log(`takes ${name}`);
+    await cluster.delete("pods", { namespace, name }, { uid });
+  }
+}
+
+/** A pod has come instead and is up, or nobody wants one any more. */
+function isBack({ sets, pods }: Look, { pod, uid }: Own): boolean {
+  const now = pods.find(({ metadata }) => metadata.name === pod);
+  if (now !== undefined) return now.metadata.uid !== uid && isUp(now);
+  return !sets.some((set) => wantedOrdinals(set).some((ordinal) => `${set.metadata.name}-${ordinal}` === pod));
+}

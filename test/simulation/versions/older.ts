@@ -1,0 +1,28 @@
+/** An older version of Sluice, which has heard of claims, and of no kind of them: what it does not know it counts, and leaves. */
+import type { Claim } from "../../../functions/shared/ledger/claim.ts";
+import type { Protocol } from "../../../functions/shared/ledger/protocol.ts";
+import type { Ledger } from "../../../functions/shared/ledger/reservation.ts";
+import type { Wrappers } from "../replica.ts";
+
+/** The wrappers of a test, around what the older version reads. */
+export function olderWrappers(wrappers: Wrappers): Wrappers {
+  return { ...wrappers, protocol: (shipped) => wrappers.protocol?.(unknowing(shipped)) ?? unknowing(shipped) };
+}
+
+function unknowing(protocol: Protocol): Protocol {
+  return {
+    ...protocol,
+    readLedger: async (...call) => {
+      const ledger = await protocol.readLedger(...call);
+      return ledger && foreign(ledger);
+    },
+    writeLedger: async (...call) => foreign(await protocol.writeLedger(...call)),
+  };
+}
+
+function foreign(ledger: Ledger): Ledger {
+  const claims = ledger.claims.map(
+    ({ id, zone, line, kind, by }): Claim => ({ isKnown: false, id, zone, line, kind, by }),
+  );
+  return { ...ledger, claims };
+}
