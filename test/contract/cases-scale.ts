@@ -15,6 +15,7 @@ import {
   readyPod,
   revisionOf,
   settledStatefulSet,
+  statefulSetAtRest,
 } from "./fixture.ts";
 
 const scales: readonly Case[] = [
@@ -99,7 +100,7 @@ const scales: readonly Case[] = [
   {
     name: "a patch of a scale with another uid is 409 Conflict and changes nothing",
     async run(fixture) {
-      const { metadata } = await atRest(fixture);
+      const { metadata } = await statefulSetAtRest(fixture);
       const uid = "00000000-0000-4000-8000-000000000000";
       const error = await rejection(patchScale(fixture, { metadata: { uid }, spec: { replicas: 1 } }));
       assert.deepEqual([error.code, error.reason], [409, "Conflict"]);
@@ -111,7 +112,7 @@ const scales: readonly Case[] = [
   {
     name: "a patch of a scale changes nothing but the replicas, whatever else it says",
     async run(fixture) {
-      const { metadata } = await atRest(fixture);
+      const { metadata } = await statefulSetAtRest(fixture);
       const { uid, generation } = metadata;
       const body = { metadata: { uid, labels: { a: "1" } }, spec: { replicas: 0 }, status: { replicas: 7 } };
       assert.equal((await patchScale(fixture, body)).status?.replicas, 0);
@@ -135,7 +136,7 @@ const scales: readonly Case[] = [
   {
     name: "of many conditional patches of one scale, one succeeds and the others are 409",
     async run(fixture) {
-      const { resourceVersion } = (await atRest(fixture)).metadata;
+      const { resourceVersion } = (await statefulSetAtRest(fixture)).metadata;
       const patches = [2, 3, 4, 5].map((replicas) =>
         patchScale(fixture, { metadata: { resourceVersion }, spec: { replicas } }),
       );
@@ -220,12 +221,6 @@ function getScale({ cluster, namespace }: Fixture): Promise<ScaleObject> {
 
 function patchScale({ cluster, namespace }: Fixture, body: object): Promise<ScaleObject> {
   return cluster.patch("statefulsets", { namespace, name: "set" }, body, { subresource: "scale" });
-}
-
-/** A StatefulSet without pods, whose status is written once: its revision stays as it is. */
-async function atRest(fixture: Fixture) {
-  await createStatefulSet(fixture, { replicas: 0 });
-  return await settledStatefulSet(fixture);
 }
 
 async function goneSet(fixture: Fixture): Promise<void> {

@@ -8,6 +8,7 @@ import { ownerCases } from "./cases-owners.ts";
 import { readCases } from "./cases-reads.ts";
 import { resourceCases } from "./cases-resources.ts";
 import { scaleCases } from "./cases-scale.ts";
+import { updateCases } from "./cases-updates.ts";
 import { watchCases } from "./cases-watches.ts";
 import { workloadCases } from "./cases-workloads.ts";
 import { writeCases } from "./cases-writes.ts";
@@ -26,4 +27,5 @@ export const cases: readonly Case[] = [
   ...namespaceCases,
   ...nodeCases,
   ...discoveryCases,
+  ...updateCases,
 ];

@@ -6,10 +6,12 @@ import { after, before, describe, test } from "node:test";
 import { findAssets } from "../controlplane/controlplane.ts";
 import { cases } from "./cases.ts";
 import { evictionCases } from "./cases-evictions.ts";
+import { rawUpdateCases } from "./cases-updates-raw.ts";
 import type { Case, Fixture } from "./fixture.ts";
 import { type ContractWorld, startDirectWorld, startRealWorld, startServedWorld } from "./worlds.ts";
 
 const caseTimeoutMs = 60_000;
+const slowTimeoutMs = 120_000;
 
 const assets = await findAssets();
 const inContinuousIntegration = process.env.CI === "true";
@@ -28,8 +30,8 @@ const startReal = async () => {
   if (assets === undefined) throw new Error("the real API server's binaries are missing, and in CI they must be there");
   return await startRealWorld(assets);
 };
-inWorld("real API server", startReal, [...cases, ...evictionCases]);
-inWorld("embedded world over HTTP", startServedWorld, [...cases, ...evictionCases]);
+inWorld("real API server", startReal, [...cases, ...evictionCases, ...rawUpdateCases]);
+inWorld("embedded world over HTTP", startServedWorld, [...cases, ...evictionCases, ...rawUpdateCases]);
 inWorld("embedded world", startDirectWorld, cases);
 
 function inWorld<F extends Fixture>(
@@ -46,11 +48,13 @@ function inWorld<F extends Fixture>(
     after(async () => {
       await world?.close();
     });
-    const register = ({ name, run }: Case<F>): void => {
-      test(name, { timeout: caseTimeoutMs }, async () => run(await world.fixture()));
+    const register = ({ name, run, slow }: Case<F>): void => {
+      test(name, { timeout: slow ? slowTimeoutMs : caseTimeoutMs }, async () => run(await world.fixture()));
     };
+    const together = held.filter(({ alone }) => !alone);
+    const inOrder = [...together.filter(({ slow }) => slow), ...together.filter(({ slow }) => !slow)];
     // They mostly wait, and each has a namespace of its own.
-    describe("together", { concurrency: 8 }, () => held.filter(({ alone }) => !alone).forEach(register));
+    describe("together", { concurrency: 8 }, () => inOrder.forEach(register));
     describe("alone", { concurrency: 1 }, () => held.filter(({ alone }) => alone).forEach(register));
   });
 }

@@ -5,6 +5,7 @@ import {
   type Cluster,
   ClusterError,
   type LeaseObject,
+  type Metadata,
   type PodObject,
   type StatefulSetObject,
 } from "../../functions/shared/kubernetes/cluster.ts";
@@ -70,16 +71,35 @@ export interface EvictionAnswer {
   readonly retryAfter: string | undefined;
 }
 
-/** Where a server speaks HTTP, pods can be evicted: no function does that. */
+/** A request that no function makes: a path with its query, and JSON. */
+export interface RawRequest {
+  readonly method: "PATCH" | "PUT";
+  readonly path: string;
+  readonly body: object;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Where a server speaks HTTP, pods can be evicted, and more be asked for than functions do. */
 export interface EvictionFixture extends Fixture {
+  /** A PATCH is a JSON merge patch. The answer is an object, or a Status. */
+  send(request: RawRequest): Promise<{ readonly code: number; readonly body: RawAnswer }>;
   /** POSTs the Eviction of a pod of the namespace; `query` without its question mark. */
   evict(name: string, eviction?: object, query?: string): Promise<EvictionAnswer>;
+}
+
+export interface RawAnswer {
+  readonly kind: string;
+  readonly metadata: Metadata;
+  readonly spec?: { readonly replicas?: number };
+  readonly message?: string;
 }
 
 export interface Case<F extends Fixture = Fixture> {
   readonly name: string;
   /** Runs when no other case does. */
   readonly alone?: boolean;
+  /** Takes more than a minute in a real cluster, where nobody can hasten it. It begins first. */
+  readonly slow?: boolean;
   run(fixture: F): Promise<void>;
 }
 
@@ -116,11 +136,14 @@ export async function createPod(
     readonly labels?: Readonly<Record<string, string>>;
     readonly annotations?: Readonly<Record<string, string>>;
     readonly image?: string;
+    readonly nodeName?: string;
+    readonly tolerations?: readonly object[];
   } = {},
 ): Promise<PodObject> {
+  const { labels = {}, annotations = {}, nodeName = "node-1", tolerations = [] } = options;
   return await cluster.create("pods", namespace, {
-    metadata: { name, labels: options.labels ?? {}, annotations: options.annotations ?? {} },
-    spec: podSpec(options.image ?? "app:1"),
+    metadata: { name, labels, annotations },
+    spec: { ...podSpec(options.image ?? "app:1"), nodeName, tolerations },
   });
 }
 
@@ -164,6 +187,12 @@ export async function settledStatefulSet(fixture: Fixture, name = "set"): Promis
   );
 }
 
+/** A StatefulSet without pods, whose status is written once: its revision stays as it is. */
+export async function statefulSetAtRest(fixture: Fixture): Promise<FullStatefulSet> {
+  await createStatefulSet(fixture, { replicas: 0 });
+  return await settledStatefulSet(fixture);
+}
+
 /** Changes a StatefulSet's template, and waits until the controller has seen it. */
 export async function changeTemplate(fixture: Fixture, image: string, name = "set"): Promise<FullStatefulSet> {
   const { cluster, namespace } = fixture;
@@ -204,11 +233,12 @@ export async function readyPod({ cluster, namespace }: Fixture, name: string, no
 export const isGone = (error: ClusterError): boolean => error.code === 404;
 
 /** Waits until nothing has that name. */
-export async function gonePod({ cluster, namespace }: Fixture, name: string): Promise<void> {
+export async function gonePod({ cluster, namespace }: Fixture, name: string, limitMs?: number): Promise<void> {
   await eventually(
     `the end of pod ${name}`,
     () => cluster.get("pods", { namespace, name }).then(() => false, isGone),
     (gone) => gone,
+    limitMs,
   );
 }
 

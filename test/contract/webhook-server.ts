@@ -2,8 +2,9 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
+import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
 import { createAuthority } from "../stage/certificates.ts";
-import { type EvictionFixture, eventually } from "./fixture.ts";
+import { type EvictionFixture, eventually, type Fixture } from "./fixture.ts";
 
 /** The `request` of an AdmissionReview, as far as cases read it. */
 export interface ReviewedRequest {
@@ -12,11 +13,18 @@ export interface ReviewedRequest {
   readonly name: string;
   readonly namespace: string;
   readonly dryRun: boolean;
-  readonly object: {
-    readonly metadata: { readonly name?: string };
-    readonly deleteOptions?: Readonly<Record<string, unknown>>;
-  };
+  readonly object: ReviewedObject;
+  readonly oldObject: ReviewedObject | null;
   readonly [field: string]: unknown;
+}
+
+/** What is asked for, or was there: an Eviction, an object or a Scale. */
+export interface ReviewedObject {
+  readonly kind: string;
+  readonly metadata: Partial<Metadata>;
+  readonly deleteOptions?: Readonly<Record<string, unknown>>;
+  readonly spec?: { readonly replicas?: number };
+  readonly status?: { readonly replicas?: number };
 }
 
 export interface Review {
@@ -39,7 +47,7 @@ export class WebhookServer {
   readonly caBundle: string;
   readonly #server: Server;
   #reviews: Review[] = [];
-  answer: (review: Review) => Answer = () => ({ allowed: true });
+  answer: (review: Review) => Answer | Promise<Answer> = () => ({ allowed: true });
 
   private constructor(caBundle: string, server: Server) {
     this.caBundle = caBundle;
@@ -56,7 +64,7 @@ export class WebhookServer {
       const { apiVersion, request: asked } = JSON.parse(Buffer.concat(chunks).toString());
       const review: Review = { url: request.url ?? "", apiVersion, request: asked };
       webhooks.#reviews.push(review);
-      const answer = webhooks.answer(review);
+      const answer = await webhooks.answer(review);
       if (answer === "never") return;
       if (answer === "broken") {
         response.writeHead(500, { "content-type": "text/plain" }).end(answer);
@@ -82,11 +90,11 @@ export class WebhookServer {
   }
 
   /**
-   * Registers a webhook for the evictions of the case's namespace, at the path of its name.
+   * Registers a webhook for the evictions of the case's namespace, or for other `rules`, at the path of its name.
    *
    * @returns the name that refusals have.
    */
-  async register(fixture: EvictionFixture, kind: WebhookKind, name: string, more: object = {}): Promise<string> {
+  async register(fixture: Fixture, kind: WebhookKind, name: string, more: object = {}): Promise<string> {
     const { cluster, namespace } = fixture;
     const webhook = `${name}.contract.sluice.dev`;
     await cluster.create(kind, "", {
@@ -108,11 +116,16 @@ export class WebhookServer {
 
   /** Waits until these webhooks are asked: the API server learns of a registration a moment later. Forgets all reviews. */
   async known(fixture: EvictionFixture, ...names: readonly string[]): Promise<void> {
+    await this.askedBy(() => fixture.evict("nobody", {}, "dryRun=All"), names);
+  }
+
+  /** Does something again until all of these webhooks are asked about it. Forgets all reviews. */
+  async askedBy(act: () => Promise<unknown>, names: readonly string[]): Promise<void> {
     await eventually(
       `reviews by ${names.join(" and ")}`,
       async () => {
         this.take();
-        await fixture.evict("nobody", {}, "dryRun=All");
+        await act();
         return this.take().map(({ url }) => url.split("?")[0]);
       },
       (paths) => names.every((name) => paths.includes(`/${name}`)),

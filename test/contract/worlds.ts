@@ -10,12 +10,13 @@ import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { kubeconfigText } from "../stage/kubeconfig.ts";
+import { Admission } from "../world/admission.ts";
 import { serveWorld } from "../world/http.ts";
 import type { KindDefinition } from "../world/objects.ts";
 import { RealTimeline } from "../world/timeline.ts";
 import { World } from "../world/world.ts";
 import { createWorldCluster } from "../world/world-cluster.ts";
-import type { EvictionAnswer, EvictionFixture, Fixture } from "./fixture.ts";
+import type { EvictionAnswer, EvictionFixture, Fixture, RawAnswer } from "./fixture.ts";
 
 const userAgent = "sluice/0.0.0 (contract)";
 const podsReadyAfterMs = 150;
@@ -25,6 +26,8 @@ const watchHistory = 2_000;
 const crds = join(import.meta.dirname, "../../knative/base/crds");
 const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const budgetsPath = "/apis/rollout-operator.grafana.com/v1/zoneawarepoddisruptionbudgets";
+
+const contentTypes = { PATCH: "application/merge-patch+json", PUT: "application/json" } as const;
 
 export interface ContractWorld<F extends Fixture = Fixture> {
   /** With namespaces that nobody has used before. */
@@ -70,6 +73,10 @@ export async function startRealWorld(assets: string): Promise<ContractWorld<Evic
           const { statusCode, headers, body } = await api.send("POST", path, evictionOf(name, eviction));
           const retryAfter = headers["retry-after"]?.toString();
           return { code: statusCode, status: (await body.json()) as EvictionAnswer["status"], retryAfter };
+        },
+        send: async ({ method, path, body, headers = {} }) => {
+          const answer = await api.send(method, path, body, contentTypes[method], headers);
+          return { code: answer.statusCode, body: (await answer.body.json()) as RawAnswer };
         },
       };
     },
@@ -139,6 +146,11 @@ export async function startServedWorld(): Promise<ContractWorld<EvictionFixture>
           const retryAfter = answer.headers.get("retry-after") ?? undefined;
           return { code: answer.status, status: (await answer.json()) as EvictionAnswer["status"], retryAfter };
         },
+        send: async ({ method, path, body, headers = {} }) => {
+          const typed = { "content-type": contentTypes[method], ...headers };
+          const answer = await fetch(served.url + path, { method, headers: typed, body: JSON.stringify(body) });
+          return { code: answer.status, body: (await answer.json()) as RawAnswer };
+        },
       };
     },
     close: async () => {
@@ -154,10 +166,12 @@ export async function startServedWorld(): Promise<ContractWorld<EvictionFixture>
 /** The embedded world without HTTP, as simulations use it, but on the real clock. */
 export async function startDirectWorld(): Promise<ContractWorld> {
   const { world, timeline } = createWorld();
-  const cluster = createWorldCluster(world);
+  const admission = new Admission(world);
+  const cluster = createWorldCluster(world, { admission });
   return {
     fixture: async () => embeddedFixture(world, cluster),
     close: async () => {
+      await admission.close();
       world.stop();
       timeline.close();
     },

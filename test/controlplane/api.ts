@@ -56,12 +56,18 @@ export class Api {
     return new Api(access, await readFile(access.caFile, "utf8"), options);
   }
 
-  /** The raw answer, whatever its status. Throws only when there is none. */
-  send(method: string, path: string, body?: unknown, contentType?: string): Promise<Dispatcher.ResponseData> {
+  /** The raw answer, whatever its status; `more` are headers. Throws only when there is none. */
+  send(
+    method: string,
+    path: string,
+    body?: unknown,
+    contentType?: string,
+    more: Readonly<Record<string, string>> = {},
+  ): Promise<Dispatcher.ResponseData> {
     // Otherwise undici gives up the connection after a DELETE with a body, and a TLS handshake costs more than it.
     const options = { method: method as Dispatcher.HttpMethod, path, reset: false };
-    if (body === undefined) return this.#pool.request({ ...options, headers: this.#headers });
-    const headers = { ...this.#headers, "content-type": contentType ?? "application/json" };
+    if (body === undefined) return this.#pool.request({ ...options, headers: { ...this.#headers, ...more } });
+    const headers = { ...this.#headers, "content-type": contentType ?? "application/json", ...more };
     return this.#pool.request({ ...options, headers, body: JSON.stringify(body) });
   }
 

@@ -28,7 +28,7 @@ export class ApiStatusError extends ClusterError {
   }
 }
 
-export type Verb = "get" | "list" | "watch" | "create" | "patch" | "delete";
+export type Verb = "get" | "list" | "watch" | "create" | "update" | "patch" | "delete";
 
 function details(resource: Resource, name: string): StatusDetails {
   const { group, plural } = traitsOf(resource);

@@ -1,9 +1,9 @@
 /** `POST …/pods/NAME/eviction`: a deletion that webhooks and PodDisruptionBudgets may refuse. */
 
 import type { Admission } from "./admission.ts";
-import { badRequest, invalidKind } from "./api-errors.ts";
+import { badRequest } from "./api-errors.ts";
 import { checkDisruptionBudgets } from "./disruption-budgets.ts";
-import type { ApiRequest } from "./http-request.ts";
+import { type ApiRequest, checkDryRun } from "./http-request.ts";
 import type { World } from "./world.ts";
 import { type DeleteOptions, planDeletion } from "./write-rules.ts";
 
@@ -26,10 +26,20 @@ export async function answerEviction(
   asked: ApiRequest,
   body: Readonly<Record<string, unknown>>,
 ): Promise<object> {
-  const { namespace = "", name = "", query } = asked;
+  const { namespace = "", name = "", query, user } = asked;
   const asksDryRun = query.getAll("dryRun");
-  checkDryRun("CreateOptions", asksDryRun);
-  const attributes = { namespace, name, isDryRun: asksDryRun.length > 0 };
+  checkDryRun("create", "pods", "CreateOptions", asksDryRun);
+  const attributes = {
+    operation: "CREATE",
+    kind: { group: "policy", version: "v1", kind: "Eviction" },
+    resource: "pods",
+    subresource: "eviction",
+    namespace,
+    name,
+    oldObject: null,
+    isDryRun: asksDryRun.length > 0,
+    user,
+  } as const;
   const mutated = await admission.mutate(attributes, evictionOf(namespace, body));
   if (mutated.metadata.name !== name) {
     throw badRequest("create", "pods", "name in URL does not match name in Eviction object");
@@ -37,7 +47,7 @@ export async function answerEviction(
   await admission.validate(attributes, mutated);
 
   const { dryRun = [], ...options } = mutated.deleteOptions ?? {};
-  checkDryRun("DeleteOptions", dryRun);
+  checkDryRun("create", "pods", "DeleteOptions", dryRun);
   const key = { namespace, name };
   const pod = world.store.get("pods", key);
   checkDisruptionBudgets(world.store, pod);
@@ -57,11 +67,4 @@ function evictionOf(namespace: string, body: Readonly<Record<string, unknown>>):
     throw badRequest("create", "pods", message);
   }
   return { kind, apiVersion, metadata: { ...metadata, namespace }, ...rest };
-}
-
-function checkDryRun(kind: "CreateOptions" | "DeleteOptions", dryRun: readonly string[]): void {
-  if (dryRun.every((stage) => stage === "All")) return;
-  const message = `Unsupported value: ${JSON.stringify(dryRun)}: supported values: "All"`;
-  const cause = { reason: "FieldValueNotSupported", message, field: "dryRun" };
-  throw invalidKind("create", "pods", { group: "meta.k8s.io", kind, name: "" }, [cause]);
 }

@@ -1,8 +1,9 @@
 /** What an HTTP request asks of the world. */
 
-import type { IncomingMessage } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { type DiscoveredResource, type Resource, resources } from "../../functions/shared/kubernetes/cluster.ts";
-import { ApiStatusError, badRequest, notServed, type Verb } from "./api-errors.ts";
+import { anonymous, type UserInfo } from "./admission.ts";
+import { ApiStatusError, badRequest, invalidKind, notServed, type Verb } from "./api-errors.ts";
 import { isDefined, resourceNames, traitsOf } from "./objects.ts";
 
 /** A request for one of the world's resources, as its path says. */
@@ -13,6 +14,7 @@ export interface ApiRequest {
   readonly subresource: string | undefined;
   readonly query: URLSearchParams;
   readonly userAgent: string;
+  readonly user: UserInfo;
 }
 
 const maximumBody = 3 * 1024 * 1024;
@@ -22,8 +24,8 @@ const resourceOfPath: ReadonlyMap<string, Resource> = new Map(
 );
 
 /** Undefined for a path that is none of an API group that the world has. */
-export function parsePath(pathname: string, query: URLSearchParams, userAgent: string): ApiRequest | undefined {
-  const parts = pathname
+export function parseRequest(url: URL, headers: IncomingHttpHeaders): ApiRequest | undefined {
+  const parts = url.pathname
     .split("/")
     .filter((part) => part !== "")
     .map(decodeURIComponent);
@@ -41,7 +43,16 @@ export function parsePath(pathname: string, query: URLSearchParams, userAgent: s
   }
   if (subresource !== undefined && !hasSubresource(resource, subresource)) throw notServed("get", resource);
   if (namespace !== undefined && !traitsOf(resource).isNamespaced) throw notServed("get", resource);
-  return { resource, namespace, name, subresource, query, userAgent };
+  const userAgent = headers["user-agent"] ?? "";
+  return { resource, namespace, name, subresource, query: url.searchParams, userAgent, user: userOf(headers) };
+}
+
+/** Whoever somebody else asks as: who asks by himself is nobody here. */
+function userOf(headers: IncomingHttpHeaders): UserInfo {
+  const username = headers["impersonate-user"]?.toString();
+  if (username === undefined) return anonymous;
+  const groups = headers["impersonate-group"]?.toString().split(", ") ?? [];
+  return { username, groups: [...groups, "system:authenticated"] };
 }
 
 function hasSubresource(resource: Resource, subresource: string): boolean {
@@ -66,6 +77,7 @@ export function verbOf(
   if (!isPlaced) return undefined;
   if (method === "GET") return "get";
   if (method === "PATCH") return "patch";
+  if (method === "PUT") return "update";
   return method === "DELETE" && subresource === undefined ? "delete" : undefined;
 }
 
@@ -103,4 +115,14 @@ export async function jsonBody(
     throw badRequest(verb, resource, "the body of the request is no JSON object");
   }
   return body as Readonly<Record<string, unknown>>;
+}
+
+type WriteOptions = "CreateOptions" | "UpdateOptions" | "PatchOptions" | "DeleteOptions";
+
+/** @throws ApiStatusError 422 for a stage of which nobody knows a dry run. */
+export function checkDryRun(verb: Verb, resource: Resource, kind: WriteOptions, dryRun: readonly string[]): void {
+  if (dryRun.every((stage) => stage === "All")) return;
+  const message = `Unsupported value: ${JSON.stringify(dryRun)}: supported values: "All"`;
+  const cause = { reason: "FieldValueNotSupported", message, field: "dryRun" };
+  throw invalidKind(verb, resource, { group: "meta.k8s.io", kind, name: "" }, [cause]);
 }

@@ -106,7 +106,8 @@ test("only merge patches are taken, and dry runs are refused rather than done", 
   assert.equal((await ask("PATCH", `${leases}/typed`, {}, "application/json")).code, 415);
   assert.equal((await ask("DELETE", `${leases}/typed?dryRun=All`)).code, 400);
   assert.equal((await ask("GET", `${leases}/typed`)).code, 200);
-  assert.equal((await ask("PUT", `${leases}/typed`, {})).code, 405);
+  assert.equal((await ask("PUT", `${leases}/typed`, {})).code, 400);
+  assert.equal((await ask("PUT", leases, {})).code, 405);
 });
 
 test("a list is paged from one state, though objects come and go", async () => {

@@ -5,15 +5,16 @@
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { ClusterError, type Resource } from "../../functions/shared/kubernetes/cluster.ts";
+import { ClusterError, type Resource, type Subresource } from "../../functions/shared/kubernetes/cluster.ts";
 import { Admission } from "./admission.ts";
 import { ApiStatusError, badRequest, internalError, statusOf, type Verb } from "./api-errors.ts";
 import { discoveryDocument, discoveryPath } from "./discovery.ts";
 import { answerEviction } from "./http-eviction.ts";
 import { ListPages } from "./http-list.ts";
-import { type ApiRequest, jsonBody, parsePath, verbOf } from "./http-request.ts";
+import { type ApiRequest, checkDryRun, jsonBody, parseRequest, verbOf } from "./http-request.ts";
 import { type ServeOptions, serveWatch } from "./http-watch.ts";
 import { type StoredObject, traitsOf } from "./objects.ts";
+import { update } from "./updates.ts";
 import type { World } from "./world.ts";
 import type { DeleteOptions } from "./write-rules.ts";
 
@@ -97,8 +98,7 @@ class WorldHandler {
         if (document === undefined) notThere(response);
         else respond(response, 200, document);
       } else {
-        const userAgent = request.headers["user-agent"] ?? "";
-        const asked = parsePath(url.pathname, url.searchParams, userAgent);
+        const asked = parseRequest(url, request.headers);
         const isServed = asked !== undefined && this.#world.store.serves(asked.resource);
         if (!isServed) notThere(response);
         else await this.#handleApi(request, asked, response);
@@ -112,9 +112,9 @@ class WorldHandler {
     const verb = verbOf(request.method, asked);
     if (verb === undefined) throw methodNotAllowed(asked);
     this.#count(verb, asked);
-    const isRead = verb === "get" || verb === "list" || verb === "watch";
-    if (asked.query.has("dryRun") && !isRead && asked.subresource !== "eviction") {
-      throw badRequest(verb, asked.resource, "the embedded world does no dry runs but of evictions");
+    const asksDryRun = asked.query.has("dryRun");
+    if (asksDryRun && (verb === "delete" || (verb === "create" && asked.subresource !== "eviction"))) {
+      throw badRequest(verb, asked.resource, "the embedded world does no dry runs but of evictions and updates");
     }
     const { store } = this.#world;
     const { resource, namespace = "", name = "" } = asked;
@@ -135,12 +135,9 @@ class WorldHandler {
         checkKind(resource, body);
         return respond(response, 201, store.create(resource, namespace, body));
       }
-      case "patch": {
-        const body = await jsonBody(request, verb, resource, ["application/merge-patch+json"]);
-        if (isScale) return respond(response, 200, store.patchScale(resource, key, body));
-        const subresource = asked.subresource === "status" ? "status" : undefined;
-        return respond(response, 200, store.patch(resource, key, body, subresource));
-      }
+      case "patch":
+      case "update":
+        return respond(response, 200, await this.#update(request, asked, verb));
       case "delete": {
         const body = await jsonBody(request, verb, resource, ["application/json"]);
         const options = deleteOptions(resource, body, asked.query);
@@ -148,6 +145,22 @@ class WorldHandler {
         return respond(response, 200, deletionAnswer(resource, object, removed));
       }
     }
+  }
+
+  async #update(request: IncomingMessage, asked: ApiRequest, verb: "patch" | "update"): Promise<object> {
+    const { resource, namespace = "", name = "", query, user } = asked;
+    const isPatch = verb === "patch";
+    const dryRun = query.getAll("dryRun");
+    checkDryRun(verb, resource, isPatch ? "PatchOptions" : "UpdateOptions", dryRun);
+    const accepted = isPatch ? "application/merge-patch+json" : "application/json";
+    const body = await jsonBody(request, verb, resource, [accepted]);
+    // Its path was read: it has no other subresource.
+    const subresource = asked.subresource as Subresource | undefined;
+    if (!isPatch && subresource !== "scale") checkKind(resource, body);
+    const how = isPatch ? "patch" : "put";
+    const key = { namespace, name };
+    const isDryRun = dryRun.length > 0;
+    return await update(this.#world.store, this.#admission, { resource, key, subresource, how, body, isDryRun, user });
   }
 
   #count(verb: Verb, { resource, subresource, userAgent }: ApiRequest): void {
@@ -193,7 +206,7 @@ function deleteOptions(
   query: URLSearchParams,
 ): DeleteOptions {
   if (Array.isArray(body.dryRun) && body.dryRun.length > 0) {
-    throw badRequest("delete", resource, "the embedded world does no dry runs but of evictions");
+    throw badRequest("delete", resource, "the embedded world does no dry runs but of evictions and updates");
   }
   const grace = query.get("gracePeriodSeconds");
   const policy = query.get("propagationPolicy") as NonNullable<DeleteOptions["propagationPolicy"]> | null;

@@ -57,3 +57,17 @@ function merge(target: unknown, patch: unknown): unknown {
   }
   return result ?? target;
 }
+
+/** `after`, which shares with `before` what is equal in both: `before` itself when all is. What is undefined is not there. */
+export function sharing<T>(before: unknown, after: T): T {
+  if (!isObject(before) || !isObject(after)) return jsonEqual(before, after) ? (before as T) : after;
+  const result: Record<string, unknown> = {};
+  let isSame = true;
+  for (const key of Object.keys(after)) {
+    if (after[key] === undefined) continue;
+    result[key] = sharing(before[key], after[key]);
+    isSame &&= result[key] === before[key];
+  }
+  isSame &&= Object.keys(before).every((key) => before[key] === undefined || key in result);
+  return (isSame ? before : result) as T;
+}

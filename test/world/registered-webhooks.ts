@@ -1,7 +1,7 @@
 /** Which of the registered webhooks a request is shown to, as k8s.io/apiserver v0.36 chooses them. */
 
 import type { LabelSelector, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { selects } from "./label-selector.ts";
+import { type Labels, selects } from "./label-selector.ts";
 import type { Store } from "./store.ts";
 
 /** One entry of a stored webhook configuration, with what the store fills in. */
@@ -21,39 +21,54 @@ export interface RequestedResource {
   readonly version: string;
   readonly resource: string;
   readonly subresource: string;
+  /** Empty for what is of the whole cluster. */
   readonly namespace: string;
+  readonly object: object;
+  readonly oldObject: object | null;
 }
 
 /**
  * The webhooks that want to see a request, in the order of their configurations' names, and within one as it lists them.
  *
- * @throws Error for a webhook that chooses by object or by expression, which the world cannot.
+ * @throws Error for a webhook that chooses by expression, which the world cannot.
  */
 export function webhooksFor(
   store: Store,
   resource: "mutatingwebhookconfigurations" | "validatingwebhookconfigurations",
   asked: RequestedResource,
 ): RegisteredWebhook[] {
+  // Nobody's webhook keeps others from being registered, or taken away.
+  if (asked.group === "admissionregistration.k8s.io") return [];
   const configurations = store.list(resource).items;
   const webhooks = configurations.flatMap((configuration) => configuration.webhooks ?? []) as RegisteredWebhook[];
-  // A namespace has this label from the API server, and no other here, where there are no Namespace objects.
-  const labels = { "kubernetes.io/metadata.name": asked.namespace };
   const wanting = webhooks.filter(
-    ({ rules, namespaceSelector }) =>
-      rules?.some((rule) => matches(rule, asked)) === true && selects(namespaceSelector, labels),
+    ({ rules, namespaceSelector, objectSelector }) =>
+      rules?.some((rule) => matches(rule, asked)) === true &&
+      (asked.namespace === "" || selects(namespaceSelector, labelsOfNamespace(store, asked.namespace))) &&
+      [asked.object, asked.oldObject].some((object) => object !== null && selects(objectSelector, labelsOf(object))),
   );
-  for (const { name, objectSelector, matchConditions } of wanting) {
-    if (Object.keys(objectSelector).length === 0 && (matchConditions ?? []).length === 0) continue;
-    throw new Error(`the embedded world knows no objectSelector and no matchConditions, as webhook "${name}" has`);
+  for (const { name, matchConditions } of wanting) {
+    if ((matchConditions ?? []).length === 0) continue;
+    throw new Error(`the embedded world knows no matchConditions, as webhook "${name}" has`);
   }
   return wanting;
+}
+
+/** A namespace that nobody has made has the one label that the API server gives it. */
+function labelsOfNamespace(store: Store, name: string): Labels {
+  const namespace = store.find("namespaces", { namespace: "", name });
+  return { ...namespace?.metadata.labels, "kubernetes.io/metadata.name": name };
+}
+
+function labelsOf(object: object): Labels {
+  return (object as { readonly metadata?: { readonly labels?: Labels } }).metadata?.labels;
 }
 
 type Rule = NonNullable<RegisteredWebhook["rules"]>[number] & { readonly scope?: string };
 
 function matches(rule: Rule, asked: RequestedResource): boolean {
   return (
-    rule.scope !== "Cluster" &&
+    rule.scope !== (asked.namespace === "" ? "Namespaced" : "Cluster") &&
     includes(rule.operations, asked.operation) &&
     includes(rule.apiGroups, asked.group) &&
     includes(rule.apiVersions, asked.version) &&

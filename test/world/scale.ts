@@ -3,9 +3,10 @@
  * written is the number of replicas, and nothing else of what a patch says.
  */
 import type { Resource, ScaleObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { badRequest, invalidKind, modified, notServed, otherUid } from "./api-errors.ts";
+import { invalidKind, modified, notServed, otherUid } from "./api-errors.ts";
 import { applyMergePatch } from "./merge-patch.ts";
 import { type StoredObject, traitsOf } from "./objects.ts";
+import { checkNames } from "./write-rules.ts";
 
 export interface StoredScale extends ScaleObject {
   readonly kind: "Scale";
@@ -47,18 +48,24 @@ export function scaleOf(verb: "get" | "patch", resource: Resource, object: Store
 }
 
 /**
- * The patch of the object that a merge patch of its scale comes to.
+ * The scale that a merge patch asks for.
  *
- * @throws ApiStatusError 400 for another name, 404, 409 for another uid or resourceVersion, 422 for less than no replicas.
+ * @throws ApiStatusError 400 for another name, 404 for a type that has no scale.
  */
-export function scalePatch(resource: Resource, object: StoredObject, body: object): object {
+export function askedScale(resource: Resource, object: StoredObject, body: object): StoredScale {
   const before = scaleOf("patch", resource, object);
-  const { metadata, spec } = applyMergePatch(before, body) as StoredScale;
-  const { name } = before.metadata;
-  if (metadata.name !== name) {
-    const message = `the name of the object (${metadata.name}) does not match the name on the URL (${name})`;
-    throw badRequest("patch", resource, message);
-  }
+  const asked = applyMergePatch(before, body) as StoredScale;
+  checkNames(resource, before.metadata, asked.metadata);
+  return asked;
+}
+
+/**
+ * The patch of the object that a scale in place of its own comes to.
+ *
+ * @throws ApiStatusError 409 for another uid or resourceVersion, 422 for less than no replicas.
+ */
+export function scalePatch(resource: Resource, object: StoredObject, { metadata, spec }: StoredScale): object {
+  const { name, uid: uidBefore, resourceVersion: before } = object.metadata;
   const { replicas = 0 } = spec ?? {};
   if (replicas < 0) {
     const message = `Invalid value: ${replicas}: must be greater than or equal to 0`;
@@ -66,7 +73,7 @@ export function scalePatch(resource: Resource, object: StoredObject, body: objec
     throw invalidKind("patch", resource, { group: "autoscaling", kind: "Scale", name }, [cause]);
   }
   const { uid, resourceVersion } = metadata;
-  if (uid && uid !== before.metadata.uid) throw otherUid(resource, name, uid, before.metadata.uid);
-  if (resourceVersion && resourceVersion !== before.metadata.resourceVersion) throw modified("patch", resource, name);
+  if (uid && uid !== uidBefore) throw otherUid(resource, name, uid, uidBefore);
+  if (resourceVersion && resourceVersion !== before) throw modified("patch", resource, name);
   return { spec: { replicas } };
 }

@@ -26,7 +26,7 @@ import {
   typeOf,
 } from "./objects.ts";
 import type { Random } from "./random.ts";
-import { type StoredScale, scaleOf, scalePatch } from "./scale.ts";
+import { askedScale, type StoredScale, scaleOf, scalePatch } from "./scale.ts";
 import { Table } from "./table.ts";
 import type { Cancel, Timeline } from "./timeline.ts";
 import { type Change, parseSelector, WatchLog, type WatchOptions } from "./watch-log.ts";
@@ -190,18 +190,22 @@ export class Store {
    * @throws ApiStatusError 404, 409 for another resourceVersion, 422 for another uid, 400 for another name.
    */
   patch<R extends Resource>(resource: R, key: ObjectKey, body: object, subresource?: "status"): StoredTypes[R] {
-    const shelf = this.#shelf(resource);
-    const current = shelf.table.get(keyOf(key));
+    const current = this.find(resource, key);
     if (current === undefined) throw notFound("patch", resource, key.name);
-    const patched = patchedObject(resource, current, body, subresource) as StoredTypes[R];
-    if (patched === current) return current;
-    const { deletionTimestamp, deletionGracePeriodSeconds, finalizers } = patched.metadata;
-    const isKept = (finalizers ?? []).length > 0 || isHeldNamespace(patched);
+    return this.replace(resource, current, patchedObject(resource, current, body, subresource) as StoredTypes[R]);
+  }
+
+  /** Puts `next`, which the rules of writes have accepted, in place of `current`, which must be the object of now. */
+  replace<R extends Resource>(resource: R, current: StoredTypes[R], next: StoredTypes[R]): StoredTypes[R] {
+    if (next === current) return current;
+    const shelf = this.#shelf(resource);
+    const { deletionTimestamp, deletionGracePeriodSeconds, finalizers } = next.metadata;
+    const isKept = (finalizers ?? []).length > 0 || isHeldNamespace(next);
     if (deletionTimestamp !== undefined && (deletionGracePeriodSeconds ?? 0) === 0 && !isKept) {
       this.#remove(shelf, current);
-      return patched;
+      return next;
     }
-    return this.#put(shelf, current, patched);
+    return this.#put(shelf, current, next);
   }
 
   /** @throws ApiStatusError 404, for a type that has no scale, too. */
@@ -212,12 +216,13 @@ export class Store {
   /**
    * A JSON merge patch of the scale; the scale afterwards.
    *
-   * @throws ApiStatusError as {@link scalePatch} and {@link patch} do.
+   * @throws ApiStatusError as {@link askedScale}, {@link scalePatch} and {@link patch} do.
    */
   patchScale(resource: Resource, key: ObjectKey, body: object): StoredScale {
     const current = this.find(resource, key);
     if (current === undefined) throw notFound("patch", resource, key.name);
-    return scaleOf("patch", resource, this.patch(resource, key, scalePatch(resource, current, body)));
+    const patch = scalePatch(resource, current, askedScale(resource, current, body));
+    return scaleOf("patch", resource, this.patch(resource, key, patch));
   }
 
   /**

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Cluster, hasCode } from "../../functions/shared/kubernetes/cluster.ts";
+import { Admission, type UserInfo, type WebhookCaller } from "./admission.ts";
 import { VirtualTimeline, virtualEpochMs } from "./timeline.ts";
 import { createWorld, type World } from "./world.ts";
 import { createWorldCluster, type WorldClusterOptions } from "./world-cluster.ts";
@@ -49,6 +50,40 @@ test("every verb does what the store does, and rejects as it refuses", async () 
   await assert.rejects(play(cluster.delete("leases", a, { uid: "other" })), (error) => hasCode(error, 409));
   await play(cluster.delete("leases", a, { uid }));
   await assert.rejects(play(cluster.get("leases", a)), (error) => hasCode(error, 404));
+});
+
+test("webhooks that answer in this process, on its timeline, see patches of objects and scales, again after a conflict", async () => {
+  const timeline = new VirtualTimeline();
+  const world = createWorld({ timeline });
+  const asked: string[] = [];
+  const ask: WebhookCaller["ask"] = async ({ name }, _isMutating, { uid, subResource, userInfo, oldObject }) => {
+    const { metadata } = oldObject as { metadata: { annotations?: object } };
+    asked.push(`${name} ${subResource} ${(userInfo as UserInfo).username} ${Object.keys(metadata.annotations ?? {})}`);
+    await new Promise<void>((resolve) => timeline.after(10, resolve));
+    return { uid, allowed: asked.length < 4 };
+  };
+  const admission = new Admission(world, { ask, close: async () => {} });
+  const user = { username: "hpa", groups: [] };
+  const cluster = createWorldCluster(world, { admission, user });
+  const rule = { apiGroups: ["*"], apiVersions: ["*"], operations: ["UPDATE"], resources: ["*/*"] };
+  const webhooks = [{ name: "hook", clientConfig: { url: "https://nowhere/" }, rules: [rule] }];
+  world.store.create("validatingwebhookconfigurations", "", { metadata: { name: "hooks" }, webhooks });
+  world.store.create("statefulsets", namespace, { metadata: { name: "a" }, spec: { replicas: 0 } });
+
+  const annotate = (key: string) => ({ metadata: { annotations: { [key]: "1" } } });
+  timeline.after(5, () => world.store.patch("statefulsets", a, annotate("theirs")));
+  const { metadata } = await played(timeline, cluster.patch("statefulsets", a, annotate("ours")));
+  assert.deepEqual(metadata.annotations, { theirs: "1", ours: "1" });
+  assert.equal(timeline.nowMs(), virtualEpochMs + 22);
+  const scale = (replicas: number) => {
+    return played(timeline, cluster.patch("statefulsets", a, { spec: { replicas } }, { subresource: "scale" }));
+  };
+  assert.equal((await scale(1)).spec?.replicas, 1);
+  await assert.rejects(scale(2), (error) => hasCode(error, 400));
+  assert.equal(world.store.get("statefulsets", a).spec.replicas, 1);
+  const [first, second, ...scales] = asked;
+  assert.deepEqual([first, second], ["hook undefined hpa ", "hook undefined hpa theirs"]);
+  assert.deepEqual(scales, ["hook scale hpa ", "hook scale hpa "]);
 });
 
 test("a list of any age is refused", async () => {

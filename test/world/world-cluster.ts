@@ -21,10 +21,12 @@ import {
   type WatchQuery,
 } from "../../functions/shared/kubernetes/cluster.ts";
 import { Discovery } from "../../functions/shared/kubernetes/discovery/discovery.ts";
+import { type Admission, anonymous, type UserInfo } from "./admission.ts";
 import { badRequest, notServed, type Verb } from "./api-errors.ts";
 import { discoveryDocument } from "./discovery.ts";
 import type { Store } from "./store.ts";
 import type { Cancel } from "./timeline.ts";
+import { type UpdateRequest, update } from "./updates.ts";
 import type { World } from "./world.ts";
 import type { DeleteOptions } from "./write-rules.ts";
 
@@ -34,6 +36,10 @@ export type Leg = "request" | "reply" | "event";
 export interface WorldClusterOptions {
   /** How long a message is under way, in milliseconds. Default 1. Events of one watch never overtake each other. */
   readonly latencyMs?: (leg: Leg, verb: Verb, resource: Resource) => number;
+  /** Shows patches to the registered webhooks. Absent: nobody is asked, whatever is registered. */
+  readonly admission?: Admission;
+  /** Whom webhooks hear of. Default: nobody. */
+  readonly user?: UserInfo;
 }
 
 /**
@@ -43,18 +49,22 @@ export interface WorldClusterOptions {
  * An aborted call or watch rejects at once with code 0 and reason `Aborted`; a call that was made still reaches the store.
  */
 export function createWorldCluster(world: World, options: WorldClusterOptions = {}): Cluster {
-  return new WorldCluster(world, options.latencyMs ?? (() => 1));
+  return new WorldCluster(world, options);
 }
 
 class WorldCluster implements Cluster {
   readonly #world: World;
   readonly #latencyMs: (leg: Leg, verb: Verb, resource: Resource) => number;
+  readonly #admission: Admission | undefined;
+  readonly #user: UserInfo;
   readonly #startMs: number;
   readonly #discovery: Discovery;
 
-  constructor(world: World, latencyMs: (leg: Leg, verb: Verb, resource: Resource) => number) {
+  constructor(world: World, { latencyMs = () => 1, admission, user = anonymous }: WorldClusterOptions) {
     this.#world = world;
     this.#latencyMs = latencyMs;
+    this.#admission = admission;
+    this.#user = user;
     this.#startMs = world.timeline.nowMs();
     this.#discovery = new Discovery({
       read: (path) => this.#call("get", path, undefined, () => documentFrom(world.store, path)),
@@ -100,7 +110,19 @@ class WorldCluster implements Cluster {
     body: object,
     options?: ObjectCallOptions<S>,
   ): Promise<Answered<R, S>> {
-    return this.#call("patch", resource, options, () => patchIn(this.#world.store, resource, key, body, options));
+    const { store } = this.#world;
+    const admission = this.#admission;
+    if (admission === undefined) {
+      return this.#call("patch", resource, options, () => patchIn(store, resource, key, body, options));
+    }
+    const subresource: Subresource | undefined = options?.subresource;
+    const request: UpdateRequest = { resource, key, subresource, how: "patch", body, user: this.#user };
+    return this.#call(
+      "patch",
+      resource,
+      options,
+      async () => (await update(store, admission, request)) as Answered<R, S>,
+    );
   }
 
   async delete(
@@ -177,7 +199,7 @@ class WorldCluster implements Cluster {
     });
   }
 
-  #call<T>(verb: Verb, resource: Resource, options: CallOptions | undefined, act: () => T): Promise<T> {
+  #call<T>(verb: Verb, resource: Resource, options: CallOptions | undefined, act: () => T | Promise<T>): Promise<T> {
     const { timeline } = this.#world;
     const signal = options?.signal;
     return new Promise((resolve, reject) => {
@@ -188,18 +210,23 @@ class WorldCluster implements Cluster {
         return reject(tooLate(verb, resource));
       signal?.addEventListener("abort", abort, { once: true });
       timeline.after(this.#latencyMs("request", verb, resource), () => {
-        let answer: () => void;
+        const reply = (answer: () => void): void => {
+          timeline.after(this.#latencyMs("reply", verb, resource), () => {
+            signal?.removeEventListener("abort", abort);
+            answer();
+          });
+        };
+        const refuse = (error: unknown): void => {
+          if (hasCode(error, 404)) this.#discovery.doubt(resource);
+          reply(() => reject(error));
+        };
         try {
           const value = act();
-          answer = () => resolve(value);
+          if (value instanceof Promise) value.then((later) => reply(() => resolve(later)), refuse);
+          else reply(() => resolve(value));
         } catch (error) {
-          answer = () => reject(error);
-          if (hasCode(error, 404)) this.#discovery.doubt(resource);
+          refuse(error);
         }
-        timeline.after(this.#latencyMs("reply", verb, resource), () => {
-          signal?.removeEventListener("abort", abort);
-          answer();
-        });
       });
     });
   }

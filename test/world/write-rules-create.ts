@@ -167,6 +167,12 @@ export function defaultedWebhooks(resource: Resource, webhooks: readonly object[
   });
 }
 
+/** The spec of an object as the API server stores it, with what its user left out. */
+export function defaultedSpec(resource: Resource, spec: object | undefined): object | undefined {
+  if (resource === "pods") return defaultedPodSpec(spec);
+  return resource === "statefulsets" ? defaultedStatefulSetSpec(spec) : spec;
+}
+
 /** The grace period is the one default that behaviour here depends on; the real server fills in some thirty more. */
 function defaultedPodSpec(spec: object | undefined): object {
   return spec !== undefined && "terminationGracePeriodSeconds" in spec

@@ -43,6 +43,20 @@ export function patchedObject(
   body: object,
   subresource?: "status",
 ): StoredObject {
+  return acceptedUpdate(resource, current, askedByPatch(resource, current, body, subresource), subresource);
+}
+
+/**
+ * What a merge patch asks for, before the server has looked at it: it shares with `current` what it does not change.
+ *
+ * @throws ApiStatusError 404 for a type that has no status.
+ */
+export function askedByPatch(
+  resource: Resource,
+  current: StoredObject,
+  body: object,
+  subresource?: "status",
+): StoredObject {
   const traits = traitsOf(resource);
   if (subresource !== undefined && !traits.hasStatus) {
     throw notServed("patch", resource);
@@ -51,7 +65,23 @@ export function patchedObject(
   const writable: { spec?: unknown; status?: unknown } = { ...patch };
   if (subresource === "status") delete writable.spec;
   else if (traits.hasStatus) delete writable.status;
-  const merged = withDefaults(resource, current, applyMergePatch(current, writable));
+  return applyMergePatch(current, writable);
+}
+
+/**
+ * What is stored when `asked` is to take the place of `current`: `current` itself when nothing changes, and without a new
+ * resourceVersion yet. `asked` shares with `current` what is equal in both.
+ *
+ * @throws ApiStatusError 400, 409, 422
+ */
+export function acceptedUpdate(
+  resource: Resource,
+  current: StoredObject,
+  asked: StoredObject,
+  subresource?: "status",
+): StoredObject {
+  const traits = traitsOf(resource);
+  const merged = withDefaults(resource, current, asked);
   const metadata = patchedMetadata(resource, current, merged.metadata, subresource);
   if (metadata === current.metadata && withoutMetadataEqual(merged, current)) return current;
   const counted = traits.generationCounts;
@@ -84,14 +114,7 @@ function patchedMetadata(
 ): StoredMetadata {
   const before = current.metadata;
   if (wanted === before) return before;
-  if (wanted.name !== before.name) {
-    const message = `the name of the object (${wanted.name}) does not match the name on the URL (${before.name})`;
-    throw badRequest("patch", resource, message);
-  }
-  if (wanted.namespace !== undefined && wanted.namespace !== before.namespace) {
-    const message = "the namespace of the provided object does not match the namespace sent on the request";
-    throw badRequest("patch", resource, message);
-  }
+  checkNames(resource, before, wanted);
   if (wanted.resourceVersion !== before.resourceVersion) {
     checkNumber(resource, wanted.resourceVersion);
     if (wanted.resourceVersion) throw modified("patch", resource, before.name);
@@ -119,6 +142,26 @@ function patchedMetadata(
     else metadata.ownerReferences = before.ownerReferences;
   }
   return jsonEqual(metadata, before) ? before : metadata;
+}
+
+/**
+ * An update says which object it is of, or leaves that to its path.
+ *
+ * @throws ApiStatusError 400
+ */
+export function checkNames(resource: Resource, before: StoredMetadata, wanted: StoredMetadata): void {
+  if (!wanted.name) {
+    const message = `the name of the object (${before.name} based on URL) was undeterminable: name must be provided`;
+    throw badRequest("patch", resource, message);
+  }
+  if (wanted.name !== before.name) {
+    const message = `the name of the object (${wanted.name}) does not match the name on the URL (${before.name})`;
+    throw badRequest("patch", resource, message);
+  }
+  if (wanted.namespace !== undefined && wanted.namespace !== before.namespace) {
+    const message = "the namespace of the provided object does not match the namespace sent on the request";
+    throw badRequest("patch", resource, message);
+  }
 }
 
 const setByTheServer = [
