@@ -11,7 +11,21 @@ const CONTROLLERS = [
   "replicaset",
   "serviceaccount",
   "statefulset",
-].map((name) => `${name}-controller`);
+];
+
+/** What takes pods off nodes that are gone or tainted, binds volumes and attaches them. */
+const NODE_AND_VOLUME_CONTROLLERS = [
+  // There are no DaemonSets, but taint eviction finds the pods of a node by the index that this one makes.
+  "daemonset",
+  "persistentvolume-attach-detach",
+  "persistentvolume-binder",
+  "persistentvolume-protection",
+  "pod-garbage-collector",
+  "taint-eviction",
+];
+
+/** Those that every test needs, or also those of nodes and volumes. */
+export type Controllers = "workloads" | "all";
 
 export interface Command {
   readonly file: string;
@@ -78,7 +92,12 @@ export function apiServerCommand(assets: string, layout: Layout, port: number, e
   };
 }
 
-export function controllerManagerCommand(assets: string, layout: Layout): Command {
+/**
+ * No controller looks after the nodes' health (node-lifecycle): no kubelet reports any. Whoever needs a node that is not ready
+ * writes its condition, and its taints.
+ */
+export function controllerManagerCommand(assets: string, layout: Layout, which: Controllers): Command {
+  const controllers = which === "all" ? [...CONTROLLERS, ...NODE_AND_VOLUME_CONTROLLERS] : CONTROLLERS;
   return {
     file: join(assets, "kube-controller-manager"),
     args: [
@@ -87,7 +106,9 @@ export function controllerManagerCommand(assets: string, layout: Layout): Comman
       "--secure-port=0",
       "--kube-api-qps=2000",
       "--kube-api-burst=4000",
-      `--controllers=${CONTROLLERS.join(",")}`,
+      `--controllers=${controllers.map((name) => `${name}-controller`).join(",")}`,
+      // Claims that found no volume look again.
+      "--pvclaimbinder-sync-period=1s",
       `--service-account-private-key-file=${layout.serviceAccountKey}`,
       `--root-ca-file=${layout.caFile}`,
     ],

@@ -5,7 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Api, type ApiAccess } from "./api.ts";
 import { ensureAssets, findAssets } from "./assets.ts";
 import type { Log } from "./build.ts";
-import { apiServerCommand, controllerManagerCommand, etcdCommand } from "./commands.ts";
+import { apiServerCommand, type Controllers, controllerManagerCommand, etcdCommand } from "./commands.ts";
 import { type Layout, layoutOf, type Tokens, writeConfiguration, writeKubeconfig } from "./configuration.ts";
 import { Kubelet } from "./kubelet.ts";
 import { freePort, isFree } from "./ports.ts";
@@ -24,6 +24,8 @@ export interface ControlPlaneOptions {
   readonly podsGoneAfterMs?: number;
   /** Node objects, node-1 and on. Default 1. */
   readonly nodes?: number;
+  /** Default: workloads. The others take pods off nodes that are gone or tainted, and bind and attach volumes. */
+  readonly controllers?: Controllers;
   /** An AdmissionConfiguration for the API server: how it speaks to webhooks, among others. Default: none. */
   readonly admissionConfiguration?: string;
   /** Default: `findAssets()`, or else `ensureAssets()`. */
@@ -166,8 +168,9 @@ async function startApiServer(parts: Parts): Promise<void> {
 }
 
 /** A service account in the default namespace is the first thing that the controllers make. */
-async function startControllerManager({ assets, layout, supervisor, signal }: Parts, api: Api): Promise<void> {
-  supervisor.start("kube-controller-manager", controllerManagerCommand(assets, layout));
+async function startControllerManager(parts: Parts, controllers: Controllers, api: Api): Promise<void> {
+  const { assets, layout, supervisor, signal } = parts;
+  supervisor.start("kube-controller-manager", controllerManagerCommand(assets, layout, controllers));
   const path = "/api/v1/namespaces/default/serviceaccounts/default";
   const ask = async (): Promise<boolean> => {
     await api.get(path);
@@ -195,7 +198,7 @@ async function assemble(
   try {
     const api = await Api.open(access, { userAgent: "sluice-test-supervisor", connections: 1 });
     try {
-      await startControllerManager(parts, api);
+      await startControllerManager(parts, options.controllers ?? "workloads", api);
     } finally {
       await api.close();
     }

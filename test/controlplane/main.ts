@@ -20,9 +20,9 @@ become ready. It stays in the foreground; Ctrl-C ends all of it.
 The binaries come from $KUBEBUILDER_ASSETS, or are built once, with Go, into $SLUICE_CACHE, $XDG_CACHE_HOME/sluice or
 ~/.cache/sluice.
 
-A pod without spec.nodeName goes to a node that is not cordoned and that its nodeSelector fits. An image with the tag
-"broken" never becomes ready. Annotations on a pod: test.sluice.dev/ready-after-ms, test.sluice.dev/gone-after-ms,
-test.sluice.dev/waiting-reason.`;
+A pod without spec.nodeName goes to a node that is not cordoned or tainted, and that its nodeSelector fits. An image
+with the tag "broken" never becomes ready. Annotations on a pod: test.sluice.dev/ready-after-ms,
+test.sluice.dev/gone-after-ms, test.sluice.dev/waiting-reason. Nobody looks after the nodes' health: write it yourself.`;
 
 const FLAGS = {
   dir: { type: "string" },
@@ -77,7 +77,7 @@ async function serve(settings: Settings): Promise<number> {
   if (assets === undefined) return 1;
   const startedAt = performance.now();
   const { directory, ...rest } = settings;
-  const options = { ...rest, assets, signal: interrupted, log: say };
+  const options = { ...rest, controllers: "all", assets, signal: interrupted, log: say } as const;
   const controlPlane = await startControlPlane(directory === undefined ? options : { ...options, directory });
   introduce(controlPlane, ((performance.now() - startedAt) / 1000).toFixed(1));
   const lost = await Promise.race([controlPlane.lost, aborted(interrupted)]);

@@ -12,6 +12,8 @@ export interface NodeOptions {
 export async function createNode(api: Api, { name, zone, labels }: NodeOptions): Promise<void> {
   const metadata = {
     name,
+    // The kubelet's own word that volumes are attached for it.
+    annotations: { "volumes.kubernetes.io/controller-managed-attach-detach": "true" },
     labels: { ...labels, "kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone },
   };
   const now = new Date().toISOString();

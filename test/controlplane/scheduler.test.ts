@@ -58,4 +58,13 @@ describe("pods without a node", { skip: await skipWithoutControlPlane() }, () =>
     await waitForGroupReady(controlPlane, group);
     assert.deepEqual(await nodes(), ["one", "one", "one", "one"]);
   });
+
+  test("are not given a node with a taint that keeps them away", async () => {
+    const taints = [{ key: "test.sluice.dev/kept", effect: "NoSchedule" }];
+    await api.patch("/api/v1/nodes/one", { spec: { taints } });
+    await cordon("two", false);
+    await deletePods();
+    await waitForGroupReady(controlPlane, group);
+    assert.deepEqual(await nodes(), ["two", "two", "two", "two"]);
+  });
 });

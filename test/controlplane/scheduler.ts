@@ -8,7 +8,7 @@ interface Node {
     readonly uid: string;
     readonly labels?: Readonly<Record<string, string>>;
   };
-  readonly spec?: { readonly unschedulable?: boolean };
+  readonly spec?: { readonly unschedulable?: boolean; readonly taints?: readonly { readonly effect: string }[] };
 }
 
 interface WaitingPod {
@@ -16,9 +16,11 @@ interface WaitingPod {
   readonly spec: { readonly nodeSelector?: Readonly<Record<string, string>> };
 }
 
+const keepsAway = new Set(["NoSchedule", "NoExecute"]);
+
 /**
- * Plays the scheduler: each pod without a node gets one that is not cordoned and that its nodeSelector fits, of several
- * the one that was given the fewest. A pod that none fits waits. Resources, affinities and taints are not looked at.
+ * Plays the scheduler: each pod without a node gets one that is not cordoned or tainted and that its nodeSelector fits, of
+ * several the one that was given the fewest. A pod that none fits waits. Resources, affinities and tolerations are not looked at.
  */
 export class Scheduler {
   readonly #api: Api;
@@ -103,7 +105,7 @@ export class Scheduler {
   #nodeFor({ spec }: WaitingPod): string | undefined {
     const wanted = Object.entries(spec.nodeSelector ?? {});
     const fitting = [...this.#nodes.values()]
-      .filter((node) => node.spec?.unschedulable !== true)
+      .filter(({ spec }) => spec?.unschedulable !== true && !spec?.taints?.some(({ effect }) => keepsAway.has(effect)))
       .filter(({ metadata }) => wanted.every(([key, value]) => metadata.labels?.[key] === value))
       .map(({ metadata }) => metadata.name);
     const given = (name: string): number => this.#given.get(name) ?? 0;
