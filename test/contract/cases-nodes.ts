@@ -1,9 +1,15 @@
-/** Nodes, as far as they are objects: whoever cordons and fences writes them. */
+/** Nodes: whoever cordons and fences writes them, and controllers take pods off those that are tainted or gone. */
 import assert from "node:assert/strict";
+import type { PodObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { rejection } from "../stage/rejection.ts";
-import type { Case } from "./fixture.ts";
+import { type Case, createPod, eventually, type Fixture, gonePod, readyPod } from "./fixture.ts";
 
-export const nodeCases: readonly Case[] = [
+const noExecute = { key: "test.sluice.dev/fenced", effect: "NoExecute" };
+const outOfService = { key: "node.kubernetes.io/out-of-service", value: "nodeshutdown", effect: "NoExecute" };
+/** No kubelet ends these pods while a case looks on. */
+const kept = { annotations: { "test.sluice.dev/gone-after-ms": "600000" } };
+
+const objects: readonly Case[] = [
   {
     name: "a Node is of the whole cluster: it is cordoned and tainted by a patch, and its conditions are of its status alone",
     async run({ cluster, namespace }) {
@@ -32,3 +38,119 @@ export const nodeCases: readonly Case[] = [
     },
   },
 ];
+
+const evictions: readonly Case[] = [
+  {
+    name: "a NoExecute taint deletes the pods of its node with their own grace, and says so in them; who tolerates it stays",
+    async run(fixture) {
+      const nodeName = await createOwnNode(fixture);
+      await createPod(fixture, "goes", { ...kept, nodeName });
+      await createPod(fixture, "other", { ...kept, nodeName, tolerations: [{ key: "other", operator: "Exists" }] });
+      await createPod(fixture, "stays", {
+        ...kept,
+        nodeName,
+        tolerations: [{ key: noExecute.key, operator: "Exists" }],
+      });
+      for (const name of ["goes", "other", "stays"]) await readyPod(fixture, name);
+      await taint(fixture, nodeName, [noExecute]);
+      for (const name of ["goes", "other"]) {
+        const { metadata, status } = await terminating(fixture, name);
+        assert.equal((metadata as { deletionGracePeriodSeconds?: number }).deletionGracePeriodSeconds, 30);
+        const why = status?.conditions?.find(({ type }) => type === "DisruptionTarget");
+        assert.deepEqual(why && [why.status, "reason" in why && why.reason], ["True", "DeletionByTaintManager"]);
+      }
+      // A pod that comes to such a node goes again.
+      await createPod(fixture, "late", { ...kept, nodeName });
+      await terminating(fixture, "late");
+      assert.equal((await readPod(fixture, "stays")).metadata.deletionTimestamp, undefined);
+    },
+  },
+  {
+    name: "a pod that tolerates a taint for seconds is deleted after them, and not when the taint is gone by then",
+    async run(fixture) {
+      const nodeName = await createOwnNode(fixture);
+      const tolerates = (tolerationSeconds: number) => {
+        return { ...kept, nodeName, tolerations: [{ operator: "Exists", effect: "NoExecute", tolerationSeconds }] };
+      };
+      await createPod(fixture, "brief", tolerates(1));
+      await createPod(fixture, "patient", tolerates(3));
+      for (const name of ["brief", "patient"]) await readyPod(fixture, name);
+      const startMs = performance.now();
+      await taint(fixture, nodeName, [noExecute]);
+      await terminating(fixture, "brief");
+      assert.ok(performance.now() - startMs > 990, "a second has passed");
+      await taint(fixture, nodeName, null);
+      await fixture.cluster.sleep(3_000);
+      assert.equal((await readPod(fixture, "patient")).metadata.deletionTimestamp, undefined);
+    },
+  },
+];
+
+const collections: readonly Case[] = [
+  {
+    name: "a pod that terminates on a node that is out of service is taken by force, but only when the node is not ready",
+    async run(fixture) {
+      const [down, up] = [await createOwnNode(fixture, "Unknown", "down"), await createOwnNode(fixture, "True", "up")];
+      await createPod(fixture, "on-down", { ...kept, nodeName: down });
+      await createPod(fixture, "on-up", { ...kept, nodeName: up });
+      for (const name of ["on-down", "on-up"]) await readyPod(fixture, name);
+      for (const node of [up, down]) await taint(fixture, node, [outOfService]);
+      await terminating(fixture, "on-up");
+      await eventually(
+        "the end of the pod",
+        () =>
+          readPod(fixture, "on-down").then(
+            () => false,
+            ({ code }) => code === 404,
+          ),
+        (isGone) => isGone,
+        45_000,
+      );
+      assert.notEqual((await readPod(fixture, "on-up")).metadata.deletionTimestamp, undefined);
+    },
+  },
+  {
+    name: "a pod whose node is gone is taken by force, and nobody else's",
+    slow: true,
+    async run(fixture) {
+      const { cluster } = fixture;
+      const nodeName = await createOwnNode(fixture);
+      await createPod(fixture, "orphan", { ...kept, nodeName });
+      await createPod(fixture, "other", kept);
+      for (const name of ["orphan", "other"]) await readyPod(fixture, name);
+      const node = await cluster.get("nodes", { namespace: "", name: nodeName });
+      await cluster.delete("nodes", { namespace: "", name: nodeName }, { uid: node.metadata.uid });
+      assert.equal((await readPod(fixture, "orphan")).metadata.deletionTimestamp, undefined);
+      await gonePod(fixture, "orphan", 100_000);
+      assert.equal((await readPod(fixture, "other")).metadata.deletionTimestamp, undefined);
+    },
+  },
+];
+
+export const nodeCases: readonly Case[] = [...objects, ...evictions, ...collections];
+
+/** A Node that is the case's own. */
+async function createOwnNode({ cluster, namespace }: Fixture, ready = "True", suffix = "node"): Promise<string> {
+  const name = `${namespace}-${suffix}`;
+  const key = { namespace: "", name };
+  await cluster.create("nodes", "", { metadata: { name } });
+  const conditions = [{ type: "Ready", status: ready, lastTransitionTime: "2026-01-01T00:00:00Z" }];
+  await cluster.patch("nodes", key, { status: { conditions } }, { subresource: "status" });
+  return name;
+}
+
+async function taint({ cluster }: Fixture, name: string, taints: readonly object[] | null): Promise<void> {
+  await cluster.patch("nodes", { namespace: "", name }, { spec: { taints } });
+}
+
+function readPod({ cluster, namespace }: Fixture, name: string): Promise<PodObject> {
+  return cluster.get("pods", { namespace, name });
+}
+
+function terminating(fixture: Fixture, name: string): Promise<PodObject> {
+  return eventually(
+    `the deletion of ${name}`,
+    () => readPod(fixture, name),
+    ({ metadata }) => metadata.deletionTimestamp !== undefined,
+  );
+}

@@ -9,6 +9,7 @@ import { readCases } from "./cases-reads.ts";
 import { resourceCases } from "./cases-resources.ts";
 import { scaleCases } from "./cases-scale.ts";
 import { updateCases } from "./cases-updates.ts";
+import { volumeCases } from "./cases-volumes.ts";
 import { watchCases } from "./cases-watches.ts";
 import { workloadCases } from "./cases-workloads.ts";
 import { writeCases } from "./cases-writes.ts";
@@ -28,4 +29,5 @@ export const cases: readonly Case[] = [
   ...nodeCases,
   ...discoveryCases,
   ...updateCases,
+  ...volumeCases,
 ];

@@ -21,6 +21,8 @@ import type { EvictionAnswer, EvictionFixture, Fixture, RawAnswer } from "./fixt
 const userAgent = "sluice/0.0.0 (contract)";
 const podsReadyAfterMs = 150;
 const podsGoneAfterMs = 150;
+/** Twenty seconds and forty in a real cluster, where nobody can set them. */
+const podCollector = { everyMs: 200, quarantineMs: 400 };
 /** Changes that the embedded world can look back on: enough for all cases that run at once. */
 const watchHistory = 2_000;
 const crds = join(import.meta.dirname, "../../knative/base/crds");
@@ -44,7 +46,7 @@ function nextNamespace(): string {
 
 /** A real control plane. Throws when it does not start; builds nothing. */
 export async function startRealWorld(assets: string): Promise<ContractWorld<EvictionFixture>> {
-  const controlPlane = await startControlPlane({ assets, podsReadyAfterMs, podsGoneAfterMs });
+  const controlPlane = await startControlPlane({ assets, podsReadyAfterMs, podsGoneAfterMs, controllers: "all" });
   const cluster = await connect({ userAgent, kubeconfig: controlPlane.kubeconfig });
   const api = await Api.open(controlPlane, { userAgent: "sluice-test-contract", connections: 8 });
   await applyCustomResources(controlPlane, api);
@@ -180,7 +182,8 @@ export async function startDirectWorld(): Promise<ContractWorld> {
 
 function createWorld(): { world: World; timeline: RealTimeline } {
   const timeline = new RealTimeline();
-  const world = new World({ timeline, readyAfterMs: podsReadyAfterMs, goneAfterMs: podsGoneAfterMs, watchHistory });
+  const times = { readyAfterMs: podsReadyAfterMs, goneAfterMs: podsGoneAfterMs, podCollector };
+  const world = new World({ timeline, ...times, watchHistory });
   return { world, timeline };
 }
 

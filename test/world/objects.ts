@@ -186,11 +186,21 @@ export interface ContainerSpec {
   readonly image: string;
 }
 
+export interface Toleration {
+  readonly key?: string;
+  /** Default: Equal. */
+  readonly operator?: "Equal" | "Exists";
+  readonly value?: string;
+  readonly effect?: string;
+  readonly tolerationSeconds?: number;
+}
+
 export interface PodSpec {
   readonly nodeName?: string;
   readonly terminationGracePeriodSeconds?: number;
   readonly containers: readonly ContainerSpec[];
   readonly nodeSelector?: Readonly<Record<string, string>>;
+  readonly tolerations?: readonly Toleration[];
   readonly volumes?: readonly {
     readonly name: string;
     readonly persistentVolumeClaim?: { readonly claimName: string };

@@ -5,10 +5,14 @@ import { GarbageCollector } from "./garbage-collector.ts";
 import { brokenBy, causes, Kubelet } from "./kubelet.ts";
 import { NamespaceController } from "./namespace-controller.ts";
 import { isReady, type StoredPod, type StoredStatefulSet } from "./objects.ts";
+import { PodCollector } from "./pod-collector.ts";
 import { type Random, seededRandom } from "./random.ts";
 import { StatefulSetController } from "./statefulset-controller.ts";
 import { Store } from "./store.ts";
+import { TaintEviction } from "./taint-eviction.ts";
+import { taintsOf } from "./taints.ts";
 import { type Timeline, VirtualTimeline } from "./timeline.ts";
+import { VolumeBinder } from "./volume-binder.ts";
 import { VolumeProtection } from "./volume-protection.ts";
 
 export interface WorldOptions {
@@ -27,6 +31,10 @@ export interface WorldOptions {
   readonly watchHistory?: number;
   /** How many nodes each zone has. Default 3. */
   readonly nodesPerZone?: number;
+  /** How often the collector of pods looks around, and how long a node is missing before: as in a real cluster by default. */
+  readonly podCollector?: { readonly everyMs: number; readonly quarantineMs: number };
+  /** Claims of this storage class get a volume made for them. Default: none. */
+  readonly provisionedClass?: string;
 }
 
 export interface GroupOptions {
@@ -63,6 +71,7 @@ export interface WorldGroup {
 
 /** The node label that zones are read from. */
 export const zoneLabel = "topology.kubernetes.io/zone";
+const podCollection = { everyMs: 20_000, quarantineMs: 40_000 };
 const pausedAnnotation = "grafana.com/rollout-paused";
 
 export class World {
@@ -72,7 +81,10 @@ export class World {
   readonly statefulSetController: StatefulSetController;
   readonly garbageCollector: GarbageCollector;
   readonly volumeProtection: VolumeProtection;
+  readonly volumeBinder: VolumeBinder;
   readonly namespaceController: NamespaceController;
+  readonly taintEviction: TaintEviction;
+  readonly podCollector: PodCollector;
   readonly kubelet: Kubelet;
   readonly #nodesPerZone: number;
   #placed = 0;
@@ -97,6 +109,9 @@ export class World {
     this.statefulSetController = new StatefulSetController({ timeline, store, delayMs, assignNode });
     this.garbageCollector = new GarbageCollector({ timeline, store, delayMs });
     this.volumeProtection = new VolumeProtection({ timeline, store, delayMs });
+    this.volumeBinder = new VolumeBinder({ timeline, store, delayMs, provisionedClass: options.provisionedClass });
+    this.taintEviction = new TaintEviction({ timeline, store, delayMs });
+    this.podCollector = new PodCollector({ timeline, store, ...(options.podCollector ?? podCollection) });
     this.namespaceController = new NamespaceController({ timeline, store, delayMs });
     this.kubelet = new Kubelet({
       timeline,
@@ -189,6 +204,9 @@ export class World {
     this.statefulSetController.stop();
     this.garbageCollector.stop();
     this.volumeProtection.stop();
+    this.volumeBinder.stop();
+    this.taintEviction.stop();
+    this.podCollector.stop();
     this.namespaceController.stop();
     this.kubelet.stop();
   }
@@ -196,8 +214,15 @@ export class World {
   #nodeIn(zone: string | undefined): string {
     for (let tried = 1; ; tried++) {
       const nodeName = `${zone ?? "node"}-${this.#placed++ % this.#nodesPerZone}`;
-      if (this.kubelet.isThere(nodeName) || tried === this.#nodesPerZone) return nodeName;
+      if (this.#takesPods(nodeName) || tried === this.#nodesPerZone) return nodeName;
     }
+  }
+
+  /** A node that nobody has made takes pods as long as it is there. */
+  #takesPods(nodeName: string): boolean {
+    const node = this.store.find("nodes", { namespace: "", name: nodeName });
+    const isTainted = [...taintsOf(node, "NoSchedule"), ...taintsOf(node, "NoExecute")].length > 0;
+    return this.kubelet.isThere(nodeName) && node?.spec?.unschedulable !== true && !isTainted;
   }
 }
 

@@ -12,6 +12,7 @@ import {
   traitsOf,
 } from "./objects.ts";
 import { type Random, randomNameSuffix, randomUid } from "./random.ts";
+import { volumeProtection } from "./volumes.ts";
 
 export interface Creation {
   readonly resource: Resource;
@@ -63,6 +64,7 @@ export function newObject(creation: Creation): StoredObject {
   }
   if (resource === "namespaces") return activeNamespace(object);
   if (resource === "persistentvolumeclaims") return protectedClaim(object);
+  if (resource === "persistentvolumes") return protectedVolume(object);
   if (resource === "leases") return { ...object, spec: rest.spec ?? {} };
   if (resource === "secrets") return withType(object);
   if (resource === "poddisruptionbudgets") {
@@ -141,10 +143,19 @@ function activeNamespace(namespace: StoredObject): StoredObject {
 
 /** A claim of now, which an admission plugin protects, and no volume is bound to yet. */
 function protectedClaim(claim: StoredObject): StoredObject {
-  const { finalizers = [] } = claim.metadata;
-  const kept = finalizers.includes(claimProtection) ? finalizers : [...finalizers, claimProtection];
   const spec = { volumeMode: "Filesystem", ...claim.spec };
-  return { ...claim, metadata: { ...claim.metadata, finalizers: kept }, spec, status: { phase: "Pending" } };
+  return { ...claim, metadata: withFinalizer(claim.metadata, claimProtection), spec, status: { phase: "Pending" } };
+}
+
+/** A volume of now, which an admission plugin protects; nobody has looked at it yet. */
+function protectedVolume(volume: StoredObject): StoredObject {
+  const spec = { volumeMode: "Filesystem", persistentVolumeReclaimPolicy: "Retain", ...volume.spec };
+  return { ...volume, metadata: withFinalizer(volume.metadata, volumeProtection), spec, status: { phase: "Pending" } };
+}
+
+function withFinalizer(metadata: StoredMetadata, finalizer: string): StoredMetadata {
+  const { finalizers = [] } = metadata;
+  return finalizers.includes(finalizer) ? metadata : { ...metadata, finalizers: [...finalizers, finalizer] };
 }
 
 function withType<O extends object>(secret: O): O {
