@@ -220,9 +220,11 @@ export class World {
 
   /** A node that nobody has made takes pods as long as it is there. */
   #takesPods(nodeName: string): boolean {
+    if (!this.kubelet.isThere(nodeName)) return false;
     const node = this.store.find("nodes", { namespace: "", name: nodeName });
+    if (node === undefined) return true;
     const isTainted = [...taintsOf(node, "NoSchedule"), ...taintsOf(node, "NoExecute")].length > 0;
-    return this.kubelet.isThere(nodeName) && node?.spec?.unschedulable !== true && !isTainted;
+    return node.spec?.unschedulable !== true && !isTainted;
   }
 }
 
