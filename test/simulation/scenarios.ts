@@ -1,5 +1,5 @@
 /** Plans bent towards one kind of trouble, without any rule removed: each seed of them must keep every promise. */
-import { claiming, claimingAnywhere } from "./claims/scenarios.ts";
+import { asking, claiming, claimingAnywhere, fencing } from "./claims/scenarios.ts";
 import type { Draw } from "./draw.ts";
 import type { Plan } from "./plan.ts";
 import { never, plain } from "./rules.ts";
@@ -65,7 +65,11 @@ export const scenarios: Readonly<Record<string, Aim>> = {
   }),
   /** Claims of every kind, and of one that nobody knows, beside rollouts, drains and users who scale. */
   claims: (plan) => claiming(plan),
-  /** The same beside whatever troubles a seed has drawn. */
+  /** Processes that are restarted where the others can do without them. */
+  asking: (plan) => asking(plan),
+  /** Nodes that are fenced with pods of two groups. */
+  fencing: (plan) => fencing(plan),
+  /** Claims of every kind beside whatever troubles a seed has drawn. */
   "claims-anywhere": claimingAnywhere,
   /** A revision that never becomes ready, for any cause, while pods break and nodes go for good; then it is rolled back. */
   broken: (plan) =>

@@ -49,6 +49,8 @@ export interface ClaimsCheckerOptions {
   readonly apps: Apps;
   readonly namespace: string;
   readonly ledger: string;
+  /** The function of each process that makes claims, by its name. */
+  readonly functions: ReadonlyMap<string, string>;
   readonly violate: (invariant: string, sentence: string) => void;
 }
 
@@ -66,8 +68,6 @@ export function readClaims({ metadata }: Pick<LeaseObject, "metadata">): Raw[] {
 
 export class ClaimsChecker implements Checker {
   readonly judges = ["K1", "K2", "K3", "K4", "Z1", "Z2", "D1", "D2"];
-  /** The function of each process that makes claims, by its name. */
-  readonly functions = new Map<string, string>();
   readonly #options: ClaimsCheckerOptions;
   readonly #known = new Map<string, Known>();
   #uid: string | undefined;
@@ -106,7 +106,7 @@ export class ClaimsChecker implements Checker {
       return;
     }
     const claims = readClaims(lease);
-    this.#checkKept(this.functions.get(process.name) ?? process.name, claims);
+    this.#checkKept(this.#options.functions.get(process.name) ?? process.name, claims);
     const fresh = claims.filter(({ id }) => !this.#known.has(id));
     const nowMs = this.#options.world.timeline.nowMs();
     for (const claim of claims) this.#note(claim, nowMs);

@@ -1,8 +1,9 @@
 /** Claims of every kind in the simulation: nothing breaks, and each of them does happen. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Plan } from "../plan.ts";
 import { simulate } from "../simulation.ts";
-import { claiming, claimingAnywhere } from "./scenarios.ts";
+import { asking, claiming, claimingAnywhere, fencing } from "./scenarios.ts";
 
 const happenings = [
   /claims \{"id":"scale-down-/,
@@ -15,6 +16,8 @@ const happenings = [
   /process-\d+ is settled/,
   /node-\d+ is settled/,
   /node-\d+ is over/,
+  /review of .+: joins/,
+  /review of .+: is held/,
   /later +claims a zone/,
   /later +ends its claim/,
   /taker-\d+ is killed/,
@@ -45,4 +48,29 @@ test("claims beside whatever troubles a seed has drawn break no promise, and end
     const { violations } = await simulate(seed, { aim: claimingAnywhere });
     assert.deepEqual(violations, [], `replay with: npm run simulate -- --scenario claims-anywhere --seed ${seed}`);
   }
+});
+
+/** Seeds of a scenario, none of which breaks a promise, and what happens in them. */
+async function happens(
+  scenario: string,
+  aim: (plan: Plan) => Plan,
+  seeds: number,
+  what: readonly RegExp[],
+): Promise<void> {
+  const missing = new Set(what);
+  for (let seed = 1; seed <= seeds; seed++) {
+    const { violations, history } = await simulate(seed, { aim: (plan) => aim(plan), verbose: true });
+    assert.deepEqual(violations, [], `replay with: npm run simulate -- --scenario ${scenario} --seed ${seed}`);
+    for (const one of missing) if (history.some((line) => one.test(line))) missing.delete(one);
+  }
+  assert.deepEqual([...missing].map(String), []);
+}
+
+test("processes that are asked first cost no quorum, though two functions want to restart one (R22)", () => {
+  return happens("asking", asking, 40, [/claims \{"id":"process-/, /process-\d+ is settled/, /breaks/]);
+});
+
+test("a fence of two groups is told to both before it is carried out, wherever its process is killed (R23)", () => {
+  const inTwo = [/claims \{.+ in group$/, /claims \{.+ in other$/, /fences [a-c]-\d/, /taker-\d+ is killed/, /is over/];
+  return happens("fencing", fencing, 40, inTwo);
 });

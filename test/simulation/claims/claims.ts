@@ -9,8 +9,12 @@ import type { Checker } from "../checker.ts";
 import type { Connection, Role } from "../roles.ts";
 import type { SeedRun } from "../seed.ts";
 import { LaterKind, laterKindName } from "../versions/later-kind.ts";
+import { neighbourGroup } from "../workloads.ts";
 import { Apps } from "./apps.ts";
 import { ClaimsChecker } from "./checker.ts";
+import { FenceChecker } from "./fences.ts";
+import { MovesChecker } from "./moves.ts";
+import { SizeReviews } from "./sizes.ts";
 import { shippedRules, Taker, takerName, takerOf, volumeOf } from "./taker.ts";
 
 /** What a later version of Sluice may have written. */
@@ -23,14 +27,30 @@ export class Claims implements Actor {
   readonly checkers: readonly Checker[];
   readonly #run: SeedRun;
   readonly #apps: Apps;
+  /** The function of each process that makes claims, by its name. */
+  readonly #functions = new Map<string, string>();
   readonly #checker: ClaimsChecker;
+  readonly #moves: MovesChecker;
+  readonly #fences: FenceChecker;
+  readonly #reviews: SizeReviews;
+  /** Those that a fence may be about: the first is the one whose claims are judged. */
+  readonly #groups: readonly string[];
 
   constructor(run: SeedRun) {
     const { world, namespace, group, violate, plan } = run;
     this.#run = run;
     this.#apps = new Apps(world);
-    this.#checker = new ClaimsChecker({ world, apps: this.#apps, namespace, ledger: `sluice-${group}`, violate });
-    this.checkers = [this.#checker];
+    const functions = this.#functions;
+    const ledger = ledgerName(group);
+    this.#checker = new ClaimsChecker({ world, apps: this.#apps, namespace, ledger, violate, functions });
+    this.#groups = plan.claims?.spansGroups === true ? [group, neighbourGroup] : [group];
+    this.#moves = new MovesChecker({ world, namespace, ledger, violate });
+    this.#fences = new FenceChecker({ world, namespace, groups: this.#groups, violate });
+    this.#reviews = new SizeReviews(run.draw);
+    const others = this.#groups.slice(1).map((other) => {
+      return new ClaimsChecker({ world, apps: this.#apps, namespace, ledger: ledgerName(other), violate, functions });
+    });
+    this.checkers = [this.#checker, ...others, this.#moves, this.#fences];
     const { kinds = [], isForeign = false } = plan.claims ?? {};
     const taker = { wokenBy: "itself", inPeace: "new", diesAfterWrite: true } as const;
     const takers = kinds.map((kind): Role => {
@@ -43,9 +63,17 @@ export class Claims implements Actor {
   }
 
   /** Starts a process that makes claims of a kind. */
-  #open(kind: KindName, { process, cluster, views }: Connection): undefined {
+  #open(kind: KindName, connection: Connection): undefined {
+    const { group } = this.#run;
+    this.#functions.set(connection.process.name, takerOf(kind));
+    const groups = kind === "node" ? this.#groups : [group];
+    // A fence of several groups begins with the first of them; in the others it is ended by its row.
+    for (const own of groups) this.#take(kind, own, own === group ? groups : [own], connection);
+  }
+
+  #take(kind: KindName, own: string, groups: readonly string[], { process, cluster, views }: Connection): void {
     const { world, draw, plan, namespace, group, wrappers, isFaulty, log } = this.#run;
-    this.#checker.functions.set(process.name, takerOf(kind));
+    const asks = plan.claims?.asks === true;
     const taker = new Taker({
       kind,
       context: {
@@ -57,13 +85,23 @@ export class Claims implements Actor {
         namespaces: undefined,
         memoryOf: createMemory(),
       },
-      key: { namespace, group },
+      key: { namespace, group: own },
       rules: { ...shippedRules, ...wrappers.claims },
       world,
       draw,
       apps: this.#apps,
-      isActive: isFaulty,
-      onActed: (id, name) => this.#checker.onActed(id, name),
+      isActive: () => isFaulty() && own === group,
+      isAlive: () => process.alive,
+      onActed: (id, name) => {
+        this.#checker.onActed(id, name);
+        if (asks) this.#moves.onRestarted(name);
+      },
+      onJudged: (...judged) => this.#moves.onJudged(...judged),
+      onReviewed: (...reviewed) => this.#moves.onReviewed(...reviewed),
+      onFenced: (...fenced) => this.#fences.onFenced(...fenced),
+      reviews: this.#reviews,
+      asks,
+      groups,
       everyMs: plan.claims?.everyMs ?? 1_000,
       latencyMs: () => plan.faults.latencyMs * draw.between(0.3, 2),
       log: (what) => log(process.name, what),

@@ -1,4 +1,8 @@
 /** What keeps claims safe, taken away one at a time: by those who make them, or by all who meet them. */
+import { refuseClaim } from "../../../functions/shared/group/claiming.ts";
+import { refuseByHealth } from "../../../functions/shared/group/health-questions.ts";
+import { joinScaleDown } from "../../../functions/shared/group/size-changes.ts";
+import { nextToAnnounce } from "../../../functions/shared/group/whose-ledger.ts";
 import { claimKinds, type KindName } from "../../../functions/shared/ledger/claim.ts";
 import { kinds } from "../../../functions/shared/ledger/kinds.ts";
 import { dropAfterMs, type Ledger } from "../../../functions/shared/ledger/reservation.ts";
@@ -6,7 +10,7 @@ import type { Plan } from "../plan.ts";
 import type { Wrappers } from "../replica.ts";
 import { never, type RemovedRule, wrapProtocol } from "../rules.ts";
 import { noFaults } from "../simulated-cluster.ts";
-import { claiming } from "./scenarios.ts";
+import { asking, claiming, fencing } from "./scenarios.ts";
 
 type Row = (typeof kinds)[KindName];
 
@@ -170,5 +174,83 @@ export const claimRules: readonly RemovedRule[] = [
     breaks: ["D1", "K4"],
     aim: (plan) => slowly(plan, { ...never, scale: 2_000 }),
     wrappers: { claims: { isConditional: false } },
+  },
+  {
+    rule: "R19",
+    removed: "joining the claim that a change of a size is for: our own webhook refuses our own change",
+    breaks: ["K7"],
+    aim: (plan) => claiming(plan, ["scale-down"]),
+    wrappers: {
+      claims: {
+        join: (claims, change) => {
+          const joining = joinScaleDown(claims, change);
+          return joining.kind === "joins" ? { kind: "held", guard: "zone-scaling-down", sentence: "" } : joining;
+        },
+      },
+    },
+  },
+  {
+    rule: "R19",
+    removed: "the target: any change of the StatefulSet joins its claim",
+    breaks: ["K7", "D1", "K4"],
+    aim: (plan) => claiming(plan, ["scale-down"]),
+    wrappers: {
+      claims: {
+        join: (claims, change) => {
+          const claim = claims.find((one) => one.isKnown && one.zone === change.zone);
+          return claim?.isKnown ? { kind: "joins", claim } : { kind: "unclaimed" };
+        },
+      },
+    },
+  },
+  {
+    rule: "R22",
+    removed: "permitting only while nothing else is open in the ledger",
+    breaks: ["K8"],
+    aim: (plan) => asking(plan),
+    wrappers: {
+      claims: {
+        refuseByHealth: ({ readMs }, ...rest) => refuseByHealth({ claims: [], reservations: [], readMs }, ...rest),
+      },
+    },
+  },
+  {
+    rule: "R22",
+    removed: "asking after the ledger was read: an answer from before serves",
+    breaks: ["K8"],
+    aim: (plan) => asking(plan),
+    wrappers: { claims: { refuseByHealth: (ledger, ...rest) => refuseByHealth({ ...ledger, readMs: 0 }, ...rest) } },
+  },
+  {
+    rule: "R23",
+    removed: "the order of the ledgers",
+    breaks: ["K6"],
+    aim: (plan) => fencing(plan),
+    wrappers: { claims: { nextToAnnounce: (keys, holds) => keys.toReversed().find((key) => !holds(key)) } },
+  },
+  {
+    rule: "R23",
+    removed: "telling every ledger before the fence is carried out",
+    breaks: ["K6"],
+    aim: (plan) => fencing(plan),
+    wrappers: {
+      claims: {
+        nextToAnnounce: (keys, holds) => (keys.some(holds) ? undefined : nextToAnnounce(keys, holds)),
+      },
+    },
+  },
+  {
+    rule: "R25",
+    removed: "saying at once what can never be",
+    breaks: ["K5"],
+    aim: (plan) => claiming(plan, ["scale-down"]),
+    wrappers: {
+      claims: {
+        refuse: (...asked) => {
+          const held = refuseClaim(...asked);
+          return held?.guard === "never-possible" ? { ...held, guard: "budget" } : held;
+        },
+      },
+    },
   },
 ];

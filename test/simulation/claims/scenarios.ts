@@ -25,6 +25,31 @@ export function claiming(plan: Plan, kinds: readonly KindName[] = claimKinds, ch
   });
 }
 
+/** Processes are restarted where those that are up say that they can do without them, and pods break; nobody rolls or drains. */
+export function asking(plan: Plan, changes: Partial<Plan> = {}): Plan {
+  return claiming(plan, ["process"], {
+    zones: 1,
+    maxUnavailable: 3,
+    budget: { maxUnavailable: 3, isPartitioned: false, delaySeconds: 0 },
+    claims: { kinds: ["process"], everyMs: 1_000, isForeign: false, asks: true },
+    // A while passes between what the ledger says and what the pods do.
+    faults: { ...noFaults, latencyMs: 300, loseReply: 0.02 },
+    every: { ...never, crash: 60_000, breakPod: 20_000 },
+    ...changes,
+  });
+}
+
+/** Nodes are fenced that have pods of two groups, by processes that are killed between their ledgers. */
+export function fencing(plan: Plan, changes: Partial<Plan> = {}): Plan {
+  return claiming(plan, ["node"], {
+    neighbours: { ...alone, group: true },
+    claims: { kinds: ["node"], everyMs: 4_000, isForeign: false, spansGroups: true },
+    dieAfterWrite: 0.2,
+    every: { ...never, crash: 30_000, deletePod: 10_000, changeTemplate: 60_000 },
+    ...changes,
+  });
+}
+
 /**
  * The troubles that a seed has drawn for itself, with claims beside them. The checkers of claims know one limit alone, and zones
  * that stay: a ledger that is deleted takes claims with it, which no protocol brings back.

@@ -2,7 +2,10 @@
  * A function that makes claims of one kind, as a later one will: it writes the claim before it does anything, renews its stamp
  * before it goes on, and ends it by the table's row. It may be killed anywhere; another process of it goes on.
  */
-import { type Around, refuseClaim } from "../../../functions/shared/group/claiming.ts";
+import { refuseClaim } from "../../../functions/shared/group/claiming.ts";
+import { refuseByHealth } from "../../../functions/shared/group/health-questions.ts";
+import { joinScaleDown, type SizeChange, scaleDownPhases } from "../../../functions/shared/group/size-changes.ts";
+import { nextToAnnounce } from "../../../functions/shared/group/whose-ledger.ts";
 import { type Cluster, ClusterError, type Resource } from "../../../functions/shared/kubernetes/cluster.ts";
 import {
   type ClaimContent,
@@ -13,36 +16,45 @@ import {
   namesOrdinal,
 } from "../../../functions/shared/ledger/claim.ts";
 import { type ClaimWhereabouts, type KindRow, kinds } from "../../../functions/shared/ledger/kinds.ts";
-import { actWithinMs, finishAfterMs, type Ledger } from "../../../functions/shared/ledger/reservation.ts";
+import { finishAfterMs } from "../../../functions/shared/ledger/reservation.ts";
 import { parsePod } from "../../../functions/shared/objects/pods.ts";
 import type { GroupKey } from "../../../functions/shared/objects/statefulsets.ts";
 import type { Context } from "../../../functions/shared/pass/definition.ts";
-import {
-  Conflict,
-  forgetLedger,
-  knownLedger,
-  loadLedger,
-  refuseNewLedger,
-  waitForLedger,
-  writeChange,
-} from "../../../functions/shared/pass/ledger-access.ts";
-import { type Observed, observeGroup } from "../../../functions/shared/pass/observation.ts";
-import { keptRefusals } from "../../../functions/shared/pass/verdict-record.ts";
+import { Conflict, forgetLedger, waitForLedger } from "../../../functions/shared/pass/ledger-access.ts";
+import type { Observed } from "../../../functions/shared/pass/observation.ts";
 import { findClaimed } from "../../../functions/shared/pass/whereabouts.ts";
 import type { World } from "../../world/world.ts";
 import type { Draw } from "../draw.ts";
 import type { Apps } from "./apps.ts";
+import { Brokers } from "./brokers.ts";
+import { Fences } from "./fences.ts";
+import { reviewSize, type SizeReviews } from "./sizes.ts";
+import { observeLedger, writeClaim } from "./writing.ts";
 
 /** What a test may take away of what keeps claims safe. */
 export interface ClaimRules {
   readonly kinds: Readonly<Record<KindName, KindRow>>;
-  readonly refuse: (around: Around, content: ClaimContent, limit: number) => object | undefined;
+  readonly refuse: typeof refuseClaim;
+  /** Rule R19. */
+  readonly join: typeof joinScaleDown;
+  /** Rule R22. */
+  readonly refuseByHealth: typeof refuseByHealth;
+  /** Rule R23. */
+  readonly nextToAnnounce: typeof nextToAnnounce;
   readonly find: typeof findClaimed;
   /** True where what a view tells is read once more, and changed only as it was read (rule R21). */
   readonly isConditional: boolean;
 }
 
-export const shippedRules: ClaimRules = { kinds, refuse: refuseClaim, find: findClaimed, isConditional: true };
+export const shippedRules: ClaimRules = {
+  kinds,
+  refuse: refuseClaim,
+  join: joinScaleDown,
+  refuseByHealth,
+  nextToAnnounce,
+  find: findClaimed,
+  isConditional: true,
+};
 
 export interface TakerOptions {
   readonly kind: KindName;
@@ -53,8 +65,19 @@ export interface TakerOptions {
   readonly draw: Draw;
   readonly apps: Apps;
   readonly isActive: () => boolean;
+  readonly isAlive: () => boolean;
   /** Something is done to a pod, under the claim of that id. */
   readonly onActed: (id: string, name: string) => void;
+  /** A claim of so many members was asked for; the guard that it waits behind, undefined where it may be made. */
+  readonly onJudged: (members: number, limit: number, guard: string | undefined) => void;
+  /** A change of a size was reviewed, by what a ledger held. */
+  readonly onReviewed: (change: SizeChange, lines: readonly string[], joins: boolean) => void;
+  readonly onFenced: (id: string, node: string) => void;
+  readonly reviews: SizeReviews;
+  /** Processes are restarted only where the others can do without them. */
+  readonly asks: boolean;
+  /** The groups that a fence may be about; the first is the taker's own. */
+  readonly groups: readonly string[];
   readonly everyMs: number;
   readonly latencyMs: () => number;
   readonly log: (what: string) => void;
@@ -72,9 +95,23 @@ const restartMs = 20_000;
 
 export class Taker {
   readonly #options: TakerOptions;
+  readonly #brokers: Brokers;
+  readonly #fences: Fences;
 
   constructor(options: TakerOptions) {
     this.#options = options;
+    const { world, context, latencyMs, rules, key, isAlive } = options;
+    const { namespace } = key;
+    this.#brokers = new Brokers({
+      world,
+      namespace,
+      cluster: context.cluster,
+      latencyMs,
+      refuse: rules.refuseByHealth,
+    });
+    this.#fences = new Fences({ ...options, by: takerOf("node"), why, next: rules.nextToAnnounce });
+    if (options.kind === "scale-down")
+      options.reviews.add({ isAlive, review: (change) => reviewSize({ ...options, join: rules.join }, change) });
   }
 
   /** Goes on until its process is dead. */
@@ -92,53 +129,53 @@ export class Taker {
     }
   }
 
-  async #observe(): Promise<Observed | undefined> {
-    const { context, key } = this.#options;
-    const memory = context.memoryOf(key);
-    const ledger: Ledger | undefined = knownLedger(context, memory) ?? (await loadLedger(context, key, memory));
-    if (ledger === undefined) return undefined;
-    const need = { permitSinceMs: memory.ledgerReadMs, consistent: false };
-    const observed = await observeGroup(context, ledger, need);
-    return refuseNewLedger(context, observed) === undefined ? observed : undefined;
-  }
-
   async #tick(): Promise<void> {
-    const { kind, isActive, context, key } = this.#options;
+    const { kind, isActive, context, key, draw, reviews, asks } = this.#options;
     // The ledger of now: what it holds decides what is to be gone on with.
     forgetLedger(context.memoryOf(key));
-    const observed = await this.#observe();
+    const observed = await observeLedger(context, key);
     if (observed === undefined) return;
     const own = claimsOf(observed, kind)[0];
-    if (own !== undefined) await this.#goOn(observed, own);
+    if (kind === "scale-down" && own !== undefined && isActive() && draw.chance(0.3))
+      await reviews.scaleByHand(own, key, context.cluster);
+    // Where processes are asked, somebody else wants to restart another one meanwhile.
+    else if (asks && isActive() && draw.chance(0.5)) await this.#begin(observed);
+    else if (own !== undefined) await this.#goOn(observed, own);
     else if (isActive()) await this.#begin(observed);
   }
 
-  /** Writes the claim in the place of its older self; undefined: takes it out. Resolves to until when it may be acted on. */
-  async #write(observed: Observed, before: KnownClaim | undefined, after: KnownClaim | undefined): Promise<number> {
-    const { context } = this.#options;
-    const others = observed.ledger.claims.filter((claim) => claim !== before);
-    const sentMs = context.cluster.monotonicMs();
-    await writeChange(context, observed, {
-      reservations: observed.open,
-      seenThrough: observed.view.seenThrough,
-      membersThrough: observed.view.membersThrough,
-      members: observed.joining.members,
-      refusals: keptRefusals(observed),
-      verdicts: observed.ledger.verdicts,
-      claims: after === undefined ? others : [...others, after],
-    });
-    return sentMs + actWithinMs;
-  }
-
   async #begin(observed: Observed): Promise<void> {
-    const { rules, context, log, kind } = this.#options;
+    const { context, log, kind, groups } = this.#options;
     const content = await this.#contentOf(observed);
-    if (content === undefined || rules.refuse(observed, content, 1) !== undefined) return;
-    if (kind === "node") await this.#fence(content);
+    if (content === undefined || !this.#mayBegin(observed, content)) return;
+    if (!(await this.#isLetGo(observed, content))) return;
+    if (kind === "node") await this.#fences.anchor(content);
+    if (kind === "node" && groups.length > 1) return this.#fences.announce(content);
     const claim = makeClaim({ ...content, stampMs: context.cluster.serverTimeMs() });
-    const deadlineMs = await this.#write(observed, undefined, claim);
+    const deadlineMs = await writeClaim(context, observed, undefined, claim);
     log(`claims ${claim.line}`);
     await this.#act(claim, deadlineMs);
+  }
+
+  /** Rules R17 and R25. */
+  #mayBegin(observed: Observed, content: ClaimContent): boolean {
+    const { rules, onJudged } = this.#options;
+    const set = observed.zones.find(({ statefulSet }) => statefulSet.name === content.zone)?.statefulSet;
+    const limit = set?.maxUnavailable ?? 0;
+    const held = rules.refuse(observed, content, limit);
+    const members = content.members.reduce((sum, { first, last }) => sum + last - first + 1, 0);
+    if (content.kind === "scale-down") onJudged(members, limit, held?.guard);
+    return held === undefined;
+  }
+
+  /** Rule R22, where processes are asked: the members are restarted, whose uids a claim of this kind names. */
+  async #isLetGo({ ledger, open }: Observed, { kind, id, uids = {} }: ClaimContent): Promise<boolean> {
+    const { asks, context, key } = this.#options;
+    if (kind !== "process" || !asks) return true;
+    const readMs = context.memoryOf(key).ledgerReadMs;
+    const held = { reservations: open, claims: ledger.claims, readMs };
+    for (const name of Object.keys(uids)) if (!(await this.#brokers.letGo(name, held, id))) return false;
+    return true;
   }
 
   async #contentOf({ zones }: Observed): Promise<ClaimContent | undefined> {
@@ -151,7 +188,10 @@ export class Taker {
     if (kind === "scale-down") {
       if (replicas < 2) return undefined;
       const last = start + replicas - 1;
-      return { ...stated, members: [{ first: last, last }], uids: { [name]: uid }, phase: "preparing", terms: "asked" };
+      // Two at once may be more than may ever be down (rule R25).
+      const first = last - (replicas > 2 && draw.chance(0.3) ? 1 : 0);
+      const { preparing: phase } = scaleDownPhases;
+      return { ...stated, members: [{ first, last }], uids: { [name]: uid }, phase, terms: "asked" };
     }
     const pod = draw.pick(zone.pods);
     const members = [{ first: pod.ordinal, last: pod.ordinal }];
@@ -172,18 +212,6 @@ export class Taker {
     const volume = await context.cluster.get("leases", { namespace: key.namespace, name: volumeOf(pod.name) });
     const anchor = { resource: "leases", name: volume.metadata.name, annotation: why };
     return { ...stated, members, uids: { [volume.metadata.name]: volume.metadata.uid }, anchor, terms: "asked" };
-  }
-
-  /** A fence has a Lease of its own, which says that it is, before any ledger does. */
-  async #fence({ anchor, id }: ClaimContent): Promise<void> {
-    const { context, key } = this.#options;
-    const metadata = { name: anchor?.name, annotations: { [why]: id } };
-    try {
-      await context.cluster.create("leases", key.namespace, { metadata });
-    } catch (error) {
-      if (!(error instanceof ClusterError) || error.code !== 409) throw error;
-      await context.cluster.patch("leases", { namespace: key.namespace, name: anchor?.name ?? "" }, { metadata });
-    }
   }
 
   /** What the claim was written for, begun no later than it may be (rule R9). */
@@ -224,17 +252,21 @@ export class Taker {
       // What it has not said it has not done.
       if (!apps.prepared.has(uid)) return;
     }
-    const observed = await this.#observe();
+    const observed = await observeLedger(context, key);
     const own = observed && claimsOf(observed, "scale-down").find(({ line }) => line === claim.line);
     if (observed === undefined || own === undefined) return;
     const stampMs = context.cluster.serverTimeMs();
-    const confirmed = changeClaim(own, { phase: "confirmed", stampMs, sinceMs: own.sinceMs ?? own.stampMs });
-    const patchMs = await this.#write(observed, own, confirmed);
+    const confirmed = changeClaim(own, {
+      phase: scaleDownPhases.confirmed,
+      stampMs,
+      sinceMs: own.sinceMs ?? own.stampMs,
+    });
+    const patchMs = await writeClaim(context, observed, own, confirmed);
     await this.#changeSize(confirmed, where, patchMs, context.cluster);
   }
 
   async #changeSize(claim: KnownClaim, before: ClaimWhereabouts, deadlineMs: number, cluster: Cluster): Promise<void> {
-    const { rules, key, draw } = this.#options;
+    const { rules, key, draw, reviews } = this.#options;
     const at = rules.isConditional ? await rules.find(cluster, key.namespace, claim) : before;
     const { statefulSet } = at;
     const first = claim.members[0]?.first ?? 0;
@@ -243,7 +275,10 @@ export class Taker {
     if (rules.isConditional && claim.members.at(-1)?.last !== last) return;
     // Somebody else's webhook says no at times: then nothing comes of it (rule R20).
     if (draw.chance(0.2) || cluster.monotonicMs() > deadlineMs) return;
-    const { name, uid, resourceVersion } = statefulSet;
+    const { name, uid, resourceVersion, start, replicas } = statefulSet;
+    // Our own webhook is asked, too, and again when the API server's storage has moved on (rule R19).
+    const change = { zone: name, uid, start, from: replicas, to: first - start };
+    for (let asked = draw.whole(1, 3); asked > 0; asked--) if (!(await reviews.ask(change, cluster))) return;
     const metadata = rules.isConditional ? { uid, resourceVersion } : { uid };
     const body = { metadata, spec: { replicas: first - statefulSet.start } };
     await cluster.patch("statefulsets", { namespace: key.namespace, name }, body);
@@ -266,9 +301,11 @@ export class Taker {
     const nowMs = context.cluster.serverTimeMs();
     const row = rules.kinds[kind];
     if (row.isSettled(own, where, nowMs)) {
-      await this.#write(observed, own, undefined);
+      await writeClaim(context, observed, own, undefined);
       log(`${own.id} is settled`);
     } else if (row.isAbandoned(own, where, nowMs)) await this.#undo(observed, own, where);
+    else if (kind === "node" && where.isAnchored && !(await this.#fences.isHeardOf(own)))
+      await this.#fences.announce(own);
     else if (kind !== "scale-down" && nowMs - own.stampMs >= finishAfterMs) await this.#finish(observed, own, where);
   }
 
@@ -289,25 +326,26 @@ export class Taker {
 
   /** Rule R20: the claim goes after those who stay were told so, and shrinks to those who leave. */
   async #undo(observed: Observed, own: KnownClaim, where: ClaimWhereabouts): Promise<void> {
-    const { rules, kind, apps, context, log } = this.#options;
+    const { rules, kind, apps, context, log, key } = this.#options;
     const undone = rules.kinds[kind].undoes(own, where);
     const isUndone = (ordinal: number) => undone.some(({ first, last }) => ordinal >= first && ordinal <= last);
     let [look, claim]: [Observed | undefined, KnownClaim | undefined] = [observed, own];
     if (undone.length > 0) {
       const stampMs = context.cluster.serverTimeMs();
       const undoing = changeClaim(own, { phase: "undoing", stampMs, sinceMs: own.sinceMs ?? own.stampMs });
-      const deadlineMs = await this.#write(observed, own, undoing);
+      const deadlineMs = await writeClaim(context, observed, own, undoing);
       for (const { uid, ordinal } of this.#standing(own, where)) {
         if (!isUndone(ordinal)) continue;
         if (!(await this.#call(deadlineMs, () => apps.prepared.delete(uid))) || apps.prepared.has(uid)) return;
       }
-      look = await this.#observe();
+      look = await observeLedger(context, key);
       claim = look && claimsOf(look, kind).find(({ line }) => line === undoing.line);
     }
     if (look === undefined || claim === undefined) return;
     const left = [...where.pods.keys()].filter((ordinal) => !isUndone(ordinal)).sort((one, other) => one - other);
     const members = left.map((ordinal) => ({ first: ordinal, last: ordinal }));
-    await this.#write(
+    await writeClaim(
+      context,
       look,
       claim,
       members.length === 0 || undone.length === 0 ? undefined : changeClaim(claim, { members }),
@@ -324,10 +362,11 @@ export class Taker {
       const isAsBefore = [...where.pods.values()].some(
         ({ uid, name, readySinceMs }) => uid === own.uids?.[name] && readySinceMs === own.readyMs?.[name],
       );
-      if (isAsBefore) await this.#restart(renewed, await this.#write(observed, own, renewed));
+      if (isAsBefore && (await this.#isLetGo(observed, own)))
+        await this.#restart(renewed, await writeClaim(context, observed, own, renewed));
     } else if (kind === "volume" && draw.chance(0.1)) {
       if (!where.isAnchored) await this.#annotate("leases", own);
-      const deadlineMs = await this.#write(observed, own, renewed);
+      const deadlineMs = await writeClaim(context, observed, own, renewed);
       for (const [name, uid] of Object.entries(own.uids ?? {})) {
         if (context.cluster.monotonicMs() > deadlineMs) return;
         await context.cluster.delete("leases", { namespace: key.namespace, name }, { uid });

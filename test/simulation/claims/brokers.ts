@@ -1,0 +1,67 @@
+/** Pods that know whether the others can do without them, as brokers with quorums do: whoever restarts one asks first (R22). */
+import type { Answered, OpenLedger, refuseByHealth } from "../../../functions/shared/group/health-questions.ts";
+import type { Cluster } from "../../../functions/shared/kubernetes/cluster.ts";
+import { isUp, ordinalIn, setNameOf, wantsOrdinal } from "../../stage/checkers/raw.ts";
+import type { World } from "../../world/world.ts";
+
+/** An answer is kept for so long in case it is of use again: whether it is, the rule says. */
+const keptMs = 60_000;
+
+/** The pods of a zone that are up now. */
+export function upIn(world: World, namespace: string, zone: string): string[] {
+  const set = world.store.find("statefulsets", { namespace, name: zone });
+  if (set === undefined) return [];
+  const pods = [...world.store.ownedBy("pods", set.metadata.uid)].filter((pod) => {
+    return isUp(pod) && wantsOrdinal(set, ordinalIn(pod.metadata.name));
+  });
+  return pods.map(({ metadata }) => metadata.name);
+}
+
+/** How many pods of a zone must be up for it to work: more than half of the wanted ones. */
+export function quorumOf(world: World, namespace: string, zone: string): number {
+  const replicas = world.store.find("statefulsets", { namespace, name: zone })?.spec.replicas ?? 0;
+  return Math.floor(replicas / 2) + 1;
+}
+
+export interface BrokersOptions {
+  readonly world: World;
+  readonly namespace: string;
+  readonly cluster: Cluster;
+  readonly latencyMs: () => number;
+  readonly refuse: typeof refuseByHealth;
+}
+
+/** What one process has asked. */
+export class Brokers {
+  readonly #options: BrokersOptions;
+  readonly #answers = new Map<string, Answered>();
+
+  constructor(options: BrokersOptions) {
+    this.#options = options;
+  }
+
+  /** Whether a pod may be restarted now. One answer is asked for at most. */
+  async letGo(pod: string, ledger: OpenLedger, own?: string): Promise<boolean> {
+    const { cluster, refuse } = this.#options;
+    const known = this.#answers.get(pod);
+    const isKept = known !== undefined && cluster.monotonicMs() - known.askedMs < keptMs;
+    const first = isKept ? known : await this.#ask(pod);
+    const held = refuse(ledger, first, own);
+    if (held?.guard !== "health-stale") return held === undefined;
+    return refuse(ledger, await this.#ask(pod), own) === undefined;
+  }
+
+  /** The answer is of the moment in which the pod is reached. */
+  async #ask(pod: string): Promise<Answered> {
+    const { world, namespace, cluster, latencyMs } = this.#options;
+    const askedMs = cluster.monotonicMs();
+    await cluster.sleep(latencyMs());
+    const zone = setNameOf(pod);
+    const others = upIn(world, namespace, zone).filter((name) => name !== pod);
+    const isNeeded = others.length < quorumOf(world, namespace, zone);
+    await cluster.sleep(latencyMs());
+    const answered: Answered = { health: { state: isNeeded ? "bad" : "good", words: "quorum" }, askedMs };
+    this.#answers.set(pod, answered);
+    return answered;
+  }
+}

@@ -1,0 +1,94 @@
+/**
+ * What holds of the moves of those who make claims, by the text of the ledger and the true world: who waits for what can never be
+ * is told so (K5), a change of a size joins the claim that it is for and no other (K7), and no quorum is lost by restarts (K8).
+ */
+import type { SizeChange } from "../../../functions/shared/group/size-changes.ts";
+import { ordinalIn, setNameOf } from "../../stage/checkers/raw.ts";
+import { isReady, type StoredPod } from "../../world/objects.ts";
+import type { World } from "../../world/world.ts";
+import type { Checker } from "../checker.ts";
+import { quorumOf, upIn } from "./brokers.ts";
+
+export interface MovesCheckerOptions {
+  readonly world: World;
+  readonly namespace: string;
+  readonly ledger: string;
+  readonly violate: (invariant: string, sentence: string) => void;
+}
+
+/** What was so for longer than this was so when the question was asked, too: soon afterwards the answer is acted on. */
+const askedWithinMs = 12_000;
+
+export class MovesChecker implements Checker {
+  readonly judges = ["K5", "K7", "K8"];
+  readonly #options: MovesCheckerOptions;
+
+  constructor(options: MovesCheckerOptions) {
+    this.#options = options;
+  }
+
+  /** K5: so many pods are to be down at once, and so many may be. */
+  onJudged(members: number, limit: number, guard: string | undefined): void {
+    const isNever = members > limit;
+    if (isNever === (guard === "never-possible")) return;
+    const told = `who wants ${members} pods down where ${limit} may be is told ${guard ?? "to go on"}`;
+    this.#options.violate("K5", told);
+  }
+
+  /** K7: by the claims as the reviewer read them. */
+  onReviewed({ zone, uid, start, from, to }: SizeChange, lines: readonly string[], joins: boolean): void {
+    const claims = lines.map((line) => JSON.parse(line));
+    const isFor = claims.some((claim) => {
+      if (claim.kind !== "scale-down" || claim.zone !== zone || claim.phase !== "confirmed") return false;
+      const named = ordinalsOf(String(claim.members));
+      const leaving = Array.from({ length: Math.max(0, from - to) }, (_, index) => start + to + index);
+      const isAll = leaving.length > 0 && leaving.every((ordinal) => named.includes(ordinal));
+      return claim.uids?.[zone] === uid && named[0] === start + to && isAll;
+    });
+    if (isFor === joins) return;
+    const what = `the change of ${zone} from ${from} to ${to} ${joins ? "joins" : "is held, beside"} ${lines.join(" ")}`;
+    this.#options.violate("K7", what);
+  }
+
+  /** K8: a pod was restarted in place, and was not needed by the others when they were asked. */
+  onRestarted(name: string): void {
+    const { world, namespace, violate } = this.#options;
+    const zone = setNameOf(name);
+    const quorum = quorumOf(world, namespace, zone);
+    if (upIn(world, namespace, zone).length >= quorum) return;
+    // What has only just broken nobody could know; what we restart beside it we could.
+    const others = this.#others(zone, name).filter((pod) => !isReady(pod));
+    const known = others.filter((pod) => this.#isRestarted(pod) || this.#downForMs(pod) > askedWithinMs);
+    const names = known.map(({ metadata }) => metadata.name);
+    if (names.length < others.length || names.length === 0) return;
+    violate("K8", `${name} is restarted while ${names.join(", ")} is down, and ${zone} needs ${quorum} pods`);
+  }
+
+  #others(zone: string, name: string): StoredPod[] {
+    const pods = this.#options.world.store.list("pods", { namespace: this.#options.namespace }).items;
+    return pods.filter(({ metadata }) => setNameOf(metadata.name) === zone && metadata.name !== name);
+  }
+
+  #downForMs({ status }: StoredPod): number {
+    const ready = status.conditions?.find(({ type }) => type === "Ready");
+    return this.#options.world.timeline.nowMs() - Date.parse(ready?.lastTransitionTime ?? "");
+  }
+
+  #isRestarted({ metadata: { name, uid } }: StoredPod): boolean {
+    const { world, namespace, ledger } = this.#options;
+    const lease = world.store.find("leases", { namespace, name: ledger });
+    const lines = (lease?.metadata.annotations?.["sluice.dev/claims"] ?? "").split("\n").filter((line) => line !== "");
+    return lines.some((line) => {
+      const { kind, zone, members, uids } = JSON.parse(line);
+      const isNamed = zone === setNameOf(name) && ordinalsOf(String(members)).includes(ordinalIn(name));
+      return kind === "process" && isNamed && uids?.[name] === uid;
+    });
+  }
+}
+
+function ordinalsOf(members: string): number[] {
+  return members.split(",").flatMap((part) => {
+    const [first = 0, last = first] = part.split("-").map(Number);
+    return Array.from({ length: last - first + 1 }, (_, index) => first + index);
+  });
+}

@@ -1,0 +1,100 @@
+/**
+ * Changes of a size as the API server makes them: it asks our webhook about every one of them, our own too, and asks again under
+ * another uid of a review when its storage has moved on meanwhile (rule R19).
+ */
+import type { joinScaleDown, SizeChange } from "../../../functions/shared/group/size-changes.ts";
+import { type Cluster, ClusterError, hasCode } from "../../../functions/shared/kubernetes/cluster.ts";
+import { changeClaim, type KnownClaim } from "../../../functions/shared/ledger/claim.ts";
+import { type GroupKey, parseStatefulSet } from "../../../functions/shared/objects/statefulsets.ts";
+import { type Context, createMemory } from "../../../functions/shared/pass/definition.ts";
+import { Conflict, waitForLedger } from "../../../functions/shared/pass/ledger-access.ts";
+import type { Draw } from "../draw.ts";
+import { observeLedger, writeClaim } from "./writing.ts";
+
+/** A process of ours that answers reviews of sizes: true lets the change through. */
+export interface Reviewer {
+  readonly isAlive: () => boolean;
+  review(change: SizeChange, uid: string): Promise<boolean>;
+}
+
+/** How long the API server waits for a webhook. */
+const timeoutMs = 10_000;
+
+export class SizeReviews {
+  readonly #draw: Draw;
+  readonly #reviewers: Reviewer[] = [];
+  #made = 0;
+
+  constructor(draw: Draw) {
+    this.#draw = draw;
+  }
+
+  add(reviewer: Reviewer): void {
+    this.#reviewers.push(reviewer);
+  }
+
+  /** What one of our processes says, by the clock of whoever waits for it. False where none answers. */
+  async ask(change: SizeChange, cluster: Pick<Cluster, "sleep">): Promise<boolean> {
+    const alive = this.#reviewers.filter((one) => one.isAlive());
+    if (alive.length === 0) return false;
+    const answer = this.#draw.pick(alive).review(change, `size-review-${++this.#made}`);
+    const over = cluster.sleep(timeoutMs).then(() => false);
+    return Promise.race([answer, over]);
+  }
+
+  /** Somebody with `kubectl scale`, to the size that a claim leads to, or to a smaller one. */
+  async scaleByHand({ zone, members }: KnownClaim, { namespace }: GroupKey, cluster: Cluster): Promise<void> {
+    const less = this.#draw.whole(0, 1);
+    for (let tried = 0; tried < 3; tried++) {
+      const set = parseStatefulSet(await cluster.get("statefulsets", { namespace, name: zone }));
+      const { uid, start, replicas: from, resourceVersion } = set;
+      const to = (members[0]?.first ?? start) - start - less;
+      if (to < 1 || to >= from || !(await this.ask({ zone, uid, start, from, to }, cluster))) return;
+      try {
+        const body = { metadata: { uid, resourceVersion }, spec: { replicas: to } };
+        await cluster.patch("statefulsets", { namespace, name: zone }, body);
+        return;
+      } catch (error) {
+        if (!hasCode(error, 409)) throw error;
+      }
+    }
+  }
+}
+
+export interface ReviewOptions {
+  readonly context: Context;
+  readonly key: GroupKey;
+  readonly join: typeof joinScaleDown;
+  /** A change was reviewed, by what a ledger held. */
+  readonly onReviewed: (change: SizeChange, lines: readonly string[], joins: boolean) => void;
+  readonly log: (what: string) => void;
+}
+
+/** How one process reviews: it reads the ledger, and what joins is let through by a write that renews the claim's stamp. */
+export async function reviewSize(options: ReviewOptions, change: SizeChange): Promise<boolean> {
+  // A review has a memory of its own: what its process is about to do goes on beside it.
+  const context = { ...options.context, memoryOf: createMemory() };
+  try {
+    const observed = await observeLedger(context, options.key);
+    if (observed === undefined) return false;
+    const { claims } = observed.ledger;
+    const joining = options.join(claims, change);
+    const joins = joining.kind === "joins";
+    options.log(`review of ${change.zone} from ${change.from} to ${change.to}: ${joins ? "joins" : "is held"}`);
+    options.onReviewed(
+      change,
+      claims.map(({ line }) => line),
+      joins,
+    );
+    // What nobody has claimed, nobody has told its pods of.
+    if (!joins) return false;
+    const { claim } = joining;
+    const stampMs = context.cluster.serverTimeMs();
+    const renewed = changeClaim(claim, { stampMs, sinceMs: claim.sinceMs ?? claim.stampMs });
+    const deadlineMs = await writeClaim(context, observed, claim, renewed);
+    return context.cluster.monotonicMs() <= deadlineMs;
+  } catch (error) {
+    if (error instanceof ClusterError || error instanceof Conflict || waitForLedger(error) !== undefined) return false;
+    throw error;
+  }
+}
