@@ -44,7 +44,7 @@ test("a function of any name is judged by the terms that it takes pods on", asyn
   assert.equal(violations[0]?.invariant, "Z1");
 });
 
-test("an actor starts, begins, makes its peace and stops, in this order, and is asked whether all is done", async () => {
+test("an actor starts, begins, makes its peace, rests once it was asked whether all is done, and stops", async () => {
   const said: string[] = [];
   let asked = 0;
   const actor: Actor = {
@@ -53,12 +53,13 @@ test("an actor starts, begins, makes its peace and stops, in this order, and is 
     start: () => said.push("start"),
     begin: () => said.push("begin"),
     makePeace: () => said.push("peace"),
+    atRest: () => said.push(`rest after ${asked}`),
     stop: () => said.push("stop"),
   };
   const { violations } = await simulate(1, { more: () => [actor] });
   assert.deepEqual(violations, []);
-  assert.deepEqual(said, ["start", "begin", "peace", "stop"]);
-  assert.equal(asked, 3);
+  assert.deepEqual(said, ["start", "begin", "peace", "rest after 3", "stop"]);
+  assert.equal(asked, 4);
 });
 
 test("what a checker misses for ever breaks L1, in its words", async () => {

@@ -133,6 +133,11 @@ export class Evictions implements Actor {
     for (const one of drained) this.#pursue(one, Number.POSITIVE_INFINITY);
   }
 
+  /** A rollout may have taken that pod. Claims have ended, and who only refuses has to hear of it: its drain takes this one. */
+  atRest(): void {
+    if (this.#run.plan.claims !== undefined) this.makePeace();
+  }
+
   /** One eviction by name, as kubectl sends it. `done` hears the HTTP status, or 0 when no answer came. */
   #evict(name: string, dryRun: boolean, done: (code: number) => void): void {
     const { world, draw, plan, namespace, checkers, log } = this.#run;

@@ -105,6 +105,8 @@ class Simulation {
     if (this.#violations.length === 0) {
       for (const actor of this.#actors) actor.makePeace?.();
       await this.#converge();
+      for (const actor of this.#actors) actor.atRest?.();
+      await this.#converge();
     }
     for (const actor of this.#actors) actor.stop?.();
     this.#world.stop();
