@@ -94,6 +94,30 @@ test("a run of unchanged files runs nothing, and one whose test has changed does
   assert.match((await run()).text, /3 recorded/);
 });
 
+test("a source that holds constants alone is tried on what knows those that import it", async () => {
+  const added = {
+    "src/bounds.ts": "export const largest = 3;\nexport const smallest = 2;\n",
+    "src/within.ts": `import { largest, smallest } from "./bounds.ts";
+export function isWithin(value: number): boolean {
+  return value <= largest;
+}
+export const least = smallest;
+`,
+    "test/within.test.ts": `import assert from "node:assert/strict";
+import { test } from "node:test";
+import { isWithin } from "../src/within.ts";
+test("three is", () => { assert.ok(isWithin(3)); assert.ok(!isWithin(4)); });
+`,
+  };
+  for (const [path, text] of Object.entries(added)) write(path, text);
+  const { text } = await run({ files: ["bounds.ts", "within.ts"] });
+  assert.deepEqual(
+    survivorsOf(text).map(({ what }) => what),
+    ["smallest: 2 → 3"],
+  );
+  for (const path of Object.keys(added)) rmSync(join(root, path));
+});
+
 test("what the tests let live is tried on seeds, of the default plan and of the aimed scenarios", async () => {
   const [kept] = survivorsOf((await run({ seeds: 20 })).text);
   assert.equal(kept?.what, "allows: down >= 0 → true");

@@ -1,4 +1,5 @@
 /** Tries one mutant after the other on what feels it, the likeliest and quickest first. */
+import { posix } from "node:path";
 import type { Mutant } from "./mutants.ts";
 import type { Project, Sources } from "./project.ts";
 import { describeStep, feeler, type Recorded, type Recording } from "./recording.ts";
@@ -29,6 +30,16 @@ const patiently = (step: Step): Step => ({ ...step, limitMs: step.limitMs * 3 })
 
 /** The file of a test, or the seed itself. */
 const placeOf = ({ step, name }: Candidate): string => (step.kind === "test" ? step.file : name);
+
+/** The sources that import one for its values: nothing of a source that holds constants alone is felt in itself. */
+function importersOf(imported: string, { files }: Sources): string[] {
+  const importing = files.filter(({ file, text }) =>
+    [...text.matchAll(/^import (?!type )[^;]*? from "(\.[^"]+)";$/gm)].some(
+      ([, path = ""]) => posix.join(posix.dirname(file), path) === imported,
+    ),
+  );
+  return importing.map(({ file }) => file);
+}
 
 function isHang(ended: Ended): boolean {
   return ended.kind === "lost" || (ended.kind === "failed" && ended.killed.trial.isHang);
@@ -123,10 +134,7 @@ export class Trying {
 
   /** A mutant that matters while files are imported has a thread of its own, in which it is on from the beginning. */
   async #tryEarly(mutant: Mutant, number: number): Promise<string | undefined> {
-    // A test that reads a constant alone feels nothing: those beside it in its file know the source, and so may it.
-    const numbers = this.#numbersOf(mutant.file);
-    const knowing = new Set(this.#candidates.filter(({ feels }) => numbers.some(feels)).map(placeOf));
-    const candidates = this.#candidates.filter((candidate) => knowing.has(placeOf(candidate)));
+    const candidates = this.#knowing([mutant.file]) ?? this.#knowing(importersOf(mutant.file, this.#sources)) ?? [];
     const thread = this.#thread(number);
     const steps = this.#inOrder(candidates, undefined).map(stepOf);
     const ended = await thread.follow({ on: number, steps });
@@ -135,10 +143,15 @@ export class Trying {
     return ended.kind === "lost" ? ended.why : undefined;
   }
 
-  #numbersOf(file: string): number[] {
-    return this.#sources.mutants
-      .filter((mutant) => mutant.file === file)
-      .map((mutant) => this.#sources.numberOf(mutant));
+  /**
+   * What may know one of the sources; undefined where nothing feels any of them. A test that reads a constant alone feels nothing:
+   * those beside it in its file know the source, and so may it.
+   */
+  #knowing(files: readonly string[]): readonly Candidate[] | undefined {
+    const mutants = this.#sources.mutants.filter(({ file }) => files.includes(file));
+    const numbers = mutants.map((mutant) => this.#sources.numberOf(mutant));
+    const places = new Set(this.#candidates.filter(({ feels }) => numbers.some(feels)).map(placeOf));
+    return places.size === 0 ? undefined : this.#candidates.filter((candidate) => places.has(placeOf(candidate)));
   }
 
   #thread(on: number): Thread {

@@ -61,7 +61,7 @@ export function countPartition(
 }
 
 interface SortedPods {
-  readonly byPartition: ReadonlyMap<string, readonly Pod[]>;
+  readonly byPartition: ReadonlyMap<string | undefined, readonly Pod[]>;
   readonly ordinals: ReadonlySet<number>;
   /** How many of the zone's missing ordinals are in a partition. Their names are made when this is first asked. */
   readonly missingOf: (partition: string) => number;
@@ -76,14 +76,7 @@ function sortByPartition(zone: Zone, budget: ZoneBudget): SortedPods {
   sortedPods.set(pods, byBudget);
   const known = byBudget.get(budget);
   if (known !== undefined) return known;
-  const byPartition = new Map<string, Pod[]>();
-  for (const pod of pods) {
-    const partition = budget.partitions?.partitionOf(pod.name);
-    if (partition === undefined) continue;
-    const members = byPartition.get(partition);
-    if (members === undefined) byPartition.set(partition, [pod]);
-    else members.push(pod);
-  }
+  const byPartition = Map.groupBy(pods, ({ name }) => budget.partitions?.partitionOf(name));
   let missing: ReadonlyMap<string | undefined, number> | undefined;
   const missingOf = (partition: string) => {
     missing ??= countMissing(zone, budget);

@@ -44,10 +44,14 @@ test("a pod that has been ready for less than minReadySeconds is not ready", () 
 
 test("a pod that should be there and is not is unknown, by the name that it would have", () => {
   assert.deepEqual(count([zone("a", "o"), zone("b", "."), zone("c", ".o")]), { ...nothing, unknown: 2 });
+  const byLastDigit = budgetOf({ podNamePartitionRegex: "[a-z]+-1?([0-9])" });
+  const twoOfIt = zone("b", `.${"n".repeat(9)}.`);
+  assert.deepEqual(count([zone("a", "o"), twoOfIt], byLastDigit), { ...nothing, unknown: 2 });
 });
 
 test("more missing pods than are given their names count in every partition, and no fewer do", () => {
   const missing = (pods: number) => zone("b", "o", { replicas: 1 + pods });
+  assert.equal(maxMissingByPartition, 10_000, "each costs a name");
   assert.deepEqual(count([zone("a", "o"), missing(maxMissingByPartition)]), nothing);
   const unknown = maxMissingByPartition + 1;
   assert.deepEqual(count([zone("a", "o"), missing(unknown)]), { ...nothing, unknown });
@@ -62,6 +66,8 @@ test("a missing pod that is reserved is one pod, not two", () => {
 test("a reserved ordinal that nobody wants and that has no pod of the zone is not ready", () => {
   const shrunk = zone("b", "", { reserved: [reservation("b-0")] });
   assert.deepEqual(count([zone("a", "o"), shrunk]), { ...nothing, notReady: 1 });
+  const another = zone("b", "n", { reserved: [reservation("b-7")] });
+  assert.deepEqual(count([zone("a", "o"), another]), nothing, "of another partition");
 });
 
 test("pods that are being scaled away count as long as they are there", () => {
@@ -74,6 +80,31 @@ test("pods that are being scaled away count as long as they are there", () => {
 test("a zone of the budget that has no pod of the partition counts as one unknown (rollout-operator#370)", () => {
   assert.deepEqual(count([zone("a", "o"), zone("b", "")]), { ...nothing, unknown: 1 });
   assert.deepEqual(count([zone("a", "o"), zone("b", "o", { start: 1 }), zone("c", "")]), { ...nothing, unknown: 2 });
+});
+
+test("a zone that has a pod of the partition has not lost it, whatever else of the partition is missing or reserved there", () => {
+  const byLastDigit = budgetOf({ podNamePartitionRegex: "[a-z]+-1?([0-9])" });
+  const ten = "n".repeat(10);
+  assert.deepEqual(count([zone("a", "o"), zone("b", `${ten}.`)], byLastDigit), { ...nothing, unknown: 1 });
+  const taken = zone("b", ten, { reserved: [reservation("b-10")] });
+  assert.deepEqual(count([zone("a", "o"), taken], byLastDigit), { ...nothing, notReady: 1 });
+});
+
+test("the pods of a zone are sorted by partition once for a budget, however many of them are judged", () => {
+  const budget = budgetOf();
+  const { partitions } = budget;
+  assert.ok(partitions !== undefined);
+  let asked = 0;
+  const partitionOf = (name: string) => {
+    asked++;
+    return partitions.partitionOf(name);
+  };
+  const counting = { ...budget, partitions: { ...partitions, partitionOf } };
+  const zones = [zone("a", "oooo"), zone("b", "oo..")];
+  for (const leaving of zones[0]?.pods ?? []) {
+    countPartition(zones, leaving, String(leaving.ordinal), counting, nowMs);
+  }
+  assert.equal(asked, 8, "each name once, of missing pods too");
 });
 
 test("a StatefulSet of the group that the budget does not select needs no pod of the partition", () => {
@@ -101,6 +132,9 @@ test("the cross-zone delay: a peer in another zone is ready only after it has be
   assert.deepEqual(counted(60), { notReady: 1, unknown: 0, nextReadyInMs: 1 }, "longer than the delay, not as long");
   assert.deepEqual(counted(61), nothing);
   assert.deepEqual(counted(10, 40, 61), { notReady: 2, unknown: 0, nextReadyInMs: 20_001 });
+  const shortest = budgetOf({ crossZoneEvictionDelay: "1ms" });
+  const both = [one("a", readyFor("a-0", 0)), one("b", readyFor("b-0", 0))];
+  assert.deepEqual(count(both, shortest), { notReady: 1, unknown: 0, nextReadyInMs: 2 });
 });
 
 test("the cross-zone delay does not hold within a zone", () => {

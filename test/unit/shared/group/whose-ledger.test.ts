@@ -27,7 +27,14 @@ test("the name of a group of each kind is read as it was made, and no label valu
     assert.deepEqual(readGroup(groupOfOwner(owner)), { kind: "owner", ownerKind: kind, ...rest });
   }
   const labels = ["owner", "budget", "statefulset", "owner.apps", "Deployment.apps"];
-  const owned = ["owners/web", "owner:", "owner:Deployment.apps", "owner:.apps/web", "owner:/web", "owner:Deployment/"];
+  const owned = [
+    "deployments/web",
+    "owner:",
+    "owner:Deployment.apps",
+    "owner:.apps/web",
+    "owner:/web",
+    "owner:Deployment/",
+  ];
   for (const name of [...labels, ...owned, "owner:Deployment.apps/web\n"]) {
     assert.deepEqual(readGroup(name), { kind: "labelled", name });
   }
@@ -46,11 +53,12 @@ test("the ledger is that of the group's label, else of the budget, else of the S
 
 test("a StatefulSet is in the one group whose ledger keeps what is reserved of it, and in no other", () => {
   const labels = { podLabels: { app: "db" } };
-  const budgets = [zoneBudget("budget", { selector: { matchLabels: { app: "db" } }, maxUnavailable: 1 })];
+  const selecting = (app: string) => ({ selector: { matchLabels: { app } }, maxUnavailable: 1 });
+  const budgets = [zoneBudget("budget", selecting("db")), zoneBudget("another", selecting("queue"))];
   const labelled = statefulSet("a", labels);
   const governed = statefulSet("a", { ...labels, group: undefined });
   const alone = statefulSet("a", { group: undefined, podLabels: {} });
-  const groups = ["group", "budget:budget", "statefulset:a", "statefulset:b", "owner:StatefulSet.apps/a"];
+  const groups = ["group", "budget:budget", "statefulset:a", "statefulset:b", "owner:Deployment.apps/budget"];
   const of = (one: typeof alone) => groups.filter((group) => isMember(one, { namespace, group }, budgets));
   assert.deepEqual(of(labelled), ["group"]);
   assert.deepEqual(of(governed), ["budget:budget"]);

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
+  claimOn,
   countDown,
   describeDown,
   isUnsettled,
@@ -9,6 +10,7 @@ import {
 } from "../../../../functions/shared/group/zones.ts";
 import { isSettled, type Whereabouts } from "../../../../functions/shared/ledger/settling.ts";
 import {
+  claimOf,
   downOf,
   mostReplicas,
   nowMs,
@@ -27,6 +29,18 @@ test("down are wanted ordinals that are missing, terminating or not ready (R7)",
   assert.deepEqual(down("a", "oxwbB"), { 1: "not ready", 2: "not ready", 3: "not ready", 4: "not ready" });
   assert.deepEqual(down("a", "..."), { 0: "missing", 1: "missing", 2: "missing" });
   assert.deepEqual(down("a", ""), {});
+});
+
+test("the pods of a claim are down, those that are being scaled away too; what is down already is so for its own reason (R18)", () => {
+  const claims = [claimOf("a:1-4", "scale-down"), claimOf("b:0", "scale-down")];
+  const claimed = zone("a", "nnw", { extra: [pod("a-3"), pod("a-7")], reserved: [reservation("a-1")], claims });
+  assert.deepEqual(Object.fromEntries(claimed.down), { 1: "reserved", 2: "not ready", 3: "claimed" });
+});
+
+test("of two claims that name a pod the first is told: whoever waits, waits for it", () => {
+  const claims = [claimOf("a:0-2", "node", { terms: "announced" }), claimOf("a:2", "scale-down")];
+  const on = (ordinal: number) => claimOn(zone("a", "nnnn", { claims }), ordinal)?.kind;
+  assert.deepEqual([0, 2, 3].map(on), ["node", "node", undefined]);
 });
 
 test("missing ordinals are counted from ordinals.start", () => {

@@ -255,6 +255,7 @@ describe("claims are written back as they were", () => {
     const made = makeClaim({ ...content, uids: { "a-3": "uid-of-a-3" }, readyMs: { "a-3": 0 }, anchor });
     assert.equal(JSON.parse(made.line).members, "3-5,7");
     assert.deepEqual(claimsOf(made.line), [made]);
+    assert.deepEqual(claimsOf(makeClaim(content).line), [makeClaim(content)], "what it does not say is not there");
   });
 
   test("the last claim leaves a ledger without claims", async () => {
@@ -271,6 +272,7 @@ describe("claims are written back as they were", () => {
       makeClaim({ ...content, kind: "process" }),
       { ...made, line: `${made.line}\n${makeClaim({ ...content, id: "two" }).line}` },
       { ...made, line: "" },
+      { ...made, id: "two" },
     ];
     for (const claim of wrong) {
       await assert.rejects(sent(ledgerOf({}), { claims: [claim] }), LedgerUnwritable, claim.line);

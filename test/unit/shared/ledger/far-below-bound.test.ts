@@ -50,6 +50,23 @@ test("what stands on a ledger already counts: what others wrote there, and what 
   assert.equal(isFarBelowBound({ ...ledger, othersBytes: 190 * 1024 }, change), false);
   const zones = { ...ledger, members: Array.from({ length: 1_000 }, () => "m".repeat(60)) };
   assert.equal(isFarBelowBound(zones, change), false);
+  assert.equal(
+    isFarBelowBound(ledger, { ...change, members: zones.members }),
+    false,
+    "those that a change brings, too",
+  );
+});
+
+test("4 KiB are kept for each ledger, 2 KiB for each member and 8 KiB for each entry: whoever has that room is not measured", () => {
+  const { members: _, ...alone } = { ...changeOf(1, "x", 10), refusals: [] };
+  const ledger = parseLedger(key, emptyLease);
+  const isFarWith = (kibibytes: number, members?: readonly string[]) => {
+    const room = (lessBytes: number) => ({ ...ledger, othersBytes: (192 - kibibytes) * 1024 - lessBytes });
+    const change = members === undefined ? alone : { ...alone, members };
+    return [isFarBelowBound(room(1), change), isFarBelowBound(room(0), change)];
+  };
+  assert.deepEqual(isFarWith(4 + 2 * 8), [true, false]);
+  assert.deepEqual(isFarWith(4 + 3 * 2 + 2 * 8, ["a", "b", "c"]), [true, false]);
 });
 
 test("a ledger with claims is measured, whether they stand there or are to be written: one may be of any length", () => {

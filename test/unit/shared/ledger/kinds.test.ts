@@ -114,6 +114,7 @@ describe("process", () => {
     assert.ok(!isSettled("process", where(5, { 3: again, 4: before })));
     // A kubelet's clock may be behind that of the API server, and then it was ready again before it was claimed.
     assert.ok(isSettled("process", where(5, { 3: again, 4: { readySinceMs: nowMs - 5_000 } })));
+    assert.ok(isSettled("process", where(5, { 3: again, 4: { uid: "next", ...before } })), "by another clock, perhaps");
     assert.ok(!isSettled("process", where(5, { 3: again, 4: { readySinceMs: undefined } })));
     assert.ok(!isSettled("process", where(5, { 3: again })), "a wanted member is missing");
   });

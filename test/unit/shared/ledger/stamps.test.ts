@@ -79,6 +79,8 @@ test("one stamp that is ahead is enough, whatever it is of, and those beside it 
   assert.deepEqual(mended({ refusals: [refusal, ahead] }).refusals, [refusal, { ...ahead, stampMs: nowMs }]);
   const verdicts = { rollout: fine, other: { ...fine, at: aheadMs } };
   assert.deepEqual(mended({ verdicts }).verdicts, { rollout: fine, other: fine });
+  const began = { rollout: fine, other: { ...fine, since: aheadMs } };
+  assert.equal(mended({ verdicts: began }).verdicts.other?.since, nowMs);
   const [first] = held;
   const late = mended({ reservations: [...held, reservation("b-0", { stampMs: aheadMs })] }).reservations;
   assert.deepEqual(late, [first, held[1], reservation("b-0", { stampMs: nowMs })]);

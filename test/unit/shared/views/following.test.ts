@@ -32,7 +32,19 @@ async function run(
     lists = ["5"],
     watches = [],
   }: { readonly lists?: readonly (string | ClusterError)[]; readonly watches?: readonly Watch[] },
-  { resource = "pods", optional = false }: { readonly resource?: Resource; readonly optional?: boolean } = {},
+  {
+    resource = "pods",
+    optional = false,
+    listMs = 0,
+    relistIn = "",
+  }: {
+    readonly resource?: Resource;
+    readonly optional?: boolean;
+    /** How long the answer to a list takes. */
+    readonly listMs?: number;
+    /** The pause in which somebody asks for a list. */
+    readonly relistIn?: string;
+  } = {},
 ) {
   const calls: string[] = [];
   let nowMs = 0;
@@ -48,6 +60,7 @@ async function run(
       const { done, value } = nextList.next();
       if (done) return end();
       calls.push("list");
+      nowMs += listMs;
       if (value instanceof ClusterError) throw value;
       return { items: [{ metadata: metadata(value) }], resourceVersion: value };
     },
@@ -69,6 +82,7 @@ async function run(
     async sleep(ms: number) {
       nowMs += ms;
       calls.push(`sleep ${ms}`);
+      if (calls.at(-1) === relistIn) progress.relist.abort();
     },
   } as unknown as Cluster;
   const store = {
@@ -122,6 +136,10 @@ test("a list that served for ten seconds is made again without a pause", async (
   const watches = [[failure(410)], [failure(410)], [10_000, failure(410)], [failure(410)], []];
   const calls = await run({ lists: ["5", "5", "5", "5", "5"], watches });
   assert.deepEqual(sleepsOf(calls), ["sleep 100", "sleep 100"]);
+  const sooner = await run({ lists: ["5", "5", "5"], watches: [[failure(410)], [9_999, failure(410)], []] });
+  assert.deepEqual(sleepsOf(sooner), ["sleep 100"]);
+  const slow = await run({ lists: ["5", "5", "5"], watches: [[failure(410)], [failure(410)], []] }, { listMs: 60_000 });
+  assert.deepEqual(sleepsOf(slow), ["sleep 100"], "it serves from when it was answered");
 });
 
 test("a watch that ends at once, without a word, waits longer each time up to 10 s, and is told; one that lasts does not", async () => {
@@ -130,6 +148,7 @@ test("a watch that ends at once, without a word, waits longer each time up to 10
   assert.equal(calls.filter((call) => call === "list").length, 1);
   const said = "trouble pods the server ends it as soon as it has begun";
   assert.equal(calls.filter((call) => call === said).length, 10);
+  assert.deepEqual(sleepsOf(await run({ watches: [[999], [999], []] })), ["sleep 100", "sleep 300"]);
 });
 
 test("a watch that ends at once but tells of something waits 100 ms, however often", async () => {
@@ -176,15 +195,24 @@ test("a type whose CRD is not installed is none of these, is no trouble, and is 
   ]);
 });
 
+test("any other error of a type that need not be installed is trouble like that of all others", async () => {
+  const calls = await run({ lists: [failure(500), "5"], watches: [[]] }, { optional: true });
+  assert.deepEqual(calls, ["list", "trouble pods 500", "sleep 100", ...begun, "watch 5"]);
+});
+
 test("a type that has to be there is trouble when it is not", async () => {
   const calls = await run({ lists: [failure(404), "5"], watches: [[]] });
   assert.deepEqual(calls, ["list", "trouble pods 404", "sleep 100", ...begun, "watch 5"]);
 });
 
 test("what is watched is listed anew when its memory is found to be wrong", async () => {
-  const watches = [[event("relist")], []];
+  const watches = [[event("relist")], [], []];
   const pods = await run({ lists: ["5", "8"], watches });
-  assert.deepEqual(pods, [...begun, "watch 5", "apply relist", "list", "replace 8", "listed", "watch 8"]);
+  const ended = ["trouble pods the server ends it as soon as it has begun", "sleep 100"];
+  const anew = ["list", "replace 8", "listed", "watch 8"];
+  assert.deepEqual(pods, [...begun, "watch 5", "apply relist", ...anew, "watch 8", ...ended], "and once is enough");
+  const paused = await run({ lists: ["5", "8"], watches: [[failure(500)], []] }, { relistIn: "sleep 100" });
+  assert.deepEqual(paused, [...begun, "watch 5", "trouble pods 500", "sleep 100", ...anew], "while it pauses, too");
 });
 
 test("nothing is asked once it is stopped, and stopping is no trouble", async () => {

@@ -1,6 +1,7 @@
 /** What one object asks of the API server where nothing is kept: its owner, its group, the pods made for it; and all groups. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { surroundingsOf } from "../../../../functions/shared/group/governing.ts";
 import {
   type Cluster,
   ClusterError,
@@ -15,8 +16,17 @@ import {
   getOwnerOf,
   listGroups,
   listPodsMadeFor,
+  readAgain,
 } from "../../../../functions/shared/views/listing.ts";
-import { namespace, pod, podObject, statefulSetObject } from "../../functions/advance-zone-rollout/given.ts";
+import { indexPods, viewOfIndex } from "../../../../functions/shared/views/view.ts";
+import {
+  namespace,
+  nowMs,
+  pod,
+  podObject,
+  statefulSet,
+  statefulSetObject,
+} from "../../functions/advance-zone-rollout/given.ts";
 
 /** An API server with these objects, which says what it was asked for. */
 function serving(statefulSets: readonly StatefulSetObject[], pods: readonly PodObject[] = []) {
@@ -47,6 +57,7 @@ test("a pod's StatefulSet is the one of the name and the uid that the pod tells;
   asked.length = 0;
   assert.equal(await ownerOf({ ownerUid: undefined, ownerKind: "ReplicaSet" }), undefined);
   assert.equal(await ownerOf({ ownerUid: undefined, ownerName: undefined }), undefined);
+  assert.equal(await ownerOf({ ownerName: undefined }), undefined);
   assert.deepEqual(asked, []);
 });
 
@@ -109,4 +120,104 @@ test("every group is named once: of the namespaces that are served, of one of th
     ["web", namespace, "web"].map((of) => `list statefulsets ${of} rollout-group`),
   );
   assert.equal(views.isLasting, false);
+});
+
+const key = { namespace, group: "group" };
+const fresh = { permitSinceMs: undefined, consistent: true, settledThrough: undefined, membersThrough: undefined };
+
+/** Whether a StatefulSet is read again after its pods, which were made so many milliseconds before it was listed. */
+async function readsAgain(...pods: readonly { readonly madeMs: number; readonly revision: string }[]) {
+  const made = pods.map(({ madeMs, revision }, index) => {
+    const creationTimestamp = Number.isNaN(madeMs) ? undefined : new Date(nowMs - madeMs).toISOString();
+    return podObject(`a-${index}`, {
+      metadata: {
+        labels: { "controller-revision-hash": revision },
+        ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
+      },
+    });
+  });
+  const { cluster, asked } = serving(
+    [statefulSetObject("a", { spec: { selector: { matchLabels: { name: "a" } } } })],
+    made,
+  );
+  let passedMs = 0;
+  const slow = {
+    ...cluster,
+    async list(resource: never, query: ListQuery) {
+      const answer = await cluster.list(resource, query);
+      passedMs += 5_000;
+      return answer;
+    },
+    monotonicMs: () => 1_000_000 + passedMs,
+    serverTimeMs: () => nowMs + passedMs,
+  } as unknown as Cluster;
+  await createListingViews(slow, undefined).read(key, fresh);
+  return asked.includes("get statefulsets a");
+}
+
+test("a StatefulSet is read again where a pod of another revision may have come since it was listed, by any clock (Z3)", async () => {
+  const [old, wanted] = ["old", "new"];
+  assert.equal(await readsAgain({ madeMs: 30_001, revision: old }), false);
+  assert.equal(await readsAgain({ madeMs: 30_000, revision: old }), true);
+  assert.equal(await readsAgain({ madeMs: -4_000, revision: old }), true);
+  assert.equal(await readsAgain({ madeMs: -4_000, revision: wanted }), false, "it runs what is wanted");
+  assert.equal(await readsAgain({ madeMs: Number.NaN, revision: old }), true, "nobody knows when");
+  assert.equal(await readsAgain({ madeMs: 60_000, revision: old }, { madeMs: 1_000, revision: old }), true);
+  assert.equal(await readsAgain(), false);
+});
+
+test("of StatefulSets that are read again those that are gone leave the view, and its neighbours stay", async () => {
+  const { cluster } = serving([statefulSetObject("a", { metadata: { resourceVersion: "8" } })]);
+  const [a, b, c, n] = ["a", "b", "c", "n"].map((name) => statefulSet(name));
+  assert.ok(a && b && c && n);
+  const known = surroundingsOf([a, b, c, { ...n, group: "another" }], key, []);
+  const view = viewOfIndex(known, { askedMs: 0 }, indexPods([]));
+  const heard: string[] = [];
+  const read = await readAgain({ ...cluster, monotonicMs: () => 7 } as Cluster, key, view, [a, b], (set, readMs) => {
+    heard.push(`${set.name}@${set.resourceVersion} at ${readMs}`);
+  });
+  assert.deepEqual(heard, ["a@8 at 7"]);
+  const shown = ({ statefulSets, neighbours }: typeof read) => [
+    statefulSets.map(({ name, resourceVersion }) => `${name}@${resourceVersion}`),
+    neighbours.map(({ name }) => name),
+  ];
+  assert.deepEqual(shown(read), [["c@5", "a@8"], ["n"]]);
+  assert.equal(await readAgain(cluster, key, view, []), view, "where nothing is behind, it is the same view");
+});
+
+test("the group of a budget is made of those that have pods which it selects: its own, and no other budget's", async () => {
+  const budget = (name: string, matchLabels: object) => ({
+    metadata: { name, namespace, uid: `uid-of-${name}`, resourceVersion: "9" },
+    spec: { maxUnavailable: 1, selector: { matchLabels } },
+  });
+  const loose = (name: string) => statefulSetObject(name, { metadata: { labels: {} } });
+  const ofA = podObject("a-0", { metadata: { labels: { app: "db" } } });
+  const found = async (matchLabels: object) => {
+    const budgets = [budget("another", { app: "queue" }), budget("one", matchLabels)];
+    const { cluster } = serving([loose("a"), loose("b")], [ofA]);
+    const queries: ListQuery[] = [];
+    const listing = {
+      ...cluster,
+      async list(resource: never, query: ListQuery) {
+        if (resource === "pods") queries.push(query);
+        if (resource === "zoneawarepoddisruptionbudgets") return { items: budgets, resourceVersion: "9" };
+        return cluster.list(resource, query);
+      },
+      monotonicMs: () => 0,
+      serverTimeMs: () => nowMs,
+    } as unknown as Cluster;
+    const view = await createListingViews(listing, undefined).read({ namespace, group: "budget:one" }, fresh);
+    const has = view.budgets.map((one) =>
+      view.neighbours.concat(view.statefulSets).map((set) => view.hasPods?.(set, one)),
+    );
+    return { first: queries[0], members: view.statefulSets.map(({ name }) => name), has };
+  };
+  const one = await found({ app: "db" });
+  assert.deepEqual(one.first, { namespace, labelSelector: "app=db" });
+  assert.deepEqual(one.members, ["a"]);
+  assert.deepEqual(one.has, [
+    [false, false],
+    [false, true],
+  ]);
+  assert.deepEqual((await found({})).first, { namespace }, "an empty selector is none: it selects every pod");
 });

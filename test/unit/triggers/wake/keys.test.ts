@@ -217,6 +217,13 @@ test("what a function does besides in a sweep, however long it takes, keeps nobo
   assert.equal(ended, 2, "in each namespace");
 });
 
+test("a pod that no StatefulSet can have concerns no group, and nobody is asked about it", () => {
+  const known = { groupOf: () => assert.fail("it is of no StatefulSet") };
+  for (const name of ["web", "web-7c9d-abcde", "-0"]) {
+    assert.deepEqual(groupOfPod({ namespace: "app", name }, known), [], name);
+  }
+});
+
 test("functions that list their keys in the same way share one list in a sweep", async () => {
   const parts = { keyedBy: "groups", listKeys: listGroupKeys } as const;
   const wokenBy = [{ resource: "pods", keysOf: groupOfPod }] as const;
