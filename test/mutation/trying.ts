@@ -144,8 +144,8 @@ export class Trying {
   }
 
   /**
-   * What may know one of the sources; undefined where nothing feels any of them. A test that reads a constant alone feels nothing:
-   * those beside it in its file know the source, and so may it.
+   * What may know one of the sources; undefined where nothing feels any of them. A test that reads a constant alone feels
+   * nothing: those beside it in its file know the source, and so may it.
    */
   #knowing(files: readonly string[]): readonly Candidate[] | undefined {
     const mutants = this.#sources.mutants.filter(({ file }) => files.includes(file));

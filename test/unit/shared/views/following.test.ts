@@ -23,6 +23,15 @@ const event = (resourceVersion: string): Event => ({
 const failure = (code: number) =>
   new ClusterError({ code, reason: "", message: `${code}`, verb: "watch", resource: "pods" });
 
+interface Circumstances {
+  readonly resource?: Resource;
+  readonly optional?: boolean;
+  /** How long the answer to a list takes. */
+  readonly listMs?: number;
+  /** The pause in which somebody asks for a list. */
+  readonly relistIn?: string;
+}
+
 /**
  * Follows through the lists and watches given, one after the other, and ends when they are used up. A list is the revision
  * that it is of, or how it fails.
@@ -32,19 +41,7 @@ async function run(
     lists = ["5"],
     watches = [],
   }: { readonly lists?: readonly (string | ClusterError)[]; readonly watches?: readonly Watch[] },
-  {
-    resource = "pods",
-    optional = false,
-    listMs = 0,
-    relistIn = "",
-  }: {
-    readonly resource?: Resource;
-    readonly optional?: boolean;
-    /** How long the answer to a list takes. */
-    readonly listMs?: number;
-    /** The pause in which somebody asks for a list. */
-    readonly relistIn?: string;
-  } = {},
+  { resource = "pods", optional = false, listMs = 0, relistIn = "" }: Circumstances = {},
 ) {
   const calls: string[] = [];
   let nowMs = 0;
