@@ -22,6 +22,7 @@ test("two values say the same where each of their fields does, in any order and 
   for (const other of others) {
     assert.ok(!isSame(value, other) && !isSame(other, value), JSON.stringify(other));
   }
+  assert.ok(!isSame(["a"], "a") && !isSame("a", ["a"]), "a list of one text is no text");
   assert.ok(!isSame(1, "1") && !isSame(undefined, null) && !isSame([], ""));
 });
 
