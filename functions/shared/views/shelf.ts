@@ -114,6 +114,8 @@ export class Shelf<T, O extends { readonly metadata: Metadata }> {
 
   #remove(path: string): void {
     const before = this.#kept.get(path);
-    if (this.#kept.delete(path) && before !== undefined) this.#options.seen(before.value, "deleted");
+    if (before === undefined) return;
+    this.#kept.delete(path);
+    this.#options.seen(before.value, "deleted");
   }
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { BoundedMap, BoundedSet } from "../../../../functions/shared/objects/bounded-map.ts";
-import { createMemory } from "../../../../functions/shared/pass/definition.ts";
+import { createLedgerCopies, createMemory } from "../../../../functions/shared/pass/definition.ts";
 import { Pacer } from "../../../../triggers/wake/pace.ts";
 
 test("it never holds more than it was made for, whatever is put into it", () => {
@@ -39,6 +39,19 @@ test("what a function remembers of a group is bounded, one by one: refusals, Eve
     memory.refusedOnce.set(uid, { uid, statefulSet: "db", ordinal: 0, by: "f", stampMs: count });
   }
   assert.deepEqual([memory.announced.size, memory.refusals.size, memory.refusedOnce.size], [1_000, 1_000, 1_000]);
+});
+
+test("10,000 groups are remembered, and 10,000 ledgers: whoever was least recently asked for is forgotten", () => {
+  const group = (number: number) => ({ namespace: "app", group: `group-${number}` });
+  const isKept = (remember: (key: ReturnType<typeof group>) => object) => {
+    const [first, second] = [remember(group(0)), remember(group(1))];
+    for (let number = 2; number < 10_000; number++) remember(group(number));
+    assert.equal(remember(group(0)), first, "it is asked for again");
+    remember(group(10_000));
+    return [remember(group(0)) === first, remember(group(1)) === second];
+  };
+  assert.deepEqual(isKept(createMemory()), [true, false]);
+  assert.deepEqual(isKept(createLedgerCopies()), [true, false]);
 });
 
 test("keys that are paced all at once are no more than a million", () => {

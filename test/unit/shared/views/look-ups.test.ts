@@ -210,3 +210,20 @@ test("a read serves those who come within a second, one that failed serves nobod
   );
   assert.equal(await reads.read("c", ask), 4);
 });
+
+test("a read that fails after another has taken its place takes nothing away, and no more than 10,000 are remembered", async () => {
+  let nowMs = 0;
+  const reads = new SharedReads<number>({ monotonicMs: () => nowMs });
+  const slow = Promise.withResolvers<number>();
+  const failing = reads.read("a", () => slow.promise);
+  nowMs = 1_000;
+  assert.equal(await reads.read("a", async () => 2), 2);
+  slow.reject(new Error("no"));
+  await assert.rejects(failing, /no/);
+  assert.equal(await reads.read("a", async () => 3), 2);
+  for (let number = 0; number < 9_999; number++) void reads.read(`${number}`, async () => number);
+  assert.equal(reads.size, 10_000);
+  void reads.read("one more", async () => 1);
+  assert.equal(reads.size, 10_000);
+  assert.equal(await reads.read("0", async () => assert.fail("it is still remembered")), 0);
+});

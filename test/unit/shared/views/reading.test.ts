@@ -152,6 +152,19 @@ test("a pod and its StatefulSet are asked for where the watch has told nothing f
   await stop();
 });
 
+test("a pod's StatefulSet that the watch has not told of is asked for at once: that it is unknown says nothing", async () => {
+  const { passes, views, deaf, stop } = await listening();
+  deaf.add("statefulsets");
+  addZone(passes);
+  await passes.goOn(5_000);
+  const pod = await played(passes.timeline, views.pod({ namespace, name: "group-c-0" }));
+  assert.ok(pod !== undefined);
+  passes.forget();
+  assert.equal((await played(passes.timeline, views.ownerOf(pod)))?.name, "group-c");
+  assert.deepEqual(passes.words, ["get statefulsets"]);
+  await stop();
+});
+
 test("pods that a StatefulSet left behind are known from memory; that there are none is not, nor where it is silent (S3)", async () => {
   const { passes, views, stop } = await listening();
   const left = async (name: string) => {

@@ -160,3 +160,30 @@ test("an object without a generation counts as changed whenever it is told of", 
   tell("MODIFIED", thing("one", 6));
   assert.deepEqual(state.seen, ["updated one@5", "updated one@6"]);
 });
+
+test("a watch that speaks again after a list counts from then on; what it tells late leaves a list as it is", async () => {
+  const { state, list, tell, bookmark, read } = createTestShelf();
+  list([thing("one", 5)], 9);
+  state.nowMs = 31_000;
+  state.served = [thing("one", 7), thing("two", 8)];
+  const late = async () => {
+    tell("MODIFIED", thing("one", 6));
+    return state.served;
+  };
+  assert.deepEqual(await read("db", late), ["one@7", "two@8"], "it is from before the list");
+  state.nowMs = 40_000;
+  bookmark(10);
+  state.nowMs = 70_000;
+  assert.deepEqual(await read(), ["one@7", "two@8"]);
+  assert.equal(state.lists, 0);
+});
+
+test("the lists of 10,000 namespaces are remembered, and of no more", async () => {
+  const { state, read } = createTestShelf();
+  for (let number = 0; number < 10_001; number++) await read(`${number}`);
+  assert.equal(state.lists, 10_001);
+  await read("1");
+  assert.equal(state.lists, 10_001);
+  await read("0");
+  assert.equal(state.lists, 10_002);
+});
