@@ -24,6 +24,7 @@ export interface Project {
 
 /** What keeps the protocol: of each room the files that decide, or that hold a moment of a rule. */
 const shared = [
+  "objects/{fields,disruption-budgets}",
   "ledger/{reservation,claim,kinds,name,contents,lease,settling,size,renewals,stamps}",
   "group/{zones,governing,partitions,claiming,whose-ledger,never-possible,size-changes,health-questions}",
   "views/{view,memory,shelf,following,watching,listing,reading,shared-reads,membership,progress,keys}",
