@@ -112,7 +112,7 @@ export class Claims implements Actor {
   /** Starts a process of a later version, whose kind of claim nobody else knows. */
   #openLater({ process, cluster }: Connection): undefined {
     const { draw, namespace, group, isFaulty, log } = this.#run;
-    this.#checker.functions.set(process.name, laterKindName);
+    this.#functions.set(process.name, laterKindName);
     const later = new LaterKind({
       cluster,
       draw,
