@@ -135,7 +135,9 @@ export class Evictions implements Actor {
 
   /** A rollout may have taken that pod. Claims have ended, and who only refuses has to hear of it: its drain takes this one. */
   atRest(): void {
-    if (this.#run.plan.claims !== undefined) this.makePeace();
+    const { claims, zones } = this.#run.plan;
+    // No budget lets a pod of the only zone go: a rollout takes it, and here there is none any more.
+    if (claims !== undefined && zones > 1) this.makePeace();
   }
 
   /** One eviction by name, as kubectl sends it. `done` hears the HTTP status, or 0 when no answer came. */
