@@ -1,4 +1,5 @@
 /** What one seed draws before it begins: the shape of the group, and which faults are about (a swarm: not all at once). */
+
 import type { KindName } from "../../functions/shared/ledger/claim.ts";
 import { causes } from "../world/kubelet.ts";
 import { createDraw, type Draw } from "./draw.ts";

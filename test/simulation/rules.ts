@@ -7,8 +7,9 @@ import { wrapCluster as wrapOne } from "../../functions/shared/kubernetes/wrap-c
 import type { Protocol } from "../../functions/shared/ledger/protocol.ts";
 import { dropAfterMs } from "../../functions/shared/ledger/reservation.ts";
 import type { Views } from "../../functions/shared/views/view.ts";
+import { alone } from "./alone.ts";
 import type { Draw } from "./draw.ts";
-import { disturbances, lateDeletions, type Plan, type PlannedNeighbours } from "./plan.ts";
+import { disturbances, lateDeletions, type Plan } from "./plan.ts";
 import type { Wrappers } from "./replica.ts";
 import { noFaults } from "./simulated-cluster.ts";
 
@@ -23,14 +24,6 @@ export interface RemovedRule {
 }
 
 export const never = Object.fromEntries(disturbances.map((kind) => [kind, 0])) as Plan["every"];
-
-export const alone: PlannedNeighbours = {
-  group: false,
-  spanned: false,
-  loose: false,
-  labelled: true,
-  byApp: false,
-};
 
 /** A plain rollout of three zones by two processes that both hear every event, with old views and without any fault. */
 export function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {

@@ -1,5 +1,6 @@
 /** Plans bent towards one kind of trouble, without any rule removed: each seed of them must keep every promise. */
-import { asking, claiming, claimingAnywhere, fencing } from "./claims/scenarios.ts";
+import { claimingAnywhere } from "./claims/anywhere.ts";
+import { asking, claiming, fencing } from "./claims/scenarios.ts";
 import type { Draw } from "./draw.ts";
 import type { Plan } from "./plan.ts";
 import { never, plain } from "./rules.ts";

@@ -3,6 +3,7 @@ import { spawnSync } from "node:child_process";
 import { availableParallelism } from "node:os";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { withClaims } from "./claims/anywhere.ts";
 import { createDraw } from "./draw.ts";
 import { disturbances, drawPlan, type Plan } from "./plan.ts";
 import type { WatchFaults } from "./simulated-watch.ts";
@@ -58,7 +59,9 @@ test("no seed of a first few hundred breaks Z1 to Z4 or L1", async () => {
 });
 
 test("most seeds run the views that ship, over watches that freeze, fall silent, break and expire", () => {
-  const plans = Array.from({ length: 2_000 }, (_, index) => drawPlan(createDraw(index + 1), index + 1));
+  const plans = Array.from({ length: 2_000 }, (_, index) =>
+    withClaims(drawPlan(createDraw(index + 1), index + 1), index + 1),
+  );
   const share = (isSo: (plan: Plan) => boolean) => plans.filter(isSo).length / plans.length;
   const watched = (isSo: (faults: WatchFaults) => boolean) =>
     share(({ watching, faults }) => watching && isSo(faults.watch));
@@ -69,6 +72,7 @@ test("most seeds run the views that ship, over watches that freeze, fall silent,
     assert.ok(watched((faults) => faults[fault] > 0) >= 0.1, fault);
   assert.ok(share(({ elsewhere }) => elsewhere !== undefined) >= 0.1);
   assert.ok(share(({ versions }) => versions !== undefined) >= 0.07);
+  assert.ok(share(({ claims }) => claims !== undefined) >= 0.04);
   for (const kind of disturbances) assert.ok(share(({ every }) => every[kind] > 0) >= 0.03, kind);
 });
 

@@ -4,6 +4,7 @@ import { createWorld, type World } from "../world/world.ts";
 import type { Actor } from "./actor.ts";
 import { openActors, troublesOf } from "./actors.ts";
 import { Checkers } from "./checker.ts";
+import { withClaims } from "./claims/anywhere.ts";
 import { Controllers } from "./controllers.ts";
 import { createDraw, type Draw } from "./draw.ts";
 import { useLightAborts } from "./light-abort.ts";
@@ -44,7 +45,7 @@ class Simulation {
     this.#seed = seed;
     this.#options = options;
     this.#draw = createDraw(seed);
-    const plan = drawPlan(this.#draw, seed);
+    const plan = withClaims(drawPlan(this.#draw, seed), seed);
     this.#plan = options.aim?.(plan, this.#draw) ?? plan;
     this.#peace = { ...noFaults, latencyMs: this.#plan.faults.latencyMs };
     const common = { timeline: this.#timeline, draw: this.#draw, plan: this.#plan, log: this.#log };

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Plan } from "../plan.ts";
 import { simulate } from "../simulation.ts";
-import { asking, claiming, claimingAnywhere, fencing } from "./scenarios.ts";
+import { claimingAnywhere } from "./anywhere.ts";
+import { asking, claiming, fencing } from "./scenarios.ts";
 
 const happenings = [
   /claims \{"id":"scale-down-/,

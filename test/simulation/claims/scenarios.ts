@@ -1,7 +1,8 @@
 /** Plans in which claims of every kind meet rollouts and evictions, and those who make them are killed anywhere. */
 import { claimKinds, type KindName } from "../../../functions/shared/ledger/claim.ts";
+import { alone } from "../alone.ts";
 import type { Plan } from "../plan.ts";
-import { alone, never, plain } from "../rules.ts";
+import { never, plain } from "../rules.ts";
 import { noFaults } from "../simulated-cluster.ts";
 
 /** Three zones that are rolled and drained, and two processes of each kind that make claims. */
@@ -48,30 +49,4 @@ export function fencing(plan: Plan, changes: Partial<Plan> = {}): Plan {
     every: { ...never, crash: 30_000, deletePod: 10_000, changeTemplate: 60_000 },
     ...changes,
   });
-}
-
-/**
- * The troubles that a seed has drawn for itself, with claims beside them. The checkers of claims know one limit alone, and zones
- * that stay: a ledger that is deleted takes claims with it, which no protocol brings back.
- */
-export function claimingAnywhere(plan: Plan): Plan {
-  const gone = {
-    loseLedger: 0,
-    removeZone: 0,
-    recreate: 0,
-    relabel: 0,
-    relabelTemplate: 0,
-    zoneBudget: 0,
-    farClock: 0,
-  };
-  return {
-    ...plan,
-    recyclers: 0,
-    budget: plan.budget && { maxUnavailable: 1, isPartitioned: false, delaySeconds: 0 },
-    unpinned: 0,
-    neighbours: alone,
-    safetyMs: plan.safetyMs + 150_000,
-    claims: { kinds: claimKinds, everyMs: 3_000, isForeign: true },
-    every: { ...plan.every, ...gone, crash: plan.every.crash || 30_000 },
-  };
 }
