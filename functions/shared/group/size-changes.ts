@@ -15,6 +15,8 @@ export interface SizeChange {
   readonly start: number;
   readonly from: number;
   readonly to: number;
+  /** The uids of the pods that stand at the ordinals that would leave, by name, each by a GET after the ledger was read (R21). */
+  readonly pods: ReadonlyMap<string, string>;
 }
 
 export type Joining =
@@ -27,7 +29,8 @@ export type Joining =
 /**
  * Rule R19: a change of the same StatefulSet uid to the same target joins the open claim, whoever sent it and under whatever
  * uid of a review: the API server reviews again on every storage retry. Any other change of that StatefulSet is held until the
- * claim has ended; so is this one while its pods are still being told (rule R18).
+ * claim has ended; so is this one while its pods are still being told (rule R18), and when another pod has come for one that
+ * was told: nobody has told that one. A confirmed claim names by uid the pods that were.
  */
 export function joinScaleDown(claims: readonly Claim[], change: SizeChange): Joining {
   const claim = claims.find(({ zone, kind, isKnown }) => zone === change.zone && (!isKnown || kind === "scale-down"));
@@ -38,14 +41,16 @@ export function joinScaleDown(claims: readonly Claim[], change: SizeChange): Joi
   return { kind: "held", guard: guardOfClaim(claim), sentence };
 }
 
-function whyApart(claim: KnownClaim, { zone, uid, start, from, to }: SizeChange): string | undefined {
+function whyApart(claim: KnownClaim, { zone, uid, start, from, to, pods }: SizeChange): string | undefined {
   const known = claim.uids?.[zone];
   if (known !== uid) return `the claim is of the StatefulSet with the uid ${known}, and this one has ${uid}`;
   const target = (claim.members[0]?.first ?? start) - start;
   if (to !== target || to >= from) return `it leads to ${target} replicas, and this change to ${to}`;
   if (!covers(claim.members, start + to, start + from - 1))
     return `of the ${from - to} pods that would leave it names fewer`;
-  return claim.phase === scaleDownPhases.confirmed ? undefined : "its pods have not all said that they may leave";
+  if (claim.phase !== scaleDownPhases.confirmed) return "its pods have not all said that they may leave";
+  const untold = [...pods].find(([name, podUid]) => claim.uids?.[name] !== podUid);
+  return untold && `${untold[0]} is another pod than the one that was told`;
 }
 
 /** True when every ordinal from the first to the last is in one of the ranges, which are ascending. */

@@ -30,19 +30,22 @@ export class MovesChecker implements Checker {
   /** K5: so many pods are to be down at once, and so many may be. */
   onJudged(members: number, limit: number, guard: string | undefined): void {
     const isNever = members > limit;
+    // Who may go on beyond the limit breaks another promise.
+    if (guard === undefined) return;
     if (isNever === (guard === "never-possible")) return;
     const told = `who wants ${members} pods down where ${limit} may be is told ${guard ?? "to go on"}`;
     this.#options.violate("K5", told);
   }
 
   /** K7: by the claims as the reviewer read them. */
-  onReviewed({ zone, uid, start, from, to }: SizeChange, lines: readonly string[], joins: boolean): void {
+  onReviewed({ zone, uid, start, from, to, pods }: SizeChange, lines: readonly string[], joins: boolean): void {
     const claims = lines.map((line) => JSON.parse(line));
     const isFor = claims.some((claim) => {
       if (claim.kind !== "scale-down" || claim.zone !== zone || claim.phase !== "confirmed") return false;
       const named = ordinalsOf(String(claim.members));
       const leaving = Array.from({ length: Math.max(0, from - to) }, (_, index) => start + to + index);
       const isAll = leaving.length > 0 && leaving.every((ordinal) => named.includes(ordinal));
+      if ([...pods].some(([name, podUid]) => claim.uids?.[name] !== podUid)) return false;
       return claim.uids?.[zone] === uid && named[0] === start + to && isAll;
     });
     if (isFor === joins) return;

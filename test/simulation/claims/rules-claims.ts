@@ -204,6 +204,14 @@ export const claimRules: readonly RemovedRule[] = [
     },
   },
   {
+    rule: "R19",
+    removed: "the uids of the pods that were told: whoever came for them leaves untold",
+    breaks: ["K7", "D1"],
+    aim: (plan) =>
+      claiming(plan, ["scale-down"], { every: { ...never, crash: 30_000, deletePod: 10_000, changeTemplate: 60_000 } }),
+    wrappers: { claims: { join: (claims, change) => joinScaleDown(claims, { ...change, pods: new Map() }) } },
+  },
+  {
     rule: "R22",
     removed: "permitting only while nothing else is open in the ledger",
     breaks: ["K8"],

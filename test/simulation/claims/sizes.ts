@@ -5,16 +5,20 @@
 import type { joinScaleDown, SizeChange } from "../../../functions/shared/group/size-changes.ts";
 import { type Cluster, ClusterError, hasCode } from "../../../functions/shared/kubernetes/cluster.ts";
 import { changeClaim, type KnownClaim } from "../../../functions/shared/ledger/claim.ts";
+import { podNameOf } from "../../../functions/shared/objects/pods.ts";
 import { type GroupKey, parseStatefulSet } from "../../../functions/shared/objects/statefulsets.ts";
 import { type Context, createMemory } from "../../../functions/shared/pass/definition.ts";
 import { Conflict, waitForLedger } from "../../../functions/shared/pass/ledger-access.ts";
 import type { Draw } from "../draw.ts";
 import { observeLedger, writeClaim } from "./writing.ts";
 
+/** What a review says of a change. */
+export type SentChange = Omit<SizeChange, "pods">;
+
 /** A process of ours that answers reviews of sizes: true lets the change through. */
 export interface Reviewer {
   readonly isAlive: () => boolean;
-  review(change: SizeChange, uid: string): Promise<boolean>;
+  review(change: SentChange, uid: string): Promise<boolean>;
 }
 
 /** How long the API server waits for a webhook. */
@@ -34,7 +38,7 @@ export class SizeReviews {
   }
 
   /** What one of our processes says, by the clock of whoever waits for it. False where none answers. */
-  async ask(change: SizeChange, cluster: Pick<Cluster, "sleep">): Promise<boolean> {
+  async ask(change: SentChange, cluster: Pick<Cluster, "sleep">): Promise<boolean> {
     const alive = this.#reviewers.filter((one) => one.isAlive());
     if (alive.length === 0) return false;
     const answer = this.#draw.pick(alive).review(change, `size-review-${++this.#made}`);
@@ -71,13 +75,15 @@ export interface ReviewOptions {
 }
 
 /** How one process reviews: it reads the ledger, and what joins is let through by a write that renews the claim's stamp. */
-export async function reviewSize(options: ReviewOptions, change: SizeChange): Promise<boolean> {
+export async function reviewSize(options: ReviewOptions, sent: SentChange): Promise<boolean> {
   // A review has a memory of its own: what its process is about to do goes on beside it.
   const context = { ...options.context, memoryOf: createMemory() };
   try {
     const observed = await observeLedger(context, options.key);
     if (observed === undefined) return false;
     const { claims } = observed.ledger;
+    const pods = await podsThatLeave(context.cluster, options.key, sent);
+    const change = { ...sent, pods };
     const joining = options.join(claims, change);
     const joins = joining.kind === "joins";
     options.log(`review of ${change.zone} from ${change.from} to ${change.to}: ${joins ? "joins" : "is held"}`);
@@ -97,4 +103,21 @@ export async function reviewSize(options: ReviewOptions, change: SizeChange): Pr
     if (error instanceof ClusterError || error instanceof Conflict || waitForLedger(error) !== undefined) return false;
     throw error;
   }
+}
+
+async function podsThatLeave(
+  cluster: Cluster,
+  { namespace }: GroupKey,
+  { zone, start, from, to }: SentChange,
+): Promise<ReadonlyMap<string, string>> {
+  const found = new Map<string, string>();
+  for (let ordinal = start + to; ordinal < start + from; ordinal++) {
+    const name = podNameOf({ statefulSet: zone, ordinal });
+    try {
+      found.set(name, (await cluster.get("pods", { namespace, name })).metadata.uid);
+    } catch (error) {
+      if (!hasCode(error, 404)) throw error;
+    }
+  }
+  return found;
 }

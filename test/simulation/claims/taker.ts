@@ -256,8 +256,10 @@ export class Taker {
     const own = observed && claimsOf(observed, "scale-down").find(({ line }) => line === claim.line);
     if (observed === undefined || own === undefined) return;
     const stampMs = context.cluster.serverTimeMs();
+    const told = Object.fromEntries(this.#standing(claim, where).map(({ name, uid }) => [name, uid]));
     const confirmed = changeClaim(own, {
       phase: scaleDownPhases.confirmed,
+      uids: { ...own.uids, ...told },
       stampMs,
       sinceMs: own.sinceMs ?? own.stampMs,
     });

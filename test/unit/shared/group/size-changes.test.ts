@@ -8,7 +8,7 @@ import { claimOf, foreignClaim } from "../../functions/advance-zone-rollout/give
 const confirmed = (place: string, changes: Parameters<typeof claimOf>[2] = {}) =>
   claimOf(place, "scale-down", { uids: { a: "uid-of-a" }, phase: "confirmed", ...changes });
 const change = (changes: Partial<SizeChange> = {}): SizeChange => {
-  return { zone: "a", uid: "uid-of-a", start: 0, from: 5, to: 3, ...changes };
+  return { zone: "a", uid: "uid-of-a", start: 0, from: 5, to: 3, pods: new Map(), ...changes };
 };
 const join = (claims: readonly Claim[], changes: Partial<SizeChange> = {}) => joinScaleDown(claims, change(changes));
 
@@ -46,4 +46,19 @@ test("any other change of the size is held, and says what the claim is for", () 
 test("where no scale-down is claimed a change of a size joins nothing, whatever else is claimed there", () => {
   assert.deepEqual(join([]), { kind: "unclaimed" });
   assert.deepEqual(join([confirmed("b:3-4"), claimOf("a:1", "process"), foreignClaim("b")]), { kind: "unclaimed" });
+});
+
+test("a pod that came for one that was told was never told: the change is held, and the next claim tells it", () => {
+  const claim = confirmed("a:3-4", { uids: { a: "uid-of-a", "a-3": "told-3", "a-4": "told-4" } });
+  const standing = (...pods: [string, string][]) => join([claim], { pods: new Map(pods) });
+  assert.equal(standing(["a-3", "told-3"], ["a-4", "told-4"]).kind, "joins");
+  assert.equal(standing(["a-3", "told-3"]).kind, "joins", "one that is gone needs no telling");
+  for (const pods of [
+    ["a-4", "new"],
+    ["a-5", "new"],
+  ] as [string, string][]) {
+    const joining = standing(["a-3", "told-3"], pods);
+    assert.ok(joining.kind === "held");
+    assert.match(joining.sentence, new RegExp(`${pods[0]} is another pod than the one that was told$`));
+  }
 });
