@@ -118,6 +118,22 @@ test("three is", () => { assert.ok(isWithin(3)); assert.ok(!isWithin(4)); });
   for (const path of Object.keys(added)) rmSync(join(root, path));
 });
 
+test("a test may take the place of methods and of time, as long as it runs", async () => {
+  write(
+    "test/mock.test.ts",
+    `import assert from "node:assert/strict";
+import { test } from "node:test";
+const { random } = Math;
+test("a method", (context) => { context.mock.method(Math, "random", () => 2); assert.equal(Math.random(), 2); });
+test("the next test has its own", () => assert.equal(Math.random, random));
+`,
+  );
+  const { text } = await run();
+  assert.match(text, /^tests: 5 recorded/m);
+  assert.doesNotMatch(text, /fails without any mutant/);
+  rmSync(join(root, "test/mock.test.ts"));
+});
+
 test("what the tests let live is tried on seeds, of the default plan and of the aimed scenarios", async () => {
   const [kept] = survivorsOf((await run({ seeds: 20 })).text);
   assert.equal(kept?.what, "allows: down >= 0 → true");

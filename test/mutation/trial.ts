@@ -57,8 +57,10 @@ export async function attempt(run: () => unknown, limitMs: number): Promise<Tria
 /** The body of a test with all that its suites do before and after it. */
 export async function runTest({ name, body, hooks }: DeclaredTest): Promise<void> {
   const cleanups: After[] = [];
+  const { mock } = process.getBuiltinModule("node:test");
   const context = {
     name,
+    mock,
     after: (cleanup: After) => cleanups.push(cleanup),
     diagnostic: () => undefined,
     test: async (_: string, inner: (context: unknown) => unknown) => inner(context),
@@ -67,6 +69,7 @@ export async function runTest({ name, body, hooks }: DeclaredTest): Promise<void
     for (const { before } of hooks) for (const hook of before) await hook(context);
     await body(context);
   } finally {
+    mock.reset();
     for (const cleanup of cleanups.reverse()) await cleanup();
     for (const { after } of [...hooks].reverse()) for (const hook of after) await hook(context);
   }

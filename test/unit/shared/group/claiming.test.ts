@@ -63,15 +63,13 @@ test("of several ranges each member counts, and no pod beside them", () => {
     [1, 2, 5, 6],
   );
   const beside = (members: string) =>
-    guardOf(
-      around([zone("a", "n".repeat(9), { claims: [members].map((one) => claimOf(`a:${one}`, "node")) })]),
-      claim,
-      9,
-    );
+    guardOf(around([zone("a", "n".repeat(9), { claims: [claimOf(`a:${members}`, "node")] })]), claim, 9);
   for (const members of ["0-1", "2-3", "4-5", "6-7", "0-8", "0,6"]) assert.equal(beside(members), "zone-losing-node");
   for (const members of ["3-4", "0,3,7-8"]) assert.equal(beside(members), undefined);
   assert.equal(guardOf(around([zone("a", "nnnnnnnn")]), claim, 3), "never-possible");
   assert.equal(guardOf(around([zone("a", "nnnnnnnn")]), claim, 4), undefined);
+  assert.equal(guardOf(around([zone("a", "wnnnnnnn")]), claim, 4), "budget");
+  assert.equal(guardOf(around([zone("a", "wnnnnnnn")]), claim, 5), undefined);
 });
 
 test("a pod that is being scaled away goes down with a claim like any other", () => {
@@ -120,5 +118,8 @@ test("never-possible: more members than may ever be down are told so at once, wi
   assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:1", "process"), 0), "never-possible");
   assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:2-3", "scale-down"), 1), undefined, "nobody wants a-3");
   assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:3-2147483647", "scale-down"), 1), undefined);
+  assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:1-2,10-12", "scale-down"), 1), "never-possible");
+  const from2 = around([zone("a", "nnn", { start: 2 })]);
+  assert.equal(guardOf(from2, claimOf("a:0-2", "scale-down"), 1), undefined, "its ordinals begin at 2");
   assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:1-2", "volume"), 0), undefined, "it takes no pod down");
 });

@@ -17,6 +17,11 @@ test("a good answer permits while nothing else is open in the ledger", () => {
   assert.equal(guardOf({ reservations: [reservation("b-0")] }), "health-beside-others");
   assert.equal(guardOf({ claims: [claimOf("b:0", "node")] }), "zone-losing-node");
   assert.equal(guardOf({ claims: [foreignClaim("b")] }), "zone-claim-unknown");
+  assert.equal(
+    guardOf({ claims: [claimOf("b:0", "node"), foreignClaim("b")] }),
+    "zone-losing-node",
+    "the first is told",
+  );
 });
 
 test("the claim that is gone on with is nothing else", () => {

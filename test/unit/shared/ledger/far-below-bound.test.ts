@@ -58,15 +58,15 @@ test("what stands on a ledger already counts: what others wrote there, and what 
 });
 
 test("room is kept for each ledger, member, reservation and sentence: 4, 2, 5 and 13 KiB; whoever has more is not measured", () => {
-  const { members: _, ...alone } = { ...changeOf(1, "x", 10), refusals: [] };
+  const { members: _, ...alone } = { ...changeOf(2, "x", 10), refusals: [] };
   const ledger = parseLedger(key, emptyLease);
   const isFarWith = (kibibytes: number, members?: readonly string[]) => {
     const room = (lessBytes: number) => ({ ...ledger, othersBytes: (192 - kibibytes) * 1024 - lessBytes });
     const change = members === undefined ? alone : { ...alone, members };
     return [isFarBelowBound(room(1), change), isFarBelowBound(room(0), change)];
   };
-  assert.deepEqual(isFarWith(4 + 5 + 13), [true, false]);
-  assert.deepEqual(isFarWith(4 + 3 * 2 + 5 + 13, ["a", "b", "c"]), [true, false]);
+  assert.deepEqual(isFarWith(4 + 2 * 5 + 2 * 13), [true, false]);
+  assert.deepEqual(isFarWith(4 + 3 * 2 + 2 * 5 + 2 * 13, ["a", "b", "c"]), [true, false]);
 });
 
 test("a ledger with claims is measured, whether they stand there or are to be written: one may be of any length", () => {

@@ -202,3 +202,10 @@ test("each kind has a guard of its own, and a sentence with its members, its kin
   assert.match(describeClaim(later), /^a is claimed by rotate-tapes for "later", which this version .* does not know/);
   assert.match(describeClaim({ ...later, by: "" }), /^a is claimed for "later"/);
 });
+
+test("of a claim of many ranges a sentence names as many as fit into 100 bytes", () => {
+  const members = Array.from({ length: 500 }, (_, index) => ({ first: 2 * index, last: 2 * index }));
+  const [, said = ""] = /^a: (\S+) claimed /.exec(describeClaim(claim("scale-down", { members }))) ?? [];
+  assert.match(said, /^0,2,4,.+…$/);
+  assert.equal(Buffer.byteLength(said), 100);
+});

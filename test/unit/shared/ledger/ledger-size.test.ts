@@ -189,6 +189,24 @@ describe("sizes", () => {
       [["a-0", 1024]],
     );
     assert.deepEqual(Object.keys(ledger.verdicts), ["f"]);
+    const names = [253, 254].map((length) => "n".repeat(length));
+    const refused = names.flatMap((name) => [
+      [name, ["a-0", "no", 1]],
+      [`u/${name}`, ["a-0", "no", 1, name]],
+      [`${name}/f`, ["a-0", "no", 1, "f"]],
+    ]);
+    assert.deepEqual(
+      ledgerOf({ "sluice.dev/refusals": JSON.stringify(Object.fromEntries(refused)) }).refusals.map(({ uid, by }) => [
+        uid.length,
+        by?.length,
+      ]),
+      [
+        [253, undefined],
+        [1, 253],
+        [253, 1],
+      ],
+      "no name is longer than those of the API server",
+    );
     assert.equal(Buffer.byteLength(ledger.verdicts.f?.sentence ?? ""), 1024);
   });
 });

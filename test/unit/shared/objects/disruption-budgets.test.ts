@@ -73,6 +73,19 @@ test("a pod that is not ready goes while as many as wanted are healthy, or alway
   assert.equal(refusal({ generation: 3, status: healthy }, unready), undefined, "before the controller is asked");
 });
 
+test("what a status does not say is none: nothing was seen, nothing is allowed, nothing is healthy", () => {
+  const [metadata, spec] = [{ name: "pdb", namespace, uid: "u", resourceVersion: "3" }, { selector: {} }];
+  const refusalBy = (object: object, of: Partial<Pod> = {}) =>
+    refusalOf(pod("a-0", of), [parseDisruptionBudget({ metadata, spec, ...object } as PodDisruptionBudgetObject)]);
+  assert.match(refusalBy({ metadata: { ...metadata, generation: 1 } }) ?? "", /has not seen the last change/);
+  assert.match(refusalBy({}) ?? "", /allows no disruption now$/, "it has no generation that could be missed");
+  const unready = { readySinceMs: undefined };
+  assert.notEqual(refusalBy({ status: { desiredHealthy: 1 } }, unready), undefined);
+  assert.equal(refusalBy({ status: { desiredHealthy: 1, currentHealthy: 1 } }, unready), undefined);
+  const unknown = parseDisruptionBudget({ metadata, spec, status: { expectedPods: 1 } });
+  assert.equal(neverAllows(unknown, []), undefined, "nobody has said how many it wants");
+});
+
 test("no selector selects nothing, an empty one every pod, and labels all have to be there", () => {
   assert.equal(selected(undefined, { app: "db" }), false);
   assert.equal(selected({}, {}), true);
