@@ -41,6 +41,7 @@ test("any other change of the size is held, and says what the claim is for", () 
   assert.match(held(confirmed("a:3-4", { phase: "preparing" })), /its pods have not all said that they may leave$/);
   assert.match(held(confirmed("a:3-4", { phase: "undoing" })), /its pods have not all said/);
   assert.match(held(foreignClaim("a")), /it cannot be told what for$/);
+  assert.equal(join([foreignClaim("a"), claim]).kind, "held", "the first of several is told");
 });
 
 test("where no scale-down is claimed a change of a size joins nothing, whatever else is claimed there", () => {
