@@ -16,6 +16,10 @@ interface Replicas extends Built {
   };
 }
 
+interface Source extends Built {
+  readonly spec: { readonly resources: readonly { readonly kind: string }[] };
+}
+
 const schemas = await ensureSchemas().catch((error: Error) => error);
 if (schemas instanceof Error && process.env.CI === "true") throw schemas;
 
@@ -65,6 +69,22 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
     const [service] = (await kubectl.build("overlays/direct")).filter((one) => /serving/.test(one.apiVersion));
     assert.ok(service !== undefined);
     await assert.rejects(kubectl.apply([{ ...service, spek: {} } as Built], "--dry-run=server"), /spek/);
+  });
+
+  test("with a broker one source tells of each type of object, and every type that a Trigger takes has one", async () => {
+    const objects = await kubectl.build("overlays/broker");
+    const of = (kind: string) => objects.filter((one) => one.kind === kind);
+    const watched = of("ApiServerSource").flatMap((one) => (one as Source).spec.resources.map(({ kind }) => kind));
+    assert.deepEqual(watched.toSorted(), [...new Set(watched)].toSorted());
+    const taken = [...JSON.stringify(of("Trigger")).matchAll(/"exact":\{"kind":"(\w+)"/g)].map(([, kind]) => kind);
+    assert.deepEqual(new Set(watched), new Set(taken));
+    // Whom two functions hear of they hear of alike: the source that is left tells each all that its own would.
+    const all = (await kubectl.build("base/sources")).filter(({ kind }) => kind === "ApiServerSource") as Source[];
+    const alike = Map.groupBy(
+      all.flatMap(({ spec }) => spec.resources),
+      ({ kind }) => kind,
+    );
+    for (const [kind, those] of alike) assert.equal(new Set(those.map((one) => JSON.stringify(one))).size, 1, kind);
   });
 
   test("in another namespace, everything is named for it, and nothing is left of the one before", async () => {

@@ -83,7 +83,11 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
     ends: "when each member has been not ready since then, and is ready again",
     isSettled: (claim, where, nowMs) =>
       membersAreBack(claim, where, nowMs, (pod, uid) => {
-        return isAnother(pod, uid) || pod.readySinceMs !== claim.readyMs?.[pod.name];
+        const { readySinceMs } = pod;
+        const thenMs = claim.readyMs?.[pod.name];
+        // A Ready condition without a time, then or now, tells of no restart.
+        const isReadyAnew = thenMs !== undefined && Number.isFinite(readySinceMs) && readySinceMs !== thenMs;
+        return isAnother(pod, uid) || isReadyAnew;
       }),
     isAbandoned: isUnanchored,
     undoes: nothing,

@@ -119,6 +119,14 @@ describe("process", () => {
     assert.ok(!isSettled("process", where(5, { 3: again })), "a wanted member is missing");
   });
 
+  test("readiness without a time, now or when it was claimed, tells of no restart", () => {
+    const untold = Number.POSITIVE_INFINITY;
+    assert.ok(!isSettled("process", where(5, { 3: again, 4: { readySinceMs: untold } })));
+    assert.ok(isSettled("process", where(5, { 3: again, 4: { uid: "next", readySinceMs: nowMs - 1 } })));
+    const timeless = claim("process", { readyMs: { "a-3": nowMs - 600_000 } });
+    assert.ok(!kinds.process.isSettled(timeless, where(5, { 3: again, 4: again }), nowMs));
+  });
+
   test("a member that nobody wants and that is gone holds nobody up", () => {
     assert.ok(isSettled("process", where(4, { 3: again })));
     assert.ok(isSettled("process", where(0, {}, { statefulSet: undefined })));
