@@ -1,7 +1,7 @@
 /** Roll a group zone by zone: which pods may go now, or which guard holds them back. */
 
 import { claimOn, countDown, describeDown, isUnsettled, type Zone } from "../shared/group/zones.ts";
-import type { Claim } from "../shared/ledger/claim.ts";
+import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
 import { finishAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
 import { type Pod, podNameOf } from "../shared/objects/pods.ts";
@@ -210,8 +210,8 @@ function mayReserve(group: RolloutSnapshot, zone: Zone, pod: Pod): boolean {
  */
 function repairInMs({ nowMs }: RolloutSnapshot, zone: Zone, pod: Pod): number | undefined {
   if (zone.statefulSet.paused || pod.readySinceMs !== undefined) return undefined;
-  const claim = claimOn(zone, pod.ordinal);
-  if (claim !== undefined && !isReplacement(claim, pod)) return undefined;
+  // Several may stand on one pod: what is announced waits for nobody.
+  if (zone.claims.some((claim) => namesOrdinal(claim, pod.ordinal) && !isReplacement(claim, pod))) return undefined;
   if (pod.stuck !== undefined) return 0;
   if (!pod.neverReady) return undefined;
   if (pod.pending) return 0;

@@ -78,6 +78,16 @@ test("a broken pod that came instead of one that a claim names by uid is repaire
   assert.equal(outcome(decideOn([zone("a", "onn", { claims: named("another") })])), "zone-losing-node", "it is ready");
 });
 
+test("a broken pod that came for one of a claim stays while another claim is on it, in whatever order they stand (R18)", () => {
+  const fenced = claimOf("a:0", "node", { uids: { "a-0": "another" } });
+  for (const other of [foreignClaim("a"), claimOf("a:0", "volume", { uids: { "data-a-0": "volume" } })])
+    for (const claims of [
+      [fenced, other],
+      [other, fenced],
+    ])
+      assert.doesNotMatch(outcome(decideOn([zone("a", "bnn", { claims })])), /repair/);
+});
+
 test("a claimed ordinal that has no pod is missing where it is wanted, and nothing where it is not", () => {
   const claims = [claimOf("a:1-2147483647", "scale-down")];
   assert.deepEqual(downOf(zone("a", "o.o", { claims })), { 1: "missing", 2: "claimed" });
