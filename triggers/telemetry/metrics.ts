@@ -1,5 +1,6 @@
 /** The metrics of one process. Those that users of rollout-operator alert on keep their names. */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
 import { createLedgerMetrics } from "./ledger-metrics.ts";
 
 /** As rollout-operator has them, in seconds. */
@@ -202,11 +203,14 @@ function sluiceMetrics(registers: Registry[]) {
 /** An alert looks back no further than this, in seconds: what nobody has asked for since has no series any more. */
 const toldForSeconds = 3_600;
 
+/** So many zones are told of at most; the one that was told of longest ago makes room. */
+const mostNeverPossible = 1_000;
+
 /** Rule R25: what can never be is no wait that a time to wait would tell of, so that the moment itself is a metric. */
 function createNeverPossible(registers: Registry[]) {
   const labelNames = ["namespace", "function", "zone"] as const;
   type Labels = Readonly<Record<(typeof labelNames)[number], string>>;
-  const last = new Map<string, { readonly labels: Labels; readonly atSeconds: number }>();
+  const last = new BoundedMap<string, { readonly labels: Labels; readonly atSeconds: number }>(mostNeverPossible);
   new Gauge({
     name: "sluice_never_possible_timestamp_seconds",
     help: "When a function last told that what is wanted of a zone can never be, in seconds since the epoch.",
@@ -222,7 +226,9 @@ function createNeverPossible(registers: Registry[]) {
   });
   return {
     note: (labels: Labels): void => {
-      last.set(`${labels.namespace} ${labels.function} ${labels.zone}`, { labels, atSeconds: Date.now() / 1000 });
+      const key = `${labels.namespace} ${labels.function} ${labels.zone}`;
+      last.delete(key);
+      last.set(key, { labels, atSeconds: Date.now() / 1000 });
     },
   };
 }

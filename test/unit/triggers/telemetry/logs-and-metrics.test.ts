@@ -60,6 +60,18 @@ test("when it was last said that something can never be is a metric, by zone, an
   assert.deepEqual(await told(), [series("ingester-b", 1_767_229_200)]);
 });
 
+test("so many zones are told of that can never be, and the one told of longest ago makes room", async () => {
+  const door = createTestApp();
+  const tell = (zone: number) => door.reporting.pass({ ...pass, guard: "never-possible", zone: `zone-${zone}` });
+  for (let zone = 0; zone < 1_000; zone++) tell(zone);
+  tell(0);
+  tell(1_000);
+  const told = await seriesOf(door, "sluice_never_possible_timestamp_seconds");
+  const zones = told.map((line) => /zone="zone-(\d+)"/.exec(line)?.[1]);
+  assert.equal(zones.length, 1_000);
+  assert.ok(zones.includes("0") && zones.includes("1000") && !zones.includes("1"));
+});
+
 test("every pass is counted, and each group that is not done has one waiting series: that of its guard", async () => {
   const door = createTestApp();
   const waiting = () => seriesOf(door, "sluice_waiting_since_timestamp_seconds");
