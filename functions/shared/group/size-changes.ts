@@ -33,7 +33,10 @@ export type Joining =
  * was told: nobody has told that one. A confirmed claim names by uid the pods that were.
  */
 export function joinScaleDown(claims: readonly Claim[], change: SizeChange): Joining {
-  const claim = claims.find(({ zone, kind, isKnown }) => zone === change.zone && (!isKnown || kind === "scale-down"));
+  const ofZone = claims.filter(({ zone }) => zone === change.zone);
+  // A claim that this version does not know may be about the size, too; it cannot take back what was confirmed beside it.
+  const claim =
+    ofZone.find(({ isKnown, kind }) => isKnown && kind === "scale-down") ?? ofZone.find(({ isKnown }) => !isKnown);
   if (claim === undefined) return { kind: "unclaimed" };
   const why = claim.isKnown ? whyApart(claim, change) : "it cannot be told what for";
   if (claim.isKnown && why === undefined) return { kind: "joins", claim };

@@ -41,7 +41,17 @@ test("any other change of the size is held, and says what the claim is for", () 
   assert.match(held(confirmed("a:3-4", { phase: "preparing" })), /its pods have not all said that they may leave$/);
   assert.match(held(confirmed("a:3-4", { phase: "undoing" })), /its pods have not all said/);
   assert.match(held(foreignClaim("a")), /it cannot be told what for$/);
-  assert.equal(join([foreignClaim("a"), claim]).kind, "held", "the first of several is told");
+});
+
+test("a claim that this version does not know takes nothing back of what was confirmed, in whatever order they stand", () => {
+  const claim = confirmed("a:3-4");
+  for (const claims of [
+    [foreignClaim("a"), claim],
+    [claim, foreignClaim("a")],
+  ]) {
+    assert.deepEqual(join(claims), { kind: "joins", claim });
+    assert.equal(join(claims, { to: 2 }).kind, "held");
+  }
 });
 
 test("where no scale-down is claimed a change of a size joins nothing, whatever else is claimed there", () => {
