@@ -71,6 +71,7 @@ test("all that an act claims stands in the ledger before it is carried out, by i
     [["label", "group-a", "done"]],
   );
   assert.equal(passes.count("delete pods"), 0);
+  assert.equal(passes.verdicts.at(-1)?.wouldTake, undefined, "it does so, and not only would");
 });
 
 test("an act that was refused at once gives back all that it claimed, and its refusal is remembered by its subject", async () => {
@@ -236,4 +237,44 @@ test("the ledger has room for so many ranges of claims: an act that does not fit
   assert.deepEqual(await done([1_001, 1_000]), ["suspending", "group-b"]);
   assert.deepEqual(await done([600, 600], 400), ["suspending", "group-a"]);
   assert.deepEqual(await done([601, 700], 400), ["ledger-full"]);
+});
+
+test("a write that reserves pods alone leaves all claims to the byte, and a refused act that claimed more gives nothing back", async () => {
+  const passes = await new Passes().prepare();
+  const text = `${claimOf("group-b:0", "process").line}\n\n`;
+  passes.writeLedger({ "sluice.dev/claims": text });
+  await pass(passes, gateOf(takeFirst, labelling([])));
+  const { annotations } = passes.world.store.get("leases", { namespace: key.namespace, name: "sluice-group" }).metadata;
+  assert.equal(annotations?.["sluice.dev/claims"], text);
+  const refusing = await new Passes().prepare();
+  const other = { id: "x", kind: "scale-down", zone: "group-a", phase: "preparing", terms: "asked" } as const;
+  const both = (zone: Zone): Act => {
+    const act = labelling([], async () => {
+      throw refused(403);
+    })(zone);
+    return { ...act, claims: [...act.claims, { ...other, members: [{ first: 0, last: 0 }] }] };
+  };
+  await pass(refusing, gateOf(takeFirst, both));
+  assert.deepEqual([refusing.acts[0]?.result, refusing.context.memoryOf(key).refusedOnce.size], ["refused", 0]);
+});
+
+test("the ledger is read again only before acts that ask for it, and a group that is gone is said to be", async () => {
+  for (const [confirming, reads] of [
+    [[], 0],
+    [["group-a"], 1],
+  ] as const) {
+    const passes = await new Passes().prepare();
+    const free = (zone: Zone): Act => {
+      const isConfirming = confirming.some((name) => name === zone.statefulSet.name);
+      return { ...labelling([])(zone), claims: [], ...(isConfirming ? { confirmsLedger: true as const } : {}) };
+    };
+    await pass(
+      passes,
+      gateOf(({ zones }) => take(zones, "both", { zone: "group-a" }), free),
+    );
+    assert.equal(passes.acts.length, 2);
+    assert.equal(passes.count("get leases"), reads);
+  }
+  const nobody = new Passes({ zones: [] });
+  assert.equal((await pass(nobody, gateOf(takeFirst, labelling([])))).isGone, true);
 });
