@@ -38,6 +38,8 @@ test("scaling-unsupported: a StatefulSet that asks for scaling holds its whole g
     /^b uses what Sluice does not do yet: grafana\.com\/rollout-downscale-leader \(replicas/,
   );
   assert.match(verdict.sentence, /ALLOW_UNSUPPORTED=true/);
+  const both = ["a", "b"].map((name) => zone(name, "oo", { unsupported: uses }));
+  assert.equal(decideOn(both).zone, "a", "the first of them is named");
   const foreign = [zone("a", "oo", { unsupported: uses }), zone("b", "oo", { strategy: "RollingUpdate" })];
   assert.equal(outcome(decideOn(foreign)), "strategy-not-on-delete");
 });

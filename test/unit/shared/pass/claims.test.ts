@@ -55,6 +55,20 @@ test("who waits for a claim and writes nothing hears of its end within 5 s, and 
   }
 });
 
+test("a copy of a ledger that holds a claim serves for 5 s: whoever looks again before costs no read", async () => {
+  const passes = await new Passes().prepare();
+  passes.writeLedger({ "sluice.dev/claims": claimOf("group-b:1", "scale-down").line });
+  await passes.run(true);
+  const readsAfter = async (ms: number) => {
+    await passes.goOn(ms);
+    passes.forget();
+    await passes.run();
+    return passes.count("get leases");
+  };
+  assert.equal(await readsAfter(4_000), 0);
+  assert.equal(await readsAfter(1_100), 1);
+});
+
 test("a rollout and evictions that reserve beside claims leave every claim as it was, to the byte", async () => {
   const passes = await governedGroup({ maxUnavailable: 3 }, { replicas: 4, maxUnavailable: 2 });
   const text = `${claimOf("group-a:3", "scale-down").line.replace("{", '{ "new": 1.50, ')}\n`;
