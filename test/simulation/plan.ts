@@ -186,13 +186,14 @@ function rate(draw: Draw, likelihood: number, perMinute: number): number {
 }
 
 /**
- * What one seed has; a few have a very long night instead, in which what takes minutes happens at all. What plans have come to
- * hold later is drawn from a source of its own: a seed that has nothing of it tells the history that it always told.
+ * What one seed has; a few have a very long night instead, in which what takes minutes happens at all, and nothing besides: each
+ * pod needs minutes to go. What plans have come to hold later is drawn from a source of its own: a seed that has nothing of it
+ * tells the history that it always told.
  */
 export function drawPlan(draw: Draw, seed: number): Plan {
   const plan = drawUsual(draw);
-  const night = draw.chance(0.02) ? lateDeletions(plan) : plan;
-  return withVersions({ ...night, ...drawLater(createDraw(seed + laterSeeds)) });
+  if (draw.chance(0.02)) return lateDeletions(plan);
+  return withVersions({ ...plan, ...drawLater(createDraw(seed + laterSeeds)) });
 }
 
 /** How far the source of what is drawn later is from the first one's. */
@@ -235,6 +236,11 @@ export function lateDeletions(plan: Plan): Plan {
     safetyMs: 300_000,
     every: Object.fromEntries(disturbances.map((kind) => [kind, 0])) as Plan["every"],
   };
+}
+
+/** True for a plan of {@link lateDeletions}. */
+export function isNight({ faults }: Plan): boolean {
+  return faults.slowDelete === 1;
 }
 
 function drawUsual(draw: Draw): Plan {

@@ -2,7 +2,7 @@
 import { claimKinds } from "../../../functions/shared/ledger/claim.ts";
 import { alone } from "../alone.ts";
 import { createDraw } from "../draw.ts";
-import type { Plan } from "../plan.ts";
+import { isNight, type Plan } from "../plan.ts";
 
 /**
  * The troubles that a seed has drawn for itself, with claims beside them. The checkers of claims know one limit alone, and zones
@@ -33,8 +33,8 @@ export function claimingAnywhere(plan: Plan): Plan {
 /** How far the source that this is drawn from is from that of a seed's plan, which stays what it was. */
 const claimSeeds = 2 ** 31;
 
-/** Some seeds of the default plan have claims, too; not those in which a later version keeps the ledger for a while. */
+/** Some seeds of the default plan have claims, too; not nights, nor where a later version keeps the ledger for a while. */
 export function withClaims(plan: Plan, seed: number): Plan {
-  if (plan.versions !== undefined || !createDraw(seed + claimSeeds).chance(0.06)) return plan;
+  if (isNight(plan) || plan.versions !== undefined || !createDraw(seed + claimSeeds).chance(0.06)) return plan;
   return claimingAnywhere(plan);
 }
