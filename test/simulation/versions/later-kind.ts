@@ -4,10 +4,11 @@
  *
  * It is written apart from the product, as naively as can be. It may be killed anywhere; another process of it goes on.
  */
-import { type Cluster, ClusterError, type LeaseObject } from "../../../functions/shared/kubernetes/cluster.ts";
+import type { Cluster, LeaseObject } from "../../../functions/shared/kubernetes/cluster.ts";
 import { groupLabel, isTerminating, isUp, ordinalIn, setNameOf, wantedOrdinals } from "../../stage/checkers/raw.ts";
 import type { StoredPod, StoredStatefulSet } from "../../world/objects.ts";
 import type { Draw } from "../draw.ts";
+import { repeat } from "./repeat.ts";
 
 const claimsKey = "sluice.dev/claims";
 const reservationsKey = "sluice.dev/reservations";
@@ -44,16 +45,8 @@ export class LaterKind {
   }
 
   /** Goes on until its process is dead. */
-  async run(): Promise<void> {
-    const { cluster, draw } = this.#options;
-    for (;;) {
-      try {
-        await this.#tick();
-      } catch (error) {
-        if (!(error instanceof ClusterError)) throw error;
-      }
-      await cluster.sleep(everyMs * draw.between(0.2, 2));
-    }
+  run(): Promise<void> {
+    return repeat(this.#options, everyMs, () => this.#tick());
   }
 
   async #tick(): Promise<void> {

@@ -4,7 +4,7 @@
  *
  * It is written apart from the product, as naively as can be. It may be killed anywhere; another process of it goes on.
  */
-import { type Cluster, ClusterError, type LeaseObject } from "../../../functions/shared/kubernetes/cluster.ts";
+import type { Cluster, LeaseObject } from "../../../functions/shared/kubernetes/cluster.ts";
 import {
   groupLabel,
   isTerminating,
@@ -16,6 +16,7 @@ import {
 } from "../../stage/checkers/raw.ts";
 import type { StoredPod, StoredStatefulSet } from "../../world/objects.ts";
 import type { Draw } from "../draw.ts";
+import { repeat } from "./repeat.ts";
 
 export const formatKey = "sluice.dev/format";
 const reservationsKey = "sluice.dev/reservations";
@@ -67,16 +68,8 @@ export class Newer {
   }
 
   /** Goes on until its process is dead. */
-  async run(): Promise<void> {
-    const { cluster, draw } = this.#options;
-    for (;;) {
-      try {
-        await this.#tick();
-      } catch (error) {
-        if (!(error instanceof ClusterError)) throw error;
-      }
-      await cluster.sleep(everyMs * draw.between(0.2, 2));
-    }
+  run(): Promise<void> {
+    return repeat(this.#options, everyMs, () => this.#tick());
   }
 
   async #tick(): Promise<void> {
