@@ -95,7 +95,7 @@ export const toldByIssues: readonly Accident[] = [
   },
   {
     id: "I5",
-    told: "cloudnative-pg/cloudnative-pg#7346: a single replica under a budget that allows none; its nodes were drained for 9 to 15 days",
+    told: "cloudnative-pg/cloudnative-pg#10566: a single replica under a budget that allows none, and an upgrade of nodes that failed on it",
     promise:
       "what a PodDisruptionBudget can never allow is told at once, with its numbers, and is no wait for a budget",
     start: {
