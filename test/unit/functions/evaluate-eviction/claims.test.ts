@@ -53,6 +53,14 @@ test("a pod that is claimed counts as down in its partition, and in no other", (
   assert.deepEqual(guards(zones, ["b-2", "b-1"], { budget }), ["zone-restarting-process", "allowed"]);
 });
 
+test("a partition waits by the name of a claim only where one takes its pods down, and of several zones where that is", () => {
+  const budget = { maxUnavailable: 1, ...byPartition };
+  const elsewhere = [zone("a", "nxn", { claims: [claimOf("a:2", "process")] }), zone("b", "nnn")];
+  assert.deepEqual(guards(elsewhere, ["b-1"], { budget }), ["partition-budget"]);
+  const later = [zone("a", "nnx"), zone("b", "nnn", { claims: [claimOf("b:2", "process")] }), zone("c", "nnn")];
+  assert.deepEqual(guards(later, ["c-2"], { budget }), ["zone-restarting-process"]);
+});
+
 test("zone-claim-unknown: of a kind that this version does not know the whole zone counts as down, in every partition", () => {
   const zones = [zone("a", "nnn", { claims: [foreignClaim("a")] }), zone("b", "nnn")];
   const known = ["zone-claim-unknown", "zone-claim-unknown"];

@@ -205,6 +205,16 @@ test("never-possible: a PodDisruptionBudget that wants all of its pods healthy i
   assert.deepEqual(guards(whole, ["a-0"], { disruptionBudgets: free }), ["allowed"]);
 });
 
+test("pods that are away come back: a number is never met only where it is all that are wanted, the neighbours' among them (R25)", () => {
+  const away = { disruptionsAllowed: 0, currentHealthy: 5, desiredHealthy: 5, expectedPods: 5 };
+  const disruptionBudgets = [disruptionBudget("pdb", { minAvailable: 5 }, away)];
+  assert.deepEqual(guards(whole, ["a-0"], { disruptionBudgets }), ["pod-disruption-budget"]);
+  const six = [disruptionBudget("pdb", { minAvailable: 6 }, away)];
+  assert.deepEqual(guards(whole, ["a-0"], { disruptionBudgets: six }), ["never-possible"]);
+  const neighbours = [statefulSet("c", { replicas: 1, podLabels: { app: "other" } })];
+  assert.deepEqual(guards(whole, ["a-0"], { disruptionBudgets: six, neighbours }), ["pod-disruption-budget"]);
+});
+
 test("a pod that is left of a zone without replicas may go within a number", () => {
   const zones = [zone("a", "", { extra: [pod("a-0")] }), zone("b", "")];
   assert.deepEqual(guards(zones, ["a-0"], { budget: { maxUnavailable: 1 } }), ["allowed"]);
