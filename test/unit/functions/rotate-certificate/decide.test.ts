@@ -207,6 +207,50 @@ test("where others write the bundles none is written, and the next certificate w
   assert.equal(decideAt({ ...given, afterMinutes: 90 - 10 / 60, configurations: [] }).kind, "promote");
 });
 
+test("a Secret that this account may not make is looked for every five seconds, and no keys are made for it", () => {
+  const step = decide({
+    nowMs: startMs,
+    dnsName: name,
+    creationRefused: "the namespace is not there",
+    updatesBundles: true,
+    configurations: [],
+    unseen: undefined,
+    trustedForMs: 0,
+    stored: undefined,
+  });
+  assert.ok(step.kind === "wait");
+  assert.deepEqual(
+    [step.guard, step.sentence, step.recheckMs],
+    ["secret-missing", "the namespace is not there", 5_000],
+  );
+});
+
+test("who waits for others looks again in half a minute, or when the certificate in use is about to expire", () => {
+  const given = { updatesBundles: false, stored: { next } };
+  const recheckAt = (afterMinutes: number) => {
+    const step = decideAt({ ...given, afterMinutes, configurations: [] });
+    assert.ok(step.kind === "wait");
+    return step.recheckMs;
+  };
+  assert.equal(recheckAt(61), 30_000);
+  assert.equal(recheckAt(90 - 15 / 60), 5_000);
+});
+
+test("a configuration trusts the next certificate when each of its webhooks does; where there is none, whatever asks us is named", () => {
+  const given = { afterMinutes: 61, updatesBundles: false, stored: { next }, trustedForMs: 5_000 };
+  const half = { ...configuration("half", []), bundles: [["A", "B"], ["A"]] };
+  assert.equal(guardOf(decideAt({ ...given, configurations: [half] })), "bundle-awaited");
+  const nobody = decideAt({ ...given, configurations: [] });
+  assert.match(nobody.kind === "wait" ? nobody.sentence : "", / to caBundle of whatever asks us$/);
+  const foreign = { ...half, isForeign: true };
+  assert.equal(
+    decideAt({ configurations: [{ ...foreign, bundles: [["A"], []] }] }).kind,
+    "done",
+    "it never trusted us",
+  );
+  assert.equal(decideAt({ configurations: [foreign] }).kind, "patch", "all of it trusts us, and somebody else, too");
+});
+
 test("who can be told is told, whoever else refuses", () => {
   const refused = configuration("one", ["A"], "no");
   const step = decideAt({
