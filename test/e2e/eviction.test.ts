@@ -145,8 +145,8 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
     });
   });
 
-  test("a PodDisruptionBudget that allows nothing refuses at once, and nothing is reserved", async () => {
-    const options = { pods: 3, zoneBudget: { maxUnavailable: 1 } };
+  test("a PodDisruptionBudget that never allows anything says so at once, one that allows nothing now says that, and nothing is reserved", async () => {
+    const options = { pods: 3, maxUnavailable: 2, zoneBudget: { maxUnavailable: 2 } };
     const { takings } = await play(stage.controlPlane, "also-budgeted", options, async (scene) => {
       const server = await guardEvictions(scene, stage.certificate);
       const path = "/apis/policy/v1/namespaces/also-budgeted/poddisruptionbudgets";
@@ -159,7 +159,7 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
       const pod = "also-budgeted-zone-a-0";
       await eventually("its controller's word known to Sluice", 10_000, async () => {
         const { message } = await evict(scene.api, "also-budgeted", pod, "in the body");
-        return message.includes("allows no disruption now") ? true : undefined;
+        return message.includes("never lets one be evicted") ? true : undefined;
       });
       const { status } = await scene.api.get<{ status: { disruptionsAllowed: number } }>(`${path}/none`);
       assert.equal(status.disruptionsAllowed, 0);
@@ -169,19 +169,24 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
       const { code, message, causes } = await evict(scene.api, "also-budgeted", pod);
       assert.ok(performance.now() - startedMs < 1_000);
       assert.deepEqual({ code, causes }, { code: 429, causes: ["DisruptionBudget"] });
-      const said = `could go within its zone's budget, but PodDisruptionBudget none allows no disruption now`;
-      assert.equal(
-        message,
-        `admission webhook "${webhookName("also-budgeted")}" denied the request: pod ${pod} ${said}`,
-      );
-      const labels = { function: "evaluate-eviction", guard: "pod-disruption-budget" };
+      const said = (words: string) =>
+        `admission webhook "${webhookName("also-budgeted")}" denied the request: ${words}`;
+      const never = "PodDisruptionBudget none wants 9 of its 9 pods healthy, so it never lets one be evicted";
+      assert.ok(message.startsWith(said(`${pod} stays: ${never}: `)), message);
+      const labels = { function: "evaluate-eviction", guard: "never-possible" };
       assert.ok((await server.metric("sluice_verdicts_total", labels)) > 0);
       assert.deepEqual(await scene.api.get<Named>(scene.ledgerPath), before);
       assert.ok(!(await writesSince(scene, from)).includes("patch leases"));
-      await scene.api.delete(`${path}/none`);
+      await scene.api.patch(`${path}/none`, { spec: { maxUnavailable: 1 } });
       await eventually("the pod evicted", 10_000, async () =>
         (await evict(scene.api, "also-budgeted", pod)).code === 201 ? true : undefined,
       );
+      const second = "also-budgeted-zone-a-1";
+      const now = `pod ${second} could go within its zone's budget, but PodDisruptionBudget none allows no disruption now`;
+      await eventually("the other pod refused for now", 10_000, async () => {
+        const { code: refused, message: because } = await evict(scene.api, "also-budgeted", second, "in the body");
+        return refused === 429 && because === said(now) ? true : undefined;
+      });
     });
     assert.equal(takings.length, 1);
   });

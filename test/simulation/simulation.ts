@@ -45,8 +45,8 @@ class Simulation {
     this.#seed = seed;
     this.#options = options;
     this.#draw = createDraw(seed);
-    const plan = withClaims(drawPlan(this.#draw, seed), seed);
-    this.#plan = options.aim?.(plan, this.#draw) ?? plan;
+    const plan = drawPlan(this.#draw, seed);
+    this.#plan = options.aim?.(plan, this.#draw) ?? withClaims(plan, seed);
     this.#peace = { ...noFaults, latencyMs: this.#plan.faults.latencyMs };
     const common = { timeline: this.#timeline, draw: this.#draw, plan: this.#plan, log: this.#log };
     const controllers = new Controllers(common);
