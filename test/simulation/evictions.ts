@@ -14,6 +14,7 @@ import {
   type Judge,
 } from "../../functions/shared/pass/definition.ts";
 import { silentReporter } from "../../functions/shared/pass/reporter.ts";
+import { askedOf } from "../stage/asked-eviction.ts";
 import { undrainedOf } from "../stage/checkers/liveness.ts";
 import type { StoredPod } from "../world/objects.ts";
 import type { Actor } from "./actor.ts";
@@ -198,20 +199,15 @@ export class Evictions implements Actor {
 
   #requestTo(webhook: Webhook, name: string, dryRun: boolean, isPinned: boolean): AdmissionRequest {
     const { namespace } = this.#run;
-    return {
-      uid: `review-${++this.#reviews}`,
-      operation: "CREATE",
-      resource: { group: "", version: "v1", resource: "pods" },
-      user: "",
-      subresource: "eviction",
-      namespace,
-      name,
-      dryRun,
-      object: { metadata: { name, namespace } },
-      oldObject: null,
-      path: isPinned ? pinningPath : plainPaths[0],
-      deadlineMs: webhook.monotonicMs() + 0.9 * webhookTimeoutMs,
-    };
+    return askedOf(
+      { namespace, name },
+      {
+        uid: `review-${++this.#reviews}`,
+        dryRun,
+        path: isPinned ? pinningPath : plainPaths[0],
+        deadlineMs: webhook.monotonicMs() + 0.9 * webhookTimeoutMs,
+      },
+    );
   }
 
   #carryOut(name: string, answer: Extract<AdmissionAnswer, { allowed: true }>, done: (code: number) => void): void {

@@ -9,13 +9,14 @@ import { protocol } from "../../../functions/shared/ledger/protocol.ts";
 import type { GroupKey } from "../../../functions/shared/objects/statefulsets.ts";
 import {
   type AdmissionAnswer,
-  type AdmissionRequest,
   createMemory,
   type FunctionDefinition,
   type Judge,
 } from "../../../functions/shared/pass/definition.ts";
 import { silentReporter } from "../../../functions/shared/pass/reporter.ts";
+import { askedOf } from "../../stage/asked-eviction.ts";
 import { isUp, ordinalIn, wantedOrdinals } from "../../stage/checkers/raw.ts";
+import { evictionOf } from "../../stage/review.ts";
 import type { StoredPod } from "../../world/objects.ts";
 import { VirtualTimeline } from "../../world/timeline.ts";
 import { createWorld, type World } from "../../world/world.ts";
@@ -224,20 +225,13 @@ export class Scene {
     const webhook = this.#webhooks[of];
     if (webhook === undefined) throw new Error(`there is no webhook ${of}`);
     const options = uid === undefined ? {} : { deleteOptions: { preconditions: { uid } } };
-    const request: AdmissionRequest = {
+    const pod = { namespace, name };
+    const request = askedOf(pod, {
       uid: `review-${++this.#reviews}`,
-      operation: "CREATE",
-      resource: { group: "", version: "v1", resource: "pods" },
-      user: "",
-      subresource: "eviction",
-      namespace,
-      name,
-      dryRun: false,
-      object: { metadata: { name, namespace }, ...options },
-      oldObject: null,
+      object: { ...evictionOf(pod), ...options },
       path: isPinned ? pinningPath : plainPaths[0],
       deadlineMs: webhook.monotonicMs() + 9_000,
-    };
+    });
     const said = await webhook.judge.review(this.#wrappers.request?.(request) ?? request);
     const answer = this.#wrappers.answer?.(said) ?? said;
     if (answer.allowed) this.#carryOut(name, uid ?? pinnedUid(answer.patch), afterMs);

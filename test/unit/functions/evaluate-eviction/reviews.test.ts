@@ -4,23 +4,11 @@ import { test } from "node:test";
 import { type Asking, pinningPath, plainPaths, readAsking } from "../../../../functions/evaluate-eviction/observe.ts";
 import { parsePod } from "../../../../functions/shared/objects/pods.ts";
 import type { AdmissionAnswer, AdmissionRequest, Denied } from "../../../../functions/shared/pass/definition.ts";
+import { askedOf } from "../../../stage/asked-eviction.ts";
 import { key, ledgerKey, namespace, Passes, played, refused } from "../../shared/pass/passes.ts";
 import { addBudget, governedGroup, Replica, reserved } from "../../shared/review/reviews.ts";
 
-const request: AdmissionRequest = {
-  uid: "review",
-  operation: "CREATE",
-  resource: { group: "", version: "v1", resource: "pods" },
-  user: "",
-  subresource: "eviction",
-  namespace: "db",
-  name: "group-a-0",
-  dryRun: false,
-  object: { apiVersion: "policy/v1", kind: "Eviction", metadata: { name: "group-a-0", namespace: "db" } },
-  oldObject: null,
-  path: pinningPath,
-  deadlineMs: 0,
-};
+const request = askedOf({ namespace: "db", name: "group-a-0" }, { uid: "review", deadlineMs: 0 });
 
 const read = (changes: Partial<AdmissionRequest>) => readAsking({ ...request, ...changes }) as Asking;
 const refusalOf = (answer: object) => answer as Denied;

@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
-import { pinningPath } from "../../../../functions/evaluate-eviction/observe.ts";
 import { createLedgerCopies, createMemory } from "../../../../functions/shared/pass/definition.ts";
 import { forgetLedger, knownLedger, loadLedger } from "../../../../functions/shared/pass/ledger-access.ts";
+import { askedOf } from "../../../stage/asked-eviction.ts";
 import { createTestWorld } from "../../triggers/doors/world.ts";
 import { type Call, key, played } from "../pass/passes.ts";
 import { governedGroup, Replica, reserved } from "../review/reviews.ts";
@@ -41,20 +41,9 @@ test("a rollout and evictions in one process write one ledger without a conflict
     const name = `ingester-${"abc"[second % 3]}-${second % 2}`;
     const pod = world.store.find("pods", { namespace: "app", name });
     if (pod === undefined) continue;
-    const asked = admission?.judge.review({
-      uid: `review-${second}`,
-      operation: "CREATE",
-      resource: { group: "", version: "v1", resource: "pods" },
-      user: "",
-      subresource: "eviction",
-      namespace: "app",
-      name,
-      dryRun: false,
-      object: {},
-      oldObject: null,
-      path: pinningPath,
-      deadlineMs: cluster.monotonicMs() + 9_000,
-    });
+    const deadlineMs = cluster.monotonicMs() + 9_000;
+    const review = askedOf({ namespace: "app", name }, { uid: `review-${second}`, deadlineMs });
+    const asked = admission?.judge.review(review);
     await goTo(second + 0.9);
     const answer = await asked;
     if (answer?.guard !== "allowed") continue;

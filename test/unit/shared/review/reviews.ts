@@ -2,7 +2,7 @@
 import type { Eviction } from "../../../../functions/evaluate-eviction/choose.ts";
 import { decide, type EvictionSnapshot } from "../../../../functions/evaluate-eviction/decide.ts";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
-import { name, observe, pinningPath } from "../../../../functions/evaluate-eviction/observe.ts";
+import { name, observe } from "../../../../functions/evaluate-eviction/observe.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { Reservation } from "../../../../functions/shared/ledger/reservation.ts";
 import {
@@ -14,6 +14,7 @@ import {
 } from "../../../../functions/shared/pass/definition.ts";
 import { GroupCommit, type Petition, type ReviewGate } from "../../../../functions/shared/review/commit.ts";
 import { createListingViews } from "../../../../functions/shared/views/listing.ts";
+import { askedOf } from "../../../stage/asked-eviction.ts";
 import { createWorldCluster } from "../../../world/world-cluster.ts";
 import { type Call, counting, type Interference, key, namespace, Passes, played } from "../pass/passes.ts";
 
@@ -59,21 +60,8 @@ export class Replica {
 
   /** A review of an eviction, as the door gives it to the function. */
   review(pod: string, changes: Partial<AdmissionRequest> = {}): Promise<AdmissionAnswer> {
-    return this.judge.review({
-      uid: "review",
-      operation: "CREATE",
-      resource: { group: "", version: "v1", resource: "pods" },
-      user: "",
-      subresource: "eviction",
-      namespace,
-      name: pod,
-      dryRun: false,
-      object: { metadata: { name: pod, namespace } },
-      oldObject: null,
-      path: pinningPath,
-      deadlineMs: this.cluster.monotonicMs() + patienceMs,
-      ...changes,
-    });
+    const deadlineMs = this.cluster.monotonicMs() + patienceMs;
+    return this.judge.review(askedOf({ namespace, name: pod }, { uid: "review", deadlineMs, ...changes }));
   }
 
   /** Lets time go on until all are answered: guards, in the order of the questions. */

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
-import type { AdmissionAnswer, AdmissionRequest } from "../../../../functions/shared/pass/definition.ts";
+import type { AdmissionAnswer } from "../../../../functions/shared/pass/definition.ts";
 import { TooManyLookUps } from "../../../../functions/shared/views/look-ups.ts";
 import { SharedReads } from "../../../../functions/shared/views/shared-reads.ts";
 import {
@@ -12,6 +12,7 @@ import {
   patienceMs,
   refusedWithinMs,
 } from "../../../../triggers/wake/paced-look-ups.ts";
+import { askedOf } from "../../../stage/asked-eviction.ts";
 import { VirtualTimeline } from "../../../world/timeline.ts";
 import { createTestWorld } from "../../triggers/doors/world.ts";
 import { withServer } from "../kubernetes/server.ts";
@@ -33,20 +34,8 @@ async function judging() {
   await doors.goTo(20);
   calls.length = 0;
   const review = async (name: string, answers: AdmissionAnswer[] = []): Promise<void> => {
-    const request: AdmissionRequest = {
-      uid: name,
-      operation: "CREATE",
-      resource: { group: "", version: "v1", resource: "pods" },
-      user: "",
-      subresource: "eviction",
-      namespace,
-      name,
-      dryRun: false,
-      object: {},
-      oldObject: null,
-      path: "/pods/eviction",
-      deadlineMs: cluster.monotonicMs() + 9_000,
-    };
+    const deadlineMs = cluster.monotonicMs() + 9_000;
+    const request = askedOf({ namespace, name }, { uid: name, path: "/pods/eviction", deadlineMs });
     answers.push(await admission.judge.review(request));
   };
   const lookedUp = () => calls.filter(({ verb, resource }) => verb === "get" && resource === "pods").length;
