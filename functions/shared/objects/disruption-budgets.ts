@@ -51,12 +51,13 @@ export function parseDisruptionBudget({ metadata, spec, status }: PodDisruptionB
 /** Why the API server would refuse to evict the pod after our allowance; undefined when it would not. */
 export function refusalOf(pod: Pod, budgets: readonly PodDisruptionBudget[]): string | undefined {
   const selecting = budgetsOn(pod, budgets);
-  if (selecting.length > 1) {
+  const [budget, second] = selecting;
+  if (budget === undefined) return undefined;
+  if (second !== undefined) {
     const names = selecting.map(({ name }) => name).join(" and ");
     return `the PodDisruptionBudgets ${names} both select it, and the API server evicts no such pod`;
   }
-  const budget = refusingBudget(pod, budgets);
-  if (budget === undefined) return undefined;
+  if (!refuses(budget, pod)) return undefined;
   const { name, behind } = budget;
   if (behind) return `the controller has not seen the last change of PodDisruptionBudget ${name} yet`;
   return `PodDisruptionBudget ${name} allows no disruption now`;
@@ -65,9 +66,12 @@ export function refusalOf(pod: Pod, budgets: readonly PodDisruptionBudget[]): st
 /** The one budget over the pod that refuses to let it go now; undefined where none does, and where several select it. */
 export function refusingBudget(pod: Pod, budgets: readonly PodDisruptionBudget[]): PodDisruptionBudget | undefined {
   const [budget, second] = budgetsOn(pod, budgets);
-  if (budget === undefined || second !== undefined) return undefined;
-  if (pod.readySinceMs === undefined && (budget.spares === "unready" || budget.healthy)) return undefined;
-  return budget.behind || budget.disruptionsAllowed <= 0 ? budget : undefined;
+  return budget !== undefined && second === undefined && refuses(budget, pod) ? budget : undefined;
+}
+
+function refuses({ spares, healthy, behind, disruptionsAllowed }: PodDisruptionBudget, pod: Pod): boolean {
+  if (pod.readySinceMs === undefined && (spares === "unready" || healthy)) return false;
+  return behind || disruptionsAllowed <= 0;
 }
 
 /** Those that select a pod: none for one that the API server evicts whatever they say. */
