@@ -37,7 +37,8 @@ function isReal(file: string, suite: string): boolean {
 async function runPhase({ concurrency, files }: (typeof phases)[number]): Promise<void> {
   const found = files.flatMap((pattern) => globSync(pattern, { cwd: root })).map((file) => `${root}${file}`);
   const suites = new Map<string, string>();
-  const stream = run({ files: found.sort(), concurrency, cwd: root });
+  const execArgv = ["--import", `${root}test/ending.ts`];
+  const stream = run({ files: found.sort(), concurrency, cwd: root, execArgv });
   stream.on("test:start", ({ file, name, nesting }) => {
     if (nesting === 0 && file !== undefined) suites.set(file, name);
   });

@@ -1,4 +1,4 @@
-import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, type SpawnOptions, spawn } from "node:child_process";
 import { accessSync, closeSync, constants, openSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { delimiter, join } from "node:path";
@@ -140,6 +140,16 @@ function handle(child: ChildProcess, command: string): Launched {
     return found;
   };
   return { pid: child.pid, ended, end: () => end, printed: () => printed, signal, stop };
+}
+
+/** The command lines of the processes that a process has started and that run, in the order of their numbers. */
+export function childrenOf(pid: number): string[] {
+  const lines = execFileSync("ps", ["-A", "-o", "ppid=", "-o", "stat=", "-o", "args="], { encoding: "utf8" }).split(
+    "\n",
+  );
+  const columns = lines.flatMap((line) => [/^\s*(\d+)\s+(\S+)\s+(.*)$/.exec(line) ?? []]);
+  const its = columns.filter(([, parent, state = ""]) => Number(parent) === pid && !state.startsWith("Z"));
+  return its.map(([, , , command = ""]) => command).filter((command) => !command.startsWith("ps -A "));
 }
 
 const LONGEST_LINE = 300;

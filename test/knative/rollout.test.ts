@@ -2,11 +2,12 @@
 import assert from "node:assert/strict";
 import { after, before, suite, type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { eventually } from "../controlplane/api.ts";
+import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { changeTemplate } from "../controlplane/fixtures.ts";
+import { childrenOf } from "../controlplane/processes.ts";
 import { doubleAndShuffle, evictAtRandom, killAtRandom, loseAThird } from "./cluster/faults.ts";
-import { lists, pathOf } from "./cluster/objects.ts";
+import { type ApiServerSource, lists, pathOf } from "./cluster/objects.ts";
 import {
   type Act,
   type Stage,
@@ -155,6 +156,22 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
         await play(async () => {});
       });
     });
+  });
+
+  test("a cluster that is closed while it does what was just asked leaves none of its programs behind", async () => {
+    const { cluster, controlPlane } = stage;
+    const api = await Api.open(controlPlane, { userAgent: "sluice-test-user", connections: 1 });
+    const { items } = await api.get<{ items: ApiServerSource[] }>(lists.apiServerSources);
+    const [source] = items.filter(({ metadata }) => metadata.namespace === odd.namespace);
+    assert.ok(source);
+    const { length } = cluster.adapters(odd.namespace);
+    await api.patch(pathOf(lists.apiServerSources, source.metadata), { spec: { mode: "Reference" } });
+    await eventually("its adapter ended, to be started anew", 10_000, async () =>
+      cluster.adapters(odd.namespace).length < length ? true : undefined,
+    );
+    await api.close();
+    await stage.close();
+    assert.deepEqual(childrenOf(process.pid), []);
   });
 });
 

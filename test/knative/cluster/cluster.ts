@@ -87,6 +87,7 @@ export class KnativeCluster {
   readonly #gateway: Gateway;
   readonly #closers: (() => Promise<void>)[] = [];
   #following: Promise<unknown> = Promise.resolve();
+  #reconciling: Promise<void> = Promise.resolve();
 
   private constructor(options: KnativeOptions, api: Api, gateway: Gateway) {
     const { controlPlane, dataPlane, program } = options;
@@ -116,7 +117,8 @@ export class KnativeCluster {
       const followed = [];
       for (const store of Object.values(cluster.#stores))
         followed.push(await follow(api, store as Store<KnativeObject>, signal));
-      cluster.#following = Promise.all([...followed.map(({ ended }) => ended), cluster.#reconcileForever()]);
+      cluster.#following = Promise.all(followed.map(({ ended }) => ended));
+      cluster.#reconciling = cluster.#reconcileForever();
       return cluster;
     } catch (error) {
       await cluster.close();
@@ -144,6 +146,8 @@ export class KnativeCluster {
   async close(): Promise<void> {
     this.#stopping.abort();
     this.#wake();
+    // What is being reconciled would start again what has just been ended, and nobody would end it.
+    await this.#reconciling;
     await this.#eventing.close();
     await this.#services.keepOnly(new Set());
     await Promise.all(this.#closers.map((close) => close()));
