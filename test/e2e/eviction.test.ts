@@ -33,16 +33,27 @@ async function revisions({ api, group: { namespace } }: Scene): Promise<Record<s
   return Object.fromEntries(entries);
 }
 
-/** What Sluice has written in the scene's namespace since then, as the API server's audit log has it. */
-async function writesSince(scene: Scene, from: number): Promise<string[]> {
-  // The log is in order: once this request is in it, all are that were answered before.
+/** Resolves when the audit log holds all that was answered so far, to where it ends. It is in order, and a little late. */
+async function auditedUntil({ api, controlPlane, group }: Scene): Promise<number> {
+  const from = await auditPosition(controlPlane.auditLog);
   const mark = `mark-${crypto.randomUUID()}`;
-  await scene.api.send("GET", `/api/v1/namespaces/${scene.group.namespace}/configmaps/${mark}`);
+  await api.send("GET", `/api/v1/namespaces/${group.namespace}/configmaps/${mark}`);
   await eventually("the audit log read", 10_000, async () => {
-    for await (const { name } of readAudit(scene.controlPlane.auditLog, { from }, () => {}))
-      if (name === mark) return true;
+    for await (const { name } of readAudit(controlPlane.auditLog, { from }, () => {})) if (name === mark) return true;
     return undefined;
   });
+  return auditPosition(controlPlane.auditLog);
+}
+
+/** Resolves when the group's first verdict is in the ledger, after which nothing is written for a while; to the audit log's end. */
+async function quiet(scene: Scene): Promise<number> {
+  await scene.waitForGuard("done");
+  return auditedUntil(scene);
+}
+
+/** What Sluice has written in the scene's namespace since then, as the API server's audit log has it. */
+async function writesSince(scene: Scene, from: number): Promise<string[]> {
+  await auditedUntil(scene);
   const requests = await scene.requests(from);
   return requests
     .filter(({ verb }) => !["get", "list"].includes(verb))
@@ -89,7 +100,7 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
     const options = { pods: 3, nodesPerZone: 1, zoneBudget: { maxUnavailable: 1 } };
     const { takings } = await play(stage.controlPlane, "rehearsed", options, async (scene) => {
       const server = await guardEvictions(scene, stage.certificate);
-      const from = await auditPosition(stage.controlPlane.auditLog);
+      const from = await quiet(scene);
       const before = await revisions(scene);
       const nodes = await scene.nodesOf("zone-a", "zone-b");
       const flags = ["--ignore-daemonsets", "--dry-run=server", "--timeout=20s"];
@@ -122,7 +133,7 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
       await guardEvictions(scene, stage.certificate);
       await stage.controlPlane.kubelet.breakPod("rehearsal", "rehearsal-zone-b-1");
       await scene.waitForGuard("zone-settling");
-      const from = await auditPosition(stage.controlPlane.auditLog);
+      const from = await auditedUntil(scene);
       const before = await revisions(scene);
       const [node = ""] = await scene.nodesOf("zone-a");
       const flags = ["--ignore-daemonsets", "--dry-run=server", "--timeout=4s"];
@@ -163,7 +174,7 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
       });
       const { status } = await scene.api.get<{ status: { disruptionsAllowed: number } }>(`${path}/none`);
       assert.equal(status.disruptionsAllowed, 0);
-      const from = await auditPosition(stage.controlPlane.auditLog);
+      const from = await quiet(scene);
       const before = await scene.api.get<Named>(scene.ledgerPath);
       const startedMs = performance.now();
       const { code, message, causes } = await evict(scene.api, "also-budgeted", pod);
