@@ -13,7 +13,7 @@ import { limitMs, parseSize, type Size } from "./sizes.ts";
 import { seeded, shuffled, spreadOf } from "./statistics.ts";
 import { compare, type Row } from "./table.ts";
 import type { Trial } from "./trial.ts";
-import { parseUsage } from "./usage.ts";
+import { parseUsage, usageOf } from "./usage.ts";
 
 function sizeOf(text: string): Size {
   const size = parseSize(text);
@@ -228,6 +228,13 @@ describe("usage", () => {
       bytesRead: 9_000,
     });
     assert.throws(() => parseUsage(stat, "Name:\tnode\n", "rchar: 1\n"), /VmRSS/);
+  });
+
+  it("is told of CPU time finer than the kernel's ticks, threads and all", async () => {
+    const { user, system } = process.cpuUsage();
+    const { cpuSeconds } = await usageOf(process.pid);
+    assert.ok(Math.abs(cpuSeconds - (user + system) / 1e6) < 0.1, `${cpuSeconds} s`);
+    assert.notEqual(cpuSeconds, Math.round(cpuSeconds * 100) / 100);
   });
 });
 

@@ -72,7 +72,7 @@ export function replacementInBrief({ figures, failure, load }: Trial<Replacement
   if (figures === undefined) return `failed: ${failure}`;
   const { timeOverLimit, mostDown, mostZonesDown, requestsPerPod, cpuSeconds } = figures;
   const times = `time/limit ${timeOverLimit.toFixed(2)}, ${mostDown} down, ${mostZonesDown} zones`;
-  return `${times}, ${requestsPerPod.toFixed(2)} requests per pod, CPU ${cpuSeconds.toFixed(2)} s (load ${load.toFixed(1)})`;
+  return `${times}, ${requestsPerPod.toFixed(2)} requests per pod, CPU ${cpuSeconds.toFixed(3)} s (load ${load.toFixed(1)})`;
 }
 
 const megabyte = 1_000_000;
@@ -85,7 +85,7 @@ function rowsOf({ budget }: Size): Row<Replacement>[] {
     { label: "API requests per pod, Events included", value: ({ requestsPerPod }) => requestsPerPod, digits: 2 },
     { label: "watches opened meanwhile", value: ({ watches }) => watches, digits: 0 },
     { label: "KB received per pod, watches included", value: ({ bytesPerPod }) => bytesPerPod / 1000, digits: 1 },
-    { label: "CPU, seconds", value: ({ cpuSeconds }) => cpuSeconds, digits: 2 },
+    { label: "CPU, seconds", value: ({ cpuSeconds }) => cpuSeconds, digits: 3 },
     { label: "resident memory, peak, MB", value: (figures) => figures.peakResidentBytes / megabyte, digits: 0 },
     { label: "resident memory, at the end, MB", value: (figures) => figures.residentBytes / megabyte, digits: 0 },
     { label: "CPU of the control plane, seconds", value: (figures) => figures.controlPlaneCpuSeconds, digits: 1 },
