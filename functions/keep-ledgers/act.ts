@@ -58,7 +58,7 @@ export async function look(context: Context, key: GroupKey): Promise<Outcome> {
   const nowMs = context.cluster.monotonicMs();
   const remainingMs = (lookedMs.get(memory) ?? Number.NEGATIVE_INFINITY) + lookEveryMs - nowMs;
   if (context.mode === "shadow") return { recheckMs: undefined, acting: undefined };
-  if (remainingMs > 0) return { recheckMs: remainingMs, acting: undefined };
+  if (remainingMs > 0) return { recheckMs: remainingMs, isRecheckEnough: true, acting: undefined };
   const attempts = new Attempts(context);
   const living = await isLiving(context, key);
   await attempts.make(key, async () => {

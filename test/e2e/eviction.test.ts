@@ -45,7 +45,7 @@ async function auditedUntil({ api, controlPlane, group }: Scene): Promise<number
   return auditPosition(controlPlane.auditLog);
 }
 
-/** Resolves when the group's first verdict is in the ledger, after which nothing is written for a while; to the audit log's end. */
+/** Resolves when the group's first verdict is in the ledger, and nothing is written for a while; to the end of the audit log. */
 async function quiet(scene: Scene): Promise<number> {
   await scene.waitForGuard("done");
   return auditedUntil(scene);

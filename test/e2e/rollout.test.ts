@@ -37,8 +37,8 @@ describe("a rollout on a real control plane", { skip: await skipWithoutControlPl
       await delay(500);
       const requests = await scene.requests(from);
       const moments = await momentsOfReturn(controlPlane.auditLog, from);
-      // A deletion for each pod; for each moment at which some come back a look at the StatefulSet, and two writes of the ledger;
-      // for each zone an Event, a look before and after, and a status and two verdicts that may be written again after a conflict.
+      // A deletion for each pod. For each moment at which some come back, a look at the StatefulSet and two writes of the ledger.
+      // For each zone an Event, a look before and after, and a status and two verdicts, again after a conflict.
       const mostRequests = zones * pods + 3 * moments + 9 * zones;
       const limitMs = zones * Math.ceil(pods / budget) * readyAfterMs;
       const perPod = (requests.length / (zones * pods)).toFixed(2);

@@ -24,6 +24,7 @@ export interface Wake {
 /** How a run ended; the fields are those of the functions' `Outcome`. */
 export interface RunOutcome {
   readonly recheckMs: number | undefined;
+  readonly isRecheckEnough?: boolean;
   readonly acting: Promise<number | undefined> | undefined;
 }
 
@@ -75,6 +76,8 @@ interface Entry<Item> {
 
 interface Recheck {
   readonly dueMs: number;
+  /** Whoever wakes the key before needs no run of his own. */
+  readonly isEnough: boolean;
   readonly timer: AbortController;
 }
 
@@ -113,8 +116,9 @@ export class KeyedQueue<Item> {
   /** Wakes a key. False where it is refused: the queue is full, or drains. */
   offer(item: Item, wake: Wake = { sweep: false }): boolean {
     if (this.#draining) return false;
-    const { wakers = activeSpans() } = wake;
     const name = this.#options.nameOf(item);
+    if (!wake.sweep && this.#rechecks.get(name)?.isEnough === true) return true;
+    const { wakers = activeSpans() } = wake;
     const known = this.#entries.get(name);
     if (known !== undefined) {
       known.sweep ||= wake.sweep;
@@ -210,9 +214,9 @@ export class KeyedQueue<Item> {
     this.#rechecks.get(entry.name)?.timer.abort("cancelled");
     this.#rechecks.delete(entry.name);
     try {
-      const { recheckMs, acting } = await this.#options.run(entry.item, wake);
+      const { recheckMs, isRecheckEnough, acting } = await this.#options.run(entry.item, wake);
       entry.failures = 0;
-      this.#recheckIn(entry, recheckMs);
+      this.#recheckIn(entry, recheckMs, isRecheckEnough);
       if (acting !== undefined) this.#await(entry, acting);
       this.#finish(entry);
     } catch (error) {
@@ -272,7 +276,7 @@ export class KeyedQueue<Item> {
   }
 
   /** Best effort: a recheck that comes earlier is kept, and beyond the bound none is made. The sweep is the guarantee. */
-  #recheckIn({ name, item }: Entry<Item>, ms: number | undefined): void {
+  #recheckIn({ name, item }: Entry<Item>, ms: number | undefined, isEnough = false): void {
     if (this.#draining || ms === undefined || Number.isNaN(ms)) return;
     const dueMs = this.#options.clock.monotonicMs() + Math.max(0, ms);
     const known = this.#rechecks.get(name);
@@ -284,7 +288,7 @@ export class KeyedQueue<Item> {
       // Nobody wakes it then: the span that was active when the timer was set has ended.
       this.offer(item, { sweep: false, wakers: [] });
     });
-    this.#rechecks.set(name, { dueMs, timer });
+    this.#rechecks.set(name, { dueMs, isEnough, timer });
   }
 
   #after(ms: number, then: () => void): AbortController {

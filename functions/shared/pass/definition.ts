@@ -92,6 +92,8 @@ export interface Context {
 export interface Outcome {
   /** When to look again without an event; best effort, the sweep is the guarantee. */
   readonly recheckMs: number | undefined;
+  /** True: what is heard of the key before then is served by that look, but for a sweep; absent: it has a pass of its own. */
+  readonly isRecheckEnough?: boolean;
   /** The acts that go on after the pass: a next pass need not wait for them, a shutdown must. Resolves to a recheck. */
   readonly acting: Promise<number | undefined> | undefined;
   /** Why the pass counts as failed, though nothing broke: see `failingGuards`; absent: it does not. */

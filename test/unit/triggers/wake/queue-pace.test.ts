@@ -65,6 +65,26 @@ test("after a pause a key has its whole burst again", async () => {
   assert.deepEqual(runs, ["busy@10000", "busy@10010", "busy@10020"]);
 });
 
+test("where a recheck is enough, wake-ups before it have no run of their own, but a sweep does", async () => {
+  const runs: string[] = [];
+  const { queue, clock, flood } = createQueue({
+    async run(key, { sweep }) {
+      runs.push(`${key}@${clock.monotonicMs()}${sweep ? " sweep" : ""}`);
+      return { recheckMs: 1_000 - (clock.monotonicMs() % 1_000), isRecheckEnough: key === "busy", acting: undefined };
+    },
+  });
+  await flood(900, () => "busy");
+  assert.deepEqual(runs, ["busy@0"]);
+  assert.equal(queue.size, 0);
+  assert.equal(queue.offer("busy", { sweep: true }), true);
+  await clock.goTo(999);
+  assert.deepEqual(runs, ["busy@0", "busy@900 sweep"]);
+  await clock.goTo(1_000);
+  assert.deepEqual(runs.slice(2), ["busy@1000"]);
+  await flood(1_030, () => "other");
+  assert.deepEqual(runs.slice(3), ["other@1000", "other@1010", "other@1020"]);
+});
+
 test("all keys together run as often as their pace says, and those beyond the capacity are refused", async () => {
   const { queue, runs, flood } = createQueue({ pacedTogether: pace, capacity: 10 });
   const taken = await flood(4_900, (round) => `key-${round}`);
