@@ -12,6 +12,7 @@ import { createWorld } from "../world/world.ts";
 const folder = new URL("../stage/checkers/", import.meta.url).pathname;
 const namespace = "db";
 const group = "group";
+const newTemplate = { spec: { template: { spec: { containers: [{ name: "app", image: "app:2" }] } } } };
 
 /** Three zones of two pods at rest, and a rollout that takes what it is told to, whatever anybody promised. */
 class Scene {
@@ -36,6 +37,11 @@ class Scene {
 
   goOn(ms: number): void {
     this.timeline.runUntil(this.timeline.nowMs() + ms);
+  }
+
+  send(name: string): void {
+    const { uid } = this.world.store.get("pods", { namespace, name }).metadata;
+    this.#checker.onSent("replica", { namespace, name }, { uid });
   }
 
   take(name: string): void {
@@ -73,6 +79,28 @@ test("a pod that was taken counts no more when its zone is deleted with all that
   scene.goOn(10_000);
   scene.take("group-b-0");
   assert.deepEqual(scene.violations, []);
+});
+
+test("a StatefulSet that is not OnDelete stops its group after 5 s, and one that joins so when no view can have missed it", () => {
+  const z4 = "Z4 replica deletes group-b-0, and group-c has not been OnDelete for 5 s";
+  for (const [joinsAgain, forMs, violations] of [
+    [false, 4_000, []],
+    [false, 6_000, [z4]],
+    [true, 34_000, []],
+    [true, 36_000, [z4]],
+  ] as const) {
+    const scene = new Scene();
+    const other = { namespace, name: "group-c" };
+    const label = (value: string | null) => ({ metadata: { labels: { "rollout-group": value } } });
+    scene.world.store.patch("statefulsets", { namespace, name: "group-b" }, newTemplate);
+    if (joinsAgain) scene.world.store.patch("statefulsets", other, label(null));
+    scene.goOn(60_000);
+    scene.world.store.patch("statefulsets", other, { spec: { updateStrategy: { type: "RollingUpdate" } } });
+    if (joinsAgain) scene.world.store.patch("statefulsets", other, label(group));
+    scene.goOn(forMs);
+    scene.send("group-b-0");
+    assert.deepEqual(scene.violations, violations, `${joinsAgain} ${forMs}`);
+  }
 });
 
 test("pods that broke by themselves count as down once it has been so for longer than any view may be behind", () => {

@@ -30,7 +30,7 @@ type Conditions = { readonly uid?: string; readonly resourceVersion?: string };
 
 /** Invariants Z3 and Z4 allow for a read that is this old when the deletion is sent. */
 const readWithinMs = 5_000;
-/** A budget is known by a watch, and one that has heard nothing for 30 s is read again. So is a group of pods. */
+/** A budget is known by a watch, and one that has heard nothing for 30 s is read again. So is who belongs to a group. */
 const knownWithinMs = 35_000;
 
 /** When the ledger first held a reservation of a pod that has stood there since, and when each function last wrote one. */
@@ -136,9 +136,12 @@ export class TrueWorldChecker {
     if (states.length > 0 && states.every(isPaused))
       this.#options.violate("Z4", `${what}, and ${name} has been paused for 5 s`);
     const groups = new Set(states.map((set) => this.#groupOf(set)));
+    const isMember = (set: StoredStatefulSet) => groups.has(this.#groupOf(set));
+    const isForeign = (set: StoredStatefulSet) => isMember(set) && strategyOf(set) !== "OnDelete";
     for (const other of this.#past.names()) {
-      const isForeign = (set: StoredStatefulSet) => groups.has(this.#groupOf(set)) && strategyOf(set) !== "OnDelete";
-      if (groups.size === 1 && this.#past.stood(other, readWithinMs, isForeign))
+      // Members are read before a deletion; that one has become a member is told by a watch alone.
+      const isKnown = groups.size === 1 && this.#past.stood(other, knownWithinMs, isMember);
+      if (isKnown && this.#past.stood(other, readWithinMs, isForeign))
         this.#options.violate("Z4", `${what}, and ${other} has not been OnDelete for 5 s`);
     }
   }
