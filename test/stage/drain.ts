@@ -71,8 +71,10 @@ export async function runKubectl(
 }
 
 export interface Drained {
-  /** How often kubectl was started: it gives up on any answer but 429. */
+  /** How often kubectl was started. */
   readonly attempts: number;
+  /** How often it gave up, as it does on any answer but 429. */
+  readonly gaveUp: number;
   /** What it told the person who drains. */
   readonly stderr: string;
 }
@@ -91,19 +93,22 @@ export async function drainNodes(
   const drained = await Promise.all(nodes.map((node) => drainNode(controlPlane, api, node, deadline)));
   return {
     attempts: drained.reduce((sum, { attempts }) => sum + attempts, 0),
+    gaveUp: drained.reduce((sum, { gaveUp }) => sum + gaveUp, 0),
     stderr: drained.map(({ stderr }) => stderr).join(""),
   };
 }
 
 async function drainNode(controlPlane: ControlPlane, api: Api, node: string, deadline: number): Promise<Drained> {
   let stderr = "";
+  let gaveUp = 0;
   for (let attempts = 1; ; attempts++) {
     const left = Math.ceil((deadline - performance.now()) / 1_000);
     if (left <= 0) throw new Error(`${node} is not drained; kubectl said: ${stderr.slice(-2_000)}`);
     const said = await runKubectl(controlPlane, "drain", node, "--ignore-daemonsets", `--timeout=${left}s`);
     stderr += said.stderr;
+    if (said.code !== 0) gaveUp++;
     // A pod may have been given the node just before it was cordoned, and come too late for this kubectl.
-    if (said.code === 0 && (await podsToDrain(api, node)).length === 0) return { attempts, stderr };
+    else if ((await podsToDrain(api, node)).length === 0) return { attempts, gaveUp, stderr };
   }
 }
 
