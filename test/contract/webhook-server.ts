@@ -1,7 +1,7 @@
 /** An admission webhook over TLS that answers as a case wants it to. */
 import { once } from "node:events";
 import { createServer, type Server } from "node:https";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
 import { createAuthority } from "../stage/certificates.ts";
 import { type EvictionFixture, eventually, type Fixture } from "./fixture.ts";
@@ -46,12 +46,17 @@ export class WebhookServer {
   /** PEM in base64. */
   readonly caBundle: string;
   readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
   #reviews: Review[] = [];
   answer: (review: Review) => Answer | Promise<Answer> = () => ({ allowed: true });
 
   private constructor(caBundle: string, server: Server) {
     this.caBundle = caBundle;
     this.#server = server;
+    server.on("connection", (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once("close", () => this.#sockets.delete(socket));
+    });
   }
 
   static async start(): Promise<WebhookServer> {
@@ -132,10 +137,11 @@ export class WebhookServer {
     );
   }
 
+  /** Ends at once whatever is under way: an API server may just have begun to connect, which Node counts as no connection yet. */
   async close(): Promise<void> {
-    this.#server.closeAllConnections();
     if (!this.#server.listening) return;
     this.#server.close();
+    for (const socket of this.#sockets) socket.destroy();
     await once(this.#server, "close");
   }
 }

@@ -1,0 +1,13 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import { test } from "node:test";
+import { WebhookServer } from "./webhook-server.ts";
+
+test("a webhook of a case ends at once, though somebody is still connecting to it", { timeout: 10_000 }, async () => {
+  const webhooks = await WebhookServer.start();
+  const { port, hostname } = new URL(webhooks.urlOf(""));
+  const socket = connect(Number(port), hostname);
+  await once(socket, "connect");
+  await webhooks.close();
+  socket.destroy();
+});
