@@ -3,6 +3,7 @@
  * settings, or a file that holds nothing to be replayed.
  */
 
+import { type ConnectedPods, connectPods } from "../functions/shared/http/connections.ts";
 import { connect, type KubernetesCluster } from "../functions/shared/kubernetes/client.ts";
 import { processClock } from "../functions/shared/kubernetes/clock/process-clock.ts";
 import type { Cluster } from "../functions/shared/kubernetes/cluster.ts";
@@ -33,6 +34,7 @@ import { paceTicks } from "./wake/ping.ts";
 interface Process {
   readonly settings: Settings;
   readonly cluster: KubernetesCluster;
+  readonly pods: ConnectedPods;
   readonly reporting: Reporting;
   readonly health: Health;
   readonly tracing: Tracing;
@@ -80,7 +82,14 @@ async function main(): Promise<void> {
   } catch (error) {
     return exitWith(2, [sayNotFound(error)]);
   }
-  await serve({ settings, cluster, reporting, health, tracing }, (started) => {
+  const pods = connectPods({
+    clock: cluster,
+    userAgent: `sluice/${manifest.version} (${servingOf(settings)})`,
+    clusterDomain: settings.clusterDomain,
+    timeoutMs: settings.podTimeoutMs,
+    onRequest: reporting.podRequest,
+  });
+  await serve({ settings, cluster, pods, reporting, health, tracing }, (started) => {
     standalone = started;
   });
 }
@@ -118,7 +127,7 @@ function sayNotFound(error: unknown): string {
 }
 
 async function serve(parts: Process, onStart: (standalone: Standalone) => void): Promise<void> {
-  const { settings, cluster, reporting, health } = parts;
+  const { settings, cluster, pods, reporting, health } = parts;
   const namespaces = namespacesOf(settings, cluster);
   const isServed = servedBy(settings);
   const definitions = groupFunctions.filter(isServed);
@@ -130,6 +139,7 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   const admissions = admissionFunctions.filter(isServed);
   const standalone = startStandalone({
     cluster,
+    pods,
     definitions,
     admissions,
     reporting,
@@ -273,7 +283,7 @@ interface Running {
 
 /** The first signal ends what is queued, then the process; the second one ends it at once. */
 function endOnSignal(parts: Process, { standalone, cron, doors }: Running, stopping: AbortController): void {
-  const { settings, cluster, reporting, tracing } = parts;
+  const { settings, cluster, pods, reporting, tracing } = parts;
   const end = async (signal: string) => {
     if (stopping.signal.aborted) process.exit(1);
     stopping.abort();
@@ -283,7 +293,7 @@ function endOnSignal(parts: Process, { standalone, cron, doors }: Running, stopp
     const ended = await Promise.all([standalone.stop(deadlineMs), cron.stop(deadlineMs)]);
     const cutOff = AbortSignal.timeout(1_000);
     await Promise.all(doors.map((door) => door.close(cutOff)));
-    await cluster.close();
+    await Promise.all([cluster.close(), pods.close()]);
     await tracing.stop();
     if (!ended.every(Boolean))
       reporting.log("warn", "some queued work did not end in time; the next sweep finds it", {});

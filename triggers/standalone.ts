@@ -3,6 +3,7 @@
  * same, so that one process serves either way.
  */
 
+import type { PodHttp } from "../functions/shared/http/pod-http.ts";
 import type { Cluster, Resource } from "../functions/shared/kubernetes/cluster.ts";
 import { messageOf } from "../functions/shared/kubernetes/errors.ts";
 import { protocol } from "../functions/shared/ledger/protocol.ts";
@@ -29,6 +30,8 @@ import { createWakeUps, unviewed, type WakeUps } from "./wake/wakeups.ts";
 
 export interface StandaloneOptions {
   readonly cluster: Cluster;
+  /** HTTP to pods; absent where none of the functions calls any. */
+  readonly pods?: PodHttp;
   readonly definitions: readonly FunctionDefinition[];
   readonly admissions: readonly AdmissionDefinition[];
   readonly reporting: Reporting;
@@ -118,9 +121,10 @@ export function startStandalone(options: StandaloneOptions): Standalone {
  * copy of its ledger.
  */
 function contextsOver(options: StandaloneOptions, views: Views): () => Context {
-  const { cluster, reporting, namespaces, settings } = options;
+  const { cluster, pods, reporting, namespaces, settings } = options;
   const { mode, allowUnsupported = false } = settings;
-  const shared = { cluster, views, protocol, reporter: reporting, mode, namespaces, allowUnsupported };
+  const outside = { cluster, views, protocol, ...(pods === undefined ? {} : { pods }) };
+  const shared = { ...outside, reporter: reporting, mode, namespaces, allowUnsupported };
   const copyOf = createLedgerCopies();
   return () => ({ ...shared, memoryOf: createMemory(copyOf) });
 }

@@ -1,8 +1,8 @@
 /** rollout-operator's flags, each described once, here: what it takes, and what becomes of it. */
-import { parseGoDuration } from "../../functions/shared/objects/durations.ts";
+import { parseGoBoolean, parseGoDuration, parsePrometheusDuration } from "../../functions/shared/objects/durations.ts";
 import { isNamespaceName } from "../../functions/shared/objects/names.ts";
 import { logLevels } from "../telemetry/logs-and-metrics.ts";
-import { parseGoBoolean, parseGoFloat, parseGoInteger, parsePrometheusDuration } from "./flags-values.ts";
+import { parseGoFloat, parseGoInteger } from "./flags-values.ts";
 import type { Settings } from "./settings.ts";
 
 /** What a flag takes. */
@@ -74,7 +74,6 @@ function bounded(name: string, kind: Kind, field: keyof Settings, leastMs: numbe
 }
 
 const rate = "requests to the API server have no rate limit; at most 16 are under way at once";
-const noPodCalled = "no pod is called";
 const noClusterValidation = "the header X-Cluster is neither sent nor compared";
 const noZoneTracker = "downscales are not prepared, and nothing is stored about them";
 /** Prometheus' grammar has no decimals: what it gives is whole. */
@@ -101,11 +100,11 @@ export const flags: readonly Flag[] = [
     says: "address of the API server, instead of the one in -kubernetes.config-file",
   }),
   counterpart("kubernetes.namespace", { ...namespace, field: "namespaces", says: "one namespace" }),
-  idle("kubernetes.cluster-domain", nonEmpty, noPodCalled),
+  counterpart("kubernetes.cluster-domain", { ...nonEmpty, grammar: "a DNS name", field: "clusterDomain" }),
   bounded("kubernetes.client-timeout", duration, "kubernetesTimeoutMs", 1_000, 60_000, "at least 1s, at most 1m"),
   idle("kubernetes.client-qps", number, rate),
   idle("kubernetes.client-burst", integer, rate),
-  idle("pods.client-timeout", duration, noPodCalled),
+  bounded("pods.client-timeout", duration, "podTimeoutMs", 100, 60_000, "at least 100ms, at most 1m"),
   idle("reconcile.interval", duration, "Sluice acts on a change at once"),
   idle("server.cluster-validation.http.enabled", boolean, noClusterValidation, "false"),
   idle("server.cluster-validation.http.soft-validation", boolean, noClusterValidation, "false"),

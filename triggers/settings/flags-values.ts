@@ -1,11 +1,4 @@
-/** Values as rollout-operator's flags take them: Go's, and Prometheus' durations. */
-
-/** Go's `strconv.ParseBool`; undefined for what it refuses. */
-export function parseGoBoolean(text: string): boolean | undefined {
-  if (["1", "t", "T", "TRUE", "true", "True"].includes(text)) return true;
-  if (["0", "f", "F", "FALSE", "false", "False"].includes(text)) return false;
-  return undefined;
-}
+/** Numbers as rollout-operator's flags take them: Go's. */
 
 const integers = [
   { radix: 16, pattern: /^0[xX]((?:_?[0-9a-fA-F])+)$/ },
@@ -31,17 +24,4 @@ export function parseGoInteger(text: string): number | undefined {
 export function parseGoFloat(text: string): number | undefined {
   const value = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text) ? Number(text) : Number.NaN;
   return Number.isFinite(value) ? value : undefined;
-}
-
-const dayMs = 86_400_000;
-/** From the largest, which is the order that they must be written in. */
-const prometheusUnits = [365 * dayMs, 7 * dayMs, dayMs, 3_600_000, 60_000, 1_000, 1] as const;
-const prometheusDuration = /^(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?$/;
-
-/** Prometheus' `model.ParseDuration`, in milliseconds; undefined for what it refuses. */
-export function parsePrometheusDuration(text: string): number | undefined {
-  if (text === "0") return 0;
-  const match = text === "" ? null : prometheusDuration.exec(text);
-  if (match === null) return undefined;
-  return prometheusUnits.reduce((sum, unit, index) => sum + unit * Number(match[index + 1] ?? 0), 0);
 }

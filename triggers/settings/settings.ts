@@ -1,4 +1,5 @@
 /** The settings: environment variables, each described once: here, or in the definition of the function that it is of. */
+import { isClusterDomain } from "../../functions/shared/http/target.ts";
 import { certificateSettings } from "../../functions/shared/objects/certificates.ts";
 import { isNamespaceName } from "../../functions/shared/objects/names.ts";
 import { parseBoolean, parseDuration, type Setting, setting } from "../../functions/shared/objects/settings.ts";
@@ -141,6 +142,20 @@ export const settingsTable = {
     says: "how long a call to the API server may take, all its tries together",
     grammar: "a Go duration from 1s to 1m",
     parse: (text) => parseDuration(text, 1_000, 60_000),
+  }),
+  clusterDomain: setting<string>({
+    name: "CLUSTER_DOMAIN",
+    fallback: "cluster.local.",
+    says: "DNS domain of the cluster: pods are called by their names in it; with a dot at its end no search list is tried",
+    grammar: "a DNS name",
+    parse: (text) => (isClusterDomain(text) ? text : undefined),
+  }),
+  podTimeoutMs: setting<number>({
+    name: "POD_TIMEOUT",
+    fallback: "5s",
+    says: "how long a call to a pod may take, both its tries together",
+    grammar: "a Go duration from 100ms to 1m",
+    parse: (text) => parseDuration(text, 100, 60_000),
   }),
   drainTimeoutMs: setting<number>({
     name: "DRAIN_TIMEOUT",

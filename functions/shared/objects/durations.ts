@@ -1,4 +1,4 @@
-/** Durations as Go writes them: `90s`, `1h30m`, `-1.5h`, `0`. */
+/** Durations as Go and as Prometheus write them (`1h30m`, `1d12h`), and times and yes or no as Go reads them. */
 
 const unitsMs: Readonly<Record<string, number>> = {
   ns: 1e-6,
@@ -28,4 +28,35 @@ export function parseGoDuration(text: string): number | undefined {
   }
   if (end === 0 || end !== unsigned.length || !(sumMs < limitMs)) return undefined;
   return isNegative && sumMs > 0 ? -sumMs : sumMs;
+}
+
+const dayMs = 86_400_000;
+/** From the largest, which is the order that they must be written in. */
+const prometheusUnits = [365 * dayMs, 7 * dayMs, dayMs, 3_600_000, 60_000, 1_000, 1] as const;
+const prometheusDuration = /^(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?$/;
+
+/** Prometheus' `model.ParseDuration`, in milliseconds; undefined for what it refuses. */
+export function parsePrometheusDuration(text: string): number | undefined {
+  if (text === "0") return 0;
+  const match = text === "" ? null : prometheusDuration.exec(text);
+  if (match === null) return undefined;
+  return prometheusUnits.reduce((sum, unit, index) => sum + unit * Number(match[index + 1] ?? 0), 0);
+}
+
+const time = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:\d{2})$/;
+
+/** A time as in RFC 3339, in milliseconds since the epoch; undefined for what is none. */
+export function parseTime(text: string): number | undefined {
+  const ms = time.test(text) ? Date.parse(text.replace(",", ".")) : Number.NaN;
+  if (Number.isNaN(ms)) return undefined;
+  // What JavaScript carries over, such as February 30, is no time to Go.
+  const [day = ""] = text.split("T");
+  return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day) ? ms : undefined;
+}
+
+/** Go's `strconv.ParseBool`; undefined for what it refuses. */
+export function parseGoBoolean(text: string): boolean | undefined {
+  if (["1", "t", "T", "TRUE", "true", "True"].includes(text)) return true;
+  if (["0", "f", "F", "FALSE", "false", "False"].includes(text)) return false;
+  return undefined;
 }

@@ -1,6 +1,7 @@
 /** What decisions read of a StatefulSet, parsed once at the border. */
 import type { StatefulSetObject } from "../kubernetes/cluster.ts";
 import { parseOrdinal } from "./pods.ts";
+import { parseScaling, type Scaling } from "./scaling/scaling.ts";
 import {
   type Malformed,
   read,
@@ -40,8 +41,14 @@ export interface StatefulSet {
   readonly replicas: number;
   /** It is being deleted, with its pods or, where they are orphaned, without them. */
   readonly deleting: boolean;
-  /** How many pods its controller last counted. */
+  /** How many pods its controller last counted; how many of them were ready, and how many of the wanted revision. */
   readonly countedReplicas: number;
+  readonly readyReplicas: number;
+  readonly updatedReplicas: number;
+  /** The Service that gives its pods their names in DNS; empty without one. */
+  readonly serviceName: string;
+  /** What it says of its size; undefined where it says nothing. */
+  readonly scaling: Scaling | undefined;
   readonly minReadySeconds: number;
   readonly strategy: string;
   readonly paused: boolean;
@@ -75,6 +82,10 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     replicas,
     deleting,
     countedReplicas: status?.replicas ?? 0,
+    readyReplicas: status?.readyReplicas ?? 0,
+    updatedReplicas: status?.updatedReplicas ?? 0,
+    serviceName: spec?.serviceName ?? "",
+    scaling: parseScaling(metadata),
     minReadySeconds: spec?.minReadySeconds ?? 0,
     strategy: spec?.updateStrategy?.type ?? "RollingUpdate",
     paused: read(rolloutPaused, metadata, malformed) ?? false,

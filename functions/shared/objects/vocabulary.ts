@@ -3,18 +3,10 @@
  * No other file spells a key.
  */
 import type { Metadata } from "../kubernetes/cluster.ts";
+import type { Entry } from "./vocabulary/entry.ts";
+import * as scaling from "./vocabulary/scaling.ts";
 
-export interface Entry<T> {
-  readonly key: string;
-  readonly kind: "label" | "annotation";
-  readonly on: "StatefulSet" | "Pod" | "Lease" | "WebhookConfiguration";
-  readonly grammar: string;
-  /** What an absent or malformed value means, in words. */
-  readonly fallback: string;
-  readonly says: string;
-  /** The value, or undefined where the text is malformed. */
-  parse(text: string): T | undefined;
-}
+export { type Entry, type Malformed, read } from "./vocabulary/entry.ts";
 
 /** A budget as a user writes it: pods, or percent of `spec.replicas`. */
 export type Allowance = { readonly pods: number } | { readonly percent: number };
@@ -211,40 +203,30 @@ export const vocabulary = [
   verdicts,
   injectCertificateAuthority,
   webhookNamespace,
+  ...scaling.scalingEntries,
 ] as const;
 
-/** A key that says nothing to Sluice yet: there is a value only where rollout-operator would act on it. */
-function notYet(kind: Entry<true>["kind"], key: string, says: string, parse: (text: string) => boolean): Entry<true> {
-  const inUse = (text: string) => parse(text) || undefined;
-  return { key, kind, on: "StatefulSet", grammar: "rollout-operator's", fallback: "not in use", says, parse: inUse };
-}
-
-const isNamed = (text: string): boolean => text !== "";
-const isTrue = (text: string): boolean => text === "true";
-
-/** What rollout-operator's users may count on and Sluice does not do yet. */
-const unsupported: readonly Entry<true>[] = [
-  notYet("annotation", "grafana.com/rollout-downscale-leader", "replicas follow another StatefulSet", isNamed),
-  notYet(
-    "annotation",
-    "grafana.com/rollout-mirror-replicas-from-resource-name",
-    "replicas follow another resource",
-    isNamed,
-  ),
-  notYet(
-    "annotation",
-    "grafana.com/rollout-delayed-downscale",
-    "pods are told some time before a downscale",
-    (text) => isNamed(text) && !/^0[a-z]*$/.test(text),
-  ),
-  notYet("label", "grafana.com/prepare-downscale", "pods are told of a downscale", isTrue),
-  notYet("label", "grafana.com/no-downscale", "a downscale is refused", isTrue),
+/** What rollout-operator's users may count on and Sluice does not do yet, each with what rollout-operator does about it. */
+const unsupported: readonly { readonly entry: Entry<unknown>; readonly does: string }[] = [
+  { entry: scaling.downscaleLeader, does: "replicas follow another StatefulSet" },
+  { entry: scaling.mirrorName, does: "replicas follow another resource" },
+  { entry: scaling.delayedDownscale, does: "pods are told some time before a downscale" },
+  { entry: scaling.prepareDownscale, does: "pods are told of a downscale" },
+  { entry: scaling.noDownscale, does: "a downscale is refused" },
 ];
 
 /** What of it an object has in use, each as its key and what rollout-operator does about it. */
 export function unsupportedOn(metadata: Metadata): readonly string[] {
-  const used = unsupported.filter((entry) => read(entry, metadata) !== undefined);
-  return used.map(({ key, says }) => `${key} (${says})`);
+  const used = unsupported.filter(({ entry }) => isInUse(entry, metadata));
+  return used.map(({ entry, does }) => `${entry.key} (${does})`);
+}
+
+/** True where rollout-operator would act on it: it has a value that is not the one that asks for nothing. */
+function isInUse(entry: Entry<unknown>, metadata: Metadata): boolean {
+  const text = (entry.kind === "label" ? metadata.labels : metadata.annotations)?.[entry.key];
+  if (text === undefined || text === "") return false;
+  const value = entry.parse(text);
+  return value !== false && value !== 0;
 }
 
 /** The reasons of the Kubernetes Events that Sluice sends: `kubectl get events --field-selector reason=…`. */
@@ -261,29 +243,5 @@ export const eventReasons = {
   certificateWaiting: "CertificateWaiting",
   configurationForeign: "ConfigurationNotOurs",
 } as const;
-
-/** A value on an object that does not parse: its object keeps working with the fallback, and its owner is told. */
-export interface Malformed {
-  readonly key: string;
-  readonly sentence: string;
-}
-
-/**
- * The parsed value of an entry on an object, or undefined where it is absent or malformed; the latter is added to
- * `malformed` with a sentence that says what to write instead.
- */
-export function read<T>(entry: Entry<T>, metadata: Metadata, malformed?: Malformed[]): T | undefined {
-  const text = (entry.kind === "label" ? metadata.labels : metadata.annotations)?.[entry.key];
-  if (text === undefined) return undefined;
-  const value = entry.parse(text);
-  if (value === undefined) {
-    const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;
-    malformed?.push({
-      key: entry.key,
-      sentence: `${entry.kind} ${entry.key} is ${JSON.stringify(shown)}; write ${entry.grammar}. Until then: ${entry.fallback}.`,
-    });
-  }
-  return value;
-}
 
 export type AnyEntry = (typeof vocabulary)[number];

@@ -1,5 +1,6 @@
 /** What a function is, for the doors that wake it and for the manifests that are rendered from it. */
 
+import type { PodHttp } from "../http/pod-http.ts";
 import type { Cluster, KnownResource, Subresource } from "../kubernetes/cluster.ts";
 import type { Protocol } from "../ledger/protocol.ts";
 import type { Ledger, Refusal, Reservation } from "../ledger/reservation.ts";
@@ -84,6 +85,8 @@ export interface Context {
   readonly namespaces: readonly string[] | undefined;
   /** Where reviews read what memory does not have, at a pace; absent: from `cluster`. */
   readonly lookUps?: LookUps;
+  /** HTTP to pods; absent in a process none of whose functions calls any. */
+  readonly pods?: PodHttp;
   /** Groups that ask for what nobody here does are served all the same; absent: they are held. */
   readonly allowUnsupported?: boolean;
   memoryOf(key: Key): GroupMemory;

@@ -57,6 +57,7 @@ export interface StatefulSetObject {
     readonly replicas?: number;
     readonly minReadySeconds?: number;
     readonly ordinals?: { readonly start?: number };
+    readonly serviceName?: string;
     readonly updateStrategy?: { readonly type?: string };
     readonly selector?: { readonly matchLabels?: Readonly<Record<string, string>> };
     readonly template?: { readonly metadata?: { readonly labels?: Readonly<Record<string, string>> } };
@@ -64,6 +65,8 @@ export interface StatefulSetObject {
   readonly status?: {
     readonly observedGeneration?: number;
     readonly replicas?: number;
+    readonly readyReplicas?: number;
+    readonly updatedReplicas?: number;
     readonly currentRevision?: string;
     readonly updateRevision?: string;
   };

@@ -1,11 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import {
-  parseGoBoolean,
-  parseGoFloat,
-  parseGoInteger,
-  parsePrometheusDuration,
-} from "../../../../triggers/settings/flags-values.ts";
+import { parseGoBoolean, parsePrometheusDuration } from "../../../../functions/shared/objects/durations.ts";
+import { parseGoFloat, parseGoInteger } from "../../../../triggers/settings/flags-values.ts";
 
 type Case<T> = readonly [string, T | undefined];
 

@@ -43,6 +43,8 @@ test("an empty environment is valid, and serves the own namespace", () => {
     bodyLimitBytes: 1_048_576,
     requestTimeoutMs: 10_000,
     kubernetesTimeoutMs: 10_000,
+    clusterDomain: "cluster.local.",
+    podTimeoutMs: 5_000,
     drainTimeoutMs: 25_000,
   });
 });

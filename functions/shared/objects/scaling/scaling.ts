@@ -1,0 +1,113 @@
+/** What a StatefulSet says of its size, parsed once at the border. */
+import type { Metadata } from "../../kubernetes/cluster.ts";
+import { type Entry, type Malformed, read } from "../vocabulary/entry.ts";
+import * as keys from "../vocabulary/scaling.ts";
+import { type Endpoint, endpointGrammar, parseEndpoint } from "./endpoint.ts";
+
+/** The object whose scale subresource says how many replicas there are to be. It is in the StatefulSet's own namespace. */
+export interface Mirrored {
+  /** Undefined where it is malformed: there is no such object then. The core group is "". */
+  readonly group: string | undefined;
+  readonly kind: string;
+  readonly name: string;
+  /** Whether our replicas are written to its status. */
+  readonly isWrittenBack: boolean;
+}
+
+/** Pods are told so long before they go. */
+export interface Delay {
+  /** Above 0; undefined where it is malformed: the size stays as it is then. */
+  readonly delayMs: number | undefined;
+  /** Undefined where it is malformed: the size stays as it is then. */
+  readonly endpoint: Endpoint | undefined;
+}
+
+export interface Scaling {
+  /** The name of another StatefulSet. */
+  readonly leader: string | undefined;
+  readonly upscalesOnlyWhenLeaderReady: boolean;
+  /** In milliseconds. Undefined where it is absent, and where it is malformed. */
+  readonly minTimeMs: number | undefined;
+  /** In milliseconds since the epoch. Undefined where it is absent, and where it is malformed. */
+  readonly lastDownscaleMs: number | undefined;
+  readonly mirrored: Mirrored | undefined;
+  /** Replicas. */
+  readonly forced: number | undefined;
+  /** Undefined: a downscale has no delay. */
+  readonly delay: Delay | undefined;
+  readonly preparesDownscale: boolean;
+  /** As its user wrote them; undefined where they are absent or empty. */
+  readonly preparePath: string | undefined;
+  readonly preparePort: string | undefined;
+  readonly refusesDownscale: boolean;
+  readonly malformed: readonly Malformed[];
+}
+
+/** Undefined for an object that says nothing of its size. */
+export function parseScaling(metadata: Metadata): Scaling | undefined {
+  const { labels = {}, annotations = {} } = metadata;
+  if (!keys.scalingEntries.some(({ kind, key }) => (kind === "label" ? labels : annotations)[key] !== undefined)) {
+    return undefined;
+  }
+  const malformed: Malformed[] = [];
+  const of = <T>(entry: Entry<T>): T | undefined => read(entry, metadata, malformed);
+  return {
+    leader: named(of(keys.downscaleLeader)),
+    upscalesOnlyWhenLeaderReady: of(keys.upscaleOnlyWhenLeaderReady) ?? false,
+    minTimeMs: of(keys.minTimeBetweenZonesDownscale),
+    lastDownscaleMs: of(keys.lastDownscale),
+    mirrored: mirroredOf(metadata, malformed),
+    forced: of(keys.forceReplicas),
+    delay: delayOf(metadata, malformed),
+    preparesDownscale: of(keys.prepareDownscale) ?? false,
+    preparePath: named(of(keys.prepareDownscalePath)),
+    preparePort: named(of(keys.prepareDownscalePort)),
+    refusesDownscale: of(keys.noDownscale) ?? false,
+    malformed,
+  };
+}
+
+/** True where its owner wrote a value for this key that does not parse. */
+export function isMalformed({ malformed }: Scaling, { key }: Entry<unknown>): boolean {
+  return malformed.some((one) => one.key === key);
+}
+
+/** Its size is somebody else's to say: it follows a leader, or mirrors an object. */
+export function isLed({ leader, mirrored }: Scaling): boolean {
+  return leader !== undefined || mirrored !== undefined;
+}
+
+function mirroredOf(metadata: Metadata, malformed: Malformed[]): Mirrored | undefined {
+  const name = named(read(keys.mirrorName, metadata));
+  const kind = named(read(keys.mirrorKind, metadata));
+  if (name === undefined || kind === undefined) return undefined;
+  const isGroupSaid = metadata.annotations?.[keys.mirrorApiVersion.key] !== undefined;
+  const isWriteBackSaid = metadata.annotations?.[keys.mirrorWriteBack.key] !== undefined;
+  return {
+    name,
+    kind,
+    group: isGroupSaid ? read(keys.mirrorApiVersion, metadata, malformed) : "",
+    isWrittenBack: isWriteBackSaid ? (read(keys.mirrorWriteBack, metadata, malformed) ?? false) : true,
+  };
+}
+
+/** As rollout-operator has it: both must be there, and a delay of 0 is none. */
+function delayOf(metadata: Metadata, malformed: Malformed[]): Delay | undefined {
+  const { annotations = {} } = metadata;
+  const url = annotations[keys.prepareDelayedDownscaleUrl.key] ?? "";
+  if (url === "" || (annotations[keys.delayedDownscale.key] ?? "") === "") return undefined;
+  const delayMs = read(keys.delayedDownscale, metadata, malformed);
+  if (delayMs === 0) return undefined;
+  const endpoint = parseEndpoint(url);
+  if (endpoint === undefined) {
+    const { key, kind, fallback } = keys.prepareDelayedDownscaleUrl;
+    const shown = url.length > 60 ? `${url.slice(0, 60)}…` : url;
+    const sentence = `${kind} ${key} is ${JSON.stringify(shown)}; write ${endpointGrammar}. Until then: ${fallback}.`;
+    malformed.push({ key, sentence });
+  }
+  return { delayMs, endpoint };
+}
+
+function named(text: string | undefined): string | undefined {
+  return text === "" ? undefined : text;
+}

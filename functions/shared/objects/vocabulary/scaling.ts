@@ -1,0 +1,183 @@
+/** The labels and annotations that rollout-operator's users put on StatefulSets for the sizes of these, as they write them. */
+import { parseGoBoolean, parseGoDuration, parsePrometheusDuration, parseTime } from "../durations.ts";
+import type { Entry } from "./entry.ts";
+
+const asText = (text: string): string => text;
+/** Only the word itself says yes, and any other value says no. */
+const isTrue = (text: string): boolean => text === "true";
+
+function onStatefulSet<T>(
+  kind: Entry<T>["kind"],
+  key: string,
+  parse: Entry<T>["parse"],
+  words: Pick<Entry<T>, "grammar" | "fallback" | "says">,
+): Entry<T> {
+  return { key, kind, on: "StatefulSet", parse, ...words };
+}
+
+const largestReplicas = 2 ** 31 - 1;
+
+function parseReplicas(text: string): number | undefined {
+  const replicas = /^\+?\d{1,20}$/.test(text) ? Number(text) : Number.NaN;
+  return replicas <= largestReplicas ? replicas : undefined;
+}
+
+function parseMinTime(text: string): number | undefined {
+  const ms = parseGoDuration(text);
+  return ms !== undefined && ms >= 0 ? ms : undefined;
+}
+
+/** The group of `group/version`; the version is not looked at, and a version alone is of the core group. */
+function parseApiGroup(text: string): string | undefined {
+  const parts = text.split("/");
+  if (parts.length > 2) return undefined;
+  return parts.length === 2 ? parts[0] : "";
+}
+
+export const downscaleLeader = onStatefulSet("annotation", "grafana.com/rollout-downscale-leader", asText, {
+  grammar: "the name of another StatefulSet of the same group",
+  fallback: "it follows no other",
+  says: "its replicas follow those of the StatefulSet of that name",
+});
+
+export const upscaleOnlyWhenLeaderReady = onStatefulSet(
+  "annotation",
+  "grafana.com/rollout-upscale-only-when-leader-ready",
+  isTrue,
+  {
+    grammar: "true or false",
+    fallback: "false",
+    says: "it is made larger only while all pods of its leader are ready",
+  },
+);
+
+export const minTimeBetweenZonesDownscale = onStatefulSet(
+  "label",
+  "grafana.com/min-time-between-zones-downscale",
+  parseMinTime,
+  {
+    grammar: "a Go duration, such as 12h or 1h30m",
+    fallback: "a zone is not made smaller after another one was",
+    says: "how long after a downscale of one zone of the group the next one may be made smaller",
+  },
+);
+
+export const lastDownscale = onStatefulSet("annotation", "grafana.com/last-downscale", parseTime, {
+  grammar: "a time as in RFC 3339, such as 2026-01-31T12:00:00Z",
+  fallback: "absent: it was never made smaller; malformed: no other zone is",
+  says: "when it was last made smaller",
+});
+
+export const mirrorName = onStatefulSet(
+  "annotation",
+  "grafana.com/rollout-mirror-replicas-from-resource-name",
+  asText,
+  {
+    grammar: "the name of an object in the namespace of the StatefulSet",
+    fallback: "it mirrors nothing",
+    says: "its replicas follow the scale of the object of that name",
+  },
+);
+
+export const mirrorKind = onStatefulSet(
+  "annotation",
+  "grafana.com/rollout-mirror-replicas-from-resource-kind",
+  asText,
+  {
+    grammar: "a kind that has a scale subresource",
+    fallback: "it mirrors nothing",
+    says: "of which kind the object is that it mirrors",
+  },
+);
+
+export const mirrorApiVersion = onStatefulSet(
+  "annotation",
+  "grafana.com/rollout-mirror-replicas-from-resource-api-version",
+  parseApiGroup,
+  {
+    grammar: "group/version, or a version of the core group",
+    fallback: "absent: the core group; malformed: its replicas stay as they are",
+    says: "of which API group that kind is; any version of it will do",
+  },
+);
+
+export const mirrorWriteBack = onStatefulSet(
+  "annotation",
+  "grafana.com/rollout-mirror-replicas-from-resource-write-back",
+  parseGoBoolean,
+  {
+    grammar: "a Go boolean: 1, t, T, TRUE, true, True, 0, f, F, FALSE, false, False",
+    fallback: "absent: true; malformed: false",
+    says: "whether its replicas are written to the status of the object that it mirrors",
+  },
+);
+
+export const forceReplicas = onStatefulSet("annotation", "grafana.com/rollout-force-replicas", parseReplicas, {
+  grammar: "an integer from 0 to 2147483647",
+  fallback: "what it follows or mirrors is taken",
+  says: "its replicas, whatever it follows or mirrors says",
+});
+
+export const delayedDownscale = onStatefulSet(
+  "annotation",
+  "grafana.com/rollout-delayed-downscale",
+  parsePrometheusDuration,
+  {
+    grammar: "a Prometheus duration, such as 2h or 1d12h, or 0",
+    fallback: "absent: a downscale has no delay; malformed: its replicas stay as they are",
+    says: "how long before they go its pods must have been told",
+  },
+);
+
+export const prepareDelayedDownscaleUrl = onStatefulSet(
+  "annotation",
+  "grafana.com/rollout-prepare-delayed-downscale-url",
+  asText,
+  {
+    grammar: "a URL of http or https, whose host is replaced by the pod's own",
+    fallback: "absent: a downscale has no delay; malformed: its replicas stay as they are",
+    says: "where a pod is told that it is going to leave (POST), or to stay after all (DELETE)",
+  },
+);
+
+export const prepareDownscale = onStatefulSet("label", "grafana.com/prepare-downscale", isTrue, {
+  grammar: "true or false",
+  fallback: "false",
+  says: "each pod is told before it leaves, and the downscale is refused where one does not confirm",
+});
+
+export const prepareDownscalePath = onStatefulSet("annotation", "grafana.com/prepare-downscale-http-path", asText, {
+  grammar: "a path, such as ingester/prepare-shutdown",
+  fallback: "no downscale is let through",
+  says: "at which path a pod is told that it is going to leave",
+});
+
+export const prepareDownscalePort = onStatefulSet("annotation", "grafana.com/prepare-downscale-http-port", asText, {
+  grammar: "a port from 1 to 65535",
+  fallback: "no downscale is let through",
+  says: "at which port a pod is told that it is going to leave",
+});
+
+export const noDownscale = onStatefulSet("label", "grafana.com/no-downscale", isTrue, {
+  grammar: "true or false",
+  fallback: "false",
+  says: "a downscale is refused; on Deployments and ReplicaSets as well",
+});
+
+export const scalingEntries = [
+  downscaleLeader,
+  upscaleOnlyWhenLeaderReady,
+  minTimeBetweenZonesDownscale,
+  lastDownscale,
+  mirrorName,
+  mirrorKind,
+  mirrorApiVersion,
+  mirrorWriteBack,
+  forceReplicas,
+  delayedDownscale,
+  prepareDelayedDownscaleUrl,
+  prepareDownscale,
+  prepareDownscalePath,
+  prepareDownscalePort,
+  noDownscale,
+] as const;

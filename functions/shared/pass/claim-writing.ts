@@ -1,0 +1,80 @@
+/** How a function that makes claims looks at a ledger, writes a claim of its own, and ends it by its kind's row. */
+import { changeClaim, type KindName, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
+import { type ClaimWhereabouts, kinds } from "../ledger/kinds.ts";
+import { actWithinMs } from "../ledger/reservation.ts";
+import type { GroupKey } from "../objects/statefulsets.ts";
+import type { Context } from "./definition.ts";
+import { knownLedger, loadLedger, refuseNewLedger, writeChange } from "./ledger-access.ts";
+import { type Observed, observeGroup } from "./observation.ts";
+import type { Wait } from "./verdict.ts";
+import { keptRefusals } from "./verdict-record.ts";
+import { findClaimed } from "./whereabouts.ts";
+
+/** What one look at a group and its ledger says, and what keeps the ledger from permitting anything yet (rule R4). */
+export interface LedgerLook {
+  readonly observed: Observed;
+  readonly young: Wait | undefined;
+}
+
+/**
+ * A group by its ledger, as new as may permit something (rule R5). Undefined where no StatefulSet of it is left. Throws ClusterError,
+ * Conflict, and what `waitForLedger` explains.
+ */
+export async function lookAtLedger(context: Context, key: GroupKey): Promise<LedgerLook | undefined> {
+  const memory = context.memoryOf(key);
+  const ledger = knownLedger(context, memory) ?? (await loadLedger(context, key, memory));
+  if (ledger === undefined) return undefined;
+  const observed = await observeGroup(context, ledger, { permitSinceMs: memory.ledgerReadMs, consistent: false });
+  return { observed, young: refuseNewLedger(context, observed) };
+}
+
+/** The claims of one kind that one function has made. */
+export function claimsBy({ ledger }: Observed, kind: KindName, by: string): readonly KnownClaim[] {
+  return ledger.claims.filter((claim): claim is KnownClaim => claim.isKnown && claim.kind === kind && claim.by === by);
+}
+
+/**
+ * Writes a claim in the place of its older self by one conditional write; `before` undefined: beside the others; `after`
+ * undefined: takes it out. Resolves to the moment of the monotonic clock until which it may be acted on (rule R9). Throws as
+ * `writeChange` does.
+ */
+export async function writeClaim(
+  context: Context,
+  observed: Observed,
+  before: KnownClaim | undefined,
+  after: KnownClaim | undefined,
+): Promise<number> {
+  const others = observed.ledger.claims.filter((claim) => claim !== before);
+  const sentMs = context.cluster.monotonicMs();
+  await writeChange(context, observed, {
+    reservations: observed.open,
+    seenThrough: observed.view.seenThrough,
+    membersThrough: observed.view.membersThrough,
+    members: observed.joining.members,
+    refusals: keptRefusals(observed),
+    verdicts: observed.ledger.verdicts,
+    claims: after === undefined ? others : [...others, after],
+  });
+  return sentMs + actWithinMs;
+}
+
+/** The claim as it stands from `stampMs` on, in the phase that it has come to. It has stood since it was first made. */
+export function renewClaim(claim: KnownClaim, stampMs: number, phase = claim.phase): KnownClaim {
+  return changeClaim(claim, { phase, stampMs, sinceMs: claim.sinceMs ?? claim.stampMs });
+}
+
+/** What becomes of a claim: it stands, it is over, or nobody carries it out and these members are to be told that they stay. */
+export type ClaimEnd =
+  | { readonly kind: "stands"; readonly where: ClaimWhereabouts }
+  | { readonly kind: "settled" }
+  | { readonly kind: "abandoned"; readonly where: ClaimWhereabouts; readonly undoes: readonly OrdinalRange[] };
+
+/** By the row of its kind, over what GETs show now: the ledger must have been read before (rule R21). Throws ClusterError. */
+export async function findEnd({ cluster }: Context, { namespace }: GroupKey, claim: KnownClaim): Promise<ClaimEnd> {
+  const where = await findClaimed(cluster, namespace, claim);
+  const row = kinds[claim.kind];
+  const nowMs = cluster.serverTimeMs();
+  if (row.isSettled(claim, where, nowMs)) return { kind: "settled" };
+  if (!row.isAbandoned(claim, where, nowMs)) return { kind: "stands", where };
+  return { kind: "abandoned", where, undoes: row.undoes(claim, where) };
+}
