@@ -17,8 +17,8 @@ export interface LedgerLook {
 }
 
 /**
- * A group by its ledger, as new as may permit something (rule R5). Undefined where no StatefulSet of it is left. Throws ClusterError,
- * Conflict, and what `waitForLedger` explains.
+ * A group by its ledger, as new as may permit something (rule R5). Undefined where no StatefulSet of it is left. Throws
+ * ClusterError, Conflict, and what `waitForLedger` explains.
  */
 export async function lookAtLedger(context: Context, key: GroupKey): Promise<LedgerLook | undefined> {
   const memory = context.memoryOf(key);
