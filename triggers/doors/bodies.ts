@@ -9,6 +9,7 @@ import { HTTPException } from "hono/http-exception";
 import { waitingTime } from "../../functions/shared/kubernetes/clock/process-clock.ts";
 import { Deadlines, type HasDeadline } from "../../functions/shared/review/deadlines.ts";
 import { parseBoundedJson } from "./bounded-json.ts";
+import { release, releaseSoon } from "./release.ts";
 
 export interface BodiesOptions {
   /** Of all bodies together, in bytes. One alone is read whatever it counts as. */
@@ -62,7 +63,9 @@ export class Bodies {
    */
   async json(c: Context, { limitBytes, malformed }: Wanted): Promise<unknown> {
     if (Number(c.req.header("content-length") ?? 0) > limitBytes) throw tooLarge(limitBytes);
-    const parsed = parseBoundedJson(await this.#read(c, limitBytes));
+    const body = await this.#read(c, limitBytes);
+    const parsed = parseBoundedJson(body);
+    release([body]);
     if ("because" in parsed) throw malformed(parsed.because);
     return parsed.value;
   }
@@ -82,6 +85,7 @@ export class Bodies {
     const stop = (error: Error) => {
       end();
       if (error instanceof HTTPException && error.status !== 413) source.pause();
+      releaseSoon(pieces);
       reject(error);
     };
     const onData = (piece: Buffer) => {
@@ -93,7 +97,9 @@ export class Bodies {
     };
     const onEnd = () => {
       end();
-      resolve(pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces));
+      if (pieces.length === 1) return resolve(pieces[0] as Buffer);
+      resolve(Buffer.concat(pieces));
+      releaseSoon(pieces);
     };
     const onClose = () => stop(new BodyAborted("the client went away before it had sent its request"));
     const deadlineMs = waitingTime.monotonicMs() + silentMs;

@@ -3,6 +3,7 @@
  * of them, before it answers the first; each of them is some kilobytes of objects then.
  */
 import type { Socket } from "node:net";
+import { release } from "./release.ts";
 
 const endOfHead = Buffer.from("\r\n\r\n");
 
@@ -25,6 +26,8 @@ export class RequestFeed {
     this.#parse = (piece) => {
       try {
         parse.call(socket, piece);
+        // Of bodies Node has made copies.
+        release([piece]);
       } catch (error) {
         // Whatever a stranger has sent, it ends the connection, and not the process.
         socket.destroy(error as Error);
