@@ -9,8 +9,8 @@ export function releaseSoon(pieces: readonly Buffer[]): void {
 }
 
 /**
- * Gives the memory of these back at once: nobody may read them any more. V8 frees what is outside its heap when it collects garbage, and lets some 64 MiB or more
- * gather before it does: a flood of bodies that are refused would be in memory several times over.
+ * Gives the memory of these back at once: nobody may read them any more. V8 frees what is outside its heap when it collects
+ * garbage, and lets some 64 MiB or more gather before it does: a flood of bodies would be in memory several times over.
  */
 export function release(pieces: readonly Buffer[]): void {
   for (const { buffer, byteLength } of pieces) {
