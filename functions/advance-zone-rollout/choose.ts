@@ -77,11 +77,13 @@ export function choose(group: GroupNow, zone: Zone, candidates: readonly Pod[]):
     if (after > own.pods) break;
     const governed = governing(pod, group.surroundings, group.key);
     const its = limitOf(zone, governed, own);
-    const why = after > its.pods ? heldByLimit(zone, its) : heldByBudget(group, zone, pod, governed, taken);
+    // The budget of a pod that goes counts all that are down with it in the zone, those too that it does not select.
+    const least = its.pods < limit.pods ? its : limit;
+    const why = after > least.pods ? heldByLimit(zone, least) : heldByBudget(group, zone, pod, governed, taken);
     if (why === undefined) {
       taken.push(pod);
       down = after;
-      if (its.pods < limit.pods) limit = its;
+      limit = least;
       continue;
     }
     held ??= why;
