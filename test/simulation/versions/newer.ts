@@ -52,7 +52,10 @@ interface Own {
 
 interface Look {
   readonly sets: readonly StoredStatefulSet[];
+  /** Those of the sets. */
   readonly pods: readonly StoredPod[];
+  /** Those too that a StatefulSet has left behind: a deletion that is on its way still takes them. */
+  readonly standing: readonly StoredPod[];
 }
 
 export class Newer {
@@ -96,11 +99,11 @@ export class Newer {
   }
 
   /** The pod stands as it did, and whoever was to delete it is dead: nothing of that is on its way any more. */
-  #isGivenUp({ pods }: Look, text: string): boolean {
+  #isGivenUp({ standing }: Look, text: string): boolean {
     const nowMs = this.#options.cluster.monotonicMs();
     if (this.#seenOwn?.text !== text) this.#seenOwn = { text, sinceMs: nowMs };
     const { uid } = JSON.parse(text) as Own;
-    const pod = pods.find(({ metadata }) => metadata.uid === uid);
+    const pod = standing.find(({ metadata }) => metadata.uid === uid);
     return pod !== undefined && !isTerminating(pod) && nowMs - this.#seenOwn.sinceMs > givenUpMs;
   }
 
@@ -158,11 +161,13 @@ export class Newer {
     const { items } = await cluster.list("pods", { namespace });
     const own = (sets as StoredStatefulSet[]).filter(({ metadata }) => metadata.labels?.[groupLabel] === group);
     const names = new Set(own.map(({ metadata }) => metadata.name));
-    return { sets: own, pods: (items as StoredPod[]).filter(({ metadata }) => names.has(setNameOf(metadata.name))) };
+    const standing = items as StoredPod[];
+    return { sets: own, pods: standing.filter(({ metadata }) => names.has(setNameOf(metadata.name))), standing };
   }
 
   /** One pod, where nobody holds anything and all pods of the group are up. */
-  async #take(lease: LeaseObject, { sets, pods }: Look): Promise<void> {
+  async #take(lease: LeaseObject, look: Look): Promise<void> {
+    const { sets, pods } = look;
     const { cluster, draw, takes, namespace, log } = this.#options;
     const { annotations = {} } = lease.metadata;
     const isHeld = (annotations[heldKey] ?? "{}") !== "{}" || (annotations[claimsKey] ?? "") !== "";
@@ -173,7 +178,7 @@ export class Newer {
     const { name, uid } = draw.pick(pods).metadata;
     await this.#write(lease, {
       [takenKey]: JSON.stringify({ pod: name, uid } satisfies Own),
-      ...this.#seen(lease, { sets, pods }),
+      ...this.#seen(lease, look),
     });
     log(`takes ${name}`);
     await cluster.delete("pods", { namespace, name }, { uid });
@@ -181,8 +186,12 @@ export class Newer {
 }
 
 /** A pod has come instead and is up, or nobody wants one any more. */
-function isBack({ sets, pods }: Look, { pod, uid }: Own): boolean {
-  const now = pods.find(({ metadata }) => metadata.name === pod);
-  if (now !== undefined) return now.metadata.uid !== uid && isUp(now);
-  return !sets.some((set) => wantedOrdinals(set).some((ordinal) => `${set.metadata.name}-${ordinal}` === pod));
+function isBack({ sets, standing }: Look, { pod, uid }: Own): boolean {
+  const now = standing.find(({ metadata }) => metadata.name === pod);
+  if (now !== undefined) return now.metadata.uid !== uid && (isUp(now) || !isWanted(sets, pod));
+  return !isWanted(sets, pod);
+}
+
+function isWanted(sets: readonly StoredStatefulSet[], pod: string): boolean {
+  return sets.some((set) => wantedOrdinals(set).some((ordinal) => `${set.metadata.name}-${ordinal}` === pod));
 }
