@@ -189,6 +189,9 @@ export class Newer {
 function isBack({ sets, standing }: Look, { pod, uid }: Own): boolean {
   const now = standing.find(({ metadata }) => metadata.name === pod);
   if (now !== undefined) return now.metadata.uid !== uid && (isUp(now) || !isWanted(sets, pod));
+  // A StatefulSet that left its pods behind may be made again for them, and then it wants this one back.
+  const isLeftBehind = !sets.some(({ metadata }) => metadata.name === setNameOf(pod));
+  if (isLeftBehind && standing.some(({ metadata }) => setNameOf(metadata.name) === setNameOf(pod))) return false;
   return !isWanted(sets, pod);
 }
 
