@@ -1,0 +1,302 @@
+/**
+ * Pods that behave as ingesters do when they are told that they are going to leave: a real HTTP server for each, at an address of
+ * its own. They keep what they were told on a disk, and log each call.
+ */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo, LookupFunction } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { Api } from "../controlplane/api.ts";
+import { type Follower, follow } from "../controlplane/follow.ts";
+import { lookupIn } from "./pod-names.ts";
+
+/** Which pod it is: another one of the same name has another uid. */
+export interface IngesterPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly service: string;
+  readonly uid: string;
+}
+
+/**
+ * What a pod does with calls from now on. `refuse`: 409, as a partition that somebody has locked. `crash`: it ends the connection
+ * and says nothing. `rubbish`: 200, and no JSON. `huge`: 200, and 100 MB. `undated`: 200, and no timestamp.
+ */
+export type Behaviour =
+  | "answer"
+  | "refuse"
+  | "crash"
+  | "rubbish"
+  | "huge"
+  | "undated"
+  | { readonly slowMs: number }
+  | { readonly status: number; readonly body?: string };
+
+export interface IngesterCall {
+  readonly atMs: number;
+  readonly pod: string;
+  readonly uid: string;
+  readonly method: string;
+  readonly path: string;
+  /** Of the answer; undefined where there was none. */
+  readonly status: number | undefined;
+  readonly headers: Readonly<Record<string, unknown>>;
+  /** Whether the pod was prepared when it had acted. */
+  readonly isPrepared: boolean;
+}
+
+export interface IngestersOptions {
+  /** Where a pod is told of a delayed downscale: it keeps the time, and answers with it. */
+  readonly delayedPath?: string;
+  /** Where a pod is told of a downscale: any 2xx will do. */
+  readonly shutdownPath?: string;
+  /** Another pod of the same name has the disk of the one before, as with a volume claim. Default: no. */
+  readonly keepsDisks?: boolean;
+  /** `svc.` and the cluster's domain, without a dot at its end. */
+  readonly domain?: string;
+}
+
+interface Running {
+  readonly pod: IngesterPod;
+  readonly server: Server;
+}
+
+const hugeBytes = 100_000_000;
+
+/** All ingesters of one test. */
+export class Ingesters {
+  /** Every one of them listens on it. */
+  readonly port: number;
+  /** For `connectPods`. */
+  readonly lookup: LookupFunction;
+  /** Has a process of Node's reach them by their names: its `NODE_OPTIONS`. */
+  readonly nodeOptions: string;
+  readonly calls: IngesterCall[] = [];
+  /** When each pod was started and stopped, by uid. */
+  readonly lives: { readonly pod: string; readonly uid: string; readonly startMs: number; endMs?: number }[] = [];
+  readonly #options: Required<IngestersOptions>;
+  readonly #folder: string;
+  readonly #net: string;
+  readonly #placeholder: Server;
+  readonly #running = new Map<string, Running>();
+  readonly #behaviours = new Map<string, Behaviour>();
+  #addresses = 1;
+  #starting: Promise<unknown> = Promise.resolve();
+
+  private constructor(options: IngestersOptions, placeholder: Server, net: string) {
+    this.#options = {
+      delayedPath: "/ingester/prepare-instance-ring-downscale",
+      shutdownPath: "/ingester/prepare-shutdown",
+      keepsDisks: false,
+      domain: "svc.cluster.local",
+      ...options,
+    };
+    this.#placeholder = placeholder;
+    this.#net = net;
+    this.port = (placeholder.address() as AddressInfo).port;
+    this.#folder = mkdtempSync(join(tmpdir(), "ingesters-"));
+    for (const room of ["names", "disks"]) mkdirSync(join(this.#folder, room));
+    const names = join(this.#folder, "names");
+    this.lookup = lookupIn(names);
+    const preload = pathToFileURL(join(import.meta.dirname, "pod-names.ts"));
+    preload.searchParams.set("names", names);
+    this.nodeOptions = `--import ${preload.href}`;
+  }
+
+  /** Takes a port for all of them. */
+  static async open(options: IngestersOptions = {}): Promise<Ingesters> {
+    // Two processes at a time do not meet: all of 127/8 is this machine.
+    const net = `127.${1 + (process.pid % 250)}`;
+    const placeholder = createServer();
+    await listening(placeholder, 0, `${net}.255.254`);
+    return new Ingesters(options, placeholder, net);
+  }
+
+  /** The annotation that leads to them: its host is replaced by each pod's own. */
+  get url(): string {
+    return `http://pod:${this.port}${this.#options.delayedPath}`;
+  }
+
+  /** Starts a pod, or another one in the place of the one that has its name. A pod that runs already stays. */
+  start(pod: IngesterPod): Promise<void> {
+    return this.#inTurn(() => this.#start(pod));
+  }
+
+  /** Ends a pod; its disk stays. Nothing is done where another one has its name by now. */
+  stop({ name, uid }: Pick<IngesterPod, "name" | "uid">): Promise<void> {
+    return this.#inTurn(() => this.#stop(name, uid));
+  }
+
+  /** Ends the process of a pod and starts it again: it is the same pod, with the same disk. */
+  restart(name: string): Promise<void> {
+    return this.#inTurn(async () => {
+      const { pod } = this.#runningPod(name);
+      await this.#stop(name, pod.uid);
+      await this.#start(pod);
+    });
+  }
+
+  /** What a pod of this name does with calls from now on, whoever it is. */
+  behave(name: string, behaviour: Behaviour): void {
+    this.#behaviours.set(name, behaviour);
+  }
+
+  /** Since when the pod has been prepared, in Unix seconds; undefined where it is not. */
+  preparedSince(name: string, path = this.#options.delayedPath): number | undefined {
+    try {
+      return Number(readFileSync(this.#disk(name, path), "utf8"));
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Writes on a pod's disk: somebody else has prepared it. */
+  prepare(name: string, timestamp: number, path = this.#options.delayedPath): void {
+    writeFileSync(this.#disk(name, path), String(timestamp));
+  }
+
+  /** The pods of a StatefulSet that run and are prepared, by name. */
+  preparedPods(path = this.#options.delayedPath): string[] {
+    return [...this.#running.keys()].filter((name) => this.preparedSince(name, path) !== undefined).sort();
+  }
+
+  /** Runs an ingester for each pod of a namespace, from the moment it is Running until it is gone. */
+  async followPods(api: Api, namespace: string, signal: AbortSignal): Promise<void> {
+    const known = new Map<string, IngesterPod>();
+    const follower: Follower<FollowedPod> = {
+      path: `/api/v1/namespaces/${namespace}/pods`,
+      known,
+      seen: ({ metadata: { name, uid }, spec, status }) => {
+        if (status?.phase !== "Running" || known.has(uid)) return;
+        const pod = { namespace, name, uid, service: spec.subdomain ?? "" };
+        known.set(uid, pod);
+        void this.start(pod);
+      },
+      gone: (uid) => {
+        const pod = known.get(uid);
+        known.delete(uid);
+        if (pod !== undefined) void this.stop(pod);
+      },
+    };
+    await follow(api, follower, signal);
+  }
+
+  async close(): Promise<void> {
+    await this.#starting;
+    await Promise.all([...this.#running.values(), { server: this.#placeholder }].map(({ server }) => ended(server)));
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const done = this.#starting.then(work);
+    this.#starting = done.catch(() => {});
+    return done;
+  }
+
+  async #start(pod: IngesterPod): Promise<void> {
+    const { name, uid, service, namespace } = pod;
+    const before = this.#running.get(name);
+    if (before?.pod.uid === uid) return;
+    if (before !== undefined) await this.#stop(name, before.pod.uid);
+    const isAnother = this.lives.some((life) => life.pod === name) && !this.lives.some((life) => life.uid === uid);
+    if (isAnother && !this.#options.keepsDisks) {
+      for (const path of this.#paths()) rmSync(this.#disk(name, path), { force: true });
+    }
+    const number = this.#addresses++;
+    const address = `${this.#net}.${number >> 8}.${number % 256}`;
+    const server = createServer((request, response) => this.#answer(pod, request, response));
+    await listening(server, this.port, address);
+    this.#running.set(name, { pod, server });
+    this.lives.push({ pod: name, uid, startMs: Date.now() });
+    writeFileSync(this.#nameFile(name, service, namespace), address);
+  }
+
+  async #stop(name: string, uid: string): Promise<void> {
+    const running = this.#running.get(name);
+    if (running === undefined || running.pod.uid !== uid) return;
+    this.#running.delete(name);
+    rmSync(this.#nameFile(name, running.pod.service, running.pod.namespace), { force: true });
+    await ended(running.server);
+    const life = this.lives.findLast((one) => one.uid === uid);
+    if (life !== undefined) life.endMs = Date.now();
+  }
+
+  #answer(pod: IngesterPod, request: IncomingMessage, response: ServerResponse): void {
+    const { method = "", url = "", headers } = request;
+    const behaviour = this.#behaviours.get(pod.name) ?? "answer";
+    const end = (status: number | undefined, body: string | Buffer = "") => {
+      const isPrepared = this.#paths().includes(url) && this.preparedSince(pod.name, url) !== undefined;
+      this.calls.push({
+        atMs: Date.now(),
+        pod: pod.name,
+        uid: pod.uid,
+        method,
+        path: url,
+        status,
+        headers,
+        isPrepared,
+      });
+      if (status === undefined) response.destroy();
+      else response.writeHead(status, { "content-type": "application/json" }).end(body);
+    };
+    request.resume();
+    if (behaviour === "crash") end(undefined);
+    else if (behaviour === "refuse") end(409, "the partition is locked");
+    else if (behaviour === "rubbish") end(200, "<html>");
+    else if (behaviour === "huge") end(200, Buffer.alloc(hugeBytes, "x"));
+    else if (behaviour === "undated") end(200, "{}");
+    else if (behaviour === "answer") end(...this.#act(pod, method, url));
+    else if ("status" in behaviour) end(behaviour.status, behaviour.body);
+    else setTimeout(() => end(...this.#act(pod, method, url)), behaviour.slowMs);
+  }
+
+  #act({ name }: IngesterPod, method: string, path: string): [status: number, body?: string] {
+    const { delayedPath } = this.#options;
+    if (!this.#paths().includes(path)) return [404];
+    if (method === "POST") {
+      if (this.preparedSince(name, path) === undefined) this.prepare(name, Math.floor(Date.now() / 1000), path);
+    } else if (method === "DELETE") rmSync(this.#disk(name, path), { force: true });
+    else if (method !== "GET") return [405];
+    const timestamp = this.preparedSince(name, path) ?? 0;
+    if (path === delayedPath) return [200, JSON.stringify({ timestamp })];
+    return method === "GET" ? [200, timestamp === 0 ? "unset" : "set"] : [204];
+  }
+
+  #paths(): string[] {
+    return [this.#options.delayedPath, this.#options.shutdownPath];
+  }
+
+  #runningPod(name: string): Running {
+    const running = this.#running.get(name);
+    if (running === undefined) throw new Error(`${name} does not run`);
+    return running;
+  }
+
+  #nameFile(name: string, service: string, namespace: string): string {
+    return join(this.#folder, "names", `${name}.${service}.${namespace}.${this.#options.domain}`);
+  }
+
+  #disk(name: string, path: string): string {
+    return join(this.#folder, "disks", `${name}${path.replaceAll("/", "_")}`);
+  }
+}
+
+interface FollowedPod {
+  readonly metadata: { readonly name: string; readonly uid: string };
+  readonly spec: { readonly subdomain?: string };
+  readonly status?: { readonly phase?: string };
+}
+
+function listening(server: Server, port: number, address: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, address, resolve);
+  });
+}
+
+async function ended(server: Server): Promise<void> {
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+}

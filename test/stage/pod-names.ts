@@ -1,0 +1,51 @@
+/**
+ * Gives a started process the names of pods in DNS: `node --import "file:///…/pod-names.ts?names=FOLDER"`. The folder has a file
+ * for each name, which holds its address; other names are resolved as ever. Tests alone load it: the product has no setting for it.
+ */
+import dns from "node:dns";
+import { readFileSync } from "node:fs";
+import type { LookupFunction } from "node:net";
+import { join } from "node:path";
+
+const podName = /^[a-z0-9][a-z0-9.-]*\.svc\.[a-z0-9.-]+$/;
+
+/** Resolves the names of pods by that folder, at each look anew, and has all others resolved by `otherwise`. */
+export function lookupIn(folder: string, otherwise?: LookupFunction): LookupFunction {
+  return (host, options, found) => {
+    if (!podName.test(host) && otherwise !== undefined) {
+      otherwise(host, options, found);
+      return;
+    }
+    const address = addressIn(folder, host);
+    // As a resolver does: never before the caller has gone on.
+    setImmediate(() => {
+      if (address === undefined) {
+        const unknown = Object.assign(new Error(`getaddrinfo ENOTFOUND ${host}`), { code: "ENOTFOUND" });
+        found(unknown, options.all ? [] : "");
+      } else if (options.all) found(null, [{ address, family: 4 }]);
+      else found(null, address, 4);
+    });
+  };
+}
+
+function addressIn(folder: string, host: string): string | undefined {
+  try {
+    return readFileSync(join(folder, host.replace(/\.$/, "")), "utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+/** Has this process resolve the names of pods by that folder, wherever it looks one up without a resolver of its own. */
+export function patchLookup(folder: string): void {
+  const original = dns.lookup as unknown as LookupFunction;
+  const patched = lookupIn(folder, original);
+  const lookup = (host: string, options: unknown, found?: unknown) => {
+    if (typeof options === "object") patched(host, options as never, found as never);
+    else (original as (...given: unknown[]) => void)(host, options, found);
+  };
+  Object.assign(dns, { lookup });
+}
+
+const names = new URL(import.meta.url).searchParams.get("names");
+if (names !== null) patchLookup(names);
