@@ -2,12 +2,13 @@
 import { advanceZoneRollout } from "../functions/advance-zone-rollout/function.ts";
 import { evaluateEviction } from "../functions/evaluate-eviction/function.ts";
 import { keepLedgers } from "../functions/keep-ledgers/function.ts";
+import { prepareDelayedDownscale } from "../functions/prepare-delayed-downscale/function.ts";
 import { rotateCertificate } from "../functions/rotate-certificate/function.ts";
 import type { AdmissionDefinition, CronDefinition, FunctionDefinition } from "../functions/shared/pass/definition.ts";
 import { validateZoneBudget } from "../functions/validate-zone-budget/function.ts";
 
 /** Those that events and sweeps wake for a group. */
-export const groupFunctions: readonly FunctionDefinition[] = [advanceZoneRollout, keepLedgers];
+export const groupFunctions: readonly FunctionDefinition[] = [advanceZoneRollout, keepLedgers, prepareDelayedDownscale];
 
 /** Those that answer admission reviews. */
 export const admissionFunctions: readonly AdmissionDefinition[] = [evaluateEviction, validateZoneBudget];

@@ -1,6 +1,7 @@
 /**
- * Gives a started process the names of pods in DNS: `node --import "file:///…/pod-names.ts?names=FOLDER"`. The folder has a file
- * for each name, which holds its address; other names are resolved as ever. Tests alone load it: the product has no setting for it.
+ * Gives a started process the names of pods in DNS: `node --import "file:///…/pod-names.ts?names=FOLDER"`. The folder has a
+ * file for each name, which holds its address; other names are resolved as ever. Only tests load it: the product has no such
+ * setting.
  */
 import dns from "node:dns";
 import { readFileSync } from "node:fs";

@@ -60,3 +60,8 @@ export function parseGoBoolean(text: string): boolean | undefined {
   if (["0", "f", "F", "FALSE", "false", "False"].includes(text)) return false;
   return undefined;
 }
+
+/** A moment as people read it: `2026-01-31T12:00:00Z`. In milliseconds since the epoch. */
+export function timeAt(ms: number): string {
+  return new Date(Math.ceil(ms / 1000) * 1000).toISOString().replace(".000Z", "Z");
+}

@@ -210,7 +210,6 @@ export const vocabulary = [
 const unsupported: readonly { readonly entry: Entry<unknown>; readonly does: string }[] = [
   { entry: scaling.downscaleLeader, does: "replicas follow another StatefulSet" },
   { entry: scaling.mirrorName, does: "replicas follow another resource" },
-  { entry: scaling.delayedDownscale, does: "pods are told some time before a downscale" },
   { entry: scaling.prepareDownscale, does: "pods are told of a downscale" },
   { entry: scaling.noDownscale, does: "a downscale is refused" },
 ];
@@ -242,6 +241,9 @@ export const eventReasons = {
   rotated: "CertificateRotated",
   certificateWaiting: "CertificateWaiting",
   configurationForeign: "ConfigurationNotOurs",
+  downscaling: "DelayedDownscaleStarted",
+  downscaleWaiting: "DelayedDownscaleWaiting",
+  downscaled: "DelayedDownscaleCompleted",
 } as const;
 
 export type AnyEntry = (typeof vocabulary)[number];

@@ -46,6 +46,8 @@ export interface Act {
   readonly confirmsLedger?: true;
   /** Sends no request later than `deadlineMs` of the monotonic clock (rule R9). Throws ClusterError. */
   carryOut(context: Context, deadlineMs: number): Promise<void>;
+  /** Remembers by itself that it was refused, or that all has changed; absent: it is remembered as a deletion is. */
+  refused?(context: Context, key: GroupKey, error: ClusterError): void;
   /** How soon to look again once it is done, in milliseconds; absent: an event tells what comes of it. */
   readonly doneRecheckMs?: number;
   /** The Event that says that it is done; absent: the verdict's own is enough. */
@@ -109,11 +111,13 @@ async function carryOut(errand: Errand, act: Act): Promise<number | undefined> {
   } catch (error) {
     if (!(error instanceof ClusterError)) throw error;
     const reason = wordsOf(error);
+    act.refused?.(context, key, error);
     if (hasCode(error, 404)) reporter.act({ ...report, result: "gone", reason });
     else if (hasCode(error, 409)) reporter.act({ ...report, result: "changed", reason });
     else if (isTransient(error)) reporter.act({ ...report, result: "failed", reason });
     else {
       reporter.act({ ...report, result: "refused", reason });
+      if (act.refused !== undefined) return goOnMs;
       const isOver = withdraw(errand, act, error);
       await refuse(context, by, key, act, error);
       if (isOver) return goOnMs;

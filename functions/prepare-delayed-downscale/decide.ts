@@ -1,0 +1,114 @@
+/** When a StatefulSet may be made smaller whose pods are told long before: by how much now, or which guard holds it. Pure. */
+import { type Around, refuseClaim } from "../shared/group/claiming.ts";
+import { scaleDownPhases } from "../shared/group/size-changes.ts";
+import type { KnownClaim } from "../shared/ledger/claim.ts";
+import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
+import { timeAt } from "../shared/objects/durations.ts";
+import type { StatefulSet } from "../shared/objects/statefulsets.ts";
+import type { OtherClaim } from "../shared/pass/act.ts";
+import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
+import { type DelayedSet, leavingRun, type Run, whoIsTold } from "./choose.ts";
+
+/** One StatefulSet of the group, or why nothing is done to its size and to none of its pods. */
+export type Delayed = DelayedSet | { readonly statefulSet: StatefulSet; readonly held: Held };
+
+export interface Held {
+  readonly guard: string;
+  readonly sentence: string;
+}
+
+export interface DelaySnapshot extends Around {
+  readonly group: string;
+  readonly nowMs: number;
+  /** By name. Only those whose downscales have a delay. */
+  readonly delayed: readonly Delayed[];
+  /** What this function has claimed and not ended. */
+  readonly claims: readonly KnownClaim[];
+  /** Why the API server would not have a smaller size of late, by StatefulSet uid. */
+  readonly refused: ReadonlyMap<string, string>;
+  /** Nobody is told anything, and nothing is known of what pods would say. */
+  readonly shadow: boolean;
+}
+
+/** A StatefulSet that is made smaller now, and the claim that is written before. */
+export interface Lowering {
+  readonly statefulSet: StatefulSet;
+  /** Replicas. */
+  readonly target: number;
+  readonly claim: OtherClaim;
+}
+
+/** How soon to look again at what no event may tell of, in milliseconds. */
+export const recheckMs = 30_000;
+/** What has just been lowered settles within seconds, and no event tells of the end of a claim. */
+const settlingMs = 5_000;
+
+/** One zone at a time is made smaller: the first by name whose highest pods have known for the delay that they leave. */
+export function decide(snapshot: DelaySnapshot): Verdict<Lowering> {
+  const [claim] = snapshot.claims;
+  if (claim !== undefined) {
+    const sentence = `${describeClaim(claim)}; no zone is made smaller until that has ended`;
+    return wait(guardOfClaim(claim), sentence, { zone: claim.zone, recheckMs: settlingMs });
+  }
+  const verdicts = snapshot.delayed.map((one) => decideOne(snapshot, one)).filter((one) => one !== undefined);
+  const soonest = Math.min(...verdicts.map((one) => one.recheckMs ?? recheckMs));
+  const first = verdicts.find(({ kind }) => kind === "take") ?? verdicts[0];
+  if (first === undefined) return take([], `no pod of ${snapshot.group} is to leave after a delay`);
+  return { ...first, recheckMs: soonest };
+}
+
+/** Undefined for one that has the size that is wanted. */
+function decideOne(snapshot: DelaySnapshot, one: Delayed): Verdict<Lowering> | undefined {
+  const { statefulSet } = one;
+  const { name: zone, start, replicas, uid } = statefulSet;
+  if ("held" in one) return wait(one.held.guard, one.held.sentence, { zone, recheckMs });
+  if (one.wanted >= replicas) return undefined;
+  if (snapshot.shadow) return shadowed(one);
+  const run = leavingRun(one, snapshot.nowMs);
+  const rest = sayStop(one, run, snapshot.nowMs);
+  if (run.pods.length === 0) return rest;
+  const refusal = snapshot.refused.get(uid);
+  if (refusal !== undefined) return wait("downscale-refused", refusal, { zone, recheckMs });
+  const target = replicas - run.pods.length;
+  const claim: OtherClaim = {
+    id: `scale-down ${zone} ${snapshot.nowMs}`,
+    kind: "scale-down",
+    zone,
+    members: [{ first: start + target, last: start + replicas - 1 }],
+    uids: { [zone]: uid, ...Object.fromEntries(run.pods.map((pod) => [pod.name, pod.uid])) },
+    phase: scaleDownPhases.confirmed,
+    terms: "asked",
+  };
+  // As rollout-operator has it: max-unavailable is for pods that come back, and says nothing of how many may leave.
+  const held = refuseClaim(snapshot, { ...claim, by: "", stampMs: snapshot.nowMs }, Number.POSITIVE_INFINITY);
+  if (held !== undefined) {
+    const sentence = `${run.pods.length} pods of ${zone} may leave, and wait: ${held.sentence}`;
+    return wait(held.guard, sentence, { zone, recheckMs });
+  }
+  const because = `${zone} is made smaller, from ${replicas} to ${target}: its highest pods have known for the delay`;
+  const sentence = rest === undefined ? because : `${because}; ${rest.sentence}`;
+  return take([{ statefulSet, target, claim }], sentence, { zone, recheckMs: settlingMs });
+}
+
+function sayStop({ statefulSet, wanted, delayMs }: DelayedSet, { pods, stop }: Run, nowMs: number): Wait | undefined {
+  const { name: zone, start, replicas } = statefulSet;
+  if (stop === undefined) return undefined;
+  const left = replicas - wanted - pods.length;
+  const where = { zone, recheckMs };
+  if (stop.kind === "not-prepared") {
+    const sentence = `${left} pods of ${zone} are to leave, and ${stop.name} holds them back: ${stop.why}`;
+    return wait("pod-not-prepared", sentence, where);
+  }
+  const top = start + replicas - pods.length - 1;
+  const at = timeAt(nowMs + stop.inMs);
+  const which = left === 1 ? `${zone}-${top} leaves` : `${zone}-${start + wanted} to ${zone}-${top} leave`;
+  const sentence = `${which} once each has known it for ${delayMs / 1000} s; ${stop.pod.name}, the highest, from ${at} on`;
+  return wait("delay-running", sentence, { ...where, recheckMs: Math.min(recheckMs, stop.inMs) });
+}
+
+function shadowed(one: DelayedSet): Wait {
+  const { statefulSet, wanted } = one;
+  const { stay, leave } = whoIsTold(one);
+  const sentence = `${statefulSet.name} is to go from ${statefulSet.replicas} to ${wanted}: in shadow mode nobody tells ${leave.length} pods that they leave, and ${stay.length} that they stay`;
+  return wait("pods-not-told", sentence, { zone: statefulSet.name, recheckMs });
+}

@@ -1,0 +1,37 @@
+import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import * as scaling from "../shared/objects/vocabulary/scaling.ts";
+import { claims, ledgerEntries, rolloutGroup, verdicts } from "../shared/objects/vocabulary.ts";
+import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
+import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
+import { groupOfStatefulSet } from "../shared/views/keys.ts";
+import { name } from "./observe.ts";
+import { run } from "./pass.ts";
+
+/** Tells pods long before they leave, and makes their StatefulSet smaller when they have known for the delay. */
+export const prepareDelayedDownscale: FunctionDefinition<GroupKey> = {
+  name,
+  concern: "tell pods long before they leave, and make their zone smaller when they have known for its delay",
+  keyedBy: "groups",
+  // What a mirrored object says is found by the sweep, and by the looks between two sweeps.
+  wokenBy: [{ resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet }],
+  listKeys: listGroupKeys,
+  needs: [
+    { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch", "patch"] },
+    { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
+    { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
+    ...ledgerNeeds,
+  ],
+  kindNeeds: [{ subresource: "scale", verbs: ["get"] }],
+  reads: [
+    rolloutGroup,
+    scaling.delayedDownscale,
+    scaling.prepareDelayedDownscaleUrl,
+    scaling.mirrorName,
+    scaling.mirrorKind,
+    scaling.mirrorApiVersion,
+    scaling.downscaleLeader,
+    scaling.forceReplicas,
+  ],
+  writes: [...ledgerEntries, claims, verdicts],
+  run,
+};

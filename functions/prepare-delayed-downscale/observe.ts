@@ -1,0 +1,114 @@
+/** What is read of StatefulSets whose downscales have a delay: how many replicas there are to be, and which pods there are. */
+import { type Cluster, hasCode, isRightMissing, lackOf } from "../shared/kubernetes/cluster.ts";
+import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
+import { type Pod, parsePod } from "../shared/objects/pods.ts";
+import type { Endpoint } from "../shared/objects/scaling/endpoint.ts";
+import type { Mirrored } from "../shared/objects/scaling/scaling.ts";
+import type { StatefulSet } from "../shared/objects/statefulsets.ts";
+import { getStatefulSet } from "../shared/views/listing.ts";
+import type { Answer, DelayedSet } from "./choose.ts";
+import type { Held } from "./decide.ts";
+
+export const name = "prepare-delayed-downscale";
+
+/** A StatefulSet as this function needs it before anybody is told anything. */
+export type Unasked =
+  | (Omit<DelayedSet, "answers"> & { readonly endpoint: Endpoint })
+  | { readonly statefulSet: StatefulSet; readonly held: Held };
+
+/** Whether a StatefulSet is this function's to make smaller: its downscales have a delay, and another object says its size. */
+export function isDelayed({ scaling, deleting }: StatefulSet): boolean {
+  return scaling?.delay !== undefined && !deleting;
+}
+
+/** Throws ClusterError where asking again can help. */
+export async function observeSet(
+  cluster: Cluster,
+  statefulSet: StatefulSet,
+  claims: readonly Claim[],
+): Promise<Unasked | undefined> {
+  const { scaling, serviceName, name: zone } = statefulSet;
+  const delay = scaling?.delay;
+  if (delay === undefined) return undefined;
+  const hold = (held: Held): Unasked => ({ statefulSet, held });
+  const { delayMs, endpoint } = delay;
+  if (delayMs === undefined || endpoint === undefined) {
+    const why = scaling?.malformed.map(({ sentence }) => sentence).join(" ");
+    return hold({ guard: "delay-malformed", sentence: `${zone} keeps its size: ${why}` });
+  }
+  const wanted = await readWanted(cluster, statefulSet);
+  if (wanted === undefined) return undefined;
+  if (typeof wanted !== "number") return { statefulSet, held: wanted };
+  if (serviceName === "") {
+    const sentence = `${zone} has no serviceName, so that its pods cannot be called`;
+    return hold({ guard: "service-missing", sentence });
+  }
+  const own = claims.filter((claim) => claim.zone === zone);
+  const isClaimed = (ordinal: number) => own.some((claim) => namesOrdinal(claim, ordinal));
+  return { statefulSet, delayMs, endpoint, wanted, isClaimed, pods: await listOwn(cluster, statefulSet) };
+}
+
+/** The pods that a StatefulSet owns, by ordinal: as they are now. Throws ClusterError. */
+export async function listOwn(
+  cluster: Pick<Cluster, "list">,
+  { namespace, uid, matchLabels }: StatefulSet,
+): Promise<ReadonlyMap<number, Pod>> {
+  const labels = Object.entries(matchLabels).map(([label, value]) => `${label}=${value}`);
+  const { items } = await cluster.list("pods", { namespace, labelSelector: labels.join(",") });
+  const own = items.map(parsePod).filter(({ ownerUid }) => ownerUid === uid);
+  return new Map(own.map((pod) => [pod.ordinal, pod]));
+}
+
+/**
+ * How many replicas there are to be; why nobody knows; or undefined where nobody but its users says the size. Throws ClusterError
+ * where asking again can help.
+ */
+export async function readWanted(
+  cluster: Cluster,
+  { scaling, namespace, group }: StatefulSet,
+): Promise<number | Held | undefined> {
+  if (scaling?.leader !== undefined) {
+    if (scaling.forced !== undefined) return scaling.forced;
+    const leader = await getStatefulSet(cluster, { namespace, name: scaling.leader });
+    const sentence = `it is to follow ${scaling.leader}, which is no StatefulSet of its group`;
+    return leader !== undefined && leader.group === group ? leader.replicas : { guard: "leader-missing", sentence };
+  }
+  if (scaling?.mirrored === undefined) return undefined;
+  return scaling.forced ?? readScale(cluster, namespace, scaling.mirrored);
+}
+
+async function readScale(cluster: Cluster, namespace: string, { group, kind, name }: Mirrored): Promise<number | Held> {
+  const what = `${kind} ${name}`;
+  const missing = (why: string): Held => ({
+    guard: "mirror-missing",
+    sentence: `it is to have the size of ${what}: ${why}`,
+  });
+  if (group === undefined) return missing("its API version has more than one slash");
+  try {
+    const { resource, hasScale } = await cluster.resourceOf(group, kind);
+    if (!hasScale) return missing("that kind has no scale");
+    const { spec } = await cluster.get(resource, { namespace, name }, { subresource: "scale" });
+    return spec?.replicas ?? 0;
+  } catch (error) {
+    if (hasCode(error, 404)) return missing(error.message);
+    if (isRightMissing(error)) return missing(lackOf(error));
+    throw error;
+  }
+}
+
+/** What pods have said to this process, by uid. Losing it costs a call to each. */
+export type Heard = Map<string, Word>;
+
+export interface Word {
+  readonly told: "stay" | "leave";
+  /** When it was asked, by the monotonic clock. */
+  readonly atMs: number;
+  /** Of one that leaves. */
+  readonly answer?: Answer;
+}
+
+/** What those that leave have said. */
+export function answersOf(heard: Heard): ReadonlyMap<string, Answer> {
+  const answers = [...heard].flatMap(([uid, { answer }]) => (answer === undefined ? [] : [[uid, answer] as const]));
+  return new Map(answers);
+}

@@ -1,0 +1,93 @@
+/** One pass over a group: claims that are over go, pods are told, and then it is decided whether a zone is made smaller. */
+import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import { claimsBy, lookAtLedger } from "../shared/pass/claim-writing.ts";
+import type { Context, Outcome } from "../shared/pass/definition.ts";
+import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
+import type { Observed } from "../shared/pass/observation.ts";
+import { type Gate, perform } from "../shared/pass/perform.ts";
+import { actOn, endClaims, telling } from "./act.ts";
+import { type Delayed, type DelaySnapshot, decide, type Lowering } from "./decide.ts";
+import { isDelayed, name } from "./observe.ts";
+import { memoryOf, type Round, refusalsOf, tellPods } from "./tell.ts";
+
+const contendedMs = 1_000;
+const nothing: Outcome = { recheckMs: undefined, acting: undefined };
+
+/** Throws ClusterError where trying again later can help. */
+export async function run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<Outcome> {
+  if (!(await concerns(context, key, wake.sweep))) return nothing;
+  let round: Round | undefined;
+  try {
+    round = await lookAndTell(context, key, wake.sweep);
+  } catch (error) {
+    forgetLedger(context.memoryOf(key));
+    // What is the matter with a ledger that cannot be used is said by the pass itself.
+    if (error instanceof Conflict) context.reporter.conflict(key, name);
+    else if (waitForLedger(error) === undefined) throw error;
+  }
+  const outcome = await perform(context, gateOf(round), key, wake);
+  const soonMs = round === undefined ? contendedMs : round.recheckMs;
+  return soonMs === undefined ? outcome : { ...outcome, recheckMs: Math.min(soonMs, outcome.recheckMs ?? soonMs) };
+}
+
+/** Whether a StatefulSet of the group has a delay, or a claim of ours is left of one that had. Throws ClusterError. */
+async function concerns(context: Context, key: GroupKey, sweep: boolean): Promise<boolean> {
+  const { views, cluster, protocol } = context;
+  const view = await views.read(key, { settledThrough: 0, permitSinceMs: undefined, consistent: false });
+  if (view.statefulSets.some(isDelayed)) return true;
+  if (view.statefulSets.length === 0) return false;
+  const known = knownLedger(context, context.memoryOf(key));
+  try {
+    const ledger = known ?? (sweep ? await protocol.readLedger(cluster, key) : undefined);
+    return ledger?.claims.some((claim) => claim.isKnown && claim.by === name) ?? false;
+  } catch (error) {
+    // Whoever decides by it says so.
+    if (waitForLedger(error) !== undefined) return false;
+    throw error;
+  }
+}
+
+/** The ledger of now: somebody else may have claimed the pods that would be told to stay. */
+async function lookAndTell(context: Context, key: GroupKey, sweep: boolean): Promise<Round | undefined> {
+  forgetLedger(context.memoryOf(key));
+  const look = await lookAtLedger(context, key);
+  if (look === undefined) return undefined;
+  const isWriting = context.mode === "act" && look.young === undefined;
+  const observed = isWriting ? await endClaims(context, look.observed) : look.observed;
+  return observed && tellPods(context, observed, sweep);
+}
+
+function gateOf(round: Round | undefined): Gate<DelaySnapshot, Lowering> {
+  return {
+    name,
+    telling,
+    decide,
+    actOn,
+    observe: (observed, context) => snapshotOf(context, observed, round?.delayed ?? []),
+  };
+}
+
+/** What was found and told, over the StatefulSets and the ledger that are decided on. */
+function snapshotOf(context: Context, observed: Observed, delayed: readonly Delayed[]): DelaySnapshot {
+  const { key, zones, departed, strayClaims, nowMs, ledger } = observed;
+  const now = new Map(zones.map(({ statefulSet }) => [statefulSet.uid, statefulSet]));
+  const asNow = delayed.flatMap((one): Delayed[] => {
+    const statefulSet = now.get(one.statefulSet.uid);
+    if (statefulSet === undefined) return [];
+    const delayMs = statefulSet.scaling?.delay?.delayMs;
+    if ("held" in one) return [{ ...one, statefulSet }];
+    return delayMs === undefined ? [] : [{ ...one, statefulSet, delayMs }];
+  });
+  asNow.sort((one, other) => (one.statefulSet.name < other.statefulSet.name ? -1 : 1));
+  return {
+    group: key.group,
+    nowMs,
+    zones,
+    departed,
+    strayClaims,
+    delayed: asNow,
+    claims: claimsBy({ ...observed, ledger }, "scale-down", name),
+    refused: refusalsOf(context, memoryOf(context, key)),
+    shadow: context.mode === "shadow",
+  };
+}

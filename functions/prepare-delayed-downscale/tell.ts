@@ -1,0 +1,181 @@
+/** Pods are told that they leave, or that they stay, and what they answer is remembered by their uid. */
+import { isSuccess, type PodHttp, PodHttpError } from "../shared/http/pod-http.ts";
+import { actWithinMs } from "../shared/ledger/reservation.ts";
+import type { Pod } from "../shared/objects/pods.ts";
+import type { Endpoint } from "../shared/objects/scaling/endpoint.ts";
+import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import type { Context, GroupMemory } from "../shared/pass/definition.ts";
+import type { Observed } from "../shared/pass/observation.ts";
+import { leavingRun, readAnswer, whoIsTold } from "./choose.ts";
+import type { Delayed } from "./decide.ts";
+import { answersOf, type Heard, isDelayed, listOwn, name, observeSet, type Unasked } from "./observe.ts";
+
+/** As rollout-operator asks pods, and as `PodHttp` lets us: those beyond are not kept in its queue. */
+const mostAtOnce = 32;
+/** A pod says a time, and a little around it. */
+const mostBytes = 65_536;
+/** Telling a pod that it leaves disrupts nothing, and is taken back by the next look. In milliseconds. */
+const tellWithinMs = 30_000;
+/** How soon to go on with calls that could not be sent in time, in milliseconds. */
+const goOnMs = 1_000;
+
+/** What this process remembers of a group. */
+export interface Memory {
+  readonly heard: Heard;
+  /** Claims under which nothing was sent, or whose only attempt was refused, by id. */
+  readonly withdrawn: Set<string>;
+  /** By StatefulSet uid; until when, by the monotonic clock. */
+  readonly refused: Map<string, { readonly sentence: string; readonly untilMs: number }>;
+}
+
+const memories = new WeakMap<GroupMemory, Memory>();
+
+export function memoryOf(context: Context, key: GroupKey): Memory {
+  const group = context.memoryOf(key);
+  const memory = memories.get(group) ?? { heard: new Map(), withdrawn: new Set(), refused: new Map() };
+  memories.set(group, memory);
+  return memory;
+}
+
+/** Why the API server has refused sizes of late, by StatefulSet uid. */
+export function refusalsOf({ cluster }: Context, { refused }: Memory): ReadonlyMap<string, string> {
+  for (const [uid, { untilMs }] of refused) if (untilMs <= cluster.monotonicMs()) refused.delete(uid);
+  return new Map([...refused].map(([uid, { sentence }]) => [uid, sentence]));
+}
+
+interface Call {
+  readonly set: Extract<Unasked, { endpoint: Endpoint }>;
+  readonly pod: Pod;
+  readonly told: "stay" | "leave";
+}
+
+/** What was found and told in one pass. */
+export interface Round {
+  readonly delayed: readonly Delayed[];
+  /** Not all calls could be sent in time: they are, soon. */
+  readonly recheckMs: number | undefined;
+}
+
+/**
+ * Tells each pod of the group what it is to do: all of them in a sweep, and otherwise those to whom this process has not said so.
+ * Those that are about to leave are asked once more. Throws ClusterError, Conflict, and what `waitForLedger` explains.
+ */
+export async function tellPods(context: Context, { key, zones, ledger }: Observed, sweep: boolean): Promise<Round> {
+  const { cluster, pods: http } = context;
+  const memory = memoryOf(context, key);
+  const { heard } = memory;
+  const members = zones.map(({ statefulSet }) => statefulSet).filter(isDelayed);
+  const { claims } = ledger;
+  const seen = await Promise.all(members.map((set) => observeSet(cluster, set, claims)));
+  const found = seen.filter((one) => one !== undefined);
+  const sets = found.filter((one) => "endpoint" in one);
+  const standing = new Set(sets.flatMap(({ pods }) => [...pods.values()].map(({ uid }) => uid)));
+  for (const uid of heard.keys()) if (!standing.has(uid)) heard.delete(uid);
+  if (context.mode === "shadow") return { delayed: found.map((one) => withAnswers(one, heard)), recheckMs: undefined };
+  if (http === undefined) throw new Error("this process cannot call pods");
+
+  const readMs = cluster.monotonicMs();
+  const isNews = ({ pod, told }: Call) => {
+    const word = heard.get(pod.uid);
+    return sweep || word?.told !== told || word.answer?.kind === "failed";
+  };
+  const calls = sets.flatMap((set) => {
+    const { stay, leave } = whoIsTold(set);
+    return [
+      ...stay.map((pod): Call => ({ set, pod, told: "stay" })),
+      ...leave.map((pod): Call => ({ set, pod, told: "leave" })),
+    ];
+  });
+  const order = ({ pod, told }: Call) => (told === "stay" ? Number.NEGATIVE_INFINITY : (heard.get(pod.uid)?.atMs ?? 0));
+  const round = { context, http, key, heard, readMs };
+  const first = calls.filter(isNews).sort((one, other) => Math.sign(order(one) - order(other)) || 0);
+  const unsent = (await makeCalls(round, first)) + (await askOnceMore(round, sets));
+  const delayed = await Promise.all(found.map((one) => relist(context, withAnswers(one, heard))));
+  return { delayed, recheckMs: unsent > 0 ? goOnMs : undefined };
+}
+
+interface Calling {
+  readonly context: Context;
+  readonly http: PodHttp;
+  readonly key: GroupKey;
+  readonly heard: Heard;
+  /** When it was read what is to be told, by the monotonic clock. */
+  readonly readMs: number;
+}
+
+/** Nobody leaves on a word of long ago: somebody else may have told the pod to stay since. */
+async function askOnceMore(round: Calling, sets: readonly Call["set"][]): Promise<number> {
+  const { context, heard, readMs } = round;
+  const calls = sets.flatMap((set) => {
+    const run = leavingRun({ ...set, answers: answersOf(heard) }, context.cluster.serverTimeMs());
+    const old = run.pods.filter(({ uid }) => (heard.get(uid)?.atMs ?? 0) < readMs);
+    return old.map((pod): Call => ({ set, pod, told: "leave" }));
+  });
+  // What is not heard now has not been heard.
+  for (const { pod } of calls) heard.delete(pod.uid);
+  return makeCalls(round, calls);
+}
+
+function withAnswers(one: Unasked, heard: Heard): Delayed {
+  return "held" in one ? one : { ...one, answers: answersOf(heard) };
+}
+
+/** With the pods that there are after they were asked: a word of another pod of that name is nobody's. */
+async function relist({ cluster }: Context, one: Delayed): Promise<Delayed> {
+  const isSmaller = !("held" in one) && one.wanted < one.statefulSet.replicas;
+  return isSmaller ? { ...one, pods: await listOwn(cluster, one.statefulSet) } : one;
+}
+
+/** Resolves to how many could not be sent in time. */
+async function makeCalls(round: Calling, calls: readonly Call[]): Promise<number> {
+  const queue = calls.values();
+  let unsent = 0;
+  const work = async () => {
+    for (const call of queue) if (!(await makeCall(round, call))) unsent++;
+  };
+  await Promise.all(Array.from({ length: Math.min(mostAtOnce, calls.length) }, work));
+  return unsent;
+}
+
+/** False where it was too late to send it. A pod that cannot be told to stay is told again by the next sweep. */
+async function makeCall({ context, http, key, heard, readMs }: Calling, { set, pod, told }: Call): Promise<boolean> {
+  const { cluster, reporter } = context;
+  const atMs = cluster.monotonicMs();
+  const notAfterMs = readMs + (told === "stay" ? actWithinMs : tellWithinMs);
+  if (atMs > notAfterMs) return false;
+  try {
+    const { status, body } = await send(http, set, pod, told, notAfterMs);
+    if (told === "leave")
+      heard.set(pod.uid, { told, atMs, answer: readAnswer({ status, body }, cluster.serverTimeMs()) });
+    else heard.set(pod.uid, { told, atMs });
+    if (told === "stay" && !isSuccess({ status }) && status !== 409)
+      reporter.problem(key, name, unheard(pod, `${status}`));
+  } catch (error) {
+    if (!(error instanceof PodHttpError)) throw error;
+    heard.set(
+      pod.uid,
+      told === "stay" ? { told, atMs } : { told, atMs, answer: { kind: "failed", why: error.message } },
+    );
+    if (told === "stay") reporter.problem(key, name, unheard(pod, error.message), error);
+  }
+  return true;
+}
+
+function unheard(pod: Pod, why: string): string {
+  return `${pod.name} could not be told that it stays (${why}); the next sweep tells it again`;
+}
+
+/** Both may meet their own effect: the pod keeps the first time that it was told. */
+export function send(
+  http: PodHttp,
+  { statefulSet, endpoint }: Pick<Call["set"], "statefulSet" | "endpoint">,
+  pod: Pod,
+  told: Call["told"],
+  notAfterMs: number,
+) {
+  const { scheme, port, path, authorization } = endpoint;
+  const address = { scheme, port, pod: pod.name, service: statefulSet.serviceName, namespace: pod.namespace };
+  const headers = authorization === undefined ? {} : { authorization };
+  const method = told === "stay" ? "DELETE" : "POST";
+  return http.send(address, { method, path, headers, mostBytes, repeatable: true }, { notAfterMs });
+}

@@ -1,0 +1,181 @@
+/** When a StatefulSet with a delay may be made smaller, by how much, and what holds it. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { readAnswer, whoIsTold } from "../../../../functions/prepare-delayed-downscale/choose.ts";
+import { type DelaySnapshot, decide } from "../../../../functions/prepare-delayed-downscale/decide.ts";
+import { makeClaim } from "../../../../functions/shared/ledger/claim.ts";
+import { delayedOf, type Given, hourMs, nowMs, snapshotOf, statefulSetOf } from "./given.ts";
+
+/** All of these ordinals were told so long ago. */
+function told(first: number, last: number, ms: number): Record<number, number> {
+  return Object.fromEntries(Array.from({ length: last - first + 1 }, (_, index) => [first + index, ms]));
+}
+
+function verdictOf(given: Given, changes: Partial<DelaySnapshot> = {}) {
+  return decide(snapshotOf([delayedOf(given)], changes));
+}
+
+/** `N` for a size that is asked for, or the guard. */
+function outcomeOf(given: Given, changes: Partial<DelaySnapshot> = {}): number | string {
+  const verdict = verdictOf(given, changes);
+  if (verdict.kind === "wait") return verdict.guard;
+  return verdict.targets[0]?.target ?? "done";
+}
+
+test("all pods that leave have known for the delay, and not a second less, counted from the end of the second they tell", () => {
+  assert.equal(outcomeOf({ told: told(4, 9, hourMs + 1_000) }), 4);
+  assert.equal(outcomeOf({ told: told(4, 9, hourMs + 999) }), "delay-running");
+  assert.equal(outcomeOf({ told: told(4, 9, hourMs) }), "delay-running");
+  assert.equal(outcomeOf({ told: {} }), "pod-not-prepared");
+});
+
+test("42 to 46, prepared earlier, go before 40 and 41: the contiguous run from the top (rollout-operator#155)", () => {
+  const given = { replicas: 47, wanted: 40, told: { ...told(40, 41, 60_000), ...told(42, 46, 2 * hourMs) } };
+  const verdict = verdictOf(given);
+  assert.ok(verdict.kind === "take");
+  assert.equal(verdict.targets[0]?.target, 42);
+  assert.deepEqual(verdict.targets[0]?.claim.members, [{ first: 42, last: 46 }]);
+  assert.match(verdict.sentence, /from 47 to 42.*db-a-40 to db-a-41 leave once each has known it for 3600 s/);
+  // One that is younger stops there, though those below it are older.
+  assert.equal(outcomeOf({ ...given, told: { ...told(40, 46, 2 * hourMs), 45: 60_000 } }), 46);
+  assert.equal(outcomeOf({ ...given, told: { ...told(40, 46, 2 * hourMs), 46: 60_000 } }), "delay-running");
+});
+
+test("a pod that failed, that does not exist or was not asked holds back those below it, and is named with the cause", () => {
+  const old = told(4, 9, 2 * hourMs);
+  assert.equal(outcomeOf({ told: { ...old, 7: "it answered 500" } }), 8);
+  const top = verdictOf({ told: { ...old, 9: "it answered 409: somebody has locked it" } });
+  assert.ok(top.kind === "wait" && top.guard === "pod-not-prepared");
+  assert.match(top.sentence, /6 pods of db-a are to leave, and db-a-9 holds them back: it answered 409/);
+  const gone = verdictOf({ told: old, gone: [9] });
+  assert.match(gone.sentence, /db-a-9 holds them back: there is no such pod/);
+  const { 9: _, ...others } = old;
+  assert.match(verdictOf({ told: others }).sentence, /db-a-9 holds them back: it has not been asked/);
+});
+
+test("the time on the disk of the pod before does not count: a pod is no older than it is", () => {
+  const old = told(4, 9, 5 * hourMs);
+  assert.equal(outcomeOf({ told: old, madeMs: { 9: hourMs / 2 } }), "delay-running");
+  assert.equal(outcomeOf({ told: old, madeMs: { 9: hourMs + 1_000 } }), 4);
+  assert.equal(outcomeOf({ told: old, madeMs: { 6: hourMs / 2 } }), 7);
+});
+
+test("the ordinals are those from the first one of the StatefulSet on", () => {
+  const verdict = verdictOf({ start: 5, replicas: 3, wanted: 1, told: told(6, 7, 2 * hourMs) });
+  assert.ok(verdict.kind === "take");
+  assert.equal(verdict.targets[0]?.target, 1);
+  assert.deepEqual(verdict.targets[0]?.claim.members, [{ first: 6, last: 7 }]);
+});
+
+test("a claim is for all that leaves now, confirmed, with the uids of the StatefulSet and of the pods that were told", () => {
+  const verdict = verdictOf({ replicas: 3, wanted: 2, told: told(2, 2, 2 * hourMs) });
+  const claim = verdict.kind === "take" ? verdict.targets[0]?.claim : undefined;
+  assert.deepEqual(claim?.uids, { "db-a": "uid of db-a", "db-a-2": "uid of db-a-2" });
+  assert.deepEqual([claim?.kind, claim?.phase, claim?.terms], ["scale-down", "confirmed", "asked"]);
+});
+
+test("the size that is wanted, or a larger one, is done; nobody raises it here", () => {
+  assert.equal(outcomeOf({ wanted: 10 }), "done");
+  assert.equal(outcomeOf({ wanted: 12 }), "done");
+});
+
+test("who waits says when it goes on, and looks again then", () => {
+  const verdict = verdictOf({ replicas: 5, told: { 4: hourMs + 1_000 - 20_000 } });
+  assert.equal(verdict.recheckMs, 20_000);
+  assert.match(verdict.sentence, /^db-a-4 leaves once each has known it for 3600 s; .* from 2026-01-31T12:00:20Z on$/);
+  assert.equal(verdictOf({ replicas: 5, told: { 4: 0 } }).recheckMs, 30_000);
+});
+
+test("one zone at a time: what is claimed is waited for, and so is a zone that is not whole", () => {
+  const old = told(4, 9, 2 * hourMs);
+  const claim = makeClaim({
+    id: "1",
+    kind: "scale-down",
+    zone: "db-b",
+    members: [{ first: 9, last: 9 }],
+    by: "prepare-delayed-downscale",
+    stampMs: nowMs,
+    phase: "confirmed",
+    terms: "asked",
+  });
+  assert.equal(outcomeOf({ told: old }, { claims: [claim] }), "zone-scaling-down");
+  const broken = delayedOf({ name: "db-b", wanted: 10, gone: [0] });
+  const verdict = decide(snapshotOf([delayedOf({ told: old }), broken]));
+  assert.ok(verdict.kind === "wait" && verdict.guard === "zones-down");
+  assert.match(verdict.sentence, /6 pods of db-a may leave, and wait: db-b: 1 of 10 down/);
+  const both = decide(snapshotOf([delayedOf({ told: old }), delayedOf({ name: "db-b", told: old })]));
+  assert.ok(both.kind === "take" && both.targets.length === 1 && both.zone === "db-a");
+});
+
+test("a zone that is held says why, and holds no other", () => {
+  for (const guard of ["delay-malformed", "service-missing", "mirror-missing", "leader-missing"]) {
+    const held = { statefulSet: statefulSetOf({ name: "db-0" }), held: { guard, sentence: "why" } };
+    const alone = decide(snapshotOf([held]));
+    assert.ok(alone.kind === "wait" && alone.guard === guard && alone.recheckMs === 30_000);
+    const zones = snapshotOf([
+      delayedOf({ name: "db-0", wanted: 10 }),
+      delayedOf({ told: told(4, 9, 2 * hourMs) }),
+    ]).zones;
+    const beside = decide({ ...snapshotOf([held, delayedOf({ told: told(4, 9, 2 * hourMs) })]), zones });
+    assert.ok(beside.kind === "take" && beside.targets[0]?.target === 4);
+  }
+});
+
+test("what the API server refused is said, and not tried at once", () => {
+  const refused = new Map([["uid of db-a", "no"]]);
+  assert.equal(outcomeOf({ told: told(4, 9, 2 * hourMs) }, { refused }), "downscale-refused");
+});
+
+test("in shadow mode it is said how many would be told", () => {
+  const verdict = verdictOf({}, { shadow: true });
+  assert.ok(verdict.kind === "wait" && verdict.guard === "pods-not-told");
+  assert.match(
+    verdict.sentence,
+    /from 10 to 4: in shadow mode nobody tells 6 pods that they leave, and 4 that they stay/,
+  );
+});
+
+test("a pod's answer counts with a time in Unix seconds that has passed, and with no other", () => {
+  const read = (body: string, status = 200) => readAnswer({ status, body }, nowMs);
+  const seconds = nowMs / 1000;
+  assert.deepEqual(read(`{"timestamp":${seconds - 5}}`), { kind: "prepared", sinceMs: nowMs - 5_000 });
+  assert.deepEqual(read(`{"timestamp":${seconds + 30}}`, 204), { kind: "prepared", sinceMs: nowMs + 30_000 });
+  for (const [body, why] of [
+    [`{"timestamp":${seconds + 31}}`, /in the future/],
+    [`{"timestamp":${nowMs}}`, /in the future/],
+    ['{"timestamp":0}', /is 0, and no time/],
+    ['{"timestamp":-1}', /no time/],
+    ['{"timestamp":1.5}', /no time/],
+    [`{"timestamp":"${seconds}"}`, /no time/],
+    ['{"timestamp":null}', /no time/],
+    ["{}", /no JSON with a timestamp/],
+    ["[]", /no JSON with a timestamp/],
+    ["<html>", /no JSON with a timestamp/],
+    ["", /no JSON with a timestamp/],
+  ] as const) {
+    const answer = read(body);
+    assert.ok(answer.kind === "failed", body);
+    assert.match(answer.why, why);
+  }
+  const good = `{"timestamp":${seconds - 5}}`;
+  for (const status of [199, 302, 404, 409, 500]) assert.equal(read(good, status).kind, "failed", `${status}`);
+});
+
+test("who is to stay is told so, who is to leave too, and nobody whom a claim names or who is on the way out", () => {
+  const set = delayedOf({ replicas: 6, wanted: 3 });
+  const ordinals = (changes: Partial<typeof set>) => {
+    const { stay, leave } = whoIsTold({ ...set, ...changes });
+    return [stay, leave].map((pods) => pods.map(({ ordinal }) => ordinal));
+  };
+  assert.deepEqual(ordinals({}), [
+    [2, 1, 0],
+    [5, 4, 3],
+  ]);
+  assert.deepEqual(ordinals({ wanted: 6 })[1], []);
+  assert.deepEqual(ordinals({ wanted: 9 })[0]?.length, 6);
+  assert.deepEqual(ordinals({ isClaimed: (ordinal) => ordinal === 5 })[1], [4, 3]);
+  const pods = new Map([...set.pods].map(([ordinal, pod]) => [ordinal, { ...pod, terminating: ordinal === 4 }]));
+  assert.deepEqual(ordinals({ pods })[1], [5, 3]);
+  // Those beyond the size have left already.
+  assert.deepEqual(ordinals({ statefulSet: statefulSetOf({ replicas: 4 }) })[1], [3]);
+});

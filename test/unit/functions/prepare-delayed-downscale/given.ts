@@ -1,0 +1,90 @@
+/** A StatefulSet with a delay and its pods, as a decision has them. */
+import type { Answer, DelayedSet } from "../../../../functions/prepare-delayed-downscale/choose.ts";
+import type { DelaySnapshot } from "../../../../functions/prepare-delayed-downscale/decide.ts";
+import { surveyZone } from "../../../../functions/shared/group/zones.ts";
+import { type Pod, parsePod } from "../../../../functions/shared/objects/pods.ts";
+import { parseStatefulSet, type StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
+
+export const nowMs = Date.parse("2026-01-31T12:00:00Z");
+export const hourMs = 3_600_000;
+
+export const delayAnnotations = {
+  "grafana.com/rollout-delayed-downscale": "1h",
+  "grafana.com/rollout-prepare-delayed-downscale-url": "http://pod:8080/ingester/prepare",
+  "grafana.com/rollout-mirror-replicas-from-resource-name": "ingester",
+  "grafana.com/rollout-mirror-replicas-from-resource-kind": "ReplicaTemplate",
+  "grafana.com/rollout-mirror-replicas-from-resource-api-version": "rollout-operator.grafana.com/v1",
+};
+
+export interface Given {
+  readonly name?: string;
+  readonly replicas?: number;
+  readonly wanted?: number;
+  readonly start?: number;
+  /** By ordinal: how long ago the pod was told, as it says, in milliseconds; or why it failed; absent: it was not asked. */
+  readonly told?: Readonly<Record<number, number | string>>;
+  /** Ordinals without a pod. */
+  readonly gone?: readonly number[];
+  /** By ordinal: how long ago it was made, in milliseconds; absent: a day. */
+  readonly madeMs?: Readonly<Record<number, number>>;
+}
+
+export function statefulSetOf({ name = "db-a", replicas = 10, start = 0 }: Given): StatefulSet {
+  return parseStatefulSet({
+    metadata: {
+      name,
+      namespace: "ns",
+      uid: `uid of ${name}`,
+      resourceVersion: "1",
+      labels: { "rollout-group": "db" },
+      annotations: delayAnnotations,
+    },
+    spec: { replicas, serviceName: "db", ordinals: { start }, selector: { matchLabels: { name } } },
+  });
+}
+
+export function podOf(statefulSet: StatefulSet, ordinal: number, madeMs = 24 * hourMs): Pod {
+  const name = `${statefulSet.name}-${ordinal}`;
+  const ready = { type: "Ready", status: "True", lastTransitionTime: "2026-01-01T00:00:00Z" };
+  return parsePod({
+    metadata: {
+      name,
+      namespace: "ns",
+      uid: `uid of ${name}`,
+      resourceVersion: "1",
+      creationTimestamp: new Date(nowMs - madeMs).toISOString(),
+      ownerReferences: [
+        { apiVersion: "apps/v1", kind: "StatefulSet", name: statefulSet.name, uid: statefulSet.uid, controller: true },
+      ],
+    },
+    status: { phase: "Running", conditions: [ready] },
+  });
+}
+
+export function delayedOf(given: Given = {}): DelayedSet {
+  const { replicas = 10, wanted = 4, start = 0, told = {}, gone = [], madeMs = {} } = given;
+  const statefulSet = statefulSetOf(given);
+  const pods = Array.from({ length: replicas }, (_, index) => start + index)
+    .filter((ordinal) => !gone.includes(ordinal))
+    .map((ordinal) => podOf(statefulSet, ordinal, madeMs[ordinal]));
+  const answers = Object.entries(told).map(([ordinal, said]): [string, Answer] => [
+    `uid of ${statefulSet.name}-${ordinal}`,
+    typeof said === "number" ? { kind: "prepared", sinceMs: nowMs - said } : { kind: "failed", why: said },
+  ]);
+  return {
+    statefulSet,
+    delayMs: hourMs,
+    wanted,
+    pods: new Map(pods.map((pod) => [pod.ordinal, pod])),
+    isClaimed: () => false,
+    answers: new Map(answers),
+  };
+}
+
+export function snapshotOf(delayed: DelaySnapshot["delayed"], changes: Partial<DelaySnapshot> = {}): DelaySnapshot {
+  const zones = delayed.map((one) =>
+    surveyZone(one.statefulSet, "pods" in one ? one.pods.values() : [], [], nowMs, changes.claims ?? []),
+  );
+  const nothing = { departed: [], strayClaims: [], claims: [], refused: new Map(), shadow: false };
+  return { group: "db", nowMs, zones, delayed, ...nothing, ...changes };
+}
