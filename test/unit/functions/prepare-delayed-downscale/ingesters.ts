@@ -1,0 +1,134 @@
+/** One process of this function over a small world whose pods keep the time at which they were told to leave. */
+import { prepareDelayedDownscale } from "../../../../functions/prepare-delayed-downscale/function.ts";
+import type { Delivery } from "../../../../functions/shared/http/transport.ts";
+import type { Outcome } from "../../../../functions/shared/pass/definition.ts";
+import type { StoredPod } from "../../../world/objects.ts";
+import { createWorldPodHttp, type PodReply } from "../../../world/pod-http.ts";
+import { key, namespace, Passes, played } from "../../shared/pass/passes.ts";
+
+export const delayMs = 60_000;
+
+export interface Asked {
+  readonly pod: string;
+  readonly uid: string;
+  readonly method: string;
+  readonly atMs: number;
+}
+
+export class Ingesters {
+  readonly passes: Passes;
+  /** Since when each pod knows that it leaves, in Unix seconds, by its name: it is on its disk. */
+  readonly disks = new Map<string, number>();
+  readonly asked: Asked[] = [];
+  readonly deliveries: Delivery[] = [];
+  /** The most calls that were under way at once. */
+  mostAtOnce = 0;
+  /** What a pod answers in the place of what it would; undefined: what it would. */
+  answer: (pod: StoredPod, method: string) => PodReply | undefined = () => undefined;
+  #underWay = 0;
+
+  /** Two zones of so many pods, which mirror the size of `source`; its ledger is old enough to permit something. */
+  static async of(replicas = 4, changes: Readonly<Record<string, string | null>> = {}): Promise<Ingesters> {
+    const ingesters = new Ingesters(new Passes({ replicas }));
+    const { world } = ingesters.passes;
+    const source = world.addGroup({ namespace, group: "source", zones: ["x"], replicas, labels: {} });
+    const annotations = {
+      "grafana.com/rollout-delayed-downscale": "1m",
+      "grafana.com/rollout-prepare-delayed-downscale-url": "http://user:secret@pod:8080/ingester/prepare",
+      "grafana.com/rollout-mirror-replicas-from-resource-name": source.statefulSets[0]?.name ?? "",
+      "grafana.com/rollout-mirror-replicas-from-resource-kind": "StatefulSet",
+      "grafana.com/rollout-mirror-replicas-from-resource-api-version": "apps/v1",
+      ...changes,
+    };
+    for (const name of ["group-a", "group-b"]) world.annotate({ namespace, name }, annotations);
+    world.settle();
+    await ingesters.run(true);
+    await ingesters.passes.goOn(11_000);
+    ingesters.forget();
+    return ingesters;
+  }
+
+  private constructor(passes: Passes) {
+    this.passes = passes;
+    this.restart();
+  }
+
+  /** A process that remembers nothing. */
+  restart(mode: "act" | "shadow" = "act"): void {
+    const pods = createWorldPodHttp({
+      world: this.passes.world,
+      clock: this.passes.cluster,
+      answer: (pod, delivery) => {
+        this.deliveries.push(delivery);
+        return this.#reply(pod, delivery.method);
+      },
+      way: () => 1,
+    });
+    const counted = {
+      send: async (...call: Parameters<typeof pods.send>) => {
+        this.mostAtOnce = Math.max(this.mostAtOnce, ++this.#underWay);
+        try {
+          return await pods.send(...call);
+        } finally {
+          this.#underWay--;
+        }
+      },
+    };
+    this.passes.restart({ pods: counted, mode });
+  }
+
+  #reply(pod: StoredPod, method: string): PodReply {
+    const { name, uid } = pod.metadata;
+    this.asked.push({ pod: name, uid, method, atMs: this.passes.timeline.nowMs() });
+    const reply = this.answer(pod, method);
+    if (reply !== undefined) return reply;
+    if (method === "DELETE") this.disks.delete(name);
+    else if (!this.disks.has(name)) this.disks.set(name, Math.floor(this.passes.timeline.nowMs() / 1000));
+    return { status: 200, body: JSON.stringify({ timestamp: this.disks.get(name) ?? 0 }) };
+  }
+
+  /** One pass with all its acts. */
+  async run(sweep = false): Promise<Outcome["recheckMs"]> {
+    const { timeline, context } = this.passes;
+    const outcome = await played(timeline, prepareDelayedDownscale.run(context, key, { sweep }));
+    const acted = outcome.acting === undefined ? undefined : await played(timeline, outcome.acting);
+    return acted === undefined ? outcome.recheckMs : Math.min(acted, outcome.recheckMs ?? acted);
+  }
+
+  /** Passes, each when the one before said, for so long. */
+  async goOn(ms: number): Promise<void> {
+    const endMs = this.passes.timeline.nowMs() + ms;
+    while (this.passes.timeline.nowMs() < endMs) {
+      const recheckMs = (await this.run()) ?? 30_000;
+      const leftMs = endMs - this.passes.timeline.nowMs();
+      await this.passes.goOn(Math.max(10, Math.min(recheckMs, leftMs)));
+    }
+  }
+
+  /** Says how many are wanted. */
+  want(replicas: number): void {
+    this.passes.world.scale({ namespace, name: "source-x" }, replicas);
+  }
+
+  size(zone: "a" | "b"): number | undefined {
+    return this.passes.world.store.get("statefulsets", { namespace, name: `group-${zone}` }).spec.replicas;
+  }
+
+  forget(): void {
+    this.asked.length = 0;
+    this.passes.forget();
+  }
+
+  /** `METHOD POD`, sorted. */
+  get words(): string[] {
+    return this.asked.map(({ pod, method }) => `${method} ${pod}`).sort();
+  }
+
+  get guard(): string | undefined {
+    return this.passes.guard;
+  }
+
+  get claims(): readonly string[] {
+    return this.passes.ledger.claims.map(({ zone, kind }) => `${kind} ${zone}`);
+  }
+}

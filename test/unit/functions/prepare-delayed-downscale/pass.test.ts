@@ -1,0 +1,286 @@
+/** Passes over a small world: who is told what, when a zone is made smaller, and what becomes of the claim. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { key, namespace, played, refused } from "../../shared/pass/passes.ts";
+import { delayMs, Ingesters } from "./ingesters.ts";
+
+test("pods of all zones are told at once, and the zones go one after the other when the delay is over", async () => {
+  const on = await Ingesters.of();
+  on.want(2);
+  await on.run();
+  assert.deepEqual(
+    on.words.filter((word) => word.startsWith("POST")),
+    ["POST group-a-2", "POST group-a-3", "POST group-b-2", "POST group-b-3"],
+  );
+  assert.equal(on.guard, "delay-running");
+  await on.goOn(delayMs - 2_000);
+  assert.deepEqual([on.size("a"), on.size("b")], [4, 4]);
+  await on.goOn(5_000);
+  assert.deepEqual([on.size("a"), on.size("b"), on.claims], [2, 4, ["scale-down group-a"]]);
+  await on.goOn(30_000);
+  assert.deepEqual([on.size("a"), on.size("b"), on.claims, on.guard], [2, 2, [], "done"]);
+  assert.deepEqual([...on.disks.keys()].sort(), ["group-a-2", "group-a-3", "group-b-2", "group-b-3"]);
+});
+
+test("between sweeps only those are called who were not told yet; a sweep tells all, and finds what somebody else prepared", async () => {
+  const on = await Ingesters.of();
+  on.forget();
+  await on.run();
+  assert.deepEqual(on.words, []);
+  on.disks.set("group-b-0", 1);
+  await on.run();
+  assert.ok(on.disks.has("group-b-0"));
+  await on.run(true);
+  assert.equal(on.asked.length, 8);
+  assert.ok(!on.disks.has("group-b-0"));
+});
+
+test("a pod that is wanted after all is told so at once", async () => {
+  const on = await Ingesters.of();
+  on.want(2);
+  await on.run();
+  on.forget();
+  on.want(3);
+  await on.run();
+  assert.deepEqual(on.words, ["DELETE group-a-2", "DELETE group-b-2"]);
+  on.want(6);
+  on.forget();
+  await on.run();
+  assert.deepEqual(on.words, ["DELETE group-a-3", "DELETE group-b-3"]);
+  assert.deepEqual([on.disks.size, on.size("a"), on.guard], [0, 4, "done"]);
+});
+
+test("a pod that was replaced while it was prepared is prepared for the whole delay again, whatever is on its disk", async () => {
+  const on = await Ingesters.of();
+  on.want(3);
+  await on.goOn(delayMs / 2);
+  on.passes.world.store.delete("pods", { namespace, name: "group-a-3" }, { gracePeriodSeconds: 0 });
+  await on.passes.goOn(5_000);
+  const again = on.passes.timeline.nowMs();
+  await on.goOn(delayMs / 2 + 5_000);
+  assert.deepEqual([on.size("a"), on.size("b")], [4, 3]);
+  await on.goOn(again + delayMs - on.passes.timeline.nowMs() - 5_000);
+  assert.equal(on.size("a"), 4);
+  await on.goOn(30_000);
+  assert.equal(on.size("a"), 3);
+});
+
+test("a pod that is replaced in the middle of the calls does not leave on the word of the one before", async () => {
+  const on = await Ingesters.of();
+  on.want(3);
+  await on.goOn(delayMs - 5_000);
+  let isReplaced = false;
+  on.answer = ({ metadata: { name } }, method) => {
+    if (name === "group-a-3" && method === "POST" && !isReplaced) {
+      isReplaced = true;
+      on.passes.timeline.after(0, () => {
+        on.passes.world.store.delete("pods", { namespace, name }, { gracePeriodSeconds: 0 });
+        on.passes.world.settle();
+      });
+    }
+    return undefined;
+  };
+  await on.goOn(20_000);
+  assert.ok(isReplaced);
+  assert.equal(on.size("a"), 4);
+  assert.equal(on.size("b"), 3);
+});
+
+test("somebody else's word counts last: a pod that was told to stay since begins anew", async () => {
+  const on = await Ingesters.of();
+  on.want(3);
+  await on.goOn(delayMs - 5_000);
+  on.disks.delete("group-a-3");
+  await on.goOn(20_000);
+  assert.deepEqual([on.size("a"), on.size("b")], [4, 3]);
+});
+
+test("a pod that refuses with 409, breaks, says nothing or too much blocks those below it, and is named", async () => {
+  for (const [reply, why] of [
+    [{ status: 409 }, /it answered 409/],
+    [{ status: 500 }, /it answered 500/],
+    [{ status: 200, body: "<html>" }, /no JSON/],
+    [{ status: 200, body: '{"timestamp":1}'.padEnd(70_000) }, /65536 bytes/],
+    ["break", /the connection ended/],
+    ["hang", /no answer within 5000 ms/],
+  ] as const) {
+    const on = await Ingesters.of();
+    on.answer = ({ metadata: { name } }, method) => (name === "group-a-3" && method === "POST" ? reply : undefined);
+    on.want(2);
+    await on.goOn(delayMs + 40_000);
+    assert.deepEqual([on.size("a"), on.size("b")], [4, 2]);
+    assert.equal(on.guard, "pod-not-prepared");
+    assert.match(on.passes.verdicts.at(-1)?.sentence ?? "", why);
+  }
+});
+
+test("however many pods there are, and however slow, at most 32 calls are under way, and all are told in the end", async () => {
+  const on = await Ingesters.of(80);
+  on.answer = () => "hang";
+  on.want(2);
+  on.forget();
+  await on.run();
+  assert.equal(on.mostAtOnce, 32);
+  on.answer = () => undefined;
+  await on.goOn(10_000);
+  assert.equal(on.disks.size, 156);
+});
+
+test("a change that the API server refuses is said, the claim goes at once, the pods stay prepared, and it is tried again", async () => {
+  const on = await Ingesters.of();
+  on.want(3);
+  on.passes.interfere = ({ verb, resource }) => {
+    if (verb === "patch" && resource === "statefulsets") throw refused(403, "somebody's webhook says no");
+  };
+  await on.goOn(delayMs + 10_000);
+  assert.equal(on.guard, "downscale-refused");
+  assert.match(on.passes.verdicts.at(-1)?.sentence ?? "", /group-a go to 3 replicas: somebody's webhook says no/);
+  assert.deepEqual([on.claims, on.disks.size], [[], 2]);
+  on.passes.interfere = () => {};
+  await on.goOn(60_000);
+  assert.deepEqual([on.size("a"), on.size("b")], [3, 3]);
+});
+
+test("a change that nobody answers holds its claim for 90 s; those that are wanted then are told so, and it goes (R20)", async () => {
+  for (const [wanted, deletes] of [
+    [4, ["DELETE group-a-2", "DELETE group-a-3"]],
+    [3, ["DELETE group-a-2"]],
+    [2, []],
+  ] as const) {
+    const on = await Ingesters.of();
+    on.want(2);
+    let isLost = false;
+    on.passes.interfere = ({ verb, resource }) => {
+      if (verb !== "patch" || resource !== "statefulsets") return;
+      isLost = true;
+      throw refused(0, "no answer");
+    };
+    while (!isLost) await on.goOn(1_000);
+    const lostMs = on.passes.timeline.nowMs();
+    on.restart();
+    on.want(wanted);
+    on.answer = ({ metadata: { name } }) => {
+      const isMember = name === "group-a-2" || name === "group-a-3";
+      assert.ok(!isMember || on.passes.timeline.nowMs() - lostMs >= 85_000 || wanted === 2, "a member is left alone");
+      return undefined;
+    };
+    on.forget();
+    await on.goOn(80_000);
+    assert.equal(on.guard, "zone-scaling-down");
+    assert.deepEqual(on.claims, ["scale-down group-a"]);
+    on.forget();
+    await on.run();
+    on.passes.interfere = ({ verb, resource }) => {
+      if (verb === "patch" && resource === "statefulsets") throw refused(403, "no");
+    };
+    while (on.claims.length > 0) await on.goOn(1_000);
+    const told = on.asked.filter(({ pod, method }) => pod.startsWith("group-a") && method === "DELETE");
+    const members = told.map(({ pod, method }) => `${method} ${pod}`).filter((word) => / group-a-[23]$/.test(word));
+    assert.deepEqual([...new Set(members)].sort(), deletes);
+  }
+});
+
+test("when the size that is wanted, or the StatefulSet, changes after the claim was written, nothing is changed", async () => {
+  for (const change of [(on: Ingesters) => on.want(4), (on: Ingesters) => on.passes.world.scale(zoneA, 5)]) {
+    const on = await Ingesters.of();
+    on.want(3);
+    let isChanged = false;
+    on.passes.interfere = ({ verb, resource, given }) => {
+      if (isChanged || verb !== "patch" || resource !== "leases" || !JSON.stringify(given).includes("scale-down"))
+        return;
+      isChanged = true;
+      change(on);
+    };
+    while (!isChanged) await on.goOn(1_000);
+    assert.ok((on.size("a") ?? 0) >= 4);
+    assert.equal(on.passes.acts.at(-1)?.result, "changed");
+    await on.goOn(5_000);
+    assert.deepEqual(on.claims.includes("scale-down group-a"), false);
+  }
+});
+
+const zoneA = { namespace, name: "group-a" };
+
+test("a zone waits while another one is not whole, and is told of no pod that somebody else has claimed", async () => {
+  const on = await Ingesters.of();
+  on.want(3);
+  on.passes.world.kubelet.breakPod({ namespace, name: "group-b-0" }, "Unready");
+  await on.goOn(delayMs + 20_000);
+  assert.deepEqual([on.size("a"), on.size("b")], [4, 3]);
+  assert.equal(on.guard, "zones-down");
+});
+
+test("two processes at once lower each zone once, and never two zones at a time", async () => {
+  const on = await Ingesters.of();
+  const { timeline, context } = on.passes;
+  on.want(2);
+  await on.goOn(delayMs - 1_000);
+  await on.passes.goOn(3_000);
+  on.forget();
+  const { prepareDelayedDownscale } = await import("../../../../functions/prepare-delayed-downscale/function.ts");
+  on.restart();
+  const other = on.passes.context;
+  const both = [context, other].map((one) => prepareDelayedDownscale.run(one, key, { sweep: false }));
+  const outcomes = await played(timeline, Promise.all(both));
+  for (const { acting } of outcomes) if (acting !== undefined) await played(timeline, acting);
+  assert.deepEqual([on.size("a"), on.size("b")], [2, 4]);
+  assert.equal(on.claims.length, 1);
+});
+
+test("shadow mode calls nobody and writes nothing", async () => {
+  const on = await Ingesters.of();
+  on.restart("shadow");
+  on.want(2);
+  await on.run(true);
+  assert.deepEqual([on.words, on.guard], [[], "pods-not-told"]);
+  assert.ok(on.passes.calls.every(({ verb }) => ["get", "list", "resourceOf"].includes(verb)));
+});
+
+test("what nobody can read is said, holds the size, and calls nobody", async () => {
+  for (const [changes, guard] of [
+    [{ "grafana.com/rollout-delayed-downscale": "1.5h" }, "delay-malformed"],
+    [{ "grafana.com/rollout-delayed-downscale": "1h1d" }, "delay-malformed"],
+    [{ "grafana.com/rollout-prepare-delayed-downscale-url": "pod/prepare" }, "delay-malformed"],
+    [{ "grafana.com/rollout-mirror-replicas-from-resource-name": "nothing" }, "mirror-missing"],
+    [{ "grafana.com/rollout-mirror-replicas-from-resource-kind": "Nothing" }, "mirror-missing"],
+    [{ "grafana.com/rollout-mirror-replicas-from-resource-kind": "ControllerRevision" }, "mirror-missing"],
+    [{ "grafana.com/rollout-mirror-replicas-from-resource-api-version": "a/b/c" }, "mirror-missing"],
+    [{ "grafana.com/rollout-downscale-leader": "nobody" }, "leader-missing"],
+  ] as const) {
+    const on = await Ingesters.of(4, changes);
+    on.want(2);
+    await on.run(true);
+    assert.deepEqual([on.guard, on.words], [guard, []], JSON.stringify(changes));
+  }
+});
+
+test("without a delay, or without anybody who says the size, nothing is done", async () => {
+  for (const changes of [
+    { "grafana.com/rollout-delayed-downscale": "0s" },
+    { "grafana.com/rollout-delayed-downscale": "" },
+    { "grafana.com/rollout-prepare-delayed-downscale-url": "" },
+    { "grafana.com/rollout-mirror-replicas-from-resource-kind": "" },
+  ]) {
+    const on = await Ingesters.of(4, changes);
+    on.want(2);
+    await on.run(true);
+    await on.goOn(delayMs + 10_000);
+    assert.deepEqual([on.words, on.size("a")], [[], 4], JSON.stringify(changes));
+  }
+});
+
+test("calls carry the user and the password of the URL, and a forced size counts before any other", async () => {
+  const on = await Ingesters.of(4, { "grafana.com/rollout-force-replicas": "3" });
+  on.want(1);
+  await on.run(true);
+  assert.deepEqual(
+    on.words.filter((word) => word.startsWith("POST")),
+    ["POST group-a-3", "POST group-b-3"],
+  );
+  const basic = `Basic ${Buffer.from("user:secret").toString("base64")}`;
+  for (const { headers, path, host } of on.deliveries) {
+    assert.deepEqual([headers.authorization, headers["x-cluster"], path], [basic, namespace, "/ingester/prepare"]);
+    assert.match(host, /^group-[ab]-\d\.[a-z-]+\.db\.svc\.cluster\.local\.$/);
+  }
+  assert.equal(on.deliveries.length, 8 + 8);
+});
