@@ -1,7 +1,7 @@
 /** One pass over a group: claims that are over go, pods are told, and then it is decided whether a zone is made smaller. */
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import { claimsBy, lookAtLedger } from "../shared/pass/claim-writing.ts";
-import type { Context, Outcome } from "../shared/pass/definition.ts";
+import type { Context, GroupMemory, Outcome } from "../shared/pass/definition.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";
@@ -11,11 +11,23 @@ import { isDelayed, name } from "./observe.ts";
 import { memoryOf, type Round, refusalsOf, tellPods } from "./tell.ts";
 
 const contendedMs = 1_000;
+/** Where each look at a group is a LIST, one that has nothing to do with this function is looked at once in this time. */
+const lookEveryMs = 30_000;
+const idleSinceMs = new WeakMap<GroupMemory, number>();
 const nothing: Outcome = { recheckMs: undefined, acting: undefined };
 
 /** Throws ClusterError where trying again later can help. */
 export async function run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<Outcome> {
-  if (!(await concerns(context, key, wake.sweep))) return nothing;
+  const memory = context.memoryOf(key);
+  const nowMs = context.cluster.monotonicMs();
+  const idleMs = (idleSinceMs.get(memory) ?? Number.NEGATIVE_INFINITY) + lookEveryMs - nowMs;
+  if (!context.views.isLasting && !wake.sweep && idleMs > 0)
+    return { recheckMs: idleMs, isRecheckEnough: true, acting: undefined };
+  if (!(await concerns(context, key, wake.sweep))) {
+    idleSinceMs.set(memory, nowMs);
+    return nothing;
+  }
+  idleSinceMs.delete(memory);
   let round: Round | undefined;
   try {
     round = await lookAndTell(context, key, wake.sweep);

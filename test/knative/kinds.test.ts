@@ -22,7 +22,7 @@ interface Rule {
 /** The rules of all Roles and ClusterRoles where each function of the table needs this of listed kinds. */
 function rulesWith(kindNeeds: FunctionDefinition["kindNeeds"], kinds: readonly ListedKind[]): Rule[] {
   const needing = <D extends object>(definitions: readonly D[]) =>
-    definitions.map((one) => ({ ...one, ...(kindNeeds === undefined ? {} : { kindNeeds }) }));
+    definitions.map((one) => ({ ...one, kindNeeds: kindNeeds ?? [] }));
   const files = renderManifests({
     groupFunctions: needing(groupFunctions),
     admissionFunctions: needing(admissionFunctions),

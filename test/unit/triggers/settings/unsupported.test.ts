@@ -93,10 +93,9 @@ test("each StatefulSet that is scaled, or prepared, or kept, by rollout-operator
   const uses = "uses what Sluice does not do yet:";
   const leader = "grafana.com/rollout-downscale-leader (replicas follow another StatefulSet)";
   const mirrored = "grafana.com/rollout-mirror-replicas-from-resource-name (replicas follow another resource)";
-  const delayed = "grafana.com/rollout-delayed-downscale (pods are told some time before a downscale)";
   const kept = `${uses} grafana.com/no-downscale (a downscale is refused)`;
   const found = [
-    `StatefulSet mimir/a ${uses} ${mirrored}, ${delayed}`,
+    `StatefulSet mimir/a ${uses} ${mirrored}`,
     `StatefulSet mimir/b ${uses} ${leader}, grafana.com/prepare-downscale (pods are told of a downscale)`,
     `StatefulSet mimir/c ${kept}`,
   ];
