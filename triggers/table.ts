@@ -1,6 +1,7 @@
 /** The functions that there are. Everything else about them is in their definitions. */
 import { advanceZoneRollout } from "../functions/advance-zone-rollout/function.ts";
 import { evaluateEviction } from "../functions/evaluate-eviction/function.ts";
+import { followReplicas } from "../functions/follow-replicas/function.ts";
 import { keepLedgers } from "../functions/keep-ledgers/function.ts";
 import { prepareDelayedDownscale } from "../functions/prepare-delayed-downscale/function.ts";
 import { rotateCertificate } from "../functions/rotate-certificate/function.ts";
@@ -8,7 +9,12 @@ import type { AdmissionDefinition, CronDefinition, FunctionDefinition } from "..
 import { validateZoneBudget } from "../functions/validate-zone-budget/function.ts";
 
 /** Those that events and sweeps wake for a group. */
-export const groupFunctions: readonly FunctionDefinition[] = [advanceZoneRollout, keepLedgers, prepareDelayedDownscale];
+export const groupFunctions: readonly FunctionDefinition[] = [
+  advanceZoneRollout,
+  followReplicas,
+  keepLedgers,
+  prepareDelayedDownscale,
+];
 
 /** Those that answer admission reviews. */
 export const admissionFunctions: readonly AdmissionDefinition[] = [evaluateEviction, validateZoneBudget];

@@ -20,6 +20,8 @@ export interface Held {
 export interface DelaySnapshot extends Around {
   readonly group: string;
   readonly nowMs: number;
+  /** When those were asked once more that were due, in milliseconds since the epoch: who became due since was not. */
+  readonly askedAtMs: number;
   /** By name. Only those whose downscales have a delay. */
   readonly delayed: readonly Delayed[];
   /** What this function has claimed and not ended. */
@@ -64,7 +66,7 @@ function decideOne(snapshot: DelaySnapshot, one: Delayed): Verdict<Lowering> | u
   if ("held" in one) return wait(one.held.guard, one.held.sentence, { zone, recheckMs });
   if (one.wanted >= replicas) return undefined;
   if (snapshot.shadow) return shadowed(one);
-  const run = leavingRun(one, snapshot.nowMs);
+  const run = leavingRun(one, snapshot.askedAtMs);
   const rest = sayStop(one, run, snapshot.nowMs);
   if (run.pods.length === 0) return rest;
   const refusal = snapshot.refused.get(uid);

@@ -1,9 +1,9 @@
 /** What is read of StatefulSets whose downscales have a delay: how many replicas there are to be, and which pods there are. */
-import { type Cluster, hasCode, isRightMissing, lackOf } from "../shared/kubernetes/cluster.ts";
+import { readMirroredScale } from "../shared/group/mirrored-scale.ts";
+import type { Cluster } from "../shared/kubernetes/cluster.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import { type Pod, parsePod } from "../shared/objects/pods.ts";
 import type { Endpoint } from "../shared/objects/scaling/endpoint.ts";
-import type { Mirrored } from "../shared/objects/scaling/scaling.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
 import { getStatefulSet } from "../shared/views/listing.ts";
 import type { Answer, DelayedSet } from "./choose.ts";
@@ -74,26 +74,9 @@ export async function readWanted(
     return leader !== undefined && leader.group === group ? leader.replicas : { guard: "leader-missing", sentence };
   }
   if (scaling?.mirrored === undefined) return undefined;
-  return scaling.forced ?? readScale(cluster, namespace, scaling.mirrored);
-}
-
-async function readScale(cluster: Cluster, namespace: string, { group, kind, name }: Mirrored): Promise<number | Held> {
-  const what = `${kind} ${name}`;
-  const missing = (why: string): Held => ({
-    guard: "mirror-missing",
-    sentence: `it is to have the size of ${what}: ${why}`,
-  });
-  if (group === undefined) return missing("its API version has more than one slash");
-  try {
-    const { resource, hasScale } = await cluster.resourceOf(group, kind);
-    if (!hasScale) return missing("that kind has no scale");
-    const { spec } = await cluster.get(resource, { namespace, name }, { subresource: "scale" });
-    return spec?.replicas ?? 0;
-  } catch (error) {
-    if (hasCode(error, 404)) return missing(error.message);
-    if (isRightMissing(error)) return missing(lackOf(error));
-    throw error;
-  }
+  if (scaling.forced !== undefined) return scaling.forced;
+  const scale = await readMirroredScale(cluster, namespace, scaling.mirrored);
+  return "replicas" in scale ? scale.replicas : scale;
 }
 
 /** What pods have said to this process, by uid. Losing it costs a call to each. */

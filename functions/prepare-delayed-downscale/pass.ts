@@ -75,12 +75,13 @@ function gateOf(round: Round | undefined): Gate<DelaySnapshot, Lowering> {
     telling,
     decide,
     actOn,
-    observe: (observed, context) => snapshotOf(context, observed, round?.delayed ?? []),
+    observe: (observed, context) => snapshotOf(context, observed, round),
   };
 }
 
 /** What was found and told, over the StatefulSets and the ledger that are decided on. */
-function snapshotOf(context: Context, observed: Observed, delayed: readonly Delayed[]): DelaySnapshot {
+function snapshotOf(context: Context, observed: Observed, round: Round | undefined): DelaySnapshot {
+  const { delayed = [], askedAtMs = 0 } = round ?? {};
   const { key, zones, departed, strayClaims, nowMs, ledger } = observed;
   const now = new Map(zones.map(({ statefulSet }) => [statefulSet.uid, statefulSet]));
   const asNow = delayed.flatMap((one): Delayed[] => {
@@ -94,6 +95,7 @@ function snapshotOf(context: Context, observed: Observed, delayed: readonly Dela
   return {
     group: key.group,
     nowMs,
+    askedAtMs,
     zones,
     departed,
     strayClaims,

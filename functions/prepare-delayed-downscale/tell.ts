@@ -52,6 +52,8 @@ interface Call {
 /** What was found and told in one pass. */
 export interface Round {
   readonly delayed: readonly Delayed[];
+  /** By which time of the API server it was judged who is due, and asked once more. */
+  readonly askedAtMs: number;
   /** Not all calls could be sent in time: they are, soon. */
   readonly recheckMs: number | undefined;
 }
@@ -71,7 +73,10 @@ export async function tellPods(context: Context, { key, zones, ledger }: Observe
   const sets = found.filter((one) => "endpoint" in one);
   const standing = new Set(sets.flatMap(({ pods }) => [...pods.values()].map(({ uid }) => uid)));
   for (const uid of heard.keys()) if (!standing.has(uid)) heard.delete(uid);
-  if (context.mode === "shadow") return { delayed: found.map((one) => withAnswers(one, heard)), recheckMs: undefined };
+  if (context.mode === "shadow") {
+    const delayed = found.map((one) => withAnswers(one, heard));
+    return { delayed, askedAtMs: cluster.serverTimeMs(), recheckMs: undefined };
+  }
   if (http === undefined) throw new Error("this process cannot call pods");
 
   const readMs = cluster.monotonicMs();
@@ -89,9 +94,11 @@ export async function tellPods(context: Context, { key, zones, ledger }: Observe
   const order = ({ pod, told }: Call) => (told === "stay" ? Number.NEGATIVE_INFINITY : (heard.get(pod.uid)?.atMs ?? 0));
   const round = { context, http, key, heard, readMs };
   const first = calls.filter(isNews).sort((one, other) => Math.sign(order(one) - order(other)) || 0);
-  const unsent = (await makeCalls(round, first)) + (await askOnceMore(round, sets));
+  const late = await makeCalls(round, first);
+  const askedAtMs = cluster.serverTimeMs();
+  const unsent = late + (await askOnceMore(round, sets, askedAtMs));
   const delayed = await Promise.all(found.map((one) => relist(context, withAnswers(one, heard))));
-  return { delayed, recheckMs: unsent > 0 ? goOnMs : undefined };
+  return { delayed, askedAtMs, recheckMs: unsent > 0 ? goOnMs : undefined };
 }
 
 interface Calling {
@@ -104,10 +111,10 @@ interface Calling {
 }
 
 /** Nobody leaves on a word of long ago: somebody else may have told the pod to stay since. */
-async function askOnceMore(round: Calling, sets: readonly Call["set"][]): Promise<number> {
-  const { context, heard, readMs } = round;
+async function askOnceMore(round: Calling, sets: readonly Call["set"][], askedAtMs: number): Promise<number> {
+  const { heard, readMs } = round;
   const calls = sets.flatMap((set) => {
-    const run = leavingRun({ ...set, answers: answersOf(heard) }, context.cluster.serverTimeMs());
+    const run = leavingRun({ ...set, answers: answersOf(heard) }, askedAtMs);
     const old = run.pods.filter(({ uid }) => (heard.get(uid)?.atMs ?? 0) < readMs);
     return old.map((pod): Call => ({ set, pod, told: "leave" }));
   });

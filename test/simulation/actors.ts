@@ -11,6 +11,7 @@ import { Ledgers } from "./ledgers.ts";
 import { Nodes, Pods } from "./nodes.ts";
 import { disturbances as allDisturbances, type Disturbance } from "./plan.ts";
 import { Processes } from "./processes.ts";
+import { Scaling } from "./scaling/scaling.ts";
 import type { SeedRun } from "./seed.ts";
 import { RevisionClock } from "./stale-views.ts";
 import { Versions } from "./versions/versions.ts";
@@ -30,8 +31,9 @@ export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly 
   const elsewhere = new Elsewhere(run);
   const functions = new Functions(run);
   const versions = new Versions(run);
+  const scaling = new Scaling(run);
   const evictions = new Evictions(run);
-  const roles = [functions, claims, versions, evictions, ...more].flatMap(({ roles = [] }: Actor) => roles);
+  const roles = [functions, claims, versions, scaling, evictions, ...more].flatMap(({ roles = [] }: Actor) => roles);
   const revisions = new RevisionClock();
   const processes = new Processes(run, revisions, roles);
   const clocks = new Clocks(run, processes);
@@ -46,6 +48,7 @@ export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly 
     elsewhere,
     functions,
     versions,
+    scaling,
     processes,
     clocks,
     events,

@@ -68,6 +68,8 @@ export interface Plan {
   readonly isRefused?: boolean;
   /** Functions that claim more than pods that go; absent: there are none. */
   readonly claims?: PlannedClaims;
+  /** StatefulSets whose sizes follow or mirror, and pods that are told; absent: sizes are users' alone. */
+  readonly scaling?: PlannedScaling;
   /** Other versions of Sluice beside this one; absent: there is none. */
   readonly versions: PlannedVersions | undefined;
   /** How long things go wrong, in milliseconds. */
@@ -108,6 +110,21 @@ export interface PlannedClaims {
   readonly asks?: boolean;
   /** Nodes that are fenced have pods of the second group, too, which has takers of its own. */
   readonly spansGroups?: boolean;
+}
+
+export interface PlannedScaling {
+  /** How long before they leave pods are told, in milliseconds; 0: they are not. */
+  readonly delayMs: number;
+  /** The other zones follow the first one, which mirrors; otherwise each of them mirrors. */
+  readonly follows: boolean;
+  /** How often the autoscaler changes its mind. */
+  readonly everyMs: number;
+  /** The shares of a pod's answers that are a refusal, rubbish, or none; and of messages that are lost, or late. */
+  readonly refuse: number;
+  readonly rubbish: number;
+  readonly silent: number;
+  readonly lose: number;
+  readonly late: number;
 }
 
 export interface PlannedVersions {

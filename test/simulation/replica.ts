@@ -1,4 +1,5 @@
 /** One process of a function: shipped code over a connection that fails, woken by events that may be lost. */
+import type { PodHttp } from "../../functions/shared/http/pod-http.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { type Protocol, protocol } from "../../functions/shared/ledger/protocol.ts";
@@ -39,6 +40,8 @@ export interface ReplicaOptions {
   readonly draw: Draw;
   readonly log: (who: string, what: string) => void;
   readonly definition: FunctionDefinition;
+  /** HTTP to pods, for a function that calls them. */
+  readonly pods?: PodHttp;
 }
 
 export interface Replica {
@@ -68,6 +71,7 @@ export function startReplica(
     mode: "act",
     namespaces: undefined,
     memoryOf: createMemory(),
+    ...(options.pods === undefined ? {} : { pods: options.pods }),
   };
   const queue = new KeyedQueue<GroupKey>({
     // The queue keeps time for itself: a test that takes a clock from the protocol must not stop the queue.

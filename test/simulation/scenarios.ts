@@ -4,6 +4,7 @@ import { asking, claiming, fencing } from "./claims/scenarios.ts";
 import type { Draw } from "./draw.ts";
 import type { Plan } from "./plan.ts";
 import { never, plain } from "./rules.ts";
+import { scaling } from "./scaling/scenarios.ts";
 import { type CallFaults, noFaults } from "./simulated-cluster.ts";
 import { noWatchFaults } from "./simulated-watch.ts";
 import { besideAll } from "./versions/scenarios.ts";
@@ -70,6 +71,8 @@ export const scenarios: Readonly<Record<string, Aim>> = {
   asking: (plan) => asking(plan),
   /** Nodes that are fenced with pods of two groups. */
   fencing: (plan) => fencing(plan),
+  /** Sizes that follow, mirror and wait for pods that are told, beside rollouts and drains. */
+  scaling: (plan, draw) => scaling(plan, draw),
   /** Claims of every kind beside whatever troubles a seed has drawn. */
   "claims-anywhere": claimingAnywhere,
   /** A revision that never becomes ready, for any cause, while pods break and nodes go for good; then it is rolled back. */

@@ -1,5 +1,8 @@
 /** Where a request to a pod goes: the host is made of names alone, and whatever could lead elsewhere is refused. */
+import { isPath, isPort } from "./grammar.ts";
 import { type PodAddress, PodHttpError, type PodRequest, placeOf } from "./pod-http.ts";
+
+export { parsePath, parsePort } from "./grammar.ts";
 
 export interface Target {
   /** Scheme, host and port. */
@@ -11,26 +14,9 @@ export interface Target {
 
 const label = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const longestHost = 254;
-const longestPath = 8_192;
 /** Nothing of these is a caller's to say: they decide where a request ends, and whom it is for. */
 const ownHeaders =
   /^(host|connection|content-length|expect|keep-alive|te|trailer|transfer-encoding|upgrade|proxy-.*)$/i;
-
-/** The port that a text names: `80`, and nothing more. Undefined for what is no number from 1 to 65535, such as `1@other:80`. */
-export function parsePort(text: string): number | undefined {
-  if (!/^\d{1,5}$/.test(text)) return undefined;
-  const port = Number(text);
-  return isPort(port) ? port : undefined;
-}
-
-/**
- * The path that a text names, with its query: `/` comes before it where it has none. Undefined for what cannot be sent as it is:
- * empty, spaces, controls, letters beyond ASCII, a fragment, or more than 8,192 characters.
- */
-export function parsePath(text: string): string | undefined {
-  const path = text.startsWith("/") ? text : `/${text}`;
-  return text !== "" && isPath(path) ? path : undefined;
-}
 
 /**
  * @throws PodHttpError of the kind `request` when a part of the address is none, or the request cannot be sent as it is.
@@ -62,13 +48,4 @@ export function isClusterDomain(text: string): boolean {
       .split(".")
       .every((part) => label.test(part))
   );
-}
-
-function isPort(port: number): boolean {
-  return Number.isInteger(port) && port >= 1 && port <= 65_535;
-}
-
-/** Visible ASCII from a slash on. An absolute URL would be one for a proxy: it has none. */
-function isPath(path: string): boolean {
-  return path.length <= longestPath && /^\/[\x21-\x22\x24-\x7e]*$/.test(path);
 }

@@ -69,6 +69,7 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
   const deleting = metadata.deletionTimestamp !== undefined;
   const replicas = deleting ? 0 : (spec?.replicas ?? 1);
   const allowance = read(rolloutMaxUnavailable, metadata, malformed) ?? { pods: 1 };
+  const scaling = parseScaling(metadata);
   const behind = (status?.observedGeneration ?? 0) < (metadata.generation ?? 0);
   return {
     namespace: metadata.namespace ?? "",
@@ -85,7 +86,7 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     readyReplicas: status?.readyReplicas ?? 0,
     updatedReplicas: status?.updatedReplicas ?? 0,
     serviceName: spec?.serviceName ?? "",
-    scaling: parseScaling(metadata),
+    scaling,
     minReadySeconds: spec?.minReadySeconds ?? 0,
     strategy: spec?.updateStrategy?.type ?? "RollingUpdate",
     paused: read(rolloutPaused, metadata, malformed) ?? false,
@@ -96,7 +97,7 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     updateRevision: behind ? undefined : status?.updateRevision || undefined,
     currentRevision: status?.currentRevision || undefined,
     matchLabels: spec?.selector?.matchLabels ?? {},
-    malformed,
+    malformed: scaling === undefined ? malformed : [...malformed, ...scaling.malformed],
     unsupported: unsupportedOn(metadata),
   };
 }

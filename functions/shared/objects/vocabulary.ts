@@ -208,8 +208,6 @@ export const vocabulary = [
 
 /** What rollout-operator's users may count on and Sluice does not do yet, each with what rollout-operator does about it. */
 const unsupported: readonly { readonly entry: Entry<unknown>; readonly does: string }[] = [
-  { entry: scaling.downscaleLeader, does: "replicas follow another StatefulSet" },
-  { entry: scaling.mirrorName, does: "replicas follow another resource" },
   { entry: scaling.prepareDownscale, does: "pods are told of a downscale" },
   { entry: scaling.noDownscale, does: "a downscale is refused" },
 ];
@@ -235,6 +233,9 @@ export const eventReasons = {
   completed: "RolloutCompleted",
   malformed: "MalformedAnnotation",
   repaired: "BrokenPodReplaced",
+  following: "SizeFollows",
+  followWaiting: "SizeWaiting",
+  followed: "SizeFollowed",
   refused: "DeleteRefused",
   evictionRefused: "EvictionRefused",
   forbidden: "RightMissing",

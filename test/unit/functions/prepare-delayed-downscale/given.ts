@@ -86,5 +86,5 @@ export function snapshotOf(delayed: DelaySnapshot["delayed"], changes: Partial<D
     surveyZone(one.statefulSet, "pods" in one ? one.pods.values() : [], [], nowMs, changes.claims ?? []),
   );
   const nothing = { departed: [], strayClaims: [], claims: [], refused: new Map(), shadow: false };
-  return { group: "db", nowMs, zones, delayed, ...nothing, ...changes };
+  return { group: "db", nowMs, askedAtMs: nowMs, zones, delayed, ...nothing, ...changes };
 }

@@ -244,7 +244,7 @@ test("what nobody can read is said, holds the size, and calls nobody", async () 
     [{ "grafana.com/rollout-mirror-replicas-from-resource-name": "nothing" }, "mirror-missing"],
     [{ "grafana.com/rollout-mirror-replicas-from-resource-kind": "Nothing" }, "mirror-missing"],
     [{ "grafana.com/rollout-mirror-replicas-from-resource-kind": "ControllerRevision" }, "mirror-missing"],
-    [{ "grafana.com/rollout-mirror-replicas-from-resource-api-version": "a/b/c" }, "mirror-missing"],
+    [{ "grafana.com/rollout-mirror-replicas-from-resource-api-version": "a/b/c" }, "mirror-malformed"],
     [{ "grafana.com/rollout-downscale-leader": "nobody" }, "leader-missing"],
   ] as const) {
     const on = await Ingesters.of(4, changes);

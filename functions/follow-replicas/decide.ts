@@ -1,0 +1,111 @@
+/** Which StatefulSets get another size, after the one that they follow or what they mirror; or which guard holds them. Pure. */
+import { type Around, refuseClaim } from "../shared/group/claiming.ts";
+import { scaleDownPhases } from "../shared/group/size-changes.ts";
+import type { SizeHeld } from "../shared/group/wanted-replicas.ts";
+import type { KnownClaim } from "../shared/ledger/claim.ts";
+import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
+import type { StatefulSet } from "../shared/objects/statefulsets.ts";
+import type { OtherClaim } from "../shared/pass/act.ts";
+import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
+
+/** A StatefulSet that follows or mirrors, and how many replicas it is to have, or why it keeps those that it has. */
+export interface Led {
+  readonly statefulSet: StatefulSet;
+  readonly wanted: number | SizeHeld;
+}
+
+export interface FollowSnapshot extends Around {
+  readonly group: string;
+  readonly nowMs: number;
+  /** By name, all of the group that are led. */
+  readonly led: readonly Led[];
+  /** What this function has claimed and not ended. */
+  readonly claims: readonly KnownClaim[];
+  /** Why the API server would not have another size of late, by StatefulSet uid. */
+  readonly refused: ReadonlyMap<string, string>;
+}
+
+/** A StatefulSet that gets another number of replicas. */
+export interface Resizing {
+  readonly statefulSet: StatefulSet;
+  /** Replicas. */
+  readonly target: number;
+  /** Written before its pods leave; undefined where none does, or where the webhook of its own size claims them. */
+  readonly claim: OtherClaim | undefined;
+}
+
+/** Nobody tells of changes of the objects that are mirrored: they are looked at as often as rollout-operator does. */
+export const pollMs = 5_000;
+/** What has been lowered settles within seconds, and no event tells of the end of a claim. In milliseconds. */
+export const settlingMs = 2_000;
+const recheckMs = 30_000;
+
+/** Those that are to be larger are made so at once. Of those that are to be smaller one is, the first by name that may be. */
+export function decide(snapshot: FollowSnapshot): Verdict<Resizing> {
+  const rising = snapshot.led.flatMap(({ statefulSet, wanted }): Resizing[] => {
+    if (typeof wanted !== "number" || wanted <= statefulSet.replicas) return [];
+    if (snapshot.refused.has(statefulSet.uid)) return [];
+    return [{ statefulSet, target: wanted, claim: undefined }];
+  });
+  const isMirroring = snapshot.led.some(({ statefulSet }) => statefulSet.scaling?.mirrored !== undefined);
+  const soonMs = isMirroring ? pollMs : undefined;
+  const verdicts = snapshot.led.map((one) => decideOne(snapshot, one)).filter((one) => one !== undefined);
+  const waits = verdicts.map((one) => one.recheckMs ?? recheckMs);
+  const againMs = Math.min(...waits, soonMs ?? Number.POSITIVE_INFINITY);
+  const where = { recheckMs: Number.isFinite(againMs) ? againMs : undefined };
+  const lowering = verdicts.find((one) => one.kind === "take");
+  const [first] = verdicts;
+  if (rising.length > 0) {
+    const said = rising.map(({ statefulSet, target }) => `${statefulSet.name} to ${target}`).join(", ");
+    return take([...rising, ...(lowering?.targets ?? [])], `more replicas: ${said}`, where);
+  }
+  if (lowering !== undefined) return { ...lowering, ...where };
+  if (first !== undefined) return { ...first, ...where };
+  return take([], `the StatefulSets of ${snapshot.group} have the size of those that they follow`, where);
+}
+
+/** Undefined for one that has the size that is wanted, or is to be larger, or is lowered by the function of its delay. */
+function decideOne(snapshot: FollowSnapshot, { statefulSet, wanted }: Led): Verdict<Resizing> | undefined {
+  const { name: zone, replicas, uid, scaling } = statefulSet;
+  if (typeof wanted !== "number") return wait(wanted.guard, wanted.sentence, { zone, recheckMs: wanted.recheckMs });
+  if (wanted === replicas) return undefined;
+  const refusal = snapshot.refused.get(uid);
+  if (refusal !== undefined) return wait("size-refused", refusal, { zone, recheckMs });
+  if (wanted > replicas || scaling?.delay !== undefined) return undefined;
+  return lower(snapshot, statefulSet, wanted);
+}
+
+function lower(snapshot: FollowSnapshot, statefulSet: StatefulSet, target: number): Verdict<Resizing> {
+  const { name: zone, replicas, scaling } = statefulSet;
+  const because = `${zone} is made smaller, from ${replicas} to ${target}`;
+  // The webhook that is asked about the change makes the claim, and tells the pods.
+  if (scaling?.preparesDownscale) return take([{ statefulSet, target, claim: undefined }], because, { zone });
+  const [own] = snapshot.claims;
+  if (own !== undefined) return heldByOwn(own);
+  const claim = claimOf(snapshot, statefulSet, target);
+  // As rollout-operator has it: max-unavailable is for pods that come back, and says nothing of how many may leave.
+  const held = refuseClaim(snapshot, { ...claim, by: "", stampMs: snapshot.nowMs }, Number.POSITIVE_INFINITY);
+  if (held === undefined) return take([{ statefulSet, target, claim }], because, { zone, recheckMs: settlingMs });
+  return wait(held.guard, `${zone} is to go to ${target} replicas, and waits: ${held.sentence}`, { zone, recheckMs });
+}
+
+function heldByOwn(own: KnownClaim): Wait {
+  const sentence = `${describeClaim(own)}; no zone is made smaller until that has ended`;
+  return wait(guardOfClaim(own), sentence, { zone: own.zone, recheckMs: settlingMs });
+}
+
+/** Nobody has to be told: from its first write on it is as good as confirmed (rule R18). */
+function claimOf({ zones, nowMs }: FollowSnapshot, { name: zone, uid, start, replicas }: StatefulSet, target: number) {
+  const first = start + target;
+  const pods = zones.find(({ statefulSet }) => statefulSet.uid === uid)?.pods ?? [];
+  const leaving = pods.filter(({ ordinal }) => ordinal >= first).map((pod) => [pod.name, pod.uid] as const);
+  return {
+    id: `scale-down ${zone} ${nowMs}`,
+    kind: "scale-down",
+    zone,
+    members: [{ first, last: start + replicas - 1 }],
+    uids: { [zone]: uid, ...Object.fromEntries(leaving) },
+    phase: scaleDownPhases.confirmed,
+    terms: "asked",
+  } as const satisfies OtherClaim;
+}

@@ -1,0 +1,44 @@
+import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import * as scaling from "../shared/objects/vocabulary/scaling.ts";
+import { claims, ledgerEntries, rolloutGroup, verdicts } from "../shared/objects/vocabulary.ts";
+import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
+import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
+import { groupOfStatefulSet } from "../shared/views/keys.ts";
+import { name } from "./observe.ts";
+import { run } from "./pass.ts";
+
+/** Gives StatefulSets the size of the one that they follow, or of the object that they mirror. */
+export const followReplicas: FunctionDefinition<GroupKey> = {
+  name,
+  concern: "give StatefulSets the size of the one that they follow, or of the object that they mirror",
+  keyedBy: "groups",
+  // What a mirrored object says is found by looks every few seconds, and by the sweep.
+  wokenBy: [{ resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet }],
+  listKeys: listGroupKeys,
+  needs: [
+    { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch", "patch"] },
+    { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
+    { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
+    ...ledgerNeeds,
+  ],
+  kindNeeds: [
+    { subresource: "scale", verbs: ["get"] },
+    { subresource: "status", verbs: ["patch"] },
+  ],
+  reads: [
+    rolloutGroup,
+    scaling.downscaleLeader,
+    scaling.upscaleOnlyWhenLeaderReady,
+    scaling.minTimeBetweenZonesDownscale,
+    scaling.lastDownscale,
+    scaling.mirrorName,
+    scaling.mirrorKind,
+    scaling.mirrorApiVersion,
+    scaling.mirrorWriteBack,
+    scaling.forceReplicas,
+    scaling.delayedDownscale,
+    scaling.prepareDownscale,
+  ],
+  writes: [...ledgerEntries, claims, verdicts],
+  run,
+};

@@ -1,0 +1,34 @@
+/** What an object says of its size that a StatefulSet mirrors (spec rollout-operator 3.2). */
+import { type Cluster, hasCode, isRightMissing, lackOf, type Resource } from "../kubernetes/cluster.ts";
+import type { Mirrored } from "../objects/scaling/scaling.ts";
+import type { SizeHeld } from "./wanted-replicas.ts";
+
+export interface MirroredScale {
+  readonly resource: Resource;
+  /** Wanted. */
+  readonly replicas: number;
+  /** As somebody last wrote them into its status; undefined where nobody did. */
+  readonly written: number | undefined;
+}
+
+/** Reads its scale, as discovery finds it; or says why nobody can. Throws ClusterError where asking again can help. */
+export async function readMirroredScale(
+  cluster: Pick<Cluster, "get" | "resourceOf">,
+  namespace: string,
+  { group, kind, name }: Mirrored,
+): Promise<MirroredScale | SizeHeld> {
+  const hold = (guard: string, why: string): SizeHeld => {
+    return { guard, sentence: `it is to have the size of ${kind} ${name}: ${why}` };
+  };
+  if (group === undefined) return hold("mirror-malformed", "its API version has more than one slash");
+  try {
+    const { resource, hasScale } = await cluster.resourceOf(group, kind);
+    if (!hasScale) return hold("mirror-without-scale", "that kind has no scale subresource");
+    const { spec, status } = await cluster.get(resource, { namespace, name }, { subresource: "scale" });
+    return { resource, replicas: spec?.replicas ?? 0, written: status?.replicas };
+  } catch (error) {
+    if (hasCode(error, 404)) return hold("mirror-missing", error.message);
+    if (isRightMissing(error)) return hold("mirror-forbidden", lackOf(error));
+    throw error;
+  }
+}

@@ -1,0 +1,93 @@
+/**
+ * What holds of sizes, by the true world and by what the pods themselves have been told.
+ *
+ * D1: replicas never drop before every leaving pod has confirmed, for at least the delay, on the highest ordinals first.
+ * D2: whoever stays is told so in the end.
+ */
+import { ordinalIn, setNameOf } from "../../stage/checkers/raw.ts";
+import type { StoredPod, StoredStatefulSet } from "../../world/objects.ts";
+import type { World } from "../../world/world.ts";
+import type { Checker } from "../checker.ts";
+import type { Ingesters, Told } from "./ingesters.ts";
+
+export interface ScalingCheckerOptions {
+  readonly world: World;
+  readonly namespace: string;
+  readonly ingesters: Ingesters;
+  readonly violate: (invariant: string, sentence: string) => void;
+  /** What a pod of the StatefulSet must have been told before it leaves, and for how long, in milliseconds. */
+  readonly toldBefore: (statefulSet: StoredStatefulSet) => { readonly delayMs?: number; readonly leaving?: true };
+  /** True while a user changes a size by hand, and takes what comes of it. */
+  readonly isByHand: () => boolean;
+  /** How many replicas there are to be in the end; undefined for a StatefulSet that nobody leads. */
+  readonly wanted: (statefulSet: StoredStatefulSet) => number | undefined;
+}
+
+/** Pods say whole seconds, and so does the clock of an API server. */
+const roundingMs = 2_500;
+/**
+ * What came so soon before the drop was under way when it was decided: a pod that was replaced, or told to stay by somebody who
+ * had read another number. A call to a pod, and a claim, are acted on no later than five seconds after they were read.
+ */
+const underWayMs = 12_000;
+
+export class ScalingChecker implements Checker {
+  readonly judges = ["D1", "D2", "L1"];
+  readonly #options: ScalingCheckerOptions;
+  /** Sizes that were lowered by somebody else than a user: that nothing happens at all proves nothing. */
+  lowered = 0;
+
+  constructor(options: ScalingCheckerOptions) {
+    this.#options = options;
+    options.world.store.onChange("statefulsets", ({ previous, current }) => {
+      if (previous !== undefined && current !== undefined) this.#changed(previous, current);
+    });
+  }
+
+  #changed(previous: StoredStatefulSet, current: StoredStatefulSet): void {
+    const [from, to] = [previous.spec.replicas ?? 1, current.spec.replicas ?? 1];
+    if (to >= from || current.metadata.namespace !== this.#options.namespace || this.#options.isByHand()) return;
+    this.lowered++;
+    const { delayMs, leaving } = this.#options.toldBefore(current);
+    for (const pod of this.#podsOf(current)) {
+      const ordinal = ordinalIn(pod.metadata.name);
+      if (ordinal < to || ordinal >= from || pod.metadata.deletionTimestamp !== undefined) continue;
+      if (delayMs !== undefined) this.#judge(pod, this.#options.ingesters.delayed(pod), delayMs);
+      if (leaving) this.#judge(pod, this.#options.ingesters.leaving(pod.metadata.uid), 0);
+    }
+  }
+
+  #judge({ metadata: { name, creationTimestamp = "" } }: StoredPod, told: Told | undefined, delayMs: number): void {
+    const nowMs = this.#options.world.timeline.nowMs();
+    if (nowMs - Date.parse(creationTimestamp) < underWayMs) return;
+    const why = whyNot(told, nowMs, delayMs);
+    if (why !== undefined) this.#options.violate("D1", `${name} leaves, and ${why}`);
+  }
+
+  #podsOf({ metadata: { name, namespace = "" } }: StoredStatefulSet): StoredPod[] {
+    const { store } = this.#options.world;
+    return store.list("pods", { namespace }).items.filter(({ metadata }) => setNameOf(metadata.name) === name);
+  }
+
+  missing(): string | undefined {
+    const { world, namespace, wanted, ingesters } = this.#options;
+    for (const set of world.store.list("statefulsets", { namespace }).items) {
+      const { name } = set.metadata;
+      const replicas = wanted(set);
+      if (replicas === undefined) continue;
+      if (set.spec.replicas !== replicas)
+        return `${name} has ${set.spec.replicas} replicas, and ${replicas} are wanted`;
+      const prepared = this.#podsOf(set).find((pod) => ingesters.isPrepared(pod));
+      if (prepared !== undefined) return `${prepared.metadata.name} stays, and is still prepared to leave (D2)`;
+    }
+    return undefined;
+  }
+}
+
+function whyNot(told: Told | undefined, nowMs: number, delayMs: number): string | undefined {
+  if (told === undefined) return "was never told";
+  const { sinceMs, untilMs = nowMs } = told;
+  if (nowMs - untilMs > underWayMs) return `was told ${nowMs - untilMs} ms ago that it stays`;
+  if (nowMs - sinceMs >= delayMs - roundingMs) return undefined;
+  return `has prepared for ${nowMs - sinceMs} ms, not for ${delayMs}`;
+}

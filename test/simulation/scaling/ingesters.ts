@@ -1,0 +1,111 @@
+/**
+ * What runs in the pods of one seed, as far as sizes are about it. Like an ingester, it keeps on its disk since when it prepares
+ * to leave; another pod of the same name finds that there.
+ */
+import type { Delivery } from "../../../functions/shared/http/transport.ts";
+import type { StoredPod } from "../../world/objects.ts";
+import type { PodReply } from "../../world/pod-http.ts";
+import type { World } from "../../world/world.ts";
+import type { Draw } from "../draw.ts";
+
+/** Where a pod is told some time before it leaves, and where it is told right before. */
+export const delayPath = "/ingester/prepare-delayed";
+export const leavePath = "/ingester/prepare-shutdown";
+
+/** How often an answer is none: refused, broken off, rubbish, or never given. */
+export interface IngesterFaults {
+  readonly refuse: number;
+  readonly rubbish: number;
+  readonly silent: number;
+}
+
+/** What a pod is in the middle of. */
+export interface Told {
+  readonly sinceMs: number;
+  /** When it was told to stay after all; undefined while it prepares to leave. */
+  untilMs: number | undefined;
+}
+
+export class Ingesters {
+  readonly #world: World;
+  readonly #draw: Draw;
+  readonly #faults: () => IngesterFaults;
+  /** In Unix seconds, by the pod's name: it is on the disk. */
+  readonly #disks = new Map<string, number>();
+  /** By the pod's uid: since when this very pod prepares. */
+  readonly #told = new Map<string, Told>();
+  readonly #leaving = new Map<string, Told>();
+
+  constructor(world: World, draw: Draw, faults: () => IngesterFaults) {
+    this.#world = world;
+    this.#draw = draw;
+    this.#faults = faults;
+    world.store.onChange("pods", ({ final, current }) => {
+      if (current !== undefined) return;
+      this.#told.delete(final.metadata.uid);
+      this.#leaving.delete(final.metadata.uid);
+    });
+  }
+
+  readonly answer = ({ metadata: { name, uid } }: StoredPod, { method, path }: Delivery): PodReply => {
+    const { refuse, rubbish, silent } = this.#faults();
+    if (this.#draw.chance(silent)) return this.#draw.chance(0.5) ? "hang" : "break";
+    if (this.#draw.chance(refuse)) return { status: method === "DELETE" ? 500 : 409, body: "locked" };
+    if (path === leavePath) return this.#answerLeaving(uid, method);
+    if (path !== delayPath) return { status: 404 };
+    if (method === "DELETE") {
+      this.#disks.delete(name);
+      this.#stay(this.#told, uid);
+      return { status: 200 };
+    }
+    const sinceMs = this.#world.timeline.nowMs();
+    const since = this.#disks.get(name) ?? Math.floor(sinceMs / 1000);
+    this.#disks.set(name, since);
+    this.#tell(this.#told, uid);
+    return { status: 200, body: this.#draw.chance(rubbish) ? "<html>" : JSON.stringify({ timestamp: since }) };
+  };
+
+  #answerLeaving(uid: string, method: string): PodReply {
+    if (method === "DELETE") this.#stay(this.#leaving, uid);
+    else this.#tell(this.#leaving, uid);
+    return { status: 204 };
+  }
+
+  #tell(told: Map<string, Told>, uid: string): void {
+    if (told.get(uid)?.untilMs !== undefined || !told.has(uid))
+      told.set(uid, { sinceMs: this.#world.timeline.nowMs(), untilMs: undefined });
+  }
+
+  #stay(told: Map<string, Told>, uid: string): void {
+    const one = told.get(uid);
+    if (one !== undefined) one.untilMs ??= this.#world.timeline.nowMs();
+  }
+
+  /**
+   * Since when this very pod has prepared to leave some time later, and whether it was told to stay since. Undefined for one that
+   * was never asked itself. What its disk says of the time before it came does not count.
+   */
+  delayed({ metadata: { name, uid, creationTimestamp = "" } }: StoredPod): Told | undefined {
+    const told = this.#told.get(uid);
+    const disk = this.#disks.get(name);
+    if (told === undefined || disk === undefined) return told;
+    const sinceMs = Math.max(disk * 1000, Date.parse(creationTimestamp));
+    return { ...told, sinceMs: Math.min(told.sinceMs, sinceMs) };
+  }
+
+  /** The same of the call right before it leaves. */
+  leaving(uid: string): Told | undefined {
+    return this.#leaving.get(uid);
+  }
+
+  /** True for a pod that would say that it prepares to leave, if it were asked. */
+  isPrepared({ metadata: { name, uid } }: StoredPod): boolean {
+    const leaving = this.#leaving.get(uid);
+    return this.#disks.has(name) || (leaving !== undefined && leaving.untilMs === undefined);
+  }
+
+  /** A pod that came back prepared from its disk, or that somebody else has told. */
+  prepareByHand(name: string): void {
+    this.#disks.set(name, Math.floor(this.#world.timeline.nowMs() / 1000));
+  }
+}

@@ -1,0 +1,162 @@
+/**
+ * The sizes of one seed: an autoscaler that changes its mind, StatefulSets that mirror or follow, the functions that carry this
+ * out, pods that are told, and who looks at all of it.
+ */
+import { followReplicas } from "../../../functions/follow-replicas/function.ts";
+import { prepareDelayedDownscale } from "../../../functions/prepare-delayed-downscale/function.ts";
+import type { FunctionDefinition } from "../../../functions/shared/pass/definition.ts";
+import type { StoredStatefulSet } from "../../world/objects.ts";
+import type { Actor } from "../actor.ts";
+import type { Checker } from "../checker.ts";
+import { startReplica } from "../replica.ts";
+import type { Connection, Role } from "../roles.ts";
+import type { SeedRun } from "../seed.ts";
+import { createSimulatedPods } from "../simulated-pods.ts";
+import { ScalingChecker } from "./checker.ts";
+import { delayPath, Ingesters } from "./ingesters.ts";
+
+/** The object that says how many replicas there are to be: a Deployment serves, as anything with a scale does. */
+const template = "template";
+const grafana = (name: string) => `grafana.com/${name}`;
+
+export class Scaling implements Actor {
+  readonly name = "scaling";
+  readonly roles: readonly Role[];
+  readonly checkers: readonly Checker[];
+  readonly #run: SeedRun;
+  readonly #ingesters: Ingesters;
+
+  constructor(run: SeedRun) {
+    const { world, draw, namespace, plan, isFaulty, violate } = run;
+    this.#run = run;
+    const { refuse = 0, rubbish = 0, silent = 0 } = plan.scaling ?? {};
+    const quiet = { refuse: 0, rubbish: 0, silent: 0 };
+    this.#ingesters = new Ingesters(world, draw, () => (isFaulty() ? { refuse, rubbish, silent } : quiet));
+    if (plan.scaling === undefined) {
+      this.roles = [];
+      this.checkers = [];
+      return;
+    }
+    const told = { wokenBy: "events", inPeace: "any", count: 2, diesAfterWrite: true } as const;
+    this.roles = [
+      { ...told, name: "follower", open: (connection) => this.#open(connection, followReplicas) },
+      { ...told, name: "delayer", open: (connection) => this.#open(connection, prepareDelayedDownscale) },
+    ];
+    this.checkers = [
+      new ScalingChecker({
+        world,
+        namespace,
+        ingesters: this.#ingesters,
+        violate,
+        toldBefore: (set) => this.#toldBefore(set),
+        isByHand: () => false,
+        wanted: (set) => this.#wanted(set),
+      }),
+    ];
+    world.store.create("deployments", namespace, deploymentOf(plan.replicas) as never);
+  }
+
+  #open(connection: Connection, definition: FunctionDefinition) {
+    const { world, draw, plan, wrappers, log, onResume, isFaulty } = this.#run;
+    const { lose = 0, late = 0 } = plan.scaling ?? {};
+    const pods = createSimulatedPods({
+      world,
+      draw,
+      process: connection.process,
+      cluster: connection.cluster,
+      faults: () => ({
+        latencyMs: plan.faults.latencyMs,
+        lose: isFaulty() ? lose : 0,
+        late: isFaulty() ? late : 0,
+        lateMs: 8_000,
+      }),
+      answer: this.#ingesters.answer,
+      onResume,
+    });
+    const replica = startReplica(connection, { ...plan, draw, wrappers, log, definition, pods });
+    return (key: Parameters<typeof replica.wake>[0]) => replica.wake(key, false);
+  }
+
+  /** Some mirror the template, and some follow the zone before them. */
+  start(): void {
+    const { world, namespace, plan, group } = this.#run;
+    if (plan.scaling === undefined) return;
+    const { delayMs, follows } = plan.scaling;
+    const delay = {
+      [grafana("rollout-delayed-downscale")]: `${delayMs / 1000}s`,
+      [grafana("rollout-prepare-delayed-downscale-url")]: `http://pod${delayPath}`,
+    };
+    const mirrors = {
+      [grafana("rollout-mirror-replicas-from-resource-name")]: template,
+      [grafana("rollout-mirror-replicas-from-resource-kind")]: "Deployment",
+      [grafana("rollout-mirror-replicas-from-resource-api-version")]: "apps/v1",
+    };
+    for (const [index, set] of this.#sets().entries()) {
+      const follower = { [grafana("rollout-downscale-leader")]: `${group}-a` };
+      const leads = follows && index > 0 ? follower : mirrors;
+      const labels = { [grafana("min-time-between-zones-downscale")]: "0s" };
+      const annotations = { ...leads, ...(delayMs > 0 ? delay : {}) };
+      world.store.patch("statefulsets", { namespace, name: set.metadata.name }, { metadata: { annotations, labels } });
+    }
+  }
+
+  begin(): void {
+    this.#autoscale();
+  }
+
+  /** What it wants in the end is what it wanted last; nobody else tells pods any more. */
+  makePeace(): void {
+    if (this.#run.plan.scaling !== undefined) this.#run.log("autoscaler", `keeps to ${this.#templateReplicas()}`);
+  }
+
+  #autoscale(): void {
+    const { world, draw, plan, isFaulty, log, namespace } = this.#run;
+    if (plan.scaling === undefined) return;
+    world.timeline.after(plan.scaling.everyMs * draw.between(0.1, 2), () => {
+      if (!isFaulty()) return;
+      const replicas = draw.whole(1, plan.replicas + 2);
+      log("autoscaler", `wants ${replicas}`);
+      world.store.patch("deployments", { namespace, name: template }, { spec: { replicas } });
+      // Where pods are told nothing, nobody takes back what somebody else has told them.
+      if (plan.scaling !== undefined && plan.scaling.delayMs > 0 && draw.chance(0.2)) this.#prepareByHand();
+      this.#autoscale();
+    });
+  }
+
+  /** Somebody else tells a pod, or it comes back prepared from its disk. */
+  #prepareByHand(): void {
+    const { draw, log } = this.#run;
+    const set = draw.pick(this.#sets());
+    const name = `${set.metadata.name}-${draw.whole(0, (set.spec.replicas ?? 1) - 1)}`;
+    log("user", `prepares ${name}`);
+    this.#ingesters.prepareByHand(name);
+  }
+
+  #sets(): StoredStatefulSet[] {
+    const { world, namespace, group } = this.#run;
+    return world.store
+      .list("statefulsets", { namespace })
+      .items.filter(({ metadata }) => metadata.labels?.["rollout-group"] === group);
+  }
+
+  #templateReplicas(): number {
+    const { world, namespace } = this.#run;
+    return world.store.find("deployments", { namespace, name: template })?.spec?.replicas ?? 0;
+  }
+
+  #toldBefore({ metadata }: StoredStatefulSet): { readonly delayMs?: number } {
+    const { plan } = this.#run;
+    const isDelayed = metadata.annotations?.[grafana("rollout-delayed-downscale")] !== undefined;
+    return isDelayed && plan.scaling !== undefined ? { delayMs: plan.scaling.delayMs } : {};
+  }
+
+  #wanted({ metadata }: StoredStatefulSet): number | undefined {
+    return metadata.labels?.["rollout-group"] === this.#run.group ? this.#templateReplicas() : undefined;
+  }
+}
+
+function deploymentOf(replicas: number): object {
+  const labels = { app: template };
+  const pods = { metadata: { labels }, spec: { containers: [{ name: "app", image: "app:1" }] } };
+  return { metadata: { name: template }, spec: { replicas, selector: { matchLabels: labels }, template: pods } };
+}

@@ -1,0 +1,44 @@
+/** Plans in which sizes change beside rollouts and evictions, and those who change them are killed anywhere. */
+import type { Draw } from "../draw.ts";
+import type { Plan } from "../plan.ts";
+import { never, plain } from "../rules.ts";
+import { noFaults } from "../simulated-cluster.ts";
+
+/** Three zones that mirror one template, or follow one of them; their pods are told some time before they leave, or are not. */
+export function scaling(plan: Plan, draw: Draw, changes: Partial<Plan> = {}): Plan {
+  return plain(plan, {
+    recyclers: 0,
+    webhooks: 1,
+    replicas: 4,
+    maxUnavailable: 2,
+    budget: { maxUnavailable: 2, isPartitioned: false, delaySeconds: 0 },
+    loseEvictions: 0,
+    slowEvictions: 0,
+    retryMs: 2_000,
+    wholeNodes: 0,
+    isHeld: false,
+    safetyMs: 400_000,
+    sweepMs: 20_000,
+    dieAfterWrite: 0.05,
+    scaling: {
+      delayMs: draw.pick([0, 20_000, 20_000, 60_000]),
+      follows: draw.chance(0.3),
+      everyMs: draw.pick([20_000, 60_000]),
+      refuse: draw.pick([0, 0.1]),
+      rubbish: draw.pick([0, 0.05]),
+      silent: draw.pick([0, 0.05]),
+      lose: draw.pick([0, 0.03]),
+      late: draw.pick([0, 0.1]),
+    },
+    faults: { ...noFaults, latencyMs: 5, loseReply: 0.02, refuse: draw.pick([0, 0.05]) },
+    every: {
+      ...never,
+      evict: 15_000,
+      changeTemplate: 90_000,
+      crash: 20_000,
+      deletePod: draw.pick([0, 60_000]),
+      stopProcess: draw.pick([0, 60_000]),
+    },
+    ...changes,
+  });
+}

@@ -1,0 +1,72 @@
+/** One process of this function over a small world: zones that follow each other, or mirror a size. */
+import { followReplicas } from "../../../../functions/follow-replicas/function.ts";
+import type { Outcome } from "../../../../functions/shared/pass/definition.ts";
+import { key, namespace, Passes, played } from "../../shared/pass/passes.ts";
+
+const grafana = (texts: Readonly<Record<string, string>>) =>
+  Object.fromEntries(Object.entries(texts).map(([name, text]) => [`grafana.com/${name}`, text]));
+
+export class Following {
+  readonly passes: Passes;
+
+  /** Zones a, b and c; b and c follow a, unless they are told otherwise. The ledger is old enough to permit something. */
+  static async of(
+    changes: Readonly<Record<string, Readonly<Record<string, string>>>> = {},
+    { replicas = 4 }: { readonly replicas?: number } = {},
+  ): Promise<Following> {
+    const following = new Following(new Passes({ zones: ["a", "b", "c"], replicas }));
+    const { world } = following.passes;
+    const leader = { "rollout-downscale-leader": "group-a" };
+    for (const zone of ["b", "c"]) following.annotate(zone, changes[zone] ?? leader);
+    for (const zone of ["a"]) following.annotate(zone, changes[zone] ?? {});
+    world.settle();
+    await following.run(true);
+    await following.passes.goOn(11_000);
+    following.passes.forget();
+    return following;
+  }
+
+  private constructor(passes: Passes) {
+    this.passes = passes;
+  }
+
+  annotate(zone: string, texts: Readonly<Record<string, string>>): void {
+    this.passes.world.annotate({ namespace, name: `group-${zone}` }, grafana(texts));
+  }
+
+  label(zone: string, texts: Readonly<Record<string, string>>): void {
+    const at = { namespace, name: `group-${zone}` };
+    this.passes.world.store.patch("statefulsets", at, { metadata: { labels: grafana(texts) } });
+  }
+
+  /** One pass with all its acts. */
+  async run(sweep = false): Promise<Outcome["recheckMs"]> {
+    const { timeline, context } = this.passes;
+    const outcome = await played(timeline, followReplicas.run(context, key, { sweep }));
+    const acted = outcome.acting === undefined ? undefined : await played(timeline, outcome.acting);
+    return acted === undefined ? outcome.recheckMs : Math.min(acted, outcome.recheckMs ?? acted);
+  }
+
+  /** Passes, each when the one before said, or when something may have changed, for so long. */
+  async goOn(ms: number): Promise<void> {
+    const endMs = this.passes.timeline.nowMs() + ms;
+    while (this.passes.timeline.nowMs() < endMs) {
+      const recheckMs = (await this.run()) ?? 1_000;
+      await this.passes.goOn(Math.max(10, Math.min(recheckMs, 1_000, endMs - this.passes.timeline.nowMs())));
+    }
+  }
+
+  scale(zone: string, replicas: number): void {
+    this.passes.world.scale({ namespace, name: `group-${zone}` }, replicas);
+  }
+
+  /** The sizes of a, b and c. */
+  get sizes(): readonly (number | undefined)[] {
+    const { store } = this.passes.world;
+    return ["a", "b", "c"].map((zone) => store.get("statefulsets", { namespace, name: `group-${zone}` }).spec.replicas);
+  }
+
+  get claims(): readonly string[] {
+    return this.passes.ledger.claims.map((claim) => `${claim.isKnown ? claim.phase : "?"} ${claim.zone}`);
+  }
+}

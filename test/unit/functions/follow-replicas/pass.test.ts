@@ -1,0 +1,221 @@
+/** Passes over a small world: what follows, in which order, under which claims, and what holds it. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { namespace, refused } from "../../shared/pass/passes.ts";
+import { Following } from "./following.ts";
+
+const template = { "rollout-mirror-replicas-from-resource-name": "template" };
+const mirrors = {
+  ...template,
+  "rollout-mirror-replicas-from-resource-kind": "Deployment",
+  "rollout-mirror-replicas-from-resource-api-version": "apps/v1",
+};
+
+function deploy(on: Following, replicas: number): void {
+  const labels = { app: "template" };
+  const pods = { metadata: { labels }, spec: { containers: [{ name: "app", image: "app:1" }] } };
+  const spec = { replicas, selector: { matchLabels: labels }, template: pods };
+  on.passes.world.store.create("deployments", namespace, { metadata: { name: "template" }, spec } as never);
+}
+
+test("followers that are to be larger become so in one pass, and nothing is claimed for it", async () => {
+  const on = await Following.of();
+  on.scale("a", 6);
+  await on.run();
+  assert.deepEqual(on.sizes, [6, 6, 6]);
+  assert.deepEqual(on.claims, []);
+});
+
+test("followers that are to be smaller go one zone after the other, each under a claim, when the others are whole", async () => {
+  const on = await Following.of();
+  on.scale("a", 2);
+  await on.passes.goOn(2_000);
+  await on.run();
+  assert.deepEqual([on.sizes, on.claims], [[2, 2, 4], ["confirmed group-b"]]);
+  await on.run();
+  assert.deepEqual([on.sizes, on.passes.guard], [[2, 2, 4], "zone-scaling-down"]);
+  await on.goOn(30_000);
+  assert.deepEqual([on.sizes, on.claims, on.passes.guard], [[2, 2, 2], [], "done"]);
+});
+
+test("zones-down: nothing is made smaller while a pod of another zone is away", async () => {
+  const on = await Following.of();
+  on.scale("a", 2);
+  await on.passes.goOn(2_000);
+  on.passes.world.kubelet.breakPod({ namespace, name: "group-a-0" }, "Error");
+  await on.run();
+  assert.deepEqual([on.sizes, on.passes.guard], [[2, 4, 4], "zones-down"]);
+});
+
+test("a size is written only to the StatefulSet that was read: one that changed meanwhile is looked at again", async () => {
+  const on = await Following.of();
+  on.scale("a", 6);
+  let isChanged = false;
+  on.passes.interfere = ({ verb, resource }) => {
+    if (verb !== "patch" || resource !== "statefulsets" || isChanged) return;
+    isChanged = true;
+    on.annotate("b", { "rollout-force-replicas": "5", "rollout-downscale-leader": "group-a" });
+  };
+  await on.run();
+  assert.equal(on.sizes[1], 4);
+  on.passes.interfere = () => {};
+  await on.run();
+  assert.deepEqual(on.sizes, [6, 5, 6]);
+});
+
+test("what is wrong with one StatefulSet holds up no other", async () => {
+  const on = await Following.of({ b: { "rollout-downscale-leader": "nobody" } });
+  on.scale("a", 6);
+  await on.run();
+  assert.deepEqual(on.sizes, [6, 4, 6]);
+  await on.run();
+  assert.equal(on.passes.guard, "leader-missing");
+});
+
+test("size-refused: the API server's words are told, the claim goes at once, and it is tried again after half a minute", async () => {
+  const on = await Following.of({ c: {} });
+  on.scale("a", 2);
+  await on.passes.goOn(2_000);
+  on.passes.interfere = ({ verb, resource }) => {
+    if (verb === "patch" && resource === "statefulsets") throw refused(400, "not on a Sunday");
+  };
+  await on.run();
+  await on.run();
+  assert.deepEqual([on.sizes, on.claims], [[2, 4, 4], []]);
+  assert.equal(on.passes.guard, "size-refused");
+  assert.match(on.passes.verdicts.at(-1)?.sentence ?? "", /not on a Sunday/);
+  on.passes.interfere = () => {};
+  await on.goOn(60_000);
+  assert.deepEqual(on.sizes, [2, 2, 4]);
+});
+
+test("a claim that a process left behind when it was killed goes after 90 s, and what it was for is done then (R20)", async () => {
+  const on = await Following.of();
+  on.scale("a", 2);
+  await on.passes.goOn(2_000);
+  on.passes.interfere = ({ verb, resource }) => {
+    // The write of the ledger arrives, and nothing after it.
+    if (verb === "patch" && resource === "statefulsets") throw refused(0, "killed");
+  };
+  await on.run();
+  assert.deepEqual([on.sizes, on.claims], [[2, 4, 4], ["confirmed group-b"]]);
+  on.passes.restart();
+  on.passes.interfere = () => {};
+  await on.goOn(60_000);
+  assert.deepEqual([on.sizes, on.passes.guard], [[2, 4, 4], "zone-scaling-down"]);
+  await on.goOn(90_000);
+  assert.deepEqual([on.sizes, on.claims], [[2, 2, 2], []]);
+});
+
+test("3.2 and 3.3: zones mirror an object, and its status says the size unless the annotation says no", async () => {
+  const on = await Following.of({ a: mirrors, b: mirrors, c: { ...mirrors } });
+  await on.run();
+  assert.equal(on.passes.guard, "mirror-missing");
+  deploy(on, 6);
+  await on.passes.goOn(6_000);
+  await on.goOn(12_000);
+  assert.deepEqual(on.sizes, [6, 6, 6]);
+  const { status } = on.passes.world.store.get("deployments", { namespace, name: "template" });
+  assert.equal((status as { replicas?: number }).replicas, 6);
+});
+
+test("3.3: nobody writes back where the annotation says no; a write that fails is told, and holds up nothing", async () => {
+  const quiet = { ...mirrors, "rollout-mirror-replicas-from-resource-write-back": "no" };
+  const on = await Following.of({ a: quiet, b: quiet, c: quiet });
+  deploy(on, 6);
+  on.passes.calls.length = 0;
+  await on.goOn(12_000);
+  assert.deepEqual(on.sizes, [6, 6, 6]);
+  assert.deepEqual(
+    on.passes.calls.filter(({ verb, resource }) => verb === "patch" && resource === "deployments"),
+    [],
+  );
+  on.annotate("a", { ...mirrors, "rollout-mirror-replicas-from-resource-write-back": "true" });
+  on.passes.interfere = ({ verb, resource }) => {
+    if (verb === "patch" && resource === "deployments") throw refused(403, "no status for you");
+  };
+  await on.goOn(12_000);
+  assert.equal(on.passes.problems.length, 1);
+  assert.match(on.passes.problems[0] ?? "", /the status of Deployment template .* no status for you/);
+  assert.equal(on.passes.guard, "done");
+});
+
+test("what cannot be mirrored is told by its guard, and the size stays", async () => {
+  for (const [annotations, guard] of [
+    [{ ...mirrors, "rollout-mirror-replicas-from-resource-kind": "Nothing" }, "mirror-missing"],
+    [{ ...mirrors, "rollout-mirror-replicas-from-resource-api-version": "a/b/c" }, "mirror-malformed"],
+    [{ ...template, "rollout-mirror-replicas-from-resource-kind": "ConfigMap" }, "mirror-without-scale"],
+  ] as const) {
+    const on = await Following.of({ a: annotations, b: {}, c: {} });
+    await on.run();
+    assert.deepEqual([on.passes.guard, on.sizes], [guard, [4, 4, 4]]);
+  }
+  const on = await Following.of({ a: mirrors, b: {}, c: {} });
+  on.passes.interfere = ({ verb, resource }) => {
+    if (verb === "get" && resource === "deployments")
+      throw refused(403, 'User "sluice" cannot get resource "deployments"');
+  };
+  await on.run();
+  assert.equal(on.passes.guard, "mirror-forbidden");
+});
+
+test("a StatefulSet with a delay is made larger here, and never smaller", async () => {
+  const delay = {
+    "rollout-downscale-leader": "group-a",
+    "rollout-delayed-downscale": "1h",
+    "rollout-prepare-delayed-downscale-url": "http://pod/x",
+  };
+  const on = await Following.of({ b: delay });
+  on.scale("a", 2);
+  await on.passes.goOn(2_000);
+  await on.goOn(20_000);
+  assert.deepEqual(on.sizes, [2, 4, 2]);
+  on.scale("a", 7);
+  await on.run();
+  assert.deepEqual(on.sizes, [7, 7, 7]);
+});
+
+test("a StatefulSet whose pods are told by a webhook is lowered without a claim: the webhook makes it", async () => {
+  const on = await Following.of();
+  on.label("b", { "prepare-downscale": "true" });
+  on.scale("a", 2);
+  await on.passes.goOn(2_000);
+  await on.run();
+  assert.deepEqual([on.sizes, on.claims], [[2, 2, 4], []]);
+});
+
+test("shadow: nothing is written, and what would be is told", async () => {
+  const on = await Following.of();
+  await on.passes.goOn(60_000);
+  on.passes.restart({ mode: "shadow" });
+  on.scale("a", 6);
+  on.passes.calls.length = 0;
+  await on.run();
+  assert.deepEqual(on.sizes, [6, 4, 4]);
+  assert.deepEqual(
+    on.passes.calls.filter(({ verb }) => ["patch", "create", "delete"].includes(verb)),
+    [],
+  );
+  assert.deepEqual(on.passes.verdicts.at(-1)?.wouldTake, [
+    { action: "raise", object: "group-b" },
+    { action: "raise", object: "group-c" },
+  ]);
+});
+
+test("a group that nobody leads costs no request, but for one look at its ledger in a sweep", async () => {
+  const on = await Following.of({ a: {}, b: {}, c: {} });
+  await on.run();
+  const before = on.passes.calls.length;
+  assert.equal(await on.run(), undefined);
+  const leases = on.passes.calls.slice(before).filter(({ resource }) => resource === "leases");
+  assert.deepEqual(leases, []);
+});
+
+test("malformed values are told on the StatefulSet", async () => {
+  const on = await Following.of({ b: { "rollout-downscale-leader": "group-a", "rollout-force-replicas": "many" } });
+  await on.run();
+  assert.ok(
+    on.passes.malformed.some((one) => one.includes("rollout-force-replicas")),
+    on.passes.malformed.join(),
+  );
+});
