@@ -1,6 +1,8 @@
 /** Passes over a small world: who is told what, when a zone is made smaller, and what becomes of the claim. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { prepareDelayedDownscale } from "../../../../functions/prepare-delayed-downscale/function.ts";
+import { changeClaim, formatClaims } from "../../../../functions/shared/ledger/claim.ts";
 import { key, namespace, played, refused } from "../../shared/pass/passes.ts";
 import { delayMs, Ingesters } from "./ingesters.ts";
 
@@ -141,6 +143,22 @@ test("a change that the API server refuses is said, the claim goes at once, the 
   assert.deepEqual([on.size("a"), on.size("b")], [3, 3]);
 });
 
+test("a refused change whose claim a review has joined keeps it: somebody else's change may be on its way (R19)", async () => {
+  const on = await Ingesters.of();
+  on.want(3);
+  on.passes.interfere = ({ verb, resource }) => {
+    if (verb !== "patch" || resource !== "statefulsets") return;
+    const claims = on.passes.ledger.claims.map((claim) =>
+      claim.isKnown ? changeClaim(claim, { sinceMs: claim.sinceMs ?? claim.stampMs }) : claim,
+    );
+    on.passes.writeLedger({ "sluice.dev/claims": formatClaims(claims) });
+    throw refused(403, "another webhook says no");
+  };
+  while (on.passes.acts.length === 0) await on.goOn(1_000);
+  await on.goOn(20_000);
+  assert.deepEqual([on.claims, on.guard], [["scale-down group-a"], "zone-scaling-down"]);
+});
+
 test("a change that nobody answers holds its claim for 90 s; those that are wanted then are told so, and it goes (R20)", async () => {
   for (const [wanted, deletes] of [
     [4, ["DELETE group-a-2", "DELETE group-a-3"]],
@@ -181,7 +199,12 @@ test("a change that nobody answers holds its claim for 90 s; those that are want
 });
 
 test("when the size that is wanted, or the StatefulSet, changes after the claim was written, nothing is changed", async () => {
-  for (const change of [(on: Ingesters) => on.want(4), (on: Ingesters) => on.passes.world.scale(zoneA, 5)]) {
+  const replace = ({ passes: { world } }: Ingesters) => {
+    world.store.delete("pods", { namespace, name: "group-a-3" }, { gracePeriodSeconds: 0 });
+    world.settle();
+  };
+  const changes = [(on: Ingesters) => on.want(4), (on: Ingesters) => on.passes.world.scale(zoneA, 5), replace];
+  for (const change of changes) {
     const on = await Ingesters.of();
     on.want(3);
     let isChanged = false;
@@ -196,6 +219,43 @@ test("when the size that is wanted, or the StatefulSet, changes after the claim 
     assert.equal(on.passes.acts.at(-1)?.result, "changed");
     await on.goOn(5_000);
     assert.deepEqual(on.claims.includes("scale-down group-a"), false);
+  }
+});
+
+test("the members of a claim that another process has made are left alone, whatever this one knew of the ledger (R20)", async () => {
+  const on = await Ingesters.of();
+  on.want(3);
+  await on.goOn(delayMs - 5_000);
+  const { context, timeline } = on.passes;
+  on.restart();
+  const other = on.passes.context;
+  on.passes.interfere = ({ verb, resource }) => {
+    if (verb === "patch" && resource === "statefulsets") throw refused(0, "no answer");
+  };
+  while (on.passes.acts.length === 0) await on.goOn(1_000);
+  on.want(4);
+  on.forget();
+  const { acting } = await played(timeline, prepareDelayedDownscale.run(context, key, { sweep: false }));
+  if (acting !== undefined) await played(timeline, acting);
+  assert.ok(other !== context && on.claims.includes("scale-down group-a"));
+  assert.deepEqual(on.words, ["DELETE group-b-3"]);
+});
+
+test("a member that cannot be told to stay keeps its claim until it is told, and for ten minutes at most", async () => {
+  for (const isMended of [true, false]) {
+    const on = await Ingesters.of();
+    on.want(3);
+    on.passes.interfere = ({ verb, resource }) => {
+      if (verb === "patch" && resource === "statefulsets") throw refused(0, "no answer");
+    };
+    while (on.passes.acts.length === 0) await on.goOn(1_000);
+    on.want(4);
+    on.answer = ({ metadata: { name } }) => (name === "group-a-3" ? { status: 500 } : undefined);
+    await on.goOn(300_000);
+    assert.deepEqual(on.claims, ["scale-down group-a"]);
+    if (isMended) on.answer = () => undefined;
+    await on.goOn(isMended ? 100_000 : 500_000);
+    assert.deepEqual([on.claims, on.disks.has("group-a-3")], [[], !isMended]);
   }
 });
 
@@ -217,7 +277,6 @@ test("two processes at once lower each zone once, and never two zones at a time"
   await on.goOn(delayMs - 1_000);
   await on.passes.goOn(3_000);
   on.forget();
-  const { prepareDelayedDownscale } = await import("../../../../functions/prepare-delayed-downscale/function.ts");
   on.restart();
   const other = on.passes.context;
   const both = [context, other].map((one) => prepareDelayedDownscale.run(one, key, { sweep: false }));
