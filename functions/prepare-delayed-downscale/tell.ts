@@ -15,7 +15,7 @@ const mostAtOnce = 32;
 /** A pod says a time, and a little around it. */
 const mostBytes = 65_536;
 /** Telling a pod that it leaves disrupts nothing, and is taken back by the next look. In milliseconds. */
-const tellWithinMs = 30_000;
+const tellWithinMs = 10_000;
 /** How soon to go on with calls that could not be sent in time, in milliseconds. */
 const goOnMs = 1_000;
 

@@ -13,13 +13,14 @@ import { renderManifests } from "../../knative/render/manifests.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { Ingesters } from "../stage/ingester.ts";
 import { rejection } from "../stage/rejection.ts";
 import { Scene, skipWithoutControlPlane } from "../stage/scene.ts";
 import { readEverySecret, type Sides, takeToken, touchOwn } from "./attacks.ts";
 import { isWebhook, isWorkload, kubeconfigOf, tokenOf, workloadOf } from "./installed.ts";
 import { type Built, Kubectl } from "./kubectl.ts";
 import { accountsOf, carelessRights, rightsOf, textOf, useOf } from "./rights.ts";
-import { type Cast, furnish, judge, refuse, register, renew, roll, vanish } from "./walk.ts";
+import { type Cast, furnish, judge, lower, refuse, register, renew, roll, vanish } from "./walk.ts";
 
 const isForeign = ({ apiVersion, kind }: Built) =>
   apiVersion.includes("knative.dev/") || kind === "CustomResourceDefinition";
@@ -80,17 +81,20 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     const kubectl = await Kubectl.open(controlPlane);
     const objects = await kubectl.buildIn(namespace, overlay);
     const scene = await Scene.set(controlPlane, namespace, { zones: 3, pods: 2, zoneBudget: { maxUnavailable: 1 } });
+    const ingesters = await Ingesters.open();
+    const { nodeOptions: NODE_OPTIONS } = ingesters;
     try {
       await furnish(scene);
       await kubectl.apply(objects.filter((one) => !isForeign(one) && !isWebhook(one) && !isWorkload(one)));
       const cast = await play(async (workload, settings) => {
         const { account, settings: rendered } = workloadOf(objects, workload);
         const kubeconfig = await kubeconfigOf(controlPlane, scene.api, namespace, account);
-        return scene.serve({ ...rendered, ...settings }, { kubeconfig });
+        return scene.serve({ ...rendered, ...settings, NODE_OPTIONS }, { kubeconfig });
       });
       await register(scene, kubectl, objects, cast);
       await scene.waitForOldLedger(cast.rollout);
       await judge(scene, cast);
+      await lower(scene, cast, ingesters);
       await roll(scene, cast);
       await refuse(scene, cast, `system:serviceaccount:${namespace}:${roller}`);
       await vanish(scene, cast, `system:serviceaccount:${namespace}:${keeper}`);
@@ -111,6 +115,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     } finally {
       await scene.close();
       await kubectl.close();
+      await ingesters.close();
     }
   }
 
@@ -123,7 +128,8 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       // Events and ticks alone wake them, as their sources do.
       const rollout = await start(roller, {});
       const ledgers = await start(keeper, {});
-      return { certificate, reviews, rollout, ledgers };
+      const delayed = await start("prepare-delayed-downscale", {});
+      return { certificate, reviews, rollout, ledgers, delayed };
     };
     await walk(context, { namespace: "loki", overlay: "direct", roller, keeper, play });
   });
@@ -132,7 +138,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     const roller = "sluice";
     const play: Installation["play"] = async (start) => {
       const all = await start(roller, free);
-      return { certificate: all, reviews: all, rollout: all, ledgers: all };
+      return { certificate: all, reviews: all, rollout: all, ledgers: all, delayed: all };
     };
     await walk(context, { namespace: "mimir", overlay: "standalone", roller, keeper: roller, play });
   });
@@ -259,7 +265,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     const kubectl = await Kubectl.open(controlPlane);
     const objects = await kubectl.buildIn("tempo", "direct");
     const sources = objects.filter((one): one is Source => one.kind === "ApiServerSource");
-    assert.equal(sources.length, 5);
+    assert.equal(sources.length, 6);
     for (const account of new Set(sources.map(({ spec }) => spec.serviceAccountName))) {
       const kinds = sources.filter(({ spec }) => spec.serviceAccountName === account);
       const resources = kinds.flatMap(({ spec }) => spec.resources.map(({ kind }) => `${kind.toLowerCase()}s`));

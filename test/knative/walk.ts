@@ -7,6 +7,7 @@ import { readAudit } from "../controlplane/audit.ts";
 import { changeTemplate, createGroup, groupManifests, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { generationOf } from "../stage/certificate-world.ts";
 import { evict } from "../stage/drain-webhook.ts";
+import type { Ingesters } from "../stage/ingester.ts";
 import { changed, post, tick } from "../stage/posted.ts";
 import { refuseDeletion } from "../stage/refused-deletion.ts";
 import type { Scene } from "../stage/scene.ts";
@@ -20,12 +21,15 @@ export interface Cast {
   readonly reviews: Server;
   readonly certificate: Server;
   readonly ledgers: Server;
+  readonly delayed: Server;
 }
 
 const budgets = "rollout-operator.grafana.com/v1";
 /** A group of its own, which vanishes, and StatefulSets of no group, whose ledger is its budget's. */
 const brief = "brief";
 const alone = "alone";
+/** A group whose second zone follows the first, after a delay. */
+const shrunk = "shrunk";
 
 /** What there is besides the scene's group when the functions start. */
 export async function furnish({ controlPlane, api, group: { namespace } }: Scene): Promise<void> {
@@ -91,6 +95,42 @@ export async function judge({ api, group, controlPlane }: Scene, { reviews }: Ca
   const answer = await api.send("POST", path, budget);
   assert.equal(answer.statusCode, 400, await answer.body.text());
   await waitForGroupReady(controlPlane, group);
+}
+
+/** A zone that is made smaller after a delay, as its leader was by hand: who has never heard of it makes its ledger. */
+export async function lower(scene: Scene, { delayed }: Cast, ingesters: Ingesters): Promise<void> {
+  const { api, controlPlane, group } = scene;
+  const { namespace } = group;
+  const following = new AbortController();
+  scene.afterwards(async () => following.abort());
+  await ingesters.followPods(api, namespace, following.signal);
+  const [leader, follower] = [`${shrunk}-zone-a`, `${shrunk}-zone-b`];
+  const annotations = {
+    "grafana.com/rollout-delayed-downscale": "1s",
+    "grafana.com/rollout-prepare-delayed-downscale-url": ingesters.url,
+    "grafana.com/rollout-downscale-leader": leader,
+  };
+  const made = await createGroup(controlPlane, { name: shrunk, namespace, zones: 2, pods: 2, annotations });
+  await waitForGroupReady(controlPlane, made);
+  await api.patch(scene.statefulSetPath(leader), { spec: { replicas: 1 } });
+  const tell = () => post(delayed, changed("StatefulSet", namespace, follower));
+  const ledger = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(shrunk)}`;
+  assert.equal(await tell(), 204);
+  await eventually("its ledger made", 30_000, () => api.get(ledger).catch(() => undefined));
+  const left = { [`${shrunk}-zone-z`]: { 0: ["of-long-ago", "advance-zone-rollout", Date.now()] } };
+  await api.patch(ledger, { metadata: { annotations: { "sluice.dev/reservations": JSON.stringify(left) } } });
+  await eventually(
+    "the zone made smaller, and no claim left",
+    90_000,
+    async () => {
+      assert.equal(await tell(), 204);
+      const { metadata } = await api.get<{ metadata: { annotations?: Record<string, string> } }>(ledger);
+      const { spec } = await scene.statefulSet(follower);
+      return spec.replicas === 1 && (metadata.annotations?.["sluice.dev/claims"] ?? "") === "" ? true : undefined;
+    },
+    500,
+  );
+  assert.deepEqual(ingesters.preparedPods(), []);
 }
 
 /** A rollout that events alone drive, and a reservation of a StatefulSet that has left the group in the meantime. */
