@@ -1,0 +1,150 @@
+/** What a review says of an object's size: the rules are those of rollout-operator, and what cannot be read holds nobody back. */
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
+import type { AdmissionRequest } from "../../../../functions/shared/pass/definition.ts";
+import { readDownscale } from "../../../../functions/shared/review/size-review.ts";
+
+const kinds = { statefulsets: "StatefulSet", deployments: "Deployment", replicasets: "ReplicaSet" } as const;
+
+function object(kind: string, replicas?: unknown, rest: object = {}): object {
+  const metadata = { name: "db-zone-a", namespace: "mimir", uid: "u", resourceVersion: "7" };
+  return { apiVersion: "apps/v1", kind, metadata, spec: { replicas }, ...rest };
+}
+
+function scale(replicas?: unknown): object {
+  return { apiVersion: "autoscaling/v1", kind: "Scale", metadata: { name: "db-zone-a" }, spec: { replicas } };
+}
+
+function review(oldObject: unknown, now: unknown, rest: Partial<AdmissionRequest> = {}): AdmissionRequest {
+  return {
+    uid: "1",
+    operation: "UPDATE",
+    resource: { group: "apps", version: "v1", resource: "statefulsets" },
+    subresource: "",
+    user: "admin",
+    namespace: "mimir",
+    name: "db-zone-a",
+    dryRun: false,
+    object: now,
+    oldObject,
+    path: "/",
+    deadlineMs: 0,
+    ...rest,
+  };
+}
+
+const atScale = { subresource: "scale" } as const;
+const statefulSet = (replicas?: unknown, rest: object = {}) => object("StatefulSet", replicas, rest);
+
+/** The guard of an answer, and whether it has a warning; or the sizes of a downscale. */
+function told(request: AdmissionRequest): unknown {
+  const read = readDownscale(request);
+  if (!("allowed" in read)) return [read.from, read.to];
+  assert.equal(read.allowed, true);
+  return `${read.guard}${read.warnings.length > 0 ? " and a warning" : ""}`;
+}
+
+describe("a downscale is read of", () => {
+  for (const [resource, kind] of Object.entries(kinds)) {
+    const type = { group: "apps", version: "v1", resource };
+    test(`${resource}, with the object as it is stored`, () => {
+      const read = readDownscale(review(object(kind, 3), object(kind, 1), { resource: type }));
+      assert.ok(!("allowed" in read));
+      assert.deepEqual([read.resource, read.isScale, read.from, read.to], [resource, false, 3, 1]);
+      assert.equal(read.old?.metadata.name, "db-zone-a");
+    });
+    test(`the scale of ${resource}, which says nothing of the object itself`, () => {
+      const read = readDownscale(review(scale(3), scale(1), { resource: type, ...atScale }));
+      assert.ok(!("allowed" in read));
+      assert.deepEqual([read.resource, read.isScale, read.from, read.to], [resource, true, 3, 1]);
+      assert.deepEqual([read.old, read.object], [undefined, undefined]);
+    });
+  }
+});
+
+test("the old object is what a StatefulSet is read of: its keys, its Service and its first ordinal", () => {
+  const labels = { "grafana.com/prepare-downscale": "true", "rollout-group": "ingester" };
+  const metadata = { name: "db-zone-a", namespace: "mimir", labels, annotations: null, managedFields: [1, 2] };
+  const spec = { replicas: 3, serviceName: "db", ordinals: { start: 2 }, template: { spec: "long" } };
+  const read = readDownscale(review(statefulSet(3, { metadata, spec }), statefulSet(2), { dryRun: true }));
+  assert.ok(!("allowed" in read) && read.old !== undefined);
+  const parsed = parseStatefulSet(read.old);
+  assert.equal(parsed.scaling?.preparesDownscale, true);
+  assert.deepEqual([parsed.group, parsed.serviceName, parsed.start], ["ingester", "db", 2]);
+  assert.deepEqual(Object.keys(read.old.spec ?? {}), ["replicas", "serviceName", "ordinals"]);
+  assert.equal(read.dryRun, true);
+});
+
+test("what stays as large, or becomes larger, is no downscale", () => {
+  assert.equal(told(review(statefulSet(3), statefulSet(3))), "not-a-downscale");
+  assert.equal(told(review(statefulSet(3), statefulSet(4))), "not-a-downscale");
+  assert.equal(told(review(scale(0), scale(1), atScale)), "not-a-downscale");
+  assert.deepEqual(told(review(statefulSet(1), statefulSet(0))), [1, 0]);
+});
+
+test("two objects without replicas are no downscale; one without has a warning", () => {
+  assert.equal(told(review(statefulSet(), statefulSet(null))), "not-a-downscale");
+  assert.equal(told(review(statefulSet(), statefulSet(1))), "replicas-unclear and a warning");
+  assert.equal(told(review(statefulSet(3), statefulSet())), "replicas-unclear and a warning");
+  assert.equal(told(review(statefulSet(3), statefulSet(3, { spec: null }))), "replicas-unclear and a warning");
+});
+
+test("a scale without replicas is one of 0", () => {
+  assert.deepEqual(told(review(scale(3), scale(), atScale)), [3, 0]);
+  assert.deepEqual(told(review(scale(3), { ...scale(), spec: undefined }, atScale)), [3, 0]);
+  assert.equal(told(review(scale(), scale(), atScale)), "not-a-downscale");
+});
+
+test("what cannot be read goes through, with a warning that says why", () => {
+  const good = statefulSet(3);
+  const bad: readonly (readonly [unknown, string])[] = [
+    [undefined, "there is none"],
+    [null, "there is none"],
+    ["StatefulSet", "there is none"],
+    [[good], "there is none"],
+    [scale(1), 'it is "autoscaling/v1" "Scale", and not apps/v1 StatefulSet'],
+    [object("Deployment", 1), 'it is "apps/v1" "Deployment", and not apps/v1 StatefulSet'],
+    [statefulSet(1, { apiVersion: "apps/v1beta1" }), 'it is "apps/v1beta1" "StatefulSet"'],
+    [statefulSet(1, { kind: { a: 1 } }), "nothing that is a text"],
+    [statefulSet("1"), "spec.replicas is not an integer"],
+    [statefulSet(1.5), "spec.replicas is not an integer"],
+    [statefulSet(2 ** 31), "spec.replicas is not an integer"],
+    [statefulSet([1]), "spec.replicas is not an integer"],
+    [statefulSet(1, { spec: "none" }), "its spec is no object"],
+    [statefulSet(1, { spec: { replicas: 1, serviceName: 5 } }), "spec.serviceName is no text"],
+    [statefulSet(1, { spec: { replicas: 1, ordinals: { start: "x" } } }), "spec.ordinals cannot be read"],
+    [statefulSet(1, { spec: { replicas: 1, ordinals: [] } }), "spec.ordinals cannot be read"],
+    [statefulSet(1, { metadata: [] }), "its metadata is no object"],
+    [statefulSet(1, { metadata: { name: 5 } }), "metadata has a name that is no text"],
+    [statefulSet(1, { metadata: { labels: { "grafana.com/no-downscale": true } } }), "metadata.labels are not texts"],
+    [statefulSet(1, { metadata: { labels: "true" } }), "metadata.labels are not texts"],
+    [statefulSet(1, { metadata: { annotations: { a: {} } } }), "metadata.annotations are not texts"],
+  ];
+  for (const [value, why] of bad) {
+    for (const request of [review(good, value), review(value, good)]) {
+      const read = readDownscale(request);
+      assert.ok("allowed" in read && read.allowed, why);
+      assert.equal(read.guard, "unreadable-object", why);
+      assert.equal(read.warnings.length, 1);
+      assert.ok(read.warnings[0]?.includes(why), `${read.warnings[0]} says ${why}`);
+    }
+  }
+  assert.equal(told(review(good, statefulSet(1), atScale)), "unreadable-object and a warning");
+  assert.equal(told(review(scale(3), scale(1))), "unreadable-object and a warning");
+});
+
+test("other types go through, with a warning", () => {
+  for (const resource of ["pods", "", "replicationcontrollers", "toString"]) {
+    const type = { group: "apps", version: "v1", resource };
+    assert.equal(told(review(statefulSet(3), statefulSet(1), { resource: type })), "unreadable-object and a warning");
+  }
+  const foreign = { group: "example.com", version: "v1", resource: "statefulsets" };
+  assert.equal(told(review(statefulSet(3), statefulSet(1), { resource: foreign })), "unreadable-object and a warning");
+});
+
+test("a label or a field that is null is none, as for Kubernetes", () => {
+  const read = readDownscale(review(statefulSet(3, { metadata: { labels: { a: null } } }), statefulSet(1)));
+  assert.ok(!("allowed" in read));
+  assert.deepEqual(read.old?.metadata.labels, { a: "" });
+});
