@@ -2,6 +2,7 @@
 import { advanceZoneRollout } from "../functions/advance-zone-rollout/function.ts";
 import { evaluateEviction } from "../functions/evaluate-eviction/function.ts";
 import { followReplicas } from "../functions/follow-replicas/function.ts";
+import { guardDownscale } from "../functions/guard-downscale/function.ts";
 import { keepLedgers } from "../functions/keep-ledgers/function.ts";
 import { prepareDelayedDownscale } from "../functions/prepare-delayed-downscale/function.ts";
 import { rotateCertificate } from "../functions/rotate-certificate/function.ts";
@@ -17,7 +18,11 @@ export const groupFunctions: readonly FunctionDefinition[] = [
 ];
 
 /** Those that answer admission reviews. */
-export const admissionFunctions: readonly AdmissionDefinition[] = [evaluateEviction, validateZoneBudget];
+export const admissionFunctions: readonly AdmissionDefinition[] = [
+  evaluateEviction,
+  validateZoneBudget,
+  guardDownscale,
+];
 
 /** Those that cron alone wakes. */
 export const cronFunctions: readonly CronDefinition[] = [rotateCertificate];

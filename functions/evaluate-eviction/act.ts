@@ -1,7 +1,7 @@
 /** The way of one review: what it asks, the pod, the decision without a ledger or with one, and the answer. */
 import type { AdmissionAnswer, AdmissionRequest, Context, Denied, Judge } from "../shared/pass/definition.ts";
 import { announceRefusal } from "../shared/pass/verdict-record.ts";
-import { allow, isFinal, tooLate } from "../shared/review/answers.ts";
+import { isFinal, inShadow as refusedInShadow, tooLate } from "../shared/review/answers.ts";
 import { GroupCommit, refuseFailure } from "../shared/review/commit.ts";
 import { type Alone, decideAlone, type Eviction, whileNamed } from "./choose.ts";
 import { decide, type EvictionSnapshot } from "./decide.ts";
@@ -73,6 +73,5 @@ async function lookInTime(
 function inShadow({ mode }: Context, answer: AdmissionAnswer): AdmissionAnswer {
   if (mode === "act") return answer;
   if (answer.allowed) return { ...answer, patch: [] };
-  const warnings = [`in shadow mode; otherwise refused with ${answer.code}: ${answer.sentence}`];
-  return allow(answer.guard, { warnings, zone: answer.zone ?? "", otherwise: answer });
+  return refusedInShadow(answer);
 }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import { dataOf, usualSecretName } from "../../functions/shared/objects/certificates.ts";
-import { eventually } from "../controlplane/api.ts";
+import { type Api, eventually } from "../controlplane/api.ts";
 import { readAudit } from "../controlplane/audit.ts";
 import { changeTemplate, createGroup, groupManifests, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { generationOf } from "../stage/certificate-world.ts";
@@ -94,6 +94,7 @@ export async function judge({ api, group, controlPlane }: Scene, { reviews }: Ca
   const budget = { apiVersion: budgets, kind: "ZoneAwarePodDisruptionBudget", metadata: { name: "bad" }, spec };
   const answer = await api.send("POST", path, budget);
   assert.equal(answer.statusCode, 400, await answer.body.text());
+  await keepSizes(api, namespace);
   await waitForGroupReady(controlPlane, group);
 }
 
@@ -131,6 +132,24 @@ export async function lower(scene: Scene, { delayed }: Cast, ingesters: Ingester
     500,
   );
   assert.deepEqual(ingesters.preparedPods(), []);
+}
+
+/** A downscale at the scale of each type: what it belongs to is protected, and has to be looked up. */
+async function keepSizes(api: Api, namespace: string): Promise<void> {
+  const template = { metadata: { labels: { app: "kept" } }, spec: { containers: [{ name: "kept", image: "kept" }] } };
+  const spec = { replicas: 1, selector: { matchLabels: { app: "kept" } }, template };
+  const metadata = { name: "kept", labels: { "grafana.com/no-downscale": "true" } };
+  for (const [plural, kind] of Object.entries({
+    statefulsets: "StatefulSet",
+    deployments: "Deployment",
+    replicasets: "ReplicaSet",
+  })) {
+    const path = `/apis/apps/v1/namespaces/${namespace}/${plural}`;
+    await api.post(path, { apiVersion: "apps/v1", kind, metadata, spec });
+    const refusal = new RegExp(`downscale of ${plural}/kept in ${namespace} from 1 to 0 replicas is not allowed`);
+    await assert.rejects(api.patch(`${path}/kept/scale`, { spec: { replicas: 0 } }), refusal);
+    await api.delete(`${path}/kept`);
+  }
 }
 
 /** A rollout that events alone drive, and a reservation of a StatefulSet that has left the group in the meantime. */

@@ -42,7 +42,7 @@ const rolloutOperators = [
 
 test("a webhook that the README, the manifests' or the migration names is one that ships", async () => {
   const folder = new URL("knative/base/webhooks/", root);
-  const names = new Set(["prepare-downscale-mimir", "no-downscale-mimir"]);
+  const names = new Set(["prepare-downscale-mimir"]);
   for (const file of await readdir(folder)) {
     const text = await readFile(new URL(file, folder), "utf8");
     for (const [, name = ""] of text.matchAll(/^\s*(?:- )?name: (\S+)$/gm)) names.add(name.replace("default", "mimir"));

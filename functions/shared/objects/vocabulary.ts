@@ -3,6 +3,7 @@
  * No other file spells a key.
  */
 import type { Metadata } from "../kubernetes/cluster.ts";
+import { fieldsOf } from "./fields.ts";
 import type { Entry } from "./vocabulary/entry.ts";
 import * as scaling from "./vocabulary/scaling.ts";
 
@@ -31,6 +32,15 @@ function parseNames(text: string): readonly string[] {
     return Array.isArray(names) ? names.filter((name) => typeof name === "string") : [];
   } catch {
     return [];
+  }
+}
+
+function parseSaysReplicas(text: string): boolean | undefined {
+  try {
+    const { spec } = fieldsOf(JSON.parse(text)) ?? {};
+    return typeof fieldsOf(spec)?.replicas === "number";
+  } catch {
+    return undefined;
   }
 }
 
@@ -180,6 +190,17 @@ export const webhookNamespace: Entry<string> = {
   parse: asText,
 };
 
+/** What `kubectl apply` writes: whether the manifest said how many replicas there are to be. */
+export const lastApplied: Entry<boolean> = {
+  key: "kubectl.kubernetes.io/last-applied-configuration",
+  kind: "annotation",
+  on: "StatefulSet",
+  grammar: "a manifest in JSON",
+  fallback: "what the manifest said is not known",
+  says: "the manifest that was last applied; written by kubectl",
+  parse: parseSaysReplicas,
+};
+
 /** What stands in a ledger, whoever writes it. */
 export const ledgerEntries = [
   ledgerGroup,
@@ -203,13 +224,13 @@ export const vocabulary = [
   verdicts,
   injectCertificateAuthority,
   webhookNamespace,
+  lastApplied,
   ...scaling.scalingEntries,
 ] as const;
 
 /** What rollout-operator's users may count on and Sluice does not do yet, each with what rollout-operator does about it. */
 const unsupported: readonly { readonly entry: Entry<unknown>; readonly does: string }[] = [
   { entry: scaling.prepareDownscale, does: "pods are told of a downscale" },
-  { entry: scaling.noDownscale, does: "a downscale is refused" },
 ];
 
 /** What of it an object has in use, each as its key and what rollout-operator does about it. */

@@ -42,6 +42,13 @@ export function internalError(guard: string, sentence: string): Denied {
   return deny(500, "InternalError", { guard, sentence });
 }
 
+/** What shadow mode says in place of a refusal: nobody is held back, and everybody is told what would have been. */
+export function inShadow(refusal: Denied): Allowed {
+  const { guard, code, sentence, zone = "" } = refusal;
+  const warnings = [`in shadow mode; otherwise refused with ${code}: ${sentence}`];
+  return allow(guard, { warnings, zone, otherwise: refusal });
+}
+
 /** The refusal of whoever has waited as long as a client would. */
 export function tooLate(): Denied {
   return askAgain("late", "the answer took too long, and what it rests on is out of date: try again");

@@ -1,4 +1,4 @@
-/** What a review says of the size of an object: from how many replicas it goes to how many. Reviews are read here, and not trusted. */
+/** What a review says of the size of an object: from how many replicas it goes to how many. Nothing of a review is trusted. */
 import type { StatefulSetObject } from "../kubernetes/cluster.ts";
 import { resources } from "../kubernetes/resources.ts";
 import { type Fields, fieldsOf } from "../objects/fields.ts";
@@ -27,6 +27,17 @@ export interface Downscale {
   readonly old: SizedObject | undefined;
   readonly object: SizedObject | undefined;
 }
+
+/**
+ * In CEL, a review that may be of a downscale: where it is not, nobody need be asked, and where nobody answers, no more than
+ * downscales wait. A scale of 0 has no replicas.
+ */
+export const mayBeDownscale = [
+  ...["object.spec", "oldObject.spec", "object.spec.replicas", "oldObject.spec.replicas"].map(
+    (part) => `!has(${part})`,
+  ),
+  "object.spec.replicas < oldObject.spec.replicas",
+].join(" || ");
 
 interface Sized {
   readonly replicas: number | undefined;

@@ -88,21 +88,23 @@ test("each StatefulSet that is scaled, or prepared, or kept, by rollout-operator
     { "grafana.com/prepare-downscale": "true" },
     { "grafana.com/rollout-downscale-leader": "a" },
   );
-  statefulSet("mimir", "c", { "grafana.com/no-downscale": "true" });
-  statefulSet("loki", "d", { "grafana.com/no-downscale": "true" });
+  statefulSet("mimir", "c", { "grafana.com/prepare-downscale": "true" });
+  statefulSet("mimir", "kept", { "grafana.com/no-downscale": "true" });
+  statefulSet("loki", "d", { "grafana.com/prepare-downscale": "true" });
   const uses = "uses what Sluice does not do yet:";
   const leader = "grafana.com/rollout-downscale-leader (replicas follow another StatefulSet)";
   const mirrored = "grafana.com/rollout-mirror-replicas-from-resource-name (replicas follow another resource)";
-  const kept = `${uses} grafana.com/no-downscale (a downscale is refused)`;
+  const delayed = "grafana.com/rollout-delayed-downscale (pods are told some time before a downscale)";
+  const told = `${uses} grafana.com/prepare-downscale (pods are told of a downscale)`;
   const found = [
     `StatefulSet mimir/a ${uses} ${mirrored}`,
     `StatefulSet mimir/b ${uses} ${leader}, grafana.com/prepare-downscale (pods are told of a downscale)`,
-    `StatefulSet mimir/c ${kept}`,
+    `StatefulSet mimir/c ${told}`,
   ];
   assert.deepEqual((await look())?.found, found);
   const everywhere = scene({ namespaces: undefined });
-  everywhere.statefulSet("loki", "d", { "grafana.com/no-downscale": "true" });
-  assert.deepEqual((await everywhere.look())?.found, [`StatefulSet loki/d ${kept}`]);
+  everywhere.statefulSet("loki", "d", { "grafana.com/prepare-downscale": "true" });
+  assert.deepEqual((await everywhere.look())?.found, [`StatefulSet loki/d ${told}`]);
 });
 
 test("values that rollout-operator does not act on are nothing", async () => {
@@ -112,12 +114,7 @@ test("values that rollout-operator does not act on are nothing", async () => {
     "grafana.com/rollout-mirror-replicas-from-resource-name": "",
     "grafana.com/rollout-delayed-downscale": "0s",
   };
-  statefulSet(
-    "mimir",
-    "a",
-    { "grafana.com/prepare-downscale": "false", "grafana.com/no-downscale": "yes" },
-    annotations,
-  );
+  statefulSet("mimir", "a", { "grafana.com/prepare-downscale": "false" }, annotations);
   assert.deepEqual(await look(), { found: [], unseen: [] });
 });
 
@@ -125,16 +122,17 @@ test("webhook configurations of ours, by label or by Service, that ask where nob
   const { configuration, look } = scene();
   const [mutating, validating] = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] as const;
   configuration(mutating, "prepare-downscale-mimir", labels, ours("/admission/prepare-downscale"));
-  configuration(validating, "no-downscale-mimir", {}, ours("/admission/no-downscale"), ours("/pods/eviction"));
-  const url = { clientConfig: { url: "https://localhost:1/admission/no-downscale?x=1" }, failurePolicy: "Ignore" };
+  configuration(validating, "by-service", {}, ours("/admission/prepare-downscale"), ours("/pods/eviction"));
+  configuration(validating, "no-downscale-mimir", labels, ours("/admission/no-downscale"));
+  const url = { clientConfig: { url: "https://localhost:1/admission/prepare-downscale?x=1" }, failurePolicy: "Ignore" };
   configuration(validating, "by-address", { "grafana.com/namespace": "mimir" }, url);
   configuration(validating, "of-another", { "grafana.com/namespace": "loki" }, url);
-  const elsewhere = service("rollout-operator", "/admission/no-downscale", "loki");
-  configuration(validating, "elsewhere", {}, elsewhere, service("istiod", "/admission/no-downscale"));
+  const elsewhere = service("rollout-operator", "/admission/prepare-downscale", "loki");
+  configuration(validating, "elsewhere", {}, elsewhere, service("istiod", "/admission/prepare-downscale"));
   assert.deepEqual((await look())?.found, [
     "MutatingWebhookConfiguration prepare-downscale-mimir asks at /admission/prepare-downscale, where nobody answers: what it reviews can no longer be changed",
-    "ValidatingWebhookConfiguration by-address asks at /admission/no-downscale, where nobody answers: what it reviews goes through without a review",
-    "ValidatingWebhookConfiguration no-downscale-mimir asks at /admission/no-downscale, where nobody answers: what it reviews can no longer be changed",
+    "ValidatingWebhookConfiguration by-address asks at /admission/prepare-downscale, where nobody answers: what it reviews goes through without a review",
+    "ValidatingWebhookConfiguration by-service asks at /admission/prepare-downscale, where nobody answers: what it reviews can no longer be changed",
   ]);
 });
 
@@ -142,8 +140,13 @@ test("a right to look that is missing is said, and the rest is looked at", async
   const { configuration, statefulSet, look } = scene({}, (resource) => {
     if (resource === "statefulsets") throw failure(403);
   });
-  statefulSet("mimir", "c", { "grafana.com/no-downscale": "true" });
-  configuration("validatingwebhookconfigurations", "no-downscale-mimir", labels, ours("/admission/no-downscale"));
+  statefulSet("mimir", "c", { "grafana.com/prepare-downscale": "true" });
+  configuration(
+    "mutatingwebhookconfigurations",
+    "prepare-downscale-mimir",
+    labels,
+    ours("/admission/prepare-downscale"),
+  );
   const { found = [], unseen = [] } = (await look()) ?? {};
   assert.equal(found.length, 1);
   assert.equal(unseen.length, 1);
@@ -160,7 +163,7 @@ test("it looks once the API server answers, however long that takes, unless the 
   const late = scene({}, () => {
     if (++lists <= 10) throw failure(lists % 2 === 0 ? 0 : 503);
   });
-  late.statefulSet("mimir", "c", { "grafana.com/no-downscale": "true" });
+  late.statefulSet("mimir", "c", { "grafana.com/prepare-downscale": "true" });
   assert.equal((await late.look())?.found.length, 1);
   const never = scene({}, () => {
     throw failure(0);

@@ -1,0 +1,50 @@
+import { workloadNamedLikeOurs } from "../shared/objects/ours.ts";
+import { noDownscale } from "../shared/objects/vocabulary/scaling.ts";
+import { lastApplied } from "../shared/objects/vocabulary.ts";
+import type { AdmissionDefinition } from "../shared/pass/definition.ts";
+import { mayBeDownscale, scaledResources } from "../shared/review/size-review.ts";
+import { createJudge } from "./act.ts";
+import { name } from "./observe.ts";
+
+const path = "/admission/no-downscale";
+
+/** In CEL: a StatefulSet may be refused for more than its label, and a scale does not have the labels. */
+const mayBeRefused =
+  "request.resource.resource == 'statefulsets' || has(request.subResource) || " +
+  `has(oldObject.metadata.labels) && '${noDownscale.key}' in oldObject.metadata.labels && ` +
+  `oldObject.metadata.labels['${noDownscale.key}'] == 'true'`;
+
+/** Refuses to make smaller what is protected by a label, or what only seems to be asked for by a manifest without a number. */
+export const guardDownscale: AdmissionDefinition = {
+  name,
+  concern: "refuse downscales of protected workloads",
+  needs: scaledResources.map((resource) => ({ group: "apps", resource, verbs: ["get"] })),
+  // What else it looks for, others act on.
+  reads: [noDownscale, lastApplied],
+  writes: [],
+  // The API server stores up to 1.5 MiB and takes up to 3: an update brings both, and who asks.
+  bodyLimitBytes: 5 * 1024 * 1024,
+  paths: [path],
+  registration: {
+    kind: "Validating",
+    webhook: "no-downscale",
+    path,
+    rule: {
+      apiGroups: ["apps"],
+      apiVersions: ["v1"],
+      operations: ["UPDATE"],
+      resources: scaledResources.flatMap((resource) => [resource, `${resource}/scale`]),
+    },
+    sideEffects: "None",
+    failurePolicy: "Fail",
+    // While nobody answers, all that is asked about is refused: nothing is that need not be.
+    matchConditions: [
+      { name: "may-be-a-downscale", expression: mayBeDownscale },
+      { name: "may-be-refused", expression: mayBeRefused },
+      { name: "not-of-sluice", expression: `!(${workloadNamedLikeOurs})` },
+    ],
+  },
+  whenBroken: "open",
+  readsViews: false,
+  open: createJudge,
+};

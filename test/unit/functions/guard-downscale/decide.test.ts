@@ -1,0 +1,149 @@
+/** What may become smaller: each promise of the function's README, with the words that its users see. */
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { guardDownscale } from "../../../../functions/guard-downscale/function.ts";
+import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { type Judging, judge, kinds, objectOf, protection, type Resource, reviewOf, scaleOf } from "./given.ts";
+
+const resources = Object.keys(kinds) as Resource[];
+const sentence = (resource: string, from = 3, to = 2) =>
+  `downscale of ${resource}/db-a in mimir from ${from} to ${to} replicas is not allowed because it has the label 'grafana.com/no-downscale=true'`;
+const stored =
+  (labels: object): NonNullable<Judging["get"]> =>
+  async () => ({ metadata: { labels } });
+
+describe("no-downscale", () => {
+  for (const resource of resources) {
+    const smaller = (labels: object, now = labels) =>
+      reviewOf(objectOf({ resource, labels }), objectOf({ resource, labels: now, replicas: 2 }), { resource });
+
+    test(`a downscale of one of the ${resource} with the label is refused as rollout-operator does`, async () => {
+      const answer = await judge(smaller(protection));
+      assert.ok(!answer.allowed);
+      const { guard, code, reason, zone } = answer;
+      assert.deepEqual([guard, code, reason, zone], ["no-downscale", 400, "BadRequest", "db-a"]);
+      assert.equal(answer.sentence, sentence(resource));
+    });
+
+    test(`the label of one of the ${resource} that is taken away with the same update counts, and a new one does not`, async () => {
+      assert.equal((await judge(smaller(protection, {}))).guard, "no-downscale");
+      assert.equal((await judge(smaller({}, protection))).guard, "allowed");
+    });
+
+    test(`a dry run for one of the ${resource} is refused like any other`, async () => {
+      assert.equal((await judge({ ...smaller(protection), dryRun: true })).guard, "no-downscale");
+    });
+
+    test(`at the scale of ${resource} the labels are those of the object, which is looked up`, async () => {
+      const request = reviewOf(scaleOf(3), scaleOf(2), { resource, subresource: "scale" });
+      const asked: string[] = [];
+      const get = async (...what: [string, string]) => {
+        asked.push(what.join(" "));
+        return { metadata: { labels: protection } };
+      };
+      const answer = await judge(request, { get });
+      assert.equal(answer.allowed ? "" : answer.sentence, sentence(resource));
+      assert.deepEqual(asked, [`${resource} mimir/db-a`]);
+      assert.equal((await judge({ ...request, dryRun: true }, { get })).guard, "no-downscale");
+      assert.equal((await judge(request, { get: stored({}) })).guard, "allowed");
+    });
+  }
+
+  test("a scale to 0 is a downscale, also where its number is left out", async () => {
+    for (const to of [0, undefined, null]) {
+      const request = reviewOf(scaleOf(3), scaleOf(to), { subresource: "scale" });
+      const answer = await judge(request, { get: stored(protection) });
+      assert.equal(answer.allowed ? "" : answer.sentence, sentence("statefulsets", 3, 0));
+    }
+  });
+
+  test("any other value of the label lets a downscale through", async () => {
+    for (const value of ["false", "True", "TRUE", "1", "yes", " true", ""]) {
+      const labels = { "grafana.com/no-downscale": value };
+      const answer = await judge(reviewOf(objectOf({ labels }), objectOf({ labels, replicas: 2 })));
+      assert.deepEqual(answer, { allowed: true, guard: "allowed", warnings: [] }, value);
+    }
+    const annotations = protection;
+    assert.equal((await judge(reviewOf(objectOf({ annotations }), objectOf({ replicas: 2 })))).guard, "allowed");
+  });
+
+  test("what has the label may stay as large, become larger, and change otherwise: nothing is looked up", async () => {
+    const labels = protection;
+    for (const replicas of [3, 4]) {
+      const answer = await judge(reviewOf(objectOf({ labels }), objectOf({ labels, replicas })));
+      assert.deepEqual(answer, { allowed: true, guard: "not-a-downscale", warnings: [] });
+      const scaled = await judge(reviewOf(scaleOf(3), scaleOf(replicas), { subresource: "scale" }));
+      assert.equal(scaled.guard, "not-a-downscale");
+    }
+  });
+
+  test("two objects without replicas are let through; one without, with a warning", async () => {
+    const without = objectOf({ labels: protection, replicas: null });
+    assert.equal((await judge(reviewOf(without, without))).guard, "not-a-downscale");
+    for (const request of [reviewOf(without, objectOf({ replicas: 0 })), reviewOf(objectOf({}), without)]) {
+      const answer = await judge(request);
+      assert.equal(answer.guard, "replicas-unclear");
+      assert.ok(answer.allowed && answer.warnings.length === 1);
+    }
+  });
+});
+
+describe("open inside: what cannot be known lets a downscale through, with a warning", () => {
+  const scaled = reviewOf(scaleOf(3), scaleOf(2), { subresource: "scale" });
+
+  test("the object of a scale cannot be looked up, or is gone", async () => {
+    for (const code of [0, 401, 403, 404, 429, 500, 503]) {
+      const init = { code, reason: "Failed", message: "the sky fell", verb: "get", resource: "statefulsets" };
+      const answer = await judge(scaled, { get: async () => Promise.reject(new ClusterError(init)) });
+      assert.equal(answer.guard, "object-unknown");
+      const warning =
+        "statefulsets/db-a could not be looked up, so that its labels are not known, and it goes through: the sky fell";
+      assert.deepEqual(answer.allowed && answer.warnings, [warning]);
+    }
+  });
+
+  test("the object of a scale is not there in time: an answer after the API server's patience would be a refusal", async () => {
+    let nowMs = 0;
+    const answer = await judge(scaled, {
+      get: () => new Promise(() => undefined),
+      monotonicMs: () => nowMs,
+      sleep: async (ms) => {
+        nowMs += ms;
+      },
+    });
+    assert.equal(answer.guard, "object-unknown");
+    assert.match(answer.allowed ? String(answer.warnings[0]) : "", /no answer came in time$/);
+    assert.ok(nowMs >= 9_000 && nowMs < 9_300, String(nowMs));
+  });
+
+  test("an object cannot be read, or is of another type", async () => {
+    const labels = protection;
+    const smaller = objectOf({ labels, replicas: 2 });
+    for (const request of [
+      reviewOf(undefined, smaller),
+      reviewOf(objectOf({ labels }), "no object"),
+      reviewOf(objectOf({ labels }), objectOf({ labels, replicas: "2" })),
+      reviewOf(objectOf({ labels: { a: 1 } }), smaller),
+      reviewOf(objectOf({ labels }), smaller, { resource: "replicationcontrollers" }),
+      reviewOf(objectOf({ labels }), smaller, { subresource: "scale" }),
+    ]) {
+      const answer = await judge(request);
+      assert.equal(answer.guard, "unreadable-object");
+      assert.ok(answer.allowed && answer.warnings.length === 1);
+    }
+  });
+
+  test("the function itself breaks, and while nobody answers the API server refuses", () => {
+    assert.equal(guardDownscale.whenBroken, "open");
+    assert.equal(guardDownscale.registration.failurePolicy, "Fail");
+  });
+});
+
+test("in shadow mode a downscale goes through, with a warning that says what would have been", async () => {
+  const labels = protection;
+  const answer = await judge(reviewOf(objectOf({ labels }), objectOf({ labels, replicas: 2 })), { mode: "shadow" });
+  assert.ok(answer.allowed);
+  const warning = `in shadow mode; otherwise refused with 400: ${sentence("statefulsets")}`;
+  assert.deepEqual([answer.guard, answer.warnings], ["no-downscale", [warning]]);
+  assert.ok(typeof answer.otherwise === "object" && answer.otherwise.code === 400);
+});

@@ -1,0 +1,197 @@
+/** A manifest that leaves out the number of replicas: Kubernetes takes 1, and nobody asked for that. */
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import type { AdmissionRequest } from "../../../../functions/shared/pass/definition.ts";
+import { type Given, judge, objectOf, owner, protection, reviewOf, scaleOf } from "./given.ts";
+
+const follows = { "grafana.com/rollout-downscale-leader": "db-b" };
+const mirrors = {
+  "grafana.com/rollout-mirror-replicas-from-resource-kind": "ReplicaTemplate",
+  "grafana.com/rollout-mirror-replicas-from-resource-name": "db",
+};
+const delayed = {
+  "grafana.com/rollout-delayed-downscale": "1h",
+  "grafana.com/rollout-prepare-delayed-downscale-url": "http://pod/prepare",
+};
+const prepared = { "grafana.com/prepare-downscale": "true" };
+
+const said = [owner("kubectl", "Apply", ["replicas", "template"])];
+const leftOut = [owner("kubectl", "Apply", ["template"]), owner("kube-controller-manager", "Update", [], "status")];
+const lastApplied = (spec: object) => ({
+  "kubectl.kubernetes.io/last-applied-configuration": JSON.stringify({ kind: "StatefulSet", spec }),
+});
+
+/** From 5 replicas to 1, unless told otherwise. */
+function fall(before: Given, after: Given): AdmissionRequest {
+  return reviewOf(objectOf({ replicas: 5, ...before }), objectOf({ replicas: 1, ...after }));
+}
+
+async function guardOf(request: AdmissionRequest): Promise<string> {
+  return (await judge(request)).guard;
+}
+
+describe("replicas-dropped: applied at the server, nobody owns the number any more", () => {
+  const cares: readonly (readonly [string, Given, RegExp])[] = [
+    ["follows another one", { annotations: follows }, /It follows "db-b"\./],
+    ["mirrors an object", { annotations: mirrors }, /It mirrors "ReplicaTemplate" "db"\./],
+    ["has a delay", { annotations: delayed }, /It has its pods told some time before they go\./],
+    ["is prepared", { labels: prepared }, /It has its pods told before they go\./],
+  ];
+  for (const [what, given, words] of cares) {
+    test(`a StatefulSet that ${what} does not fall to 1, and its owner is told what to write`, async () => {
+      const request = fall({ ...given, managedFields: said }, { ...given, managedFields: leftOut });
+      const answer = await judge(request);
+      assert.ok(!answer.allowed);
+      const { guard, code, cause, field, sentence } = answer;
+      assert.deepEqual([guard, code, cause, field], ["replicas-dropped", 400, "FieldValueInvalid", "spec.replicas"]);
+      assert.match(
+        sentence,
+        /^statefulsets\/db-a in mimir would go from 5 replicas to 1: the manifest that is applied/,
+      );
+      assert.match(sentence, /leaves out spec\.replicas, which "kubectl" had written, and Kubernetes takes 1\./);
+      assert.match(sentence, words);
+      assert.match(sentence, /Write "replicas: 5" into the manifest; where 1 is meant, use kubectl scale$/);
+      assert.equal(await guardOf({ ...request, dryRun: true }), "replicas-dropped");
+    });
+  }
+
+  test("also where the manifest that leaves it out is the first that follows, or the last", async () => {
+    const [with_, without] = [{ annotations: follows }, {}];
+    assert.equal(
+      await guardOf(fall({ ...without, managedFields: said }, { ...with_, managedFields: leftOut })),
+      "replicas-dropped",
+    );
+    assert.equal(
+      await guardOf(fall({ ...with_, managedFields: said }, { ...without, managedFields: leftOut })),
+      "replicas-dropped",
+    );
+  });
+
+  test("where somebody owns the 1, or nobody owned the number before, 1 is meant", async () => {
+    const one = async (before: unknown, after: unknown) =>
+      guardOf(fall({ annotations: follows, managedFields: before }, { annotations: follows, managedFields: after }));
+    assert.equal(await one(said, said), "allowed", "a manifest that says 1");
+    assert.equal(await one(said, [...leftOut, owner("sluice", "Update", ["replicas"])]), "allowed", "who follows it");
+    assert.equal(await one(leftOut, leftOut), "allowed");
+    assert.equal(await one(said, [...leftOut, owner("kubectl", "Update", ["replicas"], "scale")]), "allowed");
+  });
+
+  test("without managed fields nothing is known, and it goes through", async () => {
+    for (const managedFields of [undefined, null, [], [{}], "none", { 0: said }, [1, null, [said]]]) {
+      const request = fall({ annotations: follows, managedFields: said }, { annotations: follows, managedFields });
+      assert.equal(await guardOf(request), "allowed", JSON.stringify(managedFields));
+    }
+    const hostile = [
+      { ...owner("x", "Update", []), fieldsV1: { "f:spec": "f:replicas" } },
+      { manager: 5, operation: {}, fieldsV1: { "f:spec": { "f:replicas": null } } },
+    ];
+    const request = fall(
+      { annotations: follows, managedFields: hostile },
+      { annotations: follows, managedFields: leftOut },
+    );
+    const answer = await judge(request);
+    assert.match(answer.allowed ? "" : answer.sentence, /which somebody had written/);
+  });
+});
+
+describe("replicas-dropped: kubectl apply keeps the manifest, which said the number before and does not now", () => {
+  const kubectl = [owner("kubectl-client-side-apply", "Update", ["replicas", "template"])];
+  const apply = (before: object, after: object, given: Given = { labels: prepared }) =>
+    fall(
+      { ...given, annotations: { ...given.annotations, ...before }, managedFields: kubectl },
+      { ...given, annotations: { ...given.annotations, ...after }, managedFields: kubectl },
+    );
+
+  test("it is refused, whichever of them it is that scales it", async () => {
+    for (const given of [{ labels: prepared }, { annotations: delayed }, { annotations: follows }]) {
+      const request = apply(lastApplied({ replicas: 5 }), lastApplied({}), given);
+      const answer = await judge(request);
+      assert.equal(answer.guard, "replicas-dropped");
+      assert.match(answer.allowed ? "" : answer.sentence, /which the one before it had, and Kubernetes takes 1/);
+    }
+  });
+
+  test("a manifest that says 1, or never said a number, or cannot be read, is no reason", async () => {
+    assert.equal(await guardOf(apply(lastApplied({ replicas: 5 }), lastApplied({ replicas: 1 }))), "allowed");
+    assert.equal(await guardOf(apply(lastApplied({}), lastApplied({}))), "allowed");
+    assert.equal(await guardOf(apply({}, lastApplied({}))), "allowed");
+    const unreadable = { "kubectl.kubernetes.io/last-applied-configuration": "{" };
+    assert.equal(await guardOf(apply(lastApplied({ replicas: 5 }), unreadable)), "allowed");
+    assert.equal(await guardOf(apply(unreadable, lastApplied({}))), "allowed");
+  });
+});
+
+describe("replicas-dropped: whoever writes whole manifests by patches, as Helm does, brings a StatefulSet that follows to 1", () => {
+  const helm = [owner("helm", "Update", ["replicas", "template"])];
+  const sluice = [owner("helm", "Update", ["template"]), owner("sluice", "Update", ["replicas"])];
+
+  test("a StatefulSet that follows or mirrors does not fall to 1 by it", async () => {
+    for (const annotations of [follows, mirrors]) {
+      for (const before of [helm, sluice]) {
+        const answer = await judge(fall({ annotations, managedFields: before }, { annotations, managedFields: helm }));
+        assert.equal(answer.guard, "replicas-dropped");
+        assert.match(
+          answer.allowed ? "" : answer.sentence,
+          /that "helm" writes leaves out spec\.replicas, or says 1\./,
+        );
+      }
+      const handedOver = fall({ managedFields: helm }, { annotations, managedFields: helm });
+      assert.equal(await guardOf(handedOver), "replicas-dropped", "the manifest that hands the size over");
+    }
+  });
+
+  test("one that only prepares, or no longer follows, may be brought to 1 by such a manifest", async () => {
+    for (const given of [{ labels: prepared }, { annotations: delayed }]) {
+      assert.equal(
+        await guardOf(fall({ ...given, managedFields: helm }, { ...given, managedFields: helm })),
+        "allowed",
+      );
+    }
+    assert.equal(
+      await guardOf(fall({ annotations: follows, managedFields: helm }, { managedFields: helm })),
+      "allowed",
+    );
+  });
+
+  test("whoever writes the number alone means it", async () => {
+    const request = fall(
+      { annotations: follows, managedFields: helm },
+      { annotations: follows, managedFields: sluice },
+    );
+    assert.equal(await guardOf(request), "allowed");
+  });
+});
+
+describe("replicas-dropped is not said of", () => {
+  const dropped = { annotations: follows, managedFields: leftOut };
+
+  test("another number than 1, or a StatefulSet whose size is a matter of its manifest alone", async () => {
+    assert.equal(await guardOf(fall({ ...dropped, managedFields: said }, { ...dropped, replicas: 2 })), "allowed");
+    assert.equal(await guardOf(fall({ ...dropped, managedFields: said }, { ...dropped, replicas: 0 })), "allowed");
+    assert.equal(await guardOf(fall({ managedFields: said }, { managedFields: leftOut })), "allowed");
+    const ones = fall({ ...dropped, managedFields: said, replicas: 1 }, dropped);
+    assert.equal(await guardOf(ones), "not-a-downscale");
+  });
+
+  test("a Deployment, or the scale subresource, where the number is always said", async () => {
+    const resource = "deployments";
+    const before = objectOf({ resource, ...dropped, managedFields: said });
+    const after = objectOf({ resource, ...dropped, replicas: 1 });
+    assert.equal(await guardOf(reviewOf(before, after, { resource })), "allowed");
+    const scaled = reviewOf(scaleOf(5), scaleOf(1), { subresource: "scale" });
+    const get = async () => ({ metadata: { annotations: follows } });
+    assert.equal((await judge(scaled, { get })).guard, "allowed");
+  });
+
+  test("what has the label against any downscale: that is said first", async () => {
+    const request = fall({ ...dropped, labels: protection, managedFields: said }, dropped);
+    assert.equal(await guardOf(request), "no-downscale");
+  });
+});
+
+test("names that others wrote are cut in the sentence", async () => {
+  const annotations = { "grafana.com/rollout-downscale-leader": "x".repeat(10_000) };
+  const managers = [owner("y".repeat(10_000), "Update", ["replicas", "template"])];
+  const answer = await judge(fall({ annotations, managedFields: managers }, { annotations, managedFields: managers }));
+  assert.ok(!answer.allowed && answer.sentence.length < 500);
+});

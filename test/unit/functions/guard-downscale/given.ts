@@ -1,0 +1,93 @@
+/** Reviews of sizes, as an API server sends them, and who judges them. */
+import { guardDownscale } from "../../../../functions/guard-downscale/function.ts";
+import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
+import type { AdmissionAnswer, AdmissionRequest, Context } from "../../../../functions/shared/pass/definition.ts";
+
+export const kinds = { statefulsets: "StatefulSet", deployments: "Deployment", replicasets: "ReplicaSet" } as const;
+export type Resource = keyof typeof kinds;
+
+export const protection = { "grafana.com/no-downscale": "true" };
+
+export interface Given {
+  readonly resource?: Resource;
+  readonly replicas?: unknown;
+  readonly labels?: object;
+  readonly annotations?: object;
+  readonly managedFields?: unknown;
+}
+
+export function objectOf({ resource = "statefulsets", replicas = 3, ...metadata }: Given): object {
+  return {
+    apiVersion: "apps/v1",
+    kind: kinds[resource],
+    metadata: { name: "db-a", namespace: "mimir", uid: "u", resourceVersion: "7", ...metadata },
+    spec: { replicas },
+  };
+}
+
+export function scaleOf(replicas: unknown): object {
+  const metadata = { name: "db-a", namespace: "mimir", uid: "u", resourceVersion: "7" };
+  return { apiVersion: "autoscaling/v1", kind: "Scale", metadata, spec: { replicas } };
+}
+
+/** An entry of managedFields, as the API server writes it. */
+export function owner(
+  manager: string,
+  operation: "Apply" | "Update",
+  fields: readonly string[],
+  subresource?: string,
+): object {
+  const spec = Object.fromEntries(fields.map((field) => [`f:${field}`, {}]));
+  return {
+    manager,
+    operation,
+    apiVersion: "apps/v1",
+    fieldsType: "FieldsV1",
+    fieldsV1: { "f:spec": spec },
+    subresource,
+  };
+}
+
+export function reviewOf(
+  oldObject: unknown,
+  object: unknown,
+  { resource = "statefulsets", ...rest }: Partial<Omit<AdmissionRequest, "resource">> & { resource?: string } = {},
+): AdmissionRequest {
+  return {
+    uid: "1",
+    operation: "UPDATE",
+    resource: { group: "apps", version: "v1", resource },
+    subresource: "",
+    user: "admin",
+    namespace: "mimir",
+    name: "db-a",
+    dryRun: false,
+    object,
+    oldObject,
+    path: "/admission/no-downscale",
+    deadlineMs: 9_000,
+    ...rest,
+  };
+}
+
+export interface Judging {
+  readonly mode?: Context["mode"];
+  /** What is stored; absent: nothing may be asked for. */
+  readonly get?: (resource: string, name: string) => Promise<object>;
+  readonly sleep?: Cluster["sleep"];
+  readonly monotonicMs?: () => number;
+}
+
+/** Judges one review as the shipped function does. */
+export function judge(
+  request: AdmissionRequest,
+  { mode = "act", get, sleep = () => new Promise(() => undefined), monotonicMs = () => 0 }: Judging = {},
+): Promise<AdmissionAnswer> {
+  const cluster = {
+    monotonicMs,
+    sleep,
+    get: (resource: string, { namespace, name }: { namespace: string; name: string }) =>
+      get?.(resource, `${namespace}/${name}`) ?? Promise.reject(new Error("nothing is to be asked for")),
+  };
+  return guardDownscale.open({ cluster, mode } as unknown as Context).review(request);
+}
