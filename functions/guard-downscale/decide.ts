@@ -9,8 +9,6 @@ export interface Owner {
   readonly manager: string;
   /** It applies manifests at the server: what it does not own, its manifest does not say. */
   readonly isApply: boolean;
-  /** It wrote the scale alone. */
-  readonly isOfScale: boolean;
   /** The pod template is its own, too: it writes whole manifests. */
   readonly ownsTemplate: boolean;
 }
@@ -63,7 +61,7 @@ function droppedBy({ change, care, isLed, old, now }: DownscaleSnapshot): string
     return "the manifest that is applied leaves out spec.replicas, which the one before it had, and Kubernetes takes 1";
   }
   // A patch that takes the field away comes to us as one that writes 1.
-  const whole = now.owners?.find(({ isApply, isOfScale, ownsTemplate }) => !isApply && !isOfScale && ownsTemplate);
+  const whole = now.owners?.find(({ isApply, ownsTemplate }) => !isApply && ownsTemplate);
   if (isLed && whole !== undefined)
     return `the manifest that ${whole.manager} writes leaves out spec.replicas, or says 1`;
   return undefined;

@@ -50,14 +50,13 @@ function writtenOf(object: SizedObject | undefined, raw: unknown): Written {
 }
 
 /** One who owns `spec.replicas`, or nobody. */
-function ownerOf({ manager, operation, subresource, fieldsV1 }: Fields): Owner[] {
+function ownerOf({ manager, operation, fieldsV1 }: Fields): Owner[] {
   const spec = fieldsOf(fieldsOf(fieldsV1)?.["f:spec"]) ?? {};
   if (!Object.hasOwn(spec, "f:replicas")) return [];
   return [
     {
       manager: typeof manager === "string" && manager !== "" ? shown(manager) : "somebody",
       isApply: operation === "Apply",
-      isOfScale: subresource === "scale",
       ownsTemplate: Object.hasOwn(spec, "f:template"),
     },
   ];
