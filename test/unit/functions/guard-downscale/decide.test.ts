@@ -102,7 +102,9 @@ describe("open inside: what cannot be known lets a downscale through, with a war
     }
   });
 
-  test("the object of a scale is not there in time: an answer after the API server's patience would be a refusal", async () => {
+  test("the object of a scale is not there in time: an answer after the API server's patience would be a refusal", {
+    timeout: 10_000,
+  }, async () => {
     let nowMs = 0;
     const answer = await judge(scaled, {
       get: () => new Promise(() => undefined),
