@@ -5,6 +5,8 @@ import { followReplicas } from "../functions/follow-replicas/function.ts";
 import { guardDownscale } from "../functions/guard-downscale/function.ts";
 import { keepLedgers } from "../functions/keep-ledgers/function.ts";
 import { prepareDelayedDownscale } from "../functions/prepare-delayed-downscale/function.ts";
+import { prepareDownscale } from "../functions/prepare-downscale/function.ts";
+import { releasePrepared } from "../functions/release-prepared/function.ts";
 import { rotateCertificate } from "../functions/rotate-certificate/function.ts";
 import type { AdmissionDefinition, CronDefinition, FunctionDefinition } from "../functions/shared/pass/definition.ts";
 import { validateZoneBudget } from "../functions/validate-zone-budget/function.ts";
@@ -15,6 +17,7 @@ export const groupFunctions: readonly FunctionDefinition[] = [
   followReplicas,
   keepLedgers,
   prepareDelayedDownscale,
+  releasePrepared,
 ];
 
 /** Those that answer admission reviews. */
@@ -22,6 +25,7 @@ export const admissionFunctions: readonly AdmissionDefinition[] = [
   evaluateEviction,
   validateZoneBudget,
   guardDownscale,
+  prepareDownscale,
 ];
 
 /** Those that cron alone wakes. */

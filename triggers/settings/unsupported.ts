@@ -33,7 +33,7 @@ export interface Findings {
 
 const tryAgainMs = 2_000;
 /** Where rollout-operator answers reviews and nobody here does. */
-const unansweredPaths: readonly string[] = ["/admission/prepare-downscale"];
+const unansweredPaths: readonly string[] = [];
 const configurations = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] as const;
 
 /** Looks once, as soon as the API server answers, however long that takes; undefined when the signal is given before. */

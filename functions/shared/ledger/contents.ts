@@ -67,11 +67,20 @@ export function parseLedger(key: GroupKey, lease: LeaseObject): Ledger {
     settledThrough,
     membersThrough,
     members: vocabulary.read(vocabulary.members, metadata),
+    ...readTimes(metadata),
     reservations,
     claims,
     refusals: parseRefusals(metadata.annotations?.[vocabulary.refusals.key] ?? "{}"),
     verdicts: parseVerdicts(metadata.annotations?.[vocabulary.verdicts.key] ?? "{}"),
   };
+}
+
+/** Nothing but a downscale waits for them: one that does not parse holds up nobody else. */
+function readTimes(metadata: LeaseObject["metadata"]): Pick<Ledger, "lastDownscales" | "hasMalformedTimes"> {
+  const malformed: vocabulary.Malformed[] = [];
+  const lastDownscales = vocabulary.read(vocabulary.lastDownscales, metadata, malformed);
+  if (lastDownscales !== undefined) return { lastDownscales };
+  return malformed.length > 0 ? { hasMalformedTimes: true } : {};
 }
 
 function foreign(name: string, format: string): LedgerUnreadable {

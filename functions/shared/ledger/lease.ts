@@ -55,6 +55,7 @@ export async function writeLedger(cluster: Cluster, ledger: Ledger, change: Ledg
     [vocabulary.reservations.key]: formatReservations(change.reservations),
     // A merge patch leaves alone what it does not name: whoever has changed no claim of its own keeps them to the byte.
     ...(change.claims === undefined ? {} : { [vocabulary.claims.key]: formatClaims(change.claims) }),
+    ...timesOf(change.lastDownscales),
     [vocabulary.refusals.key]: formatRefusals(refusals),
     [vocabulary.verdicts.key]: JSON.stringify(verdicts),
   };
@@ -62,6 +63,10 @@ export async function writeLedger(cluster: Cluster, ledger: Ledger, change: Ledg
   const body = { metadata: { uid: ledger.uid, resourceVersion: ledger.resourceVersion, annotations } };
   const written = await cluster.patch("leases", { namespace: ledger.key.namespace, name: ledger.name }, body);
   return parseLedger(ledger.key, written);
+}
+
+function timesOf(lastDownscales: Ledger["lastDownscales"]): Readonly<Record<string, string>> {
+  return lastDownscales === undefined ? {} : { [vocabulary.lastDownscales.key]: JSON.stringify(lastDownscales) };
 }
 
 /** A ledger that cannot be read holds its group until somebody mends it by hand: none of ours may come to that. */
@@ -98,7 +103,15 @@ export function fitting(ledger: Ledger, change: LedgerChange): Informing {
   const largest = String(Number.MAX_SAFE_INTEGER);
   const revisions = { [vocabulary.settledThrough.key]: largest, [vocabulary.membersThrough.key]: largest };
   const members = { [vocabulary.members.key]: JSON.stringify(change.members ?? ledger.members ?? []) };
-  const besides = { [vocabulary.ledgerFormat.key]: knownFormat, ...revisions, ...members, ...emptyInformation };
+  // Those that it holds count among the annotations of others, and once more where they are written: it is soon enough full.
+  const times = timesOf(change.lastDownscales);
+  const besides = {
+    [vocabulary.ledgerFormat.key]: knownFormat,
+    ...revisions,
+    ...members,
+    ...times,
+    ...emptyInformation,
+  };
   const fixedBytes = ledger.othersBytes + annotationBytes(besides);
   const reservedBytes = bytesReserved(change.reservations, change.claims ?? ledger.claims);
   const roomBytes = maxLedgerBytes - fixedBytes - reservedBytes;

@@ -61,6 +61,10 @@ export interface Ledger {
   readonly claims: readonly Claim[];
   readonly refusals: readonly Refusal[];
   readonly verdicts: Readonly<Record<string, RecordedVerdict>>;
+  /** When each StatefulSet was last made smaller, by name, by the API server's clock; absent: nobody has said, or it is malformed. */
+  readonly lastDownscales?: Readonly<Record<string, number>> | undefined;
+  /** What it says of last downscales cannot be read: no spacing can be told by it. */
+  readonly hasMalformedTimes?: boolean;
 }
 
 /** What one conditional write makes of a ledger. */
@@ -76,6 +80,8 @@ export interface LedgerChange {
   readonly claims?: readonly Claim[];
   readonly refusals: readonly Refusal[];
   readonly verdicts: Readonly<Record<string, RecordedVerdict>>;
+  /** When each StatefulSet was last made smaller from now on; absent: as it is. */
+  readonly lastDownscales?: Readonly<Record<string, number>>;
 }
 
 /** Rule R2: no ledger holds more reservations and ranges of claims; the cap keeps them at half of `maxLedgerBytes`. */

@@ -3,7 +3,7 @@
  * No other file spells a key.
  */
 import type { Metadata } from "../kubernetes/cluster.ts";
-import { fieldsOf } from "./fields.ts";
+import { fieldsOf, isTime } from "./fields.ts";
 import type { Entry } from "./vocabulary/entry.ts";
 import * as scaling from "./vocabulary/scaling.ts";
 
@@ -24,6 +24,17 @@ function parseAllowance(text: string): Allowance | undefined {
 function parseRevision(text: string): number | undefined {
   const revision = Number(text);
   return /^\d+$/.test(text) && Number.isSafeInteger(revision) ? revision : undefined;
+}
+
+/** Milliseconds since the epoch, by the names of StatefulSets. */
+function parseTimes(text: string): Readonly<Record<string, number>> | undefined {
+  try {
+    const times = fieldsOf(JSON.parse(text));
+    const isTable = times !== undefined && Object.values(times).every(isTime);
+    return isTable ? (times as Readonly<Record<string, number>>) : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function parseNames(text: string): readonly string[] {
@@ -170,6 +181,12 @@ export const verdicts = inLedger("sluice.dev/verdicts", asText, {
   says: "what each function last said of the group, and since when",
 });
 
+export const lastDownscales = inLedger("sluice.dev/last-downscales", parseTimes, {
+  grammar: 'JSON: {"STATEFULSET": MS since the epoch}',
+  fallback: "absent: none since the ledger was made; malformed: no zone is made smaller by a review",
+  says: "when each StatefulSet was last made smaller: the next zone waits for that long",
+});
+
 export const injectCertificateAuthority: Entry<boolean> = {
   key: "grafana.com/inject-rollout-operator-ca",
   kind: "label",
@@ -222,6 +239,7 @@ export const vocabulary = [
   ...ledgerEntries,
   claims,
   verdicts,
+  lastDownscales,
   injectCertificateAuthority,
   webhookNamespace,
   lastApplied,
@@ -230,7 +248,6 @@ export const vocabulary = [
 
 /** What rollout-operator's users may count on and Sluice does not do yet, each with what rollout-operator does about it. */
 const unsupported: readonly { readonly entry: Entry<unknown>; readonly does: string }[] = [
-  { entry: scaling.prepareDownscale, does: "pods are told of a downscale" },
 ];
 
 /** What of it an object has in use, each as its key and what rollout-operator does about it. */

@@ -1,4 +1,5 @@
 /** How a function that makes claims looks at a ledger, writes a claim of its own, and ends it by its kind's row. */
+import { readGroup } from "../group/whose-ledger.ts";
 import { changeClaim, type KindName, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
 import { type ClaimWhereabouts, kinds } from "../ledger/kinds.ts";
 import { actWithinMs } from "../ledger/reservation.ts";
@@ -44,7 +45,26 @@ export async function writeClaim(
   before: KnownClaim | undefined,
   after: KnownClaim | undefined,
 ): Promise<number> {
-  const others = observed.ledger.claims.filter((claim) => claim !== before);
+  return writeClaims(context, observed, {
+    out: before === undefined ? [] : [before],
+    into: after === undefined ? [] : [after],
+  });
+}
+
+/** What one write takes out of the claims and puts into them, and what it says of last downscales; absent: what it said. */
+export interface ClaimChange {
+  readonly out: readonly KnownClaim[];
+  readonly into: readonly KnownClaim[];
+  readonly lastDownscales?: Readonly<Record<string, number>>;
+}
+
+/** The same of several claims by one conditional write. */
+export async function writeClaims(
+  context: Context,
+  observed: Observed,
+  { out, into, lastDownscales }: ClaimChange,
+): Promise<number> {
+  const others = observed.ledger.claims.filter((claim) => !out.some(({ id }) => id === claim.id));
   const sentMs = context.cluster.monotonicMs();
   await writeChange(context, observed, {
     reservations: observed.open,
@@ -53,9 +73,23 @@ export async function writeClaim(
     members: observed.joining.members,
     refusals: keptRefusals(observed),
     verdicts: observed.ledger.verdicts,
-    claims: after === undefined ? others : [...others, after],
+    claims: [...others, ...into],
+    ...(lastDownscales === undefined ? {} : { lastDownscales }),
   });
   return sentMs + actWithinMs;
+}
+
+/**
+ * What a ledger says of last downscales once these scale-downs, which have come to pass, are taken out of it: their pods were let
+ * go at their last stamps. While they stand, they hold the other zones back themselves. Only zones of a named group wait for it.
+ */
+export function timesAfter({ ledger }: Observed, over: readonly KnownClaim[]): Pick<ClaimChange, "lastDownscales"> {
+  const { group } = ledger.key;
+  const isNamed = group !== "" && readGroup(group).kind === "labelled";
+  if (over.length === 0 || !isNamed || ledger.hasMalformedTimes) return {};
+  const times: Record<string, number> = { ...ledger.lastDownscales };
+  for (const { zone, stampMs } of over) times[zone] = Math.max(times[zone] ?? 0, stampMs);
+  return { lastDownscales: times };
 }
 
 /** The claim as it stands from `stampMs` on, in the phase that it has come to. It has stood since it was first made. */

@@ -39,6 +39,8 @@ export interface Scaling {
   /** As its user wrote them; undefined where they are absent or empty. */
   readonly preparePath: string | undefined;
   readonly preparePort: string | undefined;
+  /** At these ordinals a pod that nobody can tell may leave all the same. */
+  readonly unprepared: readonly { readonly first: number; readonly last: number }[];
   readonly refusesDownscale: boolean;
   readonly malformed: readonly Malformed[];
 }
@@ -62,6 +64,7 @@ export function parseScaling(metadata: Metadata): Scaling | undefined {
     preparesDownscale: of(keys.prepareDownscale) ?? false,
     preparePath: named(of(keys.prepareDownscalePath)),
     preparePort: named(of(keys.prepareDownscalePort)),
+    unprepared: of(keys.unpreparedPods) ?? [],
     refusesDownscale: of(keys.noDownscale) ?? false,
     malformed,
   };

@@ -34,6 +34,16 @@ function parseApiGroup(text: string): string | undefined {
   return parts.length === 2 ? parts[0] : "";
 }
 
+/** Such as `4,6-49`; undefined where a part is no ordinal and no range of them. */
+function parseOrdinals(text: string): readonly { readonly first: number; readonly last: number }[] | undefined {
+  const parts = text.split(",").map((part) => /^\s*(\d{1,10})(?:-(\d{1,10}))?\s*$/.exec(part));
+  const ranges = parts.flatMap((part) => {
+    const [first, last] = [Number(part?.[1]), Number(part?.[2] ?? part?.[1])];
+    return first <= last ? [{ first, last }] : [];
+  });
+  return ranges.length === parts.length ? ranges : undefined;
+}
+
 export const downscaleLeader = onStatefulSet("annotation", "grafana.com/rollout-downscale-leader", asText, {
   grammar: "the name of another StatefulSet of the same group",
   fallback: "it follows no other",
@@ -158,6 +168,12 @@ export const prepareDownscalePort = onStatefulSet("annotation", "grafana.com/pre
   says: "at which port a pod is told that it is going to leave",
 });
 
+export const unpreparedPods = onStatefulSet("annotation", "sluice.dev/unprepared-pods", parseOrdinals, {
+  grammar: "ordinals and ranges of them, such as 4,6-49",
+  fallback: "each pod that leaves must have said that it may",
+  says: "at these ordinals a pod that is missing, or was never ready, may leave though nobody could tell it",
+});
+
 export const noDownscale = onStatefulSet("label", "grafana.com/no-downscale", isTrue, {
   grammar: "true or false",
   fallback: "false",
@@ -179,5 +195,6 @@ export const scalingEntries = [
   prepareDownscale,
   prepareDownscalePath,
   prepareDownscalePort,
+  unpreparedPods,
   noDownscale,
 ] as const;

@@ -1,0 +1,149 @@
+/** The way of one review: what it asks, the claim, the pods that are told, the claim confirmed, and the answer (rules R18 to R20). */
+import type { HeldBack } from "../shared/group/claiming.ts";
+import { prepareEndpointOf } from "../shared/group/prepared.ts";
+import { messageOf } from "../shared/kubernetes/errors.ts";
+import { makeClaim } from "../shared/ledger/claim.ts";
+import { maxConflicts } from "../shared/ledger/reservation.ts";
+import type { StatefulSet } from "../shared/objects/statefulsets.ts";
+import { lookAtLedger, renewClaim, timesAfter, writeClaims } from "../shared/pass/claim-writing.ts";
+import type { AdmissionAnswer, AdmissionRequest, Context, Denied, Judge } from "../shared/pass/definition.ts";
+import { Conflict, forgetLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
+import { allow, askAgain, badRequest, internalError, tooLate } from "../shared/review/answers.ts";
+import { refuseFailure } from "../shared/review/commit.ts";
+import { Deadlines } from "../shared/review/deadlines.ts";
+import { type Downscale, readDownscale } from "../shared/review/size-review.ts";
+import { type Asked, decide, sentenceOf } from "./decide.ts";
+import { name as by, observe, readKey, readStatefulSet } from "./observe.ts";
+import { allowUntil, type Begun, goOn, type Work } from "./tell.ts";
+
+/** Judges the reviews of one process. */
+export function createJudge(context: Context): Judge {
+  const deadlines = new Deadlines(context.cluster);
+  return { review: async (request) => inShadow(context, await review(context, deadlines, request)) };
+}
+
+async function review(context: Context, deadlines: Deadlines, request: AdmissionRequest): Promise<AdmissionAnswer> {
+  if (request.dryRun) return allow("dry-run");
+  const downscale = readDownscale(request);
+  if ("allowed" in downscale) return downscale;
+  const { resource, namespace, name, from, to } = downscale;
+  const asked: Asked = { resource, namespace, name, from, to };
+  const statefulSet = await inTime(deadlines, request.deadlineMs, () => findStatefulSet(context, downscale));
+  if (statefulSet === undefined || "allowed" in statefulSet)
+    return statefulSet ?? unread(downscale, "it took too long");
+  if (statefulSet.scaling?.preparesDownscale !== true) return allow("not-prepared");
+  // From here on nothing goes through that was not told: whatever breaks is a refusal.
+  try {
+    const { deadlineMs } = request;
+    const answer = await inTime(deadlines, deadlineMs, () => judge(context, { asked, statefulSet, deadlineMs }));
+    return { ...(answer ?? tooLate()), zone: name };
+  } catch (error) {
+    return { ...refuseError(asked, error), zone: name };
+  }
+}
+
+/** Step by step until somebody has been asked to say no: what cannot be read up to then holds nobody back. */
+async function findStatefulSet({ cluster }: Context, downscale: Downscale): Promise<StatefulSet | AdmissionAnswer> {
+  if (downscale.resource !== "statefulsets") return unread(downscale, "only pods of a StatefulSet are told");
+  try {
+    return await readStatefulSet(cluster, downscale);
+  } catch (error) {
+    return unread(downscale, messageOf(error));
+  }
+}
+
+function unread({ resource, namespace, name }: Downscale, why: string): AdmissionAnswer {
+  const sentence = `whether the pods of ${resource}/${name} in ${namespace} are to be told could not be found out, and it goes through: ${why}`;
+  return allow("settings-unread", { warnings: [sentence] });
+}
+
+/** Undefined where it took longer. What goes on then cleans up after itself. */
+async function inTime<T>(deadlines: Deadlines, deadlineMs: number, work: () => Promise<T>): Promise<T | undefined> {
+  const { promise, resolve, reject } = Promise.withResolvers<T | undefined>();
+  const waiting = { deadlineMs, late: () => resolve(undefined) };
+  deadlines.add(waiting);
+  work().then(resolve, reject);
+  try {
+    return await promise;
+  } finally {
+    deadlines.delete(waiting);
+  }
+}
+
+function refuseError(asked: Asked, error: unknown): Denied {
+  const held: HeldBack | undefined =
+    waitForLedger(error) ?? refuseFailure(error, `${asked.resource}/${asked.name}`) ?? undefined;
+  if (held !== undefined) return askAgain(held.guard, sentenceOf(asked, held.sentence));
+  return internalError("prepare-broken", sentenceOf(asked, messageOf(error)));
+}
+
+type Question = Pick<Work, "asked" | "statefulSet" | "deadlineMs">;
+
+async function judge(context: Context, question: Question): Promise<AdmissionAnswer> {
+  const { asked, statefulSet } = question;
+  const endpoint = prepareEndpointOf(statefulSet);
+  if ("guard" in endpoint) return badRequest(endpoint.guard, sentenceOf(asked, endpoint.sentence));
+  const { namespaces, pods } = context;
+  if (namespaces !== undefined && !namespaces.includes(asked.namespace)) {
+    const cause = `the namespace is not served here, only ${namespaces.join(", ")}: give the webhook a namespaceSelector`;
+    return badRequest("namespace-not-served", sentenceOf(asked, cause));
+  }
+  if (pods === undefined) return internalError("prepare-broken", sentenceOf(asked, "this process calls no pods"));
+  const key = await readKey(context, asked, statefulSet);
+  if ("allowed" in key) return key;
+  const work: Work = { context, pods, key, endpoint, ...question };
+  const begun = await withoutConflict(work, () => begin(work));
+  return "allowed" in begun ? begun : goOn(work, begun, (attempt) => withoutConflict(work, attempt));
+}
+
+/** Rule R3: whoever meets another writer begins again with what that one wrote, five times and not longer than anybody waits. */
+async function withoutConflict<T>(work: Work, attempt: () => Promise<T>): Promise<T | Denied> {
+  const { context, key, asked, deadlineMs } = work;
+  for (let conflicts = 0; conflicts < maxConflicts && context.cluster.monotonicMs() < deadlineMs; conflicts++) {
+    try {
+      forgetLedger(context.memoryOf(key));
+      return await attempt();
+    } catch (error) {
+      if (!(error instanceof Conflict)) throw error;
+      context.reporter.conflict(key, by);
+    }
+  }
+  const cause = `the ledger of ${key.group} was written by others ${maxConflicts} times while this was decided: try again`;
+  return askAgain("ledger-contended", sentenceOf(asked, cause));
+}
+
+/** The decision, and the first of the two writes (rule R18); or the one write that renews what is claimed already (rule R19). */
+async function begin(work: Work): Promise<Begun | AdmissionAnswer> {
+  const { context, key, asked, statefulSet } = work;
+  const look = await lookAtLedger(context, key);
+  if (look === undefined)
+    return askAgain(
+      "zone-departed",
+      sentenceOf(asked, `no StatefulSet of ${key.group} is left, or it has just changed its group`),
+    );
+  const { observed, young } = look;
+  if (young !== undefined) return askAgain(young.guard, sentenceOf(asked, young.sentence));
+  const seen = await observe(context, observed, asked, statefulSet);
+  if ("allowed" in seen) return seen;
+  const verdict = decide(seen.snapshot);
+  if (verdict.kind === "denied") return verdict.answer;
+  if (context.mode === "shadow") return allow("allowed");
+  const { settled, toTell, where } = seen;
+  const stampMs = context.cluster.serverTimeMs();
+  const over = { out: settled, ...timesAfter(observed, settled) };
+  if (verdict.kind === "joins") {
+    const { claims } = verdict;
+    const into = claims.map((claim) => renewClaim(claim, stampMs));
+    return allowUntil(work, await writeClaims(context, observed, { ...over, out: [...settled, ...claims], into }));
+  }
+  const claim = makeClaim({ ...seen.snapshot.content, stampMs });
+  await writeClaims(context, observed, { ...over, into: [claim] });
+  return { claim, besides: verdict.besides, toTell, where };
+}
+
+/** Rule R16: in shadow mode nobody is held back, and everybody is told what would have been. */
+function inShadow({ mode }: Context, answer: AdmissionAnswer): AdmissionAnswer {
+  if (mode === "act" || answer.allowed) return answer;
+  const warnings = [`in shadow mode; otherwise refused with ${answer.code}: ${answer.sentence}`];
+  return allow(answer.guard, { warnings, zone: answer.zone ?? "", otherwise: answer });
+}

@@ -1,0 +1,154 @@
+/** Whether a StatefulSet may be made smaller now: its own settings, and the other zones of its group. Pure. */
+import { type Around, refuseClaim } from "../shared/group/claiming.ts";
+import { joinScaleDown, type SizeChange } from "../shared/group/size-changes.ts";
+import type { Zone } from "../shared/group/zones.ts";
+import type { Claim, ClaimContent, KnownClaim } from "../shared/ledger/claim.ts";
+import { isMalformed } from "../shared/objects/scaling/scaling.ts";
+import { lastDownscale, minTimeBetweenZonesDownscale, unpreparedPods } from "../shared/objects/vocabulary/scaling.ts";
+import { lastDownscales } from "../shared/objects/vocabulary.ts";
+import type { Denied } from "../shared/pass/definition.ts";
+import { askAgain, badRequest } from "../shared/review/answers.ts";
+
+/** What is asked for, as a sentence about it begins. */
+export interface Asked {
+  readonly resource: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** When StatefulSets were last made smaller, as far as others than their own annotations tell, by the API server's clock. */
+export interface Times {
+  readonly ledger: Readonly<Record<string, number>>;
+  readonly isLedgerMalformed: boolean;
+  /** Since when the ledger has been there: of what was before, it knows nothing. */
+  readonly ledgerSinceMs: number;
+  /** By the ConfigMap of rollout-operator; `malformed` for an entry that does not parse. */
+  readonly tracker: ReadonlyMap<string, number | "malformed">;
+}
+
+export interface DownscaleSnapshot {
+  readonly asked: Asked;
+  readonly nowMs: number;
+  readonly around: Around;
+  readonly change: SizeChange;
+  readonly content: ClaimContent;
+  /** The claims of the zone but those that have settled; ours are those that a review of this function made. */
+  readonly ours: readonly Claim[];
+  readonly foreign: readonly Claim[];
+  readonly times: Times;
+  /** It is of a group that has a name: other zones are looked at. */
+  readonly isGrouped: boolean;
+  /** The ordinals that no pod stands at, and that nobody has released, such as `4,6-49`; empty for none. */
+  readonly missing: string;
+}
+
+export type Verdict =
+  | { readonly kind: "denied"; readonly answer: Denied }
+  /** It is what is claimed already: the stamps are renewed, and it is allowed. */
+  | { readonly kind: "joins"; readonly claims: readonly KnownClaim[] }
+  /** Its pods are told first. `besides`: the claims of others that it joins. */
+  | { readonly kind: "tells"; readonly besides: readonly KnownClaim[] };
+
+export function decide(snapshot: DownscaleSnapshot): Verdict {
+  const { asked, change, ours, foreign } = snapshot;
+  const own = joinScaleDown(ours, change);
+  const others = joinScaleDown(foreign, change);
+  for (const joining of [others, own]) {
+    if (joining.kind === "held")
+      return denied(askAgain(joining.guard, sentenceOf(asked, joining.sentence), asked.name));
+  }
+  const besides = others.kind === "joins" ? [others.claim] : [];
+  if (own.kind === "joins") return { kind: "joins", claims: [own.claim, ...besides] };
+  const refused = refuseByOthers(snapshot) ?? refuseByClaims(snapshot, besides) ?? refuseMissing(snapshot);
+  return refused === undefined ? { kind: "tells", besides } : denied(refused);
+}
+
+function denied(answer: Denied): Verdict {
+  return { kind: "denied", answer };
+}
+
+/** What every refusal says: the object, the sizes, and why. */
+export function sentenceOf({ resource, namespace, name, from, to }: Asked, cause: string): string {
+  return `downscale of ${resource}/${name} in ${namespace} from ${from} to ${to} replicas is not allowed: ${cause}`;
+}
+
+/** The other zones of the group: first how long ago they were made smaller, then whether one of them is being updated. */
+function refuseByOthers(snapshot: DownscaleSnapshot): Denied | undefined {
+  const { isGrouped, around, asked } = snapshot;
+  if (!isGrouped) return undefined;
+  const others = around.zones.filter(({ statefulSet }) => statefulSet.name !== asked.name);
+  return (
+    others.map((zone) => refuseByTime(snapshot, zone)).find((one) => one !== undefined) ??
+    others.map((zone) => refuseByUpdate(asked, zone)).find((one) => one !== undefined)
+  );
+}
+
+/** The label of the other zone decides, as rollout-operator has it; the newest of all that tell its time counts. */
+function refuseByTime({ asked, nowMs, times }: DownscaleSnapshot, { statefulSet }: Zone): Denied | undefined {
+  const { name, scaling, createdMs } = statefulSet;
+  if (scaling === undefined) return undefined;
+  const { minTimeMs, lastDownscaleMs } = scaling;
+  const isTimeMalformed = isMalformed(scaling, minTimeBetweenZonesDownscale);
+  if (minTimeMs === undefined && !isTimeMalformed) return undefined;
+  const tracked = times.tracker.get(name);
+  const broken = [
+    ...(isMalformed(scaling, lastDownscale) ? [`annotation ${lastDownscale.key} of ${name}`] : []),
+    ...(tracked === "malformed" ? [`the entry of ${name} in the ConfigMap of rollout-operator`] : []),
+    ...(times.isLedgerMalformed ? [`annotation ${lastDownscales.key} of the ledger`] : []),
+  ];
+  if (broken.length > 0)
+    return badRequest("last-downscale-malformed", sentenceOf(asked, `${broken.join(" and ")} is no time: correct it`));
+  const known = [lastDownscaleMs, tracked, times.ledger[name]].filter((ms) => typeof ms === "number");
+  // Of what was before it, a ledger knows nothing: one that was lost may have held a time.
+  const isUnknown = known.length === 0 && !(createdMs > times.ledgerSinceMs);
+  if (known.length === 0 && !isUnknown) return undefined;
+  if (minTimeMs === undefined) {
+    const what = `label ${minTimeBetweenZonesDownscale.key} of ${name} is no Go duration: write one such as 12h`;
+    return badRequest("min-time-malformed", sentenceOf(asked, what));
+  }
+  const lastMs = isUnknown ? times.ledgerSinceMs : Math.max(...known);
+  if (!(nowMs - lastMs < minTimeMs)) return undefined;
+  const when = isUnknown
+    ? `nobody knows when ${name} was last made smaller, and the ledger is there since ${timeOf(lastMs)}`
+    : `${name} was made smaller at ${timeOf(lastMs)}`;
+  const wait = `the time between two zones is ${minTimeMs / 1000} s: try again after ${timeOf(lastMs + minTimeMs)}`;
+  return askAgain("min-time-between-zones", sentenceOf(asked, `${when}, and ${wait}`), name);
+}
+
+function timeOf(ms: number): string {
+  return new Date(Math.min(ms, 8.64e15)).toISOString();
+}
+
+function refuseByUpdate(asked: Asked, { statefulSet, outdated }: Zone): Denied | undefined {
+  const { name, updateRevision, countedReplicas, updatedReplicas } = statefulSet;
+  if (updateRevision !== undefined && outdated.length === 0 && countedReplicas === updatedReplicas) return undefined;
+  const what =
+    updateRevision === undefined
+      ? `the status of ${name} is behind its spec`
+      : `${name} is being updated: ${Math.max(outdated.length, countedReplicas - updatedReplicas)} of its pods are of an older revision`;
+  return askAgain("zone-updating", sentenceOf(asked, what), name);
+}
+
+/**
+ * Every other zone is whole, and nobody else has taken the pods. How many of them leave is for whoever asks to say: the zone's own
+ * limit is for pods that come back. What was joined is no obstacle.
+ */
+function refuseByClaims(
+  { asked, around, content }: DownscaleSnapshot,
+  besides: readonly KnownClaim[],
+): Denied | undefined {
+  const isJoined = (claim: Claim) => besides.some(({ id }) => id === claim.id);
+  const zones = around.zones.map((zone) =>
+    zone.statefulSet.name === asked.name ? { ...zone, claims: zone.claims.filter((claim) => !isJoined(claim)) } : zone,
+  );
+  const held = refuseClaim({ ...around, zones }, content, Number.POSITIVE_INFINITY);
+  return held && askAgain(held.guard, sentenceOf(asked, held.sentence), asked.name);
+}
+
+function refuseMissing({ asked, missing }: DownscaleSnapshot): Denied | undefined {
+  if (missing === "") return undefined;
+  const what = `no pod stands at ${missing} of ${asked.name}, so that nobody can be told there: wait for it, or write these ordinals into the annotation ${unpreparedPods.key}`;
+  return askAgain("pod-missing", sentenceOf(asked, what), asked.name);
+}

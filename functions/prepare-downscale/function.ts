@@ -1,0 +1,52 @@
+import * as scaling from "../shared/objects/vocabulary/scaling.ts";
+import { claims, lastDownscales, ledgerEntries, rolloutGroup } from "../shared/objects/vocabulary.ts";
+import type { AdmissionDefinition } from "../shared/pass/definition.ts";
+import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
+import { createJudge } from "./act.ts";
+import { name, trackerName } from "./observe.ts";
+
+const path = "/admission/prepare-downscale";
+
+/** Has each pod that a downscale takes say that it may leave, and keeps time between the zones of a group. */
+export const prepareDownscale: AdmissionDefinition = {
+  name,
+  concern: "tell pods before a downscale takes them, and keep time between zones",
+  needs: [
+    { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
+    { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
+    { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
+    { group: "", resource: "configmaps", verbs: ["get"], names: [trackerName] },
+    ...ledgerNeeds,
+  ],
+  reads: [
+    rolloutGroup,
+    scaling.prepareDownscale,
+    scaling.prepareDownscalePath,
+    scaling.prepareDownscalePort,
+    scaling.unpreparedPods,
+    scaling.minTimeBetweenZonesDownscale,
+    scaling.lastDownscale,
+  ],
+  writes: [...ledgerEntries, claims, lastDownscales],
+  paths: [path],
+  registration: {
+    // It never changes an object: a mutating one is asked before those that may refuse.
+    kind: "Mutating",
+    webhook: "prepare-downscale",
+    path,
+    rule: {
+      apiGroups: ["apps"],
+      apiVersions: ["v1"],
+      operations: ["UPDATE"],
+      resources: ["statefulsets", "statefulsets/scale"],
+    },
+    // Pods are told; dry runs leave no trace (rule R16).
+    sideEffects: "NoneOnDryRun",
+    failurePolicy: "Fail",
+  },
+  // The API server stores up to 1.5 MiB and takes up to 3: an update brings both, and who asks.
+  bodyLimitBytes: 5 * 1024 * 1024,
+  whenBroken: "closed",
+  readsViews: true,
+  open: createJudge,
+};

@@ -1,0 +1,190 @@
+/** What a downscale is judged by: its StatefulSet, the ledger with its claims, the pods that would leave, and the times of the others. */
+import { selects } from "../shared/group/governing.ts";
+import { isPrepared, preparedId } from "../shared/group/prepared.ts";
+import { scaleDownPhases } from "../shared/group/size-changes.ts";
+import { groupKeyOf } from "../shared/group/whose-ledger.ts";
+import { type Cluster, hasCode } from "../shared/kubernetes/cluster.ts";
+import {
+  type ClaimContent,
+  formatMembers,
+  type KnownClaim,
+  makeClaim,
+  type OrdinalRange,
+} from "../shared/ledger/claim.ts";
+import { type ClaimWhereabouts, kinds } from "../shared/ledger/kinds.ts";
+import { parseTime } from "../shared/objects/durations.ts";
+import { fieldsOf } from "../shared/objects/fields.ts";
+import type { Pod } from "../shared/objects/pods.ts";
+import { type GroupKey, parseStatefulSet, type StatefulSet } from "../shared/objects/statefulsets.ts";
+import type { Context, Denied } from "../shared/pass/definition.ts";
+import type { Observed } from "../shared/pass/observation.ts";
+import { findClaimed } from "../shared/pass/whereabouts.ts";
+import { badRequest, conflict } from "../shared/review/answers.ts";
+import type { Downscale } from "../shared/review/size-review.ts";
+import { type Asked, type DownscaleSnapshot, sentenceOf } from "./decide.ts";
+
+export const name = "prepare-downscale";
+/** Where rollout-operator keeps the times of downscales, with `-use-zone-tracker`. */
+export const trackerName = "rollout-operator-zone-tracker";
+
+/** The StatefulSet that says how its pods are told: the old one of the review, or by a GET for a scale. Throws ClusterError. */
+export async function readStatefulSet(
+  cluster: Cluster,
+  { namespace, name: set, old }: Downscale,
+): Promise<StatefulSet> {
+  return parseStatefulSet(old ?? (await cluster.get("statefulsets", { namespace, name: set })));
+}
+
+/** Whose ledger the claim is written to (rule R1). Throws ClusterError. */
+export async function readKey(context: Context, asked: Asked, known: StatefulSet): Promise<GroupKey | Denied> {
+  if (known.group !== undefined) return groupKeyOf(known);
+  const { namespace, name: set } = known;
+  // A review leaves out what budgets select by.
+  const { podLabels, group } = parseStatefulSet(await context.cluster.get("statefulsets", { namespace, name: set }));
+  const budgets = (await context.views.budgets(namespace)).filter((one) => selects(one, podLabels));
+  const names = budgets.map((one) => one.name);
+  if (names.length > 1) {
+    const cause = `the budgets ${names.join(" and ")} all select its pods, and only one may: change the selector of one of them`;
+    return badRequest("several-budgets", sentenceOf(asked, cause));
+  }
+  return groupKeyOf({ ...known, group }, names[0]);
+}
+
+/** What a look at the ledger says of a downscale. */
+export interface Seen {
+  readonly snapshot: DownscaleSnapshot;
+  /** The claims of this function on the zone that are over: the next write takes them out. */
+  readonly settled: readonly KnownClaim[];
+  /** The pods that must be told, highest ordinal first. */
+  readonly toTell: readonly Pod[];
+  readonly where: ClaimWhereabouts;
+}
+
+/** Reads all of it, the pods and the StatefulSet by GETs after the ledger (rule R21). Throws ClusterError. */
+export async function observe(
+  context: Context,
+  observed: Observed,
+  asked: Asked,
+  statefulSet: StatefulSet,
+): Promise<Seen | Denied> {
+  const { cluster } = context;
+  const { ledger, zones, departed, strayClaims } = observed;
+  const content = contentOf(asked, statefulSet, observed);
+  const [where, tracker] = await Promise.all([
+    findClaimed(cluster, asked.namespace, makeClaim(content)),
+    readTracker(cluster, asked.namespace),
+  ]);
+  const stored = where.statefulSet;
+  if (stored?.uid !== statefulSet.uid) {
+    const now = stored === undefined ? "there is none any more" : `the one that is there now has the uid ${stored.uid}`;
+    return conflict("uid-conflict", sentenceOf(asked, `it has the uid ${statefulSet.uid}, and ${now}`));
+  }
+  const ofZone = ledger.claims.filter(({ zone }) => zone === asked.name);
+  const settled = await findSettled(cluster, asked.namespace, ofZone.filter(isPrepared));
+  const isOpen = (claim: { readonly id: string }) => !settled.some(({ id }) => id === claim.id);
+  const pods = [...where.pods.values()].sort((one, other) => other.ordinal - one.ordinal);
+  const released = statefulSet.scaling?.unprepared ?? [];
+  const isReleased = ({ ordinal, neverReady }: Pod) =>
+    neverReady && released.some(({ first, last }) => ordinal >= first && ordinal <= last);
+  const snapshot: DownscaleSnapshot = {
+    asked,
+    nowMs: cluster.serverTimeMs(),
+    around: {
+      zones: zones.map((zone) => ({ ...zone, claims: zone.claims.filter(isOpen) })),
+      departed,
+      strayClaims,
+    },
+    change: { ...changeOf(asked, statefulSet), pods: new Map(pods.map((pod) => [pod.name, pod.uid])) },
+    content,
+    ours: ofZone.filter((claim) => isPrepared(claim) && isOpen(claim)),
+    foreign: ofZone.filter((claim) => !isPrepared(claim)),
+    times: {
+      ledger: ledger.lastDownscales ?? {},
+      isLedgerMalformed: ledger.hasMalformedTimes === true,
+      ledgerSinceMs: Number.isNaN(ledger.createdMs) ? cluster.serverTimeMs() : ledger.createdMs,
+      tracker,
+    },
+    // As rollout-operator has it, the empty name is none.
+    isGrouped: (statefulSet.group ?? "") !== "",
+    missing: formatMembers(gapsIn(content.members, [...pods.map(({ ordinal }) => rangeOf(ordinal)), ...released])),
+  };
+  return { snapshot, settled, toTell: pods.filter((pod) => !isReleased(pod)), where };
+}
+
+function changeOf({ name: zone, from, to }: Asked, { uid, start }: StatefulSet) {
+  return { zone, uid, start, from, to };
+}
+
+function contentOf(
+  { name: zone, from, to }: Asked,
+  { uid, start }: StatefulSet,
+  { ledger, nowMs }: Observed,
+): ClaimContent {
+  return {
+    // Nobody has two at one revision of the ledger: a write of it makes another one.
+    id: preparedId(`${zone.slice(0, 150)}-${ledger.resourceVersion}`),
+    kind: "scale-down",
+    zone,
+    members: [{ first: start + to, last: start + from - 1 }],
+    uids: { [zone]: uid },
+    by: name,
+    stampMs: nowMs,
+    phase: scaleDownPhases.preparing,
+    terms: "asked",
+  };
+}
+
+/** Those whose pods are gone, and which nobody wants any more. */
+async function findSettled(
+  cluster: Cluster,
+  namespace: string,
+  ours: readonly KnownClaim[],
+): Promise<readonly KnownClaim[]> {
+  const settled: KnownClaim[] = [];
+  for (const claim of ours) {
+    const where = await findClaimed(cluster, namespace, claim);
+    if (kinds[claim.kind].isSettled(claim, where, cluster.serverTimeMs())) settled.push(claim);
+  }
+  return settled;
+}
+
+function rangeOf(ordinal: number): OrdinalRange {
+  return { first: ordinal, last: ordinal };
+}
+
+/** The ordinals of some ranges that none of the others covers. Somebody may have asked for 2^31 replicas: none is counted out. */
+function gapsIn(ranges: readonly OrdinalRange[], covering: readonly OrdinalRange[]): readonly OrdinalRange[] {
+  const inOrder = covering.toSorted((one, other) => one.first - other.first);
+  return ranges.flatMap((range) => {
+    const gaps: OrdinalRange[] = [];
+    let next = range.first;
+    for (const { first, last } of inOrder) {
+      if (first > range.last || last < next) continue;
+      if (first > next) gaps.push({ first: next, last: first - 1 });
+      next = last + 1;
+    }
+    return next <= range.last ? [...gaps, { first: next, last: range.last }] : gaps;
+  });
+}
+
+/** The times of rollout-operator's zone tracker, by StatefulSet. Throws ClusterError. */
+async function readTracker(cluster: Cluster, namespace: string): Promise<ReadonlyMap<string, number | "malformed">> {
+  try {
+    const { data = {} } = await cluster.get("configmaps", { namespace, name: trackerName });
+    return new Map(Object.entries(data).map(([set, text]) => [set, parseEntry(text) ?? "malformed"]));
+  } catch (error) {
+    if (hasCode(error, 404)) return new Map();
+    throw error;
+  }
+}
+
+/** `{"lastDownscaled": "2026-01-31T12:00:00Z"}`: the name of the field is read as Go reads it, in any case. */
+function parseEntry(text: string): number | undefined {
+  try {
+    const entries = Object.entries(fieldsOf(JSON.parse(text)) ?? {});
+    const [, time] = entries.find(([field]) => field.toLowerCase() === "lastdownscaled") ?? [];
+    return typeof time === "string" ? parseTime(time) : undefined;
+  } catch {
+    return undefined;
+  }
+}

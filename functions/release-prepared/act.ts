@@ -1,0 +1,140 @@
+/** One pass: each claim of a prepared downscale is ended where it is over, and taken back where it never came (rule R20). */
+import { addressOf, isTakenBack, prepareEndpointOf, requestTo } from "../shared/group/prepared.ts";
+import { scaleDownPhases } from "../shared/group/size-changes.ts";
+import { tellPods } from "../shared/http/telling.ts";
+import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
+import { describeClaim } from "../shared/ledger/kinds.ts";
+import { maxConflicts } from "../shared/ledger/reservation.ts";
+import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
+import { renewClaim, timesAfter, writeClaim, writeClaims } from "../shared/pass/claim-writing.ts";
+import type { Context, GroupMemory, Outcome } from "../shared/pass/definition.ts";
+import { Conflict, forgetLedger, ledgerRecheckMs, waitForLedger } from "../shared/pass/ledger-access.ts";
+import { decide, type Fate, type PreparedSnapshot, toTell, undoing } from "./decide.ts";
+import { name, observe, readPrepared } from "./observe.ts";
+
+/** How one claim ended, or what it waits for. */
+interface End {
+  readonly guard: string;
+  readonly sentence: string;
+  readonly recheckMs?: number;
+}
+
+const nothing: Outcome = { recheckMs: undefined, acting: undefined };
+/** A group says so many things while it is rolled: its ledger is read once in this time. */
+const lookEveryMs = 5_000;
+const lookedMs = new WeakMap<GroupMemory, number>();
+const untoldRecheckMs = 15_000;
+
+/** Throws ClusterError where trying again can help. */
+export async function look(context: Context, key: GroupKey, { sweep }: { readonly sweep: boolean }): Promise<Outcome> {
+  if (context.mode === "shadow") return nothing;
+  const { cluster } = context;
+  const memory = context.memoryOf(key);
+  const remainingMs = (lookedMs.get(memory) ?? Number.NEGATIVE_INFINITY) + lookEveryMs - cluster.monotonicMs();
+  if (!sweep && remainingMs > 0) return { recheckMs: remainingMs, isRecheckEnough: true, acting: undefined };
+  lookedMs.set(memory, cluster.monotonicMs());
+  const rechecks: number[] = [];
+  try {
+    for (const claim of await readPrepared(context, key)) {
+      const end = await endInTurn(context, key, claim);
+      const { guard, sentence, recheckMs } = end;
+      const { zone } = claim;
+      context.reporter.pass({ key, function: name, guard, zone, sentence, sinceMs: claim.stampMs, shadow: false });
+      if (recheckMs !== undefined) rechecks.push(recheckMs);
+    }
+  } catch (error) {
+    const unusable = waitForLedger(error);
+    if (unusable === undefined) throw error;
+    const { guard, zone, sentence } = unusable;
+    const sinceMs = cluster.serverTimeMs();
+    context.reporter.pass({ key, function: name, guard, zone, sentence, sinceMs, shadow: false });
+    rechecks.push(ledgerRecheckMs);
+  }
+  return rechecks.length === 0 ? nothing : { recheckMs: Math.min(...rechecks), acting: undefined };
+}
+
+/** Rule R3: after a conflict it begins again, five times. */
+async function endInTurn(context: Context, key: GroupKey, claim: KnownClaim): Promise<End> {
+  for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
+    forgetLedger(context.memoryOf(key));
+    try {
+      return await endOne(context, key, claim.id);
+    } catch (error) {
+      if (!(error instanceof Conflict)) throw error;
+      context.reporter.conflict(key, name);
+    }
+  }
+  return { guard: "ledger-contended", sentence: describeClaim(claim), recheckMs: 1_000 };
+}
+
+async function endOne(context: Context, key: GroupKey, id: string): Promise<End> {
+  const seen = await observe(context, key, id);
+  if (seen === undefined)
+    return { guard: "claim-gone", sentence: `the claim ${id} is gone, or the ledger is new`, recheckMs: lookEveryMs };
+  const { observed, snapshot } = seen;
+  const { claim } = snapshot;
+  const fate = decide(snapshot);
+  if (fate.kind === "stands")
+    return { guard: "downscale-under-way", sentence: describeClaim(claim), recheckMs: fate.recheckMs };
+  if (fate.kind === "undo") return undo(context, key, snapshot, { observed, ...fate });
+  await writeClaims(context, observed, { out: [claim], into: [], ...timesAfter(observed, [claim]) });
+  return { guard: "downscale-done", sentence: `${claim.zone} is smaller, and its claim is over` };
+}
+
+type Undo = Extract<Fate, { kind: "undo" }> & {
+  readonly observed: NonNullable<Awaited<ReturnType<typeof observe>>>["observed"];
+};
+
+/** First nobody joins it any more; then those who stay are told so; then it goes, or shrinks to those who leave. */
+async function undo(
+  context: Context,
+  key: GroupKey,
+  { claim, where: { statefulSet } }: PreparedSnapshot,
+  { observed, stay, leave }: Undo,
+): Promise<End> {
+  const { cluster } = context;
+  const marked = renewClaim(claim, cluster.serverTimeMs(), undoing);
+  const deadlineMs = await writeClaim(context, observed, claim, marked);
+  const why = await tellToStay(context, statefulSet, toTell(stay, statefulSet?.scaling?.unprepared ?? []), deadlineMs);
+  if (why !== undefined) {
+    const sentence = `the downscale of ${claim.zone} never came, and its pods are not all told that they stay: ${why}`;
+    return { guard: "prepared-untold", sentence, recheckMs: untoldRecheckMs };
+  }
+  const again = await observe(context, key, claim.id);
+  if (again?.snapshot.claim.line !== marked.line) throw new Conflict();
+  // Those who leave were let go by an allowance, whose stamp is the one that counts for the time between zones.
+  const rest = { phase: scaleDownPhases.confirmed, stampMs: claim.stampMs, members: leave };
+  await writeClaim(
+    context,
+    again.observed,
+    again.snapshot.claim,
+    leave.length === 0 ? undefined : changeClaim(marked, rest),
+  );
+  const sentence = `the downscale of ${claim.zone} never came: its pods were told that they stay`;
+  return { guard: "downscale-taken-back", sentence };
+}
+
+/** Undefined where each of them has heard it; or why not. */
+async function tellToStay(
+  { pods, cluster }: Context,
+  statefulSet: StatefulSet | undefined,
+  stay: Parameters<typeof toTell>[0],
+  deadlineMs: number,
+): Promise<string | undefined> {
+  if (stay.length === 0) return undefined;
+  if (pods === undefined || statefulSet === undefined) return "this process calls no pods";
+  const endpoint = prepareEndpointOf(statefulSet);
+  if ("guard" in endpoint) return endpoint.sentence;
+  const addresses = stay.map((pod) => addressOf(endpoint, pod.name));
+  const request = requestTo(endpoint, "DELETE");
+  const told = await tellPods({
+    pods,
+    clock: cluster,
+    addresses,
+    request,
+    isHeard: isTakenBack,
+    deadlineMs,
+    isAllOrNone: false,
+  });
+  return told.find(({ heard }) => !heard)?.why;
+}

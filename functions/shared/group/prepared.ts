@@ -1,0 +1,88 @@
+/** What those who tell pods of a downscale, and those who take it back, know alike: where they are told, and by which claims. */
+import type { PodAddress, PodRequest } from "../http/pod-http.ts";
+import { parsePath, parsePort } from "../http/target.ts";
+import type { Claim, KnownClaim } from "../ledger/claim.ts";
+import { podNameOf } from "../objects/pods.ts";
+import type { StatefulSet } from "../objects/statefulsets.ts";
+import { prepareDownscalePath, prepareDownscalePort } from "../objects/vocabulary/scaling.ts";
+
+/** Where the pods of a StatefulSet are told that they leave (POST), or that they stay after all (DELETE). */
+export interface PrepareEndpoint {
+  readonly namespace: string;
+  readonly service: string;
+  readonly port: number;
+  readonly path: string;
+}
+
+/** What a StatefulSet lacks so that its pods can be told. */
+export interface NoEndpoint {
+  readonly guard: string;
+  readonly sentence: string;
+}
+
+/** All of it is checked: what somebody wrote must lead to the pod's own host and nowhere else. */
+export function prepareEndpointOf(statefulSet: StatefulSet): PrepareEndpoint | NoEndpoint {
+  const { namespace, name, serviceName, scaling } = statefulSet;
+  const { preparePort, preparePath } = scaling ?? {};
+  const lacking = (guard: string, what: string): NoEndpoint => ({ guard, sentence: `StatefulSet ${name} ${what}` });
+  if (preparePort === undefined)
+    return lacking("prepare-port-missing", `has no annotation ${prepareDownscalePort.key}: write a port, such as 80`);
+  if (preparePath === undefined)
+    return lacking("prepare-path-missing", `has no annotation ${prepareDownscalePath.key}: write a path`);
+  if (serviceName === "")
+    return lacking("service-name-missing", "has no spec.serviceName: without it its pods have no names in DNS");
+  const [port, path] = [parsePort(preparePort), parsePath(preparePath)];
+  if (port === undefined)
+    return lacking(
+      "prepare-port-malformed",
+      `has the annotation ${prepareDownscalePort.key} ${shown(preparePort)}: write a port from 1 to 65535`,
+    );
+  if (path === undefined)
+    return lacking(
+      "prepare-path-malformed",
+      `has the annotation ${prepareDownscalePath.key} ${shown(preparePath)}: write a path without spaces`,
+    );
+  return { namespace, service: serviceName, port, path };
+}
+
+function shown(text: string): string {
+  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
+}
+
+/** The address of the pod of that name. */
+export function addressOf({ namespace, service, port }: PrepareEndpoint, pod: string): PodAddress {
+  return { scheme: "http", pod, service, namespace, port };
+}
+
+/** What a pod is asked: neither has a body, and a second one does no harm. */
+export function requestTo({ path }: PrepareEndpoint, method: "POST" | "DELETE"): PodRequest {
+  return { method, path, headers: { "content-type": "application/json" }, repeatable: true };
+}
+
+/**
+ * True for an answer to a DELETE that leaves nothing to take back: the pod did it, or says that it knows of no such thing. It
+ * says so again however often it is asked. A fault of its own is no answer.
+ */
+export function isTakenBack({ status }: { readonly status: number }): boolean {
+  return status < 500 && ![408, 425, 429].includes(status);
+}
+
+const idPrefix = "prepared-";
+
+/** The id of a new claim of a review that tells pods; `unique` is a text that no other claim of the ledger was made with. */
+export function preparedId(unique: string): string {
+  return `${idPrefix}${unique}`;
+}
+
+/** True for a claim that a review made, which told its pods. */
+export function isPrepared(claim: Claim): claim is KnownClaim {
+  return claim.isKnown && claim.kind === "scale-down" && claim.id.startsWith(idPrefix);
+}
+
+/** The pods that a claim names, highest ordinal first. Only for one whose members somebody has counted. */
+export function podsOfClaim({ zone, members }: KnownClaim): readonly string[] {
+  const ordinals = members.flatMap(({ first, last }) =>
+    Array.from({ length: last - first + 1 }, (_, at) => first + at),
+  );
+  return ordinals.reverse().map((ordinal) => podNameOf({ statefulSet: zone, ordinal }));
+}

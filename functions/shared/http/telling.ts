@@ -1,0 +1,67 @@
+/** Several pods are told the same thing, and each answer counts: whoever has not said that it heard has not heard. */
+import type { Cluster } from "../kubernetes/cluster.ts";
+import { messageOf } from "../kubernetes/errors.ts";
+import { defaultMostAtOnce } from "./calls.ts";
+import { type PodAddress, type PodHttp, PodHttpError, type PodRequest, refusal } from "./pod-http.ts";
+
+/** How one pod took it. */
+export interface Told {
+  readonly pod: string;
+  readonly heard: boolean;
+  /** False: nothing went out to it, so that it cannot have acted. */
+  readonly sent: boolean;
+  /** Of one that has not heard. */
+  readonly why: string;
+}
+
+export interface Telling {
+  readonly pods: PodHttp;
+  readonly clock: Pick<Cluster, "monotonicMs" | "sleep">;
+  readonly addresses: readonly PodAddress[];
+  readonly request: PodRequest;
+  /** Which answers say that the pod has heard. */
+  readonly isHeard: (answer: { readonly status: number }) => boolean;
+  /** All that is still under way at this moment of the monotonic clock is given up. */
+  readonly deadlineMs: number;
+  /** True: the first failure gives the others up. */
+  readonly isAllOrNone: boolean;
+}
+
+/** Tells them in their order, at most 32 at once. Never throws for what a pod, or the way to it, does. */
+export async function tellPods(telling: Telling): Promise<readonly Told[]> {
+  const { addresses, clock, deadlineMs } = telling;
+  const over = new AbortController();
+  const timer = new AbortController();
+  void clock.sleep(Math.max(0, deadlineMs - clock.monotonicMs()), timer.signal).then(() => {
+    if (!timer.signal.aborted) over.abort();
+  });
+  const told: Told[] = [];
+  const left = addresses.map((address, index) => ({ address, index }));
+  const lane = async () => {
+    for (let next = left.shift(); next !== undefined; next = left.shift()) {
+      const one = await tell(telling, next.address, over.signal);
+      told[next.index] = one;
+      if (!one.heard && telling.isAllOrNone) over.abort();
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(defaultMostAtOnce, addresses.length) }, lane));
+  timer.abort();
+  return told;
+}
+
+async function tell(
+  { pods, request, isHeard, deadlineMs }: Telling,
+  address: PodAddress,
+  signal: AbortSignal,
+): Promise<Told> {
+  const { pod } = address;
+  if (signal.aborted) return { pod, heard: false, sent: false, why: "it was given up before its turn" };
+  try {
+    const answer = await pods.send(address, request, { signal, notAfterMs: deadlineMs });
+    if (isHeard(answer)) return { pod, heard: true, sent: true, why: "" };
+    return { pod, heard: false, sent: true, why: refusal(address, request, answer).message };
+  } catch (error) {
+    if (!(error instanceof PodHttpError)) throw error;
+    return { pod, heard: false, sent: error.sent, why: messageOf(error) };
+  }
+}
