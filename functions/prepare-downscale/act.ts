@@ -1,4 +1,4 @@
-/** The way of one review: what it asks, the claim, the pods that are told, the claim confirmed, and the answer (rules R18 to R20). */
+/** The way of one review: what it asks, the claim, the pods that are told, the second write, the answer (rules R18 to R20). */
 import type { HeldBack } from "../shared/group/claiming.ts";
 import { prepareEndpointOf } from "../shared/group/prepared.ts";
 import { messageOf } from "../shared/kubernetes/errors.ts";

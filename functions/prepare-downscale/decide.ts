@@ -3,7 +3,8 @@ import { type Around, refuseClaim } from "../shared/group/claiming.ts";
 import { joinScaleDown, type SizeChange } from "../shared/group/size-changes.ts";
 import type { Zone } from "../shared/group/zones.ts";
 import type { Claim, ClaimContent, KnownClaim } from "../shared/ledger/claim.ts";
-import { isMalformed } from "../shared/objects/scaling/scaling.ts";
+import { formatTime } from "../shared/objects/durations.ts";
+import type { Scaling } from "../shared/objects/scaling/scaling.ts";
 import { lastDownscale, minTimeBetweenZonesDownscale, unpreparedPods } from "../shared/objects/vocabulary/scaling.ts";
 import { lastDownscales } from "../shared/objects/vocabulary.ts";
 import type { Denied } from "../shared/pass/definition.ts";
@@ -111,28 +112,29 @@ function refuseByTime({ asked, nowMs, times }: DownscaleSnapshot, { statefulSet 
   const lastMs = isUnknown ? times.ledgerSinceMs : Math.max(...known);
   if (!(nowMs - lastMs < minTimeMs)) return undefined;
   const when = isUnknown
-    ? `nobody knows when ${name} was last made smaller, and the ledger is there since ${timeOf(lastMs)}`
-    : `${name} was made smaller at ${timeOf(lastMs)}`;
-  const wait = `the time between two zones is ${minTimeMs / 1000} s: try again after ${timeOf(lastMs + minTimeMs)}`;
+    ? `nobody knows when ${name} was last made smaller, and the ledger is there since ${formatTime(lastMs)}`
+    : `${name} was made smaller at ${formatTime(lastMs)}`;
+  const wait = `the time between two zones is ${minTimeMs / 1000} s: try again after ${formatTime(lastMs + minTimeMs)}`;
   return askAgain("min-time-between-zones", sentenceOf(asked, `${when}, and ${wait}`), name);
 }
 
-function timeOf(ms: number): string {
-  return new Date(Math.min(ms, 8.64e15)).toISOString();
+function isMalformed({ malformed }: Scaling, { key }: { readonly key: string }): boolean {
+  return malformed.some((one) => one.key === key);
 }
 
 function refuseByUpdate(asked: Asked, { statefulSet, outdated }: Zone): Denied | undefined {
   const { name, updateRevision, countedReplicas, updatedReplicas } = statefulSet;
   if (updateRevision !== undefined && outdated.length === 0 && countedReplicas === updatedReplicas) return undefined;
+  const older = Math.max(outdated.length, countedReplicas - updatedReplicas);
   const what =
     updateRevision === undefined
       ? `the status of ${name} is behind its spec`
-      : `${name} is being updated: ${Math.max(outdated.length, countedReplicas - updatedReplicas)} of its pods are of an older revision`;
+      : `${name} is being updated: ${older} of its pods are of an older revision`;
   return askAgain("zone-updating", sentenceOf(asked, what), name);
 }
 
 /**
- * Every other zone is whole, and nobody else has taken the pods. How many of them leave is for whoever asks to say: the zone's own
+ * Every other zone is whole, and nobody else has taken the pods. How many of them leave is for whoever asks to say: the own
  * limit is for pods that come back. What was joined is no obstacle.
  */
 function refuseByClaims(

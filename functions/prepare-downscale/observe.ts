@@ -1,4 +1,4 @@
-/** What a downscale is judged by: its StatefulSet, the ledger with its claims, the pods that would leave, and the times of the others. */
+/** What a downscale is judged by: its StatefulSet, the ledger, the pods that would leave, and the times of other zones. */
 import { selects } from "../shared/group/governing.ts";
 import { isPrepared, preparedId } from "../shared/group/prepared.ts";
 import { scaleDownPhases } from "../shared/group/size-changes.ts";

@@ -1,4 +1,4 @@
-/** What becomes of a downscale whose pods were told: it is over, it goes on, or it never came and is taken back (rule R20). Pure. */
+/** What becomes of a downscale whose pods were told: it is over, goes on, or never came and is taken back (rule R20). Pure. */
 import type { KnownClaim, OrdinalRange } from "../shared/ledger/claim.ts";
 import { type ClaimWhereabouts, kinds, undoAfterMs } from "../shared/ledger/kinds.ts";
 import { finishAfterMs } from "../shared/ledger/reservation.ts";
@@ -26,7 +26,7 @@ export function decide({ claim, where, nowMs }: PreparedSnapshot): Fate {
   if (row.isSettled(claim, where, nowMs)) return { kind: "settled" };
   const wanted = row.undoes(claim, where);
   if (wanted.length === 0) return { kind: "stands", recheckMs: leavingRecheckMs };
-  // What somebody has begun to take back, nobody lets through any more: it is gone on with as soon as that one must have given up.
+  // What somebody has begun to take back nobody lets through: it is gone on with once that one must have given up.
   const afterMs = claim.phase === undoing ? finishAfterMs : undoAfterMs;
   const remainingMs = claim.stampMs + afterMs - nowMs;
   if (remainingMs > 0) return { kind: "stands", recheckMs: Math.min(remainingMs, leavingRecheckMs) };

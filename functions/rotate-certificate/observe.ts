@@ -22,7 +22,7 @@ export const name = "rotate-certificate";
 
 /** What the webhook configurations of rollout-operator's users and of our manifests are called, with `-NAMESPACE` after it. */
 export const configurationNames: Readonly<Record<Configuration["resource"], readonly string[]>> = {
-  mutatingwebhookconfigurations: ["pod-eviction", "prepare-downscale"],
+  mutatingwebhookconfigurations: ["pod-eviction", `prepare-downscale`],
   validatingwebhookconfigurations: ["no-downscale", "pod-eviction", "zpdb-validation"],
 };
 

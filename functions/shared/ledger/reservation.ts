@@ -61,7 +61,7 @@ export interface Ledger {
   readonly claims: readonly Claim[];
   readonly refusals: readonly Refusal[];
   readonly verdicts: Readonly<Record<string, RecordedVerdict>>;
-  /** When each StatefulSet was last made smaller, by name, by the API server's clock; absent: nobody has said, or it is malformed. */
+  /** When each StatefulSet was last made smaller, by name and the API server's clock; absent: nobody said, or it is malformed. */
   readonly lastDownscales?: Readonly<Record<string, number>> | undefined;
   /** What it says of last downscales cannot be read: no spacing can be told by it. */
   readonly hasMalformedTimes?: boolean;

@@ -54,6 +54,14 @@ export function parseTime(text: string): number | undefined {
   return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day) ? ms : undefined;
 }
 
+/** The last moment that has a date. */
+const latestMs = 8.64e15;
+
+/** A moment, in milliseconds since the epoch, as people read it. */
+export function formatTime(ms: number): string {
+  return new Date(Math.min(ms, latestMs)).toISOString();
+}
+
 /** Go's `strconv.ParseBool`; undefined for what it refuses. */
 export function parseGoBoolean(text: string): boolean | undefined {
   if (["1", "t", "T", "TRUE", "true", "True"].includes(text)) return true;

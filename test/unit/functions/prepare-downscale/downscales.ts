@@ -1,0 +1,211 @@
+/** A group whose pods are told before they leave: processes that answer reviews of its sizes, and one that ends what is left. */
+import { prepareDownscale } from "../../../../functions/prepare-downscale/function.ts";
+import { releasePrepared } from "../../../../functions/release-prepared/function.ts";
+import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { type Claim, makeClaim } from "../../../../functions/shared/ledger/claim.ts";
+import {
+  type AdmissionAnswer,
+  type AdmissionRequest,
+  type Context,
+  createMemory,
+  type Denied,
+  type Judge,
+} from "../../../../functions/shared/pass/definition.ts";
+import { createListingViews } from "../../../../functions/shared/views/listing.ts";
+import { createWorldPodHttp, type PodReply } from "../../../world/pod-http.ts";
+import type { GroupOptions } from "../../../world/world.ts";
+import { createWorldCluster } from "../../../world/world-cluster.ts";
+import { type Call, counting, type Interference, key, namespace, Passes, played } from "../../shared/pass/passes.ts";
+
+export const prefix = "grafana.com/";
+export const settings = {
+  [`${prefix}prepare-downscale-http-path`]: "ingester/prepare-shutdown",
+  [`${prefix}prepare-downscale-http-port`]: "80",
+};
+
+/** The door keeps a tenth of ten seconds back. */
+const patienceMs = 9_000;
+
+export interface Heard {
+  readonly method: string;
+  readonly pod: string;
+  readonly url: string;
+}
+
+/** The world, and what its pods have heard. */
+export class Downscales {
+  readonly passes: Passes;
+  readonly heard: Heard[] = [];
+  /** The uids of pods that think that they leave. */
+  readonly prepared = new Set<string>();
+  /** What becomes of a call; undefined: the pod does what it is told. */
+  reply: (pod: string, method: string) => PodReply | undefined = () => undefined;
+
+  constructor(group: Partial<GroupOptions>) {
+    this.passes = new Passes({
+      replicas: 5,
+      ...group,
+      labels: { "rollout-group": key.group, [`${prefix}prepare-downscale`]: "true", ...group.labels },
+    });
+    for (const { metadata } of this.passes.world.store.list("statefulsets").items)
+      this.passes.world.annotate({ namespace, name: metadata.name }, settings);
+  }
+
+  process(changes: (cluster: Cluster) => Partial<Context> = () => ({})): Process {
+    return new Process(this, changes);
+  }
+
+  /** The pods that have heard something, in order: `POST group-a-4`. */
+  get words(): string[] {
+    return this.heard.map(({ method, pod }) => `${method} ${pod}`);
+  }
+
+  get claims(): readonly Claim[] {
+    return this.passes.ledger.claims;
+  }
+
+  get claimed(): string[] {
+    return this.claims.map((claim) => (claim.isKnown ? `${claim.zone} ${claim.phase}` : claim.kind));
+  }
+
+  annotate(name: string, annotations: Readonly<Record<string, string | null>>): void {
+    this.passes.world.annotate({ namespace, name }, annotations);
+  }
+
+  label(name: string, labels: Readonly<Record<string, string | null>>): void {
+    this.passes.world.store.patch("statefulsets", { namespace, name }, { metadata: { labels } });
+  }
+
+  scale(name: string, replicas: number): void {
+    this.passes.world.scale({ namespace, name }, replicas);
+  }
+
+  replicasOf(name: string): number {
+    return this.passes.world.store.get("statefulsets", { namespace, name }).spec.replicas;
+  }
+
+  podHttp(cluster: Cluster) {
+    return createWorldPodHttp({
+      world: this.passes.world,
+      clock: cluster,
+      answer: ({ metadata: { name, uid } }, { method, origin, path }) => {
+        this.heard.push({ method, pod: name, url: `${origin}${path}` });
+        const reply = this.reply(name, method);
+        if (reply !== undefined) return reply;
+        if (method === "POST") this.prepared.add(uid);
+        else this.prepared.delete(uid);
+        return { status: 204 };
+      },
+    });
+  }
+}
+
+/** One process: it may be killed, which is to say that nothing of it goes on. */
+export class Process {
+  readonly calls: Call[] = [];
+  interfere: Interference = () => {};
+  readonly cluster: Cluster;
+  readonly context: Context;
+  readonly judge: Judge;
+  readonly #world: Downscales;
+
+  constructor(world: Downscales, changes: (cluster: Cluster) => Partial<Context>) {
+    this.#world = world;
+    const { passes } = world;
+    this.cluster = counting(createWorldCluster(passes.world), this.calls, () => this.interfere);
+    this.context = {
+      ...passes.context,
+      cluster: this.cluster,
+      views: createListingViews(this.cluster, undefined),
+      memoryOf: createMemory(),
+      pods: world.podHttp(this.cluster),
+      ...changes(this.cluster),
+    };
+    this.judge = prepareDownscale.open(this.context);
+  }
+
+  /** A review as the door gives it to the function: of the StatefulSet itself. */
+  request(name: string, to: number, changes: Partial<AdmissionRequest> = {}): AdmissionRequest {
+    const old = this.#world.passes.world.store.get("statefulsets", { namespace, name });
+    return {
+      uid: "review",
+      operation: "UPDATE",
+      resource: { group: "apps", version: "v1", resource: "statefulsets" },
+      subresource: "",
+      user: "",
+      namespace,
+      name,
+      dryRun: false,
+      object: { ...old, spec: { ...old.spec, replicas: to } },
+      oldObject: old,
+      path: "/admission/prepare-downscale",
+      deadlineMs: this.cluster.monotonicMs() + patienceMs,
+      ...changes,
+    };
+  }
+
+  review(name: string, to: number, changes: Partial<AdmissionRequest> = {}): Promise<AdmissionAnswer> {
+    return played(this.#world.passes.timeline, this.judge.review(this.request(name, to, changes)));
+  }
+
+  /** The same at the scale subresource. */
+  reviewScale(name: string, to: number, changes: Partial<AdmissionRequest> = {}): Promise<AdmissionAnswer> {
+    const scale = (replicas: number) => ({
+      apiVersion: "autoscaling/v1",
+      kind: "Scale",
+      metadata: { name },
+      spec: { replicas },
+    });
+    const from = this.#world.replicasOf(name);
+    return this.review(name, to, { subresource: "scale", object: scale(to), oldObject: scale(from), ...changes });
+  }
+
+  async guard(name: string, to: number, changes: Partial<AdmissionRequest> = {}): Promise<string> {
+    return (await this.review(name, to, changes)).guard;
+  }
+
+  async sweep(on = key): Promise<string | undefined> {
+    const { passes } = this.#world;
+    passes.verdicts.length = 0;
+    await played(passes.timeline, releasePrepared.run(this.context, on, { sweep: true }));
+    return passes.guard;
+  }
+
+  writes(): string[] {
+    const words = this.calls.map(({ verb, resource }) => `${verb} ${resource}`);
+    return words.filter((word) => !/^(get|list|watch) /.test(word));
+  }
+}
+
+/** A whole group, whose ledger is old beyond doubt (rule R4). */
+export async function preparedGroup(group: Partial<GroupOptions> = {}): Promise<Downscales> {
+  const world = new Downscales(group);
+  const { passes } = world;
+  await passes.run(true);
+  await passes.goOn(60_000);
+  await passes.run();
+  await passes.goOn(6_000);
+  passes.forget();
+  return world;
+}
+
+export function denied(answer: AdmissionAnswer): Denied {
+  if (answer.allowed) throw new Error(`allowed: ${answer.guard}`);
+  return answer;
+}
+
+/** A claim by a function that has its own way to tell pods. */
+export function foreignClaim(zone: string, uid: string, changes: Partial<Parameters<typeof makeClaim>[0]> = {}) {
+  return makeClaim({
+    id: "other-1",
+    kind: "scale-down",
+    zone,
+    members: [{ first: 4, last: 4 }],
+    uids: { [zone]: uid },
+    by: "another-function",
+    stampMs: 0,
+    phase: "confirmed",
+    terms: "asked",
+    ...changes,
+  });
+}

@@ -1,0 +1,234 @@
+/** Rules R18 to R20: claims before calls, one change at a time, and whoever finds it unfinished takes it back. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { played } from "../../shared/pass/passes.ts";
+import { denied, foreignClaim, type Process, preparedGroup } from "./downscales.ts";
+
+/** From its nth such call on, nothing that the process asks for comes back. */
+function dieAt(process: Process, words: string, nth = 1): void {
+  let seen = 0;
+  process.interfere = ({ verb, resource }) => {
+    if (`${verb} ${resource}` === words) seen++;
+    return seen >= nth ? new Promise<void>(() => {}) : undefined;
+  };
+}
+
+test("a review of the same change joins, under another uid and in another process: no pod is told twice", async () => {
+  const world = await preparedGroup();
+  assert.equal(await world.process().guard("group-a", 3), "allowed");
+  const [before] = world.claims;
+  await world.passes.goOn(30_000);
+  const again = world.process();
+  assert.equal(await again.guard("group-a", 3, { uid: "again" }), "allowed");
+  assert.equal((await again.reviewScale("group-a", 3)).guard, "allowed");
+  assert.deepEqual(world.words.length, 2);
+  const [after] = world.claims;
+  assert.ok(
+    before?.isKnown && after?.isKnown && after.stampMs >= before.stampMs + 30_000,
+    "its stamp is renewed by a write",
+  );
+  assert.deepEqual([after.id, after.sinceMs], [before.id, before.stampMs - (before.stampMs - (before.sinceMs ?? 0))]);
+});
+
+test("zone-scaling-down: any other change of that size is held until the claim has ended", async () => {
+  const world = await preparedGroup();
+  assert.equal(await world.process().guard("group-a", 3), "allowed");
+  assert.equal(await world.process().guard("group-a", 2), "zone-scaling-down");
+  assert.equal(await world.process().guard("group-a", 4), "zone-scaling-down");
+  world.passes.world.store.delete("pods", { namespace: "db", name: "group-a-4" });
+  await world.passes.goOn(60_000);
+  const answer = denied(await world.process().review("group-a", 3));
+  assert.match(answer.sentence, /group-a-4 is another pod than the one that was told/);
+});
+
+test("two downscales of one group at once, in two processes: one wins, and the pods of the other are not told", async () => {
+  const world = await preparedGroup();
+  const [one, other] = [world.process(), world.process()];
+  const { timeline } = world.passes;
+  const answers = await played(
+    timeline,
+    Promise.all([one.judge.review(one.request("group-a", 4)), other.judge.review(other.request("group-b", 4))]),
+  );
+  assert.equal(answers.filter(({ allowed }) => allowed).length, 1);
+  assert.equal(world.words.length, 1);
+});
+
+test("a downscale that has come is over for the next one, though nobody has ended its claim yet", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  assert.equal(await process.guard("group-a", 4), "allowed");
+  world.scale("group-a", 4);
+  assert.equal(await process.guard("group-a", 3), "zone-scaling-down", "its pod is not gone");
+  await world.passes.goOn(60_000);
+  assert.equal(await process.guard("group-a", 3), "allowed");
+  assert.deepEqual(
+    world.claims.map((claim) => claim.isKnown && claim.members),
+    [[{ first: 3, last: 3 }]],
+  );
+  assert.ok(world.passes.ledger.lastDownscales?.["group-a"]);
+});
+
+for (const [words, nth, told] of [
+  ["get leases", 1, 0],
+  ["patch leases", 1, 0],
+  ["get leases", 2, 2],
+  ["patch leases", 2, 2],
+  ["list pods", 4, 2],
+] as const) {
+  test(`a process that dies at call ${nth} of "${words}" leaves nobody prepared: another one takes it back`, async () => {
+    const world = await preparedGroup();
+    const process = world.process();
+    dieAt(process, words, nth);
+    const answer = denied(await process.review("group-a", 3));
+    assert.equal(answer.guard, "late");
+    assert.equal(world.words.filter((word) => word.startsWith("POST")).length, told);
+    const other = world.process();
+    await other.sweep();
+    assert.equal(world.prepared.size, told, "until nobody can let it through any more");
+    await world.passes.goOn(91_000);
+    await other.sweep();
+    assert.deepEqual([world.prepared.size, world.claimed], [0, []]);
+    assert.equal(world.replicasOf("group-a"), 5);
+  });
+}
+
+test("a process that dies after the first write, before any call, holds the group for 90 s and no longer", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  world.reply = () => "hang";
+  process.interfere = ({ verb, resource }) => {
+    if (verb === "get" && resource === "leases" && world.claims.length > 0) return new Promise<void>(() => {});
+  };
+  assert.ok(!(await process.review("group-a", 3)).allowed);
+  world.reply = () => undefined;
+  const other = world.process();
+  assert.equal(await other.guard("group-a", 3), "zone-scaling-down");
+  await world.passes.goOn(75_000);
+  assert.equal(await other.sweep(), "downscale-under-way");
+  await world.passes.goOn(10_000);
+  assert.equal(await other.sweep(), "downscale-taken-back");
+  assert.equal(await other.guard("group-a", 3), "allowed");
+});
+
+test("ledger-contended: other writers are no reason to refuse, unless they write each time; the pods are told to stay then", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  let left = 4;
+  process.interfere = ({ verb, resource }) => {
+    if (verb === "patch" && resource === "leases" && left-- > 0)
+      world.passes.writeLedger({ "example.com/other": String(left) });
+  };
+  assert.equal(await process.guard("group-a", 4), "allowed");
+  left = 1_000;
+  assert.equal(await process.guard("group-b", 4), "zone-scaling-down");
+  const second = await preparedGroup();
+  const contended = second.process();
+  contended.interfere = ({ verb, resource }) => {
+    if (verb === "patch" && resource === "leases" && second.words.length > 0)
+      second.passes.writeLedger({ "example.com/other": String(second.passes.ledger.resourceVersion) });
+  };
+  assert.equal(await contended.guard("group-a", 4), "ledger-contended");
+  assert.deepEqual([second.prepared.size, second.words.includes("DELETE group-a-4")], [0, true]);
+});
+
+test("a second write whose answer is lost is not taken back at once: somebody may have joined it", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  let writes = 0;
+  process.interfere = ({ verb, resource }) => {
+    if (verb !== "patch" || resource !== "leases" || ++writes !== 2) return;
+    world.passes.timeline.after(1, () => {});
+    throw new ClusterError({ code: 0, reason: "", message: "lost", verb: "patch", resource: "leases" });
+  };
+  assert.equal(await process.guard("group-a", 4), "api-server-away");
+  assert.deepEqual([world.words, world.claimed], [["POST group-a-4"], ["group-a preparing"]]);
+  await world.passes.goOn(91_000);
+  await process.sweep();
+  assert.deepEqual([world.prepared.size, world.claimed], [0, []]);
+});
+
+test("claim-lost: a claim that somebody took out meanwhile lets nobody through", async () => {
+  const world = await preparedGroup();
+  world.reply = () => {
+    world.passes.writeLedger({ "sluice.dev/claims": "" });
+    return undefined;
+  };
+  assert.equal(await world.process().guard("group-a", 4), "claim-lost");
+  assert.deepEqual(world.prepared.size, 0);
+});
+
+test("pod-replaced: a pod that came while its predecessor was told has not been told", async () => {
+  const world = await preparedGroup();
+  world.reply = (_pod, method) => {
+    const { store } = world.passes.world;
+    if (method !== "POST") return undefined;
+    const { metadata } = store.get("pods", { namespace: "db", name: "group-a-4" });
+    store.delete("pods", { namespace: "db", name: metadata.name }, { gracePeriodSeconds: 0 });
+    return { status: 200 };
+  };
+  assert.equal(await world.process().guard("group-a", 4), "pod-replaced");
+});
+
+test("claim-unconfirmed: what breaks before the second write is taken back at once", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  process.interfere = ({ verb, resource }) => {
+    if (verb === "list" && resource === "pods" && world.words.length === 1) throw new Error("broken");
+  };
+  assert.equal(await process.guard("group-a", 4), "claim-unconfirmed");
+  assert.deepEqual([world.prepared.size, world.claimed], [0, []]);
+});
+
+test("a claim of another function for the same change is joined: its pods are told our way first, and its stamp is renewed", async () => {
+  const world = await preparedGroup();
+  const { uid } = world.passes.world.store.get("statefulsets", { namespace: "db", name: "group-a" }).metadata;
+  const { uid: pod } = world.passes.world.store.get("pods", { namespace: "db", name: "group-a-4" }).metadata;
+  const stampMs = world.process().cluster.serverTimeMs();
+  const claim = foreignClaim("group-a", uid, { stampMs, uids: { "group-a": uid, "group-a-4": pod } });
+  world.passes.writeLedger({ "sluice.dev/claims": claim.line });
+  await world.passes.goOn(10_000);
+  const process = world.process();
+  assert.equal(await process.guard("group-a", 4), "allowed");
+  assert.deepEqual(world.words, ["POST group-a-4"]);
+  const stamps = world.claims.map((one) => one.isKnown && one.stampMs >= stampMs + 10_000);
+  assert.deepEqual(
+    [stamps, world.claimed],
+    [
+      [true, true],
+      ["group-a confirmed", "group-a confirmed"],
+    ],
+  );
+  assert.equal(await process.guard("group-a", 4), "allowed");
+  assert.equal(await process.guard("group-a", 3), "zone-scaling-down");
+  assert.equal(world.words.length, 1);
+});
+
+test("zone-departed, uid-conflict: another StatefulSet of that name is not the one that was asked about", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  const asked = process.request("group-a", 4);
+  const old = asked.oldObject as { metadata: object };
+  const oldObject = { ...old, metadata: { ...old.metadata, uid: "other" } };
+  assert.equal(await process.guard("group-a", 4, { ...asked, oldObject }), "uid-conflict");
+  const elsewhere = {
+    ...old,
+    metadata: { ...old.metadata, labels: { "rollout-group": "nobody", "grafana.com/prepare-downscale": "true" } },
+  };
+  assert.equal(await process.guard("group-a", 4, { ...asked, oldObject: elsewhere }), "zone-departed");
+});
+
+test("a change of the size behind our back: pods that are wanted again are told so, those that leave stay claimed", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  assert.equal(await process.guard("group-a", 3), "allowed");
+  world.scale("group-a", 4);
+  await world.passes.goOn(91_000);
+  assert.equal(await process.sweep(), "downscale-taken-back");
+  assert.deepEqual(
+    world.words.filter((word) => word.startsWith("DELETE")),
+    ["DELETE group-a-3"],
+  );
+  await process.sweep();
+  assert.deepEqual(world.claimed, []);
+});

@@ -1,0 +1,220 @@
+/** Each step of a review of a size, in its order: what is let through unseen, what is refused, and what its pods hear. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Downscales, denied, prefix, preparedGroup } from "./downscales.ts";
+
+test("allowed: each pod that leaves is told, the highest first; the claim is there before, and confirmed after", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  const states: string[][] = [];
+  world.reply = () => {
+    states.push(world.claimed);
+    return undefined;
+  };
+  const answer = await process.review("group-a", 2);
+  assert.deepEqual([answer.allowed, answer.guard], [true, "allowed"]);
+  assert.deepEqual(world.words, ["POST group-a-4", "POST group-a-3", "POST group-a-2"]);
+  assert.equal(world.heard[0]?.url, "http://group-a-4.group.db.svc.cluster.local.:80/ingester/prepare-shutdown");
+  assert.deepEqual(states[0], ["group-a preparing"], "rule R18: the claim comes before the first call");
+  assert.deepEqual(world.claimed, ["group-a confirmed"]);
+  const [claim] = world.claims;
+  assert.ok(claim?.isKnown);
+  assert.deepEqual(claim.members, [{ first: 2, last: 4 }]);
+  assert.deepEqual(Object.keys(claim.uids ?? {}).sort(), ["group-a", "group-a-2", "group-a-3", "group-a-4"]);
+  assert.deepEqual(process.writes(), ["patch leases", "patch leases"], "no StatefulSet is written");
+});
+
+test("allowed: a scale is prepared as the StatefulSet itself is", async () => {
+  const world = await preparedGroup();
+  assert.equal((await world.process().reviewScale("group-a", 4)).guard, "allowed");
+  assert.deepEqual(world.words, ["POST group-a-4"]);
+});
+
+test("dry-run: nothing is called, and nothing is written", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  assert.equal(await process.guard("group-a", 2, { dryRun: true }), "dry-run");
+  assert.deepEqual([world.words, process.calls], [[], []]);
+});
+
+test("in shadow mode everybody goes through, and is told what would have been", async () => {
+  const world = await preparedGroup();
+  const process = world.process(() => ({ mode: "shadow" }));
+  const answer = await process.review("group-a", 2);
+  assert.deepEqual([answer.allowed, world.words, process.writes()], [true, [], []]);
+  world.annotate("group-a", { [`${prefix}prepare-downscale-http-port`]: "1@other:80" });
+  const refused = await process.review("group-a", 2);
+  assert.ok(refused.allowed && refused.warnings.join().includes("in shadow mode; otherwise refused with 400"));
+});
+
+test("what is no downscale, or not to be prepared, goes through without a call", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  assert.equal(await process.guard("group-a", 5), "not-a-downscale");
+  assert.equal(await process.guard("group-a", 7), "not-a-downscale");
+  assert.equal(await process.guard("group-a", 2, { object: "nonsense" }), "unreadable-object");
+  const deployments = { group: "apps", version: "v1", resource: "deployments" };
+  const [old, now] = [3, 1].map((replicas) => ({
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { name: "x" },
+    spec: { replicas },
+  }));
+  const unread = await process.review("group-a", 2, { resource: deployments, oldObject: old, object: now });
+  assert.ok(unread.allowed && unread.guard === "settings-unread" && unread.warnings.length === 1);
+  for (const value of ["false", "True", "1", ""]) {
+    world.label("group-a", { [`${prefix}prepare-downscale`]: value });
+    assert.equal(await process.guard("group-a", 2), "not-prepared", value);
+  }
+  assert.deepEqual([world.words, process.writes()], [[], []]);
+});
+
+test("settings-unread: a scale whose StatefulSet cannot be read goes through with a warning", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  process.interfere = ({ verb, resource }) => {
+    if (verb === "get" && resource === "statefulsets") throw new Error("broken");
+  };
+  const answer = await process.reviewScale("group-a", 2);
+  assert.ok(answer.allowed && answer.guard === "settings-unread" && answer.warnings.join().includes("broken"));
+});
+
+test("the settings of the old object count: who takes the label away and scales in one update is asked all the same", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  const { object, oldObject } = process.request("group-a", 4);
+  const { metadata } = object as { metadata: object };
+  const answer = await process.review("group-a", 4, {
+    object: { ...(object as object), metadata: { ...metadata, labels: {} } },
+    oldObject,
+  });
+  assert.deepEqual([answer.guard, world.words], ["allowed", ["POST group-a-4"]]);
+});
+
+const ends: readonly (readonly [string, (world: Downscales) => void])[] = [
+  ["prepare-port-missing", (world) => world.annotate("group-a", { [`${prefix}prepare-downscale-http-port`]: null })],
+  ["prepare-port-missing", (world) => world.annotate("group-a", { [`${prefix}prepare-downscale-http-port`]: "" })],
+  ["prepare-path-missing", (world) => world.annotate("group-a", { [`${prefix}prepare-downscale-http-path`]: null })],
+  ["prepare-path-missing", (world) => world.annotate("group-a", { [`${prefix}prepare-downscale-http-path`]: "" })],
+  [
+    "prepare-port-malformed",
+    (world) => world.annotate("group-a", { [`${prefix}prepare-downscale-http-port`]: "1@other:80" }),
+  ],
+  ["prepare-port-malformed", (world) => world.annotate("group-a", { [`${prefix}prepare-downscale-http-port`]: "0" })],
+  [
+    "prepare-port-malformed",
+    (world) => world.annotate("group-a", { [`${prefix}prepare-downscale-http-port`]: "65536" }),
+  ],
+  ["prepare-path-malformed", (world) => world.annotate("group-a", { [`${prefix}prepare-downscale-http-path`]: "a b" })],
+];
+
+for (const [guard, change] of ends) {
+  test(`${guard}: a StatefulSet that does not say where its pods are told is not made smaller`, async () => {
+    const world = await preparedGroup();
+    change(world);
+    const answer = denied(await world.process().review("group-a", 2));
+    assert.deepEqual([answer.guard, answer.code], [guard, 400]);
+    assert.match(answer.sentence, /^downscale of statefulsets\/group-a in db from 5 to 2 replicas is not allowed: /);
+    assert.deepEqual([world.words, world.claimed], [[], []]);
+  });
+}
+
+test("service-name-missing: without a Service its pods have no names", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  const asked = process.request("group-a", 2);
+  const oldObject = {
+    ...(asked.oldObject as object),
+    spec: { ...(asked.oldObject as { spec: object }).spec, serviceName: "" },
+  };
+  assert.equal(await process.guard("group-a", 2, { ...asked, oldObject }), "service-name-missing");
+});
+
+test("namespace-not-served: another namespace is refused once it is known that its pods are to be told", async () => {
+  const world = await preparedGroup();
+  assert.equal(await world.process(() => ({ namespaces: ["other"] })).guard("group-a", 2), "namespace-not-served");
+});
+
+test("prepare-broken: what breaks behind the label is a refusal, and so is a process that calls no pods", async () => {
+  const world = await preparedGroup();
+  const process = world.process(() => ({
+    views: { ...world.passes.context.views, read: () => Promise.reject(new Error("odd")) },
+  }));
+  const answer = denied(await process.review("group-a", 2));
+  assert.deepEqual([answer.guard, answer.code], ["prepare-broken", 500]);
+});
+
+test("pod-unprepared: where one pod refuses, all that may have heard are told to stay, and the claim goes", async () => {
+  const world = await preparedGroup();
+  world.reply = (pod, method) =>
+    method === "POST" && pod === "group-a-3" ? { status: 500, body: "not now" } : undefined;
+  const answer = denied(await world.process().review("group-a", 2));
+  assert.deepEqual([answer.guard, answer.code], ["pod-unprepared", 429]);
+  assert.match(answer.sentence, /pod group-a-3 did not say that it may leave: .*HTTP 500 not now/);
+  assert.deepEqual(world.words.filter((word) => word.startsWith("DELETE")).sort(), [
+    "DELETE group-a-2",
+    "DELETE group-a-3",
+    "DELETE group-a-4",
+  ]);
+  assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
+});
+
+test("any 2xx is a yes, and a redirect or a 409 is none", async () => {
+  for (const [status, guard] of [
+    [200, "allowed"],
+    [202, "allowed"],
+    [299, "allowed"],
+    [302, "pod-unprepared"],
+    [409, "pod-unprepared"],
+  ] as const) {
+    const world = await preparedGroup();
+    world.reply = (_pod, method) => (method === "POST" ? { status } : undefined);
+    assert.equal(await world.process().guard("group-a", 4), guard, String(status));
+  }
+});
+
+test("a pod that says nothing is given up in time for the others to be told that they stay, by a deadline of its own", async () => {
+  const world = await preparedGroup();
+  world.reply = (pod, method) => (method === "POST" && pod === "group-a-2" ? "hang" : undefined);
+  const process = world.process();
+  const startMs = process.cluster.monotonicMs();
+  const answer = denied(await process.review("group-a", 2));
+  assert.ok(process.cluster.monotonicMs() - startMs < 9_000);
+  assert.match(answer.sentence, /group-a-2/);
+  assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
+});
+
+test("a pod that cannot take it back keeps the claim, whose end is another's", async () => {
+  const world = await preparedGroup();
+  world.reply = (pod, method) =>
+    pod === "group-a-4" && method === "DELETE" ? { status: 503 } : pod === "group-a-3" ? { status: 500 } : undefined;
+  assert.equal(await world.process().guard("group-a", 3), "pod-unprepared");
+  assert.deepEqual(world.claimed, ["group-a preparing"]);
+});
+
+test("pod-missing, pod-never-ready: nobody can tell such pods, until an annotation releases their ordinals", async () => {
+  const world = await preparedGroup({ podManagementPolicy: "OrderedReady" });
+  world.scale("group-a", 40);
+  const process = world.process();
+  const missing = denied(await process.review("group-a", 5));
+  assert.equal(missing.guard, "pod-missing");
+  assert.match(missing.sentence, /no pod stands at [56]-39 of group-a, .*sluice\.dev\/unprepared-pods/);
+  assert.deepEqual([world.words, world.claimed], [[], []]);
+  world.annotate("group-a", { "sluice.dev/unprepared-pods": "6-39" });
+  await world.passes.goOn(100);
+  const pod = denied(await process.review("group-a", 5));
+  assert.deepEqual([pod.guard, world.claimed], ["pod-never-ready", []]);
+  assert.match(pod.sentence, /pod group-a-5 was never ready/);
+  world.annotate("group-a", { "sluice.dev/unprepared-pods": "5, 6-39" });
+  assert.equal(await process.guard("group-a", 5), "allowed");
+  assert.deepEqual(world.prepared.size, 0);
+});
+
+test("what is malformed, or was ready once, is released by no annotation", async () => {
+  for (const text of ["4,x", "4", "0-9"]) {
+    const world = await preparedGroup();
+    world.annotate("group-a", { "sluice.dev/unprepared-pods": text });
+    world.reply = (_pod, method) => (method === "POST" ? { status: 500 } : undefined);
+    assert.equal(await world.process().guard("group-a", 4), "pod-unprepared", text);
+  }
+});

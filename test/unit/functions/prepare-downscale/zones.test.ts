@@ -1,0 +1,171 @@
+/** The other zones of a group: how long ago they were made smaller, and whether they are whole. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { key, namespace } from "../../shared/pass/passes.ts";
+import { type Downscales, denied, prefix, preparedGroup } from "./downscales.ts";
+
+const minTime = `${prefix}min-time-between-zones-downscale`;
+const last = `${prefix}last-downscale`;
+const minute = 60_000;
+
+/** The RFC 3339 time so many minutes ago, by the clock of the world. */
+function ago(world: Downscales, minutes: number): string {
+  const ms = world.process().cluster.serverTimeMs() - minutes * minute;
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}
+
+async function spaced(): Promise<Downscales> {
+  const world = await preparedGroup();
+  for (const zone of ["group-a", "group-b"]) world.label(zone, { [minTime]: "12m" });
+  // The ledger is older than that.
+  await world.passes.goOn(20 * minute);
+  return world;
+}
+
+function track(world: Downscales, data: Readonly<Record<string, string>>): void {
+  const metadata = { name: "rollout-operator-zone-tracker" };
+  world.passes.world.store.create("configmaps", namespace, { apiVersion: "v1", kind: "ConfigMap", metadata, data });
+}
+
+test("min-time-between-zones: the annotation of another zone holds it back, and the sentence says until when", async () => {
+  const world = await spaced();
+  world.annotate("group-b", { [last]: ago(world, 5) });
+  const answer = denied(await world.process().review("group-a", 4));
+  assert.deepEqual([answer.guard, answer.code], ["min-time-between-zones", 429]);
+  assert.match(
+    answer.sentence,
+    /group-b was made smaller at \d{4}-.*, and the time between two zones is 720 s: try again after/,
+  );
+  assert.deepEqual([world.words, world.claimed], [[], []]);
+  world.annotate("group-b", { [last]: ago(world, 13) });
+  assert.equal(await world.process().guard("group-a", 4), "allowed");
+});
+
+test("its own time, one without a label, and one long ago hold nobody back", async () => {
+  const world = await spaced();
+  world.annotate("group-a", { [last]: ago(world, 1) });
+  world.label("group-b", { [minTime]: null });
+  world.annotate("group-b", { [last]: ago(world, 1) });
+  assert.equal(await world.process().guard("group-a", 4), "allowed");
+});
+
+test("the newest of all counts: the annotation, the zone tracker's ConfigMap, and the ledger", async () => {
+  const world = await spaced();
+  world.annotate("group-b", { [last]: ago(world, 100) });
+  track(world, { "group-b": JSON.stringify({ LastDownscaled: ago(world, 5) }) });
+  assert.equal(await world.process().guard("group-a", 4), "min-time-between-zones");
+  await world.passes.goOn(8 * minute);
+  world.passes.writeLedger({ "sluice.dev/last-downscales": JSON.stringify({ "group-b": Date.parse(ago(world, 3)) }) });
+  assert.equal(await world.process().guard("group-a", 4), "min-time-between-zones");
+  await world.passes.goOn(10 * minute);
+  assert.equal(await world.process().guard("group-a", 4), "allowed");
+});
+
+test("last-downscale-malformed: what is no time holds the other zones back until somebody corrects it", async () => {
+  const broken: ((world: Downscales) => void)[] = [
+    (world) => world.annotate("group-b", { [last]: "yesterday" }),
+    (world) => track(world, { "group-b": "{}" }),
+    (world) => track(world, { "group-b": "nonsense" }),
+    (world) => world.passes.writeLedger({ "sluice.dev/last-downscales": "[]" }),
+  ];
+  for (const breaks of broken) {
+    const world = await spaced();
+    breaks(world);
+    const answer = denied(await world.process().review("group-a", 4));
+    assert.deepEqual([answer.guard, answer.code], ["last-downscale-malformed", 400]);
+  }
+});
+
+test("min-time-malformed: a label that is no Go duration holds the others back where a time is known", async () => {
+  const world = await spaced();
+  world.label("group-b", { [minTime]: "1d" });
+  world.annotate("group-b", { [last]: ago(world, 10_000) });
+  const answer = denied(await world.process().review("group-a", 4));
+  assert.deepEqual([answer.guard, answer.code], ["min-time-malformed", 400]);
+});
+
+test("where the ledger is new and nobody tells a time, the time counts from the ledger on", async () => {
+  const world = await spaced();
+  world.passes.world.store.delete("leases", { namespace, name: "sluice-group" });
+  const process = world.process();
+  assert.equal(await process.guard("group-a", 4), "ledger-new");
+  await world.passes.goOn(minute);
+  const answer = denied(await process.review("group-a", 4));
+  assert.equal(answer.guard, "min-time-between-zones");
+  assert.match(answer.sentence, /nobody knows when group-b was last made smaller/);
+  await world.passes.goOn(12 * minute);
+  assert.equal(await process.guard("group-a", 4), "allowed");
+});
+
+test("the time is written when the downscale has come, and the other zone waits from then on; no StatefulSet is written", async () => {
+  const world = await spaced();
+  const process = world.process();
+  assert.equal(await process.guard("group-a", 4), "allowed");
+  const stampMs = process.cluster.serverTimeMs();
+  assert.equal(await process.guard("group-b", 4), "zone-scaling-down", "two zones at once: one wins");
+  world.scale("group-a", 4);
+  await world.passes.goOn(minute);
+  assert.equal(await process.sweep(), "downscale-done");
+  assert.deepEqual(world.claimed, []);
+  const times = world.passes.ledger.lastDownscales ?? {};
+  assert.ok(Math.abs((times["group-a"] ?? 0) - stampMs) < 1_000);
+  assert.equal(await process.guard("group-b", 4), "min-time-between-zones");
+  assert.equal(await process.guard("group-a", 3), "allowed", "its own zone does not wait");
+  assert.ok(process.writes().every((word) => word === "patch leases"));
+});
+
+test("a downscale that never came locks nobody out", async () => {
+  const world = await spaced();
+  const process = world.process();
+  assert.equal(await process.guard("group-a", 4), "allowed");
+  await world.passes.goOn(91_000);
+  assert.equal(await process.sweep(), "downscale-taken-back");
+  assert.deepEqual([world.prepared.size, world.passes.ledger.lastDownscales], [0, undefined]);
+  assert.equal(await process.guard("group-b", 4), "allowed");
+});
+
+test("zone-updating: no zone is made smaller while another one has pods of an older revision", async () => {
+  const world = await preparedGroup();
+  world.passes.world.changeTemplate({ namespace, name: "group-b" }, "app:2");
+  assert.equal(await world.process().guard("group-a", 4), "zone-updating", "its status is behind");
+  await world.passes.goOn(1_000);
+  const answer = denied(await world.process().review("group-a", 4));
+  assert.equal(answer.guard, "zone-updating");
+  assert.match(answer.sentence, /group-b is being updated: 5 of its pods/);
+  assert.equal(await world.process().guard("group-b", 4), "allowed", "its own update is no obstacle");
+});
+
+test("zones-down: no zone is made smaller while another one is not whole; its own pods may be down", async () => {
+  const world = await preparedGroup();
+  world.passes.world.store.delete("pods", { namespace, name: "group-b-0" });
+  assert.equal(await world.process().guard("group-a", 4), "zones-down");
+  assert.equal(await world.process().guard("group-b", 4), "allowed");
+});
+
+test("a StatefulSet of no group is prepared, by a ledger of its own", async () => {
+  const world = await preparedGroup();
+  const lone = { ...key, group: "statefulset:group-a" };
+  world.label("group-a", { "rollout-group": null, [minTime]: "12m" });
+  world.annotate("group-b", { [last]: ago(world, 1) });
+  const process = world.process();
+  assert.equal(await process.guard("group-a", 4), "ledger-new");
+  await world.passes.goOn(11_000);
+  assert.equal(await process.guard("group-a", 4), "allowed");
+  assert.deepEqual(world.words, ["POST group-a-4"]);
+  world.scale("group-a", 4);
+  await world.passes.goOn(minute);
+  assert.equal(await process.sweep(lone), "downscale-done");
+});
+
+test("several-budgets: whose ledger it is must be clear", async () => {
+  const world = await preparedGroup();
+  world.label("group-a", { "rollout-group": null });
+  for (const budget of ["one", "two"])
+    world.passes.world.store.create("zoneawarepoddisruptionbudgets", namespace, {
+      apiVersion: "rollout-operator.grafana.com/v1",
+      kind: "ZoneAwarePodDisruptionBudget",
+      metadata: { name: budget },
+      spec: { selector: { matchLabels: { "rollout-group": "group" } }, maxUnavailable: 1 },
+    });
+  assert.equal(await world.process().guard("group-a", 4), "several-budgets");
+});

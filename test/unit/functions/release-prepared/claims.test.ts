@@ -1,0 +1,120 @@
+/** How claims of prepared downscales end: they are over, they stand, or they are taken back, and by whomever (rule R20). */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { releasePrepared } from "../../../../functions/release-prepared/function.ts";
+import { key, played } from "../../shared/pass/passes.ts";
+import { type Downscales, preparedGroup } from "../prepare-downscale/downscales.ts";
+
+async function neverCame(): Promise<Downscales> {
+  const world = await preparedGroup();
+  assert.equal(await world.process().guard("group-a", 3), "allowed");
+  await world.passes.goOn(91_000);
+  return world;
+}
+
+test("downscale-under-way: as long as the change may still come, or pods are leaving, the claim stands", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  assert.equal(await process.guard("group-a", 3), "allowed");
+  await world.passes.goOn(89_000);
+  assert.equal(await process.sweep(), "downscale-under-way");
+  world.scale("group-a", 3);
+  await world.passes.goOn(5);
+  assert.equal(await process.sweep(), "downscale-under-way");
+  assert.deepEqual(world.claimed, ["group-a confirmed"]);
+});
+
+test("downscale-taken-back: in the phase in which pods are told to stay nobody joins the claim", async () => {
+  const world = await neverCame();
+  const seen: string[][] = [];
+  world.reply = () => {
+    seen.push(world.claimed);
+    return undefined;
+  };
+  assert.equal(await world.process().sweep(), "downscale-taken-back");
+  assert.deepEqual(seen, [["group-a undoing"], ["group-a undoing"]]);
+  assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
+});
+
+test("prepared-untold: while a pod does not answer its DELETE the claim stays, and it is asked again", async () => {
+  const world = await neverCame();
+  world.reply = (pod) => (pod === "group-a-3" ? { status: 500 } : undefined);
+  const process = world.process();
+  assert.equal(await process.sweep(), "prepared-untold");
+  assert.deepEqual(world.claimed, ["group-a undoing"]);
+  assert.equal(await process.guard("group-a", 3), "zone-scaling-down", "it cannot be joined");
+  assert.equal(await process.sweep(), "downscale-under-way", "whoever began may still be at it");
+  await world.passes.goOn(8_000);
+  world.reply = () => undefined;
+  assert.equal(await process.sweep(), "downscale-taken-back");
+  assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
+});
+
+test("a pod that knows no DELETE has nothing to take back", async () => {
+  for (const status of [204, 404, 405, 409]) {
+    const world = await neverCame();
+    world.reply = () => ({ status });
+    assert.equal(await world.process().sweep(), "downscale-taken-back", String(status));
+  }
+});
+
+test("prepared-untold: where the annotations are gone nobody knows whom to tell, and the claim stays", async () => {
+  const world = await neverCame();
+  world.annotate("group-a", { "grafana.com/prepare-downscale-http-port": null });
+  assert.equal(await world.process().sweep(), "prepared-untold");
+  assert.deepEqual(world.claimed, ["group-a undoing"]);
+});
+
+test("claim-gone: of two processes one ends it, and the other leaves it at that", async () => {
+  const world = await neverCame();
+  const [one, other] = [world.process(), world.process()];
+  let isFirst = true;
+  one.interfere = ({ verb, resource }) => {
+    if (!isFirst || verb !== "patch" || resource !== "leases") return;
+    isFirst = false;
+    world.passes.writeLedger({ "sluice.dev/claims": "" });
+  };
+  assert.equal(await one.sweep(), "claim-gone");
+  assert.equal(await other.sweep(), undefined);
+  assert.deepEqual(world.claimed, []);
+});
+
+test("ledger-contended: whoever meets another writer each time tells nobody, and looks again", async () => {
+  const world = await neverCame();
+  const process = world.process();
+  let writes = 0;
+  process.interfere = ({ verb, resource }) => {
+    if (verb === "patch" && resource === "leases") world.passes.writeLedger({ "example.com/other": String(++writes) });
+  };
+  assert.equal(await process.sweep(), "ledger-contended");
+  assert.deepEqual([writes, world.prepared.size], [5, 2]);
+});
+
+test("shadow mode leaves all claims alone", async () => {
+  const world = await neverCame();
+  const shadow = world.process(() => ({ mode: "shadow" }));
+  await shadow.sweep();
+  assert.deepEqual([world.claimed, shadow.calls], [["group-a confirmed"], []]);
+});
+
+test("a sweep finds every ledger that holds a claim, of whatever kind of group, and no other", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  const keys = (of?: string) =>
+    played(world.passes.timeline, Promise.resolve(releasePrepared.listKeys(process.context, of)));
+  assert.deepEqual(await keys(), []);
+  assert.equal(await process.guard("group-a", 4), "allowed");
+  assert.deepEqual(await keys("db"), [key]);
+  assert.deepEqual(await keys("other"), []);
+});
+
+test("what wakes it often reads the ledger once in five seconds", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  const { timeline } = world.passes;
+  const wake = () => played(timeline, releasePrepared.run(process.context, key, { sweep: false }));
+  await wake();
+  const { recheckMs, isRecheckEnough } = await wake();
+  assert.deepEqual([process.calls.length, isRecheckEnough], [1, true]);
+  assert.ok((recheckMs ?? 0) > 0 && (recheckMs ?? 0) <= 5_000);
+});
