@@ -1,7 +1,8 @@
 import { groupOfBudget } from "../shared/group/whose-ledger.ts";
 import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
-import { claims, ledgerEntries, ledgerGroup, rolloutGroup } from "../shared/objects/vocabulary.ts";
+import { prepareDownscale } from "../shared/objects/vocabulary/scaling.ts";
+import { claims, lastDownscales, ledgerEntries, ledgerGroup, rolloutGroup } from "../shared/objects/vocabulary.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
 import { groupOfStatefulSet, type KeyLookUp } from "../shared/views/keys.ts";
 import { look, sweep } from "./act.ts";
@@ -30,7 +31,7 @@ export const keepLedgers: FunctionDefinition<GroupKey> = {
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "list", "create", "delete"] },
   ],
-  reads: [rolloutGroup, ...ledgerEntries, claims],
+  reads: [rolloutGroup, prepareDownscale, ...ledgerEntries, claims, lastDownscales],
   writes: [ledgerGroup],
   // Its sweep looks at every group itself.
   run: (context, key, { sweep: isSwept }) =>

@@ -4,8 +4,17 @@ import { groupKeyOf, readGroup } from "../shared/group/whose-ledger.ts";
 import { hasCode, type LeaseObject } from "../shared/kubernetes/cluster.ts";
 import { parseLedger } from "../shared/ledger/contents.ts";
 import { ledgerName } from "../shared/ledger/name.ts";
+import type { Ledger } from "../shared/ledger/reservation.ts";
 import { type GroupKey, groupPathOf, parseStatefulSet } from "../shared/objects/statefulsets.ts";
-import { claims, ledgerEntries, ledgerGroup, managedBy, read, verdicts } from "../shared/objects/vocabulary.ts";
+import {
+  claims,
+  lastDownscales,
+  ledgerEntries,
+  ledgerGroup,
+  managedBy,
+  read,
+  verdicts,
+} from "../shared/objects/vocabulary.ts";
 import type { Context } from "../shared/pass/definition.ts";
 import { observeGroup } from "../shared/pass/observation.ts";
 import { listBudgets } from "../shared/views/view.ts";
@@ -37,9 +46,12 @@ async function listGroups({ cluster, namespaces }: Context): Promise<GroupKey[]>
     const stored = budgets.map(parseStoredBudget);
     for (const statefulSet of items.map(parseStatefulSet)) {
       if (statefulSet.group !== undefined) put({ namespace: statefulSet.namespace, group: statefulSet.group });
+      const isIn = (budget: (typeof stored)[number]) =>
+        budget.namespace === statefulSet.namespace && selects(budget, statefulSet.podLabels);
+      // One that is alone needs a ledger only where its size is kept by one.
+      if (statefulSet.scaling?.preparesDownscale && !stored.some(isIn)) put(groupKeyOf(statefulSet));
       for (const budget of stored) {
-        const isIts = budget.namespace === statefulSet.namespace && selects(budget, statefulSet.podLabels);
-        if (isIts) put(groupKeyOf(statefulSet, budget.name));
+        if (isIn(budget)) put(groupKeyOf(statefulSet, budget.name));
       }
     }
   }
@@ -53,9 +65,9 @@ async function listLedgers({ cluster, namespaces }: Context): Promise<LeaseObjec
   return lists.flatMap((list) => list.items);
 }
 
-/** The ledgers that labels and budgets make; those of other kinds are made and collected by their own functions. */
+/** The ledgers that labels, budgets and single StatefulSets make; others are made and collected by their own functions. */
 function isKept({ group }: GroupKey): boolean {
-  return ["labelled", "budget"].includes(readGroup(group).kind);
+  return ["labelled", "budget", "statefulset"].includes(readGroup(group).kind);
 }
 
 /** The ledgers of groups that are not among these, of the kinds that are kept here. */
@@ -95,8 +107,16 @@ export async function readLease({ cluster }: Context, key: GroupKey): Promise<Le
 }
 
 /** What a ledger may say and be collected all the same; reservations and claims are looked at by themselves. */
-const passing = new Set([...ledgerEntries, claims, verdicts].map(({ key }): string => key));
+const passing = new Set([...ledgerEntries, claims, verdicts, lastDownscales].map(({ key }): string => key));
 const ours = /^sluice\.dev\//;
+
+/** Whoever makes its StatefulSets again may want so long between two zones; how long they wanted it they say no more. */
+const timesKeptMs = 7 * 24 * 3_600_000;
+
+/** True while the times of downscales in a ledger may still keep a zone from becoming smaller. */
+function isNeeded({ lastDownscales: times, hasMalformedTimes }: Ledger, nowMs: number): boolean {
+  return hasMalformedTimes === true || Object.values(times ?? {}).some((ms) => nowMs - ms < timesKeptMs);
+}
 
 /**
  * A group that seems to be gone, with its ledger: as the API server has both now, and not as a watch last told. Throws
@@ -104,7 +124,8 @@ const ours = /^sluice\.dev\//;
  */
 export async function observeVanished(context: Context, key: GroupKey, lease: LeaseObject): Promise<Kept> {
   const ledger = parseLedger(key, lease);
-  const { open, zones } = await observeGroup(context, ledger, { permitSinceMs: undefined, consistent: true });
-  const besides = Object.keys(lease.metadata.annotations ?? {}).filter((one) => ours.test(one) && !passing.has(one));
+  const { open, zones, nowMs } = await observeGroup(context, ledger, { permitSinceMs: undefined, consistent: true });
+  const isKept = (one: string) => !passing.has(one) || (one === lastDownscales.key && isNeeded(ledger, nowMs));
+  const besides = Object.keys(lease.metadata.annotations ?? {}).filter((one) => ours.test(one) && isKept(one));
   return { key, isLiving: zones.length > 0, ledger: { open, claims: ledger.claims, besides } };
 }

@@ -1,7 +1,6 @@
 import * as scaling from "../shared/objects/vocabulary/scaling.ts";
 import { claims, lastDownscales, ledgerEntries, rolloutGroup } from "../shared/objects/vocabulary.ts";
 import type { AdmissionDefinition } from "../shared/pass/definition.ts";
-import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { createJudge } from "./act.ts";
 import { name, trackerName } from "./observe.ts";
 
@@ -16,7 +15,7 @@ export const prepareDownscale: AdmissionDefinition = {
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     { group: "", resource: "configmaps", verbs: ["get"], names: [trackerName] },
-    ...ledgerNeeds,
+    { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "create", "patch"] },
   ],
   reads: [
     rolloutGroup,

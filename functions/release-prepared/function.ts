@@ -2,7 +2,6 @@ import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import { prepareDownscalePath, prepareDownscalePort, unpreparedPods } from "../shared/objects/vocabulary/scaling.ts";
 import { claims, lastDownscales, ledgerEntries, podName, rolloutGroup } from "../shared/objects/vocabulary.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
-import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { groupOfPod, groupOfStatefulSet } from "../shared/views/keys.ts";
 import { look } from "./act.ts";
 import { listKeys, name } from "./observe.ts";
@@ -22,7 +21,7 @@ export const releasePrepared: FunctionDefinition<GroupKey> = {
     { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] },
-    ...ledgerNeeds,
+    { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "create", "patch"] },
   ],
   reads: [rolloutGroup, prepareDownscalePath, prepareDownscalePort, unpreparedPods],
   writes: [...ledgerEntries, claims, lastDownscales],

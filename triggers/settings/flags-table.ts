@@ -75,7 +75,7 @@ function bounded(name: string, kind: Kind, field: keyof Settings, leastMs: numbe
 
 const rate = "requests to the API server have no rate limit; at most 16 are under way at once";
 const noClusterValidation = "the header X-Cluster is neither sent nor compared";
-const noZoneTracker = "downscales are not prepared, and nothing is stored about them";
+const zoneTracker = "the ConfigMap rollout-operator-zone-tracker is read, whatever this says, and never written";
 /** Prometheus' grammar has no decimals: what it gives is whole. */
 const lifetime: Kind = {
   grammar: "a Prometheus duration from 1m to 10y",
@@ -143,7 +143,7 @@ export const flags: readonly Flag[] = [
     field: "updateCaBundle",
     says: "false: no caBundle is written",
   }),
-  idle("use-zone-tracker", boolean, noZoneTracker, "false"),
-  idle("zone-tracker.config-map-name", text, noZoneTracker),
+  idle("use-zone-tracker", boolean, zoneTracker, "false"),
+  idle("zone-tracker.config-map-name", text, zoneTracker, "rollout-operator-zone-tracker"),
   idle("zpdb.pod-ready-annotation-patch-timeout", positiveDuration, "nothing is written on pods"),
 ];

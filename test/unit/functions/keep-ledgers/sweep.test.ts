@@ -96,17 +96,46 @@ test("a sweep removes no ledger that holds a claim, and none of a kind that is a
     const labels = { "app.kubernetes.io/managed-by": "sluice" };
     passes.world.store.create("leases", namespace, { metadata: { name: ledgerName(group), labels, annotations } });
   };
-  for (const group of ["empty", "claimed", groupOfBudget("empty"), groupOfBudget("claimed")]) {
+  const lone = [groupOfLoneStatefulSet("empty"), groupOfLoneStatefulSet("claimed")];
+  for (const group of ["empty", "claimed", groupOfBudget("empty"), groupOfBudget("claimed"), ...lone]) {
     make(group, group.endsWith("claimed") ? later : "");
   }
-  for (const group of [groupOfLoneStatefulSet("empty"), owner]) make(group, "");
+  make(owner, "");
   await passes.goOn(60_000);
   await sweep(passes);
   const left = passes.world.store
     .list("leases")
     .items.map(({ metadata }) => metadata.annotations?.["sluice.dev/group"]);
-  const kept = ["claimed", groupOfBudget("claimed"), groupOfLoneStatefulSet("empty"), owner];
+  const kept = ["claimed", groupOfBudget("claimed"), groupOfLoneStatefulSet("claimed"), owner];
   assert.deepEqual(left.filter((group) => group !== key.group).sort(), kept.sort());
+});
+
+test("ledger-in-use: a ledger with times of downscales is kept for a week, one with older ones is not; a malformed one is", async () => {
+  const passes = new Passes();
+  const dayMs = 24 * 3_600_000;
+  const make = (group: string, times: string) => {
+    const annotations = { "sluice.dev/group": group, "sluice.dev/last-downscales": times };
+    const labels = { "app.kubernetes.io/managed-by": "sluice" };
+    passes.world.store.create("leases", namespace, { metadata: { name: ledgerName(group), labels, annotations } });
+  };
+  const nowMs = passes.cluster.serverTimeMs();
+  make("old", JSON.stringify({ "old-a": nowMs - 8 * dayMs }));
+  make("young", JSON.stringify({ "young-a": nowMs - 8 * dayMs, "young-b": nowMs - 6 * dayMs }));
+  make("malformed", "?");
+  await sweep(passes);
+  const left = passes.world.store
+    .list("leases")
+    .items.map(({ metadata }) => metadata.annotations?.["sluice.dev/group"]);
+  assert.deepEqual(left.filter((group) => group !== key.group).sort(), ["malformed", "young"]);
+});
+
+test("a StatefulSet of no group that has its pods told before they leave has a ledger ahead of need", async () => {
+  const passes = new Passes({ labels: { "grafana.com/prepare-downscale": "true" } });
+  await sweep(passes);
+  const groups = passes.world.store
+    .list("leases")
+    .items.map(({ metadata }) => metadata.annotations?.["sluice.dev/group"]);
+  assert.deepEqual(groups.sort(), [groupOfLoneStatefulSet("group-a"), groupOfLoneStatefulSet("group-b")]);
 });
 
 test("a ledger that somebody writes, removes or makes anew meanwhile is left alone", async () => {

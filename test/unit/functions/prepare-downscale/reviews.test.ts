@@ -53,6 +53,8 @@ test("what is no downscale, or not to be prepared, goes through without a call",
   assert.equal(await process.guard("group-a", 5), "not-a-downscale");
   assert.equal(await process.guard("group-a", 7), "not-a-downscale");
   assert.equal(await process.guard("group-a", 2, { object: "nonsense" }), "unreadable-object");
+  const { object } = process.request("group-a", 2);
+  assert.equal(await process.guard("group-a", 2, { object: { ...(object as object), spec: {} } }), "replicas-unclear");
   const deployments = { group: "apps", version: "v1", resource: "deployments" };
   const [old, now] = [3, 1].map((replicas) => ({
     apiVersion: "apps/v1",

@@ -70,8 +70,8 @@ const accepted: readonly [string, Partial<Settings>, RegExp?][] = [
   ["-webhooks.update-ca-bundle=true", {}],
   ["-webhooks.update-ca-bundle=false", { updateCaBundle: false }],
   ["-use-zone-tracker=false", {}],
-  ["-use-zone-tracker=true", {}, /downscales are not prepared/],
-  ["-zone-tracker.config-map-name=x", {}, /nothing is stored about them/],
+  ["-use-zone-tracker=true", {}, /is read, whatever this says/],
+  ["-zone-tracker.config-map-name=x", {}, /is read, whatever this says/],
   ["-zpdb.pod-ready-annotation-patch-timeout=5s", {}, /nothing is written on pods/],
 ];
 
