@@ -186,6 +186,17 @@ test("a pod that says nothing is given up in time for the others to be told that
   assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
 });
 
+test("where telling took all the time that there was, taking back has its own, and goes on behind the answer", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  world.reply = (pod, method) => (pod === "group-a-2" && method === "POST" ? "hang" : undefined);
+  const startMs = process.cluster.monotonicMs();
+  const answer = denied(await process.review("group-a", 2, { deadlineMs: startMs + 2_600 }));
+  assert.ok(process.cluster.monotonicMs() - startMs <= 2_600, answer.guard);
+  await world.passes.goOn(5_000);
+  assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
+});
+
 test("a pod that cannot take it back keeps the claim, whose end is another's", async () => {
   const world = await preparedGroup();
   world.reply = (pod, method) =>
