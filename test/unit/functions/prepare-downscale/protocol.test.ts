@@ -232,3 +232,23 @@ test("a change of the size behind our back: pods that are wanted again are told 
   await process.sweep();
   assert.deepEqual(world.claimed, []);
 });
+
+test("200 changes of one scale in a row are never in conflict with us: no review writes the StatefulSet", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  const { store } = world.passes.world;
+  for (let changed = 0; changed < 200; changed++) {
+    const to = changed % 2 === 0 ? 4 : 5;
+    const { resourceVersion, uid } = store.get("statefulsets", { namespace: "db", name: "group-a" }).metadata;
+    assert.ok((await process.reviewScale("group-a", to)).allowed, String(changed));
+    // As the API server does it: on condition that nobody has written it since the review began.
+    store.patch(
+      "statefulsets",
+      { namespace: "db", name: "group-a" },
+      { metadata: { uid, resourceVersion }, spec: { replicas: to } },
+    );
+    await world.passes.goOn(60_000);
+    await process.sweep();
+  }
+  assert.equal(world.words.filter((word) => word.startsWith("POST")).length, 100);
+});
