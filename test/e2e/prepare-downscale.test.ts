@@ -17,6 +17,32 @@ const statefulSets = "/apis/apps/v1/namespaces/default/statefulsets";
 const webhooks = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const configuration = "prepare-downscale-default";
 
+/** As rollout-operator's users have it, but by address: there is no Service here. */
+function registration(port: number, ca: string): object {
+  const webhook = {
+    name: `${configuration}.grafana.com`,
+    clientConfig: {
+      url: `https://127.0.0.1:${port}/admission/prepare-downscale`,
+      caBundle: Buffer.from(ca).toString("base64"),
+    },
+    rules: [
+      {
+        apiGroups: ["apps"],
+        apiVersions: ["v1"],
+        operations: ["UPDATE"],
+        resources: ["statefulsets", "statefulsets/scale"],
+        scope: "Namespaced",
+      },
+    ],
+    admissionReviewVersions: ["v1"],
+    failurePolicy: "Fail",
+    sideEffects: "NoneOnDryRun",
+  };
+  const apiVersion = "admissionregistration.k8s.io/v1";
+  const metadata = { name: configuration };
+  return { apiVersion, kind: "MutatingWebhookConfiguration", metadata, webhooks: [webhook] };
+}
+
 describe("downscales are prepared on the real API server", { skip: await skipWithoutControlPlane() }, () => {
   let controlPlane: ControlPlane;
   let api: Api;
@@ -63,32 +89,7 @@ describe("downscales are prepared on the real API server", { skip: await skipWit
     server = await Server.start({ kubeconfig: controlPlane.kubeconfig, namespace: "default", settings });
     await server.ready();
     const port = Number(server.log.find(({ tlsPort }) => tlsPort !== undefined)?.tlsPort);
-    const webhook = {
-      name: `${configuration}.grafana.com`,
-      clientConfig: {
-        url: `https://127.0.0.1:${port}/admission/prepare-downscale`,
-        caBundle: Buffer.from(authority.cert).toString("base64"),
-      },
-      rules: [
-        {
-          apiGroups: ["apps"],
-          apiVersions: ["v1"],
-          operations: ["UPDATE"],
-          resources: ["statefulsets", "statefulsets/scale"],
-          scope: "Namespaced",
-        },
-      ],
-      admissionReviewVersions: ["v1"],
-      failurePolicy: "Fail",
-      sideEffects: "NoneOnDryRun",
-    };
-    const apiVersion = "admissionregistration.k8s.io/v1";
-    await api.post(webhooks, {
-      apiVersion,
-      kind: "MutatingWebhookConfiguration",
-      metadata: { name: configuration },
-      webhooks: [webhook],
-    });
+    await api.post(webhooks, registration(port, authority.cert));
     // The API server learns of the webhook a moment later: from then on this one is refused, which has no port.
     const probe = await createGroup(controlPlane, { name: "probe", zones: 1, pods: 1, labels });
     const [name = ""] = probe.statefulSets;
