@@ -8,6 +8,7 @@ import { after, before, suite, test } from "node:test";
 import { promisify } from "node:util";
 import { dump, load, loadAll } from "js-yaml";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
+import { groupFunctions } from "../../triggers/table.ts";
 import { eventually } from "../controlplane/api.ts";
 import { kubeconfigText } from "../stage/kubeconfig.ts";
 import { changed, post } from "../stage/posted.ts";
@@ -118,7 +119,9 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
       objects.flatMap(({ kind, metadata, rules = [] }) => rules.map((rule) => ({ kind, of: metadata.name, rule })));
     const before = (await roles()).flatMap(rightsIn);
     await listKinds(copy, [templates]);
-    assert.deepEqual(await render(copy), [`functions/${name}.yaml`, "standalone/standalone.yaml"]);
+    const naming = [name, ...groupFunctions.filter(({ kindNeeds }) => kindNeeds !== undefined).map((one) => one.name)];
+    const written = [...naming.map((one) => `functions/${one}.yaml`).sort(), "standalone/standalone.yaml"];
+    assert.deepEqual(await render(copy), written);
     const known = new Set(before.map((one) => JSON.stringify(one)));
     const added = (await roles()).flatMap(rightsIn).filter((one) => !known.has(JSON.stringify(one)));
     const rule = { apiGroups: ["rollout-operator.grafana.com"], resources: ["replicatemplates/scale"], verbs: ["get"] };
