@@ -22,7 +22,6 @@ import { readRecording, replay } from "./replay/replay.ts";
 import { readFlags } from "./settings/flags.ts";
 import { readSettings, type Settings } from "./settings/settings.ts";
 import { help } from "./settings/settings-help.ts";
-import { type FindingsOptions, lookForUnsupported } from "./settings/unsupported.ts";
 import { type Standalone, startStandalone } from "./standalone.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "./table.ts";
 import { createReporting, type Reporting } from "./telemetry/logs-and-metrics.ts";
@@ -134,8 +133,6 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   const certificate = certificateOf(settings, namespaces, cluster);
   const source = await sourceOf(parts, certificate);
   const stopping = new AbortController();
-  const { dnsName } = certificate;
-  void sayUnsupported(parts, { dnsName, namespaces, isRolling: definitions.length > 0 }, stopping.signal);
   const admissions = admissionFunctions.filter(isServed);
   const standalone = startStandalone({
     cluster,
@@ -243,22 +240,6 @@ async function sourceOf(
   } catch (error) {
     return exitWith(2, [(error as Error).message]);
   }
-}
-
-/**
- * Says once what rollout-operator did and nobody here does. A process that rolls names StatefulSets, too: what becomes of their
- * groups is for each pass to say. A function that comes and goes does not look, for it would at every start.
- */
-async function sayUnsupported(
-  { settings: { views, tlsPort }, cluster, reporting }: Process,
-  { dnsName, namespaces, isRolling }: Pick<FindingsOptions, "dnsName" | "namespaces"> & { readonly isRolling: boolean },
-  stopped: AbortSignal,
-): Promise<void> {
-  const statefulSets = isRolling && views === "watch";
-  if (!statefulSets && tlsPort === "off") return;
-  const seen = await lookForUnsupported({ cluster, namespaces, statefulSets, dnsName }, stopped);
-  const { found = [], unseen = [] } = seen ?? {};
-  for (const sentence of [...found, ...unseen]) reporting.log("warn", sentence, { reason: "unsupported" });
 }
 
 function openDoor(

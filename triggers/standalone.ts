@@ -37,8 +37,7 @@ export interface StandaloneOptions {
   readonly reporting: Reporting;
   /** Undefined: all of them. */
   readonly namespaces: readonly string[] | undefined;
-  readonly settings: Pick<Settings, "mode" | "views" | "sweepIntervalMs" | "gatherMs" | "concurrency" | "queueKeys"> &
-    Partial<Pick<Settings, "allowUnsupported">>;
+  readonly settings: Pick<Settings, "mode" | "views" | "sweepIntervalMs" | "gatherMs" | "concurrency" | "queueKeys">;
   /** False: nothing is swept but for a tick. Absent: at once, and then regularly. */
   readonly sweeps?: boolean;
   /** From 0 to 1, for the jitter of sweeps. */
@@ -122,9 +121,9 @@ export function startStandalone(options: StandaloneOptions): Standalone {
  */
 function contextsOver(options: StandaloneOptions, views: Views): () => Context {
   const { cluster, pods, reporting, namespaces, settings } = options;
-  const { mode, allowUnsupported = false } = settings;
+  const { mode } = settings;
   const outside = { cluster, views, protocol, ...(pods === undefined ? {} : { pods }) };
-  const shared = { ...outside, reporter: reporting, mode, namespaces, allowUnsupported };
+  const shared = { ...outside, reporter: reporting, mode, namespaces };
   const copyOf = createLedgerCopies();
   return () => ({ ...shared, memoryOf: createMemory(copyOf) });
 }

@@ -32,7 +32,7 @@ export const admissionFunctions: readonly AdmissionDefinition[] = [
 export const cronFunctions: readonly CronDefinition[] = [rotateCertificate];
 
 /** The settings of functions, besides those that every process has. */
-export const functionSettings = { ...advanceZoneRollout.settings, ...rotateCertificate.settings };
+export const functionSettings = { ...rotateCertificate.settings };
 
 export const table: readonly (FunctionDefinition | AdmissionDefinition | CronDefinition)[] = [
   ...groupFunctions,

@@ -17,8 +17,6 @@ export interface RolloutSnapshot extends GroupNow {
   readonly strayClaims: readonly Claim[];
   /** Deletions that the API server refused for good, by pod uid. */
   readonly refusals: ReadonlyMap<string, Refusal>;
-  /** True: a StatefulSet that asks for what nobody here does holds nothing back. */
-  readonly allowUnsupported: boolean;
 }
 
 /** How soon to look again at what no event may tell of. */
@@ -48,19 +46,15 @@ export function decide(group: RolloutSnapshot): Verdict<Target> {
   return take(targets, `${describeAside(aside)}; ${verdict.sentence}`, { zone, recheckMs: verdict.recheckMs });
 }
 
-/** What keeps a group from being rolled at all, repairs too: it is not ours to roll, or not ours alone. */
-function heldAsWhole({ zones, allowUnsupported }: RolloutSnapshot): Wait | undefined {
+/** What keeps a group from being rolled at all, repairs too: it is not ours to roll. */
+function heldAsWhole({ zones }: RolloutSnapshot): Wait | undefined {
   for (const { statefulSet } of zones) {
     const { name, strategy } = statefulSet;
     if (strategy === "OnDelete") continue;
     const sentence = `${name} has update strategy ${strategy}; Sluice rolls groups whose StatefulSets are all OnDelete`;
     return wait("strategy-not-on-delete", sentence, { zone: name, recheckMs });
   }
-  const scaled = zones.find(({ statefulSet }) => statefulSet.unsupported.length > 0);
-  if (scaled === undefined || allowUnsupported) return undefined;
-  const { name, unsupported } = scaled.statefulSet;
-  const sentence = `${name} uses what Sluice does not do yet: ${unsupported.join(", ")}. If another controller does it, that one may roll the group, too. Remove it, or set ALLOW_UNSUPPORTED=true to roll the group all the same`;
-  return wait("scaling-unsupported", sentence, { zone: name, recheckMs });
+  return undefined;
 }
 
 /** What may be done to healthy pods. */

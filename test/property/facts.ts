@@ -222,7 +222,7 @@ export function render(facts: GroupFacts, order: "ascending" | "descending" = "a
   const neighbours = facts.strangerTier === undefined ? [] : [stranger(facts.strangerTier)];
   const surroundings = { statefulSets: surveys.map(({ set }) => set), neighbours, budgets };
   const key = { namespace: "db", group: "group" };
-  return { key, self, nowMs, zones, departed: [], strayClaims: [], surroundings, refusals, allowUnsupported: false };
+  return { key, self, nowMs, zones, departed: [], strayClaims: [], surroundings, refusals };
 }
 
 function reservationOf(name: string, ordinal: number, facts: SlotFacts): Reservation | undefined {

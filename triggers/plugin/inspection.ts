@@ -204,7 +204,7 @@ function formatTime(ms: number): string {
 
 function inspectZone(zone: Zone): ZoneInspection {
   const { statefulSet, pods, outdated, down, leaving } = zone;
-  const { name, replicas, maxUnavailable, paused, strategy, malformed, unsupported } = statefulSet;
+  const { name, replicas, maxUnavailable, paused, strategy, malformed } = statefulSet;
   const isHeld = (why: WhyDown | undefined) => why === "reserved" || why === "claimed";
   const isReady = ({ ordinal }: Pod) => !down.has(ordinal) || isHeld(down.get(ordinal));
   const missing = [...missingOrdinals(zone).take(maxListedMissing)];
@@ -224,10 +224,7 @@ function inspectZone(zone: Zone): ZoneInspection {
     })),
     missingBesides: zone.missing - missing.length,
     leaving: leaving.map((pod) => pod.name),
-    warnings: [
-      ...malformed.map(({ sentence }) => sentence),
-      ...unsupported.map((use) => `uses what Sluice does not do yet: ${use}`),
-    ],
+    warnings: malformed.map(({ sentence }) => sentence),
   };
 }
 
@@ -263,9 +260,7 @@ async function inspectFunctions({ context, key, nowMs, observed }: Inspection): 
     const passes: PassReport[] = [];
     const reporter = { ...silentReporter, pass: (report: PassReport) => void passes.push(report) };
     const written = ledger?.verdicts[definition.name];
-    // Whether ALLOW_UNSUPPORTED is set is known by whoever serves the group: who has said anything else of it goes by that.
-    const allowUnsupported = written !== undefined && written.guard !== "scaling-unsupported";
-    const { recheckMs } = await definition.run({ ...context, reporter, allowUnsupported }, key, { sweep: false });
+    const { recheckMs } = await definition.run({ ...context, reporter }, key, { sweep: false });
     const pass = passes.at(-1);
     if (pass === undefined) continue;
     const { guard, zone, sentence } = pass;

@@ -17,18 +17,17 @@ export async function readMirroredScale(
   namespace: string,
   { group, kind, name }: Mirrored,
 ): Promise<MirroredScale | SizeHeld> {
-  const hold = (guard: string, why: string): SizeHeld => {
-    return { guard, sentence: `it is to have the size of ${kind} ${name}: ${why}` };
-  };
-  if (group === undefined) return hold("mirror-malformed", "its API version has more than one slash");
+  const words = (why: string) => `it is to have the size of ${kind} ${name}: ${why}`;
+  if (group === undefined)
+    return { guard: "mirror-malformed", sentence: words("its API version has more than one slash") };
   try {
     const { resource, hasScale } = await cluster.resourceOf(group, kind);
-    if (!hasScale) return hold("mirror-without-scale", "that kind has no scale subresource");
+    if (!hasScale) return { guard: "mirror-without-scale", sentence: words("that kind has no scale subresource") };
     const { spec, status } = await cluster.get(resource, { namespace, name }, { subresource: "scale" });
     return { resource, replicas: spec?.replicas ?? 0, written: status?.replicas };
   } catch (error) {
-    if (hasCode(error, 404)) return hold("mirror-missing", error.message);
-    if (isRightMissing(error)) return hold("mirror-forbidden", lackOf(error));
+    if (hasCode(error, 404)) return { guard: "mirror-missing", sentence: words(error.message) };
+    if (isRightMissing(error)) return { guard: "mirror-forbidden", sentence: words(lackOf(error)) };
     throw error;
   }
 }

@@ -2,14 +2,7 @@
 import type { StatefulSetObject } from "../kubernetes/cluster.ts";
 import { parseOrdinal } from "./pods.ts";
 import { parseScaling, type Scaling } from "./scaling/scaling.ts";
-import {
-  type Malformed,
-  read,
-  rolloutGroup,
-  rolloutMaxUnavailable,
-  rolloutPaused,
-  unsupportedOn,
-} from "./vocabulary.ts";
+import { type Malformed, read, rolloutGroup, rolloutMaxUnavailable, rolloutPaused } from "./vocabulary.ts";
 
 /**
  * What names a group: all StatefulSets of a namespace with the same `rollout-group`; or, where they have none, what
@@ -59,8 +52,6 @@ export interface StatefulSet {
   readonly currentRevision: string | undefined;
   readonly matchLabels: Readonly<Record<string, string>>;
   readonly malformed: readonly Malformed[];
-  /** What it asks for and nobody here does: see {@link unsupportedOn}. */
-  readonly unsupported: readonly string[];
 }
 
 export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
@@ -98,7 +89,6 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     currentRevision: status?.currentRevision || undefined,
     matchLabels: spec?.selector?.matchLabels ?? {},
     malformed: scaling === undefined ? malformed : [...malformed, ...scaling.malformed],
-    unsupported: unsupportedOn(metadata),
   };
 }
 

@@ -2,7 +2,6 @@
  * Every label, annotation and event reason that Sluice reads or writes: its key, its grammar, its default, its meaning.
  * No other file spells a key.
  */
-import type { Metadata } from "../kubernetes/cluster.ts";
 import { fieldsOf, isTime } from "./fields.ts";
 import type { Entry } from "./vocabulary/entry.ts";
 import * as scaling from "./vocabulary/scaling.ts";
@@ -245,24 +244,6 @@ export const vocabulary = [
   lastApplied,
   ...scaling.scalingEntries,
 ] as const;
-
-/** What rollout-operator's users may count on and Sluice does not do yet, each with what rollout-operator does about it. */
-const unsupported: readonly { readonly entry: Entry<unknown>; readonly does: string }[] = [
-];
-
-/** What of it an object has in use, each as its key and what rollout-operator does about it. */
-export function unsupportedOn(metadata: Metadata): readonly string[] {
-  const used = unsupported.filter(({ entry }) => isInUse(entry, metadata));
-  return used.map(({ entry, does }) => `${entry.key} (${does})`);
-}
-
-/** True where rollout-operator would act on it: it has a value that is not the one that asks for nothing. */
-function isInUse(entry: Entry<unknown>, metadata: Metadata): boolean {
-  const text = (entry.kind === "label" ? metadata.labels : metadata.annotations)?.[entry.key];
-  if (text === undefined || text === "") return false;
-  const value = entry.parse(text);
-  return value !== false && value !== 0;
-}
 
 /** The reasons of the Kubernetes Events that Sluice sends: `kubectl get events --field-selector reason=…`. */
 export const eventReasons = {

@@ -87,8 +87,6 @@ export interface Context {
   readonly lookUps?: LookUps;
   /** HTTP to pods; absent in a process none of whose functions calls any. */
   readonly pods?: PodHttp;
-  /** Groups that ask for what nobody here does are served all the same; absent: they are held. */
-  readonly allowUnsupported?: boolean;
   memoryOf(key: Key): GroupMemory;
 }
 

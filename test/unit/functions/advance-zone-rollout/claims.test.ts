@@ -29,7 +29,7 @@ for (const kind of claimKinds) {
   });
 
   test(`${guard}: a claim for a ${kind} on a StatefulSet that has left the group holds all zones`, () => {
-    const verdict = decideOn([zone("a", "ooo")], [], {}, false, [claimOf("gone:0", kind)]);
+    const verdict = decideOn([zone("a", "ooo")], [], {}, [claimOf("gone:0", kind)]);
     assert.equal(outcome(verdict), guard);
     assert.equal(verdict.zone, "gone");
   });

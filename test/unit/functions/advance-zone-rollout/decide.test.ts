@@ -343,7 +343,7 @@ test("zone-departed: while a pod reserved in a zone that has left the group stil
     surroundings,
     refusals: new Map(),
   };
-  const verdict = decide({ ...group, allowUnsupported: false, zones: [zone("a", "ooo")] });
+  const verdict = decide({ ...group, zones: [zone("a", "ooo")] });
   assert.equal(outcome(verdict), "zone-departed");
   assert.match(verdict.sentence, /gone-0 is reserved, but its StatefulSet has left the group/);
 });

@@ -138,7 +138,6 @@ export function statefulSet(name: string, changes: Partial<StatefulSet> = {}): S
     currentRevision: "old",
     matchLabels: { name },
     malformed: [],
-    unsupported: [],
     ...changes,
   };
 }
@@ -265,14 +264,13 @@ export function decideOn(
   zones: readonly Zone[],
   refusals: readonly [string, Refusal][] = [],
   around: Partial<Pick<Surroundings, "budgets" | "neighbours">> = {},
-  allowUnsupported = false,
   strayClaims: readonly Claim[] = [],
 ): Verdict<Target> {
   const statefulSets = zones.map((one) => one.statefulSet);
   const surroundings = { statefulSets, neighbours: [], budgets: [], ...around };
   const key = { namespace, group: "group" };
   const held = { departed: [], strayClaims, refusals: new Map(refusals) };
-  return decide({ key, self, nowMs, zones, surroundings, allowUnsupported, ...held });
+  return decide({ key, self, nowMs, zones, surroundings, ...held });
 }
 
 /** What a verdict takes, as words: `delete a-0`, `repair a-1`, `record-revision a`; or the guard that it waits behind. */

@@ -317,15 +317,3 @@ test("a mistake in the program is thrown, not told of as if the cluster were to 
   const broken = { ...passes.cluster, get: () => Promise.reject(new TypeError("a bug")) } as Cluster;
   await assert.rejects(sluice(passes, "why group", broken), TypeError);
 });
-
-test("a group that asks for scaling says why it waits; where its server was told to roll it, that is what comes next", async () => {
-  const uses = { "grafana.com/rollout-downscale-leader": "group-b" };
-  const held = await new Passes().prepare();
-  held.world.annotate({ namespace, name: "group-a" }, uses);
-  const { out } = await sluice(held, "why group");
-  assert.match(out, /^Next: scaling-unsupported$/m);
-  assert.match(out, /^WARNING group-a: uses what Sluice does not do yet: grafana\.com\/rollout-downscale-leader \(/m);
-  const told = await rolling();
-  told.world.annotate({ namespace, name: "group-a" }, uses);
-  assert.match((await sluice(told, "why group")).out, /^Next: budget$/m);
-});

@@ -23,7 +23,6 @@ test("an empty environment is valid, and serves the own namespace", () => {
     functions: table.map(({ name }) => name),
     mode: "act",
     views: "watch",
-    allowUnsupported: false,
     port: 8080,
     tlsPort: "off",
     tlsCertFile: "",
