@@ -1,8 +1,10 @@
 /** One pass over a group: claims that are over go, pods are told, and then it is decided whether a zone is made smaller. */
+import type { Claim } from "../shared/ledger/claim.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import { claimsBy, lookAtLedger } from "../shared/pass/claim-writing.ts";
-import type { Context, GroupMemory, Outcome } from "../shared/pass/definition.ts";
-import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
+import { passUnconcerned } from "../shared/pass/concern.ts";
+import type { Context, Outcome } from "../shared/pass/definition.ts";
+import { Conflict, forgetLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";
 import { actOn, endClaims, telling } from "./act.ts";
@@ -11,23 +13,12 @@ import { isDelayed, name } from "./observe.ts";
 import { memoryOf, type Round, refusalsOf, tellPods } from "./tell.ts";
 
 const contendedMs = 1_000;
-/** Where each look at a group is a LIST, one that has nothing to do with this function is looked at once in this time. */
-const lookEveryMs = 30_000;
-const idleSinceMs = new WeakMap<GroupMemory, number>();
-const nothing: Outcome = { recheckMs: undefined, acting: undefined };
+const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
 
 /** Throws ClusterError where trying again later can help. */
 export async function run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<Outcome> {
-  const memory = context.memoryOf(key);
-  const nowMs = context.cluster.monotonicMs();
-  const idleMs = (idleSinceMs.get(memory) ?? Number.NEGATIVE_INFINITY) + lookEveryMs - nowMs;
-  if (!context.views.isLasting && !wake.sweep && idleMs > 0)
-    return { recheckMs: idleMs, isRecheckEnough: true, acting: undefined };
-  if (!(await concerns(context, key, wake.sweep))) {
-    idleSinceMs.set(memory, nowMs);
-    return nothing;
-  }
-  idleSinceMs.delete(memory);
+  const idle = await passUnconcerned(context, key, wake, { isAsked: isDelayed, isOwn });
+  if (idle !== undefined) return idle;
   let round: Round | undefined;
   try {
     round = await lookAndTell(context, key, wake.sweep);
@@ -40,23 +31,6 @@ export async function run(context: Context, key: GroupKey, wake: { readonly swee
   const outcome = await perform(context, gateOf(round), key, wake);
   const soonMs = round === undefined ? contendedMs : round.recheckMs;
   return soonMs === undefined ? outcome : { ...outcome, recheckMs: Math.min(soonMs, outcome.recheckMs ?? soonMs) };
-}
-
-/** Whether a StatefulSet of the group has a delay, or a claim of ours is left of one that had. Throws ClusterError. */
-async function concerns(context: Context, key: GroupKey, sweep: boolean): Promise<boolean> {
-  const { views, cluster, protocol } = context;
-  const view = await views.read(key, { settledThrough: 0, permitSinceMs: undefined, consistent: false });
-  if (view.statefulSets.some(isDelayed)) return true;
-  if (view.statefulSets.length === 0) return false;
-  const known = knownLedger(context, context.memoryOf(key));
-  try {
-    const ledger = known ?? (sweep ? await protocol.readLedger(cluster, key) : undefined);
-    return ledger?.claims.some((claim) => claim.isKnown && claim.by === name) ?? false;
-  } catch (error) {
-    // Whoever decides by it says so.
-    if (waitForLedger(error) !== undefined) return false;
-    throw error;
-  }
 }
 
 /** The ledger of now: somebody else may have claimed the pods that would be told to stay. */

@@ -1,5 +1,5 @@
 /** One pass: each claim of a prepared downscale is ended where it is over, and taken back where it never came (rule R20). */
-import { addressOf, isTakenBack, prepareEndpointOf, requestTo } from "../shared/group/prepared.ts";
+import { addressOf, isPrepared, isTakenBack, prepareEndpointOf, requestTo } from "../shared/group/prepared.ts";
 import { scaleDownPhases } from "../shared/group/size-changes.ts";
 import { tellPods } from "../shared/http/telling.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
@@ -7,6 +7,7 @@ import { describeClaim } from "../shared/ledger/kinds.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import { renewClaim, timesAfter, writeClaim, writeClaims } from "../shared/pass/claim-writing.ts";
+import { passUnconcerned } from "../shared/pass/concern.ts";
 import type { Context, GroupMemory, Outcome } from "../shared/pass/definition.ts";
 import { Conflict, forgetLedger, ledgerRecheckMs, waitForLedger } from "../shared/pass/ledger-access.ts";
 import { decide, type Fate, type PreparedSnapshot, toTell, undoing } from "./decide.ts";
@@ -24,6 +25,7 @@ const nothing: Outcome = { recheckMs: undefined, acting: undefined };
 const lookEveryMs = 5_000;
 const lookedMs = new WeakMap<GroupMemory, number>();
 const untoldRecheckMs = 15_000;
+const isAsked = ({ scaling }: StatefulSet): boolean => scaling?.preparesDownscale === true;
 
 /** Throws ClusterError where trying again can help. */
 export async function look(context: Context, key: GroupKey, { sweep }: { readonly sweep: boolean }): Promise<Outcome> {
@@ -32,6 +34,8 @@ export async function look(context: Context, key: GroupKey, { sweep }: { readonl
   const memory = context.memoryOf(key);
   const remainingMs = (lookedMs.get(memory) ?? Number.NEGATIVE_INFINITY) + lookEveryMs - cluster.monotonicMs();
   if (!sweep && remainingMs > 0) return { recheckMs: remainingMs, isRecheckEnough: true, acting: undefined };
+  const idle = await passUnconcerned(context, key, { sweep }, { isAsked, isOwn: isPrepared });
+  if (idle !== undefined) return idle;
   lookedMs.set(memory, cluster.monotonicMs());
   const rechecks: number[] = [];
   try {

@@ -52,9 +52,7 @@ test("a setting of a function stands in its definition, and every process with t
   const own = table.flatMap(({ name, settings = {} }) =>
     Object.entries(settings).map((entry) => [name, ...entry] as const),
   );
-  assert.ok(
-    own.some(([name]) => name === "advance-zone-rollout") && own.some(([name]) => name === "rotate-certificate"),
-  );
+  assert.ok(own.some(([name]) => name === "rotate-certificate"));
   const taken: Readonly<Record<string, unknown>> = settingsTable;
   for (const [name, field, described] of own) {
     assert.equal(taken[field], described, field);
@@ -161,7 +159,7 @@ test("the help names every setting with its default, and every flag with what be
   for (const name of ["KUBECONFIG", "NAMESPACE", "VIEWS", "DRAIN_TIMEOUT"])
     assert.match(text, new RegExp(`^  ${name} `, "m"));
   for (const fallback of ["8080", "5m", "20", "act", "all", "10000", "1048576", "25s"]) {
-    assert.ok(text.includes(`(default: ${fallback})`), fallback);
+    assert.ok(text.replaceAll(/\s+/g, " ").includes(`(default: ${fallback})`), fallback);
   }
   assert.match(text, /--replay FILE/);
   assert.ok(text.split("\n").every((line) => line.length <= 112));
