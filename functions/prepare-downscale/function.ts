@@ -1,6 +1,7 @@
 import * as scaling from "../shared/objects/vocabulary/scaling.ts";
 import { claims, lastDownscales, ledgerEntries, rolloutGroup } from "../shared/objects/vocabulary.ts";
 import type { AdmissionDefinition } from "../shared/pass/definition.ts";
+import { mayBeDownscale } from "../shared/review/size-review.ts";
 import { createJudge } from "./act.ts";
 import { name, trackerName } from "./observe.ts";
 
@@ -42,6 +43,8 @@ export const prepareDownscale: AdmissionDefinition = {
     // Pods are told; dry runs leave no trace (rule R16).
     sideEffects: "NoneOnDryRun",
     failurePolicy: "Fail",
+    // While nobody answers, all that is asked about is refused: nothing is that need not be.
+    matchConditions: [{ name: "may-be-a-downscale", expression: mayBeDownscale }],
   },
   // The API server stores up to 1.5 MiB and takes up to 3: an update brings both, and who asks.
   bodyLimitBytes: 5 * 1024 * 1024,

@@ -20,8 +20,8 @@ export const releasePrepared: FunctionDefinition<GroupKey> = {
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
     { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
-    { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] },
-    { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "create", "patch"] },
+    // It ends what stands in a ledger, and makes none.
+    { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "list", "patch"] },
   ],
   reads: [rolloutGroup, prepareDownscalePath, prepareDownscalePort, unpreparedPods],
   writes: [...ledgerEntries, claims, lastDownscales],

@@ -20,7 +20,20 @@ import { readEverySecret, type Sides, takeToken, touchOwn } from "./attacks.ts";
 import { isWebhook, isWorkload, kubeconfigOf, tokenOf, workloadOf } from "./installed.ts";
 import { type Built, Kubectl } from "./kubectl.ts";
 import { accountsOf, carelessRights, rightsOf, textOf, useOf } from "./rights.ts";
-import { type Cast, furnish, judge, lower, refuse, register, renew, roll, vanish } from "./walk.ts";
+import {
+  answer,
+  type Cast,
+  follow,
+  furnish,
+  judge,
+  lower,
+  refuse,
+  register,
+  renew,
+  roll,
+  tellBefore,
+  vanish,
+} from "./walk.ts";
 
 const isForeign = ({ apiVersion, kind }: Built) =>
   apiVersion.includes("knative.dev/") || kind === "CustomResourceDefinition";
@@ -94,7 +107,10 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       await register(scene, kubectl, objects, cast);
       await scene.waitForOldLedger(cast.rollout);
       await judge(scene, cast);
+      await answer(scene, ingesters);
       await lower(scene, cast, ingesters);
+      await follow(scene, cast);
+      await tellBefore(scene, cast, ingesters);
       await roll(scene, cast);
       await refuse(scene, cast, `system:serviceaccount:${namespace}:${roller}`);
       await vanish(scene, cast, `system:serviceaccount:${namespace}:${keeper}`);
@@ -129,7 +145,9 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       const rollout = await start(roller, {});
       const ledgers = await start(keeper, {});
       const delayed = await start("prepare-delayed-downscale", {});
-      return { certificate, reviews, rollout, ledgers, delayed };
+      const follower = await start("follow-replicas", {});
+      const releaser = await start("release-prepared", {});
+      return { certificate, reviews, rollout, ledgers, delayed, follower, releaser };
     };
     await walk(context, { namespace: "loki", overlay: "direct", roller, keeper, play });
   });
@@ -138,7 +156,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     const roller = "sluice";
     const play: Installation["play"] = async (start) => {
       const all = await start(roller, free);
-      return { certificate: all, reviews: all, rollout: all, ledgers: all, delayed: all };
+      return { certificate: all, reviews: all, rollout: all, ledgers: all, delayed: all, follower: all, releaser: all };
     };
     await walk(context, { namespace: "mimir", overlay: "standalone", roller, keeper: roller, play });
   });

@@ -22,14 +22,19 @@ export interface Cast {
   readonly certificate: Server;
   readonly ledgers: Server;
   readonly delayed: Server;
+  readonly follower: Server;
+  readonly releaser: Server;
 }
 
 const budgets = "rollout-operator.grafana.com/v1";
 /** A group of its own, which vanishes, and StatefulSets of no group, whose ledger is its budget's. */
 const brief = "brief";
 const alone = "alone";
-/** A group whose second zone follows the first, after a delay. */
+/** Groups whose second zone follows the first: after a delay, and at once. */
 const shrunk = "shrunk";
+const led = "led";
+/** A group whose pods are told right before they leave. */
+const told = "told";
 
 /** What there is besides the scene's group when the functions start. */
 export async function furnish({ controlPlane, api, group: { namespace } }: Scene): Promise<void> {
@@ -98,27 +103,50 @@ export async function judge({ api, group, controlPlane }: Scene, { reviews }: Ca
   await waitForGroupReady(controlPlane, group);
 }
 
-/** A zone that is made smaller after a delay, as its leader was by hand: who has never heard of it makes its ledger. */
-export async function lower(scene: Scene, { delayed }: Cast, ingesters: Ingesters): Promise<void> {
-  const { api, controlPlane, group } = scene;
-  const { namespace } = group;
+/** Pods answer from now on, until the scene is over. */
+export async function answer(scene: Scene, ingesters: Ingesters): Promise<void> {
   const following = new AbortController();
   scene.afterwards(async () => following.abort());
-  await ingesters.followPods(api, namespace, following.signal);
-  const [leader, follower] = [`${shrunk}-zone-a`, `${shrunk}-zone-b`];
+  await ingesters.followPods(scene.api, scene.group.namespace, following.signal);
+}
+
+/** A zone that is made smaller after a delay, as its leader was by hand. */
+export async function lower(scene: Scene, { delayed }: Cast, ingesters: Ingesters): Promise<void> {
   const annotations = {
     "grafana.com/rollout-delayed-downscale": "1s",
     "grafana.com/rollout-prepare-delayed-downscale-url": ingesters.url,
-    "grafana.com/rollout-downscale-leader": leader,
   };
-  const made = await createGroup(controlPlane, { name: shrunk, namespace, zones: 2, pods: 2, annotations });
+  await shrink(scene, delayed, shrunk, annotations);
+  assert.deepEqual(ingesters.preparedPods(), []);
+}
+
+/** A zone that is made smaller as its leader was by hand. */
+export function follow(scene: Scene, { follower }: Cast): Promise<void> {
+  return shrink(scene, follower, led, {});
+}
+
+/** The second zone of a group follows the first: a function that has never heard of it makes its ledger. */
+async function shrink(
+  scene: Scene,
+  server: Server,
+  name: string,
+  annotations: Readonly<Record<string, string>>,
+): Promise<void> {
+  const { api, controlPlane, group } = scene;
+  const { namespace } = group;
+  const [leader, follower] = [`${name}-zone-a`, `${name}-zone-b`];
+  const following = { ...annotations, "grafana.com/rollout-downscale-leader": leader };
+  const made = await createGroup(controlPlane, { name, namespace, zones: 2, pods: 2, annotations: following });
+  await api.patch(scene.statefulSetPath(leader), {
+    metadata: { annotations: { "grafana.com/rollout-downscale-leader": null } },
+  });
   await waitForGroupReady(controlPlane, made);
   await api.patch(scene.statefulSetPath(leader), { spec: { replicas: 1 } });
-  const tell = () => post(delayed, changed("StatefulSet", namespace, follower));
-  const ledger = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(shrunk)}`;
+  const tell = () => post(server, changed("StatefulSet", namespace, follower));
+  const ledger = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(name)}`;
   assert.equal(await tell(), 204);
   await eventually("its ledger made", 30_000, () => api.get(ledger).catch(() => undefined));
-  const left = { [`${shrunk}-zone-z`]: { 0: ["of-long-ago", "advance-zone-rollout", Date.now()] } };
+  const left = { [`${name}-zone-z`]: { 0: ["of-long-ago", "advance-zone-rollout", Date.now()] } };
   await api.patch(ledger, { metadata: { annotations: { "sluice.dev/reservations": JSON.stringify(left) } } });
   await eventually(
     "the zone made smaller, and no claim left",
@@ -131,7 +159,49 @@ export async function lower(scene: Scene, { delayed }: Cast, ingesters: Ingester
     },
     500,
   );
-  assert.deepEqual(ingesters.preparedPods(), []);
+}
+
+/** A zone that is made smaller by hand: its pods are told by a review, and its claim is ended by the other function. */
+export async function tellBefore(scene: Scene, { releaser }: Cast, ingesters: Ingesters): Promise<void> {
+  const { api, controlPlane, group } = scene;
+  const { namespace } = group;
+  const labels = { "grafana.com/prepare-downscale": "true", "grafana.com/min-time-between-zones-downscale": "1h" };
+  const annotations = {
+    "grafana.com/prepare-downscale-http-path": "ingester/prepare-shutdown",
+    "grafana.com/prepare-downscale-http-port": String(ingesters.port),
+    "grafana.com/last-downscale": "2026-01-01T00:00:00Z",
+  };
+  const made = await createGroup(controlPlane, { name: told, namespace, zones: 2, pods: 2, labels, annotations });
+  await waitForGroupReady(controlPlane, made);
+  const ledger = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(told)}`;
+  const claims = async () => {
+    const { metadata } = await api.get<{ metadata: { annotations?: Record<string, string> } }>(ledger);
+    return metadata.annotations?.["sluice.dev/claims"] ?? "";
+  };
+  // A new ledger permits nothing for ten seconds.
+  await eventually(
+    "a downscale let through",
+    60_000,
+    async () => {
+      const scaled = api.patch(`${scene.statefulSetPath(`${told}-zone-a`)}/scale`, { spec: { replicas: 1 } });
+      return scaled.then(
+        () => true,
+        () => undefined,
+      );
+    },
+    1_000,
+  );
+  assert.notEqual(await claims(), "");
+  await eventually(
+    "its claim ended",
+    60_000,
+    async () => {
+      assert.equal(await post(releaser, changed("StatefulSet", namespace, `${told}-zone-a`)), 204);
+      await post(releaser, tick);
+      return (await claims()) === "" ? true : undefined;
+    },
+    1_000,
+  );
 }
 
 /** A downscale at the scale of each type: what it belongs to is protected, and has to be looked up. */

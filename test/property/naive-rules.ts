@@ -218,6 +218,9 @@ export function violationOf(facts: GroupFacts, deleted: readonly Member[]): stri
     if (down > allowed) return `Z2: with ${podOf(place)} ${down} are down and ${allowed} may be`;
     const guard = budgetGuardOf(facts, place, deleted.slice(0, index));
     if (guard !== undefined) return `E1: ${podOf(place)} is held by ${guard}`;
+    // The budget of a zone counts all that go with the pod, in whatever order they were chosen.
+    const others = deleted.filter((other) => other !== place);
+    if (budgetGuardOf(facts, place, others) === "zone-budget") return `Z2: ${podOf(place)} goes beyond its budget`;
   }
   return undefined;
 }
