@@ -1,7 +1,7 @@
 /** What is done: sizes are changed, claims are ended, and what a StatefulSet has is written to the object that it mirrors. */
 import type { MirroredScale } from "../shared/group/mirrored-scale.ts";
 import type { SizeHeld } from "../shared/group/wanted-replicas.ts";
-import { ClusterError, isTransient, wordsOf } from "../shared/kubernetes/cluster.ts";
+import { ClusterError, isRefused, wordsOf } from "../shared/kubernetes/cluster.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import { eventReasons } from "../shared/objects/vocabulary.ts";
 import type { Act } from "../shared/pass/act.ts";
@@ -62,7 +62,7 @@ export function actOn({ statefulSet, target, claim }: Resizing): Act {
     refused(context, key, error) {
       const memory = memoryOf(context, key);
       // A try that was repeated may still be carried out: rule R20 alone ends the claim then.
-      if (claim !== undefined && error.attempts === 1 && !isTransient(error)) memory.withdrawn.add(claim.id);
+      if (claim !== undefined && error.attempts === 1 && isRefused(error)) memory.withdrawn.add(claim.id);
       if (error.code === 409) return;
       const sentence = `the API server does not let ${zone} go to ${target} replicas: ${wordsOf(error)}`;
       memory.refused.set(uid, { sentence, untilMs: context.cluster.monotonicMs() + refusedForMs });

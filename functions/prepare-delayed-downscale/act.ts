@@ -1,6 +1,6 @@
 /** What is done: one zone is made smaller, and the claim for that is ended. */
 import { isSuccess, PodHttpError } from "../shared/http/pod-http.ts";
-import { ClusterError, isTransient, wordsOf } from "../shared/kubernetes/cluster.ts";
+import { ClusterError, isRefused, wordsOf } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
 import { eventReasons } from "../shared/objects/vocabulary.ts";
@@ -56,7 +56,7 @@ export function actOn({ statefulSet, target, claim }: Lowering): Act {
       const { cluster } = context;
       const memory = memoryOf(context, key);
       // A try that was repeated may still be carried out: rule R20 alone ends the claim then.
-      if (error.attempts === 1 && !isTransient(error)) memory.withdrawn.add(claim.id);
+      if (error.attempts === 1 && isRefused(error)) memory.withdrawn.add(claim.id);
       const sentence = `the API server does not let ${zone} go to ${target} replicas: ${wordsOf(error)}`;
       if (error.code !== 409) memory.refused.set(uid, { sentence, untilMs: cluster.monotonicMs() + refusedForMs });
     },

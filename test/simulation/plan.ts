@@ -115,6 +115,8 @@ export interface PlannedClaims {
 export interface PlannedScaling {
   /** How long before they leave pods are told, in milliseconds; 0: they are not. */
   readonly delayMs: number;
+  /** Pods are told right before they leave, too, by a webhook. */
+  readonly prepares: boolean;
   /** The other zones follow the first one, which mirrors; otherwise each of them mirrors. */
   readonly follows: boolean;
   /** How often the autoscaler changes its mind. */

@@ -25,6 +25,8 @@ export interface Wrappers {
   readonly connection?: (cluster: Cluster) => Cluster;
   readonly protocol?: (protocol: Protocol) => Protocol;
   readonly views?: (views: Views) => Views;
+  /** What calls to pods go through. */
+  readonly pods?: (pods: PodHttp) => PodHttp;
   /** What keeps claims safe, for those who make them. */
   readonly claims?: Partial<ClaimRules>;
   /** What a webhook makes of what it is asked. */

@@ -144,7 +144,7 @@ export class ClusterError extends Error {
   readonly resource: string;
   /** How long the server asked us to stay away, in milliseconds. */
   readonly retryAfterMs: number | undefined;
-  /** How many tries of the call were sent: this answers the last of them, and an earlier one may still be carried out. */
+  /** How many tries of the call were sent that may have been carried out: this answers the last of them. 1: no earlier one may. */
   readonly attempts: number;
 
   constructor(init: {
@@ -190,6 +190,11 @@ export function hasCode(error: unknown, ...codes: number[]): error is ClusterErr
  */
 export function isTransient(error: unknown): error is ClusterError {
   return hasCode(error, 0, 401, 408, 429) || (error instanceof ClusterError && error.code >= 500);
+}
+
+/** True for an answer that says that nothing was done: what is transient may have been, but for too many requests. */
+export function isRefused(error: unknown): error is ClusterError {
+  return hasCode(error, 429) || (error instanceof ClusterError && !isTransient(error));
 }
 
 /** A 403 for want of a right. An admission refusal, or a namespace that is ending, is a 403 too, but no right to be granted. */

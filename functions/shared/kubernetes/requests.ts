@@ -149,13 +149,13 @@ export class Requests {
   async #retried<T>(request: ApiRequest, limit: Limit, attempt: (access: Access) => Promise<T>): Promise<T> {
     const lastSendMs = Math.min(limit.endsMs, limit.notAfterMs ?? limit.endsMs);
     let renewed = false;
-    let sent = 0;
+    // Earlier tries that may still be carried out: what was answered with 429 was not, nor will it be.
+    let open = 0;
     for (let tries = 1; ; tries++) {
       const outcome = await this.#tried(request, limit, (access) => inRequestSpan(request, access, tries, attempt));
       if ("value" in outcome) return outcome.value;
       const { unsent, late, access } = outcome;
-      if (!unsent) sent++;
-      const error = afterTries(outcome.error, sent);
+      const error = afterTries(outcome.error, open + (unsent ? 0 : 1));
       if (limit.signal.aborted || late) throw error;
       if (error.code === 401) {
         // The credentials may have been renewed behind our back; a refused request was not carried out.
@@ -168,6 +168,7 @@ export class Requests {
       const delayMs = Math.max(error.retryAfterMs ?? 0, firstBackoffMs * 2 ** (tries - 1)) * (1 + Math.random() / 2);
       const tooLong = (error.retryAfterMs ?? 0) > maxRetryAfterMs || this.#options.clock.nowMs() + delayMs > lastSendMs;
       if (!again || tries >= maxTries || tooLong) throw error;
+      if (!unsent && error.code !== 429) open++;
       await sleep(delayMs, limit.signal);
     }
   }

@@ -4,7 +4,10 @@
  */
 import { followReplicas } from "../../../functions/follow-replicas/function.ts";
 import { prepareDelayedDownscale } from "../../../functions/prepare-delayed-downscale/function.ts";
-import type { FunctionDefinition } from "../../../functions/shared/pass/definition.ts";
+import { releasePrepared } from "../../../functions/release-prepared/function.ts";
+import { protocol } from "../../../functions/shared/ledger/protocol.ts";
+import { type Context, createMemory, type FunctionDefinition } from "../../../functions/shared/pass/definition.ts";
+import { silentReporter } from "../../../functions/shared/pass/reporter.ts";
 import type { StoredStatefulSet } from "../../world/objects.ts";
 import type { Actor } from "../actor.ts";
 import type { Checker } from "../checker.ts";
@@ -13,7 +16,8 @@ import type { Connection, Role } from "../roles.ts";
 import type { SeedRun } from "../seed.ts";
 import { createSimulatedPods } from "../simulated-pods.ts";
 import { ScalingChecker } from "./checker.ts";
-import { delayPath, Ingesters } from "./ingesters.ts";
+import { delayPath, Ingesters, leavePath } from "./ingesters.ts";
+import { SizeWebhooks } from "./size-webhooks.ts";
 
 /** The object that says how many replicas there are to be: a Deployment serves, as anything with a scale does. */
 const template = "template";
@@ -25,10 +29,12 @@ export class Scaling implements Actor {
   readonly checkers: readonly Checker[];
   readonly #run: SeedRun;
   readonly #ingesters: Ingesters;
+  readonly #webhooks: SizeWebhooks;
 
   constructor(run: SeedRun) {
     const { world, draw, namespace, plan, isFaulty, violate } = run;
     this.#run = run;
+    this.#webhooks = new SizeWebhooks(run);
     const { refuse = 0, rubbish = 0, silent = 0 } = plan.scaling ?? {};
     const quiet = { refuse: 0, rubbish: 0, silent: 0 };
     this.#ingesters = new Ingesters(world, draw, () => (isFaulty() ? { refuse, rubbish, silent } : quiet));
@@ -41,6 +47,15 @@ export class Scaling implements Actor {
     this.roles = [
       { ...told, name: "follower", open: (connection) => this.#open(connection, followReplicas) },
       { ...told, name: "delayer", open: (connection) => this.#open(connection, prepareDelayedDownscale) },
+      { ...told, name: "releaser", open: (connection) => this.#open(connection, releasePrepared) },
+      {
+        name: "preparer",
+        wokenBy: "reviews",
+        inPeace: "first",
+        count: 2,
+        diesAfterWrite: true,
+        open: (connection) => this.#openWebhook(connection),
+      },
     ];
     this.checkers = [
       new ScalingChecker({
@@ -56,8 +71,33 @@ export class Scaling implements Actor {
     world.store.create("deployments", namespace, deploymentOf(plan.replicas) as never);
   }
 
-  #open(connection: Connection, definition: FunctionDefinition) {
-    const { world, draw, plan, wrappers, log, onResume, isFaulty } = this.#run;
+  #open(direct: Connection, definition: FunctionDefinition) {
+    const { draw, plan, wrappers, log } = this.#run;
+    const cluster = plan.scaling?.prepares === true ? this.#webhooks.before(direct.cluster) : direct.cluster;
+    const connection = { ...direct, cluster };
+    const pods = this.#podsOf(direct);
+    const replica = startReplica(connection, { ...plan, draw, wrappers, log, definition, pods });
+    return (key: Parameters<typeof replica.wake>[0]) => replica.wake(key, false);
+  }
+
+  #openWebhook(connection: Connection): undefined {
+    const { process, cluster, views } = connection;
+    const { log } = this.#run;
+    const context: Context = {
+      cluster,
+      views,
+      protocol,
+      reporter: { ...silentReporter, conflict: () => log(process.name, "conflict on the ledger") },
+      mode: "act",
+      namespaces: undefined,
+      memoryOf: createMemory(),
+      pods: this.#podsOf(connection),
+    };
+    this.#webhooks.open(process, context);
+  }
+
+  #podsOf(connection: Connection) {
+    const { world, draw, plan, wrappers, onResume, isFaulty } = this.#run;
     const { lose = 0, late = 0 } = plan.scaling ?? {};
     const pods = createSimulatedPods({
       world,
@@ -73,15 +113,14 @@ export class Scaling implements Actor {
       answer: this.#ingesters.answer,
       onResume,
     });
-    const replica = startReplica(connection, { ...plan, draw, wrappers, log, definition, pods });
-    return (key: Parameters<typeof replica.wake>[0]) => replica.wake(key, false);
+    return wrappers.pods?.(pods) ?? pods;
   }
 
   /** Some mirror the template, and some follow the zone before them. */
   start(): void {
     const { world, namespace, plan, group } = this.#run;
     if (plan.scaling === undefined) return;
-    const { delayMs, follows } = plan.scaling;
+    const { delayMs, follows, prepares } = plan.scaling;
     const delay = {
       [grafana("rollout-delayed-downscale")]: `${delayMs / 1000}s`,
       [grafana("rollout-prepare-delayed-downscale-url")]: `http://pod${delayPath}`,
@@ -94,8 +133,15 @@ export class Scaling implements Actor {
     for (const [index, set] of this.#sets().entries()) {
       const follower = { [grafana("rollout-downscale-leader")]: `${group}-a` };
       const leads = follows && index > 0 ? follower : mirrors;
-      const labels = { [grafana("min-time-between-zones-downscale")]: "0s" };
-      const annotations = { ...leads, ...(delayMs > 0 ? delay : {}) };
+      const told = {
+        [grafana("prepare-downscale-http-path")]: leavePath.slice(1),
+        [grafana("prepare-downscale-http-port")]: "80",
+      };
+      const labels = {
+        [grafana("min-time-between-zones-downscale")]: "0s",
+        ...(prepares ? { [grafana("prepare-downscale")]: "true" } : {}),
+      };
+      const annotations = { ...leads, ...(delayMs > 0 ? delay : {}), ...(prepares ? told : {}) };
       world.store.patch("statefulsets", { namespace, name: set.metadata.name }, { metadata: { annotations, labels } });
     }
   }
@@ -119,8 +165,17 @@ export class Scaling implements Actor {
       world.store.patch("deployments", { namespace, name: template }, { spec: { replicas } });
       // Where pods are told nothing, nobody takes back what somebody else has told them.
       if (plan.scaling !== undefined && plan.scaling.delayMs > 0 && draw.chance(0.2)) this.#prepareByHand();
+      if (plan.scaling?.prepares === true && draw.chance(0.3)) this.#scaleByHand();
       this.#autoscale();
     });
+  }
+
+  /** Somebody scales a zone, whose size is set back afterwards. */
+  #scaleByHand(): void {
+    const { draw, namespace } = this.#run;
+    const set = draw.pick(this.#sets());
+    const replicas = draw.whole(1, Math.max(1, (set.spec.replicas ?? 1) - 1));
+    void this.#webhooks.scaleByHand({ namespace, name: set.metadata.name }, replicas);
   }
 
   /** Somebody else tells a pod, or it comes back prepared from its disk. */
@@ -144,9 +199,11 @@ export class Scaling implements Actor {
     return world.store.find("deployments", { namespace, name: template })?.spec?.replicas ?? 0;
   }
 
-  #toldBefore({ metadata }: StoredStatefulSet): { readonly delayMs?: number } {
+  #toldBefore({ metadata }: StoredStatefulSet): { readonly delayMs?: number; readonly leaving?: true } {
     const { plan } = this.#run;
     const isDelayed = metadata.annotations?.[grafana("rollout-delayed-downscale")] !== undefined;
+    // Whoever scales by hand is not held to the delay: these plans have one or the other.
+    if (plan.scaling?.prepares === true) return { leaving: true };
     return isDelayed && plan.scaling !== undefined ? { delayMs: plan.scaling.delayMs } : {};
   }
 

@@ -22,6 +22,7 @@ export function scaling(plan: Plan, draw: Draw, changes: Partial<Plan> = {}): Pl
     dieAfterWrite: 0.05,
     scaling: {
       delayMs: draw.pick([0, 20_000, 20_000, 60_000]),
+      prepares: draw.chance(0.5),
       follows: draw.chance(0.3),
       everyMs: draw.pick([20_000, 60_000]),
       refuse: draw.pick([0, 0.1]),

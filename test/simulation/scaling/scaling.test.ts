@@ -1,0 +1,65 @@
+/** Sizes in the simulation: nothing breaks, all of it does happen, and what breaks a promise is seen. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { PodHttp } from "../../../functions/shared/http/pod-http.ts";
+import type { Draw } from "../draw.ts";
+import type { Plan } from "../plan.ts";
+import type { Wrappers } from "../replica.ts";
+import { simulate } from "../simulation.ts";
+import { scaling } from "./scenarios.ts";
+
+const happenings = [
+  /autoscaler +wants/,
+  /follower-\d+ +raise group-[abc]: done/,
+  /follower-\d+ +lower group-[abc]: done/,
+  /delayer-\d+ +lower group-[abc]: done/,
+  /verdict delay-running/,
+  /verdict pod-not-prepared/,
+  /verdict zone-scaling-down/,
+  /verdict (downscale|size)-refused/,
+  /review of group-[abc]: allowed/,
+  /review of group-[abc]: zone-scaling-down/,
+  /user +has scaled/,
+  /user +may not scale/,
+  /(follower|delayer|releaser|preparer)-\d+ is killed/,
+  /verdict prepared-/,
+];
+
+test("sizes that follow, mirror, wait for a delay and are prepared break no promise, and all of it happens", async () => {
+  const missing = new Set(happenings);
+  for (let seed = 1; seed <= 60; seed++) {
+    const { violations, history } = await simulate(seed, { aim: (plan, draw) => scaling(plan, draw), verbose: true });
+    assert.deepEqual(violations, [], `replay with: npm run simulate -- --scenario scaling --seed ${seed}`);
+    for (const what of missing) if (history.some((line) => what.test(line))) missing.delete(what);
+  }
+  assert.deepEqual([...missing].map(String), []);
+});
+
+/** Calls of one method that never leave, and are answered as a pod would. */
+function unsent(method: "POST" | "DELETE"): Wrappers {
+  const answer = { status: 200, contentType: "application/json", retryAfterMs: undefined, body: '{"timestamp":1}' };
+  const pods = (real: PodHttp): PodHttp => ({
+    send: (address, request, options) =>
+      request.method === method ? Promise.resolve(answer) : real.send(address, request, options),
+  });
+  return { pods };
+}
+
+/** The invariants that are said to be broken within so many seeds. */
+async function broken(wrappers: Wrappers, changes: Partial<Plan>, seeds: number): Promise<string> {
+  const aim = (plan: Plan, draw: Draw) => scaling(plan, draw, changes);
+  for (let seed = 1; seed <= seeds; seed++) {
+    const { violations } = await simulate(seed, { aim, wrappers });
+    const [first] = violations;
+    if (first !== undefined) return `${first.invariant}: ${first.sentence}`;
+  }
+  return "nothing";
+}
+
+test("D1: pods that are never told, and are said to know, are seen to leave", async () => {
+  assert.match(await broken(unsent("POST"), {}, 40), /^D1: /);
+});
+
+test("D2: pods that stay and are never told so are seen in the end", async () => {
+  assert.match(await broken(unsent("DELETE"), {}, 40), /\(D2\)$/);
+});

@@ -1,0 +1,157 @@
+/**
+ * The webhook of sizes: an API server that asks one of several processes about each change that makes a StatefulSet smaller, waits
+ * ten seconds for it at most, and asks again when its storage has moved on meanwhile (rule R19).
+ */
+import { prepareDownscale } from "../../../functions/prepare-downscale/function.ts";
+import { type Cluster, ClusterError, hasCode, type ObjectKey } from "../../../functions/shared/kubernetes/cluster.ts";
+import { wrapCluster } from "../../../functions/shared/kubernetes/wrap-cluster.ts";
+import { fieldsOf } from "../../../functions/shared/objects/fields.ts";
+import type { AdmissionAnswer, AdmissionRequest, Context, Judge } from "../../../functions/shared/pass/definition.ts";
+import type { SeedRun } from "../seed.ts";
+import { type Process, runIn } from "../simulated-cluster.ts";
+
+interface Webhook {
+  readonly process: Process;
+  readonly judge: Judge;
+  readonly monotonicMs: () => number;
+}
+
+const timeoutMs = 10_000;
+const mostTries = 4;
+
+export class SizeWebhooks {
+  readonly #run: SeedRun;
+  readonly #webhooks: Webhook[] = [];
+  #reviews = 0;
+
+  constructor(run: SeedRun) {
+    this.#run = run;
+  }
+
+  /** Opens the shipped function in a process. */
+  open(process: Process, context: Context): void {
+    const judge = prepareDownscale.open(context);
+    this.#webhooks.push({ process, judge, monotonicMs: () => context.cluster.monotonicMs() });
+  }
+
+  /** The same cluster, whose API server asks before it makes a StatefulSet smaller. */
+  before(cluster: Cluster): Cluster {
+    const patch: Cluster["patch"] = async (resource, key, body, options) => {
+      const replicas = fieldsOf(fieldsOf(body)?.spec)?.replicas;
+      if (resource !== "statefulsets" || typeof replicas !== "number")
+        return cluster.patch(resource, key, body, options);
+      return this.#reviewed(
+        key,
+        replicas,
+        (resourceVersion) => {
+          const metadata = { resourceVersion, ...fieldsOf(fieldsOf(body)?.metadata) };
+          return cluster.patch(resource, key, { ...body, metadata }, options);
+        },
+        fieldsOf(fieldsOf(body)?.metadata)?.resourceVersion !== undefined,
+      );
+    };
+    return wrapCluster(cluster, { patch });
+  }
+
+  /** Somebody with `kubectl scale`. Resolves whatever comes of it. */
+  async scaleByHand(key: ObjectKey, replicas: number): Promise<void> {
+    const { world, log } = this.#run;
+    try {
+      await this.#reviewed(
+        key,
+        replicas,
+        async (resourceVersion) => {
+          const now = world.store.find("statefulsets", key);
+          if (now?.metadata.resourceVersion !== resourceVersion) throw conflict();
+          world.store.patch("statefulsets", key, { spec: { replicas } });
+        },
+        false,
+      );
+      log("user", `has scaled ${key.name} to ${replicas}`);
+    } catch (error) {
+      if (!(error instanceof ClusterError)) throw error;
+      log("user", `may not scale ${key.name} to ${replicas}: ${error.message}`);
+    }
+  }
+
+  async #reviewed<T>(
+    key: ObjectKey,
+    replicas: number,
+    carryOut: (resourceVersion: string) => Promise<T>,
+    isConditional: boolean,
+  ): Promise<T> {
+    for (let tried = 1; ; tried++) {
+      const old = this.#run.world.store.find("statefulsets", key);
+      const resourceVersion = old?.metadata.resourceVersion ?? "";
+      if (old !== undefined && replicas < (old.spec.replicas ?? 1)) {
+        const answer = await this.#ask(old, { ...old, spec: { ...old.spec, replicas } });
+        if (!answer.allowed) {
+          const { code, reason, sentence: message } = answer;
+          throw new ClusterError({ code, reason, message, verb: "patch", resource: "statefulsets" });
+        }
+      }
+      try {
+        return await carryOut(resourceVersion);
+      } catch (error) {
+        // Its own condition is the client's; otherwise the API server begins again, and asks again.
+        if (isConditional || !hasCode(error, 409) || tried >= mostTries) throw error;
+      }
+    }
+  }
+
+  async #ask(
+    oldObject: object & { readonly metadata: { readonly name: string } },
+    object: object,
+  ): Promise<AdmissionAnswer> {
+    const { draw, world, namespace, log, onResume } = this.#run;
+    const alive = this.#webhooks.filter(({ process }) => process.alive);
+    const nobody = { allowed: false, guard: "", reason: "InternalError", cause: "", field: "" } as const;
+    const unanswered: AdmissionAnswer = { ...nobody, code: 500, sentence: "the webhook does not answer" };
+    if (alive.length === 0) return unanswered;
+    const { process, judge, monotonicMs } = draw.pick(alive);
+    const { promise, resolve } = Promise.withResolvers<AdmissionAnswer>();
+    const giveUp = world.timeline.after(timeoutMs, () => resolve(unanswered));
+    runIn(process, () => {
+      onResume();
+      const request: AdmissionRequest = {
+        uid: `size-${++this.#reviews}`,
+        operation: "UPDATE",
+        resource: { group: "apps", version: "v1", resource: "statefulsets" },
+        subresource: "",
+        user: "somebody",
+        namespace,
+        name: oldObject.metadata.name,
+        dryRun: false,
+        object,
+        oldObject,
+        path: "/admission/prepare-downscale",
+        deadlineMs: monotonicMs() + timeoutMs - 1_000,
+      };
+      judge.review(request).then(
+        (answer) => {
+          if (!process.alive) return;
+          world.timeline.after(this.#run.plan.faults.latencyMs, () => resolve(answer));
+        },
+        (error: unknown) => {
+          if (!(error instanceof ClusterError)) throw error;
+          resolve(unanswered);
+        },
+      );
+    });
+    const answer = await promise;
+    giveUp();
+    const said = answer.allowed ? "allowed" : `${answer.guard}: ${answer.sentence}`;
+    log(process.name, `review of ${oldObject.metadata.name}: ${said}`);
+    return answer;
+  }
+}
+
+function conflict(): ClusterError {
+  return new ClusterError({
+    code: 409,
+    reason: "Conflict",
+    message: "changed",
+    verb: "patch",
+    resource: "statefulsets",
+  });
+}
