@@ -54,6 +54,7 @@ export function actOn({ statefulSet, target, claim }: Resizing): Act {
     subjectUid: uid,
     statefulSet,
     claims: claim === undefined ? [] : [claim],
+    ...(target > statefulSet.replicas ? { takesNothing: true } : {}),
     async carryOut(context, notAfterMs) {
       const now = await readAgain(context, statefulSet, target);
       const body = { metadata: { uid, resourceVersion: now.resourceVersion }, spec: { replicas: target } };

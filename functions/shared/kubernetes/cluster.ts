@@ -144,7 +144,7 @@ export class ClusterError extends Error {
   readonly resource: string;
   /** How long the server asked us to stay away, in milliseconds. */
   readonly retryAfterMs: number | undefined;
-  /** How many tries of the call were sent that may have been carried out: this answers the last of them. 1: no earlier one may. */
+  /** How many tries of the call may have been carried out, this one, which is answered, among them. 1: no earlier one may. */
   readonly attempts: number;
 
   constructor(init: {

@@ -10,6 +10,7 @@ import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
 import { eventReasons } from "../objects/vocabulary.ts";
 import type { Context } from "./definition.ts";
 import type { ActReport } from "./reporter.ts";
+import type { Take, Verdict, Wait } from "./verdict.ts";
 import { tryToAnnounce } from "./verdict-record.ts";
 
 /** How soon to look again at what no reservation holds and somebody else wrote meanwhile, in milliseconds. */
@@ -44,6 +45,8 @@ export interface Act {
   readonly claims: readonly (PodClaim | OtherClaim)[];
   /** True: it needs none, but the ledger is read again before it and must be as it was decided on (rules R13 and R18). */
   readonly confirmsLedger?: true;
+  /** True: it takes no pod from anybody, so that a ledger which is too young to permit anything does not hold it (rule R4). */
+  readonly takesNothing?: true;
   /** Sends no request later than `deadlineMs` of the monotonic clock (rule R9). Throws ClusterError. */
   carryOut(context: Context, deadlineMs: number): Promise<void>;
   /** Remembers by itself that it was refused, or that all has changed; absent: it is remembered as a deletion is. */
@@ -52,6 +55,12 @@ export interface Act {
   readonly doneRecheckMs?: number;
   /** The Event that says that it is done; absent: the verdict's own is enough. */
   readonly announcement?: Omit<Announcement, "about">;
+}
+
+/** Rule R4: what is left of a verdict where the ledger permits nothing yet. */
+export function whileYoung(verdict: Take<Act>, young: Wait): Verdict<Act> {
+  const targets = verdict.targets.filter(({ takesNothing }) => takesNothing === true);
+  return targets.length === 0 ? young : { ...verdict, targets, recheckMs: young.recheckMs };
 }
 
 /** A pod is reserved (rule R8), and then deleted by uid (rule R9). */

@@ -19,7 +19,7 @@ import {
 import { podNameOf } from "../objects/pods.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
 import { eventReasons } from "../objects/vocabulary.ts";
-import { type Act, carryOutAll, isOfPod, isOther } from "./act.ts";
+import { type Act, carryOutAll, isOfPod, isOther, whileYoung } from "./act.ts";
 import type { Context, GroupMemory, Outcome } from "./definition.ts";
 import {
   Conflict,
@@ -123,7 +123,7 @@ async function attempt<Snapshot, Target>(
     ({ observed, verdict } = await decideOn(memory.ledgerReadMs));
     young = refuseNewLedger(context, observed);
   }
-  if (young !== undefined && isPermit(verdict)) verdict = young;
+  if (young !== undefined && isPermit(verdict)) verdict = whileYoung(verdict, young);
   sayMalformed(context, gate.name, observed);
   const room = roomIn(observed);
   const isHeldByRoom = (acts: readonly Act[]) =>
@@ -177,8 +177,9 @@ function conclude(
   young: Wait | undefined,
 ): Outcome | Promise<Outcome> {
   if (context.mode === "shadow") return { recheckMs: verdict.recheckMs, acting: undefined };
-  // Rule R4: a new ledger is not written either, or its first decision would not begin with a consistent LIST.
-  if (young !== undefined) return { recheckMs: young.recheckMs, acting: undefined };
+  // Rule R4: a new ledger is not written either, or its first decision would not begin with a consistent LIST. What takes nothing
+  // writes none.
+  if (young !== undefined && !isPermit(verdict)) return { recheckMs: young.recheckMs, acting: undefined };
   if (isPermit(verdict)) return takeTargets(context, teller, observed, verdict, record);
   return recordAlone(context, teller, observed, verdict, record);
 }

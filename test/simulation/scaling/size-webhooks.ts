@@ -1,6 +1,6 @@
 /**
- * The webhook of sizes: an API server that asks one of several processes about each change that makes a StatefulSet smaller, waits
- * ten seconds for it at most, and asks again when its storage has moved on meanwhile (rule R19).
+ * The webhook of sizes: an API server that asks one of several processes about each change that makes a StatefulSet smaller. It
+ * waits ten seconds for it at most, and asks again when its storage has moved on meanwhile (rule R19).
  */
 import { prepareDownscale } from "../../../functions/prepare-downscale/function.ts";
 import { type Cluster, ClusterError, hasCode, type ObjectKey } from "../../../functions/shared/kubernetes/cluster.ts";

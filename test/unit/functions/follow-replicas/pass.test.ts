@@ -223,3 +223,16 @@ test("malformed values are told on the StatefulSet", async () => {
     on.passes.malformed.join(),
   );
 });
+
+test("what gets larger takes no pod from anybody: a ledger that is too new to permit anything does not hold it (R4)", async () => {
+  const on = await Following.of({ c: {} });
+  on.passes.restart();
+  on.scale("a", 6);
+  await on.run();
+  assert.deepEqual(on.sizes, [6, 6, 4]);
+  on.passes.restart();
+  on.scale("a", 2);
+  await on.passes.goOn(2_000);
+  await on.run();
+  assert.deepEqual([on.sizes, on.passes.guard], [[2, 6, 4], "ledger-new"]);
+});
