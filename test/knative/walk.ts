@@ -192,6 +192,8 @@ export async function tellBefore(scene: Scene, { releaser }: Cast, ingesters: In
     1_000,
   );
   assert.notEqual(await claims(), "");
+  const left = { [`${told}-zone-z`]: { 0: ["of-long-ago", "advance-zone-rollout", Date.now()] } };
+  await api.patch(ledger, { metadata: { annotations: { "sluice.dev/reservations": JSON.stringify(left) } } });
   await eventually(
     "its claim ended",
     60_000,
