@@ -85,12 +85,7 @@ suite("the overlay standalone on the real API server", { skip: await skipWithout
       await scene.waitForRollout("app:2");
       const warned = server.log.filter(({ reason }) => reason === "flag").map(({ msg }) => msg.split(/[ =]/)[0]);
       const variables = ["KUBECONFIG", "NAMESPACE", "PORT"];
-      assert.deepEqual(warned, [
-        "-use-zone-tracker",
-        "-zone-tracker.config-map-name",
-        "-reconcile.interval",
-        ...variables,
-      ]);
+      assert.deepEqual(warned, ["-use-zone-tracker", "-reconcile.interval", ...variables]);
     });
   });
 });

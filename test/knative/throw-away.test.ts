@@ -124,11 +124,17 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
     assert.deepEqual(await render(copy), written);
     const known = new Set(before.map((one) => JSON.stringify(one)));
     const added = (await roles()).flatMap(rightsIn).filter((one) => !known.has(JSON.stringify(one)));
-    const rule = { apiGroups: ["rollout-operator.grafana.com"], resources: ["replicatemplates/scale"], verbs: ["get"] };
-    assert.deepEqual(
-      added,
-      [name, "sluice"].map((of) => ({ kind: "Role", of, rule })),
-    );
+    const right = (of: string, part: string, verb: string) => {
+      const rule = {
+        apiGroups: ["rollout-operator.grafana.com"],
+        resources: [`replicatemplates/${part}`],
+        verbs: [verb],
+      };
+      return { kind: "Role", of, rule };
+    };
+    // The one that does everything has what all of them need.
+    const scaled = [name, "sluice"].map((of) => right(of, "scale", "get"));
+    assert.deepEqual(added, [...scaled, right("sluice", "status", "patch")]);
   });
 
   test("a list of kinds that cannot be granted is an error with a sentence, and nothing is rendered", async () => {
