@@ -55,7 +55,9 @@ export async function findReserved(
         return [reservation, { pod: seen, statefulSet: member, isMember: true, orphans: 0 }];
       }
       const statefulSet = member ?? strangers.get(reservation.statefulSet);
-      return [reservation, await findByName(context, ledger, reservation, statefulSet, member !== undefined)];
+      // One that was made again since the view was read is of the group all the same, and not of another one.
+      const isOne = statefulSet !== undefined && isMember(statefulSet, ledger.key, view.budgets, view.hasPods);
+      return [reservation, await findByName(context, ledger, reservation, statefulSet, member !== undefined || isOne)];
     }),
   );
   return new Map(places);

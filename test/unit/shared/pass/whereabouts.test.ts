@@ -153,7 +153,10 @@ test("StatefulSets that the view has none of are read once each, with their rese
     members: [statefulSet("a")],
     shown: [next("b-0")],
     pods: [next("b-0"), next("b-1")],
-    statefulSets: [statefulSetObject("a"), statefulSetObject("b")],
+    statefulSets: [
+      statefulSetObject("a"),
+      statefulSetObject("b", { metadata: { labels: { "rollout-group": "another" } } }),
+    ],
     reservations: [reservation("a-0"), reservation("b-0"), reservation("b-1")],
   });
   assert.deepEqual(await find(), [
@@ -162,6 +165,12 @@ test("StatefulSets that the view has none of are read once each, with their rese
     ["next b-1", "uid-of-b", false, 0],
   ]);
   assert.deepEqual(asked, ["statefulsets b", "pods b-0", "pods b-1"]);
+});
+
+test("a StatefulSet that was made again since the view was read is a member of the group, and nothing of it is settled (S3)", async () => {
+  const reservations = [reservation("b-0")];
+  const { find } = given({ pods: [next("b-0")], statefulSets: [statefulSetObject("b")], reservations });
+  assert.deepEqual(await find(), [["next b-0", "uid-of-b", true, 0]]);
 });
 
 test("what a StatefulSet has left behind is counted where it is gone or on its way out, and the reserved pod is gone (S3)", async () => {
