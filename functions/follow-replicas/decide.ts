@@ -1,18 +1,12 @@
 /** Which StatefulSets get another size, after the one that they follow or what they mirror; or which guard holds them. Pure. */
 import { type Around, refuseClaim } from "../shared/group/claiming.ts";
+import type { Led } from "../shared/group/led.ts";
 import { scaleDownPhases } from "../shared/group/size-changes.ts";
-import type { SizeHeld } from "../shared/group/wanted-replicas.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
-
-/** A StatefulSet that follows or mirrors, and how many replicas it is to have, or why it keeps those that it has. */
-export interface Led {
-  readonly statefulSet: StatefulSet;
-  readonly wanted: number | SizeHeld;
-}
 
 export interface FollowSnapshot extends Around {
   readonly group: string;

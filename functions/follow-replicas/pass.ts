@@ -1,15 +1,16 @@
 /** One pass over a group: claims that are over go, and sizes follow. */
+import { isFollowing, readScales, type Scales } from "../shared/group/led.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
-import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
-import { claimsBy, lookAtLedger } from "../shared/pass/claim-writing.ts";
+import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import { lookAtLedger } from "../shared/pass/claim-writing.ts";
 import { passUnconcerned } from "../shared/pass/concern.ts";
 import type { Context, Outcome } from "../shared/pass/definition.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";
-import { actOn, endClaims, memoryOf, refusalsOf, telling, writeBack } from "./act.ts";
+import { actOn, endClaims, telling, writeBack } from "./act.ts";
 import { decide, type FollowSnapshot, type Resizing } from "./decide.ts";
-import { findLed, isFollowing, name, readScales } from "./observe.ts";
+import { name, snapshotOf } from "./observe.ts";
 
 const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
 
@@ -25,7 +26,7 @@ export async function run(context: Context, key: GroupKey, wake: { readonly swee
     if (error instanceof Conflict) context.reporter.conflict(key, name);
     else if (waitForLedger(error) === undefined) throw error;
   }
-  return perform(context, gate, key, wake);
+  return perform(context, gateOf(), key, wake);
 }
 
 async function endOwn(context: Context, key: GroupKey, sweep: boolean): Promise<void> {
@@ -37,21 +38,24 @@ async function endOwn(context: Context, key: GroupKey, sweep: boolean): Promise<
   if (look !== undefined && look.young === undefined) await endClaims(context, look.observed);
 }
 
-const gate: Gate<FollowSnapshot, Resizing> = { name, telling, decide, actOn, observe };
+/** What is mirrored is read once in a pass, however often that decides; the act reads it again. */
+function gateOf(): Gate<FollowSnapshot, Resizing> {
+  let reading: Promise<Scales> | undefined;
+  return {
+    name,
+    telling,
+    decide,
+    actOn,
+    async observe(observed, context) {
+      reading ??= readAndWriteBack(context, observed);
+      return snapshotOf(context, observed, await reading);
+    },
+  };
+}
 
-async function observe(observed: Observed, context: Context): Promise<FollowSnapshot> {
-  const { key, zones, departed, strayClaims, nowMs } = observed;
-  const members: readonly StatefulSet[] = zones.map(({ statefulSet }) => statefulSet);
+async function readAndWriteBack(context: Context, { key, zones }: Observed): Promise<Scales> {
+  const members = zones.map(({ statefulSet }) => statefulSet);
   const scales = await readScales(context.cluster, members);
   if (context.mode === "act") await writeBack(context, key, members, scales);
-  return {
-    group: key.group,
-    nowMs,
-    zones,
-    departed,
-    strayClaims,
-    led: findLed(members, scales, nowMs),
-    claims: claimsBy(observed, "scale-down", name),
-    refused: refusalsOf(context, memoryOf(context, key)),
-  };
+  return scales;
 }

@@ -1,6 +1,5 @@
 /** What is done: one zone is made smaller, and the claim for that is ended. */
 import { isSuccess, PodHttpError } from "../shared/http/pod-http.ts";
-import { ClusterError, isRefused, wordsOf } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
 import { eventReasons } from "../shared/objects/vocabulary.ts";
@@ -15,11 +14,18 @@ import {
 } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
+import {
+  forgetWithdrawn,
+  isWithdrawn,
+  noteRefusal,
+  readAgain,
+  resize,
+  sizeChanged,
+} from "../shared/pass/sizes/resizing.ts";
 import type { Telling } from "../shared/pass/verdict-record.ts";
-import { getStatefulSet } from "../shared/views/listing.ts";
 import type { Lowering } from "./decide.ts";
-import { listOwn, name, readWanted } from "./observe.ts";
-import { memoryOf, send } from "./tell.ts";
+import { listOwn, name, readWanted, sizeOf } from "./observe.ts";
+import { send } from "./tell.ts";
 
 export const telling: Telling = {
   taking: "lowering",
@@ -31,8 +37,6 @@ export const telling: Telling = {
   quietGuards: new Set(["zone-scaling-down", "zones-down", "delay-running"]),
 };
 
-/** How long a refused size is not asked for again, in milliseconds. */
-const refusedForMs = 30_000;
 /** A pod that cannot be told that it stays holds its group no longer than this: each sweep tells it again. In milliseconds. */
 const undoForMs = 600_000;
 const undoing = "undoing";
@@ -41,9 +45,8 @@ const undoing = "undoing";
 export function actOn({ statefulSet, target, claim }: Lowering): Act {
   const { name: zone, uid } = statefulSet;
   const carryOut = async (context: Context, notAfterMs: number) => {
-    const now = await readAgain(context, { statefulSet, target, claim });
-    const body = { metadata: { uid, resourceVersion: now.resourceVersion }, spec: { replicas: target } };
-    context.views.learn(await context.cluster.patch("statefulsets", statefulSet, body, { notAfterMs }));
+    const now = await checkAgain(context, { statefulSet, target, claim });
+    await resize(context, now, target, notAfterMs);
   };
   return {
     name: "lower",
@@ -52,44 +55,34 @@ export function actOn({ statefulSet, target, claim }: Lowering): Act {
     statefulSet,
     claims: [claim],
     carryOut,
-    refused(context, key, error) {
-      const { cluster } = context;
-      const memory = memoryOf(context, key);
-      // A try that was repeated may still be carried out: rule R20 alone ends the claim then.
-      if (error.attempts === 1 && isRefused(error)) memory.withdrawn.add(claim.id);
-      const sentence = `the API server does not let ${zone} go to ${target} replicas: ${wordsOf(error)}`;
-      if (error.code !== 409) memory.refused.set(uid, { sentence, untilMs: cluster.monotonicMs() + refusedForMs });
-    },
+    refused: (context, key, error) => noteRefusal(context, key, { statefulSet, target, claim }, error),
   };
 }
 
 /** The StatefulSet, where all is as it was decided on. Throws ClusterError. */
-async function readAgain({ cluster }: Context, { statefulSet, target, claim }: Lowering): Promise<StatefulSet> {
-  const { name: zone, uid, replicas, start } = statefulSet;
-  const [now, pods] = await Promise.all([getStatefulSet(cluster, statefulSet), listOwn(cluster, statefulSet)]);
-  const isTold = [...pods.values()].every((pod) => pod.ordinal < start + target || claim.uids?.[pod.name] === pod.uid);
-  const isAsBefore = now?.uid === uid && now.replicas === replicas && now.start === start && isTold;
-  const wanted = isAsBefore ? await readWanted(cluster, now) : undefined;
-  if (isAsBefore && typeof wanted === "number" && wanted <= target) return now;
-  const message = `${zone}, its pods or the size that is wanted have changed meanwhile`;
-  throw new ClusterError({ code: 409, reason: "Changed", message, verb: "patch", resource: "statefulsets" });
+async function checkAgain(context: Context, { statefulSet, target, claim }: Lowering): Promise<StatefulSet> {
+  const { cluster } = context;
+  const [{ now, members }, pods] = await Promise.all([readAgain(context, statefulSet), listOwn(cluster, statefulSet)]);
+  const end = now.start + target;
+  const isTold = [...pods.values()].every((pod) => pod.ordinal < end || claim.uids?.[pod.name] === pod.uid);
+  const wanted = isTold ? await readWanted(cluster, now, members) : undefined;
+  if (typeof wanted === "number" && wanted <= target) return now;
+  throw sizeChanged(statefulSet);
 }
 
 /** Takes out of our claims what is over, and what nobody carries out. Resolves to the ledger of then. Throws as a look does. */
 export async function endClaims(context: Context, observed: Observed): Promise<Observed | undefined> {
   const { key } = observed;
-  const memory = memoryOf(context, key);
   let now: Observed | undefined = observed;
   for (const { id } of claimsBy(observed, "scale-down", name)) {
     const claim: KnownClaim | undefined = now && claimsBy(now, "scale-down", name).find((one) => one.id === id);
     if (now === undefined || claim === undefined) continue;
     const end = await findEnd(context, key, claim);
-    // One that a review has joined since was renewed, and another's change may be on its way (rule R19).
-    const isWithdrawn = memory.withdrawn.has(id) && claim.sinceMs === undefined;
-    if (end.kind === "abandoned" && !isWithdrawn) await undo(context, now, claim, end);
-    else if (end.kind !== "stands" || isWithdrawn) await writeClaim(context, now, claim, undefined);
+    const isOver = isWithdrawn(context, key, claim);
+    if (end.kind === "abandoned" && !isOver) await undo(context, now, claim, end);
+    else if (end.kind !== "stands" || isOver) await writeClaim(context, now, claim, undefined);
     else continue;
-    memory.withdrawn.delete(id);
+    forgetWithdrawn(context, key, claim);
     now = (await lookAtLedger(context, key))?.observed;
   }
   return now;
@@ -108,8 +101,9 @@ async function undo(
   const { cluster, pods: http } = context;
   const { statefulSet, pods } = where;
   const endpoint = statefulSet?.scaling?.delay?.endpoint;
-  const wanted = statefulSet && (await readWanted(cluster, statefulSet));
-  const end = typeof wanted === "number" ? (statefulSet?.start ?? 0) + wanted : Number.POSITIVE_INFINITY;
+  const members = observed.zones.map((zone) => zone.statefulSet);
+  const wanted = sizeOf(statefulSet && (await readWanted(cluster, statefulSet, members)));
+  const end = wanted === undefined ? Number.POSITIVE_INFINITY : (statefulSet?.start ?? 0) + wanted;
   const isUndone = (ordinal: number) => undoes.some(({ first, last }) => ordinal >= first && ordinal <= last);
   const stay = [...pods.values()].filter(({ ordinal }) => ordinal < end && isUndone(ordinal));
   if (stay.length === 0 || statefulSet === undefined || endpoint === undefined || http === undefined) {

@@ -1,4 +1,5 @@
 /** Which pods of one StatefulSet are told what, what an answer of a pod says, and how many from the top may leave. Pure. */
+import type { SizeHeld } from "../shared/group/wanted-replicas.ts";
 import { fieldsOf } from "../shared/objects/fields.ts";
 import { type Pod, podNameOf } from "../shared/objects/pods.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
@@ -12,8 +13,10 @@ export type Answer =
 export interface DelayedSet {
   readonly statefulSet: StatefulSet;
   readonly delayMs: number;
-  /** How many replicas there are to be. */
+  /** How many replicas there are to be, now or later. */
   readonly wanted: number;
+  /** Why it is later. */
+  readonly postponed: SizeHeld | undefined;
   /** By ordinal, as a LIST has shown them. */
   readonly pods: ReadonlyMap<number, Pod>;
   /** Its pods that a claim of ours names leave already, or are told by whoever ends it. */

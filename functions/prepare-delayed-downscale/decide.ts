@@ -3,7 +3,7 @@ import { type Around, refuseClaim } from "../shared/group/claiming.ts";
 import { scaleDownPhases } from "../shared/group/size-changes.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
-import { timeAt } from "../shared/objects/durations.ts";
+import { formatTime } from "../shared/objects/durations.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
@@ -69,6 +69,10 @@ function decideOne(snapshot: DelaySnapshot, one: Delayed): Verdict<Lowering> | u
   const run = leavingRun(one, snapshot.askedAtMs);
   const rest = sayStop(one, run, snapshot.nowMs);
   if (run.pods.length === 0) return rest;
+  if (one.postponed !== undefined) {
+    const { guard, sentence, recheckMs: inMs = recheckMs } = one.postponed;
+    return wait(guard, sentence, { zone, recheckMs: Math.min(recheckMs, inMs) });
+  }
   const refusal = snapshot.refused.get(uid);
   if (refusal !== undefined) return wait("downscale-refused", refusal, { zone, recheckMs });
   const target = replicas - run.pods.length;
@@ -102,7 +106,7 @@ function sayStop({ statefulSet, wanted, delayMs }: DelayedSet, { pods, stop }: R
     return wait("pod-not-prepared", sentence, where);
   }
   const top = start + replicas - pods.length - 1;
-  const at = timeAt(nowMs + stop.inMs);
+  const at = formatTime(nowMs + stop.inMs);
   const which = left === 1 ? `${zone}-${top} leaves` : `${zone}-${start + wanted} to ${zone}-${top} leave`;
   const sentence = `${which} once each has known it for ${delayMs / 1000} s; ${stop.pod.name}, the highest, from ${at} on`;
   return wait("delay-running", sentence, { ...where, recheckMs: Math.min(recheckMs, stop.inMs) });

@@ -2,7 +2,7 @@ import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import * as scaling from "../shared/objects/vocabulary/scaling.ts";
 import { claims, ledgerEntries, rolloutGroup, verdicts } from "../shared/objects/vocabulary.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
-import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
+import { resizingNeeds } from "../shared/pass/sizes/resizing.ts";
 import { groupOfStatefulSet } from "../shared/views/keys.ts";
 import { name } from "./observe.ts";
 import { run } from "./pass.ts";
@@ -15,12 +15,7 @@ export const prepareDelayedDownscale: FunctionDefinition<GroupKey> = {
   // What a mirrored object says is found by the sweep, and by the looks between two sweeps.
   wokenBy: [{ resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet }],
   listKeys: listGroupKeys,
-  needs: [
-    { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch", "patch"] },
-    { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
-    { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
-    ...ledgerNeeds,
-  ],
+  needs: resizingNeeds,
   kindNeeds: [{ subresource: "scale", verbs: ["get"] }],
   reads: [
     rolloutGroup,
@@ -30,6 +25,9 @@ export const prepareDelayedDownscale: FunctionDefinition<GroupKey> = {
     scaling.mirrorKind,
     scaling.mirrorApiVersion,
     scaling.downscaleLeader,
+    scaling.upscaleOnlyWhenLeaderReady,
+    scaling.minTimeBetweenZonesDownscale,
+    scaling.lastDownscale,
     scaling.forceReplicas,
   ],
   writes: [...ledgerEntries, claims, verdicts],

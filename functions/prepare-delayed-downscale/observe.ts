@@ -1,11 +1,11 @@
 /** What is read of StatefulSets whose downscales have a delay: how many replicas there are to be, and which pods there are. */
-import { readMirroredScale } from "../shared/group/mirrored-scale.ts";
+import { findLed, readScales } from "../shared/group/led.ts";
+import type { SizeHeld } from "../shared/group/wanted-replicas.ts";
 import type { Cluster } from "../shared/kubernetes/cluster.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import { type Pod, parsePod } from "../shared/objects/pods.ts";
 import type { Endpoint } from "../shared/objects/scaling/endpoint.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
-import { getStatefulSet } from "../shared/views/listing.ts";
 import type { Answer, DelayedSet } from "./choose.ts";
 import type { Held } from "./decide.ts";
 
@@ -25,6 +25,7 @@ export function isDelayed({ scaling, deleting }: StatefulSet): boolean {
 export async function observeSet(
   cluster: Cluster,
   statefulSet: StatefulSet,
+  members: readonly StatefulSet[],
   claims: readonly Claim[],
 ): Promise<Unasked | undefined> {
   const { scaling, serviceName, name: zone } = statefulSet;
@@ -36,16 +37,18 @@ export async function observeSet(
     const why = scaling?.malformed.map(({ sentence }) => sentence).join(" ");
     return hold({ guard: "delay-malformed", sentence: `${zone} keeps its size: ${why}` });
   }
-  const wanted = await readWanted(cluster, statefulSet);
-  if (wanted === undefined) return undefined;
-  if (typeof wanted !== "number") return { statefulSet, held: wanted };
+  const said = await readWanted(cluster, statefulSet, members);
+  if (said === undefined) return undefined;
+  const postponed = typeof said === "number" ? undefined : said;
+  const wanted = sizeOf(said);
+  if (wanted === undefined) return postponed && { statefulSet, held: postponed };
   if (serviceName === "") {
     const sentence = `${zone} has no serviceName, so that its pods cannot be called`;
     return hold({ guard: "service-missing", sentence });
   }
   const own = claims.filter((claim) => claim.zone === zone);
   const isClaimed = (ordinal: number) => own.some((claim) => namesOrdinal(claim, ordinal));
-  return { statefulSet, delayMs, endpoint, wanted, isClaimed, pods: await listOwn(cluster, statefulSet) };
+  return { statefulSet, delayMs, endpoint, wanted, postponed, isClaimed, pods: await listOwn(cluster, statefulSet) };
 }
 
 /** The pods that a StatefulSet owns, by ordinal: as they are now. Throws ClusterError. */
@@ -60,23 +63,22 @@ export async function listOwn(
 }
 
 /**
- * How many replicas there are to be; why nobody knows; or undefined where nobody but its users says the size. Throws ClusterError
- * where asking again can help.
+ * How many replicas there are to be, among the other members of its group; why the size stays; or undefined where nobody but its
+ * users says the size. Throws ClusterError where asking again can help.
  */
 export async function readWanted(
   cluster: Cluster,
-  { scaling, namespace, group }: StatefulSet,
-): Promise<number | Held | undefined> {
-  if (scaling?.leader !== undefined) {
-    if (scaling.forced !== undefined) return scaling.forced;
-    const leader = await getStatefulSet(cluster, { namespace, name: scaling.leader });
-    const sentence = `it is to follow ${scaling.leader}, which is no StatefulSet of its group`;
-    return leader !== undefined && leader.group === group ? leader.replicas : { guard: "leader-missing", sentence };
-  }
-  if (scaling?.mirrored === undefined) return undefined;
-  if (scaling.forced !== undefined) return scaling.forced;
-  const scale = await readMirroredScale(cluster, namespace, scaling.mirrored);
-  return "replicas" in scale ? scale.replicas : scale;
+  statefulSet: StatefulSet,
+  members: readonly StatefulSet[],
+): Promise<number | SizeHeld | undefined> {
+  const scales = await readScales(cluster, [statefulSet]);
+  const all = [statefulSet, ...members.filter(({ uid }) => uid !== statefulSet.uid)];
+  return findLed(all, scales, cluster.serverTimeMs()).find((one) => one.statefulSet === statefulSet)?.wanted;
+}
+
+/** In replicas, also where they are to be so many only later; undefined where nobody knows. */
+export function sizeOf(wanted: number | SizeHeld | undefined): number | undefined {
+  return typeof wanted === "number" ? wanted : wanted?.later;
 }
 
 /** What pods have said to this process, by uid. Losing it costs a call to each. */

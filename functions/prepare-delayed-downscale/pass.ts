@@ -7,10 +7,11 @@ import type { Context, Outcome } from "../shared/pass/definition.ts";
 import { Conflict, forgetLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";
+import { refusedSizes } from "../shared/pass/sizes/resizing.ts";
 import { actOn, endClaims, telling } from "./act.ts";
 import { type Delayed, type DelaySnapshot, decide, type Lowering } from "./decide.ts";
 import { isDelayed, name } from "./observe.ts";
-import { memoryOf, type Round, refusalsOf, tellPods } from "./tell.ts";
+import { type Round, tellPods } from "./tell.ts";
 
 const contendedMs = 1_000;
 const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
@@ -75,7 +76,7 @@ function snapshotOf(context: Context, observed: Observed, round: Round | undefin
     strayClaims,
     delayed: asNow,
     claims: claimsBy({ ...observed, ledger }, "scale-down", name),
-    refused: refusalsOf(context, memoryOf(context, key)),
+    refused: refusedSizes(context, key),
     shadow: context.mode === "shadow",
   };
 }

@@ -19,28 +19,14 @@ const tellWithinMs = 10_000;
 /** How soon to go on with calls that could not be sent in time, in milliseconds. */
 const goOnMs = 1_000;
 
-/** What this process remembers of a group. */
-export interface Memory {
-  readonly heard: Heard;
-  /** Claims under which nothing was sent, or whose only attempt was refused, by id. */
-  readonly withdrawn: Set<string>;
-  /** By StatefulSet uid; until when, by the monotonic clock. */
-  readonly refused: Map<string, { readonly sentence: string; readonly untilMs: number }>;
-}
+/** What this process remembers of the pods of a group. */
+const memories = new WeakMap<GroupMemory, Heard>();
 
-const memories = new WeakMap<GroupMemory, Memory>();
-
-export function memoryOf(context: Context, key: GroupKey): Memory {
+function heardIn(context: Context, key: GroupKey): Heard {
   const group = context.memoryOf(key);
-  const memory = memories.get(group) ?? { heard: new Map(), withdrawn: new Set(), refused: new Map() };
-  memories.set(group, memory);
-  return memory;
-}
-
-/** Why the API server has refused sizes of late, by StatefulSet uid. */
-export function refusalsOf({ cluster }: Context, { refused }: Memory): ReadonlyMap<string, string> {
-  for (const [uid, { untilMs }] of refused) if (untilMs <= cluster.monotonicMs()) refused.delete(uid);
-  return new Map([...refused].map(([uid, { sentence }]) => [uid, sentence]));
+  const heard = memories.get(group) ?? new Map();
+  memories.set(group, heard);
+  return heard;
 }
 
 interface Call {
@@ -64,11 +50,10 @@ export interface Round {
  */
 export async function tellPods(context: Context, { key, zones, ledger }: Observed, sweep: boolean): Promise<Round> {
   const { cluster, pods: http } = context;
-  const memory = memoryOf(context, key);
-  const { heard } = memory;
-  const members = zones.map(({ statefulSet }) => statefulSet).filter(isDelayed);
+  const heard = heardIn(context, key);
+  const members = zones.map(({ statefulSet }) => statefulSet);
   const { claims } = ledger;
-  const seen = await Promise.all(members.map((set) => observeSet(cluster, set, claims)));
+  const seen = await Promise.all(members.filter(isDelayed).map((set) => observeSet(cluster, set, members, claims)));
   const found = seen.filter((one) => one !== undefined);
   const sets = found.filter((one) => "endpoint" in one);
   const standing = new Set(sets.flatMap(({ pods }) => [...pods.values()].map(({ uid }) => uid)));

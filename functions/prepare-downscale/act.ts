@@ -8,7 +8,7 @@ import type { StatefulSet } from "../shared/objects/statefulsets.ts";
 import { lookAtLedger, renewClaim, timesAfter, writeClaims } from "../shared/pass/claim-writing.ts";
 import type { AdmissionAnswer, AdmissionRequest, Context, Denied, Judge } from "../shared/pass/definition.ts";
 import { Conflict, forgetLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
-import { allow, askAgain, badRequest, internalError, tooLate } from "../shared/review/answers.ts";
+import { allow, askAgain, badRequest, inShadow, internalError, tooLate } from "../shared/review/answers.ts";
 import { refuseFailure } from "../shared/review/commit.ts";
 import { Deadlines } from "../shared/review/deadlines.ts";
 import { type Downscale, readDownscale } from "../shared/review/size-review.ts";
@@ -19,7 +19,13 @@ import { allowUntil, type Begun, goOn, type Work } from "./tell.ts";
 /** Judges the reviews of one process. */
 export function createJudge(context: Context): Judge {
   const deadlines = new Deadlines(context.cluster);
-  return { review: async (request) => inShadow(context, await review(context, deadlines, request)) };
+  return {
+    async review(request) {
+      const answer = await review(context, deadlines, request);
+      // Rule R16: in shadow mode nobody is held back, and everybody is told what would have been.
+      return context.mode === "act" || answer.allowed ? answer : inShadow(answer);
+    },
+  };
 }
 
 async function review(context: Context, deadlines: Deadlines, request: AdmissionRequest): Promise<AdmissionAnswer> {
@@ -139,11 +145,4 @@ async function begin(work: Work): Promise<Begun | AdmissionAnswer> {
   const claim = makeClaim({ ...seen.snapshot.content, stampMs });
   await writeClaims(context, observed, { ...over, into: [claim] });
   return { claim, besides: verdict.besides, toTell, where };
-}
-
-/** Rule R16: in shadow mode nobody is held back, and everybody is told what would have been. */
-function inShadow({ mode }: Context, answer: AdmissionAnswer): AdmissionAnswer {
-  if (mode === "act" || answer.allowed) return answer;
-  const warnings = [`in shadow mode; otherwise refused with ${answer.code}: ${answer.sentence}`];
-  return allow(answer.guard, { warnings, zone: answer.zone ?? "", otherwise: answer });
 }

@@ -4,7 +4,7 @@ import { joinScaleDown, type SizeChange } from "../shared/group/size-changes.ts"
 import type { Zone } from "../shared/group/zones.ts";
 import type { Claim, ClaimContent, KnownClaim } from "../shared/ledger/claim.ts";
 import { formatTime } from "../shared/objects/durations.ts";
-import type { Scaling } from "../shared/objects/scaling/scaling.ts";
+import { isMalformed } from "../shared/objects/scaling/scaling.ts";
 import { lastDownscale, minTimeBetweenZonesDownscale, unpreparedPods } from "../shared/objects/vocabulary/scaling.ts";
 import { lastDownscales } from "../shared/objects/vocabulary.ts";
 import type { Denied } from "../shared/pass/definition.ts";
@@ -116,10 +116,6 @@ function refuseByTime({ asked, nowMs, times }: DownscaleSnapshot, { statefulSet 
     : `${name} was made smaller at ${formatTime(lastMs)}`;
   const wait = `the time between two zones is ${minTimeMs / 1000} s: try again after ${formatTime(lastMs + minTimeMs)}`;
   return askAgain("min-time-between-zones", sentenceOf(asked, `${when}, and ${wait}`), name);
-}
-
-function isMalformed({ malformed }: Scaling, { key }: { readonly key: string }): boolean {
-  return malformed.some((one) => one.key === key);
 }
 
 function refuseByUpdate(asked: Asked, { statefulSet, outdated }: Zone): Denied | undefined {

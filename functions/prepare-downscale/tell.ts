@@ -52,7 +52,7 @@ const takeBackMs = 5_000;
 export async function goOn(work: Work, begun: Begun, retry: Retry): Promise<AdmissionAnswer> {
   const { context, asked, deadlineMs } = work;
   const told = await tellAll(work, begun, deadlineMs - keptBackMs);
-  const culprit = told.find(({ heard, why }) => !heard && !isGivenUp(why)) ?? told.find(({ heard }) => !heard);
+  const culprit = told.find(({ heard, isGivenUp }) => !heard && !isGivenUp) ?? told.find(({ heard }) => !heard);
   if (culprit !== undefined) return refuse(work, begun, retry, { told, answer: unprepared(work, begun, culprit) });
   if (context.cluster.monotonicMs() > deadlineMs - confirmByMs)
     return refuse(work, begun, retry, { told, answer: tooLate() });
@@ -66,11 +66,6 @@ export async function goOn(work: Work, begun: Begun, retry: Retry): Promise<Admi
     const sentence = sentenceOf(asked, `its pods were told, and then: ${messageOf(error)}`);
     return refuse(work, begun, retry, { told, answer: askAgain("claim-unconfirmed", sentence) });
   }
-}
-
-/** Of those who were given up the reason is another's failure. */
-function isGivenUp(why: string): boolean {
-  return /given up/.test(why);
 }
 
 function tellAll({ context, pods, endpoint }: Work, { toTell }: Begun, deadlineMs: number): Promise<readonly Told[]> {

@@ -2,7 +2,6 @@
 import type { PodAddress, PodRequest } from "../http/pod-http.ts";
 import { parsePath, parsePort } from "../http/target.ts";
 import type { Claim, KnownClaim } from "../ledger/claim.ts";
-import { podNameOf } from "../objects/pods.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
 import { prepareDownscalePath, prepareDownscalePort } from "../objects/vocabulary/scaling.ts";
 
@@ -77,12 +76,4 @@ export function preparedId(unique: string): string {
 /** True for a claim that a review made, which told its pods. */
 export function isPrepared(claim: Claim): claim is KnownClaim {
   return claim.isKnown && claim.kind === "scale-down" && claim.id.startsWith(idPrefix);
-}
-
-/** The pods that a claim names, highest ordinal first. Only for one whose members somebody has counted. */
-export function podsOfClaim({ zone, members }: KnownClaim): readonly string[] {
-  const ordinals = members.flatMap(({ first, last }) =>
-    Array.from({ length: last - first + 1 }, (_, at) => first + at),
-  );
-  return ordinals.reverse().map((ordinal) => podNameOf({ statefulSet: zone, ordinal }));
 }

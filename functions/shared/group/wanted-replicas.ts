@@ -1,5 +1,5 @@
 /** How many replicas a StatefulSet is to have that follows another one, or mirrors an object (spec 3.1, 3.2). Pure. */
-import { timeAt } from "../objects/durations.ts";
+import { formatTime } from "../objects/durations.ts";
 import { isLed, isMalformed } from "../objects/scaling/scaling.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
 import { lastDownscale, minTimeBetweenZonesDownscale } from "../objects/vocabulary/scaling.ts";
@@ -10,6 +10,8 @@ export interface SizeHeld {
   readonly sentence: string;
   /** When time alone may end it, in milliseconds; absent: it does not. */
   readonly recheckMs?: number;
+  /** How many replicas it is to have later; absent where nobody knows. */
+  readonly later?: number;
 }
 
 export interface Wish {
@@ -67,7 +69,7 @@ function raised({ name, scaling }: StatefulSet, leader: StatefulSet): number | S
   const { replicas, readyReplicas } = leader;
   if (!scaling?.upscalesOnlyWhenLeaderReady || readyReplicas === replicas) return replicas;
   const sentence = `${name} is to have ${replicas} replicas once all pods of ${leader.name} are ready: ${readyReplicas} of ${replicas} are`;
-  return { guard: "leader-not-ready", sentence };
+  return { guard: "leader-not-ready", sentence, later: replicas };
 }
 
 /** The newest downscale of another zone must be longer ago than this zone's own time between two (spec 3.1.4). */
@@ -81,7 +83,7 @@ function lowered(
   const unreadable = others.find((one) => one.scaling !== undefined && isMalformed(one.scaling, lastDownscale));
   if (unreadable !== undefined) {
     const sentence = `${name} is not made smaller: when ${unreadable.name} last was cannot be read from its annotation ${lastDownscale.key}`;
-    return { guard: "last-downscale-malformed", sentence };
+    return { guard: "last-downscale-malformed", sentence, later: leader.replicas };
   }
   const timed = others.filter((one) => one.scaling?.lastDownscaleMs !== undefined);
   const lastMs = (one: StatefulSet) => one.scaling?.lastDownscaleMs ?? 0;
@@ -90,13 +92,13 @@ function lowered(
   const minTimeMs = scaling?.minTimeMs;
   if (minTimeMs === undefined) {
     const { key, grammar } = minTimeBetweenZonesDownscale;
-    const sentence = `${name} is not made smaller: ${newest.name} was at ${timeAt(lastMs(newest))}, and ${name} has no label ${key} that says how long after that it may be; write ${grammar}`;
-    return { guard: "min-time-missing", sentence };
+    const sentence = `${name} is not made smaller: ${newest.name} was at ${formatTime(lastMs(newest))}, and ${name} has no label ${key} that says how long after that it may be; write ${grammar}`;
+    return { guard: "min-time-missing", sentence, later: leader.replicas };
   }
   const remainingMs = lastMs(newest) + minTimeMs - nowMs;
   if (remainingMs < 0) return leader.replicas;
-  const at = timeAt(lastMs(newest) + minTimeMs);
+  const at = formatTime(lastMs(newest) + minTimeMs);
   const ahead = lastMs(newest) > nowMs ? ", a time that has not come yet" : "";
-  const sentence = `${name} may have ${leader.replicas} replicas from ${at} on: ${newest.name} was made smaller at ${timeAt(lastMs(newest))}${ahead}`;
-  return { guard: "min-time-between-zones", sentence, recheckMs: remainingMs + 1 };
+  const sentence = `${name} may have ${leader.replicas} replicas from ${at} on: ${newest.name} was made smaller at ${formatTime(lastMs(newest))}${ahead}`;
+  return { guard: "min-time-between-zones", sentence, recheckMs: remainingMs + 1, later: leader.replicas };
 }

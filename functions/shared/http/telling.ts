@@ -10,6 +10,8 @@ export interface Told {
   readonly heard: boolean;
   /** False: nothing went out to it, so that it cannot have acted. */
   readonly sent: boolean;
+  /** It was given up, for another one's failure or for want of time, and says nothing of the pod. */
+  readonly isGivenUp: boolean;
   /** Of one that has not heard. */
   readonly why: string;
 }
@@ -55,13 +57,14 @@ async function tell(
   signal: AbortSignal,
 ): Promise<Told> {
   const { pod } = address;
-  if (signal.aborted) return { pod, heard: false, sent: false, why: "it was given up before its turn" };
+  if (signal.aborted)
+    return { pod, heard: false, sent: false, isGivenUp: true, why: "it was given up before its turn" };
   try {
     const answer = await pods.send(address, request, { signal, notAfterMs: deadlineMs });
-    if (isHeard(answer)) return { pod, heard: true, sent: true, why: "" };
-    return { pod, heard: false, sent: true, why: refusal(address, request, answer).message };
+    if (isHeard(answer)) return { pod, heard: true, sent: true, isGivenUp: false, why: "" };
+    return { pod, heard: false, sent: true, isGivenUp: false, why: refusal(address, request, answer).message };
   } catch (error) {
     if (!(error instanceof PodHttpError)) throw error;
-    return { pod, heard: false, sent: error.sent, why: messageOf(error) };
+    return { pod, heard: false, sent: error.sent, isGivenUp: error.failed === "aborted", why: messageOf(error) };
   }
 }

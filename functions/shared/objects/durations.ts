@@ -40,7 +40,8 @@ export function parsePrometheusDuration(text: string): number | undefined {
   if (text === "0") return 0;
   const match = text === "" ? null : prometheusDuration.exec(text);
   if (match === null) return undefined;
-  return prometheusUnits.reduce((sum, unit, index) => sum + unit * Number(match[index + 1] ?? 0), 0);
+  const ms = prometheusUnits.reduce((sum, unit, index) => sum + unit * Number(match[index + 1] ?? 0), 0);
+  return ms < limitMs ? ms : undefined;
 }
 
 const time = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:\d{2})$/;
@@ -57,9 +58,9 @@ export function parseTime(text: string): number | undefined {
 /** The last moment that has a date. */
 const latestMs = 8.64e15;
 
-/** A moment, in milliseconds since the epoch, as people read it. */
+/** A moment, in milliseconds since the epoch, as people read it: `2026-01-31T12:00:00Z`, up to the next second. */
 export function formatTime(ms: number): string {
-  return new Date(Math.min(ms, latestMs)).toISOString();
+  return new Date(Math.min(Math.ceil(ms / 1000) * 1000, latestMs)).toISOString().replace(".000Z", "Z");
 }
 
 /** Go's `strconv.ParseBool`; undefined for what it refuses. */
@@ -67,9 +68,4 @@ export function parseGoBoolean(text: string): boolean | undefined {
   if (["1", "t", "T", "TRUE", "true", "True"].includes(text)) return true;
   if (["0", "f", "F", "FALSE", "false", "False"].includes(text)) return false;
   return undefined;
-}
-
-/** A moment as people read it: `2026-01-31T12:00:00Z`. In milliseconds since the epoch. */
-export function timeAt(ms: number): string {
-  return new Date(Math.ceil(ms / 1000) * 1000).toISOString().replace(".000Z", "Z");
 }

@@ -20,6 +20,7 @@ export interface Given {
   readonly name?: string;
   readonly replicas?: number;
   readonly wanted?: number;
+  readonly postponed?: DelayedSet["postponed"];
   readonly start?: number;
   /** By ordinal: how long ago the pod was told, as it says, in milliseconds; or why it failed; absent: it was not asked. */
   readonly told?: Readonly<Record<number, number | string>>;
@@ -75,6 +76,7 @@ export function delayedOf(given: Given = {}): DelayedSet {
     statefulSet,
     delayMs: hourMs,
     wanted,
+    postponed: given.postponed,
     pods: new Map(pods.map((pod) => [pod.ordinal, pod])),
     isClaimed: () => false,
     answers: new Map(answers),

@@ -343,3 +343,38 @@ test("calls carry the user and the password of the URL, and a forced size counts
   }
   assert.equal(on.deliveries.length, 8 + 8);
 });
+
+const leading = (leader: string) => ({
+  "grafana.com/rollout-mirror-replicas-from-resource-name": null,
+  "grafana.com/rollout-downscale-leader": leader,
+});
+
+test("one that follows too soon after another zone tells its pods meanwhile, and is made smaller when the time has passed", async () => {
+  const on = await Ingesters.of(4, {});
+  const { world, timeline } = on.passes;
+  const at = new Date(timeline.nowMs()).toISOString();
+  world.annotate({ namespace, name: "group-a" }, { "grafana.com/last-downscale": at });
+  world.annotate({ namespace, name: "group-b" }, leading("group-a"));
+  const labels = { "grafana.com/min-time-between-zones-downscale": "10m" };
+  world.store.patch("statefulsets", { namespace, name: "group-b" }, { metadata: { labels } });
+  world.annotate({ namespace, name: "group-a" }, { "grafana.com/rollout-delayed-downscale": null });
+  world.scale({ namespace, name: "group-a" }, 2);
+  world.settle();
+  await on.goOn(delayMs + 40_000);
+  assert.deepEqual([on.size("b"), on.guard], [4, "min-time-between-zones"]);
+  assert.deepEqual([...on.disks.keys()].sort(), ["group-b-2", "group-b-3"]);
+  await on.goOn(600_000 - delayMs);
+  assert.equal(on.size("b"), 2);
+});
+
+test("leaders that follow each other in a circle keep their sizes, and no pod of theirs is told anything", async () => {
+  const on = await Ingesters.of(4, {});
+  const { world } = on.passes;
+  world.annotate({ namespace, name: "group-a" }, leading("group-b"));
+  world.annotate({ namespace, name: "group-b" }, leading("group-a"));
+  world.scale({ namespace, name: "group-a" }, 2);
+  world.settle();
+  on.forget();
+  await on.goOn(delayMs + 40_000);
+  assert.deepEqual([on.size("a"), on.size("b"), on.guard, on.words], [2, 4, "leader-circle", []]);
+});

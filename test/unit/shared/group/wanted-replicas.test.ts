@@ -116,6 +116,7 @@ test("a wait for a time says until when, and is looked at again then", () => {
     guard: "min-time-between-zones",
     sentence: "b may have 1 replicas from 2026-01-31T12:30:00Z on: a was made smaller at 2026-01-31T11:30:00Z",
     recheckMs: 1_800_001,
+    later: 1,
   });
 });
 

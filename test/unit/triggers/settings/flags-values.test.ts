@@ -73,5 +73,9 @@ test("Prometheus durations are whole numbers with units from the largest to the 
     ["10", undefined],
     ["1us", undefined],
     ["1Y", undefined],
+    // What Go can hold, and no more.
+    ["292y", 292 * 365 * 24 * hour],
+    ["293y", undefined],
+    ["99999999y", undefined],
   ]);
 });

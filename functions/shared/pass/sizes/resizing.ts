@@ -1,0 +1,108 @@
+/** What functions that change sizes have in common: their rights, the change itself, and what they remember of refusals. */
+import { ClusterError, isRefused, wordsOf } from "../../kubernetes/cluster.ts";
+import type { KnownClaim } from "../../ledger/claim.ts";
+import type { GroupKey, StatefulSet } from "../../objects/statefulsets.ts";
+import { getStatefulSet } from "../../views/listing.ts";
+import type { Context, GroupMemory, Need } from "../definition.ts";
+import { ledgerNeeds } from "../ledger-access.ts";
+
+/** The rights of whoever changes sizes by a ledger. */
+export const resizingNeeds: readonly Need[] = [
+  { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch", "patch"] },
+  { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
+  { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
+  ...ledgerNeeds,
+];
+
+/** How long a refused size is not asked for again, in milliseconds. */
+const refusedForMs = 30_000;
+
+interface Refusals {
+  /** Claims whose only attempt was refused, by id: nothing of them is under way. */
+  readonly withdrawn: Set<string>;
+  /** By StatefulSet uid; until when, by the monotonic clock. */
+  readonly refused: Map<string, { readonly sentence: string; readonly untilMs: number }>;
+}
+
+/** What a process remembers of a group. Losing it costs a try, or the time of rule R20. */
+const memories = new WeakMap<GroupMemory, Refusals>();
+
+function refusalsOf(context: Context, key: GroupKey): Refusals {
+  const group = context.memoryOf(key);
+  const refusals = memories.get(group) ?? { withdrawn: new Set(), refused: new Map() };
+  memories.set(group, refusals);
+  return refusals;
+}
+
+/** Why the API server has refused sizes of late, by StatefulSet uid. */
+export function refusedSizes(context: Context, key: GroupKey): ReadonlyMap<string, string> {
+  const { refused } = refusalsOf(context, key);
+  const nowMs = context.cluster.monotonicMs();
+  for (const [uid, { untilMs }] of refused) if (untilMs <= nowMs) refused.delete(uid);
+  return new Map([...refused].map(([uid, { sentence }]) => [uid, sentence]));
+}
+
+/** Remembers that a size was not changed to `target` replicas, with the claim that was written for it, if one was. */
+export function noteRefusal(
+  context: Context,
+  key: GroupKey,
+  {
+    statefulSet,
+    target,
+    claim,
+  }: { statefulSet: StatefulSet; target: number; claim: { readonly id: string } | undefined },
+  error: ClusterError,
+): void {
+  const { withdrawn, refused } = refusalsOf(context, key);
+  // A try that was repeated may still be carried out: rule R20 alone ends the claim then.
+  if (claim !== undefined && error.attempts === 1 && isRefused(error)) withdrawn.add(claim.id);
+  if (error.code === 409) return;
+  const sentence = `the API server does not let ${statefulSet.name} go to ${target} replicas: ${wordsOf(error)}`;
+  refused.set(statefulSet.uid, { sentence, untilMs: context.cluster.monotonicMs() + refusedForMs });
+}
+
+/**
+ * True for a claim under which nothing is on its way, as this process knows. One that a review has joined since was renewed, and
+ * another's change may be (rule R19).
+ */
+export function isWithdrawn(context: Context, key: GroupKey, { id, sinceMs }: KnownClaim): boolean {
+  return sinceMs === undefined && refusalsOf(context, key).withdrawn.has(id);
+}
+
+/** The claim has been taken out. */
+export function forgetWithdrawn(context: Context, key: GroupKey, { id }: KnownClaim): void {
+  refusalsOf(context, key).withdrawn.delete(id);
+}
+
+/** A StatefulSet and the one that it follows, as GETs show them. Throws ClusterError where it is not as it was. */
+export async function readAgain(
+  { cluster }: Context,
+  before: StatefulSet,
+): Promise<{ readonly now: StatefulSet; readonly members: readonly StatefulSet[] }> {
+  const { namespace, uid, replicas, start, scaling } = before;
+  const leader = scaling?.leader;
+  const [now, leading] = await Promise.all([
+    getStatefulSet(cluster, before),
+    leader === undefined ? undefined : getStatefulSet(cluster, { namespace, name: leader }),
+  ]);
+  if (now?.uid !== uid || now.replicas !== replicas || now.start !== start) throw sizeChanged(before);
+  const isMember = leading !== undefined && leading.group === now.group;
+  return { now, members: isMember ? [now, leading] : [now] };
+}
+
+/** Changes the size of a StatefulSet as it was read, by uid and resourceVersion, no later than a moment (rules R9 and R21). */
+export async function resize(
+  { cluster, views }: Context,
+  { namespace, name, uid, resourceVersion }: StatefulSet,
+  replicas: number,
+  notAfterMs: number,
+): Promise<void> {
+  const body = { metadata: { uid, resourceVersion }, spec: { replicas } };
+  views.learn(await cluster.patch("statefulsets", { namespace, name }, body, { notAfterMs }));
+}
+
+/** What is thrown instead of a change that is not wanted any more. */
+export function sizeChanged({ name }: StatefulSet): ClusterError {
+  const message = `${name}, its pods or the size that is wanted have changed meanwhile`;
+  return new ClusterError({ code: 409, reason: "Changed", message, verb: "patch", resource: "statefulsets" });
+}
