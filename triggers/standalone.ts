@@ -123,7 +123,7 @@ function contextsOver(options: StandaloneOptions, views: Views): () => Context {
   const { cluster, pods, reporting, namespaces, settings } = options;
   const { mode } = settings;
   const outside = { cluster, views, protocol, ...(pods === undefined ? {} : { pods }) };
-  const shared = { ...outside, reporter: reporting, mode, namespaces };
+  const shared = { ...outside, reporter: reporting, mode, namespaces, settings };
   const copyOf = createLedgerCopies();
   return () => ({ ...shared, memoryOf: createMemory(copyOf) });
 }

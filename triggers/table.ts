@@ -32,7 +32,11 @@ export const admissionFunctions: readonly AdmissionDefinition[] = [
 export const cronFunctions: readonly CronDefinition[] = [rotateCertificate];
 
 /** The settings of functions, besides those that every process has. */
-export const functionSettings = { ...rotateCertificate.settings };
+export const functionSettings = {
+  ...rotateCertificate.settings,
+  ...prepareDownscale.settings,
+  ...releasePrepared.settings,
+};
 
 export const table: readonly (FunctionDefinition | AdmissionDefinition | CronDefinition)[] = [
   ...groupFunctions,

@@ -1,4 +1,5 @@
 /** The way of one review: what it asks, the pod, the decision without a ledger or with one, and the answer. */
+import { eventReasons } from "../shared/objects/vocabulary.ts";
 import type { AdmissionAnswer, AdmissionRequest, Context, Denied, Judge } from "../shared/pass/definition.ts";
 import { announceRefusal } from "../shared/pass/verdict-record.ts";
 import { isFinal, inShadow as refusedInShadow, tooLate } from "../shared/review/answers.ts";
@@ -34,7 +35,8 @@ async function review(context: Context, reviews: Reviews, request: AdmissionRequ
     "allowed" in early
       ? whileNamed(early, alone.eviction, cluster.monotonicMs() - askedMs)
       : await reviews.submit(early, { subject: alone.eviction, dryRun, deadlineMs: request.deadlineMs });
-  if (!answer.allowed && !dryRun && alone.owner !== undefined) announceRefusal(context, name, alone.owner, answer);
+  if (!answer.allowed && !dryRun && alone.owner !== undefined)
+    announceRefusal(context, name, alone.owner, answer, eventReasons.evictionRefused);
   return answer;
 }
 

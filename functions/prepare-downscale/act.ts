@@ -5,9 +5,11 @@ import { messageOf } from "../shared/kubernetes/errors.ts";
 import { makeClaim } from "../shared/ledger/claim.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
+import { eventReasons } from "../shared/objects/vocabulary.ts";
 import { lookAtLedger, renewClaim, timesAfter, writeClaims } from "../shared/pass/claim-writing.ts";
 import type { AdmissionAnswer, AdmissionRequest, Context, Denied, Judge } from "../shared/pass/definition.ts";
 import { Conflict, forgetLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
+import { announceRefusal } from "../shared/pass/verdict-record.ts";
 import { allow, askAgain, badRequest, inShadow, internalError, tooLate } from "../shared/review/answers.ts";
 import { refuseFailure } from "../shared/review/commit.ts";
 import { Deadlines } from "../shared/review/deadlines.ts";
@@ -42,10 +44,16 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
   try {
     const { deadlineMs } = request;
     const answer = await inTime(deadlines, deadlineMs, () => judge(context, { asked, statefulSet, deadlineMs }));
-    return { ...(answer ?? tooLate()), zone: name };
+    return said(context, statefulSet, answer ?? tooLate());
   } catch (error) {
-    return { ...refuseError(asked, error), zone: name };
+    return said(context, statefulSet, refuseError(asked, error));
   }
+}
+
+/** An autoscaler shows its user no refusal: it stands among the Events of the StatefulSet. */
+function said(context: Context, statefulSet: StatefulSet, answer: AdmissionAnswer): AdmissionAnswer {
+  if (!answer.allowed) announceRefusal(context, by, statefulSet, answer, eventReasons.downscaleRefused);
+  return { ...answer, zone: statefulSet.name };
 }
 
 /** Step by step until somebody has been asked to say no: what cannot be read up to then holds nobody back. */

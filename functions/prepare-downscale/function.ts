@@ -3,20 +3,21 @@ import { claims, lastDownscales, ledgerEntries, rolloutGroup } from "../shared/o
 import type { AdmissionDefinition } from "../shared/pass/definition.ts";
 import { mayBeDownscale } from "../shared/review/size-review.ts";
 import { createJudge } from "./act.ts";
-import { name, trackerName } from "./observe.ts";
+import { name, settings, usualTrackerName } from "./observe.ts";
 
 const path = "/admission/prepare-downscale";
 
 /** Has each pod that a downscale takes say that it may leave, and keeps time between the zones of a group. */
-export const prepareDownscale: AdmissionDefinition = {
+export const prepareDownscale: AdmissionDefinition & { readonly settings: typeof settings } = {
   name,
   concern: "tell pods before a downscale takes them, and keep time between zones",
   needs: [
     { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
-    { group: "", resource: "configmaps", verbs: ["get"], names: [trackerName] },
+    { group: "", resource: "configmaps", verbs: ["get"], names: [usualTrackerName] },
     { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "create", "patch"] },
+    { group: "", resource: "events", verbs: ["create"] },
   ],
   reads: [
     rolloutGroup,
@@ -28,6 +29,7 @@ export const prepareDownscale: AdmissionDefinition = {
     scaling.lastDownscale,
   ],
   writes: [...ledgerEntries, claims, lastDownscales],
+  settings,
   paths: [path],
   registration: {
     // It never changes an object: a mutating one is asked before those that may refuse.

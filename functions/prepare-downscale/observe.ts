@@ -3,7 +3,7 @@ import { selects } from "../shared/group/governing.ts";
 import { isPrepared, preparedId } from "../shared/group/prepared.ts";
 import { scaleDownPhases } from "../shared/group/size-changes.ts";
 import { groupKeyOf } from "../shared/group/whose-ledger.ts";
-import { type Cluster, hasCode } from "../shared/kubernetes/cluster.ts";
+import { type Cluster, hasCode, type ObjectKey } from "../shared/kubernetes/cluster.ts";
 import {
   type ClaimContent,
   formatMembers,
@@ -14,7 +14,9 @@ import {
 import { type ClaimWhereabouts, kinds } from "../shared/ledger/kinds.ts";
 import { parseTime } from "../shared/objects/durations.ts";
 import { fieldsOf } from "../shared/objects/fields.ts";
+import { isObjectName } from "../shared/objects/names.ts";
 import type { Pod } from "../shared/objects/pods.ts";
+import { setting, valuesOf } from "../shared/objects/settings.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { Context, Denied } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
@@ -24,8 +26,17 @@ import type { Downscale } from "../shared/review/size-review.ts";
 import { type Asked, type DownscaleSnapshot, sentenceOf } from "./decide.ts";
 
 export const name = "prepare-downscale";
-/** Where rollout-operator keeps the times of downscales, with `-use-zone-tracker`. */
-export const trackerName = "rollout-operator-zone-tracker";
+/** Where rollout-operator keeps the times of downscales, with `-use-zone-tracker`, unless told otherwise. */
+export const usualTrackerName = "rollout-operator-zone-tracker";
+export const settings = {
+  zoneTrackerName: setting<string>({
+    name: "ZONE_TRACKER_NAME",
+    fallback: usualTrackerName,
+    says: "ConfigMap of rollout-operator whose times of downscales are read; in the namespace of the StatefulSet",
+    grammar: "the name of a ConfigMap",
+    parse: (text) => (isObjectName(text) ? text : undefined),
+  }),
+};
 
 /** The StatefulSet that says how its pods are told: the old one of the review, or by a GET for a scale. Throws ClusterError. */
 export async function readStatefulSet(
@@ -72,7 +83,7 @@ export async function observe(
   const content = contentOf(asked, statefulSet, observed);
   const [where, tracker] = await Promise.all([
     findClaimed(cluster, asked.namespace, makeClaim(content)),
-    readTracker(cluster, asked.namespace),
+    readTracker(cluster, { namespace: asked.namespace, name: valuesOf(settings, context.settings).zoneTrackerName }),
   ]);
   const stored = where.statefulSet;
   if (stored?.uid !== statefulSet.uid) {
@@ -168,9 +179,9 @@ function gapsIn(ranges: readonly OrdinalRange[], covering: readonly OrdinalRange
 }
 
 /** The times of rollout-operator's zone tracker, by StatefulSet. Throws ClusterError. */
-async function readTracker(cluster: Cluster, namespace: string): Promise<ReadonlyMap<string, number | "malformed">> {
+async function readTracker(cluster: Cluster, at: ObjectKey): Promise<ReadonlyMap<string, number | "malformed">> {
   try {
-    const { data = {} } = await cluster.get("configmaps", { namespace, name: trackerName });
+    const { data = {} } = await cluster.get("configmaps", at);
     return new Map(Object.entries(data).map(([set, text]) => [set, parseEntry(text) ?? "malformed"]));
   } catch (error) {
     if (hasCode(error, 404)) return new Map();

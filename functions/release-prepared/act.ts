@@ -2,16 +2,20 @@
 import { addressOf, isPrepared, isTakenBack, prepareEndpointOf, requestTo } from "../shared/group/prepared.ts";
 import { scaleDownPhases } from "../shared/group/size-changes.ts";
 import { tellPods } from "../shared/http/telling.ts";
+import type { Announcement } from "../shared/kubernetes/announcements.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim } from "../shared/ledger/kinds.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
+import { eventReasons } from "../shared/objects/vocabulary.ts";
 import { renewClaim, timesAfter, writeClaim, writeClaims } from "../shared/pass/claim-writing.ts";
 import { passUnconcerned } from "../shared/pass/concern.ts";
 import type { Context, GroupMemory, Outcome } from "../shared/pass/definition.ts";
 import { Conflict, forgetLedger, ledgerRecheckMs, waitForLedger } from "../shared/pass/ledger-access.ts";
+import { announceNews, isNews } from "../shared/pass/verdict-record.ts";
 import { decide, type Fate, type PreparedSnapshot, toTell, undoing } from "./decide.ts";
 import { name, observe, readPrepared } from "./observe.ts";
+import { writeTimes } from "./write-times.ts";
 
 /** How one claim ended, or what it waits for. */
 interface End {
@@ -25,6 +29,7 @@ const nothing: Outcome = { recheckMs: undefined, acting: undefined };
 const lookEveryMs = 5_000;
 const lookedMs = new WeakMap<GroupMemory, number>();
 const untoldRecheckMs = 15_000;
+const contendedMs = 1_000;
 const isAsked = ({ scaling }: StatefulSet): boolean => scaling?.preparesDownscale === true;
 
 /** Throws ClusterError where trying again can help. */
@@ -46,7 +51,11 @@ export async function look(context: Context, key: GroupKey, { sweep }: { readonl
       context.reporter.pass({ key, function: name, guard, zone, sentence, sinceMs: claim.stampMs, shadow: false });
       if (recheckMs !== undefined) rechecks.push(recheckMs);
     }
+    const writableMs = await writeTimes(context, key);
+    if (writableMs !== undefined) rechecks.push(writableMs);
   } catch (error) {
+    // Of the times alone: what ends a claim has begun anew by itself.
+    if (error instanceof Conflict) return { recheckMs: contendedMs, acting: undefined };
     const unusable = waitForLedger(error);
     if (unusable === undefined) throw error;
     const { guard, zone, sentence } = unusable;
@@ -68,7 +77,7 @@ async function endInTurn(context: Context, key: GroupKey, claim: KnownClaim): Pr
       context.reporter.conflict(key, name);
     }
   }
-  return { guard: "ledger-contended", sentence: describeClaim(claim), recheckMs: 1_000 };
+  return { guard: "ledger-contended", sentence: describeClaim(claim), recheckMs: contendedMs };
 }
 
 async function endOne(context: Context, key: GroupKey, id: string): Promise<End> {
@@ -102,7 +111,9 @@ async function undo(
   const why = await tellToStay(context, statefulSet, toTell(stay, statefulSet?.scaling?.unprepared ?? []), deadlineMs);
   if (why !== undefined) {
     const sentence = `the downscale of ${claim.zone} never came, and its pods are not all told that they stay: ${why}`;
-    return { guard: "prepared-untold", sentence, recheckMs: untoldRecheckMs };
+    const end = { guard: "prepared-untold", sentence, recheckMs: untoldRecheckMs };
+    await say(context, key, { claim, statefulSet, end, type: "Warning", reason: eventReasons.preparedUntold });
+    return end;
   }
   const again = await observe(context, key, claim.id);
   if (again?.snapshot.claim.line !== marked.line) throw new Conflict();
@@ -115,7 +126,24 @@ async function undo(
     leave.length === 0 ? undefined : changeClaim(marked, rest),
   );
   const sentence = `the downscale of ${claim.zone} never came: its pods were told that they stay`;
-  return { guard: "downscale-taken-back", sentence };
+  const end = { guard: "downscale-taken-back", sentence };
+  await say(context, key, { claim, statefulSet, end, type: "Normal", reason: eventReasons.downscaleTakenBack });
+  return end;
+}
+
+interface Said extends Pick<Announcement, "type" | "reason"> {
+  readonly claim: KnownClaim;
+  readonly statefulSet: StatefulSet | undefined;
+  readonly end: End;
+}
+
+/** Once for each claim. */
+async function say(context: Context, key: GroupKey, { claim, statefulSet, end, type, reason }: Said): Promise<void> {
+  const identity = `${end.guard} ${claim.id}`;
+  if (statefulSet === undefined || !isNews(context, key, identity)) return;
+  const about = { resource: "statefulsets", ...statefulSet } as const;
+  const message = `${end.guard}: ${end.sentence}`;
+  await announceNews(context, name, key, { about, type, reason, message, identity });
 }
 
 /** Undefined where each of them has heard it; or why not. */

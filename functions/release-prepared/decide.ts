@@ -1,8 +1,11 @@
 /** What becomes of a downscale whose pods were told: it is over, goes on, or never came and is taken back (rule R20). Pure. */
-import type { KnownClaim, OrdinalRange } from "../shared/ledger/claim.ts";
+import type { Claim, KnownClaim, OrdinalRange } from "../shared/ledger/claim.ts";
 import { type ClaimWhereabouts, kinds, undoAfterMs } from "../shared/ledger/kinds.ts";
 import { finishAfterMs } from "../shared/ledger/reservation.ts";
 import type { Pod } from "../shared/objects/pods.ts";
+import { isMalformed } from "../shared/objects/scaling/scaling.ts";
+import type { StatefulSet } from "../shared/objects/statefulsets.ts";
+import { lastDownscale } from "../shared/objects/vocabulary/scaling.ts";
 
 /** The phase in which nobody joins the claim any more: its pods are being told that they stay. */
 export const undoing = "undoing";
@@ -44,4 +47,44 @@ export function toTell(stay: readonly Pod[], released: readonly OrdinalRange[]):
   const isReleased = ({ ordinal, neverReady }: Pod) =>
     neverReady && released.some(({ first, last }) => ordinal >= first && ordinal <= last);
   return stay.filter((pod) => !isReleased(pod));
+}
+
+/** A zone whose annotation does not say when it was last made smaller. */
+export interface Untold {
+  readonly zone: string;
+  /** When it was, by the ledger; in milliseconds since the epoch. */
+  readonly downMs: number;
+}
+
+/** Those of a group whose time is in the ledger, and whose claim is over: until then the time may change. */
+export function findUntold(
+  statefulSets: readonly StatefulSet[],
+  times: Readonly<Record<string, number>>,
+  claims: readonly Claim[],
+): readonly Untold[] {
+  return statefulSets.flatMap(({ name: zone, scaling }) => {
+    const downMs = times[zone];
+    if (downMs === undefined || !scaling?.preparesDownscale || claims.some((claim) => claim.zone === zone)) return [];
+    // What its owner wrote and nobody can read is his to correct.
+    if (isMalformed(scaling, lastDownscale) || downMs <= (scaling.lastDownscaleMs ?? 0)) return [];
+    return [{ zone, downMs }];
+  });
+}
+
+/** The same, as it is stored. */
+export interface Timed {
+  readonly statefulSet: StatefulSet;
+  readonly downMs: number;
+  /** When somebody last changed more than its status; undefined where nothing says so. */
+  readonly changedMs: number | undefined;
+}
+
+/** Autoscalers fail on whoever writes an object during its change: so long after one they are done with it. */
+export const writeAfterMs = 60_000;
+/** Managed fields have whole seconds. */
+const secondMs = 1_000;
+
+/** In how many milliseconds the annotation may be written; 0: now. Rule: never within a minute of a change (#96, #303). */
+export function writableInMs({ downMs, changedMs = 0 }: Timed, nowMs: number): number {
+  return Math.max(0, Math.max(downMs, changedMs + secondMs) + writeAfterMs - nowMs);
 }

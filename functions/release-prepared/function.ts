@@ -1,13 +1,18 @@
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
-import { prepareDownscalePath, prepareDownscalePort, unpreparedPods } from "../shared/objects/vocabulary/scaling.ts";
+import {
+  lastDownscale,
+  prepareDownscalePath,
+  prepareDownscalePort,
+  unpreparedPods,
+} from "../shared/objects/vocabulary/scaling.ts";
 import { claims, lastDownscales, ledgerEntries, podName, rolloutGroup } from "../shared/objects/vocabulary.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import { groupOfPod, groupOfStatefulSet } from "../shared/views/keys.ts";
 import { look } from "./act.ts";
-import { listKeys, name } from "./observe.ts";
+import { listKeys, name, settings } from "./observe.ts";
 
 /** Ends the claims of downscales whose pods are gone, and takes back what was prepared and never came. */
-export const releasePrepared: FunctionDefinition<GroupKey> = {
+export const releasePrepared: FunctionDefinition<GroupKey> & { readonly settings: typeof settings } = {
   name,
   concern: "end the claims of prepared downscales, and take back those that never came",
   keyedBy: "groups",
@@ -17,13 +22,16 @@ export const releasePrepared: FunctionDefinition<GroupKey> = {
   ],
   listKeys,
   needs: [
-    { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
+    // To write is for the annotation that a setting asks for.
+    { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch", "patch"] },
     { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     // It ends what stands in a ledger, and makes none.
     { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "list", "patch"] },
+    { group: "", resource: "events", verbs: ["create"] },
   ],
-  reads: [rolloutGroup, prepareDownscalePath, prepareDownscalePort, unpreparedPods],
-  writes: [...ledgerEntries, claims, lastDownscales],
+  reads: [rolloutGroup, prepareDownscalePath, prepareDownscalePort, unpreparedPods, lastDownscale],
+  writes: [...ledgerEntries, claims, lastDownscales, lastDownscale],
+  settings,
   run: look,
 };

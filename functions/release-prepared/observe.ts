@@ -1,17 +1,29 @@
 /** Which ledgers hold claims of downscales that were prepared, and where all is that one of them names. */
 import { isPrepared } from "../shared/group/prepared.ts";
-import type { LeaseObject } from "../shared/kubernetes/cluster.ts";
+import { hasCode, type LeaseObject } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { ledgerName } from "../shared/ledger/name.ts";
-import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import { parseTime } from "../shared/objects/durations.ts";
+import { fieldsOf } from "../shared/objects/fields.ts";
+import { parseBoolean, setting } from "../shared/objects/settings.ts";
+import { type GroupKey, parseStatefulSet } from "../shared/objects/statefulsets.ts";
 import { claims, ledgerGroup, managedBy, read } from "../shared/objects/vocabulary.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { findClaimed } from "../shared/pass/whereabouts.ts";
-import type { PreparedSnapshot } from "./decide.ts";
+import type { PreparedSnapshot, Timed, Untold } from "./decide.ts";
 
 export const name = "release-prepared";
+export const settings = {
+  writesLastDownscale: setting<boolean>({
+    name: "WRITE_LAST_DOWNSCALE",
+    fallback: "false",
+    says: "true: the annotation last-downscale is written to StatefulSets for those who read it, a minute after their last change",
+    grammar: "true or false",
+    parse: parseBoolean,
+  }),
+};
 
 /** The groups whose ledgers hold a claim of any kind, in a namespace or in all. Throws ClusterError. */
 export async function listKeys({ cluster }: Context, namespace: string | undefined): Promise<readonly GroupKey[]> {
@@ -31,6 +43,33 @@ function keyOf({ metadata }: LeaseObject): GroupKey[] {
 export async function readPrepared({ protocol, cluster }: Context, key: GroupKey): Promise<readonly KnownClaim[]> {
   const ledger = await protocol.readLedger(cluster, key);
   return ledger === undefined ? [] : ledger.claims.filter(isPrepared);
+}
+
+/** A StatefulSet with the time at which it was last made smaller, as far as a function knows that reads no annotation. */
+export async function observeTime(
+  context: Context,
+  { namespace }: GroupKey,
+  { zone, downMs }: Untold,
+): Promise<Timed | undefined> {
+  try {
+    const object = await context.cluster.get("statefulsets", { namespace, name: zone });
+    return { statefulSet: parseStatefulSet(object), downMs, changedMs: changedAt(object) };
+  } catch (error) {
+    if (hasCode(error, 404)) return undefined;
+    throw error;
+  }
+}
+
+/** When somebody last changed more than the status of an object, by its managed fields; in milliseconds since the epoch. */
+function changedAt({ metadata }: { readonly metadata: object }): number | undefined {
+  const { managedFields } = fieldsOf(metadata) ?? {};
+  const said: readonly unknown[] = Array.isArray(managedFields) ? managedFields : [];
+  const times = said.flatMap((one) => {
+    const { time, subresource } = fieldsOf(one) ?? {};
+    const ms = typeof time === "string" && subresource !== "status" ? parseTime(time) : undefined;
+    return ms === undefined ? [] : [ms];
+  });
+  return times.length === 0 ? undefined : Math.max(...times);
 }
 
 /** One of them as it stands; undefined where it is gone, or where nothing may be written yet. */

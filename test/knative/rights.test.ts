@@ -33,6 +33,7 @@ import {
   roll,
   tellBefore,
   vanish,
+  writeTime,
 } from "./walk.ts";
 
 const isForeign = ({ apiVersion, kind }: Built) =>
@@ -75,7 +76,13 @@ async function rightsToKinds(kubectl: Kubectl, namespace: string, kinds: readonl
 }
 
 /** What is chosen freely: ports, whom the certificate is made out to, and that a sweep does not come in five minutes. */
-const free = { PORT: "0", TLS_PORT: "0", TLS_DNS_NAME: "localhost", SWEEP_INTERVAL: "1s" };
+const free = {
+  PORT: "0",
+  TLS_PORT: "0",
+  TLS_DNS_NAME: "localhost",
+  SWEEP_INTERVAL: "1s",
+  WRITE_LAST_DOWNSCALE: "true",
+};
 
 suite("rights on the real API server", { skip: await skipWithoutControlPlane(), concurrency: 2 }, () => {
   let controlPlane: ControlPlane;
@@ -108,13 +115,14 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       await scene.waitForOldLedger(cast.rollout);
       await judge(scene, cast);
       await answer(scene, ingesters);
+      await tellBefore(scene, cast, ingesters);
       await lower(scene, cast, ingesters);
       await follow(scene, cast);
-      await tellBefore(scene, cast, ingesters);
       await roll(scene, cast);
       await refuse(scene, cast, `system:serviceaccount:${namespace}:${roller}`);
       await vanish(scene, cast, `system:serviceaccount:${namespace}:${keeper}`);
       await renew(scene, cast);
+      await writeTime(scene, cast);
       await scene.end();
       for (const name of accountsOf(objects)) {
         const rights = rightsOf(objects, namespace, name);
@@ -146,7 +154,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       const ledgers = await start(keeper, {});
       const delayed = await start("prepare-delayed-downscale", {});
       const follower = await start("follow-replicas", {});
-      const releaser = await start("release-prepared", {});
+      const releaser = await start("release-prepared", { WRITE_LAST_DOWNSCALE: "true" });
       return { certificate, reviews, rollout, ledgers, delayed, follower, releaser };
     };
     await walk(context, { namespace: "loki", overlay: "direct", roller, keeper, play });

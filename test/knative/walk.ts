@@ -1,5 +1,7 @@
 /** Every path of every function, walked over a group: what each account needs for all that is to be done. */
 import assert from "node:assert/strict";
+import { preparedId } from "../../functions/shared/group/prepared.ts";
+import { formatClaims, makeClaim } from "../../functions/shared/ledger/claim.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import { dataOf, usualSecretName } from "../../functions/shared/objects/certificates.ts";
 import { type Api, eventually } from "../controlplane/api.ts";
@@ -191,16 +193,54 @@ export async function tellBefore(scene: Scene, { releaser }: Cast, ingesters: In
     },
     1_000,
   );
-  assert.notEqual(await claims(), "");
+  const own = await claims();
+  assert.notEqual(own, "");
   const left = { [`${told}-zone-z`]: { 0: ["of-long-ago", "advance-zone-rollout", Date.now()] } };
-  await api.patch(ledger, { metadata: { annotations: { "sluice.dev/reservations": JSON.stringify(left) } } });
+  const entries = {
+    "sluice.dev/reservations": JSON.stringify(left),
+    "sluice.dev/claims": `${own}\n${await neverCame(scene, `${told}-zone-b`)}`,
+  };
+  await api.patch(ledger, { metadata: { annotations: entries } });
   await eventually(
-    "its claim ended",
+    "its claim ended, and one taken back of a downscale that never came",
     60_000,
     async () => {
       assert.equal(await post(releaser, changed("StatefulSet", namespace, `${told}-zone-a`)), 204);
       await post(releaser, tick);
       return (await claims()) === "" ? true : undefined;
+    },
+    1_000,
+  );
+}
+
+/** A claim of a downscale that was let through long ago: its pod is told to stay. */
+async function neverCame(scene: Scene, zone: string): Promise<string> {
+  const { metadata } = await scene.api.get<{ metadata: { uid: string } }>(scene.statefulSetPath(zone));
+  const claim = makeClaim({
+    id: preparedId(zone),
+    kind: "scale-down",
+    zone,
+    members: [{ first: 1, last: 1 }],
+    uids: { [zone]: metadata.uid },
+    by: "prepare-downscale",
+    stampMs: Date.now() - 120_000,
+    phase: "confirmed",
+    terms: "asked",
+  });
+  return formatClaims([claim]);
+}
+
+/** The time of that downscale, which stands on the StatefulSet a minute after its last change. */
+export async function writeTime(scene: Scene, { releaser }: Cast): Promise<void> {
+  await eventually(
+    "the time of a downscale written",
+    90_000,
+    async () => {
+      await post(releaser, tick);
+      const { metadata } = await scene.statefulSet(`${told}-zone-a`);
+      return Date.parse(metadata.annotations?.["grafana.com/last-downscale"] ?? "") > Date.parse("2026-01-02")
+        ? true
+        : undefined;
     },
     1_000,
   );

@@ -75,7 +75,7 @@ function bounded(name: string, kind: Kind, field: keyof Settings, leastMs: numbe
 
 const rate = "requests to the API server have no rate limit; at most 16 are under way at once";
 const noClusterValidation = "the header X-Cluster is neither sent nor compared";
-const zoneTracker = "the ConfigMap rollout-operator-zone-tracker is read, whatever this says, and never written";
+const zoneTracker = "the ConfigMap is read, whatever this says, and never written";
 /** Prometheus' grammar has no decimals: what it gives is whole. */
 const lifetime: Kind = {
   grammar: "a Prometheus duration from 1m to 10y",
@@ -144,6 +144,10 @@ export const flags: readonly Flag[] = [
     says: "false: no caBundle is written",
   }),
   idle("use-zone-tracker", boolean, zoneTracker, "false"),
-  idle("zone-tracker.config-map-name", text, zoneTracker, "rollout-operator-zone-tracker"),
+  counterpart("zone-tracker.config-map-name", {
+    ...text,
+    grammar: "the name of a ConfigMap",
+    field: "zoneTrackerName",
+  }),
   idle("zpdb.pod-ready-annotation-patch-timeout", positiveDuration, "nothing is written on pods"),
 ];

@@ -2,7 +2,13 @@
 import { isClusterDomain } from "../../functions/shared/http/target.ts";
 import { certificateSettings } from "../../functions/shared/objects/certificates.ts";
 import { isNamespaceName } from "../../functions/shared/objects/names.ts";
-import { parseBoolean, parseDuration, type Setting, setting } from "../../functions/shared/objects/settings.ts";
+import {
+  parseBoolean,
+  parseDuration,
+  type Setting,
+  setting,
+  type ValuesOf,
+} from "../../functions/shared/objects/settings.ts";
 import { functionSettings, table } from "../table.ts";
 import { type LogLevel, logLevels } from "../telemetry/logs-and-metrics.ts";
 
@@ -167,8 +173,7 @@ export const settingsTable = {
   ...functionSettings,
 } as const;
 
-type ValueOf<S> = S extends Setting<infer T> ? T : never;
-export type Settings = { readonly [Field in keyof typeof settingsTable]: ValueOf<(typeof settingsTable)[Field]> };
+export type Settings = ValuesOf<typeof settingsTable>;
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

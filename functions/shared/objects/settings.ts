@@ -18,6 +18,18 @@ export function setting<T>(description: Setting<T>): Setting<T> {
   return description;
 }
 
+/** The values of some settings, by field. */
+export type ValuesOf<S> = { readonly [Field in keyof S]: S[Field] extends Setting<infer T> ? T : never };
+
+/** What a process was given for a function's own settings, by field; the fallback of each that it was not given. */
+export function valuesOf<S extends Readonly<Record<string, Setting<unknown>>>>(
+  own: S,
+  given: Readonly<Record<string, unknown>> = {},
+): ValuesOf<S> {
+  const values = Object.entries(own).map(([field, one]) => [field, given[field] ?? one.parse(one.fallback)]);
+  return Object.fromEntries(values) as ValuesOf<S>;
+}
+
 /** `true` or `false`. */
 export function parseBoolean(text: string): boolean | undefined {
   return text === "true" ? true : text === "false" ? false : undefined;

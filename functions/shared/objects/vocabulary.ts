@@ -264,6 +264,10 @@ export const eventReasons = {
   downscaling: "DelayedDownscaleStarted",
   downscaleWaiting: "DelayedDownscaleWaiting",
   downscaled: "DelayedDownscaleCompleted",
+  downscalePrepared: "DownscalePrepared",
+  downscaleRefused: "DownscaleRefused",
+  downscaleTakenBack: "DownscaleTakenBack",
+  preparedUntold: "PreparedPodsUntold",
 } as const;
 
 export type AnyEntry = (typeof vocabulary)[number];

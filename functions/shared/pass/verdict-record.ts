@@ -6,7 +6,6 @@ import type { LedgerChange, RecordedVerdict, Refusal } from "../ledger/reservati
 import { cut, isFarBelowBound } from "../ledger/size.ts";
 import { mendStamp } from "../ledger/stamps.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
-import { eventReasons } from "../objects/vocabulary.ts";
 import type { Key } from "../views/keys.ts";
 import type { Context, Denied, GroupMemory } from "./definition.ts";
 import type { Observed } from "./observation.ts";
@@ -167,10 +166,16 @@ const passingGuards: ReadonlySet<string> = new Set([
 const sayRefusalEveryMs = 60_000;
 
 /**
- * The Kubernetes Event about a refused eviction, on the pod's StatefulSet: one for each guard and StatefulSet a minute, whatever
- * the number of replicas and of those who ask. Returns at once; that it could not be sent is a log line.
+ * The Kubernetes Event about a refused review, on the StatefulSet: one for each guard and StatefulSet a minute, whatever the
+ * number of replicas and of those who ask. Returns at once; that it could not be sent is a log line.
  */
-export function announceRefusal(context: Context, by: string, owner: StatefulSet, { guard, sentence }: Denied): void {
+export function announceRefusal(
+  context: Context,
+  by: string,
+  owner: StatefulSet,
+  { guard, sentence }: Denied,
+  reason: string,
+): void {
   if (context.mode === "shadow" || passingGuards.has(guard)) return;
   const key = { namespace: owner.namespace, group: owner.group ?? owner.name };
   const identity = `${guard} ${owner.uid} ${Math.floor(context.cluster.serverTimeMs() / sayRefusalEveryMs)}`;
@@ -181,7 +186,7 @@ export function announceRefusal(context: Context, by: string, owner: StatefulSet
   void tryToAnnounce(context, by, key, {
     about,
     type: "Warning",
-    reason: eventReasons.evictionRefused,
+    reason,
     message,
     identity,
   });

@@ -22,10 +22,33 @@ async function spaced(): Promise<Downscales> {
   return world;
 }
 
-function track(world: Downscales, data: Readonly<Record<string, string>>): void {
-  const metadata = { name: "rollout-operator-zone-tracker" };
+function track(
+  world: Downscales,
+  data: Readonly<Record<string, string>>,
+  name = "rollout-operator-zone-tracker",
+): void {
+  const metadata = { name };
   world.passes.world.store.create("configmaps", namespace, { apiVersion: "v1", kind: "ConfigMap", metadata, data });
 }
+
+test("a refusal is an Event on the StatefulSet, once a minute for each guard; an autoscaler shows its user none", async () => {
+  const world = await spaced();
+  world.annotate("group-b", { [last]: ago(world, 5) });
+  const processes = [world.process(), world.process()];
+  for (const process of processes) assert.equal(await process.guard("group-a", 4), "min-time-between-zones");
+  await world.passes.goOn(100);
+  const said = world.passes.events.filter((event) => event.startsWith("DownscaleRefused"));
+  assert.equal(said.length, 1, world.passes.events.join("\n"));
+  assert.match(said[0] ?? "", /^DownscaleRefused group-a: min-time-between-zones: downscale of statefulsets\/group-a/);
+});
+
+test("a zone tracker of another name is read where the setting says so, and the usual one is not", async () => {
+  const world = await spaced();
+  track(world, { "group-b": JSON.stringify({ lastDownscaled: ago(world, 5) }) }, "tracker");
+  const reading = (zoneTrackerName: string) => world.process(() => ({ settings: { zoneTrackerName } }));
+  assert.equal(await reading("tracker").guard("group-a", 4), "min-time-between-zones");
+  assert.equal(await reading("rollout-operator-zone-tracker").guard("group-a", 4), "allowed");
+});
 
 test("min-time-between-zones: the annotation of another zone holds it back, and the sentence says until when", async () => {
   const world = await spaced();
@@ -111,7 +134,7 @@ test("the time is written when the downscale has come, and the other zone waits 
   assert.ok(Math.abs((times["group-a"] ?? 0) - stampMs) < 1_000);
   assert.equal(await process.guard("group-b", 4), "min-time-between-zones");
   assert.equal(await process.guard("group-a", 3), "allowed", "its own zone does not wait");
-  assert.ok(process.writes().every((word) => word === "patch leases"));
+  assert.deepEqual([...new Set(process.writes())].sort(), ["create events", "patch leases"]);
 });
 
 test("a downscale that never came locks nobody out", async () => {

@@ -34,6 +34,10 @@ test("downscale-taken-back: in the phase in which pods are told to stay nobody j
   assert.equal(await world.process().sweep(), "downscale-taken-back");
   assert.deepEqual(seen, [["group-a undoing"], ["group-a undoing"]]);
   assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
+  assert.match(
+    world.passes.events.join("\n"),
+    /DownscaleTakenBack group-a: downscale-taken-back: the downscale of group-a/,
+  );
 });
 
 test("prepared-untold: while a pod does not answer its DELETE the claim stays, and it is asked again", async () => {
@@ -48,6 +52,17 @@ test("prepared-untold: while a pod does not answer its DELETE the claim stays, a
   world.reply = () => undefined;
   assert.equal(await process.sweep(), "downscale-taken-back");
   assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
+});
+
+test("an Event says once for each claim that a pod has not heard that it stays", async () => {
+  const world = await neverCame();
+  world.reply = () => ({ status: 500 });
+  for (let sweeps = 0; sweeps < 3; sweeps++) {
+    assert.equal(await world.process().sweep(), "prepared-untold");
+    await world.passes.goOn(20_000);
+  }
+  const said = world.passes.events.filter((event) => event.startsWith("PreparedPodsUntold"));
+  assert.equal(said.length, 1);
 });
 
 test("a pod that knows no DELETE has nothing to take back", async () => {

@@ -264,7 +264,7 @@ describe("which Events", () => {
       (passes: Passes) => said(undefined, paused, passes),
       async (passes: Passes) => {
         const denied = { guard: "zone-budget", sentence: "no" } as Parameters<typeof announceRefusal>[3];
-        announceRefusal(passes.context, by, statefulSet("a", { group: key.group }), denied);
+        announceRefusal(passes.context, by, statefulSet("a", { group: key.group }), denied, "EvictionRefused");
         await passes.goOn(1);
       },
     ]) {
@@ -287,14 +287,14 @@ describe("which Events", () => {
     const minuteMs = 60_000 - (passes.cluster.serverTimeMs() % 60_000);
     await passes.goOn(minuteMs);
     const grouped = statefulSet("a", { group: key.group });
-    announceRefusal(passes.context, by, grouped, denied);
+    announceRefusal(passes.context, by, grouped, denied, "EvictionRefused");
     await passes.goOn(59_000);
-    announceRefusal(passes.context, by, grouped, denied);
+    announceRefusal(passes.context, by, grouped, denied, "EvictionRefused");
     await passes.goOn(10);
     assert.equal(passes.count("create events"), 1);
     await passes.goOn(1_000);
-    announceRefusal(passes.context, by, grouped, denied);
-    announceRefusal(passes.context, by, statefulSet("alone", { group: undefined }), denied);
+    announceRefusal(passes.context, by, grouped, denied, "EvictionRefused");
+    announceRefusal(passes.context, by, statefulSet("alone", { group: undefined }), denied, "EvictionRefused");
     await passes.goOn(10);
     assert.equal(passes.events.length, 3);
     assert.equal(passes.context.memoryOf(key).announced.size, 2);

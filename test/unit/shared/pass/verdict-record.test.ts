@@ -235,7 +235,13 @@ test("a refusal of long ago is forgotten: a group at rest is not written to beca
 /** Says that an eviction was refused for a zone's budget, or another reason, and lets it be sent. */
 async function refuseEviction(passes: Passes, guard = "zone-budget", zone = "group-a"): Promise<void> {
   const owner = parseStatefulSet(passes.world.store.get("statefulsets", podKey(zone)));
-  announceRefusal(passes.context, "evaluate-eviction", owner, askAgain(guard, "one pod is down already", zone));
+  announceRefusal(
+    passes.context,
+    "evaluate-eviction",
+    owner,
+    askAgain(guard, "one pod is down already", zone),
+    "EvictionRefused",
+  );
   await passes.goOn(10);
 }
 

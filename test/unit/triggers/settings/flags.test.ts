@@ -71,7 +71,7 @@ const accepted: readonly [string, Partial<Settings>, RegExp?][] = [
   ["-webhooks.update-ca-bundle=false", { updateCaBundle: false }],
   ["-use-zone-tracker=false", {}],
   ["-use-zone-tracker=true", {}, /is read, whatever this says/],
-  ["-zone-tracker.config-map-name=x", {}, /is read, whatever this says/],
+  ["-zone-tracker.config-map-name=x", { zoneTrackerName: "x" }],
   ["-zpdb.pod-ready-annotation-patch-timeout=5s", {}, /nothing is written on pods/],
 ];
 

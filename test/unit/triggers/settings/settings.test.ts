@@ -34,6 +34,8 @@ test("an empty environment is valid, and serves the own namespace", () => {
     tlsOrganisation: "Grafana Labs",
     tlsCertLifetimeMs: 365 * 24 * 3_600_000,
     updateCaBundle: true,
+    zoneTrackerName: "rollout-operator-zone-tracker",
+    writesLastDownscale: false,
     logLevel: "info",
     sweepIntervalMs: 300_000,
     gatherMs: 20,

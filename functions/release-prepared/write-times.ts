@@ -1,0 +1,46 @@
+/** The times of last downscales, from the ledger to the StatefulSets: for those who read `grafana.com/last-downscale`. */
+import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
+import { formatTime } from "../shared/objects/durations.ts";
+import { valuesOf } from "../shared/objects/settings.ts";
+import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import { lastDownscale } from "../shared/objects/vocabulary/scaling.ts";
+import { lookAtLedger } from "../shared/pass/claim-writing.ts";
+import type { Context } from "../shared/pass/definition.ts";
+import { findUntold, type Timed, writableInMs, writeAfterMs } from "./decide.ts";
+import { name, observeTime, settings } from "./observe.ts";
+
+/** Resolves to when the next one may be written, in milliseconds; undefined for none. Throws as a look at the ledger does. */
+export async function writeTimes(context: Context, key: GroupKey): Promise<number | undefined> {
+  if (!valuesOf(settings, context.settings).writesLastDownscale) return undefined;
+  const look = await lookAtLedger(context, key);
+  if (look === undefined || look.young !== undefined) return undefined;
+  const { ledger, zones } = look.observed;
+  const statefulSets = zones.map(({ statefulSet }) => statefulSet);
+  const waits = findUntold(statefulSets, ledger.lastDownscales ?? {}, ledger.claims).map(async (untold) => {
+    const timed = await observeTime(context, key, untold);
+    return timed === undefined ? Number.POSITIVE_INFINITY : writeTime(context, key, timed);
+  });
+  const soonest = Math.min(...(await Promise.all(waits)));
+  return Number.isFinite(soonest) ? soonest : undefined;
+}
+
+/** By uid and resourceVersion: whoever changes the StatefulSet meanwhile is first, and we come a minute after. */
+async function writeTime(context: Context, key: GroupKey, timed: Timed): Promise<number> {
+  const { cluster, reporter, views } = context;
+  const inMs = writableInMs(timed, cluster.serverTimeMs());
+  if (inMs > 0) return inMs;
+  const { namespace, name: zone, uid, resourceVersion } = timed.statefulSet;
+  const annotations = { [lastDownscale.key]: formatTime(timed.downMs) };
+  try {
+    const body = { metadata: { uid, resourceVersion, annotations } };
+    views.learn(await cluster.patch("statefulsets", { namespace, name: zone }, body));
+    return Number.POSITIVE_INFINITY;
+  } catch (error) {
+    if (!(error instanceof ClusterError)) throw error;
+    if (error.code !== 409) {
+      const sentence = `when ${zone} was last made smaller could not be written to its annotation: ${wordsOf(error)}`;
+      reporter.problem(key, name, sentence, error);
+    }
+    return writeAfterMs;
+  }
+}

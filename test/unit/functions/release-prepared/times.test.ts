@@ -1,0 +1,122 @@
+/** `grafana.com/last-downscale` on StatefulSets: only where it is asked for, and never near a change. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { releasePrepared } from "../../../../functions/release-prepared/function.ts";
+import { key, namespace, played, refused } from "../../shared/pass/passes.ts";
+import { type Downscales, type Process, preparedGroup } from "../prepare-downscale/downscales.ts";
+
+const annotation = "grafana.com/last-downscale";
+const setName = { namespace, name: "group-a" };
+
+/** A zone that has been made smaller, whose pods are gone; the time of its claim is not in the ledger yet. */
+async function lowered(): Promise<Downscales> {
+  const world = await preparedGroup();
+  assert.equal(await world.process().guard("group-a", 3), "allowed");
+  world.scale("group-a", 3);
+  await world.passes.goOn(40_000);
+  return world;
+}
+
+function writing(world: Downscales, writesLastDownscale = true): Process {
+  return world.process(() => ({ settings: { writesLastDownscale } }));
+}
+
+function written(world: Downscales): string | undefined {
+  return world.passes.world.store.get("statefulsets", setName).metadata.annotations?.[annotation];
+}
+
+/** What the next look is promised for. */
+async function recheck(world: Downscales, process: Process): Promise<number | undefined> {
+  const { passes } = world;
+  const outcome = await played(passes.timeline, releasePrepared.run(process.context, key, { sweep: true }));
+  return outcome.recheckMs;
+}
+
+/** As an API server stamps it: `agoMs` before now, by the manager of a subresource. */
+function stamp(world: Downscales, agoMs: number, subresource?: string): void {
+  const time = new Date(world.passes.cluster.serverTimeMs() - agoMs).toISOString().replace(/\.\d+Z$/, "Z");
+  const managedFields = [{ manager: "kubectl", operation: "Update", time, subresource }];
+  world.passes.world.store.patch("statefulsets", setName, { metadata: { managedFields } as object });
+}
+
+test("nobody who has not asked for it has a StatefulSet written", async () => {
+  const world = await lowered();
+  for (const process of [world.process(), writing(world, false)]) {
+    await process.sweep();
+    await world.passes.goOn(120_000);
+    await process.sweep();
+    assert.deepEqual(process.writes().includes("patch statefulsets"), false);
+  }
+  assert.equal(written(world), undefined);
+});
+
+test("the time in the ledger is written a minute after the downscale was allowed, once its claim is over", async () => {
+  const world = await lowered();
+  const process = writing(world);
+  const inMs = await recheck(world, process);
+  assert.ok(inMs !== undefined && inMs > 0 && inMs <= 20_000, `${inMs}`);
+  await world.passes.goOn(inMs - 200);
+  await process.sweep();
+  assert.equal(written(world), undefined);
+  await world.passes.goOn(220);
+  await process.sweep();
+  const at = Date.parse(written(world) ?? "");
+  const time = world.passes.ledger.lastDownscales?.["group-a"] ?? 0;
+  assert.ok(at >= time && at < time + 1_000, `${at} of ${time}`);
+  const before = process.calls.length;
+  await process.sweep();
+  assert.ok(!process.calls.slice(before).some(({ verb, resource }) => verb === "patch" && resource === "statefulsets"));
+});
+
+test("somebody's change a moment ago is a minute of waiting; a change of the status is none", async () => {
+  const world = await lowered();
+  const process = writing(world);
+  await process.sweep();
+  await world.passes.goOn(60_000);
+  stamp(world, 10_000);
+  const inMs = await recheck(world, process);
+  assert.ok(inMs !== undefined && inMs > 49_000 && inMs < 52_000, `${inMs}`);
+  assert.equal(written(world), undefined);
+  stamp(world, 0, "status");
+  await process.sweep();
+  assert.notEqual(written(world), undefined);
+});
+
+test("while the downscale goes on nothing is written, and a value that nobody can read is left to its owner", async () => {
+  const world = await lowered();
+  const process = writing(world);
+  await process.sweep();
+  await world.passes.goOn(61_000);
+  assert.equal(await world.process().guard("group-a", 2), "allowed");
+  await process.sweep();
+  assert.equal(written(world), undefined);
+  world.annotate("group-a", { [annotation]: "yesterday" });
+  world.scale("group-a", 2);
+  await world.passes.goOn(120_000);
+  await process.sweep();
+  await process.sweep();
+  assert.deepEqual([world.claims, written(world)], [[], "yesterday"]);
+});
+
+test("whoever changes the StatefulSet meanwhile is first, and a write that is refused is said and holds up nothing", async () => {
+  for (const [code, isSaid] of [
+    [409, false],
+    [403, true],
+  ] as const) {
+    const world = await lowered();
+    const process = writing(world);
+    await process.sweep();
+    await world.passes.goOn(61_000);
+    process.interfere = ({ verb, resource }) => {
+      if (verb === "patch" && resource === "statefulsets") throw refused(code, "somebody's webhook says no");
+    };
+    assert.equal(await recheck(world, process), 60_000);
+    const problems = world.passes.problems.filter((sentence) =>
+      /could not be written to its annotation/.test(sentence),
+    );
+    assert.equal(problems.length > 0, isSaid);
+    process.interfere = () => {};
+    await process.sweep();
+    assert.notEqual(written(world), undefined);
+  }
+});
