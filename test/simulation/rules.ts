@@ -9,7 +9,8 @@ import { dropAfterMs } from "../../functions/shared/ledger/reservation.ts";
 import type { Views } from "../../functions/shared/views/view.ts";
 import { alone } from "./alone.ts";
 import type { Draw } from "./draw.ts";
-import { disturbances, lateDeletions, type Plan } from "./plan.ts";
+import { lateDeletions } from "./draw-plan.ts";
+import { disturbances, type Plan } from "./plan.ts";
 import type { Wrappers } from "./replica.ts";
 import { noFaults } from "./simulated-cluster.ts";
 

@@ -5,7 +5,8 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { withClaims } from "./claims/anywhere.ts";
 import { createDraw } from "./draw.ts";
-import { disturbances, drawPlan, type Plan } from "./plan.ts";
+import { drawPlan } from "./draw-plan.ts";
+import { disturbances, type Plan } from "./plan.ts";
 import type { WatchFaults } from "./simulated-watch.ts";
 import { simulate } from "./simulation.ts";
 

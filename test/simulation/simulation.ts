@@ -7,10 +7,11 @@ import { Checkers } from "./checker.ts";
 import { withClaims } from "./claims/anywhere.ts";
 import { Controllers } from "./controllers.ts";
 import { createDraw, type Draw } from "./draw.ts";
+import { drawPlan } from "./draw-plan.ts";
 import { useLightAborts } from "./light-abort.ts";
 import { microtasksDone } from "./microtasks.ts";
 import { Pasts } from "./pasts.ts";
-import { disturbances, drawPlan, type Plan } from "./plan.ts";
+import { disturbances, type Plan } from "./plan.ts";
 import type { SeedRun, SimulationOptions, SimulationResult, Violation } from "./seed.ts";
 import { type CallFaults, noFaults } from "./simulated-cluster.ts";
 

@@ -2,7 +2,8 @@
 import { claimKinds } from "../../../functions/shared/ledger/claim.ts";
 import { alone } from "../alone.ts";
 import { createDraw } from "../draw.ts";
-import { isNight, type Plan } from "../plan.ts";
+import { isNight } from "../draw-plan.ts";
+import type { Plan } from "../plan.ts";
 
 /**
  * The troubles that a seed has drawn for itself, with claims beside them. The checkers of claims know one limit alone, and zones
