@@ -10,6 +10,7 @@ import { run } from "node:test";
 import { spec } from "node:test/reporters";
 import { ensureAssets, findAssets } from "./controlplane/controlplane.ts";
 import { findBuilt, findDataPlane } from "./knative/dataplane/assets.ts";
+import { canConfine } from "./knative/dataplane/confinement.ts";
 
 /** One after another; the files of a phase run side by side as far as `concurrency` goes. */
 const phases = [
@@ -18,7 +19,16 @@ const phases = [
   { name: "demo and bench", concurrency: 1, files: ["test/{demo,bench}/**/*.test.ts"] },
   // Of the machine's time it measures what honest requests are left: nothing runs beside it.
   { name: "attack", concurrency: 1, files: ["test/attack/**/*.test.ts"] },
-  { name: "control plane", concurrency: 1, files: ["test/{contract,controlplane,e2e,image,knative}/**/*.test.ts"] },
+  // They mostly wait: one takes half a processor. The longest come first, so that none of them is left alone in the end.
+  {
+    name: "control plane",
+    concurrency: 3,
+    files: [
+      "test/knative/**/*.test.ts",
+      "test/{e2e,rabbitmq}/**/*.test.ts",
+      "test/{contract,controlplane,image}/**/*.test.ts",
+    ],
+  },
 ];
 
 const root = new URL("..", import.meta.url).pathname;
@@ -34,11 +44,16 @@ function isReal(file: string, suite: string): boolean {
   );
 }
 
-async function runPhase({ concurrency, files }: (typeof phases)[number]): Promise<void> {
-  const found = files.flatMap((pattern) => globSync(pattern, { cwd: root })).map((file) => `${root}${file}`);
+/** By phase, and within it by pattern. */
+const filesOf = ({ files }: (typeof phases)[number]): readonly string[] =>
+  files.flatMap((pattern) => globSync(pattern, { cwd: root }).sort());
+
+async function runPhase(phase: (typeof phases)[number]): Promise<void> {
+  const found = filesOf(phase).map((file) => `${root}${file}`);
+  const concurrency = phase.name === "control plane" && !(await canRunSideBySide()) ? 1 : phase.concurrency;
   const suites = new Map<string, string>();
   const execArgv = ["--import", `${root}test/ending.ts`];
-  const stream = run({ files: found.sort(), concurrency, cwd: root, execArgv });
+  const stream = run({ files: found, concurrency, cwd: root, execArgv });
   stream.on("test:start", ({ file, name, nesting }) => {
     if (nesting === 0 && file !== undefined) suites.set(file, name);
   });
@@ -56,6 +71,12 @@ async function runPhase({ concurrency, files }: (typeof phases)[number]): Promis
     failures.push(`${relative(root, file ?? "")}: ${name}`);
   });
   for await (const text of stream.compose(spec)) process.stdout.write(text);
+}
+
+/** Without networks of their own, the programs of Knative that two files start want the same ports. */
+async function canRunSideBySide(): Promise<boolean> {
+  const dataPlane = await findBuilt();
+  return dataPlane === undefined || (await canConfine(dataPlane));
 }
 
 /** Builds the control plane, and Knative's programs, when they are missing, and says what is the matter when it cannot. */
@@ -84,6 +105,12 @@ const wanted = process.argv.slice(2);
 const chosen = phases.filter(({ name }) => wanted.length === 0 || wanted.some((word) => name.includes(word)));
 if (chosen.length === 0) {
   console.error(`no phase is called ${wanted.join(", ")}; there are: ${phases.map(({ name }) => name).join(", ")}`);
+  process.exit(2);
+}
+const held = new Set(phases.flatMap(filesOf));
+const forgotten = globSync("test/**/*.test.ts", { cwd: root }).filter((file) => !held.has(file));
+if (forgotten.length > 0) {
+  console.error(`no phase of test/all.ts holds ${forgotten.join(", ")}`);
   process.exit(2);
 }
 if (chosen.some(({ name }) => name === "control plane")) await prepareControlPlane();
