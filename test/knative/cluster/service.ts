@@ -65,9 +65,14 @@ async function startInstance(service: KnativeService, options: ServiceOptions): 
     queueProxy.ended.then(({ summary }) => `queue-proxy ended: ${summary}`),
   ]);
   // What comes after the function's end is nobody's: the activator sends nothing to an instance that it ends.
-  void lost.then(() => Promise.all([launched.stop(0), queueProxy.kill()]));
+  let isLost = false;
+  void lost.then(() => {
+    isLost = true;
+    return Promise.all([launched.stop(0), queueProxy.kill()]);
+  });
+  // Nobody asks for minutes whether one is ready that was killed while it started: that would keep the whole process.
   const ready = eventually("the function ready", timeoutSeconds * 1_000, async () =>
-    (await queueProxy.isReady()) ? true : undefined,
+    isLost || (await queueProxy.isReady()) ? true : undefined,
   );
   await Promise.race([ready, lost.then((summary) => Promise.reject(new Error(summary)))]);
   return {
