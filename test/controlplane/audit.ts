@@ -16,6 +16,8 @@ export interface AuditEntry {
   /** Milliseconds since the epoch, and how long it took. */
   readonly at: number;
   readonly tookMs: number;
+  /** Of the object as it was answered, where the log holds answers: see `ControlPlaneOptions.auditAnswersOf`. */
+  readonly resourceVersion: string | undefined;
 }
 
 /** Requests of one client to one resource with one verb. */
@@ -50,6 +52,7 @@ interface RawEvent {
     readonly name?: string;
   };
   readonly responseStatus?: { readonly code?: number };
+  readonly responseObject?: { readonly metadata?: { readonly resourceVersion?: string } };
   readonly requestReceivedTimestamp: string;
   readonly stageTimestamp: string;
 }
@@ -138,5 +141,6 @@ function parseEntry(line: string): AuditEntry | undefined {
     code: event.responseStatus?.code,
     at,
     tookMs: Date.parse(event.stageTimestamp) - at,
+    resourceVersion: event.responseObject?.metadata?.resourceVersion,
   };
 }

@@ -32,14 +32,29 @@ export interface Tokens {
  * One line for each request. Watches would have two, when they start and when they end; the first is kept, so that a
  * watch is visible while it lasts.
  */
-const AUDIT_POLICY = {
-  apiVersion: "audit.k8s.io/v1",
-  kind: "Policy",
-  rules: [
-    { level: "Metadata", verbs: ["watch"], omitStages: ["RequestReceived", "ResponseComplete"] },
-    { level: "Metadata", omitStages: ["RequestReceived", "ResponseStarted"] },
-  ],
-};
+const AUDIT_RULES = [
+  { level: "Metadata", verbs: ["watch"], omitStages: ["RequestReceived", "ResponseComplete"] },
+  { level: "Metadata", omitStages: ["RequestReceived", "ResponseStarted"] },
+];
+
+/** Resources of an API group, whose subresources are named like `statefulsets/scale`. */
+export interface AuditedResources {
+  readonly group: string;
+  readonly resources: readonly string[];
+}
+
+function auditPolicy(answersOf: readonly AuditedResources[]): object {
+  const answered = {
+    level: "RequestResponse",
+    verbs: ["create", "update", "patch"],
+    resources: answersOf,
+    omitManagedFields: true,
+    omitStages: ["RequestReceived", "ResponseStarted"],
+  };
+  // A rule without resources is for all of them.
+  const rules = answersOf.length === 0 ? AUDIT_RULES : [answered, ...AUDIT_RULES];
+  return { apiVersion: "audit.k8s.io/v1", kind: "Policy", rules };
+}
 
 export function layoutOf(directory: string): Layout {
   const certificates = join(directory, "certificates");
@@ -60,12 +75,16 @@ export function layoutOf(directory: string): Layout {
   };
 }
 
-/** Writes what the processes read. Tokens and keys of an earlier start in the same folder stay valid. */
-export async function writeConfiguration(layout: Layout): Promise<Tokens> {
+/**
+ * Writes what the processes read. Tokens and keys of an earlier start in the same folder stay valid.
+ *
+ * @param answersOf whose writes the audit log holds with their answers
+ */
+export async function writeConfiguration(layout: Layout, answersOf: readonly AuditedResources[] = []): Promise<Tokens> {
   for (const folder of [layout.directory, layout.certificates, layout.logs]) await mkdir(folder, { recursive: true });
   // etcd warns about a data folder that others can read.
   await mkdir(layout.etcdData, { recursive: true, mode: 0o700 });
-  await writeFile(layout.auditPolicy, JSON.stringify(AUDIT_POLICY, undefined, 2));
+  await writeFile(layout.auditPolicy, JSON.stringify(auditPolicy(answersOf), undefined, 2));
   await writeFile(layout.auditLog, "", { flag: "a" });
   await ensureServiceAccountKeys(layout);
   return ensureTokens(layout.tokens);

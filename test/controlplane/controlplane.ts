@@ -6,7 +6,14 @@ import { Api, type ApiAccess } from "./api.ts";
 import { ensureAssets, findAssets } from "./assets.ts";
 import type { Log } from "./build.ts";
 import { apiServerCommand, type Controllers, controllerManagerCommand, etcdCommand } from "./commands.ts";
-import { type Layout, layoutOf, type Tokens, writeConfiguration, writeKubeconfig } from "./configuration.ts";
+import {
+  type AuditedResources,
+  type Layout,
+  layoutOf,
+  type Tokens,
+  writeConfiguration,
+  writeKubeconfig,
+} from "./configuration.ts";
 import { Kubelet } from "./kubelet.ts";
 import { freePort, isFree } from "./ports.ts";
 import { type LostProcess, Supervisor } from "./supervisor.ts";
@@ -28,6 +35,8 @@ export interface ControlPlaneOptions {
   readonly controllers?: Controllers;
   /** An AdmissionConfiguration for the API server: how it speaks to webhooks, among others. Default: none. */
   readonly admissionConfiguration?: string;
+  /** Whose writes the audit log holds with their answers, so that it tells what revision each of them made. Default: none. */
+  readonly auditAnswersOf?: readonly AuditedResources[];
   /** Default: `findAssets()`, or else `ensureAssets()`. */
   readonly assets?: string;
   /** Is told what a person who waits wants to know. Default: nothing is said. */
@@ -103,7 +112,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
   };
   try {
     await refuseWhenInUse(layout);
-    const tokens = await writeConfiguration(layout);
+    const tokens = await writeConfiguration(layout, options.auditAnswersOf);
     const etcdPort = await freePort();
     const { signal, admissionConfiguration } = options;
     const parts = { layout, tokens, assets, port, etcdPort, supervisor, signal, admissionConfiguration };

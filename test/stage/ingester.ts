@@ -74,6 +74,8 @@ export class Ingesters {
   /** Has a process of Node's reach them by their names: its `NODE_OPTIONS`. */
   readonly nodeOptions: string;
   readonly calls: IngesterCall[] = [];
+  /** Requests as they came in, those that have no answer yet too. */
+  readonly arrivals: Pick<IngesterCall, "atMs" | "pod" | "uid" | "method">[] = [];
   /** When each pod was started and stopped, by uid. */
   readonly lives: { readonly pod: string; readonly uid: string; readonly startMs: number; endMs?: number }[] = [];
   readonly #options: Required<IngestersOptions>;
@@ -241,6 +243,7 @@ export class Ingesters {
       if (status === undefined) response.destroy();
       else response.writeHead(status, { "content-type": "application/json" }).end(body);
     };
+    this.arrivals.push({ atMs: Date.now(), pod: pod.name, uid: pod.uid, method });
     request.resume();
     if (behaviour === "crash") end(undefined);
     else if (behaviour === "refuse") end(409, "the partition is locked");

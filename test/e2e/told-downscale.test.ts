@@ -1,0 +1,371 @@
+/**
+ * Scaling of pods that are told before they leave, on a real control plane: beside an autoscaler and rollouts, and when the
+ * process that tells them dies. The two scenes wait much, so they are played side by side.
+ */
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { Api, eventually } from "../controlplane/api.ts";
+import { changeTemplate, createGroup, type StatefulSet, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { follow } from "../controlplane/follow.ts";
+import { type Attempt, isOurs, scaleOnce, type Write, writesOf, writesWithin } from "../stage/autoscaler.ts";
+import { addNodes, type Drained, drainNodes, runKubectl } from "../stage/drain.ts";
+import { type EvictionAnswer, evict, registerWebhook } from "../stage/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
+import type { IngesterCall } from "../stage/ingester.ts";
+import { playIn, skipWithoutControlPlane } from "../stage/scene.ts";
+import { claimsOf, setToldScene, shutdownPath, type ToldScene, waitForNoClaim } from "../stage/told-scene.ts";
+
+interface Words {
+  diagnostic(words: string): void;
+}
+
+/** Rule R20. */
+const undoAfterMs = 90_000;
+
+describe("pods that are told before they leave", { skip: await skipWithoutControlPlane(), concurrency: 2 }, () => {
+  let stage: EvictionStage;
+
+  before(async () => {
+    const resources = ["statefulsets", "statefulsets/scale", "statefulsets/status"];
+    stage = await startEvictionStage({ auditAnswersOf: [{ group: "apps", resources }] });
+  });
+
+  after(() => stage?.stop());
+
+  test("200 updates of a scale in a row, rollouts beside them: none is refused for a conflict that Sluice made, and Sluice never writes the StatefulSet", async (context) => {
+    const play = await Autoscaled.set(stage);
+    await playIn(play.told.scene, scaled, async () => {
+      const rolling = play.rollOthers();
+      const attempts: Attempt[] = [];
+      // Of four updates one comes in the middle of what the last one has set going.
+      while (attempts.length < 200) attempts.push(await play.scale(attempts.length % 4 !== 0));
+      const rollouts = await rolling.end();
+      const isBeside = ({ atMs }: Attempt) => rollouts.some(({ fromMs, toMs }) => atMs >= fromMs && atMs <= toMs);
+      const writes = await play.writes();
+      context.diagnostic(describeAttempts("all", attempts));
+      context.diagnostic(describeAttempts(`beside ${rollouts.length} rollouts`, attempts.filter(isBeside)));
+      context.diagnostic(`written: ${JSON.stringify(countBy(writes, ({ by, resource }) => `${resource} by ${by}`))}`);
+      assertNoneIsOurs(attempts, writes);
+      assert.deepEqual(writes.filter(isOurs), [], "nothing of Sluice's writes a StatefulSet that is scaled");
+      for (const { code, message } of attempts.filter((one) => one.code !== 200 && one.code !== 409))
+        assert.ok(
+          code === 429 && /denied the request: downscale of statefulsets\//.test(message),
+          `${code} ${message}`,
+        );
+      const accepted = attempts.filter(({ code }) => code === 200);
+      assert.ok(accepted.filter(({ from, to }) => to < from).length >= 10, "downscales were let through");
+      assert.ok(accepted.filter(isBeside).length >= 10, "sizes changed beside rollouts");
+      assert.ok(attempts.filter(isBeside).length >= 60, "rollouts went on beside");
+    });
+  });
+
+  test("a write of Sluice's between the reading and the writing of a scale is found out", async () => {
+    const group = await createGroup(stage.controlPlane, { name: "watched", namespace: "watched", zones: 1, pods: 1 });
+    await waitForGroupReady(stage.controlPlane, group);
+    const statefulSet = { resource: "statefulsets", namespace: "watched", name: group.statefulSets[0] ?? "" };
+    const path = `/apis/apps/v1/namespaces/watched/statefulsets/${statefulSet.name}`;
+    const api = await Api.open(stage.controlPlane, { userAgent: "sluice-test-autoscaler" });
+    const vandal = await Api.open(stage.controlPlane, { userAgent: "sluice/0.0.0 (vandal)" });
+    const annotate = () =>
+      vandal.patch(path, { metadata: { annotations: { "grafana.com/last-downscale": "2026-01-01T00:00:00Z" } } });
+    try {
+      const attempt = await scaleOnce(api, `${path}/scale`, () => 2, annotate);
+      assert.equal(attempt.code, 409, attempt.message);
+      const writes = await writesOf(stage.controlPlane.auditLog, statefulSet);
+      assert.throws(() => assertNoneIsOurs([attempt], writes), /vandal/);
+    } finally {
+      await Promise.all([api.close(), vandal.close()]);
+    }
+  });
+
+  test("killed between the POSTs and the answer: the pods are released in 90 s and a sweep, and no drain and no rollout takes one of them before", async (context) => {
+    const play = await Killed.set(stage);
+    const { scene, ingesters } = play.told;
+    await playIn(scene, killed, async () => {
+      const killedMs = await play.killWhileTelling();
+      const drained = play.drain();
+      await changeTemplate(stage.controlPlane, scene.group, "app:2");
+      const probes = await play.probeUntilReleased(killedMs + undoAfterMs + sweepMs + 30_000);
+      play.assertReleased(context, killedMs);
+      play.assertHeldBack(context, probes);
+      const { stderr } = await drained;
+      await scene.waitForRollout("app:2");
+      context.diagnostic(`drained and rolled ${((Date.now() - killedMs) / 1000).toFixed(1)} s after the kill`);
+      assert.match(stderr, new RegExp(`${shrinking}: 2-3 claimed for a scale-down`));
+      await play.assertTaken(context);
+      assert.deepEqual(ingesters.preparedPods(shutdownPath), []);
+      await play.scaleAtLast();
+    });
+  });
+});
+
+const scaledZone = "scaled-zone-a";
+const others = ["scaled-zone-b", "scaled-zone-c"];
+const [fewest, most] = [3, 12];
+const scaled = { pods: fewest, readyAfterMs: 200 };
+
+class Autoscaled {
+  readonly told: ToldScene;
+  readonly #stage: EvictionStage;
+  readonly #autoscaler: Api;
+  /** Revisions of the StatefulSet, as a watch told of them. */
+  readonly #seen: Set<number>;
+  #step = 1;
+
+  private constructor(told: ToldScene, stage: EvictionStage, autoscaler: Api, seen: Set<number>) {
+    this.told = told;
+    this.#stage = stage;
+    this.#autoscaler = autoscaler;
+    this.#seen = seen;
+  }
+
+  static async set(stage: EvictionStage): Promise<Autoscaled> {
+    const told = await setToldScene(stage, "scaled", { ...scaled, asked: 2 });
+    const autoscaler = await Api.open(stage.controlPlane, { userAgent: "sluice-test-autoscaler" });
+    told.scene.afterwards(() => autoscaler.close());
+    return new Autoscaled(told, stage, autoscaler, await followRevisions(told.scene.api, told.signal));
+  }
+
+  /**
+   * One update, up to the most and then down again. `isAtRest`: once what the last one asked for is there, as an autoscaler does
+   * that looks every 15 s.
+   */
+  async scale(isAtRest: boolean): Promise<Attempt> {
+    const { scene } = this.told;
+    const from = await eventually("the zone at its size", 30_000, async () => {
+      const { metadata, spec, status } = await scene.statefulSet(scaledZone);
+      const isThere = status?.observedGeneration === metadata.generation && status?.replicas === spec.replicas;
+      return !isAtRest || (isThere && (status?.availableReplicas ?? 0) === spec.replicas) ? spec.replicas : undefined;
+    });
+    if (from === most) this.#step = -1;
+    if (from === fewest && this.#step === -1) {
+      // Pods that are wanted again before the claim of their downscale has ended hold the group for 90 s.
+      await waitForNoClaim(scene);
+      this.#step = 1;
+    }
+    const path = `${scene.statefulSetPath(scaledZone)}/scale`;
+    const attempt = await scaleOnce(this.#autoscaler, path, (size) => size + this.#step);
+    // "Try again later", and not at once.
+    if (attempt.code === 429) await delay(250);
+    return attempt;
+  }
+
+  /** Rolls the other zones again and again, with a second between. */
+  rollOthers(): { end(): Promise<readonly { fromMs: number; toMs: number }[]> } {
+    const rollouts: { fromMs: number; toMs: number }[] = [];
+    const ending = new AbortController();
+    const { group } = this.told.scene;
+    const roll = async () => {
+      for (let revision = 2; !ending.signal.aborted; revision++) {
+        const fromMs = Date.now();
+        await changeTemplate(this.#stage.controlPlane, group, `app:${revision}`, others);
+        await waitForGroupReady(this.#stage.controlPlane, { ...group, statefulSets: others }, { updated: true });
+        rollouts.push({ fromMs, toMs: Date.now() });
+        await delay(1_000, undefined, { signal: ending.signal }).catch(() => {});
+      }
+      return rollouts;
+    };
+    const rolled = roll();
+    // Whoever ends it hears of it.
+    rolled.catch(() => {});
+    return {
+      end: () => {
+        ending.abort();
+        return rolled;
+      },
+    };
+  }
+
+  /** All writes of the StatefulSet. Throws where the watch knows of a revision that none of them made: somebody was missed. */
+  async writes(): Promise<readonly Write[]> {
+    const statefulSet = { resource: "statefulsets", namespace: "scaled", name: scaledZone };
+    return eventually("every revision of the StatefulSet explained", 10_000, async () => {
+      const writes = await writesOf(this.#stage.controlPlane.auditLog, statefulSet);
+      const versions = new Set(writes.map(({ version }) => version));
+      const unexplained = [...this.#seen].filter((version) => !versions.has(version));
+      if (unexplained.length > 0) throw new Error(`nobody made the revisions ${unexplained}`);
+      return writes;
+    });
+  }
+}
+
+async function followRevisions(api: Api, signal: AbortSignal): Promise<Set<number>> {
+  const seen = new Set<number>();
+  const follower = {
+    path: `/apis/apps/v1/namespaces/scaled/statefulsets?fieldSelector=metadata.name=${scaledZone}`,
+    known: new Set<string>(),
+    seen: ({ metadata }: StatefulSet & { metadata: { uid: string; resourceVersion: string } }) => {
+      seen.add(Number(metadata.resourceVersion));
+    },
+    gone: () => {},
+  };
+  await follow(api, follower, signal);
+  return seen;
+}
+
+/** No conflict is Sluice's, nor did it write while somebody had read and not yet written. */
+function assertNoneIsOurs(attempts: readonly Attempt[], writes: readonly Write[]): void {
+  for (const attempt of attempts) {
+    const within = writesWithin(writes, attempt);
+    const ours = within.filter(isOurs);
+    assert.deepEqual(ours, [], `written by Sluice in the middle of ${JSON.stringify(attempt)}`);
+    if (attempt.code !== 409) continue;
+    assert.match(attempt.message, /the object has been modified/);
+    assert.ok(within.length > 0, `nobody wrote, and yet it was a conflict: ${JSON.stringify(attempt)}`);
+  }
+}
+
+function describeAttempts(which: string, attempts: readonly Attempt[]): string {
+  const direction = ({ from, to }: Attempt) => (to > from ? "up" : "down");
+  return `${which}: ${attempts.length} updates, ${JSON.stringify(countBy(attempts, (one) => `${direction(one)} ${one.code}`))}`;
+}
+
+function countBy<T>(items: readonly T[], keyOf: (item: T) => string): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const key of items.map(keyOf)) counts[key] = (counts[key] ?? 0) + 1;
+  return counts;
+}
+
+const shrinking = "told-zone-a";
+/** Those that would leave. */
+const quick = `${shrinking}-3`;
+const slow = `${shrinking}-2`;
+const sweepMs = 10_000;
+// A rollout or a drain could take those that were told, and one more: what keeps them is the claim and no budget.
+const killed = { pods: 4, maxUnavailable: 3, zoneBudget: { maxUnavailable: 3 }, nodesPerZone: 1 };
+
+/** One attempt to evict a pod that was told. */
+interface Probe extends EvictionAnswer {
+  readonly pod: string;
+  readonly atMs: number;
+}
+
+class Killed {
+  readonly told: ToldScene;
+  readonly #stage: EvictionStage;
+
+  private constructor(told: ToldScene, stage: EvictionStage) {
+    this.told = told;
+    this.#stage = stage;
+  }
+
+  /** Two replicas, of which one is asked. */
+  static async set(stage: EvictionStage): Promise<Killed> {
+    const settings = { SWEEP_INTERVAL: `${sweepMs / 1000}s` };
+    const told = await setToldScene(stage, "told", { ...killed, settings, asked: 1 });
+    await registerWebhook(told.scene.api, "told", "Mutating", { port: told.door.port, ca: stage.certificate.ca });
+    return new Killed(told, stage);
+  }
+
+  /** Resolves to the time of the kill: one pod has been told, the other one has its POST and does not answer yet. */
+  async killWhileTelling(): Promise<number> {
+    const { scene, ingesters, door, servers } = this.told;
+    // It acts on its POST long after the process that sent it is gone.
+    ingesters.behave(slow, { slowMs: 4_000 });
+    const scaling = this.#scale();
+    await eventually("the pods told", 20_000, async () => {
+      const isTold = ingesters.calls.some(({ pod, method }) => pod === quick && method === "POST");
+      const isAsked = ingesters.arrivals.some(({ pod, method }) => pod === slow && method === "POST");
+      return isTold && isAsked ? true : undefined;
+    });
+    await servers[0].kill();
+    const killedMs = Date.now();
+    ingesters.behave(slow, "answer");
+    door.remove(servers[0].tlsPort);
+    door.add(servers[1].tlsPort);
+    const { code, stderr } = await scaling;
+    assert.equal(code, 1);
+    assert.match(stderr, /failed calling webhook "prepare-downscale\./);
+    assert.equal((await scene.statefulSet(shrinking)).spec.replicas, killed.pods);
+    assert.match(await claimsOf(scene), /preparing/);
+    await eventually("the slow pod prepared", 10_000, async () =>
+      ingesters.preparedPods(shutdownPath).length === 2 ? true : undefined,
+    );
+    return killedMs;
+  }
+
+  #scale() {
+    return runKubectl(this.#stage.controlPlane, "-n", "told", "scale", "statefulset", shrinking, "--replicas=2");
+  }
+
+  /** The zone of those that were told: each of its pods is to go. */
+  async drain(): Promise<Drained> {
+    const { scene } = this.told;
+    const leaving = await scene.nodesOf("zone-a");
+    await addNodes(scene.api, scene.group, "zone-a", 1, leaving.length + 1);
+    return drainNodes(this.#stage.controlPlane, scene.api, leaving, 240_000);
+  }
+
+  /** The DELETEs that pods have answered, the first of each. */
+  releases(): readonly IngesterCall[] {
+    const { calls } = this.told.ingesters;
+    return [quick, slow].flatMap((pod) => calls.find((call) => call.pod === pod && call.method === "DELETE") ?? []);
+  }
+
+  /** Asks to evict them all the time, until each has been told that it stays. */
+  async probeUntilReleased(untilMs: number): Promise<readonly Probe[]> {
+    const probes: Probe[] = [];
+    while (Date.now() < untilMs && this.releases().length < 2) {
+      for (const pod of [quick, slow]) {
+        const atMs = Date.now();
+        const isReleased = this.releases().some((one) => one.pod === pod);
+        if (!isReleased) probes.push({ ...(await evict(this.told.scene.api, "told", pod)), pod, atMs });
+      }
+      await delay(1_000);
+    }
+    return probes;
+  }
+
+  /** By the pods' own logs: when each was told that it stays. */
+  assertReleased(context: Words, killedMs: number): void {
+    const releases = this.releases();
+    assert.deepEqual(releases.map(({ pod }) => pod).sort(), [slow, quick]);
+    for (const { pod, atMs } of releases) {
+      const afterMs = atMs - killedMs;
+      context.diagnostic(`${pod} was released ${(afterMs / 1000).toFixed(1)} s after the kill`);
+      assert.ok(afterMs <= undoAfterMs + sweepMs, `${pod} was released after ${afterMs} ms`);
+      // Until then the API server may still let the change through.
+      assert.ok(afterMs >= 60_000, `${pod} was released after ${afterMs} ms already`);
+    }
+  }
+
+  /** Before its DELETE no pod was let go, and each refusal is one at which drains ask again. */
+  assertHeldBack(context: Words, probes: readonly Probe[]): void {
+    const releases = this.releases();
+    const early = probes.filter(({ pod, atMs }) =>
+      releases.some((release) => release.pod === pod && atMs + 1_000 < release.atMs),
+    );
+    context.diagnostic(`${early.length} evictions of them before, all refused: ${early[0]?.message}`);
+    assert.ok(early.length >= 60, `only ${early.length} evictions were tried`);
+    for (const { code, causes, message } of early) {
+      assert.equal(code, 429, message);
+      assert.deepEqual(causes, ["DisruptionBudget"]);
+      assert.match(message, /claimed for a scale-down/);
+    }
+  }
+
+  /** By the observer: whatever took a pod that was told came after the pod's own DELETE; and each of them was taken then. */
+  async assertTaken(context: Words): Promise<void> {
+    const { takings } = await this.told.scene.observer.verdict();
+    const releases = this.releases();
+    for (const { pod, atMs } of releases) {
+      const first = takings.find((taking) => taking.pod === pod);
+      assert.ok(first !== undefined, `${pod} was never taken`);
+      assert.ok(first.atMs >= atMs, `${pod} was taken ${atMs - first.atMs} ms before it was released`);
+      context.diagnostic(`${pod} was taken ${first.atMs - atMs} ms after it was released`);
+    }
+    const firstMs = Math.min(...releases.map(({ atMs }) => atMs));
+    const before = takings.filter(({ atMs }) => atMs < firstMs).map(({ pod }) => pod);
+    context.diagnostic(`taken before: ${before}`);
+    assert.ok(before.length > 0, "neither a rollout nor a drain was under way");
+  }
+
+  /** What could not be done then is done now. */
+  async scaleAtLast(): Promise<void> {
+    await eventually("the zone made smaller", 60_000, async () =>
+      (await this.#scale()).code === 0 ? true : undefined,
+    );
+    assert.equal((await this.told.scene.statefulSet(shrinking)).spec.replicas, 2);
+  }
+}

@@ -1,0 +1,89 @@
+/** An autoscaler as the API server sees one, and who else wrote what it scales: by the API server's own log. */
+import { setTimeout as delay } from "node:timers/promises";
+import type { Api } from "../controlplane/api.ts";
+import { readAudit } from "../controlplane/audit.ts";
+
+/** autoscaling/v1, of `/scale`. */
+interface Scale {
+  readonly metadata: { readonly resourceVersion: string };
+  readonly spec: { readonly replicas?: number };
+}
+
+/** One change of a size: read, thought about, and written back on condition that nobody wrote in between. */
+export interface Attempt {
+  readonly atMs: number;
+  readonly from: number;
+  readonly to: number;
+  /** HTTP status of the write. */
+  readonly code: number;
+  readonly message: string;
+  /** The revision that was read, and one at which it was over. */
+  readonly readVersion: number;
+  readonly endVersion: number;
+}
+
+/** Between reading a scale and writing it back: what a HorizontalPodAutoscaler takes to read its metrics. */
+const thinkMs = 20;
+
+/**
+ * Reads the scale at a path, and writes it back with another size as client-go does: with the resourceVersion it has read.
+ * `meanwhile` is done in between.
+ */
+export async function scaleOnce(
+  api: Api,
+  path: string,
+  choose: (from: number) => number,
+  meanwhile: () => Promise<unknown> = () => delay(thinkMs),
+): Promise<Attempt> {
+  const atMs = Date.now();
+  const scale = await api.get<Scale>(path);
+  const from = scale.spec.replicas ?? 0;
+  const to = choose(from);
+  await meanwhile();
+  const answer = await api.send("PUT", path, { ...scale, spec: { ...scale.spec, replicas: to } });
+  const said = (await answer.body.json()) as Partial<Scale> & { message?: string };
+  const end = said.metadata?.resourceVersion ?? (await api.get<Scale>(path)).metadata.resourceVersion;
+  return {
+    atMs,
+    from,
+    to,
+    code: answer.statusCode,
+    message: said.message ?? "",
+    readVersion: Number(scale.metadata.resourceVersion),
+    endVersion: Number(end),
+  };
+}
+
+/** A write of an object, or of one of its subresources, that was accepted. */
+export interface Write {
+  readonly by: string;
+  readonly verb: string;
+  readonly resource: string;
+  /** The revision that it made; of one that changed nothing, the one that was there. */
+  readonly version: number;
+}
+
+/** The writes of one object, by revision. The audit log must hold the answers of writes of its resource. */
+export async function writesOf(
+  auditLog: string,
+  { resource, namespace, name }: { readonly resource: string; readonly namespace: string; readonly name: string },
+): Promise<readonly Write[]> {
+  const writes: Write[] = [];
+  for await (const entry of readAudit(auditLog, {}, () => {})) {
+    if (entry.namespace !== namespace || entry.name !== name || entry.resource.split("/")[0] !== resource) continue;
+    if (!["create", "update", "patch"].includes(entry.verb) || (entry.code ?? 500) >= 300) continue;
+    if (entry.resourceVersion === undefined)
+      throw new Error(`the audit log does not hold the answer of a ${entry.verb}`);
+    const { userAgent: by, verb, resource: written, resourceVersion } = entry;
+    writes.push({ by, verb, resource: written, version: Number(resourceVersion) });
+  }
+  return writes.sort((one, other) => one.version - other.version);
+}
+
+/** Those that came after an attempt had read, up to its end; its own is not among them. */
+export function writesWithin(writes: readonly Write[], { readVersion, endVersion, code }: Attempt): readonly Write[] {
+  const isOwn = ({ version }: Write) => code < 300 && version === endVersion;
+  return writes.filter((write) => write.version > readVersion && write.version <= endVersion && !isOwn(write));
+}
+
+export const isOurs = ({ by }: Pick<Write, "by">): boolean => by.startsWith("sluice/");

@@ -1,0 +1,77 @@
+/** A group whose pods are told before they leave: on a real control plane, with ingesters that answer and two servers. */
+import { eventually } from "../controlplane/api.ts";
+import { TcpProxy } from "./drain-proxy.ts";
+import type { EvictionStage } from "./eviction-stage.ts";
+import { Ingesters } from "./ingester.ts";
+import { Scene, type SceneOptions } from "./scene.ts";
+import type { Server } from "./server.ts";
+import { registerSizes } from "./size-webhooks.ts";
+
+export const shutdownPath = "/ingester/prepare-shutdown";
+
+export interface ToldScene {
+  readonly scene: Scene;
+  readonly ingesters: Ingesters;
+  readonly servers: readonly [Server, Server];
+  /** What the API server asks: whoever is added to it. */
+  readonly door: TcpProxy;
+  /** Aborted when the scene closes. */
+  readonly signal: AbortSignal;
+}
+
+export interface ToldOptions extends SceneOptions {
+  /** More settings for the servers. */
+  readonly settings?: Readonly<Record<string, string>>;
+  /** How many of the servers are asked. */
+  readonly asked: 1 | 2;
+}
+
+/** Two replicas with both webhooks for sizes registered; the ledger is old enough for both. All of it ends with the scene. */
+export async function setToldScene(
+  { controlPlane, certificate }: EvictionStage,
+  name: string,
+  { settings, asked, ...options }: ToldOptions,
+): Promise<ToldScene> {
+  const ingesters = await Ingesters.open({ shutdownPath });
+  const labels = { "grafana.com/prepare-downscale": "true" };
+  const annotations = {
+    "grafana.com/prepare-downscale-http-path": shutdownPath,
+    "grafana.com/prepare-downscale-http-port": String(ingesters.port),
+    ...options.annotations,
+  };
+  const scene = await Scene.set(controlPlane, name, { ...options, labels, annotations });
+  const ending = new AbortController();
+  scene.afterwards(async () => {
+    ending.abort();
+    await ingesters.close();
+  });
+  try {
+    await ingesters.followPods(scene.api, name, ending.signal);
+    const given = { ...certificate.settings, NODE_OPTIONS: ingesters.nodeOptions, ...settings };
+    const servers = await Promise.all([scene.serve(given), scene.serve(given)]);
+    await Promise.all(servers.map((server) => server.ready()));
+    const door = await TcpProxy.start();
+    scene.afterwards(() => door.close());
+    for (const { tlsPort } of servers.slice(0, asked)) door.add(tlsPort);
+    await registerSizes(scene.api, name, { port: door.port, ca: certificate.ca });
+    await Promise.all(servers.map((server) => scene.waitForOldLedger(server)));
+    return { scene, ingesters, servers, door, signal: ending.signal };
+  } catch (error) {
+    console.error(await scene.describe());
+    await scene.close();
+    throw error;
+  }
+}
+
+/** The claims that the group's ledger holds, as they stand there; empty for none. */
+export async function claimsOf({ api, ledgerPath }: Scene): Promise<string> {
+  const { metadata } = await api.get<{ metadata: { annotations?: Record<string, string> } }>(ledgerPath);
+  return metadata.annotations?.["sluice.dev/claims"] ?? "";
+}
+
+/** Resolves when the ledger holds no claim. */
+export async function waitForNoClaim(scene: Scene, timeoutMs = 30_000): Promise<void> {
+  await eventually("no claim in the ledger", timeoutMs, async () =>
+    (await claimsOf(scene)) === "" ? true : undefined,
+  );
+}
