@@ -1,8 +1,9 @@
 /** The way of one review: what it asks, the pod, the decision without a ledger or with one, and the answer. */
 import { eventReasons } from "../shared/objects/vocabulary.ts";
 import type { AdmissionAnswer, AdmissionRequest, Context, Denied, Judge } from "../shared/pass/definition.ts";
+import { waitForLedger } from "../shared/pass/ledger-access.ts";
 import { announceRefusal } from "../shared/pass/verdict-record.ts";
-import { isFinal, inShadow as refusedInShadow, tooLate } from "../shared/review/answers.ts";
+import { askAgain, isFinal, inShadow as refusedInShadow, tooLate } from "../shared/review/answers.ts";
 import { GroupCommit, refuseFailure } from "../shared/review/commit.ts";
 import { type Alone, decideAlone, type Eviction, whileNamed } from "./choose.ts";
 import { decide, type EvictionSnapshot } from "./decide.ts";
@@ -63,9 +64,11 @@ async function lookInTime(
   try {
     return await promise;
   } catch (error) {
-    const refusal = refuseFailure(error, `pod ${asking.name}`);
-    if (refusal === undefined) throw error;
-    return refusal;
+    const unusable = waitForLedger(error);
+    const refusal = unusable && askAgain(unusable.guard, unusable.sentence);
+    const failure = refusal ?? refuseFailure(error, `pod ${asking.name}`);
+    if (failure === undefined) throw error;
+    return failure;
   } finally {
     deadlines.delete(waiting);
   }

@@ -3,6 +3,8 @@
 import { governing, type Surroundings, selects } from "../shared/group/governing.ts";
 import { neverByBudget, neverByDisruptionBudget } from "../shared/group/never-possible.ts";
 import { groupKeyOf, groupOfBudget } from "../shared/group/whose-ledger.ts";
+import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
+import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
 import type { ZoneBudget } from "../shared/objects/budgets.ts";
 import type { PodDisruptionBudget } from "../shared/objects/disruption-budgets.ts";
 import { isOurs } from "../shared/objects/ours.ts";
@@ -27,6 +29,21 @@ export interface Alone {
   readonly pod: Pod;
   readonly owner: StatefulSet | undefined;
   readonly surroundings: Surroundings;
+  /** What the ledger of {@link ledgerOfTold} holds; none where there is no such ledger. */
+  readonly claims: readonly Claim[];
+}
+
+/**
+ * Rule R18: the ledger that tells whether a pod is being told that it leaves, where no budget has its ledger read anyway;
+ * undefined for a pod of a StatefulSet whose pods nobody tells.
+ */
+export function ledgerOfTold(
+  pod: Pod,
+  { owner, surroundings }: Pick<Alone, "owner" | "surroundings">,
+): GroupKey | undefined {
+  const { preparesDownscale = false, delay } = owner?.scaling ?? {};
+  if (owner === undefined || !(preparesDownscale || delay !== undefined)) return undefined;
+  return surroundings.budgets.some((stored) => selects(stored, pod.labels)) ? undefined : groupKeyOf(owner);
 }
 
 /**
@@ -34,10 +51,14 @@ export interface Alone {
  *
  * Rule R14: exempt are pods that have ended or are on their way out, and those that answer for all others; and no others.
  */
-export function decideAlone({ eviction, pod, owner, surroundings }: Alone): AdmissionAnswer | GroupKey {
+export function decideAlone({ eviction, pod, owner, surroundings, claims }: Alone): AdmissionAnswer | GroupKey {
   if (isExempt(pod)) return exempt(pod, eviction);
   const zone = owner?.name ?? "";
   const first = surroundings.budgets.find((stored) => selects(stored, pod.labels));
+  const claim = claims.find((one) => one.zone === zone && namesOrdinal(one, pod.ordinal));
+  if (first === undefined && claim !== undefined) {
+    return askAgain(guardOfClaim(claim), `${describeClaim(claim)}: ${pod.name} stays until it ends`, zone);
+  }
   if (first === undefined || isOurs(pod)) return allow("out-of-scope", { zone, patch: eviction.pin });
   const { namespace } = pod;
   const key = owner === undefined ? { namespace, group: groupOfBudget(first.name) } : groupKeyOf(owner, first.name);

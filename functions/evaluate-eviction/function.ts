@@ -1,4 +1,5 @@
 import { namedLikeOurs } from "../shared/objects/ours.ts";
+import * as scaling from "../shared/objects/vocabulary/scaling.ts";
 import { claims, ledgerEntries, rolloutGroup } from "../shared/objects/vocabulary.ts";
 import type { AdmissionDefinition } from "../shared/pass/definition.ts";
 import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
@@ -18,7 +19,7 @@ export const evaluateEviction: AdmissionDefinition = {
     // Who answers reviews lives on: its metrics show what all ledgers say.
     { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] },
   ],
-  reads: [rolloutGroup, claims],
+  reads: [rolloutGroup, claims, scaling.prepareDownscale, scaling.delayedDownscale, scaling.prepareDelayedDownscaleUrl],
   writes: ledgerEntries,
   paths: [...plainPaths, pinningPath],
   registration: {

@@ -12,7 +12,7 @@ import { badRequest, conflict, notFound } from "../shared/review/answers.ts";
 import type { Petition } from "../shared/review/commit.ts";
 import { getOwnerOf } from "../shared/views/listing.ts";
 import { getPod, listBudgets } from "../shared/views/view.ts";
-import type { Alone, Eviction } from "./choose.ts";
+import { type Alone, type Eviction, ledgerOfTold } from "./choose.ts";
 import type { EvictionSnapshot } from "./decide.ts";
 
 export const name = "evaluate-eviction";
@@ -65,10 +65,10 @@ export function readAsking(request: AdmissionRequest): Asking | Denied {
 
 /**
  * The pod that is to go, with what governs it; or why there is none. Memory may be behind: what it does not have, or has
- * otherwise than the client, is asked of the API server. Throws ClusterError, TooManyLookUps.
+ * otherwise than the client, is asked of the API server. Throws ClusterError, TooManyLookUps, LedgerUnreadable.
  */
 export async function observeAlone(context: Context, asking: Asking): Promise<Alone | Denied> {
-  const { views, cluster, namespaces, lookUps = cluster } = context;
+  const { views, cluster, namespaces, protocol, lookUps = cluster } = context;
   const { namespace, wantedUid } = asking;
   if (namespaces !== undefined && !namespaces.includes(namespace)) {
     const sentence = `namespace ${namespace} is not served here, only ${namespaces.join(", ")}: give the webhook a namespaceSelector`;
@@ -86,10 +86,12 @@ export async function observeAlone(context: Context, asking: Asking): Promise<Al
   }
   const [owner, budgets] = await Promise.all([views.ownerOf(pod, lookUps), views.budgets(namespace)]);
   const surroundings = { statefulSets: [], neighbours: [], budgets };
-  return { eviction: evictionOf(asking, pod), pod, owner, surroundings };
+  const told = ledgerOfTold(pod, { owner, surroundings });
+  const ledger = told && (await protocol.readLedger(cluster, told));
+  return { eviction: evictionOf(asking, pod), pod, owner, surroundings, claims: ledger?.claims ?? [] };
 }
 
-/** The same from the API server alone: for an answer that nobody asks again after. Throws ClusterError, TooManyLookUps. */
+/** The same from the API server alone: for an answer that nobody asks again after. Throws as that does. */
 export function observeAfresh(context: Context, asking: Asking): Promise<Alone | Denied> {
   const { lookUps = context.cluster } = context;
   const views = {

@@ -348,7 +348,7 @@ const eviction = { name: "a-0", uid: "uid-of-a-0", isPinned: true, pin: [{ op: "
 function alone(changes: Partial<Alone> & { readonly budgets?: Alone["surroundings"]["budgets"] } = {}) {
   const { budgets = [zoneBudget("budget", {})], ...rest } = changes;
   const surroundings = { statefulSets: [], neighbours: [], budgets };
-  return decideAlone({ eviction, pod: pod("a-0"), owner: statefulSet("a"), surroundings, ...rest });
+  return decideAlone({ eviction, pod: pod("a-0"), owner: statefulSet("a"), surroundings, claims: [], ...rest });
 }
 
 test("which ledger decides: that of the pod's rollout-group, otherwise that of its budget (R1)", () => {

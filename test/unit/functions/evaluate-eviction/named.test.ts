@@ -67,5 +67,5 @@ test("an answer about a pod of no StatefulSet is of no zone", () => {
 function ownerless(budgets: ReturnType<typeof zoneBudget>[]) {
   const eviction = { name: "a-0", uid: "uid-of-a-0", isPinned: true, pin: [] };
   const surroundings = { statefulSets: [statefulSet("a")], neighbours: [], budgets };
-  return decideAlone({ eviction, pod: pod("a-0"), owner: undefined, surroundings });
+  return decideAlone({ eviction, pod: pod("a-0"), owner: undefined, surroundings, claims: [] });
 }
