@@ -1,0 +1,171 @@
+/** What others do while the pods of a downscale are being told, on a real control plane with real ingesters. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { after, before, describe, test } from "node:test";
+import { Api, ApiError, eventually } from "../controlplane/api.ts";
+import { createGroup, type GroupOptions, groupManifests, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { runKubectl } from "../stage/drain.ts";
+import { evict, registerWebhook } from "../stage/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
+import { skipWithoutControlPlane } from "../stage/scene.ts";
+import type { LogLine } from "../stage/server.ts";
+import { setToldScene, shutdownPath, type ToldScene } from "../stage/told-scene.ts";
+
+const namespace = "interrupted";
+const sets = `/apis/apps/v1/namespaces/${namespace}/statefulsets`;
+const labels = { "grafana.com/prepare-downscale": "true" };
+const slow = { slowMs: 3_000 };
+
+type Said = Awaited<ReturnType<typeof runKubectl>>;
+
+describe("while pods are being told", { skip: await skipWithoutControlPlane(), concurrency: 8 }, () => {
+  let stage: EvictionStage;
+  let told: ToldScene;
+  let api: Api;
+
+  before(async () => {
+    stage = await startEvictionStage();
+    told = await setToldScene(stage, namespace, { zones: 1, pods: 1, asked: 2, settings: { LOG_LEVEL: "debug" } });
+    api = await Api.open(stage.controlPlane, { userAgent: "sluice-test-interrupted" });
+    const { ca } = stage.certificate;
+    await registerWebhook(api, namespace, "Mutating", { port: told.door.port, ca });
+  });
+
+  after(async () => {
+    await api?.close();
+    await told?.scene.close();
+    await stage?.stop();
+  });
+
+  const kubectl = (...args: string[]) => runKubectl(stage.controlPlane, "-n", namespace, ...args);
+  const optionsOf = (name: string): GroupOptions => {
+    const annotations = {
+      "grafana.com/prepare-downscale-http-path": shutdownPath,
+      "grafana.com/prepare-downscale-http-port": String(told.ingesters.port),
+    };
+    return { name, namespace, zones: 2, pods: 3, labels, annotations };
+  };
+  /** Two zones of three pods, without any budget. */
+  const zonesOf = async (name: string): Promise<readonly [string, string]> => {
+    const group = await createGroup(stage.controlPlane, optionsOf(name));
+    await waitForGroupReady(stage.controlPlane, group);
+    await waitForOldLedger(name);
+    return group.statefulSets as [string, string];
+  };
+  /** Of which no process is in doubt (rule R4): each of them passes over the group as its pods come. */
+  const waitForOldLedger = (name: string) =>
+    eventually("the ledger old", 60_000, async () => {
+      const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/sluice-${name}`;
+      const { metadata } = await api.get<{ metadata: { creationTimestamp: string } }>(path);
+      return Date.now() - Date.parse(metadata.creationTimestamp) > 15_000 ? true : undefined;
+    });
+  const scale = (name: string, replicas: number, ...args: string[]): Promise<Said> =>
+    kubectl("scale", "statefulset", name, `--replicas=${replicas}`, ...args);
+  const callsOf = (name: string) =>
+    told.ingesters.calls.filter(({ pod }) => pod.startsWith(name)).map(({ method, pod }) => `${method} ${pod}`);
+  const waitUntilAsked = (pod: string) =>
+    eventually(`${pod} asked`, 20_000, async () =>
+      told.ingesters.arrivals.some((arrival) => arrival.pod === pod) ? true : undefined,
+    );
+  const replicasOf = async (name: string) =>
+    (await api.get<{ spec: { replicas: number } }>(`${sets}/${name}`)).spec.replicas;
+
+  test("no drain takes one of them, where no budget selects them either; it takes their siblings", async () => {
+    const [zone] = await zonesOf("unbudgeted");
+    told.ingesters.behave(`${zone}-2`, slow);
+    const scaling = scale(zone, 2);
+    await waitUntilAsked(`${zone}-2`);
+    const { code, causes, message } = await evict(api, namespace, `${zone}-2`);
+    assert.deepEqual([code, causes], [429, ["DisruptionBudget"]], message);
+    assert.match(message, /claimed for a scale-down \(preparing\)/);
+    assert.equal((await evict(api, namespace, `${zone}-0`)).code, 201);
+    assert.equal((await scaling).code, 0, (await scaling).stderr);
+  });
+
+  test("a StatefulSet that is deleted and made again keeps the size that it was made with", async () => {
+    const [zone] = await zonesOf("again");
+    told.ingesters.behave(`${zone}-2`, slow);
+    const scaling = scale(zone, 2);
+    await waitUntilAsked(`${zone}-2`);
+    await api.delete(`${sets}/${zone}`, { propagationPolicy: "Orphan" });
+    const [manifest] = groupManifests(optionsOf("again"));
+    await eventually("it made again", 10_000, () => api.post(sets, manifest).catch(() => undefined));
+    const { code, stderr } = await scaling;
+    assert.equal(code, 1);
+    assert.match(stderr, /has the uid|and this one has/);
+    assert.equal(await replicasOf(zone), 3);
+  });
+
+  test("somebody changes the StatefulSet: the API server asks again, and nobody is told twice", async () => {
+    const [zone] = await zonesOf("changed");
+    told.ingesters.behave(`${zone}-2`, slow);
+    const scaling = scale(zone, 2);
+    await waitUntilAsked(`${zone}-2`);
+    await kubectl("annotate", "statefulset", zone, "somebody=else");
+    const { code, stderr } = await scaling;
+    assert.equal(code, 0, stderr);
+    assert.deepEqual(callsOf(zone), [`POST ${zone}-2`]);
+    const isReview = (line: LogLine) => line.function === "prepare-downscale" && line.object === zone;
+    const reviews = told.servers.flatMap(({ log }) => log.filter(isReview));
+    assert.ok(reviews.length >= 2, "the API server asked again");
+  });
+
+  test("another zone asks at the same moment: one of them goes, and the pods of the other hear nothing", async () => {
+    const zones = await zonesOf("both");
+    const said = await Promise.all(zones.map((zone) => scale(zone, 2)));
+    assert.deepEqual(said.map(({ code }) => code).sort(), [0, 1], said.map(({ stderr }) => stderr).join());
+    const [winner = "", loser = ""] = said[0]?.code === 0 ? zones : zones.toReversed();
+    assert.deepEqual([callsOf(winner), callsOf(loser)], [[`POST ${winner}-2`], []]);
+    assert.deepEqual([await replicasOf(winner), await replicasOf(loser)], [2, 3]);
+  });
+
+  test("with ordinals that start at 5 the highest ones are told, and a dry run tells nobody", async () => {
+    const manifests = groupManifests(optionsOf("shifted"));
+    for (const manifest of manifests)
+      await api.post(sets, { ...manifest, spec: { ...manifest.spec, ordinals: { start: 5 } } });
+    const statefulSets = manifests.map(({ metadata }) => metadata.name);
+    await waitForGroupReady(stage.controlPlane, { name: "shifted", namespace, statefulSets, pods: 3 });
+    await waitForOldLedger("shifted");
+    const [zone = ""] = statefulSets;
+    assert.equal((await scale(zone, 1, "--dry-run=server")).code, 0);
+    assert.deepEqual(callsOf(zone), []);
+    assert.equal((await scale(zone, 1)).code, 0);
+    assert.deepEqual(callsOf(zone).sort(), [`POST ${zone}-6`, `POST ${zone}-7`]);
+  });
+
+  test("annotations that would lead elsewhere lead to the pod itself, or nowhere", async (context) => {
+    const heard: string[] = [];
+    const trap = createServer(({ headers, url }, response) => {
+      heard.push(`${headers.host} ${url}`);
+      response.end();
+    }).listen(0, "127.0.0.1");
+    context.after(() => trap.close());
+    await once(trap, "listening");
+    const at = `127.0.0.1:${(trap.address() as AddressInfo).port}`;
+    const [zone] = await zonesOf("misled");
+    const annotate = (key: "path" | "port", value: string) =>
+      api.patch(`${sets}/${zone}`, {
+        metadata: { annotations: { [`grafana.com/prepare-downscale-http-${key}`]: value } },
+      });
+    const ask = async (key: "path" | "port", value: string): Promise<string> => {
+      await annotate(key, value);
+      const refusal = await api
+        .patch(`${sets}/${zone}/scale`, { spec: { replicas: 2 } })
+        .catch((error: unknown) => error);
+      assert.ok(refusal instanceof ApiError, `${key} ${value}`);
+      return refusal.message;
+    };
+    for (const port of [`1@${at}`, `${told.ingesters.port}@${at}`, " 80", "0x50", "+80", "80/x", "0", "65536", "٨٠"])
+      assert.match(await ask("port", port), /: 400 .+write a port from 1 to 65535/);
+    assert.deepEqual(callsOf(zone), []);
+    await annotate("port", String(told.ingesters.port));
+    for (const path of ["/a#b", "/a b", "/a\r\nHost: x"]) assert.match(await ask("path", path), /: 400 .+write a path/);
+    assert.deepEqual(callsOf(zone), []);
+    for (const path of [`//${at}/x`, `http://${at}/x`, `@${at}/x`, "../../x", "/%2e%2e/x", "\\\\x"])
+      assert.match(await ask("path", path), /: 429 .+HTTP 404/);
+    assert.deepEqual(new Set(callsOf(zone)), new Set([`POST ${zone}-2`, `DELETE ${zone}-2`]));
+    assert.deepEqual(heard, []);
+  });
+});
