@@ -378,3 +378,16 @@ test("leaders that follow each other in a circle keep their sizes, and no pod of
   await on.goOn(delayMs + 40_000);
   assert.deepEqual([on.size("a"), on.size("b"), on.guard, on.words], [2, 4, "leader-circle", []]);
 });
+
+test("a pod that answers 409 to its DELETE is locked by somebody, and nothing is wrong; any other failure is said", async () => {
+  for (const [status, isSaid] of [
+    [409, false],
+    [500, true],
+  ] as const) {
+    const on = await Ingesters.of();
+    on.answer = (_pod, method) => (method === "DELETE" ? { status } : undefined);
+    await on.run(true);
+    const said = on.passes.problems.filter((sentence) => /could not be told that it stays/.test(sentence));
+    assert.deepEqual([said.length > 0, on.guard], [isSaid, "done"]);
+  }
+});
