@@ -41,9 +41,17 @@ export interface StartOptions {
   readonly nodeFlags: readonly string[];
   /** Files with the certificate and the key that it answers reviews with; undefined: it answers none. */
   readonly pair: { readonly certFile: string; readonly keyFile: string } | undefined;
+  /** How it finds pods by their names; absent: it calls none. */
+  readonly pods?: PodNames | undefined;
   /** How long it is at rest once it is ready. */
   readonly restMs: number;
   readonly signal: AbortSignal;
+}
+
+/** What stands for the cluster's DNS: `NODE_OPTIONS` for Sluice; for the peer a file that is its /etc/hosts. */
+export interface PodNames {
+  readonly nodeOptions: string;
+  readonly hostsFile: string;
 }
 
 /** The peer's settings beyond its defaults: looks every 100 ms, without a limit on its requests. */
@@ -109,7 +117,8 @@ function checkoutOf(name: ContenderName, { against: other }: Pick<StartOptions, 
   return other;
 }
 
-function sluiceCommand(directory: string, { access, namespace, nodeFlags, pair }: StartOptions, ports: Ports): Command {
+function sluiceCommand(directory: string, options: StartOptions, ports: Ports): Command {
+  const { access, namespace, nodeFlags, pair, pods } = options;
   const { assignments, words } = startScriptOf(directory);
   const [file, ...args] = words;
   const tls = pair && { TLS_PORT: String(ports.tlsPort), TLS_CERT_FILE: pair.certFile, TLS_KEY_FILE: pair.keyFile };
@@ -119,12 +128,12 @@ function sluiceCommand(directory: string, { access, namespace, nodeFlags, pair }
     file: file === "node" ? process.execPath : (file ?? ""),
     args: [...nodeFlags, ...args],
     directory,
-    environment: { ...assignments, ...settings },
+    environment: { ...assignments, ...settings, ...(pods && { NODE_OPTIONS: pods.nodeOptions }) },
   };
 }
 
 function peerCommand(name: ContenderName, options: StartOptions, { port, tlsPort }: Ports): Command {
-  const { access, peerBinary, namespace, pair } = options;
+  const { access, peerBinary, namespace, pair, pods } = options;
   if (peerBinary === undefined) throw new Error("the peer was not built");
   const tls = pair && [
     ...["-server-tls.enabled", "-server-tls.port", String(tlsPort)],
@@ -136,8 +145,14 @@ function peerCommand(name: ContenderName, options: StartOptions, { port, tlsPort
     ...["-kubernetes.namespace", namespace],
     ...["-server.port", String(port), ...(name === "peer-tuned" ? tunedFlags : [])],
     ...(tls ?? []),
+    // As its manifests have it: without, it writes the StatefulSet during the StatefulSet's own update.
+    ...(pods === undefined ? [] : ["-use-zone-tracker"]),
   ];
-  return { file: peerBinary, args, directory: repository, environment: {} };
+  const command = { file: peerBinary, args, directory: repository, environment: {} };
+  if (pods === undefined) return command;
+  // Its resolver reads this file first. Both programs end by becoming the next one: the process id is the peer's.
+  const named = ["--mount", "--", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', pods.hostsFile];
+  return { ...command, file: "unshare", args: [...named, peerBinary, ...args] };
 }
 
 /** Sluice has decided on a group for the first time when it has made the group's ledger. */

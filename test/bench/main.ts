@@ -4,6 +4,7 @@ import { runColdStart } from "./cold-start.ts";
 import { evictionBenchmark } from "./eviction/eviction.ts";
 import { help, readOptions } from "./options.ts";
 import { rolloutBenchmark } from "./rollout.ts";
+import { scalingBenchmark } from "./scaling/scaling.ts";
 
 async function main(): Promise<number> {
   const reading = readOptions(process.argv.slice(2));
@@ -27,6 +28,8 @@ async function main(): Promise<number> {
   try {
     if (reading.kind === "cold-start") return await runColdStart(options, interrupted.signal);
     if (reading.kind === "rollout") return await runBenchmark(rolloutBenchmark(options), options, interrupted.signal);
+    if (reading.kind === "scaling")
+      return await runBenchmark(scalingBenchmark(reading.options), options, interrupted.signal);
     return await runBenchmark(evictionBenchmark(reading.options), options, interrupted.signal);
   } catch (error) {
     say(`bench: ${(error as Error).message}`);

@@ -40,9 +40,17 @@ export interface EvictionOptions extends SharedOptions {
   readonly reviews: number;
 }
 
+export const scalingParts = ["lower", "follow"] as const;
+export type ScalingPart = (typeof scalingParts)[number];
+
+export interface ScalingOptions extends SharedOptions {
+  readonly parts: readonly ScalingPart[];
+}
+
 export type Reading =
   | { readonly kind: "rollout"; readonly options: RolloutOptions }
   | { readonly kind: "eviction"; readonly options: EvictionOptions }
+  | { readonly kind: "scaling"; readonly options: ScalingOptions }
   | { readonly kind: "cold-start"; readonly options: SharedOptions }
   | { readonly kind: "help" }
   | { readonly kind: "wrong"; readonly mistakes: readonly string[] };
@@ -55,15 +63,16 @@ export const help = `Measures Sluice and its peer, one after the other, on the s
 
   npm run bench -- rollout [FLAGS]    rolls a group of StatefulSets
   npm run bench -- eviction [FLAGS]   has evictions reviewed, and evicts every pod of a group
+  npm run bench -- scaling [FLAGS]    makes zones smaller with pods that are told, and larger with their leader
   npm run bench -- cold-start [FLAGS] starts each function for one event, against a Node that does nothing; it knows
                                       --repeat, --seed, --json and --node-flags
 
   --sizes LIST        ZONESxPODS, or ZONESxPODS/BUDGET
-                      (default: rollout 3x20,3x1000, with budgets of 5 and 100; eviction 3x20)
+                      (default: rollout 3x20,3x1000, with budgets of 5 and 100; eviction and scaling 3x20)
   --repeat N          trials of each contender at each size (default: 3; cold-start 20)
   --contenders LIST   of ${contenderNames.join(", ")}
                       (default: rollout all but oracle, peer-shipped not beyond ${shippedUpToPods} pods in a zone;
-                      eviction sluice,peer-tuned, for its part storm oracle too, and sluice alone for its parts memory and forged)
+                      eviction and scaling sluice,peer-tuned; for the part storm oracle too, and sluice alone for memory and forged)
   --seed S            of the order of the trials (default: 1)
   --json FILE         where the figures go (default: bench-results/BENCHMARK-TIME.json)
   --control-plane-gogc N
@@ -74,9 +83,12 @@ export const help = `Measures Sluice and its peer, one after the other, on the s
                       what this Sluice's figures are of its figures, round by round; not in cold-start
   --help              this text
 
+Of eviction and scaling:
+
+  --only LIST         of ${evictionParts.join(", ")}; of scaling ${scalingParts.join(", ")} (default: all of them)
+
 Of eviction alone:
 
-  --only LIST         of ${evictionParts.join(", ")} (default: all of them)
   --in-flight LIST    reviews in flight at once, for each step of reviews (default: 1,8,32,128)
   --seconds N         how long each of these steps is measured (default: 5)
   --reviews N         how many reviews memory sends (default: 100000)
@@ -99,7 +111,8 @@ const flags = {
   reviews: { type: "string" },
   help: { type: "boolean" },
 } as const;
-const evictionFlags = ["only", "in-flight", "seconds", "reviews"] as const;
+const evictionFlags = ["in-flight", "seconds", "reviews"] as const;
+const benchmarks = ["rollout", "eviction", "scaling", "cold-start"] as const;
 
 type Values = ReturnType<typeof parse>["values"];
 
@@ -115,21 +128,23 @@ export function readOptions(argv: readonly string[]): Reading {
   if (values.help) return { kind: "help" };
   const mistakes: string[] = [];
   const name = positionals.join(" ");
-  if (name !== "rollout" && name !== "eviction" && name !== "cold-start") {
-    mistakes.push(`${JSON.stringify(name)} is no benchmark; write rollout, eviction or cold-start`);
+  if (!benchmarks.some((known) => known === name)) {
+    mistakes.push(`${JSON.stringify(name)} is no benchmark; write rollout, eviction, scaling or cold-start`);
   }
-  if (name === "rollout" || name === "cold-start") {
-    const foreign = evictionFlags.filter((flag) => values[flag] !== undefined);
-    mistakes.push(...foreign.map((flag) => `--${flag} is a flag of eviction alone; leave it out`));
-  }
-  if (name === "cold-start" && values.against !== undefined) {
-    mistakes.push("--against is a flag of rollout and eviction; leave it out");
-  }
+  mistakes.push(...foreignFlags(name, values));
   const repeat = values.repeat ?? (name === "cold-start" ? "20" : "3");
   if (name !== "eviction" && /\boracle\b/.test(values.contenders ?? "")) {
     mistakes.push("--contenders holds oracle, which is there for the part storm of eviction alone; leave it out");
   }
-  const shared = readShared({ ...values, repeat }, name === "eviction" ? "3x20" : "3x20,3x1000", mistakes);
+  const shared = readShared(
+    { ...values, repeat },
+    /^(eviction|scaling)$/.test(name) ? "3x20" : "3x20,3x1000",
+    mistakes,
+  );
+  if (name === "scaling") {
+    const parts = readNames("only", scalingParts, values.only, mistakes) ?? scalingParts;
+    return mistakes.length > 0 ? { kind: "wrong", mistakes } : { kind: name, options: { ...shared, parts } };
+  }
   const own = {
     parts: readNames("only", evictionParts, values.only, mistakes) ?? evictionParts,
     inFlight: readNumbers("in-flight", values["in-flight"] ?? "1,8,32,128", mostInFlight, mistakes),
@@ -139,6 +154,22 @@ export function readOptions(argv: readonly string[]): Reading {
   if (mistakes.length > 0) return { kind: "wrong", mistakes };
   if (name === "eviction") return { kind: name, options: { ...shared, ...own } };
   return { kind: name === "cold-start" ? name : "rollout", options: shared };
+}
+
+/** What is a flag of another benchmark. */
+function foreignFlags(name: string, values: Values): string[] {
+  const mistakes: string[] = [];
+  if (name === "rollout" || name === "cold-start") {
+    if (values.only !== undefined) mistakes.push("--only is a flag of eviction and scaling; leave it out");
+  }
+  if (name !== "eviction" && benchmarks.some((known) => known === name)) {
+    const foreign = evictionFlags.filter((flag) => values[flag] !== undefined);
+    mistakes.push(...foreign.map((flag) => `--${flag} is a flag of eviction alone; leave it out`));
+  }
+  if (name === "cold-start" && values.against !== undefined) {
+    mistakes.push("--against is a flag of rollout, eviction and scaling; leave it out");
+  }
+  return mistakes;
 }
 
 function parse(argv: readonly string[]) {

@@ -6,7 +6,13 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Api, ApiError, eventually } from "../controlplane/api.ts";
 import { auditPosition, type RequestCount, summariseAudit } from "../controlplane/audit.ts";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
-import { createGroup, deleteGroup, type FixtureGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
+import {
+  createGroup,
+  deleteGroup,
+  type FixtureGroup,
+  type GroupOptions,
+  waitForGroupReady,
+} from "../controlplane/fixtures.ts";
 import { type Contender, type ContenderName, type StartOptions, startContender } from "./contenders.ts";
 import type { Size } from "./sizes.ts";
 import { type Usage, usageOf } from "./usage.ts";
@@ -45,18 +51,19 @@ export const userAgent = "sluice-test-bench";
 
 /**
  * Runs a trial on a fresh group and leaves nothing of it in the control plane: the namespace goes too, and with it the ledger
- * and the Events. What `measure` throws is the trial's failure, and no error.
+ * and the Events. What `measure` throws is the trial's failure, and no error. `more`: what its StatefulSets have besides.
  */
 export async function runTrial<Figures>(
   place: TestBed,
   contender: ContenderName,
   size: Size,
   measure: (scene: Scene) => Promise<Figures>,
+  more: Pick<GroupOptions, "labels" | "annotations"> = {},
 ): Promise<Trial<Figures>> {
   const { controlPlane, signal } = place;
   const namespace = `bench-${place.number}`;
   const { zones, pods, budget: maxUnavailable } = size;
-  const options = { name: "bench", namespace, zones, pods, maxUnavailable };
+  const options = { name: "bench", namespace, zones, pods, maxUnavailable, ...more };
   const group = await createGroup(controlPlane, options);
   const timeoutMs = 60_000 + 100 * zones * pods;
   await waitForGroupReady(controlPlane, group, { timeoutMs, everyMs: 500 });
@@ -75,7 +82,7 @@ export async function runTrial<Figures>(
 /** Starts the scene's contender, has it work, and ends it. */
 export async function withContender<T>(
   { controlPlane, contender: name, group, against, peerBinary, nodeFlags, signal }: Scene,
-  { pair, restMs }: Pick<StartOptions, "pair" | "restMs">,
+  { pair, restMs, pods }: Pick<StartOptions, "pair" | "restMs" | "pods">,
   work: (contender: Contender) => Promise<T>,
 ): Promise<T> {
   const logs = join(controlPlane.directory, "contenders");
@@ -89,6 +96,7 @@ export async function withContender<T>(
     logFile: join(logs, `${group.namespace}-${name}.log`),
     nodeFlags,
     pair,
+    pods,
     restMs,
     signal,
   });

@@ -2,7 +2,7 @@
  * Pods that behave as ingesters do when they are told that they are going to leave: a real HTTP server for each, at an address of
  * its own. They keep what they were told on a disk, and log each call.
  */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, LookupFunction } from "node:net";
 import { tmpdir } from "node:os";
@@ -143,6 +143,13 @@ export class Ingesters {
   /** What a pod of this name does with calls from now on, whoever it is. */
   behave(name: string, behaviour: Behaviour): void {
     this.#behaviours.set(name, behaviour);
+  }
+
+  /** A line of /etc/hosts for each pod that runs: for programs that take no resolver. */
+  hosts(): string {
+    const names = join(this.#folder, "names");
+    const lines = readdirSync(names).map((name) => `${readFileSync(join(names, name), "utf8")} ${name}\n`);
+    return lines.join("");
   }
 
   /** Since when the pod has been prepared, in Unix seconds; undefined where it is not. */

@@ -33,11 +33,19 @@ function configurationOf({ registration }: AdmissionDefinition, namespace: strin
   };
 }
 
+const pathOf = ({ registration }: AdmissionDefinition) =>
+  `/apis/admissionregistration.k8s.io/v1/${registration.kind.toLowerCase()}webhookconfigurations`;
+
+/** The API server asks nobody any more about the sizes of a namespace. */
+export async function unregisterSizes(api: Api, namespace: string): Promise<void> {
+  for (const definition of [guardDownscale, prepareDownscale])
+    await api.delete(`${pathOf(definition)}/${definition.registration.webhook}-${namespace}`);
+}
+
 /** Registers a server for the sizes of one namespace. Resolves when the API server asks it. */
 export async function registerSizes(api: Api, namespace: string, door: SizeDoor): Promise<void> {
   for (const definition of [guardDownscale, prepareDownscale]) {
-    const path = `/apis/admissionregistration.k8s.io/v1/${definition.registration.kind.toLowerCase()}webhookconfigurations`;
-    await api.post(path, configurationOf(definition, namespace, door));
+    await api.post(pathOf(definition), configurationOf(definition, namespace, door));
   }
   await waitUntilAsked(api, namespace);
 }
