@@ -27,7 +27,8 @@ interface End {
 const nothing: Outcome = { recheckMs: undefined, acting: undefined };
 /** A group says so many things while it is rolled: its ledger is read once in this time. */
 const lookEveryMs = 5_000;
-const lookedMs = new WeakMap<GroupMemory, number>();
+/** Until when events of a group wait, by the monotonic clock: sooner, where something is due sooner. */
+const nextLookMs = new WeakMap<GroupMemory, number>();
 const untoldRecheckMs = 15_000;
 const contendedMs = 1_000;
 const isAsked = ({ scaling }: StatefulSet): boolean => scaling?.preparesDownscale === true;
@@ -37,11 +38,12 @@ export async function look(context: Context, key: GroupKey, { sweep }: { readonl
   if (context.mode === "shadow") return nothing;
   const { cluster } = context;
   const memory = context.memoryOf(key);
-  const remainingMs = (lookedMs.get(memory) ?? Number.NEGATIVE_INFINITY) + lookEveryMs - cluster.monotonicMs();
+  const remainingMs = (nextLookMs.get(memory) ?? Number.NEGATIVE_INFINITY) - cluster.monotonicMs();
   if (!sweep && remainingMs > 0) return { recheckMs: remainingMs, isRecheckEnough: true, acting: undefined };
   const idle = await passUnconcerned(context, key, { sweep }, { isAsked, isOwn: isPrepared });
   if (idle !== undefined) return idle;
-  lookedMs.set(memory, cluster.monotonicMs());
+  const lookedMs = cluster.monotonicMs();
+  nextLookMs.set(memory, lookedMs + lookEveryMs);
   const rechecks: number[] = [];
   try {
     for (const claim of await readPrepared(context, key)) {
@@ -63,7 +65,10 @@ export async function look(context: Context, key: GroupKey, { sweep }: { readonl
     context.reporter.pass({ key, function: name, guard, zone, sentence, sinceMs, shadow: false });
     rechecks.push(ledgerRecheckMs);
   }
-  return rechecks.length === 0 ? nothing : { recheckMs: Math.min(...rechecks), acting: undefined };
+  if (rechecks.length === 0) return nothing;
+  const recheckMs = Math.min(...rechecks);
+  nextLookMs.set(memory, Math.min(lookedMs + lookEveryMs, cluster.monotonicMs() + recheckMs));
+  return { recheckMs, acting: undefined };
 }
 
 /** Rule R3: after a conflict it begins again, five times. */

@@ -134,3 +134,19 @@ test("what wakes it often reads the ledger once in five seconds", async () => {
   assert.deepEqual([reads, isRecheckEnough], [1, true]);
   assert.ok((recheckMs ?? 0) > 0 && (recheckMs ?? 0) <= 5_000);
 });
+
+test("what is due is taken back when it is due, though somebody has just looked", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  const { timeline } = world.passes;
+  assert.equal(await process.guard("group-a", 4), "allowed");
+  const wake = () => played(timeline, releasePrepared.run(process.context, key, { sweep: false }));
+  await world.passes.goOn(89_000);
+  const { recheckMs = 0 } = await wake();
+  assert.ok(recheckMs > 0 && recheckMs <= 1_100, `due in ${recheckMs} ms`);
+  const { recheckMs: again = 0 } = await wake();
+  assert.ok(again > 0 && again <= recheckMs, `due in ${again} ms`);
+  await world.passes.goOn(again);
+  await wake();
+  assert.deepEqual([world.words, world.claimed], [["POST group-a-4", "DELETE group-a-4"], []]);
+});
