@@ -12,7 +12,7 @@ import { lookAtLedger, renewClaim, writeClaims } from "../shared/pass/claim-writ
 import type { AdmissionAnswer, Context, Denied } from "../shared/pass/definition.ts";
 import { Conflict } from "../shared/pass/ledger-access.ts";
 import { findClaimed } from "../shared/pass/whereabouts.ts";
-import { allow, askAgain, tooLate } from "../shared/review/answers.ts";
+import { allow, askAgain, conflict, tooLate } from "../shared/review/answers.ts";
 import { type Asked, sentenceOf } from "./decide.ts";
 import { name as by } from "./observe.ts";
 
@@ -155,6 +155,8 @@ async function confirm(work: Work, begun: Begun, attempt: { isSent: boolean }): 
   if (look === undefined || own === undefined)
     return askAgain("claim-lost", sentenceOf(asked, "somebody has taken its claim out of the ledger"), asked.name);
   const now = await findClaimed(cluster, key.namespace, own);
+  if (now.statefulSet?.uid !== work.statefulSet.uid)
+    return conflict("uid-conflict", sentenceOf(asked, "it was deleted, or made again, while its pods were told"));
   const replaced = [...new Set([...now.pods.keys(), ...begun.where.pods.keys()])].find(
     (ordinal) => now.pods.get(ordinal)?.uid !== begun.where.pods.get(ordinal)?.uid,
   );

@@ -252,3 +252,22 @@ test("200 changes of one scale in a row are never in conflict with us: no review
   }
   assert.equal(world.words.filter((word) => word.startsWith("POST")).length, 100);
 });
+
+test("uid-conflict: a StatefulSet that was made again while its pods were told: its downscale is not confirmed, and they are told at once that they stay", async () => {
+  const world = await preparedGroup();
+  const process = world.process((cluster) => ({
+    cluster: {
+      ...cluster,
+      // It has adopted the pods of the one before.
+      get: (async (resource: never, key: never, ...more: never[]) => {
+        const object = await cluster.get(resource, key, ...more);
+        if (resource !== ("statefulsets" as never) || world.heard.length === 0) return object;
+        const { metadata, ...rest } = object as unknown as { metadata: object };
+        return { ...rest, metadata: { ...metadata, uid: "another" } };
+      }) as never,
+    },
+  }));
+  assert.equal(await process.guard("group-a", 4), "uid-conflict");
+  assert.deepEqual(world.words, ["POST group-a-4", "DELETE group-a-4"]);
+  assert.deepEqual(world.claimed, []);
+});
