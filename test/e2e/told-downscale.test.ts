@@ -43,6 +43,8 @@ describe("pods that are told before they leave", { skip: await skipWithoutContro
       const rollouts = await rolling.end();
       const isBeside = ({ atMs }: Attempt) => rollouts.some(({ fromMs, toMs }) => atMs >= fromMs && atMs <= toMs);
       const writes = await play.writes();
+      const seconds = rollouts.map(({ fromMs, toMs }) => ((toMs - fromMs) / 1_000).toFixed(1));
+      context.diagnostic(`rollouts of ${2 * scaled.pods} pods took ${seconds.join(", ")} s`);
       context.diagnostic(describeAttempts("all", attempts));
       context.diagnostic(describeAttempts(`beside ${rollouts.length} rollouts`, attempts.filter(isBeside)));
       context.diagnostic(`written: ${JSON.stringify(countBy(writes, ({ by, resource }) => `${resource} by ${by}`))}`);
@@ -54,7 +56,7 @@ describe("pods that are told before they leave", { skip: await skipWithoutContro
           `${code} ${message}`,
         );
       const accepted = attempts.filter(({ code }) => code === 200);
-      assert.ok(accepted.filter(({ from, to }) => to < from).length >= 10, "downscales were let through");
+      assert.ok(accepted.filter(({ from, to }) => to < from).length >= 5, "downscales were let through");
       assert.ok(accepted.filter(isBeside).length >= 10, "sizes changed beside rollouts");
       assert.ok(attempts.filter(isBeside).length >= 60, "rollouts went on beside");
     });
@@ -151,7 +153,7 @@ class Autoscaled {
     return attempt;
   }
 
-  /** Rolls the other zones again and again, with a second between. */
+  /** Rolls the other zones again and again, with two seconds between: in them a downscale is let through. */
   rollOthers(): { end(): Promise<readonly { fromMs: number; toMs: number }[]> } {
     const rollouts: { fromMs: number; toMs: number }[] = [];
     const ending = new AbortController();
@@ -162,7 +164,7 @@ class Autoscaled {
         await changeTemplate(this.#stage.controlPlane, group, `app:${revision}`, others);
         await waitForGroupReady(this.#stage.controlPlane, { ...group, statefulSets: others }, { updated: true });
         rollouts.push({ fromMs, toMs: Date.now() });
-        await delay(1_000, undefined, { signal: ending.signal }).catch(() => {});
+        await delay(2_000, undefined, { signal: ending.signal }).catch(() => {});
       }
       return rollouts;
     };
