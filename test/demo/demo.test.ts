@@ -63,6 +63,17 @@ describe("the demo", { concurrency: true }, () => {
     assert.match(stdout, /db-zone-[abc]-\d is evicted/);
     assert.match(stdout, /refused with 429, zones-down: /);
     assert.match(stdout, /a dry run: db-zone-[abc]-\d could go, and stays/);
+    assert.match(stdout, /db-zone-a-1 is told to leave, and refuses with 409/);
+    assert.match(
+      stdout,
+      /refused with 429: .*: pod db-zone-a-1 did not say that it may leave: .*HTTP 409 the partition/,
+    );
+    assert.match(
+      stdout,
+      /db-zone-a-1 is told to leave, and confirms[\s\S]*db-zone-a-1 leaves for good[\s\S]*has 1 pods?$/m,
+    );
+    assert.match(stdout, /refused with 429: downscale of statefulsets\/db-zone-b in demo .*db-zone-a/);
+    assert.doesNotMatch(stdout, /db-zone-b-\d is told/);
     assert.match(stdout, /^Sluice demo: rolled$/m);
     assert.match(stdout, /^ {2}pods rolled +6 of 6$/m);
     assert.match(stdout, /^ {2}time +\d+\.\d s, \d+\.\d s of it with a broken pod; the limit is \d+\.\d s \(6 pods/m);
@@ -72,6 +83,7 @@ describe("the demo", { concurrency: true }, () => {
     assert.match(stdout, /^ {2}drains +(\d) of \1 pods of \d nodes gone in \d+\.\d s: \d evicted, \d rolled$/m);
     assert.match(stdout, /^ {2}the last refusal +(zones-down|zone-budget): /m);
     assert.match(stdout, /^ {2}dry run +db-zone-[abc]-\d could go, after \d+ refusals; it left no trace$/m);
+    assert.match(stdout, /^ {2}downscale +db-zone-a from 2 to 1: of 1 pods 1 gone$/m);
     assert.match(stdout, /^ {2}API requests +\d+ \(\d+\.\d a pod\): .*\d+\sdelete/m);
     assert.match(stdout, /^ {2}watch events lost +\d+ of \d+ \(\d+ %\)$/m);
     const [, deletions, evictions] =
@@ -133,6 +145,24 @@ describe("the demo", { concurrency: true }, () => {
       storm.some((picture) => /^ refused {7}(zones-down|zone-budget): /m.test(picture)),
       storm.at(-1),
     );
+    const downscale = pictures.map((lines) => lines.join("\n")).filter((picture) => picture.includes("a downscale"));
+    assert.ok(
+      downscale.some((picture) =>
+        /^ downscale {5}db-zone-a from 2 to 1: [\s\S]*^ refused {7}downscale of /m.test(picture),
+      ),
+      downscale.at(-1),
+    );
+  });
+
+  test("a downscale that nobody reviews has a pod leave that did not say that it may: D1 is broken, the exit code is 1", async () => {
+    const { play, summary } = await run(({ stage: { world } }) => {
+      const webhooks = "mutatingwebhookconfigurations";
+      const { webhooks: known = [] } = world.store.get(webhooks, webhookConfiguration);
+      world.store.patch(webhooks, webhookConfiguration, { webhooks: known.slice(0, 1) });
+    });
+    assert.equal(play.outcome, "broken promise");
+    assert.equal(exitCodeOf(play), 1);
+    assert.match(summary, /D1 IS BROKEN +db-zone-a-1 leaves, and has not said that it may/);
   });
 
   test("when Sluice's process dies, its last lines are shown and the exit code is 1", async () => {

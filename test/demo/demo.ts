@@ -14,7 +14,11 @@ const startWithinMs = 30_000;
 /** Plays the demo. Resolves when Sluice's process and the cluster are gone. */
 export async function runDemo(options: RunOptions): Promise<Play> {
   const stage = await buildStage(options, options.journal);
-  const sluice = await Sluice.start({ url: stage.served.url, namespace: stage.group.namespace });
+  const sluice = await Sluice.start({
+    url: stage.served.url,
+    namespace: stage.group.namespace,
+    nodeOptions: stage.ingesters.nodeOptions,
+  });
   const play = new Play(options, stage, sluice);
   play.journal.add("", "the group stands, an hour old; Sluice starts, and makes itself a certificate");
   const ended = new AbortController();

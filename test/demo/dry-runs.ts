@@ -33,6 +33,11 @@ export class DryRuns {
     this.#asked.set(uid, name);
   }
 
+  /** Whatever is done from now on is no trace. */
+  end(): void {
+    this.#asked.clear();
+  }
+
   /** Once for each pod. */
   #tell(uid: string, what: string): void {
     const name = this.#asked.get(uid);

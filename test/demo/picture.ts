@@ -47,7 +47,7 @@ export function drawPicture(play: Play, { columns, paint }: PictureOptions): str
     "",
     drawProgress(play, width, paint),
     ...drawVerdict(play, width, paint),
-    ...drawStorm(play, width, paint),
+    ...(play.downscale === undefined ? drawStorm(play, width, paint) : drawDownscale(play, width, paint)),
     "",
     drawPromises(play, width, paint),
     drawCounters(play, width),
@@ -59,7 +59,8 @@ export function drawPicture(play: Play, { columns, paint }: PictureOptions): str
 function drawZone(play: Play, zone: string, width: number, paint: Paint): string {
   const pods = podsOf(play, zone);
   const done = pods.filter(({ pod }) => pod !== undefined && isUp(pod) && isNew(pod)).length;
-  const down = pods.filter(({ pod }) => pod === undefined || !isUp(pod)).length;
+  const { spec } = play.stage.world.store.get("statefulsets", { namespace: play.stage.group.namespace, name: zone });
+  const down = pods.slice(0, spec.replicas).filter(({ pod }) => pod === undefined || !isUp(pod)).length;
   const counts = `  ${String(done).padStart(2)} new${down === 0 ? "" : `, ${down} down`}`;
   const room = width - zone.length - 2;
   const gap = pods.length * 2 + longestCounts <= room ? " " : "";
@@ -80,12 +81,12 @@ function podsOf({ stage, options, verdicts }: Play, zone: string) {
   });
 }
 
-function stateOf({ storm }: Play, pod: StoredPod | undefined, isReserved: boolean): CellState {
+function stateOf({ storm, downscale }: Play, pod: StoredPod | undefined, isReserved: boolean): CellState {
   if (pod === undefined) return "gone";
   if (pod.metadata.deletionTimestamp !== undefined) return "going";
   if (!isUp(pod)) return pod.status.containerStatuses === undefined ? "starting" : "not ready";
   if (isReserved) return "reserved";
-  if (storm?.wants(pod)) return "to go";
+  if (storm?.wants(pod) || downscale?.isTold(pod)) return "to go";
   return isNew(pod) ? "new" : "old";
 }
 
@@ -109,6 +110,7 @@ function drawProgress(play: Play, width: number, paint: Paint): string {
 
 function timeLeft({ phase, leftMs }: Play): string {
   if (phase === "starting" || phase === "standing") return "not begun";
+  if (phase === "downscale") return "a downscale";
   if (phase === "rolled" || leftMs === 0) return "all rolled";
   if (phase === "broken") return "a pod is broken";
   if (phase === "storm") return "a drain storm";
@@ -140,6 +142,16 @@ function drawStorm({ storm, refusals, stage }: Play, width: number, paint: Paint
   const style = storm.endedMs === undefined ? "yellow" : "dim";
   const lines = said.map((line, index) => `${(index === 0 ? "refused" : "").padEnd(labelLength)}${paint(style, line)}`);
   return pad([cut(`drains        ${reached}`, width), ...lines], 3);
+}
+
+/** Three lines: how far the downscale is, and why the last one was refused. */
+function drawDownscale({ downscale }: Play, width: number, paint: Paint): string[] {
+  if (downscale === undefined) return [];
+  const { reached, last } = downscale;
+  const said = last === undefined ? [] : wrap(last, width - labelLength).slice(0, 2);
+  const style = downscale.endedMs === undefined ? "yellow" : "dim";
+  const lines = said.map((line, index) => `${(index === 0 ? "refused" : "").padEnd(labelLength)}${paint(style, line)}`);
+  return pad([cut(`downscale     ${reached}`, width), ...lines], 3);
 }
 
 function drawCounters({ stage, total }: Play, width: number): string {

@@ -1,6 +1,7 @@
 /** The demo as it stands: what its picture, its story and its summary read. */
 import type { Journal } from "../stage/journal.ts";
 import { replacedAfterMs } from "../stage/served-group.ts";
+import type { Downscale } from "./downscale.ts";
 import type { DemoOptions } from "./options.ts";
 import { isUp } from "./referee.ts";
 import { evaluateEviction, Refusals } from "./refusals.ts";
@@ -9,7 +10,7 @@ import { isNew, type Stage } from "./stage.ts";
 import type { Storm } from "./storm.ts";
 import { advanceZoneRollout, Verdicts } from "./verdicts.ts";
 
-export type Phase = "starting" | "standing" | "rolling" | "broken" | "healed" | "storm" | "rolled";
+export type Phase = "starting" | "standing" | "rolling" | "broken" | "healed" | "storm" | "downscale" | "rolled";
 export type Outcome = "rolled" | "late" | "broken promise" | "sluice ended" | "sluice not ready" | "interrupted";
 
 export interface RunOptions extends DemoOptions {
@@ -31,6 +32,8 @@ export class Play {
   readonly refusals: Refusals;
   /** Undefined until it begins. */
   storm: Storm | undefined;
+  /** Undefined until it begins. */
+  downscale: Downscale | undefined;
   phase: Phase = "starting";
   outcome: Outcome | undefined;
   /** By the journal's clock: when the rollout began and ended, and when a pod was broken and healed. */
@@ -65,6 +68,8 @@ export class Play {
 
   /** How many pods run the wanted revision and are ready. */
   get done(): number {
+    // What is made smaller later was rolled all the same.
+    if (this.endedMs !== undefined) return this.total;
     const { items } = this.stage.world.store.list("pods");
     return items.filter((pod) => isUp(pod) && isNew(pod)).length;
   }

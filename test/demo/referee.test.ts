@@ -26,7 +26,9 @@ interface Scene {
 function stand(): Scene {
   const timeline = new VirtualTimeline();
   const world = createWorld({ timeline });
-  const options = { world, namespace, group: "db", onDeletion: () => undefined, onViolation: () => undefined };
+  const quiet = { onDeletion: () => undefined, onViolation: () => undefined };
+  const willing = ({ metadata: { name } }: StoredPod) => name === "db-zone-a-3";
+  const options = { world, namespace, group: "db", mayLeave: willing, ...quiet };
   const referee = new Referee(options);
   const zones = ["zone-a", "zone-b"];
   createBudget(world, world.addGroup({ namespace, group: "db", zones, replicas: 4, maxUnavailable: 2 }), 2);
@@ -67,6 +69,19 @@ test("evictions within the budget of one zone break nothing, and are counted apa
   assert.deepEqual(broken(), []);
   assert.deepEqual(referee.deletions, { all: 3, ready: 3, evicted: 2 });
   assert.deepEqual([referee.deletedIn("db-zone-a"), referee.deletedIn("db-zone-b")], [2, 1]);
+});
+
+test("of the pods that a zone wants no more, one that has not said that it may leave breaks D1, and no other", () => {
+  const { world, referee, broken } = stand();
+  const scale = (replicas: number) => {
+    world.store.patch("statefulsets", { namespace, name: "db-zone-a" }, { spec: { replicas } });
+    world.settle();
+  };
+  scale(3);
+  assert.deepEqual(broken(), []);
+  scale(2);
+  assert.deepEqual(broken(), ["D1"]);
+  assert.deepEqual([referee.left, referee.deletions.all], [2, 0]);
 });
 
 test("an eviction beyond the budget breaks E1, and one in a second zone breaks Z1", () => {

@@ -32,8 +32,10 @@ export interface RefereeOptions {
   /** Of the one group that there is. */
   readonly namespace: string;
   readonly group: string;
+  /** Whether a pod that its zone wants no more has said that it may leave. */
+  readonly mayLeave: (pod: StoredPod) => boolean;
   /** Hears of each deletion and eviction of a pod, before it is carried out. */
-  readonly onDeletion: (pod: StoredPod, by: Terms) => void;
+  readonly onDeletion: (pod: StoredPod, by: Terms | "downscale") => void;
   readonly onViolation: (violation: Violation) => void;
 }
 
@@ -57,6 +59,8 @@ export class Referee {
   readonly violations: Violation[] = [];
   /** How many pods were deleted, how many of them were Ready, and how many evicted. */
   readonly deletions = { all: 0, ready: 0, evicted: 0 };
+  /** How many pods have left because their zone is smaller. */
+  left = 0;
   /** The most zones that had a pod down at once: for whatever reason, and taken by Sluice. */
   readonly worstZones = { down: 0, taken: 0 };
   readonly #options: RefereeOptions;
@@ -70,11 +74,7 @@ export class Referee {
   constructor(options: RefereeOptions) {
     this.#options = options;
     const { world, namespace } = options;
-    const violate = (invariant: string, sentence: string): void => {
-      const violation = { invariant, sentence };
-      this.violations.push(violation);
-      options.onViolation(violation);
-    };
+    const violate = (invariant: string, sentence: string): void => this.#violate(invariant, sentence);
     const past = new Past(world, namespace);
     const budgets = new BudgetPast(world, namespace);
     this.#checker = new TrueWorldChecker({ world, past, budgets, namespace, skewMs: 0, violate });
@@ -107,6 +107,11 @@ export class Referee {
     this.#dryRuns.note(pod);
   }
 
+  /** A user wants pods gone from now on: nobody can tell any more what a dry run has left. */
+  endDryRuns(): void {
+    this.#dryRuns.end();
+  }
+
   worstOf(zone: string): WorstOfZone {
     return this.#worst.get(zone) ?? { down: 0, taken: 0 };
   }
@@ -122,6 +127,12 @@ export class Referee {
       if (resource === "pods" && options.gracePeriodSeconds !== 0) this.#judge(key, options);
       return carryOut(resource, key, options);
     };
+  }
+
+  #violate(invariant: string, sentence: string): void {
+    const violation = { invariant, sentence };
+    this.violations.push(violation);
+    this.#options.onViolation(violation);
   }
 
   /** What was taken first, and by whose limits, is told by when it was reserved. */
@@ -143,6 +154,10 @@ export class Referee {
     if (pod === undefined || pod.metadata.deletionTimestamp !== undefined) return;
     const { uid, name } = pod.metadata;
     if (preconditions.uid !== undefined && preconditions.uid !== uid) return;
+    if (this.#isSurplus(pod)) {
+      this.#judgeLeaving(pod);
+      return;
+    }
     const by = gracePeriodSeconds === evictionGraceSeconds ? "eviction" : "rollout";
     this.deletions.all++;
     if (by === "eviction") this.deletions.evicted++;
@@ -154,6 +169,19 @@ export class Referee {
     if (!isReady(pod)) return;
     this.deletions.ready++;
     this.#taken.set(name, { uid, zone: zoneOf(name) });
+  }
+
+  /** The StatefulSet wants it no more: its controller takes it, and nobody else needs to. */
+  #isSurplus({ metadata: { namespace, name } }: StoredPod): boolean {
+    const { store } = this.#options.world;
+    const statefulSet = store.find("statefulsets", { namespace, name: zoneOf(name) });
+    return statefulSet !== undefined && Number(name.slice(zoneOf(name).length + 1)) >= statefulSet.spec.replicas;
+  }
+
+  #judgeLeaving(pod: StoredPod): void {
+    this.left++;
+    this.#options.onDeletion(pod, "downscale");
+    if (!this.#options.mayLeave(pod)) this.#violate("D1", `${pod.metadata.name} leaves, and has not said that it may`);
   }
 
   #returnIfBack(pod: StoredPod): void {

@@ -1,4 +1,5 @@
-/** What brings evictions under the rule: the webhook that the API server asks. */
+/** What brings evictions and downscales under the rule: the webhooks that the API server asks. */
+import { prepareDownscale } from "../../functions/prepare-downscale/function.ts";
 import type { WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { injectCertificateAuthority, webhookNamespace } from "../../functions/shared/objects/vocabulary.ts";
 import type { World } from "../world/world.ts";
@@ -6,7 +7,7 @@ import type { World } from "../world/world.ts";
 const webhooks = "mutatingwebhookconfigurations";
 export const webhookConfiguration = { namespace: "", name: "pod-eviction-demo" };
 
-/** Has the API server ask whoever listens on `port` about every eviction. It trusts nobody there until it is given a caBundle. */
+/** Has the API server ask whoever listens on `port` about evictions and sizes. It trusts nobody there until it has a caBundle. */
 export function registerWebhook({ store }: World, namespace: string, port: number): void {
   store.create(webhooks, "", {
     metadata: {
@@ -22,6 +23,17 @@ export function registerWebhook({ store }: World, namespace: string, port: numbe
         admissionReviewVersions: ["v1"],
         failurePolicy: "Fail",
         sideEffects: "NoneOnDryRun",
+        timeoutSeconds: 10,
+      },
+      {
+        name: "prepare-downscale-demo.grafana.com",
+        clientConfig: { url: `https://localhost:${port}${prepareDownscale.registration.path}` },
+        // The conditions that ship only spare Sluice reviews that it would let through; the embedded world knows none.
+        rules: [prepareDownscale.registration.rule],
+        namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
+        admissionReviewVersions: ["v1"],
+        failurePolicy: prepareDownscale.registration.failurePolicy,
+        sideEffects: prepareDownscale.registration.sideEffects,
         timeoutSeconds: 10,
       },
     ],

@@ -28,6 +28,8 @@ export interface SluiceOptions {
   /** The API server's address. */
   readonly url: string;
   readonly namespace: string;
+  /** What has it find pods by their names: `NODE_OPTIONS`. */
+  readonly nodeOptions: string;
 }
 
 export class Sluice {
@@ -43,7 +45,7 @@ export class Sluice {
   }
 
   /** Starts it, with a kubeconfig in a temporary folder and nothing of this process's environment but the path. */
-  static async start({ url, namespace }: SluiceOptions): Promise<Sluice> {
+  static async start({ url, namespace, nodeOptions }: SluiceOptions): Promise<Sluice> {
     const folder = await mkdtemp(join(tmpdir(), "sluice-demo-"));
     const kubeconfig = join(folder, "kubeconfig");
     await writeFile(kubeconfig, kubeconfigText(url, {}, namespace));
@@ -51,6 +53,7 @@ export class Sluice {
       PATH: process.env.PATH,
       HOME: folder,
       KUBECONFIG: kubeconfig,
+      NODE_OPTIONS: nodeOptions,
       PORT: "0",
       TLS_PORT: "0",
       TLS_DNS_NAME: "localhost",

@@ -1,4 +1,12 @@
 /** The cluster that the demo plays in, with its referee. */
+
+import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
+import {
+  prepareDownscale,
+  prepareDownscalePath,
+  prepareDownscalePort,
+} from "../../functions/shared/objects/vocabulary/scaling.ts";
+import { type IngesterCall, Ingesters } from "../stage/ingester.ts";
 import type { Journal } from "../stage/journal.ts";
 import { groupName, namespace, newImage, type ServedGroup, serveGroup } from "../stage/served-group.ts";
 import type { StoredPod } from "../world/objects.ts";
@@ -6,32 +14,54 @@ import type { World } from "../world/world.ts";
 import type { DemoOptions } from "./options.ts";
 import { isUp, Referee, zoneOf } from "./referee.ts";
 
+/** Where a pod is told that it leaves. */
+export const shutdownPath = "/ingester/prepare-shutdown";
+
 export interface Stage extends ServedGroup {
   readonly referee: Referee;
+  /** The pods, as those see them who call them. */
+  readonly ingesters: Ingesters;
 }
 
 /** Builds the cluster; the referee sees all of it being made, and judges from when it stands. */
 export async function buildStage({ seed, pods, drop }: DemoOptions, journal: Journal): Promise<Stage> {
+  const ingesters = await Ingesters.open({ shutdownPath, onCall: (call) => tellOfCall(call, journal) });
   const { promise: judged, resolve } = Promise.withResolvers<Referee>();
   const group = await serveGroup({
     seed,
     pods,
     drop,
-    onWorld: (world) => resolve(refereeOf(world, journal)),
+    onWorld(world) {
+      followPods(world, ingesters);
+      resolve(refereeOf(world, ingesters, journal));
+    },
   });
+  for (const statefulSet of group.group.statefulSets) tellBeforehand(group.world, statefulSet, ingesters.port);
   const referee = await judged;
   referee.begin();
   tellOfReturns(group.world, journal);
-  return { ...group, referee };
+  return {
+    ...group,
+    referee,
+    ingesters,
+    async close() {
+      await group.close();
+      await ingesters.close();
+    },
+  };
 }
 
-function refereeOf(world: World, journal: Journal): Referee {
+function refereeOf(world: World, ingesters: Ingesters, journal: Journal): Referee {
   return new Referee({
     world,
     namespace,
     group: groupName,
+    mayLeave: ({ metadata: { name } }) => ingesters.preparedSince(name, shutdownPath) !== undefined,
     onDeletion: ({ metadata: { name } }, by) =>
-      journal.add(zoneOf(name), `${name} ${by === "eviction" ? "is evicted" : "goes"}`),
+      journal.add(
+        zoneOf(name),
+        `${name} ${by === "eviction" ? "is evicted" : by === "rollout" ? "goes" : "leaves for good"}`,
+      ),
     onViolation: ({ invariant, sentence }) => journal.add("", `INVARIANT ${invariant} IS BROKEN: ${sentence}`),
   });
 }
@@ -47,4 +77,25 @@ function tellOfReturns(world: World, journal: Journal): void {
     const { name } = current.metadata;
     journal.add(zoneOf(name), `${name} is ready again`);
   });
+}
+
+/** Each pod is an HTTP server for as long as it runs. */
+function followPods({ store }: World, ingesters: Ingesters): void {
+  store.onChange("pods", ({ previous, current }) => {
+    const { name, uid } = (current ?? previous)?.metadata ?? { name: "", uid: "" };
+    if (current === undefined) void ingesters.stop({ name, uid });
+    else if (isUp(current)) void ingesters.start({ namespace, name, uid, service: groupName });
+  });
+}
+
+function tellBeforehand({ store }: World, statefulSet: ObjectKey, port: number): void {
+  const labels = { [prepareDownscale.key]: "true" };
+  const annotations = { [prepareDownscalePath.key]: shutdownPath, [prepareDownscalePort.key]: String(port) };
+  store.patch("statefulsets", statefulSet, { metadata: { labels, annotations } });
+}
+
+function tellOfCall({ pod, method, status }: IngesterCall, journal: Journal): void {
+  const said =
+    status === undefined ? "breaks the connection off" : status < 300 ? "confirms" : `refuses with ${status}`;
+  journal.add(zoneOf(pod), `${pod} is told to ${method === "DELETE" ? "stay" : "leave"}, and ${said}`);
 }

@@ -1,6 +1,7 @@
 /** What users, machines and fate do in the demo, each when its time has come. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { newImage } from "../stage/served-group.ts";
+import { Downscale } from "./downscale.ts";
 import type { Play } from "./play.ts";
 import { zoneOf } from "./referee.ts";
 import { isTrusted, registerWebhook } from "./registration.ts";
@@ -11,7 +12,9 @@ const brokenForMs = { least: 3_000, most: 10_000 };
 
 type Until = (isSo: () => boolean | Promise<boolean>) => Promise<void>;
 
-/** Tells all of it. Resolves when every pod is rolled and every node drained; rejects when the signal is given. */
+/**
+ * Tells all of it. Resolves when every pod is rolled, every node drained and a zone smaller; rejects when the signal is given.
+ */
 export async function tellStory(play: Play, signal: AbortSignal): Promise<void> {
   const { stage, journal, total, verdicts } = play;
   const until: Until = async (isSo) => {
@@ -39,6 +42,9 @@ export async function tellStory(play: Play, signal: AbortSignal): Promise<void> 
   play.endedMs = journal.nowMs;
   journal.add("", "every pod runs the new image");
   await until(() => verdicts.now?.guard === "done");
+  play.phase = "downscale";
+  play.downscale = new Downscale({ stage, journal, pods: play.options.pods, signal });
+  await play.downscale.play();
   play.phase = "rolled";
 }
 
@@ -48,7 +54,7 @@ async function register({ stage: { world, group }, sluice, journal }: Play, unti
   await until(() => sluice.tlsPort !== undefined);
   registerWebhook(world, group.namespace, sluice.tlsPort as number);
   await until(() => isTrusted(world));
-  journal.add("", "Sluice is ready, and is asked about every eviction");
+  journal.add("", "Sluice is ready, and is asked about every eviction and size");
 }
 
 /** A pod that has just been rolled stops being ready, for no fault of the rollout, and works again later. */

@@ -54,6 +54,7 @@ function describeRollout(play: Play): Row[] {
     ["zones down at once", `${referee.worstZones.taken} by Sluice, ${referee.worstZones.down} with the pod that broke`],
     ["why it waited", describeWait(play)],
     ...describeStorm(play),
+    ...describeDownscale(play),
     ["API requests", describeRequests(countRequests(served.requests()), total)],
     ["watch events lost", `${events.lost} of ${sent} (${percent} %)`],
   ];
@@ -91,6 +92,12 @@ function describeStorm({ storm, stage, refusals }: Play): Row[] {
   }
   if (failures.length > 0) rows.push(["drains that gave up", `${failures.length}, at last for: ${failures.at(-1)}`]);
   return rows;
+}
+
+function describeDownscale({ downscale }: Play): Row[] {
+  if (downscale === undefined) return [];
+  const refused = downscale.refusals.map((sentence): Row => ["a refused downscale", sentence]);
+  return [["downscale", downscale.reached], ...refused];
 }
 
 function describePromises({ stage }: Play): Row[] {

@@ -54,6 +54,8 @@ export interface IngestersOptions {
   readonly shutdownPath?: string;
   /** Another pod of the same name has the disk of the one before, as with a volume claim. Default: no. */
   readonly keepsDisks?: boolean;
+  /** Hears of each call when it is answered. */
+  readonly onCall?: (call: IngesterCall) => void;
   /** `svc.` and the cluster's domain, without a dot at its end. */
   readonly domain?: string;
 }
@@ -93,6 +95,7 @@ export class Ingesters {
       shutdownPath: "/ingester/prepare-shutdown",
       keepsDisks: false,
       domain: "svc.cluster.local",
+      onCall: () => {},
       ...options,
     };
     this.#placeholder = placeholder;
@@ -237,16 +240,10 @@ export class Ingesters {
     const behaviour = this.#behaviours.get(pod.name) ?? "answer";
     const end = (status: number | undefined, body: string | Buffer = "") => {
       const isPrepared = this.#paths().includes(url) && this.preparedSince(pod.name, url) !== undefined;
-      this.calls.push({
-        atMs: Date.now(),
-        pod: pod.name,
-        uid: pod.uid,
-        method,
-        path: url,
-        status,
-        headers,
-        isPrepared,
-      });
+      const { name, uid } = pod;
+      const call = { atMs: Date.now(), pod: name, uid, method, path: url, status, headers, isPrepared };
+      this.calls.push(call);
+      this.#options.onCall(call);
       if (status === undefined) response.destroy();
       else response.writeHead(status, { "content-type": "application/json" }).end(body);
     };
