@@ -33,6 +33,8 @@ export interface KnativeOptions {
   readonly program: string;
   /** Without a request for so long, a function's instances end. Knative's default is a minute. */
   readonly stableWindowMs: number;
+  /** Has the functions find pods that are servers of this machine: `NODE_OPTIONS`. Default: they find none. */
+  readonly nodeOptions?: string;
   /** Is told what starts, scales and fails. Default: nobody is. */
   readonly log?: (line: string) => void;
 }
@@ -69,6 +71,7 @@ function keysOf({ known }: Store<KnativeObject>): ReadonlySet<string> {
 export class KnativeCluster {
   readonly controlPlane: ControlPlane;
   readonly program: string;
+  readonly nodeOptions: string | undefined;
   readonly #options: KnativeOptions;
   readonly #api: Api;
   readonly #stopping = new AbortController();
@@ -93,6 +96,7 @@ export class KnativeCluster {
     const { controlPlane, dataPlane, program } = options;
     this.controlPlane = controlPlane;
     this.program = program;
+    this.nodeOptions = options.nodeOptions;
     this.#options = options;
     this.#api = api;
     this.#gateway = gateway;

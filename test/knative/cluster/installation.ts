@@ -54,7 +54,7 @@ const groupOf = (apiVersion: string): string => apiVersion.slice(0, apiVersion.i
  */
 export async function install(cluster: KnativeCluster, options: InstallationOptions): Promise<Installation> {
   const { namespace, overlay, patches = [], admission = true } = options;
-  const { controlPlane, program } = cluster;
+  const { controlPlane, program, nodeOptions } = cluster;
   const kubectl = await Kubectl.open(controlPlane);
   try {
     const objects = await kubectl.buildIn(namespace, overlay, [...patches, certificateForLocalhost]);
@@ -65,7 +65,9 @@ export async function install(cluster: KnativeCluster, options: InstallationOpti
     const isKnative = ({ apiVersion }: Built) => apiVersion.includes("knative.dev/");
     const others = objects.filter((object) => !isDefinition(object) && !isReviewing(object) && !isKnative(object));
     await kubectl.apply(others);
-    const replicas = admission ? await Replicas.start({ controlPlane, namespace, objects, program }) : undefined;
+    const replicas = admission
+      ? await Replicas.start({ controlPlane, namespace, objects, program, nodeOptions })
+      : undefined;
     if (replicas !== undefined) {
       cluster.host(`rollout-operator.${namespace}.svc:8001`, replicas.plainPort, () => replicas.close());
       const { port } = replicas;

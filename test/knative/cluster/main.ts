@@ -6,6 +6,7 @@ import { type ControlPlane, startControlPlane } from "../../controlplane/control
 import { CommandLine } from "../../controlplane/flags.ts";
 import { aborted, interruption } from "../../controlplane/interruption.ts";
 import { createNode } from "../../controlplane/nodes.ts";
+import { Ingesters } from "../../stage/ingester.ts";
 import { findDataPlane } from "../dataplane/programs.ts";
 import { Kubectl } from "../kubectl.ts";
 import { buildServer } from "./build.ts";
@@ -60,7 +61,15 @@ function readSettings(args: readonly string[]) {
 
 type Settings = ReturnType<typeof readSettings>["settings"];
 
-function introduce({ kubeconfig, kubectl, directory }: ControlPlane, overlay: string, seconds: string): void {
+/** Where a pod is told that it leaves. */
+const shutdownPath = "/ingester/prepare-shutdown";
+
+function introduce(
+  { kubeconfig, kubectl, directory }: ControlPlane,
+  overlay: string,
+  seconds: string,
+  port: number,
+): void {
   console.log(`Sluice runs on Knative, overlay ${overlay}, after ${seconds} s. Ctrl-C ends it.
 
   export KUBECONFIG=${kubeconfig}
@@ -70,6 +79,13 @@ The group ingester is there, three zones of four pods. To have it rolled, and to
 
   kubectl set image statefulset -l rollout-group=ingester ingester=busybox:1.38
   kubectl get pods --watch
+
+Its pods are HTTP servers on port ${port}. To have them told before they leave, make a zone smaller, and another one beside it:
+
+  kubectl label statefulset -l rollout-group=ingester grafana.com/prepare-downscale=true
+  kubectl annotate statefulset -l rollout-group=ingester grafana.com/prepare-downscale-http-port=${port} \\
+    grafana.com/prepare-downscale-http-path=${shutdownPath}
+  kubectl scale statefulset ingester-zone-a --replicas=2 && kubectl scale statefulset ingester-zone-b --replicas=2
 
 To drain a node:  kubectl drain node-1 && kubectl uncordon node-1
 To see Knative's objects:  kubectl get ksvc,apiserversource,pingsource,broker,trigger
@@ -91,6 +107,17 @@ async function addNodes(controlPlane: ControlPlane): Promise<void> {
   }
 }
 
+/** Runs a server for each pod of the example's namespace, until the end. */
+async function followPods(controlPlane: ControlPlane, pods: Ingesters, ends: (() => Promise<void>)[]): Promise<void> {
+  const api = await Api.open(controlPlane, { userAgent: "sluice-test-knative", connections: 2 });
+  const ending = new AbortController();
+  ends.push(async () => {
+    ending.abort();
+    await api.close();
+  });
+  await pods.followPods(api, namespace, ending.signal);
+}
+
 /** Resolves when everything is there, to what ends it, last started first. */
 async function start(settings: Settings, signal: AbortSignal, ends: (() => Promise<void>)[]): Promise<ControlPlane> {
   const startedMs = performance.now();
@@ -105,13 +132,26 @@ async function start(settings: Settings, signal: AbortSignal, ends: (() => Promi
   await addNodes(controlPlane);
   await installKnative(controlPlane);
   const log = (line: string) => console.log(`${new Date().toISOString().slice(11, 23)} ${line}`);
-  const cluster = await KnativeCluster.start({ controlPlane, dataPlane, program: server.program, stableWindowMs, log });
+  const pods = await Ingesters.open({
+    shutdownPath,
+    onCall: ({ pod, method, status }) => log(`pod ${pod} answers ${method} with ${status ?? "nothing"}`),
+  });
+  ends.push(() => pods.close());
+  const cluster = await KnativeCluster.start({
+    controlPlane,
+    dataPlane,
+    program: server.program,
+    stableWindowMs,
+    log,
+    nodeOptions: pods.nodeOptions,
+  });
   ends.push(() => cluster.close());
+  await followPods(controlPlane, pods, ends);
   await install(cluster, { namespace, overlay });
   const kubectl = await Kubectl.open(controlPlane);
   ends.push(() => kubectl.close());
   await kubectl.run("apply", "--namespace", namespace, "-f", example);
-  introduce(controlPlane, overlay, ((performance.now() - startedMs) / 1_000).toFixed(1));
+  introduce(controlPlane, overlay, ((performance.now() - startedMs) / 1_000).toFixed(1), pods.port);
   return controlPlane;
 }
 

@@ -24,6 +24,8 @@ export interface ReplicasOptions {
   readonly objects: readonly Built[];
   /** The built server: its `start.mjs`. */
   readonly program: string;
+  /** Has the replicas find pods that are servers of this machine: `NODE_OPTIONS`. Default: they find none. */
+  readonly nodeOptions?: string | undefined;
 }
 
 export class Replicas {
@@ -87,13 +89,15 @@ export class Replicas {
   }
 
   async #startOne(): Promise<void> {
-    const { controlPlane, namespace, objects, program } = this.#options;
+    const { controlPlane, namespace, objects, program, nodeOptions } = this.#options;
     const { account, settings } = workloadOf(objects, name);
     const api = await Api.open(controlPlane, { userAgent: "sluice-test-replicas", connections: 1 });
     const kubeconfig = await kubeconfigOf(controlPlane, api, namespace, account);
     await api.close();
     const [port, tlsPort] = [await freePort(), await freePort()];
-    const env = { KUBECONFIG: kubeconfig, NAMESPACE: namespace, ...settings, PORT: `${port}`, TLS_PORT: `${tlsPort}` };
+    const names = nodeOptions === undefined ? {} : { NODE_OPTIONS: nodeOptions };
+    const ports = { PORT: `${port}`, TLS_PORT: `${tlsPort}` };
+    const env = { KUBECONFIG: kubeconfig, NAMESPACE: namespace, ...settings, ...names, ...ports };
     const file = join(controlPlane.directory, "logs", `${namespace}-${name}-${++this.#started}.log`);
     const launched = launch(process.execPath, [program], { env, output: { file } });
     await eventually(`${name} listening`, 30_000, async () => {

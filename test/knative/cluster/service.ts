@@ -17,6 +17,8 @@ export interface ServiceOptions {
   /** The built server: its `start.mjs`. */
   readonly program: string;
   readonly stableWindowMs: number;
+  /** Has the functions find pods that are servers of this machine: `NODE_OPTIONS`. Default: they find none. */
+  readonly nodeOptions?: string;
   /** Is told each change of scale. */
   log(sentence: string): void;
 }
@@ -86,7 +88,7 @@ async function startInstance(service: KnativeService, options: ServiceOptions): 
 /** As its pod would have it: its settings, its account's token, and the variables of Knative's contract. */
 async function launchFunction(
   service: KnativeService,
-  { controlPlane, api, program }: ServiceOptions,
+  { controlPlane, api, program, nodeOptions }: ServiceOptions,
   port: number,
   file: string,
 ): Promise<Launched> {
@@ -96,6 +98,7 @@ async function launchFunction(
   const settings = containers.flatMap(({ env = [] }) => env).map((variable) => [variable.name, variable.value ?? ""]);
   const env = {
     ...Object.fromEntries(settings),
+    ...(nodeOptions === undefined ? {} : { NODE_OPTIONS: nodeOptions }),
     KUBECONFIG: kubeconfig,
     // A pod knows its own namespace from a file; a kubeconfig does not say it.
     NAMESPACE: namespace,
