@@ -21,6 +21,8 @@ export interface RolloutSnapshot extends GroupNow {
 
 /** How soon to look again at what no event may tell of. */
 const recheckMs = 30_000;
+/** No event tells of the end of a claim. In milliseconds. */
+const claimedMs = 5_000;
 /** How long after its creation an outdated pod that runs and was never Ready may still become so before it is repaired. */
 export const neverReadyAfterMs = 120_000;
 
@@ -144,7 +146,7 @@ function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<Target> {
 
 /** Rule R18: what somebody else has claimed is counted and waited for; no event tells of its end. */
 function waitForClaim(claim: Claim, besides: string): Wait {
-  return wait(guardOfClaim(claim), `${describeClaim(claim)}; ${besides}`, { zone: claim.zone, recheckMs });
+  return wait(guardOfClaim(claim), `${describeClaim(claim)}; ${besides}`, { zone: claim.zone, recheckMs: claimedMs });
 }
 
 /** True when all that is down is reserved for deletions that were refused: nothing comes back, so `budget` tells too little. */

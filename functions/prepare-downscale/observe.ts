@@ -9,6 +9,7 @@ import {
   formatMembers,
   type KnownClaim,
   makeClaim,
+  namesOrdinal,
   type OrdinalRange,
 } from "../shared/ledger/claim.ts";
 import { type ClaimWhereabouts, kinds } from "../shared/ledger/kinds.ts";
@@ -18,6 +19,7 @@ import { isObjectName } from "../shared/objects/names.ts";
 import type { Pod } from "../shared/objects/pods.ts";
 import { setting, valuesOf } from "../shared/objects/settings.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../shared/objects/statefulsets.ts";
+import { timesAfter } from "../shared/pass/claim-writing.ts";
 import type { Context, Denied } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { findClaimed } from "../shared/pass/whereabouts.ts";
@@ -64,7 +66,7 @@ export async function readKey(context: Context, asked: Asked, known: StatefulSet
 /** What a look at the ledger says of a downscale. */
 export interface Seen {
   readonly snapshot: DownscaleSnapshot;
-  /** The claims of this function on the zone that are over: the next write takes them out. */
+  /** The claims of this function that are over, on any zone of the group: the next write takes them out. */
   readonly settled: readonly KnownClaim[];
   /** The pods that must be told, highest ordinal first. */
   readonly toTell: readonly Pod[];
@@ -81,9 +83,10 @@ export async function observe(
   const { cluster } = context;
   const { ledger, zones, departed, strayClaims } = observed;
   const content = contentOf(asked, statefulSet, observed);
-  const [where, tracker] = await Promise.all([
+  const [where, tracker, settled] = await Promise.all([
     findClaimed(cluster, asked.namespace, makeClaim(content)),
     readTracker(cluster, { namespace: asked.namespace, name: valuesOf(settings, context.settings).zoneTrackerName }),
+    findSettled(cluster, observed, asked),
   ]);
   const stored = where.statefulSet;
   if (stored?.uid !== statefulSet.uid) {
@@ -91,7 +94,6 @@ export async function observe(
     return conflict("uid-conflict", sentenceOf(asked, `it has the uid ${statefulSet.uid}, and ${now}`));
   }
   const ofZone = ledger.claims.filter(({ zone }) => zone === asked.name);
-  const settled = await findSettled(cluster, asked.namespace, ofZone.filter(isPrepared));
   const isOpen = (claim: { readonly id: string }) => !settled.some(({ id }) => id === claim.id);
   const pods = [...where.pods.values()].sort((one, other) => other.ordinal - one.ordinal);
   const released = statefulSet.scaling?.unprepared ?? [];
@@ -103,14 +105,14 @@ export async function observe(
     around: {
       zones: zones.map((zone) => ({ ...zone, claims: zone.claims.filter(isOpen) })),
       departed,
-      strayClaims,
+      strayClaims: strayClaims.filter(isOpen),
     },
     change: { ...changeOf(asked, statefulSet), pods: new Map(pods.map((pod) => [pod.name, pod.uid])) },
     content,
     ours: ofZone.filter((claim) => isPrepared(claim) && isOpen(claim)),
     foreign: ofZone.filter((claim) => !isPrepared(claim)),
     times: {
-      ledger: ledger.lastDownscales ?? {},
+      ledger: timesAfter(observed, settled).lastDownscales ?? ledger.lastDownscales ?? {},
       isLedgerMalformed: ledger.hasMalformedTimes === true,
       ledgerSinceMs: Number.isNaN(ledger.createdMs) ? cluster.serverTimeMs() : ledger.createdMs,
       tracker,
@@ -145,18 +147,26 @@ function contentOf(
   };
 }
 
-/** Those whose pods are gone, and which nobody wants any more. */
+/**
+ * Those whose pods are gone, and which nobody wants any more: whoever comes next need not wait until somebody has looked. Of
+ * another zone nothing is asked while a pod is known to stand there.
+ */
 async function findSettled(
   cluster: Cluster,
-  namespace: string,
-  ours: readonly KnownClaim[],
+  { ledger, zones }: Observed,
+  { namespace, name: own }: Asked,
 ): Promise<readonly KnownClaim[]> {
-  const settled: KnownClaim[] = [];
-  for (const claim of ours) {
+  const stands = (claim: KnownClaim) =>
+    zones.some(
+      ({ statefulSet, pods }) =>
+        statefulSet.name === claim.zone && pods.some(({ ordinal }) => namesOrdinal(claim, ordinal)),
+    );
+  const asked = ledger.claims.filter(isPrepared).filter((claim) => claim.zone === own || !stands(claim));
+  const found = asked.map(async (claim) => {
     const where = await findClaimed(cluster, namespace, claim);
-    if (kinds[claim.kind].isSettled(claim, where, cluster.serverTimeMs())) settled.push(claim);
-  }
-  return settled;
+    return kinds[claim.kind].isSettled(claim, where, cluster.serverTimeMs()) ? [claim] : [];
+  });
+  return (await Promise.all(found)).flat();
 }
 
 function rangeOf(ordinal: number): OrdinalRange {

@@ -27,6 +27,8 @@ interface End {
 const nothing: Outcome = { recheckMs: undefined, acting: undefined };
 /** A group says so many things while it is rolled: its ledger is read once in this time. */
 const lookEveryMs = 5_000;
+/** While a claim stands, others wait for its end: what happens in the group may be that. */
+const lookSoonMs = 500;
 /** Until when events of a group wait, by the monotonic clock: sooner, where something is due sooner. */
 const nextLookMs = new WeakMap<GroupMemory, number>();
 const untoldRecheckMs = 15_000;
@@ -45,6 +47,7 @@ export async function look(context: Context, key: GroupKey, { sweep }: { readonl
   const lookedMs = cluster.monotonicMs();
   nextLookMs.set(memory, lookedMs + lookEveryMs);
   const rechecks: number[] = [];
+  let everyMs = lookEveryMs;
   try {
     for (const claim of await readPrepared(context, key)) {
       const end = await endInTurn(context, key, claim);
@@ -53,6 +56,7 @@ export async function look(context: Context, key: GroupKey, { sweep }: { readonl
       context.reporter.pass({ key, function: name, guard, zone, sentence, sinceMs: claim.stampMs, shadow: false });
       if (recheckMs !== undefined) rechecks.push(recheckMs);
     }
+    if (rechecks.length > 0) everyMs = lookSoonMs;
     const writableMs = await writeTimes(context, key);
     if (writableMs !== undefined) rechecks.push(writableMs);
   } catch (error) {
@@ -67,7 +71,7 @@ export async function look(context: Context, key: GroupKey, { sweep }: { readonl
   }
   if (rechecks.length === 0) return nothing;
   const recheckMs = Math.min(...rechecks);
-  nextLookMs.set(memory, Math.min(lookedMs + lookEveryMs, cluster.monotonicMs() + recheckMs));
+  nextLookMs.set(memory, Math.min(lookedMs + everyMs, cluster.monotonicMs() + recheckMs));
   return { recheckMs, acting: undefined };
 }
 

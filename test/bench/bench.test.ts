@@ -9,6 +9,7 @@ import { evictionContenders } from "./eviction/eviction.ts";
 import { type EvictionOptions, type RolloutOptions, readOptions } from "./options.ts";
 import { type Replacement, replacementTable } from "./replacement.ts";
 import { contendersOf } from "./rollout.ts";
+import { scalingContenders } from "./scaling/scaling.ts";
 import { limitMs, parseSize, type Size } from "./sizes.ts";
 import { seeded, shuffled, spreadOf } from "./statistics.ts";
 import { compare, type Row } from "./table.ts";
@@ -109,6 +110,18 @@ describe("options", () => {
     assert.deepEqual([few.parts, few.inFlight, few.seconds, few.reviews], [["storm"], [4, 2], 9, 1_000]);
   });
 
+  it("of scaling have both parts by default, and can be cut down", () => {
+    const scalingOptionsOf = (...argv: string[]) => {
+      const reading = readOptions(["scaling", ...argv]);
+      return reading.kind === "scaling" ? reading.options : assert.fail(JSON.stringify(reading));
+    };
+    const { sizes, parts } = scalingOptionsOf();
+    assert.deepEqual([sizes.map(({ label }) => label), parts], [["3x20"], ["lower", "follow"]]);
+    assert.deepEqual(scalingOptionsOf("--only", "follow").parts, ["follow"]);
+    assert.deepEqual(scalingContenders(scalingOptionsOf()), ["sluice", "peer-tuned"]);
+    assert.deepEqual(mistakesOf("scaling", "--only", "storm").length, 1);
+  });
+
   it("have the peer take part in everything but memory, unless it is asked for", () => {
     assert.deepEqual(evictionContenders(evictionOptionsOf(), "reviews"), ["sluice", "peer-tuned"]);
     assert.deepEqual(evictionContenders(evictionOptionsOf(), "storm"), ["sluice", "peer-tuned", "oracle"]);
@@ -154,7 +167,10 @@ describe("options", () => {
     } finally {
       rmSync(folder, { recursive: true });
     }
-    assert.match(mistakesOf("cold-start", "--against", ".").join(" "), /--against is a flag of rollout and eviction/);
+    assert.match(
+      mistakesOf("cold-start", "--against", ".").join(" "),
+      /--against is a flag of rollout, eviction and scaling/,
+    );
   });
 
   it("name every mistake", () => {
@@ -178,6 +194,10 @@ describe("options", () => {
 
   it("of evictions are refused for rollouts", () => {
     assert.deepEqual(mistakesOf("rollout", "--seconds", "5"), ["--seconds is a flag of eviction alone; leave it out"]);
+    assert.deepEqual(mistakesOf("scaling", "--reviews=1000"), ["--reviews is a flag of eviction alone; leave it out"]);
+    assert.deepEqual(mistakesOf("rollout", "--only", "lower"), [
+      "--only is a flag of eviction and scaling; leave it out",
+    ]);
     assert.equal(mistakesOf("rollout", "--only=storm", "--in-flight=1", "--reviews=1000").length, 3);
   });
 

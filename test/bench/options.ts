@@ -72,7 +72,7 @@ export const help = `Measures Sluice and its peer, one after the other, on the s
   --repeat N          trials of each contender at each size (default: 3; cold-start 20)
   --contenders LIST   of ${contenderNames.join(", ")}
                       (default: rollout all but oracle, peer-shipped not beyond ${shippedUpToPods} pods in a zone;
-                      eviction and scaling sluice,peer-tuned; for the part storm oracle too, and sluice alone for memory and forged)
+                      eviction and scaling sluice,peer-tuned; for storm oracle too, and sluice alone for memory and forged)
   --seed S            of the order of the trials (default: 1)
   --json FILE         where the figures go (default: bench-results/BENCHMARK-TIME.json)
   --control-plane-gogc N

@@ -137,6 +137,25 @@ test("the time is written when the downscale has come, and the other zone waits 
   assert.deepEqual([...new Set(process.writes())].sort(), ["create events", "patch leases"]);
 });
 
+test("a downscale of another zone that has come is over for the next one, though nobody has looked since; its time counts", async () => {
+  for (const [open, guard] of [
+    [preparedGroup, "allowed"],
+    [spaced, "min-time-between-zones"],
+  ] as const) {
+    const world = await open();
+    const process = world.process();
+    assert.equal(await process.guard("group-a", 4), "allowed");
+    assert.equal(await process.guard("group-b", 4), "zone-scaling-down");
+    world.scale("group-a", 4);
+    await world.passes.goOn(15_000);
+    assert.deepEqual(world.claimed, ["group-a confirmed"]);
+    assert.equal(await process.guard("group-b", 4), guard);
+    const isTaken = guard === "allowed";
+    assert.deepEqual(world.claimed, [isTaken ? "group-b confirmed" : "group-a confirmed"]);
+    assert.equal(world.passes.ledger.lastDownscales?.["group-a"] !== undefined, isTaken);
+  }
+});
+
 test("a downscale that never came locks nobody out", async () => {
   const world = await spaced();
   const process = world.process();

@@ -135,6 +135,21 @@ test("what wakes it often reads the ledger once in five seconds", async () => {
   assert.ok((recheckMs ?? 0) > 0 && (recheckMs ?? 0) <= 5_000);
 });
 
+test("while a claim stands, what happens in the group is looked at half a second later: it may be the end", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  const wake = () => played(world.passes.timeline, releasePrepared.run(process.context, key, { sweep: false }));
+  assert.equal(await process.guard("group-a", 4), "allowed");
+  await wake();
+  world.scale("group-a", 4);
+  await world.passes.goOn(10);
+  const { recheckMs = 0, isRecheckEnough } = await wake();
+  assert.ok(recheckMs > 0 && recheckMs <= 500 && isRecheckEnough, `${recheckMs}`);
+  await world.passes.goOn(500);
+  await wake();
+  assert.deepEqual(world.claimed, []);
+});
+
 test("what is due is taken back when it is due, though somebody has just looked", async () => {
   const world = await preparedGroup();
   const process = world.process();
@@ -147,6 +162,8 @@ test("what is due is taken back when it is due, though somebody has just looked"
   const { recheckMs: again = 0 } = await wake();
   assert.ok(again > 0 && again <= recheckMs, `due in ${again} ms`);
   await world.passes.goOn(again);
+  const { recheckMs: rest = 0 } = await wake();
+  await world.passes.goOn(rest);
   await wake();
   assert.deepEqual([world.words, world.claimed], [["POST group-a-4", "DELETE group-a-4"], []]);
 });
