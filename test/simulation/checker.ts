@@ -7,6 +7,7 @@ import { ledgerGroupOf, type Reserved, readReservations } from "../stage/checker
 import type { World } from "../world/world.ts";
 import type { Pasts } from "./pasts.ts";
 import type { Role } from "./roles.ts";
+import { decidedBy } from "./seen-view.ts";
 import type { CallObserver, Process } from "./simulated-cluster.ts";
 import { Written } from "./written.ts";
 
@@ -95,8 +96,8 @@ export class Checkers {
         if (resource === "pods") this.taken++;
         for (const checker of this.#all) checker.onDeletionArrived?.(caller, resource, key, preconditions);
       },
-      onPatched: (_, resource, after) => {
-        if (resource === "leases") this.#ledgerWritten(caller, after as LeaseObject);
+      onPatched: (_, resource, after, body) => {
+        if (resource === "leases") this.#ledgerWritten(caller, after as LeaseObject, decidedBy.get(body));
         for (const checker of this.#all) checker.onPatched?.(caller, resource, after);
       },
       onWritten: (_, verb, resource) => {
@@ -133,7 +134,8 @@ export class Checkers {
     return undefined;
   }
 
-  #ledgerWritten(caller: Caller, lease: LeaseObject): void {
+  /** `decided`: the view that the write rests on; undefined: the last one that the process has read. */
+  #ledgerWritten(caller: Caller, lease: LeaseObject, decided: GroupView | undefined): void {
     const { world, pasts, violate } = this.#options;
     const all = readReservations(lease as never);
     if (all === undefined) {
@@ -145,7 +147,7 @@ export class Checkers {
     if (made.length > 0) this.lastMadeMs = world.timeline.nowMs();
     const group = ledgerGroupOf(lease as never);
     const { namespace = "" } = lease.metadata;
-    const view = caller.views.get(viewKey({ namespace, group }));
+    const view = decided ?? caller.views.get(viewKey({ namespace, group }));
     const seen = view && pasts.seen(view, namespace);
     for (const checker of this.#all) checker.onLedgerWritten?.({ caller, lease, group, all, made, seen });
   }

@@ -124,6 +124,8 @@ export interface PlannedScaling {
   readonly silent: number;
   readonly lose: number;
   readonly late: number;
+  /** The share of sizes changed by hand that the API server stores up to a minute after they were allowed. */
+  readonly slow: number;
 }
 
 export interface PlannedVersions {

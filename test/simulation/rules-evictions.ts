@@ -4,6 +4,7 @@ import type { Plan } from "./plan.ts";
 import { never, plain, type RemovedRule, rolloutRules, unseenWrites, wrapProtocol, wrapViews } from "./rules.ts";
 import { membershipRules } from "./rules-mends.ts";
 import { neighbourRules } from "./rules-neighbours.ts";
+import { scalingRules } from "./scaling/rules-scaling.ts";
 import { noFaults } from "./simulated-cluster.ts";
 import { versionRules } from "./versions/rules-versions.ts";
 
@@ -138,4 +139,5 @@ export const removedRules: readonly RemovedRule[] = [
   ...claimRules,
   ...neighbourRules,
   ...versionRules,
+  ...scalingRules,
 ];

@@ -5,6 +5,9 @@ import type { SeenView } from "../stage/checkers/ledger-write.ts";
 import type { StoredStatefulSet } from "../world/objects.ts";
 import type { World } from "../world/world.ts";
 
+/** The views of processes that decide several things beside each other, by what they have written. */
+export const decidedBy = new WeakMap<object, GroupView>();
+
 export function seenView(view: GroupView, { store }: World, budgets: BudgetPast, namespace: string): SeenView {
   const setOf = ({ name, resourceVersion }: { name: string; resourceVersion: string }): StoredStatefulSet[] => {
     const versions = store.versionsOf("statefulsets", { namespace, name });

@@ -73,7 +73,7 @@ export interface CallObserver {
   /** The server is about to carry a deletion out. */
   onDeleteArrived(replica: string, resource: Resource, key: ObjectKey, preconditions: Preconditions): void;
   /** The server has carried a patch out. */
-  onPatched(replica: string, resource: Resource, after: object): void;
+  onPatched(replica: string, resource: Resource, after: object, body: object): void;
   /** The server has carried out a write of any kind. */
   onWritten(replica: string, verb: string, resource: Resource): void;
   log(who: string, what: string): void;
@@ -167,7 +167,7 @@ export class SimulatedCluster implements Cluster {
     const { world, observer, process } = this.#options;
     return this.#call("patch", resource, key.name, () => {
       const after = patchIn(world.store, resource, key, body, options);
-      observer.onPatched(process.name, resource, after);
+      observer.onPatched(process.name, resource, after, body);
       return after;
     });
   }

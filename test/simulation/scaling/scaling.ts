@@ -82,11 +82,11 @@ export class Scaling implements Actor {
 
   #openWebhook(connection: Connection): undefined {
     const { process, cluster, views } = connection;
-    const { log } = this.#run;
+    const { log, wrappers } = this.#run;
     const context: Context = {
-      cluster,
-      views,
-      protocol,
+      cluster: wrappers.cluster?.(cluster) ?? cluster,
+      views: wrappers.views?.(views) ?? views,
+      protocol: wrappers.protocol?.(protocol) ?? protocol,
       reporter: { ...silentReporter, conflict: () => log(process.name, "conflict on the ledger") },
       mode: "act",
       namespaces: undefined,

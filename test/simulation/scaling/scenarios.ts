@@ -1,11 +1,43 @@
 /** Plans in which sizes change beside rollouts and evictions, and those who change them are killed anywhere. */
 import type { Draw } from "../draw.ts";
-import type { Plan } from "../plan.ts";
+import type { Plan, PlannedScaling } from "../plan.ts";
 import { never, plain } from "../rules.ts";
 import { noFaults } from "../simulated-cluster.ts";
 
+/** What a seed draws of sizes. */
+export function drawScaling(draw: Draw): PlannedScaling {
+  return {
+    delayMs: draw.pick([0, 20_000, 20_000, 60_000]),
+    prepares: draw.chance(0.5),
+    follows: draw.chance(0.3),
+    everyMs: draw.pick([20_000, 60_000]),
+    refuse: draw.pick([0, 0.1]),
+    rubbish: draw.pick([0, 0.05]),
+    silent: draw.pick([0, 0.05]),
+    lose: draw.pick([0, 0.03]),
+    late: draw.pick([0, 0.1]),
+    slow: draw.pick([0, 0.3]),
+  };
+}
+
 /** Three zones that mirror one template, or follow one of them; their pods are told some time before they leave, or are not. */
 export function scaling(plan: Plan, draw: Draw, changes: Partial<Plan> = {}): Plan {
+  return sized(plan, drawScaling(draw), {
+    faults: { ...noFaults, latencyMs: 5, loseReply: 0.02, refuse: draw.pick([0, 0.05]) },
+    every: {
+      ...never,
+      evict: 15_000,
+      changeTemplate: 90_000,
+      crash: 20_000,
+      deletePod: draw.pick([0, 60_000]),
+      stopProcess: draw.pick([0, 60_000]),
+    },
+    ...changes,
+  });
+}
+
+/** The same with sizes that somebody has chosen, and without any other trouble. */
+export function sized(plan: Plan, scaling: PlannedScaling, changes: Partial<Plan> = {}): Plan {
   return plain(plan, {
     recyclers: 0,
     webhooks: 1,
@@ -20,26 +52,9 @@ export function scaling(plan: Plan, draw: Draw, changes: Partial<Plan> = {}): Pl
     safetyMs: 400_000,
     sweepMs: 20_000,
     dieAfterWrite: 0.05,
-    scaling: {
-      delayMs: draw.pick([0, 20_000, 20_000, 60_000]),
-      prepares: draw.chance(0.5),
-      follows: draw.chance(0.3),
-      everyMs: draw.pick([20_000, 60_000]),
-      refuse: draw.pick([0, 0.1]),
-      rubbish: draw.pick([0, 0.05]),
-      silent: draw.pick([0, 0.05]),
-      lose: draw.pick([0, 0.03]),
-      late: draw.pick([0, 0.1]),
-    },
-    faults: { ...noFaults, latencyMs: 5, loseReply: 0.02, refuse: draw.pick([0, 0.05]) },
-    every: {
-      ...never,
-      evict: 15_000,
-      changeTemplate: 90_000,
-      crash: 20_000,
-      deletePod: draw.pick([0, 60_000]),
-      stopProcess: draw.pick([0, 60_000]),
-    },
+    scaling,
+    faults: { ...noFaults, latencyMs: 5 },
+    every: { ...never, crash: 20_000 },
     ...changes,
   });
 }

@@ -7,17 +7,20 @@ import { type Cluster, ClusterError, hasCode, type ObjectKey } from "../../../fu
 import { wrapCluster } from "../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { fieldsOf } from "../../../functions/shared/objects/fields.ts";
 import type { AdmissionAnswer, AdmissionRequest, Context, Judge } from "../../../functions/shared/pass/definition.ts";
+import type { GroupView } from "../../../functions/shared/views/view.ts";
 import type { SeedRun } from "../seed.ts";
+import { decidedBy } from "../seen-view.ts";
 import { type Process, runIn } from "../simulated-cluster.ts";
 
 interface Webhook {
   readonly process: Process;
-  readonly judge: Judge;
-  readonly monotonicMs: () => number;
+  readonly context: Context;
 }
 
 const timeoutMs = 10_000;
 const mostTries = 4;
+/** Rule R20: so long may an API server take to store what was allowed. Requests end after a minute. */
+const mostStoringMs = 55_000;
 
 export class SizeWebhooks {
   readonly #run: SeedRun;
@@ -30,8 +33,7 @@ export class SizeWebhooks {
 
   /** Opens the shipped function in a process. */
   open(process: Process, context: Context): void {
-    const judge = prepareDownscale.open(context);
-    this.#webhooks.push({ process, judge, monotonicMs: () => context.cluster.monotonicMs() });
+    this.#webhooks.push({ process, context });
   }
 
   /** The same cluster, whose API server asks before it makes a StatefulSet smaller. */
@@ -55,12 +57,14 @@ export class SizeWebhooks {
 
   /** Somebody with `kubectl scale`. Resolves whatever comes of it. */
   async scaleByHand(key: ObjectKey, replicas: number): Promise<void> {
-    const { world, log } = this.#run;
+    const { world, log, draw, plan } = this.#run;
+    const storingMs = draw.chance(plan.scaling?.slow ?? 0) ? draw.between(0, mostStoringMs) : 0;
     try {
       await this.#reviewed(
         key,
         replicas,
         async (resourceVersion) => {
+          if (storingMs > 0) await this.#storing(storingMs);
           const now = world.store.find("statefulsets", key);
           if (now?.metadata.resourceVersion !== resourceVersion) throw conflict();
           world.store.patch("statefulsets", key, { spec: { replicas } });
@@ -72,6 +76,16 @@ export class SizeWebhooks {
       if (!(error instanceof ClusterError)) throw error;
       log("user", `may not scale ${key.name} to ${replicas}: ${error.message}`);
     }
+  }
+
+  #storing(ms: number): Promise<void> {
+    const { world, onResume } = this.#run;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    world.timeline.after(ms, () => {
+      onResume();
+      resolve();
+    });
+    return promise;
   }
 
   async #reviewed<T>(
@@ -108,9 +122,14 @@ export class SizeWebhooks {
     const nobody = { allowed: false, guard: "", reason: "InternalError", cause: "", field: "" } as const;
     const unanswered: AdmissionAnswer = { ...nobody, code: 500, sentence: "the webhook does not answer" };
     if (alive.length === 0) return unanswered;
-    const { process, judge, monotonicMs } = draw.pick(alive);
+    const { process, context } = draw.pick(alive);
+    const judge = openAlone(context);
     const { promise, resolve } = Promise.withResolvers<AdmissionAnswer>();
-    const giveUp = world.timeline.after(timeoutMs, () => resolve(unanswered));
+    const end = (answer: AdmissionAnswer) => {
+      onResume();
+      resolve(answer);
+    };
+    const giveUp = world.timeline.after(timeoutMs, () => end(unanswered));
     runIn(process, () => {
       onResume();
       const request: AdmissionRequest = {
@@ -125,12 +144,12 @@ export class SizeWebhooks {
         object,
         oldObject,
         path: "/admission/prepare-downscale",
-        deadlineMs: monotonicMs() + timeoutMs - 1_000,
+        deadlineMs: context.cluster.monotonicMs() + timeoutMs - 1_000,
       };
       judge.review(request).then(
         (answer) => {
           if (!process.alive) return;
-          world.timeline.after(this.#run.plan.faults.latencyMs, () => resolve(answer));
+          world.timeline.after(this.#run.plan.faults.latencyMs, () => end(answer));
         },
         (error: unknown) => {
           if (!(error instanceof ClusterError)) throw error;
@@ -144,6 +163,27 @@ export class SizeWebhooks {
     log(process.name, `review of ${oldObject.metadata.name}: ${said}`);
     return answer;
   }
+}
+
+/** A process answers several reviews beside each other: what each writes is judged by the view that it has read itself. */
+function openAlone({ cluster, views, ...context }: Context): Judge {
+  let seen: GroupView | undefined;
+  return prepareDownscale.open({
+    ...context,
+    views: {
+      ...views,
+      read: async (...call) => {
+        seen = await views.read(...call);
+        return seen;
+      },
+    },
+    cluster: wrapCluster(cluster, {
+      patch: (resource, key, body, options) => {
+        if (seen !== undefined) decidedBy.set(body, seen);
+        return cluster.patch(resource, key, body, options);
+      },
+    }),
+  });
 }
 
 function conflict(): ClusterError {
