@@ -13,6 +13,7 @@ import { announceRefusal } from "../shared/pass/verdict-record.ts";
 import { allow, askAgain, badRequest, inShadow, internalError, tooLate } from "../shared/review/answers.ts";
 import { refuseFailure } from "../shared/review/commit.ts";
 import { Deadlines } from "../shared/review/deadlines.ts";
+import { originOf, refuseDropped, refuseProtected } from "../shared/review/refused-sizes.ts";
 import { type Downscale, readDownscale } from "../shared/review/size-review.ts";
 import { type Asked, decide, sentenceOf } from "./decide.ts";
 import { name as by, observe, readKey, readStatefulSet } from "./observe.ts";
@@ -40,6 +41,10 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
   if (statefulSet === undefined || "allowed" in statefulSet)
     return statefulSet ?? unread(downscale, "it took too long");
   if (statefulSet.scaling?.preparesDownscale !== true) return allow("not-prepared");
+  // guard-downscale refuses these, and is asked when the pods have been told: they would be prepared, and stay.
+  const { refusesDownscale } = statefulSet.scaling;
+  const never = refusesDownscale ? refuseProtected(downscale) : refuseDropped(downscale, originOf(downscale, request));
+  if (never !== undefined) return said(context, statefulSet, never);
   // From here on nothing goes through that was not told: whatever breaks is a refusal.
   try {
     const { deadlineMs } = request;

@@ -1,5 +1,5 @@
 import * as scaling from "../shared/objects/vocabulary/scaling.ts";
-import { claims, lastDownscales, ledgerEntries, rolloutGroup } from "../shared/objects/vocabulary.ts";
+import { claims, lastApplied, lastDownscales, ledgerEntries, rolloutGroup } from "../shared/objects/vocabulary.ts";
 import type { AdmissionDefinition } from "../shared/pass/definition.ts";
 import { mayBeDownscale } from "../shared/review/size-review.ts";
 import { createJudge } from "./act.ts";
@@ -27,6 +27,8 @@ export const prepareDownscale: AdmissionDefinition & { readonly settings: typeof
     scaling.unpreparedPods,
     scaling.minTimeBetweenZonesDownscale,
     scaling.lastDownscale,
+    scaling.noDownscale,
+    lastApplied,
   ],
   writes: [...ledgerEntries, claims, lastDownscales],
   settings,

@@ -231,3 +231,35 @@ test("what is malformed, or was ready once, is released by no annotation", async
     assert.equal(await world.process().guard("group-a", 4), "pod-unprepared", text);
   }
 });
+
+test("no-downscale: no pod of a protected StatefulSet is told, although another webhook refuses the change afterwards", async () => {
+  const world = await preparedGroup();
+  world.label("group-a", { [`${prefix}no-downscale`]: "true" });
+  const process = world.process();
+  for (const answer of [await process.review("group-a", 2), await process.reviewScale("group-a", 4)])
+    assert.deepEqual([answer.allowed, answer.guard, denied(answer).code], [false, "no-downscale", 400]);
+  assert.deepEqual([world.words, world.claimed, process.writes()], [[], [], ["create events"]]);
+});
+
+test("replicas-dropped: a manifest that leaves its number out has no pod told (grafana/mimir#16602)", async () => {
+  const world = await preparedGroup();
+  const process = world.process();
+  const { object, oldObject } = process.request("group-a", 1);
+  const owns = (fields: object) => ({
+    managedFields: [{ manager: "kubectl", operation: "Apply", fieldsType: "FieldsV1", fieldsV1: { "f:spec": fields } }],
+  });
+  const written = (one: unknown, fields: object) => {
+    const { metadata, ...rest } = one as { metadata: object };
+    return { ...rest, metadata: { ...metadata, ...owns(fields) } };
+  };
+  const template = { "f:template": {} };
+  const answer = await process.review("group-a", 1, {
+    oldObject: written(oldObject, { ...template, "f:replicas": {} }),
+    object: written(object, template),
+  });
+  assert.deepEqual([answer.allowed, answer.guard], [false, "replicas-dropped"]);
+  assert.match(denied(answer).sentence, /Write "replicas: 5" into the manifest; where 1 is meant, use kubectl scale$/);
+  assert.deepEqual([world.words, world.claimed], [[], []]);
+  assert.equal((await process.reviewScale("group-a", 1)).guard, "allowed", "at the scale subresource 1 is meant");
+  assert.equal(world.words.length, 4);
+});

@@ -1,0 +1,125 @@
+/**
+ * Downscales that nobody is to make, whatever else holds: of what is protected by its label, and to the 1 that Kubernetes takes
+ * where the manifest of a StatefulSet leaves out its number of replicas (grafana/mimir#16602). Nothing that a review brings is
+ * trusted.
+ */
+import { type Fields, fieldsOf } from "../objects/fields.ts";
+import { isLed, parseScaling, type Scaling } from "../objects/scaling/scaling.ts";
+import { noDownscale } from "../objects/vocabulary/scaling.ts";
+import { lastApplied, read } from "../objects/vocabulary.ts";
+import type { AdmissionRequest, Denied } from "../pass/definition.ts";
+import { badRequest } from "./answers.ts";
+import type { Downscale, SizedObject } from "./size-review.ts";
+
+/** Who says how many replicas an object has: an entry of `metadata.managedFields` that owns `spec.replicas`. */
+interface Owner {
+  readonly manager: string;
+  /** It applies manifests at the server: what it does not own, its manifest does not say. */
+  readonly isApply: boolean;
+  /** The pod template is its own, too: it writes whole manifests. */
+  readonly ownsTemplate: boolean;
+}
+
+/** What tells how the number of replicas came about. */
+interface Written {
+  /** Undefined where the object says nothing of whoever wrote it. */
+  readonly owners: readonly Owner[] | undefined;
+  /** What `kubectl apply` keeps of the manifest: whether it said replicas; undefined where there is none. */
+  readonly isSaid: boolean | undefined;
+}
+
+/** How the two numbers of a downscale came about, and whether its manifest alone says them. */
+export interface Origin {
+  /** Why its size is not a matter of its manifest alone, in words, such as `follows "a"`; empty where it is. */
+  readonly care: string;
+  /** As it is to be, its size is for another object to say. */
+  readonly isLed: boolean;
+  readonly old: Written;
+  readonly now: Written;
+}
+
+/** The refusal of a downscale of what is protected; the sentence is rollout-operator's. */
+export function refuseProtected({ resource, namespace, name, from, to }: Downscale): Denied {
+  const sentence = `downscale of ${resource}/${name} in ${namespace} from ${from} to ${to} replicas is not allowed because it has the label '${noDownscale.key}=true'`;
+  return badRequest("no-downscale", sentence, { zone: name });
+}
+
+/** The refusal of a downscale to 1 that nobody asked for; undefined where somebody may have meant it. */
+export function refuseDropped(change: Downscale, origin: Origin): Denied | undefined {
+  const { resource, namespace, name, from } = change;
+  const by = droppedBy(change, origin);
+  if (by === undefined) return undefined;
+  const sentence =
+    `${resource}/${name} in ${namespace} would go from ${from} replicas to 1: ${by}. It ${origin.care}. ` +
+    `Write "replicas: ${from}" into the manifest; where 1 is meant, use kubectl scale`;
+  return badRequest("replicas-dropped", sentence, { zone: name, field: "spec.replicas" });
+}
+
+/** Whose manifest left the number out, so that 1 came in its place; undefined where somebody may have meant 1. */
+function droppedBy(change: Downscale, { care, isLed, old, now }: Origin): string | undefined {
+  if (change.isScale || change.resource !== "statefulsets" || change.to !== 1 || care === "") return undefined;
+  const [before] = old.owners ?? [];
+  // It had an owner and has none, and whoever writes a number owns it: it was applied at the server by somebody who left it out.
+  if (before !== undefined && now.owners?.length === 0) {
+    return `the manifest that is applied leaves out spec.replicas, which ${before.manager} had written, and Kubernetes takes 1`;
+  }
+  // What is kept of the manifest changes with each `kubectl apply`, and with nothing else.
+  if (old.isSaid === true && now.isSaid === false) {
+    return "the manifest that is applied leaves out spec.replicas, which the one before it had, and Kubernetes takes 1";
+  }
+  // A patch that takes the field away comes to us as one that writes 1.
+  const whole = now.owners?.find(({ isApply, ownsTemplate }) => !isApply && ownsTemplate);
+  if (isLed && whole !== undefined)
+    return `the manifest that ${whole.manager} writes leaves out spec.replicas, or says 1`;
+  return undefined;
+}
+
+const shownCharacters = 60;
+
+/** How the numbers of a review came about. */
+export function originOf({ old, object }: Downscale, request: AdmissionRequest): Origin {
+  const [before, after] = [old, object].map((one) => (one === undefined ? undefined : parseScaling(one.metadata)));
+  return {
+    // Who takes its size in hand and leaves the number out does both with one manifest.
+    care: careOf(after) || careOf(before),
+    isLed: after !== undefined && isLed(after),
+    old: writtenOf(old, request.oldObject),
+    now: writtenOf(object, request.object),
+  };
+}
+
+function careOf(scaling: Scaling | undefined): string {
+  const { leader, mirrored, delay, preparesDownscale = false } = scaling ?? {};
+  if (leader !== undefined) return `follows ${shown(leader)}`;
+  if (mirrored !== undefined) return `mirrors ${shown(mirrored.kind)} ${shown(mirrored.name)}`;
+  if (delay !== undefined) return "has its pods told some time before they go";
+  return preparesDownscale ? "has its pods told before they go" : "";
+}
+
+function writtenOf(object: SizedObject | undefined, raw: unknown): Written {
+  const { managedFields } = fieldsOf(fieldsOf(raw)?.metadata) ?? {};
+  const said: readonly unknown[] = Array.isArray(managedFields) ? managedFields : [];
+  const entries = said.map(fieldsOf).filter((entry) => entry !== undefined);
+  const isTold = entries.some(({ fieldsV1 }) => fieldsOf(fieldsV1) !== undefined);
+  return {
+    owners: isTold ? entries.flatMap(ownerOf) : undefined,
+    isSaid: object === undefined ? undefined : read(lastApplied, object.metadata),
+  };
+}
+
+/** One who owns `spec.replicas`, or nobody. */
+function ownerOf({ manager, operation, fieldsV1 }: Fields): Owner[] {
+  const spec = fieldsOf(fieldsOf(fieldsV1)?.["f:spec"]) ?? {};
+  if (!Object.hasOwn(spec, "f:replicas")) return [];
+  return [
+    {
+      manager: typeof manager === "string" && manager !== "" ? shown(manager) : "somebody",
+      isApply: operation === "Apply",
+      ownsTemplate: Object.hasOwn(spec, "f:template"),
+    },
+  ];
+}
+
+function shown(text: string): string {
+  return JSON.stringify(text.slice(0, shownCharacters));
+}
