@@ -8,6 +8,7 @@ import type { Accident } from "./accident.ts";
 import { Scene } from "./scene.ts";
 import { toldByIssues } from "./told-by-issues.ts";
 import { toldByTests } from "./told-by-tests.ts";
+import { toldOfSizes } from "./told-of-sizes.ts";
 
 /** What was promised and did not hold. */
 async function play({ start, story }: Accident, wrappers: Wrappers = {}): Promise<readonly string[]> {
@@ -17,7 +18,7 @@ async function play({ start, story }: Accident, wrappers: Wrappers = {}): Promis
   return scene.broken;
 }
 
-const accidents = [...toldByIssues, ...toldByTests];
+const accidents = [...toldByIssues, ...toldOfSizes, ...toldByTests];
 
 for (const accident of accidents) {
   test(`${accident.id}: ${accident.promise} (${accident.told})`, async (context) => {

@@ -179,3 +179,33 @@ export const collectingLedgers: Removal = {
     },
   })),
 };
+
+export const writtenByWhom: Removal = {
+  rule: "replicas-dropped",
+  removed: "who wrote the number of replicas",
+  wrappers: {
+    request: (request) => {
+      const without = (object: unknown) => {
+        const { metadata, ...rest } = object as { readonly metadata: object };
+        return { ...rest, metadata: { ...metadata, managedFields: undefined } };
+      };
+      return { ...request, object: without(request.object), oldObject: without(request.oldObject) };
+    },
+  },
+};
+
+export const wordsOfPods: Removal = {
+  rule: "R18",
+  removed: "the uid of a pod that was told: its word is that of its name, and of its disk",
+  wrappers: wrapCluster((cluster) => ({
+    list: async (resource, options) => {
+      const { items, ...rest } = await cluster.list(resource, options);
+      if (resource !== "pods") return { items, ...rest };
+      const asOne = items.map((pod) => {
+        const { name } = pod.metadata;
+        return { ...pod, metadata: { ...pod.metadata, uid: name, creationTimestamp: "2000-01-01T00:00:00Z" } };
+      });
+      return { ...rest, items: asOne };
+    },
+  })),
+};

@@ -5,10 +5,13 @@
 import { advanceZoneRollout } from "../../../functions/advance-zone-rollout/function.ts";
 import { evaluateEviction } from "../../../functions/evaluate-eviction/function.ts";
 import { pinningPath, plainPaths } from "../../../functions/evaluate-eviction/observe.ts";
+import type { PodHttp } from "../../../functions/shared/http/pod-http.ts";
 import { protocol } from "../../../functions/shared/ledger/protocol.ts";
 import type { GroupKey } from "../../../functions/shared/objects/statefulsets.ts";
 import {
   type AdmissionAnswer,
+  type AdmissionRequest,
+  type Context,
   createMemory,
   type FunctionDefinition,
   type Judge,
@@ -18,11 +21,13 @@ import { askedOf } from "../../stage/asked-eviction.ts";
 import { isUp, ordinalIn, wantedOrdinals } from "../../stage/checkers/raw.ts";
 import { evictionOf } from "../../stage/review.ts";
 import type { StoredPod } from "../../world/objects.ts";
+import { createWorldPodHttp } from "../../world/pod-http.ts";
 import { VirtualTimeline } from "../../world/timeline.ts";
 import { createWorld, type World } from "../../world/world.ts";
 import { createWorldCluster } from "../../world/world-cluster.ts";
 import { createDraw } from "../draw.ts";
 import { startReplica, type Wrappers } from "../replica.ts";
+import { Ingesters } from "../scaling/ingesters.ts";
 import { newProcess } from "../simulated-cluster.ts";
 import { createStaleViews, RevisionClock } from "../stale-views.ts";
 
@@ -68,6 +73,8 @@ export interface Said {
 
 export class Scene {
   readonly world: World;
+  /** What runs in the pods, and may be told to leave. */
+  readonly ingesters: Ingesters;
   /** What passes have said, in order. */
   readonly said: Said[] = [];
   /** What was promised and did not hold. */
@@ -98,6 +105,7 @@ export class Scene {
       keepVersions: true,
       nodesPerZone,
     });
+    this.ingesters = new Ingesters(this.world, createDraw(1), () => ({ refuse: 0, rubbish: 0, silent: 0 }));
     this.#addBudgets(start);
     const limit = maxUnavailable === undefined ? {} : { maxUnavailable };
     if (zones.length > 0) this.world.addGroup({ namespace, group, zones, replicas, ...limit });
@@ -136,6 +144,7 @@ export class Scene {
 
   #startFunction(definition: FunctionDefinition<GroupKey>): void {
     const { draw, ...connected } = this.#connect(false);
+    const pods = this.#podsFrom(connected.cluster);
     const connection = { ...connected, process: newProcess(definition.name), onVerdict: () => undefined };
     const replica = startReplica(connection, {
       draw,
@@ -147,15 +156,22 @@ export class Scene {
         if (guard !== undefined) this.said.push({ guard, zone: zone ?? "", sentence: sentence ?? "" });
       },
       definition,
+      pods,
     });
     const wake = () => replica.wake({ namespace, group }, false);
     for (const resource of ["pods", "statefulsets"] as const) this.world.store.onChange(resource, wake);
   }
 
   #startWebhook(isStale: boolean): void {
+    const context = this.contextOf(isStale);
+    this.#webhooks.push({ judge: evaluateEviction.open(context), monotonicMs: () => context.cluster.monotonicMs() });
+  }
+
+  /** What one more process of a webhook is given. */
+  contextOf(isStale = false): Context {
     const { cluster, views } = this.#connect(isStale);
     const { cluster: wrapCluster, views: wrapViews, protocol: wrapProtocol } = this.#wrappers;
-    const context = {
+    return {
       cluster: wrapCluster?.(cluster) ?? cluster,
       views: wrapViews?.(views) ?? views,
       protocol: wrapProtocol?.(protocol) ?? protocol,
@@ -163,8 +179,18 @@ export class Scene {
       mode: "act",
       namespaces: undefined,
       memoryOf: createMemory(),
-    } as const;
-    this.#webhooks.push({ judge: evaluateEviction.open(context), monotonicMs: () => cluster.monotonicMs() });
+      pods: this.#podsFrom(cluster),
+    };
+  }
+
+  #podsFrom(clock: Context["cluster"]): PodHttp {
+    const pods = createWorldPodHttp({ world: this.world, clock, answer: this.ingesters.answer });
+    return this.#wrappers.pods?.(pods) ?? pods;
+  }
+
+  /** What a webhook answers, in the time of the world. */
+  review(judge: Judge, request: AdmissionRequest): Promise<AdmissionAnswer> {
+    return this.#played(judge.review(this.#wrappers.request?.(request) ?? request));
   }
 
   /** The true world: which wanted pods are not there or not ready. */
@@ -177,6 +203,11 @@ export class Scene {
     });
     this.worst.zones = Math.max(this.worst.zones, down.filter((count) => count > 0).length);
     this.worst.pods = Math.max(this.worst.pods, ...down);
+  }
+
+  /** What a deadline is told by. */
+  monotonicMs(): number {
+    return this.#connect(false).cluster.monotonicMs();
   }
 
   async goOn(seconds: number): Promise<void> {

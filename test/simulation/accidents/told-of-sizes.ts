@@ -1,0 +1,142 @@
+/** Accidents with sizes: pods that were told to leave, and stay; and pods that left on the word of another one. */
+import { guardDownscale } from "../../../functions/guard-downscale/function.ts";
+import { keepLedgers } from "../../../functions/keep-ledgers/function.ts";
+import { prepareDelayedDownscale } from "../../../functions/prepare-delayed-downscale/function.ts";
+import { prepareDownscale } from "../../../functions/prepare-downscale/function.ts";
+import type { AdmissionAnswer, Judge } from "../../../functions/shared/pass/definition.ts";
+import type { StoredPod } from "../../world/objects.ts";
+import { delayPath, leavePath } from "../scaling/ingesters.ts";
+import type { Accident } from "./accident.ts";
+import { wordsOfPods, writtenByWhom } from "./removals.ts";
+import { namespace, type Scene } from "./scene.ts";
+
+const grafana = (name: string) => `grafana.com/${name}`;
+const zone = { namespace, name: "db-a" };
+const template = { namespace, name: "template" };
+
+function describe({ world }: Scene, metadata: { labels?: object; annotations?: object }): void {
+  world.store.patch("statefulsets", zone, { metadata });
+}
+
+const sizeOf = ({ world }: Scene) => world.store.get("statefulsets", zone).spec.replicas;
+
+/** The pods of the zone, highest first. */
+const podsOf = (scene: Scene): StoredPod[] =>
+  scene
+    .pods()
+    .filter(({ metadata }) => metadata.name.startsWith(`${zone.name}-`))
+    .sort((one, other) => (one.metadata.name < other.metadata.name ? 1 : -1));
+
+/** What of a StatefulSet's spec its manifest says, applied at the server. */
+const managed = (fields: readonly string[]) => [
+  {
+    manager: "helm",
+    operation: "Apply",
+    fieldsType: "FieldsV1",
+    fieldsV1: { "f:spec": Object.fromEntries(fields.map((field) => [`f:${field}`, {}])) },
+  },
+];
+
+/** Both webhooks of sizes. The API server asks those first that may change an object: the pods are told by one of them. */
+function openWebhooks(scene: Scene): readonly { readonly judge: Judge; readonly path: string }[] {
+  return [prepareDownscale, guardDownscale].map(({ open, paths: [path = ""] }) => ({
+    judge: open(scene.contextOf()),
+    path,
+  }));
+}
+
+/** `kubectl apply --server-side` of a manifest without a number, which makes it 1. Resolves to the refusal, or carries it out. */
+async function applyWithoutReplicas(scene: Scene): Promise<AdmissionAnswer | undefined> {
+  const old = scene.world.store.get("statefulsets", zone);
+  const stored = { ...old, apiVersion: "apps/v1", kind: "StatefulSet" };
+  const oldObject = { ...stored, metadata: { ...old.metadata, managedFields: managed(["replicas", "template"]) } };
+  const object = {
+    ...stored,
+    metadata: { ...old.metadata, managedFields: managed(["template"]) },
+    spec: { ...old.spec, replicas: 1 },
+  };
+  for (const { judge, path } of openWebhooks(scene)) {
+    const answer = await scene.review(judge, {
+      uid: `size-${path}`,
+      operation: "UPDATE",
+      resource: { group: "apps", version: "v1", resource: "statefulsets" },
+      subresource: "",
+      user: "somebody",
+      namespace,
+      name: zone.name,
+      dryRun: false,
+      object,
+      oldObject,
+      path,
+      deadlineMs: scene.monotonicMs() + 9_000,
+    });
+    if (!answer.allowed) return answer;
+  }
+  scene.world.scale(zone, 1);
+  return undefined;
+}
+
+export const toldOfSizes: readonly Accident[] = [
+  {
+    id: "I8",
+    told: "grafana/mimir#16602: a manifest left replicas out, Kubernetes took 1, and the webhook prepared all other pods for shutdown",
+    promise:
+      "it is refused before any pod is told, by whichever webhook is asked first, and the sentence says what to write",
+    start: { functions: [keepLedgers] },
+    async story(scene) {
+      describe(scene, {
+        labels: { [grafana("prepare-downscale")]: "true" },
+        annotations: {
+          [grafana("prepare-downscale-http-path")]: leavePath.slice(1),
+          [grafana("prepare-downscale-http-port")]: "80",
+        },
+      });
+      await scene.goOn(31);
+      const refusal = await applyWithoutReplicas(scene);
+      const prepared = podsOf(scene).filter((pod) => scene.ingesters.isPrepared(pod));
+      scene.holds("no pod is told", prepared.length === 0);
+      scene.holds("the guard names it", refusal?.guard === "replicas-dropped");
+      scene.holds(
+        "the sentence says what to write",
+        refusal !== undefined && !refusal.allowed && refusal.sentence.includes('Write "replicas: 3"'),
+      );
+      await scene.goOn(120);
+      scene.holds("all three stay", sizeOf(scene) === 3 && podsOf(scene).length === 3);
+    },
+    without: [writtenByWhom],
+  },
+  {
+    id: "F5",
+    told: "a process that was marked for removal was included again",
+    promise:
+      "a prepared pod that was replaced is told again, and leaves only when it has known for the whole delay itself",
+    start: { zones: ["a", "b"], functions: [keepLedgers, prepareDelayedDownscale] },
+    async story(scene) {
+      const { store } = scene.world;
+      store.create("deployments", namespace, { metadata: { name: template.name }, spec: { replicas: 2 } } as never);
+      describe(scene, {
+        annotations: {
+          [grafana("rollout-mirror-replicas-from-resource-name")]: template.name,
+          [grafana("rollout-mirror-replicas-from-resource-kind")]: "Deployment",
+          [grafana("rollout-mirror-replicas-from-resource-api-version")]: "apps/v1",
+          [grafana("rollout-delayed-downscale")]: "300s",
+          [grafana("rollout-prepare-delayed-downscale-url")]: `http://pod${delayPath}`,
+        },
+      });
+      await scene.goOn(200);
+      const [before] = podsOf(scene);
+      scene.holds("it was told", before !== undefined && scene.ingesters.delayed(before) !== undefined);
+      store.delete("pods", { namespace, name: "db-a-2" }, {});
+      // The one that comes finds on its disk that it is prepared: by that it could go 100 s later.
+      await scene.goOn(250);
+      const [after] = podsOf(scene);
+      scene.holds("another one has come", after !== undefined && after.metadata.uid !== before?.metadata.uid);
+      scene.holds("it was told itself", after !== undefined && scene.ingesters.delayed(after) !== undefined);
+      scene.holds("and has not left before its time", sizeOf(scene) === 3);
+      await scene.goOn(120);
+      scene.holds("then it leaves", sizeOf(scene) === 2);
+      scene.holds("and those who stay are not prepared", !podsOf(scene).some((pod) => scene.ingesters.isPrepared(pod)));
+    },
+    without: [wordsOfPods],
+  },
+];
