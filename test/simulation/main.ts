@@ -7,12 +7,13 @@ import { scenarios } from "./scenarios.ts";
 import { type SearchOptions, search } from "./search.ts";
 import { simulate } from "./simulation.ts";
 
-const help = `npm run simulate -- [--seeds N] [--seed S] [--workers K] [--scenario NAME] [--without RULE [--default]]
+const help = `npm run simulate -- [--seeds N] [--seed S] [--workers K] [--only NAME] [--without RULE [--default]]
 
   --seeds N        how many seeds to try (default 1000)
   --seed S         the first of them (default 1); alone, it replays that one seed and prints its whole history
   --workers K      how many processes share the work (default: one for each processor)
-  --scenario NAME  bend every seed towards one kind of trouble: ${Object.keys(scenarios).join(", ")}
+  --only NAME      bend every seed towards one kind of trouble: ${Object.keys(scenarios).join(", ")}
+  --scenario NAME  the same
   --without RULE   take a rule of the protocol away, in the scenario aimed at it: ${[...new Set(removedRules.map(({ rule }) => rule))].join(", ")};
                    "each" takes every one of them away in turn, and prints the seed that finds it
   --default        with --without: look in the default plan, and not in the scenario that is aimed at the rule
@@ -35,6 +36,7 @@ const known = {
     workers: text,
     without: text,
     scenario: text,
+    only: text,
     default: flag,
     verbose: flag,
     help: flag,
@@ -60,7 +62,7 @@ function readOptions(): Options | undefined {
     console.log(help);
     process.exit(0);
   }
-  const { without, scenario } = values;
+  const { without, only, scenario = only } = values;
   const index = removedRules.findIndex(({ rule }) => rule === without);
   const options = {
     seeds: whole("seeds", values.seeds, values.seed === undefined ? 1000 : 1),
@@ -74,8 +76,12 @@ function readOptions(): Options | undefined {
   };
   if (without !== undefined && without !== "each" && index === -1)
     mistakes.push(`--without is ${JSON.stringify(without)}, and no scenario takes that rule away`);
-  if (scenario !== undefined && !Object.hasOwn(scenarios, scenario))
-    mistakes.push(`--scenario is ${JSON.stringify(scenario)}, and there is none of that name`);
+  for (const [option, name] of Object.entries({ only, scenario: values.scenario })) {
+    if (name !== undefined && !Object.hasOwn(scenarios, name))
+      mistakes.push(`--${option} is ${JSON.stringify(name)}, and there is no scenario of that name: --help lists them`);
+  }
+  if (only !== undefined && scenario !== only)
+    mistakes.push("--only and --scenario are the same option, and may not differ");
   for (const mistake of mistakes) console.error(mistake);
   return mistakes.length === 0 ? options : undefined;
 }

@@ -4,6 +4,7 @@ import { asking, claiming, fencing } from "./claims/scenarios.ts";
 import type { Draw } from "./draw.ts";
 import type { Plan } from "./plan.ts";
 import { never, plain } from "./rules.ts";
+import { scalingAnywhere } from "./scaling/anywhere.ts";
 import { scaling } from "./scaling/scenarios.ts";
 import { type CallFaults, noFaults } from "./simulated-cluster.ts";
 import { noWatchFaults } from "./simulated-watch.ts";
@@ -75,6 +76,8 @@ export const scenarios: Readonly<Record<string, Aim>> = {
   scaling: (plan, draw) => scaling(plan, draw),
   /** Claims of every kind beside whatever troubles a seed has drawn. */
   "claims-anywhere": claimingAnywhere,
+  /** Sizes that another object says beside whatever troubles a seed has drawn. */
+  "scaling-anywhere": scalingAnywhere,
   /** A revision that never becomes ready, for any cause, while pods break and nodes go for good; then it is rolled back. */
   broken: (plan) =>
     plain(plan, {

@@ -101,6 +101,12 @@ test("a failing seed prints its history and the command that replays it, and exi
   assert.match(stdout, /npm run simulate -- --seed \d+ --without R3/);
 });
 
+test("--only runs the plans of one kind alone", () => {
+  const { status, stdout } = run("--only", "scaling", "--seed", "1", "--verbose");
+  assert.equal(status, 0);
+  assert.match(stdout, /autoscaler +wants \d/);
+});
+
 test("a search says how many seeds it ran in a second, and what each cost of a processor", () => {
   const { status, stdout } = run("--seeds", "60", "--workers", "2");
   assert.equal(status, 0);
@@ -118,4 +124,7 @@ test("a wrong option exits 2 and says which", () => {
   assert.equal(status, 2);
   assert.equal(stderr.trim().split("\n").length, 3);
   assert.equal(run("--sedes", "3").status, 2);
+  const only = run("--only", "everything");
+  assert.deepEqual([only.status, only.stderr.includes('--only is "everything"')], [2, true]);
+  assert.equal(run("--only", "scaling", "--scenario", "claims").status, 2);
 });

@@ -12,6 +12,7 @@ import { useLightAborts } from "./light-abort.ts";
 import { microtasksDone } from "./microtasks.ts";
 import { Pasts } from "./pasts.ts";
 import { disturbances, type Plan } from "./plan.ts";
+import { withScaling } from "./scaling/anywhere.ts";
 import type { SeedRun, SimulationOptions, SimulationResult, Violation } from "./seed.ts";
 import { type CallFaults, noFaults } from "./simulated-cluster.ts";
 
@@ -47,7 +48,7 @@ class Simulation {
     this.#options = options;
     this.#draw = createDraw(seed);
     const plan = drawPlan(this.#draw, seed);
-    this.#plan = options.aim?.(plan, this.#draw) ?? withClaims(plan, seed);
+    this.#plan = options.aim?.(plan, this.#draw) ?? withScaling(withClaims(plan, seed), seed);
     this.#peace = { ...noFaults, latencyMs: this.#plan.faults.latencyMs };
     const common = { timeline: this.#timeline, draw: this.#draw, plan: this.#plan, log: this.#log };
     const controllers = new Controllers(common);

@@ -2,10 +2,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PodHttp } from "../../../functions/shared/http/pod-http.ts";
-import type { Draw } from "../draw.ts";
+import { createDraw, type Draw } from "../draw.ts";
+import { drawPlan } from "../draw-plan.ts";
 import type { Plan } from "../plan.ts";
 import type { Wrappers } from "../replica.ts";
 import { simulate } from "../simulation.ts";
+import { scalingAnywhere, withScaling } from "./anywhere.ts";
 import { scaling } from "./scenarios.ts";
 
 const happenings = [
@@ -33,6 +35,17 @@ test("sizes that follow, mirror, wait for a delay and are prepared break no prom
     for (const what of missing) if (history.some((line) => what.test(line))) missing.delete(what);
   }
   assert.deepEqual([...missing].map(String), []);
+});
+
+test("sizes that change beside whatever a seed has drawn break no promise, and some seeds of the default plan have them", async () => {
+  for (let seed = 1; seed <= 40; seed++) {
+    const { violations } = await simulate(seed, { aim: scalingAnywhere });
+    assert.deepEqual(violations, [], `replay with: npm run simulate -- --only scaling-anywhere --seed ${seed}`);
+  }
+  const seeds = Array.from({ length: 2_000 }, (_, index) => index + 1);
+  const plans = seeds.map((seed) => withScaling(drawPlan(createDraw(seed), seed), seed));
+  const share = plans.filter((plan) => plan.scaling !== undefined).length / seeds.length;
+  assert.ok(share > 0.01 && share < 0.03, `${share} of all seeds`);
 });
 
 /** Calls of one method that never leave, and are answered as a pod would. */
