@@ -195,7 +195,7 @@ describe("options", () => {
   it("of evictions are refused for rollouts", () => {
     assert.deepEqual(mistakesOf("rollout", "--seconds", "5"), ["--seconds is a flag of eviction alone; leave it out"]);
     assert.deepEqual(mistakesOf("scaling", "--reviews=1000"), ["--reviews is a flag of eviction alone; leave it out"]);
-    assert.deepEqual(mistakesOf("rollout", "--only", "lower"), [
+    assert.deepEqual(mistakesOf("rollout", "--only", "storm"), [
       "--only is a flag of eviction and scaling; leave it out",
     ]);
     assert.equal(mistakesOf("rollout", "--only=storm", "--in-flight=1", "--reviews=1000").length, 3);
