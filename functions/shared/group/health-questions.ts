@@ -1,5 +1,5 @@
 /** Rule R22: what an answer about health permits, beside what a ledger holds. */
-import type { Health } from "../http/health.ts";
+import type { Health } from "../http/answered-health.ts";
 import type { Claim } from "../ledger/claim.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { podNameOf } from "../objects/pods.ts";

@@ -1,6 +1,7 @@
 /** What decisions read of a StatefulSet, parsed once at the border. */
 import type { StatefulSetObject } from "../kubernetes/cluster.ts";
 import { parseOrdinal } from "./pods.ts";
+import { parseQuestion, type Question } from "./questions/question.ts";
 import { parseScaling, type Scaling } from "./scaling/scaling.ts";
 import { type Malformed, read, rolloutGroup, rolloutMaxUnavailable, rolloutPaused } from "./vocabulary.ts";
 
@@ -42,6 +43,8 @@ export interface StatefulSet {
   readonly serviceName: string;
   /** What it says of its size; undefined where it says nothing. */
   readonly scaling: Scaling | undefined;
+  /** What its pods are asked before one of them goes; undefined where nobody asks. */
+  readonly question: Question | undefined;
   readonly minReadySeconds: number;
   readonly strategy: string;
   readonly paused: boolean;
@@ -61,6 +64,7 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
   const replicas = deleting ? 0 : (spec?.replicas ?? 1);
   const allowance = read(rolloutMaxUnavailable, metadata, malformed) ?? { pods: 1 };
   const scaling = parseScaling(metadata);
+  const question = parseQuestion(metadata, spec?.serviceName ?? "");
   const behind = (status?.observedGeneration ?? 0) < (metadata.generation ?? 0);
   return {
     namespace: metadata.namespace ?? "",
@@ -78,6 +82,7 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     updatedReplicas: status?.updatedReplicas ?? 0,
     serviceName: spec?.serviceName ?? "",
     scaling,
+    question,
     minReadySeconds: spec?.minReadySeconds ?? 0,
     strategy: spec?.updateStrategy?.type ?? "RollingUpdate",
     paused: read(rolloutPaused, metadata, malformed) ?? false,
@@ -88,7 +93,7 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     updateRevision: behind ? undefined : status?.updateRevision || undefined,
     currentRevision: status?.currentRevision || undefined,
     matchLabels: spec?.selector?.matchLabels ?? {},
-    malformed: scaling === undefined ? malformed : [...malformed, ...scaling.malformed],
+    malformed: [...malformed, ...(scaling?.malformed ?? []), ...(question?.malformed ?? [])],
   };
 }
 

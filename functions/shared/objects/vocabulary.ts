@@ -4,6 +4,7 @@
  */
 import { fieldsOf, isTime } from "./fields.ts";
 import type { Entry } from "./vocabulary/entry.ts";
+import { questionEntries } from "./vocabulary/questions.ts";
 import * as scaling from "./vocabulary/scaling.ts";
 
 export { type Entry, type Malformed, read } from "./vocabulary/entry.ts";
@@ -243,6 +244,7 @@ export const vocabulary = [
   webhookNamespace,
   lastApplied,
   ...scaling.scalingEntries,
+  ...questionEntries,
 ] as const;
 
 /** The reasons of the Kubernetes Events that Sluice sends: `kubectl get events --field-selector reason=…`. */

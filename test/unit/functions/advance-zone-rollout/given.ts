@@ -129,6 +129,7 @@ export function statefulSet(name: string, changes: Partial<StatefulSet> = {}): S
     updatedReplicas: 0,
     serviceName: "",
     scaling: undefined,
+    question: undefined,
     countedReplicas: changes.replicas ?? 3,
     minReadySeconds: 0,
     strategy: "OnDelete",

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type OpenLedger, refuseByHealth } from "../../../../functions/shared/group/health-questions.ts";
-import type { Health } from "../../../../functions/shared/http/health.ts";
+import type { Health } from "../../../../functions/shared/http/answered-health.ts";
 import { claimOf, foreignClaim, reservation } from "../../functions/advance-zone-rollout/given.ts";
 
 const good: Health = { state: "good", words: "HTTP 200" };

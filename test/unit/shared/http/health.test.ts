@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { askHealth, type Health } from "../../../../functions/shared/http/health.ts";
+import type { Health } from "../../../../functions/shared/http/answered-health.ts";
+import { askHealth } from "../../../../functions/shared/http/health.ts";
 import type { PodAddress, PodAnswer } from "../../../../functions/shared/http/pod-http.ts";
 import { withPods } from "../../../stage/played-pods.ts";
 
@@ -56,6 +57,9 @@ test("an answer that is too long to be read has still said its status", async ()
     answer(({ response }) => response.writeHead(503).end("x".repeat(2_000_000)));
     assert.equal((await askHealth(pods, { address, path })).state, "bad");
     const read = (): Health => assert.fail("there is nothing to read");
+    assert.equal((await askHealth(pods, { address, path, read })).state, "bad", "a no needs no reading");
+    answer(({ response }) => response.writeHead(200).end("x".repeat(2_000_000)));
+    assert.equal((await askHealth(pods, { address, path })).state, "good");
     assert.equal((await askHealth(pods, { address, path, read })).state, "unknown");
   });
 });

@@ -1,0 +1,56 @@
+/** What the pods of a StatefulSet are asked before one of them goes, parsed once at the border. */
+import { type ProductName, products } from "../../http/products.ts";
+import type { Metadata } from "../../kubernetes/cluster.ts";
+import { type Entry, type Malformed, read } from "../vocabulary/entry.ts";
+import * as keys from "../vocabulary/questions.ts";
+
+export interface Question {
+  /** How it is asked; undefined where it is malformed: nobody can be asked, and no pod goes. */
+  readonly ask: Ask | undefined;
+  /** What becomes of a pod that gives no answer. */
+  readonly unknown: "wait" | "go";
+  readonly malformed: readonly Malformed[];
+}
+
+export interface Ask {
+  readonly product: ProductName;
+  readonly url: keys.QuestionUrl;
+  /** The name of the Secret that it is asked with. */
+  readonly secret: string | undefined;
+  readonly field: keys.ExpectedField | undefined;
+}
+
+/** Undefined for an object whose pods nobody asks. `serviceName`: what gives its pods their names in DNS. */
+export function parseQuestion(metadata: Metadata, serviceName: string): Question | undefined {
+  const isSaid = keys.questionEntries.some(({ key }) => metadata.annotations?.[key] !== undefined);
+  if (!isSaid) return undefined;
+  const malformed: Malformed[] = [];
+  const of = <T>(entry: Entry<T>): T | undefined => read(entry, metadata, malformed);
+  const unknown = of(keys.healthUnknown) ?? "wait";
+  // A policy that cannot be read is the careful one; whoever is asked is asked all the same.
+  const isPolicyAlone = malformed.length > 0;
+  const product = of(keys.healthQuestion);
+  const [said, secret, field] = [of(keys.healthUrl), of(keys.healthSecret), of(keys.healthField)];
+  const wrong = (sentence: string) => malformed.push({ key: keys.healthQuestion.key, sentence });
+  if (metadata.annotations?.[keys.healthQuestion.key] === undefined)
+    wrong(`annotation ${keys.healthQuestion.key} is missing, though others say how to ask: write what is asked`);
+  const row = product && products[product];
+  const url = said ?? row?.url;
+  const isSaidUrl = metadata.annotations?.[keys.healthUrl.key] !== undefined;
+  if (row !== undefined && url === undefined && !isSaidUrl)
+    wrong(
+      `annotation ${keys.healthUrl.key} is missing, and ${product} has no usual one: write ${keys.healthUrl.grammar}`,
+    );
+  const isSaidSecret = metadata.annotations?.[keys.healthSecret.key] !== undefined;
+  if (row?.needsSecret && !isSaidSecret)
+    wrong(`annotation ${keys.healthSecret.key} is missing, and ${product} answers nobody without a password`);
+  if (row?.takesField === false && field !== undefined)
+    wrong(`annotation ${keys.healthField.key} says nothing of ${product}, whose answers are known: remove it`);
+  if (serviceName === "")
+    wrong(
+      "spec.serviceName is empty, so that its pods have no names in DNS and cannot be asked: name a headless Service",
+    );
+  const isAskable = malformed.length === (isPolicyAlone ? 1 : 0);
+  const ask = isAskable && product !== undefined && url !== undefined ? { product, url, secret, field } : undefined;
+  return { ask, unknown, malformed };
+}

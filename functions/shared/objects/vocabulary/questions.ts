@@ -1,0 +1,87 @@
+/** The annotations that have the pods of a StatefulSet asked about their health before one of them goes. */
+import { isPath, parsePort } from "../../http/grammar.ts";
+import { isProduct, type ProductName, productNames } from "../../http/products.ts";
+import { isObjectName } from "../names.ts";
+import type { Entry } from "./entry.ts";
+
+/** Where a pod is asked: all of a URL but its host, which is the pod's own. */
+export interface QuestionUrl {
+  readonly scheme: "http" | "https";
+  readonly port: number;
+  /** With its query. */
+  readonly path: string;
+}
+
+/** A field of a JSON object, and what it must say. */
+export interface ExpectedField {
+  /** The names on the way to it. */
+  readonly path: readonly string[];
+  readonly value: string;
+}
+
+function onStatefulSet<T>(
+  key: string,
+  parse: Entry<T>["parse"],
+  words: Pick<Entry<T>, "grammar" | "fallback" | "says">,
+): Entry<T> {
+  return { key, kind: "annotation", on: "StatefulSet", parse, ...words };
+}
+
+/** Whatever could name a host, such as `1@other:80`, is no URL of the pod's own. */
+function parseUrl(text: string): QuestionUrl | undefined {
+  const [, scheme, digits = "", path = "/"] = /^(https?):\/\/:(\d+)(\/.*)?$/.exec(text) ?? [];
+  const port = parsePort(digits);
+  if ((scheme !== "http" && scheme !== "https") || port === undefined || !isPath(path)) return undefined;
+  return { scheme, port, path };
+}
+
+/** The first `=` ends the names. */
+function parseField(text: string): ExpectedField | undefined {
+  const end = text.indexOf("=");
+  const path = text.slice(0, Math.max(end, 0)).split(".");
+  return path.some((name) => name === "") ? undefined : { path, value: text.slice(end + 1) };
+}
+
+export const healthQuestion = onStatefulSet<ProductName>(
+  "sluice.dev/health-question",
+  (text) => (isProduct(text) ? text : undefined),
+  {
+    grammar: productNames.join(" or "),
+    fallback: "absent: no pod is asked; malformed: no pod of the StatefulSet is taken",
+    says: "each pod is asked before it goes whether the others can do without it, and no other pod goes meanwhile",
+  },
+);
+
+export const healthUrl = onStatefulSet("sluice.dev/health-url", parseUrl, {
+  grammar: "http://:PORT/PATH or https://:PORT/PATH, without a host: it is the pod's own",
+  fallback: "absent: where the product answers by itself; malformed: no pod of the StatefulSet is taken",
+  says: "at which port and path a pod is asked",
+});
+
+export const healthSecret = onStatefulSet(
+  "sluice.dev/health-secret",
+  (text) => (isObjectName(text) ? text : undefined),
+  {
+    grammar: "the name of a Secret in the namespace of the StatefulSet",
+    fallback: "absent: a pod is asked without a password; malformed: no pod of the StatefulSet is taken",
+    says: "its keys username and password are what a pod is asked with",
+  },
+);
+
+export const healthField = onStatefulSet("sluice.dev/health-field", parseField, {
+  grammar: "FIELD=VALUE or FIELD.FIELD=VALUE, of a JSON object",
+  fallback: "absent: the status 200 says yes; malformed: no pod of the StatefulSet is taken",
+  says: "which field of the answer says yes, and by which value",
+});
+
+export const healthUnknown = onStatefulSet<"wait" | "go">(
+  "sluice.dev/health-unknown",
+  (text) => (text === "wait" || text === "go" ? text : undefined),
+  {
+    grammar: "wait or go",
+    fallback: "wait",
+    says: "what a pod does that gives no answer: it waits, or it goes if no other pod of the group is down",
+  },
+);
+
+export const questionEntries = [healthQuestion, healthUrl, healthSecret, healthField, healthUnknown] as const;

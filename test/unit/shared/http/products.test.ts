@@ -1,0 +1,75 @@
+/** What the answers of each product say, the wrong ones too. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { PodAnswer } from "../../../../functions/shared/http/pod-http.ts";
+import { isProduct, products } from "../../../../functions/shared/http/products.ts";
+
+const said = (status: number, body: unknown = ""): PodAnswer => {
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  return { status, contentType: "", retryAfterMs: undefined, body: text };
+};
+const rabbitmq = (status: number, body?: unknown) => products.rabbitmq.read(said(status, body), undefined);
+const http = (status: number, body?: unknown, field?: string) => {
+  const [names = "", value = ""] = field?.split("=") ?? [];
+  return products.http.read(said(status, body), field === undefined ? undefined : { path: names.split("."), value });
+};
+
+test("RabbitMQ says yes with 200 and its own word, and with nothing else", () => {
+  assert.equal(rabbitmq(200, { status: "ok" }).state, "good");
+  for (const body of ["", "ok", "<html>", "[]", "null", { status: "failed" }, { state: "ok" }, "{"])
+    assert.equal(rabbitmq(200, body).state, "unknown", JSON.stringify(body));
+});
+
+test("RabbitMQ's no names the queues that would lose their majority, and not more than five", () => {
+  const queue = (name: string) => ({ name, readable_name: `queue '${name}' in vhost '/'` });
+  const no = (names: string[]) => rabbitmq(503, { status: "failed", reason: "critical", queues: names.map(queue) });
+  assert.deepEqual(no(["orders"]), {
+    state: "bad",
+    words: "without this node these would lose their majority: queue 'orders' in vhost '/'",
+  });
+  assert.match(no(["a", "b", "c", "d", "e", "f", "g"]).words, /queue 'e' in vhost '\/' and 2 more$/);
+  const long = no(Array.from({ length: 5 }, () => "x".repeat(5_000)));
+  assert.ok(long.words.length < 600, String(long.words.length));
+});
+
+test("RabbitMQ's no stays one, whatever stands where the queues should", () => {
+  for (const body of ["", "<html>", { status: "failed" }, { status: "failed", queues: 7 }, { queues: [null, 7, {}] }])
+    assert.equal(rabbitmq(503, body).state, "bad", JSON.stringify(body));
+  assert.equal(rabbitmq(503, { status: "failed", queues: [null, 7, { name: "q" }] }).words.endsWith(": q"), true);
+});
+
+test("a refusal, a fault or an unknown path is no answer; a redirect is one, and no yes", () => {
+  for (const status of [400, 401, 403, 404, 500, 502, 504]) {
+    assert.equal(rabbitmq(status, { status: "ok" }).state, "unknown", String(status));
+    assert.equal(http(status, { status: "ok" }, "status=ok").state, "unknown", String(status));
+  }
+  for (const status of [301, 302, 307, 308]) {
+    for (const health of [rabbitmq(status), http(status), http(status, { a: 1 }, "a=1")])
+      assert.deepEqual([health.state, /leads elsewhere/.test(health.words)], ["bad", true]);
+  }
+});
+
+test("a plain question is answered by its status", () => {
+  assert.equal(http(200, "<html>").state, "good");
+  assert.equal(http(503, "shutting down").words, "HTTP 503 shutting down");
+  assert.equal(http(503).state, "bad");
+});
+
+test("or by a field of its answer: another value is a no, and none is no answer", () => {
+  assert.equal(http(200, { status: "green" }, "status=green").state, "good");
+  assert.equal(http(200, { a: { b: true } }, "a.b=true").state, "good");
+  assert.equal(http(200, { n: 0 }, "n=0").state, "good");
+  assert.deepEqual(http(200, { status: "red" }, "status=green"), {
+    state: "bad",
+    words: "status is red, and not green",
+  });
+  assert.equal(http(503, { status: "green" }, "status=green").state, "bad", "the status comes first");
+  for (const body of ["", "green", "[]", "null", {}, { status: null }, { status: {} }, { status: ["green"] }])
+    assert.equal(http(200, body, "status=green").state, "unknown", JSON.stringify(body));
+  assert.equal(http(200, {}, "__proto__.toString=x").state, "unknown");
+  assert.equal(http(200, {}, "constructor.name=Object").state, "unknown");
+});
+
+test("only the rows of the table are products", () => {
+  assert.deepEqual(["rabbitmq", "http", "toString", ""].map(isProduct), [true, true, false, false]);
+});

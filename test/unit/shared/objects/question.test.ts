@@ -1,0 +1,113 @@
+/** What a StatefulSet says of the questions that its pods are asked: its grammar, and what is taken where it is wrong. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { parseQuestion } from "../../../../functions/shared/objects/questions/question.ts";
+import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
+
+const metadata = { name: "rabbit", uid: "u", resourceVersion: "1" };
+const key = (name: string) => `sluice.dev/health-${name}`;
+type Said = Readonly<Record<string, string>>;
+const annotated = (said: Said) => {
+  return {
+    ...metadata,
+    annotations: Object.fromEntries(Object.entries(said).map(([name, text]) => [key(name), text])),
+  };
+};
+const parse = (said: Said, service = "rabbit-nodes") => parseQuestion(annotated(said), service);
+const url = (text: string) => parse({ question: "http", url: text })?.ask?.url;
+
+test("a StatefulSet that says nothing of questions asks none", () => {
+  assert.equal(parseQuestion(metadata, "rabbit-nodes"), undefined);
+  assert.equal(parseQuestion({ ...metadata, annotations: { other: "http" } }, ""), undefined);
+});
+
+test("RabbitMQ is asked where its management plugin answers, with the Secret that is named", () => {
+  const { ask, unknown, malformed } = parse({ question: "rabbitmq", secret: "rabbit-default-user" }) ?? assert.fail();
+  const where = { scheme: "http", port: 15672, path: "/api/health/checks/node-is-quorum-critical" };
+  assert.deepEqual(ask, { product: "rabbitmq", url: where, secret: "rabbit-default-user", field: undefined });
+  assert.deepEqual([unknown, malformed], ["wait", []]);
+});
+
+test("a URL is a scheme, a port and a path of the pod's own", () => {
+  assert.deepEqual(url("http://:8080/ready"), { scheme: "http", port: 8080, path: "/ready" });
+  assert.deepEqual(url("https://:443/a/b?c=d%20e"), { scheme: "https", port: 443, path: "/a/b?c=d%20e" });
+  assert.deepEqual(url("http://:8080"), { scheme: "http", port: 8080, path: "/" });
+});
+
+test("a URL that could lead elsewhere is none: nobody is asked, no pod goes, and the object is told", () => {
+  for (const text of [
+    "http://other:80/ready",
+    "http://1@other:80/ready",
+    "1@other:80",
+    "http://:1@other:80/ready",
+    "http://:8080@other/ready",
+    "//other/ready",
+    "/ready",
+    ":8080/ready",
+    "ftp://:21/ready",
+    "HTTP://:8080/ready",
+    "http://[::1]:8080/",
+    "http://:0/ready",
+    "http://:65536/ready",
+    "http://:8080/re ady",
+    "http://:8080/ready#there",
+    "http://:8080\\@other/",
+    "http://:8080/\r\nhost: other",
+    " http://:8080/",
+    "",
+  ]) {
+    const { ask, malformed } = parse({ question: "http", url: text }) ?? assert.fail();
+    assert.equal(ask, undefined, text);
+    assert.deepEqual(
+      malformed.map((one) => one.key),
+      [key("url")],
+      text,
+    );
+    assert.match(malformed[0]?.sentence ?? "", /write http:\/\/:PORT\/PATH .* no pod of the StatefulSet is taken/);
+  }
+});
+
+test("what is missing or does not belong together is said, and no pod goes", () => {
+  const sentences = (said: Said, service?: string) => {
+    const { ask, malformed } = parse(said, service) ?? assert.fail();
+    assert.equal(ask, undefined);
+    return malformed.map(({ sentence }) => sentence).join("; ");
+  };
+  assert.match(sentences({ question: "kafka" }), /is "kafka"; write rabbitmq or http/);
+  assert.match(sentences({ url: "http://:80/" }), /health-question is missing/);
+  assert.match(sentences({ question: "http" }), /health-url is missing, and http has no usual one/);
+  assert.match(sentences({ question: "rabbitmq" }), /health-secret is missing/);
+  assert.match(sentences({ question: "rabbitmq", secret: "../a" }), /is "..\/a"; write the name of a Secret/);
+  assert.match(sentences({ question: "rabbitmq", secret: "s", field: "a=b" }), /health-field says nothing of rabbitmq/);
+  assert.match(sentences({ question: "http", url: "http://:80/", field: "=green" }), /write FIELD=VALUE/);
+  assert.match(sentences({ question: "http", url: "http://:80/" }, ""), /serviceName is empty/);
+});
+
+test("a policy that cannot be read is the careful one, and the pods are asked all the same", () => {
+  const policy = (text: string) => parse({ question: "http", url: "http://:80/", unknown: text }) ?? assert.fail();
+  assert.equal(policy("go").unknown, "go");
+  assert.equal(policy("wait").unknown, "wait");
+  const { unknown, ask, malformed } = policy("true");
+  assert.deepEqual([unknown, ask?.product, malformed.map((one) => one.key)], ["wait", "http", [key("unknown")]]);
+  assert.equal(parse({ question: "http", url: "nowhere", unknown: "true" })?.ask, undefined);
+});
+
+test("a field is the way to it, and all that follows the first equals sign", () => {
+  const field = (text: string) => parse({ question: "http", url: "http://:80/", field: text })?.ask?.field;
+  assert.deepEqual(field("status=green"), { path: ["status"], value: "green" });
+  assert.deepEqual(field("cluster.state=a=b"), { path: ["cluster", "state"], value: "a=b" });
+  assert.deepEqual(field("status="), { path: ["status"], value: "" });
+  for (const text of ["status", "", ".a=b", "a..b=c"]) assert.equal(field(text), undefined, text);
+});
+
+test("a StatefulSet says with its other values what of its question cannot be read", () => {
+  const parsed = parseStatefulSet({
+    metadata: annotated({ question: "http", url: "x" }),
+    spec: { serviceName: "s" },
+  } as never);
+  assert.equal(parsed.question?.ask, undefined);
+  assert.deepEqual(
+    parsed.malformed.map((one) => one.key),
+    [key("url")],
+  );
+});
