@@ -1,8 +1,10 @@
 /** Which of a zone's outdated pods may go together: as many as the zone and the budget of each of them let be down. */
 
+import { heldByQuestion, isAsked, type Questions } from "../shared/group/asking.ts";
 import { allowanceOf, type Governed, governing, type Surroundings } from "../shared/group/governing.ts";
 import { countPartition, describeCount } from "../shared/group/partitions.ts";
 import { countDown, describeDown, type Zone } from "../shared/group/zones.ts";
+import { besideReserved } from "../shared/ledger/questions/health-questions.ts";
 import type { ZoneBudget } from "../shared/objects/budgets.ts";
 import type { Pod } from "../shared/objects/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
@@ -33,6 +35,8 @@ export interface GroupNow {
   readonly zones: readonly Zone[];
   /** The ZoneAwarePodDisruptionBudgets of the namespace, and whom they select besides the group. */
   readonly surroundings: Surroundings;
+  /** What asked pods have said; absent where no StatefulSet of the group asks. */
+  readonly questions?: Questions | undefined;
 }
 
 /** How many pods of a zone may be down, and who says so. */
@@ -79,7 +83,10 @@ export function choose(group: GroupNow, zone: Zone, candidates: readonly Pod[]):
     const its = limitOf(zone, governed, own);
     // The budget of a pod that goes counts all that are down with it in the zone, those too that it does not select.
     const least = its.pods < limit.pods ? its : limit;
-    const why = after > least.pods ? heldByLimit(zone, least) : heldByBudget(group, zone, pod, governed, taken);
+    const why =
+      after > least.pods
+        ? heldByLimit(zone, least)
+        : (heldByBudget(group, zone, pod, governed, taken) ?? heldByAnswer(group, zone, pod, taken));
     if (why === undefined) {
       taken.push(pod);
       down = after;
@@ -108,6 +115,16 @@ function limitOf({ statefulSet }: Zone, governed: Governed, own: Limit): Limit {
 export function heldByLimit(zone: Zone, { guard, pods, by }: Limit): Held {
   const sentence = `${describeDown(zone)}, ${pods} may be down${by}`;
   return { guard, sentence, isLimit: true, nextInMs: undefined };
+}
+
+/** How soon a pod is asked once more: no event tells that the others can do without it by now. */
+const askAgainMs = 10_000;
+
+/** Rule R22, and the answer of the pod: after all else, so that nobody is asked in vain. */
+function heldByAnswer({ questions, zones }: GroupNow, zone: Zone, pod: Pod, [other]: readonly Pod[]): Held | undefined {
+  if (!isAsked(zone.statefulSet)) return undefined;
+  const held = other === undefined ? heldByQuestion(questions, zones, zone, pod) : besideReserved(other.name);
+  return held && { ...held, isLimit: false, nextInMs: askAgainMs };
 }
 
 /** What the budget of a pod says besides the zone's limit: that nobody can keep it, or that the pod's partition is not free. */

@@ -1,4 +1,5 @@
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import { questionEntries } from "../shared/objects/vocabulary/questions.ts";
 import * as vocabulary from "../shared/objects/vocabulary.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
 import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
@@ -7,9 +8,9 @@ import { groupOfPod, groupOfStatefulSet, groupsOfNamespace } from "../shared/vie
 import { actOn, telling } from "./act.ts";
 import type { Target } from "./choose.ts";
 import { decide, type RolloutSnapshot } from "./decide.ts";
-import { name, observe } from "./observe.ts";
+import { ask, name, observe } from "./observe.ts";
 
-const gate: Gate<RolloutSnapshot, Target> = { name, telling, observe, decide, actOn };
+const gate: Gate<RolloutSnapshot, Target> = { name, telling, observe, decide, ask, actOn };
 
 /** Replaces the outdated pods of a group's StatefulSets, zone by zone, within each zone's budget. */
 export const advanceZoneRollout: FunctionDefinition<GroupKey> = {
@@ -37,6 +38,7 @@ export const advanceZoneRollout: FunctionDefinition<GroupKey> = {
     vocabulary.rolloutPaused,
     vocabulary.controllerRevisionHash,
     vocabulary.claims,
+    ...questionEntries,
   ],
   writes: [...vocabulary.ledgerEntries, vocabulary.verdicts],
   isReconcile: true,

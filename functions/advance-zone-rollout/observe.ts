@@ -1,10 +1,27 @@
 /** What a rollout sees of a group. Annotations were parsed at the border: `decide` never reads a string that may be wrong. */
+import { openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
+import type { Context } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
-import type { RolloutSnapshot } from "./decide.ts";
+import { decide, type RolloutSnapshot } from "./decide.ts";
 
 export const name = "advance-zone-rollout";
 
-export function observe(observed: Observed): RolloutSnapshot {
+export function observe(observed: Observed, context: Context): RolloutSnapshot {
   const { key, nowMs, zones, departed, strayClaims, view, refusals } = observed;
-  return { key, self: name, nowMs, zones, departed, strayClaims, surroundings: view, refusals };
+  const questions = openQuestions(context, observed);
+  const group = { key, self: name, nowMs, zones, departed, strayClaims, surroundings: view, refusals };
+  return questions === undefined ? group : { ...group, questions };
+}
+
+/** Rule R22: the pods that would go, and whose StatefulSets ask, are asked. What is broken is replaced without a question. */
+export function ask(
+  context: Context,
+  { key }: Observed,
+  snapshot: RolloutSnapshot,
+): Promise<RolloutSnapshot> | undefined {
+  if (snapshot.questions === undefined) return undefined;
+  return withAnswers(context, name, key, snapshot, (then) => {
+    const verdict = decide(then);
+    return verdict.kind === "wait" ? [] : verdict.targets.filter((target) => target.action === "delete");
+  });
 }

@@ -1,10 +1,13 @@
 /** The way of one review: what it asks, the pod, the decision without a ledger or with one, and the answer. */
 import { eventReasons } from "../shared/objects/vocabulary.ts";
+import { withAnswers } from "../shared/pass/asking/ask-pods.ts";
 import type { AdmissionAnswer, AdmissionRequest, Context, Denied, Judge } from "../shared/pass/definition.ts";
 import { waitForLedger } from "../shared/pass/ledger-access.ts";
+import type { Observed } from "../shared/pass/observation.ts";
 import { announceRefusal } from "../shared/pass/verdict-record.ts";
 import { askAgain, isFinal, inShadow as refusedInShadow, tooLate } from "../shared/review/answers.ts";
 import { GroupCommit, refuseFailure } from "../shared/review/commit.ts";
+import { goersOf } from "./ask.ts";
 import { type Alone, decideAlone, type Eviction, whileNamed } from "./choose.ts";
 import { decide, type EvictionSnapshot } from "./decide.ts";
 import { type Asking, name, observe, observeAfresh, observeAlone, readAsking } from "./observe.ts";
@@ -13,8 +16,18 @@ type Reviews = GroupCommit<Eviction, EvictionSnapshot>;
 
 /** Judges the reviews of one process: those of one group that come together are decided together. */
 export function createJudge(context: Context): Judge {
-  const reviews: Reviews = new GroupCommit(context, { name, observe, decide });
+  const reviews: Reviews = new GroupCommit(context, { name, observe, decide, ask });
   return { review: async (request) => inShadow(context, await review(context, reviews, request)) };
+}
+
+/** Rule R22: whoever would go, and is to be asked, is asked. */
+export function ask(
+  context: Context,
+  { key, zones }: Observed,
+  snapshot: EvictionSnapshot,
+): Promise<EvictionSnapshot> | undefined {
+  if (snapshot.questions === undefined) return undefined;
+  return withAnswers(context, name, key, snapshot, (then) => goersOf(zones, decide(then)));
 }
 
 async function review(context: Context, reviews: Reviews, request: AdmissionRequest): Promise<AdmissionAnswer> {

@@ -1,8 +1,10 @@
 /** Which ledger decides an eviction, or the answer that needs none; and what no ledger will ever allow. */
 
-import { governing, type Surroundings, selects } from "../shared/group/governing.ts";
+import { isAsked } from "../shared/group/asking.ts";
+import { governing, type StoredBudget, type Surroundings, selects } from "../shared/group/governing.ts";
 import { neverByBudget, neverByDisruptionBudget } from "../shared/group/never-possible.ts";
 import { groupKeyOf, groupOfBudget } from "../shared/group/whose-ledger.ts";
+import type { Zone } from "../shared/group/zones.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
 import type { ZoneBudget } from "../shared/objects/budgets.ts";
@@ -42,7 +44,8 @@ export function ledgerOfTold(
   { owner, surroundings }: Pick<Alone, "owner" | "surroundings">,
 ): GroupKey | undefined {
   const { preparesDownscale = false, delay } = owner?.scaling ?? {};
-  if (owner === undefined || !(preparesDownscale || delay !== undefined)) return undefined;
+  // One that asks has its ledger read in any case.
+  if (owner === undefined || isAsked(owner) || !(preparesDownscale || delay !== undefined)) return undefined;
   return surroundings.budgets.some((stored) => selects(stored, pod.labels)) ? undefined : groupKeyOf(owner);
 }
 
@@ -59,13 +62,13 @@ export function decideAlone({ eviction, pod, owner, surroundings, claims }: Alon
   if (first === undefined && claim !== undefined) {
     return askAgain(guardOfClaim(claim), `${describeClaim(claim)}: ${pod.name} stays until it ends`, zone);
   }
-  if (first === undefined || isOurs(pod)) return allow("out-of-scope", { zone, patch: eviction.pin });
-  const { namespace } = pod;
-  const key = owner === undefined ? { namespace, group: groupOfBudget(first.name) } : groupKeyOf(owner, first.name);
+  const isGoverned = first !== undefined || (owner !== undefined && isAsked(owner));
+  if (!isGoverned || isOurs(pod)) return allow("out-of-scope", { zone, patch: eviction.pin });
+  const key = keyOf(pod, owner, first, surroundings);
   const governed = governing(pod, surroundings, key);
   if (governed.kind === "ungovernable") return ungovernable(governed, zone);
   if (owner === undefined) {
-    const sentence = `the budget ${first.name} selects pod ${pod.name}, ${describeOwner(pod)}, so that its zone is not known: change the selector`;
+    const sentence = `the budget ${first?.name} selects pod ${pod.name}, ${describeOwner(pod)}, so that its zone is not known: change the selector`;
     return internalError("no-statefulset", sentence);
   }
   // Its name never changes, so that nobody is told to ask again.
@@ -74,6 +77,17 @@ export function decideAlone({ eviction, pod, owner, surroundings, claims }: Alon
     return badRequest("no-ordinal", sentence, { zone });
   }
   return key;
+}
+
+/** A pod that is asked, and that no budget selects, shares the ledger of its siblings: those may be selected by one. */
+function keyOf(
+  { namespace }: Pod,
+  owner: StatefulSet | undefined,
+  first: StoredBudget | undefined,
+  { budgets }: Surroundings,
+): GroupKey {
+  if (owner === undefined) return { namespace, group: groupOfBudget(first?.name ?? "") };
+  return groupKeyOf(owner, (first ?? budgets.find((stored) => selects(stored, owner.podLabels)))?.name);
 }
 
 /** Rule R11: for so long a look at a pod serves to let it go by its name alone, reserved nowhere, in milliseconds. */
@@ -90,6 +104,20 @@ function describeOwner({ ownerKind }: Pod): string {
   if (ownerKind === "StatefulSet") return "whose StatefulSet is gone";
   const article = /^[aeiou]/i.test(ownerKind) ? "an" : "a";
   return `which ${article} ${ownerKind} controls, and no StatefulSet`;
+}
+
+/** The pod that is to be evicted, and its zone; undefined where another one has its name by now. */
+export function findPod<Z extends Pick<Zone, "statefulSet" | "pods" | "leaving">>(
+  zones: readonly Z[],
+  { name, uid }: Eviction,
+): { zone: Z; pod: Pod } | undefined {
+  for (const zone of zones) {
+    if (!name.startsWith(`${zone.statefulSet.name}-`)) continue;
+    const isIt = (candidate: Pod) => candidate.name === name;
+    const pod = zone.pods.find(isIt) ?? zone.leaving.find(isIt);
+    if (pod?.uid === uid) return { zone, pod };
+  }
+  return undefined;
 }
 
 /** Rule R14: a pod that has ended, or is on its way out, counts for no budget. */

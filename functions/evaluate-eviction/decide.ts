@@ -1,5 +1,6 @@
 /** Whether a pod may be evicted now: which pods of a group's reviews may go, or which guard holds each of them back. */
 
+import { isAsked, type Questions, warnOfUnknown } from "../shared/group/asking.ts";
 import { allowanceOf, governing, type Surroundings } from "../shared/group/governing.ts";
 import { countPartition, describeCount } from "../shared/group/partitions.ts";
 import { claimOn, isUnsettled, type WhyDown, type Zone } from "../shared/group/zones.ts";
@@ -14,7 +15,8 @@ import { type GroupKey, isWanted } from "../shared/objects/statefulsets.ts";
 import type { Denied } from "../shared/pass/definition.ts";
 import { allow, askAgain, badRequest, forbidden } from "../shared/review/answers.ts";
 import type { Ruling } from "../shared/review/commit.ts";
-import { type Eviction, exempt, isExempt, refuseForever, ungovernable, unseen } from "./choose.ts";
+import { refuseBeside, refuseByQuestion, type Taken } from "./ask.ts";
+import { type Eviction, exempt, findPod, isExempt, refuseForever, ungovernable, unseen } from "./choose.ts";
 
 export interface Asked {
   readonly eviction: Eviction;
@@ -38,6 +40,8 @@ export interface EvictionSnapshot {
   readonly disruptionBudgets: readonly PodDisruptionBudget[];
   /** How many more reservations the ledger takes (rule R2). */
   readonly room: number;
+  /** What asked pods have said; absent where no StatefulSet of the group asks. */
+  readonly questions?: Questions | undefined;
   readonly asked: readonly Asked[];
 }
 
@@ -48,10 +52,12 @@ type ZoneThen = Omit<Zone, "down"> & { readonly down: Map<number, WhyDown> };
 export function decide(group: EvictionSnapshot): readonly Ruling[] {
   const zones = group.zones.map((zone): ZoneThen => ({ ...zone, down: new Map(zone.down) }));
   let { room } = group;
+  const taken: Taken[] = [];
   return group.asked.map(({ eviction, dryRun }): Ruling => {
-    const ruling = rule(group, zones, eviction, room);
+    const ruling = rule(group, zones, eviction, { room, taken });
     const { reserve } = ruling;
     if (reserve === undefined || dryRun) return ruling;
+    taken.push({ ...reserve, name: eviction.name });
     const zone = zones.find(({ statefulSet }) => statefulSet.name === reserve.statefulSet) as ZoneThen;
     if (!isReserved(zone, reserve.ordinal)) room--;
     zone.down.set(reserve.ordinal, "reserved");
@@ -59,7 +65,13 @@ export function decide(group: EvictionSnapshot): readonly Ruling[] {
   });
 }
 
-function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Eviction, room: number): Ruling {
+/** What the rulings before one have left of the ledger, and those whom they have let go. */
+interface Before {
+  readonly room: number;
+  readonly taken: readonly Taken[];
+}
+
+function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Eviction, before: Before): Ruling {
   const found = findPod(zones, eviction);
   if (found === undefined) return { answer: unseen(eviction) };
   const { pod, zone } = found;
@@ -67,33 +79,25 @@ function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Evi
   // Rule R11: by the time an eviction that pins no uid gets there, it may take the pod that has come instead.
   if (isExempt(pod)) return { answer: eviction.isPinned ? exempt(pod, eviction) : unseen(eviction) };
   const governed = governing(pod, group.surroundings, group.key);
-  if (governed.kind === "none") {
+  if (governed.kind === "none" && !isAsked(zone.statefulSet)) {
     const answer = allow("out-of-scope", { zone: name, patch: eviction.pin });
     return { answer: eviction.isPinned ? answer : unseen(eviction) };
   }
   if (governed.kind === "ungovernable") return { answer: ungovernable(governed, name) };
   const refusal =
-    refuseForever(group, pod, name, governed) ??
+    (governed.kind === "one" ? refuseForever(group, pod, name, governed) : undefined) ??
     refuseClaimed(group, zone, pod) ??
     refuseReplacement(group, zone, pod, eviction) ??
     refuseGivenUp(group, zone, pod) ??
-    refuseByBudget(group, zones, zone, pod, governed) ??
+    (governed.kind === "one" ? refuseByBudget(group, zones, zone, pod, governed) : refuseBeside(zones, zone, pod)) ??
     refuseByDisruptionBudget(group, pod, name) ??
     refuseOutOfTurn(group, zones, zone, pod) ??
-    refuseWithoutRoom(zone, pod, room);
+    refuseWithoutRoom(zone, pod, before.room) ??
+    refuseByQuestion(group.questions, { zones, zone, pod, taken: before.taken });
   if (refusal !== undefined) return { answer: refusal };
   const reserve = { statefulSet: name, ordinal: pod.ordinal, uid: pod.uid };
-  return { answer: allow("allowed", { zone: name, patch: eviction.pin }), reserve };
-}
-
-function findPod(zones: readonly ZoneThen[], { name, uid }: Eviction): { zone: ZoneThen; pod: Pod } | undefined {
-  for (const zone of zones) {
-    if (!name.startsWith(`${zone.statefulSet.name}-`)) continue;
-    const isIt = (candidate: Pod) => candidate.name === name;
-    const pod = zone.pods.find(isIt) ?? zone.leaving.find(isIt);
-    if (pod?.uid === uid) return { zone, pod };
-  }
-  return undefined;
+  const warnings = [warnOfUnknown(group.questions, pod)].filter((words) => words !== undefined);
+  return { answer: allow("allowed", { zone: name, warnings, patch: eviction.pin }), reserve };
 }
 
 /**

@@ -1,10 +1,12 @@
 import { namedLikeOurs } from "../shared/objects/ours.ts";
+import { questionEntries } from "../shared/objects/vocabulary/questions.ts";
 import * as scaling from "../shared/objects/vocabulary/scaling.ts";
 import { claims, ledgerEntries, rolloutGroup } from "../shared/objects/vocabulary.ts";
 import type { AdmissionDefinition } from "../shared/pass/definition.ts";
 import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { createJudge } from "./act.ts";
 import { keepOf, name, pinningPath, plainPaths } from "./observe.ts";
+import { peerReasons } from "./peer-reasons.ts";
 
 /** Allows an eviction only within the ZoneAwarePodDisruptionBudget of its pod, and reserves it in the group's ledger. */
 export const evaluateEviction: AdmissionDefinition = {
@@ -19,7 +21,14 @@ export const evaluateEviction: AdmissionDefinition = {
     // Who answers reviews lives on: its metrics show what all ledgers say.
     { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] },
   ],
-  reads: [rolloutGroup, claims, scaling.prepareDownscale, scaling.delayedDownscale, scaling.prepareDelayedDownscaleUrl],
+  reads: [
+    rolloutGroup,
+    claims,
+    scaling.prepareDownscale,
+    scaling.delayedDownscale,
+    scaling.prepareDelayedDownscaleUrl,
+    ...questionEntries,
+  ],
   writes: ledgerEntries,
   paths: [...plainPaths, pinningPath],
   registration: {
@@ -39,22 +48,6 @@ export const evaluateEviction: AdmissionDefinition = {
   keepOf,
   whenBroken: "closed",
   readsViews: true,
-  peerReasons: {
-    allowed: "allowed",
-    exempt: "pod-not-ready",
-    "out-of-scope": "pod-not-in-scope",
-    "invalid-request": "invalid-request",
-    "namespace-not-served": "invalid-request",
-    "pod-gone": "pod-not-found",
-    "several-budgets": "cfg-not-found",
-    "invalid-budget": "cfg-not-found",
-    "budget-spans-groups": "cfg-not-found",
-    "no-ordinal": "invalid-request",
-    "no-statefulset": "sts-no-found",
-    "max-unavailable-zero": "max-unavailable-0",
-    "never-possible": "max-unavailable-0",
-    "too-few-zones": "min-sts-not-found",
-    "partition-not-identified": "partition-not-identified",
-  },
+  peerReasons,
   open: createJudge,
 };

@@ -6,6 +6,7 @@ import { countRanges } from "../shared/ledger/claim.ts";
 import { maxReservations } from "../shared/ledger/reservation.ts";
 import { type Fields, fieldsOf } from "../shared/objects/fields.ts";
 import type { Pod } from "../shared/objects/pods.ts";
+import { openQuestions } from "../shared/pass/asking/ask-pods.ts";
 import type { AdmissionRequest, Context, Denied } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { badRequest, conflict, notFound } from "../shared/review/answers.ts";
@@ -129,10 +130,12 @@ function pinOf(deleteOptions: Fields | undefined, uid: string): readonly object[
 
 /** What the reviews of one group are judged by together. Throws ClusterError. */
 export async function observe(
-  { views }: Context,
-  { key, nowMs, ledger, zones, open, departed, strayClaims, givenUp, view }: Observed,
+  context: Context,
+  observed: Observed,
   petitions: readonly Petition<Eviction>[],
 ): Promise<EvictionSnapshot> {
+  const { key, nowMs, ledger, zones, open, departed, strayClaims, givenUp, view } = observed;
+  const questions = openQuestions(context, observed);
   return {
     key,
     nowMs,
@@ -141,8 +144,9 @@ export async function observe(
     strayClaims,
     givenUp: new Map([...givenUp].filter(([, { by }]) => by === name)),
     surroundings: view,
-    disruptionBudgets: await views.disruptionBudgets(key.namespace),
+    disruptionBudgets: await context.views.disruptionBudgets(key.namespace),
     room: maxReservations - open.length - countRanges(ledger.claims),
+    ...(questions === undefined ? {} : { questions }),
     asked: petitions.map(({ subject, dryRun }) => ({ eviction: subject, dryRun })),
   };
 }

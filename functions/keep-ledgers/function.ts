@@ -1,6 +1,7 @@
 import { groupOfBudget } from "../shared/group/whose-ledger.ts";
 import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import { questionEntries } from "../shared/objects/vocabulary/questions.ts";
 import { prepareDownscale } from "../shared/objects/vocabulary/scaling.ts";
 import { claims, lastDownscales, ledgerEntries, ledgerGroup, rolloutGroup } from "../shared/objects/vocabulary.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
@@ -31,7 +32,7 @@ export const keepLedgers: FunctionDefinition<GroupKey> = {
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "list", "create", "delete"] },
   ],
-  reads: [rolloutGroup, prepareDownscale, ...ledgerEntries, claims, lastDownscales],
+  reads: [rolloutGroup, prepareDownscale, ...questionEntries, ...ledgerEntries, claims, lastDownscales],
   writes: [ledgerGroup],
   // Its sweep looks at every group itself.
   run: (context, key, { sweep: isSwept }) =>

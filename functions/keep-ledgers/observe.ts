@@ -48,8 +48,9 @@ async function listGroups({ cluster, namespaces }: Context): Promise<GroupKey[]>
       if (statefulSet.group !== undefined) put({ namespace: statefulSet.namespace, group: statefulSet.group });
       const isIn = (budget: (typeof stored)[number]) =>
         budget.namespace === statefulSet.namespace && selects(budget, statefulSet.podLabels);
-      // One that is alone needs a ledger only where its size is kept by one.
-      if (statefulSet.scaling?.preparesDownscale && !stored.some(isIn)) put(groupKeyOf(statefulSet));
+      // One that is alone needs a ledger only where its size is kept by one, or its pods are asked before they go.
+      const isKept = statefulSet.scaling?.preparesDownscale || statefulSet.question !== undefined;
+      if (isKept && !stored.some(isIn)) put(groupKeyOf(statefulSet));
       for (const budget of stored) {
         if (isIn(budget)) put(groupKeyOf(statefulSet, budget.name));
       }

@@ -26,7 +26,10 @@ export interface Project {
 const shared = [
   "objects/{fields,disruption-budgets}",
   "ledger/{reservation,claim,kinds,name,contents,lease,settling,size,renewals,stamps}",
-  "group/{zones,governing,partitions,claiming,whose-ledger,never-possible,size-changes,health-questions}",
+  "ledger/questions/health-questions",
+  "http/{answered-health,products}",
+  "objects/questions/question",
+  "group/{zones,governing,partitions,claiming,whose-ledger,never-possible,size-changes,asking}",
   "views/{view,memory,shelf,following,watching,listing,reading,shared-reads,membership,progress,keys}",
   "pass/{perform,act,verdict,verdict-record,observation,ledger-access,joining,whereabouts,definition}",
   "review/{commit,deadlines,made,answers}",

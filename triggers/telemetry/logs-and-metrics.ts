@@ -147,6 +147,9 @@ function reportGroups(metrics: Metrics, log: Log): Reporter & Pick<Reporting, "r
       const level = error === undefined || error instanceof ClusterError ? "warn" : "error";
       log(level, sentence, { ...about(key, by), ...(error === undefined ? {} : { err: error }) });
     },
+    health({ function: by, product, state }) {
+      metrics.healthAnswers.inc({ function: by, product, state });
+    },
     malformed(key, statefulSet, annotation, sentence) {
       const labels = { namespace: key.namespace, statefulset: statefulSet, annotation };
       metrics.malformed.inc(labels);

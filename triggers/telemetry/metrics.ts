@@ -184,6 +184,12 @@ function sluiceMetrics(registers: Registry[]) {
       labelNames: ["function"] as const,
       registers,
     }),
+    healthAnswers: new Counter({
+      name: "sluice_health_answers_total",
+      help: "Answers of pods that were asked about health before they go: good, bad or unknown.",
+      labelNames: ["function", "product", "state"] as const,
+      registers,
+    }),
     neverPossible: createNeverPossible(registers),
     malformed: new Counter({
       name: "sluice_malformed_annotations_total",

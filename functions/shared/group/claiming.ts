@@ -1,10 +1,12 @@
 /** Whether a claim may be made: rules R17 and R25, over zones as one look has them. */
 import type { Claim, ClaimContent } from "../ledger/claim.ts";
-import { describeClaim, guardOfClaim, kinds } from "../ledger/kinds.ts";
+import { type HeldBack, heldBy, kinds } from "../ledger/kinds.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { podNameOf } from "../objects/pods.ts";
 import { neverWithin } from "./never-possible.ts";
 import { countDown, describeDown, isUnsettled, type Zone } from "./zones.ts";
+
+export type { HeldBack } from "../ledger/kinds.ts";
 
 /** All that one ledger holds, and the zones that it is about. */
 export interface Around {
@@ -12,11 +14,6 @@ export interface Around {
   /** The reservations and claims on StatefulSets that are none of the group's any more. */
   readonly departed: readonly Reservation[];
   readonly strayClaims: readonly Claim[];
-}
-
-export interface HeldBack {
-  readonly guard: string;
-  readonly sentence: string;
 }
 
 /**
@@ -39,11 +36,6 @@ export function refuseClaim(around: Around, content: ClaimContent, limit: number
   const [stray] = around.strayClaims;
   if (stray !== undefined) return heldBy(stray);
   return refuseByOthers(around, own) ?? refuseMembers(own, content) ?? refuseByLimit(own, content, limit);
-}
-
-/** Whoever meets a claim waits for it. */
-export function heldBy(claim: Claim): HeldBack {
-  return { guard: guardOfClaim(claim), sentence: describeClaim(claim) };
 }
 
 function refuseByOthers({ zones }: Around, own: Zone): HeldBack | undefined {

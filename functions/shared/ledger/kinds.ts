@@ -155,6 +155,17 @@ export function guardOfClaim(claim: Claim): string {
   return claim.isKnown ? kinds[claim.kind].guard : foreignGuard.guard;
 }
 
+/** Why something waits. */
+export interface HeldBack {
+  readonly guard: string;
+  readonly sentence: string;
+}
+
+/** Whoever meets a claim waits for it. */
+export function heldBy(claim: Claim): HeldBack {
+  return { guard: guardOfClaim(claim), sentence: describeClaim(claim) };
+}
+
 /** In bytes; a claim may name a thousand ranges, and each refusal says whose it is. */
 const longestMembers = 100;
 

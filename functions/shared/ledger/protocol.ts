@@ -1,6 +1,7 @@
 import { createLedger, readLedger, writeLedger } from "./lease.ts";
+import { refuseByHealth } from "./questions/health-questions.ts";
 import { findAbandoned, isSettled } from "./settling.ts";
 
 /** The protocol's verbs as one value, so that a test can wrap one of them and see what breaks. */
-export const protocol = { readLedger, createLedger, writeLedger, findAbandoned, isSettled };
+export const protocol = { readLedger, createLedger, writeLedger, findAbandoned, isSettled, refuseByHealth };
 export type Protocol = typeof protocol;

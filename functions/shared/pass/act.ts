@@ -63,6 +63,17 @@ export function whileYoung(verdict: Take<Act>, young: Wait): Verdict<Act> {
   return targets.length === 0 ? young : { ...verdict, targets, recheckMs: young.recheckMs };
 }
 
+/** The acts that need a reservation, in their order, as long as the ledger has room for all that one claims. */
+export function fittingInto(room: number, acts: readonly Act[]): readonly Act[] {
+  let left = room;
+  return acts.filter(({ claims }) => {
+    const size = claims.reduce((sum, claim) => sum + (isOfPod(claim) ? 1 : claim.members.length), 0);
+    if (claims.length === 0 || size > left) return false;
+    left -= size;
+    return true;
+  });
+}
+
 /** A pod is reserved (rule R8), and then deleted by uid (rule R9). */
 export function deletionOf(statefulSet: StatefulSet, pod: Pod): Act {
   return {

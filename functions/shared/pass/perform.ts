@@ -19,7 +19,7 @@ import {
 import { podNameOf } from "../objects/pods.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
 import { eventReasons } from "../objects/vocabulary.ts";
-import { type Act, carryOutAll, isOfPod, isOther, whileYoung } from "./act.ts";
+import { type Act, carryOutAll, fittingInto, isOfPod, isOther, whileYoung } from "./act.ts";
 import type { Context, GroupMemory, Outcome } from "./definition.ts";
 import {
   Conflict,
@@ -47,6 +47,8 @@ export interface Gate<Snapshot, Target> extends Teller {
   /** May read more than what was observed. Throws ClusterError. */
   observe(observed: Observed, context: Context): Snapshot | Promise<Snapshot>;
   decide(snapshot: Snapshot): Verdict<Target>;
+  /** Asks pods what a verdict rests on (rule R22): the snapshot with their answers; undefined where nobody is to be asked. */
+  ask?(context: Context, observed: Observed, snapshot: Snapshot): Promise<Snapshot> | undefined;
   /** What is done to a target of a verdict. */
   actOn(target: Target): Act;
 }
@@ -112,16 +114,23 @@ async function attempt<Snapshot, Target>(
   const memory = context.memoryOf(key);
   const decideOn = async (permitSinceMs: number | undefined) => {
     const observed = await observeGroup(context, ledger, { permitSinceMs, consistent: sweep });
-    return { observed, verdict: await decideBy(gate, observed, context) };
+    const snapshot = await gate.observe(observed, context);
+    return { observed, snapshot, verdict: verdictBy(gate, snapshot) };
   };
   // Until a ledger's first decision every look is a consistent LIST (rule R4): one that may permit saves a second one.
-  let { observed, verdict } = await decideOn(ledger.settledThrough === undefined ? memory.ledgerReadMs : undefined);
+  let { observed, snapshot, verdict } = await decideOn(
+    ledger.settledThrough === undefined ? memory.ledgerReadMs : undefined,
+  );
   let young = refuseNewLedger(context, observed);
   // Rule R5: what a watch remembers of StatefulSets will do to wait; to permit, they are read, and those who joined are listed.
   const isRead = observed.view.statefulSetsReadMs !== undefined && !observed.joining.needsList;
   if (isPermit(verdict) && young === undefined && !isRead) {
-    ({ observed, verdict } = await decideOn(memory.ledgerReadMs));
+    ({ observed, snapshot, verdict } = await decideOn(memory.ledgerReadMs));
     young = refuseNewLedger(context, observed);
+  }
+  if (isPermit(verdict) && young === undefined) {
+    const asking = gate.ask?.(context, observed, snapshot);
+    if (asking !== undefined) verdict = verdictBy(gate, await asking);
   }
   if (young !== undefined && isPermit(verdict)) verdict = whileYoung(verdict, young);
   sayMalformed(context, gate.name, observed);
@@ -158,12 +167,8 @@ function roomIn({ open, ledger }: Observed): number {
 }
 
 /** The verdict of a gate, whose targets are the acts that are done to them. */
-async function decideBy<Snapshot, Target>(
-  gate: Gate<Snapshot, Target>,
-  observed: Observed,
-  context: Context,
-): Promise<Verdict<Act>> {
-  const verdict = gate.decide(await gate.observe(observed, context));
+function verdictBy<Snapshot, Target>(gate: Gate<Snapshot, Target>, snapshot: Snapshot): Verdict<Act> {
+  const verdict = gate.decide(snapshot);
   return verdict.kind === "wait" ? verdict : { ...verdict, targets: verdict.targets.map((one) => gate.actOn(one)) };
 }
 
@@ -245,17 +250,6 @@ function adding({ ledger }: Observed, claims: readonly KnownClaim[]): Pick<Ledge
   if (claims.length === 0) return {};
   const made = new Set(claims.map(({ id }) => id));
   return { claims: [...ledger.claims.filter(({ id }) => !made.has(id)), ...claims] };
-}
-
-/** The acts that need a reservation, in their order, as long as the ledger has room for all that one claims. */
-function fittingInto(room: number, acts: readonly Act[]): readonly Act[] {
-  let left = room;
-  return acts.filter(({ claims }) => {
-    const size = claims.reduce((sum, claim) => sum + (isOfPod(claim) ? 1 : claim.members.length), 0);
-    if (claims.length === 0 || size > left) return false;
-    left -= size;
-    return true;
-  });
 }
 
 /** A verdict that takes nothing: written to the ledger when it has changed, and not more often than every 5 s. */

@@ -27,6 +27,15 @@ export interface ActReport {
   readonly reason: string;
 }
 
+/** What a pod said that was asked about health before it goes. */
+export interface HealthReport {
+  readonly key: GroupKey;
+  readonly function: string;
+  /** A row of the table of products. */
+  readonly product: string;
+  readonly state: "good" | "bad" | "unknown";
+}
+
 export interface Reporter {
   pass(report: PassReport): void;
   act(report: ActReport): void;
@@ -34,6 +43,7 @@ export interface Reporter {
   /** Something went wrong that no verdict says: the sentence names the object and what is done about it. */
   problem(key: Key, by: string, sentence: string, error?: unknown): void;
   malformed(key: GroupKey, statefulSet: string, annotation: string, sentence: string): void;
+  health(report: HealthReport): void;
 }
 
 /** Says nothing: for tests that look elsewhere. */
@@ -43,4 +53,5 @@ export const silentReporter: Reporter = {
   conflict() {},
   problem() {},
   malformed() {},
+  health() {},
 };

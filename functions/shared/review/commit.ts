@@ -46,6 +46,8 @@ export interface ReviewGate<Subject, Snapshot> {
   readonly name: string;
   observe(context: Context, observed: Observed, petitions: readonly Petition<Subject>[]): Promise<Snapshot>;
   decide(snapshot: Snapshot): readonly Ruling[];
+  /** Asks pods what the rulings rest on (rule R22): the snapshot with their answers; undefined where nobody is to be asked. */
+  ask?(context: Context, observed: Observed, snapshot: Snapshot): Promise<Snapshot> | undefined;
 }
 
 /** The refusal that a failing API server, or a look-up without a turn, makes of a decision about `what`; else undefined. */
@@ -200,7 +202,9 @@ export class GroupCommit<Subject, Snapshot> {
   async #judge(ledger: Ledger, memory: GroupMemory, present: readonly PendingPetition<Subject>[], consistent: boolean) {
     const context = this.#context;
     const observed = await observeGroup(context, ledger, { permitSinceMs: memory.ledgerReadMs, consistent });
-    return { observed, rulings: this.#gate.decide(await this.#gate.observe(context, observed, present)) };
+    const snapshot = await this.#gate.observe(context, observed, present);
+    const asking = this.#gate.ask?.(context, observed, snapshot);
+    return { observed, rulings: this.#gate.decide(asking === undefined ? snapshot : await asking) };
   }
 
   /**

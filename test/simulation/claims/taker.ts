@@ -3,7 +3,6 @@
  * before it goes on, and ends it by the table's row. It may be killed anywhere; another process of it goes on.
  */
 import { refuseClaim } from "../../../functions/shared/group/claiming.ts";
-import { refuseByHealth } from "../../../functions/shared/group/health-questions.ts";
 import { joinScaleDown, type SizeChange, scaleDownPhases } from "../../../functions/shared/group/size-changes.ts";
 import { nextToAnnounce } from "../../../functions/shared/group/whose-ledger.ts";
 import { type Cluster, ClusterError, type Resource } from "../../../functions/shared/kubernetes/cluster.ts";
@@ -16,6 +15,7 @@ import {
   namesOrdinal,
 } from "../../../functions/shared/ledger/claim.ts";
 import { type ClaimWhereabouts, type KindRow, kinds } from "../../../functions/shared/ledger/kinds.ts";
+import { refuseByHealth } from "../../../functions/shared/ledger/questions/health-questions.ts";
 import { finishAfterMs } from "../../../functions/shared/ledger/reservation.ts";
 import { parsePod } from "../../../functions/shared/objects/pods.ts";
 import type { GroupKey } from "../../../functions/shared/objects/statefulsets.ts";

@@ -26,13 +26,16 @@ const guardsIn = (cell = ""): string[] => [...cell.matchAll(/`([a-z0-9-]+)`/g)].
 test("the README explains every guard that the code can answer, and no other", async () => {
   const sources = await Promise.all(
     [
+      "evaluate-eviction/ask.ts",
       "evaluate-eviction/choose.ts",
       "evaluate-eviction/decide.ts",
       "evaluate-eviction/observe.ts",
       "shared/review/answers.ts",
       "shared/review/commit.ts",
+      "shared/group/asking.ts",
       "shared/group/governing.ts",
       "shared/ledger/kinds.ts",
+      "shared/ledger/questions/health-questions.ts",
       "shared/pass/joining.ts",
       "shared/pass/ledger-access.ts",
     ].map(read),

@@ -66,6 +66,7 @@ export class Passes {
   readonly acts: ActReport[] = [];
   readonly malformed: string[] = [];
   readonly problems: string[] = [];
+  readonly health: string[] = [];
   conflicts = 0;
   interfere: Interference = () => {};
   #context: Context;
@@ -85,6 +86,7 @@ export class Passes {
         conflict: () => void this.conflicts++,
         problem: (_key, _by, sentence) => void this.problems.push(sentence),
         malformed: (_key, statefulSet, annotation) => void this.malformed.push(`${statefulSet} ${annotation}`),
+        health: ({ product, state }) => void this.health.push(`${product} ${state}`),
       },
       mode: "act",
       namespaces: undefined,

@@ -229,6 +229,7 @@ test("the registry has these metrics and no others", async () => {
     "sluice_group_outdated_pods",
     "sluice_group_pods_not_ready",
     "sluice_group_reservations",
+    "sluice_health_answers_total",
     "sluice_ledger_conflicts_total",
     "sluice_malformed_annotations_total",
     "sluice_never_possible_timestamp_seconds",

@@ -1,9 +1,9 @@
 /** Rule R22: what an answer about health permits, beside what a ledger holds. */
-import type { Health } from "../http/answered-health.ts";
-import type { Claim } from "../ledger/claim.ts";
-import type { Reservation } from "../ledger/reservation.ts";
-import { podNameOf } from "../objects/pods.ts";
-import { type HeldBack, heldBy } from "./claiming.ts";
+import type { Health } from "../../http/answered-health.ts";
+import { podNameOf } from "../../objects/pods.ts";
+import type { Claim } from "../claim.ts";
+import { type HeldBack, heldBy } from "../kinds.ts";
+import type { Reservation } from "../reservation.ts";
 
 /** An answer, and when it was asked for, by the monotonic clock in milliseconds. */
 export interface Answered {
@@ -29,16 +29,19 @@ export function refuseByHealth(ledger: OpenLedger, { health, askedMs }: Answered
   const claim = ledger.claims.find(({ id }) => id !== own);
   if (claim !== undefined) return heldBy(claim);
   const [reservation] = ledger.reservations;
-  if (reservation !== undefined) {
-    const sentence = `${podNameOf(reservation)} is reserved, and an answer about health permits nothing beside it`;
-    return { guard: "health-beside-others", sentence };
-  }
+  if (reservation !== undefined) return besideReserved(podNameOf(reservation));
   if (askedMs < ledger.readMs) {
     const sentence = "the answer about health is older than what the ledger says, and is asked for again";
     return { guard: "health-stale", sentence };
   }
   if (health.state === "good") return undefined;
-  const [guard, said] =
-    health.state === "bad" ? ["health-bad", "says no"] : ["health-unknown", "is no answer to the question"];
-  return { guard, sentence: `what was asked about health ${said}: ${health.words}` };
+  if (health.state === "bad")
+    return { guard: "health-bad", sentence: `asked about health, it says no: ${health.words}` };
+  return { guard: "health-unknown", sentence: `asked about health, it gives no answer: ${health.words}` };
+}
+
+/** The same of a pod that is taken by the very decision that this one is part of. */
+export function besideReserved(pod: string): HeldBack {
+  const sentence = `${pod} is reserved, and an answer about health permits nothing beside it`;
+  return { guard: "health-beside-others", sentence };
 }

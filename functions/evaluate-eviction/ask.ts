@@ -1,0 +1,52 @@
+/** Evictions of pods that are asked before they go: who is asked, and what is refused for an answer or for want of one. */
+import { heldByQuestion, isAsked, otherDown, type Questions } from "../shared/group/asking.ts";
+import type { Zone } from "../shared/group/zones.ts";
+import { besideReserved } from "../shared/ledger/questions/health-questions.ts";
+import type { Pod } from "../shared/objects/pods.ts";
+import type { AskedPod } from "../shared/pass/asking/ask-pods.ts";
+import type { Denied } from "../shared/pass/definition.ts";
+import { askAgain } from "../shared/review/answers.ts";
+import type { Ruling } from "../shared/review/commit.ts";
+
+/** A pod that an earlier ruling of the same decision lets go. */
+export type Taken = NonNullable<Ruling["reserve"]> & { readonly name: string };
+
+type ZoneNow = Pick<Zone, "statefulSet" | "down" | "missing" | "leaving" | "claims" | "pods">;
+
+interface Place {
+  readonly zones: readonly ZoneNow[];
+  readonly zone: ZoneNow;
+  readonly pod: Pod;
+  readonly taken: readonly Taken[];
+}
+
+/** A question alone governs its StatefulSet, too: one pod of the group at a time. */
+export function refuseBeside(zones: readonly ZoneNow[], zone: ZoneNow, pod: Pod): Denied | undefined {
+  const other = otherDown(zones, zone, pod);
+  if (other === undefined) return undefined;
+  const sentence = `pods that are asked go one at a time where no budget says more: ${other}, so ${pod.name} stays`;
+  return askAgain("one-at-a-time", sentence, zone.statefulSet.name);
+}
+
+/** Rule R22, and the answer of the pod. Nothing that is judged after it may refuse: nobody is asked in vain. */
+export function refuseByQuestion(
+  questions: Questions | undefined,
+  { zones, zone, pod, taken }: Place,
+): Denied | undefined {
+  if (!isAsked(zone.statefulSet)) return undefined;
+  const other = taken.find(({ uid }) => uid !== pod.uid);
+  const held = other === undefined ? heldByQuestion(questions, zones, zone, pod) : besideReserved(other.name);
+  return held && askAgain(held.guard, held.sentence, zone.statefulSet.name);
+}
+
+/** The pods that go by these rulings and whose StatefulSets ask, dry runs among them. */
+export function goersOf(
+  zones: readonly Pick<Zone, "statefulSet" | "pods" | "leaving">[],
+  rulings: readonly Ruling[],
+): AskedPod[] {
+  return rulings.flatMap(({ reserve }) => {
+    const zone = zones.find(({ statefulSet }) => statefulSet.name === reserve?.statefulSet);
+    const pod = zone && [...zone.pods, ...zone.leaving].find(({ uid }) => uid === reserve?.uid);
+    return zone === undefined || pod === undefined ? [] : [{ statefulSet: zone.statefulSet, pod }];
+  });
+}

@@ -1,0 +1,84 @@
+/**
+ * Which pods are asked before they go, and what their answers permit (rule R22). Pure.
+ *
+ * A decision takes a pod that was not asked yet for one that says yes. Who it would let go is then asked, and it is made again.
+ */
+import type { HeldBack } from "../ledger/kinds.ts";
+import type { Answered } from "../ledger/questions/health-questions.ts";
+import { type Pod, podNameOf } from "../objects/pods.ts";
+import type { StatefulSet } from "../objects/statefulsets.ts";
+import type { Zone } from "./zones.ts";
+
+/** What is known of a group's questions while one decision is made. */
+export interface Questions {
+  /** By the uid of the pod that was asked. */
+  readonly answers: ReadonlyMap<string, Answered>;
+  /**
+   * Rule R22, over the ledger that is decided on: why nothing is permitted by the answer, or by any answer where there is none.
+   * The pod's own reservation is nothing beside it.
+   */
+  readonly refuse: (pod: Pod, answered: Answered | undefined) => HeldBack | undefined;
+  /** Nobody is asked any more: who was not asked stays. */
+  readonly isOver: boolean;
+}
+
+type AskedZone = Pick<Zone, "statefulSet" | "down" | "missing" | "leaving" | "claims">;
+
+/** While a StatefulSet is being deleted nobody is asked: all of its pods are to go. */
+export function isAsked({ question, deleting }: StatefulSet): boolean {
+  return question !== undefined && !deleting;
+}
+
+/** Why a pod stays whose StatefulSet asks, for its answer or for want of one; undefined where it may go, as far as that goes. */
+export function heldByQuestion(
+  questions: Questions | undefined,
+  zones: readonly AskedZone[],
+  own: AskedZone,
+  pod: Pod,
+): HeldBack | undefined {
+  const { question, name } = own.statefulSet;
+  if (question === undefined || !isAsked(own.statefulSet)) return undefined;
+  if (question.ask === undefined) {
+    const [wrong] = question.malformed;
+    return {
+      guard: "question-malformed",
+      sentence: `pods of ${name} stay, for they cannot be asked: ${wrong?.sentence}`,
+    };
+  }
+  const answered = questions?.answers.get(pod.uid);
+  const held = questions?.refuse(pod, answered);
+  const isSilent = held?.guard === "health-unknown";
+  if (isSilent && goesUnknown(zones) && otherDown(zones, own, pod) === undefined) return undefined;
+  if (held !== undefined) return { guard: held.guard, sentence: `${pod.name} stays: ${held.sentence}` };
+  if (answered !== undefined || questions?.isOver === false) return undefined;
+  const sentence = `${pod.name} stays: it could not be asked in time, or others were asked first; ask again`;
+  return { guard: "health-not-asked", sentence };
+}
+
+/** One policy for a group: only where all that ask say so, a pod goes that gives no answer. */
+function goesUnknown(zones: readonly AskedZone[]): boolean {
+  return zones.every(({ statefulSet }) => statefulSet.question === undefined || statefulSet.question.unknown === "go");
+}
+
+/** What is said of a pod that goes though it gave no answer; undefined for any other. */
+export function warnOfUnknown(questions: Questions | undefined, pod: Pod): string | undefined {
+  const health = questions?.answers.get(pod.uid)?.health;
+  if (health?.state !== "unknown") return undefined;
+  return `${pod.name} was asked about health, gave no answer, and goes all the same, as its StatefulSet wants: ${health.words}`;
+}
+
+/** What is down in a group besides one pod: a name, or a count of those that are missing. Undefined where nothing is. */
+export function otherDown(zones: readonly AskedZone[], own: AskedZone, pod: Pod): string | undefined {
+  for (const zone of zones) {
+    const { statefulSet, down, missing, leaving, claims } = zone;
+    for (const [ordinal, why] of down) {
+      if (zone === own && ordinal === pod.ordinal) continue;
+      return `${podNameOf({ statefulSet: statefulSet.name, ordinal })} is ${why}`;
+    }
+    if (missing > 0) return `${missing} of ${statefulSet.name} ${missing === 1 ? "is" : "are"} missing`;
+    const left = leaving.find(({ uid }) => uid !== pod.uid);
+    if (left !== undefined) return `${left.name} is leaving`;
+    if (claims.length > 0) return `pods of ${statefulSet.name} are claimed`;
+  }
+  return undefined;
+}

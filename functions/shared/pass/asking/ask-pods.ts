@@ -1,0 +1,168 @@
+/** The pods that a decision would let go are asked before it is carried out (rule R22). */
+import { isAsked, type Questions } from "../../group/asking.ts";
+import { type Health, unknownHealth } from "../../http/answered-health.ts";
+import { askHealth } from "../../http/health.ts";
+import type { PodAnswer, PodCallOptions } from "../../http/pod-http.ts";
+import { products } from "../../http/products.ts";
+import {
+  type Cluster,
+  ClusterError,
+  isRightMissing,
+  type ObjectKey,
+  type SecretObject,
+  wordsOf,
+} from "../../kubernetes/cluster.ts";
+import type { Answered } from "../../ledger/questions/health-questions.ts";
+import { BoundedMap } from "../../objects/bounded-map.ts";
+import type { Pod } from "../../objects/pods.ts";
+import type { GroupKey, StatefulSet } from "../../objects/statefulsets.ts";
+import type { Context, GroupMemory } from "../definition.ts";
+import type { Observed } from "../observation.ts";
+
+/** A pod that goes by a decision, and whose StatefulSet asks. */
+export interface AskedPod {
+  readonly statefulSet: StatefulSet;
+  readonly pod: Pod;
+}
+
+/** All questions of one decision are over by then: what it rests on is 5 s old at most when it is carried out (rule R9). */
+const askWithinMs = 4_500;
+/** So often a decision is made again for what was answered, and so many pods are asked at once. */
+const mostRounds = 4;
+const mostAtOnce = 4;
+/** For so long an answer is not asked for again, in milliseconds; whether it is still of use, rule R22 says. */
+const keptMs = 2_000;
+const rememberedAnswers = 1_000;
+
+const kept = new WeakMap<GroupMemory, BoundedMap<string, Answered>>();
+
+/** What a decision about a group knows of its questions before anybody is asked; undefined where nobody is to be asked. */
+export function openQuestions(context: Context, { key, ledger, open, zones }: Observed): Questions | undefined {
+  if (!zones.some(({ statefulSet }) => isAsked(statefulSet))) return undefined;
+  const readMs = context.memoryOf(key).copy.atMs;
+  const refuse: Questions["refuse"] = (pod, answered) => {
+    const reservations = open.filter(({ uid }) => uid !== pod.uid);
+    const presumed: Answered = { health: { state: "good", words: "" }, askedMs: Number.POSITIVE_INFINITY };
+    return context.protocol.refuseByHealth({ reservations, claims: ledger.claims, readMs }, answered ?? presumed);
+  };
+  return { answers: new Map(), refuse, isOver: false };
+}
+
+/**
+ * Has the pods asked that a decision would let go, and the decision made again, until all that it lets go have said so.
+ * `goersBy`: those who go by a snapshot's decision. Resolves always, 4.5 s later at most, to the snapshot to decide on.
+ */
+export async function withAnswers<Snapshot extends { readonly questions?: Questions | undefined }>(
+  context: Context,
+  by: string,
+  key: GroupKey,
+  first: Snapshot,
+  goersBy: (snapshot: Snapshot) => readonly AskedPod[],
+): Promise<Snapshot> {
+  const { cluster } = context;
+  const deadlineMs = cluster.monotonicMs() + askWithinMs;
+  const errand: Errand = { context, by, key, deadlineMs };
+  let snapshot = first;
+  for (let round = 0; round < mostRounds && cluster.monotonicMs() < deadlineMs; round++) {
+    const { questions } = snapshot;
+    const wanted = questions === undefined ? [] : unasked(questions, goersBy(snapshot)).slice(0, mostAtOnce);
+    if (questions === undefined || wanted.length === 0) break;
+    const asked = await Promise.all(
+      wanted.map(async (one) => [one.pod.uid, await recall(errand, questions, one)] as const),
+    );
+    snapshot = { ...snapshot, questions: { ...questions, answers: new Map([...questions.answers, ...asked]) } };
+  }
+  return snapshot.questions === undefined
+    ? snapshot
+    : { ...snapshot, questions: { ...snapshot.questions, isOver: true } };
+}
+
+/** On whose behalf pods are asked, and until when. */
+interface Errand {
+  readonly context: Context;
+  readonly by: string;
+  readonly key: GroupKey;
+  /** By the monotonic clock. */
+  readonly deadlineMs: number;
+}
+
+function unasked({ answers }: Questions, goers: readonly AskedPod[]): AskedPod[] {
+  const wanted = new Map(goers.map((one) => [one.pod.uid, one]));
+  return [...wanted.values()].filter(({ pod, statefulSet }) => isAsked(statefulSet) && !answers.has(pod.uid));
+}
+
+/** An answer that was given a moment ago will do, unless the ledger has moved on since it was asked for. */
+async function recall(errand: Errand, questions: Questions, { pod, statefulSet }: AskedPod): Promise<Answered> {
+  const { context, key } = errand;
+  const memory = context.memoryOf(key);
+  const known = kept.get(memory) ?? new BoundedMap<string, Answered>(rememberedAnswers);
+  kept.set(memory, known);
+  const before = known.get(pod.uid);
+  const isRecent = before !== undefined && context.cluster.monotonicMs() - before.askedMs < keptMs;
+  if (isRecent && questions.refuse(pod, before)?.guard !== "health-stale") return before;
+  const answered = await ask(errand, statefulSet, pod);
+  known.set(pod.uid, answered);
+  return answered;
+}
+
+/** The answer of the pod, or that none came in time. */
+async function ask({ context, by, key, deadlineMs }: Errand, statefulSet: StatefulSet, pod: Pod): Promise<Answered> {
+  const { cluster, reporter } = context;
+  const askedMs = cluster.monotonicMs();
+  const [over, done] = [new AbortController(), new AbortController()];
+  const late = cluster.sleep(deadlineMs - askedMs, done.signal).then(() => {
+    over.abort();
+    return unknownHealth(`${pod.name} did not answer within ${askWithinMs} ms`);
+  });
+  const spoken = speak(context, statefulSet, pod, { signal: over.signal, notAfterMs: deadlineMs });
+  const health = await Promise.race([spoken, late]);
+  done.abort();
+  const product = statefulSet.question?.ask?.product ?? "";
+  reporter.health({ key, function: by, product, state: health.state });
+  return { health, askedMs };
+}
+
+async function speak(
+  { cluster, pods }: Context,
+  { question, namespace, serviceName: service }: StatefulSet,
+  { name: pod }: Pod,
+  options: PodCallOptions,
+): Promise<Health> {
+  const ask = question?.ask;
+  if (ask === undefined) return unknownHealth("it cannot be asked, for its question is malformed");
+  if (pods === undefined) return unknownHealth("this process calls no pods");
+  const { product, url, secret, field } = ask;
+  try {
+    const headers =
+      secret === undefined ? {} : { authorization: await readPassword(cluster, { namespace, name: secret }) };
+    const address = { pod, service, namespace, scheme: url.scheme, port: url.port };
+    const read = (answer: PodAnswer) => products[product].read(answer, field);
+    return await askHealth(pods, { address, path: url.path, headers, read }, options);
+  } catch (error) {
+    if (error instanceof NoPassword) return unknownHealth(error.message);
+    throw error;
+  }
+}
+
+/** The Secret cannot be read, or has not what is needed. */
+class NoPassword extends Error {}
+
+/** The header that a Secret's user and password make. Throws {@link NoPassword}. */
+async function readPassword(cluster: Cluster, key: ObjectKey): Promise<string> {
+  let data: SecretObject["data"];
+  try {
+    ({ data } = await cluster.get("secrets", key));
+  } catch (error) {
+    if (!(error instanceof ClusterError)) throw error;
+    const grant = "; a Role must give Sluice the right to get it by its name";
+    throw new NoPassword(
+      `Secret ${key.name} could not be read: ${wordsOf(error)}${isRightMissing(error) ? grant : ""}`,
+    );
+  }
+  const decoded = (field: string) => Buffer.from(data?.[field] ?? "", "base64").toString("utf8");
+  const [username, password] = [decoded("username"), decoded("password")];
+  if (username === "" || password === "") throw new NoPassword(`Secret ${key.name} has no username and password`);
+  if (username.includes(":"))
+    throw new NoPassword(`the username in Secret ${key.name} has a colon, which no header can say`);
+  return `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
+}

@@ -1,0 +1,101 @@
+/** Which pods are asked, and what their answers permit. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  heldByQuestion,
+  isAsked,
+  otherDown,
+  type Questions,
+  warnOfUnknown,
+} from "../../../../functions/shared/group/asking.ts";
+import type { Zone } from "../../../../functions/shared/group/zones.ts";
+import type { Health } from "../../../../functions/shared/http/answered-health.ts";
+import { refuseByHealth } from "../../../../functions/shared/ledger/questions/health-questions.ts";
+import { parseQuestion, type Question } from "../../../../functions/shared/objects/questions/question.ts";
+import { zone } from "../../functions/advance-zone-rollout/given.ts";
+
+function questionOf(said: Readonly<Record<string, string>> = {}): Question {
+  const texts = { question: "http", url: "http://:80/", ...said };
+  const annotations = Object.fromEntries(
+    Object.entries(texts).map(([key, text]) => [`sluice.dev/health-${key}`, text]),
+  );
+  return parseQuestion({ name: "a", uid: "u", resourceVersion: "1", annotations }, "nodes") as Question;
+}
+const asking = (name: string, drawing: string, said?: Readonly<Record<string, string>>): Zone => {
+  const drawn = zone(name, drawing);
+  return { ...drawn, statefulSet: { ...drawn.statefulSet, question: questionOf(said) } };
+};
+const pods = (one: Zone) => one.pods[0] ?? assert.fail();
+
+function questions(health?: Health, changes: Partial<Questions> = {}): Questions {
+  const answers = new Map(health === undefined ? [] : [["uid-of-a-0", { health, askedMs: 2 }]]);
+  return {
+    answers,
+    refuse: (_, answered) => {
+      const presumed = { health: { state: "good" as const, words: "" }, askedMs: 2 };
+      return refuseByHealth({ reservations: [], claims: [], readMs: 1 }, answered ?? presumed);
+    },
+    isOver: false,
+    ...changes,
+  };
+}
+const guardOf = (own: Zone, known: Questions | undefined, zones: readonly Zone[] = [own]) =>
+  heldByQuestion(known, zones, own, pods(own))?.guard;
+
+test("a StatefulSet that does not ask, or is being deleted, holds nobody", () => {
+  const plain = zone("a", "ooo");
+  assert.equal(guardOf(plain, undefined), undefined);
+  const own = asking("a", "ooo");
+  const deleted = { ...own, statefulSet: { ...own.statefulSet, deleting: true } };
+  assert.deepEqual([isAsked(own.statefulSet), isAsked(deleted.statefulSet)], [true, false]);
+  assert.equal(guardOf(deleted, questions({ state: "bad", words: "" })), undefined);
+});
+
+test("health-not-asked: who was not asked is taken for one that says yes, until nobody is asked any more", () => {
+  const own = asking("a", "ooo");
+  assert.equal(guardOf(own, questions()), undefined);
+  assert.equal(guardOf(own, questions(undefined, { isOver: true })), "health-not-asked");
+  assert.equal(guardOf(own, undefined), "health-not-asked", "whoever knows of no questions has asked nobody");
+  assert.equal(guardOf(own, questions({ state: "good", words: "" }, { isOver: true })), undefined);
+});
+
+test("question-malformed: before anything else", () => {
+  assert.equal(
+    guardOf(asking("a", "ooo", { url: "nowhere" }), questions({ state: "good", words: "" })),
+    "question-malformed",
+  );
+});
+
+test("what rule R22 refuses is told of the pod", () => {
+  const own = asking("a", "ooo");
+  const held = heldByQuestion(questions({ state: "bad", words: "quorum" }), [own], own, pods(own));
+  assert.deepEqual(held, { guard: "health-bad", sentence: "a-0 stays: asked about health, it says no: quorum" });
+  const beside = { guard: "health-beside-others", sentence: "b-0 is reserved" };
+  assert.equal(guardOf(own, questions(undefined, { refuse: () => beside })), beside.guard);
+});
+
+test("a policy of go is for no answer alone, where nothing else is down, and where all that ask say so", () => {
+  const silent = questions({ state: "unknown", words: "HTTP 500" });
+  const own = asking("a", "ooo", { unknown: "go" });
+  assert.equal(guardOf(asking("a", "ooo"), silent), "health-unknown");
+  assert.equal(guardOf(own, silent), undefined);
+  assert.equal(guardOf(own, questions({ state: "bad", words: "" })), "health-bad");
+  assert.equal(guardOf(asking("a", "oxo", { unknown: "go" }), silent), "health-unknown");
+  assert.equal(guardOf(asking("a", "xoo", { unknown: "go" }), silent), undefined, "it is the one that is down");
+  assert.equal(guardOf(own, silent, [own, zone("b", "oxo")]), "health-unknown");
+  assert.equal(guardOf(own, silent, [own, zone("b", "ooo")]), undefined);
+  assert.equal(guardOf(own, silent, [own, asking("b", "ooo")]), "health-unknown", "one policy for a group");
+  assert.match(warnOfUnknown(silent, pods(own)) ?? "", /^a-0 was asked .* goes all the same.*HTTP 500$/);
+  assert.equal(warnOfUnknown(questions({ state: "good", words: "" }), pods(own)), undefined);
+});
+
+test("what is down besides a pod is named", () => {
+  const own = zone("a", "xoo");
+  assert.equal(otherDown([own], own, pods(own)), undefined);
+  assert.equal(otherDown([own, zone("b", "oox")], own, pods(own)), "b-2 is not ready");
+  assert.equal(otherDown([own, { ...zone("b", "ooo"), missing: 1 }], own, pods(own)), "1 of b is missing");
+  assert.equal(
+    otherDown([own, { ...zone("b", "ooo"), leaving: [pods(zone("b", "o"))] }], own, pods(own)),
+    "b-0 is leaving",
+  );
+});

@@ -1,0 +1,63 @@
+/** Pods of a small world that are asked before they go, and what each of them says. */
+import type { PodHttp } from "../../../../functions/shared/http/pod-http.ts";
+import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
+import type { PodReply } from "../../../world/pod-http.ts";
+import { createWorldPodHttp } from "../../../world/pod-http.ts";
+import { namespace, type Passes } from "./passes.ts";
+
+export const healthPath = "/api/health/checks/node-is-quorum-critical";
+export const yes: PodReply = { status: 200, body: '{"status":"ok"}' };
+export const critical: PodReply = {
+  status: 503,
+  body: '{"status":"failed","queues":[{"name":"orders","readable_name":"queue \'orders\' in vhost \'/\'"}]}',
+};
+
+/** What RabbitMQ's users write. */
+export const rabbit = { "health-question": "rabbitmq", "health-secret": "rabbit-user" };
+
+export class AskedPods {
+  /** `POD at PORT: PATH AUTHORIZATION`, in the order in which they were asked. */
+  readonly asked: string[] = [];
+  readonly says = new Map<string, PodReply>();
+  /** What all others say. */
+  others: PodReply = yes;
+  /** How long an answer is under way, in milliseconds. */
+  slowMs = 1;
+  readonly #passes: Passes;
+
+  /** Has these StatefulSets ask, and gives them a Service and a Secret. */
+  constructor(
+    passes: Passes,
+    sets: readonly string[] = ["group-a"],
+    annotations: Readonly<Record<string, string>> = rabbit,
+  ) {
+    this.#passes = passes;
+    const { world } = passes;
+    for (const name of sets) {
+      const said = Object.fromEntries(Object.entries(annotations).map(([key, text]) => [`sluice.dev/${key}`, text]));
+      world.annotate({ namespace, name }, said);
+    }
+    if (world.store.find("secrets", { namespace, name: "rabbit-user" }) === undefined) {
+      const data = { username: btoa("user"), password: btoa("pass") };
+      world.store.create("secrets", namespace, { metadata: { name: "rabbit-user" }, data } as never);
+    }
+  }
+
+  /** HTTP to them for a process that has this connection, and its clock. */
+  http(cluster: Cluster): PodHttp {
+    return createWorldPodHttp({
+      world: this.#passes.world,
+      clock: cluster,
+      way: (leg) => (leg === "reply" ? this.slowMs : 1),
+      answer: ({ metadata }, { port, path, headers }) => {
+        this.asked.push(`${metadata.name} at ${port}: ${path} ${headers.authorization ?? ""}`.trimEnd());
+        return this.says.get(metadata.name) ?? this.others;
+      },
+    });
+  }
+
+  /** The names of those who were asked since the last look. */
+  takeAsked(): string[] {
+    return this.asked.splice(0).map((line) => line.replace(/ .*$/, ""));
+  }
+}
