@@ -19,6 +19,7 @@ import { undrainedOf } from "../stage/checkers/liveness.ts";
 import type { StoredPod } from "../world/objects.ts";
 import type { Actor } from "./actor.ts";
 import type { Checker } from "./checker.ts";
+import { podsOf } from "./claims/asked.ts";
 import type { Connection, Role } from "./roles.ts";
 import type { SeedRun } from "./seed.ts";
 import { type Process, runIn } from "./simulated-cluster.ts";
@@ -97,7 +98,8 @@ export class Evictions implements Actor {
   }
 
   /** Opens the shipped function over a connection that fails. */
-  #open({ process, cluster: direct, views }: Connection, isDry: boolean, wrappers = this.#run.wrappers): undefined {
+  #open(connection: Connection, isDry: boolean, wrappers = this.#run.wrappers): undefined {
+    const { process, cluster: direct, views } = connection;
     const { log } = this.#run;
     const cluster = wrappers.cluster?.(direct) ?? direct;
     const context: Context = {
@@ -108,6 +110,7 @@ export class Evictions implements Actor {
       mode: "act",
       namespaces: undefined,
       memoryOf: createMemory(),
+      ...podsOf(this.#run, connection),
     };
     const judge = evaluateEviction.open(context);
     this.#webhooks.push({ process, judge, monotonicMs: () => cluster.monotonicMs(), isDry });

@@ -4,6 +4,7 @@ import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
 import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
 import type { Actor } from "./actor.ts";
 import type { Checker } from "./checker.ts";
+import { podsOf } from "./claims/asked.ts";
 import { CollectedLedgers, MadeReservations, TakenPods } from "./promises.ts";
 import { createRecycler } from "./recycler.ts";
 import { startReplica } from "./replica.ts";
@@ -56,7 +57,14 @@ export class Functions implements Actor {
   #opener(definition: FunctionDefinition, wrappers = this.#run.wrappers) {
     return (connection: Connection) => {
       const { draw, plan, log } = this.#run;
-      const replica = startReplica(connection, { ...plan, draw, wrappers, log, definition });
+      const replica = startReplica(connection, {
+        ...plan,
+        draw,
+        wrappers,
+        log,
+        definition,
+        ...podsOf(this.#run, connection),
+      });
       return (key: Parameters<typeof replica.wake>[0]) => replica.wake(key, false);
     };
   }

@@ -103,8 +103,8 @@ export interface PlannedClaims {
   readonly everyMs: number;
   /** A later version makes claims that nobody here knows. */
   readonly isForeign: boolean;
-  /** Processes are restarted only where those that are up say that they can do without them. */
-  readonly asks?: boolean;
+  /** True: processes are restarted only where those that are up say so. `shipped`: rollouts and evictions ask each pod. */
+  readonly asks?: boolean | "shipped";
   /** Nodes that are fenced have pods of the second group, too, which has takers of its own. */
   readonly spansGroups?: boolean;
 }

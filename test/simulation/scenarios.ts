@@ -1,6 +1,6 @@
 /** Plans bent towards one kind of trouble, without any rule removed: each seed of them must keep every promise. */
 import { claimingAnywhere } from "./claims/anywhere.ts";
-import { asking, claiming, fencing } from "./claims/scenarios.ts";
+import { asked, asking, claiming, fencing } from "./claims/scenarios.ts";
 import type { Draw } from "./draw.ts";
 import type { Plan } from "./plan.ts";
 import { never, plain } from "./rules.ts";
@@ -70,6 +70,8 @@ export const scenarios: Readonly<Record<string, Aim>> = {
   claims: (plan) => claiming(plan),
   /** Processes that are restarted where the others can do without them. */
   asking: (plan) => asking(plan),
+  /** The same of what ships: evictions and rollouts ask each pod before it goes. */
+  asked: (plan) => asked(plan),
   /** Nodes that are fenced with pods of two groups. */
   fencing: (plan) => fencing(plan),
   /** Sizes that follow, mirror and wait for pods that are told, beside rollouts and drains. */

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import type { Plan } from "../plan.ts";
 import { simulate } from "../simulation.ts";
 import { claimingAnywhere } from "./anywhere.ts";
-import { asking, claiming, fencing } from "./scenarios.ts";
+import { asked, asking, claiming, fencing } from "./scenarios.ts";
 
 const happenings = [
   /claims \{"id":"scale-down-/,
@@ -69,6 +69,17 @@ async function happens(
 
 test("processes that are asked first cost no quorum, though two functions want to restart one (R22)", () => {
   return happens("asking", asking, 40, [/claims \{"id":"process-/, /process-\d+ is settled/, /breaks/]);
+});
+
+test("rollouts and evictions that ask each pod first cost no quorum, however its answers come (R22, Q1)", () => {
+  const answers = [/evict .*: health-bad/, /evict .*: health-unknown/, /evict .*: health-beside-others/];
+  const verdicts = [
+    /verdict health-bad/,
+    /verdict health-unknown/,
+    /evict .*: allowed/,
+    /replica-\d+ +delete group-.*: done/,
+  ];
+  return happens("asked", asked, 40, [...answers, ...verdicts, /webhook-\d+ is killed/, /breaks/]);
 });
 
 test("a fence of two groups is told to both before it is carried out, wherever its process is killed (R23)", () => {

@@ -11,6 +11,7 @@ import type { SeedRun } from "../seed.ts";
 import { LaterKind, laterKindName } from "../versions/later-kind.ts";
 import { neighbourGroup } from "../workloads.ts";
 import { Apps } from "./apps.ts";
+import { askPods, QuorumChecker } from "./asked.ts";
 import { ClaimsChecker } from "./checker.ts";
 import { FenceChecker } from "./fences.ts";
 import { MovesChecker } from "./moves.ts";
@@ -50,7 +51,9 @@ export class Claims implements Actor {
     const others = this.#groups.slice(1).map((other) => {
       return new ClaimsChecker({ world, apps: this.#apps, namespace, ledger: ledgerName(other), violate, functions });
     });
-    this.checkers = [this.#checker, ...others, this.#moves, this.#fences];
+    const asks = plan.claims?.asks === "shipped";
+    if (asks) askPods(run);
+    this.checkers = [this.#checker, ...others, this.#moves, this.#fences, ...(asks ? [new QuorumChecker(run)] : [])];
     const { kinds = [], isForeign = false } = plan.claims ?? {};
     const taker = { wokenBy: "itself", inPeace: "new", diesAfterWrite: true } as const;
     const takers = kinds.map((kind): Role => {

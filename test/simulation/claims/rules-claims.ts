@@ -2,6 +2,7 @@
 import { refuseClaim } from "../../../functions/shared/group/claiming.ts";
 import { joinScaleDown } from "../../../functions/shared/group/size-changes.ts";
 import { nextToAnnounce } from "../../../functions/shared/group/whose-ledger.ts";
+import type { PodAnswer, PodHttp } from "../../../functions/shared/http/pod-http.ts";
 import { claimKinds, type KindName } from "../../../functions/shared/ledger/claim.ts";
 import { kinds } from "../../../functions/shared/ledger/kinds.ts";
 import { refuseByHealth } from "../../../functions/shared/ledger/questions/health-questions.ts";
@@ -10,7 +11,7 @@ import type { Plan } from "../plan.ts";
 import type { Wrappers } from "../replica.ts";
 import { never, type RemovedRule, wrapProtocol } from "../rules.ts";
 import { noFaults } from "../simulated-cluster.ts";
-import { asking, claiming, fencing } from "./scenarios.ts";
+import { asked, asking, claiming, fencing } from "./scenarios.ts";
 
 type Row = (typeof kinds)[KindName];
 
@@ -86,6 +87,20 @@ const ofAnchored = claimKinds
       }),
     }),
   );
+
+/** An answer is given ten times more, whatever has become of the ledger and of the pods since. */
+function keptAnswers(pods: PodHttp): PodHttp {
+  const kept = new Map<string, { readonly answer: PodAnswer; uses: number }>();
+  return {
+    async send(address, request, options) {
+      const before = kept.get(address.pod);
+      if (before !== undefined && before.uses++ < 10) return before.answer;
+      const answer = await pods.send(address, request, options);
+      kept.set(address.pod, { answer, uses: 0 });
+      return answer;
+    },
+  };
+}
 
 export const claimRules: readonly RemovedRule[] = [
   ...ofEachKind,
@@ -228,6 +243,22 @@ export const claimRules: readonly RemovedRule[] = [
     breaks: ["K8"],
     aim: (plan) => asking(plan),
     wrappers: { claims: { refuseByHealth: (ledger, ...rest) => refuseByHealth({ ...ledger, readMs: 0 }, ...rest) } },
+  },
+  {
+    rule: "R22",
+    removed: "permitting evictions and rollouts by an answer only while nothing else is open in the ledger",
+    breaks: ["Q1"],
+    aim: (plan) => asked(plan),
+    wrappers: wrapProtocol(({ refuseByHealth: shipped }) => ({
+      refuseByHealth: ({ readMs }, ...rest) => shipped({ claims: [], reservations: [], readMs }, ...rest),
+    })),
+  },
+  {
+    rule: "R22",
+    removed: "asking before evictions and rollouts after the ledger was read: an answer serves ten times",
+    breaks: ["Q1"],
+    aim: (plan) => asked(plan),
+    wrappers: { pods: keptAnswers },
   },
   {
     rule: "R23",

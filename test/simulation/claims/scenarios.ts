@@ -40,6 +40,21 @@ export function asking(plan: Plan, changes: Partial<Plan> = {}): Plan {
   });
 }
 
+/** Two clusters of three brokers are rolled and drained by what ships, which asks each of them; and pods break. */
+export function asked(plan: Plan, changes: Partial<Plan> = {}): Plan {
+  return claiming(plan, [], {
+    zones: 2,
+    processes: 2,
+    maxUnavailable: 3,
+    budget: { maxUnavailable: 3, isPartitioned: false, delaySeconds: 0 },
+    claims: { kinds: [], everyMs: 1_000, isForeign: false, asks: "shipped" },
+    safetyMs: 150_000,
+    faults: { ...noFaults, latencyMs: 50, loseReply: 0.02 },
+    every: { ...never, evict: 3_000, changeTemplate: 40_000, crash: 60_000, breakPod: 30_000 },
+    ...changes,
+  });
+}
+
 /** Nodes are fenced that have pods of two groups, by processes that are killed between their ledgers. */
 export function fencing(plan: Plan, changes: Partial<Plan> = {}): Plan {
   return claiming(plan, ["node"], {

@@ -1,0 +1,117 @@
+/**
+ * The shipped asking: pods that say whether the others can do without them, as brokers with quorums do, over messages that are
+ * lost or late, and who looks at what becomes of their quorum (Q1).
+ */
+import type { PodHttp } from "../../../functions/shared/http/pod-http.ts";
+import type { ObjectKey, Preconditions, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
+import { isUp, setNameOf } from "../../stage/checkers/raw.ts";
+import type { StoredPod } from "../../world/objects.ts";
+import type { PodReply } from "../../world/pod-http.ts";
+import type { World } from "../../world/world.ts";
+import type { Caller, Checker } from "../checker.ts";
+import type { Connection } from "../roles.ts";
+import type { SeedRun } from "../seed.ts";
+import { createSimulatedPods } from "../simulated-pods.ts";
+import { quorumOf, upIn } from "./brokers.ts";
+
+/** Has the StatefulSets of a seed ask their pods. */
+export function askPods({ world, namespace, draw }: SeedRun): void {
+  for (const { metadata } of world.store.list("statefulsets", { namespace }).items) {
+    world.annotate(metadata as ObjectKey, {
+      "sluice.dev/health-question": "http",
+      "sluice.dev/health-url": "http://:8080/critical",
+      ...(draw.chance(0.3) ? { "sluice.dev/health-unknown": "go" } : {}),
+    });
+  }
+}
+
+/** HTTP to pods for a process that asks; nothing in a seed without questions. */
+export function podsOf(
+  run: SeedRun,
+  { process, cluster }: Pick<Connection, "process" | "cluster">,
+): { pods?: PodHttp } {
+  const { plan, world, draw, onResume, isFaulty, wrappers, namespace } = run;
+  if (plan.claims?.asks !== "shipped") return {};
+  const pods = createSimulatedPods({
+    world,
+    draw,
+    process,
+    cluster,
+    onResume,
+    faults: () => {
+      const { latencyMs } = plan.faults;
+      return isFaulty()
+        ? { latencyMs, lose: 0.03, late: 0.1, lateMs: 6_000 }
+        : { latencyMs, lose: 0, late: 0, lateMs: 0 };
+    },
+    answer: ({ metadata: { name } }): PodReply => {
+      if (isFaulty() && draw.chance(0.03)) return draw.pick<PodReply>(["break", "hang", { status: 500 }]);
+      const others = upIn(world, namespace, setNameOf(name)).filter((other) => other !== name);
+      return { status: others.length < quorumOf(world, namespace, setNameOf(name)) ? 503 : 200 };
+    },
+  });
+  return { pods: wrappers.pods?.(pods) ?? pods };
+}
+
+/** What was so for longer than this was so when the question was asked, too: soon afterwards the answer is acted on. */
+const askedWithinMs = 12_000;
+
+/** Q1: no pod that was asked goes while others are known to be down, and leaves its StatefulSet without its majority. */
+export class QuorumChecker implements Checker {
+  readonly judges = ["Q1"];
+  readonly #world: World;
+  readonly #namespace: string;
+  readonly #violate: SeedRun["violate"];
+  /** The pods that were taken on purpose and are not back, by name. */
+  readonly #taken = new Set<string>();
+
+  constructor({ world, namespace, violate }: SeedRun) {
+    this.#world = world;
+    this.#namespace = namespace;
+    this.#violate = violate;
+    world.store.onChange("pods", ({ current }) => {
+      if (current !== undefined && isUp(current)) this.#taken.delete(current.metadata.name);
+    });
+  }
+
+  onDeletionArrived(_: Caller, resource: Resource, key: ObjectKey, { uid, resourceVersion }: Preconditions): void {
+    // What is broken is replaced as it was seen, and nobody asks it (rule R13).
+    if (resource === "pods" && resourceVersion === undefined) this.#take(key, uid);
+  }
+
+  onEvicted(key: ObjectKey, uid: string | undefined): void {
+    this.#take(key, uid);
+  }
+
+  #take({ namespace, name }: ObjectKey, uid: string | undefined): void {
+    const pod = this.#world.store.find("pods", { namespace, name });
+    const isOther = pod !== undefined && uid !== undefined && pod.metadata.uid !== uid;
+    if (namespace !== this.#namespace || pod === undefined || isOther || !isUp(pod)) return;
+    const zone = setNameOf(name);
+    const set = this.#world.store.find("statefulsets", { namespace, name: zone });
+    if (set?.metadata.annotations?.["sluice.dev/health-question"] !== undefined) this.#judge(zone, name);
+    this.#taken.add(name);
+  }
+
+  #judge(zone: string, name: string): void {
+    const quorum = quorumOf(this.#world, this.#namespace, zone);
+    const up = new Set(upIn(this.#world, this.#namespace, zone));
+    const { spec } = this.#world.store.get("statefulsets", { namespace: this.#namespace, name: zone });
+    const others = Array.from({ length: spec.replicas ?? 0 }, (_, ordinal) => `${zone}-${ordinal}`);
+    // What has only just broken nobody could know; what we have taken, and what is down for long, we could.
+    const known = others.filter((other) => other !== name && !up.has(other) && this.#isKnown(other));
+    if (known.length === 0 || others.length - 1 - known.length >= quorum) return;
+    this.#violate("Q1", `${name} goes while ${known.join(", ")} is down, and ${zone} needs ${quorum} pods`);
+  }
+
+  #isKnown(name: string): boolean {
+    if (this.#taken.has(name)) return true;
+    const pod = this.#world.store.find("pods", { namespace: this.#namespace, name });
+    return pod !== undefined && this.#downForMs(pod) > askedWithinMs;
+  }
+
+  #downForMs({ status }: StoredPod): number {
+    const ready = status.conditions?.find(({ type }) => type === "Ready");
+    return this.#world.timeline.nowMs() - Date.parse(ready?.lastTransitionTime ?? "");
+  }
+}
