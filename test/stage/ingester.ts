@@ -47,6 +47,13 @@ export interface IngesterCall {
   readonly isPrepared: boolean;
 }
 
+/** What a pod is asked. */
+export interface PodCall {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, unknown>>;
+}
+
 export interface IngestersOptions {
   /** Where a pod is told of a delayed downscale: it keeps the time, and answers with it. */
   readonly delayedPath?: string;
@@ -56,6 +63,8 @@ export interface IngestersOptions {
   readonly keepsDisks?: boolean;
   /** Hears of each call when it is answered. */
   readonly onCall?: (call: IngesterCall) => void;
+  /** What other pods than ingesters answer, in the place of what these do. */
+  readonly respond?: (pod: IngesterPod, call: PodCall) => [status: number, body?: string];
   /** `svc.` and the cluster's domain, without a dot at its end. */
   readonly domain?: string;
 }
@@ -80,7 +89,7 @@ export class Ingesters {
   readonly arrivals: Pick<IngesterCall, "atMs" | "pod" | "uid" | "method">[] = [];
   /** When each pod was started and stopped, by uid. */
   readonly lives: { readonly pod: string; readonly uid: string; readonly startMs: number; endMs?: number }[] = [];
-  readonly #options: Required<IngestersOptions>;
+  readonly #options: Required<Omit<IngestersOptions, "respond">> & Pick<IngestersOptions, "respond">;
   readonly #folder: string;
   readonly #net: string;
   readonly #placeholder: Server;
@@ -254,13 +263,16 @@ export class Ingesters {
     else if (behaviour === "rubbish") end(200, "<html>");
     else if (behaviour === "huge") end(200, Buffer.alloc(hugeBytes, "x"));
     else if (behaviour === "undated") end(200, "{}");
-    else if (behaviour === "answer") end(...this.#act(pod, method, url));
+    else if (behaviour === "answer") end(...this.#act(pod, { method, path: url, headers }));
     else if ("status" in behaviour) end(behaviour.status, behaviour.body);
-    else setTimeout(() => end(...this.#act(pod, method, url)), behaviour.slowMs);
+    else setTimeout(() => end(...this.#act(pod, { method, path: url, headers })), behaviour.slowMs);
   }
 
-  #act({ name }: IngesterPod, method: string, path: string): [status: number, body?: string] {
-    const { delayedPath } = this.#options;
+  #act(pod: IngesterPod, call: PodCall): [status: number, body?: string] {
+    const { delayedPath, respond } = this.#options;
+    if (respond !== undefined) return respond(pod, call);
+    const { name } = pod;
+    const { method, path } = call;
     if (!this.#paths().includes(path)) return [404];
     if (method === "POST") {
       if (this.preparedSince(name, path) === undefined) this.prepare(name, Math.floor(Date.now() / 1000), path);
