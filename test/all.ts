@@ -1,8 +1,8 @@
 /**
  * `npm test`: every test that can run here, the quick ones first, those on a real control plane last.
  *
- * The control plane and Knative's programs are built once, when Go is at hand. Where they cannot be had, their suites are skipped
- * and the summary says so; with CI=true that is a failure.
+ * The control plane and Knative's programs are built once, when Go is at hand, and RabbitMQ is loaded once, where there is apt.
+ * Where they cannot be had, their suites are skipped and the summary says so; with CI=true that is a failure.
  */
 import { globSync } from "node:fs";
 import { relative } from "node:path";
@@ -11,6 +11,7 @@ import { spec } from "node:test/reporters";
 import { ensureAssets, findAssets } from "./controlplane/controlplane.ts";
 import { findBuilt, findDataPlane } from "./knative/dataplane/assets.ts";
 import { canConfine } from "./knative/dataplane/confinement.ts";
+import { ensurePackages } from "./rabbitmq/packages.ts";
 
 /** One after another; the files of a phase run side by side as far as `concurrency` goes. */
 const phases = [
@@ -81,18 +82,24 @@ async function canRunSideBySide(): Promise<boolean> {
   return dataPlane === undefined || (await canConfine(dataPlane));
 }
 
-/** Builds the control plane, and Knative's programs, when they are missing, and says what is the matter when it cannot. */
+const say = (line: string) => console.log(line);
+
+/** Builds the control plane, and Knative's programs, when they are missing. */
 async function prepareControlPlane(): Promise<void> {
-  const say = (line: string) => console.log(line);
+  if ((await findAssets()) === undefined) {
+    say("the control plane for tests is built once, which takes about five minutes …");
+    await ensureAssets(say);
+  }
+  if ((await findBuilt()) === undefined) {
+    say("Knative's programs for tests are built once, which takes about five minutes …");
+    await findDataPlane(say);
+  }
+}
+
+/** Does what is done once, and says what is the matter when it cannot. */
+async function prepare(work: () => Promise<unknown>): Promise<void> {
   try {
-    if ((await findAssets()) === undefined) {
-      say("the control plane for tests is built once, which takes about five minutes …");
-      await ensureAssets(say);
-    }
-    if ((await findBuilt()) === undefined) {
-      say("Knative's programs for tests are built once, which takes about five minutes …");
-      await findDataPlane(say);
-    }
+    await work();
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     console.error(
@@ -115,7 +122,10 @@ if (forgotten.length > 0) {
   console.error(`no phase of test/all.ts holds ${forgotten.join(", ")}`);
   process.exit(2);
 }
-if (chosen.some(({ name }) => name === "control plane")) await prepareControlPlane();
+if (chosen.some(({ name }) => name === "control plane")) {
+  await prepare(prepareControlPlane);
+  await prepare(() => ensurePackages(say));
+}
 const startedMs = performance.now();
 for (const phase of chosen) {
   console.log(`\n=== ${phase.name}`);

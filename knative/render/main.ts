@@ -8,6 +8,7 @@ import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
+import { readCompanions } from "./companions.ts";
 import { type ListedKind, parseKinds } from "./kinds.ts";
 import { renderManifests } from "./manifests.ts";
 import { sayPlaceholder } from "./object.ts";
@@ -26,7 +27,13 @@ async function readKinds(): Promise<readonly ListedKind[]> {
 }
 
 const kinds = await readKinds();
-const files = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, kinds });
+const files = renderManifests({
+  groupFunctions,
+  admissionFunctions,
+  cronFunctions,
+  kinds,
+  companions: readCompanions(),
+});
 
 for (const path of globSync("*/*.yaml", { cwd: base })) {
   // CRDs are written by hand: they are rollout-operator's.

@@ -5,6 +5,7 @@ import type {
   CronDefinition,
   FunctionDefinition,
 } from "../../functions/shared/pass/definition.ts";
+import { type Companion, configMapOf } from "./companions.ts";
 import { dashboard } from "./dashboard.ts";
 import { broker, cronOf, sourcesOf, triggerOf, watchNeed } from "./events.ts";
 import { type ListedKind, needsOfKinds } from "./kinds.ts";
@@ -28,6 +29,8 @@ export interface Functions {
   readonly cronFunctions: readonly CronDefinition[];
   /** The kinds that users may name; absent: none. */
   readonly kinds?: readonly ListedKind[];
+  /** What runs in pods of users; absent: nothing. */
+  readonly companions?: readonly Companion[];
 }
 
 const header = "# Written by `npm run render`. Change the code that it comes from.\n";
@@ -63,6 +66,8 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
   });
   folder("admission", { admission: admissionOf(admissionFunctions) });
   folder("standalone", { standalone: standaloneOf(granted) });
+  for (const companion of functions.companions ?? [])
+    folder(companion.name, { [companion.name]: [configMapOf(companion)] });
   folder("monitoring", { alerts: [prometheusRule()], dashboard: [dashboard()], scraping: [serviceMonitor()] });
   return files;
 }

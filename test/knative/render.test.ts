@@ -10,6 +10,7 @@ import { promisify } from "node:util";
 import { loadAll } from "js-yaml";
 import { resources } from "../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
+import { readCompanions } from "../../knative/render/companions.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
 import { rightsOf } from "../../knative/render/rights.ts";
 import { readSettings } from "../../triggers/settings/settings.ts";
@@ -18,7 +19,8 @@ import { createMetrics } from "../../triggers/telemetry/metrics.ts";
 
 const root = join(import.meta.dirname, "../..");
 const base = join(root, "knative/base");
-const rendered = renderManifests({ groupFunctions, admissionFunctions, cronFunctions });
+const companions = readCompanions();
+const rendered = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, companions });
 
 interface Rule {
   readonly apiGroups: readonly string[];

@@ -1,0 +1,289 @@
+/** What the stop gate promises, with stand-ins for RabbitMQ's tools: what it waits for, for how long, and what ends it. */
+import assert from "node:assert/strict";
+import { execFile, execFileSync } from "node:child_process";
+import { open, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { suite, test } from "node:test";
+import { promisify } from "node:util";
+import { eventually } from "../controlplane/api.ts";
+import { Gate, makePodFiles, type PodFiles, SCRIPT } from "./gate.ts";
+import { packagesForTests } from "./packages.ts";
+import { type Shell, shellsOf } from "./shells.ts";
+import { type Answers, StandIns } from "./stand-ins.ts";
+
+const packages = await packagesForTests();
+const shells = packages === undefined ? [] : await shellsOf(packages);
+
+const critical = `echo "queue 'q1' in vhost '/' would lose quorum if node rabbit@a is stopped"; exit 69`;
+/** Polls at once, and speaks each second. */
+const quick = { STOP_GATE_POLL_SECONDS: "0", STOP_GATE_SAY_SECONDS: "1" };
+
+interface Case {
+  readonly pod: PodFiles;
+  readonly standIns: StandIns;
+  /** Starts the gate. */
+  readonly start: (settings?: Readonly<Record<string, string>>) => Gate;
+}
+
+async function withPod(shell: Shell, answers: Answers, body: (one: Case) => Promise<void>): Promise<void> {
+  const pod = await makePodFiles();
+  const gates: Gate[] = [];
+  try {
+    const standIns = await StandIns.make(pod, answers);
+    const start = (settings: Readonly<Record<string, string>> = {}) => {
+      const environment = { ...standIns.environment(shell.system), ...quick, ...settings };
+      const gate = new Gate({ pod, shell: shell.command, environment });
+      gates.push(gate);
+      return gate;
+    };
+    await body({ pod, standIns, start });
+  } finally {
+    for (const gate of gates) await gate.kill();
+    await pod.remove();
+  }
+}
+
+/** Processes whose command line has `word`. */
+function processesWith(word: string): string[] {
+  const lines = execFileSync("ps", ["-A", "-o", "pid=,args="], { encoding: "utf8" }).split("\n");
+  return lines.filter((line) => line.includes(word));
+}
+
+// It mostly waits.
+suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
+  for (const shell of shells) {
+    const name = (promise: string) => `${shell.name}: ${promise}`;
+
+    for (const [what, text] of Object.entries({ true: "true", false: "false", blanks: "  \n" })) {
+      test(name(`a marker with ${what} in it lets go at once: nothing is asked, nothing is drained`), async () => {
+        await withPod(shell, { quorum: critical }, async ({ pod, standIns, start }) => {
+          await writeFile(pod.marker, text);
+          const { code, outcome, tookMs } = await start().ended;
+          assert.deepEqual([code, outcome, await standIns.calls()], [0, "skip-marker", []]);
+          assert.ok(tookMs < 5_000, `${tookMs} ms`);
+        });
+      });
+    }
+
+    test(name("a marker without a text is none"), async () => {
+      await withPod(shell, { quorum: critical }, async ({ pod, start }) => {
+        await writeFile(pod.marker, "");
+        await start().said(/^waits \(quorum-critical\)/, 10_000);
+      });
+    });
+
+    test(
+      name("a marker that appears while it waits between two polls ends the wait, and so does a second file"),
+      async () => {
+        await withPod(shell, { quorum: critical }, async ({ pod, standIns, start }) => {
+          const byPerson = join(pod.folder, "by-person");
+          const gate = start({ STOP_GATE_POLL_SECONDS: "600", STOP_GATE_SKIP_FILES: `${pod.marker} ${byPerson}` });
+          await gate.said(/^waits \(quorum-critical\)/, 10_000);
+          const markedMs = performance.now();
+          await writeFile(byPerson, "true");
+          const { code, outcome } = await gate.ended;
+          assert.deepEqual([code, outcome], [0, "skip-marker"]);
+          assert.ok(performance.now() - markedMs < 4_000);
+          assert.ok(!(await standIns.calls()).some((call) => call.includes("drain")));
+        });
+      },
+    );
+
+    test(name("a marker that appears while a tool hangs ends the wait, and the tool"), async () => {
+      const word = `600.${process.pid}1${shell.name.length}`;
+      await withPod(shell, { ping: `sleep ${word}` }, async ({ pod, standIns, start }) => {
+        const gate = start();
+        await eventually("ping is asked", 10_000, async () => ((await standIns.calls()).length > 0 ? true : undefined));
+        await writeFile(pod.marker, "true");
+        assert.equal((await gate.ended).outcome, "skip-marker");
+      });
+    });
+
+    test(
+      name("it blocks while a queue is critical, says which one each minute, and drains when it is critical no more"),
+      async () => {
+        await withPod(shell, { quorum: critical }, async ({ standIns, start }) => {
+          const gate = start();
+          const said = await eventually("three lines", 20_000, async () => {
+            const lines = (await gate.lines()).filter((line) => line.startsWith("waits "));
+            return lines.length >= 3 ? lines : undefined;
+          });
+          for (const line of said) {
+            assert.match(
+              line,
+              /^waits \(quorum-critical\) since \d+ s, for at most another 6 d: queue 'q1' in vhost '\/' would/,
+            );
+          }
+          assert.ok(gate.isRunning());
+          await standIns.answer({ quorum: 0 });
+          const { code, outcome, report } = await gate.ended;
+          assert.deepEqual([code, outcome], [0, "passed"]);
+          assert.match(report, /^stop-gate: passed: no queue needs this node; it is drained$/);
+          assert.equal((await standIns.calls()).at(-1), "rabbitmq-upgrade -q drain -t 60");
+        });
+      },
+    );
+
+    test(
+      name(
+        "critical holds to the end of the grace period whatever the policy is; then it drains within what is kept back",
+      ),
+      async () => {
+        const grace = { STOP_GATE_GRACE_SECONDS: "8", STOP_GATE_DRAIN_SECONDS: "2", STOP_GATE_RESERVE_SECONDS: "2" };
+        const policy = { STOP_GATE_ON_UNKNOWN: "release", STOP_GATE_UNKNOWN_SECONDS: "0" };
+        await withPod(shell, { quorum: critical }, async ({ standIns, start }) => {
+          const { code, outcome, report, tookMs } = await start({ ...grace, ...policy }).ended;
+          assert.deepEqual([code, outcome], [1, "grace-over"]);
+          assert.match(
+            report,
+            /last answer was \(quorum-critical\): queue 'q1' in vhost '\/' would lose quorum .*; it is drained$/,
+          );
+          assert.ok(tookMs > 2_900 && tookMs < 7_000, `${tookMs} ms`);
+          assert.equal((await standIns.calls()).at(-1), "rabbitmq-upgrade -q drain -t 2");
+        });
+      },
+    );
+
+    test(name("a grace period that is too short for drain and reserve is shared out, which is said"), async () => {
+      await withPod(shell, { quorum: critical }, async ({ standIns, start }) => {
+        const { outcome, lines, tookMs } = await start({ STOP_GATE_GRACE_SECONDS: "6" }).ended;
+        assert.equal(outcome, "grace-over");
+        assert.match(
+          lines[0] ?? "",
+          /^settings: 60 s to drain and 30 s to stop leave nothing of a grace period of 6 s/,
+        );
+        assert.equal((await standIns.calls()).at(-1), "rabbitmq-upgrade -q drain -t 2");
+        assert.ok(tookMs < 5_500, `${tookMs} ms`);
+      });
+    });
+
+    test(
+      name(
+        "what it does not know it waits for by default, and with `release` lets go after a while, which exit code 1 tells",
+      ),
+      async () => {
+        await withPod(shell, { quorum: 75 }, async ({ start }) => {
+          const grace = { STOP_GATE_GRACE_SECONDS: "8", STOP_GATE_DRAIN_SECONDS: "2", STOP_GATE_RESERVE_SECONDS: "2" };
+          assert.equal((await start({ ...grace, STOP_GATE_UNKNOWN_SECONDS: "0" }).ended).outcome, "grace-over");
+        });
+        await withPod(shell, { quorum: 75 }, async ({ start }) => {
+          const gate = start({ STOP_GATE_ON_UNKNOWN: "release", STOP_GATE_UNKNOWN_SECONDS: "3" });
+          const { code, outcome, report, tookMs } = await gate.ended;
+          assert.deepEqual([code, outcome], [1, "released-unknown"]);
+          assert.match(report, /the check for quorum with 75: not a word; it is drained$/);
+          assert.ok(tookMs > 2_000, `${tookMs} ms`);
+        });
+      },
+    );
+
+    test(name("one answer that the node is down lets nobody go: the next may be another"), async () => {
+      const gone = `echo "epmd reports: node 'rabbit' not running at all"; exit 69`;
+      await withPod(shell, { ping: 69, quorum: gone }, async ({ standIns, start }) => {
+        const gate = start({ STOP_GATE_POLL_SECONDS: "2" });
+        await gate.said(/^waits \(node-down\)/, 10_000);
+        await standIns.answer({ ping: 0, quorum: critical });
+        await gate.said(/^waits \(quorum-critical\)/, 10_000);
+        await standIns.answer({ ping: 69, quorum: gone });
+        const { code, outcome } = await gate.ended;
+        assert.deepEqual([code, outcome], [0, "node-down"]);
+        assert.ok(!(await standIns.calls()).some((call) => call.includes("drain")), "there is nothing to drain");
+      });
+    });
+
+    for (const [answer, said] of [
+      [69, /draining it ended with 69, which released versions also say when it worked$/],
+      [75, /draining it ended with 75: not a word$/],
+      ["sleep 600", /draining it ended with 124: rabbitmq-upgrade did not end within 2 s$|draining it was cut short$/],
+    ] as const) {
+      test(name(`whatever draining says (${answer}), the node goes: that was decided`), async () => {
+        await withPod(shell, { drain: answer }, async ({ start }) => {
+          const { code, outcome, report, tookMs } = await start({ STOP_GATE_DRAIN_SECONDS: "2" }).ended;
+          assert.deepEqual([code, outcome], [0, "passed"]);
+          assert.match(report, said);
+          assert.ok(tookMs < 10_000, `${tookMs} ms`);
+        });
+      });
+    }
+
+    test(name("a tool that hangs is ended with its children, and counts as no answer"), async () => {
+      const word = `600.${process.pid}2${shell.name.length}`;
+      await withPod(shell, { quorum: `sleep ${word} & wait` }, async ({ standIns, start }) => {
+        // The image of busybox here has no setsid: there only the tool itself can be ended.
+        if (shell.name === "busybox sh") await standIns.answer({ quorum: `exec sleep ${word}` });
+        const gate = start({ STOP_GATE_CALL_SECONDS: "1" });
+        const line = await gate.said(/^waits \(no-answer\)/, 30_000);
+        assert.match(line, /the check for quorum with 124: rabbitmq-queues did not end within 16 s$/);
+        await standIns.answer({ quorum: 0 });
+        assert.equal((await gate.ended).outcome, "passed");
+        assert.deepEqual(processesWith(word), []);
+      });
+    });
+
+    test(
+      name("settings that are no numbers neither open nor end it: the default is taken, and that is said"),
+      async () => {
+        await withPod(shell, { quorum: critical }, async ({ start }) => {
+          const gate = start({
+            STOP_GATE_GRACE_SECONDS: "1h; exit 0",
+            STOP_GATE_ON_UNKNOWN: "go",
+            STOP_GATE_RESERVE_SECONDS: "030",
+          });
+          const line = await gate.said(/^settings: /, 10_000);
+          for (const name of ["GRACE_SECONDS", "RESERVE_SECONDS"])
+            assert.ok(line.includes(`STOP_GATE_${name} is not a whole`), line);
+          assert.match(line, /STOP_GATE_ON_UNKNOWN is neither wait nor release, so wait is taken/);
+          await gate.said(/^waits \(quorum-critical\) since \d+ s, for at most another 6 d/, 10_000);
+        });
+      },
+    );
+
+    test(name("where nothing can be written it asks nothing, and says that in the hook's output"), async () => {
+      await withPod(shell, {}, async ({ standIns, start }) => {
+        await standIns.add("mkdir", "#!/bin/sh\nexit 1\n");
+        const gate = start({ STOP_GATE_ON_UNKNOWN: "release", STOP_GATE_UNKNOWN_SECONDS: "0" });
+        const { code, outcome, report } = await gate.ended;
+        assert.deepEqual([code, outcome], [1, "released-unknown"]);
+        assert.match(report, /no folder can be written, so nothing can be asked; it is not drained$/);
+        assert.match(gate.printed(), /stop-gate: released-unknown/);
+      });
+    });
+
+    test(name("a log that nobody reads holds nothing up"), async () => {
+      await withPod(shell, { quorum: critical }, async ({ pod, standIns, start }) => {
+        const pipe = join(pod.folder, "pipe");
+        await promisify(execFile)("mkfifo", [pipe]);
+        const reader = await open(pipe, "r+");
+        try {
+          // 64 KiB fill it.
+          await reader.write("x".repeat(65_536));
+          const gate = start({ STOP_GATE_LOG: pipe });
+          await eventually("two polls", 20_000, async () => ((await standIns.calls()).length > 7 ? true : undefined));
+          await writeFile(pod.marker, "true");
+          assert.equal((await gate.ended).outcome, "skip-marker");
+        } finally {
+          await reader.close();
+        }
+      });
+    });
+
+    test(name("a hook that runs twice at once is two gates that end alike"), async () => {
+      await withPod(shell, { quorum: critical }, async ({ standIns, start }) => {
+        const both = [start(), start()];
+        await eventually("two polls of each", 20_000, async () =>
+          (await standIns.calls()).length > 12 ? true : undefined,
+        );
+        await standIns.answer({ quorum: 0 });
+        const ends = await Promise.all(both.map((gate) => gate.ended));
+        assert.deepEqual(
+          ends.map(({ code }) => code),
+          [0, 0],
+        );
+      });
+    });
+  }
+});
+
+test("shellcheck finds nothing to say of the script", { skip: packages === undefined }, async () => {
+  const found = await promisify(execFile)(packages?.shellcheck ?? "", [SCRIPT]).catch(({ stdout }) => ({ stdout }));
+  assert.equal(found.stdout, "");
+});

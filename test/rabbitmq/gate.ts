@@ -1,0 +1,120 @@
+/** Runs the stop gate as a container's preStop hook does, with files in the place of what a pod mounts. */
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { type Launched, launch } from "../controlplane/processes.ts";
+
+export const SCRIPT = join(import.meta.dirname, "../../functions/shared/stop-gate/stop-gate.sh");
+
+/** What a pod has, as files of a folder. */
+export interface PodFiles {
+  readonly folder: string;
+  /** Where the label is projected to. */
+  readonly marker: string;
+  /** In the place of the container's log. */
+  readonly log: string;
+  /** In the place of /dev/termination-log. */
+  readonly report: string;
+  remove(): Promise<void>;
+}
+
+export async function makePodFiles(): Promise<PodFiles> {
+  const folder = await mkdtemp(join(tmpdir(), "sluice-stop-gate-"));
+  const [info, log, report] = [join(folder, "pod-info"), join(folder, "log"), join(folder, "termination-log")];
+  await mkdir(info);
+  await writeFile(log, "");
+  await writeFile(report, "");
+  const remove = () => rm(folder, { recursive: true, force: true });
+  return { folder, marker: join(info, "skipPreStopChecks"), log, report, remove };
+}
+
+export interface GateEnd {
+  readonly code: number | null;
+  /** The first word of its report: passed, skip-marker, and so on. */
+  readonly outcome: string;
+  readonly report: string;
+  /** What it said, without the times. */
+  readonly lines: readonly string[];
+  /** From its start to its end. */
+  readonly tookMs: number;
+}
+
+export interface GateOptions {
+  readonly pod: PodFiles;
+  /** The shell and its arguments. */
+  readonly shell: readonly string[];
+  /** All that the gate sees, beside what stands for the pod's own files. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** Default: the gate of the tree. */
+  readonly script?: string;
+}
+
+/** A gate that runs. */
+export class Gate {
+  readonly #pod: PodFiles;
+  readonly #child: Launched;
+  readonly ended: Promise<GateEnd>;
+
+  constructor({ pod, shell, environment, script = SCRIPT }: GateOptions) {
+    this.#pod = pod;
+    const [file = "sh", ...args] = shell;
+    const startedMs = performance.now();
+    const env = {
+      STOP_GATE_SKIP_FILES: pod.marker,
+      STOP_GATE_LOG: pod.log,
+      STOP_GATE_REPORT: pod.report,
+      ...environment,
+    };
+    // Whatever starts it needs a PATH of its own: the gate's may have nothing but the gate needs.
+    const assignments = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+    this.#child = launch("env", ["-i", ...assignments, file, ...args, script], { output: "pipe" });
+    this.ended = this.#child.ended.then(async ({ code }) => {
+      const tookMs = performance.now() - startedMs;
+      const report = (await readFile(pod.report, "utf8")).trim();
+      const outcome = /^stop-gate: ([a-z-]+): /.exec(report)?.[1] ?? `no report: ${JSON.stringify(this.printed())}`;
+      return { code, outcome, report, lines: await this.lines(), tookMs };
+    });
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
+  isRunning(): boolean {
+    return this.#child.end() === undefined;
+  }
+
+  printed(): string {
+    const { stdout, stderr } = this.#child.printed();
+    return stdout + stderr;
+  }
+
+  /** What the container's log has of it. */
+  async lines(): Promise<string[]> {
+    const text = await readFile(this.#pod.log, "utf8");
+    return text.split("\n").flatMap((line) => /^\S+Z stop-gate: (.*)$/.exec(line)?.[1] ?? []);
+  }
+
+  /** Resolves to the first line that matches. Throws after `timeoutMs`, or when the gate ends without one. */
+  async said(pattern: RegExp, timeoutMs: number): Promise<string> {
+    const deadlineMs = performance.now() + timeoutMs;
+    for (;;) {
+      const ended = !this.isRunning();
+      const lines = await this.lines();
+      const line = lines.find((one) => pattern.test(one));
+      if (line !== undefined) return line;
+      const late = performance.now() > deadlineMs;
+      if (ended || late) {
+        const why = ended ? "ended" : `ran for ${timeoutMs} ms`;
+        throw new Error(`the gate ${why} and never said ${pattern}, but:\n${lines.join("\n")}\n${this.printed()}`);
+      }
+      await delay(50);
+    }
+  }
+
+  /** Ends it if it runs. By SIGTERM first, so that it can put its files away. */
+  kill(): Promise<unknown> {
+    return this.#child.stop(3_000);
+  }
+}

@@ -1,0 +1,117 @@
+/**
+ * RabbitMQ, and what the stop gate is tried with: packages of Debian or Ubuntu, unpacked into the cache. Nothing is installed,
+ * and nobody has to be root.
+ */
+import { execFile } from "node:child_process";
+import { globSync } from "node:fs";
+import { mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { delimiter, join } from "node:path";
+import { promisify } from "node:util";
+import { ensureBuilt, holds, type Log, type Recipe, recipeFolder } from "../controlplane/build.ts";
+
+const run = promisify(execFile);
+
+const WANTED = ["rabbitmq-server", "busybox", "dash", "shellcheck"];
+/** From the archive whatever this machine has: parts of Erlang that are installed would not see those that are unpacked. */
+const WHOLE = /^(erlang-.*|rabbitmq-server|busybox|dash|shellcheck)$/;
+/** They stand in `bin` or in `usr/bin`, by the age of the distribution. */
+const PROGRAMS = ["busybox", "dash", "shellcheck"];
+const SERVER = "root/usr/lib/rabbitmq/bin";
+const ERLANG = "root/usr/lib/erlang";
+
+const RECIPE: Recipe = {
+  name: "rabbitmq",
+  builds: [],
+  files: [`${SERVER}/rabbitmq-server`, `${ERLANG}/bin/erl`, ...PROGRAMS.map((program) => `bin/${program}`)],
+  expectation: "this happens once: about 40 MB of packages are loaded and unpacked, in about 15 s",
+  finish: unpack,
+};
+
+/** Absolute paths. */
+export interface Packages {
+  /** For PATH: the folders of the server, its tools and Erlang, and those of every system. */
+  readonly path: string;
+  /** For LD_LIBRARY_PATH: what this machine has not. */
+  readonly libraries: string;
+  readonly busybox: string;
+  readonly dash: string;
+  readonly shellcheck: string;
+}
+
+/** The packages, or undefined when they would have to be loaded first. */
+export async function findPackages(): Promise<Packages | undefined> {
+  const folder = await recipeFolder(RECIPE);
+  return (await holds(folder, RECIPE.files)) ? packagesIn(folder) : undefined;
+}
+
+/** As `findPackages`, but loads them when they are missing. Throws where there is no apt-get, or no archive. */
+export async function ensurePackages(log: Log): Promise<Packages> {
+  return packagesIn(await ensureBuilt(RECIPE, log));
+}
+
+/** The packages for the tests of a file. Undefined where they are missing, which is said: in CI it throws instead. */
+export async function packagesForTests(): Promise<Packages | undefined> {
+  const found = await findPackages();
+  if (found !== undefined) return found;
+  const how = "run `npm test -- control` on a Debian or an Ubuntu that reaches its archive (once, about 15 s)";
+  if (process.env.CI === "true") throw new Error(`there is no RabbitMQ to test with: ${how}`);
+  console.error(`\nSKIPPED: everything that needs a real RabbitMQ, and the stop gate's shells. To get them, ${how}.\n`);
+  return undefined;
+}
+
+function packagesIn(folder: string): Packages {
+  const program = (name: string) => join(folder, "bin", name);
+  return {
+    path: [join(folder, SERVER), join(folder, ERLANG, "bin"), "/usr/bin", "/bin"].join(delimiter),
+    libraries: globSync("root/{usr/,}lib/*-linux-*", { cwd: folder })
+      .map((found) => join(folder, found))
+      .join(delimiter),
+    busybox: program("busybox"),
+    dash: program("dash"),
+    shellcheck: program("shellcheck"),
+  };
+}
+
+/** Loads what is wanted and what that needs, verified by apt, and unpacks it below `root`. */
+async function unpack(folder: string, log: Log): Promise<void> {
+  const apt = join(folder, "apt");
+  const root = join(folder, "root");
+  const [lists, cache, loaded] = [join(apt, "lists"), join(apt, "cache"), join(apt, "loaded")];
+  for (const made of [`${lists}/partial`, `${cache}/archives/partial`, loaded, root, join(folder, "bin")]) {
+    await mkdir(made, { recursive: true });
+  }
+  // Lists and caches of its own need no rights, and are never older than the archive.
+  const own = [`Dir::State::Lists=${lists}`, `Dir::Cache=${cache}`, "APT::Sandbox::User="];
+  const ask = (...args: string[]) =>
+    run("apt-get", [...own.flatMap((option) => ["-o", option]), ...args], { cwd: loaded, maxBuffer: 64 * 1024 * 1024 });
+  const install = ["install", "--print-uris", "--no-install-recommends", "--yes", ...WANTED];
+  log("apt-get update");
+  await ask("update");
+  const missing = namesIn((await ask(...install)).stdout);
+  const all = namesIn((await ask("-o", "Dir::State::status=/dev/null", ...install)).stdout);
+  const names = [...new Set([...missing, ...all.filter((name) => WHOLE.test(name))])];
+  log(`apt-get download ${names.join(" ")}`);
+  await ask("download", ...names);
+  for (const file of globSync("*.deb", { cwd: loaded })) await run("dpkg-deb", ["-x", join(loaded, file), root]);
+  await rm(apt, { recursive: true });
+  // What is built here is renamed before it is used.
+  await moveErlang(join(root, "usr/lib/erlang"), join(await recipeFolder(RECIPE), ERLANG));
+  for (const program of PROGRAMS) {
+    const [found] = globSync(`root/{usr/,}bin/${program}`, { cwd: folder });
+    if (found !== undefined) await symlink(join("..", found), join(folder, "bin", program));
+  }
+}
+
+/** The names of packages in what `apt-get --print-uris` prints: 'URI' NAME_VERSION_ARCHITECTURE.deb SIZE HASH. */
+function namesIn(printed: string): string[] {
+  return [...printed.matchAll(/^'[^']+' ([^_\s]+)_\S+\.deb /gm)].map(([, name]) => name ?? "");
+}
+
+/** Erlang's scripts have the place where the package puts it. */
+async function moveErlang(erlang: string, home: string): Promise<void> {
+  for (const script of globSync(["bin/{erl,start}", "erts-*/bin/{erl,start}"], { cwd: erlang })) {
+    const path = join(erlang, script);
+    const text = await readFile(path, "utf8");
+    await writeFile(path, text.replaceAll(/\bROOTDIR=\/usr\/lib\/erlang\b/g, `ROOTDIR=${home}`));
+  }
+}
