@@ -1,0 +1,208 @@
+/** Nodes of one real RabbitMQ cluster, as plain processes on loopback. Each keeps its data while it is down, as on a volume. */
+import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { eventually } from "../controlplane/api.ts";
+import { freePort } from "../controlplane/ports.ts";
+import { type Launched, launch, tail } from "../controlplane/processes.ts";
+import type { Packages } from "./packages.ts";
+
+const run = promisify(execFile);
+
+/** A node that starts on a busy machine. */
+const startTimeoutMs = 120_000;
+
+interface Node {
+  readonly name: string;
+  readonly ports: { readonly amqp: number; readonly management: number; readonly distribution: number };
+  process: Launched | undefined;
+}
+
+export interface ToolAnswer {
+  readonly code: number;
+  readonly text: string;
+}
+
+export class Nodes {
+  readonly #packages: Packages;
+  readonly #folder: string;
+  readonly #nodes: readonly Node[];
+  readonly #epmdPort: number;
+  #epmd: Launched | undefined;
+
+  private constructor(packages: Packages, folder: string, nodes: readonly Node[], epmdPort: number) {
+    this.#packages = packages;
+    this.#folder = folder;
+    this.#nodes = nodes;
+    this.#epmdPort = epmdPort;
+  }
+
+  /** Nodes of one cluster, none of which runs yet. */
+  static async make(packages: Packages, size: number): Promise<Nodes> {
+    const folder = await mkdtemp(join(tmpdir(), "sluice-rabbitmq-"));
+    const nodes: Node[] = [];
+    for (let index = 0; index < size; index++) {
+      const ports = { amqp: await freePort(), management: await freePort(), distribution: await freePort() };
+      nodes.push({ name: `rabbit-${index}@localhost`, ports, process: undefined });
+    }
+    const made = new Nodes(packages, folder, nodes, await freePort());
+    await mkdir(join(folder, "home"));
+    // Erlang refuses a cookie that others can read.
+    await writeFile(join(folder, "home/.erlang.cookie"), randomBytes(16).toString("hex"), { mode: 0o400 });
+    await writeFile(join(folder, "enabled_plugins"), "[rabbitmq_management].\n");
+    for (const [index, { ports }] of nodes.entries()) await made.#configure(index, ports);
+    // Otherwise the first node starts one, which stays.
+    made.#epmd = made.#launch("epmd", ["-port", String(made.#epmdPort)], "epmd", {});
+    await eventually("epmd answers", 10_000, async () => ((await made.#epmdListens()) ? true : undefined));
+    return made;
+  }
+
+  get size(): number {
+    return this.#nodes.length;
+  }
+
+  nameOf(index: number): string {
+    return this.#node(index).name;
+  }
+
+  /** host:port of each, in their order. */
+  get addresses(): readonly string[] {
+    return this.#nodes.map(({ ports }) => `127.0.0.1:${ports.amqp}`);
+  }
+
+  logOf(index: number): string {
+    return join(this.#folder, `node-${index}.log`);
+  }
+
+  /** What a tool of the node needs, or a stop gate beside it. */
+  environment(index: number): Readonly<Record<string, string>> {
+    const { name } = this.#node(index);
+    return {
+      PATH: this.#packages.path,
+      LD_LIBRARY_PATH: this.#packages.libraries,
+      HOME: join(this.#folder, "home"),
+      LANG: "C.UTF-8",
+      ERL_EPMD_PORT: String(this.#epmdPort),
+      ERL_EPMD_ADDRESS: "127.0.0.1",
+      RABBITMQ_NODENAME: name,
+      RABBITMQ_CONF_ENV_FILE: "/dev/null",
+    };
+  }
+
+  /** Resolves when the node serves clients. The first one makes the cluster, and the others join it by themselves. */
+  async start(index: number): Promise<void> {
+    const node = this.#node(index);
+    const { name, ports } = node;
+    if (node.process !== undefined && node.process.end() === undefined) throw new Error(`${name} runs already`);
+    const started = this.#launch("rabbitmq-server", [], `node-${index}`, {
+      ...this.environment(index),
+      // In the process that is launched, and not in a child of it.
+      RUNNING_UNDER_SYSTEMD: "1",
+      RABBITMQ_NODE_PORT: String(ports.amqp),
+      RABBITMQ_DIST_PORT: String(ports.distribution),
+      RABBITMQ_CONFIG_FILE: join(this.#folder, `node-${index}.conf`),
+      RABBITMQ_ENABLED_PLUGINS_FILE: join(this.#folder, "enabled_plugins"),
+      RABBITMQ_LOG_BASE: join(this.#folder, "log"),
+      RABBITMQ_LOGS: "-",
+      RABBITMQ_MNESIA_BASE: join(this.#folder, "data"),
+      RABBITMQ_PID_FILE: join(this.#folder, `node-${index}.pid`),
+      RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: "+S 1:1 -kernel inet_dist_use_interface {127,0,0,1}",
+    });
+    node.process = started;
+    await eventually(`${name} serves`, startTimeoutMs, async () => {
+      if (started.end() !== undefined) throw new Error(`${name} ended: ${await tail(this.logOf(index), 20)}`);
+      return (await this.ask<{ status: string }>(index, "/api/health/checks/local-alarms")).status === "ok"
+        ? true
+        : undefined;
+    });
+  }
+
+  isRunning(index: number): boolean {
+    const { process } = this.#node(index);
+    return process !== undefined && process.end() === undefined;
+  }
+
+  /** SIGTERM, and SIGKILL after `graceMs`; with 0 at once. Resolves when the process is gone, to whether it ended by itself. */
+  async stop(index: number, graceMs: number): Promise<boolean> {
+    const node = this.#node(index);
+    if (node.process === undefined) return true;
+    if (graceMs === 0) node.process.signal("SIGKILL");
+    const end = await node.process.stop(graceMs);
+    node.process = undefined;
+    return end.signal !== "SIGKILL";
+  }
+
+  /** The process stands still, and keeps its connections. */
+  freeze(index: number): void {
+    this.#node(index).process?.signal("SIGSTOP");
+  }
+
+  thaw(index: number): void {
+    this.#node(index).process?.signal("SIGCONT");
+  }
+
+  /** One of RabbitMQ's tools, for this node. */
+  async tool(index: number, command: string, ...args: string[]): Promise<ToolAnswer> {
+    const options = { env: this.environment(index) as NodeJS.ProcessEnv };
+    return await run("env", [command, ...args], options).then(
+      ({ stdout, stderr }) => ({ code: 0, text: stdout + stderr }),
+      ({ code, stdout, stderr }) => ({ code, text: `${stdout}${stderr}` }),
+    );
+  }
+
+  /** GET of the management API of a node; throws when there is no answer. */
+  async ask<T>(index: number, path: string, method = "GET", body?: unknown): Promise<T> {
+    const authorization = `Basic ${Buffer.from("guest:guest").toString("base64")}`;
+    const response = await fetch(`http://127.0.0.1:${this.#node(index).ports.management}${path}`, {
+      method,
+      headers: { authorization, "content-type": "application/json" },
+      signal: AbortSignal.timeout(5_000),
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    return (text === "" ? undefined : JSON.parse(text)) as T;
+  }
+
+  /** Ends everything, and removes the data. */
+  async close(): Promise<void> {
+    await Promise.all(this.#nodes.map((_, index) => this.stop(index, 0)));
+    await this.#epmd?.stop(1_000);
+    await rm(this.#folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+  }
+
+  #node(index: number): Node {
+    const node = this.#nodes[index];
+    if (node === undefined) throw new Error(`there is no node ${index}`);
+    return node;
+  }
+
+  #launch(command: string, args: readonly string[], name: string, more: Readonly<Record<string, string>>): Launched {
+    const env = { ...process.env, PATH: this.#packages.path, LD_LIBRARY_PATH: this.#packages.libraries, ...more };
+    return launch(command, args, { env, output: { file: join(this.#folder, `${name}.log`) } });
+  }
+
+  async #configure(index: number, ports: Node["ports"]): Promise<void> {
+    const lines = [
+      `listeners.tcp.1 = 127.0.0.1:${ports.amqp}`,
+      "management.tcp.ip = 127.0.0.1",
+      `management.tcp.port = ${ports.management}`,
+      "loopback_users = none",
+      "log.console.level = warning",
+      "cluster_formation.peer_discovery_backend = classic_config",
+      ...this.#nodes.map(({ name }, n) => `cluster_formation.classic_config.nodes.${n + 1} = ${name}`),
+    ];
+    await writeFile(join(this.#folder, `node-${index}.conf`), `${lines.join("\n")}\n`);
+  }
+
+  #epmdListens(): Promise<boolean> {
+    return new Promise((resolve) => {
+      const server = createServer();
+      server.once("error", () => resolve(true));
+      server.listen({ host: "127.0.0.1", port: this.#epmdPort }, () => server.close(() => resolve(false)));
+    });
+  }
+}

@@ -1,0 +1,32 @@
+/** Quorum queues of a real cluster, and what is seen of them from outside. */
+import { eventually } from "../controlplane/api.ts";
+import type { Nodes } from "./nodes.ts";
+
+export interface QueueState {
+  readonly members: readonly string[];
+  readonly online: readonly string[];
+  readonly leader: string;
+}
+
+const pathOf = (queue: string) => `/api/queues/%2F/${queue}`;
+
+/** A durable quorum queue with a member on each node. Resolves when all of them are online. */
+export async function makeQuorumQueue(nodes: Nodes, queue: string): Promise<void> {
+  await eventually("all nodes are in the cluster", 60_000, async () => {
+    const found = await nodes.ask<readonly { readonly running: boolean }[]>(0, "/api/nodes");
+    return found.filter(({ running }) => running).length === nodes.size ? true : undefined;
+  });
+  await nodes.ask(0, pathOf(queue), "PUT", { durable: true, arguments: { "x-queue-type": "quorum" } });
+  await eventually(`${queue} has all its members`, 60_000, async () => {
+    const state = await queueState(nodes, 0, queue);
+    return state?.online.length === nodes.size ? true : undefined;
+  });
+}
+
+/** As a node sees the queue now; undefined when that node does not answer. */
+export async function queueState(nodes: Nodes, index: number, queue: string): Promise<QueueState | undefined> {
+  // Without statistics the answer is made when it is asked for; with them it is seconds old.
+  const asked = nodes.ask<Partial<QueueState>>(index, `${pathOf(queue)}?disable_stats=true&enable_queue_totals=true`);
+  const { members = [], online = [], leader = "" } = await asked.catch(() => ({}) as Partial<QueueState>);
+  return members.length === 0 ? undefined : { members, online, leader };
+}
