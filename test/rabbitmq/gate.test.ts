@@ -184,8 +184,10 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
         await standIns.answer({ ping: 0, quorum: critical });
         await gate.said(/^waits \(quorum-critical\)/, 10_000);
         await standIns.answer({ ping: 69, quorum: gone });
-        const { code, outcome } = await gate.ended;
+        const { code, outcome, lines } = await gate.ended;
         assert.deepEqual([code, outcome], [0, "node-down"]);
+        // Another answer came in between: two more have to agree.
+        assert.equal(lines.filter((line) => line.startsWith("waits (node-down)")).length, 2, lines.join("\n"));
         assert.ok(!(await standIns.calls()).some((call) => call.includes("drain")), "there is nothing to drain");
       });
     });

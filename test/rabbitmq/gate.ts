@@ -46,8 +46,8 @@ export interface GateOptions {
   readonly shell: readonly string[];
   /** All that the gate sees, beside what stands for the pod's own files. */
   readonly environment: Readonly<Record<string, string>>;
-  /** Default: the gate of the tree. */
-  readonly script?: string;
+  /** A gate that has not ended by then is killed, so that a test fails where it would wait for ever. Default 60,000. */
+  readonly mostMs?: number;
 }
 
 /** A gate that runs. */
@@ -56,7 +56,7 @@ export class Gate {
   readonly #child: Launched;
   readonly ended: Promise<GateEnd>;
 
-  constructor({ pod, shell, environment, script = SCRIPT }: GateOptions) {
+  constructor({ pod, shell, environment, mostMs = 60_000 }: GateOptions) {
     this.#pod = pod;
     const [file = "sh", ...args] = shell;
     const startedMs = performance.now();
@@ -68,8 +68,10 @@ export class Gate {
     };
     // Whatever starts it needs a PATH of its own: the gate's may have nothing but the gate needs.
     const assignments = Object.entries(env).map(([name, value]) => `${name}=${value}`);
-    this.#child = launch("env", ["-i", ...assignments, file, ...args, script], { output: "pipe" });
+    this.#child = launch("env", ["-i", ...assignments, file, ...args, SCRIPT], { output: "pipe" });
+    const killing = setTimeout(() => void this.kill(), mostMs);
     this.ended = this.#child.ended.then(async ({ code }) => {
+      clearTimeout(killing);
       const tookMs = performance.now() - startedMs;
       const report = (await readFile(pod.report, "utf8")).trim();
       const outcome = /^stop-gate: ([a-z-]+): /.exec(report)?.[1] ?? `no report: ${JSON.stringify(this.printed())}`;
