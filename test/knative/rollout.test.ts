@@ -6,6 +6,9 @@ import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { changeTemplate } from "../controlplane/fixtures.ts";
 import { childrenOf } from "../controlplane/processes.ts";
+import { runKubectl } from "../stage/drain.ts";
+import { Ingesters } from "../stage/ingester.ts";
+import { waitForNoClaim } from "../stage/told-scene.ts";
 import { doubleAndShuffle, evictAtRandom, killAtRandom, loseAThird } from "./cluster/faults.ts";
 import { type ApiServerSource, lists, pathOf } from "./cluster/objects.ts";
 import {
@@ -30,6 +33,8 @@ const change = (kind: string, ...operations: readonly object[]) => ({
   patch: JSON.stringify(operations),
 });
 const everyTwoSeconds = "*/2 * * * * *";
+/** Where a pod is told that it leaves. */
+const shutdownPath = "/ingester/prepare-shutdown";
 
 suite("on Knative's data plane and the real API server", { skip: await skipWithoutKnative() }, () => {
   let stage: Stage;
@@ -37,21 +42,33 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
   let brokered: Act;
   let stormy: Act;
   let odd: Act;
+  let told: Act;
+  let ingesters: Ingesters;
   // All at once: their ledgers have to grow old.
   before(async () => {
-    stage = await startStage(stableWindowMs);
+    ingesters = await Ingesters.open({ shutdownPath });
+    stage = await startStage(stableWindowMs, ingesters.nodeOptions);
     const group = { zones, pods, maxUnavailable: budget, readyAfterMs };
     const sweeping = change("PingSource", { op: "replace", path: "/spec/schedule", value: everyTwoSeconds });
     const resources = change("ApiServerSource", { op: "replace", path: "/spec/mode", value: "Resource" });
     const unfiltered = change("Trigger", { op: "remove", path: "/spec/filters" });
-    [direct, brokered, stormy, odd] = await Promise.all([
+    const labels = { "grafana.com/prepare-downscale": "true" };
+    const annotations = {
+      "grafana.com/prepare-downscale-http-path": shutdownPath,
+      "grafana.com/prepare-downscale-http-port": String(ingesters.port),
+    };
+    [direct, brokered, stormy, odd, told] = await Promise.all([
       stage.set("direct", "direct", { ...group, admission: false }),
       stage.set("broker", "brokered", { ...group, admission: false }),
       stage.set("broker", "stormy", { ...group, patches: [sweeping], zoneBudget: { maxUnavailable: budget } }),
       stage.set("broker", "odd", { pods: 4, maxUnavailable: 2, patches: [resources, unfiltered], admission: false }),
+      stage.set("direct", "told", { zones: 2, pods: 3, labels, annotations }),
     ]);
   });
-  after(() => stage?.close());
+  after(async () => {
+    await stage?.close();
+    await ingesters?.close();
+  });
 
   async function rollFromZero(context: TestContext, { activator, play }: Act): Promise<void> {
     const { takings } = await play(async (scene) => {
@@ -82,6 +99,33 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
   test("the same through a Broker: ingress, channel, the filter of the Trigger", async (context) => {
     await rollFromZero(context, brokered);
   });
+
+  test("kubectl makes a zone smaller: its pods are told by a review, and a function that starts from zero ends the claim", async (context) => {
+    await told.play(async (scene) => {
+      const { group, api } = scene;
+      const [first = ""] = group.statefulSets;
+      const ending = new AbortController();
+      scene.afterwards(async () => ending.abort());
+      await ingesters.followPods(api, group.namespace, ending.signal);
+      await waitForOldLedger(scene);
+      const { code, stderr } = await scaleTo(group.namespace, first, 1);
+      assert.equal(code, 0, stderr);
+      const posts = ingesters.calls.filter(({ method, status }) => method === "POST" && status === 204);
+      assert.deepEqual(posts.map(({ pod }) => pod).sort(), [`${first}-1`, `${first}-2`]);
+      const startedMs = performance.now();
+      await waitForNoClaim(scene);
+      context.diagnostic(`the claim ended ${((performance.now() - startedMs) / 1000).toFixed(1)} s after the change`);
+      assert.equal((await scene.statefulSet(first)).spec.replicas, 1);
+      assert.deepEqual(
+        ingesters.calls.filter(({ method }) => method === "DELETE"),
+        [],
+      );
+    });
+  });
+
+  function scaleTo(namespace: string, name: string, replicas: number) {
+    return runKubectl(stage.controlPlane, "-n", namespace, "scale", "statefulset", name, `--replicas=${replicas}`);
+  }
 
   suite("when things go wrong", { concurrency: 2 }, () => {
     test("adapters and functions are killed, a third of the events is lost, pods are evicted: sweeps end it, no promise is broken", async (context) => {

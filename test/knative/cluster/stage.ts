@@ -38,8 +38,11 @@ export async function skipWithoutKnative(): Promise<boolean> {
   return (await skipWithoutControlPlane()) || skipWithoutDataPlane();
 }
 
-/** @param stableWindowMs without a request for so long, a function ends */
-export async function startStage(stableWindowMs: number): Promise<Stage> {
+/**
+ * @param stableWindowMs without a request for so long, a function ends
+ * @param nodeOptions of all functions: how they find pods by their names
+ */
+export async function startStage(stableWindowMs: number, nodeOptions?: string): Promise<Stage> {
   const log: string[] = [];
   const say = (line: string): void => void log.push(`${new Date().toISOString().slice(11, 23)} ${line}`);
   const ends: (() => Promise<void>)[] = [];
@@ -54,7 +57,15 @@ export async function startStage(stableWindowMs: number): Promise<Stage> {
     ends.push(controlPlane.stop);
     await installKnative(controlPlane);
     const { program } = server;
-    const cluster = await KnativeCluster.start({ controlPlane, dataPlane, program, stableWindowMs, log: say });
+    const names = nodeOptions === undefined ? {} : { nodeOptions };
+    const cluster = await KnativeCluster.start({
+      controlPlane,
+      dataPlane,
+      program,
+      stableWindowMs,
+      log: say,
+      ...names,
+    });
     ends.push(() => cluster.close());
     const set: Stage["set"] = async (overlay, namespace, options) => {
       const installation = await install(cluster, { ...options, namespace, overlay });
