@@ -65,7 +65,12 @@ export class WebhookServer {
     const webhooks = new WebhookServer(Buffer.from(authority.cert).toString("base64"), server);
     server.on("request", async (request, response) => {
       const chunks: Buffer[] = [];
-      for await (const chunk of request) chunks.push(chunk as Buffer);
+      try {
+        for await (const chunk of request) chunks.push(chunk as Buffer);
+      } catch {
+        // Whoever asked has gone: a controller that goes on writing while a case ends.
+        return;
+      }
       const { apiVersion, request: asked } = JSON.parse(Buffer.concat(chunks).toString());
       const review: Review = { url: request.url ?? "", apiVersion, request: asked };
       webhooks.#reviews.push(review);

@@ -97,3 +97,10 @@ test("a process that is started with its options reaches an ingester by its name
     assert.equal(stdout.trim(), '{"timestamp":0}');
   });
 });
+
+test("a pod that is told of after all of them have ended is not started: nothing would end it", async () => {
+  const pods = await Ingesters.open();
+  await pods.close();
+  await pods.start(pod);
+  assert.deepEqual(pods.lives, []);
+});

@@ -97,6 +97,7 @@ export class Ingesters {
   readonly #behaviours = new Map<string, Behaviour>();
   #addresses = 1;
   #starting: Promise<unknown> = Promise.resolve();
+  #isClosed = false;
 
   private constructor(options: IngestersOptions, placeholder: Server, net: string) {
     this.#options = {
@@ -205,6 +206,7 @@ export class Ingesters {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     await this.#starting;
     await Promise.all([...this.#running.values(), { server: this.#placeholder }].map(({ server }) => ended(server)));
     rmSync(this.#folder, { recursive: true, force: true });
@@ -219,7 +221,8 @@ export class Ingesters {
   async #start(pod: IngesterPod): Promise<void> {
     const { name, uid, service, namespace } = pod;
     const before = this.#running.get(name);
-    if (before?.pod.uid === uid) return;
+    // A watch may tell of a pod when all of them have ended.
+    if (this.#isClosed || before?.pod.uid === uid) return;
     if (before !== undefined) await this.#stop(name, before.pod.uid);
     const isAnother = this.lives.some((life) => life.pod === name) && !this.lives.some((life) => life.uid === uid);
     if (isAnother && !this.#options.keepsDisks) {
