@@ -121,12 +121,16 @@ function refuseByTime({ asked, nowMs, times }: DownscaleSnapshot, { statefulSet 
 function refuseByUpdate(asked: Asked, { statefulSet, outdated }: Zone): Denied | undefined {
   const { name, updateRevision, countedReplicas, updatedReplicas } = statefulSet;
   if (updateRevision !== undefined && outdated.length === 0 && countedReplicas === updatedReplicas) return undefined;
-  const older = Math.max(outdated.length, countedReplicas - updatedReplicas);
-  const what =
-    updateRevision === undefined
-      ? `the status of ${name} is behind its spec`
-      : `${name} is being updated: ${older} of its pods are of an older revision`;
-  return askAgain("zone-updating", sentenceOf(asked, what), name);
+  return askAgain("zone-updating", sentenceOf(asked, describeUpdate(statefulSet, outdated.length)), name);
+}
+
+/** A pod that is on its way out counts in the status, and not among those that are updated. */
+function describeUpdate({ name, ...status }: Zone["statefulSet"], outdated: number): string {
+  const { updateRevision, countedReplicas, updatedReplicas } = status;
+  if (updateRevision === undefined) return `the status of ${name} is behind its spec`;
+  if (outdated > 0) return `${name} is being updated: ${outdated} of its pods are of an older revision`;
+  const left = countedReplicas - updatedReplicas;
+  return `by its status ${left} pods of ${name} are on their way out, or of an older revision`;
 }
 
 /**
