@@ -24,7 +24,7 @@ const phases = [
   // They mostly wait: one takes half a processor. The longest come first, so that none of them is left alone in the end.
   {
     name: "control plane",
-    concurrency: 3,
+    concurrency: 2,
     files: [
       "test/knative/**/*.test.ts",
       "test/{e2e,rabbitmq}/**/*.test.ts",

@@ -41,10 +41,12 @@ export function launchServer({ kubeconfig, namespace, settings, args = [], check
 export class Server {
   readonly #launched: Launched;
   readonly #port: number;
+  readonly #hasTls: boolean;
 
-  private constructor(launched: Launched, port: number) {
+  private constructor(launched: Launched, port: number, hasTls: boolean) {
     this.#launched = launched;
     this.#port = port;
+    this.#hasTls = hasTls;
   }
 
   /** Resolves when it listens. Throws when it does not, with what it said. */
@@ -55,7 +57,8 @@ export class Server {
       if (launched.end() !== undefined) return 0;
       return line === undefined ? undefined : Number(line.port);
     }).catch(() => 0);
-    if (port > 0) return new Server(launched, port);
+    const { TLS_PORT: tls = "off" } = options.settings ?? {};
+    if (port > 0) return new Server(launched, port, tls !== "off");
     const { summary } = await launched.stop(0);
     throw new Error(`the server did not start (${summary}): ${launched.printed().stdout}${launched.printed().stderr}`);
   }
@@ -64,7 +67,7 @@ export class Server {
     return linesOf(this.#launched);
   }
 
-  /** Resolves when it says that it can decide. */
+  /** Resolves when it says that it can decide, and what it has said of its TLS port has come. */
   async ready(): Promise<void> {
     let said = "";
     await eventually("the server ready", 30_000, async () => {
@@ -74,6 +77,8 @@ export class Server {
     }).catch((error: Error) => {
       throw new Error(`${error.message}: ${said}`, { cause: error });
     });
+    // The answer may be faster than its output, which comes by a pipe.
+    if (this.#hasTls) await eventually("the TLS port said", 10_000, async () => this.#saidTlsPort());
   }
 
   get url(): string {
@@ -82,9 +87,14 @@ export class Server {
 
   /** The port for reviews over TLS, which it says as soon as it listens. Throws when it has none. */
   get tlsPort(): number {
-    const port = this.log.find(({ tlsPort }) => tlsPort !== undefined)?.tlsPort;
-    if (typeof port !== "number") throw new Error("the server has no port for reviews");
+    const port = this.#saidTlsPort();
+    if (port === undefined) throw new Error("the server has no port for reviews");
     return port;
+  }
+
+  #saidTlsPort(): number | undefined {
+    const port = this.log.find(({ tlsPort }) => tlsPort !== undefined)?.tlsPort;
+    return typeof port === "number" ? port : undefined;
   }
 
   /** The sum of a metric's series that have all these labels. */
