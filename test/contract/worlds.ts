@@ -26,8 +26,11 @@ const podCollector = { everyMs: 200, quarantineMs: 400 };
 /** Changes that the embedded world can look back on: enough for all cases that run at once. */
 const watchHistory = 2_000;
 const crds = join(import.meta.dirname, "../../knative/base/crds");
+/** Of an operator that users may have beside Sluice. */
+const foreignCrds = join(import.meta.dirname, "../fixtures/crds");
 const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const budgetsPath = "/apis/rollout-operator.grafana.com/v1/zoneawarepoddisruptionbudgets";
+const clustersPath = "/apis/rabbitmq.com/v1beta1/rabbitmqclusters";
 
 const contentTypes = { PATCH: "application/merge-patch+json", PUT: "application/json" } as const;
 
@@ -91,8 +94,10 @@ export async function startRealWorld(assets: string): Promise<ContractWorld<Evic
 
 /** Resolves when budgets can be listed: for a moment after its CRD is established the answer is 429. */
 async function applyCustomResources({ kubectl, kubeconfig }: ControlPlane, api: Api): Promise<void> {
-  await promisify(execFile)(kubectl, ["--kubeconfig", kubeconfig, "apply", "-k", crds]);
+  const args = ["--kubeconfig", kubeconfig];
+  for (const folder of [crds, foreignCrds]) await promisify(execFile)(kubectl, [...args, "apply", "-k", folder]);
   await eventually("budgets to be listed", 30_000, () => api.get<object>(budgetsPath));
+  await eventually("RabbitmqClusters to be listed", 30_000, () => api.get<object>(clustersPath));
 }
 
 /** A CRD that lets its objects have any fields. */

@@ -1,11 +1,13 @@
 /** Kubernetes Events: said on the object that they are about, on change only. */
 import { hash } from "node:crypto";
-import { type Cluster, hasCode, type KnownResource, resources } from "./cluster.ts";
+import { apiVersionOf, type Cluster, hasCode, isKnown, type Resource, resources } from "./cluster.ts";
 import { escapeControls } from "./plain-text.ts";
 
 export interface Announcement {
   readonly about: {
-    readonly resource: KnownResource;
+    readonly resource: Resource;
+    /** Of a type that is not in the table, which has the others. */
+    readonly kind?: string;
     readonly namespace: string;
     readonly name: string;
     readonly uid: string;
@@ -26,13 +28,13 @@ export async function announce(cluster: Cluster, by: string, announcement: Annou
   const message = escapeControls(announcement.message);
   const digest = hash("sha256", `${about.uid}\n${reason}\n${identity}`).slice(0, 16);
   const at = new Date(cluster.serverTimeMs()).toISOString().replace(/\.\d+Z$/, "Z");
-  const { apiPath, kind } = resources[about.resource];
+  const kind = isKnown(about.resource) ? resources[about.resource].kind : (about.kind ?? "");
   const body = {
     apiVersion: "v1",
     kind: "Event",
     metadata: { name: `${about.name.slice(0, 230)}.${digest}` },
     involvedObject: {
-      apiVersion: apiPath.replace(/^\/apis?\//, ""),
+      apiVersion: apiVersionOf(about.resource),
       kind,
       namespace: about.namespace,
       name: about.name,

@@ -76,6 +76,12 @@ export const resources = {
   },
   nodes: { ...core, kind: "Node", isNamespaced: false },
   namespaces: { ...core, kind: "Namespace", isNamespaced: false },
+  rabbitmqclusters: {
+    apiPath: "/apis/rabbitmq.com/v1beta1",
+    kind: "RabbitmqCluster",
+    group: "rabbitmq.com",
+    isNamespaced: true,
+  },
 } as const satisfies Readonly<Record<string, ResourceType>>;
 
 export interface ObjectTypes {
@@ -96,6 +102,7 @@ export interface ObjectTypes {
   volumeattachments: VolumeAttachmentObject;
   nodes: NodeObject;
   namespaces: NamespaceObject;
+  rabbitmqclusters: OtherObject;
   [path: DiscoveredResource]: OtherObject;
 }
 

@@ -24,6 +24,8 @@ export interface Metadata {
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
   readonly ownerReferences?: readonly OwnerReference[];
+  /** Who must let go of it before it is removed. */
+  readonly finalizers?: readonly string[];
 }
 
 export interface PodObject {
