@@ -175,7 +175,7 @@ test("every key that a function reads or writes stands in its README", () => {
 
 /** Where a guard is given its name: the waits of a verdict, the answers to a review, and whoever writes it as a field. */
 const guardSaid =
-  /\b(?:wait|allow|askAgain|badRequest|forbidden|notFound|conflict|internalError)\(\s*"([^"]+)"|\bguard: "([^"]+)"/g;
+  /\b(?:wait|doing|allow|askAgain|badRequest|forbidden|notFound|conflict|internalError)\(\s*"([^"]+)"|\bguard: "([^"]+)"/g;
 
 test("the refusals of reviews are made in one file", () => {
   const answers = "functions/shared/review/answers.ts";

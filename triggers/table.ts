@@ -4,6 +4,7 @@ import { evaluateEviction } from "../functions/evaluate-eviction/function.ts";
 import { followReplicas } from "../functions/follow-replicas/function.ts";
 import { guardDownscale } from "../functions/guard-downscale/function.ts";
 import { keepLedgers } from "../functions/keep-ledgers/function.ts";
+import { markSkipLabel } from "../functions/mark-skip-label/function.ts";
 import { prepareDelayedDownscale } from "../functions/prepare-delayed-downscale/function.ts";
 import { prepareDownscale } from "../functions/prepare-downscale/function.ts";
 import { releasePrepared } from "../functions/release-prepared/function.ts";
@@ -11,11 +12,12 @@ import { rotateCertificate } from "../functions/rotate-certificate/function.ts";
 import type { AdmissionDefinition, CronDefinition, FunctionDefinition } from "../functions/shared/pass/definition.ts";
 import { validateZoneBudget } from "../functions/validate-zone-budget/function.ts";
 
-/** Those that events and sweeps wake for a group. */
+/** Those that events and sweeps wake for a group, or for another key. */
 export const groupFunctions: readonly FunctionDefinition[] = [
   advanceZoneRollout,
   followReplicas,
   keepLedgers,
+  markSkipLabel,
   prepareDelayedDownscale,
   releasePrepared,
 ];
@@ -36,6 +38,7 @@ export const functionSettings = {
   ...rotateCertificate.settings,
   ...prepareDownscale.settings,
   ...releasePrepared.settings,
+  ...markSkipLabel.settings,
 };
 
 export const table: readonly (FunctionDefinition | AdmissionDefinition | CronDefinition)[] = [

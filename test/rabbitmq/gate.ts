@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { type Launched, launch } from "../controlplane/processes.ts";
 
-export const SCRIPT = join(import.meta.dirname, "../../functions/shared/stop-gate/stop-gate.sh");
+export const SCRIPT = join(import.meta.dirname, "../../functions/mark-skip-label/stop-gate/stop-gate.sh");
 
 /** What a pod has, as files of a folder. */
 export interface PodFiles {

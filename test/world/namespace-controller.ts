@@ -1,6 +1,7 @@
 /**
  * Empties a namespace that is being deleted, and lets it go when nothing is left in it: as the namespace controller of
- * kube-controller-manager 1.36 does (pkg/controller/namespace/deletion).
+ * kube-controller-manager 1.36 does (pkg/controller/namespace). It begins after five seconds. Its pods go first, and nothing else
+ * does before the last of them has (KEP-5080).
  */
 
 import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
@@ -9,6 +10,9 @@ import type { Store } from "./store.ts";
 import type { Cancel, Timeline } from "./timeline.ts";
 import type { Change } from "./watch-log.ts";
 
+/** How long after the deletion of a namespace the controller begins (`namespaceDeletionGracePeriod`), in milliseconds. */
+const graceMs = 5_000;
+
 const namespaced: readonly Resource[] = resourceNames.filter((resource) => traitsOf(resource).isNamespaced);
 
 export class NamespaceController {
@@ -16,8 +20,8 @@ export class NamespaceController {
   readonly #store: Store;
   readonly #delayMs: () => number;
   readonly #subscriptions: readonly Cancel[];
-  /** Those that are being deleted, by name. */
-  readonly #ending = new Set<string>();
+  /** Those that are being deleted, by name, and since when. */
+  readonly #ending = new Map<string, number>();
 
   constructor(options: { readonly timeline: Timeline; readonly store: Store; readonly delayMs: () => number }) {
     this.#timeline = options.timeline;
@@ -38,7 +42,7 @@ export class NamespaceController {
     const { name } = final.metadata;
     if (current === undefined) this.#ending.delete(name);
     else if (current.metadata.deletionTimestamp !== undefined && !this.#ending.has(name)) {
-      this.#ending.add(name);
+      this.#ending.set(name, this.#timeline.nowMs());
       this.#plan(name);
     }
   }
@@ -50,25 +54,27 @@ export class NamespaceController {
   }
 
   #plan(name: string): void {
-    this.#timeline.after(this.#delayMs(), () => {
-      if (this.#ending.has(name)) this.#empty(name);
+    const sinceMs = this.#ending.get(name) ?? 0;
+    this.#timeline.after(Math.max(this.#delayMs(), sinceMs + graceMs - this.#timeline.nowMs()), () => {
+      if (this.#ending.get(name) === sinceMs) this.#empty(name);
     });
   }
 
   #empty(name: string): void {
-    let left = 0;
+    if (this.#emptyOf("pods", name) > 0) return;
     // Of types that were defined meanwhile, too. A type whose definition is gone has no objects.
-    for (const resource of this.#store.served()) {
-      if (!traitsOf(resource).isNamespaced) continue;
-      for (const { metadata } of this.#store.list(resource, { namespace: name }).items) {
-        const { uid, deletionTimestamp } = metadata;
-        const options = { preconditions: { uid }, propagationPolicy: "Background" } as const;
-        const isGone =
-          deletionTimestamp === undefined &&
-          this.#store.delete(resource, { namespace: name, name: metadata.name }, options).removed;
-        if (!isGone) left++;
-      }
-    }
-    if (left === 0) this.#store.patch("namespaces", { namespace: "", name }, { spec: { finalizers: null } });
+    const others = this.#store.served().filter((resource) => resource !== "pods" && traitsOf(resource).isNamespaced);
+    const left = others.map((resource) => this.#emptyOf(resource, name));
+    if (left.every((count) => count === 0))
+      this.#store.patch("namespaces", { namespace: "", name }, { spec: { finalizers: null } });
+  }
+
+  /** Deletes what there is of a type; how many objects are not gone by that. */
+  #emptyOf(resource: Resource, namespace: string): number {
+    const { items } = this.#store.list(resource, { namespace });
+    return items.filter(({ metadata: { name, uid, deletionTimestamp } }) => {
+      const options = { preconditions: { uid }, propagationPolicy: "Background" } as const;
+      return deletionTimestamp !== undefined || !this.#store.delete(resource, { namespace, name }, options).removed;
+    }).length;
   }
 }

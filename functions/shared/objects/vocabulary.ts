@@ -6,6 +6,7 @@ import { fieldsOf, isTime } from "./fields.ts";
 import type { Entry } from "./vocabulary/entry.ts";
 import { questionEntries } from "./vocabulary/questions.ts";
 import * as scaling from "./vocabulary/scaling.ts";
+import { skipEntries } from "./vocabulary/skip-labels.ts";
 
 export { type Entry, type Malformed, read } from "./vocabulary/entry.ts";
 
@@ -245,6 +246,7 @@ export const vocabulary = [
   lastApplied,
   ...scaling.scalingEntries,
   ...questionEntries,
+  ...skipEntries,
 ] as const;
 
 /** The reasons of the Kubernetes Events that Sluice sends: `kubectl get events --field-selector reason=…`. */
@@ -270,6 +272,12 @@ export const eventReasons = {
   downscaleRefused: "DownscaleRefused",
   downscaleTakenBack: "DownscaleTakenBack",
   preparedUntold: "PreparedPodsUntold",
+  skipLabelled: "SkipLabelled",
+  skipWaiting: "SkipLabelWaiting",
+  skipWithdrawn: "SkipLabelsRemoved",
+  stopHooksReleased: "StopHooksReleased",
+  skipDeadlinePassed: "SkipDeadlinePassed",
+  markerUnreachable: "MarkerUnreachable",
 } as const;
 
 export type AnyEntry = (typeof vocabulary)[number];

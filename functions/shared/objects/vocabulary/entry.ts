@@ -4,7 +4,8 @@ import type { Metadata } from "../../kubernetes/cluster.ts";
 export interface Entry<T> {
   readonly key: string;
   readonly kind: "label" | "annotation";
-  readonly on: "StatefulSet" | "Pod" | "Lease" | "WebhookConfiguration";
+  /** An owner is a custom resource, or a StatefulSet, whose pods a function acts on. */
+  readonly on: "StatefulSet" | "Pod" | "Lease" | "WebhookConfiguration" | "Owner";
   readonly grammar: string;
   /** What an absent or malformed value means, in words. */
   readonly fallback: string;

@@ -1,0 +1,206 @@
+/** What is done to an owner and to its pods: each write is conditional on the uid and the revision that was decided on. */
+import { ClusterError, isRefused, type Metadata, wordsOf } from "../shared/kubernetes/cluster.ts";
+import { messageOf } from "../shared/kubernetes/errors.ts";
+import {
+  anyValue,
+  releaseFinalizer,
+  type SkipLabel,
+  skipLabelledAt,
+  skipStatus,
+} from "../shared/objects/vocabulary/skip-labels.ts";
+import { eventReasons } from "../shared/objects/vocabulary.ts";
+import type { Context } from "../shared/pass/definition.ts";
+import type { ActReport } from "../shared/pass/reporter.ts";
+import { announceNews, isNews } from "../shared/pass/verdict-record.ts";
+import type { ObjectRef } from "../shared/views/keys.ts";
+import { labelText, type Member, type Step, type Verdict } from "./decide.ts";
+import { kindOf, name, type Observed } from "./observe.ts";
+
+/** One look at an owner, and what was decided on it. */
+export interface Looked {
+  readonly context: Context;
+  readonly key: ObjectRef;
+  readonly observed: Observed & { readonly object: NonNullable<Observed["object"]> };
+  readonly verdict: Verdict;
+}
+
+/** What became of a write: it was made, the object is another one by now, or the API server does not want it. */
+type Result = "done" | "changed" | "refused";
+
+/** So many pods get their label at one time. */
+const labelsAtOnce = 32;
+
+/** Writes the guard and the sentence to the owner where they are not there yet. Throws ClusterError. */
+export async function tell(looked: Looked): Promise<Result | "told"> {
+  const { context, observed, verdict } = looked;
+  const { owner } = observed.snapshot;
+  const { guard, sentence } = verdict;
+  if (owner?.status?.guard === guard && owner.status.sentence === sentence) return "told";
+  const nowMs = context.cluster.serverTimeMs();
+  const sinceMs = owner?.status?.guard === guard ? owner.status.sinceMs : nowMs;
+  const since = new Date(sinceMs).toISOString();
+  const label = owner?.label?.key ?? owner?.status?.label;
+  const annotations = { [skipStatus.key]: JSON.stringify({ guard, sentence, label, since }) };
+  return patchOwner(looked, "tell", { annotations });
+}
+
+/** Throws ClusterError where the API server was not there, having tried all of it. */
+export function carryOut(looked: Looked, step: Step): Promise<Result> {
+  const { finalizers = [] } = looked.observed.object.metadata;
+  switch (step.kind) {
+    case "add-finalizer":
+      return patchOwner(looked, step.kind, { finalizers: [...finalizers, releaseFinalizer] });
+    case "remove-finalizer":
+      return patchOwner(looked, step.kind, { finalizers: finalizers.filter((one) => one !== releaseFinalizer) });
+    case "remove-status":
+      return patchOwner(looked, step.kind, { annotations: { [skipStatus.key]: null } });
+    case "label":
+      return patchPods(looked, step.kind, step.members, (member) => labelled(looked.context, step.label, member));
+    case "unlabel":
+      return patchPods(looked, step.kind, step.members, () => ({
+        labels: { [step.key]: null },
+        annotations: { [skipLabelledAt.key]: null },
+      }));
+  }
+}
+
+/** A label that does is left as it is, and only timed. */
+function labelled({ cluster }: Context, { key, value = anyValue }: SkipLabel, { hasLabel }: Member): object {
+  const annotations = { [skipLabelledAt.key]: new Date(cluster.serverTimeMs()).toISOString() };
+  return hasLabel ? { annotations } : { labels: { [key]: value }, annotations };
+}
+
+type OwnerChange = Pick<Metadata, "finalizers"> | { readonly annotations: Readonly<Record<string, string | null>> };
+
+/** A merge patch under uid and resourceVersion: it makes nothing that is gone, and overwrites nothing that has changed. */
+async function patchOwner(looked: Looked, action: string, change: OwnerChange): Promise<Result> {
+  const { context, key, observed, verdict } = looked;
+  const { uid, resourceVersion } = observed.object.metadata;
+  const report = reporting(looked, action, key.name);
+  try {
+    await context.cluster.patch(key.resource, key, { metadata: { uid, resourceVersion, ...change } });
+    report("done", verdict.sentence);
+    return "done";
+  } catch (error) {
+    const result = resultOf(error);
+    report(result, messageOf(error));
+    if (result === "refused") {
+      const sentence = `${observed.snapshot.owner?.shown} cannot be written: ${sayRefusal(error)}`;
+      context.reporter.problem(key, name, sentence, error);
+      await say(looked, { type: "Warning", reason: eventReasons.skipWaiting, message: `owner-refused: ${sentence}` });
+    }
+    return result;
+  }
+}
+
+/** All of them, some at a time; throws when all were tried: the first error that says that the API server was not there. */
+async function patchPods(
+  looked: Looked,
+  action: string,
+  members: readonly Member[],
+  changeOf: (member: Member) => object,
+): Promise<Result> {
+  const results: Result[] = [];
+  const failures: unknown[] = [];
+  for (let first = 0; first < members.length; first += labelsAtOnce) {
+    const batch = members.slice(first, first + labelsAtOnce);
+    const patched = batch.map((member) => patchPod(looked, action, member, changeOf(member)));
+    for (const one of await Promise.allSettled(patched)) {
+      if (one.status === "fulfilled") results.push(one.value);
+      else failures.push(one.reason);
+    }
+  }
+  if (failures.length > 0) throw failures[0];
+  // What was refused is remembered, and the next look says so.
+  return results.includes("done") ? "done" : "changed";
+}
+
+async function patchPod(looked: Looked, action: string, member: Member, change: object): Promise<Result> {
+  const { context, key, verdict } = looked;
+  const { cluster } = context;
+  const { uid, resourceVersion } = member;
+  const report = reporting(looked, action, member.name);
+  const at = { namespace: key.namespace, name: member.name };
+  try {
+    await cluster.patch("pods", at, { metadata: { uid, resourceVersion, ...change } });
+    context.memoryOf(key).refusals.delete(uid);
+    report("done", verdict.sentence);
+    return "done";
+  } catch (error) {
+    const result = resultOf(error);
+    report(result, messageOf(error));
+    if (result === "refused") {
+      const sentence = sayRefusal(error);
+      context.memoryOf(key).refusals.set(uid, { uid, pod: member.name, sentence, stampMs: cluster.serverTimeMs() });
+    }
+    return result;
+  }
+}
+
+function reporting({ context, key }: Looked, action: string, object: string) {
+  return (result: ActReport["result"], reason: string) =>
+    context.reporter.act({ key, function: name, action, object, zone: "", result, reason });
+}
+
+/** 404 and 409 say that there is something new to look at. Throws what may be better the next time. */
+function resultOf(error: unknown): "changed" | "refused" {
+  if (error instanceof ClusterError && [404, 409].includes(error.code)) return "changed";
+  if (error instanceof ClusterError && error.code !== 429 && isRefused(error)) return "refused";
+  throw error;
+}
+
+function sayRefusal(error: unknown): string {
+  if (!(error instanceof ClusterError)) return messageOf(error);
+  return `the API server refused it with ${error.code}: ${wordsOf(error)}`;
+}
+
+interface Said {
+  readonly type: "Normal" | "Warning";
+  readonly reason: string;
+  readonly message: string;
+  /** Absent: the reason and the message. */
+  readonly identity?: string;
+}
+
+/**
+ * Sends an Event about the owner, once. In a namespace that is being deleted the API server takes none: there the status says it,
+ * and the log.
+ */
+export async function say({ context, key, observed }: Looked, { identity, ...said }: Said): Promise<void> {
+  if (context.mode === "shadow" || observed.snapshot.isNamespaceEnding) return;
+  const { uid } = observed.object.metadata;
+  const own = identity ?? `${uid} ${said.reason} ${said.message}`;
+  if (!isNews(context, key, own)) return;
+  const about = { ...key, kind: kindOf(key.resource, observed.object), uid };
+  await announceNews(context, name, key, { about, ...said, identity: own });
+}
+
+const reasons: Readonly<Record<string, Pick<Said, "type" | "reason">>> = {
+  labelling: { type: "Normal", reason: eventReasons.skipLabelled },
+  "labels-withdrawn": { type: "Normal", reason: eventReasons.skipWithdrawn },
+  "label-refused": { type: "Warning", reason: eventReasons.skipWaiting },
+  "skip-label-malformed": { type: "Warning", reason: eventReasons.malformed },
+  "deadline-passed": { type: "Warning", reason: eventReasons.skipDeadlinePassed },
+  released: { type: "Normal", reason: eventReasons.stopHooksReleased },
+};
+
+/** The Events of a look: its verdict, values that do not parse, and pods that no label reaches any more. */
+export async function announceLook(looked: Looked): Promise<void> {
+  const { verdict, observed } = looked;
+  const { snapshot, malformed } = observed;
+  const how = reasons[verdict.guard];
+  if (how !== undefined) await say(looked, { ...how, message: `${verdict.guard}: ${verdict.sentence}` });
+  for (const { sentence } of malformed)
+    await say(looked, { type: "Warning", reason: eventReasons.malformed, message: sentence });
+  // Kubelet shows a terminating pod no new label.
+  for (const member of snapshot.owner?.deletedMs === undefined ? [] : snapshot.members.filter(isUnreachable)) {
+    const label = snapshot.owner?.label;
+    const message = `${member.name} was terminating before it had the label${label === undefined ? "" : ` ${labelText(label)}`}: no label reaches its stop hook any more, which ends with its grace period, or by a marker that somebody writes in the container`;
+    const identity = `unreachable ${member.uid}`;
+    await say(looked, { type: "Warning", reason: eventReasons.markerUnreachable, message, identity });
+  }
+}
+
+function isUnreachable({ isTerminating, hasLabel, mayRun }: Member): boolean {
+  return isTerminating && !hasLabel && mayRun;
+}

@@ -1,0 +1,224 @@
+/**
+ * What is done next about an owner whose pods may have to be let go: its finalizer, the labels of its pods, or a wait with its
+ * reason (invariant M1). Pure.
+ */
+import { anyValue, type SkipLabel, type SkipStatus } from "../shared/objects/vocabulary/skip-labels.ts";
+
+/** A pod whose chain of controllers leads to the owner, by uids. */
+export interface Member {
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly isTerminating: boolean;
+  /** It may have started a container, whose stop hook would run. */
+  readonly mayRun: boolean;
+  /** It has the label, and its stop hook would take the value for the marker. */
+  readonly hasLabel: boolean;
+  /** When it got the label, by its annotation; undefined where that says nothing that can be true. */
+  readonly labelledMs: number | undefined;
+  /** Why the API server has refused its label lately; undefined where it may be tried. */
+  readonly refusal: string | undefined;
+}
+
+export interface Owner {
+  /** Its kind and its name. */
+  readonly shown: string;
+  /** Undefined for one that is not being deleted. */
+  readonly deletedMs: number | undefined;
+  /** It is deleted so that what it owns stays. */
+  readonly isOrphaning: boolean;
+  /** Our finalizer is on it. */
+  readonly isHeld: boolean;
+  /** The label that its pods get; undefined where it asks for none, or where nobody can tell which. */
+  readonly label: SkipLabel | undefined;
+  /** Why nobody can tell which label its pods get; undefined where that is clear. */
+  readonly malformed: string | undefined;
+  /** All of its pods are to stop, though it is not being deleted. */
+  readonly isStopping: boolean;
+  /** How long after its deletion it is let go whatever its pods have, in milliseconds. */
+  readonly deadlineMs: number;
+  readonly status: SkipStatus | undefined;
+}
+
+export interface OwnerSnapshot {
+  /** The API server's clock, in milliseconds since the epoch. */
+  readonly nowMs: number;
+  /** Undefined where it is gone. */
+  readonly owner: Owner | undefined;
+  readonly isNamespaceEnding: boolean;
+  /** False: owners that are not being deleted have none of our finalizers. */
+  readonly keepsFinalizers: boolean;
+  /** How long after it got the label a pod's stop hook may not see it yet, in milliseconds. */
+  readonly waitMs: number;
+  /** As a fresh LIST has them; empty where nobody has to look. */
+  readonly members: readonly Member[];
+}
+
+export type Step =
+  | { readonly kind: "add-finalizer" | "remove-finalizer" | "remove-status" }
+  | { readonly kind: "label"; readonly members: readonly Member[]; readonly label: SkipLabel }
+  | { readonly kind: "unlabel"; readonly members: readonly Member[]; readonly key: string };
+
+export interface Verdict {
+  /** `done` where nothing is left to do. */
+  readonly guard: string;
+  readonly sentence: string;
+  /** What is done now; the owner is looked at again after it. */
+  readonly step: Step | undefined;
+  /** The guard and the sentence are written to the owner's status before the step; its pods are being let go. */
+  readonly isTold: boolean;
+  /** The owner is looked at again after this time, in milliseconds; undefined: when something is heard of it. */
+  readonly recheckMs: number | undefined;
+}
+
+/** New pods may come, and labels may go: how often an owner is looked at while it is let go, in milliseconds. */
+const lookAgainMs = 2_000;
+/** The same of one that is held by others alone, or by nobody, in milliseconds. */
+const unheldRecheckMs = 5_000;
+/** So many names stand in a sentence. */
+const mostNames = 5;
+
+/** True where the pods of an owner have to be known: they are let go, or were, and stay after all. */
+export function needsMembers(owner: Owner, isNamespaceEnding: boolean): boolean {
+  return isLetGo(owner, isNamespaceEnding) ? !owner.isOrphaning && isOfConcern(owner) : owner.status !== undefined;
+}
+
+/** True where the pods of an owner are all to go. */
+export function isLetGo({ deletedMs, isStopping }: Owner, isNamespaceEnding: boolean): boolean {
+  return deletedMs !== undefined || isStopping || isNamespaceEnding;
+}
+
+function isOfConcern({ label, malformed }: Owner): boolean {
+  return label !== undefined || malformed !== undefined;
+}
+
+export function decide(snapshot: OwnerSnapshot): Verdict {
+  const { owner, isNamespaceEnding } = snapshot;
+  // What is gone is let go, and nothing makes it again.
+  if (owner === undefined) return done("it is gone");
+  const { shown } = owner;
+  if (!isLetGo(owner, isNamespaceEnding)) return decideLiving(snapshot, owner);
+  if (owner.isOrphaning)
+    return release(owner, `${shown} is deleted so that its pods stay: none of them gets the label`);
+  if (!isOfConcern(owner)) return release(owner, `${shown} asks for no label on its pods`);
+  return decideLettingGo(snapshot, owner);
+}
+
+/** While nothing says that its pods are to stop, they have no label of ours. */
+function decideLiving({ keepsFinalizers, members }: OwnerSnapshot, owner: Owner): Verdict {
+  const { shown, status, isHeld, malformed } = owner;
+  if (status !== undefined) {
+    const ours = members.filter(({ isTerminating, hasLabel, labelledMs }) => !isTerminating && hasLabel && labelledMs);
+    const sentence = `the pods of ${shown} are not to stop any more: ${namesOf(ours)} ${ours.length === 1 ? "loses" : "lose"} the label ${status.label}`;
+    if (ours.length > 0 && status.label !== undefined)
+      return doing("labels-withdrawn", sentence, { kind: "unlabel", members: ours, key: status.label });
+    return doing("labels-withdrawn", `no pod of ${shown} has a label of ours any more`, { kind: "remove-status" });
+  }
+  if (malformed !== undefined) return { ...done(malformed), guard: "skip-label-malformed" };
+  const wantsFinalizer = keepsFinalizers && owner.label !== undefined;
+  if (wantsFinalizer && !isHeld)
+    return doing("holding", `${shown} gets our finalizer: when it is deleted, its pods are labelled first`, {
+      kind: "add-finalizer",
+    });
+  if (!wantsFinalizer && isHeld)
+    return doing(
+      "letting-alone",
+      `${shown} loses our finalizer: ${keepsFinalizers ? "it asks for no label" : "SKIP_LABEL_FINALIZER is remove"}`,
+      {
+        kind: "remove-finalizer",
+      },
+    );
+  return done(`${shown} is not being deleted`);
+}
+
+/** Labels, then a look that finds none missing, then the markers, and only then the finalizer. */
+function decideLettingGo(snapshot: OwnerSnapshot, owner: Owner): Verdict {
+  const { members, isNamespaceEnding } = snapshot;
+  const { shown, label, deletedMs } = owner;
+  const living = members.filter(({ isTerminating }) => !isTerminating);
+  // What somebody else has labelled stays his, unless it has to be known since when.
+  const isTimed = deletedMs !== undefined;
+  const missing = living.filter(({ hasLabel, labelledMs }) => !hasLabel || (isTimed && labelledMs === undefined));
+  const due = missing.filter(({ refusal }) => refusal === undefined);
+  if (label !== undefined && due.length > 0) {
+    const sentence = `${namesOf(due)} of ${shown} ${due.length === 1 ? "gets" : "get"} the label ${labelText(label)}`;
+    // Who is not being deleted may be let stay again: the status tells then that labels of ours are to go.
+    const isTold = deletedMs === undefined && owner.status === undefined;
+    return { ...doing("labelling", sentence, { kind: "label", members: due, label }), isTold };
+  }
+  const obstacle = obstacleTo(snapshot, owner, living, missing);
+  if (deletedMs === undefined) {
+    if (obstacle !== undefined && obstacle.guard !== "marker-unseen") return telling(obstacle);
+    return telling(
+      isNamespaceEnding
+        ? {
+            guard: "namespace-ending",
+            sentence: `the namespace of ${shown} is being deleted, and its pods have the label`,
+          }
+        : { guard: "stopping", sentence: `the pods of ${shown} have the label, and may all stop` },
+    );
+  }
+  if (obstacle === undefined) return release(owner, releasedSentence(shown, living));
+  if (snapshot.nowMs - deletedMs < owner.deadlineMs) return telling(obstacle);
+  const sentence = `${shown} is let go all the same, ${owner.deadlineMs / 1000} s after its deletion: ${obstacle.sentence}`;
+  if (owner.status?.guard !== "deadline-passed") return telling({ guard: "deadline-passed", sentence });
+  return release(owner, sentence, "deadline-passed");
+}
+
+interface Obstacle {
+  readonly guard: string;
+  readonly sentence: string;
+}
+
+/** Why the owner is not let go yet; undefined where it is. */
+function obstacleTo(
+  { nowMs, waitMs }: OwnerSnapshot,
+  { malformed }: Owner,
+  living: readonly Member[],
+  missing: readonly Member[],
+): Obstacle | undefined {
+  if (malformed !== undefined && living.length > 0) return { guard: "skip-label-malformed", sentence: malformed };
+  const [refused] = missing;
+  if (refused !== undefined) {
+    const others = missing.length > 1 ? `, and so for ${missing.length - 1} more` : "";
+    return { guard: "label-refused", sentence: `${refused.name} has no label: ${refused.refusal}${others}` };
+  }
+  const unseen = living.filter(({ mayRun, labelledMs = nowMs }) => mayRun && labelledMs + waitMs > nowMs);
+  if (unseen.length === 0) return undefined;
+  const sentence = `${namesOf(unseen)} got the label less than ${waitMs / 1000} s ago: the stop hook may not see it yet`;
+  return { guard: "marker-unseen", sentence };
+}
+
+function release(owner: Owner, sentence: string, guard = "released"): Verdict {
+  if (!owner.isHeld)
+    return { ...done(sentence), recheckMs: owner.deletedMs === undefined ? undefined : unheldRecheckMs };
+  return doing(guard, sentence, { kind: "remove-finalizer" });
+}
+
+function done(sentence: string): Verdict {
+  return { guard: "done", sentence, step: undefined, isTold: false, recheckMs: undefined };
+}
+
+function doing(guard: string, sentence: string, step: Step): Verdict {
+  return { guard, sentence, step, isTold: false, recheckMs: undefined };
+}
+
+function telling({ guard, sentence }: Obstacle): Verdict {
+  return { guard, sentence, step: undefined, isTold: true, recheckMs: lookAgainMs };
+}
+
+/** The label as `kubectl label` writes it. */
+export function labelText({ key, value = anyValue }: SkipLabel): string {
+  return `${key}=${value}`;
+}
+
+function releasedSentence(shown: string, { length }: readonly Member[]): string {
+  if (length === 0) return `no pod of ${shown} is left to be labelled: it is let go`;
+  return `${length === 1 ? "the one pod" : `all ${length} pods`} of ${shown} ${length === 1 ? "has" : "have"} the label: it is let go`;
+}
+
+function namesOf(members: readonly Member[]): string {
+  const names = members.map(({ name }) => name).sort();
+  if (names.length <= mostNames) return names.join(", ");
+  return `${names.slice(0, mostNames).join(", ")} and ${names.length - mostNames} more`;
+}

@@ -1,0 +1,37 @@
+import * as skipLabels from "../shared/objects/vocabulary/skip-labels.ts";
+import type { FunctionDefinition } from "../shared/pass/definition.ts";
+import type { ObjectRef } from "../shared/views/keys.ts";
+import { listKeys, name, settings } from "./observe.ts";
+import { run } from "./pass.ts";
+
+/** Labels the pods of a deleted owner, so that their stop hooks let go, and then lets go of the owner. */
+export const markSkipLabel: FunctionDefinition<ObjectRef> & { readonly settings: typeof settings } = {
+  name,
+  concern: "label the pods of a deleted owner so that their stop hooks let go, then release its finalizer",
+  // Owners of every kind are; a namespace is a key, too: all owners in it.
+  keyedBy: "rabbitmqclusters",
+  wokenBy: [
+    { resource: "rabbitmqclusters", keysOf: (key) => [{ resource: "rabbitmqclusters", ...key }] },
+    // Its pods go five seconds after its deletion: no look-up comes first, which may have to wait its turn.
+    { resource: "namespaces", keysOf: ({ name }) => [{ resource: "namespaces", namespace: "", name }] },
+  ],
+  listKeys,
+  needs: [
+    { group: "rabbitmq.com", resource: "rabbitmqclusters", verbs: ["get", "list", "patch"] },
+    { group: "apps", resource: "statefulsets", verbs: ["get", "list", "patch"] },
+    { group: "", resource: "pods", verbs: ["list", "patch"] },
+    { group: "", resource: "namespaces", verbs: ["get"] },
+    { group: "", resource: "events", verbs: ["create"] },
+  ],
+  kindNeeds: [{ verbs: ["get", "list", "patch"] }],
+  reads: [
+    skipLabels.skipLabel,
+    skipLabels.skipDeadline,
+    skipLabels.stopAll,
+    skipLabels.skipStatus,
+    skipLabels.skipLabelledAt,
+  ],
+  writes: [skipLabels.skipStatus, skipLabels.skipLabelledAt],
+  settings,
+  run,
+};

@@ -1,0 +1,106 @@
+/** What is read of an owner: itself, its namespace, and where its pods may have to be let go, these. */
+import {
+  type Cluster,
+  hasCode,
+  isKnown,
+  type ObjectKey,
+  type OtherObject,
+  type Resource,
+  resources,
+} from "../shared/kubernetes/cluster.ts";
+import { valuesOf } from "../shared/objects/settings.ts";
+import type { SkipLabel } from "../shared/objects/vocabulary/skip-labels.ts";
+import type { Malformed } from "../shared/objects/vocabulary.ts";
+import type { Context } from "../shared/pass/definition.ts";
+import { isNews } from "../shared/pass/verdict-record.ts";
+import type { ObjectRef } from "../shared/views/keys.ts";
+import { isLetGo, needsMembers, type Owner, type OwnerSnapshot } from "./decide.ts";
+import { findMembers } from "./members.ts";
+import { listOwners, ownerResources, parseOwner, settings } from "./owners.ts";
+
+export const name = "mark-skip-label";
+export { settings };
+
+/** A label that was refused is tried again after this, in milliseconds. */
+export const refusedForMs = 5_000;
+
+/** An owner as it was read, and what a decision makes of it. */
+export interface Observed {
+  readonly snapshot: OwnerSnapshot;
+  /** Undefined where it is gone. */
+  readonly object: OtherObject | undefined;
+  readonly malformed: readonly Malformed[];
+}
+
+/** The owners of a namespace, or of all. Throws ClusterError. */
+export async function listKeys(context: Context, namespace: string | undefined): Promise<readonly ObjectRef[]> {
+  return listOwners(context.cluster, await typesOf(context), namespace);
+}
+
+/** True for a namespace that is being deleted. Throws ClusterError. */
+export async function isEnding(cluster: Pick<Cluster, "get">, namespace: string): Promise<boolean> {
+  const object = await getOrNone(cluster, "namespaces", { namespace: "", name: namespace });
+  return object?.metadata.deletionTimestamp !== undefined;
+}
+
+/** All of it by reads of now: an event is only a hint. Throws ClusterError. */
+export async function observe(context: Context, key: ObjectRef): Promise<Observed> {
+  const { cluster } = context;
+  const { skipLabelWaitMs, skipLabelFinalizer } = valuesOf(settings, context.settings);
+  const [object, isNamespaceEnding] = await Promise.all([
+    getOrNone(cluster, key.resource, key),
+    isEnding(cluster, key.namespace),
+  ]);
+  const asked = object && parseOwner(key.resource, object, `${kindOf(key.resource, object)} ${key.name}`);
+  const around = { isNamespaceEnding, keepsFinalizers: skipLabelFinalizer === "keep", waitMs: skipLabelWaitMs };
+  if (object === undefined || asked === undefined) {
+    const snapshot = { ...around, nowMs: cluster.serverTimeMs(), owner: undefined, members: [] };
+    return { snapshot, object: undefined, malformed: [] };
+  }
+  const { owner, malformed } = asked;
+  const members = needsMembers(owner, isNamespaceEnding)
+    ? await findMembers(cluster, {
+        namespace: key.namespace,
+        uid: object.metadata.uid,
+        resources: await typesOf(context),
+        label: labelOf(owner, isNamespaceEnding),
+        refusalOf: (uid) => refusalOf(context, key, uid),
+      })
+    : [];
+  return { snapshot: { ...around, nowMs: cluster.serverTimeMs(), owner, members }, object, malformed };
+}
+
+/** The label that matters now: the one that pods get, or the one that they got. */
+function labelOf(owner: Owner, isNamespaceEnding: boolean): SkipLabel | undefined {
+  if (isLetGo(owner, isNamespaceEnding)) return owner.label;
+  const key = owner.status?.label;
+  return key === undefined ? undefined : { key, value: undefined };
+}
+
+function refusalOf({ memoryOf, cluster }: Context, key: ObjectRef, uid: string): string | undefined {
+  const refused = memoryOf(key).refusals.get(uid);
+  const isRecent = refused !== undefined && cluster.serverTimeMs() - refused.stampMs < refusedForMs;
+  return isRecent ? refused.sentence : undefined;
+}
+
+export function kindOf(resource: Resource, { kind = resource }: OtherObject): string {
+  return isKnown(resource) ? resources[resource].kind : kind;
+}
+
+/** The types of owners. One that is listed and not served is said once. Throws ClusterError. */
+function typesOf(context: Context): Promise<readonly Resource[]> {
+  const { skipLabelKinds } = valuesOf(settings, context.settings);
+  return ownerResources(context.cluster, skipLabelKinds, ({ message }) => {
+    const key = { namespace: "", group: "" };
+    if (isNews(context, key, message)) context.reporter.problem(key, name, `SKIP_LABEL_KINDS: ${message}`);
+  });
+}
+
+async function getOrNone<R extends Resource>(cluster: Pick<Cluster, "get">, resource: R, key: ObjectKey) {
+  try {
+    return await cluster.get(resource, key);
+  } catch (error) {
+    if (hasCode(error, 404)) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,79 @@
+/** One pass over an owner, or over all owners of a namespace that is being deleted. */
+import type { Context, Outcome } from "../shared/pass/definition.ts";
+import type { Key, ObjectRef } from "../shared/views/keys.ts";
+import { announceLook, carryOut, type Looked, tell } from "./act.ts";
+import { decide, type Verdict } from "./decide.ts";
+import { isEnding, listKeys, name, observe, refusedForMs } from "./observe.ts";
+
+/** A deletion takes four looks. More come together only while others write what we write. */
+const mostLooks = 10;
+/** How soon to look again where others wrote what we write, in milliseconds. */
+const contendedMs = 500;
+/** Of objects whose changes wake nobody: how soon to look again, in milliseconds. */
+const unwatchedRecheckMs = 15_000;
+
+/** Throws ClusterError where trying again later can help. */
+export async function run(context: Context, key: ObjectRef): Promise<Outcome> {
+  if (key.resource !== "namespaces") return runOwner(context, key);
+  const { namespaces, cluster } = context;
+  const isServed = namespaces === undefined || namespaces.includes(key.name);
+  if (!isServed || !(await isEnding(cluster, key.name))) return nothing;
+  const owners = await listKeys(context, key.name);
+  const outcomes = await Promise.all(owners.map((owner) => runOwner(context, owner)));
+  const rechecks = outcomes.flatMap(({ recheckMs }) => (recheckMs === undefined ? [] : [recheckMs]));
+  return rechecks.length === 0 ? nothing : { ...nothing, recheckMs: Math.min(...rechecks) };
+}
+
+const nothing: Outcome = { recheckMs: undefined, acting: undefined };
+
+/** Step after step, each on a fresh look, until there is something to wait for. */
+async function runOwner(context: Context, key: ObjectRef): Promise<Outcome> {
+  for (let looks = 0; looks < mostLooks; looks++) {
+    const observed = await observe(context, key);
+    const verdict = decide(observed.snapshot);
+    const { object } = observed;
+    report(context, key, verdict);
+    if (object === undefined) return nothing;
+    const looked: Looked = { context, key, observed: { ...observed, object }, verdict };
+    const became = context.mode === "shadow" ? "idle" : await act(looked);
+    if (became === "refused") {
+      const sentence = `the API server does not take a write to it: ${verdict.sentence}`;
+      report(context, key, { ...verdict, guard: "owner-refused", sentence });
+      return { ...nothing, recheckMs: refusedForMs };
+    }
+    if (became === "idle") return { ...nothing, recheckMs: verdict.recheckMs ?? recheckOf(key, looked) };
+  }
+  return { ...nothing, recheckMs: contendedMs };
+}
+
+/** What is told is told before anything is done: a release after the deadline has been said aloud (invariant M1). */
+async function act(looked: Looked): Promise<"done" | "changed" | "refused" | "idle"> {
+  const { step, isTold } = looked.verdict;
+  if (isTold) {
+    const told = await tell(looked);
+    if (told !== "told") {
+      if (told === "done") await announceLook(looked);
+      return told;
+    }
+  }
+  if (step === undefined) {
+    await announceLook(looked);
+    return "idle";
+  }
+  const became = await carryOut(looked, step);
+  if (became === "done") await announceLook(looked);
+  return became;
+}
+
+function recheckOf({ resource }: ObjectRef, { observed }: Looked): number | undefined {
+  return resource === "rabbitmqclusters" || !observed.snapshot.owner?.isHeld ? undefined : unwatchedRecheckMs;
+}
+
+function report(context: Context, key: Key, { guard, sentence, step }: Verdict): void {
+  const memory = context.memoryOf(key);
+  const sinceMs = memory.holding?.guard === guard ? memory.holding.sinceMs : context.cluster.serverTimeMs();
+  memory.holding = { guard, zone: "", sinceMs };
+  const shadow = context.mode === "shadow";
+  const wouldTake = shadow && step !== undefined ? { wouldTake: [{ action: step.kind, object: sentence }] } : {};
+  context.reporter.pass({ key, function: name, guard, zone: "", sentence, sinceMs, shadow, ...wouldTake });
+}

@@ -1,0 +1,113 @@
+/** What says that the stop hooks of an owner's pods let go, and what tells how far that has got. */
+import { parseGoDuration, parseTime } from "../durations.ts";
+import { fieldsOf } from "../fields.ts";
+import { isObjectName } from "../names.ts";
+import type { Entry } from "./entry.ts";
+
+export { read } from "./entry.ts";
+
+/** The label that pods get. */
+export interface SkipLabel {
+  readonly key: string;
+  /** Undefined where any text will do: stop hooks then ask only whether there is some. */
+  readonly value: string | undefined;
+}
+
+/** What was last said of an owner whose pods are let go. */
+export interface SkipStatus {
+  readonly guard: string;
+  readonly sentence: string;
+  /** The key of the label that pods of it got; undefined where nobody could tell which. */
+  readonly label: string | undefined;
+  /** Since when the guard has held, in milliseconds since the epoch. */
+  readonly sinceMs: number;
+}
+
+/** As RabbitMQ's operator and its stop hook have it. */
+export const skipPreStopChecks: SkipLabel = { key: "skipPreStopChecks", value: undefined };
+/** What a label gets as its value where any will do. */
+export const anyValue = "true";
+
+const namePattern = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
+
+function isLabelKey(text: string): boolean {
+  const parts = text.split("/");
+  const [prefix, name] = parts.length === 2 ? parts : ["a", text];
+  return parts.length <= 2 && namePattern.test(name ?? "") && isObjectName(prefix ?? "");
+}
+
+function parseSkipLabel(text: string): SkipLabel | "none" | undefined {
+  if (text === "none") return "none";
+  const end = text.indexOf("=");
+  const [key, value] = end < 0 ? [text, undefined] : [text.slice(0, end), text.slice(end + 1)];
+  if (!isLabelKey(key) || (value !== undefined && !namePattern.test(value))) return undefined;
+  return { key, value };
+}
+
+function parsePositive(text: string): number | undefined {
+  const ms = parseGoDuration(text);
+  return ms !== undefined && ms >= 0 ? ms : undefined;
+}
+
+function parseStatus(text: string): SkipStatus | undefined {
+  try {
+    const { guard, sentence, label, since } = fieldsOf(JSON.parse(text)) ?? {};
+    const sinceMs = typeof since === "string" ? parseTime(since) : undefined;
+    if (typeof guard !== "string" || typeof sentence !== "string" || sinceMs === undefined) return undefined;
+    return { guard, sentence, label: typeof label === "string" && isLabelKey(label) ? label : undefined, sinceMs };
+  } catch {
+    return undefined;
+  }
+}
+
+function onOwner<T>(
+  key: string,
+  parse: Entry<T>["parse"],
+  words: Pick<Entry<T>, "grammar" | "fallback" | "says">,
+): Entry<T> {
+  return { key, kind: "annotation", on: "Owner", parse, ...words };
+}
+
+export const skipLabel = onOwner("sluice.dev/skip-label", parseSkipLabel, {
+  grammar: "KEY or KEY=VALUE of a label, or none",
+  fallback:
+    "absent: skipPreStopChecks for a RabbitmqCluster, and nothing is done for any other; malformed: the same, and an Event",
+  says: "once the object is being deleted, its pods get this label, so that their stop hooks let go",
+});
+
+export const skipDeadline = onOwner("sluice.dev/skip-deadline", parsePositive, {
+  grammar: "a Go duration, such as 5m or 90s",
+  fallback: "5m",
+  says: "how long after its deletion the object is let go though not all of its pods have the label",
+});
+
+export const stopAll = onOwner(
+  "sluice.dev/stop-all",
+  (text) => (text === "true" ? true : text === "false" ? false : undefined),
+  {
+    grammar: "true or false",
+    fallback: "false",
+    says: "its pods get the label though it is not being deleted: all of them are to stop, as for a scale to zero",
+  },
+);
+
+export const skipStatus = onOwner("sluice.dev/skip-status", parseStatus, {
+  grammar: 'JSON: {"guard", "sentence", "label", "since"}',
+  fallback: "absent: none of its pods was labelled; malformed: it is written anew",
+  says: "how far its pods are, what is waited for, and since when",
+});
+
+export const skipLabelledAt: Entry<number> = {
+  key: "sluice.dev/skip-labelled-at",
+  kind: "annotation",
+  on: "Pod",
+  grammar: "a time as in RFC 3339, such as 2026-01-31T12:00:00Z",
+  fallback: "absent or malformed: the time is counted from now",
+  says: "when the pod got its skip label: its node shows the label to the stop hook some time later",
+  parse: parseTime,
+};
+
+/** Ours: an owner that has it stays until its pods are labelled. */
+export const releaseFinalizer = "sluice.dev/release-prestop";
+
+export const skipEntries = [skipLabel, skipDeadline, stopAll, skipStatus, skipLabelledAt] as const;

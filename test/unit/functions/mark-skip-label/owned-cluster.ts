@@ -1,0 +1,78 @@
+/** A RabbitmqCluster that owns a StatefulSet of three pods, in virtual time, and processes of `mark-skip-label` beside it. */
+import { markSkipLabel } from "../../../../functions/mark-skip-label/function.ts";
+import type { Metadata, Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
+import type { Context, Outcome } from "../../../../functions/shared/pass/definition.ts";
+import type { ObjectRef } from "../../../../functions/shared/views/keys.ts";
+import { namespace, Passes, played } from "../../shared/pass/passes.ts";
+
+export const finalizer = "sluice.dev/release-prestop";
+export const owner: ObjectRef = { resource: "rabbitmqclusters", namespace, name: "orders" };
+export const statefulSet: ObjectRef = { resource: "statefulsets", namespace, name: "group-server" };
+
+export interface OwnedCluster {
+  readonly passes: Passes;
+  /** A process that remembers nothing, with these settings. */
+  process(settings?: Readonly<Record<string, unknown>>, changes?: Partial<Context>): Process;
+  annotate(annotations: Readonly<Record<string, string | null>>, of?: ObjectRef): void;
+  remove(propagationPolicy?: "Background" | "Foreground" | "Orphan", of?: ObjectRef): void;
+  /** Undefined where it is gone. */
+  find(of?: ObjectRef): Metadata | undefined;
+  /** The value of `skipPreStopChecks` by the ordinal of the pod; pods that are gone are left out. */
+  labels(key?: string): Record<number, string>;
+  /** Guard and sentence of the owner's status. */
+  status(of?: ObjectRef): { readonly guard: string; readonly sentence: string } | undefined;
+}
+
+export interface Process {
+  /** One pass; answers its last guard. */
+  pass(key?: ObjectRef): Promise<string | undefined>;
+  run(key?: ObjectRef): Promise<Outcome>;
+  /** The names of the keys that a sweep finds. */
+  keys(): Promise<readonly string[]>;
+}
+
+export async function ownedCluster(annotations: Readonly<Record<string, string>> = {}): Promise<OwnedCluster> {
+  const passes = new Passes({ zones: ["server"], replicas: 3, updateStrategy: "RollingUpdate" });
+  const { world, timeline } = passes;
+  const { store } = world;
+  store.create("rabbitmqclusters", namespace, { metadata: { name: owner.name, annotations }, spec: { replicas: 3 } });
+  const { uid } = store.get("rabbitmqclusters", owner).metadata;
+  const reference = { apiVersion: "rabbitmq.com/v1beta1", kind: "RabbitmqCluster", name: owner.name, uid };
+  const ownerReferences = [{ ...reference, controller: true, blockOwnerDeletion: true }];
+  store.patch("statefulsets", statefulSet, { metadata: { ownerReferences } });
+  const metadataOf = ({ resource, ...key }: ObjectRef): Metadata | undefined =>
+    store.find(resource as Resource, key)?.metadata as Metadata | undefined;
+  return {
+    passes,
+    process(settings = {}, changes = {}) {
+      passes.restart({ settings, ...changes });
+      const { context } = passes;
+      const run = (key: ObjectRef = owner) => played(timeline, markSkipLabel.run(context, key, { sweep: false }));
+      return {
+        run,
+        async pass(key) {
+          await run(key);
+          return passes.guard;
+        },
+        keys: async () => (await played(timeline, markSkipLabel.listKeys(context, undefined))).map(({ name }) => name),
+      };
+    },
+    annotate: (given, { resource, ...key } = owner) => world.annotate(key, given, resource),
+    remove: (propagationPolicy = "Background", { resource, ...key } = owner) =>
+      store.delete(resource, key, { propagationPolicy }),
+    find: (of = owner) => metadataOf(of),
+    labels(key = "skipPreStopChecks") {
+      const pods = store.list("pods", { namespace }).items;
+      return Object.fromEntries(
+        pods.flatMap(({ metadata: { name, labels = {} } }) => {
+          const value = labels[key];
+          return value === undefined ? [] : [[Number(name.at(-1)), value]];
+        }),
+      );
+    },
+    status(of = owner) {
+      const text = metadataOf(of)?.annotations?.["sluice.dev/skip-status"];
+      return text === undefined ? undefined : JSON.parse(text);
+    },
+  };
+}
