@@ -256,7 +256,7 @@ async function inspectFunctions({ context, key, nowMs, observed }: Inspection): 
   }
   // Sweeps and events wake functions for the groups of a label; the others have only reviews.
   if (readGroup(key.group).kind !== "labelled") return [...inspections.values()];
-  for (const definition of groupFunctions) {
+  for (const definition of groupFunctions.filter(({ keyedBy }) => keyedBy === "groups")) {
     const passes: PassReport[] = [];
     const reporter = { ...silentReporter, pass: (report: PassReport) => void passes.push(report) };
     const written = ledger?.verdicts[definition.name];
