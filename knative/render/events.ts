@@ -1,5 +1,5 @@
 /** What wakes functions on Knative: sources of events about objects, cron, and with a broker, Triggers. */
-import { apiVersionOf, resources } from "../../functions/shared/kubernetes/cluster.ts";
+import { apiVersionOf, type ResourceType, resources } from "../../functions/shared/kubernetes/cluster.ts";
 import type { CronDefinition, FunctionDefinition, Need } from "../../functions/shared/pass/definition.ts";
 import type { WokenBy } from "../../functions/shared/views/keys.ts";
 import { pingType } from "../../triggers/wake/ping.ts";
@@ -24,9 +24,30 @@ function sourceAccount(name: string): string {
  * learns only names. It does not tell of older objects and forgets what it cannot deliver. The PingSource makes up for that.
  */
 export function sourcesOf(definition: FunctionDefinition): readonly Manifest[] {
-  const { name, wokenBy } = definition;
-  const labels = labelsOf(name);
-  const account = sourceAccount(name);
+  const own = definition.wokenBy.filter((woken) => broughtBy(woken) === undefined);
+  return [...watching(definition, sourceAccount(definition.name), own), cronOf(definition)];
+}
+
+/**
+ * The sources of what an operator brings, with an account of their own. An adapter of a kind that nobody serves ends with an
+ * error again and again, so that whoever has the operator installs them beside the others.
+ */
+export function sourcesBroughtBy(operator: string, definition: FunctionDefinition): readonly Manifest[] {
+  const theirs = definition.wokenBy.filter((woken) => broughtBy(woken) === operator);
+  return theirs.length === 0 ? [] : watching(definition, `${definition.name}-${operator}-source`, theirs);
+}
+
+/** The operators whose kinds wake a function. */
+export function operatorsOf({ wokenBy }: FunctionDefinition): readonly string[] {
+  return [...new Set(wokenBy.flatMap((woken) => broughtBy(woken) ?? []))];
+}
+
+function broughtBy({ resource }: WokenBy): string | undefined {
+  const { broughtBy: operator }: ResourceType = resources[resource];
+  return operator;
+}
+
+function watching({ name }: FunctionDefinition, account: string, wokenBy: readonly WokenBy[]): readonly Manifest[] {
   const needs: Need[] = wokenBy.map((woken) => {
     const need = watchNeed(woken);
     return { ...need, verbs: ["get", ...need.verbs] };
@@ -34,7 +55,7 @@ export function sourcesOf(definition: FunctionDefinition): readonly Manifest[] {
   const sources = wokenBy.map((woken) => ({
     apiVersion: "sources.knative.dev/v1",
     kind: "ApiServerSource",
-    metadata: { name: `${name}-${woken.resource}`, labels },
+    metadata: { name: `${name}-${woken.resource}`, labels: labelsOf(name) },
     spec: {
       serviceAccountName: account,
       mode: "Reference",
@@ -42,7 +63,7 @@ export function sourcesOf(definition: FunctionDefinition): readonly Manifest[] {
       sink: serviceSink(name),
     },
   }));
-  return [...rightsOf({ name: account, needs }), ...sources, cronOf(definition)];
+  return [...rightsOf({ name: account, needs }), ...sources];
 }
 
 /** The right of a process that watches by itself what wakes a function. */

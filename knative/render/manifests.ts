@@ -7,7 +7,7 @@ import type {
 } from "../../functions/shared/pass/definition.ts";
 import { type Companion, configMapOf } from "./companions.ts";
 import { dashboard } from "./dashboard.ts";
-import { broker, cronOf, sourcesOf, triggerOf, watchNeed } from "./events.ts";
+import { broker, cronOf, operatorsOf, sourcesBroughtBy, sourcesOf, triggerOf, watchNeed } from "./events.ts";
 import { type ListedKind, needsOfKinds } from "./kinds.ts";
 import { prometheusRule, serviceMonitor } from "./monitoring.ts";
 import {
@@ -58,6 +58,12 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
       ...cronFunctions.map((definition) => [definition.name, [cronOf(definition)]] as const),
     ]),
   );
+  for (const operator of new Set(groupFunctions.flatMap(operatorsOf))) {
+    const sources = groupFunctions.map(
+      (definition) => [definition.name, sourcesBroughtBy(operator, definition)] as const,
+    );
+    folder(`sources-${operator}`, Object.fromEntries(sources.filter(([, manifests]) => manifests.length > 0)));
+  }
   folder("triggers", { broker: [brokerObject()], triggers: woken.map(triggerOf) });
   folder("webhooks", {
     webhooks: admissionFunctions.map(webhookConfiguration),

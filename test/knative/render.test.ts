@@ -229,7 +229,9 @@ suite("rendered manifests", () => {
 
   test("the sources of a function send references to what wakes it, and nothing else", () => {
     for (const { name, wokenBy } of groupFunctions) {
-      const sources = ofKind("ApiServerSource", objectsOf(`sources/${name}.yaml`));
+      // What an operator brings has sources of its own.
+      const files = [...rendered.keys()].filter((path) => /^sources/.test(path) && path.endsWith(`/${name}.yaml`));
+      const sources = files.flatMap((file) => ofKind("ApiServerSource", objectsOf(file)));
       const watched = sources.flatMap(({ spec }) => spec.resources.map(({ kind }) => kind));
       assert.deepEqual(watched.sort(), wokenBy.map(({ resource }) => resources[resource].kind).sort());
       for (const { spec } of sources) assert.equal(spec.mode, "Reference");

@@ -26,6 +26,7 @@ import {
   follow,
   furnish,
   judge,
+  letGo,
   lower,
   refuse,
   register,
@@ -82,6 +83,7 @@ const free = {
   TLS_DNS_NAME: "localhost",
   SWEEP_INTERVAL: "1s",
   WRITE_LAST_DOWNSCALE: "true",
+  SKIP_LABEL_WAIT: "0",
 };
 
 suite("rights on the real API server", { skip: await skipWithoutControlPlane(), concurrency: 2 }, () => {
@@ -90,6 +92,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     controlPlane = await startControlPlane();
     const kubectl = await Kubectl.open(controlPlane);
     await kubectl.apply(await kubectl.build("base/crds"));
+    await kubectl.run("apply", "-k", join(import.meta.dirname, "../fixtures/crds"));
     await kubectl.waitForDefinitions();
     await kubectl.close();
   });
@@ -123,6 +126,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       await vanish(scene, cast, `system:serviceaccount:${namespace}:${keeper}`);
       await renew(scene, cast);
       await writeTime(scene, cast);
+      await letGo(scene, cast);
       await scene.end();
       for (const name of accountsOf(objects)) {
         const rights = rightsOf(objects, namespace, name);
@@ -155,7 +159,8 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       const delayed = await start("prepare-delayed-downscale", {});
       const follower = await start("follow-replicas", {});
       const releaser = await start("release-prepared", { WRITE_LAST_DOWNSCALE: "true" });
-      return { certificate, reviews, rollout, ledgers, delayed, follower, releaser };
+      const marker = await start("mark-skip-label", { SKIP_LABEL_WAIT: "0" });
+      return { certificate, reviews, rollout, ledgers, delayed, follower, releaser, marker };
     };
     await walk(context, { namespace: "loki", overlay: "direct", roller, keeper, play });
   });
@@ -164,7 +169,8 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     const roller = "sluice";
     const play: Installation["play"] = async (start) => {
       const all = await start(roller, free);
-      return { certificate: all, reviews: all, rollout: all, ledgers: all, delayed: all, follower: all, releaser: all };
+      const woken = { rollout: all, ledgers: all, delayed: all, follower: all, releaser: all, marker: all };
+      return { certificate: all, reviews: all, ...woken };
     };
     await walk(context, { namespace: "mimir", overlay: "standalone", roller, keeper: roller, play });
   });
@@ -291,7 +297,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     const kubectl = await Kubectl.open(controlPlane);
     const objects = await kubectl.buildIn("tempo", "direct");
     const sources = objects.filter((one): one is Source => one.kind === "ApiServerSource");
-    assert.equal(sources.length, 9);
+    assert.equal(sources.length, 10);
     for (const account of new Set(sources.map(({ spec }) => spec.serviceAccountName))) {
       const kinds = sources.filter(({ spec }) => spec.serviceAccountName === account);
       const resources = kinds.flatMap(({ spec }) => spec.resources.map(({ kind }) => `${kind.toLowerCase()}s`));

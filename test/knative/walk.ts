@@ -1,6 +1,7 @@
 /** Every path of every function, walked over a group: what each account needs for all that is to be done. */
 import assert from "node:assert/strict";
 import { preparedId } from "../../functions/shared/group/prepared.ts";
+import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
 import { formatClaims, makeClaim } from "../../functions/shared/ledger/claim.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import { dataOf, usualSecretName } from "../../functions/shared/objects/certificates.ts";
@@ -26,6 +27,7 @@ export interface Cast {
   readonly delayed: Server;
   readonly follower: Server;
   readonly releaser: Server;
+  readonly marker: Server;
 }
 
 const budgets = "rollout-operator.grafana.com/v1";
@@ -328,6 +330,40 @@ export async function vanish(scene: Scene, { ledgers: keeper }: Cast, user: stri
     const there = await ledgers();
     return doomed.some((group) => there.includes(group)) ? undefined : true;
   });
+}
+
+/** A RabbitmqCluster, and a StatefulSet that opts in, are deleted: each is held until its pods have their label. */
+export async function letGo(scene: Scene, { marker }: Cast): Promise<void> {
+  const { api, controlPlane, group } = scene;
+  const { namespace } = group;
+  const clusters = `/apis/rabbitmq.com/v1beta1/namespaces/${namespace}/rabbitmqclusters`;
+  const cluster = {
+    apiVersion: "rabbitmq.com/v1beta1",
+    kind: "RabbitmqCluster",
+    metadata: { name: "orders" },
+    spec: {},
+  };
+  await api.post(clusters, cluster);
+  const annotations = { "sluice.dev/skip-label": "example.com/let-go" };
+  const made = await createGroup(controlPlane, { name: "marked", namespace, zones: 1, pods: 2, annotations });
+  await waitForGroupReady(controlPlane, made);
+  const paths = [`${clusters}/orders`, scene.statefulSetPath("marked-zone-a")];
+  const tell = async () => {
+    await post(marker, changed("RabbitmqCluster", namespace, "orders"));
+    await post(marker, tick);
+  };
+  const ask = (path: string) => api.get<{ metadata: Metadata }>(path).catch(() => undefined);
+  for (const path of paths) {
+    await eventually("our finalizer", 60_000, async () => {
+      await tell();
+      return (await ask(path))?.metadata.finalizers?.includes("sluice.dev/release-prestop") ? true : undefined;
+    });
+    await api.delete(path, { propagationPolicy: "Background" });
+    await eventually("an owner let go", 60_000, async () => {
+      await tell();
+      return (await ask(path)) === undefined ? true : undefined;
+    });
+  }
 }
 
 /** A certificate of rollout-operator's, which is soon over, is taken over and renewed. */

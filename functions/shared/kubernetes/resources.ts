@@ -27,6 +27,8 @@ export interface ResourceType {
   readonly group: string;
   /** False: its objects are of the whole cluster. A right to them is given in a ClusterRole, and their keys have no namespace. */
   readonly isNamespaced: boolean;
+  /** The operator that brings its CRD, and may not be installed. Absent: it is served wherever Sluice is. */
+  readonly broughtBy?: string;
 }
 
 const core = { apiPath: "/api/v1", group: "", isNamespaced: true } as const;
@@ -81,6 +83,7 @@ export const resources = {
     kind: "RabbitmqCluster",
     group: "rabbitmq.com",
     isNamespaced: true,
+    broughtBy: "rabbitmq",
   },
 } as const satisfies Readonly<Record<string, ResourceType>>;
 
