@@ -14,6 +14,8 @@ export interface Member {
   readonly mayRun: boolean;
   /** It has the label, and its stop hook would take the value for the marker. */
   readonly hasLabel: boolean;
+  /** Its annotation says that we labelled it, whenever that was. */
+  readonly isOurs: boolean;
   /** When it got the label, by its annotation; undefined where that says nothing that can be true. */
   readonly labelledMs: number | undefined;
   /** Why the API server has refused its label lately; undefined where it may be tried. */
@@ -106,29 +108,28 @@ export function decide(snapshot: OwnerSnapshot): Verdict {
 
 /** While nothing says that its pods are to stop, they have no label of ours. */
 function decideLiving({ keepsFinalizers, members }: OwnerSnapshot, owner: Owner): Verdict {
-  const { shown, status, isHeld, malformed } = owner;
+  const { shown, status, malformed } = owner;
   if (status !== undefined) {
-    const ours = members.filter(({ isTerminating, hasLabel, labelledMs }) => !isTerminating && hasLabel && labelledMs);
+    const ours = members.filter(({ isTerminating, hasLabel, isOurs }) => !isTerminating && hasLabel && isOurs);
     const sentence = `the pods of ${shown} are not to stop any more: ${namesOf(ours)} ${ours.length === 1 ? "loses" : "lose"} the label ${status.label}`;
     if (ours.length > 0 && status.label !== undefined)
       return doing("labels-withdrawn", sentence, { kind: "unlabel", members: ours, key: status.label });
     return doing("labels-withdrawn", `no pod of ${shown} has a label of ours any more`, { kind: "remove-status" });
   }
   if (malformed !== undefined) return { ...done(malformed), guard: "skip-label-malformed" };
-  const wantsFinalizer = keepsFinalizers && owner.label !== undefined;
-  if (wantsFinalizer && !isHeld)
+  return holding(keepsFinalizers, owner) ?? done(`${shown} is not being deleted`);
+}
+
+/** What is done about our finalizer on an owner that is not being deleted; undefined where nothing is to be. */
+function holding(keepsFinalizers: boolean, { shown, label, isHeld }: Owner): Verdict | undefined {
+  const wantsFinalizer = keepsFinalizers && label !== undefined;
+  if (wantsFinalizer === isHeld) return undefined;
+  if (wantsFinalizer)
     return doing("holding", `${shown} gets our finalizer: when it is deleted, its pods are labelled first`, {
       kind: "add-finalizer",
     });
-  if (!wantsFinalizer && isHeld)
-    return doing(
-      "letting-alone",
-      `${shown} loses our finalizer: ${keepsFinalizers ? "it asks for no label" : "SKIP_LABEL_FINALIZER is remove"}`,
-      {
-        kind: "remove-finalizer",
-      },
-    );
-  return done(`${shown} is not being deleted`);
+  const why = keepsFinalizers ? "it asks for no label" : "SKIP_LABEL_FINALIZER is remove";
+  return doing("letting-alone", `${shown} loses our finalizer: ${why}`, { kind: "remove-finalizer" });
 }
 
 /** Labels, then a look that finds none missing, then the markers, and only then the finalizer. */
@@ -148,6 +149,10 @@ function decideLettingGo(snapshot: OwnerSnapshot, owner: Owner): Verdict {
   }
   const obstacle = obstacleTo(snapshot, owner, living, missing);
   if (deletedMs === undefined) {
+    // It may be deleted while its pods are to stop, and new ones may have come.
+    const held =
+      isNamespaceEnding || owner.malformed !== undefined ? undefined : holding(snapshot.keepsFinalizers, owner);
+    if (held !== undefined) return held;
     if (obstacle !== undefined && obstacle.guard !== "marker-unseen") return telling(obstacle);
     return telling(
       isNamespaceEnding

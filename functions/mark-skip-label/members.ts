@@ -54,6 +54,7 @@ function memberOf({ metadata, status }: PodObject, { label, refusalOf }: Members
     mayRun: !["Pending", "Succeeded", "Failed"].includes(status?.phase ?? "Pending"),
     // Stop hooks ask whether there is any text, `false` too, unless the owner says which.
     hasLabel: label?.value === undefined ? text !== undefined && text !== "" : text === label.value,
+    isOurs: metadata.annotations?.[skipLabelledAt.key] !== undefined,
     labelledMs: labelledMs !== undefined && labelledMs <= nowMs + clockSkewMs ? labelledMs : undefined,
     refusal: refusalOf(uid),
   };

@@ -60,6 +60,8 @@ async function act(looked: Looked): Promise<"done" | "changed" | "refused" | "id
     await announceLook(looked);
     return "idle";
   }
+  // Whoever wrote the status may have been killed before he warned anybody.
+  if (looked.verdict.guard === "deadline-passed") await announceLook(looked);
   const became = await carryOut(looked, step);
   if (became === "done") await announceLook(looked);
   return became;

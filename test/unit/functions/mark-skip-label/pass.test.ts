@@ -121,6 +121,29 @@ test("deadline-passed: five minutes after its deletion the owner goes all the sa
   );
 });
 
+test("nobody lets go of an owner by its deadline before he has warned, whoever has written its status", async () => {
+  const world = await ownedCluster();
+  const process = world.process();
+  await process.pass();
+  world.remove();
+  await process.pass();
+  const said = {
+    guard: "deadline-passed",
+    sentence: "it goes",
+    label: "skipPreStopChecks",
+    since: "2026-01-01T00:00:00Z",
+  };
+  world.annotate({ "sluice.dev/skip-status": JSON.stringify(said), "sluice.dev/skip-deadline": "1s" });
+  await world.passes.goOn(2_000);
+  const warned: unknown[] = [];
+  world.passes.interfere = ({ verb, given }) => {
+    if (verb === "patch" && JSON.stringify(given).includes("finalizers"))
+      warned.push(world.passes.events.filter((event) => event.includes("SkipDeadlinePassed")).length);
+  };
+  await world.process().pass();
+  assert.deepEqual([warned, world.find()], [[1], undefined]);
+});
+
 test("an owner that is deleted so that its pods stay is let go at once, and none of its pods is labelled", async () => {
   const world = await ownedCluster();
   const process = world.process();
@@ -263,6 +286,30 @@ test("stop-all labels the pods of a live owner, and takes the labels back when i
   assert.deepEqual(guardsOf(world), ["labels-withdrawn", "labels-withdrawn", "done"]);
   assert.deepEqual([world.labels(), world.status()], [{}, undefined]);
   assert.match(world.passes.events.join("\n"), /SkipLabelsRemoved orders: labels-withdrawn/);
+});
+
+test("an owner whose pods are all to stop gets our finalizer like any other that lives: it may be deleted next", async () => {
+  const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
+  assert.equal(await world.process().pass(), "stopping");
+  assert.deepEqual([world.find()?.finalizers, world.labels()], [[finalizer], all]);
+  assert.equal(await world.process({ skipLabelFinalizer: "remove" }).pass(), "stopping");
+  assert.deepEqual([world.find()?.finalizers ?? [], world.labels()], [[], all]);
+  world.annotate({ "sluice.dev/skip-label": "let go" }, statefulSet);
+  world.annotate({ "sluice.dev/stop-all": "true" }, statefulSet);
+  world.passes.world.store.patch("statefulsets", statefulSet, { metadata: { finalizers: [finalizer] } });
+  await world.process().pass(statefulSet);
+  assert.deepEqual(world.find(statefulSet)?.finalizers, [finalizer], "nobody can tell what it asks for");
+});
+
+test("a label of ours goes again, however far the clock was ahead of whoever wrote it", async () => {
+  const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
+  await world.process().pass();
+  const ahead = new Date(world.passes.timeline.nowMs() + 28_000).toISOString();
+  const pod = { namespace: owner.namespace, name: "group-server-0" };
+  world.passes.world.annotate(pod, { "sluice.dev/skip-labelled-at": ahead }, "pods");
+  world.annotate({ "sluice.dev/stop-all": null });
+  assert.equal(await world.process().pass(), "done");
+  assert.deepEqual(world.labels(), {});
 });
 
 test("a label that a user has set before is not taken back, nor written over", async () => {
