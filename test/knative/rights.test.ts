@@ -121,12 +121,12 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       await tellBefore(scene, cast, ingesters);
       await lower(scene, cast, ingesters);
       await follow(scene, cast);
+      await letGo(scene, cast);
       await roll(scene, cast);
       await refuse(scene, cast, `system:serviceaccount:${namespace}:${roller}`);
       await vanish(scene, cast, `system:serviceaccount:${namespace}:${keeper}`);
       await renew(scene, cast);
       await writeTime(scene, cast);
-      await letGo(scene, cast);
       await scene.end();
       for (const name of accountsOf(objects)) {
         const rights = rightsOf(objects, namespace, name);
