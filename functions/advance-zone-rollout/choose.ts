@@ -1,6 +1,6 @@
 /** Which of a zone's outdated pods may go together: as many as the zone and the budget of each of them let be down. */
 
-import { heldByQuestion, isAsked, type Questions } from "../shared/group/asking.ts";
+import { heldByQuestion, isPodAsked, type Questions } from "../shared/group/asking.ts";
 import { allowanceOf, type Governed, governing, type Surroundings } from "../shared/group/governing.ts";
 import { countPartition, describeCount } from "../shared/group/partitions.ts";
 import { countDown, describeDown, type Zone } from "../shared/group/zones.ts";
@@ -122,7 +122,7 @@ const askAgainMs = 10_000;
 
 /** Rule R22, and the answer of the pod: after all else, so that nobody is asked in vain. */
 function heldByAnswer({ questions, zones }: GroupNow, zone: Zone, pod: Pod, [other]: readonly Pod[]): Held | undefined {
-  if (!isAsked(zone.statefulSet)) return undefined;
+  if (!isPodAsked(zone.statefulSet, pod)) return undefined;
   const held = other === undefined ? heldByQuestion(questions, zones, zone, pod) : besideReserved(other.name);
   return held && { ...held, isLimit: false, nextInMs: askAgainMs };
 }

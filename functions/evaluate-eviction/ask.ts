@@ -1,5 +1,5 @@
 /** Evictions of pods that are asked before they go: who is asked, and what is refused for an answer or for want of one. */
-import { heldByQuestion, isAsked, otherDown, type Questions } from "../shared/group/asking.ts";
+import { heldByQuestion, isPodAsked, otherDown, type Questions } from "../shared/group/asking.ts";
 import type { Zone } from "../shared/group/zones.ts";
 import { besideReserved } from "../shared/ledger/questions/health-questions.ts";
 import type { Pod } from "../shared/objects/pods.ts";
@@ -33,7 +33,7 @@ export function refuseByQuestion(
   questions: Questions | undefined,
   { zones, zone, pod, taken }: Place,
 ): Denied | undefined {
-  if (!isAsked(zone.statefulSet)) return undefined;
+  if (!isPodAsked(zone.statefulSet, pod)) return undefined;
   const other = taken.find(({ uid }) => uid !== pod.uid);
   const held = other === undefined ? heldByQuestion(questions, zones, zone, pod) : besideReserved(other.name);
   return held && askAgain(held.guard, held.sentence, zone.statefulSet.name);

@@ -7,6 +7,8 @@ import { isEnding, listKeys, name, observe, refusedForMs } from "./observe.ts";
 
 /** A deletion takes four looks. More come together only while others write what we write. */
 const mostLooks = 10;
+/** Of a namespace that is being deleted, so many are looked at at one time. */
+const ownersAtOnce = 16;
 /** How soon to look again where others wrote what we write, in milliseconds. */
 const contendedMs = 500;
 /** Of objects whose changes wake nobody: how soon to look again, in milliseconds. */
@@ -19,8 +21,12 @@ export async function run(context: Context, key: ObjectRef): Promise<Outcome> {
   const isServed = namespaces === undefined || namespaces.includes(key.name);
   if (!isServed || !(await isEnding(cluster, key.name))) return nothing;
   const owners = await listKeys(context, key.name);
-  const outcomes = await Promise.all(owners.map((owner) => runOwner(context, owner)));
-  const rechecks = outcomes.flatMap(({ recheckMs }) => (recheckMs === undefined ? [] : [recheckMs]));
+  const rechecks: number[] = [];
+  for (let first = 0; first < owners.length; first += ownersAtOnce) {
+    const batch = owners.slice(first, first + ownersAtOnce);
+    const outcomes = await Promise.all(batch.map((owner) => runOwner(context, owner)));
+    rechecks.push(...outcomes.flatMap(({ recheckMs }) => (recheckMs === undefined ? [] : [recheckMs])));
+  }
   return rechecks.length === 0 ? nothing : { ...nothing, recheckMs: Math.min(...rechecks) };
 }
 

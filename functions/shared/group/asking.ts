@@ -29,6 +29,11 @@ export function isAsked({ question, deleting }: StatefulSet): boolean {
   return question !== undefined && !deleting;
 }
 
+/** The same of one pod of it: one that was labelled to be let go is asked no more than its stop hook asks. */
+export function isPodAsked(statefulSet: StatefulSet, { letGo }: Pick<Pod, "letGo">): boolean {
+  return isAsked(statefulSet) && !letGo;
+}
+
 /** Why a pod stays whose StatefulSet asks, for its answer or for want of one; undefined where it may go, as far as that goes. */
 export function heldByQuestion(
   questions: Questions | undefined,
@@ -37,7 +42,7 @@ export function heldByQuestion(
   pod: Pod,
 ): HeldBack | undefined {
   const { question, name } = own.statefulSet;
-  if (question === undefined || !isAsked(own.statefulSet)) return undefined;
+  if (question === undefined || !isPodAsked(own.statefulSet, pod)) return undefined;
   if (question.ask === undefined) {
     const [wrong] = question.malformed;
     return {

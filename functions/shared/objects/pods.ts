@@ -1,5 +1,6 @@
 /** What decisions read of a Pod, and nothing else: views hold thousands of these. */
 import type { ContainerStatus, PodObject } from "../kubernetes/cluster.ts";
+import { skipLabelledAt } from "./vocabulary/skip-labels.ts";
 import { controllerRevisionHash, podName, read } from "./vocabulary.ts";
 
 export interface Pod {
@@ -26,6 +27,8 @@ export interface Pod {
   readonly finished: boolean;
   /** Not running yet: the API server evicts it whatever a PodDisruptionBudget says. */
   readonly pending: boolean;
+  /** It was labelled so that its stop hook lets go: all pods of its owner are to go. */
+  readonly letGo: boolean;
   /** Its own status proves that it has never been Ready, so nobody loses anything with it. False where that is in doubt. */
   readonly neverReady: boolean;
   /** Since when everything about the pod says ready, in milliseconds since the epoch; undefined while something does not. */
@@ -105,6 +108,7 @@ export function parsePod(object: PodObject): Pod {
     terminating: metadata.deletionTimestamp !== undefined,
     finished: status?.phase === "Succeeded" || status?.phase === "Failed",
     pending: status?.phase === "Pending",
+    letGo: metadata.annotations?.[skipLabelledAt.key] !== undefined,
     neverReady: provesNeverReady(object),
     // A Ready condition without a time cannot prove that it has lasted for minReadySeconds.
     readySinceMs: isReady ? (Number.isNaN(readySince) ? Number.POSITIVE_INFINITY : readySince) : undefined,

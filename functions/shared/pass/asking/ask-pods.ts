@@ -1,5 +1,5 @@
 /** The pods that a decision would let go are asked before it is carried out (rule R22). */
-import { isAsked, type Questions } from "../../group/asking.ts";
+import { isAsked, isPodAsked, type Questions } from "../../group/asking.ts";
 import { type Health, unknownHealth } from "../../http/answered-health.ts";
 import { askHealth } from "../../http/health.ts";
 import type { PodAnswer, PodCallOptions } from "../../http/pod-http.ts";
@@ -88,7 +88,7 @@ interface Errand {
 
 function unasked({ answers }: Questions, goers: readonly AskedPod[]): AskedPod[] {
   const wanted = new Map(goers.map((one) => [one.pod.uid, one]));
-  return [...wanted.values()].filter(({ pod, statefulSet }) => isAsked(statefulSet) && !answers.has(pod.uid));
+  return [...wanted.values()].filter(({ pod, statefulSet }) => isPodAsked(statefulSet, pod) && !answers.has(pod.uid));
 }
 
 /** An answer that was given a moment ago will do, unless the ledger has moved on since it was asked for. */

@@ -161,6 +161,7 @@ export function pod(name: string, changes: Partial<Pod> = {}): Pod {
     terminating: false,
     finished: false,
     pending: false,
+    letGo: false,
     neverReady: false,
     readySinceMs: nowMs - 600_000,
     stuck: undefined,

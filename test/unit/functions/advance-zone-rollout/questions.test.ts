@@ -81,6 +81,15 @@ test("a deletion comes within 5 s of what it rests on, though the pod answers af
   );
 });
 
+test("a pod that was labelled so that its stop hook lets go is not asked", async () => {
+  const { passes, pods } = await stage();
+  pods.others = critical;
+  const annotations = { "sluice.dev/skip-labelled-at": "2026-01-01T00:00:00Z" };
+  passes.world.annotate({ namespace, name: "group-a-1" }, annotations, "pods");
+  await passes.run();
+  assert.deepEqual([deleted(passes), pods.takeAsked().includes("group-a-1")], [["group-a-1"], false]);
+});
+
 test("question-malformed: no pod goes, and the object is told what to write", async () => {
   const { passes, pods } = await stage({ "health-question": "http", "health-url": "//other/" });
   await passes.run();

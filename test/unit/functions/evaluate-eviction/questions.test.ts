@@ -168,6 +168,17 @@ test("while the StatefulSet is being deleted nobody is asked", async () => {
   assert.deepEqual(pods.asked, []);
 });
 
+test("a pod that was labelled so that its stop hook lets go is not asked: all of its owner's are to go, one at a time", async () => {
+  const { passes, pods, replica } = await stage();
+  pods.others = critical;
+  const annotations = { "sluice.dev/skip-labelled-at": "2026-01-01T00:00:00Z" };
+  passes.world.annotate({ namespace, name: "group-a-1" }, annotations, "pods");
+  await passes.goOn(100);
+  const guards = await replica.guards(...["group-a-0", "group-a-1"].map((name) => replica.review(name)));
+  assert.deepEqual([guards[1], pods.takeAsked().includes("group-a-1")], ["allowed", false]);
+  assert.notEqual(guards[0], "allowed");
+});
+
 test("a pod that answers after 4 s still answers; one that does not within 4.5 s has not, and its review ends in time", async () => {
   const { passes, pods, replica } = await stage();
   pods.slowMs = 4_000;
