@@ -22,6 +22,8 @@ export interface Looked {
   readonly key: ObjectRef;
   readonly observed: Observed & { readonly object: NonNullable<Observed["object"]> };
   readonly verdict: Verdict;
+  /** Nothing is sent by it after this moment of the monotonic clock. */
+  readonly notAfterMs: number;
 }
 
 /** What became of a write: it was made, the object is another one by now, or the API server does not want it. */
@@ -74,11 +76,11 @@ type OwnerChange = Pick<Metadata, "finalizers"> | { readonly annotations: Readon
 
 /** A merge patch under uid and resourceVersion: it makes nothing that is gone, and overwrites nothing that has changed. */
 async function patchOwner(looked: Looked, action: string, change: OwnerChange): Promise<Result> {
-  const { context, key, observed, verdict } = looked;
+  const { context, key, observed, verdict, notAfterMs } = looked;
   const { uid, resourceVersion } = observed.object.metadata;
   const report = reporting(looked, action, key.name);
   try {
-    await context.cluster.patch(key.resource, key, { metadata: { uid, resourceVersion, ...change } });
+    await context.cluster.patch(key.resource, key, { metadata: { uid, resourceVersion, ...change } }, { notAfterMs });
     report("done", verdict.sentence);
     return "done";
   } catch (error) {
@@ -116,13 +118,13 @@ async function patchPods(
 }
 
 async function patchPod(looked: Looked, action: string, member: Member, change: object): Promise<Result> {
-  const { context, key, verdict } = looked;
+  const { context, key, verdict, notAfterMs } = looked;
   const { cluster } = context;
   const { uid, resourceVersion } = member;
   const report = reporting(looked, action, member.name);
   const at = { namespace: key.namespace, name: member.name };
   try {
-    await cluster.patch("pods", at, { metadata: { uid, resourceVersion, ...change } });
+    await cluster.patch("pods", at, { metadata: { uid, resourceVersion, ...change } }, { notAfterMs });
     context.memoryOf(key).refusals.delete(uid);
     report("done", verdict.sentence);
     return "done";

@@ -77,6 +77,13 @@ export interface Verdict {
 const lookAgainMs = 2_000;
 /** The same of one that is held by others alone, or by nobody, in milliseconds. */
 const unheldRecheckMs = 5_000;
+/**
+ * So long after they were withdrawn labels may still come, in milliseconds: one is sent {@link actWithinMs} after what it rests
+ * on was read, takes ten seconds at most, and clocks may differ by 28.
+ */
+const withdrawnForMs = 60_000;
+/** So long after a look was begun something is done by it, in milliseconds. */
+export const actWithinMs = 15_000;
 /** So many names stand in a sentence. */
 const mostNames = 5;
 
@@ -107,17 +114,26 @@ export function decide(snapshot: OwnerSnapshot): Verdict {
 }
 
 /** While nothing says that its pods are to stop, they have no label of ours. */
-function decideLiving({ keepsFinalizers, members }: OwnerSnapshot, owner: Owner): Verdict {
+function decideLiving(snapshot: OwnerSnapshot, owner: Owner): Verdict {
   const { shown, status, malformed } = owner;
-  if (status !== undefined) {
-    const ours = members.filter(({ isTerminating, hasLabel, isOurs }) => !isTerminating && hasLabel && isOurs);
-    const sentence = `the pods of ${shown} are not to stop any more: ${namesOf(ours)} ${ours.length === 1 ? "loses" : "lose"} the label ${status.label}`;
-    if (ours.length > 0 && status.label !== undefined)
-      return doing("labels-withdrawn", sentence, { kind: "unlabel", members: ours, key: status.label });
-    return doing("labels-withdrawn", `no pod of ${shown} has a label of ours any more`, { kind: "remove-status" });
-  }
+  if (status !== undefined) return withdraw(snapshot, owner, status);
   if (malformed !== undefined) return { ...done(malformed), guard: "skip-label-malformed" };
-  return holding(keepsFinalizers, owner) ?? done(`${shown} is not being deleted`);
+  return holding(snapshot.keepsFinalizers, owner) ?? done(`${shown} is not being deleted`);
+}
+
+/**
+ * Labels of ours go. One that is under way may come after that: so the status, which makes every pass look at the pods, goes only
+ * when nobody can label any more who has read that they are to stop.
+ */
+function withdraw({ nowMs, members, keepsFinalizers }: OwnerSnapshot, owner: Owner, status: SkipStatus): Verdict {
+  const sentence = `the pods of ${owner.shown} are not to stop any more: labels of ours go`;
+  const withdrawn: Obstacle = { guard: "labels-withdrawn", sentence };
+  const ours = members.filter(({ isTerminating, hasLabel, isOurs }) => !isTerminating && hasLabel && isOurs);
+  if (ours.length > 0 && status.label !== undefined)
+    return { ...telling(withdrawn), step: { kind: "unlabel", members: ours, key: status.label } };
+  if (status.guard !== withdrawn.guard) return telling(withdrawn);
+  if (nowMs - status.sinceMs >= withdrawnForMs) return { ...telling(withdrawn), step: { kind: "remove-status" } };
+  return holding(keepsFinalizers, owner) ?? telling(withdrawn);
 }
 
 /** What is done about our finalizer on an owner that is not being deleted; undefined where nothing is to be. */
@@ -143,8 +159,8 @@ function decideLettingGo(snapshot: OwnerSnapshot, owner: Owner): Verdict {
   const due = missing.filter(({ refusal }) => refusal === undefined);
   if (label !== undefined && due.length > 0) {
     const sentence = `${namesOf(due)} of ${shown} ${due.length === 1 ? "gets" : "get"} the label ${labelText(label)}`;
-    // Who is not being deleted may be let stay again: the status tells then that labels of ours are to go.
-    const isTold = deletedMs === undefined && owner.status === undefined;
+    // One that is not being deleted may be let stay again: the status tells then that labels of ours are to go.
+    const isTold = deletedMs === undefined && (owner.status?.guard ?? "labels-withdrawn") === "labels-withdrawn";
     return { ...doing("labelling", sentence, { kind: "label", members: due, label }), isTold };
   }
   const obstacle = obstacleTo(snapshot, owner, living, missing);

@@ -2,7 +2,7 @@
 import type { Context, Outcome } from "../shared/pass/definition.ts";
 import type { Key, ObjectRef } from "../shared/views/keys.ts";
 import { announceLook, carryOut, type Looked, tell } from "./act.ts";
-import { decide, type Verdict } from "./decide.ts";
+import { actWithinMs, decide, type Verdict } from "./decide.ts";
 import { isEnding, listKeys, name, observe, refusedForMs } from "./observe.ts";
 
 /** A deletion takes four looks. More come together only while others write what we write. */
@@ -35,12 +35,13 @@ const nothing: Outcome = { recheckMs: undefined, acting: undefined };
 /** Step after step, each on a fresh look, until there is something to wait for. */
 async function runOwner(context: Context, key: ObjectRef): Promise<Outcome> {
   for (let looks = 0; looks < mostLooks; looks++) {
+    const notAfterMs = context.cluster.monotonicMs() + actWithinMs;
     const observed = await observe(context, key);
     const verdict = decide(observed.snapshot);
     const { object } = observed;
     report(context, key, verdict);
     if (object === undefined) return nothing;
-    const looked: Looked = { context, key, observed: { ...observed, object }, verdict };
+    const looked: Looked = { context, key, observed: { ...observed, object }, verdict, notAfterMs };
     const became = context.mode === "shadow" ? "idle" : await act(looked);
     if (became === "refused") {
       const sentence = `the API server does not take a write to it: ${verdict.sentence}`;
@@ -68,6 +69,8 @@ async function act(looked: Looked): Promise<"done" | "changed" | "refused" | "id
   }
   // Whoever wrote the status may have been killed before he warned anybody.
   if (looked.verdict.guard === "deadline-passed") await announceLook(looked);
+  // This process may have stood still: its look is too old to act on.
+  if (looked.context.cluster.monotonicMs() > looked.notAfterMs) return "changed";
   const became = await carryOut(looked, step);
   if (became === "done") await announceLook(looked);
   return became;

@@ -272,44 +272,24 @@ test("a StatefulSet that opts in with a label of its own is held and let go in t
   assert.equal(world.find(statefulSet), undefined);
 });
 
-test("stop-all labels the pods of a live owner, and takes the labels back when it is withdrawn", async () => {
+test("a process that stood still after its look does nothing by it, and looks again", async () => {
   const world = await ownedCluster();
-  const process = world.process();
+  const process = world.process({ skipLabelWaitMs: 0 });
   await process.pass();
-  world.annotate({ "sluice.dev/stop-all": "true" });
-  assert.equal(await process.pass(), "stopping");
-  assert.deepEqual(world.labels(), all);
-  assert.equal(world.status()?.guard, "stopping");
-  world.annotate({ "sluice.dev/stop-all": null });
-  world.passes.forget();
-  assert.equal(await world.process().pass(), "done");
-  assert.deepEqual(guardsOf(world), ["labels-withdrawn", "labels-withdrawn", "done"]);
-  assert.deepEqual([world.labels(), world.status()], [{}, undefined]);
-  assert.match(world.passes.events.join("\n"), /SkipLabelsRemoved orders: labels-withdrawn/);
-});
-
-test("an owner whose pods are all to stop gets our finalizer like any other that lives: it may be deleted next", async () => {
-  const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
-  assert.equal(await world.process().pass(), "stopping");
-  assert.deepEqual([world.find()?.finalizers, world.labels()], [[finalizer], all]);
-  assert.equal(await world.process({ skipLabelFinalizer: "remove" }).pass(), "stopping");
-  assert.deepEqual([world.find()?.finalizers ?? [], world.labels()], [[], all]);
-  world.annotate({ "sluice.dev/skip-label": "let go" }, statefulSet);
-  world.annotate({ "sluice.dev/stop-all": "true" }, statefulSet);
-  world.passes.world.store.patch("statefulsets", statefulSet, { metadata: { finalizers: [finalizer] } });
-  await world.process().pass(statefulSet);
-  assert.deepEqual(world.find(statefulSet)?.finalizers, [finalizer], "nobody can tell what it asks for");
-});
-
-test("a label of ours goes again, however far the clock was ahead of whoever wrote it", async () => {
-  const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
-  await world.process().pass();
-  const ahead = new Date(world.passes.timeline.nowMs() + 28_000).toISOString();
-  const pod = { namespace: owner.namespace, name: "group-server-0" };
-  world.passes.world.annotate(pod, { "sluice.dev/skip-labelled-at": ahead }, "pods");
-  world.annotate({ "sluice.dev/stop-all": null });
-  assert.equal(await world.process().pass(), "done");
-  assert.deepEqual(world.labels(), {});
+  world.remove();
+  let isStopped = false;
+  const seen: unknown[] = [];
+  world.passes.interfere = async ({ verb, resource, given }) => {
+    if (verb === "patch" && JSON.stringify(given).includes("finalizers")) seen.push(world.labels());
+    const isLabelled = Object.keys(world.labels()).length === 3;
+    if (isStopped || !isLabelled || verb !== "list" || resource !== "statefulsets") return;
+    isStopped = true;
+    const { store } = world.passes.world;
+    store.delete("pods", { namespace: owner.namespace, name: "group-server-0" }, { gracePeriodSeconds: 0 });
+    await world.passes.context.cluster.sleep(40_000);
+  };
+  await process.pass();
+  assert.deepEqual([isStopped, seen, world.find()], [true, [all], undefined]);
 });
 
 test("a label that a user has set before is not taken back, nor written over", async () => {
