@@ -13,6 +13,7 @@ import { disturbances as allDisturbances, type Disturbance } from "./plan.ts";
 import { Processes } from "./processes.ts";
 import { Scaling } from "./scaling/scaling.ts";
 import type { SeedRun } from "./seed.ts";
+import { SkipLabels } from "./skip-labels/skip-labels.ts";
 import { RevisionClock } from "./stale-views.ts";
 import { Versions } from "./versions/versions.ts";
 import { Workloads } from "./workloads.ts";
@@ -32,8 +33,11 @@ export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly 
   const functions = new Functions(run);
   const versions = new Versions(run);
   const scaling = new Scaling(run);
+  const skipLabels = new SkipLabels(run);
   const evictions = new Evictions(run);
-  const roles = [functions, claims, versions, scaling, evictions, ...more].flatMap(({ roles = [] }: Actor) => roles);
+  const roles = [functions, claims, versions, scaling, skipLabels, evictions, ...more].flatMap(
+    ({ roles = [] }: Actor) => roles,
+  );
   const revisions = new RevisionClock();
   const processes = new Processes(run, revisions, roles);
   const clocks = new Clocks(run, processes);
@@ -49,6 +53,7 @@ export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly 
     functions,
     versions,
     scaling,
+    skipLabels,
     processes,
     clocks,
     events,

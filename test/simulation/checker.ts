@@ -48,8 +48,8 @@ export interface Checker {
   onAllowed?(key: ObjectKey, uid: string | undefined, guard: string): void;
   /** The API server is about to carry an eviction out, which a webhook has allowed behind a guard. */
   onEvicted?(key: ObjectKey, uid: string | undefined, guard: string): void;
-  /** The API server has carried a patch out. */
-  onPatched?(caller: Caller, resource: Resource, after: object): void;
+  /** The API server has carried a patch out, of this body. */
+  onPatched?(caller: Caller, resource: Resource, after: object, body: object): void;
   /** It has carried out a write of any kind. */
   onWritten?(caller: Caller, verb: string, resource: Resource): void;
   onLedgerWritten?(write: LedgerWrite): void;
@@ -98,7 +98,7 @@ export class Checkers {
       },
       onPatched: (_, resource, after, body) => {
         if (resource === "leases") this.#ledgerWritten(caller, after as LeaseObject, decidedBy.get(body));
-        for (const checker of this.#all) checker.onPatched?.(caller, resource, after);
+        for (const checker of this.#all) checker.onPatched?.(caller, resource, after, body);
       },
       onWritten: (_, verb, resource) => {
         for (const checker of this.#all) checker.onWritten?.(caller, verb, resource);

@@ -67,6 +67,8 @@ export interface Plan {
   readonly claims?: PlannedClaims;
   /** StatefulSets whose sizes follow or mirror, and pods that are told; absent: sizes are users' alone. */
   readonly scaling?: PlannedScaling;
+  /** Owners whose pods have stop hooks that wait for a label; absent: there are none. */
+  readonly skipLabels?: PlannedSkipLabels;
   /** Other versions of Sluice beside this one; absent: there is none. */
   readonly versions: PlannedVersions | undefined;
   /** How long things go wrong, in milliseconds. */
@@ -127,6 +129,50 @@ export interface PlannedScaling {
   /** The share of sizes changed by hand that the API server stores up to a minute after they were allowed. */
   readonly slow: number;
 }
+
+export interface PlannedSkipLabels {
+  /** How many RabbitmqClusters there are, each with a StatefulSet of so many pods. */
+  readonly clusters: number;
+  readonly replicas: number;
+  /** How many processes label pods at once. */
+  readonly markers: number;
+  /** Their setting SKIP_LABEL_WAIT, in milliseconds. */
+  readonly waitMs: number;
+  /** How often users do something to an owner or to its pods. */
+  readonly everyMs: number;
+  /** What they do; absent from it: they never do. */
+  readonly deeds: readonly SkipDeed[];
+  /** A node shows a label to a stop hook up to this much later. */
+  readonly lagMs: number;
+  /** The share of pods whose files are never written again. */
+  readonly frozen: number;
+  /** The share of stop hooks that end only when they see the label. */
+  readonly blocking: number;
+  /** Another webhook refuses labels for up to this long at a time; 0: never. */
+  readonly refuseMs: number;
+}
+
+export const skipDeeds = [
+  "delete",
+  "deleteForeground",
+  "deleteOrphan",
+  "deleteNamespace",
+  "deletePod",
+  "deleteStatefulSet",
+  "stopAll",
+  "strip",
+  "unlabel",
+  "labelByHand",
+  "optOut",
+  "deadline",
+  "scale",
+  "edit",
+  "hold",
+  "refuse",
+] as const;
+
+/** What a user, or another controller, does to owners whose pods have stop hooks. */
+export type SkipDeed = (typeof skipDeeds)[number];
 
 export interface PlannedVersions {
   /** An older one, which has heard of claims, and of no kind of them. */

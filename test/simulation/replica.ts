@@ -21,6 +21,8 @@ import type { Connection } from "./roles.ts";
 /** What a test may wrap to take a rule away and see what breaks. */
 export interface Wrappers {
   readonly cluster?: (cluster: Cluster) => Cluster;
+  /** The same for those alone who label pods. */
+  readonly markers?: (cluster: Cluster) => Cluster;
   /** What views are made over, too. */
   readonly connection?: (cluster: Cluster) => Cluster;
   readonly protocol?: (protocol: Protocol) => Protocol;

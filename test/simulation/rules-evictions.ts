@@ -6,6 +6,7 @@ import { membershipRules } from "./rules-mends.ts";
 import { neighbourRules } from "./rules-neighbours.ts";
 import { scalingRules } from "./scaling/rules-scaling.ts";
 import { noFaults } from "./simulated-cluster.ts";
+import { skipLabelRules } from "./skip-labels/rules-skip-labels.ts";
 import { versionRules } from "./versions/rules-versions.ts";
 
 /** People who drain three zones, and ask again and again, by two webhooks and beside two rollouts; nothing else is wrong. */
@@ -140,4 +141,5 @@ export const removedRules: readonly RemovedRule[] = [
   ...neighbourRules,
   ...versionRules,
   ...scalingRules,
+  ...skipLabelRules,
 ];

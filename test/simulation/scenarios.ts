@@ -8,6 +8,7 @@ import { scalingAnywhere } from "./scaling/anywhere.ts";
 import { scaling } from "./scaling/scenarios.ts";
 import { type CallFaults, noFaults } from "./simulated-cluster.ts";
 import { noWatchFaults } from "./simulated-watch.ts";
+import { skipping } from "./skip-labels/scenarios.ts";
 import { besideAll } from "./versions/scenarios.ts";
 
 export type Aim = (plan: Plan, draw: Draw) => Plan;
@@ -76,6 +77,8 @@ export const scenarios: Readonly<Record<string, Aim>> = {
   fencing: (plan) => fencing(plan),
   /** Sizes that follow, mirror and wait for pods that are told, beside rollouts and drains. */
   scaling: (plan, draw) => scaling(plan, draw),
+  /** Owners whose pods have stop hooks that wait for a label, deleted and stopped in every way. */
+  "skip-labels": (plan, draw) => skipping(plan, draw),
   /** Claims of every kind beside whatever troubles a seed has drawn. */
   "claims-anywhere": claimingAnywhere,
   /** Sizes that another object says beside whatever troubles a seed has drawn. */

@@ -7,6 +7,7 @@ import type { Pasts } from "./pasts.ts";
 import type { Plan } from "./plan.ts";
 import type { Wrappers } from "./replica.ts";
 import type { CallFaults } from "./simulated-cluster.ts";
+import type { StopHooks } from "./skip-labels/stop-hooks.ts";
 
 export interface Violation {
   readonly invariant: string;
@@ -43,6 +44,8 @@ export interface SeedRun {
   readonly group: string;
   readonly wrappers: Wrappers;
   readonly pasts: Pasts;
+  /** What runs in pods when they are to end. */
+  readonly stopHooks: StopHooks;
   readonly checkers: Checkers;
   /** False once the faults have stopped. */
   readonly isFaulty: () => boolean;

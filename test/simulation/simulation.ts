@@ -15,6 +15,7 @@ import { disturbances, type Plan } from "./plan.ts";
 import { withScaling } from "./scaling/anywhere.ts";
 import type { SeedRun, SimulationOptions, SimulationResult, Violation } from "./seed.ts";
 import { type CallFaults, noFaults } from "./simulated-cluster.ts";
+import { StopHooks } from "./skip-labels/stop-hooks.ts";
 
 useLightAborts();
 
@@ -52,28 +53,30 @@ class Simulation {
     this.#peace = { ...noFaults, latencyMs: this.#plan.faults.latencyMs };
     const common = { timeline: this.#timeline, draw: this.#draw, plan: this.#plan, log: this.#log };
     const controllers = new Controllers(common);
-    this.#world = this.#createWorld(controllers);
+    const stopHooks = new StopHooks(common);
+    this.#world = this.#createWorld(controllers, stopHooks);
+    stopHooks.watch(this.#world);
     const pasts = new Pasts(this.#world);
     this.#checkers = new Checkers({ world: this.#world, pasts, violate: this.#violate, log: this.#log });
-    const run = this.#openRun(pasts);
+    const run = this.#openRun(pasts, stopHooks);
     pasts.sets(run.namespace);
     this.#actors = [controllers, ...openActors(run, options.more?.(run))];
     for (const { checkers = [] } of this.#actors) this.#checkers.register(checkers);
   }
 
-  #createWorld(controllers: Controllers): World {
+  #createWorld(controllers: Controllers, stopHooks: StopHooks): World {
     const { readyAfterMs, goneAfterMs } = this.#plan;
     return createWorld({
       timeline: this.#timeline,
       seed: this.#seed + 1,
       controllerDelayMs: () => controllers.delayMs(),
       readyAfterMs: () => readyAfterMs * this.#draw.between(0.5, 1.5),
-      goneAfterMs: () => goneAfterMs * this.#draw.between(0.2, 1.5),
+      goneAfterMs: (pod) => stopHooks.endsAfterMs(pod) ?? goneAfterMs * this.#draw.between(0.2, 1.5),
       keepVersions: true,
     });
   }
 
-  #openRun(pasts: Pasts): SeedRun {
+  #openRun(pasts: Pasts, stopHooks: StopHooks): SeedRun {
     return {
       world: this.#world,
       draw: this.#draw,
@@ -82,6 +85,7 @@ class Simulation {
       group: "group",
       wrappers: this.#options.wrappers ?? {},
       pasts,
+      stopHooks,
       checkers: this.#checkers,
       isFaulty: () => this.#faulty,
       faults: () => (this.#faulty ? this.#plan.faults : this.#peace),

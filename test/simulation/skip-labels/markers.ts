@@ -1,0 +1,165 @@
+/** The processes that label pods: shipped code behind the shipped queue, and what each of its passes has read. */
+import { AsyncLocalStorage } from "node:async_hooks";
+import { markSkipLabel } from "../../../functions/mark-skip-label/function.ts";
+import {
+  type Cluster,
+  ClusterError,
+  type KnownResource,
+  type ObjectKey,
+} from "../../../functions/shared/kubernetes/cluster.ts";
+import { wrapCluster } from "../../../functions/shared/kubernetes/wrap-cluster.ts";
+import { protocol } from "../../../functions/shared/ledger/protocol.ts";
+import { fieldsOf } from "../../../functions/shared/objects/fields.ts";
+import { type Context, createMemory } from "../../../functions/shared/pass/definition.ts";
+import { silentReporter } from "../../../functions/shared/pass/reporter.ts";
+import { type ObjectRef, pathOf } from "../../../functions/shared/views/keys.ts";
+import { KeyedQueue } from "../../../triggers/wake/queue.ts";
+import type { Connection } from "../roles.ts";
+import type { SeedRun } from "../seed.ts";
+import { type Process, runIn } from "../simulated-cluster.ts";
+import { hookedNamespace } from "./stop-hooks.ts";
+
+/** A consistent LIST of pods, as a pass was answered it. */
+export interface Listed {
+  readonly revision: number;
+  /** In true time. */
+  readonly answeredMs: number;
+}
+
+/** What led to a write. */
+export interface Grounds {
+  readonly lists: readonly Listed[];
+  readonly sentMs: number;
+}
+
+interface Marker {
+  readonly process: Process;
+  wake(key: ObjectRef): void;
+}
+
+export class Markers {
+  readonly #run: SeedRun;
+  readonly #isRefused: (pod: ObjectKey) => boolean;
+  readonly #passes = new AsyncLocalStorage<Listed[]>();
+  readonly #grounds = new WeakMap<object, Grounds>();
+  /** Owners that somebody has tried to send a Warning about, by uid. */
+  readonly warned = new Set<string>();
+  #markers: readonly Marker[] = [];
+
+  /** `isRefused`: another webhook refuses a pod's label now. */
+  constructor(run: SeedRun, isRefused: (pod: ObjectKey) => boolean) {
+    this.#run = run;
+    this.#isRefused = isRefused;
+  }
+
+  /** What the pass had read that has sent this body. */
+  groundsOf(body: object): Grounds | undefined {
+    return this.#grounds.get(body);
+  }
+
+  /** An event reaches each process, or is lost, doubled and late. */
+  tell(resource: KnownResource, changed: ObjectKey): void {
+    const { draw, plan, world, isFaulty } = this.#run;
+    const keys = markSkipLabel.wokenBy
+      .filter((one) => one.resource === resource)
+      .flatMap((one) => keysOf(one, changed));
+    this.#markers = this.#markers.filter(({ process }) => process.alive);
+    for (const { process, wake } of this.#markers) {
+      for (const key of keys) {
+        const copies = draw.chance(plan.doubleEvents) ? 2 : 1;
+        for (let copy = 0; copy < copies; copy++) {
+          if (isFaulty() && draw.chance(plan.loseEvents)) continue;
+          world.timeline.after(draw.between(1, 200), () => runIn(process, () => wake(key)));
+        }
+      }
+    }
+  }
+
+  open({ process, cluster: direct, views }: Connection): undefined {
+    const { plan, wrappers, log, draw } = this.#run;
+    const real = this.#recording(this.#refusing(direct));
+    const own = wrappers.markers?.(real) ?? real;
+    const cluster = wrappers.cluster?.(own) ?? own;
+    const context: Context = {
+      cluster,
+      views,
+      protocol,
+      reporter: {
+        ...silentReporter,
+        pass: ({ guard, sentence }) => log(process.name, `verdict ${guard}: ${sentence}`),
+        act: ({ action, object, result, reason }) => log(process.name, `${action} ${object}: ${result} (${reason})`),
+      },
+      mode: "act",
+      namespaces: undefined,
+      memoryOf: createMemory(),
+      settings: { skipLabelWaitMs: plan.skipLabels?.waitMs },
+    };
+    const queue = new KeyedQueue<ObjectRef>({
+      clock: direct,
+      nameOf: pathOf,
+      run: (key, wake) => this.#passes.run([], () => markSkipLabel.run(context, key, wake)),
+      onFailure: (_key, error, retryMs) => {
+        if (!(error instanceof ClusterError)) throw error;
+        log(process.name, `pass failed, again in ${retryMs} ms: ${error.code} ${error.message}`);
+      },
+      gatherMs: 20,
+      concurrency: 8,
+      capacity: 100,
+      random: draw.random,
+    });
+    this.#markers = [...this.#markers, { process, wake: (key) => void queue.offer(key) }];
+    void sweepForever(context, queue, plan.sweepMs);
+    return undefined;
+  }
+
+  #recording(cluster: Cluster): Cluster {
+    const { timeline } = this.#run.world;
+    return wrapCluster(cluster, {
+      list: async (resource, query, options) => {
+        const pass = this.#passes.getStore();
+        const list = await cluster.list(resource, query, options);
+        if (resource === "pods" && query.namespace === hookedNamespace)
+          pass?.push({ revision: Number(list.resourceVersion), answeredMs: timeline.nowMs() });
+        return list;
+      },
+      patch: (resource, key, body, options) => {
+        this.#grounds.set(body, { lists: [...(this.#passes.getStore() ?? [])], sentMs: timeline.nowMs() });
+        return cluster.patch(resource, key, body, options);
+      },
+      create: (resource, namespace, body, options) => {
+        const { type, involvedObject } = fieldsOf(body) ?? {};
+        const uid = fieldsOf(involvedObject)?.uid;
+        if (resource === "events" && type === "Warning" && typeof uid === "string") this.warned.add(uid);
+        return cluster.create(resource, namespace, body, options);
+      },
+    });
+  }
+
+  #refusing(cluster: Cluster): Cluster {
+    return wrapCluster(cluster, {
+      patch: async (resource, key, body, options) => {
+        if (resource !== "pods" || !this.#isRefused(key)) return cluster.patch(resource, key, body, options);
+        await cluster.sleep(this.#run.plan.faults.latencyMs);
+        const message = 'admission webhook "labels.example.com" denied the request: not now';
+        throw new ClusterError({ code: 403, reason: "Forbidden", message, verb: "patch", resource });
+      },
+    });
+  }
+}
+
+function keysOf({ keysOf }: (typeof markSkipLabel.wokenBy)[number], changed: ObjectKey): readonly ObjectRef[] {
+  const keys = keysOf(changed, { groupOf: () => undefined });
+  if ("name" in keys) throw new Error("a look-up comes before a pass, and nobody here makes it");
+  return keys;
+}
+
+async function sweepForever(context: Context, queue: KeyedQueue<ObjectRef>, sweepMs: number): Promise<void> {
+  for (;;) {
+    try {
+      for (const key of await markSkipLabel.listKeys(context, undefined)) queue.offer(key, { sweep: true });
+    } catch (error) {
+      if (!(error instanceof ClusterError)) throw error;
+    }
+    await context.cluster.sleep(sweepMs);
+  }
+}

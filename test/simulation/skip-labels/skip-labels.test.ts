@@ -1,0 +1,85 @@
+/** Owners whose pods have stop hooks, in the simulation: nothing breaks, all of it does happen, and hooks let go. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Plan, PlannedSkipLabels } from "../plan.ts";
+import { simulate } from "../simulation.ts";
+import { skipping, skippingWith } from "./scenarios.ts";
+
+const happenings = [
+  /marker-\d+ +label \S+: done/,
+  /marker-\d+ +label \S+: refused/,
+  /marker-\d+ +label \S+: changed/,
+  /marker-\d+ +unlabel \S+: done/,
+  /marker-\d+ +remove-finalizer \S+: done/,
+  /marker-\d+ +remove-finalizer \S+: changed/,
+  /marker-\d+ is killed/,
+  /marker-\d+ is stopped/,
+  /verdict holding/,
+  /verdict letting-alone/,
+  /verdict marker-unseen/,
+  /verdict label-refused/,
+  /verdict deadline-passed/,
+  /verdict namespace-ending/,
+  /verdict stopping/,
+  /verdict labels-withdrawn/,
+  /hook +of \S+ sees the label/,
+  /hook +of \S+ waits for the label/,
+  /user +deletes the namespace/,
+  /user +(delete|deleteForeground|deleteOrphan) \S+/,
+  /user +deleteStatefulSet/,
+  /user +(strip|optOut|hold|deadline|edit|stopAll) \S+/,
+  /user +(deletePod|unlabel|labelByHand) \S+/,
+  /webhook +refuses the labels/,
+];
+
+test("owners that are deleted and stopped in every way break no promise, and all of it happens", async () => {
+  const missing = new Set(happenings);
+  for (let seed = 1; seed <= 100; seed++) {
+    const { violations, history } = await simulate(seed, { aim: (plan, draw) => skipping(plan, draw), verbose: true });
+    assert.deepEqual(violations, [], `replay with: npm run simulate -- --only skip-labels --seed ${seed}`);
+    for (const what of missing) if (history.some((line) => what.test(line))) missing.delete(what);
+  }
+  assert.deepEqual([...missing].map(String), []);
+});
+
+const quiet: PlannedSkipLabels = {
+  clusters: 2,
+  replicas: 3,
+  markers: 1,
+  waitMs: 90_000,
+  everyMs: 60_000,
+  deeds: [],
+  lagMs: 80_000,
+  frozen: 0,
+  blocking: 1,
+  refuseMs: 0,
+};
+
+/** What the hooks of pods say when they begin, in a few seeds in which nothing else goes wrong. */
+async function hooks(skipLabels: Partial<PlannedSkipLabels>): Promise<readonly string[]> {
+  // A StatefulSet is held from the first sweep on that finds it: here nobody is as quick as that.
+  const aim = (plan: Plan) => skippingWith(plan, { ...quiet, ...skipLabels }, { safetyMs: 400_000, sweepMs: 1_000 });
+  const said: string[] = [];
+  for (let seed = 1; seed <= 10; seed++) {
+    const { violations, history } = await simulate(seed, { aim, verbose: true });
+    assert.deepEqual(violations, []);
+    said.push(...history.filter((line) => / hook +of (rabbit|quorum)/.test(line)));
+  }
+  assert.ok(said.length > 20, `${said.length} hooks began`);
+  return said;
+}
+
+const isHung = (line: string) => line.includes("waits for the label");
+
+test("where nothing goes wrong no stop hook of a deleted owner hangs, however slow its node is", async () => {
+  assert.deepEqual((await hooks({ deeds: ["delete"] })).filter(isHung), []);
+});
+
+test("of a namespace that is deleted no stop hook hangs whose node shows it the label within four seconds", async () => {
+  assert.deepEqual((await hooks({ deeds: ["deleteNamespace"], lagMs: 4_000 })).filter(isHung), []);
+});
+
+test("hooks do hang where nodes never show a label, and where an owner is deleted in the foreground", async () => {
+  assert.ok((await hooks({ deeds: ["delete"], frozen: 1 })).some(isHung));
+  assert.ok((await hooks({ deeds: ["deleteForeground"] })).some(isHung));
+});
