@@ -97,8 +97,8 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   });
   const stopping = new AbortController();
   const woken = watching === undefined ? [] : unviewed(definitions);
-  const { changed } = wakeUps;
-  const following = followChanges({ cluster, namespaces, woken, onChange: changed, onTrouble }, stopping.signal);
+  const { watched: onChanged } = wakeUps;
+  const following = followChanges({ cluster, namespaces, woken, onChange: onChanged, onTrouble }, stopping.signal);
   const isSwept = sweeps && isWoken;
   const sweeping = isSwept ? sweepRegularly(options, () => wakeUps.sweep(), stopping.signal) : Promise.resolve();
   return {

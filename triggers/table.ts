@@ -7,6 +7,7 @@ import { keepLedgers } from "../functions/keep-ledgers/function.ts";
 import { markSkipLabel } from "../functions/mark-skip-label/function.ts";
 import { prepareDelayedDownscale } from "../functions/prepare-delayed-downscale/function.ts";
 import { prepareDownscale } from "../functions/prepare-downscale/function.ts";
+import { rebalanceQueues } from "../functions/rebalance-queues/function.ts";
 import { releasePrepared } from "../functions/release-prepared/function.ts";
 import { rotateCertificate } from "../functions/rotate-certificate/function.ts";
 import type { AdmissionDefinition, CronDefinition, FunctionDefinition } from "../functions/shared/pass/definition.ts";
@@ -19,6 +20,7 @@ export const groupFunctions: readonly FunctionDefinition[] = [
   keepLedgers,
   markSkipLabel,
   prepareDelayedDownscale,
+  rebalanceQueues,
   releasePrepared,
 ];
 
@@ -37,6 +39,7 @@ export const cronFunctions: readonly CronDefinition[] = [rotateCertificate];
 export const functionSettings = {
   ...rotateCertificate.settings,
   ...prepareDownscale.settings,
+  ...rebalanceQueues.settings,
   ...releasePrepared.settings,
   ...markSkipLabel.settings,
 };

@@ -20,6 +20,7 @@ import { readEverySecret, type Sides, takeToken, touchOwn } from "./attacks.ts";
 import { isWebhook, isWorkload, kubeconfigOf, tokenOf, workloadOf } from "./installed.ts";
 import { type Built, Kubectl } from "./kubectl.ts";
 import { accountsOf, carelessRights, rightsOf, textOf, useOf } from "./rights.ts";
+import { serveRabbitmqClusters, spread } from "./spread.ts";
 import {
   answer,
   type Cast,
@@ -51,6 +52,8 @@ interface Installation {
   readonly roller: string;
   /** The account that makes and collects ledgers. */
   readonly keeper: string;
+  /** The account that has queues rebalanced. */
+  readonly spreader: string;
   /** Starts the workloads that play the parts. */
   play(
     start: (workload: string, settings: Readonly<Record<string, string>>) => Promise<Cast["rollout"]>,
@@ -84,6 +87,7 @@ const free = {
   SWEEP_INTERVAL: "1s",
   WRITE_LAST_DOWNSCALE: "true",
   SKIP_LABEL_WAIT: "0",
+  REBALANCE_AFTER: "1s",
 };
 
 suite("rights on the real API server", { skip: await skipWithoutControlPlane(), concurrency: 2 }, () => {
@@ -92,14 +96,17 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     controlPlane = await startControlPlane();
     const kubectl = await Kubectl.open(controlPlane);
     await kubectl.apply(await kubectl.build("base/crds"));
-    await kubectl.run("apply", "-k", join(import.meta.dirname, "../fixtures/crds"));
+    await serveRabbitmqClusters(kubectl);
     await kubectl.waitForDefinitions();
     await kubectl.close();
   });
   after(() => controlPlane?.stop());
 
   /** Walks every path with the accounts and settings of an overlay, and judges what each account did of what it may. */
-  async function walk(context: TestContext, { namespace, overlay, roller, keeper, play }: Installation): Promise<void> {
+  async function walk(
+    context: TestContext,
+    { namespace, overlay, roller, keeper, spreader, play }: Installation,
+  ): Promise<void> {
     const from = await auditPosition(controlPlane.auditLog);
     const kubectl = await Kubectl.open(controlPlane);
     const objects = await kubectl.buildIn(namespace, overlay);
@@ -118,6 +125,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       await scene.waitForOldLedger(cast.rollout);
       await judge(scene, cast);
       await answer(scene, ingesters);
+      await spread(scene, cast.spreader, ingesters, spreader);
       await tellBefore(scene, cast, ingesters);
       await lower(scene, cast, ingesters);
       await follow(scene, cast);
@@ -148,9 +156,9 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
   }
 
   test("the functions of the overlay direct, each by its own account, use each right that they have and lack none", async (context) => {
-    const [roller, keeper] = ["advance-zone-rollout", "keep-ledgers"];
+    const [roller, keeper, spreader] = ["advance-zone-rollout", "keep-ledgers", "rebalance-queues"];
     const play: Installation["play"] = async (start) => {
-      const { TLS_DNS_NAME, SWEEP_INTERVAL: _, ...ports } = free;
+      const { TLS_DNS_NAME, SWEEP_INTERVAL: _, REBALANCE_AFTER, ...ports } = free;
       const certificate = await start("rotate-certificate", { TLS_DNS_NAME });
       const reviews = await start("sluice-admission", ports);
       // Events and ticks alone wake them, as their sources do.
@@ -160,9 +168,10 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       const follower = await start("follow-replicas", {});
       const releaser = await start("release-prepared", { WRITE_LAST_DOWNSCALE: "true" });
       const marker = await start("mark-skip-label", { SKIP_LABEL_WAIT: "0" });
-      return { certificate, reviews, rollout, ledgers, delayed, follower, releaser, marker };
+      const spreading = await start(spreader, { REBALANCE_AFTER });
+      return { certificate, reviews, rollout, ledgers, delayed, follower, releaser, marker, spreader: spreading };
     };
-    await walk(context, { namespace: "loki", overlay: "direct", roller, keeper, play });
+    await walk(context, { namespace: "loki", overlay: "direct", roller, keeper, spreader, play });
   });
 
   test("one process that does everything uses each right of the overlay standalone and lacks none", async (context) => {
@@ -170,9 +179,9 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     const play: Installation["play"] = async (start) => {
       const all = await start(roller, free);
       const woken = { rollout: all, ledgers: all, delayed: all, follower: all, releaser: all, marker: all };
-      return { certificate: all, reviews: all, ...woken };
+      return { certificate: all, reviews: all, ...woken, spreader: all };
     };
-    await walk(context, { namespace: "mimir", overlay: "standalone", roller, keeper: roller, play });
+    await walk(context, { namespace: "mimir", overlay: "standalone", roller, keeper: roller, spreader: roller, play });
   });
 
   /** Installs an overlay, and has each of its accounts attack, one after the other. */

@@ -28,6 +28,7 @@ export interface Cast {
   readonly follower: Server;
   readonly releaser: Server;
   readonly marker: Server;
+  readonly spreader: Server;
 }
 
 const budgets = "rollout-operator.grafana.com/v1";

@@ -74,6 +74,10 @@ export class Nodes {
     return this.#nodes.map(({ ports }) => `127.0.0.1:${ports.amqp}`);
   }
 
+  managementPort(index: number): number {
+    return this.#node(index).ports.management;
+  }
+
   logOf(index: number): string {
     return join(this.#folder, `node-${index}.log`);
   }

@@ -16,6 +16,8 @@ import { type Clock, KeyedQueue, type QueueOptions, type RunOutcome, type Wake }
 export interface WakeUps {
   /** An event names an object that has changed: what becomes of that. Whoever sent it may be anybody. */
   changed(resource: Resource, object: ObjectKey): Exclude<EventResult, "malformed">;
+  /** The same, but a watch of ours tells of it, for functions whose keys are objects. */
+  watched(resource: Resource, object: ObjectKey): void;
   /** An object of type `by` has changed, and with it this group. False when it was refused. */
   group(key: GroupKey, by: Resource): boolean;
   /** Starts a sweep, unless one is queued or runs. False when it was refused: the process is ending. */
@@ -69,9 +71,11 @@ const passesThatList: Pace = { burst: 100, everyMs: 100 };
 /** The types that the views watch. Where they do, they tell of a changed object by its groups. */
 const viewed: ReadonlySet<Resource> = new Set(["pods", "statefulsets", "zoneawarepoddisruptionbudgets"]);
 
-/** What wakes the functions and no view watches. */
+/** What wakes the functions and no view tells of: views tell of groups, whatever has changed of them. */
 export function unviewed(definitions: readonly FunctionDefinition[]): readonly WokenBy[] {
-  return definitions.flatMap(({ wokenBy }) => wokenBy).filter(({ resource }) => !viewed.has(resource));
+  return definitions.flatMap(({ keyedBy, wokenBy }) =>
+    wokenBy.filter(({ resource }) => keyedBy !== "groups" || !viewed.has(resource)),
+  );
 }
 
 /** Of an event that several functions hear, the first of these that is true of one of them is answered. */
@@ -86,7 +90,9 @@ export function createWakeUps(options: WakeUpOptions): WakeUps {
   const wake = (served: Served, key: Key, how: Wake): boolean => passes.offer({ served, key }, how);
   const lookUps = queueOfLookUps(options, wake);
   const sweeps = queueOfSweeps(options, (served, key) => wake(served, key, { sweep: true }));
-  const changedFor = (served: Served, woken: WokenBy, object: ObjectKey): Result => {
+  const changedFor = (served: Served, woken: WokenBy, object: ObjectKey, isTold = false): Result => {
+    const isViewed = isWatching && viewed.has(woken.resource);
+    if (isTold && isViewed && served.definition.keyedBy === "groups") return "ignored";
     const found = woken.keysOf(object, known);
     if (!("name" in found)) {
       const refused = found.filter((key) => !wake(served, key, { sweep: false }));
@@ -95,17 +101,19 @@ export function createWakeUps(options: WakeUpOptions): WakeUps {
     }
     if (isDraining) return "refused";
     // Where a watch would tell of the object, nothing is read.
-    if (isWatching && viewed.has(woken.resource)) return "ignored";
+    if (isViewed && !isTold) return "ignored";
     return lookUps.offer({ served, woken, object, lookUp: found }) ? "queued" : "deferred";
   };
+  const wakeAll = (resource: Resource, object: ObjectKey, isTold: boolean): Result => {
+    const became = options.served.flatMap((served) => {
+      const woken = served.definition.wokenBy.filter((one) => one.resource === resource);
+      return woken.map((one) => changedFor(served, one, object, isTold));
+    });
+    return results.find((result) => became.includes(result)) ?? "ignored";
+  };
   return {
-    changed(resource, object) {
-      const became = options.served.flatMap((served) => {
-        const woken = served.definition.wokenBy.filter((one) => one.resource === resource);
-        return woken.map((one) => changedFor(served, one, object));
-      });
-      return results.find((result) => became.includes(result)) ?? "ignored";
-    },
+    changed: (resource, object) => wakeAll(resource, object, false),
+    watched: (resource, object) => void wakeAll(resource, object, true),
     group(key, by) {
       const isWoken = ({ definition: { keyedBy, wokenBy } }: Served) =>
         keyedBy === "groups" && wokenBy.some(({ resource }) => resource === by);

@@ -5,6 +5,7 @@
 import { fieldsOf, isTime } from "./fields.ts";
 import type { Entry } from "./vocabulary/entry.ts";
 import { questionEntries } from "./vocabulary/questions.ts";
+import { rebalanceEntries } from "./vocabulary/rebalancing.ts";
 import * as scaling from "./vocabulary/scaling.ts";
 import { skipEntries } from "./vocabulary/skip-labels.ts";
 
@@ -247,6 +248,7 @@ export const vocabulary = [
   ...scaling.scalingEntries,
   ...questionEntries,
   ...skipEntries,
+  ...rebalanceEntries,
 ] as const;
 
 /** The reasons of the Kubernetes Events that Sluice sends: `kubectl get events --field-selector reason=…`. */
@@ -278,6 +280,8 @@ export const eventReasons = {
   stopHooksReleased: "StopHooksReleased",
   skipDeadlinePassed: "SkipDeadlinePassed",
   markerUnreachable: "MarkerUnreachable",
+  rebalanced: "QueuesRebalanced",
+  rebalanceWaiting: "RebalanceWaiting",
 } as const;
 
 export type AnyEntry = (typeof vocabulary)[number];

@@ -46,6 +46,7 @@ export interface PodObject {
 export interface ContainerStatus {
   readonly name?: string;
   readonly ready?: boolean;
+  readonly restartCount?: number;
   readonly state?: {
     readonly running?: object;
     readonly waiting?: { readonly reason?: string };

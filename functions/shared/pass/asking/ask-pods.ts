@@ -4,20 +4,13 @@ import { type Health, unknownHealth } from "../../http/answered-health.ts";
 import { askHealth } from "../../http/health.ts";
 import type { PodAnswer, PodCallOptions } from "../../http/pod-http.ts";
 import { products } from "../../http/products.ts";
-import {
-  type Cluster,
-  ClusterError,
-  isRightMissing,
-  type ObjectKey,
-  type SecretObject,
-  wordsOf,
-} from "../../kubernetes/cluster.ts";
 import type { Answered } from "../../ledger/questions/health-questions.ts";
 import { BoundedMap } from "../../objects/bounded-map.ts";
 import type { Pod } from "../../objects/pods.ts";
 import type { GroupKey, StatefulSet } from "../../objects/statefulsets.ts";
 import type { Context, GroupMemory } from "../definition.ts";
 import type { Observed } from "../observation.ts";
+import { NoPassword, readPassword } from "./credentials.ts";
 
 /** A pod that goes by a decision, and whose StatefulSet asks. */
 export interface AskedPod {
@@ -142,27 +135,4 @@ async function speak(
     if (error instanceof NoPassword) return unknownHealth(error.message);
     throw error;
   }
-}
-
-/** The Secret cannot be read, or has not what is needed. */
-class NoPassword extends Error {}
-
-/** The header that a Secret's user and password make. Throws {@link NoPassword}. */
-async function readPassword(cluster: Cluster, key: ObjectKey): Promise<string> {
-  let data: SecretObject["data"];
-  try {
-    ({ data } = await cluster.get("secrets", key));
-  } catch (error) {
-    if (!(error instanceof ClusterError)) throw error;
-    const grant = "; a Role must give Sluice the right to get it by its name";
-    throw new NoPassword(
-      `Secret ${key.name} could not be read: ${wordsOf(error)}${isRightMissing(error) ? grant : ""}`,
-    );
-  }
-  const decoded = (field: string) => Buffer.from(data?.[field] ?? "", "base64").toString("utf8");
-  const [username, password] = [decoded("username"), decoded("password")];
-  if (username === "" || password === "") throw new NoPassword(`Secret ${key.name} has no username and password`);
-  if (username.includes(":"))
-    throw new NoPassword(`the username in Secret ${key.name} has a colon, which no header can say`);
-  return `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
 }

@@ -146,7 +146,7 @@ test("every key is a valid qualified name, unique, and says what it means", () =
   const keys = vocabulary.map(({ key }) => key);
   assert.equal(new Set(keys).size, keys.length);
   for (const { key, says, grammar, fallback } of vocabulary) {
-    const [, prefix = "", name = ""] = /^(?:([a-z0-9.-]+)\/)?([a-z0-9][-a-z0-9]*[a-z0-9])$/.exec(key) ?? [];
+    const [, prefix = "", name = ""] = /^(?:([a-z0-9.-]+)\/)?([a-z0-9][-A-Za-z0-9]*[a-z0-9])$/.exec(key) ?? [];
     assert.ok(name.length > 0 && name.length <= 63, key);
     assert.ok(prefix.length <= 253, key);
     for (const words of [says, grammar, fallback]) assert.ok(words.length > 0, key);

@@ -35,6 +35,7 @@ test("an empty environment is valid, and serves the own namespace", () => {
     tlsCertLifetimeMs: 365 * 24 * 3_600_000,
     updateCaBundle: true,
     zoneTrackerName: "rollout-operator-zone-tracker",
+    rebalanceAfterMs: 60_000,
     writesLastDownscale: false,
     skipLabelWaitMs: 90_000,
     skipLabelKinds: [],

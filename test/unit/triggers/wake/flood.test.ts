@@ -59,7 +59,9 @@ test("a flood of a group's own StatefulSet costs a bounded number of passes", as
   assert.deepEqual(await flood(() => "ingester-a"), { queued: 10_000 });
   const passes = calls.filter(({ verb, resource }) => verb === "list" && resource === "statefulsets").length;
   assert.ok(passes > 100 && passes <= 100 + 10 * 10 + groupFunctions.length, `${passes} passes in ten seconds`);
-  assert.deepEqual([...new Set(calls.map(({ verb }) => verb))], ["list"]);
+  // Whoever has other keys than groups looks it up.
+  const others = calls.filter(({ verb }) => verb !== "list").map(({ verb, name }) => `${verb} ${name}`);
+  assert.ok(others.length <= 3 && others.every((call) => call === "get ingester-a"), others.join());
 });
 
 test("a budget that comes makes the ledger of StatefulSets of no group, and a flood of forged ones costs a bounded number of looks", async () => {

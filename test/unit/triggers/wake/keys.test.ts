@@ -2,8 +2,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
+import { rebalanceQueues } from "../../../../functions/rebalance-queues/function.ts";
 import { hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../../../../functions/shared/objects/statefulsets.ts";
+import { wantsRebalance } from "../../../../functions/shared/objects/vocabulary/rebalancing.ts";
 import { type Context, type FunctionDefinition, listGroupKeys } from "../../../../functions/shared/pass/definition.ts";
 import {
   groupOfPod,
@@ -172,6 +174,31 @@ test("where a process lives, it watches what wakes a function and no view tells 
   const stopped = doors.standalone.stop(doors.cluster.monotonicMs() + 5_000);
   await doors.goTo(31);
   assert.equal(await stopped, true);
+});
+
+test("one whose keys are StatefulSets hears of those with its label by a watch of its own, though views tell groups of all", async () => {
+  const groups = recording<GroupKey>({
+    name: "watch-groups",
+    keyedBy: "groups",
+    wokenBy: [{ resource: "statefulsets", keysOf: groupOfStatefulSet }],
+    listKeys: listGroupKeys,
+  });
+  const definitions = [rebalanceQueues, groups.definition] as FunctionDefinition[];
+  const doors = await started({ definitions, namespaces: ["app"] });
+  const gets = () => doors.calls.filter(({ verb }) => verb === "get").map(({ name }) => name);
+  assert.deepEqual(gets(), []);
+  groups.passes.length = 0;
+  const labels = { [wantsRebalance.key]: "true" };
+  doors.world.store.patch("statefulsets", { namespace: "app", name: "ingester-b" }, { metadata: { labels } });
+  await doors.goTo(3);
+  // The look-up, and the pass.
+  assert.deepEqual(gets(), ["ingester-b", "ingester-b"]);
+  assert.deepEqual(groups.passes, [], "nobody else is woken by that watch");
+  // What anybody may post costs nothing where watches tell.
+  assert.equal(doors.changed("statefulsets", { namespace: "app", name: "forged" }), "ignored");
+  assert.equal(doors.changed("statefulsets", { namespace: "app", name: "ingester-b" }), "ignored");
+  await doors.goTo(20);
+  assert.deepEqual(gets(), ["ingester-b", "ingester-b"]);
 });
 
 test("a sweep wakes each function for its own keys; those of the whole cluster are listed once, whatever namespaces are served", async () => {

@@ -1,0 +1,251 @@
+/** One pass: what is known is written down, a rebalance is claimed, asked for, and its end is written down. */
+import {
+  ClusterError,
+  hasCode,
+  isRightMissing,
+  isTransient,
+  type StatefulSetObject,
+  wordsOf,
+} from "../shared/kubernetes/cluster.ts";
+import { valuesOf } from "../shared/objects/settings.ts";
+import {
+  formatRebalanceState,
+  queueRebalanceNeededAt,
+  type RebalanceState,
+  rebalanceState,
+} from "../shared/objects/vocabulary/rebalancing.ts";
+import { eventReasons, read } from "../shared/objects/vocabulary.ts";
+import type { Context, GroupMemory, Outcome } from "../shared/pass/definition.ts";
+import { type Wait, wait } from "../shared/pass/verdict.ts";
+import { announceNews, isNews } from "../shared/pass/verdict-record.ts";
+import type { ObjectRef } from "../shared/views/keys.ts";
+import { ask, type Refusal } from "./ask.ts";
+import { decide, failure, pauseMs, type Rebalance, type Step } from "./decide.ts";
+import { isOfOperator, name, observe, type Seen, settings } from "./observe.ts";
+
+const nothing: Outcome = { recheckMs: undefined, acting: undefined };
+const contendedMs = 1_000;
+const refusedMs = 60_000;
+/** So often the end of a rebalance is written anew where others write the StatefulSet meanwhile. */
+const mostConflicts = 5;
+
+/** In shadow mode nothing is written: what would be is remembered by the process. */
+const unwritten = new WeakMap<GroupMemory, RebalanceState>();
+
+/** Guards that pass by themselves, or that other objects tell of: no Event says them. */
+const quietGuards: ReadonlySet<string> = new Set([
+  "pods-not-ready",
+  "settling",
+  "rollout-under-way",
+  "rebalance-under-way",
+  "operator-first",
+  "state-contended",
+]);
+
+/** Throws ClusterError where trying again can help. */
+export async function run(context: Context, key: ObjectRef): Promise<Outcome> {
+  const first = await observe(context, key);
+  if (first === undefined) return nothing;
+  sayMalformed(context, key, first);
+  let seen = remembered(context, key, first);
+  let step = decideNow(context, seen);
+  if (step.kind === "note") {
+    const written = await write(context, key, seen.object, step.state);
+    if (written.held !== undefined) return say(context, key, seen, written.held);
+    seen = { ...seen, object: written.object, snapshot: { ...seen.snapshot, state: step.state } };
+    step = decideNow(context, seen);
+  }
+  if (step.kind === "rebalance") return rebalance(context, key, seen, step);
+  // What was noted a moment ago is what there is.
+  return step.kind === "note" ? { recheckMs: contendedMs, acting: undefined } : say(context, key, seen, step);
+}
+
+function decideNow(context: Context, { snapshot }: Seen): Step {
+  const { rebalanceAfterMs } = valuesOf(settings, context.settings);
+  return decide({ ...snapshot, settleMs: rebalanceAfterMs });
+}
+
+/** What a shadow would have written counts for it. */
+function remembered(context: Context, key: ObjectRef, seen: Seen): Seen {
+  const state = context.mode === "shadow" ? unwritten.get(context.memoryOf(key)) : undefined;
+  return state === undefined ? seen : { ...seen, snapshot: { ...seen.snapshot, state } };
+}
+
+/** Claims it, asks one node, and writes down what that said. */
+async function rebalance(context: Context, key: ObjectRef, seen: Seen, step: Rebalance): Promise<Outcome> {
+  const { statefulSet, snapshot } = seen;
+  const { endpoint, nodes } = snapshot;
+  const { namespace, name: zone } = statefulSet;
+  if ("kind" in endpoint || typeof nodes === "string") return nothing;
+  const { pod, state, because } = step;
+  const claimed = await write(context, key, seen.object, state);
+  if (claimed.held !== undefined) return say(context, key, seen, claimed.held);
+  const well = { balanced: nodes.digest, balancedMs: state.claimedMs, failed: undefined };
+  const sentence = `${pod} was told to spread the queue leaders of ${zone} over ${nodes.pods.length} nodes: ${because}`;
+  if (context.mode === "shadow") {
+    unwritten.set(context.memoryOf(key), { ...state, ...well, claimedMs: undefined });
+    report(context, key, { guard: "rebalanced", zone, sentence, wouldTake: [{ action: "rebalance", object: pod }] });
+    return nothing;
+  }
+  const refusal = await ask(context, { namespace, pod, endpoint });
+  const failed = refusal && {
+    ...refusal,
+    times: (state.failed?.times ?? 0) + 1,
+    lastMs: context.cluster.serverTimeMs(),
+  };
+  const { balanced, balancedMs } = state;
+  const how = failed === undefined ? well : { balanced, balancedMs, failed };
+  await end(context, key, { seen, claimed: claimed.object, state, end: how });
+  sayAct(context, key, { zone, pod, refusal, because });
+  if (failed !== undefined) return say(context, key, seen, failure(zone, failed, pauseMs(failed.times)));
+  report(context, key, { guard: "rebalanced", zone, sentence });
+  const identity = `rebalanced ${state.claimedMs}`;
+  if (isNews(context, key, identity)) {
+    const about = { resource: "statefulsets" as const, ...statefulSet };
+    const reason = eventReasons.rebalanced;
+    await announceNews(context, name, key, { about, type: "Normal", reason, message: sentence, identity });
+  }
+  return nothing;
+}
+
+/** The StatefulSet as it was written, or what keeps it from being written. */
+type Written =
+  | { readonly object: StatefulSetObject; readonly held?: undefined }
+  | { readonly held: Wait; readonly object?: undefined };
+
+/** By uid and resourceVersion: of those who would ask at one time, one is first. */
+async function write(
+  context: Context,
+  key: ObjectRef,
+  { metadata }: StatefulSetObject,
+  state: RebalanceState,
+  more: Readonly<Record<string, null>> = {},
+): Promise<Written> {
+  const { cluster, mode, reporter } = context;
+  const { name: zone, uid, resourceVersion } = metadata;
+  if (mode === "shadow") {
+    unwritten.set(context.memoryOf(key), state);
+    return { object: { metadata } };
+  }
+  const annotations = { [rebalanceState.key]: formatRebalanceState(state), ...more };
+  try {
+    const object = await cluster.patch("statefulsets", key, { metadata: { uid, resourceVersion, annotations } });
+    context.views.learn(object);
+    return { object };
+  } catch (error) {
+    if (!(error instanceof ClusterError) || isTransient(error) || isRightMissing(error)) throw error;
+    if (hasCode(error, 404, 409)) {
+      reporter.conflict(key, name);
+      const sentence = `others change ${zone} at this moment; it is looked at again in a second`;
+      return { held: wait("state-contended", sentence, { zone, recheckMs: contendedMs }) };
+    }
+    const sentence = `the annotation ${rebalanceState.key} of ${zone} is refused, and without it nobody is asked: ${wordsOf(error)}`;
+    return { held: wait("state-refused", sentence, { zone, recheckMs: refusedMs }) };
+  }
+}
+
+interface Ended {
+  readonly seen: Seen;
+  /** As the claim left it. */
+  readonly claimed: StatefulSetObject;
+  readonly state: RebalanceState;
+  /** What is different when it is over. */
+  readonly end: Pick<RebalanceState, "balanced" | "balancedMs" | "failed">;
+}
+
+/** What ends a claim that is still ours. A claim that nobody ends, ends by its age; it then counts as a failure. */
+async function end(context: Context, key: ObjectRef, { seen, claimed, state, end }: Ended): Promise<void> {
+  const { cluster, reporter } = context;
+  const served = seen.object.metadata.annotations?.[queueRebalanceNeededAt.key];
+  // What lies ahead was not served, and what an operator copies is copied again.
+  const isServed = end.failed === undefined && !isOfOperator(claimed) && hasCome(seen);
+  let [at, current] = [claimed, state];
+  try {
+    for (let conflicts = 0; conflicts < mostConflicts; conflicts++) {
+      // What was written after the claim is yet to be served.
+      const isThere = at.metadata.annotations?.[queueRebalanceNeededAt.key] === served;
+      const more = isServed && isThere ? { [queueRebalanceNeededAt.key]: null } : {};
+      const { held } = await write(context, key, at, { ...current, ...end, claimedMs: undefined }, more);
+      if (held?.guard !== "state-contended") return;
+      at = await cluster.get("statefulsets", key);
+      // Others may have noted other nodes meanwhile.
+      const found = read(rebalanceState, at.metadata);
+      const isOurs = at.metadata.uid === claimed.metadata.uid && found?.claimedMs === state.claimedMs;
+      if (found === undefined || !isOurs) return;
+      current = found;
+    }
+  } catch (error) {
+    const sentence = `the end of a rebalance of ${seen.statefulSet.name} could not be written down; it may be asked for again`;
+    reporter.problem(key, name, sentence, error);
+  }
+}
+
+/** A mark that lies ahead asks for nothing yet; one that cannot be read is for its owner to mend. */
+function hasCome({ object, snapshot }: Seen): boolean {
+  const saidMs = read(queueRebalanceNeededAt, object.metadata);
+  return saidMs !== undefined && saidMs <= snapshot.nowMs;
+}
+
+/** Reports what is waited for, and tells of it by an Event where that does not pass by itself. */
+async function say(context: Context, key: ObjectRef, seen: Seen, step: Exclude<Step, Rebalance>): Promise<Outcome> {
+  const { statefulSet } = seen;
+  const zone = statefulSet.name;
+  if (step.kind === "note") return nothing;
+  if (step.kind === "rest") {
+    report(context, key, { guard: "done", zone, sentence: step.sentence });
+    return { recheckMs: step.recheckMs, acting: undefined };
+  }
+  const { guard, sentence, recheckMs } = step;
+  report(context, key, { guard, zone, sentence });
+  const identity = `${guard} ${statefulSet.uid} ${seen.snapshot.state?.sinceMs ?? ""}`;
+  if (context.mode === "act" && !quietGuards.has(guard) && isNews(context, key, identity)) {
+    const about = { resource: "statefulsets" as const, ...statefulSet };
+    const reason = eventReasons.rebalanceWaiting;
+    const message = `${guard}: ${sentence}`;
+    await announceNews(context, name, key, { about, type: "Warning", reason, message, identity });
+  }
+  return { recheckMs, acting: undefined };
+}
+
+interface Said {
+  readonly guard: string;
+  readonly zone: string;
+  readonly sentence: string;
+  readonly wouldTake?: readonly { readonly action: string; readonly object: string }[];
+}
+
+function report(context: Context, key: ObjectRef, { guard, zone, sentence, wouldTake }: Said): void {
+  const memory = context.memoryOf(key);
+  const sinceMs = memory.holding?.guard === guard ? memory.holding.sinceMs : context.cluster.serverTimeMs();
+  memory.holding = { guard, zone, sinceMs };
+  const said = { key, function: name, guard, zone, sentence, sinceMs, shadow: context.mode === "shadow" };
+  context.reporter.pass({ ...said, ...(wouldTake === undefined ? {} : { wouldTake }) });
+}
+
+interface Acted {
+  readonly zone: string;
+  readonly pod: string;
+  readonly refusal: Refusal;
+  readonly because: string;
+}
+
+function sayAct({ reporter }: Context, key: ObjectRef, { zone, pod, refusal, because }: Acted): void {
+  const isRefused = refusal?.guard === "rebalance-refused";
+  const result = refusal === undefined ? "done" : isRefused ? "refused" : "failed";
+  const reason = refusal === undefined ? because : refusal.why;
+  reporter.act({ key, function: name, action: "rebalance", object: pod, zone, result, reason });
+}
+
+/** A value that does not parse warns on its object, once while it stays as it is. */
+function sayMalformed(context: Context, key: ObjectRef, { statefulSet, malformed }: Seen): void {
+  for (const { key: annotation, sentence } of malformed) {
+    const identity = `${statefulSet.uid} ${annotation} ${sentence}`;
+    if (!isNews(context, key, identity)) continue;
+    const { namespace, name: set } = statefulSet;
+    context.reporter.malformed({ namespace, group: statefulSet.group ?? set }, set, annotation, sentence);
+    if (context.mode === "shadow") continue;
+    const about = { resource: "statefulsets" as const, ...statefulSet };
+    const said = { type: "Warning", reason: eventReasons.malformed, message: sentence, identity } as const;
+    void announceNews(context, name, key, { about, ...said });
+  }
+}

@@ -1,0 +1,76 @@
+/** The one request: a node is asked to spread the queue leaders of its cluster. */
+import { type PodAnswer, PodHttpError } from "../shared/http/pod-http.ts";
+import { NoPassword, readPassword } from "../shared/pass/asking/credentials.ts";
+import type { Context } from "../shared/pass/definition.ts";
+import type { Endpoint } from "./decide.ts";
+
+/** What became of it: undefined where the node has taken it on. */
+export type Refusal = { readonly guard: string; readonly why: string } | undefined;
+
+const path = "/api/rebalance/queues";
+/** What RabbitMQ says of a request that it has taken on. It answers before the leaders have moved. */
+const takenOn = 204;
+/** All of it is over by then, in milliseconds, whatever the time limit of a call is: a claim lasts for longer. */
+const askWithinMs = 20_000;
+const mostBytes = 4_096;
+const longestWords = 200;
+
+export interface Node {
+  readonly namespace: string;
+  readonly pod: string;
+  readonly endpoint: Endpoint;
+}
+
+/** Resolves always, 20 s later at most. */
+export async function ask(context: Context, node: Node): Promise<Refusal> {
+  const { cluster } = context;
+  const [over, done] = [new AbortController(), new AbortController()];
+  const late = cluster.sleep(askWithinMs, done.signal).then((): Refusal => {
+    over.abort();
+    return unanswered(`${node.pod} did not answer within ${askWithinMs} ms`);
+  });
+  const answered = await Promise.race([send(context, node, over.signal), late]);
+  done.abort();
+  return answered;
+}
+
+async function send({ cluster, pods }: Context, node: Node, signal: AbortSignal): Promise<Refusal> {
+  const { namespace, pod, endpoint } = node;
+  const { url, service, secret } = endpoint;
+  if (pods === undefined) return unanswered("this process calls no pods");
+  const notAfterMs = cluster.monotonicMs() + askWithinMs;
+  try {
+    const headers: Record<string, string> =
+      secret === undefined ? {} : { authorization: await readPassword(cluster, { namespace, name: secret }) };
+    const address = { pod, service, namespace, scheme: url.scheme, port: url.port };
+    const request = { method: "POST", path, headers, mostBytes } as const;
+    return readAnswer(pod, await pods.send(address, request, { signal, notAfterMs }));
+  } catch (error) {
+    if (error instanceof NoPassword) return { guard: "credentials-missing", why: cut(error.message) };
+    if (error instanceof PodHttpError) return unanswered(error.message);
+    throw error;
+  }
+}
+
+/** What an answer says. A success of another kind is not RabbitMQ's: something else listens there. */
+export function readAnswer(pod: string, { status, body }: Pick<PodAnswer, "status" | "body">): Refusal {
+  if (status === takenOn) return undefined;
+  const said = `${pod} answered HTTP ${status} ${body.trim()}`.trimEnd();
+  if (status === 401 || status === 403) {
+    return {
+      guard: "rebalance-refused",
+      why: cut(`the password must be right, and its user have the tag administrator: ${said}`),
+    };
+  }
+  const isOthers = status >= 200 && status < 400;
+  return { guard: "rebalance-refused", why: cut(isOthers ? `that is no answer of RabbitMQ's: ${said}` : said) };
+}
+
+function unanswered(words: string): NonNullable<Refusal> {
+  return { guard: "rebalance-unanswered", why: cut(words) };
+}
+
+/** One line: it stands in an annotation. */
+function cut(words: string): string {
+  return words.replace(/\s+/g, " ").slice(0, longestWords);
+}

@@ -1,0 +1,41 @@
+import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
+import { questionEntries } from "../shared/objects/vocabulary/questions.ts";
+import {
+  queueRebalanceNeededAt,
+  rebalanceEntries,
+  rebalanceState,
+  wantsRebalance,
+} from "../shared/objects/vocabulary/rebalancing.ts";
+import type { FunctionDefinition } from "../shared/pass/definition.ts";
+import type { KeyLookUp, ObjectRef } from "../shared/views/keys.ts";
+import { run } from "./act.ts";
+import { isLabelled, listKeys, name, settings } from "./observe.ts";
+
+/** Has RabbitMQ spread its queue leaders again, after nodes were away. Its keys are StatefulSets. */
+export const rebalanceQueues: FunctionDefinition<ObjectRef> & { readonly settings: typeof settings } = {
+  name,
+  concern: "spread the queue leaders of RabbitMQ again after its pods were replaced",
+  keyedBy: "statefulsets",
+  // Its pods are counted in its status: each that goes or comes changes that.
+  wokenBy: [{ resource: "statefulsets", selector: wantsRebalance, keysOf: theOne }],
+  listKeys,
+  needs: [
+    { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch", "patch"] },
+    { group: "", resource: "pods", verbs: ["list"] },
+    { group: "rabbitmq.com", resource: "rabbitmqclusters", verbs: ["get"] },
+    { group: "", resource: "events", verbs: ["create"] },
+  ],
+  reads: [...rebalanceEntries, ...questionEntries],
+  writes: [rebalanceState, queueRebalanceNeededAt],
+  settings,
+  run: (context, key) => run(context, key),
+};
+
+/** Anybody may name a StatefulSet: one that has not the label costs a read, at the pace of look-ups, and no pass. */
+function theOne({ namespace, name: set }: ObjectKey): KeyLookUp<ObjectRef> {
+  const key: ObjectRef = { resource: "statefulsets", namespace, name: set };
+  return {
+    name: `statefulsets ${namespace}/${set}`,
+    find: async ({ cluster }) => ((await isLabelled(cluster, key)) ? [key] : []),
+  };
+}

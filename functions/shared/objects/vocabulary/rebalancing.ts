@@ -1,0 +1,109 @@
+/** The label and the annotations by which the queues of a RabbitMQ cluster are rebalanced after its pods were replaced. */
+import { parseTime } from "../durations.ts";
+import { fieldsOf } from "../fields.ts";
+import { isObjectName } from "../names.ts";
+import { parseBoolean } from "../settings.ts";
+import type { Entry } from "./entry.ts";
+
+/** What a StatefulSet says of its rebalances: all that is known of them. Times are in milliseconds since the epoch. */
+export interface RebalanceState {
+  /** Of the StatefulSet that it was written for: what a manifest or a backup brings along is another one's. */
+  readonly uid: string;
+  /** A digest of the nodes that were last seen whole, and since when they have been these. */
+  readonly members: string;
+  readonly sinceMs: number;
+  /** The digest that was last rebalanced, and when that was asked for. */
+  readonly balanced: string | undefined;
+  readonly balancedMs: number | undefined;
+  /** When somebody claimed to ask for the next one; undefined while nobody does. */
+  readonly claimedMs: number | undefined;
+  /** How often it has failed in a row. */
+  readonly failed: RebalanceFailure | undefined;
+}
+
+export interface RebalanceFailure {
+  readonly times: number;
+  readonly lastMs: number;
+  readonly guard: string;
+  /** For people, on one line. */
+  readonly why: string;
+}
+
+function onStatefulSet<T>(
+  kind: Entry<T>["kind"],
+  key: string,
+  parse: Entry<T>["parse"],
+  words: Pick<Entry<T>, "grammar" | "fallback" | "says">,
+): Entry<T> {
+  return { key, kind, on: "StatefulSet", parse, ...words };
+}
+
+/** Undefined where a field is there and is none of these. */
+const textOf = (value: unknown): string | undefined => (typeof value === "string" && value !== "" ? value : undefined);
+const timeOf = (value: unknown): number | undefined => (typeof value === "string" ? parseTime(value) : undefined);
+
+/** The text of a state, as {@link rebalanceState} reads it. Texts of others are cut. */
+export function formatRebalanceState(state: RebalanceState): string {
+  const time = (ms: number | undefined) => (ms === undefined ? undefined : new Date(ms).toISOString());
+  const { uid, members, sinceMs, balanced, balancedMs, claimedMs, failed } = state;
+  const fields = { uid, members, since: time(sinceMs), balanced, balancedAt: time(balancedMs) };
+  const failures = failed && { times: failed.times, last: time(failed.lastMs), guard: failed.guard, why: failed.why };
+  return JSON.stringify({ ...fields, claimedAt: time(claimedMs), failed: failures });
+}
+
+function parseState(text: string): RebalanceState | undefined {
+  try {
+    const fields = fieldsOf(JSON.parse(text)) ?? {};
+    const [uid, members, sinceMs] = [textOf(fields.uid), textOf(fields.members), timeOf(fields.since)];
+    if (uid === undefined || members === undefined || sinceMs === undefined) return undefined;
+    const [balanced, balancedMs] = [textOf(fields.balanced), timeOf(fields.balancedAt)];
+    const claimedMs = timeOf(fields.claimedAt);
+    return { uid, members, sinceMs, balanced, balancedMs, claimedMs, failed: parseFailure(fields.failed) };
+  } catch {
+    return undefined;
+  }
+}
+
+function parseFailure(value: unknown): RebalanceFailure | undefined {
+  const { times, last, guard, why } = fieldsOf(value) ?? {};
+  const lastMs = timeOf(last);
+  if (!Number.isSafeInteger(times) || Number(times) < 1 || lastMs === undefined) return undefined;
+  if (typeof guard !== "string" || typeof why !== "string") return undefined;
+  return { times: Number(times), lastMs, guard, why };
+}
+
+export const wantsRebalance = onStatefulSet("label", "sluice.dev/rebalance-queues", parseBoolean, {
+  grammar: "true or false",
+  fallback: "its queues are left as they are",
+  says: "queue leaders are spread again after pods of this RabbitMQ cluster were replaced",
+});
+
+export const rebalanceSecret = onStatefulSet(
+  "annotation",
+  "sluice.dev/rebalance-secret",
+  (text) => (isObjectName(text) ? text : undefined),
+  {
+    grammar: "the name of a Secret in the namespace of the StatefulSet",
+    fallback: "absent: the one of health questions; malformed: nothing is rebalanced",
+    says: "its keys username and password are what a rebalance is asked for with; its user has the tag administrator",
+  },
+);
+
+export const rebalanceState = onStatefulSet("annotation", "sluice.dev/rebalance-state", parseState, {
+  grammar: "nothing: remove it",
+  fallback: "as if its queues had never been rebalanced",
+  says: "which pods were last rebalanced, who does so now, and why it failed; written by Sluice",
+});
+
+export const queueRebalanceNeededAt = onStatefulSet(
+  "annotation",
+  "rabbitmq.com/queueRebalanceNeededAt",
+  (text) => parseTime(text),
+  {
+    grammar: "a time as in RFC 3339, such as 2026-01-31T12:00:00Z",
+    fallback: "nothing more is rebalanced than what Sluice sees by itself",
+    says: "from this time on a rebalance is wanted; on a RabbitmqCluster it is its operator's",
+  },
+);
+
+export const rebalanceEntries = [wantsRebalance, rebalanceSecret, rebalanceState, queueRebalanceNeededAt] as const;

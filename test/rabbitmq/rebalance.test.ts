@@ -1,0 +1,185 @@
+/** The shipped function over a small world whose pods are real RabbitMQ nodes: queue leaders are spread again after a rollout. */
+import assert from "node:assert/strict";
+import { after, before, suite, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { rebalanceQueues } from "../../functions/rebalance-queues/function.ts";
+import { connectPods } from "../../functions/shared/http/connections.ts";
+import type { PodHttp } from "../../functions/shared/http/pod-http.ts";
+import { protocol } from "../../functions/shared/ledger/protocol.ts";
+import { type Context, createMemory } from "../../functions/shared/pass/definition.ts";
+import { type PassReport, silentReporter } from "../../functions/shared/pass/reporter.ts";
+import { createListingViews } from "../../functions/shared/views/listing.ts";
+import { eventually } from "../controlplane/api.ts";
+import { RealTimeline } from "../world/timeline.ts";
+import { createWorld, type World } from "../world/world.ts";
+import { createWorldCluster } from "../world/world-cluster.ts";
+import { Nodes } from "./nodes.ts";
+import { packagesForTests } from "./packages.ts";
+import { makeQuorumQueue } from "./queues.ts";
+
+const packages = await packagesForTests();
+
+const namespace = "broker";
+const setKey = { namespace, name: "rabbit-a" };
+const key = { resource: "statefulsets", ...setKey } as const;
+const size = 3;
+const queues = Array.from({ length: 12 }, (_, index) => `orders-${index}`);
+
+/** A StatefulSet whose pods are the nodes, by their ordinals, and one process that serves it. */
+class Stage {
+  readonly #world: World = createWorld({ timeline: new RealTimeline(), readyAfterMs: 10, goneAfterMs: 10 });
+  readonly #context: Context;
+  readonly #pods: ReturnType<typeof connectPods>;
+  readonly #guards: PassReport[] = [];
+
+  constructor(nodes: Nodes, [username, password]: readonly [string, string]) {
+    const cluster = createWorldCluster(this.#world);
+    this.#pods = connectPods({
+      clock: cluster,
+      userAgent: "sluice/0.0.0 (rabbitmq)",
+      lookup: (_host, { all }, found) =>
+        all ? found(null, [{ address: "127.0.0.1", family: 4 }]) : found(null, "127.0.0.1", 4),
+    });
+    // All pods of a StatefulSet have one port, and the nodes have one machine.
+    const pods: PodHttp = {
+      send: (address, request, options) => {
+        const port = nodes.managementPort(Number(/\d+$/.exec(address.pod)?.[0]));
+        return this.#pods.send({ ...address, port }, request, options);
+      },
+    };
+    this.#world.addGroup({ namespace, group: "rabbit", zones: ["a"], replicas: size, updateStrategy: "RollingUpdate" });
+    const annotations = { "sluice.dev/health-question": "rabbitmq", "sluice.dev/health-secret": "user" };
+    const labels = { "sluice.dev/rebalance-queues": "true" };
+    this.#world.store.patch("statefulsets", setKey, { metadata: { labels, annotations } });
+    const data = { username: btoa(username), password: btoa(password) };
+    this.#world.store.create("secrets", namespace, { metadata: { name: "user" }, data } as never);
+    const reporter = { ...silentReporter, pass: (report: PassReport) => void this.#guards.push(report) };
+    const settings = { rebalanceAfterMs: 1_000 };
+    const served = {
+      protocol,
+      reporter,
+      mode: "act",
+      namespaces: undefined,
+      settings,
+      memoryOf: createMemory(),
+    } as const;
+    this.#context = { ...served, cluster, views: createListingViews(cluster, undefined), pods };
+  }
+
+  /** A pod goes, and another one of its name is ready. */
+  async replace(ordinal: number): Promise<void> {
+    const pod = { namespace, name: `rabbit-a-${ordinal}` };
+    const { uid } = this.#world.store.get("pods", pod).metadata;
+    this.#world.store.delete("pods", pod, { preconditions: { uid } });
+    await eventually(`another ${pod.name}`, 10_000, async () => {
+      const isAnother = this.#world.store.find("pods", pod)?.metadata.uid !== uid;
+      return isAnother && this.#world.isSettled() ? true : undefined;
+    });
+  }
+
+  /** Passes until one has this guard. */
+  async until(guard: string): Promise<PassReport> {
+    const from = this.#guards.length;
+    return eventually(guard, 60_000, async () => {
+      const { recheckMs = 0 } = await rebalanceQueues.run(this.#context, key, { sweep: false });
+      await delay(Math.min(recheckMs, 500));
+      return this.#guards.slice(from).find((report) => report.guard === guard);
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#pods.close();
+  }
+}
+
+suite("queue leaders of a real RabbitMQ cluster", { skip: packages === undefined }, () => {
+  let nodes: Nodes;
+
+  before(async () => {
+    if (packages === undefined) return;
+    nodes = await Nodes.make(packages, size);
+    await nodes.start(0);
+    await Promise.all([nodes.start(1), nodes.start(2)]);
+    await Promise.all(queues.map((queue) => makeQuorumQueue(nodes, queue)));
+  });
+
+  after(() => nodes?.close());
+
+  /** How many leaders each node has. */
+  async function leaders(): Promise<readonly number[]> {
+    const found = await nodes.ask<readonly { readonly leader: string }[]>(0, "/api/queues?disable_stats=true");
+    return Array.from(
+      { length: size },
+      (_, index) => found.filter(({ leader }) => leader === nodes.nameOf(index)).length,
+    );
+  }
+
+  /** A node leaves the cluster, and comes back with hardly a leader. */
+  async function comeBack(index: number): Promise<void> {
+    // As the stop gate drains it: its leaders go before it does.
+    assert.equal((await nodes.tool(index, "rabbitmq-upgrade", "drain")).code, 0);
+    for (const command of ["stop_app", "start_app"])
+      assert.equal((await nodes.tool(index, "rabbitmqctl", command)).code, 0, command);
+    await eventually(`all members are online again`, 60_000, async () => {
+      const found = await nodes.ask<readonly { readonly online: readonly string[] }[]>(
+        index,
+        "/api/queues?disable_stats=true",
+      );
+      return found.length === queues.length && found.every(({ online }) => online?.length === size) ? true : undefined;
+    });
+  }
+
+  test("after two nodes were away others have their leaders, and after a rebalance each has its share", async (context) => {
+    const stage = new Stage(nodes, ["guest", "guest"]);
+    try {
+      await stage.until("rebalanced");
+      for (const ordinal of [2, 1]) {
+        await comeBack(ordinal);
+        await stage.replace(ordinal);
+      }
+      const before = await leaders();
+      const startedMs = performance.now();
+      const { sentence } = await stage.until("rebalanced");
+      const after = await eventually("the leaders spread", 30_000, async () => {
+        const now = await leaders();
+        return Math.max(...now) - Math.min(...now) <= 1 ? now : undefined;
+      });
+      context.diagnostic(
+        `leaders of ${queues.length} queues on 3 nodes: ${before} before, ${after} after ` +
+          `${((performance.now() - startedMs) / 1_000).toFixed(1)} s; ${sentence}`,
+      );
+      assert.ok(Math.max(...before) - Math.min(...before) >= 3, `${before}: nothing to spread`);
+      assert.deepEqual(after, [4, 4, 4]);
+    } finally {
+      await stage.close();
+    }
+  });
+
+  test("a user without the tag administrator is refused, and one with a wrong password, and the sentence says so", async () => {
+    await nodes.ask(0, "/api/users/monitor", "PUT", { password: "s3cret", tags: "monitoring" });
+    const cases = [
+      ["monitor", "s3cret", /have the tag administrator: rabbit-a-0 answered HTTP 401 .*Not administrator user/],
+      ["guest", "wrong", /password must be right, .*: rabbit-a-0 answered HTTP 401 .*Login failed/],
+    ] as const;
+    for (const [user, password, words] of cases) {
+      const stage = new Stage(nodes, [user, password]);
+      try {
+        assert.match((await stage.until("rebalance-refused")).sentence, words);
+      } finally {
+        await stage.close();
+      }
+    }
+  });
+
+  test("a node that stands still gives no answer", async () => {
+    const stage = new Stage(nodes, ["guest", "guest"]);
+    nodes.freeze(0);
+    try {
+      const { sentence } = await stage.until("rebalance-unanswered");
+      assert.match(sentence, /rabbit-a-0\.rabbit in broker, .*no answer within 5000 ms/);
+    } finally {
+      nodes.thaw(0);
+      await stage.close();
+    }
+  });
+});

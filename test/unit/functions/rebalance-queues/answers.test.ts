@@ -1,0 +1,121 @@
+/** What RabbitMQ may answer, and what becomes of each. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ask, readAnswer } from "../../../../functions/rebalance-queues/ask.ts";
+import type { PodReply } from "../../../world/pod-http.ts";
+import { refused } from "../../shared/pass/passes.ts";
+import { Brokers, namespace, settleMs, usual } from "./brokers.ts";
+
+async function due(): Promise<Brokers> {
+  const brokers = new Brokers();
+  await brokers.process().run();
+  await brokers.goOn(settleMs + 1);
+  return brokers;
+}
+
+const html = "<html>\n  hello </html>";
+const cases: [PodReply, string, RegExp][] = [
+  [{ status: 500, body: "boom" }, "rebalance-refused", /group-a-0 answered HTTP 500 boom; tried again in 30 s/],
+  [
+    { status: 401, body: '{"error":"not_authorized"}' },
+    "rebalance-refused",
+    /its user have the tag administrator: .* 401/,
+  ],
+  [{ status: 403 }, "rebalance-refused", /its user have the tag administrator: .* 403/],
+  [{ status: 404 }, "rebalance-refused", /HTTP 404/],
+  [{ status: 200, body: html }, "rebalance-refused", /no answer of RabbitMQ's: .* HTTP 200 <html> hello <\/html>/],
+  [{ status: 302, headers: { location: "http://evil/" } }, "rebalance-refused", /no answer of RabbitMQ's: .* HTTP 302/],
+  [{ status: 204, body: "x".repeat(5_000) }, "rebalance-unanswered", /more than 4096 bytes/],
+  ["break", "rebalance-unanswered", /the connection ended/],
+  ["hang", "rebalance-unanswered", /no answer within 5000 ms/],
+];
+
+test("whatever is not the answer of RabbitMQ is said, in one Event, and another node is asked 30 s later", async () => {
+  for (const [reply, guard, sentence] of cases) {
+    const brokers = await due();
+    brokers.reply = () => reply;
+    const process = brokers.process();
+    assert.equal(await process.run(), guard);
+    assert.match(brokers.passes.verdicts.at(-1)?.sentence ?? "", sentence);
+    assert.deepEqual([brokers.state?.balanced, brokers.state?.claimedMs], [undefined, undefined]);
+    // Another process says the same, from the annotation.
+    assert.equal(await brokers.process().run(), guard);
+    await brokers.goOn(30_000);
+    assert.equal(await process.run(), guard);
+    assert.deepEqual(brokers.pods, ["group-a-0", "group-a-1"]);
+    brokers.reply = () => ({ status: 204 });
+    await process.goOn(61_000);
+    assert.deepEqual(brokers.pods, ["group-a-0", "group-a-1", "group-a-2"]);
+    assert.equal(await process.run(), "done");
+    assert.equal(brokers.state?.failed, undefined);
+    const said = brokers.events.filter((event) => event.startsWith("RebalanceWaiting"));
+    assert.equal(said.length, 1, said.join("\n"));
+    assert.equal(brokers.events.filter((event) => event.startsWith("QueuesRebalanced")).length, 1);
+  }
+});
+
+test("failures for hours: the pauses grow to a quarter of an hour, and each node has its turn", async () => {
+  const brokers = await due();
+  brokers.reply = () => ({ status: 503 });
+  await brokers.process().goOn(4 * 3_600_000);
+  assert.ok(brokers.asked.length >= 18 && brokers.asked.length <= 23, `${brokers.asked.length}`);
+  const gaps = brokers.asked.slice(1).map(({ atMs }, index) => atMs - (brokers.asked[index]?.atMs ?? 0));
+  assert.ok(gaps.every((gap, index) => gap >= Math.min(900_000, 30_000 * 2 ** index)));
+});
+
+test("a node that answers later than a call may last has not answered, though it may have done what it was told", async () => {
+  const brokers = await due();
+  brokers.slowMs = 2_000;
+  const process = brokers.process();
+  assert.equal(await process.run(), "rebalance-unanswered");
+  assert.equal(brokers.asked.length, 1);
+  brokers.slowMs = 1;
+  await process.goOn(120_000);
+  assert.deepEqual([brokers.asked.length, await process.run()], [2, "done"]);
+});
+
+test("a call that never ends, whatever its own time limit, ends after 20 s, and the request is given up", async () => {
+  const brokers = await due();
+  let isGivenUp = false;
+  const send = (_address: unknown, _request: unknown, options?: { readonly signal?: AbortSignal }) =>
+    new Promise<never>(() => {
+      options?.signal?.addEventListener("abort", () => {
+        isGivenUp = true;
+      });
+    });
+  const startMs = brokers.passes.timeline.nowMs();
+  assert.equal(await brokers.process({ pods: { send } }).run(), "rebalance-unanswered");
+  const tookMs = brokers.passes.timeline.nowMs() - startMs;
+  assert.ok(tookMs >= 20_000 && tookMs < 21_000, `${tookMs}`);
+  assert.ok(isGivenUp);
+});
+
+test("credentials-missing: a Secret that is not there, may not be read or says nothing keeps the request from being sent", async () => {
+  const brokers = new Brokers({ ...usual, "sluice.dev/rebalance-secret": "own" });
+  const process = brokers.process();
+  await process.goOn(settleMs + 1_000);
+  assert.equal(await process.run(), "credentials-missing");
+  assert.match(brokers.passes.verdicts.at(-1)?.sentence ?? "", /Secret own could not be read/);
+  brokers.passes.world.store.create("secrets", namespace, {
+    metadata: { name: "own" },
+    data: { username: btoa("u") },
+  } as never);
+  await process.goOn(60_000);
+  assert.match(brokers.passes.verdicts.at(-1)?.sentence ?? "", /Secret own has no username and password/);
+  process.interfere = ({ resource }) => {
+    if (resource === "secrets") throw refused(403, 'User "u" cannot get resource "secrets"');
+  };
+  await process.goOn(120_000);
+  assert.match(brokers.passes.verdicts.at(-1)?.sentence ?? "", /a Role must give Sluice the right/);
+  assert.deepEqual(brokers.asked, []);
+});
+
+test("a process that calls no pods says so, and whitespace of others becomes one line of 200 characters", async () => {
+  const { pods: _, ...context } = new Brokers().process().context;
+  const endpoint = { url: { scheme: "http", port: 1 }, service: "s", secret: undefined } as const;
+  const refusal = await ask(context, { namespace, pod: "p", endpoint });
+  assert.deepEqual(refusal, { guard: "rebalance-unanswered", why: "this process calls no pods" });
+  const long = readAnswer("p", { status: 500, body: `a\n\tb ${"c".repeat(999)}` });
+  assert.match(long?.why ?? "", /^p answered HTTP 500 a b c+$/);
+  assert.equal(long?.why.length, 200);
+});

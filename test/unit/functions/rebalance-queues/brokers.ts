@@ -1,0 +1,176 @@
+/** A RabbitMQ cluster of three nodes in a small world: processes that have it rebalanced, and what its nodes were asked. */
+import { rebalanceQueues } from "../../../../functions/rebalance-queues/function.ts";
+import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { type RebalanceState, rebalanceState } from "../../../../functions/shared/objects/vocabulary/rebalancing.ts";
+import { read } from "../../../../functions/shared/objects/vocabulary.ts";
+import { type Context, createMemory, type Outcome } from "../../../../functions/shared/pass/definition.ts";
+import type { ObjectRef } from "../../../../functions/shared/views/keys.ts";
+import { createListingViews } from "../../../../functions/shared/views/listing.ts";
+import type { StoredStatefulSet } from "../../../world/objects.ts";
+import { createWorldPodHttp, type PodReply } from "../../../world/pod-http.ts";
+import type { GroupOptions } from "../../../world/world.ts";
+import { createWorldCluster } from "../../../world/world-cluster.ts";
+import { type Call, counting, type Interference, namespace, Passes, played } from "../../shared/pass/passes.ts";
+
+export { namespace };
+export const setKey = { namespace, name: "group-a" };
+export const key: ObjectRef = { resource: "statefulsets", ...setKey };
+export const label = "sluice.dev/rebalance-queues";
+export const stateKey = "sluice.dev/rebalance-state";
+export const wish = "rabbitmq.com/queueRebalanceNeededAt";
+export const usual = { "sluice.dev/health-question": "rabbitmq", "sluice.dev/health-secret": "rabbit" };
+export const settleMs = 60_000;
+
+export interface Asked {
+  readonly pod: string;
+  readonly method: string;
+  readonly url: string;
+  readonly authorization: string | undefined;
+  readonly atMs: number;
+}
+
+export class Brokers {
+  readonly passes: Passes;
+  readonly asked: Asked[] = [];
+  reply: (pod: string) => PodReply = () => ({ status: 204 });
+  /** How long a message to or from a pod is under way. */
+  slowMs = 1;
+
+  constructor(annotations: Readonly<Record<string, string>> = usual, group: Partial<GroupOptions> = {}) {
+    this.passes = new Passes({ zones: ["a"], replicas: 3, updateStrategy: "RollingUpdate", ...group });
+    const { world } = this.passes;
+    const data = { username: btoa("admin"), password: btoa("s3cret") };
+    world.store.create("secrets", namespace, { metadata: { name: "rabbit" }, data } as never);
+    world.annotate(setKey, annotations);
+    this.label("true");
+  }
+
+  label(value: string | null): void {
+    this.passes.world.store.patch("statefulsets", setKey, { metadata: { labels: { [label]: value } } });
+  }
+
+  annotate(annotations: Readonly<Record<string, string | null>>): void {
+    this.passes.world.annotate(setKey, annotations);
+  }
+
+  process(changes: Partial<Context> = {}): Process {
+    return new Process(this, changes);
+  }
+
+  /** A pod goes, as by an eviction, and another one comes in its place. */
+  async replace(pod: string): Promise<void> {
+    const { world, timeline } = this.passes;
+    const { uid } = world.store.get("pods", { namespace, name: pod }).metadata;
+    world.store.delete("pods", { namespace, name: pod }, { preconditions: { uid } });
+    await this.goOn(1);
+    world.settle();
+    await timeline.run(() => true);
+  }
+
+  goOn(ms: number): Promise<void> {
+    return this.passes.goOn(ms);
+  }
+
+  get set(): StoredStatefulSet {
+    return this.passes.world.store.get("statefulsets", setKey);
+  }
+
+  get state(): RebalanceState | undefined {
+    return read(rebalanceState, this.set.metadata);
+  }
+
+  /** The pods that were asked, in order. */
+  get pods(): string[] {
+    return this.asked.map(({ pod }) => pod);
+  }
+
+  get events(): string[] {
+    return this.passes.events;
+  }
+
+  podHttp(clock: Cluster) {
+    const { world, timeline } = this.passes;
+    return createWorldPodHttp({
+      world,
+      clock,
+      answer: ({ metadata: { name: pod } }, { method, origin, path, headers }) => {
+        this.asked.push({
+          pod,
+          method,
+          url: `${origin}${path}`,
+          authorization: headers.authorization,
+          atMs: timeline.nowMs(),
+        });
+        return this.reply(pod);
+      },
+      way: () => this.slowMs,
+    });
+  }
+}
+
+/** One process; what it is asked for is counted. */
+export class Process {
+  readonly calls: Call[] = [];
+  interfere: Interference = () => {};
+  readonly context: Context;
+  readonly #brokers: Brokers;
+
+  constructor(brokers: Brokers, changes: Partial<Context>) {
+    this.#brokers = brokers;
+    const { passes } = brokers;
+    const cluster = counting(createWorldCluster(passes.world), this.calls, () => this.interfere);
+    this.context = {
+      ...passes.context,
+      cluster,
+      views: createListingViews(cluster, undefined),
+      pods: brokers.podHttp(cluster),
+      memoryOf: createMemory(),
+      ...changes,
+    };
+  }
+
+  start(sweep = false): Promise<Outcome> {
+    return rebalanceQueues.run(this.context, key, { sweep });
+  }
+
+  /** One pass: its guard. */
+  async run(): Promise<string | undefined> {
+    const before = this.#brokers.passes.verdicts.length;
+    await played(this.#brokers.passes.timeline, this.start());
+    const { verdicts } = this.#brokers.passes;
+    return verdicts.length > before ? verdicts.at(-1)?.guard : undefined;
+  }
+
+  /** One pass: when it wants to look again. */
+  async recheck(): Promise<number | undefined> {
+    return (await played(this.#brokers.passes.timeline, this.start())).recheckMs;
+  }
+
+  /** Passes, each when the one before said, or half a minute later, for so long. */
+  async goOn(ms: number): Promise<void> {
+    const { timeline } = this.#brokers.passes;
+    const endMs = timeline.nowMs() + ms;
+    while (timeline.nowMs() < endMs) {
+      const recheckMs = (await this.recheck()) ?? 30_000;
+      const leftMs = endMs - timeline.nowMs();
+      if (leftMs > 0) await this.#brokers.goOn(Math.max(10, Math.min(recheckMs, leftMs)));
+    }
+  }
+
+  get words(): string[] {
+    return this.calls.map(({ verb, resource }) => `${verb} ${resource}`);
+  }
+
+  count(words: string): number {
+    return this.words.filter((one) => one === words).length;
+  }
+}
+
+/** A cluster that was rebalanced once, and a process that knows nothing. */
+export async function balanced(...given: ConstructorParameters<typeof Brokers>): Promise<Brokers> {
+  const brokers = new Brokers(...given);
+  await brokers.process().goOn(settleMs + 2_000);
+  brokers.asked.length = 0;
+  brokers.passes.forget();
+  return brokers;
+}
