@@ -2,7 +2,7 @@
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -18,6 +18,8 @@ const startTimeoutMs = 120_000;
 
 interface Node {
   readonly name: string;
+  /** Where its HTTP API listens. All nodes have one port for it, as pods have. */
+  readonly host: string;
   readonly ports: { readonly amqp: number; readonly management: number; readonly distribution: number };
   process: Launched | undefined;
 }
@@ -45,16 +47,19 @@ export class Nodes {
   static async make(packages: Packages, size: number): Promise<Nodes> {
     const folder = await mkdtemp(join(tmpdir(), "sluice-rabbitmq-"));
     const nodes: Node[] = [];
+    const management = await freePort();
+    // Two processes at a time do not meet: all of 127/8 is this machine.
+    const net = `127.${1 + (process.pid % 250)}.254`;
     for (let index = 0; index < size; index++) {
-      const ports = { amqp: await freePort(), management: await freePort(), distribution: await freePort() };
-      nodes.push({ name: `rabbit-${index}@localhost`, ports, process: undefined });
+      const ports = { amqp: await freePort(), management, distribution: await freePort() };
+      nodes.push({ name: `rabbit-${index}@localhost`, host: `${net}.${index + 1}`, ports, process: undefined });
     }
     const made = new Nodes(packages, folder, nodes, await freePort());
     await mkdir(join(folder, "home"));
     // Erlang refuses a cookie that others can read.
     await writeFile(join(folder, "home/.erlang.cookie"), randomBytes(16).toString("hex"), { mode: 0o400 });
     await writeFile(join(folder, "enabled_plugins"), "[rabbitmq_management].\n");
-    for (const [index, { ports }] of nodes.entries()) await made.#configure(index, ports);
+    for (const [index, node] of nodes.entries()) await made.#configure(index, node);
     // Otherwise the first node starts one, which stays.
     made.#epmd = made.#launch("epmd", ["-port", String(made.#epmdPort)], "epmd", {});
     await eventually("epmd answers", 10_000, async () => ((await made.#epmdListens()) ? true : undefined));
@@ -74,8 +79,13 @@ export class Nodes {
     return this.#nodes.map(({ ports }) => `127.0.0.1:${ports.amqp}`);
   }
 
-  managementPort(index: number): number {
-    return this.#node(index).ports.management;
+  /** Of the HTTP API, at every node's own address. */
+  get managementPort(): number {
+    return this.#node(0).ports.management;
+  }
+
+  hostOf(index: number): string {
+    return this.#node(index).host;
   }
 
   logOf(index: number): string {
@@ -130,6 +140,19 @@ export class Nodes {
     return process !== undefined && process.end() === undefined;
   }
 
+  /** Whether the node takes clients now. */
+  serves(index: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      const socket = connect({ host: "127.0.0.1", port: this.#node(index).ports.amqp });
+      const end = (serves: boolean) => {
+        socket.destroy();
+        resolve(serves);
+      };
+      socket.once("connect", () => end(true)).once("error", () => end(false));
+      socket.setTimeout(2_000, () => end(false));
+    });
+  }
+
   /** SIGTERM, and SIGKILL after `graceMs`; with 0 at once. Resolves when the process is gone, to whether it ended by itself. */
   async stop(index: number, graceMs: number): Promise<boolean> {
     const node = this.#node(index);
@@ -158,10 +181,18 @@ export class Nodes {
     );
   }
 
+  /** Ends the HTTP API of a node, which runs on; or has it back. */
+  async setManagement(index: number, runs: boolean): Promise<void> {
+    const expression = `ok = application:${runs ? "start" : "stop"}(rabbitmq_management).`;
+    const { code, text } = await this.tool(index, "rabbitmqctl", "eval", expression);
+    if (code !== 0) throw new Error(`${this.nameOf(index)}: ${text}`);
+  }
+
   /** GET of the management API of a node; throws when there is no answer. */
   async ask<T>(index: number, path: string, method = "GET", body?: unknown): Promise<T> {
     const authorization = `Basic ${Buffer.from("guest:guest").toString("base64")}`;
-    const response = await fetch(`http://127.0.0.1:${this.#node(index).ports.management}${path}`, {
+    const { host, ports } = this.#node(index);
+    const response = await fetch(`http://${host}:${ports.management}${path}`, {
       method,
       headers: { authorization, "content-type": "application/json" },
       signal: AbortSignal.timeout(5_000),
@@ -189,10 +220,10 @@ export class Nodes {
     return launch(command, args, { env, output: { file: join(this.#folder, `${name}.log`) } });
   }
 
-  async #configure(index: number, ports: Node["ports"]): Promise<void> {
+  async #configure(index: number, { host, ports }: Node): Promise<void> {
     const lines = [
       `listeners.tcp.1 = 127.0.0.1:${ports.amqp}`,
-      "management.tcp.ip = 127.0.0.1",
+      `management.tcp.ip = ${host}`,
       `management.tcp.port = ${ports.management}`,
       "loopback_users = none",
       "log.console.level = warning",

@@ -2,12 +2,15 @@
  * A kubelet that runs pods of the real API server as RabbitMQ nodes: it starts the node of a pod's ordinal, and keeps the file of
  * the pod's label. At a deletion it runs the stop gate as the hook, within the pod's grace period, before it ends the node.
  */
-import { writeFile } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Api, type ApiAccess } from "../controlplane/api.ts";
 import { follow } from "../controlplane/follow.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
-import { type Pod, podStatus } from "../controlplane/podstatus.ts";
+import { type Pod as AnyPod, podStatus, UNREADY } from "../controlplane/podstatus.ts";
+import { podNamesIn } from "../stage/pod-names.ts";
 import { Gate, type GateEnd, makePodFiles, type PodFiles } from "./gate.ts";
 import type { Nodes } from "./nodes.ts";
 
@@ -18,12 +21,16 @@ export const RUN_BY_US = { [ANNOTATIONS.readyAfterMs]: "2000000000", [ANNOTATION
 const LEAST_STOP_MS = 2_000;
 const MARKER_LABEL = "skipPreStopChecks";
 
+type Pod = AnyPod & { readonly spec: { readonly subdomain?: string; readonly terminationGracePeriodSeconds: number } };
+
 export interface Ending {
   readonly pod: string;
   /** Undefined for a hook that its grace period ended. */
   readonly gate: GateEnd | undefined;
   /** From the deletion to the end of the hook. */
   readonly hookMs: number;
+  /** When the hook ended, by `performance.now()`. */
+  readonly atMs: number;
   /** Whether the node ended by itself after SIGTERM. */
   readonly isOrderly: boolean;
 }
@@ -50,6 +57,8 @@ export interface PodsOptions {
 export class Pods {
   readonly #api: Api;
   readonly #options: PodsOptions;
+  /** A file for each name in DNS, with its address. */
+  readonly #names: string;
   readonly #pods = new Map<string, Running>();
   readonly #stopping = new AbortController();
   readonly #problems: string[] = [];
@@ -58,14 +67,15 @@ export class Pods {
   /** In the order of their ends. */
   readonly endings: Ending[] = [];
 
-  private constructor(api: Api, options: PodsOptions) {
+  private constructor(api: Api, options: PodsOptions, names: string) {
     this.#api = api;
     this.#options = options;
+    this.#names = names;
   }
 
   static async start(access: ApiAccess, options: PodsOptions): Promise<Pods> {
     const api = await Api.open(access, { userAgent: "sluice-test-rabbitmq-kubelet" });
-    const pods = new Pods(api, options);
+    const pods = new Pods(api, options, await mkdtemp(join(tmpdir(), "sluice-rabbitmq-names-")));
     const follower = {
       path: `/api/v1/namespaces/${options.namespace}/pods?fieldSelector=spec.nodeName!=`,
       known: pods.#pods,
@@ -82,6 +92,11 @@ export class Pods {
     return this.#problems;
   }
 
+  /** Has a process of Node's reach the pods by their names in DNS: its `NODE_OPTIONS`. */
+  get nodeOptions(): string {
+    return podNamesIn(this.#names);
+  }
+
   /** The gate that is at work in a pod of that name. */
   gateOf(name: string): Gate | undefined {
     return this.#named(name)?.gate;
@@ -93,6 +108,13 @@ export class Pods {
     return files;
   }
 
+  /** The readiness probe, which runs when a test says so: whether the node takes clients now becomes the pod's condition. */
+  async probe(name: string): Promise<void> {
+    const running = this.#named(name);
+    if (running === undefined) throw new Error(`there is no pod ${name}`);
+    await this.#sendStatus(running, await this.#options.nodes.serves(running.ordinal));
+  }
+
   /** Ends what is at work, and leaves the nodes as they are. */
   async stop(): Promise<void> {
     this.#stopping.abort();
@@ -101,6 +123,7 @@ export class Pods {
     await this.#api.close();
     await this.#following;
     await Promise.all(running.map(async ({ files }) => (await files).remove()));
+    await rm(this.#names, { recursive: true, force: true });
   }
 
   #named(name: string): Running | undefined {
@@ -131,8 +154,14 @@ export class Pods {
     const running: Running = { pod, files, ordinal, started, gate: undefined, ended: undefined };
     this.#pods.set(uid, running);
     await this.#project(running);
+    // As of a Service that publishes the addresses of pods that are not ready.
+    await writeFile(this.#nameFile(pod), this.#options.nodes.hostOf(ordinal));
     await started;
-    await this.#sendStatus(running);
+    await this.#sendStatus(running, true);
+  }
+
+  #nameFile({ metadata, spec }: Pod): string {
+    return join(this.#names, `${metadata.name}.${spec.subdomain}.${metadata.namespace}.svc.cluster.local`);
   }
 
   /** The first node makes the cluster. */
@@ -142,9 +171,10 @@ export class Pods {
     if (ordinal === 0) this.#seed.resolve();
   }
 
-  async #sendStatus({ pod }: Running): Promise<void> {
+  async #sendStatus({ pod }: Running, isReady: boolean): Promise<void> {
     const { namespace, name, uid } = pod.metadata;
-    const status = podStatus(pod, () => undefined, "127.0.0.1", { now: new Date(), seen: new Date() });
+    const waiting = () => (isReady ? undefined : UNREADY);
+    const status = podStatus(pod, waiting, "127.0.0.1", { now: new Date(), seen: new Date() });
     await this.#api.patch(`/api/v1/namespaces/${namespace}/pods/${name}/status`, { metadata: { uid }, status });
   }
 
@@ -169,15 +199,21 @@ export class Pods {
     const elapsedMs = () => performance.now() - startedMs;
     const graceMs = deletionGracePeriodSeconds * 1_000;
     await running.started.catch(() => {});
-    const mounted = { STOP_GATE_SKIP_FILES: `${files.marker} ${byPerson}` };
-    const environment = { ...nodes.environment(ordinal), ...settings, ...mounted };
+    const own = {
+      STOP_GATE_SKIP_FILES: `${files.marker} ${byPerson}`,
+      // A hook cannot read it: so a template says it twice.
+      STOP_GATE_GRACE_SECONDS: String(pod.spec.terminationGracePeriodSeconds),
+    };
+    const environment = { ...nodes.environment(ordinal), ...settings, ...own };
     const gate = new Gate({ pod: files, shell, environment, mostMs: graceMs + 10_000 });
     running.gate = gate;
     const inTime = await Promise.race([gate.ended, delay(graceMs, undefined, { signal: this.#stopping.signal })]);
     const hookMs = elapsedMs();
+    const atMs = performance.now();
     if (inTime === undefined) await gate.kill();
     const isOrderly = await nodes.stop(ordinal, Math.max(LEAST_STOP_MS, graceMs - elapsedMs()));
-    this.endings.push({ pod: name, gate: inTime || undefined, hookMs, isOrderly });
+    await rm(this.#nameFile(pod), { force: true });
+    this.endings.push({ pod: name, gate: inTime || undefined, hookMs, atMs, isOrderly });
     const path = `/api/v1/namespaces/${namespace}/pods/${name}`;
     await this.#api.delete(path, { gracePeriodSeconds: 0, preconditions: { uid } });
     await files.remove();

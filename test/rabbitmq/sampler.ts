@@ -12,6 +12,8 @@ export interface Samples {
   /** Members of the queue that are online. */
   leastOnline: number;
   mostOnline: number;
+  /** Nodes that take clients. */
+  leastServing: number;
 }
 
 export class Sampler {
@@ -24,7 +26,7 @@ export class Sampler {
   constructor(nodes: Nodes, queue: string) {
     this.#nodes = nodes;
     this.#queue = queue;
-    this.#samples = { taken: 0, answered: 0, leastOnline: nodes.size, mostOnline: 0 };
+    this.#samples = { taken: 0, answered: 0, leastOnline: nodes.size, mostOnline: 0, leastServing: nodes.size };
   }
 
   start(): void {
@@ -50,6 +52,8 @@ export class Sampler {
     const indices = Array.from({ length: this.#nodes.size }, (_, index) => index);
     const running = indices.filter((index) => this.#nodes.isRunning(index));
     samples.taken++;
+    const serve = await Promise.all(indices.map((index) => this.#nodes.serves(index)));
+    samples.leastServing = Math.min(samples.leastServing, serve.filter((serves) => serves).length);
     const states = await Promise.all(running.map((index) => queueState(this.#nodes, index, this.#queue)));
     const counts = states.flatMap((state) => (state === undefined ? [] : [state.online.length]));
     if (counts.length === 0) return;

@@ -7,10 +7,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, LookupFunction } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
 import type { Api } from "../controlplane/api.ts";
 import { type Follower, follow } from "../controlplane/follow.ts";
-import { lookupIn } from "./pod-names.ts";
+import { lookupIn, podNamesIn } from "./pod-names.ts";
 
 /** Which pod it is: another one of the same name has another uid. */
 export interface IngesterPod {
@@ -115,9 +114,7 @@ export class Ingesters {
     for (const room of ["names", "disks"]) mkdirSync(join(this.#folder, room));
     const names = join(this.#folder, "names");
     this.lookup = lookupIn(names);
-    const preload = pathToFileURL(join(import.meta.dirname, "pod-names.ts"));
-    preload.searchParams.set("names", names);
-    this.nodeOptions = `--import ${preload.href}`;
+    this.nodeOptions = podNamesIn(names);
   }
 
   /** Takes a port for all of them. */

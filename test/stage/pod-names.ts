@@ -10,6 +10,13 @@ import { join } from "node:path";
 
 const podName = /^[a-z0-9][a-z0-9.-]*\.svc\.[a-z0-9.-]+$/;
 
+/** For a process's `NODE_OPTIONS`: it resolves the names of pods by that folder. */
+export function podNamesIn(folder: string): string {
+  const preload = new URL(import.meta.url);
+  preload.searchParams.set("names", folder);
+  return `--import ${preload.href}`;
+}
+
 /** Resolves the names of pods by that folder, at each look anew, and has all others resolved by `otherwise`. */
 export function lookupIn(folder: string, otherwise?: LookupFunction): LookupFunction {
   return (host, options, found) => {
