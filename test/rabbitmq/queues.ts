@@ -30,3 +30,11 @@ export async function queueState(nodes: Nodes, index: number, queue: string): Pr
   const { members = [], online = [], leader = "" } = await asked.catch(() => ({}) as Partial<QueueState>);
   return members.length === 0 ? undefined : { members, online, leader };
 }
+
+/** Ends the member of the queue on a node, which runs on; or has it back. So it is after a crash, and before it is in sync. */
+export async function setMember(nodes: Nodes, index: number, queue: string, runs: boolean): Promise<void> {
+  const member = `{list_to_atom("%2F_${queue}"), node()}`;
+  const expression = `ok = ra:${runs ? "restart" : "stop"}_server(quorum_queues, ${member}).`;
+  const { code, text } = await nodes.tool(index, "rabbitmqctl", "eval", expression);
+  if (code !== 0) throw new Error(`the member on ${nodes.nameOf(index)}: ${text}`);
+}

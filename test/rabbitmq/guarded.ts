@@ -1,0 +1,57 @@
+/** Sluice beside a broker: the server as it is shipped, which rolls its StatefulSet and is asked about its evictions. */
+import { eventually } from "../controlplane/api.ts";
+import { type EvictionAnswer, evict, registerWebhook } from "../stage/drain-webhook.ts";
+import type { EvictionStage } from "../stage/eviction-stage.ts";
+import { Server } from "../stage/server.ts";
+import { type Broker, nameOf, type SetOptions } from "./broker.ts";
+
+const secret = "rabbitmq-default-user";
+
+/** What a user writes, so that the nodes are asked before one of them goes, and a new template is rolled out. */
+export function askedSet({ nodes }: Broker): SetOptions {
+  return {
+    strategy: "OnDelete",
+    labels: { "rollout-group": "rabbitmq" },
+    annotations: {
+      "sluice.dev/health-question": "rabbitmq",
+      "sluice.dev/health-url": `http://:${nodes.managementPort}/api/health/checks/node-is-quorum-critical`,
+      "sluice.dev/health-secret": secret,
+    },
+  };
+}
+
+/** Starts a server, and registers it as rollout-operator's users do. Resolves when it is asked. */
+export async function guard(
+  { api, namespace, pods }: Broker,
+  { controlPlane, certificate }: EvictionStage,
+): Promise<Server> {
+  await api.post(`/api/v1/namespaces/${namespace}/secrets`, {
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { name: secret },
+    stringData: { username: "guest", password: "guest" },
+  });
+  const settings = { ...certificate.settings, NODE_OPTIONS: pods.nodeOptions };
+  const server = await Server.start({ kubeconfig: controlPlane.kubeconfig, namespace, settings });
+  await server.ready();
+  await registerWebhook(api, namespace, "Validating", { port: server.tlsPort, ca: certificate.ca });
+  return server;
+}
+
+/** Asks for a dry run of an eviction until the answer is such a one: an answer about health serves for two seconds. */
+export function answered(
+  { api, namespace }: Pick<Broker, "api" | "namespace">,
+  ordinal: number,
+  expected: { readonly code: number; readonly message: RegExp },
+): Promise<EvictionAnswer> {
+  let last = "";
+  const ask = async () => {
+    const answer = await evict(api, namespace, nameOf(ordinal), "in the body");
+    last = `${answer.code} ${answer.message}`;
+    return answer.code === expected.code && expected.message.test(answer.message) ? answer : undefined;
+  };
+  const what = `${nameOf(ordinal)} answered with ${expected.code} ${expected.message}`;
+  return eventually(what, 120_000, ask, 500).catch((error: Error) => {
+    throw new Error(`${error.message}, but with ${last}`, { cause: error });
+  });
+}

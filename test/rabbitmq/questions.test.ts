@@ -1,0 +1,195 @@
+/** Sluice asks real RabbitMQ nodes before one of them goes: in a rollout, and at evictions on the real API server. */
+import assert from "node:assert/strict";
+import { after, before, suite, test } from "node:test";
+import { eventually } from "../controlplane/api.ts";
+import { evict } from "../stage/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
+import { Observer } from "../stage/observer.ts";
+import { skipWithoutControlPlane } from "../stage/scene.ts";
+import type { Server } from "../stage/server.ts";
+import { Broker, nameOf, queue, seconds, size } from "./broker.ts";
+import { answered, askedSet, guard } from "./guarded.ts";
+import { packagesForTests } from "./packages.ts";
+import { setMember } from "./queues.ts";
+import { Sampler } from "./sampler.ts";
+import { underLoad } from "./under-load.ts";
+
+const packages = await packagesForTests();
+const skip = packages === undefined || (await skipWithoutControlPlane());
+const namespace = "asked";
+const all = [0, 1, 2];
+/** As Sluice says it. */
+const critical = /says no: without this node these would lose their majority: queue 'orders' in vhost '\/'/;
+
+suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () => {
+  let stage: EvictionStage;
+  let broker: Broker;
+  let server: Server;
+  let observer: Observer;
+
+  before(async () => {
+    if (packages === undefined) return;
+    stage = await startEvictionStage();
+    broker = await Broker.open(packages, stage.controlPlane, { namespace });
+    server = await guard(broker, stage);
+    await broker.createSet(askedSet(broker));
+    await answered(broker, 0, { code: 201, message: /^$/ });
+    observer = await Observer.start(stage.controlPlane, namespace);
+  });
+
+  after(async () => {
+    await server?.stop();
+    await observer?.close();
+    await broker?.close();
+    await stage?.stop();
+  });
+
+  /** Those that go meanwhile pass their gates, and never are two pods down. Resolves to their ordinals. */
+  async function oneAtATime(work: () => Promise<void>): Promise<number[]> {
+    const before = broker.pods.endings.length;
+    await work();
+    const endings = broker.pods.endings.slice(before);
+    for (const { gate, isOrderly } of endings) assert.deepEqual([gate?.outcome, isOrderly], ["passed", true]);
+    const { violations, mostDown } = await observer.verdict();
+    assert.deepEqual([violations, mostDown], [[], { rabbitmq: 1 }]);
+    return endings.map(({ pod }) => Number(pod.at(-1))).sort();
+  }
+
+  async function ledgerSays(): Promise<{ readonly guard: string; readonly sentence: string } | undefined> {
+    const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/sluice-rabbitmq`;
+    const { metadata } = await broker.api.get<{ metadata: { annotations: Record<string, string> } }>(path);
+    return JSON.parse(metadata.annotations["sluice.dev/verdicts"] ?? "{}")["advance-zone-rollout"];
+  }
+
+  /** Until every StatefulSet says that it is done. */
+  async function rolledOut(): Promise<void> {
+    await broker.allReady();
+    await eventually("the rollout is recorded", 60_000, async () => {
+      const { status } = await broker.api.get<{ status: Record<string, string> }>(broker.setPath);
+      return status.currentRevision === status.updateRevision ? true : undefined;
+    });
+  }
+
+  /** The node runs in its pod as it did: nobody has begun to take it. */
+  async function stands(ordinal: number, uid: string): Promise<void> {
+    const pod = await broker.pod(ordinal);
+    assert.deepEqual([pod.uid, pod.deletionTimestamp], [uid, undefined]);
+    assert.ok(broker.nodes.isRunning(ordinal));
+    assert.equal(broker.pods.gateOf(nameOf(ordinal)), undefined);
+  }
+
+  /** In earnest: 429, at which a drain asks again. */
+  async function refused(ordinal: number, message: RegExp): Promise<void> {
+    await answered(broker, ordinal, { code: 429, message });
+    const { code, causes } = await eventually(`${nameOf(ordinal)} refused`, 120_000, async () => {
+      const answer = await evict(broker.api, namespace, nameOf(ordinal));
+      return answer.code !== 429 || message.test(answer.message) ? answer : undefined;
+    });
+    assert.deepEqual([code, causes], [429, ["DisruptionBudget"]]);
+  }
+
+  test("rolls an OnDelete StatefulSet under load: it waits for a queue in want of a member, loses nothing that was confirmed, and never the majority", async (context) => {
+    const { nodes, pods } = broker;
+    let tookMs = 0;
+    const load = await underLoad(nodes, async () => {
+      await setMember(nodes, 2, queue, false);
+      await broker.changeTemplate("2");
+      const { sentence } = await eventually("the rollout waits for the queue", 120_000, async () => {
+        const said = await ledgerSays();
+        return said?.guard === "health-bad" ? said : undefined;
+      });
+      assert.match(sentence, critical);
+      assert.deepEqual(observer.takings, []);
+      await setMember(nodes, 2, queue, true);
+      const startedMs = performance.now();
+      assert.deepEqual(await oneAtATime(rolledOut), all);
+      tookMs = performance.now() - startedMs;
+    });
+    assert.ok((await server.metric("sluice_health_answers_total", { product: "rabbitmq", state: "good" })) >= size);
+    const hooks = pods.endings.map(({ hookMs }) => seconds(hookMs)).join(", ");
+    context.diagnostic(`rolled in ${seconds(tookMs)} once the member was back, hooks ${hooks}; ${load}`);
+  });
+
+  test("an eviction of a node that a queue needs is answered 429 with the queue's name, and the pod keeps running", async (context) => {
+    const { nodes, pods } = broker;
+    const { uid } = await broker.pod(0);
+    // No probe has seen it yet: the pod is Ready.
+    await nodes.stop(2, 0);
+    await refused(0, critical);
+    const { message } = await evict(broker.api, namespace, nameOf(0));
+    // What is known to be down is said without a question.
+    await pods.probe(nameOf(2));
+    await refused(0, /pods that are asked go one at a time .*: rabbitmq-2 is not ready, so rabbitmq-0 stays/);
+    await stands(0, uid);
+    await nodes.start(2);
+    await pods.probe(nameOf(2));
+    await answered(broker, 0, { code: 201, message: /^$/ });
+    context.diagnostic(`while the pod of the node that was stopped was still Ready: ${message}`);
+  });
+
+  test("a node that gives no answer stays by the policy `wait`; by `go` it goes through its gate, while no other node is down", async () => {
+    const { nodes, pods } = broker;
+    const { uid } = await broker.pod(1);
+    const setPolicy = (policy: "go" | null) =>
+      broker.api.patch(broker.setPath, { metadata: { annotations: { "sluice.dev/health-unknown": policy } } });
+    await nodes.setManagement(1, false);
+    await refused(
+      1,
+      /rabbitmq-1 stays: asked about health, it gives no answer: GET rabbitmq-1\.rabbitmq in asked, .* ECONNREFUSED/,
+    );
+    assert.equal((await nodes.tool(2, "rabbitmqctl", "stop_app")).code, 0);
+    await pods.probe(nameOf(2));
+    await setPolicy("go");
+    await refused(1, /pods that are asked go one at a time .*: rabbitmq-2 is not ready, so rabbitmq-1 stays/);
+    await stands(1, uid);
+    assert.equal((await nodes.tool(2, "rabbitmqctl", "start_app")).code, 0);
+    await pods.probe(nameOf(2));
+    await answered(broker, 1, { code: 201, message: /^$/ });
+    const { gate, isOrderly } = await broker.nextEnding(1, async () => {
+      await eventually("rabbitmq-1 evicted", 60_000, async () =>
+        (await evict(broker.api, namespace, nameOf(1))).code === 201 ? true : undefined,
+      );
+    });
+    assert.deepEqual([gate?.outcome, isOrderly], ["passed", true]);
+    await setPolicy(null);
+    await broker.allReady();
+    await answered(broker, 0, { code: 201, message: /^$/ });
+  });
+
+  test("32 evictions at once of three nodes, again and again until two have gone: never two are down", async (context) => {
+    const { api, nodes } = broker;
+    const sampler = new Sampler(nodes, queue);
+    const allowed = new Set<number>();
+    const codes: Record<number, number> = {};
+    let mostAtOnce = 0;
+    const startedMs = performance.now();
+    const storm = async () => {
+      const asked = Array.from({ length: 32 }, (_, index) => index % size).filter((ordinal) => !allowed.has(ordinal));
+      const answers = await Promise.all(
+        asked.map(async (ordinal) => ({ ordinal, ...(await evict(api, namespace, nameOf(ordinal))) })),
+      );
+      for (const { code } of answers) codes[code] = (codes[code] ?? 0) + 1;
+      const now = new Set(answers.filter(({ code }) => code === 201).map(({ ordinal }) => ordinal));
+      mostAtOnce = Math.max(mostAtOnce, now.size);
+      for (const ordinal of now) allowed.add(ordinal);
+      return allowed.size >= 2 ? true : undefined;
+    };
+    sampler.start();
+    try {
+      const gone = await oneAtATime(async () => {
+        // A drain asks every five seconds, and the nodes need the machine, too.
+        await eventually("two were let go", 400_000, storm, 1_000);
+        assert.equal(mostAtOnce, 1, `${[...allowed]}`);
+        await broker.allReady();
+      });
+      assert.deepEqual(gone, [...allowed].sort());
+    } finally {
+      await sampler.stop();
+    }
+    const samples = await sampler.stop();
+    assert.ok(samples.leastServing >= 2 && samples.leastOnline >= 2, JSON.stringify(samples));
+    assert.ok(samples.leastServing < size, "what samples cannot see they cannot prove");
+    const took = seconds(performance.now() - startedMs);
+    context.diagnostic(`two gone and back in ${took}, answers ${JSON.stringify(codes)}, ${JSON.stringify(samples)}`);
+  });
+});
