@@ -2,7 +2,7 @@
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -127,12 +127,13 @@ export class Nodes {
       RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: "+S 1:1 -kernel inet_dist_use_interface {127,0,0,1}",
     });
     node.process = started;
-    await eventually(`${name} serves`, startTimeoutMs, async () => {
-      if (started.end() !== undefined) throw new Error(`${name} ended: ${await tail(this.logOf(index), 20)}`);
-      return (await this.ask<{ status: string }>(index, "/api/health/checks/local-alarms")).status === "ok"
-        ? true
-        : undefined;
+    const became = await eventually(`${name} serves`, startTimeoutMs, async () => {
+      // Nobody asks any more, or whoever ends the node would be kept waiting for its start.
+      if (started.end() !== undefined) return "ended";
+      const { status } = await this.ask<{ status: string }>(index, "/api/health/checks/local-alarms");
+      return status === "ok" ? "serves" : undefined;
     });
+    if (became === "ended") throw new Error(`${name} ended: ${await tail(this.logOf(index), 20)}`);
   }
 
   isRunning(index: number): boolean {
@@ -233,11 +234,13 @@ export class Nodes {
     await writeFile(join(this.#folder, `node-${index}.conf`), `${lines.join("\n")}\n`);
   }
 
+  /** By a connection: who tries to listen there himself may take the port from it just when it starts. */
   #epmdListens(): Promise<boolean> {
     return new Promise((resolve) => {
-      const server = createServer();
-      server.once("error", () => resolve(true));
-      server.listen({ host: "127.0.0.1", port: this.#epmdPort }, () => server.close(() => resolve(false)));
+      const socket = connect({ host: "127.0.0.1", port: this.#epmdPort });
+      socket.once("connect", () => resolve(true));
+      socket.once("error", () => resolve(false));
+      socket.once("connect", () => socket.destroy());
     });
   }
 }

@@ -4,7 +4,6 @@ import { after, before, suite, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { rebalanceQueues } from "../../functions/rebalance-queues/function.ts";
 import { connectPods } from "../../functions/shared/http/connections.ts";
-import type { PodHttp } from "../../functions/shared/http/pod-http.ts";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
 import { type Context, createMemory } from "../../functions/shared/pass/definition.ts";
 import { type PassReport, silentReporter } from "../../functions/shared/pass/reporter.ts";
@@ -37,18 +36,18 @@ class Stage {
     this.#pods = connectPods({
       clock: cluster,
       userAgent: "sluice/0.0.0 (rabbitmq)",
-      lookup: (_host, { all }, found) =>
-        all ? found(null, [{ address: "127.0.0.1", family: 4 }]) : found(null, "127.0.0.1", 4),
-    });
-    // All pods of a StatefulSet have one port, and the nodes have one machine.
-    const pods: PodHttp = {
-      send: (address, request, options) => {
-        const port = nodes.managementPort(Number(/\d+$/.exec(address.pod)?.[0]));
-        return this.#pods.send({ ...address, port }, request, options);
+      // All nodes have one port, each at an address of its own.
+      lookup: (host, { all }, found) => {
+        const address = nodes.hostOf(Number(/^rabbit-a-(\d+)\./.exec(host)?.[1]));
+        return all ? found(null, [{ address, family: 4 }]) : found(null, address, 4);
       },
-    };
+    });
     this.#world.addGroup({ namespace, group: "rabbit", zones: ["a"], replicas: size, updateStrategy: "RollingUpdate" });
-    const annotations = { "sluice.dev/health-question": "rabbitmq", "sluice.dev/health-secret": "user" };
+    const annotations = {
+      "sluice.dev/health-question": "rabbitmq",
+      "sluice.dev/health-url": `http://:${nodes.managementPort}/api/health/checks/node-is-quorum-critical`,
+      "sluice.dev/health-secret": "user",
+    };
     const labels = { "sluice.dev/rebalance-queues": "true" };
     this.#world.store.patch("statefulsets", setKey, { metadata: { labels, annotations } });
     const data = { username: btoa(username), password: btoa(password) };
@@ -63,7 +62,7 @@ class Stage {
       settings,
       memoryOf: createMemory(),
     } as const;
-    this.#context = { ...served, cluster, views: createListingViews(cluster, undefined), pods };
+    this.#context = { ...served, cluster, views: createListingViews(cluster, undefined), pods: this.#pods };
   }
 
   /** A pod goes, and another one of its name is ready. */
