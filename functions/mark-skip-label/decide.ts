@@ -180,10 +180,25 @@ function decideLettingGo(snapshot: OwnerSnapshot, owner: Owner): Verdict {
     );
   }
   if (obstacle === undefined) return release(owner, releasedSentence(shown, living));
-  if (snapshot.nowMs - deletedMs < owner.deadlineMs) return telling(obstacle);
+  if (snapshot.nowMs < deadlineOf(snapshot, owner, deletedMs, living)) return telling(obstacle);
   const sentence = `${shown} is let go all the same, ${owner.deadlineMs / 1000} s after its deletion: ${obstacle.sentence}`;
   if (owner.status?.guard !== "deadline-passed") return telling({ guard: "deadline-passed", sentence });
   return release(owner, sentence, "deadline-passed");
+}
+
+/**
+ * When an owner is let go whatever its pods have. Sweeps alone find some kinds, as late as that deadline: so their pods have the
+ * time to see their labels all the same, but never for ever, however often pods are replaced.
+ */
+function deadlineOf(
+  { waitMs }: OwnerSnapshot,
+  { deadlineMs }: Owner,
+  deletedMs: number,
+  living: readonly Member[],
+): number {
+  const firstMs = Math.min(...living.map(({ labelledMs = Number.POSITIVE_INFINITY }) => labelledMs));
+  const seenMs = Number.isFinite(firstMs) ? firstMs + Math.min(waitMs, deadlineMs) : deletedMs;
+  return Math.min(Math.max(deletedMs + deadlineMs, seenMs), deletedMs + 2 * deadlineMs + waitMs);
 }
 
 interface Obstacle {

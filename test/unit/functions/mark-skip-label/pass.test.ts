@@ -121,6 +121,27 @@ test("deadline-passed: five minutes after its deletion the owner goes all the sa
   );
 });
 
+test("of an owner that is found after its deadline the pods have the time to see their labels, and not for ever", async () => {
+  const world = await ownedCluster();
+  await world.process().pass();
+  world.remove();
+  const deletedMs = world.passes.timeline.nowMs();
+  await world.passes.goOn(310_000);
+  assert.equal(await world.process().pass(), "marker-unseen");
+  await world.passes.goOn(88_000);
+  assert.equal(await world.process().pass(), "marker-unseen");
+  const { store } = world.passes.world;
+  for (let replaced = 0; world.find() !== undefined && replaced < 10; replaced++) {
+    for (const name of ["group-server-0", "group-server-1", "group-server-2"])
+      store.delete("pods", { namespace: owner.namespace, name }, { gracePeriodSeconds: 0 });
+    await world.passes.goOn(60_000);
+    await world.process().pass();
+  }
+  assert.equal(world.find(), undefined);
+  const heldMs = world.passes.timeline.nowMs() - deletedMs;
+  assert.ok(heldMs > 600_000 && heldMs < 780_000, `held for ${heldMs} ms`);
+});
+
 test("nobody lets go of an owner by its deadline before he has warned, whoever has written its status", async () => {
   const world = await ownedCluster();
   const process = world.process();
