@@ -107,6 +107,8 @@ export interface PlannedClaims {
   readonly isForeign: boolean;
   /** True: processes are restarted only where those that are up say so. `shipped`: rollouts and evictions ask each pod. */
   readonly asks?: boolean | "shipped";
+  /** Pods that are asked say yes, or no, for a while, whatever is so. */
+  readonly lies?: boolean;
   /** Nodes that are fenced have pods of the second group, too, which has takers of its own. */
   readonly spansGroups?: boolean;
 }

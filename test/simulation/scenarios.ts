@@ -8,6 +8,7 @@ import { scalingAnywhere } from "./scaling/anywhere.ts";
 import { scaling } from "./scaling/scenarios.ts";
 import { type CallFaults, noFaults } from "./simulated-cluster.ts";
 import { noWatchFaults } from "./simulated-watch.ts";
+import { skippingAnywhere } from "./skip-labels/anywhere.ts";
 import { skipping } from "./skip-labels/scenarios.ts";
 import { besideAll } from "./versions/scenarios.ts";
 
@@ -83,6 +84,8 @@ export const scenarios: Readonly<Record<string, Aim>> = {
   "claims-anywhere": claimingAnywhere,
   /** Sizes that another object says beside whatever troubles a seed has drawn. */
   "scaling-anywhere": scalingAnywhere,
+  /** Such owners beside whatever troubles a seed has drawn. */
+  "skip-labels-anywhere": skippingAnywhere,
   /** A revision that never becomes ready, for any cause, while pods break and nodes go for good; then it is rolled back. */
   broken: (plan) =>
     plain(plan, {

@@ -15,6 +15,7 @@ import { disturbances, type Plan } from "./plan.ts";
 import { withScaling } from "./scaling/anywhere.ts";
 import type { SeedRun, SimulationOptions, SimulationResult, Violation } from "./seed.ts";
 import { type CallFaults, noFaults } from "./simulated-cluster.ts";
+import { withSkipLabels } from "./skip-labels/anywhere.ts";
 import { StopHooks } from "./skip-labels/stop-hooks.ts";
 
 useLightAborts();
@@ -49,7 +50,7 @@ class Simulation {
     this.#options = options;
     this.#draw = createDraw(seed);
     const plan = drawPlan(this.#draw, seed);
-    this.#plan = options.aim?.(plan, this.#draw) ?? withScaling(withClaims(plan, seed), seed);
+    this.#plan = options.aim?.(plan, this.#draw) ?? withSkipLabels(withScaling(withClaims(plan, seed), seed), seed);
     this.#peace = { ...noFaults, latencyMs: this.#plan.faults.latencyMs };
     const common = { timeline: this.#timeline, draw: this.#draw, plan: this.#plan, log: this.#log };
     const controllers = new Controllers(common);

@@ -14,8 +14,20 @@ import type { SeedRun } from "../seed.ts";
 import { createSimulatedPods } from "../simulated-pods.ts";
 import { quorumOf, upIn } from "./brokers.ts";
 
-/** Has the StatefulSets of a seed ask their pods. */
-export function askPods({ world, namespace, draw }: SeedRun): void {
+/** What the pods of a zone say for a while, whatever is so. */
+interface Lie {
+  readonly status: 200 | 503;
+  readonly fromMs: number;
+  untilMs: number;
+}
+
+/** By zone, the lie that was told last. */
+const lies = new WeakMap<World, Map<string, Lie>>();
+
+/** Has the StatefulSets of a seed ask their pods, which lie for a while now and then. */
+export function askPods(run: SeedRun): void {
+  const { world, namespace, draw } = run;
+  if (run.plan.claims?.lies === true) lieNowAndThen(run);
   for (const { metadata } of world.store.list("statefulsets", { namespace }).items) {
     world.annotate(metadata as ObjectKey, {
       "sluice.dev/health-question": "http",
@@ -23,6 +35,31 @@ export function askPods({ world, namespace, draw }: SeedRun): void {
       ...(draw.chance(0.3) ? { "sluice.dev/health-unknown": "go" } : {}),
     });
   }
+}
+
+/** Zone by zone, for up to half a minute: all is well, or nothing is. */
+function lieNowAndThen(run: SeedRun): void {
+  const { world, namespace, draw, isFaulty, log } = run;
+  const { timeline, store } = world;
+  const told = new Map<string, Lie>();
+  lies.set(world, told);
+  const next = () =>
+    timeline.after(draw.between(5_000, 60_000), () => {
+      const zones = store.list("statefulsets", { namespace }).items.map(({ metadata }) => metadata.name);
+      if (!isFaulty() || zones.length === 0) return;
+      const lie: Lie = {
+        status: draw.pick([200, 503]),
+        fromMs: timeline.nowMs(),
+        untilMs: timeline.nowMs() + draw.between(2_000, 30_000),
+      };
+      const zone = draw.pick(zones);
+      next();
+      // What the last one has brought about is over first.
+      if (timeline.nowMs() < (told.get(zone)?.untilMs ?? 0) + askedWithinMs) return;
+      log("pods", `of ${zone} say ${lie.status} for ${(lie.untilMs - lie.fromMs).toFixed(0)} ms, whatever is so`);
+      told.set(zone, lie);
+    });
+  next();
 }
 
 /** HTTP to pods for a process that asks; nothing in a seed without questions. */
@@ -46,6 +83,8 @@ export function podsOf(
     },
     answer: ({ metadata: { name } }): PodReply => {
       if (isFaulty() && draw.chance(0.03)) return draw.pick<PodReply>(["break", "hang", { status: 500 }]);
+      const lie = lies.get(world)?.get(setNameOf(name));
+      if (isFaulty() && lie !== undefined && world.timeline.nowMs() < lie.untilMs) return { status: lie.status };
       const others = upIn(world, namespace, setNameOf(name)).filter((other) => other !== name);
       return { status: others.length < quorumOf(world, namespace, setNameOf(name)) ? 503 : 200 };
     },
@@ -56,7 +95,10 @@ export function podsOf(
 /** What was so for longer than this was so when the question was asked, too: soon afterwards the answer is acted on. */
 const askedWithinMs = 12_000;
 
-/** Q1: no pod that was asked goes while others are known to be down, and leaves its StatefulSet without its majority. */
+/**
+ * Q1: no pod that was asked goes while others are known to be down, and leaves its StatefulSet without its majority. Where pods
+ * have said yes whatever was so, others are known to be down that were taken on purpose: no answer permits a second one.
+ */
 export class QuorumChecker implements Checker {
   readonly judges = ["Q1"];
   readonly #world: World;
@@ -99,9 +141,17 @@ export class QuorumChecker implements Checker {
     const { spec } = this.#world.store.get("statefulsets", { namespace: this.#namespace, name: zone });
     const others = Array.from({ length: spec.replicas ?? 0 }, (_, ordinal) => `${zone}-${ordinal}`);
     // What has only just broken nobody could know; what we have taken, and what is down for long, we could.
-    const known = others.filter((other) => other !== name && !up.has(other) && this.#isKnown(other));
+    const isDeceived = this.#isDeceived(zone);
+    const isKnown = (other: string) => (isDeceived ? this.#taken.has(other) : this.#isKnown(other));
+    const known = others.filter((other) => other !== name && !up.has(other) && isKnown(other));
     if (known.length === 0 || others.length - 1 - known.length >= quorum) return;
     this.#violate("Q1", `${name} goes while ${known.join(", ")} is down, and ${zone} needs ${quorum} pods`);
+  }
+
+  /** Its pods may have said yes to the question that the deed rests on. */
+  #isDeceived(zone: string): boolean {
+    const lie = lies.get(this.#world)?.get(zone);
+    return lie?.status === 200 && this.#world.timeline.nowMs() < lie.untilMs + askedWithinMs;
   }
 
   #isKnown(name: string): boolean {

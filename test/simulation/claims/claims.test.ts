@@ -71,7 +71,7 @@ test("processes that are asked first cost no quorum, though two functions want t
   return happens("asking", asking, 40, [/claims \{"id":"process-/, /process-\d+ is settled/, /breaks/]);
 });
 
-test("rollouts and evictions that ask each pod first cost no quorum, however its answers come (R22, Q1)", () => {
+test("rollouts and evictions that ask each pod first cost no quorum, however its answers come, and no second pod where they lie (R22, Q1)", () => {
   const answers = [/evict .*: health-bad/, /evict .*: health-unknown/, /evict .*: health-beside-others/];
   const verdicts = [
     /verdict health-bad/,
@@ -79,7 +79,9 @@ test("rollouts and evictions that ask each pod first cost no quorum, however its
     /evict .*: allowed/,
     /replica-\d+ +delete group-.*: done/,
   ];
-  return happens("asked", asked, 40, [...answers, ...verdicts, /webhook-\d+ is killed/, /breaks/]);
+  const lies = [/pods +of group-[ab] say 200/, /pods +of group-[ab] say 503/];
+  const killed = [/webhook-\d+ is killed/, /replica-\d+ is killed/];
+  return happens("asked", asked, 40, [...answers, ...verdicts, ...lies, ...killed, /breaks/]);
 });
 
 test("a fence of two groups is told to both before it is carried out, wherever its process is killed (R23)", () => {

@@ -40,17 +40,17 @@ export function asking(plan: Plan, changes: Partial<Plan> = {}): Plan {
   });
 }
 
-/** Two clusters of three brokers are rolled and drained by what ships, which asks each of them; and pods break. */
+/** Two clusters of brokers, rolled and drained by two processes each of what ships, which asks; pods break, and lie. */
 export function asked(plan: Plan, changes: Partial<Plan> = {}): Plan {
   return claiming(plan, [], {
     zones: 2,
     processes: 2,
     maxUnavailable: 3,
     budget: { maxUnavailable: 3, isPartitioned: false, delaySeconds: 0 },
-    claims: { kinds: [], everyMs: 1_000, isForeign: false, asks: "shipped" },
+    claims: { kinds: [], everyMs: 1_000, isForeign: false, asks: "shipped", lies: true },
     safetyMs: 150_000,
     faults: { ...noFaults, latencyMs: 50, loseReply: 0.02 },
-    every: { ...never, evict: 3_000, changeTemplate: 40_000, crash: 60_000, breakPod: 30_000 },
+    every: { ...never, evict: 3_000, changeTemplate: 40_000, crash: 60_000, crashWebhook: 60_000, breakPod: 30_000 },
     ...changes,
   });
 }
