@@ -5,6 +5,7 @@ import { rejection } from "../stage/rejection.ts";
 import {
   type Case,
   createLease,
+  createPod,
   createStatefulSet,
   eventually,
   type Fixture,
@@ -69,6 +70,30 @@ export const namespaceCases: readonly Case[] = [
 
       await cluster.patch("configmaps", key, { metadata: { annotations: { a: "1" } } });
       await cluster.patch("configmaps", key, { metadata: { finalizers: null } });
+      await gone(own);
+    },
+  },
+  {
+    name: "of a namespace that is deleted the pods go first, five seconds later, and nothing else does before they have",
+    async run(fixture) {
+      const { own, made } = await ownNamespace(fixture);
+      const { cluster, namespace } = own;
+      await createLease(own, "lease");
+      const held = { namespace, name: "held" };
+      await createPod(own, held.name);
+      await cluster.patch("pods", held, { metadata: { finalizers } });
+      const removedMs = performance.now();
+      await remove(own, made);
+      await eventually(
+        "the deletion of the pod",
+        () => cluster.get("pods", held),
+        ({ metadata }) => metadata.deletionTimestamp !== undefined,
+      );
+      assert.ok(performance.now() - removedMs > 4_000);
+      await cluster.sleep(1_000);
+      // It has no finalizer: it would be gone.
+      await cluster.get("leases", { namespace, name: "lease" });
+      await cluster.patch("pods", held, { metadata: { finalizers: null } });
       await gone(own);
     },
   },
