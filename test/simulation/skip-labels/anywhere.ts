@@ -7,7 +7,7 @@ import { drawSkipLabels } from "./scenarios.ts";
 /** How far the source that this is drawn from is from that of a seed's plan, which stays what it was. */
 const skipLabelSeeds = 2 ** 28;
 
-/** The troubles that a seed has drawn for itself, but for clocks that are all set by minutes: what is waited for is no time then. */
+/** The troubles that a seed has drawn, but for clocks that are all set by minutes: what is waited for is no time then. */
 export function skippingAnywhere(plan: Plan, draw: Draw): Plan {
   return {
     ...plan,
