@@ -41,7 +41,9 @@ export async function tell(looked: Looked): Promise<Result | "told"> {
   const nowMs = context.cluster.serverTimeMs();
   const sinceMs = owner?.status?.guard === guard ? owner.status.sinceMs : nowMs;
   const since = new Date(sinceMs).toISOString();
-  const label = owner?.label?.key ?? owner?.status?.label;
+  // What is taken back is what pods got, whatever is asked for by now.
+  const isWithdrawn = guard === "labels-withdrawn";
+  const label = (isWithdrawn ? owner?.status?.label : undefined) ?? owner?.label?.key ?? owner?.status?.label;
   const annotations = { [skipStatus.key]: JSON.stringify({ guard, sentence, label, since }) };
   return patchOwner(looked, "tell", { annotations });
 }

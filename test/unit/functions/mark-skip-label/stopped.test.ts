@@ -20,6 +20,15 @@ test("stop-all labels the pods of a live owner, and takes the labels back when i
   assert.match(world.passes.events.join("\n"), /SkipLabelsRemoved orders: labels-withdrawn/);
 });
 
+test("the label that pods got goes, though the owner asks for another one by now", async () => {
+  const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
+  await world.process().pass();
+  world.annotate({ "sluice.dev/stop-all": null, "sluice.dev/skip-label": "example.com/another" });
+  await world.process().pass();
+  await world.process().pass();
+  assert.deepEqual(world.labels(), {});
+});
+
 test("a label that was under way when stop-all was withdrawn goes, too; after a minute nobody looks for one any more", async () => {
   const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
   await world.process().pass();
