@@ -127,13 +127,16 @@ export class Nodes {
       RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: "+S 1:1 -kernel inet_dist_use_interface {127,0,0,1}",
     });
     node.process = started;
-    const became = await eventually(`${name} serves`, startTimeoutMs, async () => {
+    const said = () => tail(this.logOf(index), 20);
+    const outcome = await eventually(`${name} serves`, startTimeoutMs, async () => {
       // Nobody asks any more, or whoever ends the node would be kept waiting for its start.
       if (started.end() !== undefined) return "ended";
       const { status } = await this.ask<{ status: string }>(index, "/api/health/checks/local-alarms");
       return status === "ok" ? "serves" : undefined;
+    }).catch(async (error: Error) => {
+      throw new Error(`${error.message}: ${await said()}`, { cause: error });
     });
-    if (became === "ended") throw new Error(`${name} ended: ${await tail(this.logOf(index), 20)}`);
+    if (outcome === "ended") throw new Error(`${name} ended: ${await said()}`);
   }
 
   isRunning(index: number): boolean {

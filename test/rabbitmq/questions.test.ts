@@ -38,10 +38,12 @@ suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () =
   });
 
   after(async () => {
-    await server?.stop();
+    const log = server?.log.slice(-10).map((line) => JSON.stringify(line));
+    const end = await server?.stop();
     await observer?.close();
     await broker?.close();
     await stage?.stop();
+    if (server !== undefined) assert.equal(end?.summary, "exit code 0", log?.join("\n"));
   });
 
   /** Those that go meanwhile pass their gates, and never are two pods down. Resolves to their ordinals. */
