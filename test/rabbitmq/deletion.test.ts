@@ -103,13 +103,12 @@ suite("the deletion of a RabbitmqCluster on the real API server", { skip }, () =
   }
 
   test("without mark-skip-label the gates of the nodes that are needed hold to the end of the grace period", async (context) => {
-    const graceSeconds = 25;
+    const graceSeconds = 35;
     await Promise.all([collectorKnows(), createCritical(graceSeconds)]);
     const startedMs = performance.now();
     await remove();
-    const [first, ...others] = await endingsOf([0, 1, 2], 0);
-    assert.equal(first?.gate?.outcome, "node-down");
-    for (const { gate, hookMs } of others) {
+    const needed = await endingsOf([1, 2], 0);
+    for (const { gate, hookMs } of needed) {
       assert.deepEqual([gate?.code, gate?.outcome], [1, "grace-over"]);
       assert.ok(
         gate?.lines.some((line) => waitsForOrders.test(line)),
@@ -118,7 +117,7 @@ suite("the deletion of a RabbitmqCluster on the real API server", { skip }, () =
       assert.ok(hookMs >= (checksIn(graceSeconds) - 1) * 1_000, seconds(hookMs));
     }
     await allGone();
-    const took = seconds(sinceOf(startedMs, others));
+    const took = seconds(sinceOf(startedMs, needed));
     context.diagnostic(
       `from the delete to the end of the last hook: ${took}, with a grace period of ${graceSeconds} s`,
     );

@@ -14,7 +14,7 @@ import type { Packages } from "./packages.ts";
 const run = promisify(execFile);
 
 /** A node that starts on a busy machine. */
-const startTimeoutMs = 120_000;
+const startTimeoutMs = 240_000;
 
 interface Node {
   readonly name: string;
