@@ -44,9 +44,16 @@ class Scene {
     this.#checker.onSent("replica", { namespace, name }, { uid });
   }
 
-  take(name: string): void {
+  /** A function has written to the ledger that the pod may go. */
+  reserve(name: string, by: string): void {
     const { uid } = this.world.store.get("pods", { namespace, name }).metadata;
-    this.#checker.onArrived("replica", "rollout", { namespace, name }, { uid });
+    const made = [{ uid, by, set: name.slice(0, -2), ordinal: Number(name.at(-1)), stampMs: this.timeline.nowMs() }];
+    this.#checker.noteWritten(group, made, made);
+  }
+
+  take(name: string, by: "rollout" | "eviction" = "rollout"): void {
+    const { uid } = this.world.store.get("pods", { namespace, name }).metadata;
+    this.#checker.onArrived("replica", by, { namespace, name }, { uid });
     this.world.store.delete("pods", { namespace, name }, { preconditions: { uid } });
   }
 }
@@ -122,6 +129,25 @@ test("no healthy pod goes while a pod of another zone has been down for long, wh
   scene.goOn(60_000);
   scene.take("group-a-0");
   assert.match(scene.violations.join(), /^Z1 .*group-c-1 in another zone has been down/);
+});
+
+test("an eviction that was reserved within a budget is not judged once that budget has gone, and is as long as it stands", () => {
+  for (const isGone of [false, true]) {
+    const scene = new Scene();
+    const { store } = scene.world;
+    const budget = { maxUnavailable: 1, selector: { matchLabels: { "rollout-group": group } } };
+    store.create("zoneawarepoddisruptionbudgets", namespace, { metadata: { name: "budget" }, spec: budget });
+    scene.world.annotate({ namespace, name: "group-a" }, { "rollout-max-unavailable": "2" });
+    scene.goOn(60_000);
+    scene.reserve("group-a-0", "evaluate-eviction");
+    scene.goOn(1_000);
+    if (isGone) store.delete("zoneawarepoddisruptionbudgets", { namespace, name: "budget" });
+    scene.take("group-a-1");
+    scene.goOn(1_000);
+    scene.take("group-a-0", "eviction");
+    const broken = "E1 replica took group-a-0 (eviction): group-a-1 are down, 1 may be with it";
+    assert.deepEqual(scene.violations, isGone ? [] : [broken]);
+  }
 });
 
 test("what a StatefulSet was in the last seconds is known, however often it has changed since", () => {

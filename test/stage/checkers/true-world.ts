@@ -201,7 +201,16 @@ export class TrueWorldChecker {
       readyMs: undefined,
     };
     const situation = this.#situationOf(entry, reservedMs, states, windowMs);
+    // Whoever asked for it since then has heard that nothing governs it, and who took others since then has counted it.
+    if (by === "eviction" && reservedMs !== undefined && this.#isFreeSince(reservedMs, labels, windowMs)) return;
     this.#judge(`${replica} took ${key.name} (${by})`, governed, situation);
+  }
+
+  /** True where a budget governed a pod at that time, and then none did. */
+  #isFreeSince(sinceMs: number, labels: Readonly<Record<string, string>>, windowMs: number): boolean {
+    const states = this.#options.budgets.lately(this.#world.timeline.nowMs() - sinceMs);
+    const governed = states.map((objects) => governanceOf(objects, labels, (budget) => this.#spans(budget, windowMs)));
+    return governed.at(-1) !== "none" && governed.slice(0, -1).includes("none");
   }
 
   #situationOf(entry: Taken, reservedMs: number | undefined, states: Situation["states"], windowMs: number): Situation {
