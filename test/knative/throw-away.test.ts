@@ -124,17 +124,14 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
     assert.deepEqual(await render(copy), written);
     const known = new Set(before.map((one) => JSON.stringify(one)));
     const added = (await roles()).flatMap(rightsIn).filter((one) => !known.has(JSON.stringify(one)));
-    const right = (of: string, part: string, verb: string) => {
-      const rule = {
-        apiGroups: ["rollout-operator.grafana.com"],
-        resources: [`replicatemplates/${part}`],
-        verbs: [verb],
-      };
+    const right = (of: string, resource: string, ...verbs: string[]) => {
+      const rule = { apiGroups: ["rollout-operator.grafana.com"], resources: [resource], verbs };
       return { kind: "Role", of, rule };
     };
     // The one that does everything has what all of them need.
-    const scaled = [name, "sluice"].map((of) => right(of, "scale", "get"));
-    assert.deepEqual(added, [...scaled, right("sluice", "status", "patch")]);
+    const scaled = [name, "sluice"].map((of) => right(of, "replicatemplates/scale", "get"));
+    const all = [...scaled, right("sluice", "replicatemplates/status", "patch")];
+    assert.deepEqual(added, [...all, right("sluice", "replicatemplates", "get", "list", "patch")]);
   });
 
   test("a list of kinds that cannot be granted is an error with a sentence, and nothing is rendered", async () => {
