@@ -26,8 +26,8 @@ const phases = [
     name: "control plane",
     concurrency: 2,
     files: [
-      "test/knative/**/*.test.ts",
-      "test/{e2e,rabbitmq}/**/*.test.ts",
+      "test/{knative,rabbitmq}/**/*.test.ts",
+      "test/e2e/**/*.test.ts",
       "test/{contract,controlplane,image}/**/*.test.ts",
     ],
   },
