@@ -5,6 +5,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { eventually } from "../controlplane/api.ts";
 import { freePort } from "../controlplane/ports.ts";
@@ -15,6 +16,12 @@ const run = promisify(execFile);
 
 /** A node that starts on a busy machine. */
 const startTimeoutMs = 240_000;
+
+/**
+ * RabbitMQ 3.10 nodes that start in the same moment ask each other for feature flags that the other has not loaded yet, and end
+ * (`incompatible_feature_flags`, `badmap`). Kubernetes starts such a container again, after longer and longer pauses.
+ */
+const restartAfterMs = [0, 10_000, 20_000];
 
 interface Node {
   readonly name: string;
@@ -35,6 +42,7 @@ export class Nodes {
   readonly #nodes: readonly Node[];
   readonly #epmdPort: number;
   #epmd: Launched | undefined;
+  readonly #closing = new AbortController();
 
   private constructor(packages: Packages, folder: string, nodes: readonly Node[], epmdPort: number) {
     this.#packages = packages;
@@ -107,11 +115,24 @@ export class Nodes {
     };
   }
 
-  /** Resolves when the node serves clients. The first one makes the cluster, and the others join it by themselves. */
+  /**
+   * Resolves when the node serves clients. The first one makes the cluster, and the others join it by themselves. One that ends
+   * while it starts is started again, as a container is.
+   */
   async start(index: number): Promise<void> {
     const node = this.#node(index);
+    if (node.process !== undefined && node.process.end() === undefined) throw new Error(`${node.name} runs already`);
+    for (const pauseMs of [...restartAfterMs, undefined]) {
+      const end = await this.#startOnce(index, node);
+      if (end === undefined) return;
+      if (pauseMs === undefined) throw new Error(end);
+      await delay(pauseMs, undefined, { signal: this.#closing.signal });
+    }
+  }
+
+  /** Resolves to why it ended, or to nothing once it serves. */
+  async #startOnce(index: number, node: Node): Promise<string | undefined> {
     const { name, ports } = node;
-    if (node.process !== undefined && node.process.end() === undefined) throw new Error(`${name} runs already`);
     const started = this.#launch("rabbitmq-server", [], `node-${index}`, {
       ...this.environment(index),
       // In the process that is launched, and not in a child of it.
@@ -136,7 +157,7 @@ export class Nodes {
     }).catch(async (error: Error) => {
       throw new Error(`${error.message}: ${await said()}`, { cause: error });
     });
-    if (outcome === "ended") throw new Error(`${name} ended: ${await said()}`);
+    return outcome === "ended" ? `${name} ended: ${await said()}` : undefined;
   }
 
   isRunning(index: number): boolean {
@@ -208,6 +229,7 @@ export class Nodes {
 
   /** Ends everything, and removes the data. */
   async close(): Promise<void> {
+    this.#closing.abort();
     await Promise.all(this.#nodes.map((_, index) => this.stop(index, 0)));
     await this.#epmd?.stop(1_000);
     await rm(this.#folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
