@@ -2,6 +2,7 @@
 import { advanceZoneRollout } from "../functions/advance-zone-rollout/function.ts";
 import { evaluateEviction } from "../functions/evaluate-eviction/function.ts";
 import { followReplicas } from "../functions/follow-replicas/function.ts";
+import { gcSuspendedGroups } from "../functions/gc-suspended-groups/function.ts";
 import { guardDownscale } from "../functions/guard-downscale/function.ts";
 import { keepLedgers } from "../functions/keep-ledgers/function.ts";
 import { markSkipLabel } from "../functions/mark-skip-label/function.ts";
@@ -11,17 +12,20 @@ import { rebalanceQueues } from "../functions/rebalance-queues/function.ts";
 import { releasePrepared } from "../functions/release-prepared/function.ts";
 import { rotateCertificate } from "../functions/rotate-certificate/function.ts";
 import type { AdmissionDefinition, CronDefinition, FunctionDefinition } from "../functions/shared/pass/definition.ts";
+import { suspendGroup } from "../functions/suspend-group/function.ts";
 import { validateZoneBudget } from "../functions/validate-zone-budget/function.ts";
 
 /** Those that events and sweeps wake for a group, or for another key. */
 export const groupFunctions: readonly FunctionDefinition[] = [
   advanceZoneRollout,
   followReplicas,
+  gcSuspendedGroups,
   keepLedgers,
   markSkipLabel,
   prepareDelayedDownscale,
   rebalanceQueues,
   releasePrepared,
+  suspendGroup,
 ];
 
 /** Those that answer admission reviews. */
@@ -42,6 +46,7 @@ export const functionSettings = {
   ...rebalanceQueues.settings,
   ...releasePrepared.settings,
   ...markSkipLabel.settings,
+  ...suspendGroup.settings,
 };
 
 export const table: readonly (FunctionDefinition | AdmissionDefinition | CronDefinition)[] = [

@@ -8,6 +8,7 @@ import { questionEntries } from "./vocabulary/questions.ts";
 import { rebalanceEntries } from "./vocabulary/rebalancing.ts";
 import * as scaling from "./vocabulary/scaling.ts";
 import { skipEntries } from "./vocabulary/skip-labels.ts";
+import { suspensionEntries } from "./vocabulary/suspension.ts";
 
 export { type Entry, type Malformed, read } from "./vocabulary/entry.ts";
 
@@ -249,6 +250,7 @@ export const vocabulary = [
   ...questionEntries,
   ...skipEntries,
   ...rebalanceEntries,
+  ...suspensionEntries,
 ] as const;
 
 /** The reasons of the Kubernetes Events that Sluice sends: `kubectl get events --field-selector reason=…`. */
@@ -282,6 +284,18 @@ export const eventReasons = {
   markerUnreachable: "MarkerUnreachable",
   rebalanced: "QueuesRebalanced",
   rebalanceWaiting: "RebalanceWaiting",
+  suspending: "SuspensionStarted",
+  suspensionWaiting: "SuspensionWaiting",
+  suspensionDone: "SuspensionCompleted",
+  volumeSuspended: "VolumeSuspended",
+  volumeRemovalNears: "VolumeRemovalNears",
+  volumeRecovered: "VolumeRecovered",
+  recoveredByOthers: "VolumeInUseAgain",
+  volumeRetained: "VolumeRetained",
+  removing: "VolumeRemovalStarted",
+  removalWaiting: "VolumeRemovalWaiting",
+  removed: "VolumesRemoved",
+  recoverTooLate: "RecoverTooLate",
 } as const;
 
 export type AnyEntry = (typeof vocabulary)[number];

@@ -24,12 +24,17 @@ export interface Metadata {
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
   readonly ownerReferences?: readonly OwnerReference[];
+  /** Who last wrote which of its fields, and when. */
+  readonly managedFields?: unknown;
   /** Who must let go of it before it is removed. */
   readonly finalizers?: readonly string[];
 }
 
 export interface PodObject {
   readonly metadata: Metadata;
+  readonly spec?: {
+    readonly volumes?: readonly { readonly persistentVolumeClaim?: { readonly claimName?: string } }[];
+  };
   readonly status?: {
     readonly phase?: string;
     readonly startTime?: string;
@@ -63,6 +68,8 @@ export interface StatefulSetObject {
     readonly serviceName?: string;
     readonly updateStrategy?: { readonly type?: string };
     readonly selector?: { readonly matchLabels?: Readonly<Record<string, string>> };
+    readonly volumeClaimTemplates?: readonly { readonly metadata?: { readonly name?: string } }[];
+    readonly persistentVolumeClaimRetentionPolicy?: { readonly whenScaled?: string; readonly whenDeleted?: string };
     readonly template?: { readonly metadata?: { readonly labels?: Readonly<Record<string, string>> } };
   };
   readonly status?: {
@@ -168,9 +175,17 @@ export interface ScaledObject {
 /** A PersistentVolumeClaim. */
 export interface VolumeClaimObject {
   readonly metadata: Metadata;
-  /** The name of the PersistentVolume, once there is one. */
+  /** `volumeName`: of the PersistentVolume, once there is one. */
   readonly spec?: { readonly volumeName?: string };
-  readonly status?: { readonly phase?: string };
+  readonly status?: {
+    readonly phase?: string;
+    readonly capacity?: { readonly storage?: string };
+    readonly conditions?: readonly {
+      readonly type: string;
+      readonly status: string;
+      readonly lastTransitionTime?: string;
+    }[];
+  };
 }
 
 /** A PersistentVolume: cluster-scoped. */

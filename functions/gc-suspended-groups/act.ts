@@ -1,0 +1,166 @@
+/** What is done: the point of no return, the removal, and what is told of both. Each write names a uid and a revision. */
+import { isRemoving, type Member } from "../shared/group/suspension/members.ts";
+import { type Cluster, hasCode } from "../shared/kubernetes/cluster.ts";
+import { kinds } from "../shared/ledger/kinds.ts";
+import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
+import * as keys from "../shared/objects/vocabulary/suspension.ts";
+import { eventReasons } from "../shared/objects/vocabulary.ts";
+import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
+import type { Act } from "../shared/pass/act.ts";
+import { claimsBy, lookAtLedger, writeClaim } from "../shared/pass/claim-writing.ts";
+import type { Context } from "../shared/pass/definition.ts";
+import type { Observed } from "../shared/pass/observation.ts";
+import { readMembers } from "../shared/pass/suspension/reading.ts";
+import { memberChanged, messageFor, patchVolumeClaim, tellOfClaim } from "../shared/pass/suspension/writing.ts";
+import type { Telling } from "../shared/pass/verdict-record.ts";
+import { findClaimed } from "../shared/pass/whereabouts.ts";
+import { type Target, whyKept } from "./decide.ts";
+import { name } from "./observe.ts";
+
+export const telling: Telling = {
+  taking: "removing",
+  reasons: { begins: eventReasons.removing, waits: eventReasons.removalWaiting, ends: eventReasons.removed },
+  quietGuards: new Set([
+    "suspended",
+    "removing",
+    "wait-between-removals",
+    "zone-busy",
+    "zones-down",
+    "zone-scaling-down",
+    "zone-removing-volume",
+    "on-hold",
+  ]),
+};
+
+/** How soon to look again at what was just written, in milliseconds. */
+const goOnMs = 200;
+
+/** `statefulSet`: that of the target, as the group's view has it. */
+export function actOn(key: GroupKey, statefulSet: StatefulSet, target: Target): Act {
+  const { member, kind } = target;
+  return {
+    name: kind,
+    object: member.name,
+    subjectUid: member.claims[0]?.uid ?? member.name,
+    statefulSet,
+    ...(target.kind === "remove" ? { claims: [target.claim] } : { claims: [], takesNothing: true }),
+    doneRecheckMs: goOnMs,
+    carryOut: (context, notAfterMs) => carryOut(context, key, target, notAfterMs),
+    // What changed meanwhile is looked at again, and what is refused is tried again by the next look.
+    refused: (context, _key, { message, code }) => {
+      if (code !== 409 && code !== 404) context.reporter.problem(key, name, `${kind} of ${member.name}: ${message}`);
+    },
+  };
+}
+
+async function carryOut(context: Context, key: GroupKey, target: Target, notAfterMs: number): Promise<void> {
+  if (target.kind === "remove") return remove(context, key, target.member, target.claim.id, notAfterMs);
+  if (target.kind === "release") {
+    for (const claim of target.claims) await patchVolumeClaim(context, claim, releasingPatch(claim), notAfterMs);
+    return;
+  }
+  const annotations = messageFor(target.guard, target.sentence);
+  for (const claim of target.member.claims) await patchVolumeClaim(context, claim, { annotations }, notAfterMs);
+}
+
+/** Our finalizer goes, and the label that tells of it. */
+export function releasingPatch({ finalizers }: VolumeClaim) {
+  return {
+    finalizers: finalizers.filter((one) => one !== keys.volumeHold),
+    labels: { [keys.suspended.key]: null },
+  };
+}
+
+/**
+ * Rule R21, and invariants S1 and S2: the mark of the point of no return is written under the uid and the revision that were read, so
+ * that whoever wants a volume back meanwhile has it. What the members are is read once more under that mark, and only then is
+ * anything deleted, by uid and revision. Throws ClusterError.
+ */
+async function remove(context: Context, key: GroupKey, member: Member, id: string, notAfterMs: number): Promise<void> {
+  const { set, ordinal, name: pod } = member;
+  for (const claim of member.claims) if (isRetained(member, claim)) await retain(context, key, claim, notAfterMs);
+  const annotations = {
+    [keys.suspendState.key]: "Removing",
+    [keys.removalClaim.key]: id,
+    ...messageFor("removing", `the volumes of ${pod} are removed`),
+  };
+  const marked: VolumeClaim[] = [];
+  for (const claim of member.claims) marked.push(await patchVolumeClaim(context, claim, { annotations }, notAfterMs));
+  const { members } = await readMembers(context, key, [set.name]);
+  const now = members.find((one) => one.set.name === set.name && one.ordinal === ordinal);
+  if (now === undefined || !isRemoving(now) || whyKept(now) !== undefined) throw memberChanged(pod);
+  for (const claim of marked) {
+    if (claim.isTerminating) continue;
+    const { namespace, name: object, uid, resourceVersion } = claim;
+    await deleteClaim(context.cluster, { namespace, name: object }, { uid, resourceVersion }, notAfterMs);
+    const message = `it is deleted: its time was over, and nothing uses it`;
+    await tellOfClaim(context, name, key, claim, {
+      type: "Normal",
+      reason: eventReasons.removing,
+      message,
+      identity: "removed",
+    });
+  }
+}
+
+async function deleteClaim(
+  cluster: Cluster,
+  key: { namespace: string; name: string },
+  preconditions: { uid: string; resourceVersion: string },
+  notAfterMs: number,
+): Promise<void> {
+  try {
+    await cluster.delete("persistentvolumeclaims", key, preconditions, { notAfterMs });
+  } catch (error) {
+    if (!hasCode(error, 404)) throw error;
+  }
+}
+
+function isRetained({ set }: Member, claim: VolumeClaim): boolean {
+  return claim.isRetained ?? set.policy.isRetained;
+}
+
+/** The data stays after its claim has gone; somebody else has to remove the PersistentVolume then. Throws ClusterError. */
+async function retain(context: Context, key: GroupKey, claim: VolumeClaim, notAfterMs: number): Promise<void> {
+  const { volumeName } = claim;
+  if (volumeName === undefined || meant(claim.state) === "Removing") return;
+  const { cluster } = context;
+  try {
+    const { metadata, spec } = await cluster.get("persistentvolumes", { namespace: "", name: volumeName });
+    // A volume of that name that is bound to another claim is none of ours.
+    if (spec?.claimRef?.uid !== claim.uid || spec.persistentVolumeReclaimPolicy === "Retain") return;
+    const { uid, resourceVersion } = metadata;
+    const body = { metadata: { uid, resourceVersion }, spec: { persistentVolumeReclaimPolicy: "Retain" } };
+    await cluster.patch("persistentvolumes", { namespace: "", name: volumeName }, body, { notAfterMs });
+  } catch (error) {
+    if (hasCode(error, 404)) return;
+    throw error;
+  }
+  const message = `its PersistentVolume ${volumeName} is kept, with the reclaim policy Retain: delete that when nobody needs it`;
+  await tellOfClaim(context, name, key, claim, {
+    type: "Normal",
+    reason: eventReasons.volumeRetained,
+    message,
+    identity: "retained",
+  });
+}
+
+/** Takes out of our claims those whose volumes are gone, and those that nothing rests on any more. Throws as a look does. */
+export async function endClaims(context: Context, observed: Observed): Promise<void> {
+  const { key } = observed;
+  const { cluster } = context;
+  let now: Observed | undefined = observed;
+  for (const { id } of claimsBy(observed, "volume", name)) {
+    const claim = now && claimsBy(now, "volume", name).find((one) => one.id === id);
+    if (now === undefined || claim === undefined) continue;
+    // By a LIST that is made after the ledger was read (rule R21).
+    const { items } = await cluster.list("persistentvolumeclaims", { namespace: key.namespace });
+    const volumes = new Map(items.map(({ metadata }) => [metadata.name, metadata.uid]));
+    const where = await findClaimed(cluster, key.namespace, claim, volumes);
+    const row = kinds[claim.kind];
+    const nowMs = cluster.serverTimeMs();
+    if (!row.isSettled(claim, where, nowMs) && !row.isAbandoned(claim, where, nowMs)) continue;
+    await writeClaim(context, now, claim, undefined);
+    now = (await lookAtLedger(context, key))?.observed;
+  }
+}

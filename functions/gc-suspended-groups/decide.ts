@@ -1,0 +1,266 @@
+/** Which suspended volumes are removed, and what holds the others (spec suspend-before-delete 3.2 and 3.3, invariant S1). Pure. */
+import { type Around, refuseClaim } from "../shared/group/claiming.ts";
+import {
+  isDrained,
+  isRecovering,
+  isRemoving,
+  isWantedMember,
+  type Member,
+} from "../shared/group/suspension/members.ts";
+import { chooseTurn } from "../shared/group/suspension/pace.ts";
+import { ageOf, describeSpan, durationNow } from "../shared/group/suspension/time-left.ts";
+import type { KnownClaim } from "../shared/ledger/claim.ts";
+import { drainedAt, hold, removalClaim } from "../shared/objects/vocabulary/suspension.ts";
+import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
+import type { OtherClaim } from "../shared/pass/act.ts";
+import { take, type Verdict, wait } from "../shared/pass/verdict.ts";
+
+export interface RemovalSnapshot extends Around {
+  readonly group: string;
+  readonly nowMs: number;
+  /** All of the group that have volume claims. */
+  readonly members: readonly Member[];
+  /** What this function has claimed and not ended. */
+  readonly claims: readonly KnownClaim[];
+  /** False: our finalizer goes, and no volume is removed. */
+  readonly removes: boolean;
+  readonly isNamespaceEnding: boolean;
+}
+
+export type Target =
+  /** The point of no return, and what comes after it, under a claim of the ledger. */
+  | { readonly kind: "remove"; readonly member: Member; readonly claim: OtherClaim }
+  /** Our finalizer goes from volume claims that are being deleted; or from all, where nothing is to be held any more. */
+  | { readonly kind: "release"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
+  | { readonly kind: "tell"; readonly member: Member; readonly guard: string; readonly sentence: string };
+
+export interface Held {
+  readonly guard: string;
+  readonly sentence: string;
+  readonly recheckMs?: number;
+}
+
+/** How soon to look for the end of a volume, in milliseconds; its event wakes us. */
+const goneRecheckMs = 2_000;
+const heldRecheckMs = 15_000;
+/** A weekly time is looked at now and then all the same: somebody may shorten it, and no event tells of a StatefulSet. */
+const longestRecheckMs = 300_000;
+
+export function decide(snapshot: RemovalSnapshot): Verdict<Target> {
+  const { members, removes, isNamespaceEnding, group } = snapshot;
+  if (!removes)
+    return releaseAll(members, "uninstalling", `VOLUME_HOLD is remove: no volume claim of ${group} is held`);
+  if (isNamespaceEnding) return endNamespace(members, group);
+  const released = members.flatMap(releaseRemoving);
+  const held = new Map<Member, Held>();
+  const due: Member[] = [];
+  for (const member of members) {
+    const why = whyHeld(member, snapshot.nowMs);
+    if (why === "due") due.push(member);
+    else if (why !== undefined) held.set(member, why);
+  }
+  const removals = due.length === 0 ? [] : chooseRemovals(snapshot, due, held);
+  const told = [...held].flatMap(([member, { guard, sentence }]) => tell(member, guard, sentence));
+  return conclude([...released, ...removals, ...told], held, group);
+}
+
+function conclude(targets: readonly Target[], held: ReadonlyMap<Member, Held>, group: string): Verdict<Target> {
+  const [acting] = targets.filter(({ kind }) => kind !== "tell");
+  const waits = [...held.values()].map(({ recheckMs }) => Math.min(recheckMs ?? heldRecheckMs, longestRecheckMs));
+  const soonest = waits.length === 0 ? undefined : Math.min(...waits);
+  if (acting !== undefined) {
+    const names = targets.flatMap((target) => (target.kind === "tell" ? [] : [target.member.name]));
+    const sentence = `the volumes of ${names.join(", ")} are removed`;
+    return take(targets, sentence, { zone: acting.member.set.name, recheckMs: goneRecheckMs });
+  }
+  const [first] = held;
+  if (first === undefined) return take(targets, `no volume of ${group} is to be removed`);
+  const [{ set }, { guard, sentence }] = first;
+  const where = { zone: set.name, recheckMs: soonest };
+  return targets.length > 0 ? take(targets, `${guard}: ${sentence}`, where) : wait(guard, sentence, where);
+}
+
+/** What is past the point of no return and is being deleted loses our finalizer; one that somebody holds keeps it. */
+function releaseRemoving(member: Member): Target[] {
+  const { claims } = member;
+  if (!isRemoving(member) || isOnHold(member) || isUsed(member)) return [];
+  const ours = claims.filter(({ isTerminating, isHeld }) => isTerminating && isHeld);
+  return ours.length === 0 ? [] : [{ kind: "release", member, claims: ours }];
+}
+
+/** Nobody is left who could have it back. What a user holds stays, and so does its namespace. */
+function endNamespace(members: readonly Member[], group: string): Verdict<Target> {
+  const free = members.filter((member) => !isOnHold(member));
+  const kept = members.find((member) => isOnHold(member) && member.claims.some(({ isHeld }) => isHeld));
+  const verdict = releaseAll(
+    free,
+    "namespace-ending",
+    `the namespace of ${group} is being deleted`,
+    (claim) => claim.isTerminating,
+  );
+  if (kept === undefined || verdict.kind === "take") return verdict;
+  const sentence = `the namespace is being deleted, and ${hold.key} keeps the volumes of ${kept.name}: it ends when that is taken away`;
+  return wait("on-hold", sentence, { zone: kept.set.name, recheckMs: heldRecheckMs });
+}
+
+function releaseAll(
+  members: readonly Member[],
+  guard: string,
+  sentence: string,
+  isReleased: (claim: VolumeClaim) => boolean = () => true,
+): Verdict<Target> {
+  const targets = members.flatMap((member): Target[] => {
+    const claims = member.claims.filter((claim) => claim.isHeld && isReleased(claim));
+    return claims.length === 0 ? [] : [{ kind: "release", member, claims }];
+  });
+  const [first] = targets;
+  if (first !== undefined) return take(targets, sentence, { zone: first.member.set.name, recheckMs: goneRecheckMs });
+  return wait(guard, sentence, { recheckMs: heldRecheckMs });
+}
+
+function isOnHold({ set, claims }: Member): boolean {
+  return set.policy.isOnHold || claims.some((claim) => claim.isOnHold);
+}
+
+function isUsed({ pod, others, claims }: Member): boolean {
+  return (
+    pod !== undefined ||
+    others.length > 0 ||
+    claims.some(({ unused }) => unused !== undefined && unused.sinceMs === undefined)
+  );
+}
+
+function isSuspended({ claims }: Member): boolean {
+  return claims.every(({ state }) => ["Suspended", "Removing"].includes(meant(state) ?? ""));
+}
+
+/** `due`: its time is over and nothing holds it. Undefined for one that is none of ours: nothing is suspended, or it returns. */
+function whyHeld(member: Member, nowMs: number): Held | "due" | undefined {
+  if (!isSuspended(member)) return undefined;
+  const removing = isRemoving(member);
+  // Before the point of no return whoever wants it back has it (invariant S2); what nobody asks for is not removed either.
+  if (!removing && (isRecovering(member) || member.claims.some(({ request }) => meant(request) !== true)))
+    return undefined;
+  const obstacle = whyKept(member) ?? (removing ? undefined : (whyUnsure(member, nowMs) ?? whyYoung(member, nowMs)));
+  if (obstacle !== undefined) return obstacle;
+  // All of it is deleted: its end is awaited.
+  if (removing && member.claims.every(({ isTerminating }) => isTerminating)) return whyLingering(member);
+  return "due";
+}
+
+/** What holds a volume whatever its time. */
+export function whyKept(member: Member): Held | undefined {
+  const { name, set, claims, others } = member;
+  if (isOnHold(member)) {
+    const sentence = `the volumes of ${name} stay: ${hold.key} says so, or says something that nobody can read`;
+    return { guard: "on-hold", sentence };
+  }
+  if (claims.some(({ ownerUid }) => ownerUid !== set.uid)) {
+    const sentence = `the volumes of ${name} stay: ${set.name} is another one than they were suspended from`;
+    return { guard: "owner-replaced", sentence };
+  }
+  if (set.isDeleting)
+    return { guard: "owner-deleting", sentence: `the volumes of ${name} stay: ${set.name} is being deleted` };
+  if (isWantedMember(member))
+    return { guard: "wanted-again", sentence: `the volumes of ${name} stay: ${set.name} wants that pod again` };
+  if (!isUsed(member)) return undefined;
+  const users = member.pod === undefined ? others.map((pod) => pod.name).join(", ") : name;
+  return { guard: "in-use", sentence: `the volumes of ${name} stay: ${users || "a pod"} uses one of them` };
+}
+
+function whyUnsure(member: Member, nowMs: number): Held | undefined {
+  const { name } = member;
+  if (!isDrained(member, nowMs)) {
+    const sentence = `the volumes of ${name} stay: ${drainedAt.key} does not say any more that nobody needs their data`;
+    return { guard: "drain-lost", sentence };
+  }
+  const duration = durationNow(member);
+  if (duration.kind === "value") return undefined;
+  return { guard: duration.guard, sentence: `the volumes of ${name} stay: ${duration.sentence}` };
+}
+
+function whyYoung(member: Member, nowMs: number): Held | undefined {
+  const duration = durationNow(member);
+  const ageMs = ageOf(member, nowMs);
+  if (duration.kind !== "value") return undefined;
+  if (ageMs === undefined) {
+    const sentence = `the volumes of ${member.name} stay: nobody can tell since when its pod has been gone`;
+    return { guard: "stamp-missing", sentence };
+  }
+  const leftMs = duration.value - ageMs;
+  if (leftMs <= 0) return undefined;
+  const sentence = `the volumes of ${member.name} are kept for ${describeSpan(leftMs)} more, of ${describeSpan(duration.value)}`;
+  return { guard: "suspended", sentence, recheckMs: leftMs };
+}
+
+/** Deleted, and not gone: somebody else's finalizer is on it, or a pod holds it. */
+function whyLingering({ name, claims }: Member): Held | undefined {
+  const foreign = claims.find(({ isHeld, finalizers }) => !isHeld && finalizers.length > 0);
+  if (foreign === undefined)
+    return { guard: "removing", sentence: `the volumes of ${name} go`, recheckMs: goneRecheckMs };
+  const sentence = `${foreign.name} is deleted and not gone: ${foreign.finalizers.join(", ")} holds it, which is not ours to take away`;
+  return { guard: "finalizer-foreign", sentence, recheckMs: heldRecheckMs };
+}
+
+/** Those that go now, each under a claim of its own; the others are added to `held`. */
+function chooseRemovals(snapshot: RemovalSnapshot, due: readonly Member[], held: Map<Member, Held>): Target[] {
+  const { members, nowMs, claims } = snapshot;
+  const targets: Target[] = [];
+  // What was begun is ended first, and needs no turn: the point of no return is behind it.
+  const begun = due.filter(isRemoving);
+  for (const member of begun)
+    targets.push({ kind: "remove", member, claim: claimOf(member, standing(claims, member), nowMs) });
+  const waiting = due.filter((member) => !isRemoving(member));
+  const current = claims[0]?.zone ?? begun[0]?.set.name;
+  const turn = waiting.length === 0 ? undefined : chooseTurn(waiting, members, current, nowMs);
+  if (turn === undefined) return targets;
+  for (const member of waiting) {
+    const { guard, sentence } = turn.kind === "wait" ? turn : { guard: "zone-busy", sentence: notYet(member) };
+    const isNow = turn.kind === "now" && turn.members.includes(member);
+    if (!isNow) held.set(member, { guard, sentence, recheckMs: recheckOf(turn) });
+  }
+  if (turn.kind === "wait") return targets;
+  for (const member of turn.members) {
+    const claim = claimOf(member, standing(claims, member), nowMs);
+    // One that stands is ours already. All of one turn are of one zone: none of them is in the way of another.
+    const why = standing(claims, member)
+      ? undefined
+      : refuseClaim(snapshot, { ...claim, by: "", stampMs: nowMs }, Number.POSITIVE_INFINITY);
+    if (why === undefined) targets.push({ kind: "remove", member, claim });
+    else held.set(member, { guard: why.guard, sentence: `the volumes of ${member.name} wait: ${why.sentence}` });
+  }
+  return targets;
+}
+
+function notYet({ name }: Member): string {
+  return `the volumes of ${name} wait for their turn`;
+}
+
+function recheckOf(turn: { readonly recheckMs?: number } | object): number {
+  return "recheckMs" in turn && typeof turn.recheckMs === "number" ? turn.recheckMs : heldRecheckMs;
+}
+
+function standing(claims: readonly KnownClaim[], { set, ordinal }: Member): KnownClaim | undefined {
+  return claims.find(({ zone, members }) => zone === set.name && members[0]?.first === ordinal);
+}
+
+/** Rule R10a: it rests on the mark that the first of its volume claims gets. */
+function claimOf({ set, ordinal, claims }: Member, known: KnownClaim | undefined, nowMs: number): OtherClaim {
+  const anchored = claims[0] as VolumeClaim;
+  return {
+    id: known?.id ?? `volume ${set.name} ${ordinal} ${nowMs}`,
+    kind: "volume",
+    zone: set.name,
+    members: [{ first: ordinal, last: ordinal }],
+    uids: { ...known?.uids, ...Object.fromEntries(claims.map(({ name, uid }) => [name, uid])) },
+    phase: "removing",
+    terms: "asked",
+    anchor: { resource: "persistentvolumeclaims", name: anchored.name, annotation: removalClaim.key },
+  };
+}
+
+/** A volume claim says what it waits for; it is written where another guard holds now. */
+function tell(member: Member, guard: string, sentence: string): Target[] {
+  const isNews = member.claims.some(({ message, isTerminating }) => !isTerminating && message?.guard !== guard);
+  return isNews ? [{ kind: "tell", member, guard, sentence }] : [];
+}

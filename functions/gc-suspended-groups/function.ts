@@ -1,0 +1,33 @@
+import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import * as suspension from "../shared/objects/vocabulary/suspension.ts";
+import { claims, ledgerEntries, verdicts } from "../shared/objects/vocabulary.ts";
+import type { FunctionDefinition } from "../shared/pass/definition.ts";
+import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
+import { groupOfVolumeClaim, listKeys } from "../shared/pass/suspension/reading.ts";
+import { name, settings } from "./observe.ts";
+import { run } from "./pass.ts";
+import { sweepStrays } from "./sweep.ts";
+
+/** Removes the volumes of suspended groups once their time is over, zone by zone, and warns before that. */
+export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settings: typeof settings } = {
+  name,
+  concern: "remove the volumes of suspended groups once their time is over, zone by zone, and warn before that",
+  keyedBy: "groups",
+  // A time that passes sets a timer, and is found by the sweep.
+  wokenBy: [{ resource: "persistentvolumeclaims", keysOf: groupOfVolumeClaim }],
+  listKeys,
+  needs: [
+    { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
+    { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
+    { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
+    ...ledgerNeeds,
+    { group: "", resource: "persistentvolumeclaims", verbs: ["get", "list", "patch", "delete"] },
+    { group: "", resource: "persistentvolumes", verbs: ["get", "patch"] },
+    { group: "", resource: "namespaces", verbs: ["get"] },
+  ],
+  reads: [...suspension.policyEntries, ...suspension.claimEntries, ...suspension.stateEntries],
+  writes: [...ledgerEntries, claims, verdicts, ...suspension.stateEntries, suspension.suspended],
+  settings,
+  run,
+  sweep: (context) => sweepStrays(context),
+};

@@ -1,0 +1,47 @@
+/** What is read of a group whose suspended volumes may be removed: those whose time looks over once more, by GETs. */
+import type { Member } from "../shared/group/suspension/members.ts";
+import { ageOf, durationNow } from "../shared/group/suspension/time-left.ts";
+import { valuesOf } from "../shared/objects/settings.ts";
+import { claimsBy } from "../shared/pass/claim-writing.ts";
+import type { Context } from "../shared/pass/definition.ts";
+import type { Observed } from "../shared/pass/observation.ts";
+import { readMembers } from "../shared/pass/suspension/reading.ts";
+import { volumeHoldSetting } from "../shared/pass/suspension/settings.ts";
+import type { RemovalSnapshot } from "./decide.ts";
+
+export const name = "gc-suspended-groups";
+export const settings = { volumeHold: volumeHoldSetting };
+
+export function removesVolumes(context: Context): boolean {
+  return valuesOf(settings, context.settings).volumeHold === "keep";
+}
+
+/** Throws ClusterError. */
+export async function observe(context: Context, observed: Observed): Promise<RemovalSnapshot> {
+  const { key, zones, departed, strayClaims } = observed;
+  const names = zones.map(({ statefulSet }) => statefulSet.name);
+  const beforeMs = context.cluster.serverTimeMs();
+  const { members, nowMs, isNamespaceEnding } = await readMembers(context, key, names, (one) =>
+    looksOver(one, beforeMs),
+  );
+  return {
+    group: key.group,
+    nowMs,
+    zones,
+    departed,
+    strayClaims,
+    members,
+    isNamespaceEnding,
+    claims: claimsBy(observed, "volume", name),
+    removes: removesVolumes(context),
+  };
+}
+
+/** A LIST does not tell who wrote a stamp: what may be removed is read by GETs, which do. */
+function looksOver(member: Member, nowMs: number): boolean {
+  const duration = durationNow(member);
+  const ageMs = ageOf(member, nowMs);
+  // The list is newer than this moment.
+  const soonMs = 60_000;
+  return duration.kind === "value" && ageMs !== undefined && ageMs + soonMs >= duration.value;
+}

@@ -1,0 +1,81 @@
+/** One pass over a group: claims of volumes that are gone go, what is due is removed, and what nears its end is told. */
+import { isRecovering, isRequested } from "../shared/group/suspension/members.ts";
+import { describeSpan, warningDue } from "../shared/group/suspension/time-left.ts";
+import type { Claim } from "../shared/ledger/claim.ts";
+import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
+import { eventReasons } from "../shared/objects/vocabulary.ts";
+import { lookAtLedger } from "../shared/pass/claim-writing.ts";
+import type { Context, Outcome } from "../shared/pass/definition.ts";
+import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
+import { type Gate, perform } from "../shared/pass/perform.ts";
+import { isGroupOfConcern } from "../shared/pass/suspension/reading.ts";
+import { tellOfClaim } from "../shared/pass/suspension/writing.ts";
+import { actOn, endClaims, telling } from "./act.ts";
+import { decide, type RemovalSnapshot, type Target } from "./decide.ts";
+import { name, observe } from "./observe.ts";
+
+const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
+
+/** Throws ClusterError where trying again later can help. */
+export async function run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<Outcome> {
+  if (!(await isGroupOfConcern(context, key, wake, isOwn))) return { recheckMs: undefined, acting: undefined };
+  try {
+    await endOwn(context, key);
+  } catch (error) {
+    forgetLedger(context.memoryOf(key));
+    // What is the matter with a ledger that cannot be used is said by the pass itself.
+    if (error instanceof Conflict) context.reporter.conflict(key, name);
+    else if (waitForLedger(error) === undefined) throw error;
+  }
+  let last: RemovalSnapshot | undefined;
+  const outcome = await perform(
+    context,
+    gateOf(key, (snapshot) => (last = snapshot)),
+    key,
+    wake,
+  );
+  if (last !== undefined) await warn(context, key, last);
+  return outcome;
+}
+
+async function endOwn(context: Context, key: GroupKey): Promise<void> {
+  if (context.mode === "shadow") return;
+  const known = knownLedger(context, context.memoryOf(key));
+  if (known !== undefined && !known.claims.some(isOwn)) return;
+  const look = await lookAtLedger(context, key);
+  if (look !== undefined && look.young === undefined) await endClaims(context, look.observed);
+}
+
+function gateOf(key: GroupKey, seen: (snapshot: RemovalSnapshot) => void): Gate<RemovalSnapshot, Target> {
+  const known = new Map<string, StatefulSet>();
+  return {
+    name,
+    telling,
+    decide,
+    async observe(observed, context) {
+      for (const { statefulSet } of observed.zones) known.set(statefulSet.name, statefulSet);
+      const snapshot = await observe(context, observed);
+      seen(snapshot);
+      return snapshot;
+    },
+    actOn: (target) => actOn(key, known.get(target.member.set.name) as StatefulSet, target),
+  };
+}
+
+/** Each is said once in a suspension, by the name of its Event, however many processes say it. */
+async function warn(context: Context, key: GroupKey, { members, nowMs, removes }: RemovalSnapshot): Promise<void> {
+  for (const member of members) {
+    const due = removes && isRequested(member) && !isRecovering(member) ? warningDue(member, nowMs) : undefined;
+    if (due === undefined) continue;
+    const message = `the volume of ${member.name} is removed in ${describeSpan(due.leftMs)}: kubectl sluice recover keeps it`;
+    for (const claim of member.claims) {
+      const identity = `${due.name} ${claim.suspendedMs}`;
+      await tellOfClaim(context, name, key, claim, {
+        type: "Warning",
+        reason: eventReasons.volumeRemovalNears,
+        message,
+        identity,
+      });
+    }
+  }
+}

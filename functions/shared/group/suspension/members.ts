@@ -1,0 +1,138 @@
+/** A member is what a StatefulSet has at one ordinal: its pod, and its volume claims. It is suspended as a whole. Pure. */
+import type { PodObject } from "../../kubernetes/cluster.ts";
+import { ordinalOfClaim, type SuspendableSet } from "../../objects/volumes/suspendable.ts";
+import { meant, type Said, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
+
+/** A pod as far as it holds a volume. */
+export interface VolumeUser {
+  readonly name: string;
+  readonly uid: string;
+  readonly isTerminating: boolean;
+  readonly deletedMs: number | undefined;
+  readonly isReady: boolean;
+  /** The names of the volume claims that it mounts. */
+  readonly claims: readonly string[];
+}
+
+export interface Member {
+  readonly set: SuspendableSet;
+  readonly ordinal: number;
+  /** The name of its pod. */
+  readonly name: string;
+  /** By name; at least one. */
+  readonly claims: readonly VolumeClaim[];
+  readonly pod: VolumeUser | undefined;
+  /** Other pods that mount one of its volume claims. */
+  readonly others: readonly VolumeUser[];
+}
+
+/** Volume claims of which no StatefulSet of now is the owner, though somebody asks for something or has begun it. */
+export interface Stray {
+  readonly claim: VolumeClaim;
+  readonly users: readonly VolumeUser[];
+}
+
+export interface Members {
+  readonly members: readonly Member[];
+  readonly strays: readonly Stray[];
+}
+
+export function parseVolumeUser({ metadata, spec, status }: PodObject): VolumeUser {
+  const deletedMs = Date.parse(metadata.deletionTimestamp ?? "");
+  const ready = status?.conditions?.find(({ type }) => type === "Ready");
+  return {
+    name: metadata.name,
+    uid: metadata.uid,
+    isTerminating: metadata.deletionTimestamp !== undefined,
+    deletedMs: Number.isNaN(deletedMs) ? undefined : deletedMs,
+    isReady: ready?.status === "True" && metadata.deletionTimestamp === undefined,
+    claims: (spec?.volumes ?? []).flatMap(({ persistentVolumeClaim }) => persistentVolumeClaim?.claimName ?? []),
+  };
+}
+
+/** The members of these StatefulSets that have volume claims, by StatefulSet and ordinal. */
+export function findMembers(
+  sets: readonly SuspendableSet[],
+  claims: readonly VolumeClaim[],
+  pods: readonly VolumeUser[],
+): readonly Member[] {
+  const found = sets.flatMap((set) => {
+    const byOrdinal = new Map<number, VolumeClaim[]>();
+    for (const claim of claims) {
+      const ordinal = ordinalOfClaim(set, claim.name);
+      if (ordinal !== undefined) byOrdinal.set(ordinal, [...(byOrdinal.get(ordinal) ?? []), claim]);
+    }
+    return [...byOrdinal].map(([ordinal, own]): Member => {
+      const name = `${set.name}-${ordinal}`;
+      const names = new Set(own.map((claim) => claim.name));
+      return {
+        set,
+        ordinal,
+        name,
+        claims: own.sort((one, other) => (one.name < other.name ? -1 : 1)),
+        pod: pods.find((pod) => pod.name === name),
+        others: pods.filter((pod) => pod.name !== name && pod.claims.some((claim) => names.has(claim))),
+      };
+    });
+  });
+  return found.sort(inOrder);
+}
+
+function inOrder(one: Member, other: Member): number {
+  if (one.set.name !== other.set.name) return one.set.name < other.set.name ? -1 : 1;
+  return one.ordinal - other.ordinal;
+}
+
+export function isWantedMember({ set, ordinal }: Member): boolean {
+  return ordinal >= set.start && ordinal < set.start + set.replicas;
+}
+
+/** Past the point of no return: all of its volume claims that are left are being removed. */
+export function isRemoving({ claims }: Member): boolean {
+  return claims.every(({ state }) => meant(state) === "Removing");
+}
+
+/** Something of ours stands on one of its volume claims. */
+export function isBegun({ claims }: Member): boolean {
+  return claims.some(({ state, isHeld }) => state.kind !== "absent" || isHeld);
+}
+
+/** Somebody wants it back, or may have meant to. */
+export function isRecovering({ claims }: Member): boolean {
+  return claims.some(({ recover }) => recover.kind !== "absent");
+}
+
+/** Somebody asks that it goes, by a word on each of its volume claims. */
+export function isRequested({ claims }: Member): boolean {
+  return claims.every(({ request }) => meant(request) === true);
+}
+
+/** Nobody needs its data, by a word on each of its volume claims. One of the future is no word: clocks may differ by `aheadMs`. */
+export function isDrained({ claims }: Member, nowMs: number): boolean {
+  return claims.every(({ drainedMs }) => drainedMs !== undefined && drainedMs <= nowMs + aheadMs);
+}
+
+/** How far ahead a stamp may be and still be of now, in milliseconds (spec 3.2, step 10). */
+export const aheadMs = 300_000;
+
+/** Why nobody knows how long a volume is kept; the longest time of its volume claims where all say one, in milliseconds. */
+export function durationOf({ set, claims }: Member): Said<number> {
+  let longestMs = 0;
+  for (const { duration } of claims) {
+    const said = duration.kind === "absent" ? set.policy.duration : duration;
+    if (said.kind !== "value") return said;
+    longestMs = Math.max(longestMs, said.value);
+  }
+  return { kind: "value", value: longestMs };
+}
+
+/** When something of the group was last taken, in milliseconds since the epoch: a pod, or a volume. What is of the future is of now. */
+export function lastDisruption(members: readonly Member[], nowMs: number): number | undefined {
+  const times = members.flatMap(({ claims, pod }) => [
+    ...claims.flatMap(({ suspendedMs, deletedMs }) => [suspendedMs, deletedMs]),
+    // A pod's deletion time is when its grace period ends.
+    pod?.deletedMs,
+  ]);
+  const known = times.filter((ms) => ms !== undefined).map((ms) => Math.min(ms, nowMs));
+  return known.length === 0 ? undefined : Math.max(...known);
+}

@@ -1,0 +1,60 @@
+/** How many members go at one time, and when the next ones may (spec suspend-before-delete 3.3). Pure. */
+import { removalMode, waitBetweenRemovals } from "../../objects/vocabulary/suspension.ts";
+import { lastDisruption, type Member } from "./members.ts";
+
+/** Those that may go now, all of one zone; or why none may. */
+export type Turn =
+  | { readonly kind: "now"; readonly members: readonly Member[] }
+  | { readonly kind: "wait"; readonly guard: string; readonly sentence: string; readonly recheckMs?: number };
+
+/**
+ * Whose turn it is of those that are due. `all`: every member of the group, whose times tell when something was last taken.
+ * `current`: the zone in which something is under way; no other one begins before that is over.
+ *
+ * Which zone begins is the same for everybody who asks: the one with most members that are due, of several the first by name.
+ */
+export function chooseTurn(
+  due: readonly Member[],
+  all: readonly Member[],
+  current: string | undefined,
+  nowMs: number,
+): Turn {
+  const permitted = due.filter(({ set }) => set.policy.mode !== "None");
+  const [first] = due;
+  if (permitted.length === 0 && first !== undefined) {
+    const sentence = `${first.name} waits: ${removalMode.key} of ${first.set.name} is None, or nobody can read it`;
+    return { kind: "wait", guard: "mode-none", sentence };
+  }
+  const zone = current ?? busiestZone(permitted);
+  const inZone = permitted.filter(({ set }) => set.name === zone);
+  const [next] = inZone;
+  if (next === undefined) {
+    const names = permitted.map(({ name }) => name).join(", ");
+    return { kind: "wait", guard: "zone-busy", sentence: `${names}: something of ${zone} goes first` };
+  }
+  const { mode, waitMs } = next.set.policy;
+  const held = mode === "All" ? undefined : holdForWait(next, all, waitMs, nowMs);
+  return held ?? { kind: "now", members: mode === "Group" ? [next] : inZone };
+}
+
+function holdForWait({ name, set }: Member, all: readonly Member[], waitMs: number | undefined, nowMs: number) {
+  if (waitMs === undefined) {
+    const sentence = `${name} waits: nobody can read ${waitBetweenRemovals.key} of ${set.name}`;
+    return { kind: "wait", guard: "wait-malformed", sentence } as const;
+  }
+  const lastMs = lastDisruption(all, nowMs);
+  const remainingMs = lastMs === undefined ? 0 : lastMs + waitMs - nowMs;
+  if (remainingMs <= 0) return undefined;
+  const sentence = `${name} waits: something of the group went ${Math.round((nowMs - (lastMs ?? 0)) / 1000)} s ago, and ${waitMs / 1000} s are to pass`;
+  return { kind: "wait", guard: "wait-between-removals", sentence, recheckMs: remainingMs } as const;
+}
+
+/** The zone with most of them; of several the first by name. */
+function busiestZone(members: readonly Member[]): string | undefined {
+  const counts = new Map<string, number>();
+  for (const { set } of members) counts.set(set.name, (counts.get(set.name) ?? 0) + 1);
+  const zones = [...counts].sort(([name, count], [other, otherCount]) =>
+    count === otherCount ? (name < other ? -1 : 1) : otherCount - count,
+  );
+  return zones[0]?.[0];
+}

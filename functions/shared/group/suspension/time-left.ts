@@ -1,0 +1,68 @@
+/** How long a suspended volume is kept still, and which warnings are due by then (spec suspend-before-delete 3.4, I1 and I3). Pure. */
+import { suspendDuration } from "../../objects/vocabulary/suspension.ts";
+import { aheadMs, durationOf, type Member } from "./members.ts";
+
+export type KeptFor =
+  | { readonly kind: "value"; readonly value: number }
+  | { readonly kind: "unknown"; readonly guard: "duration-missing" | "duration-malformed"; readonly sentence: string };
+
+/** How long its volumes are kept, by what is said now: to raise it makes them stay longer, and to lower it never below the new value. */
+export function durationNow(member: Member): KeptFor {
+  const said = durationOf(member);
+  if (said.kind === "value") return said;
+  if (said.kind === "malformed") return { kind: "unknown", guard: "duration-malformed", sentence: said.sentence };
+  const sentence = `${suspendDuration.key} is gone, so that nobody knows how long they are kept`;
+  return { kind: "unknown", guard: "duration-missing", sentence };
+}
+
+/**
+ * How long its pod has been gone by every witness, in milliseconds; undefined where one of its volume claims has no time that can be
+ * true. Where the API server has seen a volume in use since, its word counts, too.
+ */
+export function ageOf({ claims }: Member, nowMs: number): number | undefined {
+  let youngestMs = Number.POSITIVE_INFINITY;
+  for (const { suspendedMs, unused } of claims) {
+    if (suspendedMs === undefined || suspendedMs > nowMs + aheadMs) return undefined;
+    const sinceMs = Math.max(suspendedMs, unused?.sinceMs ?? suspendedMs);
+    youngestMs = Math.min(youngestMs, nowMs - sinceMs);
+  }
+  return Number.isFinite(youngestMs) ? youngestMs : undefined;
+}
+
+/** A warning that is due: its name is part of the Event's identity, so that each is said once in a suspension. */
+export interface Warning {
+  readonly name: "half" | "hour";
+  readonly leftMs: number;
+}
+
+const hourMs = 3_600_000;
+
+/** The last warning that is due of a volume that is kept: at half of its time, and an hour before its removal. */
+export function warningDue(member: Member, nowMs: number): Warning | undefined {
+  const duration = durationNow(member);
+  const ageMs = ageOf(member, nowMs);
+  if (duration.kind !== "value" || ageMs === undefined) return undefined;
+  const leftMs = duration.value - ageMs;
+  if (leftMs <= 0) return undefined;
+  if (leftMs <= hourMs && duration.value > 2 * hourMs) return { name: "hour", leftMs };
+  return ageMs * 2 >= duration.value ? { name: "half", leftMs } : undefined;
+}
+
+const spans = [
+  ["d", 86_400_000],
+  ["h", hourMs],
+  ["m", 60_000],
+  ["s", 1_000],
+] as const;
+
+/** Two parts of a time, such as `6d 23h` or `29s`; never 0s for what is not over. */
+export function describeSpan(ms: number): string {
+  let restMs = Math.max(ms, 1_000);
+  const parts: string[] = [];
+  for (const [unit, unitMs] of spans) {
+    const count = Math.floor(restMs / unitMs);
+    if (count > 0 && parts.length < 2) parts.push(`${count}${unit}`);
+    restMs -= count * unitMs;
+  }
+  return parts.join(" ");
+}

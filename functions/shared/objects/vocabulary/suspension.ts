@@ -1,0 +1,179 @@
+/** What says that a volume is kept for a while after its pod has gone, and what tells how far that has got. */
+import { parsePrometheusDuration, parseTime } from "../durations.ts";
+import type { Entry } from "./entry.ts";
+
+export { read } from "./entry.ts";
+
+/** `Suspending`: its pod is still to go. `Suspended`: the pod is gone, and the time runs. `Removing`: nothing brings it back. */
+export type SuspensionState = "Suspending" | "Suspended" | "Removing";
+
+/** How many may go at one time: everything that is due, a zone, one member, nothing. */
+export type RemovalMode = "All" | "Zone" | "Group" | "None";
+
+/** The guard that holds a volume claim, and its sentence. */
+export interface SuspensionMessage {
+  readonly guard: string;
+  readonly sentence: string;
+}
+
+const modes: readonly string[] = ["All", "Zone", "Group", "None"] satisfies RemovalMode[];
+const states: readonly string[] = ["Suspending", "Suspended", "Removing"] satisfies SuspensionState[];
+/** As rollout-operator's and FoundationDB's users write it: without a unit it is seconds. */
+const bareSeconds = /^\d{1,12}$/;
+
+function parseDuration(text: string): number | undefined {
+  return bareSeconds.test(text) ? Number(text) * 1_000 : parsePrometheusDuration(text);
+}
+
+/** One that is negative is the usual one, as FoundationDB's operator has it. */
+function parseWait(text: string): number | undefined {
+  if (!text.startsWith("-")) return parseDuration(text);
+  return parseDuration(text.slice(1)) === undefined ? undefined : usualWaitMs;
+}
+
+const yesOrNo = (text: string): boolean | undefined => (text === "true" ? true : text === "false" ? false : undefined);
+const onlyTrue = (text: string): true | undefined => (text === "true" ? true : undefined);
+const asText = (text: string): string | undefined => (text === "" ? undefined : text);
+
+function parseMessage(text: string): SuspensionMessage | undefined {
+  const match = /^([a-z]+(?:-[a-z]+)*): (.+)$/s.exec(text);
+  return match === null ? undefined : { guard: match[1] as string, sentence: match[2] as string };
+}
+
+export function formatMessage({ guard, sentence }: SuspensionMessage): string {
+  return `${guard}: ${sentence}`;
+}
+
+type Words = Pick<Entry<unknown>, "grammar" | "fallback" | "says">;
+
+function onStatefulSet<T>(key: string, parse: Entry<T>["parse"], words: Words): Entry<T> {
+  return { key, kind: "annotation", on: "StatefulSet", parse, ...words };
+}
+
+function onVolumeClaim<T>(key: string, parse: Entry<T>["parse"], words: Words): Entry<T> {
+  return { key, kind: "annotation", on: "PersistentVolumeClaim", parse, ...words };
+}
+
+/** Between two removals where nobody says how long, in milliseconds. */
+export const usualWaitMs = 60_000;
+
+const time = "a time as in RFC 3339, such as 2026-01-31T12:00:00Z";
+
+export const suspendDuration = onStatefulSet("sluice.dev/suspend-duration", parseDuration, {
+  grammar: "a duration such as 2h, 7d or 1d12h, or a number of seconds; 0 removes without a wait",
+  fallback: "absent or malformed: no volume is suspended, and none that is suspended is removed",
+  says: "how long a volume is kept after its pod has gone; one on the volume claim itself comes first",
+});
+
+export const removalMode = onStatefulSet(
+  "sluice.dev/removal-mode",
+  (text) => (modes.includes(text) ? (text as RemovalMode) : undefined),
+  {
+    grammar: "All, Zone, Group or None",
+    fallback: "absent: Zone; malformed: None",
+    says: "how many pods or volumes may go at one time: all that are due, those of one zone, one member, or none",
+  },
+);
+
+export const waitBetweenRemovals = onStatefulSet("sluice.dev/wait-between-removals", parseWait, {
+  grammar: "a duration such as 90s, or a number of seconds; a negative one is 60s",
+  fallback: "absent: 60s; malformed: nothing is removed",
+  says: "how long after a pod or a volume has gone the next ones may go; not with the mode All",
+});
+
+export const hold = onStatefulSet("sluice.dev/hold", yesOrNo, {
+  grammar: "true or false",
+  fallback: "absent: false; malformed: true",
+  says: "true: no volume is removed, though the time goes on; on a StatefulSet for all of its volumes, or on a volume claim",
+});
+
+export const retainVolume = onStatefulSet("sluice.dev/retain-pv", yesOrNo, {
+  grammar: "true or false",
+  fallback: "absent: false; malformed: true",
+  says: "true: the PersistentVolume gets the reclaim policy Retain before its claim is removed, so that the data stays",
+});
+
+export const suspendRequest = onVolumeClaim("sluice.dev/suspend", yesOrNo, {
+  grammar: "true or false",
+  fallback: "absent: false; malformed: what was begun stays as it is",
+  says: "true: the pod of the volume goes by a scale-down, and the volume after a while; taken away: the pod comes back",
+});
+
+export const drainedAt = onVolumeClaim("sluice.dev/drained-at", parseTime, {
+  grammar: time,
+  fallback: "absent or malformed: its data is taken to be needed, and nothing goes",
+  says: "since when nobody needs the data of the volume: whoever has moved it says so",
+});
+
+export const recover = onVolumeClaim("sluice.dev/recover", onlyTrue, {
+  grammar: "true",
+  fallback: "absent: nothing; malformed: nothing is removed while it stands",
+  says: "the pod comes back with the same volume; `kubectl sluice recover` writes it",
+});
+
+export const suspendState = onVolumeClaim(
+  "sluice.dev/suspend-state",
+  (text) => (states.includes(text) ? (text as SuspensionState) : undefined),
+  {
+    grammar: "Suspending, Suspended or Removing",
+    fallback: "absent: not suspended; malformed: nothing is removed",
+    says: "how far it is; written by us",
+  },
+);
+
+export const suspendOwnerUid = onVolumeClaim("sluice.dev/suspend-owner-uid", asText, {
+  grammar: "the uid of a StatefulSet",
+  fallback: "absent or malformed: nothing is removed",
+  says: "the StatefulSet that it was suspended from; written by us",
+});
+
+export const suspendPodUid = onVolumeClaim("sluice.dev/suspend-pod-uid", asText, {
+  grammar: "the uid of a pod",
+  fallback: "absent: no pod was taken down for it",
+  says: "the pod that was taken down; written by us",
+});
+
+export const suspendedAt = onVolumeClaim("sluice.dev/suspended-at", parseTime, {
+  grammar: time,
+  fallback: "absent, malformed or of the future: the time begins anew",
+  says: "when its pod was seen to be gone: the time runs from then; written by us",
+});
+
+export const suspendMessage = onVolumeClaim("sluice.dev/suspend-message", parseMessage, {
+  grammar: "GUARD: SENTENCE",
+  fallback: "it is written anew",
+  says: "what is waited for; written by us",
+});
+
+export const removalClaim = onVolumeClaim("sluice.dev/removal-claim", asText, {
+  grammar: "the id of a claim",
+  fallback: "absent: no claim of the ledger rests on it",
+  says: "the claim of the ledger under which it is removed (rule R10a); written by us",
+});
+
+/** For `kubectl get pvc -l sluice.dev/suspended`: all that have our finalizer have it. */
+export const suspended: Entry<true> = {
+  key: "sluice.dev/suspended",
+  kind: "label",
+  on: "PersistentVolumeClaim",
+  grammar: "true",
+  fallback: "absent: it is not suspended",
+  says: "the volume claim is suspended, or about to be; written by us",
+  parse: onlyTrue,
+};
+
+/** Ours: a volume claim that has it keeps its volume, whoever deletes it. */
+export const volumeHold = "sluice.dev/volume-hold";
+
+/** What a user writes to a volume claim, and what we do. */
+export const claimEntries = [suspendRequest, drainedAt, recover] as const;
+export const stateEntries = [
+  suspendState,
+  suspendOwnerUid,
+  suspendPodUid,
+  suspendedAt,
+  suspendMessage,
+  removalClaim,
+] as const;
+export const policyEntries = [suspendDuration, removalMode, waitBetweenRemovals, hold, retainVolume] as const;
+export const suspensionEntries = [...policyEntries, ...claimEntries, ...stateEntries, suspended] as const;

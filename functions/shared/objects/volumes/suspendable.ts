@@ -1,0 +1,95 @@
+/** What decisions read of a StatefulSet whose volumes may be suspended, and which volume claims are its own. */
+import type { StatefulSetObject } from "../../kubernetes/cluster.ts";
+import { parseOrdinal } from "../pods.ts";
+import { isLed, parseScaling } from "../scaling/scaling.ts";
+import type { Malformed } from "../vocabulary/entry.ts";
+import * as keys from "../vocabulary/suspension.ts";
+import { meant, type Said, said } from "./volume-claim.ts";
+
+/** What its annotations say of how volumes go. */
+export interface SuspensionPolicy {
+  readonly duration: Said<number>;
+  readonly mode: keys.RemovalMode;
+  /** Between two removals, in milliseconds; undefined where nobody can tell: nothing is removed. */
+  readonly waitMs: number | undefined;
+  readonly isOnHold: boolean;
+  readonly isRetained: boolean;
+  readonly malformed: readonly Malformed[];
+}
+
+export interface SuspendableSet {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly start: number;
+  readonly replicas: number;
+  readonly isDeleting: boolean;
+  /** Another object says its size. */
+  readonly isLed: boolean;
+  /** The webhook of its own size claims what leaves, and tells the pods. */
+  readonly preparesDownscale: boolean;
+  /** The names of its volume claim templates. */
+  readonly templates: readonly string[];
+  /** Its controller deletes the volume claims of pods that leave. */
+  readonly deletesWhenScaled: boolean;
+  readonly policy: SuspensionPolicy;
+}
+
+export function parseSuspendableSet({ metadata, spec }: StatefulSetObject): SuspendableSet {
+  const scaling = parseScaling(metadata);
+  const isDeleting = metadata.deletionTimestamp !== undefined;
+  return {
+    namespace: metadata.namespace ?? "",
+    name: metadata.name,
+    uid: metadata.uid,
+    resourceVersion: metadata.resourceVersion,
+    start: Math.max(0, parseOrdinal(String(spec?.ordinals?.start ?? 0))),
+    replicas: isDeleting ? 0 : (spec?.replicas ?? 1),
+    isDeleting,
+    isLed: scaling !== undefined && isLed(scaling),
+    preparesDownscale: scaling?.preparesDownscale === true,
+    templates: (spec?.volumeClaimTemplates ?? []).flatMap((template) => template.metadata?.name ?? []),
+    deletesWhenScaled: spec?.persistentVolumeClaimRetentionPolicy?.whenScaled === "Delete",
+    policy: parsePolicy(metadata),
+  };
+}
+
+function parsePolicy(metadata: StatefulSetObject["metadata"]): SuspensionPolicy {
+  const malformed: Malformed[] = [];
+  const mode = said(keys.removalMode, metadata, malformed);
+  const wait = said(keys.waitBetweenRemovals, metadata, malformed);
+  const hold = said(keys.hold, metadata, malformed);
+  const retained = said(keys.retainVolume, metadata, malformed);
+  return {
+    duration: said(keys.suspendDuration, metadata, malformed),
+    mode: mode.kind === "malformed" ? "None" : (meant(mode) ?? "Zone"),
+    waitMs: wait.kind === "absent" ? keys.usualWaitMs : meant(wait),
+    isOnHold: hold.kind === "malformed" || meant(hold) === true,
+    isRetained: retained.kind === "malformed" || meant(retained) === true,
+    malformed,
+  };
+}
+
+/** TEMPLATE-STATEFULSET-ORDINAL: so a StatefulSet calls the volume claims of its pods. */
+export function volumeClaimName(template: string, statefulSet: string, ordinal: number): string {
+  return `${template}-${statefulSet}-${ordinal}`;
+}
+
+/** The ordinal of the pod that a volume claim is made for by a StatefulSet; undefined where its name says another's. */
+export function ordinalOfClaim({ name, templates }: SuspendableSet, claim: string): number | undefined {
+  for (const template of templates) {
+    const prefix = `${template}-${name}-`;
+    const ordinal = claim.startsWith(prefix) ? parseOrdinal(claim.slice(prefix.length)) : -1;
+    if (ordinal >= 0 && volumeClaimName(template, name, ordinal) === claim) return ordinal;
+  }
+  return undefined;
+}
+
+/** The StatefulSets that may have made a volume claim of that name, by its name alone: the longest first. */
+export function setNamesIn(claim: string): readonly string[] {
+  const [, stem] = /^(.+)-\d+$/.exec(claim) ?? [];
+  if (stem === undefined) return [];
+  const parts = stem.split("-");
+  return parts.slice(1).map((_, index) => parts.slice(index + 1).join("-"));
+}

@@ -1,0 +1,166 @@
+/** What decisions read of a PersistentVolumeClaim whose volume may be suspended, parsed once at the border. */
+import type { Metadata, VolumeClaimObject } from "../../kubernetes/cluster.ts";
+import { parseTime } from "../durations.ts";
+import { fieldsOf } from "../fields.ts";
+import { type Entry, type Malformed, read } from "../vocabulary/entry.ts";
+import * as keys from "../vocabulary/suspension.ts";
+
+/** What an annotation says: nothing, something that does not parse, or a value. */
+export type Said<T> =
+  | { readonly kind: "absent" }
+  | { readonly kind: "malformed"; readonly sentence: string }
+  | { readonly kind: "value"; readonly value: T };
+
+export interface VolumeClaim {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** It is being deleted, and cannot be had back under its uid. */
+  readonly isTerminating: boolean;
+  /** When that began, in milliseconds since the epoch. */
+  readonly deletedMs: number | undefined;
+  /** Our finalizer is on it. */
+  readonly isHeld: boolean;
+  readonly finalizers: readonly string[];
+  /** A pod owns it: the garbage collector takes it with that pod. */
+  readonly isOwnedByPod: boolean;
+  /** Its own; where it says nothing, that of its StatefulSet counts. In milliseconds. */
+  readonly duration: Said<number>;
+  readonly request: Said<boolean>;
+  /** Since when nobody needs its data, in milliseconds since the epoch; undefined where nobody says so. */
+  readonly drainedMs: number | undefined;
+  readonly recover: Said<true>;
+  readonly isOnHold: boolean;
+  readonly isRetained: boolean | undefined;
+  readonly state: Said<keys.SuspensionState>;
+  readonly ownerUid: string | undefined;
+  readonly podUid: string | undefined;
+  /** Since when the time runs, in milliseconds since the epoch; undefined where nothing that parses says so. */
+  readonly suspendedMs: number | undefined;
+  readonly message: keys.SuspensionMessage | undefined;
+  /** The id of the claim in the ledger under which it is removed. */
+  readonly removalClaim: string | undefined;
+  /** The name of its PersistentVolume; undefined for one that is not bound. */
+  readonly volumeName: string | undefined;
+  readonly bytes: number | undefined;
+  /**
+   * What the API server's own witness says, the condition `Unused` (beta in Kubernetes 1.37): false while a pod uses it, and since
+   * when none does, in milliseconds since the epoch. Undefined where the API server has no such witness.
+   */
+  readonly unused: { readonly sinceMs: number | undefined } | undefined;
+  readonly malformed: readonly Malformed[];
+}
+
+export function parseVolumeClaim(object: VolumeClaimObject): VolumeClaim {
+  const { metadata, spec, status } = object;
+  const malformed: Malformed[] = [];
+  const say = <T>(entry: Entry<T>): Said<T> => said(entry, metadata, malformed);
+  const value = <T>(entry: Entry<T>): T | undefined => meant(say(entry));
+  const deletedMs = Date.parse(metadata.deletionTimestamp ?? "");
+  const hold = say(keys.hold);
+  const retained = say(keys.retainVolume);
+  const suspendedMs = value(keys.suspendedAt);
+  return {
+    namespace: metadata.namespace ?? "",
+    name: metadata.name,
+    uid: metadata.uid,
+    resourceVersion: metadata.resourceVersion,
+    isTerminating: metadata.deletionTimestamp !== undefined,
+    deletedMs: Number.isNaN(deletedMs) ? undefined : deletedMs,
+    isHeld: metadata.finalizers?.includes(keys.volumeHold) ?? false,
+    finalizers: metadata.finalizers ?? [],
+    isOwnedByPod: metadata.ownerReferences?.some(({ kind }) => kind === "Pod") ?? false,
+    duration: say(keys.suspendDuration),
+    request: say(keys.suspendRequest),
+    drainedMs: value(keys.drainedAt),
+    recover: say(keys.recover),
+    // What cannot be read holds.
+    isOnHold: hold.kind === "malformed" || meant(hold) === true,
+    isRetained: retained.kind === "malformed" ? true : meant(retained),
+    state: say(keys.suspendState),
+    ownerUid: value(keys.suspendOwnerUid),
+    podUid: value(keys.suspendPodUid),
+    suspendedMs: suspendedMs === undefined ? undefined : Math.max(suspendedMs, rewrittenAt(metadata) ?? 0),
+    message: read(keys.suspendMessage, metadata),
+    removalClaim: value(keys.removalClaim),
+    volumeName: spec?.volumeName || undefined,
+    bytes: parseQuantity(status?.capacity?.storage ?? ""),
+    unused: witnessOf(object),
+    malformed,
+  };
+}
+
+/** What an entry says on an object; one that does not parse is added to `malformed`. */
+export function said<T>(entry: Entry<T>, metadata: Metadata, malformed: Malformed[]): Said<T> {
+  const wrong: Malformed[] = [];
+  const value = read(entry, metadata, wrong);
+  if (value !== undefined) return { kind: "value", value };
+  const [first] = wrong;
+  if (first === undefined) return { kind: "absent" };
+  malformed.push(first);
+  return { kind: "malformed", sentence: first.sentence };
+}
+
+/** The value that an annotation gives; undefined where it gives none. */
+export function meant<T>(one: Said<T>): T | undefined {
+  return one.kind === "value" ? one.value : undefined;
+}
+
+/** True for a volume claim that some function has to look at: somebody asks, or something was begun. */
+export function isSuspensionAsked({ metadata }: VolumeClaimObject): boolean {
+  const { annotations = {}, finalizers = [] } = metadata;
+  return (
+    finalizers.includes(keys.volumeHold) ||
+    [...keys.claimEntries, ...keys.stateEntries].some(({ key }) => annotations[key] !== undefined)
+  );
+}
+
+/** Who writes as we do: the API server takes the name from the beginning of the user agent. */
+const ownManager = "sluice";
+
+/**
+ * When somebody else than Sluice last wrote the time from which a suspension counts; undefined where nobody has, or where the
+ * object was read without its managed fields, as a LIST does. What is written by hand never makes a suspension older.
+ */
+function rewrittenAt({ managedFields }: Metadata): number | undefined {
+  const entries: readonly unknown[] = Array.isArray(managedFields) ? managedFields : [];
+  const times = entries.flatMap((entry) => {
+    const { manager, time, fieldsV1 } = fieldsOf(entry) ?? {};
+    if (manager === ownManager || typeof time !== "string") return [];
+    const written = fieldsOf(fieldsOf(fieldsOf(fieldsV1)?.["f:metadata"])?.["f:annotations"]);
+    const ms = written?.[`f:${keys.suspendedAt.key}`] === undefined ? undefined : parseTime(time);
+    return ms === undefined ? [] : [ms];
+  });
+  return times.length === 0 ? undefined : Math.max(...times);
+}
+
+function witnessOf({ status }: VolumeClaimObject): VolumeClaim["unused"] {
+  const condition = status?.conditions?.find(({ type }) => type === "Unused");
+  if (condition === undefined) return undefined;
+  const sinceMs = condition.status === "True" ? parseTime(condition.lastTransitionTime ?? "") : undefined;
+  return { sinceMs };
+}
+
+const units: Readonly<Record<string, number>> = {
+  "": 1,
+  k: 1e3,
+  M: 1e6,
+  G: 1e9,
+  T: 1e12,
+  P: 1e15,
+  E: 1e18,
+  Ki: 2 ** 10,
+  Mi: 2 ** 20,
+  Gi: 2 ** 30,
+  Ti: 2 ** 40,
+  Pi: 2 ** 50,
+  Ei: 2 ** 60,
+};
+
+/** A quantity of bytes as Kubernetes writes them; undefined for what is none. */
+function parseQuantity(text: string): number | undefined {
+  const [, number, unit = ""] = /^(\d+(?:\.\d+)?)([a-zA-Z]*)$/.exec(text) ?? [];
+  const factor = units[unit];
+  return number === undefined || factor === undefined ? undefined : Math.ceil(Number(number) * factor);
+}

@@ -1,0 +1,209 @@
+/** What is read of a group whose volumes are suspended: by LISTs that are made after its ledger was read (rule R21). */
+import {
+  findMembers,
+  isBegun,
+  isRecovering,
+  type Member,
+  parseVolumeUser,
+  type Stray,
+  type VolumeUser,
+} from "../../group/suspension/members.ts";
+import { type Cluster, hasCode, type ObjectKey, type VolumeClaimObject } from "../../kubernetes/cluster.ts";
+import type { Claim } from "../../ledger/claim.ts";
+import { ledgerName } from "../../ledger/name.ts";
+import type { GroupKey } from "../../objects/statefulsets.ts";
+import { claims, ledgerGroup, managedBy, read } from "../../objects/vocabulary.ts";
+import {
+  ordinalOfClaim,
+  parseSuspendableSet,
+  type SuspendableSet,
+  setNamesIn,
+} from "../../objects/volumes/suspendable.ts";
+import { isSuspensionAsked, parseVolumeClaim, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
+import type { KeyLookUp } from "../../views/keys.ts";
+import type { Views } from "../../views/view.ts";
+import type { Context } from "../definition.ts";
+import { knownLedger, waitForLedger } from "../ledger-access.ts";
+
+type Lists = Pick<Cluster, "list">;
+
+/** The groups in which somebody asks, or has begun something, in a namespace or in all. Throws ClusterError. */
+export async function listKeys(context: Context, namespace: string | undefined): Promise<readonly GroupKey[]> {
+  const { cluster, views } = context;
+  const [asked, claimed] = await Promise.all([listAsked(cluster, namespace), listClaimed(cluster, namespace)]);
+  const owned = await Promise.all(
+    [...byNamespace(asked)].map(([where, names]) => groupsOf(cluster, views, where, names)),
+  );
+  return [...new Map([...owned.flat(), ...claimed].map((key) => [`${key.namespace}/${key.group}`, key])).values()];
+}
+
+/** The group of the StatefulSet that a volume claim was made for. */
+export function groupOfVolumeClaim({ namespace, name }: ObjectKey): readonly GroupKey[] | KeyLookUp<GroupKey> {
+  if (setNamesIn(name).length === 0) return [];
+  return {
+    name: `volume claims ${namespace}/${name}`,
+    find: ({ cluster, views }) => groupsOf(cluster, views, namespace, [name]),
+  };
+}
+
+async function groupsOf(
+  cluster: Lists,
+  views: Views,
+  namespace: string,
+  names: readonly string[],
+): Promise<readonly GroupKey[]> {
+  const sets = await listSets(cluster, namespace);
+  const owners = sets.filter((set) => names.some((name) => ordinalOfClaim(set, name) !== undefined));
+  const keys = await Promise.all(owners.map((set) => views.groupOf(namespace, set.name)));
+  return keys.filter((key) => key !== undefined);
+}
+
+function byNamespace(objects: readonly VolumeClaimObject[]): ReadonlyMap<string, readonly string[]> {
+  const names = new Map<string, string[]>();
+  for (const { metadata } of objects) {
+    const { namespace = "", name } = metadata;
+    names.set(namespace, [...(names.get(namespace) ?? []), name]);
+  }
+  return names;
+}
+
+async function listAsked(cluster: Lists, namespace: string | undefined): Promise<readonly VolumeClaimObject[]> {
+  const { items } = await cluster.list("persistentvolumeclaims", namespace === undefined ? {} : { namespace });
+  return items.filter(isSuspensionAsked);
+}
+
+/** The groups whose ledgers hold a claim: that of a volume outlives the volume. */
+async function listClaimed(cluster: Lists, namespace: string | undefined): Promise<readonly GroupKey[]> {
+  const labelSelector = `${managedBy.key}=sluice`;
+  const { items } = await cluster.list("leases", { ...(namespace === undefined ? {} : { namespace }), labelSelector });
+  return items.flatMap(({ metadata }) => {
+    const group = read(ledgerGroup, metadata);
+    const holdsClaims = (read(claims, metadata) ?? "") !== "";
+    if (group === undefined || !holdsClaims || ledgerName(group) !== metadata.name) return [];
+    return [{ namespace: metadata.namespace ?? "", group }];
+  });
+}
+
+async function listSets(cluster: Lists, namespace: string): Promise<readonly SuspendableSet[]> {
+  const { items } = await cluster.list("statefulsets", { namespace });
+  return items.map(parseSuspendableSet);
+}
+
+/** A namespace as far as suspension is about it. */
+export interface Suspendables {
+  /** The members of the StatefulSets that were asked for, with all that have volume claims. */
+  readonly members: readonly Member[];
+  /** The API server's clock, in milliseconds since the epoch: no earlier than the reads. */
+  readonly nowMs: number;
+  readonly isNamespaceEnding: boolean;
+}
+
+/**
+ * The members of these StatefulSets. Those about which something is decided are read once more by GETs, which tell who has written
+ * what, where `isLive` says so. Throws ClusterError.
+ */
+export async function readMembers(
+  { cluster }: Pick<Context, "cluster">,
+  { namespace }: GroupKey,
+  statefulSets: readonly string[],
+  isLive: (member: Member) => boolean = () => false,
+): Promise<Suspendables> {
+  const [sets, listed, pods, ending] = await Promise.all([
+    listSets(cluster, namespace),
+    cluster.list("persistentvolumeclaims", { namespace }),
+    listUsers(cluster, namespace),
+    isNamespaceEnding(cluster, namespace),
+  ]);
+  const own = sets.filter(({ name }) => statefulSets.includes(name));
+  const all = findMembers(own, listed.items.map(parseVolumeClaim), pods);
+  const members = await Promise.all(all.map((one) => (isLive(one) ? readLive(cluster, one) : one)));
+  return {
+    members: members.filter(({ claims }) => claims.length > 0),
+    nowMs: cluster.serverTimeMs(),
+    isNamespaceEnding: ending,
+  };
+}
+
+/**
+ * Whether anybody asks for something in a group, or has begun it; or its ledger holds a claim that is the function's own, as this
+ * process knows it, or in a sweep as it is. No ledger is made for any other group. Throws ClusterError.
+ */
+export async function isGroupOfConcern(
+  context: Context,
+  key: GroupKey,
+  { sweep }: { readonly sweep: boolean },
+  isOwn: (claim: Claim) => boolean,
+): Promise<boolean> {
+  const view = await context.views.read(key, { settledThrough: 0, permitSinceMs: undefined, consistent: false });
+  if (view.statefulSets.length === 0) return false;
+  const names = view.statefulSets.map(({ name }) => name);
+  const { members } = await readMembers(context, key, names);
+  if (members.some(isOfConcern)) return true;
+  try {
+    const known = knownLedger(context, context.memoryOf(key));
+    const ledger = known ?? (sweep ? await context.protocol.readLedger(context.cluster, key) : undefined);
+    return ledger?.claims.some(isOwn) ?? false;
+  } catch (error) {
+    // Whoever decides by it says so.
+    if (waitForLedger(error) !== undefined) return false;
+    throw error;
+  }
+}
+
+async function readLive(cluster: Pick<Cluster, "get">, member: Member): Promise<Member> {
+  const read = member.claims.map(async ({ namespace, name }): Promise<VolumeClaim[]> => {
+    const object = await getOrNone(cluster, "persistentvolumeclaims", { namespace, name });
+    return object === undefined ? [] : [parseVolumeClaim(object)];
+  });
+  return { ...member, claims: (await Promise.all(read)).flat() };
+}
+
+/** Every pod of a namespace, by a consistent LIST: a pod that is not in it is gone. Throws ClusterError. */
+async function listUsers(cluster: Lists, namespace: string): Promise<readonly VolumeUser[]> {
+  const { items } = await cluster.list("pods", { namespace });
+  return items.map(parseVolumeUser);
+}
+
+/** True for a namespace that is being deleted. Throws ClusterError. */
+export async function isNamespaceEnding(cluster: Pick<Cluster, "get">, namespace: string): Promise<boolean> {
+  const object = await getOrNone(cluster, "namespaces", { namespace: "", name: namespace });
+  return object?.metadata.deletionTimestamp !== undefined;
+}
+
+async function getOrNone<R extends "namespaces" | "persistentvolumeclaims">(
+  cluster: Pick<Cluster, "get">,
+  resource: R,
+  key: ObjectKey,
+) {
+  try {
+    return await cluster.get(resource, key);
+  } catch (error) {
+    if (hasCode(error, 404)) return undefined;
+    throw error;
+  }
+}
+
+/** The volume claims of a namespace, or of all, that are begun or asked for and that no StatefulSet has. Throws ClusterError. */
+export async function listStrays(cluster: Cluster, namespace: string | undefined): Promise<readonly Stray[]> {
+  const asked = await listAsked(cluster, namespace);
+  const found = [...byNamespace(asked)].map(async ([where, names]): Promise<Stray[]> => {
+    const sets = await listSets(cluster, where);
+    const strays = names.filter((name) => sets.every((set) => ordinalOfClaim(set, name) === undefined));
+    if (strays.length === 0) return [];
+    const [users, claims] = await Promise.all([
+      listUsers(cluster, where),
+      // A StatefulSet that came meanwhile has made none of these its own: the reads below are newer.
+      Promise.all(strays.map((name) => getOrNone(cluster, "persistentvolumeclaims", { namespace: where, name }))),
+    ]);
+    return claims
+      .filter((one) => one !== undefined)
+      .map(parseVolumeClaim)
+      .map((claim) => ({ claim, users: users.filter((user) => user.claims.includes(claim.name)) }));
+  });
+  return (await Promise.all(found)).flat();
+}
+
+/** True for a member about which anything is to be decided. */
+export function isOfConcern(member: Member): boolean {
+  return isBegun(member) || isRecovering(member) || member.claims.some(({ request }) => request.kind !== "absent");
+}

@@ -1,0 +1,71 @@
+/** What is written to a volume claim, under its uid and revision, and what is told of it in Events. */
+import { ClusterError, type Metadata } from "../../kubernetes/cluster.ts";
+import { cut } from "../../ledger/size.ts";
+import type { GroupKey } from "../../objects/statefulsets.ts";
+import * as keys from "../../objects/vocabulary/suspension.ts";
+import { parseVolumeClaim, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
+import type { Context } from "../definition.ts";
+import { announceNews, isNews } from "../verdict-record.ts";
+
+export interface ClaimPatch {
+  /** By key; null takes one away. */
+  readonly annotations?: Readonly<Record<string, string | null>>;
+  readonly labels?: Readonly<Record<string, string | null>>;
+  readonly finalizers?: Metadata["finalizers"];
+}
+
+/**
+ * A merge patch that fails where the volume claim is another one, or was changed since it was read: the compare-and-swap of each step.
+ * Resolves to the volume claim as it is then. Throws ClusterError.
+ */
+export async function patchVolumeClaim(
+  { cluster }: Pick<Context, "cluster">,
+  { namespace, name, uid, resourceVersion }: VolumeClaim,
+  patch: ClaimPatch,
+  notAfterMs: number,
+): Promise<VolumeClaim> {
+  const body = { metadata: { uid, resourceVersion, ...patch } };
+  return parseVolumeClaim(await cluster.patch("persistentvolumeclaims", { namespace, name }, body, { notAfterMs }));
+}
+
+/** What a volume claim is to say that it waits for, as an annotation. */
+export function messageFor(guard: string, sentence: string): Readonly<Record<string, string>> {
+  return { [keys.suspendMessage.key]: keys.formatMessage({ guard, sentence: cut(sentence) }) };
+}
+
+/** Nothing of ours, and nothing that was asked for: whoever wants it suspended asks again, and proves again that it is drained. */
+export function clearingPatch({ finalizers }: VolumeClaim): ClaimPatch {
+  const entries = [...keys.claimEntries, ...keys.stateEntries];
+  return {
+    annotations: Object.fromEntries(entries.map(({ key }) => [key, null])),
+    labels: { [keys.suspended.key]: null },
+    finalizers: finalizers.filter((one) => one !== keys.volumeHold),
+  };
+}
+
+export interface ClaimNews {
+  readonly type: "Normal" | "Warning";
+  readonly reason: string;
+  readonly message: string;
+  /** What makes it the same when it is said again. */
+  readonly identity: string;
+}
+
+/** An Event on a volume claim, once. Resolves, never rejects: that it could not be sent is a log line. */
+export async function tellOfClaim(
+  context: Context,
+  by: string,
+  key: GroupKey,
+  { namespace, name, uid }: Pick<VolumeClaim, "namespace" | "name" | "uid">,
+  news: ClaimNews,
+): Promise<void> {
+  if (context.mode === "shadow" || !isNews(context, key, `${uid} ${news.identity}`)) return;
+  const about = { resource: "persistentvolumeclaims", namespace, name, uid } as const;
+  await announceNews(context, by, key, { about, ...news, identity: `${uid} ${news.identity}` });
+}
+
+/** What is thrown instead of a write that is not wanted any more. */
+export function memberChanged(name: string): ClusterError {
+  const message = `${name}, its pod or its volume claims have changed meanwhile`;
+  return new ClusterError({ code: 409, reason: "Changed", message, verb: "patch", resource: "persistentvolumeclaims" });
+}

@@ -1,0 +1,211 @@
+/** What is done: volume claims are marked, a zone is made smaller or larger, and claims of the ledger are ended. */
+import { durationOf, type Member } from "../shared/group/suspension/members.ts";
+import { formatTime } from "../shared/objects/durations.ts";
+import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
+import * as keys from "../shared/objects/vocabulary/suspension.ts";
+import { eventReasons } from "../shared/objects/vocabulary.ts";
+import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
+import type { Act } from "../shared/pass/act.ts";
+import { claimsBy, findEnd, lookAtLedger, timesAfter, writeClaims } from "../shared/pass/claim-writing.ts";
+import type { Context } from "../shared/pass/definition.ts";
+import type { Observed } from "../shared/pass/observation.ts";
+import { forgetWithdrawn, isWithdrawn, noteRefusal, readAgain, resize } from "../shared/pass/sizes/resizing.ts";
+import {
+  type ClaimPatch,
+  clearingPatch,
+  messageFor,
+  patchVolumeClaim,
+  tellOfClaim,
+} from "../shared/pass/suspension/writing.ts";
+import type { Telling } from "../shared/pass/verdict-record.ts";
+import type { Resizing, Target } from "./decide.ts";
+import type { Step } from "./judge.ts";
+import { name } from "./observe.ts";
+
+export const telling: Telling = {
+  taking: "suspending",
+  reasons: {
+    begins: eventReasons.suspending,
+    waits: eventReasons.suspensionWaiting,
+    ends: eventReasons.suspensionDone,
+  },
+  quietGuards: new Set([
+    "zone-scaling-down",
+    "zones-down",
+    "zone-removing-volume",
+    "wait-between-removals",
+    "pod-leaving",
+    "recovering",
+    "deleted-by-others",
+  ]),
+};
+
+/** How soon to look again at what was just written, in milliseconds. */
+const goOnMs = 200;
+
+/** `statefulSet`: that of the target, as the group's view has it. */
+export function actOn(key: GroupKey, statefulSet: StatefulSet, target: Target): Act {
+  if (target.kind === "resize") return resizing(statefulSet, target);
+  const { member } = target;
+  return {
+    name: target.kind,
+    object: member.name,
+    subjectUid: member.claims[0]?.uid ?? member.name,
+    statefulSet,
+    claims: [],
+    takesNothing: true,
+    doneRecheckMs: goOnMs,
+    carryOut: (context, notAfterMs) => write(context, key, target, notAfterMs),
+    // What changed meanwhile is looked at again, and what is refused is tried again by the next look.
+    refused: (context, _key, { message, code }) => {
+      if (code !== 409 && code !== 404)
+        context.reporter.problem(key, name, `${target.kind} of ${member.name}: ${message}`);
+    },
+  };
+}
+
+/** Rules R9, R18 and R21: the claim is written, the volume claims are as they were decided on, and so is the StatefulSet. */
+function resizing(statefulSet: StatefulSet, { set, target, leaving, claim }: Resizing): Act {
+  return {
+    name: leaving.length === 0 ? "raise" : "lower",
+    object: set.name,
+    subjectUid: set.uid,
+    statefulSet,
+    claims: claim === undefined ? [] : [claim],
+    ...(leaving.length === 0 ? { takesNothing: true } : {}),
+    doneRecheckMs: goOnMs,
+    async carryOut(context, notAfterMs) {
+      // Each write fails where somebody has changed his mind; which pod goes is known from then on.
+      const marked = leaving.flatMap(({ claims, pod, name: leaver }) =>
+        claims.map((one) => {
+          const annotations = {
+            [keys.suspendPodUid.key]: pod?.uid ?? null,
+            ...messageFor("suspending", `${leaver} goes`),
+          };
+          return patchVolumeClaim(context, one, { annotations }, notAfterMs);
+        }),
+      );
+      await Promise.all(marked);
+      const { now } = await readAgain(context, {
+        ...statefulSet,
+        uid: set.uid,
+        replicas: set.replicas,
+        start: set.start,
+      });
+      await resize(context, now, target, notAfterMs);
+    },
+    refused: (context, key, error) => noteRefusal(context, key, { statefulSet, target, claim }, error),
+  };
+}
+
+async function write(
+  context: Context,
+  key: GroupKey,
+  target: Exclude<Target, Resizing>,
+  notAfterMs: number,
+): Promise<void> {
+  const { member } = target;
+  const claims = "claims" in target ? target.claims : member.claims;
+  for (const claim of claims) await patchVolumeClaim(context, claim, patchOf(context, target, claim), notAfterMs);
+  if (target.kind === "tell" || target.kind === "protect") return;
+  for (const claim of claims) await tellOfClaim(context, name, key, claim, newsOf(context, target, claim));
+}
+
+function patchOf({ cluster }: Context, target: Exclude<Target, Resizing>, claim: VolumeClaim): ClaimPatch {
+  const { member } = target;
+  const nowMs = cluster.serverTimeMs();
+  switch (target.kind) {
+    case "protect":
+      return {
+        annotations: {
+          [keys.suspendState.key]: meant(claim.state) ?? "Suspending",
+          [keys.suspendOwnerUid.key]: member.set.uid,
+          ...messageFor("suspending", `${member.name} is to go`),
+        },
+        labels: { [keys.suspended.key]: "true" },
+        finalizers: [...claim.finalizers.filter((one) => one !== keys.volumeHold), keys.volumeHold],
+      };
+    case "stamp":
+      return {
+        annotations: {
+          [keys.suspendState.key]: "Suspended",
+          [keys.suspendedAt.key]: new Date(nowMs).toISOString(),
+          ...messageFor("suspended", untilWhen(member, nowMs)),
+        },
+      };
+    case "restamp":
+      return {
+        annotations: {
+          [keys.suspendState.key]: "Suspending",
+          [keys.suspendedAt.key]: null,
+          ...messageFor("suspending", `${member.name} is on its way out`),
+        },
+      };
+    case "clear":
+      return clearingPatch(claim);
+    case "answer-recover":
+      return { annotations: { [keys.recover.key]: null, ...messageFor("recover-too-late", tooLate(claim)) } };
+    case "tell":
+      return { annotations: messageFor(target.guard, target.sentence) };
+  }
+}
+
+function untilWhen(member: Member, nowMs: number): string {
+  const keptMs = meant(durationOf(member));
+  const until = keptMs === undefined ? "" : `, not before ${formatTime(nowMs + keptMs)}`;
+  return `${member.name} is gone: its volume is removed later${until}`;
+}
+
+function tooLate({ name: claim, volumeName }: VolumeClaim): string {
+  const volume =
+    volumeName === undefined ? "it has no PersistentVolume" : `its PersistentVolume ${volumeName} may be saved`;
+  return `the removal of ${claim} had begun before anybody wanted it back; ${volume}`;
+}
+
+function newsOf(context: Context, target: Step, claim: VolumeClaim) {
+  const { member } = target;
+  const since = claim.suspendedMs ?? 0;
+  switch (target.kind) {
+    case "clear": {
+      const isOwn = target.how !== "in-use-again";
+      const message = isOwn
+        ? `${member.name} has its volume back: nothing is suspended any more`
+        : `${member.name} was brought back by somebody else: its volume is not suspended any more, and may hold old data`;
+      const reason = isOwn ? eventReasons.volumeRecovered : eventReasons.recoveredByOthers;
+      return { type: isOwn ? "Normal" : "Warning", reason, message, identity: `${target.how} ${since}` } as const;
+    }
+    case "answer-recover":
+      return {
+        type: "Warning",
+        reason: eventReasons.recoverTooLate,
+        message: tooLate(claim),
+        identity: "too late",
+      } as const;
+    default: {
+      const message =
+        target.kind === "stamp" ? untilWhen(member, context.cluster.serverTimeMs()) : `${member.name} was not gone`;
+      return {
+        type: "Normal",
+        reason: eventReasons.volumeSuspended,
+        message,
+        identity: `${target.kind} ${since}`,
+      } as const;
+    }
+  }
+}
+
+/** Takes out of our claims what is over, and what nobody carries out: no pod was told. Throws as a look does. */
+export async function endClaims(context: Context, observed: Observed): Promise<void> {
+  const { key } = observed;
+  let now: Observed | undefined = observed;
+  for (const { id } of claimsBy(observed, "scale-down", name)) {
+    const claim = now && claimsBy(now, "scale-down", name).find((one) => one.id === id);
+    if (now === undefined || claim === undefined) continue;
+    const end = isWithdrawn(context, key, claim) ? undefined : await findEnd(context, key, claim);
+    if (end?.kind === "stands") continue;
+    const times = end?.kind === "settled" ? timesAfter(now, [claim]) : {};
+    await writeClaims(context, now, { out: [claim], into: [], ...times });
+    forgetWithdrawn(context, key, claim);
+    now = (await lookAtLedger(context, key))?.observed;
+  }
+}

@@ -1,0 +1,211 @@
+/** What is done about the members of a group whose volumes are to be suspended, or are wanted back. Pure. */
+import { type Around, refuseClaim } from "../shared/group/claiming.ts";
+import { scaleDownPhases } from "../shared/group/size-changes.ts";
+import { isBegun, isRequested, type Member } from "../shared/group/suspension/members.ts";
+import { chooseTurn } from "../shared/group/suspension/pace.ts";
+import type { KnownClaim } from "../shared/ledger/claim.ts";
+import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
+import type { SuspendableSet } from "../shared/objects/volumes/suspendable.ts";
+import type { OtherClaim } from "../shared/pass/act.ts";
+import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
+import { type Judged, judge, podRecheckMs, type Step } from "./judge.ts";
+
+export interface SuspendSnapshot extends Around {
+  readonly group: string;
+  readonly nowMs: number;
+  /** All of the group that have volume claims. */
+  readonly members: readonly Member[];
+  /** What this function has claimed and not ended. */
+  readonly claims: readonly KnownClaim[];
+  /** Why the API server would not have another size of late, by StatefulSet uid. */
+  readonly refused: ReadonlyMap<string, string>;
+  /** False: no volume claim gets our finalizer. */
+  readonly protects: boolean;
+  readonly isNamespaceEnding: boolean;
+}
+
+/** Another size, with the members that go; none where one comes back. */
+export interface Resizing {
+  readonly kind: "resize";
+  readonly set: SuspendableSet;
+  readonly target: number;
+  readonly leaving: readonly Member[];
+  /** Written before pods leave; undefined where none does, or where the webhook of its own size claims them. */
+  readonly claim: OtherClaim | undefined;
+}
+
+/** What a volume claim is to say that it waits for. */
+export interface Told {
+  readonly kind: "tell";
+  readonly member: Member;
+  readonly guard: string;
+  readonly sentence: string;
+}
+
+export type Target = Step | Resizing | Told;
+
+interface JudgedMember {
+  readonly member: Member;
+  readonly judged: Judged;
+}
+
+const heldRecheckMs = 15_000;
+
+export function decide(snapshot: SuspendSnapshot): Verdict<Target> {
+  const { members, nowMs, protects, group, isNamespaceEnding } = snapshot;
+  const judgedAll = isNamespaceEnding
+    ? []
+    : members.flatMap((member): JudgedMember[] => {
+        const judged = judge(member, nowMs, protects);
+        return judged === undefined ? [] : [{ member, judged }];
+      });
+  const steps = judgedAll.flatMap(({ judged }): Target[] => (judged.step === undefined ? [] : [judged.step]));
+  const returning = judgedAll.filter(({ judged }) => judged.wish === "returns").map(({ member }) => member);
+  const going = judgedAll.filter(({ judged }) => judged.wish === "goes").map(({ member }) => member);
+  const raised = raise(snapshot, returning);
+  const lowered = going.length === 0 ? undefined : lower(snapshot, going);
+  const waits = new Map<Member, Pick<Judged, "guard" | "sentence">>([
+    ...raised.waits,
+    ...(lowered?.held === undefined ? [] : going.map((member) => [member, lowered.held as Judged] as const)),
+  ]);
+  const told = judgedAll.flatMap(({ member, judged }) => tell(member, waits.get(member) ?? judged));
+  const targets = [...steps, ...raised.targets, ...(lowered?.targets ?? []), ...told];
+  return conclude(judgedAll, targets, waits, group);
+}
+
+/** What is done, or what the first of those waits for that wait. */
+function conclude(
+  all: readonly JudgedMember[],
+  targets: readonly Target[],
+  waits: ReadonlyMap<Member, Pick<Judged, "guard" | "sentence">>,
+  group: string,
+): Verdict<Target> {
+  const rechecks = all.flatMap(({ judged }) => judged.recheckMs ?? (judged.wish === undefined ? [] : [podRecheckMs]));
+  const recheckMs = rechecks.length === 0 ? undefined : Math.min(...rechecks);
+  const doing = targets.filter(({ kind }) => kind !== "tell");
+  const [first] = all;
+  if (doing.length > 0) {
+    const said = all.filter(({ member, judged }) => judged.step !== undefined || !waits.has(member));
+    const named = said[0] ?? first;
+    return take(targets, named?.judged.sentence ?? "", { zone: named?.member.set.name ?? "", recheckMs: podRecheckMs });
+  }
+  const waiting = all.find(({ judged, member }) => judged.step === undefined || waits.has(member)) ?? first;
+  if (waiting === undefined) return take(targets, `nothing of ${group} is to be suspended or to come back`);
+  const { guard, sentence } = waits.get(waiting.member) ?? waiting.judged;
+  const where = { zone: waiting.member.set.name, recheckMs: recheckMs ?? heldRecheckMs };
+  // The words on volume claims are written beside the wait, which they repeat.
+  return targets.length > 0 ? take(targets, `${guard}: ${sentence}`, where) : wait(guard, sentence, where);
+}
+
+/** A volume claim says what it waits for; it is written where another guard holds now. */
+function tell(member: Member, { guard, sentence, step }: Pick<Judged, "guard" | "sentence" | "step">): Told[] {
+  if (step !== undefined || !(isBegun(member) || isRequested(member))) return [];
+  const isNews = member.claims.some(({ message, isTerminating }) => !isTerminating && message?.guard !== guard);
+  return isNews ? [{ kind: "tell", member, guard, sentence }] : [];
+}
+
+interface Raised {
+  readonly targets: readonly Resizing[];
+  readonly waits: readonly (readonly [Member, Pick<Judged, "guard" | "sentence">])[];
+}
+
+/** One ordinal at a time comes back, the lowest first: that is how a StatefulSet grows. */
+function raise({ members, zones, refused }: SuspendSnapshot, returning: readonly Member[]): Raised {
+  const waits: (readonly [Member, Pick<Judged, "guard" | "sentence">])[] = [];
+  const targets = new Map<string, Resizing>();
+  for (const member of returning) {
+    const { set, name, ordinal } = member;
+    const hold = (guard: string, sentence: string) => waits.push([member, { guard, sentence }]);
+    const next = set.start + set.replicas;
+    const below = members.find(
+      (one) =>
+        one.set === set && one.ordinal >= next && one.ordinal < ordinal && isBegun(one) && !returning.includes(one),
+    );
+    const [claim] = zones.find(({ statefulSet }) => statefulSet.uid === set.uid)?.claims ?? [];
+    const refusal = refused.get(set.uid);
+    if (set.isDeleting) hold("owner-deleting", `${name} cannot come back: ${set.name} is being deleted`);
+    else if (set.isLed)
+      hold("size-led", `${name} is to come back, and another object says the size of ${set.name}: raise that one`);
+    else if (below !== undefined)
+      hold("recover-lower-first", `${name} is to come back, and ${below.name} comes before it: recover that one, too`);
+    else if (claim !== undefined)
+      hold(guardOfClaim(claim), `${name} is to come back, and waits: ${describeClaim(claim)}`);
+    else if (refusal !== undefined) hold("size-refused", refusal);
+    else if (!targets.has(set.uid))
+      targets.set(set.uid, { kind: "resize", set, target: set.replicas + 1, leaving: [], claim: undefined });
+  }
+  return { targets: [...targets.values()], waits };
+}
+
+interface Lowered {
+  readonly targets: readonly Resizing[];
+  /** Why none goes; absent where one does. */
+  readonly held?: Pick<Judged, "guard" | "sentence">;
+}
+
+/** One zone is made smaller, by those of its highest ordinals that are to go. */
+function lower(snapshot: SuspendSnapshot, going: readonly Member[]): Lowered {
+  const [own] = snapshot.claims;
+  if (own !== undefined)
+    return held(wait(guardOfClaim(own), `${describeClaim(own)}; no other zone is made smaller until that has ended`));
+  const due = going.filter(
+    (member) => whyNotTop(member, going) === undefined && whySizeStays(snapshot, member) === undefined,
+  );
+  const [first] = going;
+  if (due.length === 0 && first !== undefined)
+    return held(
+      whySizeStays(snapshot, first) ?? whyNotTop(first, going) ?? wait("suspending", `${first.name} is to go`),
+    );
+  const turn = chooseTurn(due, snapshot.members, undefined, snapshot.nowMs);
+  if (turn.kind === "wait") return held(turn);
+  // Of one at a time it is the highest of its zone.
+  const [chosen] = turn.members;
+  const ofZone = due.filter(({ set }) => set === chosen?.set).sort((one, other) => other.ordinal - one.ordinal);
+  return claimFor(snapshot, ofZone.slice(0, turn.members.length));
+}
+
+function held({ guard, sentence }: Pick<Wait, "guard" | "sentence">): Lowered {
+  return { targets: [], held: { guard, sentence } };
+}
+
+/** Only the highest ordinals can go: a StatefulSet has no holes. */
+function whyNotTop({ set, ordinal, name }: Member, going: readonly Member[]): Wait | undefined {
+  for (let above = set.start + set.replicas - 1; above > ordinal; above--) {
+    if (going.some((one) => one.set === set && one.ordinal === above)) continue;
+    const sentence = `${name} stays: ${set.name}-${above} is above it, and is not to go; a StatefulSet gives up its highest ordinals only`;
+    return wait("not-top-ordinal", sentence);
+  }
+  return undefined;
+}
+
+function whySizeStays({ refused }: SuspendSnapshot, { set, name }: Member): Wait | undefined {
+  if (set.isLed)
+    return wait("size-led", `${name} stays: another object says the size of ${set.name}, and would have the pod back`);
+  const refusal = refused.get(set.uid);
+  return refusal === undefined ? undefined : wait("size-refused", refusal);
+}
+
+function claimFor(snapshot: SuspendSnapshot, leaving: readonly Member[]): Lowered {
+  const [top] = leaving;
+  const lowest = leaving.at(-1);
+  if (top === undefined || lowest === undefined) return held(wait("suspending", "nothing is to go"));
+  const { set } = top;
+  const target = lowest.ordinal - set.start;
+  const claim: OtherClaim = {
+    id: `suspension ${set.name} ${snapshot.nowMs}`,
+    kind: "scale-down",
+    zone: set.name,
+    members: [{ first: lowest.ordinal, last: set.start + set.replicas - 1 }],
+    uids: {
+      [set.name]: set.uid,
+      ...Object.fromEntries(leaving.flatMap(({ pod }) => (pod === undefined ? [] : [[pod.name, pod.uid]]))),
+    },
+    phase: scaleDownPhases.confirmed,
+    terms: "asked",
+  };
+  // Max-unavailable is for pods that come back, and says nothing of how many may leave.
+  const why = refuseClaim(snapshot, { ...claim, by: "", stampMs: snapshot.nowMs }, Number.POSITIVE_INFINITY);
+  if (why !== undefined) return held(wait(why.guard, `${top.name} is to go, and waits: ${why.sentence}`));
+  // The webhook that is asked about the change makes the claim, and tells the pods.
+  return { targets: [{ kind: "resize", set, target, leaving, claim: set.preparesDownscale ? undefined : claim }] };
+}

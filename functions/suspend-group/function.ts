@@ -1,0 +1,27 @@
+import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import * as suspension from "../shared/objects/vocabulary/suspension.ts";
+import { claims, lastDownscales, ledgerEntries, verdicts } from "../shared/objects/vocabulary.ts";
+import type { FunctionDefinition } from "../shared/pass/definition.ts";
+import { resizingNeeds } from "../shared/pass/sizes/resizing.ts";
+import { groupOfVolumeClaim, listKeys } from "../shared/pass/suspension/reading.ts";
+import { name, settings } from "./observe.ts";
+import { run } from "./pass.ts";
+
+/** Takes the pods of volumes that are to be suspended, and brings them back with the same volumes until those are removed. */
+export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: typeof settings } = {
+  name,
+  concern: "take the pods of volumes that are to be suspended, zone by zone, and bring them back on demand",
+  keyedBy: "groups",
+  // Pods and sizes are looked at every few seconds while something is under way.
+  wokenBy: [{ resource: "persistentvolumeclaims", keysOf: groupOfVolumeClaim }],
+  listKeys,
+  needs: [
+    ...resizingNeeds,
+    { group: "", resource: "persistentvolumeclaims", verbs: ["list", "patch"] },
+    { group: "", resource: "namespaces", verbs: ["get"] },
+  ],
+  reads: [...suspension.policyEntries, ...suspension.claimEntries, ...suspension.stateEntries],
+  writes: [...ledgerEntries, claims, lastDownscales, verdicts, ...suspension.stateEntries, suspension.suspended],
+  settings,
+  run,
+};

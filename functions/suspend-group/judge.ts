@@ -1,0 +1,215 @@
+/** What becomes of one member whose volumes somebody wants suspended, or wants back (spec suspend-before-delete 3.2). Pure. */
+import {
+  aheadMs,
+  durationOf,
+  isBegun,
+  isDrained,
+  isRecovering,
+  isRemoving,
+  isRequested,
+  isWantedMember,
+  type Member,
+} from "../shared/group/suspension/members.ts";
+import { drainedAt, suspendDuration } from "../shared/objects/vocabulary/suspension.ts";
+import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
+
+/** One write about one member. */
+export type Step =
+  /** Its volume claims get our finalizer, before anything goes. */
+  | { readonly kind: "protect"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
+  /** Its pod is gone: the time runs from now. */
+  | { readonly kind: "stamp"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
+  /** The pod that went is there still: the time has run too early. */
+  | { readonly kind: "restamp"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
+  /** Nothing of ours stays on its volume claims. */
+  | { readonly kind: "clear"; readonly member: Member; readonly how: "recovered" | "withdrawn" | "in-use-again" }
+  /** A wish that cannot be fulfilled any more. */
+  | { readonly kind: "answer-recover"; readonly member: Member };
+
+/** What a member waits for, or what is done about it; `goes`: its pod is to go, and its zone's turn decides when. */
+export interface Judged {
+  readonly guard: string;
+  readonly sentence: string;
+  readonly step?: Step;
+  readonly wish?: "goes" | "returns";
+  readonly recheckMs?: number;
+}
+
+/** How soon to look for the end of a pod, or for one that is to be ready, in milliseconds. No pod's event wakes us. */
+export const podRecheckMs = 2_000;
+const mendRecheckMs = 30_000;
+
+/** Undefined for a member of which nobody wants anything. `protects`: volume claims may get our finalizer. */
+export function judge(member: Member, nowMs: number, protects: boolean): Judged | undefined {
+  const { name, claims } = member;
+  if (isRemoving(member)) return judgeRemoving(member);
+  const deleted = claims.find(({ isTerminating }) => isTerminating);
+  if (deleted !== undefined) return judgeDeleted(member, deleted, nowMs, protects);
+  const unreadable = claims.find(({ state }) => state.kind === "malformed");
+  if (unreadable?.state.kind === "malformed")
+    return { guard: "state-malformed", sentence: `${name} stays as it is: ${unreadable.state.sentence}` };
+  if (isRecovering(member)) return judgeReturning(member, "recovered");
+  const request = claims.map((claim) => claim.request).find(({ kind }) => kind === "malformed");
+  if (request?.kind === "malformed")
+    return { guard: "request-malformed", sentence: `${name} stays as it is: ${request.sentence}` };
+  if (!isRequested(member)) return judgeUnrequested(member);
+  return judgeRequested(member, nowMs, protects);
+}
+
+/** Past the point of no return a wish is answered with the truth, once. */
+function judgeRemoving(member: Member): Judged | undefined {
+  const { name, claims, pod } = member;
+  if (pod !== undefined && claims.some(({ isTerminating }) => !isTerminating) && isWantedMember(member)) {
+    const step: Step = { kind: "clear", member, how: "in-use-again" };
+    return { guard: "in-use-again", sentence: `${name} is there again: its volumes are not removed`, step };
+  }
+  if (!isRecovering(member)) return undefined;
+  const sentence = `${name} cannot come back with its volume: the removal of its volume claim has begun`;
+  return { guard: "recover-too-late", sentence, step: { kind: "answer-recover", member } };
+}
+
+/** Somebody has deleted a volume claim, which nobody can take back. Its volume is kept as long as it would have been. */
+function judgeDeleted(
+  member: Member,
+  { name: claim }: VolumeClaim,
+  nowMs: number,
+  protects: boolean,
+): Judged | undefined {
+  const { name, pod } = member;
+  if (isRecovering(member)) {
+    const sentence = `${name} cannot come back with its volume: somebody has deleted the volume claim ${claim}, which nobody can take back; save its PersistentVolume`;
+    return { guard: "recover-too-late", sentence, step: { kind: "answer-recover", member } };
+  }
+  if (!isBegun(member)) return undefined;
+  if (pod === undefined && !isWantedMember(member) && isRequested(member))
+    return judgeRequested(member, nowMs, protects);
+  const sentence = `somebody has deleted the volume claim ${claim} of ${name}: our finalizer keeps its volume, until its time is over or somebody takes the finalizer away`;
+  return { guard: "deleted-by-others", sentence };
+}
+
+/** The request is gone, though something was begun: it is taken back. */
+function judgeUnrequested(member: Member): Judged | undefined {
+  if (!isBegun(member)) {
+    const { name, claims } = member;
+    const asked = claims.some(({ request }) => meant(request) === true);
+    const sentence = `${name} has several volume claims, and not each of them asks`;
+    return asked ? { guard: "request-incomplete", sentence, recheckMs: mendRecheckMs } : undefined;
+  }
+  return judgeReturning(member, "withdrawn");
+}
+
+/** Its pod comes back; only when it is ready on the same volume claims is anything of ours taken away. */
+function judgeReturning(member: Member, how: "recovered" | "withdrawn"): Judged {
+  const { name, pod } = member;
+  if (!isBegun(member)) return clearing(member, how, `${name} is not suspended: there is nothing to take back`);
+  if (!isWantedMember(member)) {
+    const sentence = `${name} is to come back with the same volume`;
+    return { guard: "recovering", sentence, wish: "returns", recheckMs: podRecheckMs };
+  }
+  if (pod === undefined || pod.isTerminating || !pod.isReady) {
+    const what = pod === undefined ? "not there yet" : pod.isTerminating ? "on its way out" : "not ready yet";
+    return { guard: "recovering", sentence: `${name} is wanted again, and ${what}`, recheckMs: podRecheckMs };
+  }
+  return clearing(member, how, `${name} is ready, with the same volume`);
+}
+
+function clearing(member: Member, how: "recovered" | "withdrawn" | "in-use-again", sentence: string): Judged {
+  return { guard: how, sentence, step: { kind: "clear", member, how } };
+}
+
+function judgeRequested(member: Member, nowMs: number, protects: boolean): Judged | undefined {
+  const { name } = member;
+  const duration = durationOf(member);
+  if (duration.kind === "malformed")
+    return { guard: "duration-malformed", sentence: `${name} stays as it is: ${duration.sentence}` };
+  if (duration.kind === "absent") {
+    const sentence = `${name} stays as it is: neither its volume claims nor ${member.set.name} have ${suspendDuration.key}, so that nobody knows how long a volume is kept`;
+    return { guard: "duration-missing", sentence };
+  }
+  if (isSuspended(member)) return judgeSuspended(member, nowMs) ?? judgeUnheld(member, protects);
+  const why = whyNotBegun(member);
+  if (why !== undefined) return why;
+  if (!isDrained(member, nowMs)) {
+    const sentence = `${name} stays: not each of its volume claims says by ${drainedAt.key} that nobody needs its data`;
+    return { guard: "not-drained", sentence };
+  }
+  const unheld = judgeUnheld(member, protects);
+  if (unheld !== undefined) return unheld;
+  if (!protects) return { guard: "uninstalling", sentence: `${name} stays: VOLUME_HOLD is remove` };
+  return judgeSuspending(member);
+}
+
+/** Our finalizer comes before anything else; a volume claim that is being deleted takes none. */
+function judgeUnheld(member: Member, protects: boolean): Judged | undefined {
+  const claims = member.claims.filter(
+    ({ state, isHeld, isTerminating }) => !isTerminating && (state.kind === "absent" || !isHeld),
+  );
+  if (claims.length === 0 || !protects) return undefined;
+  const step: Step = { kind: "protect", member, claims };
+  return { guard: "protecting", sentence: `the volume claims of ${member.name} get our finalizer first`, step };
+}
+
+/** Why its suspension may not begin. */
+function whyNotBegun(member: Member): Judged | undefined {
+  const { name, set, claims, others } = member;
+  const wait = (guard: string, sentence: string): Judged => ({ guard, sentence, recheckMs: mendRecheckMs });
+  if (set.isDeleting) return wait("owner-deleting", `${name} stays as it is: ${set.name} is being deleted`);
+  const replaced = claims.find(({ ownerUid }) => ownerUid !== undefined && ownerUid !== set.uid);
+  if (replaced !== undefined)
+    return wait("owner-replaced", `${name} stays as it is: ${set.name} is another one than its suspension began with`);
+  if (set.deletesWhenScaled || claims.some(({ isOwnedByPod }) => isOwnedByPod)) {
+    const sentence = `${name} stays: the StatefulSet controller would delete its volume with the pod; set persistentVolumeClaimRetentionPolicy.whenScaled of ${set.name} to Retain`;
+    return wait("retention-conflict", sentence);
+  }
+  if (others.length > 0) {
+    const users = others.map((pod) => pod.name).join(", ");
+    return wait("volume-shared", `${name} stays: ${users} uses one of its volume claims, too`);
+  }
+  return undefined;
+}
+
+function isSuspended({ claims }: Member): boolean {
+  return claims.some(({ state }) => meant(state) === "Suspended");
+}
+
+/** Protected; its pod goes in its turn, and its absence starts the time. */
+function judgeSuspending(member: Member): Judged {
+  const { name, pod, claims } = member;
+  const isOther = pod !== undefined && claims.some(({ podUid }) => podUid !== undefined && podUid !== pod.uid);
+  if (isWantedMember(member)) {
+    if (pod === undefined || pod.isTerminating)
+      return { guard: "pod-missing", sentence: `${name} is wanted and not there`, recheckMs: podRecheckMs };
+    if (isOther) return clearing(member, "in-use-again", `${name} is there again, as another pod: it is not suspended`);
+    return { guard: "suspending", sentence: `${name} is to go`, wish: "goes" };
+  }
+  if (pod !== undefined)
+    return { guard: "pod-leaving", sentence: `${name} is on its way out`, recheckMs: podRecheckMs };
+  const step: Step = { kind: "stamp", member, claims };
+  return { guard: "stamping", sentence: `${name} is gone: the time runs from now`, step };
+}
+
+function judgeSuspended(member: Member, nowMs: number): Judged | undefined {
+  const { name, pod, claims } = member;
+  if (pod !== undefined && claims.every(({ podUid }) => podUid === pod.uid)) {
+    const stamped = claims.filter(
+      ({ suspendedMs, state }) => suspendedMs !== undefined || meant(state) === "Suspended",
+    );
+    const step: Step = { kind: "restamp", member, claims: stamped };
+    return { guard: "restamping", sentence: `${name} was not gone: its time begins again when it is`, step };
+  }
+  if (pod !== undefined) return clearing(member, "in-use-again", `${name} is there again: its volumes are in use`);
+  if (isWantedMember(member))
+    return { guard: "wanted-again", sentence: `${name} is wanted again`, recheckMs: podRecheckMs };
+  // One that is of the future counts from now: nobody knows since when its pod has been gone.
+  const unstamped = claims.filter(
+    ({ suspendedMs, state }) =>
+      suspendedMs === undefined || suspendedMs > nowMs + aheadMs || meant(state) !== "Suspended",
+  );
+  if (unstamped.length === 0) return undefined;
+  const step: Step = { kind: "stamp", member, claims: unstamped };
+  return {
+    guard: "stamping",
+    sentence: `nobody can tell since when ${name} has been gone: its time runs from now`,
+    step,
+  };
+}

@@ -1,0 +1,52 @@
+/** One pass over a group: claims that are over go, and then it is decided what goes and what comes back. */
+import type { Claim } from "../shared/ledger/claim.ts";
+import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
+import { lookAtLedger } from "../shared/pass/claim-writing.ts";
+import type { Context, Outcome } from "../shared/pass/definition.ts";
+import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
+import { type Gate, perform } from "../shared/pass/perform.ts";
+import { isGroupOfConcern } from "../shared/pass/suspension/reading.ts";
+import { actOn, endClaims, telling } from "./act.ts";
+import { decide, type SuspendSnapshot, type Target } from "./decide.ts";
+import { name, observe } from "./observe.ts";
+
+const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
+
+/** Throws ClusterError where trying again later can help. */
+export async function run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<Outcome> {
+  if (!(await isGroupOfConcern(context, key, wake, isOwn))) return { recheckMs: undefined, acting: undefined };
+  try {
+    await endOwn(context, key);
+  } catch (error) {
+    forgetLedger(context.memoryOf(key));
+    // What is the matter with a ledger that cannot be used is said by the pass itself.
+    if (error instanceof Conflict) context.reporter.conflict(key, name);
+    else if (waitForLedger(error) === undefined) throw error;
+  }
+  return perform(context, gateOf(key), key, wake);
+}
+
+async function endOwn(context: Context, key: GroupKey): Promise<void> {
+  if (context.mode === "shadow") return;
+  const known = knownLedger(context, context.memoryOf(key));
+  if (known !== undefined && !known.claims.some(isOwn)) return;
+  const look = await lookAtLedger(context, key);
+  if (look !== undefined && look.young === undefined) await endClaims(context, look.observed);
+}
+
+function gateOf(key: GroupKey): Gate<SuspendSnapshot, Target> {
+  const known = new Map<string, StatefulSet>();
+  return {
+    name,
+    telling,
+    decide,
+    observe(observed, context) {
+      for (const { statefulSet } of observed.zones) known.set(statefulSet.name, statefulSet);
+      return observe(context, observed);
+    },
+    actOn(target) {
+      const { name: set } = target.kind === "resize" ? target.set : target.member.set;
+      return actOn(key, known.get(set) as StatefulSet, target);
+    },
+  };
+}
