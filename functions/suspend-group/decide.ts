@@ -68,7 +68,11 @@ export function decide(snapshot: SuspendSnapshot): Verdict<Target> {
     ...raised.waits,
     ...(lowered?.held === undefined ? [] : going.map((member) => [member, lowered.held as Judged] as const)),
   ]);
-  const told = judgedAll.flatMap(({ member, judged }) => tell(member, waits.get(member) ?? judged));
+  // One write at a time: what goes is told so by the write that marks it.
+  const leaving = new Set(lowered?.targets.flatMap((target) => target.leaving));
+  const told = judgedAll.flatMap(({ member, judged }) =>
+    leaving.has(member) ? [] : tell(member, waits.get(member) ?? judged),
+  );
   const targets = [...steps, ...raised.targets, ...(lowered?.targets ?? []), ...told];
   return conclude(judgedAll, targets, waits, group);
 }

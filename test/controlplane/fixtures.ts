@@ -22,6 +22,8 @@ export interface GroupOptions {
   readonly podAnnotations?: Readonly<Record<string, string>>;
   /** More labels for StatefulSets and pods. */
   readonly labels?: Readonly<Record<string, string>>;
+  /** The names of volume claim templates: each pod gets a PersistentVolumeClaim of each. */
+  readonly volumes?: readonly string[];
   /** Pods go to nodes with these labels in their zone, wherever the scheduler puts them. Default: all go to node-1. */
   readonly nodeLabels?: Readonly<Record<string, string>>;
 }
@@ -89,6 +91,10 @@ function zoneManifest(options: GroupOptions, zone: string): StatefulSet {
       updateStrategy: { type: "OnDelete" },
       minReadySeconds: options.minReadySeconds ?? 0,
       selector: { matchLabels: { name } },
+      volumeClaimTemplates: (options.volumes ?? []).map((volume) => ({
+        metadata: { name: volume },
+        spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } },
+      })),
       template: {
         metadata: { labels, annotations: { ...options.podAnnotations } },
         spec: { ...place, terminationGracePeriodSeconds: 30, containers: [container] },
