@@ -72,9 +72,9 @@ export function releasingPatch({ finalizers }: VolumeClaim) {
 }
 
 /**
- * Rule R21, and invariants S1 and S2: the mark of the point of no return is written under the uid and the revision that were read, so
- * that whoever wants a volume back meanwhile has it. What the members are is read once more under that mark, and only then is
- * anything deleted, by uid and revision. Throws ClusterError.
+ * Rule R21, invariants S1 and S2: the mark of the point of no return is written under the uid and the revision that were read, so
+ * that whoever wants a volume back meanwhile has it. The member is read once more under that mark, and only then is anything
+ * deleted, by uid and revision. Throws ClusterError.
  */
 async function remove(context: Context, key: GroupKey, member: Member, id: string, notAfterMs: number): Promise<void> {
   const { set, ordinal, name: pod } = member;

@@ -1,4 +1,4 @@
-/** Which suspended volumes are removed, and what holds the others (spec suspend-before-delete 3.2 and 3.3, invariant S1). Pure. */
+/** Which suspended volumes are removed, and what holds the others (spec suspend-before-delete 3.2, 3.3; invariant S1). Pure. */
 import { type Around, refuseClaim } from "../shared/group/claiming.ts";
 import {
   isDrained,

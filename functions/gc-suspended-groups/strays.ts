@@ -3,7 +3,7 @@ import type { Stray } from "../shared/group/suspension/members.ts";
 import { meant } from "../shared/objects/volumes/volume-claim.ts";
 
 export interface StrayFate {
-  /** `clear`: nothing of ours stays. `release`: our finalizer goes. `answer-recover`: it is too late. `tell`: it says what it waits for. */
+  /** `clear`: nothing of ours stays. `release`: our finalizer goes. `tell`: the volume claim says what it waits for. */
   readonly kind: "clear" | "release" | "answer-recover" | "tell" | "nothing";
   readonly guard: string;
   readonly sentence: string;

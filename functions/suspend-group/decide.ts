@@ -4,7 +4,7 @@ import { scaleDownPhases } from "../shared/group/size-changes.ts";
 import { isBegun, isRequested, type Member } from "../shared/group/suspension/members.ts";
 import { chooseTurn } from "../shared/group/suspension/pace.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
-import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
+import { describeClaim, guardOfClaim, type HeldBack, heldBy } from "../shared/ledger/kinds.ts";
 import type { SuspendableSet } from "../shared/objects/volumes/suspendable.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
@@ -119,7 +119,7 @@ function raise({ members, zones, refused }: SuspendSnapshot, returning: readonly
   const targets = new Map<string, Resizing>();
   for (const member of returning) {
     const { set, name, ordinal } = member;
-    const hold = (guard: string, sentence: string) => waits.push([member, { guard, sentence }]);
+    const hold = (held: HeldBack) => waits.push([member, held]);
     const next = set.start + set.replicas;
     const below = members.find(
       (one) =>
@@ -127,14 +127,18 @@ function raise({ members, zones, refused }: SuspendSnapshot, returning: readonly
     );
     const [claim] = zones.find(({ statefulSet }) => statefulSet.uid === set.uid)?.claims ?? [];
     const refusal = refused.get(set.uid);
-    if (set.isDeleting) hold("owner-deleting", `${name} cannot come back: ${set.name} is being deleted`);
-    else if (set.isLed)
-      hold("size-led", `${name} is to come back, and another object says the size of ${set.name}: raise that one`);
-    else if (below !== undefined)
-      hold("recover-lower-first", `${name} is to come back, and ${below.name} comes before it: recover that one, too`);
-    else if (claim !== undefined)
-      hold(guardOfClaim(claim), `${name} is to come back, and waits: ${describeClaim(claim)}`);
-    else if (refusal !== undefined) hold("size-refused", refusal);
+    if (set.isDeleting)
+      hold({ guard: "owner-deleting", sentence: `${name} cannot come back: ${set.name} is being deleted` });
+    else if (set.isLed) {
+      const sentence = `${name} is to come back, and another object says the size of ${set.name}: raise that one`;
+      hold({ guard: "size-led", sentence });
+    } else if (below !== undefined) {
+      const sentence = `${name} is to come back, and ${below.name} comes before it: recover that one, too`;
+      hold({ guard: "recover-lower-first", sentence });
+    } else if (claim !== undefined) {
+      const { guard, sentence } = heldBy(claim);
+      hold({ guard, sentence: `${name} is to come back, and waits: ${sentence}` });
+    } else if (refusal !== undefined) hold({ guard: "size-refused", sentence: refusal });
     else if (!targets.has(set.uid))
       targets.set(set.uid, { kind: "resize", set, target: set.replicas + 1, leaving: [], claim: undefined });
   }

@@ -283,6 +283,8 @@ suite("rendered manifests", () => {
       "ten",
       "eleven",
       "twelve",
+      "thirteen",
+      "fourteen",
     ];
     assert.equal(words.indexOf(count), ofKind("ApiServerSource").length);
   });

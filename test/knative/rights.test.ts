@@ -306,7 +306,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     const kubectl = await Kubectl.open(controlPlane);
     const objects = await kubectl.buildIn("tempo", "direct");
     const sources = objects.filter((one): one is Source => one.kind === "ApiServerSource");
-    assert.equal(sources.length, 11);
+    assert.equal(sources.length, 13);
     for (const account of new Set(sources.map(({ spec }) => spec.serviceAccountName))) {
       const kinds = sources.filter(({ spec }) => spec.serviceAccountName === account);
       const resources = kinds.flatMap(({ spec }) => spec.resources.map(({ kind }) => `${kind.toLowerCase()}s`));

@@ -107,7 +107,7 @@ export function isRequested({ claims }: Member): boolean {
   return claims.every(({ request }) => meant(request) === true);
 }
 
-/** Nobody needs its data, by a word on each of its volume claims. One of the future is no word: clocks may differ by `aheadMs`. */
+/** Nobody needs its data, by a word on each of its volume claims; one of the future is no word. */
 export function isDrained({ claims }: Member, nowMs: number): boolean {
   return claims.every(({ drainedMs }) => drainedMs !== undefined && drainedMs <= nowMs + aheadMs);
 }
@@ -126,7 +126,7 @@ export function durationOf({ set, claims }: Member): Said<number> {
   return { kind: "value", value: longestMs };
 }
 
-/** When something of the group was last taken, in milliseconds since the epoch: a pod, or a volume. What is of the future is of now. */
+/** When something of the group was last taken, a pod or a volume, in milliseconds since the epoch. The future counts as now. */
 export function lastDisruption(members: readonly Member[], nowMs: number): number | undefined {
   const times = members.flatMap(({ claims, pod }) => [
     ...claims.flatMap(({ suspendedMs, deletedMs }) => [suspendedMs, deletedMs]),

@@ -1,4 +1,4 @@
-/** How long a suspended volume is kept still, and which warnings are due by then (spec suspend-before-delete 3.4, I1 and I3). Pure. */
+/** How long a suspended volume is kept still, and which warnings are due (spec suspend-before-delete 3.4, I1 and I3). Pure. */
 import { suspendDuration } from "../../objects/vocabulary/suspension.ts";
 import { aheadMs, durationOf, type Member } from "./members.ts";
 
@@ -6,7 +6,7 @@ export type KeptFor =
   | { readonly kind: "value"; readonly value: number }
   | { readonly kind: "unknown"; readonly guard: "duration-missing" | "duration-malformed"; readonly sentence: string };
 
-/** How long its volumes are kept, by what is said now: to raise it makes them stay longer, and to lower it never below the new value. */
+/** How long its volumes are kept, by what is said now: whoever raises it, or lowers it, does so for those that are suspended. */
 export function durationNow(member: Member): KeptFor {
   const said = durationOf(member);
   if (said.kind === "value") return said;
@@ -16,8 +16,8 @@ export function durationNow(member: Member): KeptFor {
 }
 
 /**
- * How long its pod has been gone by every witness, in milliseconds; undefined where one of its volume claims has no time that can be
- * true. Where the API server has seen a volume in use since, its word counts, too.
+ * How long its pod has been gone by every witness, in milliseconds; undefined where one of its volume claims has no time that
+ * can be true. Where the API server has seen a volume in use since, its word counts, too.
  */
 export function ageOf({ claims }: Member, nowMs: number): number | undefined {
   let youngestMs = Number.POSITIVE_INFINITY;

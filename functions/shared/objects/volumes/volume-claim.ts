@@ -45,8 +45,8 @@ export interface VolumeClaim {
   readonly volumeName: string | undefined;
   readonly bytes: number | undefined;
   /**
-   * What the API server's own witness says, the condition `Unused` (beta in Kubernetes 1.37): false while a pod uses it, and since
-   * when none does, in milliseconds since the epoch. Undefined where the API server has no such witness.
+   * What the API server's own witness says, the condition `Unused` (beta in Kubernetes 1.37): since when no pod uses it, in
+   * milliseconds since the epoch. Undefined where the API server has no such witness.
    */
   readonly unused: { readonly sinceMs: number | undefined } | undefined;
   readonly malformed: readonly Malformed[];

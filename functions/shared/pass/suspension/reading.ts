@@ -99,8 +99,8 @@ export interface Suspendables {
 }
 
 /**
- * The members of these StatefulSets. Those about which something is decided are read once more by GETs, which tell who has written
- * what, where `isLive` says so. Throws ClusterError.
+ * The members of these StatefulSets. Where `isLive` says so, their volume claims are read once more by GETs, which tell who has
+ * written what. Throws ClusterError.
  */
 export async function readMembers(
   { cluster }: Pick<Context, "cluster">,

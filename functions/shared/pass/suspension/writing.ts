@@ -15,7 +15,7 @@ export interface ClaimPatch {
 }
 
 /**
- * A merge patch that fails where the volume claim is another one, or was changed since it was read: the compare-and-swap of each step.
+ * A merge patch that fails where the volume claim is another one, or was changed since it was read: each step is such a swap.
  * Resolves to the volume claim as it is then. Throws ClusterError.
  */
 export async function patchVolumeClaim(
@@ -33,7 +33,7 @@ export function messageFor(guard: string, sentence: string): Readonly<Record<str
   return { [keys.suspendMessage.key]: keys.formatMessage({ guard, sentence: cut(sentence) }) };
 }
 
-/** Nothing of ours, and nothing that was asked for: whoever wants it suspended asks again, and proves again that it is drained. */
+/** Nothing of ours, and nothing that was asked for: whoever wants it suspended again proves again that it is drained. */
 export function clearingPatch({ finalizers }: VolumeClaim): ClaimPatch {
   const entries = [...keys.claimEntries, ...keys.stateEntries];
   return {

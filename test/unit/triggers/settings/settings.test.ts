@@ -40,6 +40,7 @@ test("an empty environment is valid, and serves the own namespace", () => {
     skipLabelWaitMs: 90_000,
     skipLabelKinds: [],
     skipLabelFinalizer: "keep",
+    volumeHold: "keep",
     logLevel: "info",
     sweepIntervalMs: 300_000,
     gatherMs: 20,

@@ -1,0 +1,196 @@
+/** Zones of pods with volumes as raw objects, parsed as the product does it: for decisions about suspension. */
+import { findMembers, type Member, parseVolumeUser } from "../../functions/shared/group/suspension/members.ts";
+import { surveyZone, type Zone } from "../../functions/shared/group/zones.ts";
+import type { PodObject, StatefulSetObject, VolumeClaimObject } from "../../functions/shared/kubernetes/cluster.ts";
+import { makeClaim } from "../../functions/shared/ledger/claim.ts";
+import { parsePod } from "../../functions/shared/objects/pods.ts";
+import { parseStatefulSet } from "../../functions/shared/objects/statefulsets.ts";
+import { parseSuspendableSet } from "../../functions/shared/objects/volumes/suspendable.ts";
+import { parseVolumeClaim } from "../../functions/shared/objects/volumes/volume-claim.ts";
+
+export const nowMs = Date.parse("2026-06-01T12:00:00Z");
+export const minutesAgo = (minutes: number): string => new Date(nowMs - minutes * 60_000).toISOString();
+
+type Texts = Readonly<Record<string, string | undefined>>;
+
+/** Keys of ours without their prefix; undefined takes one away. */
+function annotations(texts: Texts): Record<string, string> {
+  const said = Object.entries(texts).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return Object.fromEntries(said.map(([key, text]) => [key.includes("/") ? key : `sluice.dev/${key}`, text]));
+}
+
+/** Each zone is a StatefulSet `db-ZONE` with one volume claim template, `data`; it is changed before it is parsed. */
+export class Suspended {
+  readonly sets = new Map<string, StatefulSetObject>();
+  readonly claims = new Map<string, VolumeClaimObject>();
+  readonly pods = new Map<string, PodObject>();
+  /** What stands in the ledger besides. */
+  readonly ledgerClaims: ReturnType<typeof makeClaim>[] = [];
+
+  static of(
+    zones: readonly string[] = ["a", "b"],
+    replicas = 3,
+    policy: Texts = { "suspend-duration": "1h" },
+  ): Suspended {
+    const made = new Suspended();
+    for (const zone of zones) made.addZone(zone, replicas, policy);
+    return made;
+  }
+
+  addZone(zone: string, replicas: number, policy: Texts): void {
+    const name = `db-${zone}`;
+    this.sets.set(zone, {
+      metadata: {
+        name,
+        namespace: "db",
+        uid: `uid-${name}`,
+        resourceVersion: "7",
+        generation: 1,
+        labels: { "rollout-group": "db" },
+        annotations: annotations(policy),
+      },
+      spec: {
+        replicas,
+        volumeClaimTemplates: [{ metadata: { name: "data" } }],
+        selector: { matchLabels: { name } },
+        template: { metadata: { labels: { name } } },
+      },
+      status: { observedGeneration: 1, replicas, readyReplicas: replicas, updateRevision: "r1" },
+    });
+    for (let ordinal = 0; ordinal < replicas; ordinal++) {
+      this.addClaim(`data-${name}-${ordinal}`);
+      this.addPod(`${name}-${ordinal}`, `uid-${name}`);
+    }
+  }
+
+  addClaim(name: string, texts: Texts = {}): void {
+    const metadata = {
+      name,
+      namespace: "db",
+      uid: `uid-${name}`,
+      resourceVersion: "9",
+      annotations: annotations(texts),
+    };
+    const status = { phase: "Bound", capacity: { storage: "10Gi" } };
+    this.claims.set(name, { metadata, spec: { volumeName: `pv-${name}` }, status });
+  }
+
+  addPod(name: string, ownerUid: string, claims: readonly string[] = [`data-${name}`]): void {
+    const owner = { kind: "StatefulSet", name: name.replace(/-\d+$/, ""), uid: ownerUid, controller: true };
+    const volumes = claims.map((claimName) => ({ persistentVolumeClaim: { claimName } }));
+    const conditions = [{ type: "Ready", status: "True", lastTransitionTime: minutesAgo(600) }];
+    const labels = { "controller-revision-hash": "r1" };
+    const metadata = {
+      name,
+      namespace: "db",
+      uid: `uid-${name}`,
+      resourceVersion: "8",
+      labels,
+      ownerReferences: [owner],
+    };
+    this.pods.set(name, { metadata, spec: { volumes }, status: { phase: "Running", conditions } });
+  }
+
+  /** Annotations of the volume claim of `db-ZONE-ORDINAL`. */
+  say(zone: string, ordinal: number, texts: Texts): void {
+    this.change(zone, ordinal, ({ metadata, ...rest }) => ({
+      ...rest,
+      metadata: { ...metadata, annotations: changed(metadata.annotations, texts) },
+    }));
+  }
+
+  change(zone: string, ordinal: number, change: (claim: VolumeClaimObject) => VolumeClaimObject): void {
+    const name = `data-db-${zone}-${ordinal}`;
+    this.claims.set(name, change(this.claims.get(name) as VolumeClaimObject));
+  }
+
+  /** Annotations of the StatefulSet `db-ZONE`. */
+  policy(zone: string, texts: Texts): void {
+    const set = this.sets.get(zone) as StatefulSetObject;
+    const metadata = { ...set.metadata, annotations: changed(set.metadata.annotations, texts) };
+    this.sets.set(zone, { ...set, metadata });
+  }
+
+  spec(zone: string, change: object): void {
+    const set = this.sets.get(zone) as StatefulSetObject;
+    this.sets.set(zone, { ...set, spec: { ...set.spec, ...change } });
+  }
+
+  /** Somebody asks, with a word on the drain. */
+  ask(zone: string, ...ordinals: readonly number[]): void {
+    for (const ordinal of ordinals) this.say(zone, ordinal, { suspend: "true", "drained-at": minutesAgo(90) });
+  }
+
+  /** As suspend-group has left it, with its pod gone and its StatefulSet smaller. */
+  suspend(zone: string, ordinal: number, minutes: number, state = "Suspended"): void {
+    this.ask(zone, ordinal);
+    this.say(zone, ordinal, {
+      "suspend-state": state,
+      "suspend-owner-uid": `uid-db-${zone}`,
+      "suspend-pod-uid": `uid-db-${zone}-${ordinal}`,
+      "suspended-at": state === "Suspending" ? undefined : minutesAgo(minutes),
+    });
+    this.hold(zone, ordinal, ["sluice.dev/volume-hold", "kubernetes.io/pvc-protection"]);
+    this.pods.delete(`db-${zone}-${ordinal}`);
+    const replicas = Math.min(ordinal, this.sets.get(zone)?.spec?.replicas ?? 0);
+    this.spec(zone, { replicas });
+  }
+
+  hold(zone: string, ordinal: number, finalizers: readonly string[]): void {
+    this.change(zone, ordinal, (claim) => ({ ...claim, metadata: { ...claim.metadata, finalizers } }));
+  }
+
+  delete(zone: string, ordinal: number): void {
+    const deletionTimestamp = minutesAgo(1);
+    this.change(zone, ordinal, (claim) => ({ ...claim, metadata: { ...claim.metadata, deletionTimestamp } }));
+  }
+
+  /** A claim of the ledger on pods of a zone. */
+  claim(zone: string, by: string, kind: "scale-down" | "volume", ordinal: number): void {
+    const anchor = { resource: "persistentvolumeclaims", name: `data-db-${zone}-${ordinal}`, annotation: "x" };
+    const members = [{ first: ordinal, last: ordinal }];
+    const content = { id: `${kind}-${zone}-${ordinal}`, kind, zone: `db-${zone}`, members, by, stampMs: nowMs - 1_000 };
+    this.ledgerClaims.push(
+      makeClaim({ ...content, phase: "confirmed", terms: "asked", ...(kind === "volume" ? { anchor } : {}) }),
+    );
+  }
+
+  get members(): readonly Member[] {
+    const sets = [...this.sets.values()].map(parseSuspendableSet);
+    const claims = [...this.claims.values()].map(parseVolumeClaim);
+    return findMembers(sets, claims, [...this.pods.values()].map(parseVolumeUser));
+  }
+
+  get zones(): readonly Zone[] {
+    const pods = [...this.pods.values()].map(parsePod);
+    return [...this.sets.values()].map(parseStatefulSet).map((set) =>
+      surveyZone(
+        set,
+        pods.filter(({ ownerUid }) => ownerUid === set.uid),
+        [],
+        nowMs,
+        this.ledgerClaims,
+      ),
+    );
+  }
+
+  /** What both functions decide on, as their own fields have it besides. */
+  around(by: string, kind: "scale-down" | "volume") {
+    return {
+      group: "db",
+      nowMs,
+      zones: this.zones,
+      departed: [],
+      strayClaims: [],
+      members: this.members,
+      claims: this.ledgerClaims.filter((claim) => claim.by === by && claim.kind === kind),
+      isNamespaceEnding: false,
+    };
+  }
+}
+
+function changed(before: Readonly<Record<string, string>> = {}, texts: Texts): Record<string, string> {
+  const keys = Object.keys(texts).map((key) => (key.includes("/") ? key : `sluice.dev/${key}`));
+  const kept = Object.entries(before).filter(([key]) => !keys.includes(key));
+  return { ...Object.fromEntries(kept), ...annotations(texts) };
+}

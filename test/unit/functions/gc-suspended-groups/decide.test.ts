@@ -1,0 +1,274 @@
+/** Which suspended volumes are removed, and what holds the others: one snapshot, one verdict (spec 3.2 to 3.4). */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decide, type RemovalSnapshot } from "../../../../functions/gc-suspended-groups/decide.ts";
+import { describeSpan, warningDue } from "../../../../functions/shared/group/suspension/time-left.ts";
+import { minutesAgo, nowMs, Suspended } from "../../../stage/suspended.ts";
+
+const decideOn = (on: Suspended, changes: Partial<RemovalSnapshot> = {}) =>
+  decide({ ...on.around("gc-suspended-groups", "volume"), removes: true, ...changes });
+
+function said(on: Suspended, changes: Partial<RemovalSnapshot> = {}): readonly string[] {
+  const verdict = decideOn(on, changes);
+  if (verdict.kind === "wait") return [verdict.guard];
+  const words = verdict.targets.map((target) => {
+    return target.kind === "tell" ? target.guard : `${target.kind} ${target.member.name}`;
+  });
+  return [...new Set(words)];
+}
+
+/** Two hours ago, of one that is kept: its time is over. */
+function over(
+  zones: readonly string[] = ["a"],
+  ordinals: readonly number[] = [2],
+  policy = { "suspend-duration": "1h" },
+) {
+  const on = Suspended.of(zones, 3, policy);
+  for (const zone of zones) for (const ordinal of [...ordinals].sort().reverse()) on.suspend(zone, ordinal, 120);
+  return on;
+}
+
+test("what is suspended for its time is removed, under a claim that rests on the mark of its first volume claim", () => {
+  const on = over();
+  const verdict = decideOn(on);
+  const [target] = verdict.kind === "take" ? verdict.targets : [];
+  assert.ok(target?.kind === "remove");
+  const { kind, zone, members, uids, anchor } = target.claim;
+  assert.deepEqual([target.member.name, kind, zone, members], ["db-a-2", "volume", "db-a", [{ first: 2, last: 2 }]]);
+  assert.deepEqual(uids, { "data-db-a-2": "uid-data-db-a-2" });
+  assert.deepEqual(anchor, {
+    resource: "persistentvolumeclaims",
+    name: "data-db-a-2",
+    annotation: "sluice.dev/removal-claim",
+  });
+});
+
+test("suspended: not a moment before its time, and at that moment it is (I1)", () => {
+  const at = (minutes: number, duration: string) => {
+    const on = Suspended.of(["a"], 3, { "suspend-duration": duration });
+    on.suspend("a", 2, minutes);
+    return said(on)[0];
+  };
+  assert.equal(at(59, "1h"), "suspended");
+  assert.equal(at(60, "1h"), "remove db-a-2");
+  assert.equal(at(1, "60"), "remove db-a-2", "a number is seconds");
+  assert.equal(at(1, "61"), "suspended");
+  assert.equal(at(1, "0"), "remove db-a-2", "0 does not wait");
+});
+
+test("the duration is read anew: raised it keeps, lowered it never takes below the new one (I3)", () => {
+  const on = over();
+  on.policy("a", { "suspend-duration": "1d" });
+  assert.deepEqual(said(on), ["suspended"]);
+  on.policy("a", { "suspend-duration": "119m" });
+  assert.deepEqual(said(on), ["remove db-a-2"]);
+  on.say("a", 2, { "suspend-duration": "121m" });
+  assert.deepEqual(said(on), ["suspended"], "one on the volume claim comes first");
+});
+
+test("duration-missing and duration-malformed: one that vanished, or that nobody can read, holds (I2)", () => {
+  const on = over();
+  on.policy("a", { "suspend-duration": undefined });
+  assert.deepEqual(said(on), ["duration-missing"]);
+  for (const text of ["", "1 h", "-1h", "1h30", "NaN", "1e3", "7 days", "∞"]) {
+    on.policy("a", { "suspend-duration": text });
+    assert.deepEqual(said(on), ["duration-malformed"], text);
+  }
+});
+
+test("stamp-missing: a stamp that is gone, of the future, or that nobody can read starts no removal", () => {
+  for (const stamp of [undefined, "yesterday", minutesAgo(-60), "2026-02-30T00:00:00Z"]) {
+    const on = over();
+    on.say("a", 2, { "suspended-at": stamp });
+    assert.deepEqual(said(on), ["stamp-missing"], String(stamp));
+  }
+});
+
+test("a stamp that somebody else wrote counts from that write, and one of ours as it stands", () => {
+  const forged = (manager: string, minutes: number) => {
+    const on = over();
+    const annotations = { "f:sluice.dev/suspended-at": {} };
+    const fieldsV1 = { "f:metadata": { "f:annotations": annotations } };
+    const managedFields = [{ manager, operation: "Update", time: minutesAgo(minutes), fieldsV1 }];
+    on.change("a", 2, (claim) => ({ ...claim, metadata: { ...claim.metadata, managedFields } }));
+    return said(on);
+  };
+  assert.deepEqual(forged("kubectl-annotate", 5), ["suspended"]);
+  assert.deepEqual(forged("kubectl-annotate", 90), ["remove db-a-2"]);
+  assert.deepEqual(forged("sluice", 5), ["remove db-a-2"]);
+});
+
+test("the witness Unused of the API server has to agree: in use it stays, and its time counts where it is later", () => {
+  const witness = (status: string, minutes: number) => {
+    const on = over();
+    const conditions = [{ type: "Unused", status, lastTransitionTime: minutesAgo(minutes) }];
+    on.change("a", 2, (claim) => ({ ...claim, status: { ...claim.status, conditions } }));
+    return said(on);
+  };
+  assert.deepEqual(witness("False", 200), ["in-use"]);
+  assert.deepEqual(witness("True", 10), ["suspended"]);
+  assert.deepEqual(witness("True", 90), ["remove db-a-2"]);
+});
+
+test("on-hold: true, or what nobody can read, on the volume claim or on its StatefulSet; the time goes on", () => {
+  for (const text of ["true", "yes", ""]) {
+    const claim = over();
+    claim.say("a", 2, { hold: text });
+    assert.deepEqual(said(claim), ["on-hold"], text);
+    const set = over();
+    set.policy("a", { hold: text });
+    assert.deepEqual(said(set), ["on-hold"], text);
+  }
+  const free = over();
+  free.say("a", 2, { hold: "false" });
+  assert.deepEqual(said(free), ["remove db-a-2"]);
+});
+
+test("in-use and wanted-again: while any pod mounts it, or its StatefulSet wants that pod, it stays (I6)", () => {
+  const used = over();
+  used.addPod("reader", "somebody", ["data-db-a-2"]);
+  assert.deepEqual(said(used), ["in-use"]);
+  const wanted = over();
+  wanted.spec("a", { replicas: 3 });
+  assert.deepEqual(said(wanted), ["wanted-again"]);
+});
+
+test("drain-lost: the word that nobody needs the data is asked for once more (I11)", () => {
+  for (const word of [undefined, "soon", minutesAgo(-60)]) {
+    const on = over();
+    on.say("a", 2, { "drained-at": word });
+    assert.deepEqual(said(on), ["drain-lost"], String(word));
+  }
+});
+
+test("what somebody wants back, or does not ask for any more, is none of ours to remove", () => {
+  for (const texts of [{ recover: "true" }, { recover: "maybe" }, { suspend: "false" }, { suspend: undefined }]) {
+    const on = over();
+    on.say("a", 2, texts);
+    assert.deepEqual(said(on), [], JSON.stringify(texts));
+  }
+});
+
+test("owner-replaced and owner-deleting: volumes of another StatefulSet of that name stay, and of one that goes (I9)", () => {
+  const replaced = over();
+  replaced.say("a", 2, { "suspend-owner-uid": undefined });
+  assert.deepEqual(said(replaced), ["owner-replaced"]);
+  const deleting = over();
+  const set = deleting.sets.get("a");
+  if (set !== undefined)
+    deleting.sets.set("a", { ...set, metadata: { ...set.metadata, deletionTimestamp: minutesAgo(1) } });
+  assert.deepEqual(said(deleting), ["owner-deleting"]);
+});
+
+test("one zone loses volumes at a time, the one with most of them first, and all of its own in one turn", () => {
+  const on = over(["a", "b"], [2]);
+  on.suspend("b", 1, 120);
+  assert.deepEqual(said(on), ["remove db-b-1", "remove db-b-2", "zone-busy"]);
+  on.policy("b", { "removal-mode": "Group" });
+  assert.deepEqual(said(on), ["remove db-b-1", "zone-busy"]);
+});
+
+test("zone-busy: while a volume of one zone goes, no other zone begins; what was begun goes on", () => {
+  const on = over(["a", "b"], [2]);
+  on.claim("b", "gc-suspended-groups", "volume", 2);
+  on.say("b", 2, { "suspend-state": "Removing" });
+  assert.deepEqual(said(on), ["remove db-b-2", "zone-busy"]);
+});
+
+test("zones-down: nothing is removed while a pod of another zone is away", () => {
+  const on = over(["a", "b"], [2]);
+  on.pods.delete("db-b-0");
+  assert.ok(said(on).includes("zones-down"));
+  assert.ok(!said(on).some((one) => one.startsWith("remove db-a")));
+});
+
+test("mode-none removes nothing, and wait-between-removals counts pods and volumes alike", () => {
+  const none = over();
+  none.policy("a", { "removal-mode": "None" });
+  assert.deepEqual(said(none), ["mode-none"]);
+  const wait = over(["a"], [2], { "suspend-duration": "1h" });
+  wait.policy("a", { "wait-between-removals": "3h" });
+  assert.deepEqual(said(wait), ["wait-between-removals"]);
+  wait.policy("a", { "wait-between-removals": "often" });
+  assert.deepEqual(said(wait), ["wait-malformed"]);
+});
+
+test("past the point of no return it is deleted, whatever its time says by now; a hold, or a pod, stops it all the same", () => {
+  const on = over();
+  on.suspend("a", 2, 1, "Removing");
+  assert.deepEqual(said(on), ["remove db-a-2"]);
+  on.say("a", 2, { hold: "true" });
+  assert.deepEqual(said(on), ["on-hold"]);
+  on.delete("a", 2);
+  assert.deepEqual(said(on), ["on-hold"], "and our finalizer stays");
+});
+
+test("what is deleted loses our finalizer; one that somebody else deleted keeps it for its time", () => {
+  const on = over();
+  on.suspend("a", 2, 120, "Removing");
+  on.delete("a", 2);
+  assert.deepEqual(said(on), ["release db-a-2"]);
+  const early = over();
+  early.say("a", 2, { "suspended-at": minutesAgo(10) });
+  early.delete("a", 2);
+  assert.deepEqual(said(early), ["suspended"]);
+});
+
+test("removing and finalizer-foreign: what is deleted and not gone is waited for, and whose finalizer holds it is said", () => {
+  const on = over();
+  on.suspend("a", 2, 120, "Removing");
+  on.delete("a", 2);
+  on.hold("a", 2, []);
+  assert.deepEqual(said(on), ["removing"]);
+  on.hold("a", 2, ["example.com/backup"]);
+  const verdict = decideOn(on);
+  assert.deepEqual([said(on), /example.com\/backup/.test(verdict.sentence)], [["finalizer-foreign"], true]);
+});
+
+test("uninstalling: with VOLUME_HOLD=remove our finalizer goes from all, and nothing is removed", () => {
+  const on = over();
+  assert.deepEqual(said(on, { removes: false }), ["release db-a-2"]);
+  on.hold("a", 2, []);
+  assert.deepEqual(said(on, { removes: false }), ["uninstalling"]);
+});
+
+test("namespace-ending: what is being deleted loses our finalizer, but for what is on hold", () => {
+  const on = over();
+  assert.deepEqual(said(on, { isNamespaceEnding: true }), ["namespace-ending"]);
+  on.delete("a", 2);
+  assert.deepEqual(said(on, { isNamespaceEnding: true }), ["release db-a-2"]);
+  on.say("a", 2, { hold: "true" });
+  assert.deepEqual(said(on, { isNamespaceEnding: true }), ["on-hold"]);
+});
+
+test("of several volume claims of a pod all have to be over, and one that somebody wants back keeps all", () => {
+  const on = over();
+  on.spec("a", { volumeClaimTemplates: [{ metadata: { name: "data" } }, { metadata: { name: "log" } }] });
+  on.addClaim("log-db-a-2", {
+    suspend: "true",
+    "drained-at": minutesAgo(90),
+    "suspend-state": "Suspended",
+    "suspend-owner-uid": "uid-db-a",
+    "suspended-at": minutesAgo(10),
+  });
+  assert.deepEqual(said(on), ["suspended"]);
+  on.claims.delete("log-db-a-2");
+  on.addClaim("log-db-a-2", { recover: "true", "suspend-state": "Suspended", "suspended-at": minutesAgo(120) });
+  assert.deepEqual(said(on), []);
+});
+
+test("warnings come at half of the time and an hour before its end, and say how long is left", () => {
+  const warned = (minutes: number, duration: string) => {
+    const on = Suspended.of(["a"], 3, { "suspend-duration": duration });
+    on.suspend("a", 2, minutes);
+    const member = on.members.find(({ name }) => name === "db-a-2");
+    const due = member && warningDue(member, nowMs);
+    return due && `${due.name} ${describeSpan(due.leftMs)}`;
+  };
+  assert.equal(warned(179, "6h"), undefined);
+  assert.equal(warned(180, "6h"), "half 3h");
+  assert.equal(warned(300, "6h"), "hour 1h");
+  assert.equal(warned(360, "6h"), undefined, "it is over");
+  assert.equal(warned(45, "1h"), "half 15m", "an hour before the end of an hour is its beginning");
+  assert.equal(describeSpan(601_200_000), "6d 23h");
+});

@@ -1,0 +1,98 @@
+/** Suspended volume claims whose StatefulSet is gone: they are kept until somebody says otherwise. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decideStray } from "../../../../functions/gc-suspended-groups/strays.ts";
+import { parseVolumeUser } from "../../../../functions/shared/group/suspension/members.ts";
+import { parseVolumeClaim } from "../../../../functions/shared/objects/volumes/volume-claim.ts";
+import { Suspended } from "../../../stage/suspended.ts";
+
+const usual = { removes: true, isNamespaceEnding: false };
+
+function fate(change: (on: Suspended) => void, around: Partial<typeof usual> = {}, used = false): readonly string[] {
+  const on = Suspended.of(["a"]);
+  on.suspend("a", 2, 120);
+  change(on);
+  const claim = on.claims.get("data-db-a-2");
+  assert.ok(claim !== undefined);
+  const users = used ? [...on.pods.values()].slice(0, 1).map(parseVolumeUser) : [];
+  const { kind, guard } = decideStray({ claim: parseVolumeClaim(claim), users }, { ...usual, ...around });
+  return [kind, guard];
+}
+
+test("owner-gone: however old it is, it stays, and says why; once", () => {
+  assert.deepEqual(
+    fate(() => {}),
+    ["tell", "owner-gone"],
+  );
+  assert.deepEqual(
+    fate((on) => on.say("a", 2, { "suspend-message": "owner-gone: x" })),
+    ["nothing", "owner-gone"],
+  );
+  assert.deepEqual(
+    fate((on) => on.delete("a", 2)),
+    ["nothing", "owner-gone"],
+    "also where somebody deletes it",
+  );
+});
+
+test("recovered: a wish to have it back takes everything of ours away, and with it the word on the drain", () => {
+  assert.deepEqual(
+    fate((on) => on.say("a", 2, { recover: "true" })),
+    ["clear", "recovered"],
+  );
+});
+
+test("recover-too-late: not where its removal has begun, or where somebody deletes it", () => {
+  const late = (change: (on: Suspended) => void) =>
+    fate((on) => {
+      on.say("a", 2, { recover: "true" });
+      change(on);
+    });
+  assert.deepEqual(
+    late((on) => on.delete("a", 2)),
+    ["answer-recover", "recover-too-late"],
+  );
+  assert.deepEqual(
+    late((on) => on.say("a", 2, { "suspend-state": "Removing" })),
+    ["answer-recover", "recover-too-late"],
+  );
+});
+
+test("removing: one past the point of no return goes, unless somebody holds it or a pod uses it", () => {
+  const removing = (on: Suspended) => {
+    on.say("a", 2, { "suspend-state": "Removing" });
+    on.delete("a", 2);
+  };
+  assert.deepEqual(fate(removing), ["release", "removing"]);
+  assert.deepEqual(fate(removing, {}, true), ["nothing", "owner-gone"]);
+  assert.deepEqual(
+    fate((on) => {
+      removing(on);
+      on.say("a", 2, { hold: "true" });
+    }),
+    ["nothing", "owner-gone"],
+  );
+});
+
+test("in a namespace that is being deleted it is let go, but for one on hold", () => {
+  assert.deepEqual(
+    fate((on) => on.delete("a", 2), { isNamespaceEnding: true }),
+    ["release", "removing"],
+  );
+  const held = (on: Suspended) => {
+    on.delete("a", 2);
+    on.say("a", 2, { hold: "true" });
+  };
+  assert.deepEqual(fate(held, { isNamespaceEnding: true }), ["nothing", "owner-gone"]);
+});
+
+test("uninstalling: our finalizer goes, and nothing else", () => {
+  assert.deepEqual(
+    fate(() => {}, { removes: false }),
+    ["release", "uninstalling"],
+  );
+  assert.deepEqual(
+    fate((on) => on.hold("a", 2, []), { removes: false }),
+    ["nothing", "uninstalling"],
+  );
+});

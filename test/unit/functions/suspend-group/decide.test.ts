@@ -1,0 +1,329 @@
+/** What is done about members that are to be suspended, or are wanted back: one snapshot, one verdict (spec 3.2, 3.3). */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decide, type SuspendSnapshot, type Target } from "../../../../functions/suspend-group/decide.ts";
+import { judge } from "../../../../functions/suspend-group/judge.ts";
+import { minutesAgo, nowMs, Suspended } from "../../../stage/suspended.ts";
+
+const decideOn = (on: Suspended, changes: Partial<SuspendSnapshot> = {}) =>
+  decide({ ...on.around("suspend-group", "scale-down"), refused: new Map(), protects: true, ...changes });
+
+/** `KIND OBJECT` of each target but what is only told; `GUARD` of what each volume claim is told. */
+function said(on: Suspended, changes: Partial<SuspendSnapshot> = {}): readonly string[] {
+  const verdict = decideOn(on, changes);
+  const targets: readonly Target[] = verdict.kind === "take" ? verdict.targets : [];
+  const words = targets.map((target) => {
+    if (target.kind === "resize") return `${target.set.name} to ${target.target}`;
+    return target.kind === "tell" ? target.guard : `${target.kind} ${target.member.name}`;
+  });
+  return verdict.kind === "wait" ? [verdict.guard] : [...new Set(words)];
+}
+
+/** Asked for, and protected: the pods stand. */
+function suspending(zones: readonly string[] = ["a", "b"], ordinals: readonly number[] = [2]): Suspended {
+  const on = Suspended.of(zones);
+  for (const zone of zones)
+    for (const ordinal of ordinals) {
+      on.ask(zone, ordinal);
+      on.say(zone, ordinal, { "suspend-state": "Suspending", "suspend-owner-uid": `uid-db-${zone}` });
+      on.hold(zone, ordinal, ["sluice.dev/volume-hold"]);
+    }
+  return on;
+}
+
+test("nobody asks: nothing is done, and nothing waits", () => {
+  assert.deepEqual(said(Suspended.of()), []);
+});
+
+test("a volume claim that asks gets our finalizer before anything goes", () => {
+  const on = Suspended.of();
+  on.ask("a", 2);
+  assert.deepEqual(said(on), ["protect db-a-2"]);
+});
+
+test("not-drained: without a word that nobody needs its data nothing begins, nor with one of the future", () => {
+  for (const word of [undefined, "soon", minutesAgo(-60)]) {
+    const on = Suspended.of();
+    on.say("a", 2, { suspend: "true", "drained-at": word });
+    assert.deepEqual(said(on), ["not-drained"], String(word));
+  }
+});
+
+test("the pods of one zone go by a smaller StatefulSet, under a claim that names them and their uids", () => {
+  const on = suspending(["a", "b"], [1, 2]);
+  const verdict = decideOn(on);
+  const [target] = verdict.kind === "take" ? verdict.targets : [];
+  assert.ok(target?.kind === "resize");
+  assert.deepEqual([target.set.name, target.target], ["db-a", 1]);
+  assert.deepEqual(target.claim?.members, [{ first: 1, last: 2 }]);
+  assert.deepEqual(target.claim?.uids, { "db-a": "uid-db-a", "db-a-1": "uid-db-a-1", "db-a-2": "uid-db-a-2" });
+});
+
+test("the zone with most of them goes first; of several the first by name", () => {
+  const on = suspending(["a", "b"], [2]);
+  on.ask("b", 1);
+  on.say("b", 1, { "suspend-state": "Suspending", "suspend-owner-uid": "uid-db-b" });
+  on.hold("b", 1, ["sluice.dev/volume-hold"]);
+  assert.ok(said(on).includes("db-b to 1"));
+  assert.ok(said(suspending()).includes("db-a to 2"));
+});
+
+test("zones-down and zone-scaling-down: while another zone is not whole, and while a claim of ours stands, no zone goes", () => {
+  const on = suspending();
+  on.pods.delete("db-b-0");
+  assert.deepEqual(said(on), ["zones-down"]);
+  const claimed = suspending();
+  claimed.claim("b", "suspend-group", "scale-down", 2);
+  assert.deepEqual(said(claimed), ["zone-scaling-down"]);
+});
+
+test("Group takes one pod, the highest; None takes none; a malformed mode is None", () => {
+  const one = suspending(["a"], [1, 2]);
+  one.policy("a", { "removal-mode": "Group" });
+  assert.ok(said(one).includes("db-a to 2"));
+  for (const mode of ["None", "zone"]) {
+    const none = suspending(["a"]);
+    none.policy("a", { "removal-mode": mode });
+    assert.deepEqual(said(none), ["mode-none"], mode);
+  }
+});
+
+test("wait-between-removals: after something went, the next zone waits; All does not; nobody waits for a wait that is malformed", () => {
+  const wait = (texts: Record<string, string>) => {
+    const on = suspending(["a"], [1]);
+    on.suspend("a", 2, 1);
+    on.spec("a", { replicas: 2 });
+    on.policy("a", texts);
+    return said(on);
+  };
+  assert.deepEqual(wait({ "wait-between-removals": "2m" }), ["wait-between-removals"]);
+  assert.ok(wait({ "wait-between-removals": "30s" }).includes("db-a to 1"));
+  assert.ok(wait({ "wait-between-removals": "-5m" }).includes("db-a to 1"), "a negative one is 60 s");
+  assert.ok(wait({ "removal-mode": "All", "wait-between-removals": "2h" }).includes("db-a to 1"));
+  assert.deepEqual(wait({ "wait-between-removals": "soon" }), ["wait-malformed"]);
+});
+
+test("not-top-ordinal: a StatefulSet gives up its highest ordinals only", () => {
+  const on = suspending(["a"], [0]);
+  assert.deepEqual(said(on), ["not-top-ordinal"]);
+});
+
+test("retention-conflict: where the controller deletes volumes with pods, nothing begins; nor where a pod owns the volume claim", () => {
+  const on = Suspended.of(["a"]);
+  on.ask("a", 2);
+  on.spec("a", { persistentVolumeClaimRetentionPolicy: { whenScaled: "Delete" } });
+  assert.deepEqual(said(on), ["retention-conflict"]);
+  const owned = Suspended.of(["a"]);
+  owned.ask("a", 2);
+  const ownerReferences = [{ kind: "Pod", name: "db-a-2", uid: "uid-db-a-2" }];
+  owned.change("a", 2, (claim) => ({ ...claim, metadata: { ...claim.metadata, ownerReferences } }));
+  assert.deepEqual(said(owned), ["retention-conflict"]);
+});
+
+test("volume-shared: another pod that mounts the volume claim keeps it where it is", () => {
+  const on = Suspended.of(["a"]);
+  on.ask("a", 2);
+  on.addPod("reader", "somebody", ["data-db-a-2"]);
+  assert.deepEqual(said(on), ["volume-shared"]);
+});
+
+test("duration-missing and duration-malformed: nobody knows how long, and nothing begins; one on the volume claim comes first", () => {
+  const missing = Suspended.of(["a"], 3, {});
+  missing.ask("a", 2);
+  assert.deepEqual(said(missing), ["duration-missing"]);
+  const malformed = Suspended.of(["a"], 3, { "suspend-duration": "a week" });
+  malformed.ask("a", 2);
+  assert.deepEqual(said(malformed), ["duration-malformed"]);
+  malformed.say("a", 2, { "suspend-duration": "7d" });
+  assert.deepEqual(said(malformed), ["protect db-a-2"]);
+});
+
+test("request-malformed, request-incomplete and state-malformed: what nobody can read leaves all as it is", () => {
+  const malformed = suspending(["a"]);
+  malformed.say("a", 2, { suspend: "yes please" });
+  assert.deepEqual(said(malformed), ["request-malformed"]);
+  const incomplete = Suspended.of(["a"]);
+  incomplete.spec("a", { volumeClaimTemplates: [{ metadata: { name: "data" } }, { metadata: { name: "log" } }] });
+  incomplete.addClaim("log-db-a-2");
+  incomplete.ask("a", 2);
+  assert.deepEqual(said(incomplete), ["request-incomplete"]);
+  const state = suspending(["a"]);
+  state.say("a", 2, { "suspend-state": "Gone" });
+  assert.deepEqual(said(state), ["state-malformed"]);
+});
+
+test("owner-deleting and owner-replaced: no pod of a StatefulSet that goes, or of another one of that name", () => {
+  const deleting = suspending(["a"]);
+  const set = deleting.sets.get("a");
+  if (set !== undefined)
+    deleting.sets.set("a", { ...set, metadata: { ...set.metadata, deletionTimestamp: minutesAgo(1) } });
+  assert.deepEqual(said(deleting), ["owner-deleting"]);
+  const replaced = suspending(["a"]);
+  replaced.say("a", 2, { "suspend-owner-uid": "uid-of-another" });
+  assert.deepEqual(said(replaced), ["owner-replaced"]);
+});
+
+test("size-led and size-refused: whose size somebody else says, or the API server does not change, keeps its pods", () => {
+  const led = suspending(["a", "b"]);
+  led.policy("a", { "grafana.com/rollout-downscale-leader": "db-b" });
+  led.policy("b", { "grafana.com/rollout-downscale-leader": "db-a" });
+  assert.deepEqual(said(led), ["size-led"]);
+  const refused = new Map([["uid-db-a", "a webhook says no"]]);
+  assert.deepEqual(said(suspending(["a"]), { refused }), ["size-refused"]);
+});
+
+test("pod-leaving, then stamping: the time runs from the moment in which the pod is gone, and not from the wish", () => {
+  const on = suspending(["a"]);
+  on.say("a", 2, { "suspend-pod-uid": "uid-db-a-2" });
+  on.spec("a", { replicas: 2 });
+  assert.deepEqual(said(on), ["pod-leaving"]);
+  on.pods.delete("db-a-2");
+  assert.deepEqual(said(on), ["stamp db-a-2"]);
+});
+
+test("pod-missing: a pod that is wanted and away is not taken for one that has gone", () => {
+  const on = suspending(["a"]);
+  on.pods.delete("db-a-2");
+  assert.deepEqual(said(on), ["pod-missing"]);
+});
+
+test("restamping: the pod that was to be gone is there; another pod of its name ends the suspension", () => {
+  const on = Suspended.of(["a"]);
+  on.suspend("a", 2, 10);
+  on.addPod("db-a-2", "uid-db-a");
+  assert.deepEqual(said(on), ["restamp db-a-2"]);
+  on.say("a", 2, { "suspend-pod-uid": "the one before" });
+  assert.deepEqual(said(on), ["clear db-a-2"]);
+});
+
+test("a stamp of the future, or one that nobody can read, counts from now; one that does is left alone", () => {
+  for (const stamp of [minutesAgo(-60), "yesterday", undefined]) {
+    const on = Suspended.of(["a"]);
+    on.suspend("a", 2, 10);
+    on.say("a", 2, { "suspended-at": stamp });
+    assert.deepEqual(said(on), ["stamp db-a-2"], String(stamp));
+  }
+  const well = Suspended.of(["a"]);
+  well.suspend("a", 2, 10);
+  assert.deepEqual(said(well), []);
+});
+
+test("wanted-again: a suspended pod that somebody scaled back is waited for", () => {
+  const on = Suspended.of(["a"]);
+  on.suspend("a", 2, 10);
+  on.spec("a", { replicas: 3 });
+  assert.deepEqual(said(on), ["wanted-again"]);
+});
+
+test("recovering: the StatefulSet gets one replica more, and nothing is cleared before the pod is ready on the same volume claim", () => {
+  const on = Suspended.of(["a"]);
+  on.suspend("a", 2, 10);
+  on.say("a", 2, { recover: "true" });
+  assert.deepEqual(said(on), ["db-a to 3", "recovering"]);
+  on.spec("a", { replicas: 3 });
+  assert.deepEqual(said(on), ["recovering"]);
+  on.addPod("db-a-2", "uid-db-a");
+  assert.deepEqual(said(on), ["clear db-a-2"]);
+});
+
+test("a request that is taken away is a recover; one that was not begun is forgotten at once", () => {
+  const on = Suspended.of(["a"]);
+  on.suspend("a", 2, 10);
+  on.say("a", 2, { suspend: undefined });
+  assert.ok(said(on).includes("db-a to 3"));
+  const asked = suspending(["a"]);
+  asked.say("a", 2, { suspend: "false" });
+  assert.deepEqual(said(asked), ["clear db-a-2"]);
+});
+
+test("recover-lower-first: the lowest comes back first, and a higher one says so; together they come one after the other", () => {
+  const on = Suspended.of(["a"]);
+  on.suspend("a", 2, 10);
+  on.suspend("a", 1, 10);
+  on.say("a", 2, { recover: "true" });
+  assert.deepEqual(said(on), ["recover-lower-first"]);
+  on.say("a", 1, { recover: "true" });
+  assert.ok(said(on).includes("db-a to 2"));
+});
+
+test("recover-too-late: past the point of no return, and for a volume claim that somebody deleted, the answer is the truth", () => {
+  const removing = Suspended.of(["a"]);
+  removing.suspend("a", 2, 100, "Removing");
+  removing.say("a", 2, { recover: "true" });
+  assert.deepEqual(said(removing), ["answer-recover db-a-2"]);
+  const deleted = Suspended.of(["a"]);
+  deleted.suspend("a", 2, 10);
+  deleted.delete("a", 2);
+  deleted.say("a", 2, { recover: "true" });
+  assert.deepEqual(said(deleted), ["answer-recover db-a-2"]);
+});
+
+test("in-use-again: what was about to be removed and is used again is cleared, as long as it is not deleted", () => {
+  const on = Suspended.of(["a"]);
+  on.suspend("a", 2, 100, "Removing");
+  on.spec("a", { replicas: 3 });
+  on.addPod("db-a-2", "uid-db-a");
+  assert.deepEqual(said(on), ["clear db-a-2"]);
+  on.delete("a", 2);
+  assert.deepEqual(said(on), []);
+});
+
+test("deleted-by-others: a volume claim that somebody deletes keeps our finalizer, and the time of a pod that is gone begins", () => {
+  const on = suspending(["a"]);
+  on.delete("a", 2);
+  assert.deepEqual(said(on), ["deleted-by-others"]);
+  on.spec("a", { replicas: 2 });
+  on.pods.delete("db-a-2");
+  assert.deepEqual(said(on), ["stamp db-a-2"]);
+});
+
+test("uninstalling: with VOLUME_HOLD=remove nothing begins", () => {
+  const on = Suspended.of(["a"]);
+  on.ask("a", 2);
+  assert.deepEqual(said(on, { protects: false }), ["uninstalling"]);
+});
+
+test("protecting: where the finalizer was stripped by hand, it comes back; suspending: what goes is told nothing else", () => {
+  const on = Suspended.of(["a"]);
+  on.suspend("a", 2, 10);
+  on.hold("a", 2, []);
+  const verdict = decideOn(on);
+  assert.deepEqual(
+    [said(on), verdict.sentence],
+    [["protect db-a-2"], "the volume claims of db-a-2 get our finalizer first"],
+  );
+  const guards = suspending(["a"]);
+  assert.deepEqual(said(guards), ["db-a to 2"]);
+});
+
+test("of a namespace that is being deleted nothing is suspended and nothing brought back", () => {
+  const on = suspending(["a"]);
+  assert.deepEqual(said(on, { isNamespaceEnding: true }), []);
+});
+
+test("what is done has a name, as what is waited for has", () => {
+  const named = (on: Suspended) => on.members.map((member) => judge(member, nowMs, true)?.guard).find((guard) => guard);
+  const asked = Suspended.of(["a"]);
+  asked.ask("a", 2);
+  assert.equal(named(asked), "protecting");
+  assert.equal(named(suspending(["a"])), "suspending");
+  const gone = Suspended.of(["a"]);
+  gone.suspend("a", 2, 10, "Suspending");
+  assert.equal(named(gone), "stamping");
+  gone.say("a", 2, { "suspend-state": "Removing" });
+  gone.addPod("db-a-2", "uid-db-a");
+  gone.spec("a", { replicas: 3 });
+  assert.equal(named(gone), "in-use-again");
+  gone.delete("a", 2);
+  gone.say("a", 2, { recover: "true" });
+  assert.equal(named(gone), "recover-too-late");
+  const back = Suspended.of(["a"]);
+  back.suspend("a", 2, 10);
+  back.addPod("db-a-2", "uid-db-a");
+  assert.equal(named(back), "restamping");
+  back.say("a", 2, { recover: "true" });
+  assert.equal(named(back), "recovering");
+  const left = suspending(["a"]);
+  left.spec("a", { replicas: 2 });
+  assert.equal(named(left), "pod-leaving");
+});
