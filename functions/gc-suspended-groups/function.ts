@@ -21,6 +21,7 @@ export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settin
     { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     ...ledgerNeeds,
+    { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] },
     { group: "", resource: "persistentvolumeclaims", verbs: ["get", "list", "patch", "delete"] },
     { group: "", resource: "persistentvolumes", verbs: ["get", "patch"] },
     { group: "", resource: "namespaces", verbs: ["get"] },

@@ -17,6 +17,7 @@ export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: t
   listKeys,
   needs: [
     ...resizingNeeds,
+    { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] },
     { group: "", resource: "persistentvolumeclaims", verbs: ["list", "patch"] },
     { group: "", resource: "namespaces", verbs: ["get"] },
   ],

@@ -21,6 +21,7 @@ import { isWebhook, isWorkload, kubeconfigOf, tokenOf, workloadOf } from "./inst
 import { type Built, Kubectl } from "./kubectl.ts";
 import { accountsOf, carelessRights, rightsOf, textOf, useOf } from "./rights.ts";
 import { serveRabbitmqClusters, spread } from "./spread.ts";
+import { suspend } from "./suspend.ts";
 import {
   answer,
   type Cast,
@@ -130,6 +131,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       await lower(scene, cast, ingesters);
       await follow(scene, cast);
       await letGo(scene, cast);
+      await suspend(scene, cast);
       await roll(scene, cast);
       await refuse(scene, cast, `system:serviceaccount:${namespace}:${roller}`);
       await vanish(scene, cast, `system:serviceaccount:${namespace}:${keeper}`);
@@ -169,7 +171,9 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       const releaser = await start("release-prepared", { WRITE_LAST_DOWNSCALE: "true" });
       const marker = await start("mark-skip-label", { SKIP_LABEL_WAIT: "0" });
       const spreading = await start(spreader, { REBALANCE_AFTER });
-      return { certificate, reviews, rollout, ledgers, delayed, follower, releaser, marker, spreader: spreading };
+      const [suspender, collector] = [await start("suspend-group", {}), await start("gc-suspended-groups", {})];
+      const scaling = { delayed, follower, releaser };
+      return { certificate, reviews, rollout, ledgers, ...scaling, marker, spreader: spreading, suspender, collector };
     };
     await walk(context, { namespace: "loki", overlay: "direct", roller, keeper, spreader, play });
   });
@@ -179,7 +183,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     const play: Installation["play"] = async (start) => {
       const all = await start(roller, free);
       const woken = { rollout: all, ledgers: all, delayed: all, follower: all, releaser: all, marker: all };
-      return { certificate: all, reviews: all, ...woken, spreader: all };
+      return { certificate: all, reviews: all, ...woken, spreader: all, suspender: all, collector: all };
     };
     await walk(context, { namespace: "mimir", overlay: "standalone", roller, keeper: roller, spreader: roller, play });
   });

@@ -29,6 +29,8 @@ export interface Cast {
   readonly releaser: Server;
   readonly marker: Server;
   readonly spreader: Server;
+  readonly suspender: Server;
+  readonly collector: Server;
 }
 
 const budgets = "rollout-operator.grafana.com/v1";

@@ -1,0 +1,70 @@
+/** A pod whose volume is suspended and then removed: what the accounts of both functions need for that. */
+import { ledgerName } from "../../functions/shared/ledger/name.ts";
+import { eventually } from "../controlplane/api.ts";
+import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { changed, post, tick } from "../stage/posted.ts";
+import type { Scene } from "../stage/scene.ts";
+import type { Server } from "../stage/server.ts";
+
+interface Object {
+  readonly metadata: { readonly uid: string; readonly annotations?: Readonly<Record<string, string>> };
+  readonly spec: Readonly<Record<string, string>>;
+}
+
+const name = "kept";
+
+/** Its PersistentVolume is kept, so that it has to be changed. The ledger is lost in between: whoever collects makes another. */
+export async function suspend(
+  { api, controlPlane, group: { namespace } }: Scene,
+  { suspender, collector }: { readonly suspender: Server; readonly collector: Server },
+): Promise<void> {
+  const claim = `data-${name}-zone-a-1`;
+  const claims = `/api/v1/namespaces/${namespace}/persistentvolumeclaims`;
+  const volume = `${namespace}-${name}`;
+  const size = { storage: "1Gi" };
+  const accessModes = ["ReadWriteOnce"];
+  const { uid } = (
+    await api.post<Object>(claims, {
+      apiVersion: "v1",
+      kind: "PersistentVolumeClaim",
+      metadata: { name: claim },
+      spec: { volumeName: volume, accessModes, resources: { requests: size } },
+    })
+  ).metadata;
+  await api.post("/api/v1/persistentvolumes", {
+    apiVersion: "v1",
+    kind: "PersistentVolume",
+    metadata: { name: volume },
+    spec: {
+      capacity: size,
+      accessModes,
+      persistentVolumeReclaimPolicy: "Delete",
+      hostPath: { path: "/nowhere" },
+      claimRef: { namespace, name: claim, uid },
+    },
+  });
+  const annotations = {
+    "sluice.dev/suspend-duration": "1s",
+    "sluice.dev/wait-between-removals": "1s",
+    "sluice.dev/retain-pv": "true",
+  };
+  const made = await createGroup(controlPlane, { name, namespace, zones: 1, pods: 2, volumes: ["data"], annotations });
+  await waitForGroupReady(controlPlane, made);
+  const word = { "sluice.dev/suspend": "true", "sluice.dev/drained-at": new Date().toISOString() };
+  await api.patch(`${claims}/${claim}`, { metadata: { annotations: word } });
+  const ask = () => api.get<Object>(`${claims}/${claim}`).catch(() => undefined);
+  await eventually("the volume claim suspended", 60_000, async () => {
+    await post(suspender, changed("PersistentVolumeClaim", namespace, claim));
+    await post(suspender, tick);
+    return (await ask())?.metadata.annotations?.["sluice.dev/suspend-state"] === "Suspended" ? true : undefined;
+  });
+  const ledger = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(name)}`;
+  await (await api.send("DELETE", ledger)).body.dump();
+  await eventually("the volume claim gone", 60_000, async () => {
+    await post(collector, changed("PersistentVolumeClaim", namespace, claim));
+    await post(collector, tick);
+    return (await ask()) === undefined ? true : undefined;
+  });
+  const { spec } = await api.get<Object>(`/api/v1/persistentvolumes/${volume}`);
+  if (spec.persistentVolumeReclaimPolicy !== "Retain") throw new Error(`${volume} is not kept`);
+}
