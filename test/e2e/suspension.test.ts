@@ -1,0 +1,250 @@
+/** A group is scaled down on a real control plane, and its volumes are kept for a while: whatever happens to the processes. */
+import assert from "node:assert/strict";
+import { after, before, describe, type TestContext, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
+import { Api, eventually } from "../controlplane/api.ts";
+import { auditPosition, readAudit } from "../controlplane/audit.ts";
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { ANNOTATIONS } from "../controlplane/kubelet.ts";
+import { applyCrds } from "../stage/drain.ts";
+import { skipWithoutControlPlane } from "../stage/scene.ts";
+import { Server } from "../stage/server.ts";
+import { SuspensionWitness } from "./suspension-witness.ts";
+
+interface Seen {
+  readonly metadata: Metadata;
+}
+
+/** A stamp and the age of it are by the API server's clock, as its `Date` header tells it. */
+const clockMs = 1_500;
+const name = "db";
+
+describe("suspension on a real control plane", { skip: await skipWithoutControlPlane(), concurrency: 2 }, () => {
+  let controlPlane: ControlPlane;
+
+  before(async () => {
+    controlPlane = await startControlPlane();
+    await applyCrds(controlPlane);
+  });
+
+  after(() => controlPlane?.stop());
+
+  /** Runs what is said with the group, and then says what became of it where that failed. */
+  async function scene(options: SceneOptions, play: (scene: Scene) => Promise<void>): Promise<void> {
+    const made = await Scene.set(controlPlane, options);
+    try {
+      await play(made);
+    } catch (error) {
+      console.error(await made.describe());
+      throw error;
+    } finally {
+      await made.close();
+    }
+  }
+
+  test("3 x 4 pods go zone by zone, each volume is kept for 30 s, and one that is wanted back in between comes back with its volume claim", async (context) => {
+    await scene({ namespace: "calm", pods: 4, durationMs: 30_000 }, async (calm) => {
+      await calm.serve(1);
+      const from = await auditPosition(controlPlane.auditLog);
+      await calm.askAll();
+      await calm.recoverOne(context);
+      await calm.waitForCollection();
+      calm.assertPromises(context);
+      let deletions = 0;
+      for await (const { verb, resource, namespace, name: claim, code, at } of readAudit(controlPlane.auditLog, {
+        from,
+      })) {
+        if (verb !== "delete" || resource !== "persistentvolumeclaims" || namespace !== "calm") continue;
+        assert.equal(code, 200, `${claim} was deleted by whoever had read it`);
+        assert.ok(at - calm.goneMs(claim ?? "") >= 30_000 - clockMs, `${claim} was deleted before its time`);
+        deletions++;
+      }
+      assert.equal(deletions, 11, "each volume claim is deleted once, by one request in the audit log");
+    });
+  });
+
+  test("the same while one of two processes is killed with -9 every second", async (context) => {
+    await scene({ namespace: "wild", pods: 2, durationMs: 10_000 }, async (wild) => {
+      await wild.serve(2);
+      // A process that lives for two seconds takes a ledger for old 41 s after it was made (rule R4).
+      await wild.waitForOldLedger();
+      const killing = wild.killInTurn(1_000);
+      await wild.askAll();
+      await wild.recoverOne(context);
+      await wild.waitForCollection();
+      context.diagnostic(`${await killing.end()} kills`);
+      wild.assertPromises(context);
+    });
+  });
+});
+
+interface SceneOptions {
+  readonly namespace: string;
+  readonly pods: number;
+  readonly durationMs: number;
+}
+
+class Scene {
+  readonly #controlPlane: ControlPlane;
+  readonly #api: Api;
+  readonly #witness: SuspensionWitness;
+  readonly #options: SceneOptions;
+  #servers: Server[] = [];
+  #recovered: Seen | undefined;
+  #askedMs = 0;
+
+  private constructor(controlPlane: ControlPlane, api: Api, witness: SuspensionWitness, options: SceneOptions) {
+    this.#controlPlane = controlPlane;
+    this.#api = api;
+    this.#witness = witness;
+    this.#options = options;
+  }
+
+  static async set(controlPlane: ControlPlane, options: SceneOptions): Promise<Scene> {
+    const { namespace, pods, durationMs } = options;
+    const annotations = {
+      "sluice.dev/suspend-duration": `${durationMs / 1000}s`,
+      "sluice.dev/wait-between-removals": "1s",
+    };
+    const podAnnotations = { [ANNOTATIONS.readyAfterMs]: "200", [ANNOTATIONS.goneAfterMs]: "500" };
+    const volumes = ["data"];
+    const group = await createGroup(controlPlane, { name, namespace, pods, annotations, podAnnotations, volumes });
+    await waitForGroupReady(controlPlane, group);
+    const api = await Api.open(controlPlane, { userAgent: "sluice-test-suspension" });
+    return new Scene(controlPlane, api, await SuspensionWitness.start(controlPlane, namespace), options);
+  }
+
+  async serve(count: number): Promise<void> {
+    this.#servers = await Promise.all(Array.from({ length: count }, () => this.#start()));
+  }
+
+  #start(): Promise<Server> {
+    const { kubeconfig } = this.#controlPlane;
+    return Server.start({ kubeconfig, namespace: this.#options.namespace });
+  }
+
+  get #claimsPath(): string {
+    return `/api/v1/namespaces/${this.#options.namespace}/persistentvolumeclaims`;
+  }
+
+  #get(path: string): Promise<Seen | undefined> {
+    return this.#api.get<Seen>(path).catch(() => undefined);
+  }
+
+  /** All of them at one time, each with a word that nobody needs its data. */
+  async askAll(): Promise<void> {
+    this.#askedMs = Date.now();
+    const { items } = await this.#api.get<{ items: Seen[] }>(this.#claimsPath);
+    assert.equal(items.length, 3 * this.#options.pods);
+    const annotations = { "sluice.dev/suspend": "true", "sluice.dev/drained-at": new Date().toISOString() };
+    for (const { metadata } of items)
+      await this.#api.patch(`${this.#claimsPath}/${metadata.name}`, { metadata: { annotations } });
+  }
+
+  /** The first pod of the first zone, once its volume is suspended. */
+  async recoverOne(context: TestContext): Promise<void> {
+    const pod = `${name}-zone-a-0`;
+    const path = `${this.#claimsPath}/data-${pod}`;
+    const suspended = await eventually("its volume suspended", 90_000, async () => {
+      const claim = await this.#get(path);
+      return claim?.metadata.annotations?.["sluice.dev/suspend-state"] === "Suspended" ? claim : undefined;
+    });
+    this.#recovered = suspended;
+    const wantedMs = Date.now();
+    await this.#api.patch(path, { metadata: { annotations: { "sluice.dev/recover": "true" } } });
+    const podPath = `/api/v1/namespaces/${this.#options.namespace}/pods/${pod}`;
+    await eventually("its pod made", 60_000, async () => this.#get(podPath), 20);
+    context.diagnostic(`${((Date.now() - wantedMs) / 1000).toFixed(2)} s from recover to the pod's creation`);
+    const { metadata } = await eventually("nothing of ours on its volume claim", 60_000, async () => {
+      const claim = await this.#get(path);
+      const keys = Object.keys(claim?.metadata.annotations ?? {});
+      return keys.some((key) => key.startsWith("sluice.dev/")) ? undefined : claim;
+    });
+    assert.equal(metadata.uid, suspended.metadata.uid, "it is the same volume claim");
+    assert.ok(!metadata.finalizers?.includes("sluice.dev/volume-hold"));
+    assert.ok(!metadata.labels?.["sluice.dev/suspended"]);
+  }
+
+  /** All but the one that was wanted back. */
+  async waitForCollection(): Promise<void> {
+    await eventually("all volume claims gone but one", 240_000, async () => {
+      const { items } = await this.#api.get<{ items: Seen[] }>(this.#claimsPath);
+      return items.length === 1 ? true : undefined;
+    });
+    await eventually("no claim left in the ledger", 120_000, async () => {
+      const ledger = await this.#get(this.#ledgerPath);
+      return ledger !== undefined && !ledger.metadata.annotations?.["sluice.dev/claims"] ? true : undefined;
+    });
+  }
+
+  get #ledgerPath(): string {
+    return `/apis/coordination.k8s.io/v1/namespaces/${this.#options.namespace}/leases/sluice-${name}`;
+  }
+
+  async waitForOldLedger(): Promise<void> {
+    await eventually("the ledger old enough for anybody", 60_000, async () => {
+      const { metadata } = (await this.#get(this.#ledgerPath)) ?? {};
+      return Date.now() - Date.parse(metadata?.creationTimestamp ?? "") > 42_000 ? true : undefined;
+    });
+  }
+
+  /** SIGKILL for one of them every so often; each is started again at once. */
+  killInTurn(everyMs: number): { end(): Promise<number> } {
+    const ending = new AbortController();
+    let kills = 0;
+    const run = async () => {
+      while (!ending.signal.aborted) {
+        const turn = kills++ % this.#servers.length;
+        await this.#servers[turn]?.kill();
+        const started = this.#start();
+        await delay(everyMs, undefined, { signal: ending.signal }).catch(() => {});
+        this.#servers[turn] = await started;
+      }
+      return kills;
+    };
+    const ended = run();
+    return {
+      end: () => {
+        ending.abort();
+        return ended;
+      },
+    };
+  }
+
+  /** When the pod of a volume claim was gone, by the watch. */
+  goneMs(claim: string): number {
+    const pods = this.#witness.pods.filter((pod) => claim.endsWith(`-${pod.name}`));
+    return Math.max(...pods.map(({ goneMs = Number.POSITIVE_INFINITY }) => goneMs));
+  }
+
+  assertPromises(context: TestContext): void {
+    const { durationMs, pods } = this.#options;
+    assert.deepEqual(this.#witness.together, [], "one zone goes at a time");
+    const { ages } = this.#witness;
+    assert.equal(ages.size, 3 * pods - 1);
+    const least = Math.min(...ages.values());
+    context.diagnostic(`volumes were deleted ${(least / 1000).toFixed(1)} s or more after their pods were gone`);
+    context.diagnostic(`all in ${((Date.now() - this.#askedMs) / 1000).toFixed(1)} s`);
+    assert.ok(least >= durationMs - clockMs, `a volume claim was deleted ${least} ms after its pod was gone`);
+    const kept = this.#witness.claims.find(({ goneMs }) => goneMs === undefined);
+    assert.equal(kept?.uid, this.#recovered?.metadata.uid, "what was wanted back is there");
+    const back = this.#witness.pods.filter((pod) => pod.name === `${name}-zone-a-0`);
+    assert.deepEqual([back.length, back.at(-1)?.takenMs], [2, undefined], "its pod went once, and came back once");
+  }
+
+  /** For whoever reads why a test failed. */
+  async describe(): Promise<string> {
+    const ledger = await this.#get(this.#ledgerPath);
+    const claims = this.#witness.claims.map((claim) => JSON.stringify(claim));
+    const logs = this.#servers.flatMap(({ log }) => log.slice(-25).map((line) => JSON.stringify(line)));
+    return [JSON.stringify(ledger), ...claims, ...logs].join("\n");
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#servers.map((server) => server.kill()));
+    await this.#witness.stop();
+    await this.#api.close();
+  }
+}
