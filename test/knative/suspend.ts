@@ -60,9 +60,19 @@ export async function suspend(
   });
   const ledger = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(name)}`;
   await (await api.send("DELETE", ledger)).body.dump();
-  await eventually("the volume claim gone", 60_000, async () => {
+  const collect = async () => {
     await post(collector, changed("PersistentVolumeClaim", namespace, claim));
     await post(collector, tick);
+  };
+  await eventually("another ledger", 30_000, async () => {
+    await collect();
+    return api.get(ledger).catch(() => undefined);
+  });
+  // What somebody has reserved and no view shows is asked for by its name.
+  const reserved = { [`${name}-zone-a`]: { 1: ["of-long-ago", "advance-zone-rollout", Date.now()] } };
+  await api.patch(ledger, { metadata: { annotations: { "sluice.dev/reservations": JSON.stringify(reserved) } } });
+  await eventually("the volume claim gone", 60_000, async () => {
+    await collect();
     return (await ask()) === undefined ? true : undefined;
   });
   const { spec } = await api.get<Object>(`/api/v1/persistentvolumes/${volume}`);

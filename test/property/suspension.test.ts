@@ -1,0 +1,126 @@
+/** Nothing is removed that nobody can read: malformed annotations of volume claims and StatefulSets, by the thousand. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decide } from "../../functions/gc-suspended-groups/decide.ts";
+import { minutesAgo, Suspended } from "../stage/suspended.ts";
+import { type Random, seededRandom } from "../world/random.ts";
+
+/** Values that say nothing, or the opposite, of each annotation on which a removal rests; undefined: the annotation is gone. */
+const wrong: Readonly<Record<string, readonly (string | undefined)[]>> = {
+  "suspend-duration": [
+    undefined,
+    "",
+    "-1h",
+    "1 h",
+    "h",
+    "1h30",
+    "soon",
+    "0x10",
+    "9999999999999",
+    "1d1w",
+    "٣h",
+    "1h\n",
+    "null",
+  ],
+  "suspended-at": [
+    undefined,
+    "",
+    "now",
+    "0",
+    "2026-13-01T00:00:00Z",
+    "2026-02-30T00:00:00Z",
+    minutesAgo(-60),
+    "12:00",
+    "NaN",
+  ],
+  "suspend-state": ["", "suspended", "Gone", "Suspended ", "Removed", "true", "null"],
+  "suspend-owner-uid": [undefined, "", "uid-of-another", "UID-db-a"],
+  "drained-at": [undefined, "", "yes", "true", minutesAgo(-60), "2026-06-31T00:00:00Z"],
+  suspend: [undefined, "", "yes", "TRUE", "1", "false", " true"],
+  hold: ["true", "", "yes", "TRUE", "false ", "null", "0"],
+  recover: ["true", "", "yes", "false", "null"],
+};
+/** The same of the StatefulSet. */
+const wrongPolicy: Readonly<Record<string, readonly (string | undefined)[]>> = {
+  "suspend-duration": (wrong["suspend-duration"] ?? []).filter((text) => text !== undefined),
+  "removal-mode": ["None", "", "zone", "ZONE", "Any", "null"],
+  "wait-between-removals": ["", "soon", "- 5m", "1x", "--1m", "null", "1h30"],
+  hold: wrong.hold ?? [],
+};
+
+const pick = <T>(random: Random, from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
+
+/** Three pods of two zones, suspended for two hours of one; at least one annotation that counts is wrong on each of them. */
+function generated(random: Random): Suspended {
+  const on = Suspended.of(["a", "b"], 3);
+  for (const zone of ["a", "b"]) {
+    for (const ordinal of [2, 1, 0]) on.suspend(zone, ordinal, 120);
+    const isPolicyWrong = random() < 0.3;
+    if (isPolicyWrong) {
+      const key = pick(random, Object.keys(wrongPolicy));
+      on.policy(zone, { [key]: pick(random, wrongPolicy[key] ?? []) });
+    }
+    for (const ordinal of [0, 1, 2]) {
+      const count = (isPolicyWrong ? 0 : 1) + Math.floor(random() * 3);
+      for (let n = 0; n < count; n++) {
+        const key = pick(random, Object.keys(wrong));
+        // Where nothing is said on the volume claim, the StatefulSet's own duration counts.
+        if (key === "suspend-duration") on.policy(zone, { [key]: undefined });
+        on.say(zone, ordinal, { [key]: pick(random, wrong[key] ?? []) });
+      }
+      if (random() < 0.1) on.delete(zone, ordinal);
+    }
+  }
+  return on;
+}
+
+const decideOn = (on: Suspended) => decide({ ...on.around("gc-suspended-groups", "volume"), removes: true });
+
+test("of 10,000 sets of annotations, something of each malformed, absent or of the future, nothing is removed or let go", () => {
+  const random = seededRandom(15);
+  const guards = new Set<string>();
+  for (let round = 0; round < 10_000; round++) {
+    const on = generated(random);
+    const verdict = decideOn(on);
+    if (verdict.kind === "wait") {
+      guards.add(verdict.guard);
+      continue;
+    }
+    for (const target of verdict.targets) {
+      if (target.kind === "tell") guards.add(target.guard);
+      const said = () =>
+        JSON.stringify(
+          [...on.claims.values()].map(({ metadata }) => metadata.annotations),
+          undefined,
+          1,
+        );
+      assert.equal(target.kind, "tell", `round ${round}: ${target.member.name}\n${said()}`);
+    }
+  }
+  const met = [
+    "drain-lost",
+    "duration-malformed",
+    "duration-missing",
+    "mode-none",
+    "on-hold",
+    "owner-replaced",
+    "stamp-missing",
+    "wait-malformed",
+  ];
+  assert.deepEqual(
+    met.filter((guard) => !guards.has(guard)),
+    [],
+    "each of these held something",
+  );
+});
+
+test("the same sets with nothing wrong in them are removed: so the test above can fail", () => {
+  const on = Suspended.of(["a", "b"], 3);
+  for (const zone of ["a", "b"]) for (const ordinal of [2, 1, 0]) on.suspend(zone, ordinal, 120);
+  const verdict = decideOn(on);
+  const removed = verdict.kind === "take" ? verdict.targets.filter(({ kind }) => kind === "remove") : [];
+  assert.deepEqual(
+    removed.map(({ member }) => member.name),
+    ["db-a-0", "db-a-1", "db-a-2"],
+  );
+});
