@@ -1,6 +1,6 @@
 /** What is done: the point of no return, the removal, and what is told of both. Each write names a uid and a revision. */
 import { isRemoving, type Member } from "../shared/group/suspension/members.ts";
-import { type Cluster, hasCode } from "../shared/kubernetes/cluster.ts";
+import { type Cluster, hasCode, isRefused } from "../shared/kubernetes/cluster.ts";
 import { kinds } from "../shared/ledger/kinds.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import * as keys from "../shared/objects/vocabulary/suspension.ts";
@@ -8,7 +8,7 @@ import { eventReasons } from "../shared/objects/vocabulary.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Act } from "../shared/pass/act.ts";
 import { claimsBy, lookAtLedger, writeClaim } from "../shared/pass/claim-writing.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context, GroupMemory } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { readMembers } from "../shared/pass/suspension/reading.ts";
 import { memberChanged, messageFor, patchVolumeClaim, tellOfClaim } from "../shared/pass/suspension/writing.ts";
@@ -32,6 +32,16 @@ export const telling: Telling = {
   ]),
 };
 
+/** Claims whose only attempt was refused, by id, as a process remembers them. Losing it costs the time of rule R10a. */
+const withdrawn = new WeakMap<GroupMemory, Set<string>>();
+
+function withdrawnOf(context: Context, key: GroupKey): Set<string> {
+  const memory = context.memoryOf(key);
+  const known = withdrawn.get(memory) ?? new Set();
+  withdrawn.set(memory, known);
+  return known;
+}
+
 /** How soon to look again at what was just written, in milliseconds. */
 const goOnMs = 200;
 
@@ -47,7 +57,10 @@ export function actOn(key: GroupKey, statefulSet: StatefulSet, target: Target): 
     doneRecheckMs: goOnMs,
     carryOut: (context, notAfterMs) => carryOut(context, key, target, notAfterMs),
     // What changed meanwhile is looked at again, and what is refused is tried again by the next look.
-    refused: (context, _key, { message, code }) => {
+    refused: (context, _key, error) => {
+      const { message, code, attempts } = error;
+      const isNotDone = attempts === 1 && isRefused(error);
+      if (target.kind === "remove" && isNotDone) withdrawnOf(context, key).add(target.claim.id);
       if (code !== 409 && code !== 404) context.reporter.problem(key, name, `${kind} of ${member.name}: ${message}`);
     },
   };
@@ -159,8 +172,11 @@ export async function endClaims(context: Context, observed: Observed): Promise<v
     const where = await findClaimed(cluster, key.namespace, claim, volumes);
     const row = kinds[claim.kind];
     const nowMs = cluster.serverTimeMs();
-    if (!row.isSettled(claim, where, nowMs) && !row.isAbandoned(claim, where, nowMs)) continue;
+    // Nothing of a renewed one is known to be over: an attempt of before may still arrive.
+    const isWithdrawn = claim.sinceMs === undefined && !where.isAnchored && withdrawnOf(context, key).has(id);
+    if (!isWithdrawn && !row.isSettled(claim, where, nowMs) && !row.isAbandoned(claim, where, nowMs)) continue;
     await writeClaim(context, now, claim, undefined);
+    withdrawnOf(context, key).delete(id);
     now = (await lookAtLedger(context, key))?.observed;
   }
 }

@@ -3,7 +3,7 @@ import { type Around, refuseClaim } from "../shared/group/claiming.ts";
 import { scaleDownPhases } from "../shared/group/size-changes.ts";
 import { isBegun, isRequested, type Member } from "../shared/group/suspension/members.ts";
 import { chooseTurn } from "../shared/group/suspension/pace.ts";
-import type { KnownClaim } from "../shared/ledger/claim.ts";
+import type { Claim, KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim, type HeldBack, heldBy } from "../shared/ledger/kinds.ts";
 import type { SuspendableSet } from "../shared/objects/volumes/suspendable.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
@@ -125,7 +125,8 @@ function raise({ members, zones, refused }: SuspendSnapshot, returning: readonly
       (one) =>
         one.set === set && one.ordinal >= next && one.ordinal < ordinal && isBegun(one) && !returning.includes(one),
     );
-    const [claim] = zones.find(({ statefulSet }) => statefulSet.uid === set.uid)?.claims ?? [];
+    // Whoever is about to remove a volume of it has lost: its mark would be written under a revision of before the wish.
+    const claim = zones.find(({ statefulSet }) => statefulSet.uid === set.uid)?.claims.find(isNoVolume);
     const refusal = refused.get(set.uid);
     if (set.isDeleting)
       hold({ guard: "owner-deleting", sentence: `${name} cannot come back: ${set.name} is being deleted` });
@@ -144,6 +145,8 @@ function raise({ members, zones, refused }: SuspendSnapshot, returning: readonly
   }
   return { targets: [...targets.values()], waits };
 }
+
+const isNoVolume = ({ isKnown, kind }: Claim): boolean => !isKnown || kind !== "volume";
 
 interface Lowered {
   readonly targets: readonly Resizing[];

@@ -1,8 +1,6 @@
 /** What is read of a group whose volumes are suspended: by LISTs that are made after its ledger was read (rule R21). */
 import {
   findMembers,
-  isBegun,
-  isRecovering,
   type Member,
   parseVolumeUser,
   type Stray,
@@ -20,7 +18,7 @@ import {
   setNamesIn,
 } from "../../objects/volumes/suspendable.ts";
 import { isSuspensionAsked, parseVolumeClaim, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
-import type { KeyLookUp } from "../../views/keys.ts";
+import type { KeyLookUp, KnownKeys } from "../../views/keys.ts";
 import type { Views } from "../../views/view.ts";
 import type { Context } from "../definition.ts";
 import { knownLedger, waitForLedger } from "../ledger-access.ts";
@@ -37,9 +35,14 @@ export async function listKeys(context: Context, namespace: string | undefined):
   return [...new Map([...owned.flat(), ...claimed].map((key) => [`${key.namespace}/${key.group}`, key])).values()];
 }
 
-/** The group of the StatefulSet that a volume claim was made for. */
-export function groupOfVolumeClaim({ namespace, name }: ObjectKey): readonly GroupKey[] | KeyLookUp<GroupKey> {
-  if (setNamesIn(name).length === 0) return [];
+/** The group of the StatefulSet that a volume claim was made for: known, or found by a LIST, for names may be read in several ways. */
+export function groupOfVolumeClaim(
+  { namespace, name }: ObjectKey,
+  known: KnownKeys,
+): readonly GroupKey[] | KeyLookUp<GroupKey> {
+  const names = setNamesIn(name);
+  const groups = names.map((set) => known.groupOf(namespace, set)).filter((group) => group !== undefined);
+  if (names.length === 0 || groups.length > 0) return groups;
   return {
     name: `volume claims ${namespace}/${name}`,
     find: ({ cluster, views }) => groupsOf(cluster, views, namespace, [name]),
@@ -137,8 +140,7 @@ export async function isGroupOfConcern(
   const view = await context.views.read(key, { settledThrough: 0, permitSinceMs: undefined, consistent: false });
   if (view.statefulSets.length === 0) return false;
   const names = view.statefulSets.map(({ name }) => name);
-  const { members } = await readMembers(context, key, names);
-  if (members.some(isOfConcern)) return true;
+  if (await isAnyAsked(context.cluster, key.namespace, names)) return true;
   try {
     const known = knownLedger(context, context.memoryOf(key));
     const ledger = known ?? (sweep ? await context.protocol.readLedger(context.cluster, key) : undefined);
@@ -148,6 +150,13 @@ export async function isGroupOfConcern(
     if (waitForLedger(error) !== undefined) return false;
     throw error;
   }
+}
+
+async function isAnyAsked(cluster: Lists, namespace: string, statefulSets: readonly string[]): Promise<boolean> {
+  const asked = await listAsked(cluster, namespace);
+  if (asked.length === 0) return false;
+  const own = (await listSets(cluster, namespace)).filter(({ name }) => statefulSets.includes(name));
+  return asked.some(({ metadata }) => own.some((set) => ordinalOfClaim(set, metadata.name) !== undefined));
 }
 
 async function readLive(cluster: Pick<Cluster, "get">, member: Member): Promise<Member> {
@@ -201,9 +210,4 @@ export async function listStrays(cluster: Cluster, namespace: string | undefined
       .map((claim) => ({ claim, users: users.filter((user) => user.claims.includes(claim.name)) }));
   });
   return (await Promise.all(found)).flat();
-}
-
-/** True for a member about which anything is to be decided. */
-export function isOfConcern(member: Member): boolean {
-  return isBegun(member) || isRecovering(member) || member.claims.some(({ request }) => request.kind !== "absent");
 }

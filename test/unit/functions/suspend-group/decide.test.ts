@@ -226,6 +226,18 @@ test("recovering: the StatefulSet gets one replica more, and nothing is cleared 
   assert.deepEqual(said(on), ["clear db-a-2"]);
 });
 
+test("zone-scaling-down holds a pod that is to come back; the claim of a removal that has lost does not", () => {
+  const held = (kind: "scale-down" | "volume") => {
+    const on = Suspended.of(["a"]);
+    on.suspend("a", 2, 10);
+    on.say("a", 2, { recover: "true" });
+    on.claim("a", "somebody", kind, 2);
+    return said(on);
+  };
+  assert.deepEqual(held("scale-down"), ["zone-scaling-down"]);
+  assert.deepEqual(held("volume"), ["db-a to 3", "recovering"]);
+});
+
 test("a request that is taken away is a recover; one that was not begun is forgotten at once", () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 10);

@@ -1,0 +1,145 @@
+/** A wish to have a volume back races its removal on a real API server, 200 times: one of them wins, and the loser says so. */
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
+import { Api, ApiError, eventually } from "../controlplane/api.ts";
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { createGroup } from "../controlplane/fixtures.ts";
+import { ANNOTATIONS } from "../controlplane/kubelet.ts";
+import { applyCrds } from "../stage/drain.ts";
+import { skipWithoutControlPlane } from "../stage/scene.ts";
+import { Server } from "../stage/server.ts";
+
+interface Claim {
+  readonly metadata: Metadata;
+}
+
+/** What became of one race. `recovered`: the same volume claim, and nothing of ours on it. */
+interface Race {
+  readonly uid: string;
+  readonly wish: "written" | "refused";
+  readonly end: "recovered" | "removed";
+}
+
+const namespace = "race";
+const sets = 20;
+const rounds = 10;
+const durationMs = 1_000;
+const ours = "sluice.dev/";
+
+describe("recover against collection", { skip: await skipWithoutControlPlane() }, () => {
+  let controlPlane: ControlPlane;
+  let api: Api;
+  let server: Server;
+
+  before(async () => {
+    controlPlane = await startControlPlane();
+    await applyCrds(controlPlane);
+    api = await Api.open(controlPlane, { userAgent: "sluice-test-recover" });
+    const annotations = { "sluice.dev/suspend-duration": `${durationMs / 1000}s`, "sluice.dev/removal-mode": "All" };
+    const podAnnotations = { [ANNOTATIONS.readyAfterMs]: "50", [ANNOTATIONS.goneAfterMs]: "50" };
+    for (let n = 0; n < sets; n++) {
+      const options = { name: `db${n}`, namespace, zones: 1, pods: 0, volumes: ["data"], annotations, podAnnotations };
+      await createGroup(controlPlane, options);
+    }
+    server = await Server.start({ kubeconfig: controlPlane.kubeconfig, namespace });
+    const leases = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
+    await eventually("a ledger for each, old enough to permit a removal", 60_000, async () => {
+      const { items } = await api.get<{ items: Claim[] }>(leases);
+      const made = items.map(({ metadata }) => Date.parse(metadata.creationTimestamp ?? ""));
+      return made.length >= sets && Date.now() - Math.max(...made) > 12_000 ? true : undefined;
+    });
+  });
+
+  after(async () => {
+    await server?.kill();
+    await api?.close();
+    await controlPlane?.stop();
+  });
+
+  const claimPath = (n: number) => `/api/v1/namespaces/${namespace}/persistentvolumeclaims/data-db${n}-zone-a-0`;
+  const ask = (n: number): Promise<Claim | undefined> => api.get<Claim>(claimPath(n)).catch(gone);
+  const isSuspended = ({ metadata }: Claim) => metadata.annotations?.[`${ours}suspend-state`] === "Suspended";
+
+  /** A volume claim of a StatefulSet of no pods, and a word that it is to go. */
+  async function suspend(n: number): Promise<Claim> {
+    await api.patch(`/apis/apps/v1/namespaces/${namespace}/statefulsets/db${n}-zone-a`, { spec: { replicas: 0 } });
+    const pod = `/api/v1/namespaces/${namespace}/pods/db${n}-zone-a-0`;
+    await eventually("its pod gone", 30_000, async () =>
+      (await api.get(pod).catch(gone)) === undefined ? true : undefined,
+    );
+    const name = `data-db${n}-zone-a-0`;
+    const spec = { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } };
+    const body = { apiVersion: "v1", kind: "PersistentVolumeClaim", metadata: { name }, spec };
+    if ((await ask(n)) === undefined) await api.post(`/api/v1/namespaces/${namespace}/persistentvolumeclaims`, body);
+    const annotations = { [`${ours}suspend`]: "true", [`${ours}drained-at`]: new Date().toISOString() };
+    await api.patch(claimPath(n), { metadata: { annotations } });
+    return eventually("it suspended", 60_000, async () => {
+      const claim = await ask(n);
+      return claim !== undefined && isSuspended(claim) ? claim : undefined;
+    });
+  }
+
+  /** As `kubectl sluice recover` writes it: under the revision of a read that shows no removal. */
+  async function wish(n: number, uid: string): Promise<Race["wish"]> {
+    for (;;) {
+      const claim = await ask(n);
+      if (claim?.metadata.uid !== uid || !isSuspended(claim) || claim.metadata.deletionTimestamp) return "refused";
+      const { resourceVersion } = claim.metadata;
+      const body = { metadata: { uid, resourceVersion, annotations: { [`${ours}recover`]: "true" } } };
+      try {
+        await api.patch(claimPath(n), body);
+        return "written";
+      } catch (error) {
+        if (!(error instanceof ApiError && (error.status === 409 || error.status === 404))) throw error;
+      }
+    }
+  }
+
+  async function race(n: number, random: number): Promise<Race> {
+    const { metadata } = await suspend(n);
+    const { uid, annotations = {} } = metadata;
+    const dueMs = Date.parse(annotations[`${ours}suspended-at`] ?? "") + durationMs;
+    // By the clocks of this machine alone: its removal begins some moments after that.
+    await delay(Math.max(0, dueMs - Date.now() + random * 1_500));
+    const wished = await wish(n, uid);
+    const end = await eventually(`the end of ${uid}, whose wish was ${wished}`, 60_000, async () => {
+      const claim = await ask(n);
+      if (claim?.metadata.uid !== uid) return "removed" as const;
+      const isOurs = Object.keys(claim.metadata.annotations ?? {}).some((key) => key.startsWith(ours));
+      return isOurs || claim.metadata.deletionTimestamp ? undefined : ("recovered" as const);
+    }).catch(async (error: unknown) => {
+      const said = server.log.filter(({ group }) => group === `db${n}`).slice(-20);
+      console.error(JSON.stringify([await ask(n), said], undefined, 1));
+      throw error;
+    });
+    return { uid, wish: wished, end };
+  }
+
+  test("of 200 races each is won by exactly one, and nobody is told that a volume is back which is gone", async (context) => {
+    const races: Race[] = [];
+    for (let round = 0; round < rounds; round++) {
+      const ended = Array.from({ length: sets }, (_, n) => race(n, (n + round / rounds) / sets));
+      races.push(...(await Promise.all(ended)));
+    }
+    const count = (end: Race["end"]) => races.filter((one) => one.end === end).length;
+    context.diagnostic(`${count("recovered")} recovered, ${count("removed")} removed`);
+    assert.equal(races.length, 200);
+    const untrue = races.filter(({ wish: wished, end }) => (wished === "written") !== (end === "recovered"));
+    assert.deepEqual(untrue, [], "whoever wrote the wish in time has the volume, and whoever was refused has not");
+    assert.ok(count("recovered") >= 20 && count("removed") >= 20, "both of them win at times");
+    const { items } = await api.get<{ items: { reason: string; involvedObject: { uid: string } }[] }>(
+      `/api/v1/namespaces/${namespace}/events`,
+    );
+    // A volume claim that came back is raced for again in the next round, under the same uid.
+    const told = items.filter(({ reason }) => reason === "VolumeRecovered").map((one) => one.involvedObject.uid);
+    const back = races.filter(({ end }) => end === "recovered").map(({ uid }) => uid);
+    assert.deepEqual(told.sort(), back.sort(), "each that is back was told so once, and no other");
+  });
+});
+
+function gone(error: unknown): undefined {
+  if (error instanceof ApiError && error.status === 404) return undefined;
+  throw error;
+}
