@@ -26,8 +26,8 @@ async function readLeastVersion(): Promise<string> {
 function prelude(least: string): string {
   return `#!/usr/bin/env node
 (function () {
-var least = ${JSON.stringify(least)}.split("."), present = process.versions.node.split(".");
-if (+present[0] < +least[0] || (+present[0] === +least[0] && +present[1] < +least[1]) || present[0] === "23") {
+var leastVersion = ${JSON.stringify(least)}.split("."), nodeVersion = process.versions.node.split(".");
+if (+nodeVersion[0] < +leastVersion[0] || (+nodeVersion[0] === +leastVersion[0] && +nodeVersion[1] < +leastVersion[1]) || nodeVersion[0] === "23") {
   console.error("kubectl-sluice: it needs Node ${least} or newer (not 23), and " + process.execPath + " is " + process.versions.node);
   return process.exit(2);
 }

@@ -1,14 +1,13 @@
 /** The kubectl plugin as it is shipped: one file on PATH, found by the real kubectl, on a real API server. */
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { copyFile, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { delimiter, dirname, join } from "node:path";
+import { copyFile, readdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { Api } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { createGroup, type FixtureGroup, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { Plugin, runProgram } from "../stage/plugin.ts";
 import { skipWithoutControlPlane } from "../stage/scene.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -16,33 +15,14 @@ const namespace = "plugin";
 const leasePath = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
 const rolePath = `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}`;
 
-interface Said {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-function runProgram(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<Said> {
-  return new Promise((resolve) => {
-    execFile(program, args, { env }, (error, stdout, stderr) =>
-      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
-    );
-  });
-}
-
 describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, () => {
   let controlPlane: ControlPlane;
   let api: Api;
   let group: FixtureGroup;
+  let plugin: Plugin;
   let folder: string;
-  let node: string;
 
-  /** `kubectl sluice …`, with the plugin's folder and this Node first on PATH. */
-  const sluice = (line: string, kubeconfig = controlPlane.kubeconfig): Promise<Said> => {
-    const path = [join(folder, "bin"), node, process.env.PATH].join(delimiter);
-    const env = { ...process.env, PATH: path, KUBECONFIG: kubeconfig, HOME: folder };
-    return runProgram(controlPlane.kubectl, ["sluice", ...line.split(" ")], env);
-  };
+  const sluice = (line: string, kubeconfig?: string) => plugin.sluice(line, kubeconfig);
 
   const uidOf = async (pod: string): Promise<string> => {
     const found = (await groupPods(controlPlane, group)).find(({ metadata }) => metadata.name === pod);
@@ -73,15 +53,8 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
   before(async () => {
     controlPlane = await startControlPlane();
     api = await Api.open(controlPlane, { userAgent: "sluice-test-cli" });
-    folder = await mkdtemp(join(tmpdir(), "sluice-plugin-"));
-    // The plugin's first line looks for `node` on PATH, where an older one may come first.
-    node = dirname(process.execPath);
-    const built = await runProgram(
-      process.execPath,
-      [join(root, "knative/image/plugin.ts"), join(folder, "bin/kubectl-sluice")],
-      process.env,
-    );
-    assert.equal(built.code, 0, built.stderr);
+    plugin = await Plugin.build(controlPlane);
+    ({ folder } = plugin);
     group = await createGroup(controlPlane, { name: "ingester", namespace, pods: 2 });
     await waitForGroupReady(controlPlane, group);
   });
@@ -89,13 +62,13 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
   after(async () => {
     await api?.close();
     await controlPlane?.stop();
-    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
+    await plugin?.remove();
   });
 
   test("it is one file, which kubectl lists and runs, whatever package.json lies above it", async () => {
     assert.deepEqual(await readdir(join(folder, "bin")), ["kubectl-sluice"]);
-    const path = [join(folder, "bin"), node, process.env.PATH].join(delimiter);
-    const listed = await runProgram(controlPlane.kubectl, ["plugin", "list"], { ...process.env, PATH: path });
+    const env = { ...process.env, PATH: plugin.path };
+    const listed = await runProgram(controlPlane.kubectl, ["plugin", "list"], env);
     assert.match(listed.stdout, /\/bin\/kubectl-sluice\n/);
     assert.doesNotMatch(listed.stdout + listed.stderr, /warning: .*kubectl-sluice/);
     for (const type of ["module", "commonjs"]) {

@@ -1,4 +1,4 @@
-/** Watches pods and volume claims, and says when each was taken and when it was gone: whose zone, and how old a suspension was. */
+/** Watches pods and volume claims, and says when each was taken and when it was gone, by a clock of this machine. */
 import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
 import { Api, type ApiAccess } from "../controlplane/api.ts";
 import { follow } from "../controlplane/follow.ts";
@@ -74,7 +74,7 @@ export class SuspensionWitness {
     return [...this.#claims.values()];
   }
 
-  /** Pairs of pods, or of volume claims, of two zones that were on their way out at one time: empty where one zone goes at a time. */
+  /** Pairs of pods, or of volume claims, of two zones that were on their way out at one time. */
   get together(): readonly string[] {
     const overlaps = (stories: readonly Story[]) =>
       stories.flatMap((one) =>

@@ -60,6 +60,8 @@ export interface GroupOptions {
   readonly labels?: Readonly<Record<string, string>>;
   /** More labels of the pods, which their StatefulSets need not have and do not select by. */
   readonly podLabels?: Readonly<Record<string, string>>;
+  /** The names of volume claim templates; absent: its pods have no volumes. */
+  readonly volumes?: readonly string[];
 }
 
 export interface WorldGroup {
@@ -250,6 +252,9 @@ function statefulSetBody(options: GroupOptions, zone: string): object {
       selector: { matchLabels: labels },
       podManagementPolicy: options.podManagementPolicy ?? "Parallel",
       updateStrategy: { type: options.updateStrategy ?? "OnDelete" },
+      ...(options.volumes === undefined
+        ? undefined
+        : { volumeClaimTemplates: options.volumes.map((volume) => ({ metadata: { name: volume }, spec: {} })) }),
       ...(options.minReadySeconds === undefined ? undefined : { minReadySeconds: options.minReadySeconds }),
       template: {
         metadata: { labels: podLabels },

@@ -28,7 +28,24 @@ export interface Release extends ApiServerOptions {
   readonly dryRun: boolean;
 }
 
-export type Command = Why | Release | { readonly command: "help" };
+export interface Suspended extends ApiServerOptions {
+  readonly command: "suspended";
+  /** A group, or a StatefulSet; undefined: all of the namespace. */
+  readonly name: string | undefined;
+  readonly output: "text" | "json" | "yaml";
+}
+
+export interface Recover extends ApiServerOptions {
+  readonly command: "recover";
+  /** Volume claims, groups or StatefulSets. */
+  readonly names: readonly string[];
+  readonly wait: boolean;
+  readonly dryRun: boolean;
+}
+
+export type Command = Why | Release | Suspended | Recover | { readonly command: "help" };
+
+const commands = ["why", "release", "suspended", "recover"] as const;
 
 const options = {
   namespace: { type: "string", short: "n" },
@@ -40,8 +57,12 @@ const options = {
   help: { type: "boolean", short: "h" },
 } as const;
 
-/** Which options belong to one command alone. */
-const owners: Readonly<Record<string, string>> = { output: "why", wait: "release", "dry-run": "release" };
+/** Which options belong to some commands alone. */
+const owners: Readonly<Record<string, readonly string[]>> = {
+  output: ["why", "suspended"],
+  wait: ["release", "recover"],
+  "dry-run": ["release", "recover"],
+};
 
 /** The command of a command line, or a sentence that says what is wrong with it. */
 export function readCommandLine(argv: readonly string[]): Command | { readonly mistake: string } {
@@ -59,18 +80,32 @@ export function readCommandLine(argv: readonly string[]): Command | { readonly m
   const given = tokens.flatMap((token) => (token.kind === "option" ? [token.name] : []));
   const repeated = given.find((name, index) => given.indexOf(name) !== index);
   if (repeated !== undefined) return { mistake: `--${repeated} is given several times` };
-  if (command !== "why" && command !== "release") {
+  if (!isCommand(command)) {
     const what = command === undefined ? "there is no command" : `there is no command ${JSON.stringify(command)}`;
-    return { mistake: `${what}: write why or release` };
+    return { mistake: `${what}: write why, release, suspended or recover` };
   }
-  const foreign = given.find((name) => (owners[name] ?? command) !== command);
-  if (foreign !== undefined) return { mistake: `--${foreign} belongs to ${owners[foreign]}, not to ${command}` };
+  const foreign = given.find((name) => owners[name]?.includes(command) === false);
+  if (foreign !== undefined)
+    return { mistake: `--${foreign} belongs to ${owners[foreign]?.join(" and ")}, not to ${command}` };
   const { namespace, kubeconfig, context } = values;
   if (namespace !== undefined && !isNamespaceName(namespace)) {
     return { mistake: `--namespace is ${JSON.stringify(namespace)}, which is no name of a namespace` };
   }
   const place = { namespace, kubeconfig, context };
-  return command === "why" ? readWhy(place, names, values.output) : readRelease(place, names, values);
+  switch (command) {
+    case "why":
+      return readWhy(place, names, values.output);
+    case "release":
+      return readRelease(place, names, values);
+    case "suspended":
+      return readSuspended(place, names, values.output);
+    case "recover":
+      return readRecover(place, names, values);
+  }
+}
+
+function isCommand(word: string | undefined): word is (typeof commands)[number] {
+  return (commands as readonly (string | undefined)[]).includes(word);
 }
 
 function parse(argv: readonly string[]) {
@@ -103,10 +138,34 @@ function readRelease(
   return { command: "release", ...place, group, pod, wait: values.wait ?? false, dryRun: values["dry-run"] ?? false };
 }
 
-export const help = `Says why pods of a group wait, and removes a reservation that nobody can act on any more.
+function readSuspended(
+  place: ApiServerOptions,
+  names: readonly string[],
+  output = "text",
+): Command | { readonly mistake: string } {
+  const [name, ...more] = names;
+  if (more.length > 0) return { mistake: `suspended takes one GROUP or none; given: ${names.length}` };
+  if (output !== "text" && output !== "json" && output !== "yaml") {
+    return { mistake: `--output is ${JSON.stringify(output)}; write json or yaml, or leave it out` };
+  }
+  return { command: "suspended", ...place, name, output };
+}
+
+function readRecover(
+  place: ApiServerOptions,
+  names: readonly string[],
+  values: { readonly wait?: boolean; readonly "dry-run"?: boolean },
+): Command | { readonly mistake: string } {
+  if (names.length === 0) return { mistake: "recover takes the names of volume claims, or a GROUP; given: 0" };
+  return { command: "recover", ...place, names, wait: values.wait ?? false, dryRun: values["dry-run"] ?? false };
+}
+
+export const help = `Says why pods of a group wait, removes a reservation that nobody can act on any more, and brings back suspended volumes.
 
   kubectl sluice why [GROUP] [-n NAMESPACE] [-o json]
   kubectl sluice release GROUP POD [-n NAMESPACE] [--wait] [--dry-run]
+  kubectl sluice suspended [GROUP] [-n NAMESPACE] [-o json|yaml]
+  kubectl sluice recover CLAIM... | GROUP [-n NAMESPACE] [--wait] [--dry-run]
 
 GROUP is the value of the label ${rolloutGroup.key}, or ${groupOfBudget("NAME")} for the StatefulSets without that label
 which the ZoneAwarePodDisruptionBudget NAME selects.
@@ -119,14 +178,22 @@ release removes one reservation from the group's ledger. It obeys the rules of e
 when nobody can still act on it. Before that time it refuses, and says when it can and what would end the reservation by
 itself. Nothing overrides that.
 
+suspended lists the volume claims that are kept after their pods have gone: since when, for how long, how large they are,
+and what each of them waits for.
+
+recover brings the pods of suspended volume claims back, each with the same volume. It only writes the wish; a function of
+Sluice carries it out. Past the point of no return it refuses, and says how the volume itself is saved.
+
   -n, --namespace NAMESPACE  not given: that of the kubeconfig's context
-  -o, --output json          for why: everything, for programs; all times are RFC 3339 by the API server's clock
-      --wait                 for release: wait until it can, or until the reservation has ended; Ctrl-C ends it
-      --dry-run              for release: say what would be done, and write nothing
+  -o, --output json          for why and suspended: everything, for programs; suspended knows yaml, too. All times are
+                             RFC 3339 by the API server's clock
+      --wait                 for release: wait until it can, or until the reservation has ended; for recover: until the
+                             pods are ready; Ctrl-C ends it
+      --dry-run              for release and recover: say what would be done, and write nothing
       --kubeconfig FILE      not given: $KUBECONFIG, a pod's service account, or ~/.kube/config
       --context NAME         not given: the kubeconfig's current one
   -h, --help
 
-Exit codes: 0 it has said or done what you asked; 1 release refuses, there is no such group or reservation, a right is
+Exit codes: 0 it has said or done what you asked; 1 it refuses, there is no such group, reservation or claim, a right is
 missing, or the API server is away; 2 the command line or the kubeconfig is wrong, or Node is too old.
 `;

@@ -1,5 +1,6 @@
 /** `kubectl sluice` from its command line to its exit code, over whatever cluster and streams it is given. */
 
+import { dump } from "js-yaml";
 import { isMember } from "../../functions/shared/group/governing.ts";
 import { budgetOfGroup, groupOfBudget } from "../../functions/shared/group/whose-ledger.ts";
 import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
@@ -9,9 +10,19 @@ import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import { ledgerGroup, managedBy, read, rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
 import type { Context } from "../../functions/shared/pass/definition.ts";
 import { listStatefulSets } from "../../functions/shared/views/listing.ts";
-import { help, type Release, readCommandLine, type Why } from "./arguments.ts";
+import {
+  type Command,
+  help,
+  type Recover,
+  type Release,
+  readCommandLine,
+  type Suspended,
+  type Why,
+} from "./arguments.ts";
 import { createShadow, type GroupInspection, inspect, isUnknown, lookAt } from "./inspection.ts";
+import { recover } from "./recover.ts";
 import { NotReleased, release } from "./release.ts";
+import { formatSuspended, inspectSuspended } from "./suspended.ts";
 import { type Emphasis, formatGroup, formatGroups } from "./text.ts";
 
 /** A cluster that was found, and that knows its namespace. */
@@ -62,15 +73,62 @@ export async function run(argv: readonly string[], given: Terminal): Promise<Exi
   }
   try {
     const namespace = command.namespace ?? connection.namespace;
-    if (command.command === "why") await sayWhy(connection.cluster, namespace, command, terminal);
-    else await clear(connection.cluster, namespace, command, terminal);
-    return 0;
+    return await carryOut(connection.cluster, namespace, command, terminal);
   } catch (error) {
     terminal.say(sentenceOf(error));
     return 1;
   } finally {
     await connection.close();
   }
+}
+
+async function carryOut(
+  cluster: Cluster,
+  namespace: string,
+  command: Exclude<Command, { command: "help" }>,
+  terminal: Terminal,
+): Promise<ExitCode> {
+  switch (command.command) {
+    case "why":
+      await sayWhy(cluster, namespace, command, terminal);
+      return 0;
+    case "release":
+      await clear(cluster, namespace, command, terminal);
+      return 0;
+    case "suspended":
+      await saySuspended(cluster, namespace, command, terminal);
+      return 0;
+    case "recover":
+      return bringBack(cluster, namespace, command, terminal);
+  }
+}
+
+async function saySuspended(
+  cluster: Cluster,
+  namespace: string,
+  { name, output }: Suspended,
+  { out, say, emphasize }: Terminal,
+): Promise<void> {
+  const list = escapeTexts(await inspectSuspended(cluster, namespace, name));
+  if (output === "json") out(`${JSON.stringify(list, undefined, 2)}\n`);
+  else if (output === "yaml") out(dump(list, { lineWidth: -1 }));
+  else if (list.claims.length > 0) out(formatSuspended(list, emphasize));
+  else say(`no volume claim is suspended in namespace ${namespace}${name === undefined ? "" : ` for ${name}`}`);
+}
+
+/** Each volume claim has a line of its own; 1 where any was refused. */
+async function bringBack(
+  cluster: Cluster,
+  namespace: string,
+  { names, wait, dryRun }: Recover,
+  { out, say }: Terminal,
+): Promise<ExitCode> {
+  const said = await recover(cluster, namespace, names, { wait, dryRun });
+  for (const { isDone, sentence } of said) {
+    if (isDone) out(`${escapeControls(sentence)}\n`);
+    else say(sentence);
+  }
+  return said.every(({ isDone }) => isDone) ? 0 : 1;
 }
 
 function sentenceOf(error: unknown): string {

@@ -168,7 +168,11 @@ function functionLines(
 }
 
 /** Columns as wide as their widest cell; nothing at all without rows. */
-function tableOf(headings: readonly string[], rows: readonly (readonly string[])[], emphasize: Emphasis): string[] {
+export function tableOf(
+  headings: readonly string[],
+  rows: readonly (readonly string[])[],
+  emphasize: Emphasis,
+): string[] {
   if (rows.length === 0) return [];
   const widths = headings.map((heading, column) =>
     Math.max(heading.length, ...rows.map((row) => (row[column] ?? "").length)),

@@ -35,7 +35,7 @@ export async function listKeys(context: Context, namespace: string | undefined):
   return [...new Map([...owned.flat(), ...claimed].map((key) => [`${key.namespace}/${key.group}`, key])).values()];
 }
 
-/** The group of the StatefulSet that a volume claim was made for: known, or found by a LIST, for names may be read in several ways. */
+/** The group of the StatefulSet that a volume claim was made for: known, or found by a LIST. */
 export function groupOfVolumeClaim(
   { namespace, name }: ObjectKey,
   known: KnownKeys,

@@ -23,6 +23,15 @@ test("release takes a group and a pod, and waits or pretends only when it is tol
   assert.deepEqual(read("release g g-a-0 --wait --dry-run"), { ...release, wait: true, dryRun: true });
 });
 
+test("suspended takes a group or none, and prints for programs in two ways; recover takes as many names as there are", () => {
+  assert.deepEqual(read("suspended"), { command: "suspended", ...nowhere, name: undefined, output: "text" });
+  assert.deepEqual(read("suspended db -o yaml"), { command: "suspended", ...nowhere, name: "db", output: "yaml" });
+  const names = ["data-db-0", "data-db-1"];
+  const recover = { command: "recover", ...nowhere, names, wait: false, dryRun: false };
+  assert.deepEqual(read("recover data-db-0 data-db-1"), recover);
+  assert.deepEqual(read("recover data-db-0 data-db-1 --wait --dry-run"), { ...recover, wait: true, dryRun: true });
+});
+
 test("help is given for nothing at all, and wherever it is asked for", () => {
   for (const line of ["", "--help", "-h", "why -h", "release --help"])
     assert.deepEqual(read(line), { command: "help" });
@@ -30,8 +39,8 @@ test("help is given for nothing at all, and wherever it is asked for", () => {
 
 test("a mistake is answered by one sentence that names it", () => {
   const mistakes: Record<string, RegExp> = {
-    "-n mimir": /^there is no command: write why or release$/,
-    whyy: /^there is no command "whyy": write why or release$/,
+    "-n mimir": /^there is no command: write why, release, suspended or recover$/,
+    whyy: /^there is no command "whyy": write why, release, suspended or recover$/,
     "why a b": /^why takes one GROUP or none; given: 2$/,
     "why -o yaml": /^--output is "yaml"; write json, or leave it out$/,
     "why -o json -o json": /^--output is given several times$/,
@@ -39,12 +48,16 @@ test("a mistake is answered by one sentence that names it", () => {
     "why --force": /^Unknown option '--force'$/,
     "why -o": /^Option '-o, --output <value>' argument missing$/,
     "why -n Mimir": /^--namespace is "Mimir", which is no name of a namespace$/,
-    "why --wait": /^--wait belongs to release, not to why$/,
+    "why --wait": /^--wait belongs to release and recover, not to why$/,
+    "suspended a b": /^suspended takes one GROUP or none; given: 2$/,
+    "suspended -o xml": /^--output is "xml"; write json or yaml, or leave it out$/,
+    "suspended --wait": /^--wait belongs to release and recover, not to suspended$/,
+    recover: /^recover takes the names of volume claims, or a GROUP; given: 0$/,
     release: /^release takes two names, a GROUP and a POD; given: 0$/,
     "release g": /^release takes two names, a GROUP and a POD; given: 1$/,
     "release g p q": /^release takes two names, a GROUP and a POD; given: 3$/,
     "release g ../secrets": /^"..\/secrets" is no name of a pod$/,
-    "release g p -o json": /^--output belongs to why, not to release$/,
+    "release g p -o json": /^--output belongs to why and suspended, not to release$/,
     "release g p --dry-run=server": /^Option '--dry-run' does not take an argument$/,
     "release g p --force": /^Unknown option '--force'$/,
   };

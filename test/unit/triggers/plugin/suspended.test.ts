@@ -1,0 +1,101 @@
+/** What kubectl sluice tells of suspended volumes, and what it writes to have one back. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { namespace, Passes, refused } from "../../shared/pass/passes.ts";
+import { sluice, writes } from "./terminal.ts";
+
+const claim = "data-group-a-1";
+const at = { namespace, name: claim };
+
+/** A volume claim of a zone of one pod, as suspend-group leaves it. */
+function suspended(annotations: Readonly<Record<string, string>> = {}): Passes {
+  const passes = new Passes({ replicas: 1, volumes: ["data"] });
+  const { world } = passes;
+  world.annotate({ namespace, name: "group-a" }, { "sluice.dev/suspend-duration": "7d" });
+  const sinceMs = passes.cluster.serverTimeMs() - 86_400_000;
+  const said = {
+    "sluice.dev/suspend": "true",
+    "sluice.dev/suspend-state": "Suspended",
+    "sluice.dev/suspended-at": new Date(sinceMs).toISOString(),
+    "sluice.dev/suspend-message": "suspended: group-a-1 is gone",
+    ...annotations,
+  };
+  world.store.create("persistentvolumeclaims", namespace, {
+    metadata: { name: claim, annotations: said, finalizers: ["sluice.dev/volume-hold"] },
+    spec: { volumeName: "pv-1" },
+  } as never);
+  const status = { phase: "Bound", capacity: { storage: "10Gi" } };
+  world.store.patch("persistentvolumeclaims", at, { status } as never, "status");
+  passes.forget();
+  return passes;
+}
+
+const wish = (passes: Passes) =>
+  passes.world.store.get("persistentvolumeclaims", at).metadata.annotations?.["sluice.dev/recover"];
+
+test("it says what is kept, since when, for how long, what it waits for, and how much it is; and writes nothing", async () => {
+  const passes = suspended();
+  const { code, out } = await sluice(passes, "suspended");
+  assert.equal(code, 0);
+  assert.match(out, /^data-group-a-1 +group-a +Suspended +24 h +6 d +10Gi +suspended$/m);
+  assert.match(out, /^suspended: group-a-1 is gone$/m);
+  assert.match(out, /^1 volume claim, 10Gi$/m);
+  assert.deepEqual(writes(passes), []);
+  const [first] = JSON.parse((await sluice(passes, "suspended group -o json")).out).claims;
+  assert.deepEqual(
+    [first.pod, first.volume, first.bytes, first.recovering],
+    ["group-a-1", "pv-1", 10 * 2 ** 30, false],
+  );
+  const other = await sluice(passes, "suspended somebody");
+  assert.deepEqual([other.code, other.out, other.said.length], [0, "", 1]);
+});
+
+test("recover writes the wish and nothing else, under the revision that was read; --dry-run writes nothing", async () => {
+  const passes = suspended();
+  const pretended = await sluice(passes, `recover ${claim} --dry-run`);
+  assert.deepEqual([pretended.code, writes(passes), wish(passes)], [0, [], undefined]);
+  const { code, out } = await sluice(passes, "recover group");
+  assert.deepEqual([code, wish(passes)], [0, "true"]);
+  assert.match(out, /^data-group-a-1: nothing removes it any more/);
+  assert.deepEqual(writes(passes), ["patch persistentvolumeclaims"]);
+});
+
+test("past the point of no return it is refused, also where that comes between its read and its write", async () => {
+  const passes = suspended({ "sluice.dev/suspend-state": "Removing" });
+  const late = await sluice(passes, `recover ${claim}`);
+  assert.deepEqual([late.code, late.out, wish(passes)], [1, "", undefined]);
+  assert.match(late.said[0] ?? "", /it is too late.*kubectl patch pv pv-1/);
+  const raced = suspended();
+  let isRaced = false;
+  raced.interfere = ({ verb, resource }) => {
+    if (verb !== "patch" || resource !== "persistentvolumeclaims" || isRaced) return;
+    isRaced = true;
+    raced.world.annotate(at, { "sluice.dev/suspend-state": "Removing" }, "persistentvolumeclaims");
+  };
+  const lost = await sluice(raced, `recover ${claim}`);
+  assert.deepEqual([lost.code, lost.out, wish(raced)], [1, "", undefined]);
+});
+
+test("who asks for what is not there, or for what is not suspended, is told so; a missing right is one sentence", async () => {
+  const passes = suspended();
+  const stranger = await sluice(passes, "recover data-group-b-0");
+  assert.deepEqual([stranger.code, stranger.said.length], [1, 1]);
+  passes.interfere = ({ verb }) => {
+    if (verb === "patch") throw refused(403, "persistentvolumeclaims is forbidden");
+  };
+  const forbidden = await sluice(passes, `recover ${claim}`);
+  assert.equal(forbidden.code, 1);
+  assert.match(forbidden.said[0] ?? "", /^a right is missing/);
+});
+
+test("--wait ends when nothing of ours stands on it, or when the wish is answered with a refusal", async () => {
+  const passes = suspended();
+  passes.timeline.after(5_000, () => {
+    const gone = { "sluice.dev/suspend": null, "sluice.dev/suspend-state": null, "sluice.dev/recover": null };
+    const more = { "sluice.dev/suspended-at": null, "sluice.dev/suspend-message": null };
+    const metadata = { annotations: { ...gone, ...more }, finalizers: [] };
+    passes.world.store.patch("persistentvolumeclaims", at, { metadata } as never);
+  });
+  const { code, out } = await sluice(passes, `recover ${claim} --wait`);
+  assert.deepEqual([code, out], [0, `${claim}: its pod is ready with the same volume, after 6 s\n`]);
+});

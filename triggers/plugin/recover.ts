@@ -1,0 +1,109 @@
+/** `kubectl sluice recover`: writes the wish to have volumes back, and tells the truth about what it can still do. */
+import { type Cluster, hasCode } from "../../functions/shared/kubernetes/cluster.ts";
+import { maxConflicts } from "../../functions/shared/ledger/reservation.ts";
+import { recover as wish } from "../../functions/shared/objects/vocabulary/suspension.ts";
+import { isSuspensionAsked, meant, parseVolumeClaim } from "../../functions/shared/objects/volumes/volume-claim.ts";
+import { formatSpan } from "./span.ts";
+import { inspectSuspended } from "./suspended.ts";
+
+export interface RecoverOptions {
+  readonly wait: boolean;
+  readonly dryRun: boolean;
+}
+
+/** What is said of one volume claim, and whether it is what was asked for. */
+export interface Said {
+  readonly isDone: boolean;
+  readonly sentence: string;
+}
+
+/** While the end is waited for, a volume claim is looked at this often. */
+const lookEveryMs = 500;
+
+/**
+ * Each name is a suspended volume claim, or a group or StatefulSet: all of it. The wish is written under the revision of a read
+ * that shows no removal, so that it wins against one, or is refused. Throws ClusterError.
+ */
+export async function recover(
+  cluster: Cluster,
+  namespace: string,
+  names: readonly string[],
+  options: RecoverOptions,
+): Promise<readonly Said[]> {
+  const claims: string[] = [];
+  const said: Said[] = [];
+  for (const name of names) {
+    const found = await claimsOf(cluster, namespace, name);
+    if (found.length === 0)
+      said.push(refused(`there is no suspended volume claim, group or StatefulSet ${JSON.stringify(name)}`));
+    claims.push(...found);
+  }
+  const asked = await Promise.all([...new Set(claims)].map((name) => ask(cluster, { namespace, name }, options)));
+  return [...said, ...asked];
+}
+
+async function claimsOf(cluster: Cluster, namespace: string, name: string): Promise<readonly string[]> {
+  const { claims } = await inspectSuspended(cluster, namespace);
+  const own = claims.filter(({ claim }) => claim === name);
+  const chosen = own.length > 0 ? own : claims.filter(({ group, zone }) => group === name || zone === name);
+  return chosen.map(({ claim }) => claim);
+}
+
+async function ask(cluster: Cluster, key: { namespace: string; name: string }, options: RecoverOptions): Promise<Said> {
+  const { name } = key;
+  for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
+    const object = await getOrNone(cluster, key);
+    if (object === undefined) return refused(`${name} is gone: its removal has ended`);
+    const { uid, resourceVersion, isTerminating, state, volumeName } = parseVolumeClaim(object);
+    if (!isSuspensionAsked(object)) return refused(`${name} is not suspended`);
+    if (isTerminating || meant(state) === "Removing") return refused(tooLate(name, volumeName));
+    if (options.dryRun) return { isDone: true, sentence: `${name}: would be recovered` };
+    try {
+      const body = { metadata: { uid, resourceVersion, annotations: { [wish.key]: "true" } } };
+      await cluster.patch("persistentvolumeclaims", key, body);
+    } catch (error) {
+      if (!hasCode(error, 404, 409)) throw error;
+      continue;
+    }
+    if (options.wait) return waitFor(cluster, key, uid);
+    return { isDone: true, sentence: `${name}: nothing removes it any more; its pod comes back with the same volume` };
+  }
+  return refused(`${name} is not recovered: others write it all the time; try again`);
+}
+
+/** Until nothing of ours stands on it, which is when its pod is ready with it. */
+async function waitFor(cluster: Cluster, key: { namespace: string; name: string }, uid: string): Promise<Said> {
+  const sinceMs = cluster.monotonicMs();
+  for (;;) {
+    const object = await getOrNone(cluster, key);
+    if (object?.metadata.uid !== uid) return refused(`${key.name} is gone`);
+    if (!isSuspensionAsked(object)) {
+      const took = formatSpan(cluster.monotonicMs() - sinceMs);
+      return { isDone: true, sentence: `${key.name}: its pod is ready with the same volume, after ${took}` };
+    }
+    const { recover: asked, message } = parseVolumeClaim(object);
+    if (asked.kind === "absent")
+      return refused(`${key.name}: ${message?.sentence ?? "somebody has taken the wish away"}`);
+    await cluster.sleep(lookEveryMs);
+  }
+}
+
+function refused(sentence: string): Said {
+  return { isDone: false, sentence };
+}
+
+/** How a volume is saved whose claim nobody gets back. */
+function tooLate(name: string, volume: string | undefined): string {
+  if (volume === undefined) return `${name}: it is too late: its removal has begun, and it has no PersistentVolume`;
+  const patch = `kubectl patch pv ${volume} -p '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`;
+  return `${name}: it is too late: its removal has begun. To save its volume, type at once: ${patch}; when ${name} is gone, clear spec.claimRef of that volume, and make ${name} anew with spec.volumeName: ${volume}`;
+}
+
+async function getOrNone(cluster: Cluster, key: { namespace: string; name: string }) {
+  try {
+    return await cluster.get("persistentvolumeclaims", key);
+  } catch (error) {
+    if (hasCode(error, 404)) return undefined;
+    throw error;
+  }
+}

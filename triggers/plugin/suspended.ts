@@ -1,0 +1,118 @@
+/** What `kubectl sluice suspended` tells: which volumes are kept for how long, how much they are, and what each waits for. */
+import { findMembers, type Member, parseVolumeUser } from "../../functions/shared/group/suspension/members.ts";
+import { durationNow } from "../../functions/shared/group/suspension/time-left.ts";
+import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
+import { read, rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
+import { parseSuspendableSet } from "../../functions/shared/objects/volumes/suspendable.ts";
+import {
+  isSuspensionAsked,
+  meant,
+  parseVolumeClaim,
+  type VolumeClaim,
+} from "../../functions/shared/objects/volumes/volume-claim.ts";
+import { formatSpan } from "./span.ts";
+import { type Emphasis, tableOf } from "./text.ts";
+
+/** One volume claim that is suspended, is to be, or is wanted back. */
+export interface SuspendedInspection {
+  readonly claim: string;
+  readonly uid: string;
+  /** Null where no StatefulSet has it. */
+  readonly pod: string | null;
+  readonly zone: string | null;
+  readonly group: string | null;
+  /** `Requested` before anything of ours stands on it. */
+  readonly state: "Requested" | "Suspending" | "Suspended" | "Removing";
+  readonly since: string | null;
+  /** When it may be removed at the earliest; null where nobody knows. */
+  readonly until: string | null;
+  readonly guard: string | null;
+  readonly sentence: string | null;
+  readonly bytes: number | null;
+  readonly volume: string | null;
+  /** Somebody wants it back. */
+  readonly recovering: boolean;
+}
+
+export interface SuspendedList {
+  readonly namespace: string;
+  /** The API server's clock. */
+  readonly at: string;
+  readonly claims: readonly SuspendedInspection[];
+  readonly bytes: number;
+}
+
+/** All of a namespace, or those of one group, or of one StatefulSet. Throws ClusterError. */
+export async function inspectSuspended(cluster: Cluster, namespace: string, name?: string): Promise<SuspendedList> {
+  const [claims, sets, pods] = await Promise.all([
+    cluster.list("persistentvolumeclaims", { namespace }),
+    cluster.list("statefulsets", { namespace }),
+    cluster.list("pods", { namespace }),
+  ]);
+  const asked = claims.items.filter(isSuspensionAsked).map(parseVolumeClaim);
+  const groups = new Map(sets.items.map(({ metadata }) => [metadata.name, read(rolloutGroup, metadata)]));
+  const members = findMembers(sets.items.map(parseSuspendableSet), asked, pods.items.map(parseVolumeUser));
+  const owned = new Set(members.flatMap((member) => member.claims));
+  const all = [
+    ...members.flatMap((member) => member.claims.map((claim) => inspect(claim, member, groups.get(member.set.name)))),
+    ...asked.filter((claim) => !owned.has(claim)).map((claim) => inspect(claim, undefined, undefined)),
+  ];
+  const found = all.filter(({ zone, group }) => name === undefined || name === zone || name === group);
+  const at = new Date(cluster.serverTimeMs()).toISOString();
+  return { namespace, at, claims: found, bytes: found.reduce((sum, { bytes }) => sum + (bytes ?? 0), 0) };
+}
+
+function inspect(claim: VolumeClaim, member: Member | undefined, group: string | undefined): SuspendedInspection {
+  const kept = member && durationNow(member);
+  const untilMs =
+    kept?.kind === "value" && claim.suspendedMs !== undefined ? claim.suspendedMs + kept.value : undefined;
+  return {
+    claim: claim.name,
+    uid: claim.uid,
+    pod: member?.name ?? null,
+    zone: member?.set.name ?? null,
+    group: group ?? null,
+    state: meant(claim.state) ?? "Requested",
+    since: timeOf(claim.suspendedMs),
+    until: timeOf(untilMs),
+    guard: claim.message?.guard ?? null,
+    sentence: claim.message?.sentence ?? null,
+    bytes: claim.bytes ?? null,
+    volume: claim.volumeName ?? null,
+    recovering: claim.recover.kind !== "absent",
+  };
+}
+
+function timeOf(ms: number | undefined): string | null {
+  return ms === undefined ? null : new Date(ms).toISOString();
+}
+
+/** A table, and below it what each of them waits for. */
+export function formatSuspended({ at, claims, bytes }: SuspendedList, emphasize: Emphasis): string {
+  const nowMs = Date.parse(at);
+  const rows = claims.map(({ claim, zone, state, since, until, bytes: size, guard }) => [
+    claim,
+    zone ?? "-",
+    state,
+    since === null ? "-" : formatSpan(nowMs - Date.parse(since)),
+    until === null ? "-" : Date.parse(until) <= nowMs ? "over" : formatSpan(Date.parse(until) - nowMs),
+    formatBytes(size),
+    guard ?? "-",
+  ]);
+  const table = tableOf(["CLAIM", "ZONE", "STATE", "FOR", "LEFT", "SIZE", "WAITS"], rows, emphasize);
+  const sentences = [
+    ...new Set(claims.flatMap(({ guard, sentence }) => (guard === null ? [] : [`${guard}: ${sentence}`]))),
+  ];
+  const count = claims.length === 1 ? "1 volume claim" : `${claims.length} volume claims`;
+  return `${[...table, "", ...sentences, `${count}, ${bytes === 0 ? "of unknown size" : formatBytes(bytes)}`].join("\n")}\n`;
+}
+
+/** As Kubernetes writes sizes. */
+function formatBytes(bytes: number | null): string {
+  if (bytes === null) return "-";
+  const units = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
+  let size = bytes;
+  let unit = 0;
+  for (; size >= 1024 && unit < units.length - 1; unit++) size /= 1024;
+  return `${Number(size.toFixed(1))}${units[unit]}`;
+}
