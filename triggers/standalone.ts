@@ -23,6 +23,7 @@ import type { Settings } from "./settings/settings.ts";
 import { createGroupLook } from "./telemetry/ledger-metrics-groups.ts";
 import type { Reporting } from "./telemetry/logs-and-metrics.ts";
 import { createRepeats } from "./telemetry/repeats.ts";
+import { createVolumeLook } from "./telemetry/suspension/suspended-volumes.ts";
 import { followChanges } from "./wake/changes.ts";
 import { KnownGroups } from "./wake/known-groups.ts";
 import { paceLookUps } from "./wake/paced-look-ups.ts";
@@ -77,6 +78,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     isListed = true;
     reporting.log("info", "the first lists of pods and StatefulSets have come");
     reporting.metrics.showGroups(createGroupLook({ cluster, views: watching, namespaces, seen }), { passes: isWoken });
+    reporting.metrics.showVolumes(createVolumeLook({ cluster, namespaces }));
   });
   const contextOf = contextsOver(options, views);
   const lookUps = paceLookUps({ cluster });

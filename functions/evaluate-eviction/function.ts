@@ -20,6 +20,8 @@ export const evaluateEviction: AdmissionDefinition = {
     ...ledgerNeeds,
     // Who answers reviews lives on: its metrics show what all ledgers say.
     { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] },
+    // For the metrics of suspended volumes.
+    { group: "", resource: "persistentvolumeclaims", verbs: ["list"] },
   ],
   reads: [
     rolloutGroup,

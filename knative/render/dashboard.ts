@@ -64,6 +64,18 @@ const rows: Readonly<Record<string, readonly Query[]>> = {
       legend: "{{rollout_group}} {{function}}",
       unit: "short",
     },
+    {
+      title: "Suspended volumes are removed in",
+      expression: `min by (zone) (sluice_volume_removal_timestamp_seconds${where}) - time()`,
+      legend: "{{zone}}",
+      unit: "s",
+    },
+    {
+      title: "Size of suspended volumes",
+      expression: `max by (zone) (sluice_suspended_bytes${where})`,
+      legend: "{{zone}}",
+      unit: "bytes",
+    },
   ],
   "Incoming webhook requests": [
     {

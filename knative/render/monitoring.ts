@@ -2,6 +2,7 @@
  * What Prometheus scrapes, and the alerts: those that users of rollout-operator have, by their names,
  * and a few of our own. Several replicas export what they know of a group as times; the newest one counts.
  */
+import { hold } from "../../functions/shared/objects/vocabulary/suspension.ts";
 import { answersReviews, labelsOf, type Manifest, reviewService } from "./object.ts";
 
 /** Where the READMEs can be read that alerts point at. */
@@ -89,6 +90,17 @@ const alerts: readonly Alert[] = [
     description:
       "The numbers are in the Events: kubectl get events -n {{ $labels.namespace }} --field-selector involvedObject.name={{ $labels.zone }}.",
     runbook: "functions/evaluate-eviction/README.md#the-guards",
+  },
+  {
+    name: "SluiceVolumeRemovalNears",
+    expression: "min by (cluster, namespace, zone) (sluice_volume_removal_timestamp_seconds) - time() < 3600",
+    severity: "warning",
+    // A time may be shorter than five minutes.
+    holdsFor: "0s",
+    summary:
+      "A suspended volume of {{ $labels.zone }} is removed in {{ $value | humanizeDuration }}, and its data with it.",
+    description: `kubectl sluice suspended {{ $labels.zone }} -n {{ $labels.namespace }} shows which; kubectl sluice recover brings its pod back with the same volume, and ${hold.key} keeps it.`,
+    runbook: "functions/gc-suspended-groups/README.md#the-guards",
   },
   {
     name: "SluiceCertificateExpiresSoon",

@@ -184,6 +184,24 @@ suite("metrics while functions are at zero, on the real API server", { skip: awa
     assert.deepEqual(await alertsOf(repeated([one], 16)), [], "nobody has asked since");
   });
 
+  test("a volume that is removed within the hour is an alert at once, and names the command that keeps it; one of tomorrow is none", {
+    skip,
+  }, async () => {
+    const atMs = Date.now();
+    const left = (hours: number) => {
+      const seconds = atMs / 1000 + hours * 3_600;
+      const text = `sluice_volume_removal_timestamp_seconds{namespace="${namespace}",zone="db-zone-a"} ${seconds}\n`;
+      return { atMs: atMs + 1_000, labels: { namespace: "elsewhere", job: "rollout-operator" }, text };
+    };
+    const alerts = await alertsOf([left(0.5)]);
+    assert.deepEqual(
+      alerts.map(({ name, state, labels: { zone } }) => [name, state, zone]),
+      [["SluiceVolumeRemovalNears", "firing", "db-zone-a"]],
+    );
+    assert.match(alerts[0]?.annotations.description ?? "", /kubectl sluice recover/);
+    assert.deepEqual(await alertsOf([left(24)]), []);
+  });
+
   test("every query of the dashboard parses", { skip }, async () => {
     assert.ok(!(program instanceof Error));
     assert.ok((await parseDashboard(program)) > 15);
