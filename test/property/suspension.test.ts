@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../functions/gc-suspended-groups/decide.ts";
+import { decide as decideToSuspend } from "../../functions/suspend-group/decide.ts";
 import { minutesAgo, Suspended } from "../stage/suspended.ts";
 import { type Random, seededRandom } from "../world/random.ts";
 
@@ -123,4 +124,62 @@ test("the same sets with nothing wrong in them are removed: so the test above ca
     removed.map(({ member }) => member.name),
     ["db-a-0", "db-a-1", "db-a-2"],
   );
+});
+
+/** What a pod that is asked to go rests on: of what only a suspended one has, nothing. */
+const askedKeys = ["suspend-duration", "drained-at", "suspend", "suspend-state", "recover"];
+const askedPolicyKeys = ["suspend-duration", "removal-mode", "wait-between-removals"];
+
+/** As suspend-group leaves it before the pod's turn comes. */
+function protect(on: Suspended, zone: string, ordinal: number): void {
+  on.say(zone, ordinal, { "suspend-state": "Suspending", "suspend-owner-uid": `uid-db-${zone}` });
+  on.hold(zone, ordinal, ["sluice.dev/volume-hold"]);
+}
+
+/** Three pods of two zones, all there and asked to go; at least one annotation that counts is wrong on each of them. */
+function generatedAsked(random: Random): Suspended {
+  const on = Suspended.of(["a", "b"], 3);
+  for (const zone of ["a", "b"]) {
+    on.ask(zone, 0, 1, 2);
+    for (const ordinal of [0, 1, 2]) protect(on, zone, ordinal);
+    const isPolicyWrong = random() < 0.3;
+    if (isPolicyWrong) {
+      const key = pick(random, askedPolicyKeys);
+      on.policy(zone, { [key]: pick(random, wrongPolicy[key] ?? []) });
+    }
+    for (const ordinal of [0, 1, 2]) {
+      const count = (isPolicyWrong ? 0 : 1) + Math.floor(random() * 3);
+      for (let n = 0; n < count; n++) {
+        const key = pick(random, askedKeys);
+        if (key === "suspend-duration") on.policy(zone, { [key]: undefined });
+        on.say(zone, ordinal, { [key]: pick(random, wrong[key] ?? []) });
+      }
+    }
+  }
+  return on;
+}
+
+const lowered = (on: Suspended): readonly string[] => {
+  const around = on.around("suspend-group", "scale-down");
+  const verdict = decideToSuspend({ ...around, refused: new Map(), protects: true });
+  if (verdict.kind === "wait") return [];
+  return verdict.targets.flatMap((target) => (target.kind === "resize" ? target.leaving.map(({ name }) => name) : []));
+};
+
+test("of 10,000 sets of wishes, something of each malformed, absent or of the future, no pod is taken down", () => {
+  const random = seededRandom(16);
+  for (let round = 0; round < 10_000; round++) {
+    const on = generatedAsked(random);
+    const said = () => JSON.stringify([...on.claims.values()].map(({ metadata }) => metadata.annotations));
+    assert.deepEqual(lowered(on), [], `round ${round}: ${said()}`);
+  }
+});
+
+test("the same wishes with nothing wrong in them take the pods of one zone down: so the test above can fail", () => {
+  const on = Suspended.of(["a", "b"], 3);
+  for (const zone of ["a", "b"]) {
+    on.ask(zone, 0, 1, 2);
+    for (const ordinal of [0, 1, 2]) protect(on, zone, ordinal);
+  }
+  assert.deepEqual(lowered(on), ["db-a-2", "db-a-1", "db-a-0"]);
 });
