@@ -18,7 +18,8 @@ interface Claim {
 /** What became of one race. `recovered`: the same volume claim, and nothing of ours on it. */
 interface Race {
   readonly uid: string;
-  readonly wish: "written" | "refused";
+  /** `late`: the API server took it, under the mark of the removal. */
+  readonly wish: "written" | "late" | "refused";
   readonly end: "recovered" | "removed";
 }
 
@@ -27,11 +28,13 @@ const sets = 20;
 const rounds = 10;
 const durationMs = 1_000;
 const ours = "sluice.dev/";
+const wanted = { [`${ours}recover`]: "true" };
 
 describe("recover against collection", { skip: await skipWithoutControlPlane() }, () => {
   let controlPlane: ControlPlane;
   let api: Api;
   let server: Server;
+  let conflicts = 0;
 
   before(async () => {
     controlPlane = await startControlPlane();
@@ -87,23 +90,31 @@ describe("recover against collection", { skip: await skipWithoutControlPlane() }
       const claim = await ask(n);
       if (claim?.metadata.uid !== uid || !isSuspended(claim) || claim.metadata.deletionTimestamp) return "refused";
       const { resourceVersion } = claim.metadata;
-      const body = { metadata: { uid, resourceVersion, annotations: { [`${ours}recover`]: "true" } } };
+      const body = { metadata: { uid, resourceVersion, annotations: wanted } };
       try {
         await api.patch(claimPath(n), body);
         return "written";
       } catch (error) {
         if (!(error instanceof ApiError && (error.status === 409 || error.status === 404))) throw error;
+        conflicts++;
       }
     }
   }
 
-  async function race(n: number, random: number): Promise<Race> {
+  /** As `kubectl annotate` writes it: whatever stands there. */
+  async function wishBlindly(n: number): Promise<Race["wish"]> {
+    const claim = await api.patch<Claim>(claimPath(n), { metadata: { annotations: wanted } }).catch(gone);
+    if (claim === undefined) return "refused";
+    return isSuspended(claim) && !claim.metadata.deletionTimestamp ? "written" : "late";
+  }
+
+  async function race(n: number, random: number, isBlind: boolean): Promise<Race> {
     const { metadata } = await suspend(n);
     const { uid, annotations = {} } = metadata;
     const dueMs = Date.parse(annotations[`${ours}suspended-at`] ?? "") + durationMs;
     // By the clocks of this machine alone: its removal begins some moments after that.
     await delay(Math.max(0, dueMs - Date.now() + random * 1_500));
-    const wished = await wish(n, uid);
+    const wished = isBlind ? await wishBlindly(n) : await wish(n, uid);
     const end = await eventually(`the end of ${uid}, whose wish was ${wished}`, 60_000, async () => {
       const claim = await ask(n);
       if (claim?.metadata.uid !== uid) return "removed" as const;
@@ -120,11 +131,14 @@ describe("recover against collection", { skip: await skipWithoutControlPlane() }
   test("of 200 races each is won by exactly one, and nobody is told that a volume is back which is gone", async (context) => {
     const races: Race[] = [];
     for (let round = 0; round < rounds; round++) {
-      const ended = Array.from({ length: sets }, (_, n) => race(n, (n + round / rounds) / sets));
+      const ended = Array.from({ length: sets }, (_, n) => race(n, (n + round / rounds) / sets, (n + round) % 2 === 0));
       races.push(...(await Promise.all(ended)));
     }
     const count = (end: Race["end"]) => races.filter((one) => one.end === end).length;
+    const wishes = (one: Race["wish"]) => races.filter(({ wish: wished }) => wished === one);
+    const counts = (["written", "late", "refused"] as const).map((one) => `${wishes(one).length} ${one}`);
     context.diagnostic(`${count("recovered")} recovered, ${count("removed")} removed`);
+    context.diagnostic(`wishes: ${counts.join(", ")}; ${conflicts} of them tried again`);
     assert.equal(races.length, 200);
     const untrue = races.filter(({ wish: wished, end }) => (wished === "written") !== (end === "recovered"));
     assert.deepEqual(untrue, [], "whoever wrote the wish in time has the volume, and whoever was refused has not");
@@ -133,9 +147,19 @@ describe("recover against collection", { skip: await skipWithoutControlPlane() }
       `/api/v1/namespaces/${namespace}/events`,
     );
     // A volume claim that came back is raced for again in the next round, under the same uid.
-    const told = items.filter(({ reason }) => reason === "VolumeRecovered").map((one) => one.involvedObject.uid);
+    const toldOf = (word: string) =>
+      items.filter(({ reason }) => reason === word).map(({ involvedObject }) => involvedObject.uid);
+    const told = toldOf("VolumeRecovered");
     const back = races.filter(({ end }) => end === "recovered").map(({ uid }) => uid);
     assert.deepEqual(told.sort(), back.sort(), "each that is back was told so once, and no other");
+    const tooLate = toldOf("RecoverTooLate");
+    context.diagnostic(`${tooLate.length} of those that were late were told so`);
+    const late = new Set(wishes("late").map(({ uid }) => uid));
+    assert.deepEqual(
+      tooLate.filter((uid) => !late.has(uid)),
+      [],
+      "nobody else is told that it was too late",
+    );
   });
 });
 
