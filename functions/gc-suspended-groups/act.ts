@@ -69,11 +69,26 @@ export function actOn(key: GroupKey, statefulSet: StatefulSet, target: Target): 
 async function carryOut(context: Context, key: GroupKey, target: Target, notAfterMs: number): Promise<void> {
   if (target.kind === "remove") return remove(context, key, target.member, target.claim.id, notAfterMs);
   if (target.kind === "release") {
-    for (const claim of target.claims) await patchVolumeClaim(context, claim, releasingPatch(claim), notAfterMs);
+    for (const claim of target.claims) {
+      await answerLateWish(context, key, claim);
+      await patchVolumeClaim(context, claim, releasingPatch(claim), notAfterMs);
+    }
     return;
   }
   const annotations = messageFor(target.guard, target.sentence);
   for (const claim of target.member.claims) await patchVolumeClaim(context, claim, { annotations }, notAfterMs);
+}
+
+/** A wish that came after the point of no return is answered before its volume claim is gone. */
+async function answerLateWish(context: Context, key: GroupKey, claim: VolumeClaim): Promise<void> {
+  if (claim.recover.kind === "absent" || !claim.isTerminating) return;
+  const message = "its removal had begun before anybody wanted it back";
+  await tellOfClaim(context, name, key, claim, {
+    type: "Warning",
+    reason: eventReasons.recoverTooLate,
+    message,
+    identity: "too late",
+  });
 }
 
 /** Our finalizer goes, and the label that tells of it. */

@@ -9,7 +9,7 @@ import {
 import { type Cluster, hasCode, type ObjectKey, type VolumeClaimObject } from "../../kubernetes/cluster.ts";
 import type { Claim } from "../../ledger/claim.ts";
 import { ledgerName } from "../../ledger/name.ts";
-import type { GroupKey } from "../../objects/statefulsets.ts";
+import { type GroupKey, groupPathOf } from "../../objects/statefulsets.ts";
 import { claims, ledgerGroup, managedBy, read } from "../../objects/vocabulary.ts";
 import {
   ordinalOfClaim,
@@ -32,7 +32,7 @@ export async function listKeys(context: Context, namespace: string | undefined):
   const owned = await Promise.all(
     [...byNamespace(asked)].map(([where, names]) => groupsOf(cluster, views, where, names)),
   );
-  return [...new Map([...owned.flat(), ...claimed].map((key) => [`${key.namespace}/${key.group}`, key])).values()];
+  return [...new Map([...owned.flat(), ...claimed].map((key) => [groupPathOf(key), key])).values()];
 }
 
 /** The group of the StatefulSet that a volume claim was made for: known, or found by a LIST. */

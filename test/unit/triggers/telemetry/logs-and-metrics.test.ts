@@ -234,7 +234,10 @@ test("the registry has these metrics and no others", async () => {
     "sluice_malformed_annotations_total",
     "sluice_never_possible_timestamp_seconds",
     "sluice_queue_keys",
+    "sluice_suspended_bytes",
+    "sluice_suspended_volume_claims",
     "sluice_verdicts_total",
+    "sluice_volume_removal_timestamp_seconds",
     "sluice_waiting_since_timestamp_seconds",
   ]);
 });
