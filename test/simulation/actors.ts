@@ -15,6 +15,7 @@ import { Scaling } from "./scaling/scaling.ts";
 import type { SeedRun } from "./seed.ts";
 import { SkipLabels } from "./skip-labels/skip-labels.ts";
 import { RevisionClock } from "./stale-views.ts";
+import { Suspension } from "./suspension/suspension.ts";
 import { Versions } from "./versions/versions.ts";
 import { Workloads } from "./workloads.ts";
 
@@ -34,8 +35,9 @@ export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly 
   const versions = new Versions(run);
   const scaling = new Scaling(run);
   const skipLabels = new SkipLabels(run);
+  const suspension = new Suspension(run);
   const evictions = new Evictions(run);
-  const roles = [functions, claims, versions, scaling, skipLabels, evictions, ...more].flatMap(
+  const roles = [functions, claims, versions, scaling, skipLabels, suspension, evictions, ...more].flatMap(
     ({ roles = [] }: Actor) => roles,
   );
   const revisions = new RevisionClock();
@@ -54,6 +56,7 @@ export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly 
     versions,
     scaling,
     skipLabels,
+    suspension,
     processes,
     clocks,
     events,

@@ -69,6 +69,8 @@ export interface Plan {
   readonly scaling?: PlannedScaling;
   /** Owners whose pods have stop hooks that wait for a label; absent: there are none. */
   readonly skipLabels?: PlannedSkipLabels;
+  /** Volumes of the group that are suspended, wanted back and removed; absent: its pods have none. */
+  readonly suspension?: PlannedSuspension;
   /** Other versions of Sluice beside this one; absent: there is none. */
   readonly versions: PlannedVersions | undefined;
   /** How long things go wrong, in milliseconds. */
@@ -175,6 +177,39 @@ export const skipDeeds = [
 
 /** What a user, or another controller, does to owners whose pods have stop hooks. */
 export type SkipDeed = (typeof skipDeeds)[number];
+
+export interface PlannedSuspension {
+  /** How often somebody does something to a volume claim, or to what it belongs to. */
+  readonly everyMs: number;
+  /** What they do; absent from it: they never do. */
+  readonly deeds: readonly SuspensionDeed[];
+  /** How long volumes are kept, and how long is waited between two removals, in milliseconds, where nobody says otherwise. */
+  readonly durationMs: number;
+  readonly waitMs: number;
+  readonly mode: "Zone" | "Group" | "All";
+  /** The share of the changes of a suspension to which somebody reacts at once. */
+  readonly reacts: number;
+}
+
+export const suspensionDeeds = [
+  "request",
+  "withdraw",
+  "recover",
+  "drain",
+  "undrain",
+  "duration",
+  "hold",
+  "mode",
+  "wait",
+  "scaleUp",
+  "deleteClaim",
+  "retention",
+  "stick",
+  "debug",
+] as const;
+
+/** What a user, or another controller, does to volume claims and to those that they belong to. */
+export type SuspensionDeed = (typeof suspensionDeeds)[number];
 
 export interface PlannedVersions {
   /** An older one, which has heard of claims, and of no kind of them. */

@@ -10,6 +10,8 @@ import { type CallFaults, noFaults } from "./simulated-cluster.ts";
 import { noWatchFaults } from "./simulated-watch.ts";
 import { skippingAnywhere } from "./skip-labels/anywhere.ts";
 import { skipping } from "./skip-labels/scenarios.ts";
+import { suspendingAnywhere } from "./suspension/anywhere.ts";
+import { suspending } from "./suspension/scenarios.ts";
 import { besideAll } from "./versions/scenarios.ts";
 
 export type Aim = (plan: Plan, draw: Draw) => Plan;
@@ -80,12 +82,16 @@ export const scenarios: Readonly<Record<string, Aim>> = {
   scaling: (plan, draw) => scaling(plan, draw),
   /** Owners whose pods have stop hooks that wait for a label, deleted and stopped in every way. */
   "skip-labels": (plan, draw) => skipping(plan, draw),
+  /** Volumes that are suspended, wanted back and removed, beside rollouts and drains. */
+  suspension: (plan, draw) => suspending(plan, draw),
   /** Claims of every kind beside whatever troubles a seed has drawn. */
   "claims-anywhere": claimingAnywhere,
   /** Sizes that another object says beside whatever troubles a seed has drawn. */
   "scaling-anywhere": scalingAnywhere,
   /** Such owners beside whatever troubles a seed has drawn. */
   "skip-labels-anywhere": skippingAnywhere,
+  /** Suspended volumes beside whatever troubles a seed has drawn. */
+  "suspension-anywhere": suspendingAnywhere,
   /** A revision that never becomes ready, for any cause, while pods break and nodes go for good; then it is rolled back. */
   broken: (plan) =>
     plain(plan, {

@@ -17,6 +17,7 @@ import type { SeedRun, SimulationOptions, SimulationResult, Violation } from "./
 import { type CallFaults, noFaults } from "./simulated-cluster.ts";
 import { withSkipLabels } from "./skip-labels/anywhere.ts";
 import { StopHooks } from "./skip-labels/stop-hooks.ts";
+import { withSuspension } from "./suspension/anywhere.ts";
 
 useLightAborts();
 
@@ -26,6 +27,11 @@ const livenessMs = 45 * 60_000;
 /** Runs one seed to its end: faults, then peace, then the question whether everything ended well (L1). */
 export async function simulate(seed: number, options: SimulationOptions = {}): Promise<SimulationResult> {
   return new Simulation(seed, options).run();
+}
+
+/** What some seeds of the default plan have besides. */
+function withMore(plan: Plan, seed: number): Plan {
+  return [withClaims, withScaling, withSkipLabels, withSuspension].reduce((now, more) => more(now, seed), plan);
 }
 
 class Simulation {
@@ -50,7 +56,7 @@ class Simulation {
     this.#options = options;
     this.#draw = createDraw(seed);
     const plan = drawPlan(this.#draw, seed);
-    this.#plan = options.aim?.(plan, this.#draw) ?? withSkipLabels(withScaling(withClaims(plan, seed), seed), seed);
+    this.#plan = options.aim?.(plan, this.#draw) ?? withMore(plan, seed);
     this.#peace = { ...noFaults, latencyMs: this.#plan.faults.latencyMs };
     const common = { timeline: this.#timeline, draw: this.#draw, plan: this.#plan, log: this.#log };
     const controllers = new Controllers(common);

@@ -31,7 +31,11 @@ interface Raw {
   readonly members?: string;
   readonly uids?: Readonly<Record<string, string>>;
   readonly terms?: string;
-  readonly anchor?: { readonly resource: "pods" | "leases"; readonly name: string };
+  readonly anchor?: {
+    readonly resource: "pods" | "leases" | "persistentvolumeclaims";
+    readonly name: string;
+    readonly annotation?: string;
+  };
   readonly line: string;
 }
 
@@ -64,6 +68,8 @@ export const shippedTakers: ReadonlyMap<string, string> = new Map([
   ["delayer", "prepare-delayed-downscale"],
   ["preparer", "prepare-downscale"],
   ["releaser", "prepare-downscale"],
+  ["suspender", "suspend-group"],
+  ["collector", "gc-suspended-groups"],
 ]);
 /** A review joins the claim that a change is for, whoever made it, and renews its stamp (rule R19). */
 const joiner = "prepare-downscale";
@@ -84,7 +90,8 @@ export class ClaimsChecker implements Checker {
   constructor(options: ClaimsCheckerOptions) {
     this.#options = options;
     const look = () => this.#look();
-    for (const resource of ["pods", "statefulsets", "leases"] as const) options.world.store.onChange(resource, look);
+    for (const resource of ["pods", "statefulsets", "leases", "persistentvolumeclaims"] as const)
+      options.world.store.onChange(resource, look);
   }
 
   #isOfLedger({ metadata: { namespace, name } }: LeaseObject): boolean {
@@ -293,7 +300,7 @@ export class ClaimsChecker implements Checker {
     else if (known.wasAnchored || world.timeline.nowMs() - firstMs > anchoredWithinMs) return true;
     if (claim.kind === "volume") {
       return Object.entries(uids).every(([name, uid]) => {
-        return world.store.find("leases", { namespace, name })?.metadata.uid !== uid;
+        return world.store.find(claim.anchor?.resource ?? "leases", { namespace, name })?.metadata.uid !== uid;
       });
     }
     const back = pods.filter((pod) => {
@@ -307,7 +314,11 @@ export class ClaimsChecker implements Checker {
   #isAnchored({ anchor, id }: Raw): boolean {
     const { world, namespace } = this.#options;
     if (anchor === undefined) return false;
-    return world.store.find(anchor.resource, { namespace, name: anchor.name })?.metadata.annotations?.[why] === id;
+    return (
+      world.store.find(anchor.resource, { namespace, name: anchor.name })?.metadata.annotations?.[
+        anchor.annotation ?? why
+      ] === id
+    );
   }
 }
 

@@ -1,0 +1,45 @@
+/** Suspended volumes beside whatever else a seed has drawn. */
+import { alone } from "../alone.ts";
+import type { Draw } from "../draw.ts";
+import { isNight } from "../draw-plan.ts";
+import type { Plan } from "../plan.ts";
+import { drawOf, drawSuspension } from "./scenarios.ts";
+
+/**
+ * The troubles that a seed has drawn for itself, with volumes that are suspended. Zones stay, and so do ledgers, which a claim
+ * would be lost with; clocks are not set by minutes: what is kept is kept by them.
+ */
+export function suspendingAnywhere(plan: Plan, draw: Draw): Plan {
+  const gone = {
+    scale: 0,
+    loseLedger: 0,
+    editLedger: 0,
+    removeZone: 0,
+    addZone: 0,
+    recreate: 0,
+    relabel: 0,
+    relabelTemplate: 0,
+    zoneBudget: 0,
+    farClock: 0,
+  };
+  return {
+    ...plan,
+    recyclers: 0,
+    budget: plan.budget && { maxUnavailable: 1, isPartitioned: false, delaySeconds: 0 },
+    unpinned: 0,
+    neighbours: alone,
+    elsewhere: undefined,
+    versions: undefined,
+    safetyMs: plan.safetyMs + 150_000,
+    suspension: drawSuspension(draw),
+    every: { ...plan.every, ...gone, crash: plan.every.crash || 30_000 },
+  };
+}
+
+/** One in a hundred seeds of the default plan has such volumes; neither nights, nor those with something else of the kind. */
+export function withSuspension(plan: Plan, seed: number): Plan {
+  const { versions, claims, scaling, skipLabels } = plan;
+  if (isNight(plan) || [versions, claims, scaling, skipLabels].some((one) => one !== undefined)) return plan;
+  const draw = drawOf(seed);
+  return draw.chance(0.01) ? suspendingAnywhere(plan, draw) : plan;
+}

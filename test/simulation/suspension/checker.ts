@@ -1,0 +1,284 @@
+/**
+ * What holds of suspended volumes, by the true world.
+ *
+ * S1: a volume claim is removed no earlier than its pod has been gone for its duration, and never while a pod uses it, while
+ * somebody holds it, without the proof that it is drained, without a duration that anybody can read, or with the mode `None`.
+ * S2: who wants it back before the point of no return has it, under its uid; who comes later is told so. K4 and Z1: what is taken
+ * stands in the ledger, and nothing of another zone beside it.
+ */
+import type { ObjectKey, Preconditions, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
+import { ledgerName } from "../../../functions/shared/ledger/name.ts";
+import { isUp, ordinalIn, setNameOf } from "../../stage/checkers/raw.ts";
+import type { StoredObject, StoredPod, StoredStatefulSet } from "../../world/objects.ts";
+import type { Change } from "../../world/watch-log.ts";
+import type { Caller, Checker } from "../checker.ts";
+import { readClaims } from "../claims/checker.ts";
+import type { SeedRun } from "../seed.ts";
+import { durationMs, isDeleted, isDrained, isHeld, isOnHold, modeOf, mountsOf, podOf, says } from "./raw.ts";
+
+/** Whoever acts on a state has begun to look no longer ago than five seconds, and what he sends takes its way. */
+const underWayMs = 12_000;
+/** Times are of whole seconds. */
+const roundingMs = 2_000;
+const claimsResource = "persistentvolumeclaims";
+
+/** Since when a volume claim has been in use, or when that last ended. */
+interface Use {
+  readonly by: Set<string>;
+  sinceMs: number;
+}
+
+interface Version {
+  readonly atMs: number;
+  readonly set: StoredStatefulSet;
+}
+
+export class SuspensionChecker implements Checker {
+  readonly judges = ["S1", "S2", "K4", "Z1", "L1"];
+  readonly #run: SeedRun;
+  /** By the name of the volume claim. */
+  readonly #uses = new Map<string, Use>();
+  /** When the last pod of a name went. */
+  readonly #goneMs = new Map<string, number>();
+  /** What a StatefulSet was of late, by its name. */
+  readonly #versions = new Map<string, readonly Version[]>();
+  /** Volume claims that somebody wanted back while that was possible, and those where it was too late, by uid. */
+  readonly #pledged = new Set<string>();
+  readonly #tooLate = new Set<string>();
+  /** What was removed by us: that nothing happens at all proves nothing. */
+  removed = 0;
+  #last: Change<StoredObject> | undefined;
+
+  constructor(run: SeedRun) {
+    this.#run = run;
+    const { store } = run.world;
+    store.onChange(claimsResource, (change: Change<StoredObject>) => {
+      this.#last = change;
+      this.#claimChanged(change);
+    });
+    store.onChange("statefulsets", (change) => {
+      this.#last = change as unknown as Change<StoredObject>;
+      if (change.current !== undefined) this.#noteSet(change.current);
+    });
+    store.onChange("pods", ({ current, final }) => this.#podChanged(current, final));
+    store.onChange("events", ({ current }: Change<StoredObject>) => {
+      if (current !== undefined) this.#told(current as never);
+    });
+  }
+
+  get #nowMs(): number {
+    return this.#run.world.timeline.nowMs();
+  }
+
+  #noteSet(set: StoredStatefulSet): void {
+    const before = this.#versions.get(set.metadata.name) ?? [];
+    const since = before.findLastIndex(({ atMs }) => atMs <= this.#nowMs - underWayMs);
+    this.#versions.set(set.metadata.name, [...before.slice(Math.max(0, since)), { atMs: this.#nowMs, set }]);
+  }
+
+  /** What the StatefulSet was when whoever acts now may have looked. */
+  #lately(name: string): readonly StoredStatefulSet[] {
+    const all = this.#versions.get(name) ?? [];
+    const since = all.findLastIndex(({ atMs }) => atMs <= this.#nowMs - underWayMs);
+    return all.slice(Math.max(0, since)).map(({ set }) => set);
+  }
+
+  #podChanged(current: StoredPod | undefined, final: StoredPod): void {
+    const { name, uid, namespace } = final.metadata;
+    if (namespace !== this.#run.namespace) return;
+    for (const claim of mountsOf(final)) {
+      const use = this.#uses.get(claim) ?? { by: new Set<string>(), sinceMs: this.#nowMs };
+      this.#uses.set(claim, use);
+      const before = use.by.size;
+      if (current === undefined) use.by.delete(uid);
+      else use.by.add(uid);
+      if (before === 0 || use.by.size === 0) if (before !== use.by.size) use.sinceMs = this.#nowMs;
+    }
+    if (current === undefined) this.#goneMs.set(name, this.#nowMs);
+  }
+
+  /** In use, and no longer than whoever acts now may not know it. */
+  #isUsed(claim: string): boolean {
+    const use = this.#uses.get(claim);
+    return use !== undefined && use.by.size > 0 && this.#nowMs - use.sinceMs > underWayMs;
+  }
+
+  #claimChanged({ previous, current, final }: Change<StoredObject>): void {
+    const { uid } = final.metadata;
+    if (final.metadata.namespace !== this.#run.namespace) return;
+    const [had, has] = [previous && says(previous, "recover"), current && says(current, "recover")];
+    if (current === undefined || isDeleted(current) || has === undefined) this.#pledged.delete(uid);
+    if (current === undefined) return;
+    const isLate = says(current, "suspend-state") === "Removing" || isDeleted(current);
+    if (has === "true" && had !== "true") {
+      if (isLate) this.#tooLate.add(uid);
+      else this.#pledged.add(uid);
+    }
+    if (says(current, "suspend-state") === undefined && !isDeleted(current)) this.#tooLate.delete(uid);
+  }
+
+  #told({
+    reason,
+    involvedObject: { uid = "", name = "" } = {},
+  }: {
+    reason?: string;
+    involvedObject?: { uid?: string; name?: string };
+  }): void {
+    if (reason === "VolumeRecovered" && this.#tooLate.has(uid))
+      this.#run.violate("S2", `${name} is said to be recovered, and its removal had begun before anybody wanted it`);
+  }
+
+  onPatched({ process, role }: Caller, resource: Resource, after: object): void {
+    const change = this.#last;
+    this.#last = undefined;
+    const object = after as StoredObject;
+    if (object.metadata.namespace !== this.#run.namespace) return;
+    if (change?.previous === undefined || change.final.metadata.uid !== object.metadata.uid) return;
+    if (resource === "statefulsets" && role.name === "suspender")
+      this.#resized(process.name, change.previous as never, object as never);
+    if (resource === claimsResource) this.#claimPatched(process.name, change.previous, object);
+  }
+
+  #resized(who: string, before: StoredStatefulSet, after: StoredStatefulSet): void {
+    const { name } = after.metadata;
+    if (after.spec.replicas >= before.spec.replicas) return;
+    const what = `${who} makes ${name} smaller`;
+    if (this.#lately(name).every((set) => modeOf(set) === "None"))
+      this.#run.violate("S1", `${what}, and its mode is None`);
+    this.#judgeLedger(what, name, (claim) => claim.kind === "scale-down");
+    const { store } = this.#run.world;
+    for (let ordinal = after.spec.replicas; ordinal < before.spec.replicas; ordinal++) {
+      const claim = store.find(claimsResource, { namespace: this.#run.namespace, name: `data-${name}-${ordinal}` });
+      if (claim !== undefined && isHeld(claim)) continue;
+      this.#run.violate("S1", `${what}, and the volume claim of ${name}-${ordinal} has no finalizer of ours`);
+    }
+  }
+
+  /** What is taken stands in the ledger, and nothing of another zone does. */
+  #judgeLedger(what: string, zone: string, isOwn: (claim: ReturnType<typeof readClaims>[number]) => boolean): void {
+    const { world, namespace, group, violate } = this.#run;
+    const lease = world.store.find("leases", { namespace, name: ledgerName(group) });
+    const claims = lease === undefined ? [] : readClaims(lease as never);
+    if (!claims.some((claim) => claim.zone === zone && isOwn(claim)))
+      violate("K4", `${what}, and the ledger holds no claim of that`);
+    const other = claims.find((claim) => claim.zone !== zone);
+    if (other !== undefined) violate("Z1", `${what}, and another zone has the claim ${other.line}`);
+  }
+
+  #claimPatched(who: string, before: StoredObject, after: StoredObject): void {
+    const { name } = after.metadata;
+    const state = says(before, "suspend-state");
+    const now = says(after, "suspend-state");
+    if (now === "Removing" && state !== "Removing") this.#judgeRemoval(`${who} begins to remove ${name}`, before);
+    if (now === "Suspended" && says(after, "suspended-at") !== says(before, "suspended-at") && this.#isUsed(name))
+      this.#run.violate("S1", `${who} says that ${name} is not in use, and it is`);
+    if (isHeld(before) && !isHeld(after)) this.#released(who, before, after);
+    if (says(before, "recover") !== undefined && says(after, "recover") === undefined)
+      this.#answered(who, before, after);
+  }
+
+  #judgeRemoval(what: string, claim: StoredObject): void {
+    const { violate } = this.#run;
+    const sets = this.#lately(setNameOf(podOf(claim)));
+    const nowMs = this.#nowMs + this.#skewMs();
+    if (says(claim, "recover") !== undefined) violate("S2", `${what}, and somebody wants it back`);
+    if (says(claim, "suspend") !== "true") violate("S1", `${what}, and nobody asks for that`);
+    if (isOnHold(claim) || sets.every(isOnHold)) violate("S1", `${what}, and somebody holds it`);
+    if (!isDrained(claim, nowMs + 300_000)) violate("S1", `${what}, and nobody says that it is drained`);
+    if (sets.every((set) => modeOf(set) === "None")) violate("S1", `${what}, and the mode is None`);
+    if (this.#isUsed(claim.metadata.name)) violate("S1", `${what}, and a pod uses it`);
+    this.#judgeAge(what, claim, sets);
+    this.#judgeLedger(what, setNameOf(podOf(claim)), ({ uids }) => isNamed(uids, claim));
+  }
+
+  #judgeAge(what: string, claim: StoredObject, sets: readonly StoredStatefulSet[]): void {
+    const all = sets.flatMap((set) => durationMs(claim, set) ?? []);
+    const goneMs = this.#nowMs - (this.#goneMs.get(podOf(claim)) ?? Number.NEGATIVE_INFINITY);
+    if (all.length === 0) this.#run.violate("S1", `${what}, and nobody knows how long it is to be kept`);
+    else if (goneMs + this.#skewMs() + roundingMs < Math.min(...all))
+      this.#run.violate("S1", `${what}, and its pod has been gone for ${goneMs} ms, not for ${Math.min(...all)}`);
+  }
+
+  #released(who: string, before: StoredObject, after: StoredObject): void {
+    const { name } = after.metadata;
+    if (!isDeleted(after)) return;
+    const what = `${who} lets ${name} go, which is being deleted`;
+    if (isOnHold(before)) this.#run.violate("S1", `${what}, and somebody holds it`);
+    if (says(before, "suspend-state") !== "Removing")
+      this.#run.violate("S1", `${what}, and nobody has begun to remove it`);
+    if (this.#isUsed(name)) this.#run.violate("S1", `${what}, and a pod uses it`);
+  }
+
+  /** A wish that was in time is fulfilled, and nothing of ours stays; nobody hears of a volume that was gone. */
+  #answered(who: string, before: StoredObject, after: StoredObject): void {
+    const { name, uid } = after.metadata;
+    const { store } = this.#run.world;
+    const left = ["suspend", "drained-at", "suspend-state", "suspended-at", "suspend-pod-uid", "suspend-message"];
+    const isCleared = left.every((one) => says(after, one) === undefined) && !isHeld(after);
+    if (isDeleted(before) || says(before, "recover") !== "true") return;
+    if (says(before, "suspend-state") === "Removing" && !this.#tooLate.has(uid))
+      this.#run.violate("S2", `${who} answers ${name} that it is too late, and it was not`);
+    if (says(before, "suspend-state") === "Removing") return;
+    if (!isCleared) this.#run.violate("S2", `${who} answers who wants ${name} back, and something of ours stays`);
+    const pod = store.find("pods", { namespace: this.#run.namespace, name: podOf(after) });
+    const cameLately = this.#nowMs - (this.#goneMs.get(podOf(after)) ?? Number.NEGATIVE_INFINITY) < underWayMs;
+    if (says(before, "suspend-state") !== undefined && pod === undefined && !cameLately)
+      this.#run.violate("S2", `${who} says that ${name} is recovered, and its pod is not there`);
+  }
+
+  /** A deletion by one of our processes, as far as its conditions let it come true. */
+  onDeletionArrived({ process, role }: Caller, resource: Resource, key: ObjectKey, conditions: Preconditions): void {
+    if (resource !== claimsResource || key.namespace !== this.#run.namespace) return;
+    const { violate, world } = this.#run;
+    const claim = world.store.find(claimsResource, key);
+    if (claim === undefined || isDeleted(claim)) return;
+    const { uid, resourceVersion } = claim.metadata;
+    if ((conditions.uid ?? uid) !== uid || (conditions.resourceVersion ?? resourceVersion) !== resourceVersion) return;
+    const what = `${process.name} deletes ${key.name}`;
+    this.removed++;
+    if (role.name !== "collector") violate("S1", `${what}, and that is not its business`);
+    if (says(claim, "suspend-state") !== "Removing") violate("S1", `${what}, which nobody has begun to remove`);
+    if (this.#pledged.has(uid)) violate("S2", `${what}, and somebody wanted it back in time`);
+    if (isOnHold(claim)) violate("S1", `${what}, and somebody holds it`);
+    if (this.#isUsed(key.name)) violate("S1", `${what}, and a pod uses it`);
+    this.#judgeLedger(what, setNameOf(podOf(claim)), ({ uids }) => isNamed(uids, claim));
+  }
+
+  /** By how much two clocks may differ, one of which has stamped what the other reads. */
+  #skewMs(): number {
+    const { every, skewMs } = this.#run.plan;
+    return 2 * (every.clock > 0 ? 14_000 : skewMs);
+  }
+
+  /** L1: what is asked for is done, and what is wanted back is there. */
+  missing(): string | undefined {
+    const { world, namespace } = this.#run;
+    const { items } = world.store.list(claimsResource, { namespace });
+    const claims: readonly StoredObject[] = items;
+    for (const claim of claims) {
+      const { name } = claim.metadata;
+      const pod = podOf(claim);
+      const set = world.store.find("statefulsets", { namespace, name: setNameOf(pod) });
+      if (isDeleted(claim)) return `${name} is being deleted, and is not gone`;
+      if (says(claim, "recover") !== undefined) return `somebody wants ${name} back, and hears nothing`;
+      const isAsked = says(claim, "suspend") === "true";
+      const isBegun = isHeld(claim) || says(claim, "suspend-state") !== undefined;
+      if (!isAsked && isBegun) return `nobody asks that ${name} goes, and it is suspended`;
+      if (!isAsked || set === undefined) continue;
+      const above = claims.filter((one) => setNameOf(podOf(one)) === setNameOf(pod) && isAbove(one, claim));
+      const isTop = above.every((one) => says(one, "suspend") === "true" || ordinalIn(podOf(one)) >= set.spec.replicas);
+      if (isTop || ordinalIn(pod) >= set.spec.replicas) return `${name} is to go, and is there still`;
+      const stands = world.store.find("pods", { namespace, name: pod });
+      if (stands === undefined || !isUp(stands)) return `${pod} is to stay for those above it, and is not there`;
+    }
+    return undefined;
+  }
+}
+
+function isNamed(uids: Readonly<Record<string, string>> | undefined, { metadata }: StoredObject): boolean {
+  return uids?.[metadata.name] === metadata.uid;
+}
+
+function isAbove(one: StoredObject, other: StoredObject): boolean {
+  return ordinalIn(podOf(one)) > ordinalIn(podOf(other));
+}

@@ -1,0 +1,237 @@
+/** What users, an autoscaler and other controllers do to volume claims and their StatefulSets. */
+import type { StoredObject, StoredStatefulSet } from "../../world/objects.ts";
+import type { SuspensionDeed } from "../plan.ts";
+import type { SeedRun } from "../seed.ts";
+import { isDeleted, isHeld, key, ourFinalizer, podOf, says, template } from "./raw.ts";
+
+const claimsResource = "persistentvolumeclaims";
+const stuckFinalizer = "other.test/stuck";
+/** Pods of nobody that mount a volume claim begin so. */
+const debuggerName = "debugger";
+
+export class Deeds {
+  readonly #run: SeedRun;
+  #debuggers = 0;
+
+  constructor(run: SeedRun) {
+    this.#run = run;
+  }
+
+  /** Throws ClusterError where the API server wants none of it. */
+  do(deed: SuspensionDeed): void {
+    const { draw, namespace, world } = this.#run;
+    const sets = this.sets();
+    const claims = this.claims();
+    if (sets.length === 0 || claims.length === 0) return;
+    const set = draw.pick(sets);
+    const claim = draw.pick(claims);
+    const either = draw.chance(0.5) ? set : claim;
+    switch (deed) {
+      case "request":
+        return this.#request(set);
+      case "withdraw":
+        return this.#say(draw.pick(this.#begun(claims)), { suspend: draw.pick([null, "false", "perhaps"]) });
+      case "recover":
+        return this.#say(draw.pick(this.#begun(claims)), { recover: draw.chance(0.9) ? "true" : "perhaps" });
+      case "drain":
+        return this.#say(claim, { "drained-at": this.#now() });
+      case "undrain":
+        return this.#say(draw.pick(this.#begun(claims)), {
+          "drained-at": draw.pick([null, "lately", this.#now(86_400_000)]),
+        });
+      case "duration":
+        return this.#say(either, { "suspend-duration": draw.pick(["0", "20s", "60", "3m", "soon", null, null]) });
+      case "hold":
+        return this.#say(either, { hold: draw.pick(["true", "yes", "false", null, null]) });
+      case "mode":
+        return this.#say(set, { "removal-mode": draw.pick(["Zone", "Zone", "Group", "All", "None", "some", null]) });
+      case "wait":
+        return this.#say(set, { "wait-between-removals": draw.pick(["0s", "10s", "-5s", "later"]) });
+      case "scaleUp":
+        return this.#scaleUp(set);
+      case "deleteClaim":
+        return this.deleteClaim(draw.pick(this.#begun(claims)));
+      case "retention":
+        world.store.patch(
+          "statefulsets",
+          { namespace, name: set.metadata.name },
+          {
+            spec: { persistentVolumeClaimRetentionPolicy: { whenScaled: draw.pick(["Delete", "Retain", "Retain"]) } },
+          },
+        );
+        return;
+      case "stick":
+        return this.#stick();
+      case "debug":
+        return this.debug(draw.pick(this.#begun(claims)));
+    }
+  }
+
+  /** Somebody acts as soon as a volume claim has changed: whatever he does may come between any two calls of ours. */
+  react(claim: StoredObject): void {
+    const { draw, world, namespace } = this.#run;
+    const deed = draw.pick([
+      "recover",
+      "recover",
+      "withdraw",
+      "undrain",
+      "hold",
+      "replace",
+      "debug",
+      "scaleUp",
+    ] as const);
+    const now = world.store.find(claimsResource, { namespace, name: claim.metadata.name });
+    if (now === undefined) return;
+    if (deed === "recover") this.#say(now, { recover: "true" });
+    else if (deed === "withdraw") this.#say(now, { suspend: null });
+    else if (deed === "undrain") this.#say(now, { "drained-at": null });
+    else if (deed === "hold") this.#say(now, { hold: "true" });
+    else if (deed === "replace") this.#replace(now);
+    else if (deed === "debug") this.debug(now);
+    else {
+      const set = this.sets().find(({ metadata }) => podOf(now).startsWith(`${metadata.name}-`));
+      if (set !== undefined) this.#scaleUp(set);
+    }
+  }
+
+  sets(): StoredStatefulSet[] {
+    const { world, namespace, group } = this.#run;
+    const { items } = world.store.list("statefulsets", { namespace });
+    return items.filter(({ metadata }) => metadata.labels?.["rollout-group"] === group);
+  }
+
+  claims(): StoredObject[] {
+    const { world, namespace } = this.#run;
+    return world.store.list(claimsResource, { namespace }).items;
+  }
+
+  /** Those that somebody has asked for, where there are any. */
+  #begun(claims: readonly StoredObject[]): readonly StoredObject[] {
+    const begun = claims.filter((claim) => isHeld(claim) || says(claim, "suspend") !== undefined);
+    return begun.length > 0 ? begun : claims;
+  }
+
+  #now(aheadMs = 0): string {
+    return new Date(this.#run.world.timeline.nowMs() + aheadMs - 1_000).toISOString();
+  }
+
+  #say(object: StoredObject, entries: Readonly<Record<string, string | null>>): void {
+    const { world, log, namespace } = this.#run;
+    const annotations = Object.fromEntries(Object.entries(entries).map(([name, text]) => [key(name), text]));
+    log("user", `says of ${object.metadata.name}: ${JSON.stringify(entries)}`);
+    const resource = object.kind === "StatefulSet" ? "statefulsets" : claimsResource;
+    world.annotate({ namespace, name: object.metadata.name }, annotations, resource);
+  }
+
+  /** Most people ask for the highest ordinals, and say that these are drained. */
+  #request(set: StoredStatefulSet): void {
+    const { draw, world, namespace } = this.#run;
+    const count = draw.whole(1, 2);
+    for (let index = 0; index < count; index++) {
+      const ordinal = draw.chance(0.85) ? set.spec.replicas - 1 - index : draw.whole(0, set.spec.replicas);
+      const name = `${template}-${set.metadata.name}-${ordinal}`;
+      const claim = world.store.find(claimsResource, { namespace, name });
+      if (claim === undefined) continue;
+      const proof = draw.chance(0.85) ? { "drained-at": this.#now() } : {};
+      this.#say(claim, { suspend: "true", ...proof });
+    }
+  }
+
+  #scaleUp(set: StoredStatefulSet): void {
+    const { plan, world, log, namespace, draw } = this.#run;
+    const replicas = Math.min(plan.replicas, set.spec.replicas + draw.whole(1, 2));
+    if (replicas <= set.spec.replicas) return;
+    log("autoscaler", `scales ${set.metadata.name} up to ${replicas}`);
+    world.scale({ namespace, name: set.metadata.name }, replicas);
+  }
+
+  deleteClaim({ metadata: { name } }: StoredObject): void {
+    const { world, log, namespace } = this.#run;
+    log("user", `deletes ${name}`);
+    world.store.delete(claimsResource, { namespace, name }, {});
+  }
+
+  /** Deleted, its finalizers taken away, and another one of its name made. */
+  #replace(claim: StoredObject): void {
+    const { world, log, namespace } = this.#run;
+    const { name } = claim.metadata;
+    log("user", `replaces ${name}`);
+    if (!isDeleted(claim)) world.store.delete(claimsResource, { namespace, name }, {});
+    if (world.store.find(claimsResource, { namespace, name }) !== undefined)
+      world.store.patch(claimsResource, { namespace, name }, { metadata: { finalizers: null } });
+    if (world.store.find(claimsResource, { namespace, name }) === undefined)
+      world.store.create(claimsResource, namespace, { metadata: { name }, spec: {} });
+  }
+
+  /** A pod that something keeps from going for a while. */
+  #stick(): void {
+    const { world, draw, log, namespace } = this.#run;
+    const { items } = world.store.list("pods", { namespace });
+    if (items.length === 0) return;
+    const { name, uid, finalizers = [] } = draw.pick(items).metadata;
+    log("user", `keeps ${name} from going`);
+    world.store.patch("pods", { namespace, name }, { metadata: { finalizers: [...finalizers, stuckFinalizer] } });
+    world.timeline.after(draw.between(5_000, 90_000), () => this.#free(name, uid));
+  }
+
+  #free(name: string, uid: string): void {
+    const { world, namespace } = this.#run;
+    const pod = world.store.find("pods", { namespace, name });
+    if (pod?.metadata.uid !== uid) return;
+    const finalizers = pod.metadata.finalizers?.filter((one) => one !== stuckFinalizer) ?? [];
+    world.store.patch("pods", { namespace, name }, { metadata: { finalizers } });
+  }
+
+  /** Somebody looks into a volume with a pod of his own. */
+  debug({ metadata }: StoredObject): void {
+    const { world, draw, log, namespace } = this.#run;
+    const name = `${debuggerName}-${++this.#debuggers}`;
+    log("user", `looks into ${metadata.name} with ${name}`);
+    const volumes = [{ name: "data", persistentVolumeClaim: { claimName: metadata.name } }];
+    const { uid } = world.store.create("pods", namespace, {
+      metadata: { name },
+      spec: { containers: [{ name: "app", image: "app:1" }], volumes },
+    }).metadata;
+    world.timeline.after(draw.between(5_000, 120_000), () => this.#takeDebugger(name, uid));
+  }
+
+  #takeDebugger(name: string, uid: string): void {
+    const { world, namespace } = this.#run;
+    if (world.store.find("pods", { namespace, name })?.metadata.uid === uid)
+      world.store.delete("pods", { namespace, name }, { gracePeriodSeconds: 0 });
+  }
+
+  /** Everybody wants what can come true: times that are short, modes and holds that let go, proofs where something is asked. */
+  makePeace(): void {
+    const { draw, world, namespace } = this.#run;
+    for (const { metadata } of world.store.list("pods", { namespace }).items) this.#free(metadata.name, metadata.uid);
+    for (const set of this.sets()) {
+      this.#say(set, { "suspend-duration": "20s", hold: null, "removal-mode": "Zone", "wait-between-removals": "5s" });
+      const spec = { persistentVolumeClaimRetentionPolicy: { whenScaled: "Retain" } };
+      world.store.patch("statefulsets", { namespace, name: set.metadata.name }, { spec });
+    }
+    for (const claim of this.claims()) {
+      const isAsked = says(claim, "suspend") !== undefined && says(claim, "suspend") !== "false";
+      const wish = says(claim, "recover") === undefined ? null : draw.pick([null, "true"]);
+      this.#say(claim, {
+        hold: null,
+        "suspend-duration": null,
+        recover: wish,
+        suspend: isAsked ? "true" : null,
+        ...(isAsked ? { "drained-at": this.#now() } : {}),
+      });
+    }
+  }
+
+  /** What somebody has deleted, and nobody has begun to remove, keeps its name until somebody takes our finalizer away. */
+  takeWhatHangs(): void {
+    const { world, namespace, log } = this.#run;
+    for (const claim of this.claims()) {
+      if (!isDeleted(claim) || !isHeld(claim) || says(claim, "suspend-state") === "Removing") continue;
+      const { name, finalizers = [] } = claim.metadata;
+      log("user", `takes our finalizer from ${name}`);
+      const kept = finalizers.filter((one) => one !== ourFinalizer);
+      world.store.patch(claimsResource, { namespace, name }, { metadata: { finalizers: kept } });
+    }
+  }
+}

@@ -1,0 +1,66 @@
+/** What volume claims and StatefulSets say of suspension, read once more and apart from the product. */
+import type { StoredObject, StoredPod, StoredStatefulSet } from "../../world/objects.ts";
+
+export const ourFinalizer = "sluice.dev/volume-hold";
+const prefix = "sluice.dev/";
+/** The name of the volume claim template of every StatefulSet. */
+export const template = "data";
+
+export function key(name: string): string {
+  return `${prefix}${name}`;
+}
+
+export function says({ metadata }: Pick<StoredObject, "metadata">, name: string): string | undefined {
+  return metadata.annotations?.[key(name)];
+}
+
+export function isHeld({ metadata }: StoredObject): boolean {
+  return metadata.finalizers?.includes(ourFinalizer) ?? false;
+}
+
+export function isDeleted({ metadata }: StoredObject): boolean {
+  return metadata.deletionTimestamp !== undefined;
+}
+
+/** The pod that a volume claim is made for. */
+export function podOf({ metadata }: StoredObject): string {
+  return metadata.name.slice(template.length + 1);
+}
+
+/** What is neither true nor false holds, too. */
+export function isOnHold(object: StoredObject): boolean {
+  const text = says(object, "hold");
+  return text !== undefined && text !== "false";
+}
+
+const unitsMs: Readonly<Record<string, number>> = { "": 1_000, s: 1_000, m: 60_000, h: 3_600_000 };
+
+/** In milliseconds; undefined where nobody says how long, or in no words that anybody can read. */
+export function durationMs(claim: StoredObject, set: StoredObject | undefined): number | undefined {
+  const text = says(claim, "suspend-duration") ?? (set === undefined ? undefined : says(set, "suspend-duration"));
+  const [, number, unit = ""] = /^(\d+)([smh]?)$/.exec(text ?? "") ?? [];
+  const unitMs = unitsMs[unit];
+  return number === undefined || unitMs === undefined ? undefined : Number(number) * unitMs;
+}
+
+/** True where somebody says that nobody needs its data, since a time that has come. */
+export function isDrained(claim: StoredObject, nowMs: number): boolean {
+  const text = says(claim, "drained-at") ?? "";
+  const atMs = /^\d{4}-\d\d-\d\dT/.test(text) ? Date.parse(text) : Number.NaN;
+  return atMs <= nowMs;
+}
+
+/** `None` also where nobody can read it. */
+export function modeOf(set: StoredObject): string {
+  const text = says(set, "removal-mode") ?? "Zone";
+  return ["All", "Zone", "Group"].includes(text) ? text : "None";
+}
+
+/** The names of the volume claims that a pod mounts. */
+export function mountsOf({ spec }: StoredPod): readonly string[] {
+  return (spec.volumes ?? []).flatMap(({ persistentVolumeClaim }) => persistentVolumeClaim?.claimName ?? []);
+}
+
+export function isWanted({ spec }: StoredStatefulSet, ordinal: number): boolean {
+  return ordinal < spec.replicas;
+}

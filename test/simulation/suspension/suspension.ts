@@ -1,0 +1,143 @@
+/**
+ * The suspended volumes of one seed: users who ask, withdraw and want back, an autoscaler, pods that hang, the functions that
+ * carry this out, and who looks at all of it.
+ */
+import { gcSuspendedGroups } from "../../../functions/gc-suspended-groups/function.ts";
+import { ClusterError } from "../../../functions/shared/kubernetes/cluster.ts";
+import type { GroupKey } from "../../../functions/shared/objects/statefulsets.ts";
+import type { FunctionDefinition } from "../../../functions/shared/pass/definition.ts";
+import { suspendGroup } from "../../../functions/suspend-group/function.ts";
+import { setNameOf } from "../../stage/checkers/raw.ts";
+import type { StoredObject } from "../../world/objects.ts";
+import type { Actor } from "../actor.ts";
+import type { Checker } from "../checker.ts";
+import { startReplica } from "../replica.ts";
+import type { Connection, Role } from "../roles.ts";
+import type { SeedRun } from "../seed.ts";
+import { type Process, runIn } from "../simulated-cluster.ts";
+import { SuspensionChecker } from "./checker.ts";
+import { Deeds } from "./deeds.ts";
+import { podOf, says } from "./raw.ts";
+
+interface Listener {
+  readonly process: Process;
+  readonly wake: (key: GroupKey) => void;
+}
+
+/** How often somebody looks after what hangs, once the troubles are over. */
+const personMs = 20_000;
+
+export class Suspension implements Actor {
+  readonly name = "suspension";
+  readonly roles: readonly Role[];
+  readonly checkers: readonly Checker[];
+  readonly #run: SeedRun;
+  readonly #deeds: Deeds;
+  #listeners: readonly Listener[] = [];
+
+  constructor(run: SeedRun) {
+    this.#run = run;
+    this.#deeds = new Deeds(run);
+    if (run.plan.suspension === undefined) {
+      this.roles = [];
+      this.checkers = [];
+      return;
+    }
+    const told = { wokenBy: "itself", inPeace: "any", count: 2, diesAfterWrite: true } as const;
+    this.roles = [
+      { ...told, name: "suspender", open: (connection) => this.#open(connection, suspendGroup) },
+      { ...told, name: "collector", open: (connection) => this.#open(connection, gcSuspendedGroups) },
+    ];
+    this.checkers = [new SuspensionChecker(run)];
+  }
+
+  /** Events of volume claims alone wake these functions. */
+  #open(connection: Connection, definition: FunctionDefinition): undefined {
+    const { draw, plan, wrappers, log } = this.#run;
+    const replica = startReplica(connection, { ...plan, draw, wrappers, log, definition });
+    this.#listeners = [
+      ...this.#listeners,
+      { process: connection.process, wake: (group) => replica.wake(group, false) },
+    ];
+  }
+
+  #tell(claim: StoredObject): void {
+    const { draw, plan, world, namespace, group } = this.#run;
+    const set = world.store.find("statefulsets", { namespace, name: setNameOf(podOf(claim)) });
+    if (set?.metadata.labels?.["rollout-group"] !== group) return;
+    this.#listeners = this.#listeners.filter(({ process }) => process.alive);
+    for (const { process, wake } of this.#listeners) {
+      const copies = draw.chance(plan.doubleEvents) ? 2 : 1;
+      for (let copy = 0; copy < copies; copy++) {
+        if (draw.chance(plan.loseEvents)) continue;
+        world.timeline.after(draw.between(1, 200), () => runIn(process, () => wake({ namespace, group })));
+      }
+    }
+  }
+
+  start(): void {
+    const { world, plan, namespace, log, isVerbose, draw, isFaulty } = this.#run;
+    const { suspension } = plan;
+    if (suspension === undefined) return;
+    const annotations = {
+      "sluice.dev/suspend-duration": `${suspension.durationMs / 1_000}s`,
+      "sluice.dev/removal-mode": suspension.mode,
+      "sluice.dev/wait-between-removals": `${suspension.waitMs / 1_000}s`,
+    };
+    for (const { metadata } of this.#deeds.sets()) world.annotate({ namespace, name: metadata.name }, annotations);
+    world.store.onChange("persistentvolumeclaims", ({ previous, current, final }) => {
+      if (final.metadata.namespace !== namespace) return;
+      if (isVerbose) log("volume", describe(current, final));
+      this.#tell(final);
+      const isNews = current !== undefined && previous !== undefined && stateOf(previous) !== stateOf(current);
+      if (!isNews || !isFaulty() || !draw.chance(suspension.reacts)) return;
+      world.timeline.after(draw.between(0, 500), () => {
+        if (isFaulty()) this.#try(() => this.#deeds.react(final));
+      });
+    });
+  }
+
+  begin(): void {
+    const { plan, world, draw, isFaulty } = this.#run;
+    if (plan.suspension === undefined) return;
+    const { everyMs, deeds } = plan.suspension;
+    const next = () =>
+      world.timeline.after(everyMs * draw.between(0.1, 2), () => {
+        if (!isFaulty()) return;
+        this.#try(() => this.#deeds.do(draw.pick(deeds)));
+        next();
+      });
+    next();
+  }
+
+  makePeace(): void {
+    if (this.#run.plan.suspension === undefined) return;
+    this.#deeds.makePeace();
+    const look = () =>
+      this.#run.world.timeline.after(personMs, () => {
+        this.#deeds.takeWhatHangs();
+        look();
+      });
+    look();
+  }
+
+  #try(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      if (!(error instanceof ClusterError)) throw error;
+      this.#run.log("user", `is refused: ${error.message}`);
+    }
+  }
+}
+
+function stateOf(claim: StoredObject): string | undefined {
+  return says(claim, "suspend-state");
+}
+
+function describe(current: StoredObject | undefined, { metadata }: StoredObject): string {
+  const { name, uid, finalizers, deletionTimestamp, annotations } = metadata;
+  if (current === undefined) return `${name} ${uid.slice(0, 8)} is gone`;
+  const what = deletionTimestamp === undefined ? "" : ", being deleted";
+  return `${name} ${uid.slice(0, 8)} [${finalizers?.join() ?? ""}]${what} ${JSON.stringify(annotations ?? {})}`;
+}
