@@ -56,7 +56,7 @@ export function decide(snapshot: SuspendSnapshot): Verdict<Target> {
   const judgedAll = isNamespaceEnding
     ? []
     : members.flatMap((member): JudgedMember[] => {
-        const judged = judge(member, nowMs, protects);
+        const judged = afterLeaving(snapshot, member, judge(member, nowMs, protects));
         return judged === undefined ? [] : [{ member, judged }];
       });
   const steps = judgedAll.flatMap(({ judged }): Target[] => (judged.step === undefined ? [] : [judged.step]));
@@ -75,6 +75,24 @@ export function decide(snapshot: SuspendSnapshot): Verdict<Target> {
   );
   const targets = [...steps, ...raised.targets, ...(lowered?.targets ?? []), ...told];
   return conclude(judgedAll, targets, waits, group);
+}
+
+/**
+ * Rule R21: as long as the ledger has a scale-down of a member, whoever made it may still carry it out, and its pod goes though it
+ * is ready. It is told to have its volume back only when that has ended.
+ */
+function afterLeaving({ zones }: SuspendSnapshot, { set, ordinal, name }: Member, judged: Judged | undefined) {
+  if (judged?.step?.kind !== "clear") return judged;
+  const claims = zones.find(({ statefulSet }) => statefulSet.uid === set.uid)?.claims ?? [];
+  const claim = claims.find(
+    (one) =>
+      one.isKnown &&
+      one.kind === "scale-down" &&
+      one.members.some(({ first, last }) => first <= ordinal && ordinal <= last),
+  );
+  if (claim === undefined) return judged;
+  const sentence = `${name} may still be on its way out: ${describeClaim(claim)}`;
+  return { guard: "pod-leaving", sentence, recheckMs: podRecheckMs } satisfies Judged;
 }
 
 /** What is done, or what the first of those waits for that wait. */

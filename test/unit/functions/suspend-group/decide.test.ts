@@ -339,3 +339,13 @@ test("what is done has a name, as what is waited for has", () => {
   left.spec("a", { replicas: 2 });
   assert.equal(named(left), "pod-leaving");
 });
+
+test("a volume is cleared only when no scale-down of its pod stands in the ledger: who made that may still carry it out", () => {
+  for (const wish of [{ recover: "true" }, { suspend: undefined }]) {
+    const on = suspending(["a"]);
+    on.say("a", 2, wish);
+    assert.deepEqual(said(on), ["clear db-a-2"]);
+    on.claim("a", "suspend-group", "scale-down", 2);
+    assert.deepEqual(said(on), ["pod-leaving"]);
+  }
+});
