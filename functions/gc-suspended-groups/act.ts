@@ -75,6 +75,12 @@ async function carryOut(context: Context, key: GroupKey, target: Target, notAfte
     }
     return;
   }
+  if (target.kind === "stand-back") {
+    const sentence = `${target.member.name} came back after the removal of its volume had begun: it goes with that pod`;
+    const annotations = { [keys.removalClaim.key]: null, ...messageFor("in-use", sentence) };
+    for (const claim of target.claims) await patchVolumeClaim(context, claim, { annotations }, notAfterMs);
+    return;
+  }
   const annotations = messageFor(target.guard, target.sentence);
   for (const claim of target.member.claims) await patchVolumeClaim(context, claim, { annotations }, notAfterMs);
 }

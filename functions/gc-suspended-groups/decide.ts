@@ -32,6 +32,8 @@ export type Target =
   | { readonly kind: "remove"; readonly member: Member; readonly claim: OtherClaim }
   /** Our finalizer goes from volume claims that are being deleted; or from all, where nothing is to be held any more. */
   | { readonly kind: "release"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
+  /** Deleted, and in use again: the claim of the ledger lets go of it, so that others need not wait for the end of its pod. */
+  | { readonly kind: "stand-back"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
   | { readonly kind: "tell"; readonly member: Member; readonly guard: string; readonly sentence: string };
 
 export interface Held {
@@ -51,7 +53,7 @@ export function decide(snapshot: RemovalSnapshot): Verdict<Target> {
   if (!removes)
     return releaseAll(members, "uninstalling", `VOLUME_HOLD is remove: no volume claim of ${group} is held`);
   if (isNamespaceEnding) return endNamespace(members, group);
-  const released = members.flatMap(releaseRemoving);
+  const released = [...members.flatMap(releaseRemoving), ...members.flatMap(standBack)];
   const held = new Map<Member, Held>();
   const due: Member[] = [];
   for (const member of members) {
@@ -86,6 +88,16 @@ function releaseRemoving(member: Member): Target[] {
   if (!isRemoving(member) || isOnHold(member) || isUsed(member)) return [];
   const ours = claims.filter(({ isTerminating, isHeld }) => isTerminating && isHeld);
   return ours.length === 0 ? [] : [{ kind: "release", member, claims: ours }];
+}
+
+/**
+ * Somebody made the StatefulSet larger after the point of no return: its pod runs on a volume claim that is being deleted, and goes
+ * on until that pod goes. Nobody can say when; a claim that stood until then would hold up every rollout and drain of the group.
+ */
+function standBack(member: Member): Target[] {
+  if (!isRemoving(member) || member.pod === undefined || !isWantedMember(member)) return [];
+  const claims = member.claims.filter((claim) => claim.isTerminating && claim.removalClaim !== undefined);
+  return claims.length === 0 ? [] : [{ kind: "stand-back", member, claims }];
 }
 
 /** Nobody is left who could have it back. What a user holds stays, and so does its namespace. */

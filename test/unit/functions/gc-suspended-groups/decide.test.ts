@@ -272,3 +272,16 @@ test("warnings come at half of the time and an hour before its end, and say how 
   assert.equal(warned(45, "1h"), "half 15m", "an hour before the end of an hour is its beginning");
   assert.equal(describeSpan(601_200_000), "6d 23h");
 });
+
+test("a pod that came back after the removal had begun lets go of the claim, once, and its volume goes when that pod does", () => {
+  const on = over();
+  on.say("a", 2, { "suspend-state": "Removing", "removal-claim": "volume db-a 2 1" });
+  on.delete("a", 2);
+  on.spec("a", { replicas: 3 });
+  on.addPod("db-a-2", "uid-db-a");
+  assert.ok(said(on).includes("stand-back db-a-2"));
+  on.say("a", 2, { "removal-claim": undefined });
+  assert.ok(!said(on).includes("stand-back db-a-2"));
+  on.pods.delete("db-a-2");
+  assert.ok(said(on).includes("release db-a-2"));
+});
