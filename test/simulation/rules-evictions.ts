@@ -7,6 +7,7 @@ import { neighbourRules } from "./rules-neighbours.ts";
 import { scalingRules } from "./scaling/rules-scaling.ts";
 import { noFaults } from "./simulated-cluster.ts";
 import { skipLabelRules } from "./skip-labels/rules-skip-labels.ts";
+import { suspensionRules } from "./suspension/rules-suspension.ts";
 import { versionRules } from "./versions/rules-versions.ts";
 
 /** People who drain three zones, and ask again and again, by two webhooks and beside two rollouts; nothing else is wrong. */
@@ -142,4 +143,5 @@ export const removedRules: readonly RemovedRule[] = [
   ...versionRules,
   ...scalingRules,
   ...skipLabelRules,
+  ...suspensionRules,
 ];

@@ -114,7 +114,10 @@ export class SuspensionChecker implements Checker {
       if (isLate) this.#tooLate.add(uid);
       else this.#pledged.add(uid);
     }
-    if (says(current, "suspend-state") === undefined && !isDeleted(current)) this.#tooLate.delete(uid);
+    // Whoever asks anew may have it back anew.
+    const asks =
+      says(current, "suspend") === "true" && (previous === undefined || says(previous, "suspend") !== "true");
+    if (asks || this.#pledged.has(uid)) this.#tooLate.delete(uid);
   }
 
   #told({
@@ -216,9 +219,12 @@ export class SuspensionChecker implements Checker {
     const left = ["suspend", "drained-at", "suspend-state", "suspended-at", "suspend-pod-uid", "suspend-message"];
     const isCleared = left.every((one) => says(after, one) === undefined) && !isHeld(after);
     if (isDeleted(before) || says(before, "recover") !== "true") return;
-    if (says(before, "suspend-state") === "Removing" && !this.#tooLate.has(uid))
-      this.#run.violate("S2", `${who} answers ${name} that it is too late, and it was not`);
-    if (says(before, "suspend-state") === "Removing") return;
+    if (says(before, "suspend-state") === "Removing") {
+      // One whose pod somebody has brought back meanwhile is kept after all.
+      if (!isCleared && !this.#tooLate.has(uid))
+        this.#run.violate("S2", `${who} answers who wants ${name} back that it is too late, and it was not`);
+      return;
+    }
     if (!isCleared) this.#run.violate("S2", `${who} answers who wants ${name} back, and something of ours stays`);
     const pod = store.find("pods", { namespace: this.#run.namespace, name: podOf(after) });
     const cameLately = this.#nowMs - (this.#goneMs.get(podOf(after)) ?? Number.NEGATIVE_INFINITY) < underWayMs;

@@ -19,56 +19,44 @@ export class Deeds {
 
   /** Throws ClusterError where the API server wants none of it. */
   do(deed: SuspensionDeed): void {
-    const { draw, namespace, world } = this.#run;
+    const { draw } = this.#run;
     const sets = this.sets();
     const claims = this.claims();
     if (sets.length === 0 || claims.length === 0) return;
     const set = draw.pick(sets);
     const claim = draw.pick(claims);
     const either = draw.chance(0.5) ? set : claim;
-    switch (deed) {
-      case "request":
-        return this.#request(set);
-      case "withdraw":
-        return this.#say(draw.pick(this.#begun(claims)), { suspend: draw.pick([null, "false", "perhaps"]) });
-      case "recover":
-        return this.#say(draw.pick(this.#begun(claims)), { recover: draw.chance(0.9) ? "true" : "perhaps" });
-      case "drain":
-        return this.#say(claim, { "drained-at": this.#now() });
-      case "undrain":
-        return this.#say(draw.pick(this.#begun(claims)), {
-          "drained-at": draw.pick([null, "lately", this.#now(86_400_000)]),
-        });
-      case "duration":
-        return this.#say(either, { "suspend-duration": draw.pick(["0", "20s", "60", "3m", "soon", null, null]) });
-      case "hold":
-        return this.#say(either, { hold: draw.pick(["true", "yes", "false", null, null]) });
-      case "mode":
-        return this.#say(set, { "removal-mode": draw.pick(["Zone", "Zone", "Group", "All", "None", "some", null]) });
-      case "wait":
-        return this.#say(set, { "wait-between-removals": draw.pick(["0s", "10s", "-5s", "later"]) });
-      case "scaleUp":
-        return this.#scaleUp(set);
-      case "deleteClaim":
-        return this.deleteClaim(draw.pick(this.#begun(claims)));
-      case "retention":
-        world.store.patch(
-          "statefulsets",
-          { namespace, name: set.metadata.name },
-          {
-            spec: { persistentVolumeClaimRetentionPolicy: { whenScaled: draw.pick(["Delete", "Retain", "Retain"]) } },
-          },
-        );
-        return;
-      case "stick":
-        return this.#stick();
-      case "debug":
-        return this.debug(draw.pick(this.#begun(claims)));
-    }
+    const begun = draw.pick(this.#begun(claims));
+    const say = (object: StoredObject, name: string, texts: readonly (string | null)[]) => () =>
+      this.#say(object, { [name]: draw.pick(texts) });
+    const deeds: Readonly<Record<SuspensionDeed, () => void>> = {
+      request: () => this.#request(set),
+      withdraw: say(begun, "suspend", [null, "false", "perhaps"]),
+      recover: say(begun, "recover", ["true", "true", "true", "true", "perhaps"]),
+      drain: say(claim, "drained-at", [this.#now()]),
+      undrain: say(begun, "drained-at", [null, "lately", this.#now(86_400_000)]),
+      duration: say(either, "suspend-duration", ["0", "20s", "60", "3m", "soon", null, null]),
+      hold: say(either, "hold", ["true", "yes", "false", null, null]),
+      mode: say(set, "removal-mode", ["Zone", "Zone", "Group", "All", "None", "some", null]),
+      wait: say(set, "wait-between-removals", ["0s", "10s", "-5s", "later"]),
+      scaleUp: () => this.#scaleUp(set),
+      deleteClaim: () => this.#deleteClaim(begun),
+      retention: () => this.#retain(set, draw.pick(["Delete", "Retain", "Retain"])),
+      stick: () => this.#stick(),
+      debug: () => this.#debug(begun),
+    };
+    deeds[deed]();
+  }
+
+  #retain({ metadata: { name } }: StoredStatefulSet, whenScaled: "Delete" | "Retain"): void {
+    const { world, namespace, log } = this.#run;
+    log("user", `says of ${name}: whenScaled ${whenScaled}`);
+    const spec = { persistentVolumeClaimRetentionPolicy: { whenScaled } };
+    world.store.patch("statefulsets", { namespace, name }, { spec });
   }
 
   /** Somebody acts as soon as a volume claim has changed: whatever he does may come between any two calls of ours. */
-  react(claim: StoredObject): void {
+  react(name: string): void {
     const { draw, world, namespace } = this.#run;
     const deed = draw.pick([
       "recover",
@@ -80,14 +68,14 @@ export class Deeds {
       "debug",
       "scaleUp",
     ] as const);
-    const now = world.store.find(claimsResource, { namespace, name: claim.metadata.name });
+    const now = world.store.find(claimsResource, { namespace, name });
     if (now === undefined) return;
     if (deed === "recover") this.#say(now, { recover: "true" });
     else if (deed === "withdraw") this.#say(now, { suspend: null });
     else if (deed === "undrain") this.#say(now, { "drained-at": null });
     else if (deed === "hold") this.#say(now, { hold: "true" });
     else if (deed === "replace") this.#replace(now);
-    else if (deed === "debug") this.debug(now);
+    else if (deed === "debug") this.#debug(now);
     else {
       const set = this.sets().find(({ metadata }) => podOf(now).startsWith(`${metadata.name}-`));
       if (set !== undefined) this.#scaleUp(set);
@@ -145,7 +133,7 @@ export class Deeds {
     world.scale({ namespace, name: set.metadata.name }, replicas);
   }
 
-  deleteClaim({ metadata: { name } }: StoredObject): void {
+  #deleteClaim({ metadata: { name } }: StoredObject): void {
     const { world, log, namespace } = this.#run;
     log("user", `deletes ${name}`);
     world.store.delete(claimsResource, { namespace, name }, {});
@@ -183,7 +171,7 @@ export class Deeds {
   }
 
   /** Somebody looks into a volume with a pod of his own. */
-  debug({ metadata }: StoredObject): void {
+  #debug({ metadata }: StoredObject): void {
     const { world, draw, log, namespace } = this.#run;
     const name = `${debuggerName}-${++this.#debuggers}`;
     log("user", `looks into ${metadata.name} with ${name}`);
@@ -207,8 +195,7 @@ export class Deeds {
     for (const { metadata } of world.store.list("pods", { namespace }).items) this.#free(metadata.name, metadata.uid);
     for (const set of this.sets()) {
       this.#say(set, { "suspend-duration": "20s", hold: null, "removal-mode": "Zone", "wait-between-removals": "5s" });
-      const spec = { persistentVolumeClaimRetentionPolicy: { whenScaled: "Retain" } };
-      world.store.patch("statefulsets", { namespace, name: set.metadata.name }, { spec });
+      this.#retain(set, "Retain");
     }
     for (const claim of this.claims()) {
       const isAsked = says(claim, "suspend") !== undefined && says(claim, "suspend") !== "false";

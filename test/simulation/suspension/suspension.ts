@@ -3,7 +3,9 @@
  * carry this out, and who looks at all of it.
  */
 import { gcSuspendedGroups } from "../../../functions/gc-suspended-groups/function.ts";
-import { ClusterError } from "../../../functions/shared/kubernetes/cluster.ts";
+import { type Cluster, ClusterError } from "../../../functions/shared/kubernetes/cluster.ts";
+import { wrapCluster } from "../../../functions/shared/kubernetes/wrap-cluster.ts";
+import { ledgerName } from "../../../functions/shared/ledger/name.ts";
 import type { GroupKey } from "../../../functions/shared/objects/statefulsets.ts";
 import type { FunctionDefinition } from "../../../functions/shared/pass/definition.ts";
 import { suspendGroup } from "../../../functions/suspend-group/function.ts";
@@ -11,6 +13,7 @@ import { setNameOf } from "../../stage/checkers/raw.ts";
 import type { StoredObject } from "../../world/objects.ts";
 import type { Actor } from "../actor.ts";
 import type { Checker } from "../checker.ts";
+import { readClaims } from "../claims/checker.ts";
 import { startReplica } from "../replica.ts";
 import type { Connection, Role } from "../roles.ts";
 import type { SeedRun } from "../seed.ts";
@@ -54,7 +57,8 @@ export class Suspension implements Actor {
   /** Events of volume claims alone wake these functions. */
   #open(connection: Connection, definition: FunctionDefinition): undefined {
     const { draw, plan, wrappers, log } = this.#run;
-    const replica = startReplica(connection, { ...plan, draw, wrappers, log, definition });
+    const cluster = inTime(connection.cluster);
+    const replica = startReplica({ ...connection, cluster }, { ...plan, draw, wrappers, log, definition });
     this.#listeners = [
       ...this.#listeners,
       { process: connection.process, wake: (group) => replica.wake(group, false) },
@@ -76,7 +80,7 @@ export class Suspension implements Actor {
   }
 
   start(): void {
-    const { world, plan, namespace, log, isVerbose, draw, isFaulty } = this.#run;
+    const { world, plan, namespace, group, log, isVerbose } = this.#run;
     const { suspension } = plan;
     if (suspension === undefined) return;
     const annotations = {
@@ -90,10 +94,22 @@ export class Suspension implements Actor {
       if (isVerbose) log("volume", describe(current, final));
       this.#tell(final);
       const isNews = current !== undefined && previous !== undefined && stateOf(previous) !== stateOf(current);
-      if (!isNews || !isFaulty() || !draw.chance(suspension.reacts)) return;
-      world.timeline.after(draw.between(0, 500), () => {
-        if (isFaulty()) this.#try(() => this.#deeds.react(final));
-      });
+      if (isNews) this.#react(final.metadata.name);
+    });
+    // What is claimed is about to be taken: whoever changes his mind now does so between any two calls.
+    world.store.onChange("leases", ({ previous, current }) => {
+      if (current?.metadata.namespace !== namespace || current.metadata.name !== ledgerName(group)) return;
+      const before = new Set(previous === undefined ? [] : readClaims(previous as never).map(({ id }) => id));
+      for (const { id, kind, uids = {} } of readClaims(current as never))
+        if (kind === "volume" && !before.has(id)) for (const name of Object.keys(uids)) this.#react(name);
+    });
+  }
+
+  #react(name: string): void {
+    const { world, draw, plan, isFaulty } = this.#run;
+    if (!isFaulty() || !draw.chance(plan.suspension?.reacts ?? 0)) return;
+    world.timeline.after(draw.between(0, 500), () => {
+      if (isFaulty()) this.#try(() => this.#deeds.react(name));
     });
   }
 
@@ -129,6 +145,26 @@ export class Suspension implements Actor {
       this.#run.log("user", `is refused: ${error.message}`);
     }
   }
+}
+
+/** What is sent too late is not sent, as the shipped client has it. */
+function inTime(cluster: Cluster): Cluster {
+  const late = (verb: string, resource: string, notAfterMs = Number.POSITIVE_INFINITY) =>
+    cluster.monotonicMs() > notAfterMs
+      ? new ClusterError({ code: 0, reason: "NotSent", message: "too late to send it", verb, resource })
+      : undefined;
+  return wrapCluster(cluster, {
+    patch: async (resource, object, body, options) => {
+      const error = late("patch", resource, options?.notAfterMs);
+      if (error !== undefined) throw error;
+      return cluster.patch(resource, object, body, options);
+    },
+    delete: async (resource, object, preconditions, options) => {
+      const error = late("delete", resource, options?.notAfterMs);
+      if (error !== undefined) throw error;
+      return cluster.delete(resource, object, preconditions, options);
+    },
+  });
 }
 
 function stateOf(claim: StoredObject): string | undefined {

@@ -1,0 +1,147 @@
+/** What keeps suspended volumes safe, taken away from the shipped functions one at a time. */
+import type { Preconditions } from "../../../functions/shared/kubernetes/cluster.ts";
+import type { Protocol } from "../../../functions/shared/ledger/protocol.ts";
+import type { Ledger } from "../../../functions/shared/ledger/reservation.ts";
+import { fieldsOf } from "../../../functions/shared/objects/fields.ts";
+import type { Plan, SuspensionDeed } from "../plan.ts";
+import type { Wrappers } from "../replica.ts";
+import { never, type RemovedRule, wrapCluster } from "../rules.ts";
+import { noFaults } from "../simulated-cluster.ts";
+import { key } from "./raw.ts";
+import { suspended } from "./scenarios.ts";
+
+const claimsResource = "persistentvolumeclaims";
+
+/** Users who ask, and react at once to what becomes of it; what is sent takes its time. */
+const reacting = (plan: Plan, deeds: readonly SuspensionDeed[], changes: Partial<Plan> = {}): Plan =>
+  suspended(
+    plan,
+    { everyMs: 5_000, deeds: ["request", ...deeds], durationMs: 5_000, waitMs: 0, mode: "Zone", reacts: 0.5 },
+    { faults: { ...noFaults, latencyMs: 60 }, every: { ...never, crash: 40_000 }, ...changes },
+  );
+
+const isRemoving = (body: object): boolean =>
+  fieldsOf(fieldsOf(fieldsOf(body)?.metadata)?.annotations)?.[key("suspend-state")] === "Removing";
+
+/** Objects as a process reads them, seen in another way. */
+function seen(resource: string, change: (objects: readonly object[]) => readonly object[]): Wrappers {
+  return wrapCluster((cluster) => ({
+    get: async (wanted, object, options) => {
+      const read = await cluster.get(wanted, object, options);
+      return wanted === resource ? (change([read])[0] as typeof read) : read;
+    },
+    list: async (wanted, query) => {
+      const list = await cluster.list(wanted, query);
+      return wanted === resource ? { ...list, items: change(list.items) as typeof list.items } : list;
+    },
+  }));
+}
+
+type Annotations = Readonly<Record<string, unknown>>;
+
+/** The same with other annotations. */
+function annotated(change: (annotations: Annotations) => Annotations) {
+  return (objects: readonly object[]): readonly object[] =>
+    objects.map((object) => {
+      const metadata = fieldsOf(fieldsOf(object)?.metadata) ?? {};
+      return { ...object, metadata: { ...metadata, annotations: change(fieldsOf(metadata.annotations) ?? {}) } };
+    });
+}
+
+const withoutHold = annotated(({ [key("hold")]: _hold, ...rest }) => rest);
+
+/** Once suspended, drained for ever. */
+const drainedForEver = annotated((annotations) => {
+  const isBegun = annotations[key("suspend-state")] !== undefined;
+  return isBegun ? { ...annotations, [key("drained-at")]: "2026-01-01T00:00:00Z" } : annotations;
+});
+
+/** The claim stands in the memory of the process that removes, and in no ledger. */
+function claimsInMemory(protocol: Protocol): Protocol {
+  const isVolume = ({ kind }: Ledger["claims"][number]) => kind === "volume";
+  let own: Ledger["claims"] = [];
+  const read = (ledger: Ledger): Ledger => ({ ...ledger, claims: [...ledger.claims, ...own] });
+  return {
+    ...protocol,
+    readLedger: async (cluster, group) => {
+      const ledger = await protocol.readLedger(cluster, group);
+      return ledger && read(ledger);
+    },
+    writeLedger: async (cluster, ledger, change) => {
+      const claims = change.claims ?? ledger.claims;
+      own = claims.filter(isVolume);
+      const kept = claims.filter((claim) => !isVolume(claim));
+      return read(await protocol.writeLedger(cluster, ledger, { ...change, claims: kept }));
+    },
+  };
+}
+
+export const suspensionRules: readonly RemovedRule[] = [
+  {
+    rule: "S2",
+    removed: "the uid and the revision as conditions of the point of no return",
+    breaks: ["S1", "S2"],
+    aim: (plan) => reacting(plan, ["recover", "withdraw", "hold"]),
+    wrappers: wrapCluster((cluster) => ({
+      patch: (resource, object, body, options) => {
+        if (resource !== claimsResource || !isRemoving(body)) return cluster.patch(resource, object, body, options);
+        const { uid: _uid, resourceVersion: _revision, ...metadata } = fieldsOf(fieldsOf(body)?.metadata) ?? {};
+        return cluster.patch(resource, object, { ...body, metadata }, options);
+      },
+    })),
+  },
+  {
+    rule: "S1",
+    removed: "the uid and the revision as conditions of the removal",
+    breaks: ["S1", "S2"],
+    aim: (plan) => reacting(plan, ["hold"]),
+    wrappers: wrapCluster((cluster) => ({
+      delete: (resource, object, conditions, options) =>
+        cluster.delete(resource, object, resource === claimsResource ? ({} as Preconditions) : conditions, options),
+    })),
+  },
+  {
+    rule: "S1",
+    removed: "waiting until the pod is gone: one that is deleted counts as gone",
+    breaks: ["S1"],
+    aim: (plan) => reacting(plan, ["stick", "stick", "stick"], { goneAfterMs: 20_000 }),
+    wrappers: seen("pods", (pods) =>
+      pods.filter((pod) => fieldsOf(fieldsOf(pod)?.metadata)?.deletionTimestamp === undefined),
+    ),
+  },
+  {
+    rule: "S1",
+    removed: "the look for other pods that use the volume",
+    breaks: ["S1"],
+    aim: (plan) => reacting(plan, ["debug", "debug"]),
+    wrappers: seen("pods", (pods) =>
+      pods.filter((pod) => fieldsOf(fieldsOf(pod)?.metadata)?.ownerReferences !== undefined),
+    ),
+  },
+  {
+    rule: "S1",
+    removed: "hold",
+    breaks: ["S1"],
+    aim: (plan) => reacting(plan, ["hold", "hold"]),
+    wrappers: {
+      cluster: (cluster) => {
+        const claims = seen(claimsResource, withoutHold).cluster?.(cluster) ?? cluster;
+        return seen("statefulsets", withoutHold).cluster?.(claims) ?? claims;
+      },
+    },
+  },
+  {
+    rule: "S1",
+    removed: "looking once more whether the volume is drained",
+    breaks: ["S1"],
+    aim: (plan) => reacting(plan, ["undrain", "undrain"]),
+    wrappers: seen(claimsResource, drainedForEver),
+  },
+  {
+    rule: "R18",
+    removed: "the claim of a volume in the ledger: it stands in the process's memory",
+    breaks: ["K4", "Z1"],
+    aim: (plan) => reacting(plan, []),
+    wrappers: { protocol: claimsInMemory },
+  },
+];
