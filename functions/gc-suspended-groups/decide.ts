@@ -91,8 +91,8 @@ function releaseRemoving(member: Member): Target[] {
 }
 
 /**
- * Somebody made the StatefulSet larger after the point of no return: its pod runs on a volume claim that is being deleted, and goes
- * on until that pod goes. Nobody can say when; a claim that stood until then would hold up every rollout and drain of the group.
+ * Somebody made the StatefulSet larger after the point of no return: its pod runs on a volume claim that is being deleted, and
+ * goes when that pod does. Nobody can say when; a claim that stood until then would hold up every rollout and drain of the group.
  */
 function standBack(member: Member): Target[] {
   if (!isRemoving(member) || member.pod === undefined || !isWantedMember(member)) return [];

@@ -78,8 +78,8 @@ export function decide(snapshot: SuspendSnapshot): Verdict<Target> {
 }
 
 /**
- * Rule R21: as long as the ledger has a scale-down of a member, whoever made it may still carry it out, and its pod goes though it
- * is ready. It is told to have its volume back only when that has ended.
+ * Rule R21: as long as the ledger has a scale-down of a member, whoever made it may still carry it out: its pod goes
+ * though it is ready. It is told to have its volume back only when that has ended.
  */
 function afterLeaving({ zones }: SuspendSnapshot, { set, ordinal, name }: Member, judged: Judged | undefined) {
   if (judged?.step?.kind !== "clear") return judged;

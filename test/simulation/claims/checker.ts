@@ -297,6 +297,8 @@ export class ClaimsChecker implements Checker {
       return isWanted || pods.length === 0;
     }
     if (this.#isAnchored(claim)) known.wasAnchored = true;
+    // The first mark of a volume that ships is refused for certain, or arrives: who knows that it was refused need not wait.
+    else if (claim.anchor?.resource === "persistentvolumeclaims") return true;
     else if (known.wasAnchored || world.timeline.nowMs() - firstMs > anchoredWithinMs) return true;
     if (claim.kind === "volume") {
       return Object.entries(uids).every(([name, uid]) => {

@@ -29,7 +29,7 @@ const happenings = [
   /(suspender|collector)-\d+ is killed/,
 ];
 
-test("volumes that are suspended, wanted back and removed break no promise, and all of it happens", async () => {
+test("volumes that are suspended, wanted back and removed break no promise, and all happens", async () => {
   const missing = new Set(happenings);
   for (let seed = 1; seed <= 150; seed++) {
     const verbose = missing.size > 0;
@@ -40,7 +40,7 @@ test("volumes that are suspended, wanted back and removed break no promise, and 
   assert.deepEqual([...missing].map(String), []);
 });
 
-test("volumes suspended beside whatever a seed has drawn break no promise, and some seeds of the default plan have them", async () => {
+test("volumes suspended beside whatever a seed has drawn break no promise; some default seeds have them", async () => {
   for (let seed = 1; seed <= 40; seed++) {
     const { violations } = await simulate(seed, { aim: suspendingAnywhere });
     assert.deepEqual(violations, [], `replay with: npm run simulate -- --only suspension-anywhere --seed ${seed}`);
@@ -52,7 +52,7 @@ test("volumes suspended beside whatever a seed has drawn break no promise, and s
 });
 
 /** The seed that finds what is missing, in the order of the rules. */
-const finders = [4, 13, 1, 1, 1, 1, 1];
+const finders = [9, 6, 1, 2, 1, 1, 1];
 
 for (const [index, { removed, breaks, aim, wrappers }] of suspensionRules.entries()) {
   const seed = finders[index] ?? 0;
