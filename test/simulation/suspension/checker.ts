@@ -153,6 +153,8 @@ export class SuspensionChecker implements Checker {
     for (let ordinal = after.spec.replicas; ordinal < before.spec.replicas; ordinal++) {
       const claim = store.find(claimsResource, { namespace: this.#run.namespace, name: `data-${name}-${ordinal}` });
       if (claim !== undefined && isHeld(claim)) continue;
+      // One that somebody has put in its place just now nobody knows yet.
+      if (this.#nowMs - Date.parse(claim?.metadata.creationTimestamp ?? "") < underWayMs) continue;
       this.#run.violate("S1", `${what}, and the volume claim of ${name}-${ordinal} has no finalizer of ours`);
     }
   }
