@@ -5,6 +5,7 @@ import { isBegun, isRequested, type Member } from "../shared/group/suspension/me
 import { chooseTurn } from "../shared/group/suspension/pace.ts";
 import type { Claim, KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim, type HeldBack, heldBy } from "../shared/ledger/kinds.ts";
+import { podNameOf } from "../shared/objects/pods.ts";
 import type { SuspendableSet } from "../shared/objects/volumes/suspendable.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
@@ -201,7 +202,7 @@ function held({ guard, sentence }: Pick<Wait, "guard" | "sentence">): Lowered {
 function whyNotTop({ set, ordinal, name }: Member, going: readonly Member[]): Wait | undefined {
   for (let above = set.start + set.replicas - 1; above > ordinal; above--) {
     if (going.some((one) => one.set === set && one.ordinal === above)) continue;
-    const sentence = `${name} stays: ${set.name}-${above} is above it, and is not to go; a StatefulSet gives up its highest ordinals only`;
+    const sentence = `${name} stays: ${podNameOf({ statefulSet: set.name, ordinal: above })} is above it, and is not to go; a StatefulSet gives up its highest ordinals only`;
     return wait("not-top-ordinal", sentence);
   }
   return undefined;

@@ -1,5 +1,6 @@
 /** A member is what a StatefulSet has at one ordinal: its pod, and its volume claims. It is suspended as a whole. Pure. */
 import type { PodObject } from "../../kubernetes/cluster.ts";
+import { podNameOf } from "../../objects/pods.ts";
 import { ordinalOfClaim, type SuspendableSet } from "../../objects/volumes/suspendable.ts";
 import { meant, type Said, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
 
@@ -63,7 +64,7 @@ export function findMembers(
       if (ordinal !== undefined) byOrdinal.set(ordinal, [...(byOrdinal.get(ordinal) ?? []), claim]);
     }
     return [...byOrdinal].map(([ordinal, own]): Member => {
-      const name = `${set.name}-${ordinal}`;
+      const name = podNameOf({ statefulSet: set.name, ordinal });
       const names = new Set(own.map((claim) => claim.name));
       return {
         set,

@@ -1,6 +1,6 @@
 /** What decisions read of a StatefulSet whose volumes may be suspended, and which volume claims are its own. */
 import type { StatefulSetObject } from "../../kubernetes/cluster.ts";
-import { parseOrdinal } from "../pods.ts";
+import { parseOrdinal, podNameOf, statefulSetOfPod } from "../pods.ts";
 import { isLed, parseScaling } from "../scaling/scaling.ts";
 import type { Malformed } from "../vocabulary/entry.ts";
 import * as keys from "../vocabulary/suspension.ts";
@@ -73,7 +73,7 @@ function parsePolicy(metadata: StatefulSetObject["metadata"]): SuspensionPolicy 
 
 /** TEMPLATE-STATEFULSET-ORDINAL: so a StatefulSet calls the volume claims of its pods. */
 export function volumeClaimName(template: string, statefulSet: string, ordinal: number): string {
-  return `${template}-${statefulSet}-${ordinal}`;
+  return `${template}-${podNameOf({ statefulSet, ordinal })}`;
 }
 
 /** The ordinal of the pod that a volume claim is made for by a StatefulSet; undefined where its name says another's. */
@@ -88,7 +88,7 @@ export function ordinalOfClaim({ name, templates }: SuspendableSet, claim: strin
 
 /** The StatefulSets that may have made a volume claim of that name, by its name alone: the longest first. */
 export function setNamesIn(claim: string): readonly string[] {
-  const [, stem] = /^(.+)-\d+$/.exec(claim) ?? [];
+  const stem = statefulSetOfPod(claim);
   if (stem === undefined) return [];
   const parts = stem.split("-");
   return parts.slice(1).map((_, index) => parts.slice(index + 1).join("-"));
