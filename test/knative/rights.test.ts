@@ -55,6 +55,8 @@ interface Installation {
   readonly keeper: string;
   /** The account that has queues rebalanced. */
   readonly spreader: string;
+  /** The account that removes volumes. */
+  readonly collector: string;
   /** Starts the workloads that play the parts. */
   play(
     start: (workload: string, settings: Readonly<Record<string, string>>) => Promise<Cast["rollout"]>,
@@ -106,7 +108,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
   /** Walks every path with the accounts and settings of an overlay, and judges what each account did of what it may. */
   async function walk(
     context: TestContext,
-    { namespace, overlay, roller, keeper, spreader, play }: Installation,
+    { namespace, overlay, roller, keeper, spreader, collector, play }: Installation,
   ): Promise<void> {
     const from = await auditPosition(controlPlane.auditLog);
     const kubectl = await Kubectl.open(controlPlane);
@@ -131,7 +133,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       await lower(scene, cast, ingesters);
       await follow(scene, cast);
       await letGo(scene, cast);
-      await suspend(scene, cast);
+      await suspend(scene, cast, `system:serviceaccount:${namespace}:${collector}`);
       await roll(scene, cast);
       await refuse(scene, cast, `system:serviceaccount:${namespace}:${roller}`);
       await vanish(scene, cast, `system:serviceaccount:${namespace}:${keeper}`);
@@ -175,7 +177,8 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       const scaling = { delayed, follower, releaser };
       return { certificate, reviews, rollout, ledgers, ...scaling, marker, spreader: spreading, suspender, collector };
     };
-    await walk(context, { namespace: "loki", overlay: "direct", roller, keeper, spreader, play });
+    const accounts = { roller, keeper, spreader, collector: "gc-suspended-groups" };
+    await walk(context, { namespace: "loki", overlay: "direct", ...accounts, play });
   });
 
   test("one process that does everything uses each right of the overlay standalone and lacks none", async (context) => {
@@ -185,7 +188,8 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       const woken = { rollout: all, ledgers: all, delayed: all, follower: all, releaser: all, marker: all };
       return { certificate: all, reviews: all, ...woken, spreader: all, suspender: all, collector: all };
     };
-    await walk(context, { namespace: "mimir", overlay: "standalone", roller, keeper: roller, spreader: roller, play });
+    const accounts = { roller, keeper: roller, spreader: roller, collector: roller };
+    await walk(context, { namespace: "mimir", overlay: "standalone", ...accounts, play });
   });
 
   /** Installs an overlay, and has each of its accounts attack, one after the other. */

@@ -1,6 +1,7 @@
 /** A pod whose volume is suspended and then removed: what the accounts of both functions need for that. */
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import { eventually } from "../controlplane/api.ts";
+import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { changed, post, tick } from "../stage/posted.ts";
 import type { Scene } from "../stage/scene.ts";
@@ -13,10 +14,14 @@ interface Object {
 
 const name = "kept";
 
-/** Its PersistentVolume is kept, so that it has to be changed. The ledger is lost in between: whoever collects makes another. */
+/**
+ * Its PersistentVolume is kept, so that it has to be changed. The ledger is lost in between, until whoever collects, by the name of
+ * `user`, has made another.
+ */
 export async function suspend(
   { api, controlPlane, group: { namespace } }: Scene,
   { suspender, collector }: { readonly suspender: Server; readonly collector: Server },
+  user: string,
 ): Promise<void> {
   const claim = `data-${name}-zone-a-1`;
   const claims = `/api/v1/namespaces/${namespace}/persistentvolumeclaims`;
@@ -59,14 +64,19 @@ export async function suspend(
     return (await ask())?.metadata.annotations?.["sluice.dev/suspend-state"] === "Suspended" ? true : undefined;
   });
   const ledger = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(name)}`;
-  await (await api.send("DELETE", ledger)).body.dump();
   const collect = async () => {
     await post(collector, changed("PersistentVolumeClaim", namespace, claim));
     await post(collector, tick);
   };
-  await eventually("another ledger", 30_000, async () => {
+  const from = await auditPosition(controlPlane.auditLog);
+  // The other function may look once more and make it, too.
+  await eventually("a ledger made by whoever collects", 60_000, async () => {
+    await (await api.send("DELETE", ledger)).body.dump();
     await collect();
-    return api.get(ledger).catch(() => undefined);
+    await eventually("another ledger", 30_000, () => api.get(ledger).catch(() => undefined));
+    for await (const entry of readAudit(controlPlane.auditLog, { from }, () => {}))
+      if (entry.user === user && entry.verb === "create" && entry.resource === "leases") return true;
+    return undefined;
   });
   // What somebody has reserved and no view shows is asked for by its name.
   const reserved = { [`${name}-zone-a`]: { 1: ["of-long-ago", "advance-zone-rollout", Date.now()] } };
