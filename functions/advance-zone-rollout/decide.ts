@@ -3,7 +3,8 @@
 import { claimOn, countDown, describeDown, isUnsettled, type Zone } from "../shared/group/zones.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
-import { finishAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
+import { dropAfterMs, finishAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
+import { formatTime } from "../shared/objects/durations.ts";
 import { type Pod, podNameOf } from "../shared/objects/pods.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
 import { choose, type GroupNow, heldByLimit, subjectOf, type Target } from "./choose.ts";
@@ -98,6 +99,14 @@ function advance(group: RolloutSnapshot): Verdict<Target> {
   return { ...first, recheckMs: Math.min(...held.map((one) => one.recheckMs ?? recheckMs)) };
 }
 
+/** Rule R10: whoever let a pod go may have ended since, and nobody else is told whether that pod still goes. */
+function whoMayGo({ down, reserved }: Zone): string {
+  const one = [...reserved.values()].find(({ ordinal }) => down.get(ordinal) === "reserved");
+  if (one === undefined) return "";
+  const until = formatTime(one.stampMs + dropAfterMs);
+  return `; ${podNameOf(one)} may still go, by ${one.by}, until ${until} at the latest`;
+}
+
 /** The zone that is not ready, or whose turn it is. */
 function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<Target> {
   const { name, paused, updateRevision } = zone.statefulSet;
@@ -115,7 +124,7 @@ function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<Target> {
   const outdated = zone.outdated.filter((pod) => repairInMs(group, zone, pod) !== 0);
   if (outdated.length === 0 && claim !== undefined) return waitForClaim(claim, "the other zones wait until it ends");
   if (outdated.length === 0) {
-    return wait("zone-settling", `${describeDown(zone)}; the next zone starts when it is ready`, {
+    return wait("zone-settling", `${describeDown(zone)}; the next zone starts when it is ready${whoMayGo(zone)}`, {
       zone: name,
       recheckMs: again,
     });

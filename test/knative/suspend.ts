@@ -15,8 +15,8 @@ interface Object {
 const name = "kept";
 
 /**
- * Its PersistentVolume is kept, so that it has to be changed. The ledger is lost in between, until whoever collects, by the name of
- * `user`, has made another.
+ * Its PersistentVolume is kept, so that it has to be changed. The ledger is lost in between, until whoever collects, by the name
+ * of `user`, has made another.
  */
 export async function suspend(
   { api, controlPlane, group: { namespace } }: Scene,

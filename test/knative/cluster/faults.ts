@@ -52,13 +52,21 @@ export async function killAtRandom(cluster: KnativeCluster, act: Act, signal: Ab
   }
 }
 
-/** Evicts pods of the group, any of them, until `signal` is aborted; resolves to how often each status was the answer. */
+/**
+ * Evicts pods of the group, any of them, until `signal` is aborted; resolves to how often each status was the answer. Whoever
+ * gets a 500, because the replica that had let the pod go was killed, asks again: what that one reserved would stand until rule
+ * R10 drops it.
+ */
 export async function evictAtRandom({ api, group }: Scene, signal: AbortSignal): Promise<ReadonlyMap<number, number>> {
   const answers = new Map<number, number>();
   const evictOne = async (): Promise<void> => {
     const zone = group.statefulSets[Math.floor(Math.random() * group.statefulSets.length)];
-    const { code } = await evict(api, group.namespace, `${zone}-${Math.floor(Math.random() * group.pods)}`);
-    answers.set(code, (answers.get(code) ?? 0) + 1);
+    const pod = `${zone}-${Math.floor(Math.random() * group.pods)}`;
+    for (let code = 500; code === 500; ) {
+      ({ code } = await evict(api, group.namespace, pod));
+      answers.set(code, (answers.get(code) ?? 0) + 1);
+      if (code === 500) await delay(500);
+    }
   };
   const work = async (): Promise<void> => {
     while (!signal.aborted) {

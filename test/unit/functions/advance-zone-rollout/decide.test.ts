@@ -321,6 +321,15 @@ test("status.currentRevision is written for a zone that is complete, once", () =
   assert.match(decideOn([zone("a", "nn")]).sentence, /^recording the revision of a; every pod/);
 });
 
+test("zone-settling: a pod that somebody let go and that stands still is named, with him and the end of it (R10)", () => {
+  const evicted = reservation("a-0", { by: "evaluate-eviction", stampMs: nowMs - 30_000 });
+  assert.equal(
+    decideOn([zone("a", "nn", { reserved: [evicted] }), zone("b", "oo")]).sentence,
+    "a: 1 of 2 down (1 reserved); the next zone starts when it is ready; a-0 may still go, by evaluate-eviction, until 2026-01-01T00:12:00Z at the latest",
+  );
+  assert.match(decideOn([zone("a", "nw", { reserved: [reservation("a-1")] })]).sentence, /starts when it is ready$/);
+});
+
 test("status.currentRevision is not written for a zone that is incomplete, unsettled, paused or refused it", () => {
   assert.equal(outcome(decideOn([zone("a", "nw")])), "zone-settling");
   assert.equal(outcome(decideOn([zone("a", "n.")])), "zone-settling");
