@@ -6,6 +6,7 @@ import {
   isRemoving,
   isWantedMember,
   type Member,
+  whyNeeded,
 } from "../shared/group/suspension/members.ts";
 import { chooseTurn } from "../shared/group/suspension/pace.ts";
 import { ageOf, describeSpan, durationNow } from "../shared/group/suspension/time-left.ts";
@@ -45,6 +46,8 @@ export interface Held {
 /** How soon to look for the end of a volume, in milliseconds; its event wakes us. */
 const goneRecheckMs = 2_000;
 const heldRecheckMs = 15_000;
+/** No event tells that a database has moved its data. In milliseconds. */
+const askAgainMs = 10_000;
 /** A weekly time is looked at now and then all the same: somebody may shorten it, and no event tells of a StatefulSet. */
 const longestRecheckMs = 300_000;
 
@@ -153,11 +156,21 @@ function whyHeld(member: Member, nowMs: number): Held | "due" | undefined {
   // Before the point of no return whoever wants it back has it (invariant S2); what nobody asks for is not removed either.
   if (!removing && (isRecovering(member) || member.claims.some(({ request }) => meant(request) !== true)))
     return undefined;
-  const obstacle = whyKept(member) ?? (removing ? undefined : (whyUnsure(member, nowMs) ?? whyYoung(member, nowMs)));
+  const obstacle = whyKept(member) ?? (removing ? undefined : whyNotYet(member, nowMs));
   if (obstacle !== undefined) return obstacle;
   // All of it is deleted: its end is awaited.
   if (removing && member.claims.every(({ isTerminating }) => isTerminating)) return whyLingering(member);
   return "due";
+}
+
+/** What holds a volume before the point of no return. Others are asked about its data when all else lets it go (I11). */
+function whyNotYet(member: Member, nowMs: number): Held | undefined {
+  const held = whyUnsure(member, nowMs) ?? whyYoung(member, nowMs);
+  if (held !== undefined) return held;
+  const needed = whyNeeded(member);
+  if (needed === undefined) return undefined;
+  const sentence = `the volumes of ${member.name} stay: ${needed.sentence}`;
+  return { guard: needed.guard, sentence, recheckMs: askAgainMs };
 }
 
 /** What holds a volume whatever its time. */

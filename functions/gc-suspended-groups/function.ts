@@ -26,7 +26,12 @@ export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settin
     { group: "", resource: "persistentvolumes", verbs: ["get", "patch"] },
     { group: "", resource: "namespaces", verbs: ["get"] },
   ],
-  reads: [...suspension.policyEntries, ...suspension.claimEntries, ...suspension.stateEntries],
+  reads: [
+    ...suspension.policyEntries,
+    ...suspension.drainEntries,
+    ...suspension.claimEntries,
+    ...suspension.stateEntries,
+  ],
   writes: [...ledgerEntries, claims, verdicts, ...suspension.stateEntries, suspension.suspended],
   settings,
   run,

@@ -1,10 +1,11 @@
 /** What is read of a group whose suspended volumes may be removed: those whose time looks over once more, by GETs. */
-import type { Member } from "../shared/group/suspension/members.ts";
+import { isRemoving, type Member } from "../shared/group/suspension/members.ts";
 import { ageOf, durationNow } from "../shared/group/suspension/time-left.ts";
 import { valuesOf } from "../shared/objects/settings.ts";
 import { claimsBy } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
+import { withDrainAnswers } from "../shared/pass/suspension/drain-questions.ts";
 import { readMembers } from "../shared/pass/suspension/reading.ts";
 import { volumeHoldSetting } from "../shared/pass/suspension/settings.ts";
 import type { RemovalSnapshot } from "./decide.ts";
@@ -21,9 +22,12 @@ export async function observe(context: Context, observed: Observed): Promise<Rem
   const { key, zones, departed, strayClaims } = observed;
   const names = zones.map(({ statefulSet }) => statefulSet.name);
   const beforeMs = context.cluster.serverTimeMs();
-  const { members, nowMs, isNamespaceEnding } = await readMembers(context, key, names, (one) =>
-    looksOver(one, beforeMs),
-  );
+  const {
+    members: read,
+    nowMs,
+    isNamespaceEnding,
+  } = await readMembers(context, key, names, (one) => looksOver(one, beforeMs));
+  const members = await withDrainAnswers(context, name, key, read, (one) => looksOver(one, nowMs) && !isRemoving(one));
   return {
     group: key.group,
     nowMs,

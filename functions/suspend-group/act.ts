@@ -107,7 +107,7 @@ async function write(
   const { member } = target;
   const claims = "claims" in target ? target.claims : member.claims;
   for (const claim of claims) await patchVolumeClaim(context, claim, patchOf(context, target, claim), notAfterMs);
-  if (target.kind === "tell" || target.kind === "protect") return;
+  if (target.kind === "tell" || target.kind === "protect" || target.kind === "prove") return;
   for (const claim of claims) await tellOfClaim(context, name, key, claim, newsOf(context, target, claim));
 }
 
@@ -115,6 +115,13 @@ function patchOf({ cluster }: Context, target: Exclude<Target, Resizing>, claim:
   const { member } = target;
   const nowMs = cluster.serverTimeMs();
   switch (target.kind) {
+    case "prove":
+      return {
+        annotations: {
+          [keys.drainedAt.key]: new Date(nowMs).toISOString(),
+          ...messageFor("drained", `${member.drain?.pod} says that nobody needs the data of ${member.name}`),
+        },
+      };
     case "protect":
       return {
         annotations: {

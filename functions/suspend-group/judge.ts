@@ -7,14 +7,18 @@ import {
   isRecovering,
   isRemoving,
   isRequested,
+  isSuspendedInPart,
   isWantedMember,
   type Member,
+  whyNeeded,
 } from "../shared/group/suspension/members.ts";
 import { drainedAt, suspendDuration } from "../shared/objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 
 /** One write about one member. */
 export type Step =
+  /** Others said that nobody needs its data: its volume claims say so, too. */
+  | { readonly kind: "prove"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
   /** Its volume claims get our finalizer, before anything goes. */
   | { readonly kind: "protect"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
   /** Its pod is gone: the time runs from now. */
@@ -38,6 +42,8 @@ export interface Judged {
 /** How soon to look for the end of a pod, or for one that is to be ready, in milliseconds. No pod's event wakes us. */
 export const podRecheckMs = 2_000;
 const mendRecheckMs = 30_000;
+/** No event tells that a database has moved its data. In milliseconds. */
+const askAgainMs = 10_000;
 
 /** Undefined for a member of which nobody wants anything. `protects`: volume claims may get our finalizer. */
 export function judge(member: Member, nowMs: number, protects: boolean): Judged | undefined {
@@ -126,17 +132,32 @@ function judgeRequested(member: Member, nowMs: number, protects: boolean): Judge
     const sentence = `${name} stays as it is: neither its volume claims nor ${member.set.name} have ${suspendDuration.key}, so that nobody knows how long a volume is kept`;
     return { guard: "duration-missing", sentence };
   }
-  if (isSuspended(member)) return judgeSuspended(member, nowMs) ?? judgeUnheld(member, protects);
+  if (isSuspendedInPart(member)) return judgeSuspended(member, nowMs) ?? judgeUnheld(member, protects);
   const why = whyNotBegun(member);
   if (why !== undefined) return why;
-  if (!isDrained(member, nowMs)) {
-    const sentence = `${name} stays: not each of its volume claims says by ${drainedAt.key} that nobody needs its data`;
-    return { guard: "not-drained", sentence };
-  }
+  const undrained = judgeDrain(member, nowMs);
+  if (undrained !== undefined) return undrained;
   const unheld = judgeUnheld(member, protects);
   if (unheld !== undefined) return unheld;
   if (!protects) return { guard: "uninstalling", sentence: `${name} stays: VOLUME_HOLD is remove` };
   return judgeSuspending(member);
+}
+
+/** Where others are asked they have to say it until its StatefulSet has given it up; their word is then written down. */
+function judgeDrain(member: Member, nowMs: number): Judged | undefined {
+  const { name, set, claims } = member;
+  const needed = whyNeeded(member);
+  const isLeaving = isBegun(member) && !isWantedMember(member);
+  if (isLeaving && isDrained(member, nowMs)) return undefined;
+  if (needed !== undefined)
+    return { guard: needed.guard, sentence: `${name} stays: ${needed.sentence}`, recheckMs: askAgainMs };
+  if (isDrained(member, nowMs)) return undefined;
+  if (set.policy.drain.kind === "value") {
+    const step: Step = { kind: "prove", member, claims };
+    return { guard: "drained", sentence: `${member.drain?.pod} says that nobody needs the data of ${name}`, step };
+  }
+  const sentence = `${name} stays: not each of its volume claims says by ${drainedAt.key} that nobody needs its data`;
+  return { guard: "not-drained", sentence };
 }
 
 /** Our finalizer comes before anything else; a volume claim that is being deleted takes none. */
@@ -166,10 +187,6 @@ function whyNotBegun(member: Member): Judged | undefined {
     return wait("volume-shared", `${name} stays: ${users} uses one of its volume claims, too`);
   }
   return undefined;
-}
-
-function isSuspended({ claims }: Member): boolean {
-  return claims.some(({ state }) => meant(state) === "Suspended");
 }
 
 /** Protected; its pod goes in its turn, and its absence starts the time. */

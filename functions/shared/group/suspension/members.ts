@@ -1,4 +1,5 @@
 /** A member is what a StatefulSet has at one ordinal: its pod, and its volume claims. It is suspended as a whole. Pure. */
+import type { Health } from "../../http/answered-health.ts";
 import type { PodObject } from "../../kubernetes/cluster.ts";
 import { podNameOf } from "../../objects/pods.ts";
 import { ordinalOfClaim, type SuspendableSet } from "../../objects/volumes/suspendable.ts";
@@ -25,6 +26,14 @@ export interface Member {
   readonly pod: VolumeUser | undefined;
   /** Other pods that mount one of its volume claims. */
   readonly others: readonly VolumeUser[];
+  /** What another pod said that was asked whether its data is needed by nobody; absent where nobody was asked. */
+  readonly drain?: DrainAnswer;
+}
+
+export interface DrainAnswer {
+  /** Whom it was asked; undefined where nobody of the group can be asked. */
+  readonly pod: string | undefined;
+  readonly health: Health;
 }
 
 /** Volume claims of which no StatefulSet of now is the owner, though somebody asks for something or has begun it. */
@@ -93,6 +102,11 @@ export function isRemoving({ claims }: Member): boolean {
   return claims.every(({ state }) => meant(state) === "Removing");
 }
 
+/** Its pod was seen to be gone, by the state of one of its volume claims. */
+export function isSuspendedInPart({ claims }: Member): boolean {
+  return claims.some(({ state }) => meant(state) === "Suspended");
+}
+
 /** Something of ours stands on one of its volume claims. */
 export function isBegun({ claims }: Member): boolean {
   return claims.some(({ state, isHeld }) => state.kind !== "absent" || isHeld);
@@ -111,6 +125,25 @@ export function isRequested({ claims }: Member): boolean {
 /** Nobody needs its data, by a word on each of its volume claims; one of the future is no word. */
 export function isDrained({ claims }: Member, nowMs: number): boolean {
   return claims.every(({ drainedMs }) => drainedMs !== undefined && drainedMs <= nowMs + aheadMs);
+}
+
+/** Why a member's data may be needed, as far as its StatefulSet has others asked; undefined where it has not, or they say no. */
+export function whyNeeded({
+  set,
+  name,
+  drain,
+}: Member): { readonly guard: string; readonly sentence: string } | undefined {
+  const { kind } = set.policy.drain;
+  if (kind === "absent") return undefined;
+  if (kind === "malformed") return { guard: "drain-question-malformed", sentence: set.policy.drain.sentence };
+  if (drain === undefined)
+    return { guard: "drain-not-asked", sentence: `others are asked first whether the data of ${name} is needed` };
+  const { pod, health } = drain;
+  if (health.state === "good") return undefined;
+  const whom = pod === undefined ? "" : `${pod}, `;
+  if (health.state === "bad")
+    return { guard: "drain-refused", sentence: `${whom}asked about its data, says that it is needed: ${health.words}` };
+  return { guard: "drain-unknown", sentence: `${whom}asked about its data, gives no answer: ${health.words}` };
 }
 
 /** How far ahead a stamp may be and still be of now, in milliseconds (spec 3.2, step 10). */

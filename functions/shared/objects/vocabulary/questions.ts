@@ -28,7 +28,7 @@ function onStatefulSet<T>(
 }
 
 /** Whatever could name a host, such as `1@other:80`, is no URL of the pod's own. */
-function parseUrl(text: string): QuestionUrl | undefined {
+export function parseQuestionUrl(text: string): QuestionUrl | undefined {
   const [, scheme, digits = "", path = "/"] = /^(https?):\/\/:(\d+)(\/.*)?$/.exec(text) ?? [];
   const port = parsePort(digits);
   if ((scheme !== "http" && scheme !== "https") || port === undefined || !isPath(path)) return undefined;
@@ -36,7 +36,7 @@ function parseUrl(text: string): QuestionUrl | undefined {
 }
 
 /** The first `=` ends the names. */
-function parseField(text: string): ExpectedField | undefined {
+export function parseExpectedField(text: string): ExpectedField | undefined {
   const end = text.indexOf("=");
   const path = text.slice(0, Math.max(end, 0)).split(".");
   return path.some((name) => name === "") ? undefined : { path, value: text.slice(end + 1) };
@@ -52,7 +52,7 @@ export const healthQuestion = onStatefulSet<ProductName>(
   },
 );
 
-export const healthUrl = onStatefulSet("sluice.dev/health-url", parseUrl, {
+export const healthUrl = onStatefulSet("sluice.dev/health-url", parseQuestionUrl, {
   grammar: "http://:PORT/PATH or https://:PORT/PATH, without a host: it is the pod's own",
   fallback: "absent: where the product answers by itself; malformed: no pod of the StatefulSet is taken",
   says: "at which port and path a pod is asked",
@@ -68,7 +68,7 @@ export const healthSecret = onStatefulSet(
   },
 );
 
-export const healthField = onStatefulSet("sluice.dev/health-field", parseField, {
+export const healthField = onStatefulSet("sluice.dev/health-field", parseExpectedField, {
   grammar: "FIELD=VALUE or FIELD.FIELD=VALUE, of a JSON object",
   fallback: "absent: the status 200 says yes; malformed: no pod of the StatefulSet is taken",
   says: "which field of the answer says yes, and by which value",

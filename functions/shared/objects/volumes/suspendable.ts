@@ -4,6 +4,7 @@ import { parseOrdinal, podNameOf, statefulSetOfPod } from "../pods.ts";
 import { isLed, parseScaling } from "../scaling/scaling.ts";
 import type { Malformed } from "../vocabulary/entry.ts";
 import * as keys from "../vocabulary/suspension.ts";
+import { type DrainQuestion, parseDrainQuestion } from "./drain-question.ts";
 import { meant, type Said, said } from "./volume-claim.ts";
 
 /** What its annotations say of how volumes go. */
@@ -14,6 +15,8 @@ export interface SuspensionPolicy {
   readonly waitMs: number | undefined;
   readonly isOnHold: boolean;
   readonly isRetained: boolean;
+  /** What is asked besides the word of a person. */
+  readonly drain: Said<DrainQuestion>;
   readonly malformed: readonly Malformed[];
 }
 
@@ -22,6 +25,8 @@ export interface SuspendableSet {
   readonly name: string;
   readonly uid: string;
   readonly resourceVersion: string;
+  /** What gives its pods their names in DNS; empty where they have none. */
+  readonly serviceName: string;
   readonly start: number;
   readonly replicas: number;
   readonly isDeleting: boolean;
@@ -44,6 +49,7 @@ export function parseSuspendableSet({ metadata, spec }: StatefulSetObject): Susp
     name: metadata.name,
     uid: metadata.uid,
     resourceVersion: metadata.resourceVersion,
+    serviceName: spec?.serviceName ?? "",
     start: Math.max(0, parseOrdinal(String(spec?.ordinals?.start ?? 0))),
     replicas: isDeleting ? 0 : (spec?.replicas ?? 1),
     isDeleting,
@@ -67,6 +73,7 @@ function parsePolicy(metadata: StatefulSetObject["metadata"]): SuspensionPolicy 
     waitMs: wait.kind === "absent" ? keys.usualWaitMs : meant(wait),
     isOnHold: hold.kind === "malformed" || meant(hold) === true,
     isRetained: retained.kind === "malformed" || meant(retained) === true,
+    drain: parseDrainQuestion(metadata, malformed),
     malformed,
   };
 }

@@ -1,16 +1,15 @@
 /** The pods that a decision would let go are asked before it is carried out (rule R22). */
 import { isAsked, isPodAsked, type Questions } from "../../group/asking.ts";
-import { type Health, unknownHealth } from "../../http/answered-health.ts";
-import { askHealth } from "../../http/health.ts";
-import type { PodAnswer, PodCallOptions } from "../../http/pod-http.ts";
+import { unknownHealth } from "../../http/answered-health.ts";
 import { products } from "../../http/products.ts";
 import type { Answered } from "../../ledger/questions/health-questions.ts";
 import { BoundedMap } from "../../objects/bounded-map.ts";
 import type { Pod } from "../../objects/pods.ts";
+import type { Ask } from "../../objects/questions/question.ts";
 import type { GroupKey, StatefulSet } from "../../objects/statefulsets.ts";
 import type { Context, GroupMemory } from "../definition.ts";
 import type { Observed } from "../observation.ts";
-import { NoPassword, readPassword } from "./credentials.ts";
+import { askPod, askWithinMs, type PodQuestion } from "./ask-pod.ts";
 
 /** A pod that goes by a decision, and whose StatefulSet asks. */
 export interface AskedPod {
@@ -18,8 +17,6 @@ export interface AskedPod {
   readonly pod: Pod;
 }
 
-/** All questions of one decision are over by then: what it rests on is 5 s old at most when it is carried out (rule R9). */
-const askWithinMs = 4_500;
 /** So often a decision is made again for what was answered, and so many pods are asked at once. */
 const mostRounds = 4;
 const mostAtOnce = 4;
@@ -100,39 +97,18 @@ async function recall(errand: Errand, questions: Questions, { pod, statefulSet }
 
 /** The answer of the pod, or that none came in time. */
 async function ask({ context, by, key, deadlineMs }: Errand, statefulSet: StatefulSet, pod: Pod): Promise<Answered> {
-  const { cluster, reporter } = context;
-  const askedMs = cluster.monotonicMs();
-  const [over, done] = [new AbortController(), new AbortController()];
-  const late = cluster.sleep(deadlineMs - askedMs, done.signal).then(() => {
-    over.abort();
-    return unknownHealth(`${pod.name} did not answer within ${askWithinMs} ms`);
-  });
-  const spoken = speak(context, statefulSet, pod, { signal: over.signal, notAfterMs: deadlineMs });
-  const health = await Promise.race([spoken, late]);
-  done.abort();
-  const product = statefulSet.question?.ask?.product ?? "";
-  reporter.health({ key, function: by, product, state: health.state });
+  const askedMs = context.cluster.monotonicMs();
+  const asking = statefulSet.question?.ask;
+  const health =
+    asking === undefined
+      ? unknownHealth("it cannot be asked, for its question is malformed")
+      : await askPod(context, questionTo(statefulSet, pod, asking), deadlineMs);
+  context.reporter.health({ key, function: by, product: asking?.product ?? "", state: health.state });
   return { health, askedMs };
 }
 
-async function speak(
-  { cluster, pods }: Context,
-  { question, namespace, serviceName: service }: StatefulSet,
-  { name: pod }: Pod,
-  options: PodCallOptions,
-): Promise<Health> {
-  const ask = question?.ask;
-  if (ask === undefined) return unknownHealth("it cannot be asked, for its question is malformed");
-  if (pods === undefined) return unknownHealth("this process calls no pods");
+function questionTo({ namespace, serviceName: service }: StatefulSet, { name: pod }: Pod, ask: Ask): PodQuestion {
   const { product, url, secret, field } = ask;
-  try {
-    const headers =
-      secret === undefined ? {} : { authorization: await readPassword(cluster, { namespace, name: secret }) };
-    const address = { pod, service, namespace, scheme: url.scheme, port: url.port };
-    const read = (answer: PodAnswer) => products[product].read(answer, field);
-    return await askHealth(pods, { address, path: url.path, headers, read }, options);
-  } catch (error) {
-    if (error instanceof NoPassword) return unknownHealth(error.message);
-    throw error;
-  }
+  const address = { pod, service, namespace, scheme: url.scheme, port: url.port };
+  return { address, path: url.path, secret, read: (answer) => products[product].read(answer, field) };
 }

@@ -56,6 +56,23 @@ test("suspended: not a moment before its time, and at that moment it is (I1)", (
   assert.equal(at(1, "0"), "remove db-a-2", "0 does not wait");
 });
 
+test("drain-refused, drain-unknown, drain-not-asked: others are asked again right before the removal, and have to say it (I11)", () => {
+  const on = over(["a"], [2], { "suspend-duration": "1h", "drain-url": "http://:80/drained/{pod}" } as never);
+  const answered = (state?: "good" | "bad" | "unknown"): Partial<RemovalSnapshot> => {
+    const drain = state && { pod: "db-a-0", health: { state, words: "HTTP 1" } };
+    return { members: on.members.map((one) => (drain ? { ...one, drain } : one)) };
+  };
+  assert.deepEqual(said(on, answered("bad")), ["drain-refused"]);
+  assert.deepEqual(said(on, answered("unknown")), ["drain-unknown"]);
+  assert.deepEqual(said(on, answered()), ["drain-not-asked"]);
+  assert.deepEqual(said(on, answered("good")), ["remove db-a-2"]);
+  on.say("a", 2, { "suspended-at": minutesAgo(30) });
+  assert.deepEqual(said(on, answered()), ["suspended"], "nobody is asked while its time runs");
+  on.policy("a", { "drain-url": "http://:80/all" });
+  on.say("a", 2, { "suspended-at": minutesAgo(90) });
+  assert.deepEqual(said(on, answered("good")), ["drain-question-malformed"]);
+});
+
 test("the duration is read anew: raised it keeps, lowered it never takes below the new one (I3)", () => {
   const on = over();
   on.policy("a", { "suspend-duration": "1d" });

@@ -1,0 +1,34 @@
+/** What another pod of a group is asked before a pod goes, and before its volume goes: is its data needed by nobody? */
+import type { Metadata } from "../../kubernetes/cluster.ts";
+import type { Malformed } from "../vocabulary/entry.ts";
+import type { ExpectedField, QuestionUrl } from "../vocabulary/questions.ts";
+import * as keys from "../vocabulary/suspension.ts";
+import { meant, type Said, said } from "./volume-claim.ts";
+
+export interface DrainQuestion {
+  /** Its path has the place of the pod's name. */
+  readonly url: QuestionUrl;
+  /** The name of the Secret that it is asked with. */
+  readonly secret: string | undefined;
+  readonly field: ExpectedField | undefined;
+}
+
+/** Absent for a StatefulSet about which nobody asks. What cannot be read is also added to `malformed`. */
+export function parseDrainQuestion(metadata: Metadata, malformed: Malformed[]): Said<DrainQuestion> {
+  const url = said(keys.drainUrl, metadata, malformed);
+  const field = said(keys.drainField, metadata, malformed);
+  const secret = said(keys.drainSecret, metadata, malformed);
+  const wrong = [url, field, secret].find(({ kind }) => kind === "malformed");
+  if (wrong?.kind === "malformed") return wrong;
+  if (url.kind === "value")
+    return { kind: "value", value: { url: url.value, field: meant(field), secret: meant(secret) } };
+  if (field.kind === "absent" && secret.kind === "absent") return { kind: "absent" };
+  const sentence = `annotation ${keys.drainUrl.key} is missing, though others say how to ask: write ${keys.drainUrl.grammar}`;
+  malformed.push({ key: keys.drainUrl.key, sentence });
+  return { kind: "malformed", sentence };
+}
+
+/** The path that is asked about one pod. */
+export function drainPath({ url }: DrainQuestion, pod: string): string {
+  return url.path.replaceAll(keys.drainedPod, encodeURIComponent(pod));
+}

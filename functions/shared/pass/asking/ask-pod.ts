@@ -1,0 +1,49 @@
+/** One question to one pod, with the password of a Secret where it needs one, and an end by the clock. */
+import { type Health, unknownHealth } from "../../http/answered-health.ts";
+import { askHealth } from "../../http/health.ts";
+import type { PodAddress, PodAnswer } from "../../http/pod-http.ts";
+import type { Context } from "../definition.ts";
+import { NoPassword, readPassword } from "./credentials.ts";
+
+export interface PodQuestion {
+  readonly address: PodAddress;
+  readonly path: string;
+  /** The name of a Secret in the namespace of the pod. */
+  readonly secret: string | undefined;
+  /** What an answer says. Pure. */
+  readonly read: (answer: PodAnswer) => Health;
+}
+
+/** All questions of one decision are over by then: what it rests on is 5 s old at most when it is carried out (rule R9). */
+export const askWithinMs = 4_500;
+
+/** Resolves to the answer, or to `unknown` where none came until `deadlineMs` of the monotonic clock. Throws ClusterError. */
+export async function askPod(context: Context, question: PodQuestion, deadlineMs: number): Promise<Health> {
+  const { cluster } = context;
+  const [over, done] = [new AbortController(), new AbortController()];
+  const late = cluster.sleep(deadlineMs - cluster.monotonicMs(), done.signal).then(() => {
+    over.abort();
+    return unknownHealth(`${question.address.pod} did not answer within ${askWithinMs} ms`);
+  });
+  const spoken = speak(context, question, { signal: over.signal, notAfterMs: deadlineMs });
+  const health = await Promise.race([spoken, late]);
+  done.abort();
+  return health;
+}
+
+async function speak(
+  { cluster, pods }: Context,
+  { address, path, secret, read }: PodQuestion,
+  options: { readonly signal: AbortSignal; readonly notAfterMs: number },
+): Promise<Health> {
+  if (pods === undefined) return unknownHealth("this process calls no pods");
+  try {
+    const { namespace } = address;
+    const headers =
+      secret === undefined ? {} : { authorization: await readPassword(cluster, { namespace, name: secret }) };
+    return await askHealth(pods, { address, path, headers, read }, options);
+  } catch (error) {
+    if (error instanceof NoPassword) return unknownHealth(error.message);
+    throw error;
+  }
+}

@@ -1,0 +1,84 @@
+/** Others of a group are asked whether the data of a member is needed by nobody, where its StatefulSet wants that. */
+import { type DrainAnswer, isRequested, type Member, type VolumeUser } from "../../group/suspension/members.ts";
+import { unknownHealth } from "../../http/answered-health.ts";
+import { products } from "../../http/products.ts";
+import type { GroupKey } from "../../objects/statefulsets.ts";
+import { type DrainQuestion, drainPath } from "../../objects/volumes/drain-question.ts";
+import { meant } from "../../objects/volumes/volume-claim.ts";
+import { askPod, askWithinMs } from "../asking/ask-pod.ts";
+import type { Context } from "../definition.ts";
+
+/** So many members are asked about in one pass; the others wait for the next. */
+const mostAtOnce = 16;
+/** So many pods are asked about one member, until one of them answers. */
+const mostPods = 3;
+
+/**
+ * The same members, with an answer about those of which `isAsked` says so; all are asked at once, after whatever was read before.
+ * Resolves 4.5 s later at most. Throws ClusterError.
+ */
+export async function withDrainAnswers(
+  context: Context,
+  by: string,
+  key: GroupKey,
+  members: readonly Member[],
+  isAsked: (member: Member) => boolean,
+): Promise<readonly Member[]> {
+  const asked = members.filter((one) => meant(one.set.policy.drain) !== undefined && isAsked(one)).slice(0, mostAtOnce);
+  const deadlineMs = context.cluster.monotonicMs() + askWithinMs;
+  return Promise.all(
+    members.map(async (member) => {
+      const question = meant(member.set.policy.drain);
+      if (question === undefined || !asked.includes(member)) return member;
+      const drain = await ask(context, member, question, others(member, members), deadlineMs);
+      context.reporter.health({ key, function: by, product: "http", state: drain.health.state });
+      return { ...member, drain };
+    }),
+  );
+}
+
+/** A pod that can be asked, and the Service by which it is reached. */
+interface Witness {
+  readonly pod: VolumeUser;
+  readonly service: string;
+}
+
+/** Nobody is asked about himself. Of those that are ready first the ones that stay, and of these the nearest. */
+function others(member: Member, members: readonly Member[]): readonly Witness[] {
+  const rank = (one: Member): number => (isRequested(one) ? 2 : 0) + (one.set === member.set ? 0 : 1);
+  return members
+    .filter((one) => one !== member && one.pod?.isReady && one.set.serviceName !== "")
+    .sort((one, other) => rank(one) - rank(other))
+    .slice(0, mostPods)
+    .flatMap(({ pod, set }) => (pod === undefined ? [] : [{ pod, service: set.serviceName }]));
+}
+
+/** The first answer that is one. */
+async function ask(
+  context: Context,
+  { name, set }: Member,
+  question: DrainQuestion,
+  witnesses: readonly Witness[],
+  deadlineMs: number,
+): Promise<DrainAnswer> {
+  const { scheme, port } = question.url;
+  let last: DrainAnswer = {
+    pod: undefined,
+    health: unknownHealth(`no other pod of the group is ready and has a name in DNS, to be asked about ${name}`),
+  };
+  for (const { pod, service } of witnesses) {
+    const health = await askPod(
+      context,
+      {
+        address: { pod: pod.name, service, namespace: set.namespace, scheme, port },
+        path: drainPath(question, name),
+        secret: question.secret,
+        read: (answer) => products.http.read(answer, question.field),
+      },
+      deadlineMs,
+    );
+    last = { pod: pod.name, health };
+    if (health.state !== "unknown") return last;
+  }
+  return last;
+}
