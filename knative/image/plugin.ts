@@ -1,10 +1,11 @@
 /**
- * `npm run build:plugin`: the kubectl plugin as one executable file, `dist/kubectl-sluice`, or whatever path is given.
+ * `npm run build:plugin`: the kubectl plugin as one executable file, `dist/kubectl-sluice`, or whatever path is given. Beside it
+ * is what kubectl asks for completions, `kubectl_complete-sluice`.
  *
  * kubectl finds it anywhere on PATH by its name. It needs Node and no other file.
  */
-import { chmod, readFile } from "node:fs/promises";
-import { join, relative } from "node:path";
+import { chmod, readFile, writeFile } from "node:fs/promises";
+import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
 import { root, withoutGeneratedApi } from "./bundling.ts";
 
@@ -57,6 +58,9 @@ async function main(outfile: string): Promise<void> {
     logLevel: "warning",
   });
   await chmod(outfile, 0o755);
+  const completion = join(dirname(outfile), "kubectl_complete-sluice");
+  await writeFile(completion, '#!/bin/sh\nexec kubectl-sluice __complete "$@"\n');
+  await chmod(completion, 0o755);
   console.log(relative(process.cwd(), outfile));
 }
 

@@ -66,7 +66,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
   });
 
   test("it is one file, which kubectl lists and runs, whatever package.json lies above it", async () => {
-    assert.deepEqual(await readdir(join(folder, "bin")), ["kubectl-sluice"]);
+    assert.deepEqual(await readdir(join(folder, "bin")), ["kubectl-sluice", "kubectl_complete-sluice"]);
     const env = { ...process.env, PATH: plugin.path };
     const listed = await runProgram(controlPlane.kubectl, ["plugin", "list"], env);
     assert.match(listed.stdout, /\/bin\/kubectl-sluice\n/);
@@ -78,6 +78,17 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
       assert.match(stdout, /kubectl sluice release GROUP POD/);
     }
     await rm(join(folder, "package.json"));
+  });
+
+  test("the Tab key offers commands and groups: the real kubectl asks the program beside the plugin", async () => {
+    const env = { ...process.env, PATH: plugin.path, KUBECONFIG: controlPlane.kubeconfig, HOME: folder };
+    const offered = async (...words: string[]) => {
+      const { code, stdout } = await runProgram(controlPlane.kubectl, ["__complete", "sluice", ...words], env);
+      return [code, ...stdout.trim().split("\n")];
+    };
+    assert.deepEqual(await offered("re"), [0, "recover", "release", ":4"]);
+    assert.deepEqual(await offered("why", "-n", namespace, ""), [0, "ingester", ":4"]);
+    assert.deepEqual(await offered("why", "-n", namespace, "--context", "nowhere", ""), [0, ":4"]);
   });
 
   test("a Node that is too old is told what is needed, in words that it understands", async () => {

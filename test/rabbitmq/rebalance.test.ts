@@ -113,6 +113,9 @@ suite("queue leaders of a real RabbitMQ cluster", { skip: packages === undefined
     );
   }
 
+  const isUneven = (counts: readonly number[]): boolean =>
+    counts.length > 0 && Math.max(...counts) - Math.min(...counts) >= 3;
+
   /** A node leaves the cluster, and comes back with hardly a leader. */
   async function comeBack(index: number): Promise<void> {
     // As the stop gate drains it: its leaders go before it does.
@@ -132,11 +135,15 @@ suite("queue leaders of a real RabbitMQ cluster", { skip: packages === undefined
     const stage = new Stage(nodes, ["guest", "guest"]);
     try {
       await stage.until("rebalanced");
-      for (const ordinal of [2, 1]) {
-        await comeBack(ordinal);
-        await stage.replace(ordinal);
+      let before: readonly number[] = [];
+      // RabbitMQ spreads leaders after it has answered: on a busy machine some of that comes between.
+      for (let turn = 0; turn < 3 && !isUneven(before); turn++) {
+        for (const ordinal of [2, 1]) {
+          await comeBack(ordinal);
+          await stage.replace(ordinal);
+        }
+        before = await leaders();
       }
-      const before = await leaders();
       const startedMs = performance.now();
       const { sentence } = await stage.until("rebalanced");
       const after = await eventually("the leaders spread", 30_000, async () => {
@@ -147,7 +154,7 @@ suite("queue leaders of a real RabbitMQ cluster", { skip: packages === undefined
         `leaders of ${queues.length} queues on 3 nodes: ${before} before, ${after} after ` +
           `${((performance.now() - startedMs) / 1_000).toFixed(1)} s; ${sentence}`,
       );
-      assert.ok(Math.max(...before) - Math.min(...before) >= 3, `${before}: nothing to spread`);
+      assert.ok(isUneven(before), `${before}: nothing to spread`);
       assert.deepEqual(after, [4, 4, 4]);
     } finally {
       await stage.close();

@@ -189,6 +189,8 @@ export interface PlannedSuspension {
   readonly mode: "Zone" | "Group" | "All";
   /** The share of the changes of a suspension to which somebody reacts at once. */
   readonly reacts: number;
+  /** So many volume claims has each pod. */
+  readonly volumes: 1 | 2;
 }
 
 export const suspensionDeeds = [
@@ -206,6 +208,7 @@ export const suspensionDeeds = [
   "retention",
   "stick",
   "debug",
+  "forge",
 ] as const;
 
 /** What a user, or another controller, does to volume claims and to those that they belong to. */

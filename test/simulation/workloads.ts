@@ -5,7 +5,7 @@ import type { StoredStatefulSet } from "../world/objects.ts";
 import type { Actor } from "./actor.ts";
 import type { Checker } from "./checker.ts";
 import type { SeedRun } from "./seed.ts";
-import { template as volumeTemplate } from "./suspension/raw.ts";
+import { templates } from "./suspension/raw.ts";
 import { drawn } from "./users.ts";
 
 /** The label that a budget may select by instead of `rollout-group`: on pods, and on StatefulSets where the plan says so. */
@@ -129,7 +129,9 @@ export class Workloads implements Actor {
       image: `app:${this.#version}`,
       labels: plan.neighbours.labelled ? { ...labels, [appLabel]: app } : labels,
       podLabels: { [appLabel]: app },
-      ...(plan.suspension !== undefined && group === this.#run.group ? { volumes: [volumeTemplate] } : {}),
+      ...(plan.suspension !== undefined && group === this.#run.group
+        ? { volumes: templates.slice(0, plan.suspension.volumes) }
+        : {}),
     });
   }
 

@@ -45,9 +45,9 @@ export interface Recover extends ApiServerOptions {
 
 export type Command = Why | Release | Suspended | Recover | { readonly command: "help" };
 
-const commands = ["why", "release", "suspended", "recover"] as const;
+export const commands = ["why", "release", "suspended", "recover"] as const;
 
-const options = {
+export const options = {
   namespace: { type: "string", short: "n" },
   output: { type: "string", short: "o" },
   kubeconfig: { type: "string" },
@@ -58,7 +58,7 @@ const options = {
 } as const;
 
 /** Which options belong to some commands alone. */
-const owners: Readonly<Record<string, readonly string[]>> = {
+export const owners: Readonly<Record<string, readonly string[]>> = {
   output: ["why", "suspended"],
   wait: ["release", "recover"],
   "dry-run": ["release", "recover"],
@@ -193,6 +193,8 @@ Sluice carries it out. Past the point of no return it refuses, and says how the 
       --kubeconfig FILE      not given: $KUBECONFIG, a pod's service account, or ~/.kube/config
       --context NAME         not given: the kubeconfig's current one
   -h, --help
+
+The Tab key offers commands, groups, pods and volume claims where kubectl_complete-sluice is on PATH beside this program.
 
 Exit codes: 0 it has said or done what you asked; 1 it refuses, there is no such group, reservation or claim, a right is
 missing, or the API server is away; 2 the command line or the kubeconfig is wrong, or Node is too old.

@@ -19,6 +19,7 @@ import {
   type Suspended,
   type Why,
 } from "./arguments.ts";
+import { complete, noFiles, readWritten } from "./completion.ts";
 import { createShadow, type GroupInspection, inspect, isUnknown, lookAt } from "./inspection.ts";
 import { recover } from "./recover.ts";
 import { NotReleased, release } from "./release.ts";
@@ -53,6 +54,7 @@ class NotFound extends Error {}
 /** Runs one command line. Every failure is one line to {@link Terminal.say}; only programming errors are thrown. */
 export async function run(argv: readonly string[], given: Terminal): Promise<ExitCode> {
   const terminal = { ...given, say: (line: string) => given.say(escapeControls(line)) };
+  if (argv[0] === "__complete") return offer(argv.slice(1), terminal);
   const command = readCommandLine(argv);
   if ("mistake" in command) {
     terminal.say(`${command.mistake}; see kubectl sluice --help`);
@@ -80,6 +82,45 @@ export async function run(argv: readonly string[], given: Terminal): Promise<Exi
   } finally {
     await connection.close();
   }
+}
+
+/** For a shell, which shows nothing where something fails: there is no place for a sentence. */
+async function offer(words: readonly string[], { connect, out }: Terminal): Promise<ExitCode> {
+  let connection: Promise<Connection> | undefined;
+  const { namespace: asked, ...place } = readWritten(words);
+  const look = async <T>(read: (cluster: Cluster, namespace: string) => Promise<T>): Promise<T> => {
+    connection ??= connect(place);
+    const { cluster, namespace } = await connection;
+    return read(cluster, asked ?? namespace);
+  };
+  try {
+    const offered = await complete(words, {
+      groups: () =>
+        look(async (cluster, namespace) => {
+          const keys = await findGroups(createShadow(cluster, namespace), namespace);
+          return keys.map(({ group }) => group);
+        }),
+      reserved: (group) =>
+        look(async (cluster, namespace) => {
+          const shadow = createShadow(cluster, namespace);
+          const { reservations } = await inspectOrFail(shadow, { namespace, group });
+          return reservations.map(({ pod }) => pod);
+        }),
+      suspended: () =>
+        look(async (cluster, namespace) => {
+          const { claims } = await inspectSuspended(cluster, namespace);
+          const groups = new Set(claims.flatMap(({ group }) => group ?? []));
+          return { claims: claims.map(({ claim }) => claim), groups: [...groups] };
+        }),
+    });
+    out(offered.map((word) => `${escapeControls(word)}\n`).join(""));
+  } catch {
+    // Whoever presses the Tab key sees names, or none.
+  } finally {
+    await (await connection?.catch(() => undefined))?.close();
+  }
+  out(`${noFiles}\n`);
+  return 0;
 }
 
 async function carryOut(

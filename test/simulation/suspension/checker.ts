@@ -14,7 +14,7 @@ import type { Change } from "../../world/watch-log.ts";
 import type { Caller, Checker } from "../checker.ts";
 import { readClaims } from "../claims/checker.ts";
 import type { SeedRun } from "../seed.ts";
-import { durationMs, isDeleted, isDrained, isHeld, isOnHold, modeOf, mountsOf, podOf, says } from "./raw.ts";
+import { durationMs, isDeleted, isDrained, isHeld, isOnHold, modeOf, mountsOf, podOf, says, templates } from "./raw.ts";
 
 /** Whoever acts on a state has begun to look no longer ago than five seconds, and what he sends takes its way. */
 const underWayMs = 12_000;
@@ -151,11 +151,14 @@ export class SuspensionChecker implements Checker {
     this.#judgeLedger(what, name, (claim) => claim.kind === "scale-down");
     const { store } = this.#run.world;
     for (let ordinal = after.spec.replicas; ordinal < before.spec.replicas; ordinal++) {
-      const claim = store.find(claimsResource, { namespace: this.#run.namespace, name: `data-${name}-${ordinal}` });
-      if (claim !== undefined && isHeld(claim)) continue;
-      // One that somebody has put in its place just now nobody knows yet.
-      if (this.#nowMs - Date.parse(claim?.metadata.creationTimestamp ?? "") < underWayMs) continue;
-      this.#run.violate("S1", `${what}, and the volume claim of ${name}-${ordinal} has no finalizer of ours`);
+      for (const template of templates.slice(0, this.#run.plan.suspension?.volumes)) {
+        const key = { namespace: this.#run.namespace, name: `${template}-${name}-${ordinal}` };
+        const claim = store.find(claimsResource, key);
+        if (claim !== undefined && isHeld(claim)) continue;
+        // One that somebody has put in its place just now nobody knows yet.
+        if (this.#nowMs - Date.parse(claim?.metadata.creationTimestamp ?? "") < underWayMs) continue;
+        this.#run.violate("S1", `${what}, and the volume claim ${key.name} has no finalizer of ours`);
+      }
     }
   }
 

@@ -2,7 +2,7 @@
 import type { StoredObject, StoredStatefulSet } from "../../world/objects.ts";
 import type { SuspensionDeed } from "../plan.ts";
 import type { SeedRun } from "../seed.ts";
-import { isDeleted, isHeld, key, ourFinalizer, podOf, says, template } from "./raw.ts";
+import { isDeleted, isHeld, key, ourFinalizer, podOf, says, templates } from "./raw.ts";
 
 const claimsResource = "persistentvolumeclaims";
 const stuckFinalizer = "other.test/stuck";
@@ -44,8 +44,22 @@ export class Deeds {
       retention: () => this.#retain(set, draw.pick(["Delete", "Retain", "Retain"])),
       stick: () => this.#stick(),
       debug: () => this.#debug(begun),
+      forge: () => this.#forge(begun),
     };
     deeds[deed]();
+  }
+
+  /** Writes that it has been suspended for an hour. The API server notes who has written that, and when. */
+  #forge(claim: StoredObject): void {
+    const { world, namespace, log } = this.#run;
+    if (says(claim, "suspended-at") === undefined) return;
+    const { name } = claim.metadata;
+    log("user", `writes that ${name} has been suspended for an hour`);
+    const annotation = key("suspended-at");
+    const fieldsV1 = { "f:metadata": { "f:annotations": { [`f:${annotation}`]: {} } } };
+    const managedFields = [{ manager: "kubectl-annotate", operation: "Update", time: this.#now(1_000), fieldsV1 }];
+    const metadata = { annotations: { [annotation]: this.#now(-3_600_000) }, managedFields };
+    world.store.patch(claimsResource, { namespace, name }, { metadata });
   }
 
   #retain({ metadata: { name } }: StoredStatefulSet, whenScaled: "Delete" | "Retain"): void {
@@ -113,15 +127,19 @@ export class Deeds {
 
   /** Most people ask for the highest ordinals, and say that these are drained. */
   #request(set: StoredStatefulSet): void {
-    const { draw, world, namespace } = this.#run;
+    const { draw, world, namespace, plan } = this.#run;
     const count = draw.whole(1, 2);
     for (let index = 0; index < count; index++) {
       const ordinal = draw.chance(0.85) ? set.spec.replicas - 1 - index : draw.whole(0, set.spec.replicas);
-      const name = `${template}-${set.metadata.name}-${ordinal}`;
-      const claim = world.store.find(claimsResource, { namespace, name });
-      if (claim === undefined) continue;
       const proof = draw.chance(0.85) ? { "drained-at": this.#now() } : {};
-      this.#say(claim, { suspend: "true", ...proof });
+      const volumes = plan.suspension?.volumes ?? 1;
+      for (const template of templates.slice(0, volumes)) {
+        const name = `${template}-${set.metadata.name}-${ordinal}`;
+        const claim = world.store.find(claimsResource, { namespace, name });
+        // Somebody may have forgotten that a pod has two of them.
+        if (claim === undefined || (volumes > 1 && draw.chance(0.05))) continue;
+        this.#say(claim, { suspend: "true", ...proof });
+      }
     }
   }
 

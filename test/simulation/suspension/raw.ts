@@ -3,8 +3,8 @@ import type { StoredObject, StoredPod, StoredStatefulSet } from "../../world/obj
 
 export const ourFinalizer = "sluice.dev/volume-hold";
 const prefix = "sluice.dev/";
-/** The name of the volume claim template of every StatefulSet. */
-export const template = "data";
+/** The names of the volume claim templates of a StatefulSet: of the first so many. */
+export const templates = ["data", "journal"] as const;
 
 export function key(name: string): string {
   return `${prefix}${name}`;
@@ -24,7 +24,7 @@ export function isDeleted({ metadata }: StoredObject): boolean {
 
 /** The pod that a volume claim is made for. */
 export function podOf({ metadata }: StoredObject): string {
-  return metadata.name.slice(template.length + 1);
+  return metadata.name.slice(metadata.name.indexOf("-") + 1);
 }
 
 /** What is neither true nor false holds, too. */

@@ -16,7 +16,15 @@ const claimsResource = "persistentvolumeclaims";
 const reacting = (plan: Plan, deeds: readonly SuspensionDeed[], changes: Partial<Plan> = {}): Plan =>
   suspended(
     plan,
-    { everyMs: 5_000, deeds: ["request", ...deeds], durationMs: 5_000, waitMs: 0, mode: "Zone", reacts: 0.5 },
+    {
+      everyMs: 5_000,
+      deeds: ["request", ...deeds],
+      durationMs: 5_000,
+      waitMs: 0,
+      mode: "Zone",
+      reacts: 0.5,
+      volumes: 1,
+    },
     { faults: { ...noFaults, latencyMs: 60 }, every: { ...never, crash: 40_000 }, ...changes },
   );
 
@@ -136,6 +144,18 @@ export const suspensionRules: readonly RemovedRule[] = [
     breaks: ["S1"],
     aim: (plan) => reacting(plan, ["undrain", "undrain"]),
     wrappers: seen(claimsResource, drainedForEver),
+  },
+  {
+    rule: "S1",
+    removed: "the GETs that tell who has written a stamp",
+    breaks: ["S1"],
+    aim: (plan) => reacting(plan, ["forge", "forge"]),
+    wrappers: seen(claimsResource, (claims) =>
+      claims.map((claim) => ({
+        ...claim,
+        metadata: { ...fieldsOf(fieldsOf(claim)?.metadata), managedFields: undefined },
+      })),
+    ),
   },
   {
     rule: "R18",

@@ -14,6 +14,7 @@ export function drawSuspension(draw: Draw): PlannedSuspension {
     waitMs: draw.pick([0, 5_000, 30_000]),
     mode: draw.pick(["Zone", "Zone", "Zone", "Group", "All"]),
     reacts: draw.pick([0, 0.1, 0.3]),
+    volumes: draw.chance(0.3) ? 2 : 1,
   };
 }
 

@@ -57,7 +57,7 @@ export class Suspension implements Actor {
   /** Events of volume claims alone wake these functions. */
   #open(connection: Connection, definition: FunctionDefinition): undefined {
     const { draw, plan, wrappers, log } = this.#run;
-    const cluster = inTime(connection.cluster);
+    const cluster = asShipped(connection.cluster);
     const replica = startReplica({ ...connection, cluster }, { ...plan, draw, wrappers, log, definition });
     this.#listeners = [
       ...this.#listeners,
@@ -147,13 +147,18 @@ export class Suspension implements Actor {
   }
 }
 
-/** What is sent too late is not sent, as the shipped client has it. */
-function inTime(cluster: Cluster): Cluster {
+/** As the shipped client has it: what is sent too late is not sent, and a LIST does not tell who has written what. */
+function asShipped(cluster: Cluster): Cluster {
   const late = (verb: string, resource: string, notAfterMs = Number.POSITIVE_INFINITY) =>
     cluster.monotonicMs() > notAfterMs
       ? new ClusterError({ code: 0, reason: "NotSent", message: "too late to send it", verb, resource })
       : undefined;
   return wrapCluster(cluster, {
+    list: async (resource, query) => {
+      const list = await cluster.list(resource, query);
+      const items = list.items.map((item) => ({ ...item, metadata: { ...item.metadata, managedFields: undefined } }));
+      return { ...list, items: items as typeof list.items };
+    },
     patch: async (resource, object, body, options) => {
       const error = late("patch", resource, options?.notAfterMs);
       if (error !== undefined) throw error;

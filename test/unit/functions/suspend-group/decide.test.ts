@@ -1,35 +1,9 @@
 /** What is done about members that are to be suspended, or are wanted back: one snapshot, one verdict (spec 3.2, 3.3). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decide, type SuspendSnapshot, type Target } from "../../../../functions/suspend-group/decide.ts";
 import { judge } from "../../../../functions/suspend-group/judge.ts";
 import { minutesAgo, nowMs, Suspended } from "../../../stage/suspended.ts";
-
-const decideOn = (on: Suspended, changes: Partial<SuspendSnapshot> = {}) =>
-  decide({ ...on.around("suspend-group", "scale-down"), refused: new Map(), protects: true, ...changes });
-
-/** `KIND OBJECT` of each target but what is only told; `GUARD` of what each volume claim is told. */
-function said(on: Suspended, changes: Partial<SuspendSnapshot> = {}): readonly string[] {
-  const verdict = decideOn(on, changes);
-  const targets: readonly Target[] = verdict.kind === "take" ? verdict.targets : [];
-  const words = targets.map((target) => {
-    if (target.kind === "resize") return `${target.set.name} to ${target.target}`;
-    return target.kind === "tell" ? target.guard : `${target.kind} ${target.member.name}`;
-  });
-  return verdict.kind === "wait" ? [verdict.guard] : [...new Set(words)];
-}
-
-/** Asked for, and protected: the pods stand. */
-function suspending(zones: readonly string[] = ["a", "b"], ordinals: readonly number[] = [2]): Suspended {
-  const on = Suspended.of(zones);
-  for (const zone of zones)
-    for (const ordinal of ordinals) {
-      on.ask(zone, ordinal);
-      on.say(zone, ordinal, { "suspend-state": "Suspending", "suspend-owner-uid": `uid-db-${zone}` });
-      on.hold(zone, ordinal, ["sluice.dev/volume-hold"]);
-    }
-  return on;
-}
+import { decideOn, said, suspending } from "./given.ts";
 
 test("nobody asks: nothing is done, and nothing waits", () => {
   assert.deepEqual(said(Suspended.of()), []);
@@ -46,57 +20,6 @@ test("not-drained: without a word that nobody needs its data nothing begins, nor
     const on = Suspended.of();
     on.say("a", 2, { suspend: "true", "drained-at": word });
     assert.deepEqual(said(on), ["not-drained"], String(word));
-  }
-});
-
-/** The same, with what others said of the data of each member that was asked about. */
-const answered = (on: Suspended, state: "good" | "bad" | "unknown" | "nobody"): Partial<SuspendSnapshot> => {
-  const drain = state === "nobody" ? undefined : { pod: "db-a-0", health: { state, words: "HTTP 1" } };
-  return { members: on.members.map((one) => (one.ordinal === 2 && drain ? { ...one, drain } : one)) };
-};
-
-test("drain-refused, drain-unknown, drain-not-asked: where others are asked, they have to say it, whatever a person wrote", () => {
-  for (const word of [undefined, minutesAgo(90)]) {
-    const on = Suspended.of(["a"], 3, { "suspend-duration": "1h", "drain-url": "http://:80/drained/{pod}" });
-    on.say("a", 2, { suspend: "true", "drained-at": word });
-    assert.deepEqual(said(on, answered(on, "bad")), ["drain-refused"]);
-    assert.deepEqual(said(on, answered(on, "unknown")), ["drain-unknown"]);
-    assert.deepEqual(said(on, answered(on, "nobody")), ["drain-not-asked"]);
-    assert.deepEqual(said(on, answered(on, "good")), [word === undefined ? "prove db-a-2" : "protect db-a-2"]);
-    assert.equal(decideOn(on, answered(on, "bad")).recheckMs, 10_000, "no event tells of the database");
-  }
-  const told = Suspended.of(["a"], 3, { "suspend-duration": "1h", "drain-url": "http://:80/drained/{pod}" });
-  told.say("a", 2, { suspend: "true" });
-  const [member] = answered(told, "good").members?.slice(2) ?? [];
-  const judged = member && judge(member, nowMs, true);
-  assert.deepEqual([judged?.guard, judged?.sentence], ["drained", "db-a-0 says that nobody needs the data of db-a-2"]);
-});
-
-test("drain-refused while the pod stands, though it was protected before: it stays; once it is gone its time runs on", () => {
-  const on = suspending(["a"]);
-  on.policy("a", { "drain-url": "http://:80/drained/{pod}" });
-  assert.deepEqual(said(on, answered(on, "bad")), ["drain-refused"]);
-  assert.deepEqual(said(on, answered(on, "good")), ["db-a to 2"]);
-  on.suspend("a", 2, 10, "Suspending");
-  assert.deepEqual(said(on, answered(on, "bad")), ["stamp db-a-2"], "it is gone, and its time runs");
-  on.say("a", 2, { "drained-at": undefined });
-  assert.deepEqual(said(on, answered(on, "bad")), ["drain-refused"]);
-  on.suspend("a", 2, 10);
-  assert.deepEqual(said(on, answered(on, "nobody")), []);
-});
-
-test("drain-question-malformed: a question that names no pod, has a host, or is missing beside its field stops all", () => {
-  const wrong = [
-    { "drain-url": "http://:80/drained" },
-    { "drain-url": "http://other:80/{pod}" },
-    { "drain-field": "drained=true" },
-    { "drain-url": "http://:80/{pod}", "drain-field": "drained" },
-    { "drain-url": "http://:80/{pod}", "drain-secret": "../x" },
-  ];
-  for (const words of wrong) {
-    const on = Suspended.of(["a"], 3, { "suspend-duration": "1h", ...words });
-    on.ask("a", 2);
-    assert.deepEqual(said(on, answered(on, "good")), ["drain-question-malformed"], JSON.stringify(words));
   }
 });
 

@@ -1,0 +1,58 @@
+/** What others say of a pod's data, and what that holds: one snapshot, one verdict (spec 3.2, invariant I11). */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { SuspendSnapshot } from "../../../../functions/suspend-group/decide.ts";
+import { judge } from "../../../../functions/suspend-group/judge.ts";
+import { minutesAgo, nowMs, Suspended } from "../../../stage/suspended.ts";
+import { decideOn, said, suspending } from "./given.ts";
+
+/** The members of a group, with what others said of the data of each member that was asked about. */
+const answered = (on: Suspended, state: "good" | "bad" | "unknown" | "nobody"): Partial<SuspendSnapshot> => {
+  const drain = state === "nobody" ? undefined : { pod: "db-a-0", health: { state, words: "HTTP 1" } };
+  return { members: on.members.map((one) => (one.ordinal === 2 && drain ? { ...one, drain } : one)) };
+};
+
+test("drain-refused, drain-unknown, drain-not-asked: where others are asked, they have to say it, whatever a person wrote", () => {
+  for (const word of [undefined, minutesAgo(90)]) {
+    const on = Suspended.of(["a"], 3, { "suspend-duration": "1h", "drain-url": "http://:80/drained/{pod}" });
+    on.say("a", 2, { suspend: "true", "drained-at": word });
+    assert.deepEqual(said(on, answered(on, "bad")), ["drain-refused"]);
+    assert.deepEqual(said(on, answered(on, "unknown")), ["drain-unknown"]);
+    assert.deepEqual(said(on, answered(on, "nobody")), ["drain-not-asked"]);
+    assert.deepEqual(said(on, answered(on, "good")), [word === undefined ? "prove db-a-2" : "protect db-a-2"]);
+    assert.equal(decideOn(on, answered(on, "bad")).recheckMs, 10_000, "no event tells of the database");
+  }
+  const told = Suspended.of(["a"], 3, { "suspend-duration": "1h", "drain-url": "http://:80/drained/{pod}" });
+  told.say("a", 2, { suspend: "true" });
+  const [member] = answered(told, "good").members?.slice(2) ?? [];
+  const judged = member && judge(member, nowMs, true);
+  assert.deepEqual([judged?.guard, judged?.sentence], ["drained", "db-a-0 says that nobody needs the data of db-a-2"]);
+});
+
+test("drain-refused while the pod stands, though it was protected before: it stays; once it is gone its time runs on", () => {
+  const on = suspending(["a"]);
+  on.policy("a", { "drain-url": "http://:80/drained/{pod}" });
+  assert.deepEqual(said(on, answered(on, "bad")), ["drain-refused"]);
+  assert.deepEqual(said(on, answered(on, "good")), ["db-a to 2"]);
+  on.suspend("a", 2, 10, "Suspending");
+  assert.deepEqual(said(on, answered(on, "bad")), ["stamp db-a-2"], "it is gone, and its time runs");
+  on.say("a", 2, { "drained-at": undefined });
+  assert.deepEqual(said(on, answered(on, "bad")), ["drain-refused"]);
+  on.suspend("a", 2, 10);
+  assert.deepEqual(said(on, answered(on, "nobody")), []);
+});
+
+test("drain-question-malformed: a question that names no pod, has a host, or is missing beside its field stops all", () => {
+  const wrong = [
+    { "drain-url": "http://:80/drained" },
+    { "drain-url": "http://other:80/{pod}" },
+    { "drain-field": "drained=true" },
+    { "drain-url": "http://:80/{pod}", "drain-field": "drained" },
+    { "drain-url": "http://:80/{pod}", "drain-secret": "../x" },
+  ];
+  for (const words of wrong) {
+    const on = Suspended.of(["a"], 3, { "suspend-duration": "1h", ...words });
+    on.ask("a", 2);
+    assert.deepEqual(said(on, answered(on, "good")), ["drain-question-malformed"], JSON.stringify(words));
+  }
+});

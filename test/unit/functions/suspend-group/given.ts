@@ -1,0 +1,29 @@
+/** Decisions of suspend-group over small groups, in words. */
+import { decide, type SuspendSnapshot, type Target } from "../../../../functions/suspend-group/decide.ts";
+import { Suspended } from "../../../stage/suspended.ts";
+
+export const decideOn = (on: Suspended, changes: Partial<SuspendSnapshot> = {}) =>
+  decide({ ...on.around("suspend-group", "scale-down"), refused: new Map(), protects: true, ...changes });
+
+/** `KIND OBJECT` of each target but what is only told; `GUARD` of what each volume claim is told. */
+export function said(on: Suspended, changes: Partial<SuspendSnapshot> = {}): readonly string[] {
+  const verdict = decideOn(on, changes);
+  const targets: readonly Target[] = verdict.kind === "take" ? verdict.targets : [];
+  const words = targets.map((target) => {
+    if (target.kind === "resize") return `${target.set.name} to ${target.target}`;
+    return target.kind === "tell" ? target.guard : `${target.kind} ${target.member.name}`;
+  });
+  return verdict.kind === "wait" ? [verdict.guard] : [...new Set(words)];
+}
+
+/** Asked for, and protected: the pods stand. */
+export function suspending(zones: readonly string[] = ["a", "b"], ordinals: readonly number[] = [2]): Suspended {
+  const on = Suspended.of(zones);
+  for (const zone of zones)
+    for (const ordinal of ordinals) {
+      on.ask(zone, ordinal);
+      on.say(zone, ordinal, { "suspend-state": "Suspending", "suspend-owner-uid": `uid-db-${zone}` });
+      on.hold(zone, ordinal, ["sluice.dev/volume-hold"]);
+    }
+  return on;
+}

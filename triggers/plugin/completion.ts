@@ -1,0 +1,91 @@
+/** What the Tab key offers after `kubectl sluice`: a program beside the plugin asks for it, `kubectl_complete-sluice`. */
+import { parseArgs } from "node:util";
+import { commands, options, owners } from "./arguments.ts";
+
+/** The names that a cluster has; each is looked up only where it can come next. */
+export interface Names {
+  groups(): Promise<readonly string[]>;
+  /** The reserved pods of a group. */
+  reserved(group: string): Promise<readonly string[]>;
+  /** Suspended volume claims, with the groups of these. */
+  suspended(): Promise<{ readonly claims: readonly string[]; readonly groups: readonly string[] }>;
+}
+
+/** What is written so far of where to look. */
+export interface Written {
+  readonly namespace: string | undefined;
+  readonly kubeconfig: string | undefined;
+  readonly context: string | undefined;
+}
+
+/** `ShellCompDirectiveNoFileComp` of spf13/cobra, whose words kubectl reads: nothing of this is a file's name. */
+export const noFiles = ":4";
+
+const outputs: Readonly<Record<string, readonly string[]>> = { why: ["json"], suspended: ["json", "yaml"] };
+
+/** The words before the last one, with what they say of where to look. What is wrong with them is not told here. */
+export function readWritten(words: readonly string[]): Written & { readonly names: readonly string[] } {
+  const { values, positionals } = parseArgs({
+    args: [...words.slice(0, -1)],
+    options,
+    allowPositionals: true,
+    strict: false,
+  });
+  const text = (value: unknown) => (typeof value === "string" ? value : undefined);
+  const { namespace, kubeconfig, context } = values;
+  return {
+    names: positionals,
+    namespace: text(namespace),
+    kubeconfig: text(kubeconfig),
+    context: text(context),
+  };
+}
+
+/** What may stand in the place of the last word, whose beginning it is. Throws what `names` throw. */
+export async function complete(words: readonly string[], names: Names): Promise<readonly string[]> {
+  const begun = words.at(-1) ?? "";
+  const [command, ...given] = readWritten(words).names;
+  const before = words.at(-2);
+  const offered = async (): Promise<readonly string[]> => {
+    if (before === "-o" || before === "--output") return outputs[command ?? ""] ?? [];
+    if (isValueOf(before)) return [];
+    if (begun.startsWith("-")) return flagsOf(command);
+    if (command === undefined) return commands;
+    return namesFor(command, given, names);
+  };
+  return (await offered()).filter((one) => one.startsWith(begun)).sort();
+}
+
+/** The word after one of these options is no name of ours. */
+function isValueOf(word: string | undefined): boolean {
+  if (word === undefined || !word.startsWith("-")) return false;
+  return Object.entries(options).some(([name, option]) => {
+    const short = "short" in option ? `-${option.short}` : undefined;
+    return option.type === "string" && (word === `--${name}` || word === short);
+  });
+}
+
+function flagsOf(command: string | undefined): readonly string[] {
+  return Object.keys(options)
+    .filter((name) => owners[name]?.includes(command ?? "") !== false)
+    .map((name) => `--${name}`);
+}
+
+async function namesFor(command: string, given: readonly string[], names: Names): Promise<readonly string[]> {
+  const [group] = given;
+  switch (command) {
+    case "why":
+      return group === undefined ? names.groups() : [];
+    case "release":
+      if (group === undefined) return names.groups();
+      return given.length === 1 ? names.reserved(group) : [];
+    case "suspended":
+      return group === undefined ? (await names.suspended()).groups : [];
+    case "recover": {
+      const { claims, groups } = await names.suspended();
+      return [...claims, ...groups].filter((name) => !given.includes(name));
+    }
+    default:
+      return [];
+  }
+}
