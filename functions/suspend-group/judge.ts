@@ -28,7 +28,7 @@ export type Step =
   /** Nothing of ours stays on its volume claims. */
   | { readonly kind: "clear"; readonly member: Member; readonly how: "recovered" | "withdrawn" | "in-use-again" }
   /** A wish that cannot be fulfilled any more. */
-  | { readonly kind: "answer-recover"; readonly member: Member };
+  | { readonly kind: "answer-recover"; readonly member: Member; readonly claims: readonly VolumeClaim[] };
 
 /** What a member waits for, or what is done about it; `goes`: its pod is to go, and its zone's turn decides when. */
 export interface Judged {
@@ -71,7 +71,7 @@ function judgeRemoving(member: Member): Judged | undefined {
   }
   if (!isRecovering(member)) return undefined;
   const sentence = `${name} cannot come back with its volume: the removal of its volume claim has begun`;
-  return { guard: "recover-too-late", sentence, step: { kind: "answer-recover", member } };
+  return { guard: "recover-too-late", sentence, step: { kind: "answer-recover", member, claims: member.claims } };
 }
 
 /** Somebody has deleted a volume claim, which nobody can take back. Its volume is kept as long as it would have been. */
@@ -83,8 +83,15 @@ function judgeDeleted(
 ): Judged | undefined {
   const { name, pod } = member;
   if (isRecovering(member)) {
-    const sentence = `${name} cannot come back with its volume: somebody has deleted the volume claim ${claim}, which nobody can take back; save its PersistentVolume`;
-    return { guard: "recover-too-late", sentence, step: { kind: "answer-recover", member } };
+    const lost = `somebody has deleted the volume claim ${claim}, which nobody can take back; save its PersistentVolume`;
+    const claims = member.claims.filter(({ isTerminating, recover }) => isTerminating && recover.kind !== "absent");
+    if (claims.length > 0) {
+      const sentence = `${name} cannot come back with its volume: ${lost}`;
+      return { guard: "recover-too-late", sentence, step: { kind: "answer-recover", member, claims } };
+    }
+    // The wish for the others stands, and keeps them.
+    const sentence = `${name} comes back with its other volumes when ${claim} is gone: ${lost}, and take our finalizer from it`;
+    return { guard: "deleted-by-others", sentence };
   }
   if (!isBegun(member)) return undefined;
   if (pod === undefined && !isWantedMember(member) && isRequested(member))

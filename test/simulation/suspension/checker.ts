@@ -266,18 +266,20 @@ export class SuspensionChecker implements Checker {
     const { world, namespace } = this.#run;
     const { items } = world.store.list(claimsResource, { namespace });
     const claims: readonly StoredObject[] = items;
+    // A member goes when each of its volume claims asks.
+    const stays = new Set(claims.filter((one) => says(one, "suspend") !== "true").map(podOf));
     for (const claim of claims) {
       const { name } = claim.metadata;
       const pod = podOf(claim);
       const set = world.store.find("statefulsets", { namespace, name: setNameOf(pod) });
       if (isDeleted(claim)) return `${name} is being deleted, and is not gone`;
       if (says(claim, "recover") !== undefined) return `somebody wants ${name} back, and hears nothing`;
-      const isAsked = says(claim, "suspend") === "true";
+      const isAsked = !stays.has(pod);
       const isBegun = isHeld(claim) || says(claim, "suspend-state") !== undefined;
       if (!isAsked && isBegun) return `nobody asks that ${name} goes, and it is suspended`;
       if (!isAsked || set === undefined) continue;
       const above = claims.filter((one) => setNameOf(podOf(one)) === setNameOf(pod) && isAbove(one, claim));
-      const isTop = above.every((one) => says(one, "suspend") === "true" || ordinalIn(podOf(one)) >= set.spec.replicas);
+      const isTop = above.every((one) => !stays.has(podOf(one)) || ordinalIn(podOf(one)) >= set.spec.replicas);
       if (isTop || ordinalIn(pod) >= set.spec.replicas) return `${name} is to go, and is there still`;
       const stands = world.store.find("pods", { namespace, name: pod });
       if (stands === undefined || !isUp(stands)) return `${pod} is to stay for those above it, and is not there`;

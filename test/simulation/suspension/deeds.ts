@@ -215,8 +215,11 @@ export class Deeds {
       this.#say(set, { "suspend-duration": "20s", hold: null, "removal-mode": "Zone", "wait-between-removals": "5s" });
       this.#retain(set, "Retain");
     }
+    const asks = (claim: StoredObject) => says(claim, "suspend") !== undefined && says(claim, "suspend") !== "false";
+    // Whoever asked for one volume of a pod asks for all of them.
+    const asked = new Set(this.claims().filter(asks).map(podOf));
     for (const claim of this.claims()) {
-      const isAsked = says(claim, "suspend") !== undefined && says(claim, "suspend") !== "false";
+      const isAsked = asked.has(podOf(claim));
       const wish = says(claim, "recover") === undefined ? null : draw.pick([null, "true"]);
       this.#say(claim, {
         hold: null,
@@ -228,11 +231,17 @@ export class Deeds {
     }
   }
 
+  /** All volume claims of its pod are past the point of no return. */
+  #isRemoving(claim: StoredObject): boolean {
+    const own = this.claims().filter((one) => podOf(one) === podOf(claim));
+    return own.every((one) => says(one, "suspend-state") === "Removing");
+  }
+
   /** What somebody has deleted, and nobody has begun to remove, keeps its name until somebody takes our finalizer away. */
   takeWhatHangs(): void {
     const { world, namespace, log } = this.#run;
     for (const claim of this.claims()) {
-      if (!isDeleted(claim) || !isHeld(claim) || says(claim, "suspend-state") === "Removing") continue;
+      if (!isDeleted(claim) || !isHeld(claim) || this.#isRemoving(claim)) continue;
       const { name, finalizers = [] } = claim.metadata;
       log("user", `takes our finalizer from ${name}`);
       const kept = finalizers.filter((one) => one !== ourFinalizer);

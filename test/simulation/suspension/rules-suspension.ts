@@ -13,20 +13,16 @@ import { suspended } from "./scenarios.ts";
 const claimsResource = "persistentvolumeclaims";
 
 /** Users who ask, and react at once to what becomes of it; what is sent takes its time. */
-const reacting = (plan: Plan, deeds: readonly SuspensionDeed[], changes: Partial<Plan> = {}): Plan =>
-  suspended(
-    plan,
-    {
-      everyMs: 5_000,
-      deeds: ["request", ...deeds],
-      durationMs: 5_000,
-      waitMs: 0,
-      mode: "Zone",
-      reacts: 0.5,
-      volumes: 1,
-    },
-    { faults: { ...noFaults, latencyMs: 60 }, every: { ...never, crash: 40_000 }, ...changes },
-  );
+const reacting = (
+  plan: Plan,
+  deeds: readonly SuspensionDeed[],
+  { durationMs = 5_000, ...changes }: Partial<Plan> & { readonly durationMs?: number } = {},
+): Plan => {
+  const requests = ["request", ...deeds] as const;
+  const chosen = { durationMs, waitMs: 0, mode: "Zone", reacts: 0.5, volumes: 1 } as const;
+  const others = { faults: { ...noFaults, latencyMs: 60 }, every: { ...never, crash: 40_000 }, ...changes };
+  return suspended(plan, { everyMs: 5_000, deeds: requests, ...chosen }, others);
+};
 
 const isRemoving = (body: object): boolean =>
   fieldsOf(fieldsOf(fieldsOf(body)?.metadata)?.annotations)?.[key("suspend-state")] === "Removing";
@@ -149,7 +145,7 @@ export const suspensionRules: readonly RemovedRule[] = [
     rule: "S1",
     removed: "the GETs that tell who has written a stamp",
     breaks: ["S1"],
-    aim: (plan) => reacting(plan, ["forge", "forge"]),
+    aim: (plan) => reacting(plan, ["forge", "forge"], { durationMs: 60_000 }),
     wrappers: seen(claimsResource, (claims) =>
       claims.map((claim) => ({
         ...claim,

@@ -263,6 +263,31 @@ test("deleted-by-others: a volume claim that somebody deletes keeps our finalize
   assert.deepEqual(said(on), ["stamp db-a-2"]);
 });
 
+test("deleted-by-others: of two volumes of a pod one was deleted; the wish for the other stands until the first is gone", () => {
+  const on = Suspended.of(["a"]);
+  on.spec("a", { volumeClaimTemplates: [{ metadata: { name: "data" } }, { metadata: { name: "journal" } }] });
+  on.suspend("a", 2, 10);
+  const kept = on.claims.get("data-db-a-2");
+  assert.ok(kept);
+  const metadata = { ...kept.metadata, name: "journal-db-a-2", uid: "uid-journal", deletionTimestamp: minutesAgo(1) };
+  on.claims.set("journal-db-a-2", { ...kept, metadata });
+  on.say("a", 2, { recover: "true" });
+  assert.deepEqual(said(on), ["deleted-by-others"]);
+  on.claims.set("journal-db-a-2", {
+    ...kept,
+    metadata: { ...metadata, annotations: { ...metadata.annotations, "sluice.dev/recover": "true" } },
+  });
+  const verdict = decideOn(on);
+  const [target] = verdict.kind === "take" ? verdict.targets : [];
+  assert.ok(target?.kind === "answer-recover");
+  assert.deepEqual(
+    target.claims.map(({ name }) => name),
+    ["journal-db-a-2"],
+  );
+  on.claims.delete("journal-db-a-2");
+  assert.equal(said(on)[0], "db-a to 3");
+});
+
 test("uninstalling: with VOLUME_HOLD=remove nothing begins", () => {
   const on = Suspended.of(["a"]);
   on.ask("a", 2);
