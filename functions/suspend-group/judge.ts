@@ -224,10 +224,11 @@ function judgeSuspended(member: Member, nowMs: number): Judged | undefined {
   if (pod !== undefined) return clearing(member, "in-use-again", `${name} is there again: its volumes are in use`);
   if (isWantedMember(member))
     return { guard: "wanted-again", sentence: `${name} is wanted again`, recheckMs: podRecheckMs };
-  // One that is of the future counts from now: nobody knows since when its pod has been gone.
+  // One that is of the future counts from now: nobody knows since when its pod has been gone. One of several volume claims that
+  // is marked for its removal stays so: whoever began goes on.
   const unstamped = claims.filter(
     ({ suspendedMs, state }) =>
-      suspendedMs === undefined || suspendedMs > nowMs + aheadMs || meant(state) !== "Suspended",
+      suspendedMs === undefined || suspendedMs > nowMs + aheadMs || meant(state) === "Suspending",
   );
   if (unstamped.length === 0) return undefined;
   const step: Step = { kind: "stamp", member, claims: unstamped };

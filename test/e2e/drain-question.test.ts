@@ -37,6 +37,7 @@ describe("others are asked about the data of a pod", { skip: await skipWithoutCo
     api = await Api.open(controlPlane, { userAgent: "sluice-test-drain" });
     const annotations = {
       "sluice.dev/suspend-duration": "4s",
+      "sluice.dev/wait-between-removals": "0s",
       "sluice.dev/drain-url": `http://:${nodes.port}/_shards?node={pod}`,
       "sluice.dev/drain-field": "shards.left=0",
     };

@@ -288,6 +288,20 @@ test("deleted-by-others: of two volumes of a pod one was deleted; the wish for t
   assert.equal(said(on)[0], "db-a to 3");
 });
 
+test("of two volumes of a pod one is marked for its removal: its stamp is left alone, and who wants both back has them", () => {
+  const on = Suspended.of(["a"]);
+  on.spec("a", { volumeClaimTemplates: [{ metadata: { name: "data" } }, { metadata: { name: "journal" } }] });
+  on.suspend("a", 2, 100);
+  const other = on.claims.get("data-db-a-2");
+  assert.ok(other);
+  const metadata = { ...other.metadata, name: "journal-db-a-2", uid: "uid-journal" };
+  on.claims.set("journal-db-a-2", { ...other, metadata });
+  on.say("a", 2, { "suspend-state": "Removing" });
+  assert.deepEqual(said(on), []);
+  on.say("a", 2, { recover: "true" });
+  assert.equal(said(on)[0], "db-a to 3");
+});
+
 test("uninstalling: with VOLUME_HOLD=remove nothing begins", () => {
   const on = Suspended.of(["a"]);
   on.ask("a", 2);
