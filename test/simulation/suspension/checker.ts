@@ -109,15 +109,22 @@ export class SuspensionChecker implements Checker {
     const [had, has] = [previous && says(previous, "recover"), current && says(current, "recover")];
     if (current === undefined || isDeleted(current) || has === undefined) this.#pledged.delete(uid);
     if (current === undefined) return;
-    const isLate = says(current, "suspend-state") === "Removing" || isDeleted(current);
+    const isMarked = says(current, "suspend-state") === "Removing" || isDeleted(current);
     if (has === "true" && had !== "true") {
-      if (isLate) this.#tooLate.add(uid);
-      else this.#pledged.add(uid);
+      if (!isMarked) this.#pledged.add(uid);
+      else if (isDeleted(current) || this.#isRemoving(current)) this.#tooLate.add(uid);
     }
     // Whoever asks anew may have it back anew.
     const asks =
       says(current, "suspend") === "true" && (previous === undefined || says(previous, "suspend") !== "true");
     if (asks || this.#pledged.has(uid)) this.#tooLate.delete(uid);
+  }
+
+  /** Of several volume claims of a pod the last mark is the point of no return: before it the pod may still come back. */
+  #isRemoving(claim: StoredObject): boolean {
+    const { world, namespace } = this.#run;
+    const items: readonly StoredObject[] = world.store.list(claimsResource, { namespace }).items;
+    return items.filter((one) => podOf(one) === podOf(claim)).every((one) => says(one, "suspend-state") === "Removing");
   }
 
   #told({
