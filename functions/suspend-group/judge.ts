@@ -179,7 +179,7 @@ function judgeUnheld(member: Member, protects: boolean): Judged | undefined {
 
 /** Why its suspension may not begin. */
 function whyNotBegun(member: Member): Judged | undefined {
-  const { name, set, claims, others } = member;
+  const { name, set, claims } = member;
   const wait = (guard: string, sentence: string): Judged => ({ guard, sentence, recheckMs: mendRecheckMs });
   if (set.isDeleting) return wait("owner-deleting", `${name} stays as it is: ${set.name} is being deleted`);
   const replaced = claims.find(({ ownerUid }) => ownerUid !== undefined && ownerUid !== set.uid);
@@ -189,11 +189,14 @@ function whyNotBegun(member: Member): Judged | undefined {
     const sentence = `${name} stays: the StatefulSet controller would delete its volume with the pod; set persistentVolumeClaimRetentionPolicy.whenScaled of ${set.name} to Retain`;
     return wait("retention-conflict", sentence);
   }
-  if (others.length > 0) {
-    const users = others.map((pod) => pod.name).join(", ");
-    return wait("volume-shared", `${name} stays: ${users} uses one of its volume claims, too`);
-  }
-  return undefined;
+  return whyShared(member);
+}
+
+function whyShared({ name, others }: Member): Judged | undefined {
+  if (others.length === 0) return undefined;
+  const users = others.map((pod) => pod.name).join(", ");
+  const sentence = `${name} stays as it is: ${users} uses one of its volume claims, too`;
+  return { guard: "volume-shared", sentence, recheckMs: mendRecheckMs };
 }
 
 /** Protected; its pod goes in its turn, and its absence starts the time. */
@@ -231,6 +234,8 @@ function judgeSuspended(member: Member, nowMs: number): Judged | undefined {
       suspendedMs === undefined || suspendedMs > nowMs + aheadMs || meant(state) === "Suspending",
   );
   if (unstamped.length === 0) return undefined;
+  const shared = whyShared(member);
+  if (shared !== undefined) return shared;
   const step: Step = { kind: "stamp", member, claims: unstamped };
   return {
     guard: "stamping",

@@ -99,6 +99,10 @@ test("volume-shared: another pod that mounts the volume claim keeps it where it 
   on.ask("a", 2);
   on.addPod("reader", "somebody", ["data-db-a-2"]);
   assert.deepEqual(said(on), ["volume-shared"]);
+  on.suspend("a", 2, 10);
+  assert.deepEqual(said(on), [], "its time has begun, and who removes looks for himself");
+  on.say("a", 2, { "suspended-at": undefined });
+  assert.deepEqual(said(on), ["volume-shared"], "its time does not begin while somebody uses it");
 });
 
 test("duration-missing and duration-malformed: nobody knows how long, and nothing begins; one on the volume claim comes first", () => {
