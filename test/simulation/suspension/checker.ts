@@ -45,6 +45,8 @@ export class SuspensionChecker implements Checker {
   /** Volume claims that somebody wanted back while that was possible, and those where it was too late, by uid. */
   readonly #pledged = new Set<string>();
   readonly #tooLate = new Set<string>();
+  /** Those that somebody wanted back when they were marked, and another one of their pod was not: either may come of it. */
+  readonly #between = new Set<string>();
   /** What was removed by us: that nothing happens at all proves nothing. */
   removed = 0;
   #last: Change<StoredObject> | undefined;
@@ -113,11 +115,12 @@ export class SuspensionChecker implements Checker {
     if (has === "true" && had !== "true") {
       if (!isMarked) this.#pledged.add(uid);
       else if (isDeleted(current) || this.#isRemoving(current)) this.#tooLate.add(uid);
+      else this.#between.add(uid);
     }
     // Whoever asks anew may have it back anew.
     const asks =
       says(current, "suspend") === "true" && (previous === undefined || says(previous, "suspend") !== "true");
-    if (asks || this.#pledged.has(uid)) this.#tooLate.delete(uid);
+    if (asks || this.#pledged.has(uid)) for (const late of [this.#tooLate, this.#between]) late.delete(uid);
   }
 
   /** Of several volume claims of a pod the last mark is the point of no return: before it the pod may still come back. */
@@ -233,7 +236,7 @@ export class SuspensionChecker implements Checker {
     if (isDeleted(before) || says(before, "recover") !== "true") return;
     if (says(before, "suspend-state") === "Removing") {
       // One whose pod somebody has brought back meanwhile is kept after all.
-      if (!isCleared && !this.#tooLate.has(uid))
+      if (!isCleared && !this.#tooLate.has(uid) && !this.#between.has(uid))
         this.#run.violate("S2", `${who} answers who wants ${name} back that it is too late, and it was not`);
       return;
     }
