@@ -8,8 +8,9 @@ import { meant } from "../../objects/volumes/volume-claim.ts";
 import { askPod, askWithinMs } from "../asking/ask-pod.ts";
 import type { Context } from "../definition.ts";
 
-/** So many members are asked about in one pass; the others wait for the next. */
+/** So many members are asked about in one pass; the others have their turn in the next, some seconds later. */
 const mostAtOnce = 16;
+const turnMs = 10_000;
 /** So many pods are asked about one member, until one of them answers. */
 const mostPods = 3;
 
@@ -24,7 +25,10 @@ export async function withDrainAnswers(
   members: readonly Member[],
   isAsked: (member: Member) => boolean,
 ): Promise<readonly Member[]> {
-  const asked = members.filter((one) => meant(one.set.policy.drain) !== undefined && isAsked(one)).slice(0, mostAtOnce);
+  const asked = inTurn(
+    members.filter((one) => meant(one.set.policy.drain) !== undefined && isAsked(one)),
+    context.cluster.serverTimeMs(),
+  );
   const deadlineMs = context.cluster.monotonicMs() + askWithinMs;
   return Promise.all(
     members.map(async (member) => {
@@ -35,6 +39,13 @@ export async function withDrainAnswers(
       return { ...member, drain };
     }),
   );
+}
+
+/** By the clock, so that no process has to remember whose turn it was: nobody waits for those who always hear a no. */
+function inTurn(asked: readonly Member[], nowMs: number): readonly Member[] {
+  const turns = Math.ceil(asked.length / mostAtOnce);
+  const first = turns < 2 ? 0 : (Math.floor(nowMs / turnMs) % turns) * mostAtOnce;
+  return asked.slice(first, first + mostAtOnce);
 }
 
 /** A pod that can be asked, and the Service by which it is reached. */

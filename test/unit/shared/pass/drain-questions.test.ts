@@ -20,9 +20,9 @@ function made(replicas = 3): Suspended {
 }
 
 /** A context whose pods answer as `says` has it: a status, or nothing at all; and what they were asked. */
-function contextOf(says: Readonly<Record<string, number | "silent">> = {}) {
+function contextOf(says: Readonly<Record<string, number | "silent">> = {}, nowMs = 0) {
   const asked: string[] = [];
-  const clock = { monotonicMs: () => 0, serverTimeMs: () => 0, sleep: () => new Promise<never>(() => {}) };
+  const clock = { monotonicMs: () => 0, serverTimeMs: () => nowMs, sleep: () => new Promise<never>(() => {}) };
   const send = async (address: { pod: string; service: string; port: number }, { path }: { path: string }) => {
     asked.push(`${address.pod}.${address.service}:${address.port}${path}`);
     const status = says[address.pod] ?? 200;
@@ -67,6 +67,21 @@ test("who says nothing is followed by the next, three at most; who is not ready,
   );
   const answer = stateOf(members, "db-a-5");
   assert.deepEqual([answer?.pod, answer?.health.state], ["db-a-2", "unknown"]);
+});
+
+test("about more than sixteen members one asks in turns, so that nobody waits for those of whom the answer is always no", async () => {
+  const on = made(20);
+  const askedAbout = async (nowMs: number): Promise<ReadonlySet<string>> => {
+    const { context, asked } = contextOf({ "db-a-0": 503 }, nowMs);
+    await withDrainAnswers(context, "me", key, on.members, () => true);
+    return new Set(asked.map((line) => line.replace(/.*=/, "")));
+  };
+  const turns = [await askedAbout(0), await askedAbout(10_000), await askedAbout(20_000)];
+  assert.deepEqual(
+    turns.map(({ size }) => size),
+    [16, 16, 8],
+  );
+  assert.equal(new Set(turns.flatMap((turn) => [...turn])).size, 40);
 });
 
 test("where nobody else is ready, or nobody has a name in DNS, nobody says that the data is not needed", async () => {
