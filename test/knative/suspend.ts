@@ -13,6 +13,8 @@ interface Object {
 }
 
 const name = "kept";
+/** Each look is a pass of everything that a function has, beside others that use the machine. In milliseconds. */
+const everyMs = 1_000;
 
 /**
  * Its PersistentVolume is kept, so that it has to be changed. The ledger is lost in between, until whoever collects, by the name
@@ -24,6 +26,54 @@ export async function suspend(
   user: string,
 ): Promise<void> {
   const claim = `data-${name}-zone-a-1`;
+  const claims = `/api/v1/namespaces/${namespace}/persistentvolumeclaims`;
+  const volume = await addVolume(api, namespace, claim);
+  const annotations = {
+    "sluice.dev/suspend-duration": "1s",
+    "sluice.dev/wait-between-removals": "1s",
+    "sluice.dev/retain-pv": "true",
+  };
+  const group = await createGroup(controlPlane, { name, namespace, zones: 1, pods: 2, volumes: ["data"], annotations });
+  await waitForGroupReady(controlPlane, group);
+  const word = { "sluice.dev/suspend": "true", "sluice.dev/drained-at": new Date().toISOString() };
+  await api.patch(`${claims}/${claim}`, { metadata: { annotations: word } });
+  const ask = () => api.get<Object>(`${claims}/${claim}`).catch(() => undefined);
+  const suspended = async () => {
+    await post(suspender, changed("PersistentVolumeClaim", namespace, claim));
+    await post(suspender, tick);
+    return (await ask())?.metadata.annotations?.["sluice.dev/suspend-state"] === "Suspended" ? true : undefined;
+  };
+  await eventually("the volume claim suspended", 60_000, suspended, everyMs);
+  const ledger = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(name)}`;
+  const collect = async () => {
+    await post(collector, changed("PersistentVolumeClaim", namespace, claim));
+    await post(collector, tick);
+  };
+  const from = await auditPosition(controlPlane.auditLog);
+  // The other function may look once more and make it, too.
+  const made = async () => {
+    await (await api.send("DELETE", ledger)).body.dump();
+    await collect();
+    await eventually("another ledger", 30_000, () => api.get(ledger).catch(() => undefined));
+    for await (const entry of readAudit(controlPlane.auditLog, { from }, () => {}))
+      if (entry.user === user && entry.verb === "create" && entry.resource === "leases") return true;
+    return undefined;
+  };
+  await eventually("a ledger made by whoever collects", 60_000, made, everyMs);
+  // What somebody has reserved and no view shows is asked for by its name.
+  const reserved = { [`${name}-zone-a`]: { 1: ["of-long-ago", "advance-zone-rollout", Date.now()] } };
+  await api.patch(ledger, { metadata: { annotations: { "sluice.dev/reservations": JSON.stringify(reserved) } } });
+  const gone = async () => {
+    await collect();
+    return (await ask()) === undefined ? true : undefined;
+  };
+  await eventually("the volume claim gone", 60_000, gone, everyMs);
+  const { spec } = await api.get<Object>(`/api/v1/persistentvolumes/${volume}`);
+  if (spec.persistentVolumeReclaimPolicy !== "Retain") throw new Error(`${volume} is not kept`);
+}
+
+/** A volume claim with a PersistentVolume of its own, whose name it resolves to. */
+async function addVolume(api: Scene["api"], namespace: string, claim: string): Promise<string> {
   const claims = `/api/v1/namespaces/${namespace}/persistentvolumeclaims`;
   const volume = `${namespace}-${name}`;
   const size = { storage: "1Gi" };
@@ -48,43 +98,5 @@ export async function suspend(
       claimRef: { namespace, name: claim, uid },
     },
   });
-  const annotations = {
-    "sluice.dev/suspend-duration": "1s",
-    "sluice.dev/wait-between-removals": "1s",
-    "sluice.dev/retain-pv": "true",
-  };
-  const made = await createGroup(controlPlane, { name, namespace, zones: 1, pods: 2, volumes: ["data"], annotations });
-  await waitForGroupReady(controlPlane, made);
-  const word = { "sluice.dev/suspend": "true", "sluice.dev/drained-at": new Date().toISOString() };
-  await api.patch(`${claims}/${claim}`, { metadata: { annotations: word } });
-  const ask = () => api.get<Object>(`${claims}/${claim}`).catch(() => undefined);
-  await eventually("the volume claim suspended", 60_000, async () => {
-    await post(suspender, changed("PersistentVolumeClaim", namespace, claim));
-    await post(suspender, tick);
-    return (await ask())?.metadata.annotations?.["sluice.dev/suspend-state"] === "Suspended" ? true : undefined;
-  });
-  const ledger = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(name)}`;
-  const collect = async () => {
-    await post(collector, changed("PersistentVolumeClaim", namespace, claim));
-    await post(collector, tick);
-  };
-  const from = await auditPosition(controlPlane.auditLog);
-  // The other function may look once more and make it, too.
-  await eventually("a ledger made by whoever collects", 60_000, async () => {
-    await (await api.send("DELETE", ledger)).body.dump();
-    await collect();
-    await eventually("another ledger", 30_000, () => api.get(ledger).catch(() => undefined));
-    for await (const entry of readAudit(controlPlane.auditLog, { from }, () => {}))
-      if (entry.user === user && entry.verb === "create" && entry.resource === "leases") return true;
-    return undefined;
-  });
-  // What somebody has reserved and no view shows is asked for by its name.
-  const reserved = { [`${name}-zone-a`]: { 1: ["of-long-ago", "advance-zone-rollout", Date.now()] } };
-  await api.patch(ledger, { metadata: { annotations: { "sluice.dev/reservations": JSON.stringify(reserved) } } });
-  await eventually("the volume claim gone", 60_000, async () => {
-    await collect();
-    return (await ask()) === undefined ? true : undefined;
-  });
-  const { spec } = await api.get<Object>(`/api/v1/persistentvolumes/${volume}`);
-  if (spec.persistentVolumeReclaimPolicy !== "Retain") throw new Error(`${volume} is not kept`);
+  return volume;
 }

@@ -357,15 +357,17 @@ export async function letGo(scene: Scene, { marker }: Cast): Promise<void> {
   };
   const ask = (path: string) => api.get<{ metadata: Metadata }>(path).catch(() => undefined);
   for (const path of paths) {
-    await eventually("our finalizer", 60_000, async () => {
+    const held = async () => {
       await tell();
       return (await ask(path))?.metadata.finalizers?.includes("sluice.dev/release-prestop") ? true : undefined;
-    });
+    };
+    await eventually("our finalizer", 60_000, held, 500);
     await api.delete(path, { propagationPolicy: "Background" });
-    await eventually("an owner let go", 60_000, async () => {
+    const letGo = async () => {
       await tell();
       return (await ask(path)) === undefined ? true : undefined;
-    });
+    };
+    await eventually("an owner let go", 60_000, letGo, 500);
   }
 }
 
