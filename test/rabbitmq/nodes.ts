@@ -153,7 +153,8 @@ export class Nodes {
       // Nobody asks any more, or whoever ends the node would be kept waiting for its start.
       if (started.end() !== undefined) return "ended";
       const { status } = await this.ask<{ status: string }>(index, "/api/health/checks/local-alarms");
-      return status === "ok" ? "serves" : undefined;
+      // Its HTTP API answers before it takes clients.
+      return status === "ok" && (await this.serves(index)) ? "serves" : undefined;
     }).catch(async (error: Error) => {
       throw new Error(`${error.message}: ${await said()}`, { cause: error });
     });

@@ -145,6 +145,7 @@ suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () =
     await refused(1, /pods that are asked go one at a time .*: rabbitmq-2 is not ready, so rabbitmq-1 stays/);
     await stands(1, uid);
     assert.equal((await nodes.tool(2, "rabbitmqctl", "start_app")).code, 0);
+    await eventually("node 2 serves", 60_000, async () => ((await nodes.serves(2)) ? true : undefined));
     await pods.probe(nameOf(2));
     await answered(broker, 1, { code: 201, message: /^$/ });
     const { gate, isOrderly } = await broker.nextEnding(1, async () => {

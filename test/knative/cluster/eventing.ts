@@ -27,7 +27,7 @@ import {
   readyStatus,
   type Trigger,
 } from "./objects.ts";
-import { type Closable, Running } from "./running.ts";
+import { type Closable, Running, startTogether } from "./running.ts";
 import { Statuses } from "./statuses.ts";
 
 export interface EventingOptions {
@@ -180,9 +180,14 @@ export class Eventing {
   }
 
   async #startBrokering(): Promise<Brokering> {
-    const [ingress, filter] = await Promise.all([startIngress(this.#surroundings), startFilter(this.#surroundings)]);
-    const reaches = [ingress.port, filter.port, ...this.#options.deadLetterPorts];
-    const dispatcher = await startDispatcher(this.#surroundings, { reaches });
+    const ingressStarts = startIngress(this.#surroundings);
+    const filterStarts = startFilter(this.#surroundings);
+    const dispatcherStarts = Promise.all([ingressStarts, filterStarts]).then((reached) =>
+      startDispatcher(this.#surroundings, {
+        reaches: [...reached.map(({ port }) => port), ...this.#options.deadLetterPorts],
+      }),
+    );
+    const [ingress, filter, dispatcher] = await startTogether([ingressStarts, filterStarts, dispatcherStarts]);
     this.#options.log("ingress, dispatcher and filter run");
     const close = async () => {
       for (const program of [ingress, dispatcher, filter]) await program.stop(graceMs);

@@ -4,6 +4,28 @@ export interface Closable {
   close(): Promise<void>;
 }
 
+export interface Stoppable {
+  stop(graceMs: number): Promise<unknown>;
+}
+
+/**
+ * Resolves when all have started. Where one cannot start, the others are ended as soon as they have, and it rejects as that one
+ * did: nobody else knows of them.
+ */
+export async function startTogether<T extends readonly Stoppable[]>(
+  starts: {
+    readonly [Index in keyof T]: Promise<T[Index]>;
+  },
+): Promise<T> {
+  try {
+    return (await Promise.all(starts)) as unknown as T;
+  } catch (error) {
+    const settled = await Promise.allSettled(starts);
+    await Promise.all(settled.map((one) => (one.status === "fulfilled" ? one.value.stop(0) : undefined)));
+    throw error;
+  }
+}
+
 interface Entry<T> {
   readonly reason: string;
   readonly started: Promise<T>;

@@ -76,7 +76,12 @@ async function startInstance(service: KnativeService, options: ServiceOptions): 
   const ready = eventually("the function ready", timeoutSeconds * 1_000, async () =>
     isLost || (await queueProxy.isReady()) ? true : undefined,
   );
-  await Promise.race([ready, lost.then((summary) => Promise.reject(new Error(summary)))]);
+  await Promise.race([ready, lost.then((summary) => Promise.reject(new Error(summary)))]).catch(
+    async (error: Error) => {
+      await Promise.all([launched.stop(0), queueProxy.kill()]);
+      throw error;
+    },
+  );
   return {
     url: queueProxy.url,
     lost,
