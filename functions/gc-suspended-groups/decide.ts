@@ -8,6 +8,7 @@ import {
   type Member,
   whyNeeded,
 } from "../shared/group/suspension/members.ts";
+import { whyUnclear } from "../shared/group/suspension/owned.ts";
 import { chooseTurn } from "../shared/group/suspension/pace.ts";
 import { ageOf, describeSpan, durationNow } from "../shared/group/suspension/time-left.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
@@ -186,7 +187,7 @@ export function whyKept(member: Member): Held | undefined {
   }
   if (set.isDeleting)
     return { guard: "owner-deleting", sentence: `the volumes of ${name} stay: ${set.name} is being deleted` };
-  if (isWantedMember(member))
+  if (isWantedMember(member) && set.owner === undefined)
     return { guard: "wanted-again", sentence: `the volumes of ${name} stay: ${set.name} wants that pod again` };
   if (!isUsed(member)) return undefined;
   const users = member.pod === undefined ? others.map((pod) => pod.name).join(", ") : name;
@@ -195,6 +196,8 @@ export function whyKept(member: Member): Held | undefined {
 
 function whyUnsure(member: Member, nowMs: number): Held | undefined {
   const { name } = member;
+  const unclear = whyUnclear(member);
+  if (unclear !== undefined) return unclear;
   if (!isDrained(member, nowMs)) {
     const sentence = `the volumes of ${name} stay: ${drainedAt.key} does not say any more that nobody needs their data`;
     return { guard: "drain-lost", sentence };

@@ -30,6 +30,7 @@ export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settin
     ...suspension.policyEntries,
     ...suspension.drainEntries,
     ...suspension.claimEntries,
+    ...suspension.ownerEntries,
     ...suspension.stateEntries,
   ],
   writes: [...ledgerEntries, claims, verdicts, ...suspension.stateEntries, suspension.suspended],

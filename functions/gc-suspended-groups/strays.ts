@@ -13,7 +13,7 @@ export function decideStray(
   { claim, users }: Stray,
   { removes, isNamespaceEnding }: { readonly removes: boolean; readonly isNamespaceEnding: boolean },
 ): StrayFate {
-  const { name, isHeld, isTerminating, isOnHold, recover, state, message } = claim;
+  const { name, isHeld, isTerminating, isOnHold, recover, state, message, owned } = claim;
   if (!removes) {
     const sentence = `VOLUME_HOLD is remove: ${name} is not held any more`;
     return { kind: isHeld ? "release" : "nothing", guard: "uninstalling", sentence };
@@ -25,6 +25,11 @@ export function decideStray(
       ? "its namespace is being deleted"
       : "its removal had begun before its StatefulSet went";
     return { kind: "release", guard: "removing", sentence: `${name} goes: ${why}` };
+  }
+  if (owned?.owner.kind === "malformed") {
+    const isNews = !isTerminating && message?.guard !== "owner-malformed";
+    const sentence = `${name} is kept: ${owned.owner.sentence}`;
+    return { kind: isNews ? "tell" : "nothing", guard: "owner-malformed", sentence };
   }
   const sentence = `${name} is kept: the StatefulSet that it was suspended from is gone, and with it the word on how long. Recover it, or delete it and take our finalizer away`;
   const isNews = isHeld && !isTerminating && message?.guard !== "owner-gone";

@@ -29,6 +29,7 @@ export const keepLedgers: FunctionDefinition<GroupKey> = {
   needs: [
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
     { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
+    { group: "", resource: "persistentvolumeclaims", verbs: ["list"] },
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "list", "create", "delete"] },
   ],

@@ -1,6 +1,6 @@
 /** What there is of groups and of their ledgers: by lists for a sweep, by a view for one group. */
 import { parseStoredBudget, selects } from "../shared/group/governing.ts";
-import { groupKeyOf, readGroup } from "../shared/group/whose-ledger.ts";
+import { groupKeyOf } from "../shared/group/whose-ledger.ts";
 import { hasCode, type LeaseObject } from "../shared/kubernetes/cluster.ts";
 import { parseLedger } from "../shared/ledger/contents.ts";
 import { ledgerName } from "../shared/ledger/name.ts";
@@ -66,12 +66,7 @@ async function listLedgers({ cluster, namespaces }: Context): Promise<LeaseObjec
   return lists.flatMap((list) => list.items);
 }
 
-/** The ledgers that labels, budgets and single StatefulSets make; others are made and collected by their own functions. */
-function isKept({ group }: GroupKey): boolean {
-  return ["labelled", "budget", "statefulset"].includes(readGroup(group).kind);
-}
-
-/** The ledgers of groups that are not among these, of the kinds that are kept here. */
+/** The ledgers of groups that are not among these. One of an owner is made by whoever needs it first, and looked at here. */
 export function vanishedOf({
   groups,
   leases,
@@ -79,7 +74,7 @@ export function vanishedOf({
   const living = new Set(groups.map(groupPathOf));
   return leases.flatMap((lease) => {
     const key = keyOf(lease);
-    return key === undefined || !isKept(key) || living.has(groupPathOf(key)) ? [] : [{ key, lease }];
+    return key === undefined || living.has(groupPathOf(key)) ? [] : [{ key, lease }];
   });
 }
 
@@ -96,11 +91,10 @@ export async function isLiving({ views }: Context, key: GroupKey): Promise<boole
   return view.statefulSets.length > 0;
 }
 
-/** The Lease of a group's ledger; undefined where there is none, or where it is of a kind that is not kept here. */
+/** The Lease of a group's ledger; undefined where there is none. */
 export async function readLease({ cluster }: Context, key: GroupKey): Promise<LeaseObject | undefined> {
   try {
-    const lease = await cluster.get("leases", { namespace: key.namespace, name: ledgerName(key.group) });
-    return isKept(key) ? lease : undefined;
+    return await cluster.get("leases", { namespace: key.namespace, name: ledgerName(key.group) });
   } catch (error) {
     if (hasCode(error, 404)) return undefined;
     throw error;

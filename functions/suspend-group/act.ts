@@ -1,15 +1,14 @@
 /** What is done: volume claims are marked, a zone is made smaller or larger, and claims of the ledger are ended. */
 import { durationOf, type Member } from "../shared/group/suspension/members.ts";
+import { hasCode } from "../shared/kubernetes/cluster.ts";
 import { formatTime } from "../shared/objects/durations.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import * as keys from "../shared/objects/vocabulary/suspension.ts";
 import { eventReasons } from "../shared/objects/vocabulary.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Act } from "../shared/pass/act.ts";
-import { claimsBy, findEnd, lookAtLedger, timesAfter, writeClaims } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/definition.ts";
-import type { Observed } from "../shared/pass/observation.ts";
-import { forgetWithdrawn, isWithdrawn, noteRefusal, readAgain, resize } from "../shared/pass/sizes/resizing.ts";
+import { noteRefusal, noteWithdrawn, readAgain, resize } from "../shared/pass/sizes/resizing.ts";
 import {
   type ClaimPatch,
   clearingPatch,
@@ -18,7 +17,7 @@ import {
   tellOfClaim,
 } from "../shared/pass/suspension/writing.ts";
 import type { Telling } from "../shared/pass/verdict-record.ts";
-import type { Resizing, Target } from "./decide.ts";
+import type { LettingGo, Resizing, Target } from "./decide.ts";
 import type { Step } from "./judge.ts";
 import { name } from "./observe.ts";
 
@@ -46,6 +45,7 @@ const goOnMs = 200;
 /** `statefulSet`: that of the target, as the group's view has it. */
 export function actOn(key: GroupKey, statefulSet: StatefulSet, target: Target): Act {
   if (target.kind === "resize") return resizing(statefulSet, target);
+  if (target.kind === "let-go") return lettingGo(statefulSet, target);
   const { member } = target;
   return {
     name: target.kind,
@@ -75,17 +75,7 @@ function resizing(statefulSet: StatefulSet, { set, target, leaving, claim }: Res
     ...(leaving.length === 0 ? { takesNothing: true } : {}),
     doneRecheckMs: goOnMs,
     async carryOut(context, notAfterMs) {
-      // Each write fails where somebody has changed his mind; which pod goes is known from then on.
-      const marked = leaving.flatMap(({ claims, pod, name: leaver }) =>
-        claims.map((one) => {
-          const annotations = {
-            [keys.suspendPodUid.key]: pod?.uid ?? null,
-            ...messageFor("suspending", `${leaver} goes`),
-          };
-          return patchVolumeClaim(context, one, { annotations }, notAfterMs);
-        }),
-      );
-      await Promise.all(marked);
+      await mark(context, leaving, notAfterMs);
       const { now } = await readAgain(context, {
         ...statefulSet,
         uid: set.uid,
@@ -98,10 +88,55 @@ function resizing(statefulSet: StatefulSet, { set, target, leaving, claim }: Res
   };
 }
 
+/** Rules R8 and R9: the claim is written, the volume claims are as they were decided on, and each pod goes by its uid. */
+function lettingGo(statefulSet: StatefulSet, { set, leaving, claim }: LettingGo): Act {
+  let isSent = false;
+  return {
+    name: "let-go",
+    object: set.name,
+    subjectUid: set.uid,
+    statefulSet,
+    claims: [claim],
+    doneRecheckMs: goOnMs,
+    async carryOut(context, notAfterMs) {
+      await mark(context, leaving, notAfterMs);
+      isSent = true;
+      await Promise.all(
+        leaving.map(async ({ pod }) => {
+          if (pod === undefined) return;
+          const object = { namespace: set.namespace, name: pod.name };
+          await context.cluster.delete("pods", object, { uid: pod.uid }, { notAfterMs }).catch((error: unknown) => {
+            if (!hasCode(error, 404)) throw error;
+          });
+        }),
+      );
+    },
+    refused(context, key, error) {
+      if (!isSent) noteWithdrawn(context, key, claim, error);
+      if (error.code === 409 || error.code === 404) return;
+      context.reporter.problem(key, name, `let-go of pods of ${set.name}: ${error.message}`);
+    },
+  };
+}
+
+/** Each write fails where somebody has changed his mind; which pod goes is known from then on. */
+async function mark(context: Context, leaving: readonly Member[], notAfterMs: number): Promise<void> {
+  const marked = leaving.flatMap(({ claims, pod, name: leaver }) =>
+    claims.map((one) => {
+      const annotations = {
+        [keys.suspendPodUid.key]: pod?.uid ?? null,
+        ...messageFor("suspending", `${leaver} goes`),
+      };
+      return patchVolumeClaim(context, one, { annotations }, notAfterMs);
+    }),
+  );
+  await Promise.all(marked);
+}
+
 async function write(
   context: Context,
   key: GroupKey,
-  target: Exclude<Target, Resizing>,
+  target: Exclude<Target, Resizing | LettingGo>,
   notAfterMs: number,
 ): Promise<void> {
   const { member } = target;
@@ -111,7 +146,7 @@ async function write(
   for (const claim of claims) await tellOfClaim(context, name, key, claim, newsOf(context, target, claim));
 }
 
-function patchOf({ cluster }: Context, target: Exclude<Target, Resizing>, claim: VolumeClaim): ClaimPatch {
+function patchOf({ cluster }: Context, target: Exclude<Target, Resizing | LettingGo>, claim: VolumeClaim): ClaimPatch {
   const { member } = target;
   const nowMs = cluster.serverTimeMs();
   switch (target.kind) {
@@ -127,6 +162,8 @@ function patchOf({ cluster }: Context, target: Exclude<Target, Resizing>, claim:
         annotations: {
           [keys.suspendState.key]: meant(claim.state) ?? "Suspending",
           [keys.suspendOwnerUid.key]: member.set.uid,
+          // Its pod goes, and with it the label that says the zone.
+          ...(claim.owned?.isZoneWritten === false ? { [keys.volumeZone.key]: member.set.name } : {}),
           ...messageFor("suspending", `${member.name} is to go`),
         },
         labels: { [keys.suspended.key]: "true" },
@@ -198,21 +235,5 @@ function newsOf(context: Context, target: Step, claim: VolumeClaim) {
         identity: `${target.kind} ${since}`,
       } as const;
     }
-  }
-}
-
-/** Takes out of our claims what is over, and what nobody carries out: no pod was told. Throws as a look does. */
-export async function endClaims(context: Context, observed: Observed): Promise<void> {
-  const { key } = observed;
-  let now: Observed | undefined = observed;
-  for (const { id } of claimsBy(observed, "scale-down", name)) {
-    const claim = now && claimsBy(now, "scale-down", name).find((one) => one.id === id);
-    if (now === undefined || claim === undefined) continue;
-    const end = isWithdrawn(context, key, claim) ? undefined : await findEnd(context, key, claim);
-    if (end?.kind === "stands") continue;
-    const times = end?.kind === "settled" ? timesAfter(now, [claim]) : {};
-    await writeClaims(context, now, { out: [claim], into: [], ...times });
-    forgetWithdrawn(context, key, claim);
-    now = (await lookAtLedger(context, key))?.observed;
   }
 }

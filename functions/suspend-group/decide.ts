@@ -2,6 +2,7 @@
 import { type Around, refuseClaim } from "../shared/group/claiming.ts";
 import { scaleDownPhases } from "../shared/group/size-changes.ts";
 import { isBegun, isRequested, type Member } from "../shared/group/suspension/members.ts";
+import { isOwnerGroup } from "../shared/group/suspension/owned.ts";
 import { chooseTurn } from "../shared/group/suspension/pace.ts";
 import type { Claim, KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim, type HeldBack, heldBy } from "../shared/ledger/kinds.ts";
@@ -35,6 +36,14 @@ export interface Resizing {
   readonly claim: OtherClaim | undefined;
 }
 
+/** Pods of one zone of an owner that is no StatefulSet: they are deleted, and it is for the owner not to make them anew. */
+export interface LettingGo {
+  readonly kind: "let-go";
+  readonly set: SuspendableSet;
+  readonly leaving: readonly Member[];
+  readonly claim: OtherClaim;
+}
+
 /** What a volume claim is to say that it waits for. */
 export interface Told {
   readonly kind: "tell";
@@ -43,7 +52,7 @@ export interface Told {
   readonly sentence: string;
 }
 
-export type Target = Step | Resizing | Told;
+export type Target = Step | Resizing | LettingGo | Told;
 
 interface JudgedMember {
   readonly member: Member;
@@ -64,7 +73,8 @@ export function decide(snapshot: SuspendSnapshot): Verdict<Target> {
   const returning = judgedAll.filter(({ judged }) => judged.wish === "returns").map(({ member }) => member);
   const going = judgedAll.filter(({ judged }) => judged.wish === "goes").map(({ member }) => member);
   const raised = raise(snapshot, returning);
-  const lowered = going.length === 0 ? undefined : lower(snapshot, going);
+  const lowered =
+    going.length === 0 ? undefined : isOwnerGroup(group) ? letGo(snapshot, going) : lower(snapshot, going);
   const waits = new Map<Member, Pick<Judged, "guard" | "sentence">>([
     ...raised.waits,
     ...(lowered?.held === undefined ? [] : going.map((member) => [member, lowered.held as Judged] as const)),
@@ -168,7 +178,7 @@ function raise({ members, zones, refused }: SuspendSnapshot, returning: readonly
 const isNoVolume = ({ isKnown, kind }: Claim): boolean => !isKnown || kind !== "volume";
 
 interface Lowered {
-  readonly targets: readonly Resizing[];
+  readonly targets: readonly (Resizing | LettingGo)[];
   /** Why none goes; absent where one does. */
   readonly held?: Pick<Judged, "guard" | "sentence">;
 }
@@ -192,6 +202,32 @@ function lower(snapshot: SuspendSnapshot, going: readonly Member[]): Lowered {
   const [chosen] = turn.members;
   const ofZone = due.filter(({ set }) => set === chosen?.set).sort((one, other) => other.ordinal - one.ordinal);
   return claimFor(snapshot, ofZone.slice(0, turn.members.length));
+}
+
+/** Pods of one zone of an owner: nobody has to go before another. */
+function letGo(snapshot: SuspendSnapshot, going: readonly Member[]): Lowered {
+  const [own] = snapshot.claims;
+  if (own !== undefined)
+    return held(wait(guardOfClaim(own), `${describeClaim(own)}; no other pod is let go until that has ended`));
+  const turn = chooseTurn(going, snapshot.members, undefined, snapshot.nowMs);
+  if (turn.kind === "wait") return held(turn);
+  const leaving = turn.members;
+  const [first] = leaving;
+  if (first === undefined) return held(wait("suspending", "nothing is to go"));
+  const claim: OtherClaim = {
+    id: `suspension ${first.set.name} ${snapshot.nowMs}`,
+    kind: "scale-down",
+    zone: first.set.name,
+    members: leaving
+      .map(({ ordinal }) => ({ first: ordinal, last: ordinal }))
+      .sort((one, other) => one.first - other.first),
+    uids: Object.fromEntries(leaving.flatMap(({ pod }) => (pod === undefined ? [] : [[pod.name, pod.uid]]))),
+    phase: scaleDownPhases.confirmed,
+    terms: "asked",
+  };
+  const why = refuseClaim(snapshot, { ...claim, by: "", stampMs: snapshot.nowMs }, Number.POSITIVE_INFINITY);
+  if (why !== undefined) return held(wait(why.guard, `${first.name} is to go, and waits: ${why.sentence}`));
+  return { targets: [{ kind: "let-go", set: first.set, leaving, claim }] };
 }
 
 function held({ guard, sentence }: Pick<Wait, "guard" | "sentence">): Lowered {

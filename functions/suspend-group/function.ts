@@ -18,7 +18,8 @@ export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: t
   needs: [
     ...resizingNeeds,
     { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] },
-    { group: "", resource: "persistentvolumeclaims", verbs: ["list", "patch"] },
+    { group: "", resource: "pods", verbs: ["delete"] },
+    { group: "", resource: "persistentvolumeclaims", verbs: ["get", "list", "patch"] },
     { group: "", resource: "namespaces", verbs: ["get"] },
   ],
   reads: [
@@ -27,6 +28,7 @@ export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: t
     suspension.waitBetweenRemovals,
     ...suspension.drainEntries,
     ...suspension.claimEntries,
+    ...suspension.ownerEntries,
     ...suspension.stateEntries,
   ],
   writes: [
@@ -35,6 +37,7 @@ export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: t
     lastDownscales,
     verdicts,
     suspension.drainedAt,
+    suspension.volumeZone,
     ...suspension.stateEntries,
     suspension.suspended,
   ],

@@ -12,7 +12,8 @@ import {
   type Member,
   whyNeeded,
 } from "../shared/group/suspension/members.ts";
-import { drainedAt, suspendDuration } from "../shared/objects/vocabulary/suspension.ts";
+import { whyUnclear } from "../shared/group/suspension/owned.ts";
+import { drainedAt, suspendDuration, volumeOwner } from "../shared/objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 
 /** One write about one member. */
@@ -115,15 +116,20 @@ function judgeUnrequested(member: Member): Judged | undefined {
 function judgeReturning(member: Member, how: "recovered" | "withdrawn"): Judged {
   const { name, pod } = member;
   if (!isBegun(member)) return clearing(member, how, `${name} is not suspended: there is nothing to take back`);
-  if (!isWantedMember(member)) {
+  // Another owner brings its pod back itself.
+  if (!isWantedMember(member) && member.set.owner === undefined) {
     const sentence = `${name} is to come back with the same volume`;
     return { guard: "recovering", sentence, wish: "returns", recheckMs: podRecheckMs };
   }
   if (pod === undefined || pod.isTerminating || !pod.isReady) {
-    const what = pod === undefined ? "not there yet" : pod.isTerminating ? "on its way out" : "not ready yet";
+    const what = pod === undefined ? awaited(member) : pod.isTerminating ? "on its way out" : "not ready yet";
     return { guard: "recovering", sentence: `${name} is wanted again, and ${what}`, recheckMs: podRecheckMs };
   }
   return clearing(member, how, `${name} is ready, with the same volume`);
+}
+
+function awaited({ set }: Member): string {
+  return set.owner === undefined ? "not there yet" : `not there yet: ${set.owner} is to bring it back`;
 }
 
 function clearing(member: Member, how: "recovered" | "withdrawn" | "in-use-again", sentence: string): Judged {
@@ -136,7 +142,11 @@ function judgeRequested(member: Member, nowMs: number, protects: boolean): Judge
   if (duration.kind === "malformed")
     return { guard: "duration-malformed", sentence: `${name} stays as it is: ${duration.sentence}` };
   if (duration.kind === "absent") {
-    const sentence = `${name} stays as it is: neither its volume claims nor ${member.set.name} have ${suspendDuration.key}, so that nobody knows how long a volume is kept`;
+    const lacking =
+      member.set.owner === undefined
+        ? `neither its volume claims nor ${member.set.name} have`
+        : "not each of its volume claims has";
+    const sentence = `${name} stays as it is: ${lacking} ${suspendDuration.key}, so that nobody knows how long a volume is kept`;
     return { guard: "duration-missing", sentence };
   }
   if (isSuspendedInPart(member)) return judgeSuspended(member, nowMs) ?? judgeUnheld(member, protects);
@@ -181,10 +191,20 @@ function judgeUnheld(member: Member, protects: boolean): Judged | undefined {
 function whyNotBegun(member: Member): Judged | undefined {
   const { name, set, claims } = member;
   const wait = (guard: string, sentence: string): Judged => ({ guard, sentence, recheckMs: mendRecheckMs });
+  const unclear = whyUnclear(member);
+  if (unclear !== undefined) return wait(unclear.guard, unclear.sentence);
   if (set.isDeleting) return wait("owner-deleting", `${name} stays as it is: ${set.name} is being deleted`);
   const replaced = claims.find(({ ownerUid }) => ownerUid !== undefined && ownerUid !== set.uid);
   if (replaced !== undefined)
     return wait("owner-replaced", `${name} stays as it is: ${set.name} is another one than its suspension began with`);
+  const { controller } = member.pod ?? {};
+  if (set.owner !== undefined && controller?.kind === "StatefulSet")
+    return wait(
+      "owner-statefulset",
+      `${name} stays: the StatefulSet ${controller.name} controls it, and would have it back; take ${volumeOwner.key} away`,
+    );
+  if (set.owner !== undefined && claims.some(({ isOwnedByPod }) => isOwnedByPod))
+    return wait("retention-conflict", `${name} stays: its volume claim belongs to its pod, and would go with it`);
   if (set.deletesWhenScaled || claims.some(({ isOwnedByPod }) => isOwnedByPod)) {
     const sentence = `${name} stays: the StatefulSet controller would delete its volume with the pod; set persistentVolumeClaimRetentionPolicy.whenScaled of ${set.name} to Retain`;
     return wait("retention-conflict", sentence);

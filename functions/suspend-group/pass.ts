@@ -6,8 +6,9 @@ import type { Context, Outcome } from "../shared/pass/definition.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";
 import { isGroupOfConcern } from "../shared/pass/suspension/reading.ts";
-import { actOn, endClaims, telling } from "./act.ts";
+import { actOn, telling } from "./act.ts";
 import { decide, type SuspendSnapshot, type Target } from "./decide.ts";
+import { endClaims } from "./ending.ts";
 import { name, observe } from "./observe.ts";
 
 const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
@@ -45,7 +46,7 @@ function gateOf(key: GroupKey): Gate<SuspendSnapshot, Target> {
       return observe(context, observed);
     },
     actOn(target) {
-      const { name: set } = target.kind === "resize" ? target.set : target.member.set;
+      const { name: set } = "set" in target ? target.set : target.member.set;
       return actOn(key, known.get(set) as StatefulSet, target);
     },
   };

@@ -1,5 +1,6 @@
 /** What `kubectl sluice suspended` tells: which volumes are kept for how long, how much they are, and what each waits for. */
-import { findMembers, type Member, parseVolumeUser } from "../../functions/shared/group/suspension/members.ts";
+import { type Member, parseVolumeUser } from "../../functions/shared/group/suspension/members.ts";
+import { findAll, groupOfClaim } from "../../functions/shared/group/suspension/owned.ts";
 import { durationNow } from "../../functions/shared/group/suspension/time-left.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { read, rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
@@ -17,7 +18,7 @@ import { type Emphasis, tableOf } from "./text.ts";
 export interface SuspendedInspection {
   readonly claim: string;
   readonly uid: string;
-  /** Null where no StatefulSet has it. */
+  /** Null where neither a StatefulSet has it nor another owner. */
   readonly pod: string | null;
   readonly zone: string | null;
   readonly group: string | null;
@@ -51,15 +52,24 @@ export async function inspectSuspended(cluster: Cluster, namespace: string, name
   ]);
   const asked = claims.items.filter(isSuspensionAsked).map(parseVolumeClaim);
   const groups = new Map(sets.items.map(({ metadata }) => [metadata.name, read(rolloutGroup, metadata)]));
-  const members = findMembers(sets.items.map(parseSuspendableSet), asked, pods.items.map(parseVolumeUser));
+  const members = findAll(sets.items.map(parseSuspendableSet), asked, pods.items.map(parseVolumeUser));
   const owned = new Set(members.flatMap((member) => member.claims));
   const all = [
-    ...members.flatMap((member) => member.claims.map((claim) => inspect(claim, member, groups.get(member.set.name)))),
+    ...members.flatMap((member) => {
+      const group = groupOfClaims(member) ?? groups.get(member.set.name);
+      return member.claims.map((claim) => inspect(claim, member, group));
+    }),
     ...asked.filter((claim) => !owned.has(claim)).map((claim) => inspect(claim, undefined, undefined)),
   ];
   const found = all.filter(({ zone, group }) => name === undefined || name === zone || name === group);
   const at = new Date(cluster.serverTimeMs()).toISOString();
   return { namespace, at, claims: found, bytes: found.reduce((sum, { bytes }) => sum + (bytes ?? 0), 0) };
+}
+
+/** That of the owner which its volume claims name; undefined for a member of a StatefulSet. */
+function groupOfClaims({ set, claims }: Member): string | undefined {
+  const [first] = set.owner === undefined ? [] : claims;
+  return first && groupOfClaim(first);
 }
 
 function inspect(claim: VolumeClaim, member: Member | undefined, group: string | undefined): SuspendedInspection {

@@ -1,5 +1,6 @@
 /** What is said of a verdict, and when: the ledger's record, the Kubernetes Event on change, the metric. */
 
+import { isOwnerGroup } from "../group/suspension/owned.ts";
 import { type Announcement, announce } from "../kubernetes/announcements.ts";
 import { fitting } from "../ledger/lease.ts";
 import type { LedgerChange, RecordedVerdict, Refusal } from "../ledger/reservation.ts";
@@ -128,7 +129,8 @@ export async function announceChange(
   const before = observed.ledger.verdicts[by];
   const kind = announcementOf(telling, before, record);
   const zone = observed.zones.find(({ statefulSet }) => statefulSet.name === record.zone) ?? observed.zones[0];
-  if (kind === undefined || zone === undefined) return;
+  // A zone of an owner is no object that an Event could be about: its volume claims are told.
+  if (kind === undefined || zone === undefined || isOwnerGroup(observed.key.group)) return;
   const identity = `${record.guard} ${record.zone} ${record.since}`;
   const message = kind.reason === telling.reasons.waits ? `${record.guard}: ${record.sentence}` : record.sentence;
   const about = { resource: "statefulsets" as const, ...zone.statefulSet };

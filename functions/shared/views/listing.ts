@@ -1,6 +1,8 @@
 /** Views made of LISTs, for functions that come and go: nothing is kept between two passes. */
 
 import { type HasPods, parseStoredBudget, type StoredBudget, surroundingsOf } from "../group/governing.ts";
+import { isOwnerGroup, notOf } from "../group/suspension/owned.ts";
+import { findOwnedZones } from "../group/suspension/owned-zones.ts";
 import { budgetOfGroup } from "../group/whose-ledger.ts";
 import { type Cluster, hasCode, type ObjectKey } from "../kubernetes/cluster.ts";
 import { clockSkewMs } from "../ledger/reservation.ts";
@@ -8,15 +10,19 @@ import { parseDisruptionBudget } from "../objects/disruption-budgets.ts";
 import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../objects/pods.ts";
 import { type GroupKey, groupPathOf, parseStatefulSet, type StatefulSet } from "../objects/statefulsets.ts";
 import { podName, rolloutGroup } from "../objects/vocabulary.ts";
+import { parseSuspendableSet } from "../objects/volumes/suspendable.ts";
+import { parseVolumeClaim } from "../objects/volumes/volume-claim.ts";
 import type { LookUps } from "./look-ups.ts";
 import type { ListedStatefulSets } from "./membership.ts";
 import {
   type GroupView,
   getPod,
+  indexPods,
   listBudgets,
   listDisruptionBudgets,
   listPods,
   selectorOf,
+  type ViewNeed,
   type Views,
   viewOfIndex,
 } from "./view.ts";
@@ -26,6 +32,7 @@ export function createListingViews(cluster: Cluster, namespaces: readonly string
   return {
     isLasting: false,
     async read(key, need) {
+      if (isOwnerGroup(key.group)) return readOwnedView(cluster, key, need);
       const [listed, budgets] = await Promise.all([
         listStatefulSets(cluster, key.namespace),
         listBudgets(cluster, key.namespace),
@@ -161,4 +168,39 @@ export async function getStatefulSet(cluster: LookUps, key: ObjectKey): Promise<
     if (hasCode(error, 404)) return undefined;
     throw error;
   }
+}
+
+/**
+ * The view of a group whose pods no StatefulSet controls (rule R1). Nobody watches such a group: what is permitted is seldom, and
+ * each view costs three LISTs. Its members are known through the newest of its volume claims, which say the zones. Throws
+ * ClusterError.
+ */
+export async function readOwnedView(
+  cluster: Cluster,
+  key: GroupKey,
+  { settledThrough }: Pick<ViewNeed, "settledThrough">,
+): Promise<GroupView> {
+  const { namespace } = key;
+  const askedMs = cluster.monotonicMs();
+  const [sets, claims, pods] = await Promise.all([
+    cluster.list("statefulsets", { namespace }),
+    cluster.list("persistentvolumeclaims", { namespace }),
+    cluster.list("pods", { namespace }),
+  ]);
+  const own = notOf(sets.items.map(parseSuspendableSet), claims.items.map(parseVolumeClaim));
+  const { statefulSets, podsOf } = findOwnedZones(key, own, pods.items);
+  const listedAt = Number(pods.resourceVersion);
+  const { byName, seenThrough } = indexPods(pods.items, listedAt);
+  return {
+    statefulSets,
+    neighbours: [],
+    budgets: [],
+    statefulSetsReadMs: askedMs,
+    podsOf: ({ uid }) => podsOf.get(uid) ?? [],
+    pod: (name) => byName.get(name),
+    // Rule R4: under a ledger that was never decided on, the LIST's own revision counts.
+    seenThrough: settledThrough === undefined ? Math.max(seenThrough, listedAt) : seenThrough,
+    membersThrough: Math.max(0, ...claims.items.map(({ metadata }) => Number(metadata.resourceVersion))),
+    consistentAt: { pods: listedAt, statefulSets: Number(claims.resourceVersion) },
+  };
 }

@@ -1,13 +1,14 @@
 /** Views kept in memory by watches, for processes that live: a decision that only waits costs no request. */
 
 import { parseStoredBudget, type StoredBudget, selects } from "../group/governing.ts";
+import { isOwnerGroup } from "../group/suspension/owned.ts";
 import type { Cluster, PodDisruptionBudgetObject, Resource, ZoneBudgetObject } from "../kubernetes/cluster.ts";
 import { BoundedMap } from "../objects/bounded-map.ts";
 import { type PodDisruptionBudget, parseDisruptionBudget } from "../objects/disruption-budgets.ts";
 import type { Pod } from "../objects/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../objects/statefulsets.ts";
 import { type Following, follow } from "./following.ts";
-import { getGroupOf, getOwnerOf, listGroups, listPodsMadeFor } from "./listing.ts";
+import { getGroupOf, getOwnerOf, listGroups, listPodsMadeFor, readOwnedView } from "./listing.ts";
 import { heardOfMs, learnStatefulSet, statefulSetStore } from "./membership.ts";
 import { emptyMemory, type GroupWatchMemory, podHeardOfMs, podStore, podsMadeFor } from "./memory.ts";
 import { readView, type StatefulSetRead } from "./reading.ts";
@@ -77,6 +78,7 @@ export function createWatchingViews(options: WatchingOptions): WatchingViews {
     isLasting: true,
     ready: Promise.all(listings).then(() => undefined),
     async read(key, need) {
+      if (isOwnerGroup(key.group)) return readOwnedView(cluster, key, need);
       const { memory } = scopeOf(key.namespace);
       // What is to be looked at afresh is so in all its parts.
       const stored = need.consistent

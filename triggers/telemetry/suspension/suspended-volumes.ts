@@ -2,7 +2,8 @@
  * Which volumes are suspended, for the metrics of processes that live. They are listed when somebody asks, by the label that all
  * of them have; StatefulSets are listed only where there is one.
  */
-import { findMembers, isRecovering, type Member } from "../../../functions/shared/group/suspension/members.ts";
+import { isRecovering, type Member } from "../../../functions/shared/group/suspension/members.ts";
+import { findAll } from "../../../functions/shared/group/suspension/owned.ts";
 import { durationNow } from "../../../functions/shared/group/suspension/time-left.ts";
 import type { Cluster } from "../../../functions/shared/kubernetes/cluster.ts";
 import { suspended } from "../../../functions/shared/objects/vocabulary/suspension.ts";
@@ -75,7 +76,7 @@ async function listVolumes(
   return namespaces.flatMap((namespace) => {
     const here = <T extends { namespace: string }>(all: readonly T[]) =>
       all.filter((one) => one.namespace === namespace);
-    const members = findMembers(here(sets), here(claims), []);
+    const members = findAll(here(sets), here(claims), []);
     const owned = new Map(members.flatMap((member) => member.claims.map((claim) => [claim, member] as const)));
     return here(claims).map((claim) => volumeOf(claim, owned.get(claim)));
   });

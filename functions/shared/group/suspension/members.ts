@@ -1,7 +1,8 @@
 /** A member is what a StatefulSet has at one ordinal: its pod, and its volume claims. It is suspended as a whole. Pure. */
 import type { Health } from "../../http/answered-health.ts";
-import type { PodObject } from "../../kubernetes/cluster.ts";
+import type { Metadata, PodObject } from "../../kubernetes/cluster.ts";
 import { podNameOf } from "../../objects/pods.ts";
+import type { VolumeOwner } from "../../objects/vocabulary/suspension.ts";
 import { ordinalOfClaim, type SuspendableSet } from "../../objects/volumes/suspendable.ts";
 import { meant, type Said, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
 
@@ -14,12 +15,16 @@ export interface VolumeUser {
   readonly isReady: boolean;
   /** The names of the volume claims that it mounts. */
   readonly claims: readonly string[];
+  readonly labels: Readonly<Record<string, string>>;
+  /** What controls it; undefined where nothing does. */
+  readonly controller: VolumeOwner | undefined;
 }
 
 export interface Member {
   readonly set: SuspendableSet;
+  /** Of a member of another owner than a StatefulSet: a number that stays, and that no ordinal of its zone is. */
   readonly ordinal: number;
-  /** The name of its pod. */
+  /** The name of its pod; where another owner has none, that of its first volume claim. */
   readonly name: string;
   /** By name; at least one. */
   readonly claims: readonly VolumeClaim[];
@@ -57,7 +62,16 @@ export function parseVolumeUser({ metadata, spec, status }: PodObject): VolumeUs
     deletedMs: Number.isNaN(deletedMs) ? undefined : deletedMs,
     isReady: ready?.status === "True" && metadata.deletionTimestamp === undefined,
     claims: (spec?.volumes ?? []).flatMap(({ persistentVolumeClaim }) => persistentVolumeClaim?.claimName ?? []),
+    labels: metadata.labels ?? {},
+    controller: controllerOf(metadata),
   };
+}
+
+function controllerOf({ ownerReferences = [] }: Metadata): VolumeOwner | undefined {
+  const found = ownerReferences.find(({ controller }) => controller === true);
+  if (found === undefined) return undefined;
+  const { apiVersion = "", kind, name } = found;
+  return { kind, apiGroup: apiVersion.includes("/") ? (apiVersion.split("/")[0] ?? "") : "", name };
 }
 
 /** The members of these StatefulSets that have volume claims, by StatefulSet and ordinal. */
@@ -93,7 +107,9 @@ function inOrder(one: Member, other: Member): number {
   return one.ordinal - other.ordinal;
 }
 
-export function isWantedMember({ set, ordinal }: Member): boolean {
+/** Nobody can tell how many pods another owner wants: it wants those that stand. */
+export function isWantedMember({ set, ordinal, pod }: Member): boolean {
+  if (set.owner !== undefined) return pod !== undefined && !pod.isTerminating;
   return ordinal >= set.start && ordinal < set.start + set.replicas;
 }
 

@@ -139,6 +139,55 @@ export const recover = onVolumeClaim("sluice.dev/recover", onlyTrue, {
   says: "the pod comes back with the same volume; `kubectl sluice recover` writes it",
 });
 
+/** What makes pods in the place of a StatefulSet; `apiGroup` is empty for kinds of the core API. */
+export interface VolumeOwner {
+  readonly kind: string;
+  readonly apiGroup: string;
+  readonly name: string;
+}
+
+function parseOwner(text: string): VolumeOwner | undefined {
+  const [, kind, apiGroup = "", name] = /^([A-Z][A-Za-z0-9]{0,62})(?:\.([a-z0-9.-]{1,253}))?\/(.+)$/.exec(text) ?? [];
+  return kind === undefined || name === undefined || !isObjectName(name) ? undefined : { kind, apiGroup, name };
+}
+
+const labelValue = /^[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
+const labelKey = /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
+
+function parseLabels(text: string): ReadonlyMap<string, string> | undefined {
+  const labels = new Map<string, string>();
+  for (const part of text.split(",")) {
+    const [key = "", value = "", ...rest] = part.split("=");
+    if (rest.length > 0 || !labelKey.test(key) || !labelValue.test(value)) return undefined;
+    labels.set(key, value);
+  }
+  return labels;
+}
+
+export const volumeOwner = onVolumeClaim("sluice.dev/owner", parseOwner, {
+  grammar: "KIND.GROUP/NAME, such as FoundationDBCluster.apps.foundationdb.org/orders, or KIND/NAME",
+  fallback: "absent: it is of the StatefulSet that made it; malformed: nothing is begun, and nothing removed",
+  says: "what makes the pods of the volume, where that is no StatefulSet: all that name the same owner are one group",
+});
+
+export const volumeZone = onVolumeClaim("sluice.dev/zone", (text) => (labelValue.test(text) ? text : undefined), {
+  grammar: "a name, as label values are",
+  fallback: "absent or malformed: what sluice.dev/zone-label says; else the zone is unknown, which is a zone, too",
+  says: "with sluice.dev/owner: the zone of the volume; we write it where only a label says it",
+});
+
+export const zoneLabel = onVolumeClaim("sluice.dev/zone-label", (text) => (labelKey.test(text) ? text : undefined), {
+  grammar: "the key of a label",
+  fallback: "absent or malformed: no label says the zone",
+  says: "with sluice.dev/owner: which label of the volume claim, or of its pod, says the zone",
+});
+
+export const podSelector = onVolumeClaim("sluice.dev/pod-selector", parseLabels, {
+  grammar: "LABEL=VALUE,LABEL=VALUE",
+  fallback: "absent: the pods that the owner controls, and those with its volume claims; malformed: nothing is begun",
+  says: "with sluice.dev/owner: which other pods are of the group, so that they are well while one of another zone goes",
+});
+
 export const suspendState = onVolumeClaim(
   "sluice.dev/suspend-state",
   (text) => (states.includes(text) ? (text as SuspensionState) : undefined),
@@ -150,7 +199,7 @@ export const suspendState = onVolumeClaim(
 );
 
 export const suspendOwnerUid = onVolumeClaim("sluice.dev/suspend-owner-uid", asText, {
-  grammar: "the uid of a StatefulSet",
+  grammar: "the uid of a StatefulSet, or an owner and a zone",
   fallback: "absent or malformed: nothing is removed",
   says: "the StatefulSet that it was suspended from; written by us",
 });
@@ -203,12 +252,14 @@ export const stateEntries = [
   suspendMessage,
   removalClaim,
 ] as const;
+export const ownerEntries = [volumeOwner, volumeZone, zoneLabel, podSelector] as const;
 export const drainEntries = [drainUrl, drainField, drainSecret] as const;
 export const policyEntries = [suspendDuration, removalMode, waitBetweenRemovals, hold, retainVolume] as const;
 export const suspensionEntries = [
   ...policyEntries,
   ...drainEntries,
   ...claimEntries,
+  ...ownerEntries,
   ...stateEntries,
   suspended,
 ] as const;

@@ -20,7 +20,10 @@ export interface SuspensionPolicy {
   readonly malformed: readonly Malformed[];
 }
 
+/** A StatefulSet, or a zone of another owner. */
 export interface SuspendableSet {
+  /** Of what is no StatefulSet: KIND.GROUP/NAME of what makes the pods. Undefined for a StatefulSet. */
+  readonly owner: string | undefined;
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
@@ -45,6 +48,7 @@ export function parseSuspendableSet({ metadata, spec }: StatefulSetObject): Susp
   const scaling = parseScaling(metadata);
   const isDeleting = metadata.deletionTimestamp !== undefined;
   return {
+    owner: undefined,
     namespace: metadata.namespace ?? "",
     name: metadata.name,
     uid: metadata.uid,

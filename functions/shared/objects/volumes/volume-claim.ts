@@ -11,6 +11,20 @@ export type Said<T> =
   | { readonly kind: "malformed"; readonly sentence: string }
   | { readonly kind: "value"; readonly value: T };
 
+/** What a volume claim says of an owner that is no StatefulSet, and of how its volumes go. */
+export interface OwnerWords {
+  readonly owner: Said<keys.VolumeOwner>;
+  /** Undefined where neither an annotation nor a label of the volume claim says it. */
+  readonly zone: string | undefined;
+  /** The annotation says it, and not only a label. */
+  readonly isZoneWritten: boolean;
+  readonly zoneLabel: string | undefined;
+  readonly selector: Said<ReadonlyMap<string, string>>;
+  readonly mode: Said<keys.RemovalMode>;
+  /** In milliseconds. */
+  readonly wait: Said<number>;
+}
+
 export interface VolumeClaim {
   readonly namespace: string;
   readonly name: string;
@@ -49,6 +63,8 @@ export interface VolumeClaim {
    * milliseconds since the epoch. Undefined where the API server has no such witness.
    */
   readonly unused: { readonly sinceMs: number | undefined } | undefined;
+  /** Undefined where it says nothing of an owner: a StatefulSet made it. */
+  readonly owned: OwnerWords | undefined;
   readonly malformed: readonly Malformed[];
 }
 
@@ -87,8 +103,30 @@ export function parseVolumeClaim(object: VolumeClaimObject): VolumeClaim {
     volumeName: spec?.volumeName || undefined,
     bytes: parseQuantity(status?.capacity?.storage ?? ""),
     unused: witnessOf(object),
+    owned: ownerWordsOf(metadata, malformed),
     malformed,
   };
+}
+
+function ownerWordsOf(metadata: Metadata, malformed: Malformed[]): OwnerWords | undefined {
+  const owner = said(keys.volumeOwner, metadata, malformed);
+  if (owner.kind === "absent") return undefined;
+  const written = meant(said(keys.volumeZone, metadata, malformed));
+  const zoneLabel = meant(said(keys.zoneLabel, metadata, malformed));
+  return {
+    owner,
+    zone: written ?? labelled(metadata.labels, zoneLabel),
+    isZoneWritten: written !== undefined,
+    zoneLabel,
+    selector: said(keys.podSelector, metadata, malformed),
+    mode: said(keys.removalMode, metadata, malformed),
+    wait: said(keys.waitBetweenRemovals, metadata, malformed),
+  };
+}
+
+/** What a label says; undefined where there is none of that key, or where it says nothing. */
+export function labelled(labels: Metadata["labels"], key: string | undefined): string | undefined {
+  return key === undefined ? undefined : labels?.[key] || undefined;
 }
 
 /** What an entry says on an object; one that does not parse is added to `malformed`. */

@@ -53,12 +53,22 @@ export function noteRefusal(
   }: { statefulSet: StatefulSet; target: number; claim: { readonly id: string } | undefined },
   error: ClusterError,
 ): void {
-  const { withdrawn, refused } = refusalsOf(context, key);
-  // A try that was repeated may still be carried out: rule R20 alone ends the claim then.
-  if (claim !== undefined && error.attempts === 1 && isRefused(error)) withdrawn.add(claim.id);
+  noteWithdrawn(context, key, claim, error);
   if (error.code === 409) return;
   const sentence = `the API server does not let ${statefulSet.name} go to ${target} replicas: ${wordsOf(error)}`;
-  refused.set(statefulSet.uid, { sentence, untilMs: context.cluster.monotonicMs() + refusedForMs });
+  const untilMs = context.cluster.monotonicMs() + refusedForMs;
+  refusalsOf(context, key).refused.set(statefulSet.uid, { sentence, untilMs });
+}
+
+/** Remembers that nothing is done under a claim, where that is sure: a try that was repeated may still be carried out. */
+export function noteWithdrawn(
+  context: Context,
+  key: GroupKey,
+  claim: { readonly id: string } | undefined,
+  error: ClusterError,
+): void {
+  // Otherwise rule R20 alone ends it.
+  if (claim !== undefined && error.attempts === 1 && isRefused(error)) refusalsOf(context, key).withdrawn.add(claim.id);
 }
 
 /**

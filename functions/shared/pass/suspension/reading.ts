@@ -6,6 +6,7 @@ import {
   type Stray,
   type VolumeUser,
 } from "../../group/suspension/members.ts";
+import { findOwned, groupOfClaim, isOwnerGroup, notOf } from "../../group/suspension/owned.ts";
 import { type Cluster, hasCode, type ObjectKey, type VolumeClaimObject } from "../../kubernetes/cluster.ts";
 import type { Claim } from "../../ledger/claim.ts";
 import { ledgerName } from "../../ledger/name.ts";
@@ -29,23 +30,36 @@ type Lists = Pick<Cluster, "list">;
 export async function listKeys(context: Context, namespace: string | undefined): Promise<readonly GroupKey[]> {
   const { cluster, views } = context;
   const [asked, claimed] = await Promise.all([listAsked(cluster, namespace), listClaimed(cluster, namespace)]);
-  const owned = await Promise.all(
+  const made = await Promise.all(
     [...byNamespace(asked)].map(([where, names]) => groupsOf(cluster, views, where, names)),
   );
-  return [...new Map([...owned.flat(), ...claimed].map((key) => [groupPathOf(key), key])).values()];
+  const keys = [...made.flat(), ...asked.flatMap(ownerKeyOf), ...claimed];
+  return [...new Map(keys.map((key) => [groupPathOf(key), key])).values()];
 }
 
-/** The group of the StatefulSet that a volume claim was made for: known, or found by a LIST. */
+/** The group of the owner that a volume claim names, where it names one. */
+function ownerKeyOf(object: VolumeClaimObject): readonly GroupKey[] {
+  const group = groupOfClaim(parseVolumeClaim(object));
+  return group === undefined ? [] : [{ namespace: object.metadata.namespace ?? "", group }];
+}
+
+/** The group of the StatefulSet that a volume claim was made for, or of the owner that it names: known, or found by reads. */
 export function groupOfVolumeClaim(
   { namespace, name }: ObjectKey,
   known: KnownKeys,
 ): readonly GroupKey[] | KeyLookUp<GroupKey> {
   const names = setNamesIn(name);
   const groups = names.map((set) => known.groupOf(namespace, set)).filter((group) => group !== undefined);
-  if (names.length === 0 || groups.length > 0) return groups;
+  if (groups.length > 0) return groups;
   return {
     name: `volume claims ${namespace}/${name}`,
-    find: ({ cluster, views }) => groupsOf(cluster, views, namespace, [name]),
+    async find({ cluster, views }) {
+      const [made, object] = await Promise.all([
+        names.length === 0 ? [] : groupsOf(cluster, views, namespace, [name]),
+        getOrNone(cluster, "persistentvolumeclaims", { namespace, name }),
+      ]);
+      return [...made, ...(object === undefined ? [] : ownerKeyOf(object))];
+    },
   };
 }
 
@@ -102,12 +116,12 @@ export interface Suspendables {
 }
 
 /**
- * The members of these StatefulSets. Where `isLive` says so, their volume claims are read once more by GETs, which tell who has
- * written what. Throws ClusterError.
+ * The members of these StatefulSets, or those of the owner whose group it is. Where `isLive` says so, their volume claims are read
+ * once more by GETs, which tell who has written what. Throws ClusterError.
  */
 export async function readMembers(
   { cluster }: Pick<Context, "cluster">,
-  { namespace }: GroupKey,
+  { namespace, group }: GroupKey,
   statefulSets: readonly string[],
   isLive: (member: Member) => boolean = () => false,
 ): Promise<Suspendables> {
@@ -117,8 +131,14 @@ export async function readMembers(
     listUsers(cluster, namespace),
     isNamespaceEnding(cluster, namespace),
   ]);
-  const own = sets.filter(({ name }) => statefulSets.includes(name));
-  const all = findMembers(own, listed.items.map(parseVolumeClaim), pods);
+  const claims = listed.items.map(parseVolumeClaim);
+  const all = isOwnerGroup(group)
+    ? findOwned(group, notOf(sets, claims), pods)
+    : findMembers(
+        sets.filter(({ name }) => statefulSets.includes(name)),
+        claims,
+        pods,
+      );
   const members = await Promise.all(all.map((one) => (isLive(one) ? readLive(cluster, one) : one)));
   return {
     members: members.filter(({ claims }) => claims.length > 0),
@@ -137,10 +157,15 @@ export async function isGroupOfConcern(
   { sweep }: { readonly sweep: boolean },
   isOwn: (claim: Claim) => boolean,
 ): Promise<boolean> {
-  const view = await context.views.read(key, { settledThrough: 0, permitSinceMs: undefined, consistent: false });
-  if (view.statefulSets.length === 0) return false;
-  const names = view.statefulSets.map(({ name }) => name);
-  if (await isAnyAsked(context.cluster, key.namespace, names)) return true;
+  if (isOwnerGroup(key.group)) {
+    const asked = await listAsked(context.cluster, key.namespace);
+    if (asked.flatMap(ownerKeyOf).some(({ group }) => group === key.group)) return true;
+  } else {
+    const view = await context.views.read(key, { settledThrough: 0, permitSinceMs: undefined, consistent: false });
+    if (view.statefulSets.length === 0) return false;
+    const names = view.statefulSets.map(({ name }) => name);
+    if (await isAnyAsked(context.cluster, key.namespace, names)) return true;
+  }
   try {
     const known = knownLedger(context, context.memoryOf(key));
     const ledger = known ?? (sweep ? await context.protocol.readLedger(context.cluster, key) : undefined);
@@ -192,7 +217,10 @@ async function getOrNone<R extends "namespaces" | "persistentvolumeclaims">(
   }
 }
 
-/** The volume claims of a namespace, or of all, that are begun or asked for and that no StatefulSet has. Throws ClusterError. */
+/**
+ * The volume claims of a namespace, or of all, that are begun or asked for, and that neither a StatefulSet has nor an owner that
+ * they name. Throws ClusterError.
+ */
 export async function listStrays(cluster: Cluster, namespace: string | undefined): Promise<readonly Stray[]> {
   const asked = await listAsked(cluster, namespace);
   const found = [...byNamespace(asked)].map(async ([where, names]): Promise<Stray[]> => {
@@ -207,6 +235,7 @@ export async function listStrays(cluster: Cluster, namespace: string | undefined
     return claims
       .filter((one) => one !== undefined)
       .map(parseVolumeClaim)
+      .filter((claim) => groupOfClaim(claim) === undefined)
       .map((claim) => ({ claim, users: users.filter((user) => user.claims.includes(claim.name)) }));
   });
   return (await Promise.all(found)).flat();

@@ -88,25 +88,27 @@ test("a ledger of a vanished group that says what only another function, or a la
   }
 });
 
-test("a sweep removes no ledger that holds a claim, and none of a kind that is another function's", async () => {
+test("a sweep removes no ledger that holds a claim, of whatever kind, and none of an owner that a volume claim names", async () => {
   const passes = new Passes();
-  const owner = groupOfOwner({ kind: "Deployment", apiGroup: "apps", name: "web" });
+  const ownedBy = (name: string) => groupOfOwner({ kind: "Database", apiGroup: "example.com", name });
+  const annotations = { "sluice.dev/owner": "Database.example.com/living" };
+  passes.world.store.create("persistentvolumeclaims", namespace, { metadata: { name: "data", annotations } });
   const make = (group: string, claims: string) => {
     const annotations = { "sluice.dev/group": group, "sluice.dev/claims": claims };
     const labels = { "app.kubernetes.io/managed-by": "sluice" };
     passes.world.store.create("leases", namespace, { metadata: { name: ledgerName(group), labels, annotations } });
   };
   const lone = [groupOfLoneStatefulSet("empty"), groupOfLoneStatefulSet("claimed")];
-  for (const group of ["empty", "claimed", groupOfBudget("empty"), groupOfBudget("claimed"), ...lone]) {
+  const owned = [ownedBy("empty"), ownedBy("claimed"), ownedBy("living")];
+  for (const group of ["empty", "claimed", groupOfBudget("empty"), groupOfBudget("claimed"), ...lone, ...owned]) {
     make(group, group.endsWith("claimed") ? later : "");
   }
-  make(owner, "");
   await passes.goOn(60_000);
   await sweep(passes);
   const left = passes.world.store
     .list("leases")
     .items.map(({ metadata }) => metadata.annotations?.["sluice.dev/group"]);
-  const kept = ["claimed", groupOfBudget("claimed"), groupOfLoneStatefulSet("claimed"), owner];
+  const kept = ["claimed", groupOfBudget("claimed"), groupOfLoneStatefulSet("claimed")].concat(owned.slice(1));
   assert.deepEqual(left.filter((group) => group !== key.group).sort(), kept.sort());
 });
 

@@ -11,6 +11,7 @@ export function said(on: Suspended, changes: Partial<SuspendSnapshot> = {}): rea
   const targets: readonly Target[] = verdict.kind === "take" ? verdict.targets : [];
   const words = targets.map((target) => {
     if (target.kind === "resize") return `${target.set.name} to ${target.target}`;
+    if (target.kind === "let-go") return `let-go ${target.leaving.map(({ name }) => name).join(" ")}`;
     return target.kind === "tell" ? target.guard : `${target.kind} ${target.member.name}`;
   });
   return verdict.kind === "wait" ? [verdict.guard] : [...new Set(words)];

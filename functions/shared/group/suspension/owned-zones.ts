@@ -1,0 +1,142 @@
+/** What is counted of the pods of an owner that is no StatefulSet: zone by zone, as a StatefulSet's are. Pure. */
+import type { PodObject } from "../../kubernetes/cluster.ts";
+import type { KnownClaim } from "../../ledger/claim.ts";
+import { undoAfterMs } from "../../ledger/kinds.ts";
+import { type Pod, parsePod } from "../../objects/pods.ts";
+import type { StatefulSet } from "../../objects/statefulsets.ts";
+import type { SuspendableSet } from "../../objects/volumes/suspendable.ts";
+import { labelled, meant, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
+import { groupOfOwner } from "../whose-ledger.ts";
+import { isBegun, isRecovering, isRequested, type Member, parseVolumeUser, type VolumeUser } from "./members.ts";
+import { findOwned, groupOfClaim, unknownZone, zoneAsSet } from "./owned.ts";
+
+/** The zones of an owner's group, as those of StatefulSets are surveyed, and the pods of each by its uid. */
+export interface OwnedZones {
+  readonly statefulSets: readonly StatefulSet[];
+  readonly podsOf: ReadonlyMap<string, readonly Pod[]>;
+}
+
+/**
+ * Every pod of the owner, by its zone. One that was let go is leaving; one that is to come back, or that nobody let go, is
+ * missing while it is not there.
+ */
+export function findOwnedZones(
+  { namespace, group }: { readonly namespace: string; readonly group: string },
+  claims: readonly VolumeClaim[],
+  objects: readonly PodObject[],
+): OwnedZones {
+  const users = objects.map((object) => ({ object, user: parseVolumeUser(object) }));
+  const members = findOwned(
+    group,
+    claims,
+    users.map(({ user }) => user),
+  );
+  const slots = new Map<string, { set: SuspendableSet; expected: (PodObject | undefined)[]; leaving: PodObject[] }>();
+  const slotOf = (set: SuspendableSet) => {
+    const slot = slots.get(set.uid) ?? { set, expected: [], leaving: [] };
+    slots.set(set.uid, slot);
+    return slot;
+  };
+  const counted = new Set<string>();
+  for (const member of members) {
+    const { expected, leaving } = slotOf(member.set);
+    for (const { uid } of [...(member.pod === undefined ? [] : [member.pod]), ...member.others]) counted.add(uid);
+    const pod = users.find(({ user }) => user.uid === member.pod?.uid)?.object;
+    if (isExpected(member)) expected.push(pod);
+    else if (pod !== undefined) leaving.push(pod);
+    for (const { uid } of member.others) expected.push(users.find(({ user }) => user.uid === uid)?.object);
+  }
+  const isOfGroup = belongsTo(group, claims);
+  const zones = zonesByLabel(group, claims);
+  for (const { object, user } of users) {
+    if (counted.has(user.uid) || object.status?.phase === "Succeeded" || !isOfGroup(user)) continue;
+    slotOf(zoneAsSet(group, zones(user), namespace)).expected.push(object);
+  }
+  const all = [...slots.values()];
+  return {
+    statefulSets: all.map(({ set, expected }) => asStatefulSet(set, group, expected.length)),
+    podsOf: new Map(
+      all.map(({ set, expected, leaving }) => [
+        set.uid,
+        asPods(set, [...expected.entries(), ...after(expected, leaving)]),
+      ]),
+    ),
+  };
+}
+
+/** It stands, or nobody has let it go, or somebody wants it back. */
+function isExpected(member: Member): boolean {
+  const stands = member.pod !== undefined && !member.pod.isTerminating;
+  return stands || !isBegun(member) || isRecovering(member) || !isRequested(member);
+}
+
+/** What the owner controls, and what the volume claims select. */
+function belongsTo(group: string, claims: readonly VolumeClaim[]): (user: VolumeUser) => boolean {
+  const own = claims.filter((claim) => groupOfClaim(claim) === group);
+  const selectors = own.flatMap(({ owned }) => (owned === undefined ? [] : (meant(owned.selector) ?? [])));
+  const isSelected = ({ labels }: VolumeUser) =>
+    selectors.some((selector) => [...selector].every(([key, value]) => labels[key] === value));
+  const isControlled = ({ controller }: VolumeUser) => controller !== undefined && groupOfOwner(controller) === group;
+  return (user) => isControlled(user) || isSelected(user);
+}
+
+function zonesByLabel(group: string, claims: readonly VolumeClaim[]): (user: VolumeUser) => string {
+  const own = claims.filter((claim) => groupOfClaim(claim) === group);
+  const keys = [...new Set(own.flatMap(({ owned }) => owned?.zoneLabel ?? []))].sort();
+  return ({ labels }) => keys.map((key) => labelled(labels, key)).find((zone) => zone !== undefined) ?? unknownZone;
+}
+
+function after(expected: readonly unknown[], leaving: readonly PodObject[]): (readonly [number, PodObject])[] {
+  return leaving.map((pod, index) => [expected.length + index, pod] as const);
+}
+
+function asPods({ uid }: SuspendableSet, objects: readonly (readonly [number, PodObject | undefined])[]): Pod[] {
+  return objects.flatMap(([ordinal, object]) =>
+    object === undefined ? [] : [{ ...parsePod(object), ordinal, ownerUid: uid }],
+  );
+}
+
+function asStatefulSet({ namespace, name, uid }: SuspendableSet, group: string, replicas: number): StatefulSet {
+  return {
+    namespace,
+    name,
+    uid,
+    resourceVersion: "",
+    createdMs: Number.NaN,
+    podLabels: {},
+    group,
+    start: 0,
+    replicas,
+    deleting: false,
+    countedReplicas: replicas,
+    readyReplicas: replicas,
+    updatedReplicas: replicas,
+    serviceName: "",
+    scaling: undefined,
+    question: undefined,
+    minReadySeconds: 0,
+    strategy: "",
+    paused: false,
+    maxUnavailable: 1,
+    updateRevision: undefined,
+    currentRevision: undefined,
+    matchLabels: {},
+    malformed: [],
+  };
+}
+
+/**
+ * What has become of pods that were let go under a claim, by the uids that it names: all are gone; or some stand, though nobody
+ * sends a deletion any more (rule R20). One that is on its way out keeps its zone for as long as that takes.
+ */
+export function endOfLettingGo(
+  { uids = {}, stampMs }: Pick<KnownClaim, "uids" | "stampMs">,
+  pods: readonly VolumeUser[],
+  nowMs: number,
+): "stands" | "settled" | "abandoned" {
+  const named = new Set(Object.values(uids));
+  const there = pods.filter(({ uid }) => named.has(uid));
+  if (there.length === 0) return "settled";
+  const isAwaited = there.some(({ isTerminating }) => isTerminating) || nowMs - stampMs < undoAfterMs;
+  return isAwaited ? "stands" : "abandoned";
+}

@@ -1,0 +1,161 @@
+/**
+ * Members of an owner that is no StatefulSet: pods with volume claims that name it (spec suspend-before-delete 3.5). A zone is what
+ * a volume claim says it is, and the pods of a zone are counted as those of a StatefulSet. Pure.
+ */
+import { podSelector, type RemovalMode, usualWaitMs } from "../../objects/vocabulary/suspension.ts";
+import { ordinalOfClaim, type SuspendableSet, type SuspensionPolicy } from "../../objects/volumes/suspendable.ts";
+import { labelled, meant, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
+import { groupOfOwner, readGroup } from "../whose-ledger.ts";
+import { findMembers, type Member, type VolumeUser } from "./members.ts";
+
+/** Of a volume claim about whose zone nobody says anything. */
+export const unknownZone = "unknown";
+
+/** The group whose ledger a volume claim is of, by the owner that it names; undefined where it names none that can be read. */
+export function groupOfClaim({ owned }: VolumeClaim): string | undefined {
+  const owner = owned && meant(owned.owner);
+  return owner === undefined ? undefined : groupOfOwner(owner);
+}
+
+export function isOwnerGroup(group: string): boolean {
+  return readGroup(group).kind === "owner";
+}
+
+/** The members of a group of an owner, by zone and name. `claims` and `pods` are those of its namespace. */
+export function findOwned(
+  group: string,
+  claims: readonly VolumeClaim[],
+  pods: readonly VolumeUser[],
+): readonly Member[] {
+  const own = claims.filter((claim) => groupOfClaim(claim) === group);
+  const policy = strictest(own);
+  const sets = new Map<string, SuspendableSet>();
+  const together = Map.groupBy(own, (claim) => podOf(claim, pods)?.uid ?? claim.podUid ?? claim.name);
+  const found = [...together.values()].map((some): Omit<Member, "ordinal"> => {
+    const sorted = some.sort((one, other) => (one.name < other.name ? -1 : 1));
+    const [first] = sorted as [VolumeClaim];
+    const pod = podOf(first, pods);
+    const zone = zoneOf(sorted, pod);
+    const set = sets.get(zone) ?? zoneAsSet(group, zone, first.namespace, policy);
+    sets.set(zone, set);
+    const names = new Set(sorted.map(({ name }) => name));
+    const others = pods.filter((one) => one.uid !== pod?.uid && one.claims.some((claim) => names.has(claim)));
+    return { set, name: pod?.name ?? first.name, claims: sorted, pod, others };
+  });
+  return numbered(found);
+}
+
+/** The pod that has the volume: the one that was let go while it is there, otherwise one that stands. */
+function podOf({ name, podUid }: VolumeClaim, pods: readonly VolumeUser[]): VolumeUser | undefined {
+  const users = pods.filter(({ claims }) => claims.includes(name));
+  return users.find(({ uid }) => uid === podUid) ?? users.find(({ isTerminating }) => !isTerminating) ?? users[0];
+}
+
+function zoneOf(claims: readonly VolumeClaim[], pod: VolumeUser | undefined): string {
+  const words = claims.flatMap(({ owned }) => owned ?? []);
+  const said = words.find(({ zone }) => zone !== undefined)?.zone;
+  const byPod = words.map((one) => labelled(pod?.labels, one.zoneLabel)).find((zone) => zone !== undefined);
+  return said ?? byPod ?? unknownZone;
+}
+
+/** What its ledger calls a member: it has no ordinal, so that its first volume claim's name makes a number that stays. */
+function numbered(found: readonly Omit<Member, "ordinal">[]): readonly Member[] {
+  const taken = new Set<string>();
+  const byName = found.toSorted((one, other) => (firstClaim(one) < firstClaim(other) ? -1 : 1));
+  const members = byName.map((member): Member => {
+    let ordinal = numberOf(firstClaim(member));
+    // Two of one zone hardly ever have the same.
+    while (taken.has(`${member.set.name} ${ordinal}`)) ordinal = ordinal === largest ? smallest : ordinal + 1;
+    taken.add(`${member.set.name} ${ordinal}`);
+    return { ...member, ordinal };
+  });
+  return members.sort((one, other) => (one.set.name < other.set.name ? -1 : one.set.name > other.set.name ? 1 : 0));
+}
+
+const firstClaim = ({ claims }: Pick<Member, "claims">): string => claims[0]?.name ?? "";
+
+/** The upper half of the ordinals that Kubernetes has: no zone counts so many pods. */
+const smallest = 2 ** 30;
+const largest = 2 ** 31 - 1;
+
+/** FNV-1a, of 32 bits, brought into that half. */
+function numberOf(name: string): number {
+  let hash = 0x811c9dc5;
+  for (const byte of Buffer.from(name)) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0;
+  return smallest + (hash >>> 2);
+}
+
+/** A zone of an owner as members have it. */
+export function zoneAsSet(
+  group: string,
+  zone: string,
+  namespace: string,
+  policy: SuspensionPolicy = strictest([]),
+): SuspendableSet {
+  const owner = group.slice(group.indexOf(":") + 1);
+  return {
+    owner,
+    namespace,
+    name: zone,
+    uid: `${owner} ${zone}`,
+    resourceVersion: "",
+    serviceName: "",
+    start: 0,
+    replicas: 0,
+    isDeleting: false,
+    isLed: false,
+    preparesDownscale: false,
+    templates: [],
+    deletesWhenScaled: false,
+    policy,
+  };
+}
+
+const byStrictness: readonly RemovalMode[] = ["None", "Group", "Zone", "All"];
+
+/** Of what several volume claims say the strictest counts, for all of the group. What each says of itself counts besides. */
+function strictest(claims: readonly VolumeClaim[]): SuspensionPolicy {
+  const words = claims.flatMap(({ owned }) => owned ?? []);
+  const modes = words.flatMap(({ mode }) => (mode.kind === "absent" ? [] : [meant(mode) ?? "None"]));
+  const waits = words.flatMap(({ wait }) => (wait.kind === "absent" ? [] : [meant(wait)]));
+  const isUnreadable = waits.includes(undefined);
+  const known = waits.filter((ms) => ms !== undefined);
+  return {
+    duration: { kind: "absent" },
+    mode: byStrictness.find((mode) => modes.includes(mode)) ?? "Zone",
+    waitMs: isUnreadable ? undefined : known.length === 0 ? usualWaitMs : Math.max(...known),
+    isOnHold: false,
+    isRetained: false,
+    drain: { kind: "absent" },
+    malformed: claims.flatMap(({ name, owned }) =>
+      owned?.selector.kind === "malformed"
+        ? [{ key: podSelector.key, sentence: `of the volume claim ${name}, ${owned.selector.sentence}` }]
+        : [],
+    ),
+  };
+}
+
+/** Why nobody knows which pods are of the group, so that none may go; undefined where all of it can be read. */
+export function whyUnclear({ set, name }: Member): { readonly guard: string; readonly sentence: string } | undefined {
+  const [first] = set.owner === undefined ? [] : set.policy.malformed;
+  if (first === undefined) return undefined;
+  const sentence = `${name} stays: nobody knows which pods ${set.owner} has: ${first.sentence}`;
+  return { guard: "selector-malformed", sentence };
+}
+
+/** All members of a namespace, of StatefulSets and of owners. A volume claim that a StatefulSet made is its own. */
+export function findAll(
+  sets: readonly SuspendableSet[],
+  claims: readonly VolumeClaim[],
+  pods: readonly VolumeUser[],
+): readonly Member[] {
+  const ofOthers = notOf(sets, claims);
+  const groups = new Set(ofOthers.flatMap((claim) => groupOfClaim(claim) ?? []));
+  const owned = [...groups].sort().flatMap((group) => findOwned(group, ofOthers, pods));
+  return [...findMembers(sets, claims, pods), ...owned];
+}
+
+/** The volume claims that none of these StatefulSets made. */
+export function notOf(sets: readonly SuspendableSet[], claims: readonly VolumeClaim[]): readonly VolumeClaim[] {
+  return claims.filter(({ name }) => sets.every((set) => ordinalOfClaim(set, name) === undefined));
+}

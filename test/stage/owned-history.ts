@@ -1,0 +1,346 @@
+/**
+ * A drawn history of an owner that is no StatefulSet, over a world in virtual time: two processes of each function run side by side
+ * and are killed before or after any of their writes, while the owner, its users and kubelets do as they like. What is done is
+ * checked as it reaches the store.
+ */
+import { gcSuspendedGroups } from "../../functions/gc-suspended-groups/function.ts";
+import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
+import { wrapCalls, wrapCluster } from "../../functions/shared/kubernetes/wrap-cluster.ts";
+import { protocol } from "../../functions/shared/ledger/protocol.ts";
+import { type Context, createMemory } from "../../functions/shared/pass/definition.ts";
+import { silentReporter } from "../../functions/shared/pass/reporter.ts";
+import { createListingViews } from "../../functions/shared/views/listing.ts";
+import { suspendGroup } from "../../functions/suspend-group/function.ts";
+import type { StoredObject, StoredPod } from "../world/objects.ts";
+import { type Random, seededRandom } from "../world/random.ts";
+import { VirtualTimeline } from "../world/timeline.ts";
+import { createWorld, type World } from "../world/world.ts";
+import { createWorldCluster } from "../world/world-cluster.ts";
+import { group, owner } from "./owned.ts";
+
+const namespace = "db";
+const key = { namespace, group };
+const zones = ["a", "b", "c"];
+const size = 3;
+const claimsResource = "persistentvolumeclaims";
+const of = (name: string) => `sluice.dev/${name}`;
+
+export interface HistoryOptions {
+  /** What is wrong with the cluster as the functions see it; absent: nothing. */
+  readonly wrap?: (cluster: Cluster) => Cluster;
+}
+
+export interface History {
+  readonly violations: readonly string[];
+  /** How often what was done: pods let go, volumes removed, wishes fulfilled, kills. */
+  readonly counts: Readonly<Record<string, number>>;
+  /** What still stood when all was quiet. */
+  readonly left: readonly string[];
+}
+
+/** Ten minutes of trouble and as long without any. The same seed gives the same history. */
+export async function playOwned(seed: number, { wrap = (cluster) => cluster }: HistoryOptions = {}): Promise<History> {
+  const play = new Play(seed, wrap);
+  await play.run();
+  return { violations: play.violations, counts: play.counts, left: play.left() };
+}
+
+class Play {
+  readonly #random: Random;
+  readonly #timeline = new VirtualTimeline();
+  readonly #world: World;
+  readonly #wrap: (cluster: Cluster) => Cluster;
+  /** What the owner does not make anew. */
+  readonly #given = new Set<string>();
+  /** Pods and volume claims that we are taking, with their zones, until they are gone. */
+  readonly #going = new Map<string, string>();
+  readonly violations: string[] = [];
+  readonly counts: Record<string, number> = {};
+  #isCalm = false;
+
+  constructor(seed: number, wrap: (cluster: Cluster) => Cluster) {
+    const random = seededRandom(seed);
+    this.#random = random;
+    this.#wrap = wrap;
+    const span = (least: number, most: number) => () => least + Math.floor(random() * (most - least));
+    this.#world = createWorld({
+      timeline: this.#timeline,
+      seed,
+      readyAfterMs: span(200, 4_000),
+      goneAfterMs: span(100, 6_000),
+    });
+    for (const name of members) {
+      const annotations = {
+        [of("owner")]: owner,
+        [of("zone")]: zoneOf(name),
+        [of("suspend-duration")]: "20s",
+        [of("wait-between-removals")]: "1s",
+      };
+      this.#world.store.create(claimsResource, namespace, { metadata: { name: claimOf(name), annotations } } as never);
+    }
+    this.#world.store.onChange(claimsResource, ({ previous, current, final }) =>
+      this.#seeClaim(previous, current ?? final),
+    );
+    this.#world.store.onChange("leases", ({ current }) => {
+      if (current !== undefined) this.#changeMind(current as unknown as StoredObject);
+    });
+    this.#world.store.onChange("pods", ({ current, final }) => {
+      if (current === undefined) this.#going.delete(final.metadata.uid);
+    });
+    this.#world.store.onChange(claimsResource, ({ current, final }) => {
+      if (current === undefined) this.#going.delete(final.metadata.uid);
+    });
+  }
+
+  async run(): Promise<void> {
+    this.#every(300, () => this.#own());
+    this.#every(4_000, () => this.#trouble());
+    for (const definition of [suspendGroup, suspendGroup, gcSuspendedGroups, gcSuspendedGroups])
+      void this.#serve(definition);
+    await this.#until(600_000);
+    this.#isCalm = true;
+    for (const { metadata } of this.#claims()) {
+      this.#say(metadata.name, { "pod-selector": null });
+      if (metadata.annotations?.[of("hold")] !== undefined || metadata.annotations?.[of("drained-at")] === undefined)
+        this.#say(metadata.name, { hold: null, "drained-at": this.#now() });
+    }
+    for (const pod of this.#pods()) this.#world.kubelet.healPod({ namespace, name: pod.metadata.name });
+    await this.#until(1_200_000);
+  }
+
+  /** Suspended volumes that nobody wants back and nothing holds, and claims of the ledger: none of them may be left. */
+  left(): readonly string[] {
+    const claims = this.#claims().flatMap(({ metadata }) => {
+      const { annotations = {} } = metadata;
+      return annotations[of("suspend-state")] === undefined && annotations[of("suspend")] === undefined
+        ? []
+        : [`${metadata.name}: ${annotations[of("suspend-message")]}`];
+    });
+    const leases = this.#world.store
+      .list("leases")
+      .items.map(({ metadata }) => metadata.annotations?.[of("claims")] ?? "");
+    return [...claims, ...leases.filter((text) => text !== "")];
+  }
+
+  async #until(ms: number): Promise<void> {
+    let isOver = false;
+    this.#timeline.after(ms - (this.#timeline.nowMs() - Date.UTC(2026, 0, 1)), () => {
+      isOver = true;
+    });
+    await this.#timeline.run(() => isOver);
+  }
+
+  #every(ms: number, act: () => void): void {
+    const turn = () => {
+      act();
+      this.#timeline.after(ms * (0.5 + this.#random()), turn);
+    };
+    this.#timeline.after(ms, turn);
+  }
+
+  #count(what: string): void {
+    this.counts[what] = (this.counts[what] ?? 0) + 1;
+  }
+
+  #claims(): readonly StoredObject[] {
+    return this.#world.store.list(claimsResource).items as unknown as readonly StoredObject[];
+  }
+
+  #pods(): readonly StoredPod[] {
+    return this.#world.store.list("pods").items;
+  }
+
+  #now(): string {
+    return new Date(this.#timeline.nowMs()).toISOString();
+  }
+
+  #say(claim: string, texts: Readonly<Record<string, string | null>>): void {
+    const annotations = Object.fromEntries(Object.entries(texts).map(([name, text]) => [of(name), text]));
+    this.#world.annotate({ namespace, name: claim }, annotations, claimsResource);
+  }
+
+  /** The owner makes a pod for each volume claim whose pod is not there, but for those that it has given up. */
+  #own(): void {
+    const there = new Set(this.#pods().map(({ metadata }) => metadata.name));
+    for (const { metadata } of this.#claims()) {
+      const name = memberOf(metadata.name);
+      if (there.has(name) || this.#given.has(name) || metadata.deletionTimestamp !== undefined) continue;
+      this.#world.store.create("pods", namespace, {
+        metadata: { name },
+        spec: {
+          containers: [{ name: "db", image: "db:1" }],
+          volumes: [{ name: "data", persistentVolumeClaim: { claimName: metadata.name } }],
+        },
+      } as never);
+    }
+  }
+
+  /** What users, the owner and machines do to one member. */
+  #trouble(): void {
+    if (this.#isCalm) return;
+    const claims = this.#claims();
+    const { metadata } = claims[Math.floor(this.#random() * claims.length)] ?? {};
+    if (metadata === undefined) return;
+    const { annotations = {} } = metadata;
+    const name = memberOf(metadata.name);
+    const isAsked = annotations[of("suspend")] !== undefined;
+    const isRemoved = metadata.deletionTimestamp !== undefined || annotations[of("suspend-state")] === "Removing";
+    const drawn = this.#random();
+    if (!isAsked && drawn < 0.7) {
+      this.#given.add(name);
+      this.#say(metadata.name, { suspend: "true", "drained-at": this.#now() });
+    } else if (isAsked && !isRemoved && drawn < 0.15) {
+      this.#count("wishes");
+      this.#given.delete(name);
+      this.#say(metadata.name, { recover: "true" });
+    } else if (drawn < 0.25) this.#given.delete(name);
+    else if (drawn < 0.35) this.#say(metadata.name, { hold: annotations[of("hold")] === undefined ? "true" : null });
+    else if (drawn < 0.42) this.#say(metadata.name, { "drained-at": null });
+    else if (drawn < 0.5) this.#say(metadata.name, { "suspend-duration": this.#random() < 0.5 ? "10s" : "40s" });
+    else if (drawn < 0.58) this.#say(metadata.name, { "pod-selector": this.#random() < 0.5 ? "app=x" : "?" });
+    else if (drawn < 0.66) this.#say(metadata.name, { "pod-selector": null });
+    else this.#shake(name);
+  }
+
+  /** Just when the ledger says that volumes are to be removed, and before their volume claims do. */
+  #changeMind({ metadata: { annotations = {} } }: StoredObject): void {
+    // One on each line.
+    const lines = (annotations[of("claims")] ?? "").split("\n").filter((line) => line !== "");
+    const claims = lines.map((line): { kind: string; uids?: object } => JSON.parse(line));
+    const named = claims.flatMap(({ kind, uids = {} }) => (kind === "volume" ? Object.keys(uids) : []));
+    for (const claim of named) {
+      if (this.#isCalm || this.#random() > 0.3) continue;
+      this.#timeline.after(this.#random() * 60, () => {
+        const { metadata } = this.#claims().find((one) => one.metadata.name === claim) ?? {};
+        if (metadata?.annotations?.[of("suspend-state")] !== "Suspended") return;
+        const isWish = this.#random() < 0.6;
+        if (isWish) this.#given.delete(memberOf(claim));
+        this.#count(isWish ? "wishes" : "holds");
+        this.#say(claim, isWish ? { recover: "true" } : { hold: "true" });
+      });
+    }
+  }
+
+  /** A pod is deleted by somebody, or fails its probe for a while. */
+  #shake(name: string): void {
+    const pod = this.#world.store.find("pods", { namespace, name });
+    if (pod === undefined || pod.metadata.deletionTimestamp !== undefined) return;
+    if (this.#random() < 0.3) this.#world.store.delete("pods", { namespace, name });
+    else {
+      this.#world.kubelet.breakPod({ namespace, name });
+      this.#timeline.after(8_000, () => {
+        if (this.#world.store.find("pods", { namespace, name }) !== undefined)
+          this.#world.kubelet.healPod({ namespace, name });
+      });
+    }
+  }
+
+  /** A process that is killed now and then, and comes again without any memory. */
+  async #serve(definition: typeof suspendGroup | typeof gcSuspendedGroups): Promise<void> {
+    const plain = this.#wrap(createWorldCluster(this.#world, { latencyMs: () => 1 + Math.floor(this.#random() * 40) }));
+    for (;;) {
+      const life = this.#mortal(plain);
+      const context: Context = {
+        cluster: life.cluster,
+        views: createListingViews(life.cluster, undefined),
+        protocol,
+        reporter: silentReporter,
+        mode: "act",
+        namespaces: undefined,
+        memoryOf: createMemory(),
+        settings: { volumeHold: "keep" },
+      } as Context;
+      while (!life.isDead()) {
+        const { acting } = await definition
+          .run(context, key, { sweep: this.#random() < 0.05 })
+          .catch(() => ({ acting: undefined }));
+        await acting?.catch(() => undefined);
+        await plain.sleep(300 + Math.floor(this.#random() * 2_500));
+      }
+      this.#count("kills");
+      await plain.sleep(500 + Math.floor(this.#random() * 2_000));
+    }
+  }
+
+  /** Dies at one of its next writes, before it is sent or after it was; nothing of it is heard from then on. */
+  #mortal(cluster: Cluster): { readonly cluster: Cluster; isDead(): boolean } {
+    // Long lives, too: the ledger lets a process that has just begun do nothing for a while (rule R4).
+    let left = this.#isCalm ? Number.POSITIVE_INFINITY : Math.floor(this.#random() ** 2 * 120);
+    let isDead = false;
+    const dead = (verb: string, resource: string) =>
+      new ClusterError({ code: 0, reason: "Dead", message: "killed", verb: verb as "get", resource });
+    const mortal = wrapCalls(cluster, async ({ verb, resource, given, writes }, send) => {
+      if (isDead) throw dead(verb, resource);
+      if (!writes) return send();
+      if (this.#isCalm) left = Number.POSITIVE_INFINITY;
+      isDead = left-- <= 0;
+      if (isDead && this.#random() < 0.5) throw dead(verb, resource);
+      const name = (given[1] as { readonly name?: string } | undefined)?.name;
+      if (verb === "delete") this.#seeDeletion(resource, name ?? "");
+      const answer = await send();
+      if (isDead) throw dead(verb, resource);
+      return answer;
+    });
+    return { cluster: mortal, isDead: () => isDead };
+  }
+
+  /** By invariant I7: while something of one zone goes by our hand, nothing of another one does. */
+  #seeDeletion(resource: string, name: string): void {
+    const object = this.#world.store.find(resource as "pods", { namespace, name });
+    if (object === undefined || resource === "leases") return;
+    const zone = zoneOf(name);
+    for (const [uid, other] of this.#going)
+      if (other !== zone && uid !== object.metadata.uid)
+        this.#violate(`${resource} ${name} goes while ${uid} of zone ${other} does`);
+    this.#going.set(object.metadata.uid, zone);
+    this.#count(resource === "pods" ? "pods" : "volumes");
+    // A deletion that a precondition refuses takes nothing.
+    this.#timeline.after(2_000, () => {
+      const now = this.#world.store.find(resource as "pods", { namespace, name });
+      if (now?.metadata.uid === object.metadata.uid && now.metadata.deletionTimestamp === undefined)
+        this.#going.delete(object.metadata.uid);
+    });
+  }
+
+  /** By I1, I4, I6 and I11: what stands on a volume claim when the point of no return is written. */
+  #seeClaim(previous: StoredObject | undefined, current: StoredObject): void {
+    const before = previous?.metadata.annotations ?? {};
+    const { annotations = {}, name } = current.metadata;
+    if (
+      before[of("suspend-state")] !== undefined &&
+      before[of("recover")] !== undefined &&
+      annotations[of("suspend-state")] === undefined
+    )
+      this.#count("recovered");
+    if (annotations[of("suspend-state")] !== "Removing" || before[of("suspend-state")] === "Removing") return;
+    const durationMs = Number.parseInt(before[of("suspend-duration")] ?? "", 10) * 1_000;
+    const ageMs = this.#timeline.nowMs() - Date.parse(before[of("suspended-at")] ?? "");
+    if (!(ageMs >= durationMs - 1_000))
+      this.#violate(`${name} is removed ${ageMs} ms after its stamp, of ${durationMs}`);
+    for (const word of ["recover", "hold"])
+      if (before[of(word)] !== undefined) this.#violate(`${name} is removed though it says ${word}`);
+    for (const word of ["suspend", "drained-at"])
+      if (before[of(word)] === undefined) this.#violate(`${name} is removed though nobody says ${word}`);
+  }
+
+  #violate(sentence: string): void {
+    this.violations.push(`${this.#now()}: ${sentence}`);
+  }
+}
+
+const members = zones.flatMap((zone) => Array.from({ length: size }, (_, number) => `${zone}-${number}`));
+const claimOf = (member: string): string => `${member}-data`;
+const memberOf = (claim: string): string => claim.replace(/-data$/, "");
+const zoneOf = (name: string): string => name.slice(0, 1);
+
+/** A server that takes writes of one type whatever revision they name. */
+export const withoutRevisions =
+  (resource: string) =>
+  (cluster: Cluster): Cluster =>
+    wrapCluster(cluster, {
+      patch: ((wanted: string, object: never, body: { metadata?: object }, options: never) => {
+        if (wanted !== resource) return cluster.patch(wanted as "leases", object, body as never, options);
+        const metadata = { ...body.metadata, resourceVersion: undefined, uid: undefined };
+        return cluster.patch(wanted as "leases", object, { ...body, metadata } as never, options);
+      }) as Cluster["patch"],
+    });

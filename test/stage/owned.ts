@@ -1,0 +1,148 @@
+/** Zones of pods with volumes whose owner is no StatefulSet, as raw objects that are parsed as the product does it. */
+import { parseVolumeUser } from "../../functions/shared/group/suspension/members.ts";
+import { findOwned } from "../../functions/shared/group/suspension/owned.ts";
+import { findOwnedZones } from "../../functions/shared/group/suspension/owned-zones.ts";
+import { surveyZone } from "../../functions/shared/group/zones.ts";
+import type { PodObject, VolumeClaimObject } from "../../functions/shared/kubernetes/cluster.ts";
+import { makeClaim } from "../../functions/shared/ledger/claim.ts";
+import { parseVolumeClaim } from "../../functions/shared/objects/volumes/volume-claim.ts";
+import { minutesAgo, nowMs } from "./suspended.ts";
+
+type Texts = Readonly<Record<string, string | undefined>>;
+
+export const owner = "FoundationDBCluster.apps.foundationdb.org/orders";
+export const group = `owner:${owner}`;
+export const uidOf = (zone: string): string => `${owner} ${zone}`;
+
+/** A pod `ZONE-N` with the volume claim `ZONE-N-data` for each number, whose annotation says its zone. */
+export class Owned {
+  readonly claims = new Map<string, VolumeClaimObject>();
+  readonly pods = new Map<string, PodObject>();
+  readonly ledgerClaims: ReturnType<typeof makeClaim>[] = [];
+
+  static of(zones: readonly string[] = ["a", "b"], size = 2): Owned {
+    const made = new Owned();
+    for (const zone of zones)
+      for (let number = 0; number < size; number++) {
+        made.addClaim(`${zone}-${number}-data`, { owner, zone, "suspend-duration": "1h" });
+        made.addPod(`${zone}-${number}`);
+      }
+    return made;
+  }
+
+  addClaim(name: string, texts: Texts, labels: Readonly<Record<string, string>> = {}): void {
+    const metadata = { name, namespace: "db", uid: `uid-${name}`, resourceVersion: "9", annotations: {}, labels };
+    const status = { phase: "Bound", capacity: { storage: "10Gi" } };
+    this.claims.set(name, { metadata, spec: { volumeName: `pv-${name}` }, status });
+    this.say(name, texts);
+  }
+
+  addPod(
+    name: string,
+    changes: Partial<PodObject["metadata"]> = {},
+    claims: readonly string[] = [`${name}-data`],
+  ): void {
+    const controller = {
+      apiVersion: "apps.foundationdb.org/v1beta2",
+      kind: "FoundationDBCluster",
+      name: "orders",
+      uid: "uid-orders",
+      controller: true,
+    };
+    const volumes = claims.map((claimName) => ({ persistentVolumeClaim: { claimName } }));
+    const conditions = [{ type: "Ready", status: "True", lastTransitionTime: minutesAgo(600) }];
+    const metadata = { name, namespace: "db", uid: `uid-${name}`, resourceVersion: "8", ownerReferences: [controller] };
+    this.pods.set(name, {
+      metadata: { ...metadata, ...changes },
+      spec: { volumes },
+      status: { phase: "Running", conditions },
+    });
+  }
+
+  /** Annotations of ours on volume claims, without their prefix; undefined takes one away. */
+  say(name: string, texts: Texts): void {
+    const claim = this.claims.get(name) as VolumeClaimObject;
+    const annotations: Record<string, string> = { ...claim.metadata.annotations };
+    for (const [key, text] of Object.entries(texts)) {
+      if (text === undefined) delete annotations[`sluice.dev/${key}`];
+      else annotations[`sluice.dev/${key}`] = text;
+    }
+    this.claims.set(name, { ...claim, metadata: { ...claim.metadata, annotations } });
+  }
+
+  change(name: string, metadata: Partial<VolumeClaimObject["metadata"]>): void {
+    const claim = this.claims.get(name) as VolumeClaimObject;
+    this.claims.set(name, { ...claim, metadata: { ...claim.metadata, ...metadata } });
+  }
+
+  /** Somebody asks, with a word on the drain. */
+  ask(...names: readonly string[]): void {
+    for (const name of names) this.say(`${name}-data`, { suspend: "true", "drained-at": minutesAgo(90) });
+  }
+
+  /** Asked for, and with our finalizer. */
+  protect(...names: readonly string[]): void {
+    this.ask(...names);
+    for (const name of names) {
+      const zone = this.claims.get(`${name}-data`)?.metadata.annotations?.["sluice.dev/zone"] ?? "unknown";
+      this.say(`${name}-data`, { "suspend-state": "Suspending", "suspend-owner-uid": uidOf(zone) });
+      this.change(`${name}-data`, { finalizers: ["sluice.dev/volume-hold"] });
+    }
+  }
+
+  /** Its pod has been gone for so long. */
+  suspend(name: string, minutes: number, state = "Suspended"): void {
+    this.protect(name);
+    this.say(`${name}-data`, {
+      "suspend-state": state,
+      "suspend-pod-uid": `uid-${name}`,
+      "suspended-at": minutesAgo(minutes),
+    });
+    this.pods.delete(name);
+  }
+
+  unready(name: string): void {
+    const pod = this.pods.get(name) as PodObject;
+    this.pods.set(name, { ...pod, status: { phase: "Running", conditions: [{ type: "Ready", status: "False" }] } });
+  }
+
+  terminate(name: string): void {
+    const pod = this.pods.get(name) as PodObject;
+    this.pods.set(name, { ...pod, metadata: { ...pod.metadata, deletionTimestamp: minutesAgo(1) } });
+  }
+
+  /** A claim of the ledger on a zone, which names no pod of now. */
+  claim(zone: string, by: string, kind: "scale-down" | "volume"): void {
+    const content = { id: `${kind}-${zone}`, kind, zone, members: [{ first: 2 ** 30, last: 2 ** 30 }], by };
+    this.ledgerClaims.push(makeClaim({ ...content, stampMs: nowMs - 1_000, phase: "confirmed", terms: "asked" }));
+  }
+
+  get members() {
+    return findOwned(group, this.#claims, [...this.pods.values()].map(parseVolumeUser));
+  }
+
+  get zones() {
+    const key = { namespace: "db", group };
+    const { statefulSets, podsOf } = findOwnedZones(key, this.#claims, [...this.pods.values()]);
+    const survey = statefulSets.map((set) => surveyZone(set, podsOf.get(set.uid) ?? [], [], nowMs, this.ledgerClaims));
+    return survey.sort((one, other) => (one.statefulSet.name < other.statefulSet.name ? -1 : 1));
+  }
+
+  /** What both functions decide on, as their own fields have it besides. */
+  around(by: string, kind: "scale-down" | "volume") {
+    return {
+      group,
+      nowMs,
+      zones: this.zones,
+      departed: [],
+      strayClaims: [],
+      members: this.members,
+      claims: this.ledgerClaims.filter((claim) => claim.by === by && claim.kind === kind),
+      isNamespaceEnding: false,
+    };
+  }
+
+  get #claims() {
+    return [...this.claims.values()].map(parseVolumeClaim);
+  }
+}

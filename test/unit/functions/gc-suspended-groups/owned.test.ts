@@ -1,0 +1,74 @@
+/** Which volumes are removed whose owner is no StatefulSet (spec suspend-before-delete 3.3). */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
+import { decideStray } from "../../../../functions/gc-suspended-groups/strays.ts";
+import { parseVolumeClaim } from "../../../../functions/shared/objects/volumes/volume-claim.ts";
+import { Owned } from "../../../stage/owned.ts";
+
+function said(on: Owned): readonly string[] {
+  const verdict = decide({ ...on.around("gc-suspended-groups", "volume"), removes: true });
+  if (verdict.kind === "wait") return [verdict.guard];
+  return verdict.targets.map((target) =>
+    target.kind === "tell" ? target.guard : `${target.kind} ${target.member.name}`,
+  );
+}
+
+test("a volume is removed when its time is over, under a claim that names its uid, and one zone at a time", () => {
+  const on = Owned.of(["a", "b"], 3);
+  on.suspend("a-2", 59);
+  assert.deepEqual(said(on), ["suspended"]);
+  on.suspend("a-2", 60);
+  on.suspend("b-1", 60);
+  on.suspend("b-2", 61);
+  const verdict = decide({ ...on.around("gc-suspended-groups", "volume"), removes: true });
+  const removals = verdict.kind === "take" ? verdict.targets.filter((target) => target.kind === "remove") : [];
+  assert.deepEqual(
+    removals.map(({ member, claim }) => [member.name, claim.zone, Object.keys(claim.uids ?? {})]),
+    [
+      ["b-1-data", "b", ["b-1-data"]],
+      ["b-2-data", "b", ["b-2-data"]],
+    ],
+  );
+});
+
+test("zones-down and zone-scaling-down: none is removed while something of another zone is down, or is let go", () => {
+  const on = Owned.of(["a", "b"], 2);
+  on.suspend("a-1", 90);
+  on.unready("b-0");
+  assert.deepEqual(said(on), ["zones-down"]);
+  const other = Owned.of(["a", "b"], 2);
+  other.suspend("a-1", 90);
+  other.claim("b", "suspend-group", "scale-down");
+  assert.deepEqual(said(other), ["zone-scaling-down"]);
+});
+
+test("in-use, drain-lost, on-hold, selector-malformed, duration-missing: each holds a volume whose time is over", () => {
+  const cases: readonly [string, (on: Owned) => void][] = [
+    ["in-use", (on) => on.addPod("a-1-again", {}, ["a-1-data"])],
+    ["drain-lost", (on) => on.say("a-1-data", { "drained-at": undefined })],
+    ["on-hold", (on) => on.say("a-1-data", { hold: "true" })],
+    ["selector-malformed", (on) => on.say("b-0-data", { "pod-selector": "?" })],
+    ["duration-missing", (on) => on.say("a-1-data", { "suspend-duration": undefined })],
+    ["owner-replaced", (on) => on.say("a-1-data", { zone: "c" })],
+  ];
+  for (const [guard, change] of cases) {
+    const on = Owned.of(["a", "b"], 2);
+    on.suspend("a-1", 90);
+    assert.deepEqual(said(on), ["remove a-1-data"]);
+    change(on);
+    assert.deepEqual(said(on), [guard]);
+  }
+});
+
+test("owner-malformed: a volume claim whose owner nobody can read is kept, and says so", () => {
+  const on = Owned.of(["a"], 1);
+  on.suspend("a-0", 90);
+  on.say("a-0-data", { owner: "foundationdb" });
+  assert.deepEqual(on.members, []);
+  const [object] = on.claims.values();
+  assert.ok(object);
+  const fate = decideStray({ claim: parseVolumeClaim(object), users: [] }, { removes: true, isNamespaceEnding: false });
+  assert.deepEqual([fate.kind, fate.guard], ["tell", "owner-malformed"]);
+  assert.match(fate.sentence, /annotation sluice\.dev\/owner is "foundationdb"; write KIND\.GROUP\/NAME/);
+});

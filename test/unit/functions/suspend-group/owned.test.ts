@@ -1,0 +1,196 @@
+/** What is decided about volumes whose owner is no StatefulSet (spec suspend-before-delete 3.2 to 3.5). */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decide, type SuspendSnapshot } from "../../../../functions/suspend-group/decide.ts";
+import { Owned, uidOf } from "../../../stage/owned.ts";
+
+const decideOn = (on: Owned, changes: Partial<SuspendSnapshot> = {}) =>
+  decide({ ...on.around("suspend-group", "scale-down"), refused: new Map(), protects: true, ...changes });
+
+/** `KIND NAMES` of each target; `GUARD` of what volume claims are told. */
+function said(on: Owned, changes: Partial<SuspendSnapshot> = {}): readonly string[] {
+  const verdict = decideOn(on, changes);
+  if (verdict.kind === "wait") return [verdict.guard];
+  const words = verdict.targets.map((target) => {
+    if (target.kind === "resize") return "resize";
+    if (target.kind === "let-go") return `let-go ${target.leaving.map(({ name }) => name).join(" ")}`;
+    return target.kind === "tell" ? target.guard : `${target.kind} ${target.member.name}`;
+  });
+  return [...new Set(words)];
+}
+
+function sentenceOf(on: Owned): string {
+  const verdict = decideOn(on);
+  assert.equal(verdict.kind, "take");
+  const told = verdict.kind === "take" ? verdict.targets.find(({ kind }) => kind === "tell") : undefined;
+  return told?.kind === "tell" ? told.sentence : "";
+}
+
+test("a member is protected, its pod is let go, and its time begins when that is gone", () => {
+  const on = Owned.of(["a"], 2);
+  on.ask("a-1");
+  assert.deepEqual(said(on), ["protect a-1"]);
+  on.protect("a-1");
+  assert.deepEqual(said(on), ["let-go a-1"]);
+  on.say("a-1-data", { "suspend-pod-uid": "uid-a-1" });
+  assert.deepEqual(said(on), ["let-go a-1"], "a deletion that never came is sent again");
+  on.terminate("a-1");
+  assert.deepEqual(said(on), ["pod-leaving"]);
+  on.pods.delete("a-1");
+  assert.deepEqual(said(on), ["stamp a-1-data"]);
+});
+
+test("the pods of one zone go together, under one claim that names their uids; any of them may go", () => {
+  const on = Owned.of(["a", "b"], 3);
+  on.protect("a-0", "b-0", "b-2");
+  const verdict = decideOn(on);
+  const target = verdict.kind === "take" ? verdict.targets.find(({ kind }) => kind === "let-go") : undefined;
+  assert.ok(target?.kind === "let-go");
+  assert.deepEqual(target.claim.uids, { "b-0": "uid-b-0", "b-2": "uid-b-2" });
+  assert.deepEqual([target.claim.kind, target.claim.zone, target.claim.members.length], ["scale-down", "b", 2]);
+  const [first, second] = target.claim.members;
+  assert.ok((first?.last ?? 0) < (second?.first ?? 0), "ranges are in order");
+});
+
+test("zones-down: nothing goes while a pod of another zone is not ready, missing or on its way out", () => {
+  for (const harm of ["unready", "terminate"] as const) {
+    const on = Owned.of(["a", "b"], 2);
+    on.protect("a-0");
+    on[harm]("b-1");
+    assert.deepEqual(said(on), ["zones-down"]);
+    assert.match(sentenceOf(on), /^a-0 is to go, and waits: b: 1 of 2 down/);
+  }
+  const on = Owned.of(["a", "b"], 2);
+  on.protect("a-0");
+  on.pods.delete("b-1");
+  assert.deepEqual(said(on), ["zones-down"]);
+});
+
+test("zone-scaling-down: a second zone waits for the claim of the first one; zone-removing-volume: for a removal", () => {
+  const on = Owned.of(["a", "b"], 2);
+  on.protect("a-0");
+  on.claim("b", "suspend-group", "scale-down");
+  assert.deepEqual(said(on), ["zone-scaling-down"]);
+  const other = Owned.of(["a", "b"], 2);
+  other.protect("a-0");
+  other.claim("b", "gc-suspended-groups", "volume");
+  assert.deepEqual(said(other), ["zone-removing-volume"]);
+});
+
+test("wait-between-removals and mode-none hold it, and `Group` lets one go", () => {
+  const on = Owned.of(["a", "b"], 3);
+  on.suspend("b-2", 0);
+  on.protect("a-0", "a-1");
+  assert.deepEqual(said(on), ["wait-between-removals"]);
+  on.say("a-2-data", { "wait-between-removals": "0" });
+  assert.deepEqual(said(on), ["let-go a-0 a-1"]);
+  on.say("a-2-data", { "removal-mode": "Group" });
+  assert.deepEqual(said(on), ["let-go a-0", "suspending"]);
+  on.say("a-2-data", { "removal-mode": "None" });
+  assert.deepEqual(said(on), ["mode-none"]);
+});
+
+test("not-drained and duration-missing: without both words nothing goes", () => {
+  const on = Owned.of(["a"], 1);
+  on.say("a-0-data", { suspend: "true" });
+  assert.deepEqual(said(on), ["not-drained"]);
+  on.ask("a-0");
+  on.say("a-0-data", { "suspend-duration": undefined });
+  assert.deepEqual(said(on), ["duration-missing"]);
+  assert.match(sentenceOf(on), /not each of its volume claims has sluice\.dev\/suspend-duration/);
+});
+
+test("selector-malformed: while one volume claim of the group selects pods by what nobody can read, nothing begins", () => {
+  const on = Owned.of(["a", "b"], 1);
+  on.ask("a-0");
+  on.say("b-0-data", { "pod-selector": "app in (x)" });
+  assert.deepEqual(said(on), ["selector-malformed"]);
+});
+
+test("owner-statefulset: a pod that a StatefulSet controls is never deleted here, whatever its volume claim says", () => {
+  const on = Owned.of(["a"], 1);
+  const ownerReferences = [{ apiVersion: "apps/v1", kind: "StatefulSet", name: "db", uid: "uid-db", controller: true }];
+  on.addPod("a-0", { ownerReferences });
+  on.protect("a-0");
+  assert.deepEqual(said(on), ["owner-statefulset"]);
+});
+
+test("volume-shared and retention-conflict: a volume that two pods have, or that goes with its pod, stays", () => {
+  const on = Owned.of(["a"], 1);
+  on.ask("a-0");
+  on.addPod("debugger", { ownerReferences: [] }, ["a-0-data"]);
+  assert.deepEqual(said(on), ["volume-shared"]);
+  const owned = Owned.of(["a"], 1);
+  owned.ask("a-0");
+  owned.change("a-0-data", { ownerReferences: [{ kind: "Pod", name: "a-0", uid: "uid-a-0" }] });
+  assert.deepEqual(said(owned), ["retention-conflict"]);
+});
+
+test("request-incomplete: a pod with two volume claims goes when both of them ask", () => {
+  const on = Owned.of(["a"], 1);
+  on.addClaim("a-0-log", {
+    owner: "FoundationDBCluster.apps.foundationdb.org/orders",
+    zone: "a",
+    "suspend-duration": "1h",
+  });
+  on.addPod("a-0", {}, ["a-0-data", "a-0-log"]);
+  on.ask("a-0");
+  assert.deepEqual(said(on), ["request-incomplete"]);
+  on.say("a-0-log", { suspend: "true", "drained-at": "2026-05-01T00:00:00Z" });
+  assert.deepEqual(said(on), ["protect a-0"]);
+});
+
+test("an owner that brings its pod back ends the suspension, before the time has begun and after it", () => {
+  const on = Owned.of(["a"], 1);
+  on.protect("a-0");
+  on.say("a-0-data", { "suspend-pod-uid": "uid-a-0" });
+  on.addPod("a-0-again", {}, ["a-0-data"]);
+  on.pods.delete("a-0");
+  assert.deepEqual(said(on), ["clear a-0-again"]);
+  on.suspend("a-0", 10);
+  assert.deepEqual(said(on), ["clear a-0-again"]);
+});
+
+test("recovering: the wish stands until a pod of the owner is ready with the volume; no pod is made here", () => {
+  const on = Owned.of(["a"], 1);
+  on.suspend("a-0", 10);
+  on.say("a-0-data", { recover: "true" });
+  assert.deepEqual(said(on), ["recovering"]);
+  assert.match(
+    sentenceOf(on),
+    /not there yet: FoundationDBCluster\.apps\.foundationdb\.org\/orders is to bring it back$/,
+  );
+  on.addPod("a-0-again", {}, ["a-0-data"]);
+  on.unready("a-0-again");
+  assert.deepEqual(said(on), ["recovering"]);
+  on.addPod("a-0-again", {}, ["a-0-data"]);
+  assert.deepEqual(said(on), ["clear a-0-again"]);
+});
+
+test("recover-too-late: from the point of no return on a wish is answered with the truth", () => {
+  const on = Owned.of(["a"], 1);
+  on.suspend("a-0", 90, "Removing");
+  on.say("a-0-data", { recover: "true" });
+  assert.deepEqual(said(on), ["answer-recover a-0-data"]);
+});
+
+test("a pod that is wanted back while it may still be deleted waits for the end of the claim", () => {
+  const on = Owned.of(["a"], 1);
+  on.protect("a-0");
+  on.say("a-0-data", { "suspend-pod-uid": "uid-a-0", recover: "true" });
+  const ordinal = on.members[0]?.ordinal ?? 0;
+  assert.deepEqual(said(on), ["clear a-0"]);
+  on.claim("a", "suspend-group", "scale-down");
+  const [claim] = on.ledgerClaims;
+  if (claim !== undefined) on.ledgerClaims[0] = { ...claim, members: [{ first: ordinal, last: ordinal }] };
+  assert.deepEqual(said(on), ["pod-leaving"]);
+});
+
+test("owner-replaced: a volume claim that says another zone than its suspension began with stays", () => {
+  const on = Owned.of(["a"], 1);
+  on.protect("a-0");
+  on.say("a-0-data", { zone: "b" });
+  assert.deepEqual(said(on), ["owner-replaced"]);
+  on.say("a-0-data", { "suspend-owner-uid": uidOf("b") });
+  assert.deepEqual(said(on), ["let-go a-0"]);
+});
