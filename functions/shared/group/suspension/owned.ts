@@ -1,6 +1,6 @@
 /**
- * Members of an owner that is no StatefulSet: pods with volume claims that name it (spec suspend-before-delete 3.5). A zone is what
- * a volume claim says it is, and the pods of a zone are counted as those of a StatefulSet. Pure.
+ * Members of an owner that is no StatefulSet: pods with volume claims that name it (spec suspend-before-delete 3.5). A zone is
+ * what a volume claim says it is, and the pods of a zone are counted as those of a StatefulSet. Pure.
  */
 import { podSelector, type RemovalMode, usualWaitMs } from "../../objects/vocabulary/suspension.ts";
 import { ordinalOfClaim, type SuspendableSet, type SuspensionPolicy } from "../../objects/volumes/suspendable.ts";

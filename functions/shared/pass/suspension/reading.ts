@@ -116,8 +116,8 @@ export interface Suspendables {
 }
 
 /**
- * The members of these StatefulSets, or those of the owner whose group it is. Where `isLive` says so, their volume claims are read
- * once more by GETs, which tell who has written what. Throws ClusterError.
+ * The members of these StatefulSets, or those of the owner whose group it is. Where `isLive` says so, their volume claims are
+ * read once more by GETs, which tell who has written what. Throws ClusterError.
  */
 export async function readMembers(
   { cluster }: Pick<Context, "cluster">,
