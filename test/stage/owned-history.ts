@@ -1,7 +1,7 @@
 /**
- * A drawn history of an owner that is no StatefulSet, over a world in virtual time. Two processes of each function run side by side,
- * and are killed before or after any of their writes. Meanwhile the owner, its users and kubelets do as they like. What is done is
- * checked as it reaches the store.
+ * A drawn history of an owner that is no StatefulSet, over a world in virtual time. Two processes of each function run side by
+ * side, and are killed before or after any of their writes. Meanwhile the owner, its users and kubelets do as they like. What is
+ * done is checked as it reaches the store.
  */
 import { gcSuspendedGroups } from "../../functions/gc-suspended-groups/function.ts";
 import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
