@@ -56,12 +56,15 @@ class Play {
   readonly #going = new Map<string, string>();
   readonly violations: string[] = [];
   readonly counts: Record<string, number> = {};
+  /** In the middle of all that somebody deletes the namespace. */
+  readonly #isEnding: boolean;
   #isCalm = false;
 
   constructor(seed: number, wrap: (cluster: Cluster) => Cluster) {
     const random = seededRandom(seed);
     this.#random = random;
     this.#wrap = wrap;
+    this.#isEnding = seed % 4 === 0;
     const span = (least: number, most: number) => () => least + Math.floor(random() * (most - least));
     this.#world = createWorld({
       timeline: this.#timeline,
@@ -69,6 +72,7 @@ class Play {
       readyAfterMs: span(200, 4_000),
       goneAfterMs: span(100, 6_000),
     });
+    this.#world.store.create("namespaces", "", { metadata: { name: namespace } });
     for (const name of members) {
       const annotations = {
         [of("owner")]: owner,
@@ -98,6 +102,11 @@ class Play {
     for (const definition of [suspendGroup, suspendGroup, gcSuspendedGroups, gcSuspendedGroups])
       void this.#serve(definition);
     await this.#until(600_000);
+    if (this.#isEnding) {
+      this.#world.store.delete("namespaces", { namespace: "", name: namespace });
+      await this.#until(900_000);
+      return;
+    }
     this.#isCalm = true;
     for (const { metadata } of this.#claims()) {
       this.#say(metadata.name, { "pod-selector": null });
@@ -108,8 +117,15 @@ class Play {
     await this.#until(1_200_000);
   }
 
-  /** Suspended volumes that nobody wants back and nothing holds, and claims of the ledger: none of them may be left. */
+  /**
+   * Suspended volumes that nobody wants back and nothing holds, and claims of the ledger: none of them may be left. Of a namespace
+   * that was deleted nothing may be left but what somebody holds.
+   */
   left(): readonly string[] {
+    if (this.#isEnding) {
+      const kept = this.#claims().filter(({ metadata }) => metadata.annotations?.[of("hold")] === undefined);
+      return kept.map(({ metadata }) => `${metadata.name}: ${metadata.annotations?.[of("suspend-message")]}`);
+    }
     const claims = this.#claims().flatMap(({ metadata }) => {
       const { annotations = {} } = metadata;
       return annotations[of("suspend-state")] === undefined && annotations[of("suspend")] === undefined
@@ -164,7 +180,8 @@ class Play {
     const there = new Set(this.#pods().map(({ metadata }) => metadata.name));
     for (const { metadata } of this.#claims()) {
       const name = memberOf(metadata.name);
-      if (there.has(name) || this.#given.has(name) || metadata.deletionTimestamp !== undefined) continue;
+      const isOver = metadata.deletionTimestamp !== undefined || this.#isGone();
+      if (there.has(name) || this.#given.has(name) || isOver) continue;
       this.#world.store.create("pods", namespace, {
         metadata: { name },
         spec: {
@@ -175,9 +192,15 @@ class Play {
     }
   }
 
+  /** The namespace takes nothing new any more. */
+  #isGone(): boolean {
+    const found = this.#world.store.find("namespaces", { namespace: "", name: namespace });
+    return found === undefined || found.metadata.deletionTimestamp !== undefined;
+  }
+
   /** What users, the owner and machines do to one member. */
   #trouble(): void {
-    if (this.#isCalm) return;
+    if (this.#isCalm || this.#isGone()) return;
     const claims = this.#claims();
     const { metadata } = claims[Math.floor(this.#random() * claims.length)] ?? {};
     if (metadata === undefined) return;

@@ -7,7 +7,7 @@ import { drawOf, drawSuspension } from "./scenarios.ts";
 
 /**
  * The troubles that a seed has drawn for itself, with volumes that are suspended. Zones stay, and so do ledgers, which a claim
- * would be lost with; clocks are not set by minutes: what is kept is kept by them.
+ * would be lost with.
  */
 export function suspendingAnywhere(plan: Plan, draw: Draw): Plan {
   const gone = {
@@ -20,7 +20,6 @@ export function suspendingAnywhere(plan: Plan, draw: Draw): Plan {
     relabel: 0,
     relabelTemplate: 0,
     zoneBudget: 0,
-    farClock: 0,
   };
   return {
     ...plan,

@@ -20,6 +20,8 @@ import { durationMs, isDeleted, isDrained, isHeld, isOnHold, modeOf, mountsOf, p
 const underWayMs = 12_000;
 /** Times are of whole seconds. */
 const roundingMs = 2_000;
+/** By how much clocks are set at most, each way. */
+const farMs = 2 * 400_000;
 const claimsResource = "persistentvolumeclaims";
 
 /** Since when a volume claim has been in use, or when that last ended. */
@@ -268,7 +270,8 @@ export class SuspensionChecker implements Checker {
   /** By how much two clocks may differ, one of which has stamped what the other reads. */
   #skewMs(): number {
     const { every, skewMs } = this.#run.plan;
-    return 2 * (every.clock > 0 ? 14_000 : skewMs);
+    // Nobody here has another clock than the API server's: where that is set by minutes, times are over as much sooner.
+    return 2 * (every.clock > 0 ? 14_000 : skewMs) + (every.farClock > 0 ? farMs : 0);
   }
 
   /** L1: what is asked for is done, and what is wanted back is there. */

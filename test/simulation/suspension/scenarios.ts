@@ -39,6 +39,7 @@ export function suspending(plan: Plan, draw: Draw, changes: Partial<Plan> = {}):
       deletePod: draw.pick([0, 60_000]),
       stopProcess: draw.pick([0, 60_000]),
       clock: draw.pick([0, 0, 30_000]),
+      farClock: draw.pick([0, 0, 0, 90_000]),
     },
     ...changes,
   });

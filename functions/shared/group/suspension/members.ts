@@ -31,6 +31,8 @@ export interface Member {
   readonly pod: VolumeUser | undefined;
   /** Other pods that mount one of its volume claims. */
   readonly others: readonly VolumeUser[];
+  /** The volume claims of its pod that are of another owner's group; absent for a member of a StatefulSet. */
+  readonly foreign?: readonly string[];
   /** What another pod said that was asked whether its data is needed by nobody; absent where nobody was asked. */
   readonly drain?: DrainAnswer;
 }

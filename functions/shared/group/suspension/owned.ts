@@ -29,25 +29,35 @@ export function findOwned(
 ): readonly Member[] {
   const own = claims.filter((claim) => groupOfClaim(claim) === group);
   const policy = strictest(own);
+  const users = usersByClaim(pods);
+  const elsewhere = new Set(claims.filter((claim) => (groupOfClaim(claim) ?? group) !== group).map(({ name }) => name));
   const sets = new Map<string, SuspendableSet>();
-  const together = Map.groupBy(own, (claim) => podOf(claim, pods)?.uid ?? claim.podUid ?? claim.name);
+  const together = Map.groupBy(own, (claim) => podOf(claim, users)?.uid ?? claim.podUid ?? claim.name);
   const found = [...together.values()].map((some): Omit<Member, "ordinal"> => {
     const sorted = some.sort((one, other) => (one.name < other.name ? -1 : 1));
     const [first] = sorted as [VolumeClaim];
-    const pod = podOf(first, pods);
+    const pod = podOf(first, users);
     const zone = zoneOf(sorted, pod);
     const set = sets.get(zone) ?? zoneAsSet(group, zone, first.namespace, policy);
     sets.set(zone, set);
-    const names = new Set(sorted.map(({ name }) => name));
-    const others = pods.filter((one) => one.uid !== pod?.uid && one.claims.some((claim) => names.has(claim)));
-    return { set, name: pod?.name ?? first.name, claims: sorted, pod, others };
+    const others = sorted.flatMap(({ name }) => users.get(name) ?? []).filter(({ uid }) => uid !== pod?.uid);
+    const foreign = pod?.claims.filter((name) => elsewhere.has(name)) ?? [];
+    return { set, name: pod?.name ?? first.name, claims: sorted, pod, others: [...new Set(others)], foreign };
   });
   return numbered(found);
 }
 
+type Users = ReadonlyMap<string, readonly VolumeUser[]>;
+
+function usersByClaim(pods: readonly VolumeUser[]): Users {
+  const users = new Map<string, VolumeUser[]>();
+  for (const pod of pods) for (const claim of pod.claims) users.set(claim, [...(users.get(claim) ?? []), pod]);
+  return users;
+}
+
 /** The pod that has the volume: the one that was let go while it is there, otherwise one that stands. */
-function podOf({ name, podUid }: VolumeClaim, pods: readonly VolumeUser[]): VolumeUser | undefined {
-  const users = pods.filter(({ claims }) => claims.includes(name));
+function podOf({ name, podUid }: VolumeClaim, all: Users): VolumeUser | undefined {
+  const users = all.get(name) ?? [];
   return users.find(({ uid }) => uid === podUid) ?? users.find(({ isTerminating }) => !isTerminating) ?? users[0];
 }
 
@@ -107,7 +117,8 @@ export function zoneAsSet(
     preparesDownscale: false,
     templates: [],
     deletesWhenScaled: false,
-    policy,
+    // Who does not say where its pods are has them go one by one: they may be of several zones.
+    policy: zone === unknownZone && policy.mode === "Zone" ? { ...policy, mode: "Group" } : policy,
   };
 }
 
@@ -135,8 +146,17 @@ function strictest(claims: readonly VolumeClaim[]): SuspensionPolicy {
   };
 }
 
-/** Why nobody knows which pods are of the group, so that none may go; undefined where all of it can be read. */
-export function whyUnclear({ set, name }: Member): { readonly guard: string; readonly sentence: string } | undefined {
+/** Why nobody knows which pods are of the group, or a pod is of two, so that it may not go; undefined where all is clear. */
+export function whyUnclear({
+  set,
+  name,
+  foreign = [],
+}: Member): { readonly guard: string; readonly sentence: string } | undefined {
+  const [other] = foreign;
+  if (other !== undefined) {
+    const sentence = `${name} stays: its volume claim ${other} names another owner, and one pod cannot be of two groups`;
+    return { guard: "owner-mixed", sentence };
+  }
   const [first] = set.owner === undefined ? [] : set.policy.malformed;
   if (first === undefined) return undefined;
   const sentence = `${name} stays: nobody knows which pods ${set.owner} has: ${first.sentence}`;

@@ -194,3 +194,24 @@ test("owner-replaced: a volume claim that says another zone than its suspension 
   on.say("a-0-data", { "suspend-owner-uid": uidOf("b") });
   assert.deepEqual(said(on), ["let-go a-0"]);
 });
+
+test("owner-mixed: a pod with volume claims of two owners is of two groups, and stays, begun or not", () => {
+  const on = Owned.of(["a"], 1);
+  on.addClaim("a-0-cache", { owner: "Cache.example.com/orders", zone: "a" });
+  on.addPod("a-0", {}, ["a-0-data", "a-0-cache"]);
+  on.ask("a-0");
+  assert.deepEqual(said(on), ["owner-mixed"]);
+  on.protect("a-0");
+  assert.deepEqual(said(on), ["owner-mixed"]);
+  on.say("a-0-cache", { owner: undefined });
+  assert.deepEqual(said(on), ["let-go a-0"]);
+});
+
+test("pods of which nobody says the zone go one by one, whatever other zones do; with `All` nobody wants it otherwise", () => {
+  const on = Owned.of(["a"], 3);
+  for (const name of ["a-0", "a-1", "a-2"]) on.say(`${name}-data`, { zone: undefined });
+  on.protect("a-0", "a-1");
+  assert.deepEqual(said(on), ["let-go a-0", "suspending"]);
+  on.say("a-2-data", { "removal-mode": "All" });
+  assert.deepEqual(said(on), ["let-go a-0 a-1"]);
+});
