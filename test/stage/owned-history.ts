@@ -118,8 +118,8 @@ class Play {
   }
 
   /**
-   * Suspended volumes that nobody wants back and nothing holds, and claims of the ledger: none of them may be left. Of a namespace
-   * that was deleted nothing may be left but what somebody holds.
+   * Suspended volumes that nobody wants back and nothing holds, and claims of the ledger: none may be left. Of a namespace that
+   * was deleted nothing may be left but what somebody holds.
    */
   left(): readonly string[] {
     if (this.#isEnding) {
