@@ -7,6 +7,7 @@ import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
 import { applyCrds } from "../stage/drain.ts";
+import { Plugin } from "../stage/plugin.ts";
 import { skipWithoutControlPlane } from "../stage/scene.ts";
 import { Server } from "../stage/server.ts";
 import { SuspensionWitness } from "./suspension-witness.ts";
@@ -32,9 +33,11 @@ describe("suspension for an operator's own pods on a real control plane", {
   let server: Server;
   let witness: SuspensionWitness;
   let operator: Operator;
+  let plugin: Plugin;
 
   before(async () => {
     controlPlane = await startControlPlane();
+    plugin = await Plugin.build(controlPlane);
     await applyCrds(controlPlane);
     api = await Api.open(controlPlane, { userAgent: "sluice-test-owned" });
     await api.post("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } });
@@ -46,6 +49,7 @@ describe("suspension for an operator's own pods on a real control plane", {
 
   after(async () => {
     await operator?.stop();
+    await plugin?.remove();
     await witness?.stop();
     await server?.kill();
     await api?.close();
@@ -61,6 +65,8 @@ describe("suspension for an operator's own pods on a real control plane", {
       const message = (await look(member))?.metadata.annotations?.["sluice.dev/suspend-message"];
       return message?.startsWith(`${guard}: `) ? message : undefined;
     });
+
+  const sluice = (line: string) => plugin.sluice(`${line} -n ${namespace}`);
 
   test("nothing goes while a pod of another zone is not ready, and what the operator brings back is not suspended any more", async () => {
     const drained = { "sluice.dev/suspend": "true", "sluice.dev/drained-at": new Date().toISOString() };
@@ -92,7 +98,10 @@ describe("suspension for an operator's own pods on a real control plane", {
       const claim = await look(back);
       return claim?.metadata.annotations?.["sluice.dev/suspend-state"] === "Suspended" ? claim : undefined;
     });
-    await annotate(back, { "sluice.dev/recover": "true" });
+    const shown = await sluice("suspended owner:ConfigMap/orders");
+    assert.match(shown.stdout, new RegExp(`^data-${back} +zone-b +Suspended `, "m"), shown.stderr);
+    const wanted = await sluice(`recover data-${back}`);
+    assert.equal(wanted.code, 0, wanted.stderr);
     assert.match(await saying(back, "recovering"), /ConfigMap\/orders is to bring it back$/);
     operator.want(back);
     await eventually(`nothing of ours on the volume claim of ${back}`, 60_000, async () => {
@@ -114,7 +123,7 @@ describe("suspension for an operator's own pods on a real control plane", {
     context.diagnostic(`the first volume claim was deleted ${(least / 1000).toFixed(1)} s after its pod was gone`);
   });
 
-  test("the ledger is named after the owner, and holds no claim in the end", async () => {
+  test("the ledger is named after the owner, holds no claim in the end, and kubectl sluice why shows it", async () => {
     const { items } = await api.get<{ items: Seen[] }>(`/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`);
     const [ledger] = items.filter(
       ({ metadata }) => metadata.annotations?.["sluice.dev/group"] === "owner:ConfigMap/orders",
@@ -125,6 +134,9 @@ describe("suspension for an operator's own pods on a real control plane", {
       const { metadata } = await api.get<Seen>(path);
       return (metadata.annotations?.["sluice.dev/claims"] ?? "") === "" ? true : undefined;
     });
+    const why = await sluice("why owner:ConfigMap/orders");
+    assert.equal(why.code, 0, why.stderr);
+    for (const zone of zones) assert.match(why.stdout, new RegExp(`\\b${zone}\\b`));
   });
 });
 

@@ -37,13 +37,17 @@ export async function suspend(
   await waitForGroupReady(controlPlane, group);
   const word = { "sluice.dev/suspend": "true", "sluice.dev/drained-at": new Date().toISOString() };
   await api.patch(`${claims}/${claim}`, { metadata: { annotations: word } });
+  const owned = await addOwned(api, namespace, { ...annotations, ...word, "sluice.dev/hold": "true" });
   const ask = () => api.get<Object>(`${claims}/${claim}`).catch(() => undefined);
-  const suspended = async () => {
-    await post(suspender, changed("PersistentVolumeClaim", namespace, claim));
-    await post(suspender, tick);
-    return (await ask())?.metadata.annotations?.["sluice.dev/suspend-state"] === "Suspended" ? true : undefined;
-  };
-  await eventually("the volume claim suspended", 60_000, suspended, everyMs);
+  for (const wanted of [claim, owned]) {
+    const suspended = async () => {
+      await post(suspender, changed("PersistentVolumeClaim", namespace, wanted));
+      await post(suspender, tick);
+      const { metadata } = await api.get<Object>(`${claims}/${wanted}`);
+      return metadata.annotations?.["sluice.dev/suspend-state"] === "Suspended" ? true : undefined;
+    };
+    await eventually(`${wanted} suspended`, 60_000, suspended, everyMs);
+  }
   const ledger = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(name)}`;
   const collect = async () => {
     await post(collector, changed("PersistentVolumeClaim", namespace, claim));
@@ -70,6 +74,32 @@ export async function suspend(
   await eventually("the volume claim gone", 60_000, gone, everyMs);
   const { spec } = await api.get<Object>(`/api/v1/persistentvolumes/${volume}`);
   if (spec.persistentVolumeReclaimPolicy !== "Retain") throw new Error(`${volume} is not kept`);
+}
+
+/** A pod whose owner is no StatefulSet, with a volume claim, whose name it resolves to. */
+async function addOwned(
+  api: Scene["api"],
+  namespace: string,
+  words: Readonly<Record<string, string>>,
+): Promise<string> {
+  const claim = "owned-data";
+  const core = `/api/v1/namespaces/${namespace}`;
+  await api.post(`${core}/persistentvolumeclaims`, {
+    apiVersion: "v1",
+    kind: "PersistentVolumeClaim",
+    metadata: { name: claim, annotations: { ...words, "sluice.dev/owner": "Database.example.com/owned" } },
+    spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } },
+  });
+  await api.post(`${core}/pods`, {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name: "owned" },
+    spec: {
+      containers: [{ name: "db", image: "db:1" }],
+      volumes: [{ name: "data", persistentVolumeClaim: { claimName: claim } }],
+    },
+  });
+  return claim;
 }
 
 /** A volume claim with a PersistentVolume of its own, whose name it resolves to. */

@@ -1,0 +1,128 @@
+/** Nothing goes that nobody can read: malformed annotations of volume claims whose owner is no StatefulSet, by the thousand. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decide } from "../../functions/gc-suspended-groups/decide.ts";
+import { decide as decideToSuspend } from "../../functions/suspend-group/decide.ts";
+import { Owned } from "../stage/owned.ts";
+import { minutesAgo } from "../stage/suspended.ts";
+import { type Random, seededRandom } from "../world/random.ts";
+
+type Wrong = Readonly<Record<string, readonly (string | undefined)[]>>;
+
+/** Values that say nothing, or the opposite; undefined: the annotation is gone. */
+const wrong: Wrong = {
+  owner: [
+    undefined,
+    "",
+    "orders",
+    "StatefulSet",
+    "Database/",
+    "database.example.com/orders",
+    "Database.example.com/ORDERS",
+  ],
+  "suspend-duration": [undefined, "", "-1h", "1 h", "soon", "0x10", "null"],
+  "drained-at": [undefined, "", "yes", minutesAgo(-60), "2026-06-31T00:00:00Z"],
+  suspend: [undefined, "", "yes", "TRUE", "1", "false"],
+  "pod-selector": ["", "app", "app in (a)", "app=a=b", "=a", "app=", "app!=a"],
+  "removal-mode": ["None", "", "zone", "Any"],
+  "wait-between-removals": ["", "soon", "1x", "--1m"],
+};
+const wrongWhenSuspended: Wrong = {
+  ...wrong,
+  zone: [undefined, "", "a b", "-a", "zone/a"],
+  "suspended-at": [undefined, "", "now", "0", minutesAgo(-60)],
+  "suspend-state": ["", "suspended", "Gone", "null"],
+  "suspend-owner-uid": [undefined, "", "FoundationDBCluster.apps.foundationdb.org/orders"],
+  hold: ["true", "", "yes", "null"],
+  recover: ["true", "", "yes"],
+};
+
+const pick = <T>(random: Random, from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
+const names = ["a-0", "a-1", "b-0", "b-1"];
+
+/** Something that counts is wrong on each of them. */
+function spoil(on: Owned, random: Random, from: Wrong): Owned {
+  for (const name of names) {
+    for (let count = 1 + Math.floor(random() * 3); count > 0; count--) {
+      const key = pick(random, Object.keys(from));
+      on.say(`${name}-data`, { [key]: pick(random, from[key] ?? []) });
+    }
+  }
+  return on;
+}
+
+const texts = (on: Owned) =>
+  JSON.stringify(
+    [...on.claims.values()].map(({ metadata }) => metadata.annotations),
+    undefined,
+    1,
+  );
+
+const suspendedAll = (): Owned => {
+  const on = Owned.of(["a", "b"], 2);
+  for (const name of names) on.suspend(name, 120);
+  return on;
+};
+
+const requestedAll = (): Owned => {
+  const on = Owned.of(["a", "b"], 2);
+  on.protect(...names);
+  return on;
+};
+
+const decideRemoval = (on: Owned) => decide({ ...on.around("gc-suspended-groups", "volume"), removes: true });
+const decideSuspension = (on: Owned) =>
+  decideToSuspend({ ...on.around("suspend-group", "scale-down"), refused: new Map(), protects: true });
+
+test("of 10,000 sets of annotations, something of each malformed, absent or of the future, no volume is removed", () => {
+  const random = seededRandom(16);
+  const guards = new Set<string>();
+  for (let round = 0; round < 10_000; round++) {
+    const on = spoil(suspendedAll(), random, wrongWhenSuspended);
+    const verdict = decideRemoval(on);
+    if (verdict.kind === "wait") guards.add(verdict.guard);
+    for (const target of verdict.kind === "take" ? verdict.targets : []) {
+      assert.equal(target.kind, "tell", `round ${round}: ${target.member.name}\n${texts(on)}`);
+      if (target.kind === "tell") guards.add(target.guard);
+    }
+  }
+  for (const guard of [
+    "selector-malformed",
+    "owner-replaced",
+    "mode-none",
+    "wait-malformed",
+    "drain-lost",
+    "stamp-missing",
+  ])
+    assert.ok(guards.has(guard), guard);
+});
+
+test("of 10,000 such sets before it has begun, no pod is let go", () => {
+  const random = seededRandom(17);
+  const guards = new Set<string>();
+  for (let round = 0; round < 10_000; round++) {
+    const on = spoil(requestedAll(), random, wrong);
+    const verdict = decideSuspension(on);
+    if (verdict.kind === "wait") guards.add(verdict.guard);
+    for (const target of verdict.kind === "take" ? verdict.targets : []) {
+      assert.notEqual(target.kind, "let-go", `round ${round}\n${texts(on)}`);
+      if (target.kind === "tell") guards.add(target.guard);
+    }
+  }
+  for (const guard of [
+    "selector-malformed",
+    "request-malformed",
+    "not-drained",
+    "mode-none",
+    "wait-malformed",
+    "duration-malformed",
+  ])
+    assert.ok(guards.has(guard), guard);
+});
+
+test("the same sets with nothing wrong in them go: so the tests above can fail", () => {
+  const removal = decideRemoval(suspendedAll());
+  assert.ok(removal.kind === "take" && removal.targets.some(({ kind }) => kind === "remove"));
+  const suspension = decideSuspension(requestedAll());
+  assert.ok(suspension.kind === "take" && suspension.targets.some(({ kind }) => kind === "let-go"));
+});
