@@ -30,8 +30,8 @@ const phases: readonly Phase[] = [
   { name: "demo and bench", concurrency: 1, files: ["test/{demo,bench}/**/*.test.ts"] },
   // Of the machine's time it measures what honest requests are left: nothing runs beside it.
   { name: "attack", concurrency: 1, files: ["test/attack/**/*.test.ts"] },
-  // Most of them wait, with half a processor for each. Of those of Knative and RabbitMQ two take more than there is, and what waits
-  // for something gives up.
+  // Most of them wait, with half a processor for each. Of those of Knative and RabbitMQ two take more than there is, and what
+  // waits for something gives up.
   {
     name: "control plane",
     concurrency: 2,

@@ -71,6 +71,10 @@ test("zone-scaling-down: a second zone waits for the claim of the first one; zon
   on.protect("a-0");
   on.claim("b", "suspend-group", "scale-down");
   assert.deepEqual(said(on), ["zone-scaling-down"]);
+  const own = Owned.of(["a", "b"], 2);
+  own.protect("a-0");
+  own.claim("a", "suspend-group", "scale-down");
+  assert.deepEqual(said(own), ["zone-scaling-down"], "nor does another pod of the same zone go");
   const other = Owned.of(["a", "b"], 2);
   other.protect("a-0");
   other.claim("b", "gc-suspended-groups", "volume");
@@ -214,4 +218,15 @@ test("pods of which nobody says the zone go one by one, whatever other zones do;
   assert.deepEqual(said(on), ["let-go a-0", "suspending"]);
   on.say("a-2-data", { "removal-mode": "All" });
   assert.deepEqual(said(on), ["let-go a-0 a-1"]);
+});
+
+test("a pod that was let go keeps its volume until it is gone, though the owner has made another one", () => {
+  const on = Owned.of(["a"], 1);
+  on.protect("a-0");
+  on.say("a-0-data", { "suspend-pod-uid": "uid-a-0" });
+  on.terminate("a-0");
+  on.addPod("a-0-again", {}, ["a-0-data"]);
+  assert.deepEqual(said(on), ["volume-shared"]);
+  on.pods.delete("a-0");
+  assert.deepEqual(said(on), ["clear a-0-again"]);
 });

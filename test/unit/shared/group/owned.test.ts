@@ -35,6 +35,15 @@ test("a pod that was let go is leaving, and then nothing; wanted back it is miss
   assert.deepEqual(zonesOf(on), ["a: 1 of 2 down (1 missing)"]);
 });
 
+test("a pod that is asked for and went before anything was begun is missing, and holds the other zones", () => {
+  const on = Owned.of(["a"], 2);
+  on.ask("a-1");
+  on.pods.delete("a-1");
+  assert.deepEqual(zonesOf(on), ["a: 1 of 2 down (1 missing)"]);
+  on.protect("a-1");
+  assert.deepEqual(zonesOf(on), ["a: ready"]);
+});
+
 test("what the owner controls and what a selector selects counts, in the zone that a label says, or in none that is known", () => {
   const on = Owned.of(["a"], 1);
   on.say("a-0-data", { "zone-label": "zone", "pod-selector": "app=orders,tier=log" });
@@ -99,10 +108,12 @@ test("the zone is what the annotation says, else a label of the volume claim, el
   on.addClaim("three-data", said);
   on.addPod("three", { labels: { zone: "c" } });
   on.addClaim("four-data", said);
+  on.addClaim("five-data", { ...said, zone: "a" });
+  on.addPod("five", { labels: { zone: "c" } });
   const claims = [...on.claims.values()].map(parseVolumeClaim);
   const members = findAll([], claims, [...on.pods.values()].map(parseVolumeUser));
   const zones = Object.fromEntries(members.map(({ name, set }) => [name, set.name]));
-  assert.deepEqual(zones, { "one-data": "a", "two-data": "b", three: "c", "four-data": "unknown" });
+  assert.deepEqual(zones, { "one-data": "a", "two-data": "b", three: "c", "four-data": "unknown", five: "a" });
 });
 
 test("the strictest mode counts for all of a group, and the longest wait; what nobody can read lets nothing go", () => {

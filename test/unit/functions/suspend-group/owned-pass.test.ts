@@ -1,0 +1,146 @@
+/** Passes over pods whose owner is no StatefulSet: what is written, in which order, and what somebody else does in between. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { parseClaims } from "../../../../functions/shared/ledger/claim.ts";
+import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
+import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
+import { group, owner } from "../../../stage/owned.ts";
+import type { Call } from "../../shared/pass/passes.ts";
+import { namespace, Passes, played, refused } from "../../shared/pass/passes.ts";
+
+const key = { namespace, group };
+const claim = { namespace, name: "a-0-data" };
+const pod = { namespace, name: "a-0" };
+const claims = "persistentvolumeclaims";
+
+/** One pod with a volume claim whose zone a label of the pod says; asked for, under a ledger that permits. */
+class OwnedPasses extends Passes {
+  constructor() {
+    super({ zones: ["a"], replicas: 1, volumes: ["data"] });
+    const asked = {
+      "sluice.dev/owner": owner,
+      "sluice.dev/zone-label": "zone",
+      "sluice.dev/suspend-duration": "1h",
+      "sluice.dev/suspend": "true",
+      "sluice.dev/drained-at": "2025-12-31T00:00:00Z",
+    };
+    this.world.store.create(claims, namespace, { metadata: { name: claim.name, annotations: asked } } as never);
+    this.makePod();
+  }
+
+  makePod(): void {
+    const volumes = [{ name: "data", persistentVolumeClaim: { claimName: claim.name } }];
+    const spec = { containers: [{ name: "db", image: "db:1" }], volumes };
+    this.world.store.create("pods", namespace, { metadata: { name: pod.name, labels: { zone: "a" } }, spec } as never);
+  }
+
+  /** Protected, with an old ledger: the next pass lets the pod go. */
+  async ready(): Promise<this> {
+    await this.goOn(2_000);
+    await this.pass();
+    await this.goOn(11_000);
+    this.forget();
+    return this;
+  }
+
+  async pass(): Promise<void> {
+    const outcome = await played(this.timeline, suspendGroup.run(this.context, key, { sweep: true }));
+    if (outcome.acting !== undefined) await played(this.timeline, outcome.acting);
+  }
+
+  said(name: string): string | undefined {
+    return this.world.store.get(claims, claim).metadata.annotations?.[`sluice.dev/${name}`];
+  }
+
+  get pod() {
+    return this.world.store.find("pods", pod)?.metadata;
+  }
+
+  get held() {
+    const lease = this.world.store.find("leases", { namespace, name: ledgerName(group) });
+    const text = lease?.metadata.annotations?.["sluice.dev/claims"] ?? "";
+    return parseClaims(text, (why) => new Error(String(why)));
+  }
+}
+
+const isMark = ({ verb, resource, given }: Call) =>
+  verb === "patch" && resource === claims && JSON.stringify(given[2]).includes("suspend-pod-uid");
+const isDeletion = ({ verb, resource }: Call) => verb === "delete" && resource === "pods";
+
+test("the zone that only a label says is written down with our finalizer; then the claim, the mark and the deletion follow each other", async () => {
+  const passes = await new OwnedPasses().ready();
+  assert.equal(passes.said("zone"), "a");
+  await passes.pass();
+  const writes = passes.words.filter((word) => /^(patch|delete|create)/.test(word));
+  assert.deepEqual(writes.slice(0, 3), ["patch leases", `patch ${claims}`, "delete pods"]);
+  assert.equal(passes.said("suspend-pod-uid"), passes.pod?.uid);
+  assert.notEqual(passes.pod?.deletionTimestamp, undefined);
+});
+
+test("who takes the request back after the decision keeps the pod", async () => {
+  const passes = await new OwnedPasses().ready();
+  passes.interfere = (call) => {
+    if (isMark(call)) passes.world.annotate(claim, { "sluice.dev/suspend": null }, claims);
+  };
+  await passes.pass();
+  assert.equal(passes.count("delete pods"), 0);
+  assert.equal(passes.pod?.deletionTimestamp, undefined);
+});
+
+test("a pod that has come under the same name meanwhile stays", async () => {
+  const passes = await new OwnedPasses().ready();
+  const before = passes.pod?.uid;
+  passes.interfere = (call) => {
+    if (!isDeletion(call)) return;
+    passes.world.store.delete("pods", pod, { gracePeriodSeconds: 0 });
+    passes.makePod();
+  };
+  await passes.pass();
+  assert.equal(passes.count("delete pods"), 1);
+  assert.notEqual(passes.pod?.uid, before);
+  assert.equal(passes.pod?.deletionTimestamp, undefined);
+});
+
+test("a claim under which nothing was sent ends at once; where a deletion was sent and refused, it ends after 90 s", async () => {
+  for (const [isRefused, leftMs] of [
+    [isMark, 0],
+    [isDeletion, 90_000],
+  ] as const) {
+    const passes = await new OwnedPasses().ready();
+    passes.interfere = (call) => {
+      if (isRefused(call)) throw refused(403);
+    };
+    await passes.pass();
+    assert.equal(passes.held.length, 1);
+    passes.world.annotate(claim, { "sluice.dev/suspend": "perhaps" }, claims);
+    await passes.goOn(leftMs - 10_000);
+    if (leftMs > 0) {
+      await passes.pass();
+      assert.equal(passes.held.length, 1, "somebody may still carry it out");
+      await passes.goOn(20_000);
+    }
+    await passes.pass();
+    assert.deepEqual(passes.held, []);
+    assert.equal(passes.pod?.deletionTimestamp, undefined);
+  }
+});
+
+test("a volume claim that a StatefulSet made is no member of an owner, whatever it says", async () => {
+  const passes = await new OwnedPasses().ready();
+  const made = { namespace, name: "data-group-a-0" };
+  const annotations = passes.world.store.get(claims, claim).metadata.annotations ?? {};
+  passes.world.annotate(made, { ...annotations, "sluice.dev/zone": "b" }, claims);
+  const need = { settledThrough: 0, permitSinceMs: undefined, consistent: true };
+  const view = await played(passes.timeline, passes.context.views.read(key, need));
+  assert.deepEqual(
+    view.statefulSets.map(({ name }) => name),
+    ["a"],
+  );
+  await passes.pass();
+  const patched = passes.calls.filter(({ verb, resource }) => verb === "patch" && resource === claims);
+  assert.deepEqual([...new Set(patched.map(({ given }) => (given[1] as { name: string }).name))], [claim.name]);
+  assert.equal(
+    passes.world.store.find("pods", { namespace, name: "group-a-0" })?.metadata.deletionTimestamp,
+    undefined,
+  );
+});
