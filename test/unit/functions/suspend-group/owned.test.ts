@@ -230,3 +230,11 @@ test("a pod that was let go keeps its volume until it is gone, though the owner 
   on.pods.delete("a-0");
   assert.deepEqual(said(on), ["clear a-0-again"]);
 });
+
+test("a pod that stands though its time runs has it begin anew, whoever else looks into its volume", () => {
+  const on = Owned.of(["a"], 1);
+  on.suspend("a-0", 10);
+  on.addPod("debugger", { ownerReferences: [] }, ["a-0-data"]);
+  on.addPod("a-0");
+  assert.deepEqual(said(on), ["restamp a-0"]);
+});
