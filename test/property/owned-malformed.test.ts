@@ -24,6 +24,8 @@ const wrong: Wrong = {
   "drained-at": [undefined, "", "yes", minutesAgo(-60), "2026-06-31T00:00:00Z"],
   suspend: [undefined, "", "yes", "TRUE", "1", "false"],
   "pod-selector": ["", "app", "app in (a)", "app=a=b", "=a", "app=", "app!=a"],
+  zone: ["", "a b", "-a", "zone/a"],
+  "zone-label": ["", "?", "/zone"],
   "removal-mode": ["None", "", "zone", "Any"],
   "wait-between-removals": ["", "soon", "1x", "--1m"],
 };

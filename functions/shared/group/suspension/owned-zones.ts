@@ -25,12 +25,9 @@ export function findOwnedZones(
   claims: readonly VolumeClaim[],
   objects: readonly PodObject[],
 ): OwnedZones {
-  const users = objects.map((object) => ({ object, user: parseVolumeUser(object) }));
-  const members = findOwned(
-    group,
-    claims,
-    users.map(({ user }) => user),
-  );
+  const users = objects.map(parseVolumeUser);
+  const byUid = new Map(objects.map((object) => [object.metadata.uid, object]));
+  const members = findOwned(group, claims, users);
   const slots = new Map<string, { set: SuspendableSet; expected: (PodObject | undefined)[]; leaving: PodObject[] }>();
   const slotOf = (set: SuspendableSet) => {
     const slot = slots.get(set.uid) ?? { set, expected: [], leaving: [] };
@@ -41,15 +38,16 @@ export function findOwnedZones(
   for (const member of members) {
     const { expected, leaving } = slotOf(member.set);
     for (const { uid } of [...(member.pod === undefined ? [] : [member.pod]), ...member.others]) counted.add(uid);
-    const pod = users.find(({ user }) => user.uid === member.pod?.uid)?.object;
+    const pod = byUid.get(member.pod?.uid ?? "");
     if (isExpected(member)) expected.push(pod);
     else if (pod !== undefined) leaving.push(pod);
-    for (const { uid } of member.others) expected.push(users.find(({ user }) => user.uid === uid)?.object);
+    for (const { uid } of member.others) expected.push(byUid.get(uid));
   }
   const isOfGroup = belongsTo(group, claims);
   const zones = zonesByLabel(group, claims);
-  for (const { object, user } of users) {
-    if (counted.has(user.uid) || object.status?.phase === "Succeeded" || !isOfGroup(user)) continue;
+  for (const user of users) {
+    const object = byUid.get(user.uid);
+    if (counted.has(user.uid) || object?.status?.phase === "Succeeded" || !isOfGroup(user)) continue;
     slotOf(zoneAsSet(group, zones(user), namespace)).expected.push(object);
   }
   const all = [...slots.values()];

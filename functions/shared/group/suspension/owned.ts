@@ -150,6 +150,7 @@ function strictest(claims: readonly VolumeClaim[]): SuspensionPolicy {
 export function whyUnclear({
   set,
   name,
+  claims,
   foreign = [],
 }: Member): { readonly guard: string; readonly sentence: string } | undefined {
   const [other] = foreign;
@@ -157,6 +158,9 @@ export function whyUnclear({
     const sentence = `${name} stays: its volume claim ${other} names another owner, and one pod cannot be of two groups`;
     return { guard: "owner-mixed", sentence };
   }
+  const [zone] = claims.flatMap(({ owned }) => owned?.unreadableZone ?? []);
+  if (set.owner !== undefined && zone !== undefined)
+    return { guard: "zone-malformed", sentence: `${name} stays: nobody knows its zone: ${zone}` };
   const [first] = set.owner === undefined ? [] : set.policy.malformed;
   if (first === undefined) return undefined;
   const sentence = `${name} stays: nobody knows which pods ${set.owner} has: ${first.sentence}`;

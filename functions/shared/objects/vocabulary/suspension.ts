@@ -172,13 +172,14 @@ export const volumeOwner = onVolumeClaim("sluice.dev/owner", parseOwner, {
 
 export const volumeZone = onVolumeClaim("sluice.dev/zone", (text) => (labelValue.test(text) ? text : undefined), {
   grammar: "a name, as label values are",
-  fallback: "absent or malformed: what sluice.dev/zone-label says; else the zone is unknown, which is a zone, too",
+  fallback:
+    "absent: what sluice.dev/zone-label says, else the zone is unknown, which is a zone, too; malformed: it stays",
   says: "with sluice.dev/owner: the zone of the volume; we write it where only a label says it",
 });
 
 export const zoneLabel = onVolumeClaim("sluice.dev/zone-label", (text) => (labelKey.test(text) ? text : undefined), {
   grammar: "the key of a label",
-  fallback: "absent or malformed: no label says the zone",
+  fallback: "absent: no label says the zone; malformed: it stays",
   says: "with sluice.dev/owner: which label of the volume claim, or of its pod, says the zone",
 });
 

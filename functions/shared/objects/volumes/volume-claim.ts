@@ -16,6 +16,8 @@ export interface OwnerWords {
   readonly owner: Said<keys.VolumeOwner>;
   /** Undefined where neither an annotation nor a label of the volume claim says it. */
   readonly zone: string | undefined;
+  /** Why nobody can read what is said of the zone; undefined where it can be read, or nothing is said. */
+  readonly unreadableZone: string | undefined;
   /** The annotation says it, and not only a label. */
   readonly isZoneWritten: boolean;
   readonly zoneLabel: string | undefined;
@@ -111,12 +113,15 @@ export function parseVolumeClaim(object: VolumeClaimObject): VolumeClaim {
 function ownerWordsOf(metadata: Metadata, malformed: Malformed[]): OwnerWords | undefined {
   const owner = said(keys.volumeOwner, metadata, malformed);
   if (owner.kind === "absent") return undefined;
-  const written = meant(said(keys.volumeZone, metadata, malformed));
-  const zoneLabel = meant(said(keys.zoneLabel, metadata, malformed));
+  const written = said(keys.volumeZone, metadata, malformed);
+  const label = said(keys.zoneLabel, metadata, malformed);
+  const zoneLabel = meant(label);
+  const unreadable = [written, label].find(({ kind }) => kind === "malformed");
   return {
     owner,
-    zone: written ?? labelled(metadata.labels, zoneLabel),
-    isZoneWritten: written !== undefined,
+    zone: meant(written) ?? labelled(metadata.labels, zoneLabel),
+    unreadableZone: unreadable?.kind === "malformed" ? unreadable.sentence : undefined,
+    isZoneWritten: written.kind === "value",
     zoneLabel,
     selector: said(keys.podSelector, metadata, malformed),
     mode: said(keys.removalMode, metadata, malformed),

@@ -111,6 +111,15 @@ test("selector-malformed: while one volume claim of the group selects pods by wh
   assert.deepEqual(said(on), ["selector-malformed"]);
 });
 
+test("zone-malformed: a pod whose zone is said in words that nobody can read stays, and the others go", () => {
+  const on = Owned.of(["a"], 2);
+  on.protect("a-0", "a-1");
+  on.say("a-0-data", { zone: "a b", "suspend-owner-uid": uidOf("unknown") });
+  assert.deepEqual(said(on), ["let-go a-1", "zone-malformed"]);
+  on.say("a-0-data", { zone: "a", "zone-label": "?", "suspend-owner-uid": uidOf("a") });
+  assert.deepEqual(said(on), ["let-go a-1", "zone-malformed"]);
+});
+
 test("owner-statefulset: a pod that a StatefulSet controls is never deleted here, whatever its volume claim says", () => {
   const on = Owned.of(["a"], 1);
   const ownerReferences = [{ apiVersion: "apps/v1", kind: "StatefulSet", name: "db", uid: "uid-db", controller: true }];
