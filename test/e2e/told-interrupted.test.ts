@@ -118,7 +118,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
   test("another zone asks at the same moment: one of them goes, and the pods of the other hear nothing", async () => {
     const zones = await zonesOf("both");
     // One kubectl may start seconds after the other: the first downscale is not over before that.
-    for (const zone of zones) told.ingesters.behave(`${zone}-2`, { slowMs: 6_000 });
+    for (const zone of zones) told.ingesters.behave(`${zone}-2`, slow);
     const said = await Promise.all(zones.map((zone) => scale(zone, 2)));
     assert.deepEqual(said.map(({ code }) => code).sort(), [0, 1], said.map(({ stderr }) => stderr).join());
     const [winner = "", loser = ""] = said[0]?.code === 0 ? zones : zones.toReversed();
