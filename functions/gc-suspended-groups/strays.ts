@@ -31,7 +31,7 @@ export function decideStray(
     const sentence = `${name} is kept: ${owned.owner.sentence}`;
     return { kind: isNews ? "tell" : "nothing", guard: "owner-malformed", sentence };
   }
-  const sentence = `${name} is kept: the StatefulSet that it was suspended from is gone, and with it the word on how long. Recover it, or delete it and take our finalizer away`;
+  const sentence = `${name} is kept: neither a StatefulSet nor an owner that it names has it, so that nobody says how long. Recover it, or delete it and take our finalizer away`;
   const isNews = isHeld && !isTerminating && message?.guard !== "owner-gone";
   return { kind: isNews ? "tell" : "nothing", guard: "owner-gone", sentence };
 }

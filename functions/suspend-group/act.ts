@@ -1,5 +1,5 @@
 /** What is done: volume claims are marked, a zone is made smaller or larger, and claims of the ledger are ended. */
-import { durationOf, type Member } from "../shared/group/suspension/members.ts";
+import { durationOf, type Member, type VolumeUser } from "../shared/group/suspension/members.ts";
 import { hasCode } from "../shared/kubernetes/cluster.ts";
 import { formatTime } from "../shared/objects/durations.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
@@ -8,7 +8,7 @@ import { eventReasons } from "../shared/objects/vocabulary.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Act } from "../shared/pass/act.ts";
 import type { Context } from "../shared/pass/definition.ts";
-import { noteRefusal, noteWithdrawn, readAgain, resize } from "../shared/pass/sizes/resizing.ts";
+import { isOver, noteRefusal, noteRefused, noteWithdrawn, readAgain, resize } from "../shared/pass/sizes/resizing.ts";
 import {
   type ClaimPatch,
   clearingPatch,
@@ -90,7 +90,7 @@ function resizing(statefulSet: StatefulSet, { set, target, leaving, claim }: Res
 
 /** Rules R8 and R9: the claim is written, the volume claims are as they were decided on, and each pod goes by its uid. */
 function lettingGo(statefulSet: StatefulSet, { set, leaving, claim }: LettingGo): Act {
-  let isSent = false;
+  let isUnderWay = false;
   return {
     name: "let-go",
     object: set.name,
@@ -100,23 +100,32 @@ function lettingGo(statefulSet: StatefulSet, { set, leaving, claim }: LettingGo)
     doneRecheckMs: goOnMs,
     async carryOut(context, notAfterMs) {
       await mark(context, leaving, notAfterMs);
-      isSent = true;
-      await Promise.all(
-        leaving.map(async ({ pod }) => {
-          if (pod === undefined) return;
-          const object = { namespace: set.namespace, name: pod.name };
-          await context.cluster.delete("pods", object, { uid: pod.uid }, { notAfterMs }).catch((error: unknown) => {
-            if (!hasCode(error, 404)) throw error;
-          });
-        }),
+      const sent = await Promise.allSettled(
+        leaving.map(({ pod }) => deletePod(context, set.namespace, pod, notAfterMs)),
       );
+      const failures = sent.flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
+      isUnderWay = failures.length < sent.length || !failures.every(isOver);
+      if (failures.length > 0) throw failures[0];
     },
     refused(context, key, error) {
-      if (!isSent) noteWithdrawn(context, key, claim, error);
-      if (error.code === 409 || error.code === 404) return;
-      context.reporter.problem(key, name, `let-go of pods of ${set.name}: ${error.message}`);
+      if (!isUnderWay && isOver(error)) noteWithdrawn(context, key, claim);
+      if (isOver(error) && error.code !== 409) noteRefused(context, key, set.uid, `pods of ${set.name} go`, error);
     },
   };
+}
+
+async function deletePod(
+  { cluster }: Context,
+  namespace: string,
+  pod: VolumeUser | undefined,
+  notAfterMs: number,
+): Promise<void> {
+  if (pod === undefined) return;
+  try {
+    await cluster.delete("pods", { namespace, name: pod.name }, { uid: pod.uid }, { notAfterMs });
+  } catch (error) {
+    if (!hasCode(error, 404)) throw error;
+  }
 }
 
 /** Each write fails where somebody has changed his mind; which pod goes is known from then on. */

@@ -19,7 +19,7 @@ export interface SuspendSnapshot extends Around {
   readonly members: readonly Member[];
   /** What this function has claimed and not ended. */
   readonly claims: readonly KnownClaim[];
-  /** Why the API server would not have another size of late, by StatefulSet uid. */
+  /** Why the API server would not have another size of late, or pods deleted, by the uid of the zone. */
   readonly refused: ReadonlyMap<string, string>;
   /** False: no volume claim gets our finalizer. */
   readonly protects: boolean;
@@ -214,6 +214,8 @@ function letGo(snapshot: SuspendSnapshot, going: readonly Member[]): Lowered {
   const leaving = turn.members;
   const [first] = leaving;
   if (first === undefined) return held(wait("suspending", "nothing is to go"));
+  const refusal = snapshot.refused.get(first.set.uid);
+  if (refusal !== undefined) return held(wait("delete-refused", refusal));
   const claim: OtherClaim = {
     id: `suspension ${first.set.name} ${snapshot.nowMs}`,
     kind: "scale-down",

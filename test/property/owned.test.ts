@@ -13,7 +13,8 @@ test("one zone goes at a time, no volume goes before its time or against a word,
     for (const [what, count] of Object.entries(history.counts)) counts[what] = (counts[what] ?? 0) + count;
   }
   context.diagnostic(JSON.stringify(counts));
-  for (const what of ["pods", "volumes", "recovered", "wishes", "kills"]) assert.ok((counts[what] ?? 0) > 10, what);
+  for (const what of ["pods", "volumes", "recovered", "wishes", "kills", "stalls"])
+    assert.ok((counts[what] ?? 0) > 10, what);
 });
 
 test("without the revision under which a ledger is written, two zones go at one time", async () => {

@@ -298,6 +298,7 @@ class Play {
       if (this.#isCalm) left = Number.POSITIVE_INFINITY;
       isDead = left-- <= 0;
       if (isDead && this.#random() < 0.5) throw dead(verb, resource);
+      await this.#stall(cluster, given, dead(verb, resource));
       const name = (given[1] as { readonly name?: string } | undefined)?.name;
       if (verb === "delete") this.#seeDeletion(resource, name ?? "");
       const answer = await send();
@@ -305,6 +306,15 @@ class Play {
       return answer;
     });
     return { cluster: mortal, isDead: () => isDead };
+  }
+
+  /** A machine that pauses right before a request: the client sends nothing that has become too late (rule R9). */
+  async #stall(cluster: Cluster, given: readonly unknown[], tooLate: ClusterError): Promise<void> {
+    if (this.#isCalm || this.#random() > 0.02) return;
+    this.#count("stalls");
+    await cluster.sleep(Math.floor(this.#random() * 30_000));
+    const { notAfterMs = Number.POSITIVE_INFINITY } = (given.at(-1) ?? {}) as { readonly notAfterMs?: number };
+    if (cluster.monotonicMs() > notAfterMs) throw tooLate;
   }
 
   /** By invariant I7: while something of one zone goes by our hand, nothing of another one does. */

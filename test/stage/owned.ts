@@ -6,7 +6,7 @@ import { surveyZone } from "../../functions/shared/group/zones.ts";
 import type { PodObject, VolumeClaimObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { makeClaim } from "../../functions/shared/ledger/claim.ts";
 import { parseVolumeClaim } from "../../functions/shared/objects/volumes/volume-claim.ts";
-import { minutesAgo, nowMs } from "./suspended.ts";
+import { decidedOn, minutesAgo, nowMs } from "./suspended.ts";
 
 type Texts = Readonly<Record<string, string | undefined>>;
 
@@ -128,18 +128,8 @@ export class Owned {
     return survey.sort((one, other) => (one.statefulSet.name < other.statefulSet.name ? -1 : 1));
   }
 
-  /** What both functions decide on, as their own fields have it besides. */
   around(by: string, kind: "scale-down" | "volume") {
-    return {
-      group,
-      nowMs,
-      zones: this.zones,
-      departed: [],
-      strayClaims: [],
-      members: this.members,
-      claims: this.ledgerClaims.filter((claim) => claim.by === by && claim.kind === kind),
-      isNamespaceEnding: false,
-    };
+    return { group, ...decidedOn(this, by, kind) };
   }
 
   get #claims() {

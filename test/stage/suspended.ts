@@ -174,18 +174,8 @@ export class Suspended {
     );
   }
 
-  /** What both functions decide on, as their own fields have it besides. */
   around(by: string, kind: "scale-down" | "volume") {
-    return {
-      group: "db",
-      nowMs,
-      zones: this.zones,
-      departed: [],
-      strayClaims: [],
-      members: this.members,
-      claims: this.ledgerClaims.filter((claim) => claim.by === by && claim.kind === kind),
-      isNamespaceEnding: false,
-    };
+    return { group: "db", ...decidedOn(this, by, kind) };
   }
 }
 
@@ -193,4 +183,22 @@ function changed(before: Readonly<Record<string, string>> = {}, texts: Texts): R
   const keys = Object.keys(texts).map((key) => (key.includes("/") ? key : `sluice.dev/${key}`));
   const kept = Object.entries(before).filter(([key]) => !keys.includes(key));
   return { ...Object.fromEntries(kept), ...annotations(texts) };
+}
+
+/** What both functions decide on, as their own fields have it besides. */
+export function decidedOn(
+  {
+    zones,
+    members,
+    ledgerClaims,
+  }: {
+    readonly zones: readonly Zone[];
+    readonly members: readonly Member[];
+    readonly ledgerClaims: ReturnType<typeof makeClaim>[];
+  },
+  by: string,
+  kind: "scale-down" | "volume",
+) {
+  const claims = ledgerClaims.filter((claim) => claim.by === by && claim.kind === kind);
+  return { nowMs, zones, departed: [], strayClaims: [], members, claims, isNamespaceEnding: false };
 }

@@ -1,5 +1,5 @@
 /** What `kubectl sluice why` tells of a group's claims. */
-import { type Claim, formatMembers } from "../../functions/shared/ledger/claim.ts";
+import { type Claim, describeMembers } from "../../functions/shared/ledger/claim.ts";
 import { guardOfClaim, kinds } from "../../functions/shared/ledger/kinds.ts";
 
 /** Of a kind that this version does not know only the first five fields are told. */
@@ -11,7 +11,7 @@ export interface ClaimInspection {
   readonly guard: string;
   /** Empty where it does not say. */
   readonly function: string;
-  /** Ordinals, such as `3-5,7`; null: the whole zone. */
+  /** Ordinals, such as `3-5,7`, or names where there are none; null: the whole zone. */
   readonly members: string | null;
   readonly phase: string | null;
   /** `asked`: within the budget; `announced`: nobody could choose. */
@@ -33,12 +33,12 @@ export function inspectClaim(claim: Claim): ClaimInspection {
     const unknown = { members: null, phase: null, terms: null, at: null, since: null, anchor: null };
     return { ...stated, ...unknown, ends: ofLaterVersion };
   }
-  const { members, phase, terms, stampMs, sinceMs = stampMs, anchor } = claim;
+  const { phase, terms, stampMs, sinceMs = stampMs, anchor } = claim;
   const path =
     anchor && [anchor.resource, anchor.namespace, anchor.name].filter((part) => part !== undefined).join("/");
   return {
     ...stated,
-    members: formatMembers(members),
+    members: describeMembers(claim),
     phase,
     terms,
     at: new Date(stampMs).toISOString(),

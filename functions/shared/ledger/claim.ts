@@ -179,6 +179,15 @@ export function formatMembers(members: readonly OrdinalRange[]): string {
   return members.map(({ first, last }) => (first === last ? `${first}` : `${first}-${last}`)).join(",");
 }
 
+/** From here on members are numbers that stand for names, which `uids` has: their owner is no StatefulSet. */
+export const leastNumber = 2 ** 30;
+
+/** The members as a person knows them: ordinals, or the names of pods and volume claims that have none. */
+export function describeMembers({ members, uids = {} }: Pick<ClaimContent, "members" | "uids">): string {
+  const isNamed = members.every(({ first }) => first >= leastNumber);
+  return isNamed && Object.keys(uids).length > 0 ? Object.keys(uids).join(",") : formatMembers(members);
+}
+
 function parseTable<Value>(
   value: unknown,
   isValue: (value: unknown) => value is Value,

@@ -6,7 +6,7 @@
  */
 import { isAvailable, type Pod, podNameOf } from "../objects/pods.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
-import { type Claim, formatMembers, type KindName, type KnownClaim, type OrdinalRange } from "./claim.ts";
+import { type Claim, describeMembers, type KindName, type KnownClaim, type OrdinalRange } from "./claim.ts";
 import { clockSkewMs, dropAfterMs } from "./reservation.ts";
 import { cut } from "./size.ts";
 
@@ -57,7 +57,7 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
     countsAs: "members-down",
     guard: "zone-scaling-down",
     purpose: "a scale-down",
-    ends: "when its StatefulSet wants none of the members and no pod stands at their ordinals; or its function takes it back",
+    ends: "when its StatefulSet wants none of the members and no pod stands at their ordinals; where another owner has them, when they are gone; or its function takes it back",
     isSettled: (claim, { statefulSet, pods }) => wanted(claim, statefulSet).length === 0 && pods.size === 0,
     // Rule R20: a scale-down that never came is undone by its age; while its anchor stands, somebody still wants it.
     isAbandoned: (claim, { statefulSet, isAnchored }, nowMs) =>
@@ -178,6 +178,6 @@ export function describeClaim(claim: Claim): string {
   }
   const since = new Date(claim.sinceMs ?? claim.stampMs).toISOString();
   const terms = claim.terms === "announced" ? ", announced" : "";
-  const members = cut(formatMembers(claim.members), longestMembers);
+  const members = cut(describeMembers(claim), longestMembers);
   return `${zone}: ${members} claimed for ${kinds[claim.kind].purpose} (${claim.phase}${terms}) by ${by}, since ${since}`;
 }

@@ -2,6 +2,8 @@
  * Members of an owner that is no StatefulSet: pods with volume claims that name it (spec suspend-before-delete 3.5). A zone is
  * what a volume claim says it is, and the pods of a zone are counted as those of a StatefulSet. Pure.
  */
+import { leastNumber } from "../../ledger/claim.ts";
+import { largestOrdinal } from "../../objects/pods.ts";
 import { podSelector, type RemovalMode, usualWaitMs } from "../../objects/vocabulary/suspension.ts";
 import { ordinalOfClaim, type SuspendableSet, type SuspensionPolicy } from "../../objects/volumes/suspendable.ts";
 import { labelled, meant, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
@@ -75,7 +77,7 @@ function numbered(found: readonly Omit<Member, "ordinal">[]): readonly Member[] 
   const members = byName.map((member): Member => {
     let ordinal = numberOf(firstClaim(member));
     // Two of one zone hardly ever have the same.
-    while (taken.has(`${member.set.name} ${ordinal}`)) ordinal = ordinal === largest ? smallest : ordinal + 1;
+    while (taken.has(`${member.set.name} ${ordinal}`)) ordinal = ordinal === largestOrdinal ? leastNumber : ordinal + 1;
     taken.add(`${member.set.name} ${ordinal}`);
     return { ...member, ordinal };
   });
@@ -84,15 +86,11 @@ function numbered(found: readonly Omit<Member, "ordinal">[]): readonly Member[] 
 
 const firstClaim = ({ claims }: Pick<Member, "claims">): string => claims[0]?.name ?? "";
 
-/** The upper half of the ordinals that Kubernetes has: no zone counts so many pods. */
-const smallest = 2 ** 30;
-const largest = 2 ** 31 - 1;
-
-/** FNV-1a, of 32 bits, brought into that half. */
+/** FNV-1a, of 32 bits, brought into the upper half of the ordinals that Kubernetes has. */
 function numberOf(name: string): number {
   let hash = 0x811c9dc5;
   for (const byte of Buffer.from(name)) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0;
-  return smallest + (hash >>> 2);
+  return leastNumber + (hash >>> 2);
 }
 
 /** A zone of an owner as members have it. */

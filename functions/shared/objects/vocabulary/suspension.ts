@@ -124,7 +124,7 @@ export const drainSecret = onStatefulSet("sluice.dev/drain-secret", (text) => (i
 export const suspendRequest = onVolumeClaim("sluice.dev/suspend", yesOrNo, {
   grammar: "true or false",
   fallback: "absent: false; malformed: what was begun stays as it is",
-  says: "true: the pod of the volume goes by a scale-down, and the volume after a while; taken away: the pod comes back",
+  says: "true: the pod of the volume goes, and the volume after a while; taken away: the pod comes back",
 });
 
 export const drainedAt = onVolumeClaim("sluice.dev/drained-at", parseTime, {
@@ -202,7 +202,7 @@ export const suspendState = onVolumeClaim(
 export const suspendOwnerUid = onVolumeClaim("sluice.dev/suspend-owner-uid", asText, {
   grammar: "the uid of a StatefulSet, or an owner and a zone",
   fallback: "absent or malformed: nothing is removed",
-  says: "the StatefulSet that it was suspended from; written by us",
+  says: "what it was suspended from; written by us",
 });
 
 export const suspendPodUid = onVolumeClaim("sluice.dev/suspend-pod-uid", asText, {

@@ -34,7 +34,7 @@ function refusalsOf(context: Context, key: GroupKey): Refusals {
   return refusals;
 }
 
-/** Why the API server has refused sizes of late, by StatefulSet uid. */
+/** What the API server has refused of late, by the uid of the zone. */
 export function refusedSizes(context: Context, key: GroupKey): ReadonlyMap<string, string> {
   const { refused } = refusalsOf(context, key);
   const nowMs = context.cluster.monotonicMs();
@@ -53,22 +53,26 @@ export function noteRefusal(
   }: { statefulSet: StatefulSet; target: number; claim: { readonly id: string } | undefined },
   error: ClusterError,
 ): void {
-  noteWithdrawn(context, key, claim, error);
-  if (error.code === 409) return;
-  const sentence = `the API server does not let ${statefulSet.name} go to ${target} replicas: ${wordsOf(error)}`;
-  const untilMs = context.cluster.monotonicMs() + refusedForMs;
-  refusalsOf(context, key).refused.set(statefulSet.uid, { sentence, untilMs });
+  // A try that was repeated may still be carried out: rule R20 alone ends the claim then.
+  if (claim !== undefined && isOver(error)) noteWithdrawn(context, key, claim);
+  if (error.code !== 409)
+    noteRefused(context, key, statefulSet.uid, `${statefulSet.name} go to ${target} replicas`, error);
 }
 
-/** Remembers that nothing is done under a claim, where that is sure: a try that was repeated may still be carried out. */
-export function noteWithdrawn(
-  context: Context,
-  key: GroupKey,
-  claim: { readonly id: string } | undefined,
-  error: ClusterError,
-): void {
-  // Otherwise rule R20 alone ends it.
-  if (claim !== undefined && error.attempts === 1 && isRefused(error)) refusalsOf(context, key).withdrawn.add(claim.id);
+/** True for a refusal of the only attempt: nothing of it is under way. */
+export function isOver(error: unknown): boolean {
+  return error instanceof ClusterError && error.attempts === 1 && isRefused(error);
+}
+
+/** Remembers that nothing is done under a claim. */
+export function noteWithdrawn(context: Context, key: GroupKey, claim: { readonly id: string }): void {
+  refusalsOf(context, key).withdrawn.add(claim.id);
+}
+
+/** Remembers what the API server has not let a zone do, by the zone's uid; `wish` follows "does not let". */
+export function noteRefused(context: Context, key: GroupKey, uid: string, wish: string, error: ClusterError): void {
+  const sentence = `the API server does not let ${wish}: ${wordsOf(error)}`;
+  refusalsOf(context, key).refused.set(uid, { sentence, untilMs: context.cluster.monotonicMs() + refusedForMs });
 }
 
 /**

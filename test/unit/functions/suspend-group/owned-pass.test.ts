@@ -1,6 +1,7 @@
 /** Passes over pods whose owner is no StatefulSet: what is written, in which order, and what somebody else does in between. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { parseClaims } from "../../../../functions/shared/ledger/claim.ts";
 import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
@@ -74,6 +75,15 @@ test("the zone that only a label says is written down with our finalizer; then t
   const writes = passes.words.filter((word) => /^(patch|delete|create)/.test(word));
   assert.deepEqual(writes.slice(0, 3), ["patch leases", `patch ${claims}`, "delete pods"]);
   assert.equal(passes.said("suspend-pod-uid"), passes.pod?.uid);
+  const sent = passes.calls.filter((call) => isMark(call) || isDeletion(call));
+  const limits = sent.map(
+    ({ given }) => (given[3] as { notAfterMs: number }).notAfterMs - passes.cluster.monotonicMs(),
+  );
+  assert.equal(limits.length, 2);
+  assert.ok(
+    limits.every((ms) => ms > 0 && ms <= 5_000),
+    "none is sent later than five seconds after the claim (R9)",
+  );
   assert.notEqual(passes.pod?.deletionTimestamp, undefined);
 });
 
@@ -101,14 +111,17 @@ test("a pod that has come under the same name meanwhile stays", async () => {
   assert.equal(passes.pod?.deletionTimestamp, undefined);
 });
 
-test("a claim under which nothing was sent ends at once; where a deletion was sent and refused, it ends after 90 s", async () => {
-  for (const [isRefused, leftMs] of [
-    [isMark, 0],
-    [isDeletion, 90_000],
+const lost = new ClusterError({ code: 0, reason: "Lost", message: "no answer", verb: "delete", resource: "pods" });
+
+test("a claim of which nothing is under way ends at once; where a deletion had no answer, it ends after 90 s", async () => {
+  for (const [isMet, error, leftMs] of [
+    [isMark, refused(403), 0],
+    [isDeletion, refused(403), 0],
+    [isDeletion, lost, 90_000],
   ] as const) {
     const passes = await new OwnedPasses().ready();
     passes.interfere = (call) => {
-      if (isRefused(call)) throw refused(403);
+      if (isMet(call)) throw error;
     };
     await passes.pass();
     assert.equal(passes.held.length, 1);
@@ -123,6 +136,25 @@ test("a claim under which nothing was sent ends at once; where a deletion was se
     assert.deepEqual(passes.held, []);
     assert.equal(passes.pod?.deletionTimestamp, undefined);
   }
+});
+
+test("delete-refused: the volume claim says what the API server said, and it is tried again half a minute later", async () => {
+  const passes = await new OwnedPasses().ready();
+  passes.interfere = (call) => {
+    if (isDeletion(call)) throw refused(403, "a policy keeps it");
+  };
+  await passes.pass();
+  await passes.goOn(2_000);
+  await passes.pass();
+  assert.match(
+    passes.said("suspend-message") ?? "",
+    /^delete-refused: .*does not let pods of a go: .*a policy keeps it/,
+  );
+  assert.equal(passes.count("delete pods"), 1);
+  passes.interfere = () => {};
+  await passes.goOn(30_000);
+  await passes.pass();
+  assert.notEqual(passes.pod?.deletionTimestamp, undefined);
 });
 
 test("a volume claim that a StatefulSet made is no member of an owner, whatever it says", async () => {

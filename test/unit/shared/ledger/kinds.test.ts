@@ -211,6 +211,13 @@ test("each kind has a guard of its own, and a sentence with its members, its kin
   assert.match(describeClaim({ ...later, by: "" }), /^a is claimed for "later"/);
 });
 
+test("members that have no ordinals are told by the names that the claim has", () => {
+  const members = [{ first: 2 ** 30 + 7, last: 2 ** 30 + 7 }];
+  const named = claim("scale-down", { members, uids: { "orders-7": "uid-7", "orders-9": "uid-9" } });
+  assert.match(describeClaim(named), /^a: orders-7,orders-9 claimed for a scale-down /);
+  assert.match(describeClaim(claim("scale-down", { members, uids: {} })), /^a: 1073741831 claimed for a scale-down /);
+});
+
 test("of a claim of many ranges a sentence names as many as fit into 100 bytes", () => {
   const members = Array.from({ length: 500 }, (_, index) => ({ first: 2 * index, last: 2 * index }));
   const [, said = ""] = /^a: (\S+) claimed /.exec(describeClaim(claim("scale-down", { members }))) ?? [];
