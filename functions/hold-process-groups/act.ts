@@ -1,0 +1,201 @@
+/** What is written to a FoundationDBCluster and to its volume claims, each under the uid and the revision that was decided on. */
+import type { OtherObject } from "../shared/kubernetes/cluster.ts";
+import { messageOf } from "../shared/kubernetes/errors.ts";
+import { fieldsOf } from "../shared/objects/fields.ts";
+import { formatHeld, heldGroups } from "../shared/objects/vocabulary/foundationdb.ts";
+import { eventReasons } from "../shared/objects/vocabulary.ts";
+import type { Context } from "../shared/pass/definition.ts";
+import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/pass/owners/write-result.ts";
+import type { ActReport } from "../shared/pass/reporter.ts";
+import { patchVolumeClaim } from "../shared/pass/suspension/writing.ts";
+import { announceNews, isNews } from "../shared/pass/verdict-record.ts";
+import type { ObjectRef } from "../shared/views/keys.ts";
+import type { ClaimChange, Step, Told, Verdict } from "./decide.ts";
+import { type FoundationCluster, idOf, rawGroups, terminatingCondition } from "./foundation-cluster.ts";
+import { name, type Observed, resource } from "./observe.ts";
+
+/** One look at a cluster, and what was decided on it. */
+export interface Looked {
+  readonly context: Context;
+  readonly key: ObjectRef;
+  readonly observed: Observed & { readonly object: OtherObject };
+  readonly verdict: Verdict;
+  /** Nothing is sent by it after this moment of the monotonic clock. */
+  readonly notAfterMs: number;
+}
+
+/** So many volume claims are written at one time. */
+const claimsAtOnce = 16;
+
+/** Throws ClusterError where the API server was not there. */
+export async function carryOut(looked: Looked, step: Step): Promise<WriteResult> {
+  switch (step.kind) {
+    case "change-spec": {
+      const written = await patchCluster(looked, step.kind, specPatch(looked.observed.object, step));
+      if (written === "done") await tellOfChange(looked, step);
+      return written;
+    }
+    case "clear-status":
+      return patchCluster(looked, step.kind, {}, statusPatch(looked.observed.object, step.ids));
+    case "annotate":
+      return annotate(looked, step.changes);
+  }
+}
+
+/** Only what changes is written: who else writes the spec finds his own fields as they were. */
+function specPatch({ spec }: OtherObject, step: Extract<Step, { kind: "change-spec" }>): object {
+  const { processGroupsToRemove, processGroupsToRemoveWithoutExclusion, buggify } = fieldsOf(spec) ?? {};
+  const changed = {
+    ...changeOf("processGroupsToRemove", processGroupsToRemove, step.toRemove),
+    ...changeOf(
+      "processGroupsToRemoveWithoutExclusion",
+      processGroupsToRemoveWithoutExclusion,
+      step.toRemoveUnexcluded,
+    ),
+  };
+  const blocks = changeOf("blockRemoval", fieldsOf(buggify)?.blockRemoval, step.blocked);
+  return {
+    metadata: { annotations: { [heldGroups.key]: formatHeld(step.held) } },
+    spec: { ...changed, ...(Object.keys(blocks).length === 0 ? {} : { buggify: blocks }) },
+  };
+}
+
+function changeOf(field: string, before: unknown, after: readonly string[]): object {
+  const known = Array.isArray(before) ? before : [];
+  if (known.length === after.length && after.every((id, index) => id === known[index])) return {};
+  return { [field]: after.length === 0 ? null : after };
+}
+
+/** Each field of spec 1.1 D4: one that is left would have it removed again without moving its data. */
+function statusPatch({ status }: OtherObject, ids: readonly string[]): object {
+  const processGroups = rawGroups(status).map((raw) => {
+    if (!ids.includes(idOf(raw) ?? "")) return raw;
+    const {
+      removalTimestamp: _removal,
+      exclusionTimestamp: _exclusion,
+      exclusionSkipped: _skipped,
+      processGroupConditions,
+      ...rest
+    } = fieldsOf(raw) ?? {};
+    const conditions = Array.isArray(processGroupConditions) ? processGroupConditions : [];
+    return {
+      ...rest,
+      processGroupConditions: conditions.filter((one) => fieldsOf(one)?.type !== terminatingCondition),
+    };
+  });
+  return { processGroups };
+}
+
+/** Of the object, or where a status is given of that alone. */
+async function patchCluster(looked: Looked, action: string, change: object, status?: object): Promise<WriteResult> {
+  const { context, key, observed, verdict, notAfterMs } = looked;
+  const { uid, resourceVersion } = observed.object.metadata;
+  const { metadata = {}, ...rest } = change as { readonly metadata?: object };
+  const body = { metadata: { uid, resourceVersion, ...metadata }, ...(status === undefined ? rest : { status }) };
+  const report = reporting(looked, action, key.name);
+  try {
+    if (status === undefined) await context.cluster.patch(resource, key, body, { notAfterMs });
+    else await context.cluster.patch(resource, key, body, { notAfterMs, subresource: "status" });
+    report("done", verdict.sentence);
+    return "done";
+  } catch (error) {
+    const result = resultOfFailure(error);
+    report(result, messageOf(error));
+    if (result === "refused") {
+      const message = `owner-refused: ${verdict.sentence}; that cannot be written: ${sayRefusal(error)}`;
+      context.reporter.problem(key, name, message, error);
+      await say(looked, { type: "Warning", reason: eventReasons.groupWaiting, message });
+    }
+    return result;
+  }
+}
+
+/** All of them, some at a time; throws when all were tried: the first error that says that the API server was not there. */
+async function annotate(looked: Looked, changes: readonly ClaimChange[]): Promise<WriteResult> {
+  const results: WriteResult[] = [];
+  const failures: unknown[] = [];
+  for (let first = 0; first < changes.length; first += claimsAtOnce) {
+    const batch = changes.slice(first, first + claimsAtOnce).map((change) => annotateOne(looked, change));
+    for (const one of await Promise.allSettled(batch)) {
+      if (one.status === "fulfilled") results.push(one.value);
+      else failures.push(one.reason);
+    }
+  }
+  if (failures.length > 0) throw failures[0];
+  return results.find((result) => result !== "done") ?? "done";
+}
+
+async function annotateOne(looked: Looked, { claim, annotations }: ClaimChange): Promise<WriteResult> {
+  const report = reporting(looked, "annotate", claim.name);
+  try {
+    await patchVolumeClaim(looked.context, claim, { annotations }, looked.notAfterMs);
+    report("done", looked.verdict.sentence);
+    return "done";
+  } catch (error) {
+    const result = resultOfFailure(error);
+    report(result, messageOf(error));
+    return result;
+  }
+}
+
+function reporting({ context, key }: Looked, action: string, object: string) {
+  return (result: ActReport["result"], reason: string) =>
+    context.reporter.act({ key, function: name, action, object, zone: "", result, reason });
+}
+
+interface Said {
+  readonly type: "Normal" | "Warning";
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** An Event about the cluster, once. Resolves, never rejects. */
+async function say({ context, key, observed }: Looked, said: Said, again = ""): Promise<void> {
+  if (context.mode === "shadow") return;
+  const { uid } = observed.object.metadata;
+  const identity = `${uid} ${said.reason} ${said.message} ${again}`;
+  if (!isNews(context, key, identity)) return;
+  await announceNews(context, name, key, { about: { ...key, uid }, ...said, identity });
+}
+
+/** What somebody has to do, or would be surprised by. */
+export async function announceLook(looked: Looked): Promise<void> {
+  for (const { guard, sentence } of looked.verdict.told)
+    await say(looked, { type: "Warning", reason: eventReasons.groupWaiting, message: `${guard}: ${sentence}` });
+}
+
+async function tellOfChange(looked: Looked, step: Extract<Step, { kind: "change-spec" }>): Promise<void> {
+  const { cluster } = looked.observed.snapshot;
+  const again = looked.observed.object.metadata.resourceVersion;
+  for (const { sentence } of step.added) {
+    const message = `${sentence}${cluster?.usesLocalities === false ? addressesStay : ""}`;
+    await say(looked, { type: "Normal", reason: eventReasons.groupHeld, message }, again);
+  }
+  for (const told of step.lifted) {
+    await say(looked, { type: "Normal", reason: eventReasons.groupLetGo, message: told.sentence }, again);
+    if (cluster !== undefined && isRecovered(looked, told)) await sayRecovered(looked, cluster, told, again);
+  }
+}
+
+function isRecovered({ observed }: Looked, { id }: Told): boolean {
+  const { cluster, claims } = observed.snapshot;
+  const held = cluster?.held.kind === "value" ? cluster.held.value[id] : undefined;
+  return held?.recoveringMs !== undefined && claims.some(({ group }) => group === id);
+}
+
+/** Spec 1.1 D8: a new pod may get one of them. */
+const addressesStay =
+  "; it is excluded by its addresses, and while it is suspended a new pod that gets one of them is excluded, too";
+
+/** Spec 1.1 D6 and D7: nobody here can speak with the database. */
+async function sayRecovered(
+  looked: Looked,
+  { groups, usesLocalities }: FoundationCluster,
+  { id }: Told,
+  again: string,
+): Promise<void> {
+  const addresses = groups.get(id)?.addresses ?? [];
+  const excluded = usesLocalities || addresses.length === 0 ? `locality_instance_id:${id}` : addresses.join(" ");
+  const message = `${id} is back, and the database excludes it still: run fdbcli --exec 'include ${excluded}'. After two hours automatic replacements take it for one that is to go. Its class may have one process too many now`;
+  await say(looked, { type: "Warning", reason: eventReasons.groupRecovered, message }, again);
+}

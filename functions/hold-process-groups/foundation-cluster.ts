@@ -1,0 +1,111 @@
+/** What is read of a FoundationDBCluster, of its volume claims and of its pods (spec suspend-before-delete 2.1), parsed once. */
+import type { VolumeUser } from "../shared/group/suspension/members.ts";
+import type { OtherObject } from "../shared/kubernetes/cluster.ts";
+import { parseTime } from "../shared/objects/durations.ts";
+import { fieldsOf } from "../shared/objects/fields.ts";
+import { type HeldGroups, heldGroups } from "../shared/objects/vocabulary/foundationdb.ts";
+import { removalMode, suspendDuration, waitBetweenRemovals } from "../shared/objects/vocabulary/suspension.ts";
+import { type Said, said, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
+
+/** What FoundationDB's operator says of one process group. */
+export interface ProcessGroup {
+  readonly id: string;
+  /** It is to go. */
+  readonly isMarked: boolean;
+  /** Since when its data is elsewhere, in milliseconds since the epoch; undefined where the operator does not say so. */
+  readonly excludedMs: number | undefined;
+  /** It is taken for excluded though nobody has moved its data. */
+  readonly isExclusionSkipped: boolean;
+  /** The operator has seen that its pod goes. */
+  readonly isTerminating: boolean;
+  /** Undefined where the operator does not know it. */
+  readonly faultDomain: string | undefined;
+  readonly addresses: readonly string[];
+}
+
+export interface FoundationCluster {
+  readonly name: string;
+  readonly uid: string;
+  readonly isDeleting: boolean;
+  /** How long a volume is kept after its pod has gone, in milliseconds; absent: nothing of it is held back. */
+  readonly duration: Said<number>;
+  /** What its volume claims are to say of how volumes go, by key; null where it says nothing. */
+  readonly policy: Readonly<Record<string, string | null>>;
+  readonly toRemove: readonly string[];
+  readonly toRemoveUnexcluded: readonly string[];
+  readonly blocked: readonly string[];
+  readonly held: Said<HeldGroups>;
+  /** False: processes are excluded by their addresses, which other ones may get later. */
+  readonly usesLocalities: boolean;
+  readonly groups: ReadonlyMap<string, ProcessGroup>;
+}
+
+/** A volume claim of a process group. */
+export interface GroupClaim extends VolumeClaim {
+  readonly group: string;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+/** A pod of a process group. */
+export interface GroupPod extends VolumeUser {
+  readonly group: string;
+  readonly createdMs: number;
+}
+
+/** The condition of a process group whose pod goes. */
+export const terminatingCondition = "ResourcesTerminating";
+
+export function parseFoundationCluster({ metadata, spec, status }: OtherObject): FoundationCluster {
+  const { processGroupsToRemove, processGroupsToRemoveWithoutExclusion, buggify, automationOptions } =
+    fieldsOf(spec) ?? {};
+  const policies = [suspendDuration, removalMode, waitBetweenRemovals];
+  return {
+    name: metadata.name,
+    uid: metadata.uid,
+    isDeleting: metadata.deletionTimestamp !== undefined,
+    duration: said(suspendDuration, metadata, []),
+    policy: Object.fromEntries(policies.map(({ key }) => [key, metadata.annotations?.[key] ?? null])),
+    toRemove: textsOf(processGroupsToRemove),
+    toRemoveUnexcluded: textsOf(processGroupsToRemoveWithoutExclusion),
+    blocked: textsOf(fieldsOf(buggify)?.blockRemoval),
+    held: said(heldGroups, metadata, []),
+    usesLocalities: fieldsOf(automationOptions)?.useLocalitiesForExclusion !== false,
+    groups: new Map(groupsIn(status).map((group) => [group.id, group])),
+  };
+}
+
+/** Every process group of a status as the API server has it. */
+export function rawGroups(status: unknown): readonly unknown[] {
+  const groups = fieldsOf(status)?.processGroups;
+  return Array.isArray(groups) ? groups : [];
+}
+
+export function idOf(group: unknown): string | undefined {
+  const id = fieldsOf(group)?.processGroupID;
+  return typeof id === "string" ? id : undefined;
+}
+
+function groupsIn(status: unknown): readonly ProcessGroup[] {
+  return rawGroups(status).flatMap((raw): ProcessGroup[] => {
+    const id = idOf(raw);
+    const { removalTimestamp, exclusionTimestamp, exclusionSkipped, faultDomain, addresses, processGroupConditions } =
+      fieldsOf(raw) ?? {};
+    if (id === undefined) return [];
+    const conditions = Array.isArray(processGroupConditions) ? processGroupConditions : [];
+    return [
+      {
+        id,
+        isMarked: typeof removalTimestamp === "string",
+        excludedMs: typeof exclusionTimestamp === "string" ? parseTime(exclusionTimestamp) : undefined,
+        isExclusionSkipped: exclusionSkipped === true,
+        isTerminating: conditions.some((one) => fieldsOf(one)?.type === terminatingCondition),
+        faultDomain: typeof faultDomain === "string" && faultDomain !== "" ? faultDomain : undefined,
+        addresses: textsOf(addresses),
+      },
+    ];
+  });
+}
+
+function textsOf(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.filter((one) => typeof one === "string") : [];
+}

@@ -1,0 +1,47 @@
+import * as foundation from "../shared/objects/vocabulary/foundationdb.ts";
+import * as suspension from "../shared/objects/vocabulary/suspension.ts";
+import type { FunctionDefinition } from "../shared/pass/definition.ts";
+import type { ObjectRef } from "../shared/views/keys.ts";
+import { listKeys, name, resource, settings } from "./observe.ts";
+import { run } from "./pass.ts";
+
+/** Holds back the removal of process groups of a FoundationDBCluster, so that their volumes are suspended first. */
+export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly settings: typeof settings } = {
+  name,
+  concern: "hold back the removal of FoundationDB's process groups until their volumes' time is over",
+  keyedBy: resource,
+  // Volume claims and pods are looked at every few seconds while something is held.
+  wokenBy: [{ resource, keysOf: (key) => [{ resource, ...key }] }],
+  listKeys,
+  needs: [
+    { group: "apps.foundationdb.org", resource, verbs: ["get", "list", "patch"] },
+    { group: "apps.foundationdb.org", resource: `${resource}/status`, verbs: ["patch"] },
+    { group: "", resource: "persistentvolumeclaims", verbs: ["list", "patch"] },
+    { group: "", resource: "pods", verbs: ["list"] },
+    { group: "", resource: "events", verbs: ["create"] },
+  ],
+  reads: [
+    ...foundation.foundationEntries,
+    suspension.suspendDuration,
+    suspension.removalMode,
+    suspension.waitBetweenRemovals,
+    suspension.suspendRequest,
+    suspension.drainedAt,
+    suspension.recover,
+    suspension.suspendState,
+    suspension.suspendMessage,
+  ],
+  writes: [
+    foundation.heldGroups,
+    suspension.suspendDuration,
+    suspension.removalMode,
+    suspension.waitBetweenRemovals,
+    suspension.volumeOwner,
+    suspension.volumeZone,
+    suspension.removalHeld,
+    suspension.suspendRequest,
+    suspension.drainedAt,
+  ],
+  settings,
+  run,
+};

@@ -1,0 +1,166 @@
+/** What becomes of one process group that is to be removed, or that we hold back (spec suspend-before-delete 3.5, F1). Pure. */
+import type { HeldGroup } from "../shared/objects/vocabulary/foundationdb.ts";
+import { meant } from "../shared/objects/volumes/volume-claim.ts";
+import type { GroupClaim, GroupPod, ProcessGroup } from "./foundation-cluster.ts";
+
+/** One process group, with all that is known of it. */
+export interface Case {
+  readonly id: string;
+  /** Undefined where the operator does not list it. */
+  readonly group: ProcessGroup | undefined;
+  readonly claims: readonly GroupClaim[];
+  readonly pod: GroupPod | undefined;
+  /** Undefined where it is not held back by us. */
+  readonly held: HeldGroup | undefined;
+  /** It is in the list of blocks, whoever wrote that. */
+  readonly isBlocked: boolean;
+  readonly isListed: boolean;
+  /** It is on the list of those that go though their data is on them alone. */
+  readonly isListedUnexcluded: boolean;
+}
+
+/** What holds for all process groups of one look. */
+export interface Around {
+  readonly nowMs: number;
+  /** How long a volume is kept, in milliseconds; undefined where nobody can tell. */
+  readonly durationMs: number | undefined;
+  /** False: no volume is suspended, as before an uninstall. */
+  readonly holds: boolean;
+}
+
+/**
+ * `hold`: it is blocked, and recorded as ours. `unlist`: it is to come back: nobody asks for its removal any more. `clear`: the
+ * operator forgets that it was to go. `let-go`: our block is lifted. `withdraw`: its volume claims ask for nothing any more.
+ */
+export interface Judged {
+  readonly step?: "hold" | "unlist" | "clear" | "let-go" | "withdraw";
+  readonly guard: string;
+  readonly sentence: string;
+  /** Somebody has to do something, or would be surprised. */
+  readonly isTold?: true;
+}
+
+/** The operator may write a status that it read before we changed it: for so long ours is looked at again, in milliseconds. */
+const settleMs = 30_000;
+/** A status that was undone is changed again under a new time, but not more often than this. In milliseconds. */
+const restampMs = 5_000;
+
+/** Undefined for one that nobody wants removed, and that is not held back. */
+export function judge(one: Case, around: Around): Judged | undefined {
+  return one.held === undefined ? judgeFree(one, around) : judgeHeld(one, one.held, around);
+}
+
+function isWantedGone({ group, isListed, isListedUnexcluded }: Case): boolean {
+  return group?.isMarked === true || isListed || isListedUnexcluded;
+}
+
+function judgeFree(one: Case, { durationMs, holds }: Around): Judged | undefined {
+  const { id, group, claims, isBlocked, isListedUnexcluded } = one;
+  // Without a volume there is nothing to keep.
+  if (!isWantedGone(one) || claims.length === 0 || durationMs === undefined || durationMs === 0) return undefined;
+  if (isBlocked) {
+    const sentence = `${id} stays: a user has blocked its removal, and that is not ours to lift`;
+    return { guard: "blocked-by-user", sentence, isTold: true };
+  }
+  if (isListedUnexcluded || group?.isExclusionSkipped === true) {
+    const sentence = `${id} goes at once: its removal without an exclusion was asked for, and the operator leaves no time in between`;
+    return { guard: "exclusion-skipped", sentence, isTold: true };
+  }
+  if (claims.every(({ isTerminating }) => isTerminating)) {
+    const sentence = `${id} goes: its volume was deleted before its removal could be held back; save its PersistentVolume`;
+    return { guard: "removal-begun", sentence, isTold: true };
+  }
+  if (!holds) return { guard: "uninstalling", sentence: `${id} is not held back: VOLUME_HOLD is remove` };
+  return { step: "hold", guard: "holding", sentence: `${id} is to go: its volume is held back first` };
+}
+
+function judgeHeld(one: Case, held: HeldGroup, around: Around): Judged {
+  const { id, group, claims, isBlocked } = one;
+  if (claims.length === 0)
+    return { step: "let-go", guard: "letting-go", sentence: `the volume of ${id} is gone: its removal is let go` };
+  if (claims.some(({ state, isTerminating }) => meant(state) === "Removing" || isTerminating))
+    return { guard: "removing", sentence: `the volume of ${id} is being removed` };
+  if (held.recoveringMs !== undefined || claims.some(({ recover }) => meant(recover) === true))
+    return judgeReturning(one, held, around);
+  if (!isWantedGone(one)) return group === undefined ? judgeUnlisted(one) : judgeWithdrawn(one);
+  if (!isBlocked)
+    return {
+      step: "hold",
+      guard: "holding",
+      sentence: `${id} lost our block while its volume is kept: it gets it again`,
+    };
+  return judgeLeaving(one, around);
+}
+
+/** Spec 3.5, recover under F1: the block stays, both lists and the status are cleared, and the pod is waited for. */
+function judgeReturning(one: Case, { recoveringMs }: HeldGroup, { nowMs }: Around): Judged {
+  const { id, group, claims, pod, isBlocked, isListed, isListedUnexcluded } = one;
+  const sinceMs = recoveringMs ?? nowMs;
+  const isUndone = isDirty(group) && nowMs - sinceMs >= restampMs;
+  if (recoveringMs === undefined || isListed || isListedUnexcluded || !isBlocked || isUndone)
+    return {
+      step: "unlist",
+      guard: "recovering",
+      sentence: `${id} is wanted back: nobody asks for its removal any more`,
+    };
+  if (isDirty(group))
+    return { step: "clear", guard: "recovering", sentence: `${id} is wanted back: the operator forgets its removal` };
+  const isBack = pod?.isReady === true && !pod.isTerminating;
+  const isOurs = claims.some(
+    ({ state, isHeld, recover }) => state.kind !== "absent" || isHeld || recover.kind !== "absent",
+  );
+  if (!isBack || isOurs) return { guard: "recovering", sentence: `${id} is wanted back, and its pod is not ready yet` };
+  if (nowMs - sinceMs < settleMs)
+    return { guard: "recovering", sentence: `${id} is back; its block stays until nobody can undo that any more` };
+  return { step: "let-go", guard: "letting-go", sentence: `${id} is back with the same volume: our block is lifted` };
+}
+
+/** Something of a removal is left in its status; each of it would have it removed again, one part without moving its data. */
+function isDirty(group: ProcessGroup | undefined): boolean {
+  if (group === undefined) return false;
+  return group.isMarked || group.excludedMs !== undefined || group.isExclusionSkipped || group.isTerminating;
+}
+
+/** A status that is written anew says nothing of it for a while: it may say again that it is to go, and that it is excluded. */
+function judgeUnlisted({ id }: Case): Judged {
+  const sentence = `the operator does not list ${id}, whose volume is there: its block stays until it does`;
+  return { guard: "group-unlisted", sentence };
+}
+
+/** Whoever wanted it removed does not any more. Our block goes when nothing of a suspension is left on its volume claims. */
+function judgeWithdrawn({ id, claims }: Case): Judged {
+  const isAsked = claims.some(({ request, drainedMs }) => meant(request) === true || drainedMs !== undefined);
+  if (isAsked) return { step: "withdraw", guard: "withdrawn", sentence: `nobody wants ${id} removed any more` };
+  if (claims.some(({ state, isHeld }) => state.kind !== "absent" || isHeld))
+    return { guard: "withdrawn", sentence: `nobody wants ${id} removed any more, and its pod is to come back` };
+  return { step: "let-go", guard: "letting-go", sentence: `nobody wants ${id} removed any more: our block is lifted` };
+}
+
+function judgeLeaving(one: Case, { durationMs }: Around): Judged {
+  const { id, group, pod, isListedUnexcluded, claims } = one;
+  if (isListedUnexcluded || group?.isExclusionSkipped === true) {
+    if (durationMs === 0)
+      return {
+        step: "let-go",
+        guard: "letting-go",
+        sentence: `${id} goes without an exclusion, and nothing is to be kept`,
+      };
+    const sentence = `${id} stays: it counts as excluded though nobody has moved its data; recover it, or have nothing kept by a duration of 0`;
+    return { guard: "exclusion-skipped", sentence, isTold: true };
+  }
+  if (group?.excludedMs === undefined)
+    return { guard: "not-excluded", sentence: `${id} is to go: FoundationDB moves its data first` };
+  if (!isDrained(one)) {
+    const sentence = `${id} stays: ${pod?.name} was made after its exclusion, and may have new data; exclude it again`;
+    return { guard: "pod-newer", sentence, isTold: true };
+  }
+  const waits = claims.flatMap(({ message }) => message?.sentence ?? [])[0];
+  return { guard: "held", sentence: `${id} is held back${waits === undefined ? "" : `: ${waits}`}` };
+}
+
+/** Its data is elsewhere, and no pod has come since that could have got new data. */
+export function isDrained({ group, pod, isListedUnexcluded }: Case): boolean {
+  if (group?.excludedMs === undefined || !group.isMarked || group.isExclusionSkipped || isListedUnexcluded)
+    return false;
+  return pod === undefined || pod.createdMs <= group.excludedMs;
+}

@@ -1,0 +1,42 @@
+/** One pass over a FoundationDBCluster. */
+import type { Context, Outcome } from "../shared/pass/definition.ts";
+import { reportLook } from "../shared/pass/owners/look.ts";
+import type { ObjectRef } from "../shared/views/keys.ts";
+import { announceLook, carryOut, type Looked } from "./act.ts";
+import { decide } from "./decide.ts";
+import { name, observe } from "./observe.ts";
+
+/** A removal takes three looks. More come together only while others write what we write. */
+const mostLooks = 10;
+/** So long after a look was begun something is done by it, in milliseconds. */
+const actWithinMs = 15_000;
+/** How soon to look again where others wrote what we write, in milliseconds. */
+const contendedMs = 500;
+/** A write that was refused is tried again after this, in milliseconds. */
+const refusedForMs = 15_000;
+
+const nothing: Outcome = { recheckMs: undefined, acting: undefined };
+
+/** Step after step, each on a fresh look, until there is something to wait for. Throws ClusterError. */
+export async function run(context: Context, key: ObjectRef): Promise<Outcome> {
+  for (let looks = 0; looks < mostLooks; looks++) {
+    const notAfterMs = context.cluster.monotonicMs() + actWithinMs;
+    const observed = await observe(context, key);
+    const verdict = decide(observed.snapshot);
+    const { object } = observed;
+    reportLook(context, name, key, verdict);
+    if (object === undefined) return nothing;
+    const looked: Looked = { context, key, observed: { ...observed, object }, verdict, notAfterMs };
+    await announceLook(looked);
+    if (verdict.step === undefined || context.mode === "shadow") return { ...nothing, recheckMs: verdict.recheckMs };
+    // This process may have stood still: its look is too old to act on.
+    const isLate = context.cluster.monotonicMs() > notAfterMs;
+    const became = isLate ? "changed" : await carryOut(looked, verdict.step);
+    if (became === "refused") {
+      const sentence = `the API server does not take a write: ${verdict.sentence}`;
+      reportLook(context, name, key, { ...verdict, guard: "owner-refused", sentence });
+      return { ...nothing, recheckMs: refusedForMs };
+    }
+  }
+  return { ...nothing, recheckMs: contendedMs };
+}

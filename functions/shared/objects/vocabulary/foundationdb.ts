@@ -1,0 +1,79 @@
+/** What a FoundationDBCluster and its pods and volume claims say, and which removals of it are held back by us. */
+import { parseTime } from "../durations.ts";
+import { fieldsOf } from "../fields.ts";
+import type { Entry } from "./entry.ts";
+
+/** A process group whose removal we hold back. */
+export interface HeldGroup {
+  /** In milliseconds since the epoch. */
+  readonly sinceMs: number;
+  /** When its recovery began, or was last seen to be undone by somebody, in milliseconds since the epoch; absent: it is to go. */
+  readonly recoveringMs?: number;
+}
+
+/** By the id of the process group. */
+export type HeldGroups = Readonly<Record<string, HeldGroup>>;
+
+function parseHeld(text: string): HeldGroups | undefined {
+  try {
+    const groups: Record<string, HeldGroup> = {};
+    const given = fieldsOf(JSON.parse(text));
+    if (given === undefined) return undefined;
+    for (const [id, one] of Object.entries(given)) {
+      const { since, recovering } = fieldsOf(one) ?? {};
+      const sinceMs = typeof since === "string" ? parseTime(since) : undefined;
+      const recoveringMs = typeof recovering === "string" ? parseTime(recovering) : undefined;
+      if (sinceMs === undefined || (recovering !== undefined && recoveringMs === undefined)) return undefined;
+      groups[id] = { sinceMs, ...(recoveringMs === undefined ? {} : { recoveringMs }) };
+    }
+    return groups;
+  } catch {
+    return undefined;
+  }
+}
+
+/** As {@link heldGroups} parses it; null where there is none. */
+export function formatHeld(groups: HeldGroups): string | null {
+  const time = (ms: number) => new Date(ms).toISOString();
+  const entries = Object.entries(groups)
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([id, { sinceMs, recoveringMs }]) => [
+      id,
+      { since: time(sinceMs), ...(recoveringMs === undefined ? {} : { recovering: time(recoveringMs) }) },
+    ]);
+  return entries.length === 0 ? null : JSON.stringify(Object.fromEntries(entries));
+}
+
+export const heldGroups: Entry<HeldGroups> = {
+  key: "sluice.dev/held-process-groups",
+  kind: "annotation",
+  on: "Owner",
+  grammar: 'JSON: {"PROCESS GROUP": {"since", "recovering"}}',
+  fallback: "absent: none; malformed: no block is added or lifted",
+  says: "which ids of spec.buggify.blockRemoval are ours; every other one is a user's, and stays; written by us",
+  parse: parseHeld,
+};
+
+const asText = (text: string): string | undefined => (text === "" ? undefined : text);
+
+export const clusterName: Entry<string> = {
+  key: "foundationdb.org/fdb-cluster-name",
+  kind: "label",
+  on: "PersistentVolumeClaim",
+  grammar: "the name of a FoundationDBCluster",
+  fallback: "absent: it is of no FoundationDBCluster",
+  says: "whose pod or volume claim it is; written by FoundationDB's operator",
+  parse: asText,
+};
+
+export const processGroupId: Entry<string> = {
+  key: "foundationdb.org/fdb-process-group-id",
+  kind: "label",
+  on: "PersistentVolumeClaim",
+  grammar: "the id of a process group, such as storage-1",
+  fallback: "absent: it is of no process group",
+  says: "which process group the pod or the volume claim is of; written by FoundationDB's operator",
+  parse: asText,
+};
+
+export const foundationEntries = [heldGroups, clusterName, processGroupId] as const;

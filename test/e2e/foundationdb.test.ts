@@ -1,0 +1,166 @@
+/** Process groups of a FoundationDBCluster are held back, suspended and recovered on a real control plane, zone by zone. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
+import { Api, eventually } from "../controlplane/api.ts";
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { follow } from "../controlplane/follow.ts";
+import { runKubectl } from "../stage/drain.ts";
+import type { ClusterObject } from "../stage/foundationdb.ts";
+import { Plugin } from "../stage/plugin.ts";
+import { skipWithoutControlPlane } from "../stage/scene.ts";
+import { Server } from "../stage/server.ts";
+import { FoundationOperator } from "./foundationdb-operator.ts";
+import { SuspensionWitness } from "./suspension-witness.ts";
+
+interface Seen {
+  readonly metadata: Metadata;
+}
+
+const namespace = "foundation";
+const core = `/api/v1/namespaces/${namespace}`;
+const clusters = `/apis/apps.foundationdb.org/v1beta2/namespaces/${namespace}/foundationdbclusters`;
+const name = "orders";
+const zones = ["zone-a", "zone-b", "zone-c"];
+const ids: ReadonlyMap<string, string> = new Map(
+  zones.flatMap((zone) => [1, 2, 3].map((number) => [`${zone}-storage-${number}`, zone] as const)),
+);
+const leaving = [...ids.keys()].filter((id) => !id.endsWith("-1"));
+const back = "zone-b-storage-3";
+const usersOwn = "zone-c-storage-1";
+const durationMs = 8_000;
+/** A stamp and the age of it are by the API server's clock, as its `Date` header tells it. */
+const clockMs = 1_500;
+
+describe("FoundationDB's process groups on a real control plane", { skip: await skipWithoutControlPlane() }, () => {
+  let controlPlane: ControlPlane;
+  let api: Api;
+  let server: Server;
+  let witness: SuspensionWitness;
+  let operator: FoundationOperator;
+  let plugin: Plugin;
+  const stopping = new AbortController();
+  /** Every list of blocks that there was, in order. */
+  const lists: (readonly string[])[] = [];
+  let following: Promise<void> | undefined;
+
+  before(async () => {
+    controlPlane = await startControlPlane();
+    plugin = await Plugin.build(controlPlane);
+    for (const folder of ["../../knative/base/crds", "../fixtures/crds"])
+      await runKubectl(controlPlane, "apply", "-k", join(import.meta.dirname, folder));
+    await runKubectl(controlPlane, "wait", "--for=condition=Established", "--timeout=30s", "crd", "--all");
+    api = await Api.open(controlPlane, { userAgent: "sluice-test-foundationdb" });
+    await api.post("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } });
+    await eventually("the kind served", 30_000, () => api.get<object>(clusters).catch(() => undefined));
+    operator = await FoundationOperator.start(api, {
+      namespace,
+      name,
+      ids,
+      annotations: { "sluice.dev/suspend-duration": `${durationMs / 1000}s`, "sluice.dev/wait-between-removals": "1s" },
+      spec: {
+        buggify: { blockRemoval: [usersOwn] },
+        automationOptions: { waitBetweenRemovalsSeconds: 0 },
+      },
+    });
+    witness = await SuspensionWitness.start(controlPlane, namespace);
+    const seen = ({ spec }: ClusterObject & Seen) => {
+      const list = spec?.buggify?.blockRemoval ?? [];
+      if (JSON.stringify(list) !== JSON.stringify(lists.at(-1))) lists.push(list);
+    };
+    const options = { path: clusters, known: new Map<string, true>(), seen, gone: () => {} };
+    following = (await follow<ClusterObject & Seen>(api, options, stopping.signal)).ended;
+    server = await Server.start({ kubeconfig: controlPlane.kubeconfig, namespace });
+  });
+
+  after(async () => {
+    stopping.abort();
+    await operator?.stop();
+    await plugin?.remove();
+    await witness?.stop();
+    await server?.kill();
+    await api?.close();
+    await following;
+    await controlPlane?.stop();
+  });
+
+  const look = (id: string) =>
+    api.get<Seen>(`${core}/persistentvolumeclaims/${name}-${id}-data`).catch(() => undefined);
+  const annotationOf = async (id: string, key: string) => (await look(id))?.metadata.annotations?.[`sluice.dev/${key}`];
+  const sluice = (line: string) => plugin.sluice(`${line} -n ${namespace}`);
+  const groupOf = async (id: string) =>
+    (await operator.read()).status?.processGroups?.find(({ processGroupID }) => processGroupID === id);
+
+  test("every volume claim says whose it is and in which zone, without being asked", async () => {
+    for (const [id, zone] of ids)
+      await eventually(`the zone of ${id}`, 30_000, async () =>
+        (await annotationOf(id, "zone")) === zone ? true : undefined,
+      );
+    assert.equal(await annotationOf(back, "owner"), `FoundationDBCluster.apps.foundationdb.org/${name}`);
+  });
+
+  test("six process groups go zone by zone, each volume after its time; a user's own block stays; one is recovered whole", async (context) => {
+    await operator.change({ spec: { processGroupsToRemove: [...leaving, usersOwn] } });
+    const suspended = await eventually(`${back} suspended`, 180_000, async () =>
+      (await annotationOf(back, "suspend-state")) === "Suspended" ? look(back) : undefined,
+    );
+    const wanted = await sluice(`recover process-groups ${name} ${back}`);
+    assert.equal(wanted.code, 0, wanted.stderr);
+    await eventually("it is back with the same volume, and nothing of ours on it", 90_000, async () => {
+      const claim = await look(back);
+      const isOver = ["suspend", "suspend-state", "recover"].every(
+        (key) => claim?.metadata.annotations?.[`sluice.dev/${key}`] === undefined,
+      );
+      return isOver && claim?.metadata.uid === suspended.metadata.uid ? true : undefined;
+    });
+    const group = await groupOf(back);
+    assert.ok(group, "the operator knows it");
+    for (const field of ["removalTimestamp", "exclusionTimestamp", "exclusionSkipped"] as const)
+      assert.equal(group[field], undefined, field);
+    assert.ok(!group.processGroupConditions?.some(({ type }) => type === "ResourcesTerminating"));
+    await eventually("all others gone, and only the user's block left", 240_000, async () => {
+      const { spec, metadata } = await operator.read();
+      const isOver = spec?.buggify?.blockRemoval?.join() === usersOwn;
+      return isOver && metadata.annotations?.["sluice.dev/held-process-groups"] === undefined ? true : undefined;
+    });
+    const { spec } = await operator.read();
+    assert.ok(!spec?.processGroupsToRemove?.includes(back), "nobody asks for its removal");
+    const others = leaving.filter((id) => id !== back);
+    await eventually("the operator has removed the others", 30_000, async () =>
+      operator.included.toSorted().join() === others.join() ? true : undefined,
+    );
+    assert.deepEqual(operator.deletedClaims, [], "the operator finds no volume that it could delete");
+    assert.deepEqual(witness.together, [], "one zone goes at a time");
+    assert.ok(
+      lists.every((list) => list.includes(usersOwn)),
+      "the user's block stands all the time",
+    );
+    const kept = witness.pods.filter(({ name: pod }) => pod === `${name}-${usersOwn}`);
+    assert.deepEqual(
+      kept.map(({ takenMs }) => takenMs),
+      [undefined],
+      "its pod stays",
+    );
+    const least = Math.min(...witness.ages.values());
+    assert.equal(witness.ages.size, others.length);
+    assert.ok(least >= durationMs - clockMs, `a volume claim was deleted ${least} ms after its pod was gone`);
+    const lifted = liftedIn(lists).filter((id) => id !== back);
+    const order = lifted.map((id) => ids.get(id)).filter((zone, index, all) => zone !== all[index - 1]);
+    assert.equal(new Set(order).size, order.length, `lifted zone by zone: ${lifted.join(", ")}`);
+    context.diagnostic(
+      `lifted in the order ${lifted.join(", ")}; the first volume claim went ${(least / 1000).toFixed(1)} s after its pod`,
+    );
+  });
+
+  test("whoever recovered it is told to have the database include it again", async () => {
+    const { items } = await api.get<{ items: { reason: string; message: string }[] }>(`${core}/events`);
+    const [told] = items.filter(({ reason }) => reason === "ProcessGroupRecovered");
+    assert.match(told?.message ?? "", new RegExp(`include locality_instance_id:${back}'`));
+  });
+});
+
+/** Ids in the order in which they left the lists. */
+function liftedIn(lists: readonly (readonly string[])[]): readonly string[] {
+  return lists.flatMap((list, index) => lists[index - 1]?.filter((id) => !list.includes(id)) ?? []);
+}

@@ -1,0 +1,30 @@
+/** Removals of a FoundationDBCluster that are held back, over drawn histories with kills at any write. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { playFoundation } from "../stage/foundation-history.ts";
+import { withoutRevisions } from "../stage/owned-history.ts";
+
+const seeds = Array.from({ length: 10 }, (_, index) => index + 1);
+
+test("no block is lifted before its time, no user's block ever, and in the end nothing is left waiting", async (context) => {
+  const counts: Record<string, number> = {};
+  for (const seed of seeds) {
+    const { violations, left, ...history } = await playFoundation(seed);
+    assert.deepEqual([violations, left], [[], []], `seed ${seed}`);
+    for (const [what, count] of Object.entries(history.counts)) counts[what] = (counts[what] ?? 0) + count;
+  }
+  context.diagnostic(JSON.stringify(counts));
+  for (const what of ["pods", "volumes", "wishes", "kills", "lifted", "removed", "overwritten", "cancelled"])
+    assert.ok((counts[what] ?? 0) > 10, what);
+});
+
+test("without the revision under which a cluster is written, a user's block is lost or a removal is let go too early", async () => {
+  const wrap = withoutRevisions("foundationdbclusters");
+  let isFound = false;
+  for (const seed of seeds) {
+    const { violations, left } = await playFoundation(seed, { wrap });
+    isFound ||= violations.length + left.length > 0;
+    if (isFound) break;
+  }
+  assert.ok(isFound, "within the same seeds");
+});

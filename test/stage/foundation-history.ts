@@ -1,0 +1,365 @@
+/**
+ * A drawn history of a FoundationDBCluster, over a world in virtual time: the stand-in for its operator, users, and two processes
+ * of each function, which are killed at any write. Invariant B1 is checked as each block reaches the store or leaves it.
+ */
+import { gcSuspendedGroups } from "../../functions/gc-suspended-groups/function.ts";
+import { holdProcessGroups } from "../../functions/hold-process-groups/function.ts";
+import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
+import { suspendGroup } from "../../functions/suspend-group/function.ts";
+import type { StoredObject, StoredPod } from "../world/objects.ts";
+import { type Random, seededRandom } from "../world/random.ts";
+import { VirtualTimeline } from "../world/timeline.ts";
+import { createWorld, type World } from "../world/world.ts";
+import { type ClusterObject, type GroupStatus, labels, operate } from "./foundationdb.ts";
+import { KilledProcesses } from "./killed-processes.ts";
+import type { History, HistoryOptions } from "./owned-history.ts";
+
+const namespace = "db";
+const name = "orders";
+const at = { namespace, name };
+const key = { resource: "foundationdbclusters", ...at } as const;
+const groupKey = { namespace, group: `owner:FoundationDBCluster.apps.foundationdb.org/${name}` };
+const claimsResource = "persistentvolumeclaims";
+const zones = ["a", "b", "c"];
+const perZone = 3;
+const of = (word: string) => `sluice.dev/${word}`;
+const checked = "B1";
+
+/** Ten minutes of trouble and as long without any. The same seed gives the same history. */
+export async function playFoundation(
+  seed: number,
+  { wrap = (cluster) => cluster }: HistoryOptions = {},
+): Promise<History> {
+  const play = new Play(seed, wrap);
+  await play.run();
+  return { violations: play.violations, counts: play.counts, left: play.left() };
+}
+
+class Play {
+  readonly #random: Random;
+  readonly #timeline = new VirtualTimeline();
+  readonly #world: World;
+  readonly #wrap: (cluster: Cluster) => Cluster;
+  /** What users have blocked themselves. */
+  readonly #usersOwn = new Set<string>();
+  readonly violations: string[] = [];
+  readonly counts: Record<string, number> = {};
+  #made = 0;
+  readonly #zones = new Map<string, string>();
+  #isCalm = false;
+  /** Who changes the cluster now is no function. */
+  #isOther = false;
+
+  constructor(seed: number, wrap: (cluster: Cluster) => Cluster) {
+    const random = seededRandom(seed);
+    this.#random = random;
+    this.#wrap = wrap;
+    const span = (least: number, most: number) => () => least + Math.floor(random() * (most - least));
+    this.#world = createWorld({
+      timeline: this.#timeline,
+      seed,
+      readyAfterMs: span(200, 4_000),
+      goneAfterMs: span(100, 6_000),
+    });
+    const { store } = this.#world;
+    store.create("namespaces", "", { metadata: { name: namespace } });
+    const annotations = { [of("suspend-duration")]: "20s", [of("wait-between-removals")]: "1s" };
+    const automationOptions = { waitBetweenRemovalsSeconds: 0, useLocalitiesForExclusion: seed % 2 === 0 };
+    store.create(key.resource, namespace, { metadata: { name, annotations }, spec: { automationOptions } } as never);
+    this.#writeStatus(zones.flatMap((zone) => Array.from({ length: perZone }, () => this.#newGroup(zone))));
+    store.onChange(key.resource, ({ previous, current }) => {
+      if (previous !== undefined && current !== undefined && !this.#isOther)
+        this.#seeBlocks(previous as unknown as ClusterObject, current as unknown as ClusterObject);
+    });
+  }
+
+  async run(): Promise<void> {
+    this.#every(500, () => this.#operate());
+    this.#every(4_000, () => this.#trouble());
+    const processes = new KilledProcesses({
+      world: this.#world,
+      random: this.#random,
+      wrap: this.#wrap,
+      isCalm: () => this.#isCalm,
+      count: (what) => this.#count(what),
+      onDelete: (resource) => this.#count(resource === "pods" ? "pods" : "volumes"),
+    });
+    for (let number = 0; number < 2; number++) {
+      void processes.serve((context) => holdProcessGroups.run(context, key, { sweep: false }));
+      void processes.serve((context, wake) => suspendGroup.run(context, groupKey, wake));
+      void processes.serve((context, wake) => gcSuspendedGroups.run(context, groupKey, wake));
+    }
+    await this.#until(600_000);
+    this.#calm();
+    await this.#until(1_500_000);
+  }
+
+  /**
+   * A record or a block of ours, or something of ours on a volume claim: none may be left, but of one that was deleted while the
+   * operator made its pod anew, which nobody can end but whoever deletes that pod.
+   */
+  left(): readonly string[] {
+    const { spec, metadata } = this.#cluster;
+    const ids = new Set(this.#pods.map((pod) => pod.metadata.labels?.[labels.id] ?? ""));
+    const claims = this.#list(claimsResource).map((claim) => ({
+      ...claim,
+      id: claim.metadata.labels?.[labels.id] ?? "",
+    }));
+    const stuck = claims.filter((claim) => claim.metadata.deletionTimestamp !== undefined && ids.has(claim.id));
+    const isLeft = (id: string) => !this.#usersOwn.has(id) && stuck.every((claim) => claim.id !== id);
+    const ours = claims.filter(({ metadata: { annotations = {} } }) => {
+      return annotations[of("suspend-state")] !== undefined || annotations[of("suspend")] !== undefined;
+    });
+    const record: object = JSON.parse(metadata.annotations?.[of("held-process-groups")] ?? "{}");
+    const lost = [...this.#usersOwn].filter((id) => !spec?.buggify?.blockRemoval?.includes(id));
+    return [
+      ...(spec?.buggify?.blockRemoval ?? []).filter(isLeft).map((id) => `${id} is blocked`),
+      ...Object.keys(record)
+        .filter(isLeft)
+        .map((id) => `${id} is on record`),
+      ...ours
+        .filter(({ id }) => isLeft(id))
+        .map((one) => `${one.id}: ${one.metadata.annotations?.[of("suspend-message")]}`),
+      ...lost.map((id) => `${id} has lost the user's block`),
+    ];
+  }
+
+  /** Nobody does anything new; later users have back what waits for a word of theirs. */
+  #calm(): void {
+    this.#isCalm = true;
+    this.#say({ "suspend-duration": "20s" });
+    this.#change({ spec: { processGroupsToRemoveWithoutExclusion: null } });
+    for (const pod of this.#pods) this.#world.kubelet.healPod({ namespace, name: pod.metadata.name });
+    this.#timeline.after(60_000, () => {
+      for (const { metadata } of this.#list(claimsResource)) {
+        const isAsked = metadata.annotations?.[of("suspend")] !== undefined;
+        if (isAsked && this.#isStuck(metadata.labels?.[labels.id] ?? "")) this.#wish(metadata.name);
+      }
+    });
+  }
+
+  /** It counts as excluded though it is not, or its pod is newer than its exclusion, or a user has blocked it. */
+  #isStuck(id: string): boolean {
+    const { exclusionSkipped, exclusionTimestamp = "" } = this.#group(id) ?? {};
+    const pod = this.#world.store.find("pods", { namespace, name: `${name}-${id}` });
+    const isNewer = Date.parse(pod?.metadata.creationTimestamp ?? "") > Date.parse(exclusionTimestamp);
+    return exclusionSkipped === true || isNewer || this.#usersOwn.has(id);
+  }
+
+  async #until(ms: number): Promise<void> {
+    let isOver = false;
+    this.#timeline.after(ms - (this.#timeline.nowMs() - Date.UTC(2026, 0, 1)), () => {
+      isOver = true;
+    });
+    await this.#timeline.run(() => isOver);
+  }
+
+  #every(ms: number, act: () => void): void {
+    const turn = () => {
+      act();
+      this.#timeline.after(ms * (0.5 + this.#random()), turn);
+    };
+    this.#timeline.after(ms, turn);
+  }
+
+  #count(what: string): void {
+    this.counts[what] = (this.counts[what] ?? 0) + 1;
+  }
+
+  get #cluster(): ClusterObject {
+    return this.#world.store.get(key.resource, at) as unknown as ClusterObject;
+  }
+
+  get #groups(): readonly GroupStatus[] {
+    return this.#cluster.status?.processGroups ?? [];
+  }
+
+  get #pods(): readonly StoredPod[] {
+    return this.#world.store.list("pods").items;
+  }
+
+  #group(id: string): GroupStatus | undefined {
+    return this.#groups.find(({ processGroupID }) => processGroupID === id);
+  }
+
+  #list(resource: "pods" | typeof claimsResource): readonly StoredObject[] {
+    return this.#world.store.list(resource).items as unknown as readonly StoredObject[];
+  }
+
+  #newGroup(zone: string): GroupStatus {
+    this.#made += 1;
+    const addresses = [`10.1.0.${this.#made}:4501`];
+    this.#zones.set(`storage-${this.#made}`, zone);
+    return { processGroupID: `storage-${this.#made}`, addresses, faultDomain: zone, processGroupConditions: [] };
+  }
+
+  #writeStatus(processGroups: readonly GroupStatus[]): void {
+    this.#change({ status: { processGroups } }, "status");
+  }
+
+  #change(body: object, subresource?: "status"): void {
+    this.#isOther = true;
+    this.#world.store.patch(key.resource, at, body as never, subresource);
+    this.#isOther = false;
+  }
+
+  #say(texts: Readonly<Record<string, string | null>>): void {
+    this.#isOther = true;
+    const annotations = Object.fromEntries(Object.entries(texts).map(([word, text]) => [of(word), text]));
+    this.#world.annotate(at, annotations, key.resource);
+    this.#isOther = false;
+  }
+
+  #wish(claim: string): void {
+    if (this.#world.store.find(claimsResource, { namespace, name: claim }) === undefined) return;
+    this.#count("wishes");
+    this.#world.annotate({ namespace, name: claim }, { [of("recover")]: "true" }, claimsResource);
+  }
+
+  /** One reconciliation; whoever is removed is replaced, so that there is always something to remove. */
+  #operate(): void {
+    const cluster = this.#cluster;
+    const claims = this.#list(claimsResource);
+    const faultDomainOf = (id: string) => this.#zones.get(id);
+    const nowMs = this.#timeline.nowMs();
+    const done = operate(cluster, { pods: this.#pods, claims, nowMs, drainMs: 3_000, faultDomainOf });
+    const { store } = this.#world;
+    for (const id of done.madeClaims) store.create(claimsResource, namespace, this.#labelled(id, "-data") as never);
+    for (const id of done.madePods) {
+      const volumes = [{ name: "data", persistentVolumeClaim: { claimName: `${name}-${id}-data` } }];
+      const spec = { containers: [{ name: "fdb", image: "fdb:1" }], volumes };
+      store.create("pods", namespace, { ...this.#labelled(id), spec } as never);
+    }
+    const held: object = JSON.parse(cluster.metadata.annotations?.[of("held-process-groups")] ?? "{}");
+    for (const id of done.deleted) {
+      const volume = claims.find(({ metadata }) => metadata.labels?.[labels.id] === id);
+      if (volume !== undefined && Object.hasOwn(held, id)) this.#violate(`the operator deletes the volume of ${id}`);
+      if (store.find("pods", { namespace, name: `${name}-${id}` }) !== undefined)
+        store.delete("pods", { namespace, name: `${name}-${id}` });
+      if (volume !== undefined && volume.metadata.deletionTimestamp === undefined)
+        store.delete(claimsResource, { namespace, name: volume.metadata.name });
+    }
+    for (const _ of done.included) this.#count("removed");
+    const replacements = done.included.map((id) => this.#newGroup(faultDomainOf(id) ?? "a"));
+    const processGroups = [...done.processGroups, ...replacements];
+    if (JSON.stringify(processGroups) !== JSON.stringify(cluster.status?.processGroups))
+      this.#writeStatus(processGroups);
+  }
+
+  #labelled(id: string, suffix = "") {
+    return { metadata: { name: `${name}-${id}${suffix}`, labels: { [labels.cluster]: name, [labels.id]: id } } };
+  }
+
+  /** What users and machines do to one process group. */
+  #trouble(): void {
+    if (this.#isCalm) return;
+    const { processGroupID: id } = this.#groups[Math.floor(this.#random() * this.#groups.length)] ?? {};
+    if (id === undefined) return;
+    const { spec = {}, metadata } = this.#cluster;
+    const listed = spec.processGroupsToRemove ?? [];
+    const blocked = spec.buggify?.blockRemoval ?? [];
+    const isHeld = metadata.annotations?.[of("held-process-groups")]?.includes(`"${id}"`) === true;
+    const drawn = this.#random();
+    if (isHeld && drawn < 0.3) this.#wish(`${name}-${id}-data`);
+    else if (drawn < 0.55) {
+      if (!listed.includes(id)) this.#change({ spec: { processGroupsToRemove: [...listed, id] } });
+    } else if (drawn < 0.62) this.#cancel(id, listed);
+    else if (drawn < 0.67) {
+      if (!isHeld && !blocked.includes(id)) this.#blockByUser(id, blocked);
+    } else if (drawn < 0.7) this.#unblockByUser(blocked);
+    else if (drawn < 0.73) this.#change({ spec: { processGroupsToRemoveWithoutExclusion: [id] } });
+    else if (drawn < 0.76) this.#change({ spec: { processGroupsToRemoveWithoutExclusion: null } });
+    else if (drawn < 0.84) this.#overwriteLate();
+    else if (drawn < 0.88)
+      this.#say({ "suspend-duration": ["10s", "40s", "soon", null][Math.floor(this.#random() * 4)] ?? null });
+    else if (drawn < 0.92) this.#say({ "suspend-duration": "20s" });
+    else this.#shake(`${name}-${id}`);
+  }
+
+  /** Whoever wanted it removed does not any more, and has told the operator so. */
+  #cancel(id: string, listed: readonly string[]): void {
+    this.#count("cancelled");
+    this.#change({ spec: { processGroupsToRemove: listed.filter((one) => one !== id) } });
+    const kept = this.#groups.map((group): GroupStatus => {
+      if (group.processGroupID !== id) return group;
+      const { removalTimestamp: _marked, exclusionTimestamp: _since, exclusionSkipped: _skipped, ...rest } = group;
+      return { ...rest, processGroupConditions: [] };
+    });
+    this.#writeStatus(kept);
+  }
+
+  #blockByUser(id: string, blocked: readonly string[]): void {
+    this.#count("blocked by users");
+    this.#usersOwn.add(id);
+    this.#change({ spec: { buggify: { blockRemoval: [...blocked, id] } } });
+  }
+
+  #unblockByUser(blocked: readonly string[]): void {
+    const [id] = this.#usersOwn;
+    if (id === undefined) return;
+    this.#usersOwn.delete(id);
+    this.#change({ spec: { buggify: { blockRemoval: blocked.filter((one) => one !== id) } } });
+  }
+
+  /** The operator writes a whole status that it read before others changed it (spec 1.1 D9). */
+  #overwriteLate(): void {
+    const before = this.#groups;
+    this.#timeline.after(this.#random() * 4_000, () => {
+      if (this.#isCalm) return;
+      this.#count("overwritten");
+      this.#writeStatus(before);
+    });
+  }
+
+  /** A pod is deleted by somebody, or fails its probe for a while. */
+  #shake(pod: string): void {
+    const found = this.#world.store.find("pods", { namespace, name: pod });
+    if (found === undefined || found.metadata.deletionTimestamp !== undefined) return;
+    if (this.#random() < 0.3) {
+      this.#world.store.delete("pods", { namespace, name: pod });
+      return;
+    }
+    this.#world.kubelet.breakPod({ namespace, name: pod });
+    this.#timeline.after(8_000, () => {
+      if (this.#world.store.find("pods", { namespace, name: pod }) !== undefined)
+        this.#world.kubelet.healPod({ namespace, name: pod });
+    });
+  }
+
+  /** What a function has changed of the blocks, judged by the true world. */
+  #seeBlocks(previous: ClusterObject, current: ClusterObject): void {
+    const [before, after] = [previous, current].map(({ spec }) => spec?.buggify?.blockRemoval ?? []);
+    for (const id of before ?? []) {
+      if (after?.includes(id)) continue;
+      this.#count("lifted");
+      if (this.#usersOwn.has(id)) this.#violate(`the block of ${id} is lifted, and a user had set it`);
+      const why = this.#whyToKeep(id, current);
+      if (why !== undefined) this.#violate(`the block of ${id} is lifted, though ${why}`);
+    }
+    const record: object = JSON.parse(current.metadata.annotations?.[of("held-process-groups")] ?? "{}");
+    for (const id of after ?? [])
+      if (!before?.includes(id) && !Object.hasOwn(record, id)) this.#violate(`${id} is blocked without a record`);
+    for (const id of Object.keys(record))
+      if (this.#usersOwn.has(id) && before?.includes(id) && !this.#isOurs(previous, id))
+        this.#violate(`the record takes the user's block of ${id} for ours`);
+  }
+
+  #isOurs({ metadata }: ClusterObject, id: string): boolean {
+    return Object.hasOwn(JSON.parse(metadata.annotations?.[of("held-process-groups")] ?? "{}") as object, id);
+  }
+
+  /** Undefined where a block may go: the volume is gone, or the operator would not touch it. */
+  #whyToKeep(id: string, { spec, status }: ClusterObject): string | undefined {
+    const claim = this.#list(claimsResource).find(({ metadata }) => metadata.labels?.[labels.id] === id);
+    if (claim === undefined) return undefined;
+    const group = status?.processGroups?.find(({ processGroupID }) => processGroupID === id);
+    if (group?.removalTimestamp !== undefined) return "it is to be removed, and its volume is there";
+    if (spec?.processGroupsToRemove?.includes(id)) return "it is listed, and its volume is there";
+    const { finalizers = [] } = claim.metadata;
+    return finalizers.includes(of("volume-hold")) ? "its volume is suspended" : undefined;
+  }
+
+  #violate(sentence: string): void {
+    this.violations.push(`${checked} ${new Date(this.#timeline.nowMs()).toISOString()}: ${sentence}`);
+  }
+}

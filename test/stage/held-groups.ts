@@ -1,0 +1,139 @@
+/** A FoundationDBCluster with its volume claims and pods, as raw objects that are parsed as the product does it. */
+import type { RemovalsSnapshot } from "../../functions/hold-process-groups/decide.ts";
+import {
+  type GroupClaim,
+  type GroupPod,
+  parseFoundationCluster,
+} from "../../functions/hold-process-groups/foundation-cluster.ts";
+import { parseVolumeUser } from "../../functions/shared/group/suspension/members.ts";
+import type { Metadata, OtherObject, PodObject, VolumeClaimObject } from "../../functions/shared/kubernetes/cluster.ts";
+import { parseVolumeClaim } from "../../functions/shared/objects/volumes/volume-claim.ts";
+import { minutesAgo, nowMs } from "./suspended.ts";
+
+type Texts = Readonly<Record<string, string | null>>;
+type Group = Readonly<Record<string, unknown>>;
+
+/** Three process groups, `storage-1` to `storage-3`, each with a fault domain, a pod and a volume claim of its own. */
+export class HeldGroups {
+  readonly groups = new Map<string, Group>();
+  readonly claims = new Map<string, VolumeClaimObject>();
+  readonly pods = new Map<string, PodObject>();
+  readonly spec: Record<string, unknown> = {};
+  readonly annotations: Record<string, string> = {};
+  metadata: Partial<Metadata> = {};
+  holds = true;
+
+  constructor(annotations: Texts = { "suspend-duration": "7d" }) {
+    this.sayOfCluster(annotations);
+    for (const number of [1, 2, 3]) {
+      const id = `storage-${number}`;
+      this.groups.set(id, { processGroupID: id, faultDomain: `zone-${number}`, addresses: [`10.1.0.${number}:4501`] });
+      const metadata = { name: `orders-${id}-data`, namespace: "db", uid: `uid-${id}-data`, resourceVersion: "9" };
+      this.claims.set(id, { metadata: { ...metadata, annotations: {} } });
+      this.addPod(id);
+    }
+  }
+
+  addPod(id: string, createdMinutesAgo = 600, isReady = true): void {
+    const creationTimestamp = minutesAgo(createdMinutesAgo);
+    const metadata = {
+      name: `orders-${id}`,
+      namespace: "db",
+      uid: `uid-${id}`,
+      resourceVersion: "8",
+      creationTimestamp,
+    };
+    const conditions = [{ type: "Ready", status: isReady ? "True" : "False" }];
+    this.pods.set(id, { metadata, status: { phase: "Running", conditions } });
+  }
+
+  /** Annotations of ours, without their prefix; null takes one away. */
+  sayOfCluster(texts: Texts): void {
+    for (const [key, text] of Object.entries(texts)) {
+      if (text === null) delete this.annotations[`sluice.dev/${key}`];
+      else this.annotations[`sluice.dev/${key}`] = text;
+    }
+  }
+
+  say(id: string, texts: Texts): void {
+    const claim = this.claims.get(id) as VolumeClaimObject;
+    const annotations = { ...claim.metadata.annotations };
+    for (const [key, text] of Object.entries(texts)) {
+      if (text === null) delete annotations[`sluice.dev/${key}`];
+      else annotations[`sluice.dev/${key}`] = text;
+    }
+    this.claims.set(id, { ...claim, metadata: { ...claim.metadata, annotations } });
+  }
+
+  change(id: string, metadata: Partial<Metadata>): void {
+    const claim = this.claims.get(id) as VolumeClaimObject;
+    this.claims.set(id, { ...claim, metadata: { ...claim.metadata, ...metadata } });
+  }
+
+  set(id: string, status: Group): void {
+    this.groups.set(id, { ...this.groups.get(id), ...status });
+  }
+
+  /** Somebody has listed them, and the operator has marked them. */
+  remove(...ids: readonly string[]): void {
+    this.spec.processGroupsToRemove = ids;
+    for (const id of ids) this.set(id, { removalTimestamp: minutesAgo(30) });
+  }
+
+  /** Blocked by us, under a record. */
+  hold(id: string, recoveringMinutesAgo?: number): void {
+    const blocked = (this.spec.buggify as { blockRemoval: readonly string[] } | undefined)?.blockRemoval ?? [];
+    this.spec.buggify = { blockRemoval: [...blocked, id] };
+    const record: Record<string, object> = JSON.parse(this.annotations["sluice.dev/held-process-groups"] ?? "{}");
+    const recovering = recoveringMinutesAgo === undefined ? {} : { recovering: minutesAgo(recoveringMinutesAgo) };
+    record[id] = { since: minutesAgo(20), ...recovering };
+    this.sayOfCluster({ "held-process-groups": JSON.stringify(record) });
+    if (this.claims.has(id)) this.say(id, { "removal-held": recoveringMinutesAgo === undefined ? "true" : null });
+  }
+
+  /** Marked, blocked by us, excluded, and asked to be suspended. */
+  exclude(id: string): void {
+    this.remove(id);
+    this.hold(id);
+    this.set(id, { exclusionTimestamp: minutesAgo(10) });
+    this.say(id, { suspend: "true", "drained-at": minutesAgo(10) });
+  }
+
+  /** What the function itself writes to volume claims before anything is removed. */
+  furnish(): void {
+    for (const [id, group] of this.groups)
+      this.say(id, {
+        owner: "FoundationDBCluster.apps.foundationdb.org/orders",
+        zone: String(group.faultDomain),
+        "suspend-duration": this.annotations["sluice.dev/suspend-duration"] ?? null,
+      });
+  }
+
+  get object(): OtherObject {
+    const metadata = { name: "orders", namespace: "db", uid: "uid-orders", resourceVersion: "7", ...this.metadata };
+    const status = { processGroups: [...this.groups.values()] };
+    return { metadata: { ...metadata, annotations: this.annotations }, spec: this.spec, status };
+  }
+
+  get snapshot(): RemovalsSnapshot {
+    return {
+      nowMs,
+      cluster: parseFoundationCluster(this.object),
+      claims: [...this.claims].map(
+        ([group, one]): GroupClaim => ({
+          ...parseVolumeClaim(one),
+          group,
+          annotations: one.metadata.annotations ?? {},
+        }),
+      ),
+      pods: [...this.pods].map(
+        ([group, one]): GroupPod => ({
+          ...parseVolumeUser(one),
+          group,
+          createdMs: Date.parse(one.metadata.creationTimestamp ?? ""),
+        }),
+      ),
+      holds: this.holds,
+    };
+  }
+}

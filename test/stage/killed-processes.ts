@@ -1,0 +1,91 @@
+/** Processes of functions over a world in virtual time, which are killed before or after any of their writes, and come again. */
+import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
+import { wrapCalls } from "../../functions/shared/kubernetes/wrap-cluster.ts";
+import { protocol } from "../../functions/shared/ledger/protocol.ts";
+import { type Context, createMemory, type Outcome } from "../../functions/shared/pass/definition.ts";
+import { silentReporter } from "../../functions/shared/pass/reporter.ts";
+import { createListingViews } from "../../functions/shared/views/listing.ts";
+import type { Random } from "../world/random.ts";
+import type { World } from "../world/world.ts";
+import { createWorldCluster } from "../world/world-cluster.ts";
+
+export interface Surroundings {
+  readonly world: World;
+  readonly random: Random;
+  /** What is wrong with the cluster as the functions see it. */
+  readonly wrap: (cluster: Cluster) => Cluster;
+  /** True: nobody is killed any more, and no machine pauses. */
+  isCalm(): boolean;
+  /** Told of each kill and each pause. */
+  count(what: "kills" | "stalls"): void;
+  /** Told of each deletion before it is sent. */
+  onDelete(resource: string, name: string): void;
+}
+
+export class KilledProcesses {
+  readonly #around: Surroundings;
+
+  constructor(around: Surroundings) {
+    this.#around = around;
+  }
+
+  /** A process that is killed now and then, and comes again without any memory. Never resolves. */
+  async serve(run: (context: Context, wake: { readonly sweep: boolean }) => Promise<Outcome>): Promise<void> {
+    const { world, random, wrap, count } = this.#around;
+    const plain = wrap(createWorldCluster(world, { latencyMs: () => 1 + Math.floor(random() * 40) }));
+    for (;;) {
+      const life = this.#mortal(plain);
+      const context: Context = {
+        cluster: life.cluster,
+        views: createListingViews(life.cluster, undefined),
+        protocol,
+        reporter: silentReporter,
+        mode: "act",
+        namespaces: undefined,
+        memoryOf: createMemory(),
+        settings: { volumeHold: "keep" },
+      } as Context;
+      while (!life.isDead()) {
+        const { acting } = await run(context, { sweep: random() < 0.05 }).catch(() => ({ acting: undefined }));
+        await acting?.catch(() => undefined);
+        await plain.sleep(300 + Math.floor(random() * 2_500));
+      }
+      count("kills");
+      await plain.sleep(500 + Math.floor(random() * 2_000));
+    }
+  }
+
+  /** Dies at one of its next writes, before it is sent or after it was; nothing of it is heard from then on. */
+  #mortal(cluster: Cluster): { readonly cluster: Cluster; isDead(): boolean } {
+    const { random, isCalm, onDelete } = this.#around;
+    // Long lives, too: the ledger lets a process that has just begun do nothing for a while (rule R4).
+    let left = isCalm() ? Number.POSITIVE_INFINITY : Math.floor(random() ** 2 * 120);
+    let isDead = false;
+    const dead = (verb: string, resource: string) =>
+      new ClusterError({ code: 0, reason: "Dead", message: "killed", verb: verb as "get", resource });
+    const mortal = wrapCalls(cluster, async ({ verb, resource, given, writes }, send) => {
+      if (isDead) throw dead(verb, resource);
+      if (!writes) return send();
+      if (isCalm()) left = Number.POSITIVE_INFINITY;
+      isDead = left-- <= 0;
+      if (isDead && random() < 0.5) throw dead(verb, resource);
+      await this.#stall(cluster, given, dead(verb, resource));
+      const name = (given[1] as { readonly name?: string } | undefined)?.name;
+      if (verb === "delete") onDelete(resource, name ?? "");
+      const answer = await send();
+      if (isDead) throw dead(verb, resource);
+      return answer;
+    });
+    return { cluster: mortal, isDead: () => isDead };
+  }
+
+  /** A machine that pauses right before a request: the client sends nothing that has become too late (rule R9). */
+  async #stall(cluster: Cluster, given: readonly unknown[], tooLate: ClusterError): Promise<void> {
+    const { random, isCalm, count } = this.#around;
+    if (isCalm() || random() > 0.02) return;
+    count("stalls");
+    await cluster.sleep(Math.floor(random() * 30_000));
+    const { notAfterMs = Number.POSITIVE_INFINITY } = (given.at(-1) ?? {}) as { readonly notAfterMs?: number };
+    if (cluster.monotonicMs() > notAfterMs) throw tooLate;
+  }
+}

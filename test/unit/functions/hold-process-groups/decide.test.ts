@@ -1,0 +1,394 @@
+/** What is decided about the removals of a FoundationDBCluster. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decide, type Step } from "../../../../functions/hold-process-groups/decide.ts";
+import { HeldGroups } from "../../../stage/held-groups.ts";
+import { minutesAgo } from "../../../stage/suspended.ts";
+
+type SpecStep = Extract<Step, { kind: "change-spec" }>;
+
+function specStep(held: HeldGroups): SpecStep {
+  const { step } = decide(held.snapshot);
+  assert.equal(step?.kind, "change-spec");
+  return step as SpecStep;
+}
+
+/** Annotations that one volume claim gets, without their prefix. */
+function annotationsOf(held: HeldGroups, id: string): Readonly<Record<string, string | null>> {
+  const { step } = decide(held.snapshot);
+  const changes = step?.kind === "annotate" ? step.changes : [];
+  const [change] = changes.filter(({ claim }) => claim.group === id);
+  return Object.fromEntries(
+    Object.entries(change?.annotations ?? {}).map(([key, text]) => [key.replace("sluice.dev/", ""), text]),
+  );
+}
+
+function furnished(...ids: readonly string[]): HeldGroups {
+  const held = new HeldGroups();
+  held.furnish();
+  for (const id of ids) held.exclude(id);
+  return held;
+}
+
+test("a cluster that asks for nothing has nothing written", () => {
+  const { guard, step } = decide(new HeldGroups({}).snapshot);
+  assert.deepEqual([guard, step], ["done", undefined]);
+});
+
+test("every volume claim of a cluster that asks says whose it is, its fault domain, and how volumes go", () => {
+  const held = new HeldGroups({ "suspend-duration": "7d", "removal-mode": "Group" });
+  assert.equal(decide(held.snapshot).guard, "annotating");
+  assert.deepEqual(annotationsOf(held, "storage-2"), {
+    owner: "FoundationDBCluster.apps.foundationdb.org/orders",
+    zone: "zone-2",
+    "suspend-duration": "7d",
+    "removal-mode": "Group",
+  });
+});
+
+test("a fault domain that is no zone is left out, and a suspended one keeps its zone", () => {
+  const held = new HeldGroups();
+  held.set("storage-1", { faultDomain: "a b" });
+  assert.equal(annotationsOf(held, "storage-1").zone, undefined);
+  held.furnish();
+  held.say("storage-2", { "suspend-state": "Suspended" });
+  held.set("storage-2", { faultDomain: "zone-9" });
+  assert.equal(annotationsOf(held, "storage-2").zone, undefined);
+});
+
+test("what somebody lists is blocked, and recorded as ours, before its volume claim is asked to be suspended", () => {
+  const held = furnished();
+  held.spec.processGroupsToRemove = ["storage-1"];
+  const verdict = decide(held.snapshot);
+  assert.equal(verdict.guard, "holding");
+  assert.deepEqual(specStep(held).blocked, ["storage-1"]);
+  assert.deepEqual(Object.keys(specStep(held).held), ["storage-1"]);
+  held.hold("storage-1");
+  held.say("storage-1", { "removal-held": null });
+  assert.deepEqual(annotationsOf(held, "storage-1"), { "removal-held": "true", suspend: "true" });
+});
+
+test("what the operator marks by itself is blocked, too, beside the blocks of others", () => {
+  const held = furnished();
+  held.spec.buggify = { blockRemoval: ["log-1"] };
+  held.set("storage-3", { removalTimestamp: minutesAgo(1) });
+  assert.deepEqual(specStep(held).blocked, ["log-1", "storage-3"]);
+});
+
+test("its data counts as moved once the operator has excluded it, and not a moment longer", () => {
+  const held = furnished();
+  held.remove("storage-1");
+  held.hold("storage-1");
+  held.say("storage-1", { suspend: "true" });
+  assert.equal(decide(held.snapshot).guard, "not-excluded");
+  held.set("storage-1", { exclusionTimestamp: minutesAgo(2) });
+  assert.equal(Date.parse(annotationsOf(held, "storage-1")["drained-at"] ?? ""), Date.parse(minutesAgo(2)));
+  held.say("storage-1", { "drained-at": minutesAgo(2) });
+  assert.equal(decide(held.snapshot).guard, "held");
+  held.set("storage-1", { exclusionTimestamp: undefined });
+  assert.equal(annotationsOf(held, "storage-1")["drained-at"], null);
+});
+
+test("a pod that was made after its exclusion may have new data", () => {
+  const held = furnished("storage-1");
+  held.addPod("storage-1", 5);
+  assert.equal(annotationsOf(held, "storage-1")["drained-at"], null);
+  held.say("storage-1", { "drained-at": null });
+  const { guard, told } = decide(held.snapshot);
+  assert.equal(guard, "pod-newer");
+  assert.equal(told.length, 1);
+});
+
+test("what counts as excluded though nobody has moved its data keeps its pod; only a duration of 0 lets it go", () => {
+  const held = furnished("storage-1");
+  held.set("storage-1", { exclusionSkipped: true });
+  assert.equal(annotationsOf(held, "storage-1")["drained-at"], null);
+  held.say("storage-1", { "drained-at": null });
+  assert.equal(decide(held.snapshot).guard, "exclusion-skipped");
+  held.sayOfCluster({ "suspend-duration": "0" });
+  assert.deepEqual(specStep(held).blocked, []);
+});
+
+test("what is to be removed without an exclusion is not held back, and somebody is told", () => {
+  const held = furnished();
+  held.spec.processGroupsToRemoveWithoutExclusion = ["storage-1"];
+  const { guard, step, told } = decide(held.snapshot);
+  assert.deepEqual([guard, step, told.length], ["exclusion-skipped", undefined, 1]);
+});
+
+test("what the operator takes for excluded without an exclusion is not held back either", () => {
+  const held = furnished();
+  held.set("storage-1", { removalTimestamp: minutesAgo(1), exclusionSkipped: true });
+  const { guard, step } = decide(held.snapshot);
+  assert.deepEqual([guard, step], ["exclusion-skipped", undefined]);
+});
+
+test("the data of one that is not marked, or that is listed to go without an exclusion, does not count as moved", () => {
+  for (const change of [
+    (held: HeldGroups) => held.set("storage-1", { removalTimestamp: undefined }),
+    (held: HeldGroups) => {
+      held.spec.processGroupsToRemoveWithoutExclusion = ["storage-1"];
+    },
+  ]) {
+    const held = furnished("storage-1");
+    change(held);
+    assert.equal(annotationsOf(held, "storage-1")["drained-at"], null);
+  }
+});
+
+test("a block outlives a status that does not list its process group for a while, and its word on the drain does not", () => {
+  const held = furnished("storage-1");
+  held.spec.processGroupsToRemove = [];
+  held.groups.delete("storage-1");
+  assert.equal(annotationsOf(held, "storage-1")["drained-at"], null);
+  held.say("storage-1", { "drained-at": null });
+  const { guard, step } = decide(held.snapshot);
+  assert.deepEqual([guard, step], ["group-unlisted", undefined]);
+});
+
+test("of two pods of one process group the newer one counts", () => {
+  const held = furnished("storage-1");
+  const old = held.snapshot.pods.find(({ group }) => group === "storage-1");
+  held.addPod("storage-1", 5);
+  const { snapshot } = held;
+  assert.ok(old !== undefined);
+  const { step } = decide({ ...snapshot, pods: [...snapshot.pods, old] });
+  const [change] = step?.kind === "annotate" ? step.changes : [];
+  assert.equal(change?.annotations["sluice.dev/drained-at"], null);
+});
+
+test("a user's own word about a volume stays as it is", () => {
+  const held = furnished("storage-1");
+  held.say("storage-1", { suspend: "false" });
+  assert.equal(decide(held.snapshot).step, undefined);
+});
+
+test("a volume claim that somebody has deleted is left alone, and so is one that is being removed", () => {
+  const held = furnished("storage-1");
+  held.say("storage-1", { owner: null, recover: "true" });
+  held.change("storage-1", { deletionTimestamp: minutesAgo(1) });
+  assert.deepEqual([decide(held.snapshot).guard, decide(held.snapshot).step], ["removing", undefined]);
+  const removed = furnished("storage-1");
+  removed.say("storage-1", { owner: null, "suspend-state": "Removing" });
+  assert.equal(decide(removed.snapshot).step, undefined);
+});
+
+test("while it is wanted back, each list that names it again is cleared again, and a block that is lost is set again", () => {
+  for (const change of [
+    (held: HeldGroups) => {
+      held.spec.processGroupsToRemove = ["storage-1"];
+    },
+    (held: HeldGroups) => {
+      held.spec.processGroupsToRemoveWithoutExclusion = ["storage-1"];
+    },
+    (held: HeldGroups) => {
+      held.spec.buggify = {};
+    },
+  ]) {
+    const held = furnished();
+    held.hold("storage-1", 0);
+    change(held);
+    const { blocked, toRemove, toRemoveUnexcluded } = specStep(held);
+    assert.deepEqual([blocked, toRemove, toRemoveUnexcluded], [["storage-1"], [], []]);
+  }
+});
+
+test("the block that a user set is neither recorded nor followed by anything", () => {
+  const held = furnished();
+  held.remove("storage-1");
+  held.set("storage-1", { exclusionTimestamp: minutesAgo(1) });
+  held.spec.buggify = { blockRemoval: ["storage-1"] };
+  const { guard, step } = decide(held.snapshot);
+  assert.deepEqual([guard, step], ["blocked-by-user", undefined]);
+  held.spec.buggify = { blockRemoval: ["*"] };
+  assert.equal(decide(held.snapshot).guard, "blocked-by-user");
+});
+
+test("one that a user has blocked, whose data is elsewhere and whose pod is gone, is not waited for as a pod that is missing", () => {
+  const held = furnished();
+  held.remove("storage-1");
+  held.set("storage-1", { exclusionTimestamp: minutesAgo(1) });
+  held.spec.buggify = { blockRemoval: ["storage-1"] };
+  held.pods.delete("storage-1");
+  assert.deepEqual(annotationsOf(held, "storage-1"), { owner: null, zone: null });
+});
+
+test("our block is lifted when the volume is gone, and the user's stays beside it", () => {
+  const held = furnished("storage-1");
+  held.spec.buggify = { blockRemoval: ["storage-2", "storage-1"] };
+  held.claims.delete("storage-1");
+  assert.equal(decide(held.snapshot).guard, "letting-go");
+  assert.deepEqual(specStep(held).blocked, ["storage-2"]);
+  assert.deepEqual(specStep(held).held, {});
+});
+
+test("while its volume claim is being removed nothing is written", () => {
+  const held = furnished("storage-1");
+  held.say("storage-1", { "suspend-state": "Removing" });
+  const { guard, step } = decide(held.snapshot);
+  assert.deepEqual([guard, step], ["removing", undefined]);
+});
+
+test("a block of ours that somebody took away is set again", () => {
+  const held = furnished("storage-1");
+  held.spec.buggify = { blockRemoval: [] };
+  const step = specStep(held);
+  assert.deepEqual(step.blocked, ["storage-1"]);
+  assert.equal(step.held["storage-1"]?.sinceMs, Date.parse(minutesAgo(20)), "it is held since then");
+});
+
+test("recover takes the id from both lists, keeps the block, clears the status, and lifts the block when the pod is back", () => {
+  const held = furnished("storage-1");
+  held.spec.processGroupsToRemoveWithoutExclusion = ["storage-1", "storage-2"];
+  held.say("storage-1", { recover: "true", "suspend-state": "Suspended" });
+  const { blocked, toRemove, toRemoveUnexcluded, held: record } = specStep(held);
+  assert.deepEqual([blocked, toRemove, toRemoveUnexcluded], [["storage-1"], [], ["storage-2"]]);
+  assert.ok(record["storage-1"]?.recoveringMs);
+
+  held.spec.processGroupsToRemove = [];
+  held.spec.processGroupsToRemoveWithoutExclusion = [];
+  held.spec.buggify = {};
+  held.hold("storage-1", 0);
+  assert.deepEqual(decide(held.snapshot).step, { kind: "clear-status", ids: ["storage-1"] });
+  held.set("storage-1", { removalTimestamp: undefined, exclusionTimestamp: undefined });
+  for (const left of [
+    { exclusionSkipped: true },
+    { processGroupConditions: [{ type: "ResourcesTerminating", timestamp: 1 }] },
+  ]) {
+    held.set("storage-1", left);
+    assert.equal(decide(held.snapshot).step?.kind, "clear-status", JSON.stringify(left));
+    held.set("storage-1", { exclusionSkipped: undefined, processGroupConditions: [] });
+  }
+  assert.equal(decide(held.snapshot).guard, "recovering");
+  held.say("storage-1", { recover: null, "suspend-state": null, suspend: null, "drained-at": null });
+  assert.deepEqual([decide(held.snapshot).guard, decide(held.snapshot).step], ["recovering", undefined]);
+  held.sayOfCluster({ "held-process-groups": null });
+  held.spec.buggify = {};
+  held.hold("storage-1", 2);
+  assert.deepEqual(specStep(held).blocked, []);
+});
+
+test("the block of one that is wanted back stays while its pod is not ready, or anything of ours is on its volume claim", () => {
+  for (const unready of [
+    (held: HeldGroups) => held.addPod("storage-1", 1, false),
+    (held: HeldGroups) => held.pods.delete("storage-1"),
+    (held: HeldGroups) => held.say("storage-1", { "suspend-state": "Suspended" }),
+    (held: HeldGroups) => held.change("storage-1", { finalizers: ["sluice.dev/volume-hold"] }),
+  ]) {
+    const held = furnished();
+    held.hold("storage-1", 2);
+    unready(held);
+    const { guard, step } = decide(held.snapshot);
+    assert.deepEqual([guard, step], ["recovering", undefined]);
+  }
+});
+
+test("the mark that makes a wish wait goes only when the wish is on record and the status is clear", () => {
+  const held = furnished("storage-1");
+  held.say("storage-1", { recover: "true" });
+  assert.equal(decide(held.snapshot).step?.kind, "change-spec");
+  held.spec.processGroupsToRemove = [];
+  held.sayOfCluster({
+    "held-process-groups": JSON.stringify({ "storage-1": { since: minutesAgo(20), recovering: minutesAgo(0) } }),
+  });
+  assert.equal(decide(held.snapshot).step?.kind, "clear-status");
+  held.set("storage-1", { removalTimestamp: undefined, exclusionTimestamp: undefined });
+  assert.deepEqual(annotationsOf(held, "storage-1"), { "removal-held": null });
+});
+
+test("a status that somebody has overwritten is cleared again, and its block stays for as long again", () => {
+  const held = furnished();
+  held.hold("storage-1", 2);
+  held.set("storage-1", { removalTimestamp: minutesAgo(30) });
+  const step = specStep(held);
+  assert.deepEqual(step.blocked, ["storage-1"]);
+  assert.ok((step.held["storage-1"]?.recoveringMs ?? 0) > Date.parse(minutesAgo(1)));
+});
+
+test("what nobody wants removed any more asks for nothing, and loses our block when nothing is suspended", () => {
+  const held = furnished("storage-1");
+  held.spec.processGroupsToRemove = [];
+  held.set("storage-1", { removalTimestamp: undefined, exclusionTimestamp: undefined });
+  held.say("storage-1", { "suspend-state": "Suspending" });
+  assert.equal(decide(held.snapshot).guard, "withdrawn");
+  assert.deepEqual(annotationsOf(held, "storage-1"), { "removal-held": null, suspend: null, "drained-at": null });
+  held.say("storage-1", { "removal-held": null, suspend: null, "drained-at": null });
+  assert.deepEqual([decide(held.snapshot).guard, decide(held.snapshot).step], ["withdrawn", undefined]);
+  held.say("storage-1", { "suspend-state": null });
+  assert.deepEqual(specStep(held).held, {});
+});
+
+test("without a duration nothing is held anew, and what is held stays, and nobody can tell for how long", () => {
+  const held = furnished("storage-1");
+  held.sayOfCluster({ "suspend-duration": null });
+  assert.deepEqual(annotationsOf(held, "storage-1"), { "suspend-duration": null });
+  held.say("storage-1", { "suspend-duration": null });
+  assert.equal(decide(held.snapshot).guard, "duration-missing");
+  held.set("storage-2", { removalTimestamp: minutesAgo(1) });
+  assert.equal(decide(held.snapshot).step, undefined);
+});
+
+test("a duration that nobody can read is passed on as it is, and nothing is held anew", () => {
+  const held = furnished();
+  held.sayOfCluster({ "suspend-duration": "soon" });
+  assert.deepEqual(annotationsOf(held, "storage-1"), { "suspend-duration": "soon" });
+  held.furnish();
+  held.set("storage-2", { removalTimestamp: minutesAgo(1) });
+  const { guard, step } = decide(held.snapshot);
+  assert.deepEqual([guard, step], ["duration-malformed", undefined]);
+});
+
+test("a duration of 0 holds nothing back", () => {
+  const held = new HeldGroups({ "suspend-duration": "0" });
+  held.furnish();
+  held.remove("storage-1");
+  assert.deepEqual([decide(held.snapshot).guard, decide(held.snapshot).step], ["done", undefined]);
+});
+
+test("a record that nobody can read stops everything", () => {
+  const held = furnished("storage-1");
+  for (const text of [
+    "x",
+    "[]",
+    '{"storage-1":{}}',
+    '{"storage-1":{"since":"2026-01-01T00:00:00Z","recovering":"x"}}',
+  ]) {
+    held.sayOfCluster({ "held-process-groups": text });
+    const { guard, step, told } = decide(held.snapshot);
+    assert.deepEqual([guard, step, told.length], ["record-malformed", undefined, 1], text);
+  }
+});
+
+test("what the operator has begun to delete, what does not fit, and what is uninstalled is not held, and each says so", () => {
+  const deleted = furnished();
+  deleted.remove("storage-1");
+  deleted.change("storage-1", { deletionTimestamp: minutesAgo(1) });
+  assert.equal(decide(deleted.snapshot).guard, "removal-begun");
+  const full = furnished();
+  full.spec.buggify = { blockRemoval: Array.from({ length: 999 }, (_, index) => `log-${index}`) };
+  full.remove("storage-1", "storage-2");
+  assert.deepEqual(specStep(full).blocked.slice(-1), ["storage-1"]);
+  const { told } = decide(full.snapshot);
+  assert.deepEqual(
+    told.map(({ id, guard }) => [id, guard]),
+    [["storage-2", "block-list-full"]],
+  );
+  const ending = furnished();
+  ending.remove("storage-1");
+  ending.holds = false;
+  assert.deepEqual([decide(ending.snapshot).guard, decide(ending.snapshot).step], ["uninstalling", undefined]);
+});
+
+test("of a cluster that is being deleted nothing is written", () => {
+  const held = furnished("storage-1");
+  held.metadata = { deletionTimestamp: minutesAgo(1) };
+  const { guard, step } = decide(held.snapshot);
+  assert.deepEqual([guard, step], ["owner-deleting", undefined]);
+});
+
+test("a process group without a volume is not held back", () => {
+  const held = furnished();
+  held.claims.delete("storage-1");
+  held.remove("storage-1");
+  assert.equal(decide(held.snapshot).guard, "done");
+});

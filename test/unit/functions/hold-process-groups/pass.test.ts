@@ -1,0 +1,171 @@
+/** Passes over a FoundationDBCluster: what is written, in which order, and what somebody else does in between. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { holdProcessGroups } from "../../../../functions/hold-process-groups/function.ts";
+import { type ClusterObject, type GroupStatus, labels } from "../../../stage/foundationdb.ts";
+import { namespace, Passes, played, refused } from "../../shared/pass/passes.ts";
+
+const resource = "foundationdbclusters";
+const claims = "persistentvolumeclaims";
+const key = { resource, namespace, name: "orders" } as const;
+const id = "storage-1";
+const claim = { namespace, name: `orders-${id}-data` };
+const time = "2025-12-31T00:00:00Z";
+
+/** A cluster with one process group, which has a volume claim and a pod. */
+class FoundationPasses extends Passes {
+  constructor(annotations: Readonly<Record<string, string>> = { "sluice.dev/suspend-duration": "1h" }) {
+    super({ zones: ["a"], replicas: 1 });
+    const { store } = this.world;
+    store.create(resource, namespace, { metadata: { name: key.name, annotations }, spec: {} } as never);
+    this.status({ processGroupID: id, faultDomain: "zone-1", addresses: ["10.1.0.1:4501"] });
+    const marks = { [labels.cluster]: key.name, [labels.id]: id };
+    store.create(claims, namespace, { metadata: { name: claim.name, labels: marks } } as never);
+    store.create("pods", namespace, {
+      metadata: { name: `orders-${id}`, labels: marks },
+      spec: { containers: [{ name: "fdb", image: "fdb:1" }] },
+    } as never);
+  }
+
+  status(...processGroups: readonly GroupStatus[]): void {
+    this.world.store.patch(resource, key, { status: { processGroups } } as never, "status");
+  }
+
+  change(spec: object): void {
+    this.world.store.patch(resource, key, { spec } as never);
+  }
+
+  async pass(): Promise<number | undefined> {
+    return (await played(this.timeline, holdProcessGroups.run(this.context, key, { sweep: false }))).recheckMs;
+  }
+
+  keys(): Promise<readonly { readonly name: string }[]> {
+    return played(this.timeline, holdProcessGroups.listKeys(this.context, undefined));
+  }
+
+  get foundation(): ClusterObject {
+    return this.world.store.get(resource, key) as unknown as ClusterObject;
+  }
+
+  said(name: string): string | undefined {
+    return this.world.store.get(claims, claim).metadata.annotations?.[`sluice.dev/${name}`];
+  }
+
+  get writes(): readonly string[] {
+    return this.words.filter((word) => /^(patch|delete)/.test(word));
+  }
+
+  told(reason: string): readonly string[] {
+    const { items } = this.world.store.list("events");
+    return items.flatMap((one) => (one.reason === reason ? [String(one.message)] : []));
+  }
+}
+
+test("a removal is blocked under a record first, and then its volume claim asks to be suspended; a second pass writes nothing", async () => {
+  const passes = new FoundationPasses();
+  await passes.pass();
+  passes.calls.length = 0;
+  passes.change({ processGroupsToRemove: [id] });
+  assert.equal(await passes.pass(), 5_000);
+  assert.deepEqual(passes.writes, [`patch ${resource}`, `patch ${claims}`]);
+  assert.deepEqual(passes.foundation.spec?.buggify?.blockRemoval, [id]);
+  assert.match(passes.foundation.metadata.annotations?.["sluice.dev/held-process-groups"] ?? "", /"storage-1"/);
+  assert.equal(passes.said("suspend"), "true");
+  assert.equal(passes.told("ProcessGroupHeld").length, 1);
+  passes.calls.length = 0;
+  await passes.pass();
+  assert.deepEqual(passes.writes, []);
+});
+
+test("a wish clears each field of the removal by the status subresource, and leaves what others wrote there", async () => {
+  const passes = new FoundationPasses();
+  passes.change({ processGroupsToRemove: [id], buggify: { crashLoop: ["x"] } });
+  await passes.pass();
+  const condition = { type: "ResourcesTerminating", timestamp: 1 };
+  const other = { processGroupID: "log-1", removalTimestamp: time };
+  const kept = { type: "MissingPod", timestamp: 2 };
+  const removal = { removalTimestamp: time, exclusionTimestamp: time, exclusionSkipped: true };
+  const group = { processGroupID: id, faultDomain: "zone-1", processGroupConditions: [condition, kept] };
+  passes.status({ ...group, ...removal }, other);
+  passes.world.annotate(claim, { "sluice.dev/recover": "true" }, claims);
+  await passes.pass();
+  assert.deepEqual(passes.foundation.status?.processGroups, [{ ...group, processGroupConditions: [kept] }, other]);
+  assert.deepEqual(passes.foundation.spec, { buggify: { crashLoop: ["x"], blockRemoval: [id] } });
+  assert.equal(passes.said("removal-held"), undefined);
+});
+
+test("when it is back, somebody is told what to run, by locality or by the addresses that are excluded", async () => {
+  for (const [usesLocalities, words] of [
+    [true, /include locality_instance_id:storage-1'/],
+    [false, /include 10\.1\.0\.1:4501'/],
+  ] as const) {
+    const passes = new FoundationPasses();
+    passes.change({ processGroupsToRemove: [id], automationOptions: { useLocalitiesForExclusion: usesLocalities } });
+    await passes.pass();
+    const [held = ""] = passes.told("ProcessGroupHeld");
+    assert.equal(/a new pod that gets one of them is excluded, too/.test(held), !usesLocalities);
+    passes.world.annotate(claim, { "sluice.dev/recover": "true" }, claims);
+    await passes.pass();
+    passes.world.annotate(claim, { "sluice.dev/recover": null }, claims);
+    await passes.goOn(31_000);
+    await passes.pass();
+    assert.match(passes.told("ProcessGroupRecovered").join(), words);
+    assert.equal(passes.foundation.spec?.buggify?.blockRemoval, undefined);
+  }
+});
+
+test("what a user blocks between the read and the write stays, and is not taken for ours", async () => {
+  const passes = new FoundationPasses();
+  await passes.pass();
+  passes.change({ processGroupsToRemove: [id] });
+  let isOver = false;
+  passes.interfere = ({ verb, resource: of }) => {
+    if (isOver || verb !== "patch" || of !== resource) return;
+    isOver = true;
+    passes.change({ buggify: { blockRemoval: [id] } });
+  };
+  await passes.pass();
+  assert.ok(isOver);
+  assert.deepEqual(passes.foundation.spec?.buggify?.blockRemoval, [id]);
+  assert.equal(passes.foundation.metadata.annotations?.["sluice.dev/held-process-groups"], undefined);
+  assert.match(passes.told("ProcessGroupWaiting").join(), /^blocked-by-user: /);
+});
+
+test("a write that the API server refuses is said, and tried again", async () => {
+  const passes = new FoundationPasses();
+  passes.change({ processGroupsToRemove: [id] });
+  passes.interfere = ({ verb, resource: of }) => {
+    if (verb === "patch" && of === resource) throw refused(422, "not so");
+  };
+  assert.equal(await passes.pass(), 15_000);
+  assert.equal(passes.guard, "owner-refused");
+  assert.match(passes.problems.join(), /owner-refused: .*storage-1.* 422: not so/);
+});
+
+test("in shadow mode nothing is written, and what would be is told", async () => {
+  const passes = new FoundationPasses();
+  passes.change({ processGroupsToRemove: [id] });
+  passes.restart({ mode: "shadow" });
+  await passes.pass();
+  assert.deepEqual(passes.writes, []);
+  assert.deepEqual(
+    passes.verdicts.at(-1)?.wouldTake?.map(({ action }) => action),
+    ["change-spec"],
+  );
+});
+
+test("only clusters that ask for something, or of which something is held, are looked at; and none where the operator is not installed", async () => {
+  const silent = new FoundationPasses({});
+  assert.deepEqual(await silent.keys(), []);
+  await silent.pass();
+  assert.deepEqual(silent.words, [`list ${resource}`, `get ${resource}`]);
+  const held = new FoundationPasses({ "sluice.dev/held-process-groups": "{}" });
+  assert.deepEqual(
+    (await held.keys()).map(({ name }) => name),
+    ["orders"],
+  );
+  held.interfere = ({ resource: of }) => {
+    if (of === resource) throw refused(404, "the server could not find the requested resource");
+  };
+  assert.deepEqual(await held.keys(), []);
+});
