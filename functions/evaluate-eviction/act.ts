@@ -4,20 +4,26 @@ import { withAnswers } from "../shared/pass/asking/ask-pods.ts";
 import type { AdmissionAnswer, AdmissionRequest, Context, Denied, Judge } from "../shared/pass/definition.ts";
 import { waitForLedger } from "../shared/pass/ledger-access.ts";
 import type { Observed } from "../shared/pass/observation.ts";
-import { announceRefusal } from "../shared/pass/verdict-record.ts";
+import { announceRefusal, announceWait } from "../shared/pass/verdict-record.ts";
 import { askAgain, isFinal, inShadow as refusedInShadow, tooLate } from "../shared/review/answers.ts";
-import { GroupCommit, refuseFailure } from "../shared/review/commit.ts";
+import { GroupCommit } from "../shared/review/commit.ts";
+import { refuseFailure } from "../shared/review/failures.ts";
 import { goersOf } from "./ask.ts";
 import { type Alone, decideAlone, type Eviction, whileNamed } from "./choose.ts";
 import { decide, type EvictionSnapshot } from "./decide.ts";
 import { type Asking, name, observe, observeAfresh, observeAlone, readAsking } from "./observe.ts";
+import { createWait } from "./wait.ts";
 
 type Reviews = GroupCommit<Eviction, EvictionSnapshot>;
 
 /** Judges the reviews of one process: those of one group that come together are decided together. */
 export function createJudge(context: Context): Judge {
   const reviews: Reviews = new GroupCommit(context, { name, observe, decide, ask });
-  return { review: async (request) => inShadow(context, await review(context, reviews, request)) };
+  const waitOf = createWait(context);
+  return {
+    review: async (request) => inShadow(context, await review(context, reviews, request, waitOf(request))),
+    stop: () => reviews.stop(),
+  };
 }
 
 /** Rule R22: whoever would go, and is to be asked, is asked. */
@@ -30,7 +36,12 @@ export function ask(
   return withAnswers(context, name, key, snapshot, (then) => goersOf(zones, decide(then)));
 }
 
-async function review(context: Context, reviews: Reviews, request: AdmissionRequest): Promise<AdmissionAnswer> {
+async function review(
+  context: Context,
+  reviews: Reviews,
+  request: AdmissionRequest,
+  holdUntilMs: number | undefined,
+): Promise<AdmissionAnswer> {
   const asking = readAsking(request);
   if ("allowed" in asking) return asking;
   const { cluster } = context;
@@ -45,12 +56,15 @@ async function review(context: Context, reviews: Reviews, request: AdmissionRequ
     early = decideAlone(alone);
   }
   const { dryRun } = asking;
+  const { deadlineMs, signal } = request;
+  const { owner } = alone;
+  const onHold = (refusal: Denied) => owner && announceWait(context, name, owner, refusal);
   const answer =
     "allowed" in early
       ? whileNamed(early, alone.eviction, cluster.monotonicMs() - askedMs)
-      : await reviews.submit(early, { subject: alone.eviction, dryRun, deadlineMs: request.deadlineMs });
-  if (!answer.allowed && !dryRun && alone.owner !== undefined)
-    announceRefusal(context, name, alone.owner, answer, eventReasons.evictionRefused);
+      : await reviews.submit(early, { subject: alone.eviction, dryRun, deadlineMs, signal, holdUntilMs, onHold });
+  if (!answer.allowed && !dryRun && owner !== undefined)
+    announceRefusal(context, name, owner, answer, eventReasons.evictionRefused);
   return answer;
 }
 

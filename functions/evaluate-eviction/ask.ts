@@ -5,7 +5,7 @@ import { besideReserved } from "../shared/ledger/questions/health-questions.ts";
 import type { Pod } from "../shared/objects/pods.ts";
 import type { AskedPod } from "../shared/pass/asking/ask-pods.ts";
 import type { Denied } from "../shared/pass/definition.ts";
-import { askAgain } from "../shared/review/answers.ts";
+import { askAgain, notYet } from "../shared/review/answers.ts";
 import type { Ruling } from "../shared/review/commit.ts";
 
 /** A pod that an earlier ruling of the same decision lets go. */
@@ -25,8 +25,11 @@ export function refuseBeside(zones: readonly ZoneNow[], zone: ZoneNow, pod: Pod)
   const other = otherDown(zones, zone, pod);
   if (other === undefined) return undefined;
   const sentence = `pods that are asked go one at a time where no budget says more: ${other}, so ${pod.name} stays`;
-  return askAgain("one-at-a-time", sentence, zone.statefulSet.name);
+  return notYet("one-at-a-time", sentence, zone.statefulSet.name);
 }
+
+/** What ends without a word of the pod: another one is back, or it is asked again. An answer of its own is not waited for. */
+const passing: ReadonlySet<string> = new Set(["health-beside-others", "health-stale"]);
 
 /** Rule R22, and the answer of the pod. Nothing that is judged after it may refuse: nobody is asked in vain. */
 export function refuseByQuestion(
@@ -36,7 +39,9 @@ export function refuseByQuestion(
   if (!isPodAsked(zone.statefulSet, pod)) return undefined;
   const other = taken.find(({ uid }) => uid !== pod.uid);
   const held = other === undefined ? heldByQuestion(questions, zones, zone, pod) : besideReserved(other.name);
-  return held && askAgain(held.guard, held.sentence, zone.statefulSet.name);
+  if (held === undefined) return undefined;
+  const refuse = passing.has(held.guard) ? notYet : askAgain;
+  return refuse(held.guard, held.sentence, zone.statefulSet.name);
 }
 
 /** The pods that go by these rulings and whose StatefulSets ask, dry runs among them. */

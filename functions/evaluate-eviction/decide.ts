@@ -9,11 +9,11 @@ import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
 import { isGivenUp, refusalOfRenewals, turnMs } from "../shared/ledger/renewals.ts";
 import { dropAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
 import type { PartitionRule, ZoneBudget } from "../shared/objects/budgets.ts";
-import { type PodDisruptionBudget, refusalOf } from "../shared/objects/disruption-budgets.ts";
+import { type PodDisruptionBudget, refusalOf, refusingBudget } from "../shared/objects/disruption-budgets.ts";
 import { isAvailable, type Pod, podNameOf } from "../shared/objects/pods.ts";
 import { type GroupKey, isWanted } from "../shared/objects/statefulsets.ts";
 import type { Denied } from "../shared/pass/definition.ts";
-import { allow, askAgain, badRequest, forbidden } from "../shared/review/answers.ts";
+import { allow, askAgain, badRequest, forbidden, notYet } from "../shared/review/answers.ts";
 import type { Ruling } from "../shared/review/commit.ts";
 import { refuseBeside, refuseByQuestion, type Taken } from "./ask.ts";
 import { type Eviction, exempt, findPod, isExempt, refuseForever, ungovernable, unseen } from "./choose.ts";
@@ -114,7 +114,7 @@ function refuseReplacement(
   if (isPinned || reservation === undefined || reservation.uid === pod.uid) return undefined;
   if (group.nowMs - reservation.stampMs >= dropAfterMs) return undefined;
   const sentence = `${pod.name} has just replaced a pod that was evicted, and is not ready yet; it may go when it is`;
-  return askAgain("replacement-reserved", sentence, zone.statefulSet.name);
+  return notYet("replacement-reserved", sentence, zone.statefulSet.name);
 }
 
 /**
@@ -202,14 +202,14 @@ function refuseByZone(
     // Pods that are being scaled away are none of those that count, and their zone is not whole until they are gone.
     const leaving = notReady + unknown === 0 ? zone.leaving.length : 0;
     const count = describeCount(notReady + leaving, unknown, zone.statefulSet.name);
-    return askAgain("zones-down", `${count}: no pod of ${name} goes until that zone is whole`, name);
+    return notYet("zones-down", `${count}: no pod of ${name} goes until that zone is whole`, name);
   }
   const { notReady, unknown } = countZone(group, own, pod);
   if (notReady + unknown < allowed) return undefined;
   const [claim] = own.claims;
   const sentence = `${describeCount(notReady, unknown, name)}: ${allowed} may be down, so ${pod.name} stays until one is back`;
   if (claim !== undefined) return waitForClaim(claim, sentence, own);
-  return askAgain("zone-budget", sentence, name);
+  return notYet("zone-budget", sentence, name);
 }
 
 /** What is down in a zone besides one pod: at wanted ordinals, and pods on their way out. */
@@ -260,7 +260,7 @@ function refuseByPartition(
   const sentence = `${describeCount(down, unknown, `partition ${partition}`)}: ${allowed} may be down, so ${pod.name} stays until one is back${soon}`;
   const claim = claimIn(zones, (podName) => partitions.partitionOf(podName) === partition);
   if (claim !== undefined) return waitForClaim(claim, sentence, own);
-  return askAgain("partition-budget", sentence, zone);
+  return notYet("partition-budget", sentence, zone, nextReadyInMs);
 }
 
 /** The first claim by which a pod of a partition counts as down. */
@@ -277,8 +277,10 @@ function claimIn(zones: readonly ZoneThen[], isInPartition: (podName: string) =>
 /** Rule R15: what the API server would refuse after us is not reserved, or the client's retries would renew it for ever. */
 function refuseByDisruptionBudget({ disruptionBudgets }: EvictionSnapshot, pod: Pod, zone: string): Denied | undefined {
   const why = refusalOf(pod, disruptionBudgets);
-  if (why === undefined) return undefined;
-  return askAgain("pod-disruption-budget", `pod ${pod.name} could go within its zone's budget, but ${why}`, zone);
+  const sentence = `pod ${pod.name} could go within its zone's budget, but ${why}`;
+  // Of two that select it, time cures nothing.
+  const refuse = refusingBudget(pod, disruptionBudgets) === undefined ? askAgain : notYet;
+  return why === undefined ? undefined : refuse("pod-disruption-budget", sentence, zone);
 }
 
 /**

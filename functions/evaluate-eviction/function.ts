@@ -7,9 +7,10 @@ import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { createJudge } from "./act.ts";
 import { keepOf, name, pinningPath, plainPaths } from "./observe.ts";
 import { peerReasons } from "./peer-reasons.ts";
+import { settings } from "./wait.ts";
 
 /** Allows an eviction only within the ZoneAwarePodDisruptionBudget of its pod, and reserves it in the group's ledger. */
-export const evaluateEviction: AdmissionDefinition = {
+export const evaluateEviction: AdmissionDefinition & { readonly settings: typeof settings } = {
   name,
   concern: "keep evictions within zone-aware disruption budgets",
   needs: [
@@ -32,6 +33,7 @@ export const evaluateEviction: AdmissionDefinition = {
     ...questionEntries,
   ],
   writes: ledgerEntries,
+  settings,
   paths: [...plainPaths, pinningPath],
   registration: {
     // Only a mutating webhook may pin the uid of the pod that was reviewed (rule R11).
@@ -42,6 +44,8 @@ export const evaluateEviction: AdmissionDefinition = {
     // It reserves the pod; dry runs leave no trace (rule R16).
     sideEffects: "NoneOnDryRun",
     failurePolicy: "Fail",
+    // Nine tenths of it are ours: an eviction may wait for its turn in them.
+    timeoutSeconds: 15,
     // Without replicas nobody would answer for them, and the nodes that they hang on could not be drained.
     matchConditions: [{ name: "not-a-pod-of-sluice", expression: `!(${namedLikeOurs})` }],
   },

@@ -10,7 +10,7 @@ import { type EvictionOptions, type RolloutOptions, readOptions } from "./option
 import { type Replacement, replacementTable } from "./replacement.ts";
 import { contendersOf } from "./rollout.ts";
 import { scalingContenders } from "./scaling/scaling.ts";
-import { limitMs, parseSize, type Size } from "./sizes.ts";
+import { describeSize, limitMs, parseSize, podsOf, type Size } from "./sizes.ts";
 import { seeded, shuffled, spreadOf } from "./statistics.ts";
 import { compare, type Row } from "./table.ts";
 import type { Trial } from "./trial.ts";
@@ -91,6 +91,21 @@ describe("options", () => {
     assert.equal(options.json, undefined);
   });
 
+  it("have the API server limit requests only where that is asked for", () => {
+    assert.deepEqual([optionsOf().fairness, optionsOf("--fairness").fairness], [false, true]);
+    assert.match(mistakesOf("cold-start", "--fairness").join(" "), /--fairness is no flag of cold-start/);
+  });
+
+  it("of rollouts may have many groups of a size at once", () => {
+    const [size] = optionsOf("--sizes", "3x20", "--groups", "100").sizes;
+    assert.deepEqual(size, { label: "100 of 3x20", zones: 3, pods: 20, budget: 5, groups: 100 });
+    assert.equal(podsOf(size), 6_000);
+    assert.equal(limitMs(size), 12_000, "they are rolled beside each other");
+    assert.match(describeSize(size), /^100 groups at once, each of 3 zones of 20 pods/);
+    assert.deepEqual(mistakesOf("drain", "--groups=2"), ["--groups is a flag of rollout alone; leave it out"]);
+    assert.match(mistakesOf("rollout", "--groups=0").join(" "), /--groups is "0"; write an integer from 1 to 1000/);
+  });
+
   it("leave the peer as shipped out of long rollouts, unless it is asked for", () => {
     const [small, large] = [sizeOf("3x20"), sizeOf("3x1000")];
     assert.deepEqual(contendersOf(optionsOf(), small), ["sluice", "peer-tuned", "peer-shipped"]);
@@ -104,7 +119,7 @@ describe("options", () => {
       sizes.map(({ label, budget }) => [label, budget]),
       [["3x20", 5]],
     );
-    assert.deepEqual(parts, ["reviews", "storm", "memory", "forged"]);
+    assert.deepEqual(parts, ["reviews", "storm", "held", "memory", "forged"]);
     assert.deepEqual([inFlight, seconds, reviews], [[1, 8, 32, 128], 5, 100_000]);
     const few = evictionOptionsOf("--only", "storm,storm", "--in-flight", "4, 2", "--seconds=9", "--reviews=1000");
     assert.deepEqual([few.parts, few.inFlight, few.seconds, few.reviews], [["storm"], [4, 2], 9, 1_000]);
@@ -196,7 +211,7 @@ describe("options", () => {
     assert.deepEqual(mistakesOf("rollout", "--seconds", "5"), ["--seconds is a flag of eviction alone; leave it out"]);
     assert.deepEqual(mistakesOf("scaling", "--reviews=1000"), ["--reviews is a flag of eviction alone; leave it out"]);
     assert.deepEqual(mistakesOf("rollout", "--only", "storm"), [
-      "--only is a flag of eviction and scaling; leave it out",
+      "--only is a flag of eviction, faults and scaling; leave it out",
     ]);
     assert.equal(mistakesOf("rollout", "--only=storm", "--in-flight=1", "--reviews=1000").length, 3);
   });

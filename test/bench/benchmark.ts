@@ -7,6 +7,7 @@ import { type ControlPlane, ensureAssets, ensurePeer, startControlPlane } from "
 import { against, type ContenderName } from "./contenders.ts";
 import { describeMachine, introduce, loadBefore, type Machine } from "./machine.ts";
 import type { SharedOptions } from "./options.ts";
+import { buildShipped, type Shipped } from "./shipped.ts";
 import { readyAfterMs, type Size } from "./sizes.ts";
 import { shuffled } from "./statistics.ts";
 import type { TestBed, Trial } from "./trial.ts";
@@ -62,7 +63,7 @@ export async function runBenchmark<T extends Trial<unknown>>(
   const load = loadBefore();
   const assets = await ensureAssets(say);
   signal.throwIfAborted();
-  const controlPlane = await startWithGogc(options.gogc, assets, signal);
+  const controlPlane = await startWithGogc(options, assets, signal);
   let machine: Machine;
   let trials: T[];
   try {
@@ -92,15 +93,40 @@ async function runTurns<T extends Trial<unknown>>(
   // The peer waits until they exist.
   const crds = resolve(repository, "knative/base/crds");
   await promisify(execFile)(controlPlane.kubectl, ["--kubeconfig", controlPlane.kubeconfig, "apply", "-k", crds]);
+  const shipped = await buildSluices(turns, other, more);
   const trials: T[] = [];
-  for (const turn of turns) {
-    const nodeFlags = [...more, ...profilingOf(turn.contender, profiles)];
-    const number = trials.length + 1;
-    const trial = await turn.run({ controlPlane, peerBinary, against: other, number, nodeFlags, signal });
-    trials.push(trial);
-    say(`${turn.label}: ${inBrief(trial)}`);
+  try {
+    for (const turn of turns) {
+      const nodeFlags = profilingOf(turn.contender, profiles);
+      const number = trials.length + 1;
+      const trial = await turn.run({ controlPlane, peerBinary, shipped, number, nodeFlags, signal });
+      trials.push(trial);
+      say(`${turn.label}: ${inBrief(trial)}`);
+    }
+  } finally {
+    for (const { remove } of shipped.values()) await remove();
   }
   return trials;
+}
+
+/** Those that have a turn. */
+async function buildSluices(
+  turns: readonly Turn<unknown>[],
+  other: string | undefined,
+  nodeFlags: readonly string[],
+): Promise<Map<ContenderName, Shipped>> {
+  const names = new Set(turns.map(({ contender }) => contender).filter((name) => name.startsWith("sluice")));
+  const built = new Map<string, Shipped>();
+  const shipped = new Map<ContenderName, Shipped>();
+  for (const name of names) {
+    const directory = name === against ? other : repository;
+    if (directory === undefined) throw new Error(`${against} has no checkout; name one with --against`);
+    say(`building ${name}`);
+    const one = built.get(directory) ?? (await buildShipped(directory, nodeFlags));
+    built.set(directory, one);
+    shipped.set(name, one);
+  }
+  return shipped;
 }
 
 /** Profiles of two trees are never mixed: the other's have a folder of their own. */
@@ -110,11 +136,15 @@ function profilingOf(contender: ContenderName, profiles: string | undefined): st
 }
 
 /** The children inherit the environment; the contenders are not to. */
-async function startWithGogc(gogc: number, assets: string, signal: AbortSignal): Promise<ControlPlane> {
+async function startWithGogc(
+  { gogc, fairness }: Pick<SharedOptions, "gogc" | "fairness">,
+  assets: string,
+  signal: AbortSignal,
+): Promise<ControlPlane> {
   const before = process.env.GOGC;
   process.env.GOGC = String(gogc);
   try {
-    return await startControlPlane({ assets, signal, log: say, podsReadyAfterMs: readyAfterMs });
+    return await startControlPlane({ assets, signal, fairness, log: say, podsReadyAfterMs: readyAfterMs });
   } finally {
     if (before === undefined) delete process.env.GOGC;
     else process.env.GOGC = before;
@@ -130,7 +160,7 @@ function rejected(signal: AbortSignal): Promise<never> {
 
 async function writeResults<T extends Trial<unknown>>(
   { name, settings }: Benchmark<T>,
-  { sizes, repeat, seed, gogc, nodeFlags, json }: SharedOptions,
+  { sizes, repeat, seed, gogc, fairness, nodeFlags, json }: SharedOptions,
   machine: Machine,
   trials: readonly T[],
 ): Promise<string> {
@@ -139,7 +169,7 @@ async function writeResults<T extends Trial<unknown>>(
     json ?? resolve(repository, "bench-results", `${name}-${at.slice(0, 19).replaceAll(":", "")}.json`),
   );
   await mkdir(dirname(file), { recursive: true });
-  const all = { sizes, repeat, seed, gogc, nodeFlags, readyAfterMs, ...settings };
+  const all = { sizes, repeat, seed, gogc, fairness, nodeFlags, readyAfterMs, ...settings };
   await writeFile(file, `${JSON.stringify({ at, machine, settings: all, trials }, undefined, 2)}\n`);
   return file;
 }

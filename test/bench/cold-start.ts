@@ -4,20 +4,19 @@
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { type RequestOptions, request } from "node:http";
-import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
 import { Api } from "../controlplane/api.ts";
 import { startControlPlane } from "../controlplane/controlplane.ts";
 import { launch } from "../controlplane/processes.ts";
-import { readDockerfile } from "../stage/dockerfile.ts";
 import { startScriptOf } from "../stage/start-script.ts";
 import { type ColdStart, coldStartTable, forms } from "./cold-start-table.ts";
 import { describeMachine, introduce, loadBefore } from "./machine.ts";
 import type { SharedOptions } from "./options.ts";
+import { buildShipped, type Shipped } from "./shipped.ts";
 import { seeded, shuffled } from "./statistics.ts";
 import { usageOf } from "./usage.ts";
 
@@ -95,14 +94,16 @@ interface Commands {
   readonly least: readonly string[];
   readonly library: Readonly<Record<"whole" | "configuration", readonly string[]>>;
   readonly of: Readonly<Record<(typeof forms)[number], (name: string) => readonly string[]>>;
+  /** What the image adds to the environment. */
+  readonly environment: Readonly<Record<string, string>>;
 }
 
 /** Resolves to the exit code. The bundles are built for it. */
 export async function runColdStart(options: SharedOptions, signal: AbortSignal): Promise<number> {
   const load = loadBefore();
-  const folder = await mkdtemp(join(tmpdir(), "sluice-cold-start-"));
+  const shipped = await buildShipped(repository, options.nodeFlags);
   try {
-    const commands = await build(folder, options.nodeFlags);
+    const commands = commandsOf(shipped, options.nodeFlags);
     const controlPlane = await startControlPlane({ signal, log: (line) => console.error(line) });
     try {
       const machine = await describeMachine(controlPlane, load, undefined);
@@ -122,7 +123,7 @@ export async function runColdStart(options: SharedOptions, signal: AbortSignal):
       await controlPlane.stop();
     }
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    await shipped.remove();
   }
 }
 
@@ -131,32 +132,20 @@ async function prepare(api: Api): Promise<void> {
   await api.close();
 }
 
-/** As the Dockerfile does it, with its flags, and what `npm start` runs the first time: it keeps no compiled code here. */
-async function build(folder: string, more: readonly string[]): Promise<Commands> {
-  const stages = readDockerfile(await readFile(join(repository, "Dockerfile"), "utf8"));
-  const command = stages.flatMap(({ steps }) =>
-    steps.flatMap((step) => (step.kind === "entrypoint" ? step.command : [])),
-  );
-  const flags = [...command.filter((word) => word.startsWith("--")), ...more];
+/** What `npm start` runs the first time, without the compiled code that it keeps; what the image has, without and with it. */
+function commandsOf({ environment, flags, server, start: program }: Shipped, more: readonly string[]): Commands {
   const start = startScriptOf(repository).words.slice(1);
-  await execute([join(repository, "knative/image/bundle.ts"), folder]);
-  await execute([...flags, join(folder, "compile.mjs"), join(folder, "server")]);
   return {
+    environment,
     bare: ["-e", "0"],
     least: ["-e", leastServer],
     library: { whole: ["-e", wholeLibrary], configuration: ["-e", itsConfiguration] },
     of: {
       sources: () => [...start.slice(0, -1), ...more, join(repository, start.at(-1) ?? "")],
-      bundle: (name) => [...flags, join(folder, "server", name, "main.mjs")],
-      compiled: () => [...flags, join(folder, "server/start.mjs")],
+      bundle: (name) => [...flags, join(server, name, "main.cjs")],
+      compiled: () => [...flags, program],
     },
   };
-}
-
-async function execute(args: readonly string[]): Promise<void> {
-  const launched = launch(process.execPath, args, { output: "pipe", env: process.env });
-  const { code, summary } = await launched.ended;
-  if (code !== 0) throw new Error(`${args.join(" ")}: ${summary}: ${launched.printed().stderr}`);
 }
 
 interface Course {
@@ -168,7 +157,7 @@ interface Course {
 
 /** In each round everybody starts once, in random order, so that what else the machine does falls on all alike. */
 async function measure(
-  { bare, least, library, of }: Commands,
+  { bare, least, library, of, environment }: Commands,
   { kubeconfig, repeat, seed, signal }: Course,
 ): Promise<ColdStart[]> {
   const random = seeded(seed);
@@ -183,7 +172,8 @@ async function measure(
     ...woken.flatMap((one) =>
       forms.map((form) => async () => {
         const ports = { PORT: "0", REVIEWS_ON_PORT: "true" };
-        const env = { KUBECONFIG: kubeconfig, NAMESPACE: namespace, ...ports, FUNCTION: one.name, VIEWS: one.views };
+        const own = { KUBECONFIG: kubeconfig, NAMESPACE: namespace, ...ports, FUNCTION: one.name, VIEWS: one.views };
+        const env = { ...(form === "sources" ? {} : environment), ...own };
         return { name: one.name, form, ...(await startFunction(of[form](one.name), env, one)) } as const;
       }),
     ),

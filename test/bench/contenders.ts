@@ -5,10 +5,15 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Api, type ApiAccess, ApiError, eventually } from "../controlplane/api.ts";
 import { freePort } from "../controlplane/ports.ts";
 import { type Launched, launch, tail } from "../controlplane/processes.ts";
-import { startScriptOf } from "../stage/start-script.ts";
+import type { Shipped } from "./shipped.ts";
 
-/** `oracle` is no program: it evicts without a webhook, knowing at once what is Ready, and is there for the storm alone. */
-export const contenderNames = ["sluice", "peer-tuned", "peer-shipped", "oracle"] as const;
+/**
+ * `oracle` is no program: it evicts without a webhook, knowing at once what is Ready, and is there for the storm alone.
+ * `sluice-refusing` has no eviction wait for its turn.
+ */
+export const contenderNames = ["sluice", "sluice-refusing", "peer-tuned", "peer-shipped", "oracle"] as const;
+/** Those that are asked for evictions alone. */
+export const ofEvictions: readonly string[] = ["oracle", "sluice-refusing"] satisfies (typeof contenderNames)[number][];
 /** The Sluice of another checkout, which `--against` names. */
 export const against = "sluice-against" as const;
 export type ContenderName = (typeof contenderNames)[number] | typeof against;
@@ -29,8 +34,10 @@ export interface Contender {
 
 export interface StartOptions {
   readonly access: ApiAccess & { readonly kubeconfig: string };
-  /** The checkout of Sluice that is measured against this one. */
-  readonly against: string | undefined;
+  /** Where it asks the API server, if that is somewhere else. */
+  readonly through?: { readonly url: string; readonly kubeconfig: string } | undefined;
+  /** Each Sluice that takes part, by its name. */
+  readonly shipped: ReadonlyMap<ContenderName, Shipped>;
   readonly peerBinary: string | undefined;
   readonly namespace: string;
   /** The rollout group that it is to look after. */
@@ -41,6 +48,8 @@ export interface StartOptions {
   readonly nodeFlags: readonly string[];
   /** Files with the certificate and the key that it answers reviews with; undefined: it answers none. */
   readonly pair: { readonly certFile: string; readonly keyFile: string } | undefined;
+  /** More settings for Sluice. */
+  readonly settings?: Readonly<Record<string, string>> | undefined;
   /** How it finds pods by their names; absent: it calls none. */
   readonly pods?: PodNames | undefined;
   /** How long it is at rest once it is ready. */
@@ -75,9 +84,10 @@ export async function startContender(name: ContenderName, options: StartOptions)
   const port = await freePort();
   const tlsPort = await freePort();
   const ports = { port, tlsPort };
-  const directory = checkoutOf(name, options);
-  const isSluice = directory !== undefined;
-  const command = isSluice ? sluiceCommand(directory, options, ports) : peerCommand(name, options, ports);
+  const shipped = options.shipped.get(name);
+  if (shipped === undefined && !name.startsWith("peer-")) throw new Error(`${name} was not built`);
+  const isSluice = shipped !== undefined;
+  const command = isSluice ? sluiceCommand(name, shipped, options, ports) : peerCommand(name, options, ports);
   const child = launch(command.file, command.args, {
     cwd: command.directory,
     env: { ...process.env, ...command.environment },
@@ -110,30 +120,29 @@ interface Ports {
   readonly tlsPort: number;
 }
 
-/** The tree of the Sluice with this name; undefined: it is no Sluice. */
-function checkoutOf(name: ContenderName, { against: other }: Pick<StartOptions, "against">): string | undefined {
-  if (name !== against) return name === "sluice" ? repository : undefined;
-  if (other === undefined) throw new Error(`${against} has no checkout; name one with --against`);
-  return other;
-}
-
-function sluiceCommand(directory: string, options: StartOptions, ports: Ports): Command {
-  const { access, namespace, nodeFlags, pair, pods } = options;
-  const { assignments, words } = startScriptOf(directory);
-  const [file, ...args] = words;
+function sluiceCommand(
+  name: ContenderName,
+  { environment, flags, start }: Shipped,
+  options: StartOptions,
+  ports: Ports,
+): Command {
+  const { access, through = access, namespace, nodeFlags, pair, pods } = options;
   const tls = pair && { TLS_PORT: String(ports.tlsPort), TLS_CERT_FILE: pair.certFile, TLS_KEY_FILE: pair.keyFile };
-  const settings = { KUBECONFIG: access.kubeconfig, NAMESPACE: namespace, PORT: String(ports.port), ...tls };
+  const waits = name === "sluice-refusing" ? { EVICTION_WAIT: "0" } : {};
+  const settings = {
+    ...{ KUBECONFIG: through.kubeconfig, NAMESPACE: namespace, PORT: String(ports.port) },
+    ...{ ...tls, ...options.settings, ...waits },
+  };
   return {
-    // npm puts the node of node_modules first on the path; this process runs on the same one.
-    file: file === "node" ? process.execPath : (file ?? ""),
-    args: [...nodeFlags, ...args],
-    directory,
-    environment: { ...assignments, ...settings, ...(pods && { NODE_OPTIONS: pods.nodeOptions }) },
+    file: process.execPath,
+    args: [...flags, ...nodeFlags, start],
+    directory: repository,
+    environment: { ...environment, ...settings, ...(pods && { NODE_OPTIONS: pods.nodeOptions }) },
   };
 }
 
 function peerCommand(name: ContenderName, options: StartOptions, { port, tlsPort }: Ports): Command {
-  const { access, peerBinary, namespace, pair, pods } = options;
+  const { access, through = access, peerBinary, namespace, pair, pods } = options;
   if (peerBinary === undefined) throw new Error("the peer was not built");
   const tls = pair && [
     ...["-server-tls.enabled", "-server-tls.port", String(tlsPort)],
@@ -141,7 +150,7 @@ function peerCommand(name: ContenderName, options: StartOptions, { port, tlsPort
     ...["-server-tls.self-signed-cert.enabled=false", "-webhooks.update-ca-bundle=false"],
   ];
   const args = [
-    ...["-kubernetes.api-url", access.url, "-kubernetes.config-file", access.kubeconfig],
+    ...["-kubernetes.api-url", through.url, "-kubernetes.config-file", through.kubeconfig],
     ...["-kubernetes.namespace", namespace],
     ...["-server.port", String(port), ...(name === "peer-tuned" ? tunedFlags : [])],
     ...(tls ?? []),

@@ -1,7 +1,9 @@
 /** `npm run bench`. Exit codes: 0 when every trial ended, 1 when one did not, 2 for wrong flags, 130 for Ctrl-C. */
 import { runBenchmark, say } from "./benchmark.ts";
 import { runColdStart } from "./cold-start.ts";
+import { drainBenchmark } from "./drain/drain.ts";
 import { evictionBenchmark } from "./eviction/eviction.ts";
+import { faultBenchmark } from "./faults/faults.ts";
 import { help, readOptions } from "./options.ts";
 import { rolloutBenchmark } from "./rollout.ts";
 import { scalingBenchmark } from "./scaling/scaling.ts";
@@ -28,6 +30,9 @@ async function main(): Promise<number> {
   try {
     if (reading.kind === "cold-start") return await runColdStart(options, interrupted.signal);
     if (reading.kind === "rollout") return await runBenchmark(rolloutBenchmark(options), options, interrupted.signal);
+    if (reading.kind === "drain") return await runBenchmark(drainBenchmark(options), options, interrupted.signal);
+    if (reading.kind === "faults")
+      return await runBenchmark(faultBenchmark(reading.options), options, interrupted.signal);
     if (reading.kind === "scaling")
       return await runBenchmark(scalingBenchmark(reading.options), options, interrupted.signal);
     return await runBenchmark(evictionBenchmark(reading.options), options, interrupted.signal);

@@ -1,12 +1,12 @@
-/** Watches a group's pods for itself, beside the contender, and says what became of them. */
+/** Watches the pods of groups for itself, beside the contender, and says what became of them. */
 import { Api, type ApiAccess } from "../controlplane/api.ts";
 import type { FixtureGroup } from "../controlplane/fixtures.ts";
 import { linesOf } from "../controlplane/lines.ts";
-import { type ObservedPod, Tally, type ZoneReport } from "./tally.ts";
+import { type ObservedPod, Tally, type TallyOptions, type ZoneReport } from "./tally.ts";
 
 export interface Observation {
   readonly zones: readonly ZoneReport[];
-  /** Pods of one zone, and zones, that were down at one moment, at most. */
+  /** Pods of one zone, and zones of one group, that were down at one moment, at most. */
   readonly mostDown: number;
   readonly mostZonesDown: number;
 }
@@ -20,32 +20,43 @@ const pageSize = 500;
 
 export class Observer {
   readonly #api: Api;
-  readonly #tally: Tally;
+  /** By the name of the group. */
+  readonly #tallies: ReadonlyMap<string, Tally>;
   readonly #done = Promise.withResolvers<number>();
   #closed = false;
 
-  private constructor(api: Api, tally: Tally) {
+  private constructor(api: Api, tallies: ReadonlyMap<string, Tally>) {
     this.#api = api;
-    this.#tally = tally;
+    this.#tallies = tallies;
     // It may break off before anybody waits for the end.
     this.#done.promise.catch(() => {});
   }
 
   /**
-   * Resolves when it watches. Throws when not all pods are up: what is counted would not be the contender's doing.
+   * Resolves when it watches the groups, which are in one namespace. Throws when not all pods are up: what is counted would not
+   * be the contender's doing.
    *
    * @param isNew tells the pods that are to come
+   * @param except a pod that nobody waits for
    */
-  static async start(access: ApiAccess, group: FixtureGroup, isNew: (pod: ObservedPod) => boolean): Promise<Observer> {
+  static async start(
+    access: ApiAccess,
+    groups: readonly FixtureGroup[],
+    isNew: (pod: ObservedPod) => boolean,
+    except?: TallyOptions["except"],
+  ): Promise<Observer> {
     const api = await Api.open(access, { userAgent: "sluice-test-observer", connections: 1 });
-    const zones = group.statefulSets.map((name) => name.slice(group.name.length + 1));
-    const tally = new Tally({ zones, pods: group.pods, isNew });
-    const observer = new Observer(api, tally);
+    const tallyOf = ({ name, statefulSets, pods }: FixtureGroup): Tally => {
+      const zones = statefulSets.map((statefulSet) => statefulSet.slice(name.length + 1));
+      return new Tally({ zones, pods, isNew, ...(except && { except }) });
+    };
+    const observer = new Observer(api, new Map(groups.map((group) => [group.name, tallyOf(group)])));
     try {
-      const path = `/api/v1/namespaces/${group.namespace}/pods`;
+      const path = `/api/v1/namespaces/${groups[0]?.namespace}/pods`;
       const version = await observer.#list(path);
-      const missing = zones.length * group.pods - tally.up;
-      if (missing > 0) throw new Error(`${missing} pods are down before anything begins`);
+      const all = groups.reduce((sum, { statefulSets, pods }) => sum + statefulSets.length * pods, 0);
+      const up = [...observer.#tallies.values()].reduce((sum, tally) => sum + tally.up, 0);
+      if (up < all) throw new Error(`${all - up} pods are down before anything begins`);
       const answer = await api.send("GET", `${path}?watch=true&resourceVersion=${version}`);
       if (answer.statusCode !== 200) throw new Error(`the observer's watch was refused: ${answer.statusCode}`);
       observer.#follow(linesOf(answer.body)).catch((error: unknown) => observer.#fail(error));
@@ -67,11 +78,12 @@ export class Observer {
   /** What was seen until now; times are relative to `startedMs` of `performance.now()`. */
   observation(startedMs = 0): Observation {
     const since = (ms: number | undefined) => (ms === undefined ? undefined : Math.round(ms - startedMs));
-    const zones = this.#tally.report();
+    const tallies = [...this.#tallies.values()];
+    const zones = tallies.flatMap((tally) => tally.report());
     return {
       zones: zones.map((zone) => ({ ...zone, firstDownMs: since(zone.firstDownMs), doneMs: since(zone.doneMs) })),
       mostDown: Math.max(...zones.map(({ mostDown }) => mostDown)),
-      mostZonesDown: this.#tally.mostZonesDown,
+      mostZonesDown: Math.max(...tallies.map(({ mostZonesDown }) => mostZonesDown)),
     };
   }
 
@@ -91,7 +103,7 @@ export class Observer {
         metadata: { resourceVersion: string; continue?: string };
         items: ObservedPod[];
       }>(`${path}?limit=${pageSize}&continue=${encodeURIComponent(next)}`);
-      for (const pod of page.items) this.#tally.begin(pod);
+      for (const pod of page.items) this.#tallyOf(pod)?.begin(pod);
       next = page.metadata.continue ?? "";
       if (next === "") return page.metadata.resourceVersion;
     }
@@ -105,8 +117,15 @@ export class Observer {
   #take({ type, object }: WatchEvent): void {
     if (type === "BOOKMARK") return;
     if (type === "ERROR") throw new Error(JSON.stringify(object));
-    this.#tally.apply(type, object, performance.now());
-    const { doneMs } = this.#tally;
-    if (doneMs !== undefined) this.#done.resolve(doneMs);
+    const tally = this.#tallyOf(object);
+    tally?.apply(type, object, performance.now());
+    // Only the last of all groups ends it.
+    if (tally?.doneMs === undefined) return;
+    const done = [...this.#tallies.values()].map(({ doneMs }) => doneMs);
+    if (done.every((doneMs) => doneMs !== undefined)) this.#done.resolve(Math.max(...done));
+  }
+
+  #tallyOf({ metadata }: ObservedPod): Tally | undefined {
+    return this.#tallies.get(metadata.labels?.["rollout-group"] ?? "");
   }
 }

@@ -17,6 +17,8 @@ export interface SharedOptions {
   readonly json: string | undefined;
   /** GOGC of the control plane's processes. */
   readonly gogc: number;
+  /** The API server limits requests by priority and fairness, as clusters do. */
+  readonly fairness: boolean;
   /** A folder that takes Sluice's CPU profiles. */
   readonly profiles: string | undefined;
   /** More flags for the node that runs Sluice. */
@@ -27,7 +29,7 @@ export interface SharedOptions {
 
 export type RolloutOptions = SharedOptions;
 
-export const evictionParts = ["reviews", "storm", "memory", "forged"] as const;
+export const evictionParts = ["reviews", "storm", "held", "memory", "forged"] as const;
 export type EvictionPart = (typeof evictionParts)[number];
 
 export interface EvictionOptions extends SharedOptions {
@@ -47,10 +49,19 @@ export interface ScalingOptions extends SharedOptions {
   readonly parts: readonly ScalingPart[];
 }
 
+export const faults = ["none", "never-ready", "still-watch", "too-many-requests"] as const;
+export type Fault = (typeof faults)[number];
+
+export interface FaultOptions extends SharedOptions {
+  readonly parts: readonly Fault[];
+}
+
 export type Reading =
   | { readonly kind: "rollout"; readonly options: RolloutOptions }
   | { readonly kind: "eviction"; readonly options: EvictionOptions }
   | { readonly kind: "scaling"; readonly options: ScalingOptions }
+  | { readonly kind: "faults"; readonly options: FaultOptions }
+  | { readonly kind: "drain"; readonly options: SharedOptions }
   | { readonly kind: "cold-start"; readonly options: SharedOptions }
   | { readonly kind: "help" }
   | { readonly kind: "wrong"; readonly mistakes: readonly string[] };
@@ -58,34 +69,44 @@ export type Reading =
 /** As shipped, the peer takes five times the limit: where a rollout is long, it runs only when it is asked for. */
 export const shippedUpToPods = 100;
 const mostInFlight = 1_000;
+const mostGroups = 1_000;
 
 export const help = `Measures Sluice and its peer, one after the other, on the same control plane, and compares.
 
   npm run bench -- rollout [FLAGS]    rolls a group of StatefulSets
   npm run bench -- eviction [FLAGS]   has evictions reviewed, and evicts every pod of a group
+  npm run bench -- drain [FLAGS]      has kubectl drain the node with all pods of one zone
+  npm run bench -- faults [FLAGS]     rolls a group, and breaks something in the midst of it
   npm run bench -- scaling [FLAGS]    makes zones smaller with pods that are told, and larger with their leader
   npm run bench -- cold-start [FLAGS] starts each function for one event, against a Node that does nothing; it knows
                                       --repeat, --seed, --json and --node-flags
 
   --sizes LIST        ZONESxPODS, or ZONESxPODS/BUDGET
-                      (default: rollout 3x20,3x1000, with budgets of 5 and 100; eviction and scaling 3x20)
+                      (default: rollout 3x20,3x1000, with budgets of 5 and 100; eviction, faults and scaling
+                      3x20; drain 3x20/5,3x20/1)
+  --groups N          of rollout: so many groups of each size, in one namespace, rolled at once (default: 1)
   --repeat N          trials of each contender at each size (default: 3; cold-start 20)
   --contenders LIST   of ${contenderNames.join(", ")}
                       (default: rollout all but oracle, peer-shipped not beyond ${shippedUpToPods} pods in a zone;
-                      eviction and scaling sluice,peer-tuned; for storm oracle too, and sluice alone for memory and forged)
+                      drain sluice,sluice-refusing,peer-tuned;
+                      eviction, faults and scaling sluice,peer-tuned; for storm oracle too, and sluice alone for
+                      held, memory and forged)
   --seed S            of the order of the trials (default: 1)
   --json FILE         where the figures go (default: bench-results/BENCHMARK-TIME.json)
   --control-plane-gogc N
                       GOGC of etcd, kube-apiserver and kube-controller-manager, for all contenders alike (default: 300)
+  --fairness          the API server has priority and fairness, and the seats that it has by default; else it has no
+                      limits; not in cold-start
   --profile DIR       writes a CPU profile of each of Sluice's trials to DIR; its figures are then no measure
   --node-flags=FLAGS  more flags for the node that runs Sluice, with spaces between them
   --against DIR       another checkout of Sluice, with its node_modules, takes part as ${against}; the tables say
                       what this Sluice's figures are of its figures, round by round; not in cold-start
   --help              this text
 
-Of eviction and scaling:
+Of eviction, faults and scaling:
 
-  --only LIST         of ${evictionParts.join(", ")}; of scaling ${scalingParts.join(", ")} (default: all of them)
+  --only LIST         of ${evictionParts.join(", ")}; of scaling ${scalingParts.join(", ")};
+                      of faults ${faults.join(", ")} (default: all of them)
 
 Of eviction alone:
 
@@ -97,11 +118,13 @@ The control plane is started for this run and ended with it. Exit code 0: every 
 
 const flags = {
   sizes: { type: "string" },
+  groups: { type: "string" },
   repeat: { type: "string" },
   contenders: { type: "string" },
   seed: { type: "string", default: "1" },
   json: { type: "string" },
   "control-plane-gogc": { type: "string", default: "300" },
+  fairness: { type: "boolean", default: false },
   profile: { type: "string" },
   "node-flags": { type: "string", default: "" },
   against: { type: "string" },
@@ -112,7 +135,14 @@ const flags = {
   help: { type: "boolean" },
 } as const;
 const evictionFlags = ["in-flight", "seconds", "reviews"] as const;
-const benchmarks = ["rollout", "eviction", "scaling", "cold-start"] as const;
+const benchmarks = ["rollout", "eviction", "drain", "faults", "scaling", "cold-start"] as const;
+
+const defaultSizes: Readonly<Record<string, string>> = {
+  eviction: "3x20",
+  faults: "3x20",
+  scaling: "3x20",
+  drain: "3x20/5,3x20/1",
+};
 
 type Values = ReturnType<typeof parse>["values"];
 
@@ -129,20 +159,22 @@ export function readOptions(argv: readonly string[]): Reading {
   const mistakes: string[] = [];
   const name = positionals.join(" ");
   if (!benchmarks.some((known) => known === name)) {
-    mistakes.push(`${JSON.stringify(name)} is no benchmark; write rollout, eviction, scaling or cold-start`);
+    mistakes.push(
+      `${JSON.stringify(name)} is no benchmark; write rollout, eviction, drain, faults, scaling or cold-start`,
+    );
   }
   mistakes.push(...foreignFlags(name, values));
   const repeat = values.repeat ?? (name === "cold-start" ? "20" : "3");
   if (name !== "eviction" && /\boracle\b/.test(values.contenders ?? "")) {
     mistakes.push("--contenders holds oracle, which is there for the part storm of eviction alone; leave it out");
   }
-  const shared = readShared(
-    { ...values, repeat },
-    /^(eviction|scaling)$/.test(name) ? "3x20" : "3x20,3x1000",
-    mistakes,
-  );
+  const shared = readShared({ ...values, repeat }, defaultSizes[name] ?? "3x20,3x1000", mistakes);
   if (name === "scaling") {
     const parts = readNames("only", scalingParts, values.only, mistakes) ?? scalingParts;
+    return mistakes.length > 0 ? { kind: "wrong", mistakes } : { kind: name, options: { ...shared, parts } };
+  }
+  if (name === "faults") {
+    const parts = readNames("only", faults, values.only, mistakes) ?? faults;
     return mistakes.length > 0 ? { kind: "wrong", mistakes } : { kind: name, options: { ...shared, parts } };
   }
   const own = {
@@ -153,18 +185,24 @@ export function readOptions(argv: readonly string[]): Reading {
   };
   if (mistakes.length > 0) return { kind: "wrong", mistakes };
   if (name === "eviction") return { kind: name, options: { ...shared, ...own } };
-  return { kind: name === "cold-start" ? name : "rollout", options: shared };
+  return { kind: name === "cold-start" || name === "drain" ? name : "rollout", options: shared };
 }
 
 /** What is a flag of another benchmark. */
 function foreignFlags(name: string, values: Values): string[] {
   const mistakes: string[] = [];
-  if (name === "rollout" || name === "cold-start") {
-    if (values.only !== undefined) mistakes.push("--only is a flag of eviction and scaling; leave it out");
+  if (name === "rollout" || name === "drain" || name === "cold-start") {
+    if (values.only !== undefined) mistakes.push("--only is a flag of eviction, faults and scaling; leave it out");
   }
   if (name !== "eviction" && benchmarks.some((known) => known === name)) {
     const foreign = evictionFlags.filter((flag) => values[flag] !== undefined);
     mistakes.push(...foreign.map((flag) => `--${flag} is a flag of eviction alone; leave it out`));
+  }
+  if (name !== "rollout" && values.groups !== undefined) {
+    mistakes.push("--groups is a flag of rollout alone; leave it out");
+  }
+  if (name === "cold-start" && values.fairness) {
+    mistakes.push("--fairness is no flag of cold-start, which has no API server; leave it out");
   }
   if (name === "cold-start" && values.against !== undefined) {
     mistakes.push("--against is a flag of rollout, eviction and scaling; leave it out");
@@ -177,13 +215,15 @@ function parse(argv: readonly string[]) {
 }
 
 function readShared(values: Values & { readonly repeat: string }, sizes: string, mistakes: string[]): SharedOptions {
+  const groups = readWhole("groups", values.groups ?? "1", [1, mostGroups], mistakes);
   return {
-    sizes: readSizes(values.sizes ?? sizes, mistakes),
+    sizes: readSizes(values.sizes ?? sizes, groups, mistakes),
     repeat: readWhole("repeat", values.repeat, [1, 1_000], mistakes),
     contenders: readNames("contenders", contenderNames, values.contenders, mistakes),
     seed: readWhole("seed", values.seed, [0, 4_294_967_295], mistakes),
     json: readPath("json", values.json, mistakes),
     gogc: readWhole("control-plane-gogc", values["control-plane-gogc"], [10, 10_000], mistakes),
+    fairness: values.fairness,
     profiles: readPath("profile", values.profile, mistakes),
     nodeFlags: values["node-flags"].split(/\s+/).filter(Boolean),
     against: readCheckout(values.against, mistakes),
@@ -202,7 +242,7 @@ function readNumbers(flag: string, list: string, most: number, mistakes: string[
   return list.split(",").map((text) => readWhole(flag, text.trim(), [1, most], mistakes));
 }
 
-function readSizes(list: string, mistakes: string[]): Size[] {
+function readSizes(list: string, groups: number, mistakes: string[]): Size[] {
   return list.split(",").flatMap((text) => {
     const size = parseSize(text.trim());
     if (size === undefined) {
@@ -210,7 +250,8 @@ function readSizes(list: string, mistakes: string[]): Size[] {
         `--sizes holds ${JSON.stringify(text)}; write ZONESxPODS or ZONESxPODS/BUDGET, such as 3x20 or 3x20/5`,
       );
     }
-    return size ?? [];
+    if (size === undefined || groups === 1) return size ?? [];
+    return { ...size, groups, label: `${groups} of ${size.label}` };
   });
 }
 

@@ -2,9 +2,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Contender, ContenderName } from "./contenders.ts";
 import { type Observation, Observer } from "./observer.ts";
-import { limitMs, type Size } from "./sizes.ts";
+import { describeSize, limitMs, podsOf, type Size } from "./sizes.ts";
 import { compare, figuresOf, type Row } from "./table.ts";
-import type { ObservedPod } from "./tally.ts";
+import type { ObservedPod, TallyOptions } from "./tally.ts";
 import { type Effort, measureEffort, type Scene, type Trial } from "./trial.ts";
 
 /** Times are from the moment before the first pod was let go. */
@@ -20,26 +20,28 @@ export interface Replacement extends Effort, Observation {
 export const tailMs = 6_000;
 
 /**
- * Begins with `begin`, and watches until every pod is new and Ready. Throws when that takes ten times the limit and a minute,
- * when the contender ends, and what `begin` throws.
+ * Begins with `begin`, and watches until every pod is new and Ready. Throws when that takes ten times the limit, a minute and
+ * 50 ms a pod, when the contender ends, and what `begin` throws.
  *
  * @param begin resolves once it has nothing more to do; that may be before the end
+ * @param except a pod that nobody waits for
  */
 export async function watchReplacement(
   scene: Scene,
   contender: Contender,
   isNew: (pod: ObservedPod) => boolean,
   begin: () => Promise<void>,
+  except?: TallyOptions["except"],
 ): Promise<Replacement> {
-  const { controlPlane, group, size, signal } = scene;
-  const observer = await Observer.start(controlPlane, group, isNew);
+  const { controlPlane, groups, size, signal } = scene;
+  const observer = await Observer.start(controlPlane, groups, isNew, except);
   try {
     const measured = await measureEffort(controlPlane, contender);
     const startedMs = performance.now();
     const [doneMs] = await Promise.all([whenDone(observer, contender, scene), begin()]);
     await delay(tailMs, undefined, { signal });
     const effort = await measured();
-    const all = size.zones * size.pods;
+    const all = podsOf(size);
     return {
       ...effort,
       ...observer.observation(startedMs),
@@ -55,7 +57,7 @@ export async function watchReplacement(
 
 /** Waits for the last pod, and looks now and then whether the contender is still there. */
 async function whenDone(observer: Observer, contender: Contender, { size, signal }: Scene): Promise<number> {
-  const timeoutMs = 10 * limitMs(size) + 60_000;
+  const timeoutMs = 10 * limitMs(size) + 60_000 + 50 * podsOf(size);
   const deadlineMs = performance.now() + timeoutMs;
   for (;;) {
     const doneMs = await Promise.race([observer.done, delay(250, undefined, { signal })]);
@@ -105,7 +107,7 @@ export function replacementTable<T extends Replacement>(
   more: readonly Row<T>[] = [],
 ): string {
   return [
-    `${size.zones} zones of ${size.pods} pods, budget ${size.budget}: the limit is ${limitMs(size) / 1000} s`,
+    describeSize(size),
     ...compare([...rowsOf(size), ...more], contenders, trials),
     ...contenders.flatMap((name) => {
       const [first] = figuresOf(name, trials);
@@ -115,7 +117,7 @@ export function replacementTable<T extends Replacement>(
 }
 
 function requestsOf({ requestCounts }: Effort, size: Size): string {
-  const all = size.zones * size.pods;
+  const all = podsOf(size);
   return requestCounts
     .map(
       ({ verb, resource, requests }) => `${verb} ${resource} ${(requests / all).toFixed(requests < all / 20 ? 3 : 2)}`,

@@ -1,7 +1,7 @@
 /** `npm run bench -- rollout`: one change of the template, rolled over a group. */
 import { changeTemplate } from "../controlplane/fixtures.ts";
 import { type Benchmark, takeTurns } from "./benchmark.ts";
-import { against, type ContenderName, contenderNames, tunedFlags } from "./contenders.ts";
+import { against, type ContenderName, contenderNames, ofEvictions, tunedFlags } from "./contenders.ts";
 import { type RolloutOptions, shippedUpToPods } from "./options.ts";
 import { type Replacement, replacementInBrief, replacementTable, tailMs, watchReplacement } from "./replacement.ts";
 import { readyAfterMs, type Size } from "./sizes.ts";
@@ -9,12 +9,12 @@ import { seeded } from "./statistics.ts";
 import type { ObservedPod } from "./tally.ts";
 import { runTrial, type TestBed, type Trial, withContender } from "./trial.ts";
 
-const newImage = "app:2";
+export const newImage = "app:2";
 /**
  * Sluice permits nothing for 10 s under a new ledger, and a second more because creation times are whole seconds; the peer
  * rests as long, so that the control plane is as quiet for both.
  */
-const restMs = 12_000;
+export const restMs = 12_000;
 
 export function rolloutBenchmark(options: RolloutOptions): Benchmark<Trial<Replacement>> {
   return {
@@ -41,7 +41,7 @@ export function contendersOf(
   size: Size,
 ): readonly ContenderName[] {
   const usual = contenderNames.filter(
-    (name) => name !== "oracle" && (name !== "peer-shipped" || size.pods <= shippedUpToPods),
+    (name) => !ofEvictions.includes(name) && (name !== "peer-shipped" || size.pods <= shippedUpToPods),
   );
   return [...(contenders ?? usual), ...(other === undefined ? [] : [against])];
 }
@@ -49,12 +49,15 @@ export function contendersOf(
 function runRollout(place: TestBed, name: ContenderName, size: Size): Promise<Trial<Replacement>> {
   return runTrial(place, name, size, (scene) =>
     withContender(scene, { pair: undefined, restMs }, (contender) =>
-      watchReplacement(scene, contender, isNew, () => changeTemplate(scene.controlPlane, scene.group, newImage)),
+      watchReplacement(scene, contender, isNew, async () => {
+        await Promise.all(scene.groups.map((group) => changeTemplate(scene.controlPlane, group, newImage)));
+      }),
     ),
   );
 }
 
-function isNew({ spec }: ObservedPod): boolean {
+/** Whether a pod is of the new template. */
+export function isNew({ spec }: ObservedPod): boolean {
   return spec.containers[0]?.image === newImage;
 }
 
@@ -66,6 +69,6 @@ function method({ seed, gogc, nodeFlags }: RolloutOptions): string {
     "Time runs from before the first StatefulSet is patched until the last pod is Ready on the new revision, as a watch of the bench",
     `sees it; requests (audit log), bytes (read calls of the contender, encrypted) and CPU until ${tailMs / 1000} s later.`,
     `peer-tuned: rollout-operator ${tunedFlags.join(" ")}; peer-shipped: with its defaults.`,
-    ...(nodeFlags.length > 0 ? [`Sluice's node has more flags than in "npm start": ${nodeFlags.join(" ")}.`] : []),
+    ...(nodeFlags.length > 0 ? [`Sluice's node has more flags than in its image: ${nodeFlags.join(" ")}.`] : []),
   ].join("\n");
 }

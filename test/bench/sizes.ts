@@ -8,6 +8,20 @@ export interface Size {
   readonly pods: number;
   /** Of each zone: how many pods may be down at once. */
   readonly budget: number;
+  /** How many such groups are rolled at once. Absent: one. */
+  readonly groups?: number;
+}
+
+/** Of all groups. */
+export function podsOf({ zones, pods, groups = 1 }: Size): number {
+  return groups * zones * pods;
+}
+
+/** In words, as tables have it. */
+export function describeSize(size: Size): string {
+  const { zones, pods, budget, groups = 1 } = size;
+  const one = `${zones} zones of ${pods} pods, budget ${budget}: the limit is ${limitMs(size) / 1000} s`;
+  return groups === 1 ? one : `${groups} groups at once, each of ${one}`;
 }
 
 /** From a pod's creation to its readiness. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { type ObservedPod, Tally } from "./tally.ts";
+import { type ObservedPod, Tally, type TallyOptions } from "./tally.ts";
 
 interface PodState {
   readonly uid: string;
@@ -25,8 +25,9 @@ function pod(zone: string, ordinal: number, look: PodState): ObservedPod {
 }
 
 /** Two zones of two old pods. */
-function fresh(): Tally {
-  const tally = new Tally({ zones: ["a", "b"], pods: 2, isNew: ({ spec }) => spec.containers[0]?.image === "new" });
+function fresh(except?: TallyOptions["except"]): Tally {
+  const isNew = ({ spec }: ObservedPod) => spec.containers[0]?.image === "new";
+  const tally = new Tally({ zones: ["a", "b"], pods: 2, isNew, ...(except && { except }) });
   for (const zone of ["a", "b"])
     for (const ordinal of [0, 1]) tally.begin(pod(zone, ordinal, { uid: `${zone}${ordinal}`, image: "old" }));
   return tally;
@@ -56,6 +57,25 @@ describe("the tally", () => {
       { zone: "a", mostDown: 1, firstDownMs: 10, doneMs: 23 },
       { zone: "b", mostDown: 1, firstDownMs: 30, doneMs: 43 },
     ]);
+  });
+
+  it("waits for no pod that never becomes Ready, once it has gone, and for every other one", () => {
+    const tally = fresh({ zone: "b", name: "bench-b-1" });
+    roll(tally, "a", 0, 10);
+    roll(tally, "a", 1, 20);
+    roll(tally, "b", 0, 30);
+    assert.equal(tally.doneMs, undefined, "it is still the old one");
+    tally.apply("DELETED", pod("b", 1, { uid: "b1", image: "old" }), 40);
+    assert.equal(tally.doneMs, 40);
+    const other = fresh({ zone: "b", name: "bench-b-1" });
+    for (const [zone, ordinal] of [
+      ["a", 0],
+      ["b", 0],
+      ["b", 1],
+    ] as const)
+      roll(other, zone, ordinal, 50);
+    other.apply("DELETED", pod("a", 1, { uid: "a1", image: "old" }), 60);
+    assert.equal(other.doneMs, undefined, "one of another zone is missing");
   });
 
   it("counts what is terminating, missing and not Ready in one zone, and two zones at once", () => {

@@ -37,6 +37,8 @@ export interface TallyOptions {
   readonly pods: number;
   /** Whether a pod is one of those that are to come. */
   readonly isNew: (pod: ObservedPod) => boolean;
+  /** A pod that never becomes Ready, and that nobody waits for. */
+  readonly except?: { readonly zone: string; readonly name: string };
 }
 
 /** A pod is down while it is missing, terminating or not Ready. */
@@ -77,7 +79,10 @@ export class Tally {
     }
     this.#mostZonesDown = Math.max(this.#mostZonesDown, down);
     const zone = this.#zoneOf(pod);
-    if (zone !== undefined) zone.doneMs = this.#isDone(zone) ? (zone.doneMs ?? nowMs) : undefined;
+    if (zone !== undefined) {
+      const isDone = this.#isDone(zone, pod.metadata.labels?.zone);
+      zone.doneMs = isDone ? (zone.doneMs ?? nowMs) : undefined;
+    }
   }
 
   /** How many pods are up. */
@@ -124,8 +129,10 @@ export class Tally {
     this.#zoneOf(pod)?.up.delete(name);
   }
 
-  #isDone({ up }: Zone): boolean {
-    if (up.size < this.#options.pods) return false;
+  #isDone({ up }: Zone, zone: string | undefined): boolean {
+    const { pods, except } = this.#options;
+    const isLess = except?.zone === zone && !up.has(except?.name ?? "");
+    if (up.size < pods - (isLess ? 1 : 0)) return false;
     return [...up.values()].every(Boolean);
   }
 }

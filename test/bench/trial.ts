@@ -14,14 +14,15 @@ import {
   waitForGroupReady,
 } from "../controlplane/fixtures.ts";
 import { type Contender, type ContenderName, type StartOptions, startContender } from "./contenders.ts";
-import type { Size } from "./sizes.ts";
+import type { Shipped } from "./shipped.ts";
+import { podsOf, type Size } from "./sizes.ts";
 import { type Usage, usageOf } from "./usage.ts";
 
 /** Where trials take place. */
 export interface TestBed {
   readonly controlPlane: ControlPlane;
-  /** The checkout of Sluice that is measured against this one. */
-  readonly against: string | undefined;
+  /** Each Sluice that takes part, by its name. */
+  readonly shipped: ReadonlyMap<ContenderName, Shipped>;
   readonly peerBinary: string | undefined;
   /** Makes the namespace's name: one that no other trial of this control plane has had. */
   readonly number: number;
@@ -44,13 +45,15 @@ export interface Trial<Figures> {
 export interface Scene extends TestBed {
   readonly contender: ContenderName;
   readonly size: Size;
+  /** The first of the groups. */
   readonly group: FixtureGroup;
+  readonly groups: readonly FixtureGroup[];
 }
 
 export const userAgent = "sluice-test-bench";
 
 /**
- * Runs a trial on a fresh group and leaves nothing of it in the control plane: the namespace goes too, and with it the ledger
+ * Runs a trial on fresh groups and leaves nothing of them in the control plane: the namespace goes too, and with it the ledger
  * and the Events. What `measure` throws is the trial's failure, and no error. `more`: what its StatefulSets have besides.
  */
 export async function runTrial<Figures>(
@@ -58,38 +61,43 @@ export async function runTrial<Figures>(
   contender: ContenderName,
   size: Size,
   measure: (scene: Scene) => Promise<Figures>,
-  more: Pick<GroupOptions, "labels" | "annotations"> = {},
+  more: Pick<GroupOptions, "labels" | "annotations" | "nodeLabels"> = {},
 ): Promise<Trial<Figures>> {
   const { controlPlane, signal } = place;
   const namespace = `bench-${place.number}`;
   const { zones, pods, budget: maxUnavailable } = size;
-  const options = { name: "bench", namespace, zones, pods, maxUnavailable, ...more };
-  const group = await createGroup(controlPlane, options);
-  const timeoutMs = 60_000 + 100 * zones * pods;
-  await waitForGroupReady(controlPlane, group, { timeoutMs, everyMs: 500 });
+  const timeoutMs = 60_000 + 100 * podsOf(size);
+  const groups: FixtureGroup[] = [];
+  for (let n = 1; n <= (size.groups ?? 1); n++) {
+    const name = n === 1 ? "bench" : `bench-${n}`;
+    groups.push(await createGroup(controlPlane, { name, namespace, zones, pods, maxUnavailable, ...more }));
+  }
+  for (const group of groups) await waitForGroupReady(controlPlane, group, { timeoutMs, everyMs: 500 });
+  const [group] = groups;
+  if (group === undefined) throw new Error("a trial has a group at least");
   const [load = 0] = loadavg();
   const about = { contender, size: size.label, load };
   try {
-    return { ...about, figures: await measure({ ...place, contender, size, group }), failure: undefined };
+    return { ...about, figures: await measure({ ...place, contender, size, group, groups }), failure: undefined };
   } catch (error) {
     signal.throwIfAborted();
     return { ...about, figures: undefined, failure: (error as Error).message };
   } finally {
-    if (!signal.aborted) await clearAway(controlPlane, group, timeoutMs);
+    if (!signal.aborted) await clearAway(controlPlane, groups, timeoutMs);
   }
 }
 
 /** Starts the scene's contender, has it work, and ends it. */
 export async function withContender<T>(
-  { controlPlane, contender: name, group, against, peerBinary, nodeFlags, signal }: Scene,
-  { pair, restMs, pods }: Pick<StartOptions, "pair" | "restMs" | "pods">,
+  { controlPlane, contender: name, group, shipped, peerBinary, nodeFlags, signal }: Scene,
+  { pair, restMs, pods, settings, through }: Pick<StartOptions, "pair" | "restMs" | "pods" | "settings" | "through">,
   work: (contender: Contender) => Promise<T>,
 ): Promise<T> {
   const logs = join(controlPlane.directory, "contenders");
   await mkdir(logs, { recursive: true });
   const contender = await startContender(name, {
     access: controlPlane,
-    against,
+    shipped,
     peerBinary,
     namespace: group.namespace,
     group: group.name,
@@ -97,6 +105,8 @@ export async function withContender<T>(
     nodeFlags,
     pair,
     pods,
+    settings,
+    through,
     restMs,
     signal,
   });
@@ -165,13 +175,18 @@ async function allUsage(controlPlane: ControlPlane, contender: Contender): Promi
   };
 }
 
-async function clearAway(controlPlane: ControlPlane, group: FixtureGroup, timeoutMs: number): Promise<void> {
-  await deleteGroup(controlPlane, group, timeoutMs);
+async function clearAway(
+  controlPlane: ControlPlane,
+  groups: readonly FixtureGroup[],
+  timeoutMs: number,
+): Promise<void> {
+  await Promise.all(groups.map((group) => deleteGroup(controlPlane, group, timeoutMs)));
   const api = await Api.open(controlPlane, { userAgent, connections: 1 });
-  const path = `/api/v1/namespaces/${group.namespace}`;
+  const namespace = groups[0]?.namespace;
+  const path = `/api/v1/namespaces/${namespace}`;
   try {
     await api.delete(path);
-    await eventually(`namespace ${group.namespace} gone`, timeoutMs, () =>
+    await eventually(`namespace ${namespace} gone`, timeoutMs, () =>
       api.get(path).then(
         () => undefined,
         (error: unknown) => (error instanceof ApiError && error.status === 404 ? true : undefined),

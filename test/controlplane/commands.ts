@@ -61,8 +61,21 @@ export function etcdCommand(assets: string, layout: Layout, ports: EtcdPorts): C
   };
 }
 
-/** Without limits on requests in flight, so that what is measured against it is the client. */
-export function apiServerCommand(assets: string, layout: Layout, port: number, etcdPort: number): Command {
+/** So that what is measured against the API server is the client. */
+const UNLIMITED = [
+  "--enable-priority-and-fairness=false",
+  "--max-requests-inflight=4000",
+  "--max-mutating-requests-inflight=4000",
+];
+
+/** `fairness`: with priority and fairness, and as many seats as a kube-apiserver has by default; else without limits. */
+export function apiServerCommand(
+  assets: string,
+  layout: Layout,
+  port: number,
+  etcdPort: number,
+  fairness: boolean,
+): Command {
   return {
     file: join(assets, "kube-apiserver"),
     args: [
@@ -81,9 +94,7 @@ export function apiServerCommand(assets: string, layout: Layout, port: number, e
       `--service-account-signing-key-file=${layout.serviceAccountKey}`,
       // Pods need no service account here, and nobody would take the taint off a new node.
       "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
-      "--enable-priority-and-fairness=false",
-      "--max-requests-inflight=4000",
-      "--max-mutating-requests-inflight=4000",
+      ...(fairness ? [] : UNLIMITED),
       `--audit-policy-file=${layout.auditPolicy}`,
       `--audit-log-path=${layout.auditLog}`,
       // In megabytes. Never rotated: a reader must find all of it in one file.

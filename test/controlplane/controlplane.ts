@@ -35,6 +35,8 @@ export interface ControlPlaneOptions {
   readonly controllers?: Controllers;
   /** An AdmissionConfiguration for the API server: how it speaks to webhooks, among others. Default: none. */
   readonly admissionConfiguration?: string;
+  /** Has the API server limit requests by priority and fairness, as clusters do. Default: no limit. */
+  readonly fairness?: boolean;
   /** Whose writes the audit log holds with their answers, so that it tells what revision each of them made. Default: none. */
   readonly auditAnswersOf?: readonly AuditedResources[];
   /** Default: `findAssets()`, or else `ensureAssets()`. */
@@ -89,6 +91,7 @@ interface Parts {
   readonly supervisor: Supervisor;
   readonly signal: AbortSignal | undefined;
   readonly admissionConfiguration: string | undefined;
+  readonly fairness: boolean;
 }
 
 /**
@@ -114,8 +117,8 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
     await refuseWhenInUse(layout);
     const tokens = await writeConfiguration(layout, options.auditAnswersOf);
     const etcdPort = await freePort();
-    const { signal, admissionConfiguration } = options;
-    const parts = { layout, tokens, assets, port, etcdPort, supervisor, signal, admissionConfiguration };
+    const { signal, admissionConfiguration, fairness = false } = options;
+    const parts = { layout, tokens, assets, port, etcdPort, supervisor, signal, admissionConfiguration, fairness };
     await startEtcd(parts);
     await startApiServer(parts);
     return await assemble(parts, options, cleanUp);
@@ -157,8 +160,8 @@ async function startEtcd({ assets, layout, etcdPort, supervisor, signal }: Parts
 }
 
 async function startApiServer(parts: Parts): Promise<void> {
-  const { assets, layout, port, etcdPort, tokens, supervisor, signal, admissionConfiguration } = parts;
-  const { file, args } = apiServerCommand(assets, layout, port, etcdPort);
+  const { assets, layout, port, etcdPort, tokens, supervisor, signal, admissionConfiguration, fairness } = parts;
+  const { file, args } = apiServerCommand(assets, layout, port, etcdPort, fairness);
   const configured =
     admissionConfiguration === undefined ? [] : [`--admission-control-config-file=${admissionConfiguration}`];
   supervisor.start("kube-apiserver", { file, args: [...args, ...configured] });

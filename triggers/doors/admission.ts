@@ -3,6 +3,7 @@
  * a review, whatever happens to the function that judges it: the API server gives its users our sentence, and not its own.
  */
 
+import type { ServerResponse } from "node:http";
 import type { Context, Hono } from "hono";
 import { HTTPException } from "hono/http-exception";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
@@ -61,7 +62,8 @@ export function serveAdmissions(app: Hono, options: AdmissionDoorOptions): void 
     for (const path of definition.paths) {
       app.post(path, async (c) => {
         const deadlineMs = options.monotonicMs() + answerWithinMs(timeoutOf(c));
-        const { apiVersion, request } = await receive(c, options.bodies, definition, { path, deadlineMs });
+        const arrival = { path, deadlineMs, signal: leavingOf(c) };
+        const { apiVersion, request } = await receive(c, options.bodies, definition, arrival);
         const answer = await inReviewSpan(
           (name) => c.req.header(name),
           definition.name,
@@ -115,7 +117,18 @@ function timeoutOf(c: Context): string | undefined {
   }
 }
 
-type Arrival = Pick<AdmissionRequest, "path" | "deadlineMs">;
+type Arrival = Pick<AdmissionRequest, "path" | "deadlineMs" | "signal">;
+
+/** Aborted when the connection ends before the answer is out; none where the request came over no connection. */
+function leavingOf(c: Context): AbortSignal | undefined {
+  const { outgoing } = (c.env ?? {}) as { readonly outgoing?: ServerResponse };
+  if (outgoing === undefined) return undefined;
+  const leaving = new AbortController();
+  outgoing.once("close", () => {
+    if (!outgoing.writableFinished) leaving.abort();
+  });
+  return leaving.signal;
+}
 
 interface Received {
   readonly apiVersion: string;

@@ -17,6 +17,11 @@ export function askAgain(guard: string, sentence: string, zone = ""): Denied {
   return { allowed: false, guard, sentence, zone, ...status };
 }
 
+/** The same, where time alone may cure it within seconds: whoever may wait is held. `inMs`: it is not cured sooner. */
+export function notYet(guard: string, sentence: string, zone = "", inMs = 0): Denied {
+  return { ...askAgain(guard, sentence, zone), curedInMs: inMs };
+}
+
 /** 400: what was asked for is wrong, and stays so until its author changes it. A field that is at fault is named as the cause. */
 export function badRequest(guard: string, sentence: string, about: About = {}): Denied {
   return deny(400, "BadRequest", { guard, sentence, ...about });

@@ -3,11 +3,10 @@
  * one conditional write. What a storm costs is per batch, not per review; a refusal writes nothing.
  */
 
-import { ClusterError, hasCode, isTransient, wordsOf } from "../kubernetes/cluster.ts";
 import { renewalOf } from "../ledger/renewals.ts";
 import { actWithinMs, type Ledger, maxConflicts, type Reservation } from "../ledger/reservation.ts";
 import { podNameOf } from "../objects/pods.ts";
-import { type GroupKey, groupPathOf } from "../objects/statefulsets.ts";
+import type { GroupKey } from "../objects/statefulsets.ts";
 import type { AdmissionAnswer, Context, Denied, GroupMemory } from "../pass/definition.ts";
 import {
   Conflict,
@@ -20,13 +19,15 @@ import {
 } from "../pass/ledger-access.ts";
 import { type Observed, observeGroup } from "../pass/observation.ts";
 import { keptRefusals } from "../pass/verdict-record.ts";
-import { TooManyLookUps } from "../views/look-ups.ts";
-import { askAgain, isFinal, tooLate } from "./answers.ts";
-import { Deadlines, type HasDeadline } from "./deadlines.ts";
+import { askAgain, isFinal, notYet, tooLate } from "./answers.ts";
+import type { Deadlines } from "./deadlines.ts";
+import { refuseFailure } from "./failures.ts";
+import type { MayWait } from "./held.ts";
+import { type ReviewLine, ReviewLines, type WaitingReview } from "./lines.ts";
 import { type Made, without } from "./made.ts";
 
 /** What is asked for, and how. */
-export interface Petition<Subject> {
+export interface Petition<Subject> extends MayWait {
   readonly subject: Subject;
   /** Judged like any other, and leaves no trace (rule R16). */
   readonly dryRun: boolean;
@@ -50,55 +51,28 @@ export interface ReviewGate<Subject, Snapshot> {
   ask?(context: Context, observed: Observed, snapshot: Snapshot): Promise<Snapshot> | undefined;
 }
 
-/** The refusal that a failing API server, or a look-up without a turn, makes of a decision about `what`; else undefined. */
-export function refuseFailure(error: unknown, what: string): Denied | undefined {
-  if (error instanceof TooManyLookUps)
-    return askAgain("look-ups-busy", `${what} must be looked up, but ${error.message}`);
-  if (!(error instanceof ClusterError)) return undefined;
-  const { verb, resource } = error;
-  const sentence = `to judge ${what}, Sluice has to ${verb} ${resource}, and that failed: ${wordsOf(error)}`;
-  if (hasCode(error, 401)) return askAgain("credentials-refused", sentence);
-  const guard = isTransient(error) ? "api-server-away" : "right-missing";
-  return askAgain(guard, sentence);
-}
-
-interface PendingPetition<Subject> extends Petition<Subject>, HasDeadline {
-  deadlineMs: number;
-  isAnswered: boolean;
-  resolve(answer: AdmissionAnswer): void;
-  reject(error: unknown): void;
-}
+type Pending<Subject> = WaitingReview<Made> & Petition<Subject>;
+type Line<Subject> = ReviewLine<Pending<Subject>, Made>;
 
 interface Granted<Subject> extends Made {
-  readonly waiting: PendingPetition<Subject>;
+  readonly waiting: Pending<Subject>;
   readonly answer: AdmissionAnswer;
 }
-
-/** Those of one group who were not looked at yet, and what was written for some who were then refused. */
-interface Line<Subject> {
-  readonly queue: PendingPetition<Subject>[];
-  /**
-   * Reservations that stand in the ledger though their petition was refused: the next write undoes them. What they renewed
-   * stands again, for an earlier allowance may still be under way.
-   */
-  withdrawn: readonly Made[];
-  isServed: boolean;
-}
-
-/** How many petitions one write may carry: all that a storm of drains has under way. */
-const largestBatch = 500;
 
 export class GroupCommit<Subject, Snapshot> {
   readonly #context: Context;
   readonly #gate: ReviewGate<Subject, Snapshot>;
-  readonly #lines = new Map<string, Line<Subject>>();
-  /** Nobody waits longer than a client would: whatever goes on, at the deadline the answer is a refusal. */
-  readonly deadlines: Deadlines;
+  readonly #lines: ReviewLines<Pending<Subject>, Made>;
 
   constructor(context: Context, gate: ReviewGate<Subject, Snapshot>) {
     this.#context = context;
-    this.deadlines = new Deadlines(context.cluster);
     this.#gate = gate;
+    this.#lines = new ReviewLines(context, gate.name, (line, batch) => this.#serve(line, batch));
+  }
+
+  /** Nobody waits longer than a client would: whatever goes on, at the deadline the answer is a refusal. */
+  get deadlines(): Deadlines {
+    return this.#lines.deadlines;
   }
 
   /**
@@ -106,44 +80,36 @@ export class GroupCommit<Subject, Snapshot> {
    * Rejects only where the decision itself breaks; whatever the API server does is a refusal that says so.
    */
   submit(key: GroupKey, petition: Petition<Subject>): Promise<AdmissionAnswer> {
-    const line = this.#lineOf(key);
     const { promise, resolve, reject } = Promise.withResolvers<AdmissionAnswer>();
-    const late = () => this.#answer(waiting, tooLate());
-    const waiting: PendingPetition<Subject> = { ...petition, isAnswered: false, resolve, reject, late };
-    line.queue.push(waiting);
-    if (!line.isServed) void this.#serve(key, line);
-    if (!waiting.isAnswered) this.deadlines.add(waiting);
+    this.#lines.join(key, (line) => {
+      const late = () => this.#lines.answer(waiting, tooLate());
+      const waiting: Pending<Subject> = {
+        ...petition,
+        ...{ line, latestMs: petition.deadlineMs, isAnswered: false, resolve, reject, late },
+      };
+      return waiting;
+    });
     return promise;
   }
 
-  #lineOf(key: GroupKey): Line<Subject> {
-    const path = groupPathOf(key);
-    let line = this.#lines.get(path);
-    if (line === undefined) {
-      line = { queue: [], withdrawn: [], isServed: false };
-      this.#lines.set(path, line);
-    }
-    return line;
+  /** Answers all who wait their turn, and has nobody wait from now on. */
+  stop(): void {
+    this.#lines.stop();
   }
 
-  async #serve(key: GroupKey, line: Line<Subject>): Promise<void> {
-    line.isServed = true;
-    while (line.queue.length > 0) {
-      const batch = line.queue.splice(0, largestBatch);
-      try {
-        await this.#decideTogether(key, line, batch);
-      } catch (error) {
-        for (const one of batch) this.#fail(one, key, error);
-      }
+  async #serve(line: Line<Subject>, batch: readonly Pending<Subject>[]): Promise<void> {
+    try {
+      await this.#decideTogether(line.key, line, batch);
+    } catch (error) {
+      this.#lines.holdOrRefuse(line, batch, (waiting) => this.#failureOf(waiting, line.key, error));
     }
-    line.isServed = false;
-    if (line.withdrawn.length === 0) this.#lines.delete(groupPathOf(key));
   }
 
-  async #decideTogether(key: GroupKey, line: Line<Subject>, batch: readonly PendingPetition<Subject>[]): Promise<void> {
+  async #decideTogether(key: GroupKey, line: Line<Subject>, batch: readonly Pending<Subject>[]): Promise<void> {
     const context = this.#context;
     const memory = context.memoryOf(key);
     for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
+      this.#lines.dismiss(batch);
       const present = batch.filter((one) => !one.isAnswered);
       if (present.length === 0) return;
       let loaded = knownLedger(context, memory);
@@ -158,11 +124,12 @@ export class GroupCommit<Subject, Snapshot> {
       }
     }
     const sentence = `the ledger of ${key.group} was written by others ${maxConflicts} times while this was decided: try again`;
-    for (const one of batch) this.#answer(one, askAgain("ledger-contended", sentence));
+    this.#lines.leaveAlone(line);
+    this.#lines.holdOrRefuse(line, batch, () => notYet("ledger-contended", sentence));
   }
 
   /** Rule R16: nothing may be left behind by these. */
-  #isTraceless(present: readonly PendingPetition<Subject>[]): boolean {
+  #isTraceless(present: readonly Pending<Subject>[]): boolean {
     return this.#context.mode === "shadow" || present.every(({ dryRun }) => dryRun);
   }
 
@@ -170,12 +137,12 @@ export class GroupCommit<Subject, Snapshot> {
     key: GroupKey,
     line: Line<Subject>,
     loaded: Ledger | undefined,
-    present: readonly PendingPetition<Subject>[],
+    present: readonly Pending<Subject>[],
   ): Promise<void> {
     const context = this.#context;
     if (loaded === undefined) {
       const sentence = `no StatefulSet of ${key.group} is left that the pod could belong to: try again`;
-      for (const one of present) this.#answer(one, askAgain("pod-unseen", sentence));
+      for (const one of present) this.#lines.answer(one, askAgain("pod-unseen", sentence));
       return;
     }
     const ledger = without(loaded, line.withdrawn);
@@ -186,20 +153,25 @@ export class GroupCommit<Subject, Snapshot> {
     }
     const young = refuseNewLedger(context, observed);
     const granted: Granted<Subject>[] = [];
+    const refused = new Map<Pending<Subject>, AdmissionAnswer>();
     for (const [index, waiting] of present.entries()) {
       const ruling = rulings[index] as Ruling;
-      if (ruling.reserve === undefined) this.#answer(waiting, ruling.answer);
-      else if (young !== undefined) this.#answer(waiting, askAgain(young.guard, young.sentence));
-      else if (waiting.dryRun) this.#answer(waiting, ruling.answer);
-      else if (context.mode === "shadow") this.#answer(waiting, unreserved(ruling.answer));
+      if (ruling.reserve === undefined) refused.set(waiting, ruling.answer);
+      else if (young !== undefined) refused.set(waiting, notYet(young.guard, young.sentence, "", young.recheckMs));
+      else if (waiting.dryRun) this.#lines.answer(waiting, ruling.answer);
+      else if (context.mode === "shadow") this.#lines.answer(waiting, unreserved(ruling.answer));
       else granted.push({ waiting, answer: ruling.answer, ...this.#make(observed, ruling.reserve) });
     }
     // What a clock that was ahead has written ages only once it is written anew: nobody is made to wait for an allowance for it.
     const mends = observed.isMended && young === undefined && !this.#isTraceless(present);
+    // Whoever can wait is told nothing before that write: it may be a conflict, and all of this is decided again.
+    for (const [waiting, answer] of refused)
+      if (!this.#lines.mayWait(waiting, answer)) this.#lines.answer(waiting, answer);
     if (granted.length > 0 || mends) await this.#grant(line, observed, granted);
+    this.#lines.holdOrRefuse(line, refused.keys(), (waiting) => refused.get(waiting));
   }
 
-  async #judge(ledger: Ledger, memory: GroupMemory, present: readonly PendingPetition<Subject>[], consistent: boolean) {
+  async #judge(ledger: Ledger, memory: GroupMemory, present: readonly Pending<Subject>[], consistent: boolean) {
     const context = this.#context;
     const observed = await observeGroup(context, ledger, { permitSinceMs: memory.ledgerReadMs, consistent });
     const snapshot = await this.#gate.observe(context, observed, present);
@@ -246,35 +218,26 @@ export class GroupCommit<Subject, Snapshot> {
       throw error;
     }
     const nowMs = cluster.monotonicMs();
-    const inTime = granted.filter(({ waiting }) => !waiting.isAnswered && waiting.deadlineMs > nowMs);
+    const inTime = granted.filter(
+      ({ waiting }) => !waiting.isAnswered && !waiting.signal?.aborted && waiting.deadlineMs > nowMs,
+    );
     // Two may have asked for one pod: it stays reserved when either of them is told so.
     const told = new Set(inTime.map(({ reservation }) => reservation.uid));
     // Everything that was withdrawn before is undone with this write.
     line.withdrawn = granted.filter(({ reservation }) => !told.has(reservation.uid));
     for (const one of inTime)
-      this.#answer(one.waiting, one.answer.allowed ? { ...one.answer, reserved: true } : one.answer);
+      this.#lines.answer(one.waiting, one.answer.allowed ? { ...one.answer, reserved: true } : one.answer);
   }
 
-  #fail(waiting: PendingPetition<Subject>, key: GroupKey, error: unknown): void {
-    const refusal = refuseFailure(error, `pods of ${key.group}`);
+  /** What a decision that failed is answered with; undefined where that is a fault of ours, which is thrown to whoever asked. */
+  #failureOf(waiting: Pending<Subject>, key: GroupKey, error: unknown): Denied | undefined {
     const unusable = waitForLedger(error);
-    if (unusable !== undefined) this.#answer(waiting, askAgain(unusable.guard, unusable.sentence));
-    else if (refusal !== undefined) this.#answer(waiting, refusal);
-    else {
-      this.#close(waiting);
-      waiting.reject(error);
-    }
-  }
-
-  #answer(waiting: PendingPetition<Subject>, said: AdmissionAnswer): void {
-    this.#close(waiting);
-    waiting.resolve(said);
-  }
-
-  /** Nobody waits for this one any more. A promise keeps to the first answer that it is given. */
-  #close(waiting: PendingPetition<Subject>): void {
-    waiting.isAnswered = true;
-    this.deadlines.delete(waiting);
+    if (unusable !== undefined) return askAgain(unusable.guard, unusable.sentence);
+    const refusal = refuseFailure(error, `pods of ${key.group}`);
+    if (refusal !== undefined) return refusal;
+    this.#lines.close(waiting, "refused");
+    waiting.reject(error);
+    return undefined;
   }
 }
 

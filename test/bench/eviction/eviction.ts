@@ -15,6 +15,7 @@ import {
   mostTimes,
   runForged,
 } from "./forged.ts";
+import { type HeldFigures, heldInBrief, heldTable, runHeld } from "./held.ts";
 import { type MemoryFigures, memoryInBrief, memoryInFlight, memoryTable, runMemory } from "./memory.ts";
 import { type ReviewFigures, reviewsInBrief, reviewTable, runReviews, warmUpMs } from "./reviews.ts";
 import { restMs } from "./setting.ts";
@@ -24,6 +25,7 @@ export type EvictionTrial =
   | ({ readonly part: "reviews" } & Trial<ReviewFigures>)
   | ({ readonly part: "storm" } & Trial<StormFigures>)
   | ({ readonly part: "memory" } & Trial<MemoryFigures>)
+  | ({ readonly part: "held" } & Trial<HeldFigures>)
   | ({ readonly part: "forged" } & Trial<ForgedFigures>);
 
 export function evictionBenchmark(options: EvictionOptions): Benchmark<EvictionTrial> {
@@ -58,6 +60,7 @@ export function evictionContenders(
     reviews: ["sluice", "peer-tuned"],
     storm: ["sluice", "peer-tuned", "oracle"],
     memory: ["sluice"],
+    held: ["sluice"],
     forged: ["sluice"],
   };
   const named = contenders?.filter((name) => part === "storm" || name !== "oracle") ?? usual[part];
@@ -73,12 +76,14 @@ async function runPart(
 ): Promise<EvictionTrial> {
   if (part === "reviews") return { part, ...(await runReviews(place, contender, size, options)) };
   if (part === "storm") return { part, ...(await runStorm(place, contender, size)) };
+  if (part === "held") return { part, ...(await runHeld(place, contender, size)) };
   if (part === "forged") return { part, ...(await runForged(place, contender, size, options)) };
   return { part, ...(await runMemory(place, contender, size, options)) };
 }
 
 function inBrief(trial: EvictionTrial): string {
   if (trial.part === "reviews") return reviewsInBrief(trial);
+  if (trial.part === "held") return heldInBrief(trial);
   if (trial.part === "forged") return forgedInBrief(trial);
   return trial.part === "storm" ? stormInBrief(trial) : memoryInBrief(trial);
 }
@@ -97,6 +102,13 @@ function tableOf(part: EvictionPart, size: Size, trials: readonly EvictionTrial[
       own.filter((trial) => trial.part === "storm"),
     );
   }
+  if (part === "held") {
+    return heldTable(
+      size,
+      contenders,
+      own.filter((trial) => trial.part === "held"),
+    );
+  }
   if (part === "forged") {
     return forgedTable(
       size,
@@ -108,7 +120,7 @@ function tableOf(part: EvictionPart, size: Size, trials: readonly EvictionTrial[
   return memoryTable(size, contenders, memory, options.reviews);
 }
 
-function method({ seed, gogc, nodeFlags, seconds }: EvictionOptions): string {
+function method({ seed, gogc, nodeFlags, seconds, fairness }: EvictionOptions): string {
   return [
     `Pods are Ready ${readyAfterMs / 1000} s after creation. The contenders take turns in random order (seed ${seed}) on one control plane, whose`,
     `processes run with GOGC=${gogc}; each trial has a namespace, a group with a ZoneAwarePodDisruptionBudget, and a contender's process`,
@@ -122,10 +134,13 @@ function method({ seed, gogc, nodeFlags, seconds }: EvictionOptions): string {
     `${tailMs / 1000} s later. For each eviction that is allowed the API server itself lists PodDisruptionBudgets, which takes up to 100 ms.`,
     "oracle: the same evictions without a webhook, by one who keeps the budget himself and sees at once which pod is Ready, so that",
     "nobody asks in vain: below it no webhook can come. Its CPU and memory are the bench's own.",
+    "Held: as many evictions as one process may hold, each asked again when it is refused, of groups whose zones are never whole.",
+    "Somebody else reads a Namespace fifty times a second beside them and beside the storm.",
+    `The API server ${fairness ? "limits requests by priority and fairness, with its defaults" : "has no limits on requests"}.`,
     `Forged: ${forgedInFlight} reviews of pods that there are not, by a process of its own, beside ${honestInFlight} real ones of pods that`,
     `there are, whose p99 may be ${mostTimes} times that without them, once all ${forgedInFlight} have been answered before.`,
     `Memory: ${memoryInFlight} in flight. Both ends, and the control plane, share the machine's cores.`,
     `peer-tuned: rollout-operator ${tunedFlags.join(" ")}; peer-shipped: with its defaults.`,
-    ...(nodeFlags.length > 0 ? [`Sluice's node has more flags than in "npm start": ${nodeFlags.join(" ")}.`] : []),
+    ...(nodeFlags.length > 0 ? [`Sluice's node has more flags than in its image: ${nodeFlags.join(" ")}.`] : []),
   ].join("\n");
 }

@@ -11,7 +11,7 @@ import { usageOf } from "../usage.ts";
 import type { AnswerReport } from "./answers.ts";
 import type { ForgerOptions } from "./forger.ts";
 import { Load } from "./load.ts";
-import { type Setting, withSetting } from "./setting.ts";
+import { refusing, type Setting, withSetting } from "./setting.ts";
 
 export interface ForgedFigures {
   /** Honest reviews, with nobody beside them. */
@@ -38,7 +38,9 @@ export function runForged(
   size: Size,
   { seconds }: Pick<EvictionOptions, "seconds">,
 ): Promise<Trial<ForgedFigures>> {
-  return runTrial(place, name, size, (scene) => withSetting(scene, (setting) => measure(setting, seconds * 1_000)));
+  return runTrial(place, name, size, (scene) =>
+    withSetting(scene, (setting) => measure(setting, seconds * 1_000), refusing),
+  );
 }
 
 async function measure(setting: Setting, measuredMs: number): Promise<ForgedFigures> {

@@ -8,7 +8,7 @@ import { runTrial, type TestBed, type Trial } from "../trial.ts";
 import { usageOf } from "../usage.ts";
 import type { AnswerReport } from "./answers.ts";
 import { Load } from "./load.ts";
-import { type Setting, withSetting } from "./setting.ts";
+import { refusing, type Setting, withSetting } from "./setting.ts";
 import { type Sample, type Slope, slopeOf } from "./slope.ts";
 
 export interface MemoryFigures extends AnswerReport, Slope {
@@ -26,7 +26,9 @@ export function runMemory(
   size: Size,
   { reviews }: Pick<EvictionOptions, "reviews">,
 ): Promise<Trial<MemoryFigures>> {
-  return runTrial(place, name, size, (scene) => withSetting(scene, (setting) => sampleMemory(setting, reviews)));
+  return runTrial(place, name, size, (scene) =>
+    withSetting(scene, (setting) => sampleMemory(setting, reviews), refusing),
+  );
 }
 
 async function sampleMemory(setting: Setting, reviews: number): Promise<MemoryFigures> {

@@ -7,7 +7,7 @@ import { compare, figuresOf, type Heading, type Row } from "../table.ts";
 import { type Effort, measureEffort, runTrial, type TestBed, type Trial } from "../trial.ts";
 import type { AnswerReport } from "./answers.ts";
 import { Load } from "./load.ts";
-import { countDurable, type Setting, withSetting } from "./setting.ts";
+import { countDurable, refusing, type Setting, withSetting } from "./setting.ts";
 
 /** Reviews of one kind, with so many in flight. */
 export interface StepFigures extends AnswerReport, Effort {
@@ -36,13 +36,17 @@ export function runReviews(
   { inFlight, seconds }: Pick<EvictionOptions, "inFlight" | "seconds">,
 ): Promise<Trial<ReviewFigures>> {
   return runTrial(place, name, size, (scene) =>
-    withSetting(scene, async (setting) => {
-      const steps: StepFigures[] = [];
-      for (const kind of kinds) {
-        for (const count of inFlight) steps.push(await runStep(setting, kind, count, seconds * 1000));
-      }
-      return { steps };
-    }),
+    withSetting(
+      scene,
+      async (setting) => {
+        const steps: StepFigures[] = [];
+        for (const kind of kinds) {
+          for (const count of inFlight) steps.push(await runStep(setting, kind, count, seconds * 1000));
+        }
+        return { steps };
+      },
+      refusing,
+    ),
   );
 }
 

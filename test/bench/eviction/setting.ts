@@ -2,6 +2,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Client } from "undici";
+import { evaluateEviction } from "../../../functions/evaluate-eviction/function.ts";
 import { Api, ApiError, eventually } from "../../controlplane/api.ts";
 import { createAuthority } from "../../stage/certificates.ts";
 import { evictionOf } from "../../stage/review.ts";
@@ -38,17 +39,22 @@ export const restMs = 43_000;
 
 /** How evictions are registered: the peer's way is validating; ours is mutating, so that the pod's uid can be pinned. */
 const registrations = {
-  peer: { kind: "ValidatingWebhookConfiguration", paths: [reviewPath], sideEffects: "None" },
+  peer: { kind: "ValidatingWebhookConfiguration", paths: [reviewPath], sideEffects: "None", timeoutSeconds: 10 },
   // An older Sluice pins at the second.
   sluice: {
     kind: "MutatingWebhookConfiguration",
     paths: ["/pods/eviction/pin", "/pods/eviction"],
     sideEffects: "NoneOnDryRun",
+    timeoutSeconds: evaluateEviction.registration.timeoutSeconds,
   },
 } as const;
 
 /** Makes a budget for the group, starts the contender with a certificate of its own, and has `work` done. */
-export async function withSetting<T>(scene: Scene, work: (setting: Setting) => Promise<T>): Promise<T> {
+export async function withSetting<T>(
+  scene: Scene,
+  work: (setting: Setting) => Promise<T>,
+  settings?: Readonly<Record<string, string>>,
+): Promise<T> {
   const { controlPlane, group, size } = scene;
   await using(scene, (api) =>
     api.post(`/apis/rollout-operator.grafana.com/v1/namespaces/${group.namespace}/zoneawarepoddisruptionbudgets`, {
@@ -64,16 +70,19 @@ export async function withSetting<T>(scene: Scene, work: (setting: Setting) => P
   const certFile = join(controlPlane.directory, `${group.namespace}.crt`);
   const keyFile = join(controlPlane.directory, `${group.namespace}.key`);
   await Promise.all([writeFile(certFile, cert), writeFile(keyFile, key, { mode: 0o600 })]);
-  return withContender(scene, { pair: { certFile, keyFile }, restMs }, (running) => {
+  return withContender(scene, { pair: { certFile, keyFile }, restMs, settings }, (running) => {
     if (running.reviewsUrl === undefined) throw new Error(`${running.name} answers no reviews`);
     return work({ ...scene, running, reviewsUrl: running.reviewsUrl, ca: authority.cert, pods });
   });
 }
 
+/** For parts that count answers: each review is answered at once. */
+export const refusing = { EVICTION_WAIT: "0" };
+
 /** Registers the contender's webhook while `work` is done. Resolves when the API server has forgotten it again. */
 export async function withWebhook<T>(setting: Setting, work: () => Promise<T>): Promise<T> {
   const { contender, group, reviewsUrl, ca } = setting;
-  const { kind, paths, sideEffects } = registrations[contender.startsWith("peer-") ? "peer" : "sluice"];
+  const { kind, paths, sideEffects, timeoutSeconds } = registrations[contender.startsWith("peer-") ? "peer" : "sluice"];
   const path = await firstKnown(setting, paths);
   const name = `pod-eviction-${group.namespace}`;
   const collection = `/apis/admissionregistration.k8s.io/v1/${kind.toLowerCase()}s`;
@@ -93,7 +102,7 @@ export async function withWebhook<T>(setting: Setting, work: () => Promise<T>): 
             },
           ],
           namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": group.namespace } },
-          ...{ admissionReviewVersions: ["v1"], failurePolicy: "Fail", sideEffects },
+          ...{ admissionReviewVersions: ["v1"], failurePolicy: "Fail", sideEffects, timeoutSeconds },
         },
       ],
     });

@@ -9,11 +9,12 @@ import { spreadOf } from "../statistics.ts";
 import { figuresOf, type Row } from "../table.ts";
 import { runTrial, type Scene, type TestBed, type Trial, userAgent } from "../trial.ts";
 import { type AnswerReport, Answers } from "./answers.ts";
+import { type BystanderFigures, beside } from "./bystander.ts";
 import { evictAsOracle, oracle } from "./oracle.ts";
 import { listPods, type Pod, type Setting, withSetting, withWebhook } from "./setting.ts";
 
 /** What the API server answered to evictions, and what became of the pods. */
-export interface StormFigures extends Replacement {
+export interface StormFigures extends Replacement, BystanderFigures {
   readonly evictions: AnswerReport;
 }
 
@@ -48,16 +49,18 @@ async function measureStorm(
   const startedMs = performance.now();
   let elapsedMs = 0;
   try {
-    const replacement = await watchReplacement(
-      scene,
-      running,
-      ({ metadata }) => !old.has(metadata.uid),
-      async () => {
-        await evictAll((pod) => evict(api, pod, answers));
-        elapsedMs = performance.now() - startedMs;
-      },
+    const { result: replacement, bystander } = await beside(scene.controlPlane, scene.group.namespace, () =>
+      watchReplacement(
+        scene,
+        running,
+        ({ metadata }) => !old.has(metadata.uid),
+        async () => {
+          await evictAll((pod) => evict(api, pod, answers));
+          elapsedMs = performance.now() - startedMs;
+        },
+      ),
     );
-    return { ...replacement, evictions: answers.report(elapsedMs) };
+    return { ...replacement, ...bystander, evictions: answers.report(elapsedMs) };
   } finally {
     await api.close();
   }
@@ -108,6 +111,13 @@ export function stormTable(
     { label: "other refusals", value: ({ evictions }) => evictions.errors, digits: 0, atMost: 0 },
     { label: "answer to an eviction, p50, ms", value: ({ evictions }) => evictions.p50Ms, digits: 1 },
     { label: "answer to an eviction, p99, ms", value: ({ evictions }) => evictions.p99Ms, digits: 1 },
+    { label: "other requests beside it, p50, ms", value: ({ otherP50Ms }) => otherP50Ms, digits: 1 },
+    { label: "other requests beside it, p99, ms", value: ({ otherP99Ms }) => otherP99Ms, digits: 1 },
+    {
+      label: "requests under way that change something, at most",
+      value: ({ mostUnderWay }) => mostUnderWay,
+      digits: 0,
+    },
   ];
   const title = `The storm: every pod evicted through the API server by ${workers} workers`;
   const table = `${title}; ${replacementTable(size, contenders, trials, rows)}`;

@@ -65,6 +65,6 @@ function method({ seed, gogc, nodeFlags }: ScalingOptions): string {
     "a pod that left was not told, or one that stays was.",
     `Follow: the other zones follow the first one, which somebody brings from 1 to ${followers} pods. Time is until they have that size.`,
     `peer-tuned: rollout-operator ${tunedFlags.join(" ")}, with its zone tracker; peer-shipped: with its defaults.`,
-    ...(nodeFlags.length > 0 ? [`Sluice's node has more flags than in "npm start": ${nodeFlags.join(" ")}.`] : []),
+    ...(nodeFlags.length > 0 ? [`Sluice's node has more flags than in its image: ${nodeFlags.join(" ")}.`] : []),
   ].join("\n");
 }

@@ -32,6 +32,7 @@ test("the README explains every guard that the code can answer, and no other", a
       "evaluate-eviction/observe.ts",
       "shared/review/answers.ts",
       "shared/review/commit.ts",
+      "shared/review/failures.ts",
       "shared/group/asking.ts",
       "shared/group/governing.ts",
       "shared/ledger/kinds.ts",
@@ -41,7 +42,7 @@ test("the README explains every guard that the code can answer, and no other", a
     ].map(read),
   );
   const pattern =
-    /(?:guard: |guard = .*\? |(?:askAgain|wait|allow|badRequest|forbidden|notFound|conflict|internalError)\(\s*)"([a-z0-9-]+)"(?: : "([a-z0-9-]+)")?/g;
+    /(?:guard: |guard = .*\? |(?:askAgain|notYet|refuse|wait|allow|badRequest|forbidden|notFound|conflict|internalError)\(\s*)"([a-z0-9-]+)"(?: : "([a-z0-9-]+)")?/g;
   const said = sources.flatMap((text) =>
     [...text.matchAll(pattern)].flatMap(([, one = "", other]) => [one, other ?? one]),
   );
@@ -66,4 +67,22 @@ test("the README's table of rollout-operator's reasons is the one that counts", 
   for (const [guard, reason] of told.filter((row) => !counted.includes(row))) {
     assert.deepEqual([reason, codes.get(guard)], ["denied", ["429"]]);
   }
+});
+
+test("the README marks the guards that an eviction may wait for, and no others", async () => {
+  const sources = await Promise.all(
+    [
+      "evaluate-eviction/ask.ts",
+      "evaluate-eviction/decide.ts",
+      "shared/review/commit.ts",
+      "shared/review/failures.ts",
+    ].map(read),
+  );
+  const said = sources.flatMap((text) =>
+    [...text.matchAll(/(?:notYet|refuse)\(\s*"([a-z-]+)"/g)].map(([, one]) => one),
+  );
+  // What has just been made, and two answers about health, are held back by a wait that says its own name.
+  const told = ["health-beside-others", "health-stale", "ledger-elsewhere", "ledger-new", "zone-joined"];
+  const marked = tableOf("guard").flatMap(([cell = ""]) => (cell.endsWith("*w*") ? guardsIn(cell) : []));
+  assert.deepEqual(marked.sort(), [...new Set([...said, ...told])].sort());
 });

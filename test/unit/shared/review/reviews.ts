@@ -23,6 +23,9 @@ type GroupOptions = ConstructorParameters<typeof Passes>[0];
 /** How long the API server waits for a webhook, less what the door keeps back. */
 const patienceMs = 9_000;
 
+/** Whoever has to wait is refused at once, unless a test gives other settings. */
+const atOnce = { evictionWaitMs: 0 };
+
 /** One process that judges evictions. */
 export class Replica {
   readonly calls: Call[] = [];
@@ -45,6 +48,7 @@ export class Replica {
       cluster: this.cluster,
       views: createListingViews(this.cluster, undefined),
       memoryOf: createMemory(),
+      settings: atOnce,
       ...changes(this.cluster),
     };
     this.commit = new GroupCommit(this.context, { name, observe, decide, ...gate });

@@ -16,7 +16,7 @@ export interface Call {
 }
 
 export interface TestDoorsOptions {
-  readonly settings?: Partial<StandaloneOptions["settings"]>;
+  readonly settings?: Partial<StandaloneOptions["settings"]> & { readonly evictionWaitMs?: number };
   readonly namespaces?: readonly string[];
   readonly definitions?: readonly FunctionDefinition[];
   readonly admissions?: readonly AdmissionDefinition[];
@@ -55,6 +55,7 @@ export function createTestWorld(options: TestDoorsOptions = {}) {
       settings: {
         mode: "act",
         views: "watch",
+        watchIdleMs: 20_000,
         sweepIntervalMs: 300_000,
         gatherMs: 20,
         concurrency: 8,

@@ -1,0 +1,38 @@
+/** How long an eviction may wait for its turn before it is refused. */
+import { parseDuration, setting, valuesOf } from "../shared/objects/settings.ts";
+import type { AdmissionRequest, Context } from "../shared/pass/definition.ts";
+import { name } from "./observe.ts";
+
+const longestMs = 3_600_000;
+
+export const settings = {
+  evictionWaitMs: setting<number>({
+    name: "EVICTION_WAIT",
+    fallback: "8s",
+    says: "how long an eviction waits for its turn before it is refused, at most 1.5 s less than the webhook's time-out leaves; 0 refuses at once; with VIEWS=list none waits",
+    grammar: "0, or a Go duration of at most 1h, such as 8s",
+    parse: (text) => parseDuration(text, 0, longestMs),
+  }),
+} as const;
+
+/** What an answer may take once it is known, with a write of the ledger before it. */
+const answerMs = 1_500;
+
+/** Answers until when one review may wait, by the monotonic clock; undefined where it may not. */
+export function createWait(context: Context): (request: AdmissionRequest) => number | undefined {
+  const { evictionWaitMs: waitMs } = valuesOf(settings, context.settings);
+  let isCutTold = false;
+  return ({ deadlineMs, dryRun, namespace, name: pod }) => {
+    // Nobody is held back by those who only look.
+    if (waitMs === 0 || dryRun || context.mode === "shadow" || context.views.onChange === undefined) return undefined;
+    const nowMs = context.cluster.monotonicMs();
+    const leftMs = deadlineMs - answerMs - nowMs;
+    if (leftMs < waitMs && !isCutTold) {
+      isCutTold = true;
+      const until = leftMs > 0 ? `evictions wait for ${(leftMs / 1000).toFixed(1)} s at most` : "no eviction waits";
+      const sentence = `EVICTION_WAIT is ${waitMs / 1000} s, and the time-out of the webhook leaves less: ${until}. Give it a timeoutSeconds of ${Math.ceil((waitMs + answerMs) / 900)}, of which 30 is the most`;
+      context.reporter.problem({ resource: "pods", namespace, name: pod }, name, sentence);
+    }
+    return nowMs + Math.min(waitMs, leftMs);
+  };
+}

@@ -1,0 +1,144 @@
+/**
+ * Reviews that wait their turn: each was refused for a reason that time alone may cure, and whoever asked has time. They keep
+ * their order for each group, and hold nothing in any ledger. Each costs a seat in the API server: so there are bounds.
+ */
+import type { Denied } from "../pass/definition.ts";
+import type { HeldReport } from "../pass/reporter.ts";
+import type { Deadlines, HasDeadline } from "./deadlines.ts";
+
+/** How many wait at most, of one group and of all groups of one process. */
+export const mostHeldOfGroup = 32;
+export const mostHeld = 64;
+/** A pace is only a guess: whoever comes a little too late by it may come in time. */
+const surelyLate = 1.25;
+
+/** A review that may wait. */
+export interface MayWait {
+  /** Until when, by the monotonic clock; absent: it is never made to wait. */
+  readonly holdUntilMs?: number | undefined;
+  /** Aborted when whoever asked has gone. */
+  readonly signal?: AbortSignal | undefined;
+  /** Hears, once, that it waits, and why. */
+  onHold?(refusal: Denied): void;
+}
+
+/** Why one waits, and since when. */
+export interface Held {
+  readonly sinceMs: number;
+  /** What it was last refused with: the answer, once it waits no longer. */
+  refusal: Denied;
+  readonly end: HasDeadline;
+  readonly gone: () => void;
+}
+
+/** Those of one group, in the order in which they came. */
+export type HeldLine<Review> = Map<Review, Held>;
+
+/** Where one is in its line. */
+export interface Place {
+  /** How many wait before it, and how many have just been sent away. */
+  readonly waiting: number;
+  readonly unheld: number;
+  /** How long it still has to wait at the pace of late; undefined where that is not known. */
+  readonly waitMs: number | undefined;
+}
+
+export type HeldOutcome = NonNullable<HeldReport["ended"]>["outcome"];
+
+export interface HeldOptions<Review> {
+  readonly by: string;
+  readonly deadlines: Deadlines;
+  monotonicMs(): number;
+  report(report: HeldReport): void;
+  /** It has waited as long as it may, or whoever asked has gone. */
+  onEnd(review: Review, outcome: Extract<HeldOutcome, "over" | "gone">): void;
+}
+
+export class HeldReviews<Review extends MayWait> {
+  readonly #options: HeldOptions<Review>;
+  #held = 0;
+  #isClosed = false;
+
+  constructor(options: HeldOptions<Review>) {
+    this.#options = options;
+  }
+
+  get isEmpty(): boolean {
+    return this.#held === 0;
+  }
+
+  /** From now on nobody is made to wait. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  /** True where the refusal may be cured in the time that is left to this one. */
+  mayWait({ holdUntilMs, signal }: Review, { curedInMs }: Denied): boolean {
+    if (this.#isClosed || holdUntilMs === undefined || curedInMs === undefined || signal?.aborted) return false;
+    return holdUntilMs > this.#options.monotonicMs() + curedInMs;
+  }
+
+  /**
+   * Has a review wait that {@link mayWait}; or answers why it is of no use. `place`: how many of its group wait before it, and
+   * how many before it were sent away.
+   */
+  hold(line: HeldLine<Review>, review: Review, refusal: Denied, place: Place): Denied | undefined {
+    const known = line.get(review);
+    const behind = this.#behind(line, review, place, known !== undefined);
+    if (behind !== undefined) {
+      const outcome = "behind";
+      if (known === undefined) this.#report({ outcome, seconds: 0 });
+      else this.leave(line, review, outcome);
+      return { ...refusal, sentence: `${refusal.sentence}; ${behind}: ask again` };
+    }
+    if (known !== undefined) {
+      known.refusal = refusal;
+      return undefined;
+    }
+    const { holdUntilMs: deadlineMs = 0, signal } = review;
+    const gone = () => this.#options.onEnd(review, "gone");
+    const end = { deadlineMs, late: () => this.#options.onEnd(review, "over") };
+    line.set(review, { sinceMs: this.#options.monotonicMs(), refusal, end, gone });
+    this.#held++;
+    this.#report();
+    signal?.addEventListener("abort", gone, { once: true });
+    this.#options.deadlines.add(end);
+    review.onHold?.(refusal);
+    return undefined;
+  }
+
+  /** Why it is sent away. Whoever is first waits as long as it may: nobody knows what comes. */
+  #behind(
+    { size }: HeldLine<Review>,
+    { holdUntilMs = 0 }: Review,
+    { waiting, unheld, waitMs = 0 }: Place,
+    isHeld: boolean,
+  ): string | undefined {
+    const number = `this one is number ${waiting + unheld + 1} in the line of its group`;
+    const leftMs = holdUntilMs - this.#options.monotonicMs();
+    if (waiting > 0 && waitMs > surelyLate * leftMs)
+      return `${number}, where its turn comes in about ${Math.ceil(waitMs / 1000)} s, and it may wait for ${Math.ceil(leftMs / 1000)} s`;
+    if (isHeld) return undefined;
+    if (size >= mostHeldOfGroup) return `${number}, where ${size} wait already`;
+    if (this.#held >= mostHeld) return `${number}, and ${this.#held} of all groups wait here already`;
+    return undefined;
+  }
+
+  #report(ended?: HeldReport["ended"]): void {
+    const { by, report } = this.#options;
+    report({ function: by, held: this.#held, ...(ended === undefined ? {} : { ended }) });
+  }
+
+  /** It waits no longer: it has been answered so. */
+  leave(line: HeldLine<Review>, review: Review, because: HeldOutcome): void {
+    const held = line.get(review);
+    if (held === undefined) return;
+    line.delete(review);
+    this.#held--;
+    this.#options.deadlines.delete(held.end);
+    review.signal?.removeEventListener("abort", held.gone);
+    const outcome = this.#isClosed && because === "refused" ? "stopped" : because;
+    const seconds = (this.#options.monotonicMs() - held.sinceMs) / 1000;
+    this.#report({ outcome, seconds });
+  }
+}

@@ -1,0 +1,254 @@
+/**
+ * The lines of those who ask, one for each group, in their order: who is looked at next, who waits for what time may cure and is
+ * looked at again, and who is answered.
+ */
+import type { Cluster } from "../kubernetes/cluster.ts";
+import { BoundedMap } from "../objects/bounded-map.ts";
+import { type GroupKey, groupPathOf } from "../objects/statefulsets.ts";
+import type { AdmissionAnswer } from "../pass/definition.ts";
+import type { Reporter } from "../pass/reporter.ts";
+import type { Views } from "../views/view.ts";
+import { tooLate } from "./answers.ts";
+import { Deadlines, type HasDeadline } from "./deadlines.ts";
+import { type HeldLine, type HeldOutcome, HeldReviews, type MayWait } from "./held.ts";
+import { Pace } from "./pace.ts";
+
+/** A review that nobody has answered yet. */
+export interface WaitingReview<Withdrawn> extends MayWait, HasDeadline {
+  readonly line: ReviewLine<WaitingReview<Withdrawn>, Withdrawn>;
+  deadlineMs: number;
+  /** What `deadlineMs` was when it came: an attempt to let it go brings that forward. */
+  readonly latestMs: number;
+  isAnswered: boolean;
+  resolve(answer: AdmissionAnswer): void;
+  reject(error: unknown): void;
+}
+
+/** Those of one group who were not looked at yet, those who wait, and what was written for some who were then refused. */
+export interface ReviewLine<Review, Withdrawn> {
+  readonly key: GroupKey;
+  readonly queue: Review[];
+  /** Those who wait their turn. They are looked at again with whoever comes, and before them. */
+  readonly held: HeldLine<Review>;
+  /**
+   * Reservations that stand in the ledger though their petition was refused: the next write undoes them. What they renewed
+   * stands again, for an earlier allowance may still be under way.
+   */
+  withdrawn: readonly Withdrawn[];
+  isServed: boolean;
+  /** When those who wait are looked at again though nobody comes, and from when on a change may bring that forward. */
+  readonly again: HasDeadline & { deadlineMs: number };
+  quietUntilMs: number;
+}
+
+export interface LineContext {
+  readonly cluster: Pick<Cluster, "monotonicMs" | "sleep">;
+  readonly views: Pick<Views, "onChange">;
+  readonly reporter: Pick<Reporter, "held">;
+}
+
+/** How many are looked at together: one write may carry all that a storm of drains has under way. */
+const largestBatch = 500;
+/** What changes right after a look waits as long as that look took, within these bounds: half of the time is left to others. */
+const leastGatherMs = 2;
+const mostGatherMs = 20;
+/** A ledger that others write is left alone for longer. */
+const contendedMs = 250;
+/** No event tells that a time has passed, and one may be lost: so often those who wait are looked at in any case. */
+const lookAgainMs = 1_000;
+/** Of groups that had evictions lately; one that is forgotten is learnt again. */
+const rememberedPaces = 1_000;
+
+export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
+  readonly deadlines: Deadlines;
+  readonly #context: LineContext;
+  readonly #serve: (line: ReviewLine<Review, Withdrawn>, batch: readonly Review[]) => Promise<void>;
+  readonly #lines = new Map<string, ReviewLine<Review, Withdrawn>>();
+  readonly #held: HeldReviews<Review>;
+  /** A line may be empty while those who were sent away are on their way back. */
+  readonly #paces = new BoundedMap<string, Pace>(rememberedPaces);
+
+  /** `serve` answers, or holds, everybody of a batch; it never rejects, and runs once at a time for each line. */
+  constructor(
+    context: LineContext,
+    by: string,
+    serve: (line: ReviewLine<Review, Withdrawn>, batch: readonly Review[]) => Promise<void>,
+  ) {
+    const { cluster, views, reporter } = context;
+    this.#context = context;
+    this.#serve = serve;
+    this.deadlines = new Deadlines(cluster);
+    this.#held = new HeldReviews({
+      by,
+      deadlines: this.deadlines,
+      monotonicMs: () => cluster.monotonicMs(),
+      report: (report) => reporter.held(report),
+      onEnd: (review, outcome) => this.#endHold(review, outcome),
+    });
+    // Each look is a LIST where nobody tells of changes: that costs the API server more than a client that asks again.
+    if (views.onChange === undefined) this.#held.close();
+    views.onChange?.((namespace, group) => this.#changed(namespace, group));
+  }
+
+  /** One more in the line of a group. */
+  join(key: GroupKey, make: (line: ReviewLine<Review, Withdrawn>) => Review): void {
+    const line = this.#lineOf(key);
+    const review = make(line);
+    line.queue.push(review);
+    if (!line.isServed) void this.#serveLine(line);
+    if (!review.isAnswered) this.deadlines.add(review);
+  }
+
+  /** Answers all who wait their turn, and has nobody wait from now on. */
+  stop(): void {
+    this.#held.close();
+    for (const line of this.#lines.values()) {
+      // Whoever is being looked at is answered after that.
+      if (!line.isServed) for (const [review, { refusal }] of [...line.held]) this.answer(review, refusal, "stopped");
+    }
+  }
+
+  /** Others have written the ledger: a change in the next moments is no reason to look at once. */
+  leaveAlone(line: ReviewLine<Review, Withdrawn>): void {
+    line.quietUntilMs = this.#context.cluster.monotonicMs() + contendedMs;
+  }
+
+  mayWait(review: Review, answer: AdmissionAnswer): boolean {
+    return !answer.allowed && !review.isAnswered && this.#held.mayWait(review, answer);
+  }
+
+  /** Whoever may wait does so, in the order of arrival and as far as there is room; others hear their answer. */
+  holdOrRefuse(
+    line: ReviewLine<Review, Withdrawn>,
+    asked: Iterable<Review>,
+    answerOf: (review: Review) => AdmissionAnswer | undefined,
+  ): void {
+    const nowMs = this.#context.cluster.monotonicMs();
+    let [waiting, unheld] = [0, 0];
+    for (const review of asked) {
+      const answer = review.isAnswered ? undefined : answerOf(review);
+      if (answer === undefined) continue;
+      if (answer.allowed || !this.mayWait(review, answer)) {
+        this.answer(review, answer);
+        continue;
+      }
+      // An attempt to let it go has brought its deadline forward, and came to nothing.
+      review.deadlineMs = review.latestMs;
+      const waitMs = this.#paceOf(line).waitMs(waiting, nowMs);
+      const behind = this.#held.hold(line.held, review, answer, { waiting, unheld, waitMs });
+      if (behind === undefined) waiting++;
+      else {
+        unheld++;
+        this.answer(review, behind);
+      }
+    }
+  }
+
+  /** Nothing is reserved for whoever has gone, or has no time left: a process may have been stopped for a while. */
+  dismiss(batch: readonly Review[]): void {
+    const nowMs = this.#context.cluster.monotonicMs();
+    for (const review of batch) {
+      if (review.isAnswered) continue;
+      if (review.signal?.aborted) this.answer(review, tooLate(), "gone");
+      else if (review.deadlineMs <= nowMs) this.answer(review, tooLate());
+    }
+  }
+
+  answer(review: Review, said: AdmissionAnswer, outcome?: HeldOutcome): void {
+    const nowMs = this.#context.cluster.monotonicMs();
+    const isOver = (review.holdUntilMs ?? 0) <= nowMs;
+    const line = review.line as ReviewLine<Review, Withdrawn>;
+    if (said.allowed && said.reserved === true) this.#paceOf(line).letGo(nowMs, line.held.size > 0);
+    this.close(review, outcome ?? (said.allowed ? "allowed" : isOver ? "over" : "refused"));
+    review.resolve(said);
+  }
+
+  /** Nobody waits for this one any more. A promise keeps to the first answer that it is given. */
+  close(review: Review, outcome: HeldOutcome): void {
+    const line = review.line as ReviewLine<Review, Withdrawn>;
+    review.isAnswered = true;
+    this.deadlines.delete(review);
+    this.#held.leave(line.held, review, outcome);
+    if (line.held.size === 0 && !line.isServed) this.#restOf(line);
+  }
+
+  /** Whoever is being looked at is answered after that, and waits no longer then: it may be about to be let go. */
+  #endHold(review: Review, outcome: "over" | "gone"): void {
+    const line = review.line as ReviewLine<Review, Withdrawn>;
+    const held = line.held.get(review);
+    if (held !== undefined && (outcome === "gone" || !line.isServed)) this.answer(review, held.refusal, outcome);
+  }
+
+  #paceOf({ key }: ReviewLine<Review, Withdrawn>): Pace {
+    const path = groupPathOf(key);
+    const pace = this.#paces.get(path) ?? new Pace();
+    this.#paces.set(path, pace);
+    return pace;
+  }
+
+  #lineOf(key: GroupKey): ReviewLine<Review, Withdrawn> {
+    const path = groupPathOf(key);
+    const known = this.#lines.get(path);
+    if (known !== undefined) return known;
+    const again = { deadlineMs: Number.POSITIVE_INFINITY, late: () => void this.#lookAgain(line) };
+    const line: ReviewLine<Review, Withdrawn> = {
+      ...{ key, queue: [], held: new Map(), withdrawn: [], isServed: false },
+      ...{ again, quietUntilMs: Number.NEGATIVE_INFINITY },
+    };
+    this.#lines.set(path, line);
+    return line;
+  }
+
+  async #serveLine(line: ReviewLine<Review, Withdrawn>): Promise<void> {
+    const { held, queue } = line;
+    const { cluster } = this.#context;
+    const beganMs = cluster.monotonicMs();
+    line.isServed = true;
+    do await this.#serve(line, [...held.keys(), ...queue.splice(0, largestBatch)]);
+    while (queue.length > 0);
+    line.isServed = false;
+    const nowMs = cluster.monotonicMs();
+    const gatherMs = Math.min(mostGatherMs, Math.max(leastGatherMs, nowMs - beganMs));
+    line.quietUntilMs = Math.max(line.quietUntilMs, nowMs + gatherMs);
+    this.#restOf(line);
+  }
+
+  /** Whoever waits is looked at again some time; a line that nobody is in is forgotten. */
+  #restOf(line: ReviewLine<Review, Withdrawn>): void {
+    const { key, held, queue, withdrawn } = line;
+    if (held.size > 0) {
+      const nowMs = this.#context.cluster.monotonicMs();
+      const curedInMs = [...held.values()].map(({ refusal }) => refusal.curedInMs || lookAgainMs);
+      this.#lookAt(line, nowMs + Math.min(lookAgainMs, ...curedInMs));
+    } else if (queue.length + withdrawn.length === 0) {
+      // Who is late may have been in a line that was forgotten: the one that there is now may be about to be served.
+      if (this.#lines.get(groupPathOf(key)) === line) this.#lines.delete(groupPathOf(key));
+    }
+  }
+
+  #changed(namespace: string, group: string | undefined): void {
+    if (this.#held.isEmpty) return;
+    for (const line of this.#lines.values()) {
+      const isConcerned = line.key.namespace === namespace && (group === undefined || group === line.key.group);
+      if (isConcerned && line.held.size > 0) this.#lookAt(line, line.quietUntilMs);
+    }
+  }
+
+  /** At that time at the latest. */
+  #lookAt({ again }: ReviewLine<Review, Withdrawn>, atMs: number): void {
+    if (atMs >= again.deadlineMs) return;
+    again.deadlineMs = atMs;
+    this.deadlines.add(again);
+  }
+
+  async #lookAgain(line: ReviewLine<Review, Withdrawn>): Promise<void> {
+    line.again.deadlineMs = Number.POSITIVE_INFINITY;
+    // Whoever told of a change is to be done with it first.
+    await undefined;
+    const nowMs = this.#context.cluster.monotonicMs();
+    if (line.held.size === 0) return;
+    if (line.isServed) this.#lookAt(line, nowMs + leastGatherMs);
+    else if (nowMs < line.quietUntilMs) this.#lookAt(line, line.quietUntilMs);
+    else await this.#serveLine(line);
+  }
+}

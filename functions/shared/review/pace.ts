@@ -1,0 +1,42 @@
+/** How fast the reviews of a line are let go, and what that makes those expect who wait. It is told the time. */
+
+/** Those who are let go within this time are one moment: pods that went together come back one after the other. */
+const oneMomentMs = 250;
+const mostMoments = 6;
+/** The first one that comes back says little of the others that went with it. */
+const leastMoments = 3;
+/** What was before that says nothing of now. */
+const servesForMs = 30_000;
+
+export class Pace {
+  readonly #moments: { readonly atMs: number; count: number }[] = [];
+
+  /** One was let go. `hasWaited`: until then nobody was let go for want of room; otherwise it says nothing of the pace. */
+  letGo(atMs: number, hasWaited: boolean): void {
+    const last = this.#moments.at(-1);
+    if (last !== undefined && atMs - last.atMs < oneMomentMs) {
+      last.count++;
+      return;
+    }
+    if (!hasWaited) this.#moments.length = 0;
+    this.#moments.push({ atMs, count: 1 });
+    if (this.#moments.length > mostMoments) this.#moments.shift();
+  }
+
+  /** How long one still has to wait that has so many before it, in milliseconds; undefined where nothing is known of that. */
+  waitMs(before: number, nowMs: number): number | undefined {
+    // A moment that is not over yet has let go only some of those who go in it.
+    const over = this.#moments.filter(({ atMs }) => nowMs - atMs >= oneMomentMs);
+    const [first, last] = [over[0], over.at(-1)];
+    if (first === undefined || last === undefined || over.length < leastMoments) return undefined;
+    const sinceMs = nowMs - last.atMs;
+    if (sinceMs > servesForMs) return undefined;
+    const later = over.slice(1).reduce((sum, { count }) => sum + count, 0);
+    const now = this.#moments.slice(over.length).reduce((sum, { count }) => sum + count, 0);
+    const usualMs = last.atMs - first.atMs;
+    // One that is overdue makes the pace slower.
+    const isOverdue = now === 0 && sinceMs > usualMs / (over.length - 1);
+    const eachMs = (isOverdue ? usualMs + sinceMs : usualMs) / later;
+    return Math.max(0, (before + 1 + now) * eachMs - sinceMs);
+  }
+}

@@ -1,0 +1,134 @@
+/** Somebody who asks the API server for something else meanwhile, and what is under way there. */
+import { setTimeout as delay } from "node:timers/promises";
+import { Api, type ApiAccess, ApiError } from "../../controlplane/api.ts";
+import { percentile } from "./answers.ts";
+
+export interface BystanderFigures {
+  /** How long other requests took, while it lasted. */
+  readonly otherP50Ms: number | undefined;
+  readonly otherP99Ms: number | undefined;
+  readonly others: number;
+  /** `apiserver_current_inflight_requests`, of those that change something, at most. */
+  readonly mostUnderWay: number;
+  /** Only where the API server has priority and fairness. */
+  readonly seats: SeatFigures | undefined;
+}
+
+/** Of the priority level of those who have no other one, which the one who asks is of. */
+export interface SeatFigures {
+  /** What the level has for its own; it may borrow more. */
+  readonly own: number;
+  /** `apiserver_flowcontrol_current_executing_seats`, at most. */
+  readonly mostTaken: number;
+  /** `apiserver_flowcontrol_current_inqueue_requests`, at most. */
+  readonly mostInQueue: number;
+}
+
+/** Administrators by their group are exempt from fairness: this one is by a role, and shares as users do. */
+export const asUser = { "impersonate-user": "bench-user" };
+
+const level = 'priority_level="global-default"';
+
+/** Gives that user every right. */
+export async function letUser(access: ApiAccess): Promise<void> {
+  const api = await Api.open(access, { userAgent: "sluice-test-bystander", connections: 1 });
+  const group = "rbac.authorization.k8s.io";
+  try {
+    await api.post(`/apis/${group}/v1/clusterrolebindings`, {
+      apiVersion: `${group}/v1`,
+      kind: "ClusterRoleBinding",
+      metadata: { name: "bench-user" },
+      roleRef: { apiGroup: group, kind: "ClusterRole", name: "cluster-admin" },
+      subjects: [{ apiGroup: group, kind: "User", name: asUser["impersonate-user"] }],
+    });
+  } catch (error) {
+    if (!(error instanceof ApiError && error.status === 409)) throw error;
+  } finally {
+    await api.close();
+  }
+}
+
+const askEveryMs = 20;
+const scrapeEveryMs = 1_000;
+
+/** Asks for one small object, fifty times a second, while `work` is done, and looks each second at what is under way. */
+export async function beside<T>(
+  access: ApiAccess,
+  namespace: string,
+  work: () => Promise<T>,
+): Promise<{ readonly result: T; readonly bystander: BystanderFigures }> {
+  await letUser(access);
+  const api = await Api.open(access, { userAgent: "sluice-test-bystander", connections: 4 });
+  const ended = new AbortController();
+  const tookMs: number[] = [];
+  const underWay = [0];
+  const seats: SeatFigures[] = [];
+  const ask = async (): Promise<void> => {
+    while (!ended.signal.aborted) {
+      const askedMs = performance.now();
+      const path = `/api/v1/namespaces/${namespace}`;
+      const { statusCode, body } = await api.send("GET", path, undefined, undefined, asUser);
+      await body.dump();
+      if (statusCode !== 200) throw new Error(`GET ${path}: ${statusCode}`);
+      tookMs.push(performance.now() - askedMs);
+      await delay(askEveryMs, undefined, { signal: ended.signal }).catch(() => {});
+    }
+  };
+  const look = async (): Promise<void> => {
+    while (!ended.signal.aborted) {
+      const { body } = await api.send("GET", "/metrics");
+      const text = await body.text();
+      underWay.push(sumOf(text, "apiserver_current_inflight_requests", 'request_kind="mutating"'));
+      seats.push(seatsOf(text));
+      await delay(scrapeEveryMs, undefined, { signal: ended.signal }).catch(() => {});
+    }
+  };
+  const asking = Promise.all([ask(), look()]);
+  try {
+    const result = await work();
+    ended.abort();
+    await asking;
+    return { result, bystander: figuresOf(tookMs, underWay, seats) };
+  } finally {
+    ended.abort();
+    await asking.catch(() => {});
+    await api.close();
+  }
+}
+
+function seatsOf(page: string): SeatFigures {
+  const of = (metric: string) => sumOf(page, `apiserver_flowcontrol_${metric}`, level);
+  return {
+    own: of("nominal_limit_seats"),
+    mostTaken: of("current_executing_seats"),
+    mostInQueue: of("current_inqueue_requests"),
+  };
+}
+
+function figuresOf(
+  tookMs: readonly number[],
+  underWay: readonly number[],
+  seats: readonly SeatFigures[],
+): BystanderFigures {
+  const sorted = tookMs.toSorted((one, other) => one - other);
+  return {
+    otherP50Ms: percentile(sorted, 0.5),
+    otherP99Ms: percentile(sorted, 0.99),
+    others: sorted.length,
+    mostUnderWay: Math.max(...underWay),
+    seats: mostOf(seats),
+  };
+}
+
+function mostOf(seats: readonly SeatFigures[]): SeatFigures | undefined {
+  const most = (of: (one: SeatFigures) => number) => Math.max(0, ...seats.map(of));
+  const own = most((one) => one.own);
+  if (own === 0) return undefined;
+  return { own, mostTaken: most((one) => one.mostTaken), mostInQueue: most((one) => one.mostInQueue) };
+}
+
+/** The sum of a metric's series on a page of Prometheus's text, of those that have this label. */
+export function sumOf(page: string, metric: string, label: string): number {
+  const series = page.split("\n").filter((line) => line.startsWith(`${metric}{`) && line.includes(label));
+  return series.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
+}

@@ -1,0 +1,52 @@
+/** Sluice as its image has it: the steps of a checkout's Dockerfile that make the bundles and their compiled code. */
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { readDockerfile } from "../stage/dockerfile.ts";
+
+export interface Shipped {
+  /** What the image adds to the environment. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** The image's flags for Node. */
+  readonly flags: readonly string[];
+  /** Where the bundles are. */
+  readonly server: string;
+  /** The program that is started. */
+  readonly start: string;
+  remove(): Promise<void>;
+}
+
+/** Where the build stage puts what it makes, and the image has the server. */
+const placeOfImage = "/sluice";
+
+/**
+ * Builds the server of a checkout, whatever its layout, with its own Dockerfile. Rejects with the output of a step that failed.
+ *
+ * @param more flags for Node besides those of the image
+ */
+export async function buildShipped(directory: string, more: readonly string[] = []): Promise<Shipped> {
+  const steps = readDockerfile(await readFile(join(directory, "Dockerfile"), "utf8")).flatMap((stage) => stage.steps);
+  const commandOf = (kind: "run" | "entrypoint") =>
+    steps
+      .flatMap((step) => (step.kind === kind && step.command[0] === "/nodejs/bin/node" ? [step.command] : []))
+      .at(-1);
+  const [compiling, starting] = [commandOf("run"), commandOf("entrypoint")];
+  if (compiling === undefined || starting === undefined) throw new Error(`${directory}: its image has no such server`);
+  const flags = [...starting.filter((word) => word.startsWith("--")), ...more];
+  const environment = Object.assign({}, ...steps.map((step) => (step.kind === "environment" ? step.variables : {})));
+  const folder = await mkdtemp(join(tmpdir(), "sluice-shipped-"));
+  const remove = () => rm(folder, { recursive: true, force: true });
+  const server = join(folder, "server");
+  const execute = promisify(execFile);
+  try {
+    await execute(process.execPath, [join(directory, "knative/image/bundle.ts"), folder], { cwd: directory });
+    const words = compiling.slice(1).map((word) => word.replace(placeOfImage, folder));
+    await execute(process.execPath, [...more, ...words], { cwd: directory });
+    return { environment, flags, server, start: (starting.at(-1) ?? "").replace(placeOfImage, server), remove };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+}

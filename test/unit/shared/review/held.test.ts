@@ -1,0 +1,354 @@
+/** Reviews that wait their turn: in their order, let go in the moment in which a pod is back, and no longer than they may. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { AdmissionAnswer, AdmissionRequest } from "../../../../functions/shared/pass/definition.ts";
+import { mostHeld, mostHeldOfGroup } from "../../../../functions/shared/review/held.ts";
+import { type Call, namespace, Passes, played, refused } from "../pass/passes.ts";
+import { addBudget, governedGroup, Replica, reservationOf, reserved } from "./reviews.ts";
+
+const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
+/** How long a pod of the world is away. */
+const awayMs = 1_505;
+
+/** A process that lives on, and people who evict: what is allowed happens. */
+class Drains {
+  readonly passes: Passes;
+  readonly replica: Replica;
+  /** What was answered, in that order, with the time since the start. */
+  readonly said: { readonly pod: string; readonly guard: string; readonly atMs: number; readonly sentence: string }[] =
+    [];
+  readonly #startMs: number;
+
+  constructor(passes: Passes, replica: Replica) {
+    this.passes = passes;
+    this.replica = replica;
+    this.#startMs = passes.timeline.nowMs();
+  }
+
+  static async of(spec: object, { replicas = 8, settings = {} } = {}): Promise<Drains> {
+    const passes = await governedGroup(spec, { replicas });
+    const views = await passes.watch();
+    passes.holds.length = 0;
+    return new Drains(passes, new Replica(passes, () => ({ views, settings })));
+  }
+
+  evict(pod: string, changes: Partial<AdmissionRequest> = {}): Promise<AdmissionAnswer> {
+    const asked = this.replica.review(pod, changes);
+    void asked.then((answer) => {
+      const sentence = answer.allowed ? "" : answer.sentence;
+      this.said.push({ pod, guard: answer.guard, atMs: this.passes.timeline.nowMs() - this.#startMs, sentence });
+      if (answer.allowed && changes.dryRun !== true) this.passes.world.store.delete("pods", { namespace, name: pod });
+    });
+    return asked;
+  }
+
+  guards(...asked: readonly Promise<AdmissionAnswer>[]): Promise<string[]> {
+    return this.replica.guards(...asked);
+  }
+
+  get outcomes(): string[] {
+    return this.passes.holds.flatMap(({ ended }) => (ended === undefined ? [] : [ended.outcome]));
+  }
+}
+
+const pods = (from: number, to: number) => Array.from({ length: to - from }, (_, index) => `group-a-${from + index}`);
+
+test("an eviction that the budget does not allow now waits, and goes in the moment in which a pod is back", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 });
+  const asked = pods(0, 4).map((pod) => drains.evict(pod));
+  assert.deepEqual(await drains.guards(...asked), ["allowed", "allowed", "allowed", "allowed"]);
+  assert.deepEqual(
+    drains.said.map(({ pod }) => pod),
+    pods(0, 4),
+    "in the order in which they came",
+  );
+  for (const [index, { atMs }] of drains.said.entries()) {
+    const lateMs = atMs - index * awayMs;
+    assert.ok(lateMs >= 0 && lateMs < 100, `${index} goes ${lateMs} ms after the one before it is back`);
+  }
+});
+
+test("while an eviction waits nothing of it stands in the ledger, and its stamp is of the moment in which it is let go (R8, R9)", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 });
+  await drains.guards(drains.evict("group-a-0"));
+  const firstMs = reservationOf(drains.passes, "group-a-0")?.stampMs ?? Number.NaN;
+  const waits = drains.evict("group-a-1");
+  await drains.passes.goOn(1_000);
+  assert.deepEqual(reserved(drains.passes), ["group-a-0 by evaluate-eviction"]);
+  assert.deepEqual(await drains.guards(waits), ["allowed"]);
+  const laterMs = (reservationOf(drains.passes, "group-a-1")?.stampMs ?? Number.NaN) - firstMs;
+  assert.ok(laterMs >= 1_000 && laterMs <= 2_000, `${laterMs} ms after the first, by a clock of whole seconds`);
+});
+
+test("it waits as long as the setting says, and is then refused with its reason", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 }, { settings: { evictionWaitMs: 1_200 } });
+  const asked = [drains.evict("group-a-0"), drains.evict("group-a-1")];
+  assert.deepEqual(await drains.guards(...asked), ["allowed", "zone-budget"]);
+  const atMs = drains.said[1]?.atMs ?? 0;
+  assert.ok(atMs >= 1_200 && atMs < 1_300, `${atMs} ms`);
+  assert.deepEqual(drains.outcomes, ["over"]);
+});
+
+test("EVICTION_WAIT of 0 refuses at once", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 }, { settings: { evictionWaitMs: 0 } });
+  assert.deepEqual(await drains.guards(...pods(0, 3).map((pod) => drains.evict(pod))), [
+    "allowed",
+    "zone-budget",
+    "zone-budget",
+  ]);
+  assert.ok((drains.said[2]?.atMs ?? 1_000) < 50);
+  assert.deepEqual(drains.passes.holds, []);
+});
+
+test("a setting that is longer than the time-out leaves is cut to 1.5 s less, and that is said once", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 }, { settings: { evictionWaitMs: 60_000 } });
+  const deadlineMs = drains.replica.cluster.monotonicMs() + 2_500;
+  const asked = pods(0, 3).map((pod) => drains.evict(pod, { deadlineMs }));
+  assert.deepEqual(await drains.guards(...asked), ["allowed", "zone-budget", "zone-budget"]);
+  const atMs = drains.said[1]?.atMs ?? 0;
+  assert.ok(atMs >= 1_000 && atMs < 1_100, `${atMs} ms`);
+  assert.equal(drains.passes.problems.length, 1);
+  assert.match(drains.passes.problems[0] ?? "", /EVICTION_WAIT is 60 s, .* evictions wait for 1\.0 s at most/);
+});
+
+test("a webhook that is registered with one second has its evictions refused at once", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 });
+  const deadlineMs = drains.replica.cluster.monotonicMs() + 900;
+  const asked = pods(0, 3).map((pod) => drains.evict(pod, { deadlineMs }));
+  assert.deepEqual(await drains.guards(...asked), ["allowed", "zone-budget", "zone-budget"]);
+  assert.ok((drains.said[2]?.atMs ?? 1_000) < 50);
+  assert.match(drains.passes.problems[0] ?? "", /no eviction waits.* timeoutSeconds of 11/);
+});
+
+test("32 of a group wait; whoever comes then is refused at once, and told its place in the line", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 }, { replicas: 40 });
+  const asked = pods(0, 36).map((pod) => drains.evict(pod));
+  await drains.passes.goOn(20);
+  assert.equal(drains.said.length, 1 + 36 - 1 - mostHeldOfGroup);
+  const refused = drains.said.slice(1);
+  assert.deepEqual(
+    refused.map(({ pod }) => pod),
+    pods(33, 36),
+    "those who came last",
+  );
+  const places = refused.map(({ sentence }) =>
+    Number(/number (\d+) in the line of its group, where 32 wait already/.exec(sentence)?.[1]),
+  );
+  assert.deepEqual(places, [33, 34, 35]);
+  assert.equal(drains.passes.holds.at(-1)?.held, mostHeldOfGroup);
+  assert.deepEqual(drains.outcomes, ["behind", "behind", "behind"]);
+  await drains.guards(...asked);
+});
+
+test("64 of all groups wait in one process, and a group that finds no room there is refused as it was before", async () => {
+  const passes = new Passes({ replicas: 20 });
+  const groups = ["group", "group-1", "group-2", "group-3", "group-4"];
+  for (const group of groups.slice(1)) passes.world.addGroup({ namespace, group, zones: ["a", "b"], replicas: 20 });
+  for (const group of groups)
+    addBudget(passes, { selector: { matchLabels: { "rollout-group": group } }, maxUnavailable: 1 }, group);
+  passes.world.settle();
+  const views = await passes.watch();
+  const replica = new Replica(passes, () => ({ views, settings: {} }));
+  // Each ledger is new, and old enough ten seconds later (rule R4).
+  await replica.guards(...groups.map((group) => replica.review(`${group}-a-0`)));
+  await passes.goOn(60_000);
+  await replica.guards(...groups.map((group) => replica.review(`${group}-a-0`)));
+  passes.holds.length = 0;
+  const said: string[] = [];
+  for (const group of groups) {
+    for (let ordinal = 1; ordinal <= 16; ordinal++)
+      void replica.review(`${group}-a-${ordinal}`).then((answer) => {
+        said.push(answer.allowed ? answer.guard : answer.sentence);
+      });
+  }
+  await passes.goOn(50);
+  assert.equal(passes.holds.findLast(({ ended }) => ended === undefined)?.held, mostHeld);
+  assert.equal(said.length, 5 * 16 - mostHeld);
+  for (const sentence of said) assert.match(sentence, /and 64 of all groups wait here already/);
+  await passes.goOn(20_000);
+  assert.equal(passes.holds.at(-1)?.held, 0);
+});
+
+test("10,000 reviews at once: as many wait as may, those who came first, and all others are answered", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 }, { replicas: 40 });
+  const answers: string[] = [];
+  const order = Array.from({ length: 10_000 }, (_, index) => `group-a-${index % 40}`);
+  for (const pod of order) void drains.replica.review(pod).then(({ guard }) => answers.push(guard));
+  await drains.passes.goOn(500);
+  assert.equal(Math.max(...drains.passes.holds.map(({ held }) => held)), mostHeldOfGroup);
+  const held = drains.passes.holds.filter(({ ended }) => ended === undefined).length;
+  assert.equal(held, mostHeldOfGroup, "nobody who came later took the place of one who came before");
+  assert.equal(answers.length, 10_000 - mostHeldOfGroup);
+  await drains.passes.goOn(9_000);
+  assert.equal(answers.length, 10_000);
+});
+
+test("whoever has gone leaves the line, and nothing is reserved for them", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 });
+  const leaving = new AbortController();
+  const first = drains.evict("group-a-0");
+  const gone = drains.replica.review("group-a-1", { signal: leaving.signal });
+  const next = drains.evict("group-a-2");
+  await drains.passes.goOn(500);
+  leaving.abort();
+  assert.deepEqual(await drains.guards(first, gone, next), ["allowed", "zone-budget", "allowed"]);
+  assert.deepEqual(reserved(drains.passes), ["group-a-2 by evaluate-eviction"]);
+  assert.deepEqual(drains.outcomes, ["gone", "allowed"]);
+});
+
+test("what is written for one who goes in that moment is withdrawn", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 });
+  await drains.guards(drains.evict("group-a-0"));
+  const leaving = new AbortController();
+  const gone = drains.replica.review("group-a-1", { signal: leaving.signal });
+  await drains.passes.goOn(500);
+  drains.replica.interfere = (call) => {
+    if (isWrite(call)) leaving.abort();
+  };
+  assert.deepEqual(await drains.guards(gone), ["zone-budget"]);
+  drains.replica.interfere = () => {};
+  assert.deepEqual(await drains.guards(drains.evict("group-a-2")), ["allowed"]);
+  assert.deepEqual(reserved(drains.passes), ["group-a-2 by evaluate-eviction"]);
+});
+
+test("a process that ends answers all who wait at once, with 429, and has nobody wait any more", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 });
+  const asked = pods(0, 4).map((pod) => drains.evict(pod));
+  await drains.passes.goOn(500);
+  drains.replica.judge.stop?.();
+  const answers = await played(drains.passes.timeline, Promise.all(asked));
+  assert.ok((drains.said.at(-1)?.atMs ?? 0) < 510);
+  assert.deepEqual(
+    answers.slice(1).map((answer) => !answer.allowed && answer.code),
+    [429, 429, 429],
+  );
+  assert.deepEqual(drains.outcomes, ["stopped", "stopped", "stopped"]);
+  assert.deepEqual(await drains.guards(drains.evict("group-a-5")), ["zone-budget"]);
+  assert.equal(drains.passes.holds.at(-1)?.held, 0);
+});
+
+test("a dry run, shadow mode and a process that only lists make nobody wait", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 });
+  await drains.guards(drains.evict("group-a-0"));
+  assert.deepEqual(await drains.guards(drains.evict("group-a-1", { dryRun: true })), ["zone-budget"]);
+  const { views } = drains.replica.context;
+  const shadow = new Replica(drains.passes, () => ({ views, mode: "shadow", settings: {} }));
+  await shadow.guards(shadow.review("group-a-1"));
+  const listing = new Replica(drains.passes, () => ({ settings: {} }));
+  assert.deepEqual(await listing.guards(listing.review("group-a-1")), ["zone-budget"]);
+  assert.ok((drains.said.at(-1)?.atMs ?? 1_000) < 100);
+  assert.deepEqual(drains.passes.holds, []);
+});
+
+test("whoever cannot go for a reason of another kind is refused at once, and keeps nobody behind it", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 });
+  const first = drains.evict("group-a-0");
+  const [waits, other] = [drains.evict("group-a-1"), drains.evict("group-b-0")];
+  await drains.passes.goOn(100);
+  // Scaled away, so that no budget lets it go: and the one behind it goes as soon as it can.
+  drains.passes.world.store.delete("pods", { namespace, name: "group-a-1" });
+  assert.deepEqual(await drains.guards(first, waits), ["allowed", "exempt"]);
+  assert.deepEqual(await drains.guards(other), ["allowed"]);
+});
+
+test("the pod that replaces one that waited is not let go in its place", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 });
+  await drains.guards(drains.evict("group-a-0"));
+  const waits = drains.replica.review("group-a-1", { path: "/pods/eviction" });
+  await drains.passes.goOn(100);
+  drains.passes.world.store.delete("pods", { namespace, name: "group-a-1" }, { gracePeriodSeconds: 0 });
+  assert.deepEqual(await drains.guards(waits), ["pod-unseen"]);
+});
+
+test("a budget that changes meanwhile counts from then on", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 });
+  const asked = [drains.evict("group-a-0"), drains.evict("group-a-1"), drains.evict("group-a-2")];
+  await drains.passes.goOn(200);
+  const budget = { namespace, name: "budget" };
+  drains.passes.world.store.patch("zoneawarepoddisruptionbudgets", budget, { spec: { maxUnavailable: 3 } });
+  assert.deepEqual(await drains.guards(...asked), ["allowed", "allowed", "allowed"]);
+  assert.ok((drains.said.at(-1)?.atMs ?? 0) < 300);
+  const [more, never] = [drains.evict("group-a-3"), drains.evict("group-a-4")];
+  await drains.passes.goOn(100);
+  drains.passes.world.store.patch("zoneawarepoddisruptionbudgets", budget, { spec: { maxUnavailable: 0 } });
+  assert.deepEqual(await drains.guards(more, never), ["never-possible", "never-possible"]);
+});
+
+test("whoever comes again for a pod that waits already goes with it, by one reservation", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 });
+  const first = drains.evict("group-a-0");
+  const [one, again] = [drains.replica.review("group-a-1"), drains.replica.review("group-a-1")];
+  assert.deepEqual(await drains.guards(first, one, again), ["allowed", "allowed", "allowed"]);
+  assert.deepEqual(reserved(drains.passes), ["group-a-1 by evaluate-eviction"]);
+});
+
+test("what ends by time alone is waited for where the time is enough, and refused at once where it is not", async () => {
+  const passes = new Passes({ replicas: 4 });
+  addBudget(passes);
+  const views = await passes.watch();
+  const replica = new Replica(passes, () => ({ views, settings: {} }));
+  const startMs = passes.timeline.nowMs();
+  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["ledger-new"]);
+  assert.ok(passes.timeline.nowMs() - startMs < 100, "ten seconds are more than it may wait");
+  await passes.goOn(5_000);
+  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
+  const afterMs = passes.timeline.nowMs() - startMs;
+  assert.ok(afterMs >= 10_000 && afterMs < 10_200, `${afterMs} ms`);
+});
+
+test("a ledger that others write all the time is waited for, and asked less often than it changes", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 });
+  const contended = () => drains.passes.writeLedger({ noise: String(Math.random()) });
+  drains.replica.interfere = (call) => (isWrite(call) ? contended() : undefined);
+  const waits = drains.evict("group-a-0");
+  await drains.passes.goOn(2_900);
+  const tries = drains.replica.count("patch leases");
+  assert.ok(tries >= 10 && tries <= 20, `${tries} writes in three seconds`);
+  drains.replica.interfere = () => {};
+  assert.deepEqual(await drains.guards(waits), ["allowed"]);
+});
+
+test("the API server that fails once is no reason to send everybody away", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 });
+  const first = drains.evict("group-a-0");
+  const waits = drains.evict("group-a-1");
+  await drains.passes.goOn(500);
+  let failures = 0;
+  drains.replica.interfere = (call) => {
+    if (isWrite(call) && failures++ === 0) throw refused(503);
+  };
+  assert.deepEqual(await drains.guards(first, waits), ["allowed", "allowed"]);
+  assert.equal(failures, 2);
+});
+
+test("a line that nobody waits in is looked at no more, and whoever waits costs few requests", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 });
+  // It is allowed to go, and does not.
+  await drains.guards(drains.replica.review("group-a-0"));
+  drains.passes.forget();
+  const waits = drains.evict("group-a-1");
+  assert.deepEqual(await drains.guards(waits), ["zone-budget"]);
+  const gets = drains.passes.count("get statefulsets");
+  assert.ok(gets <= 8, `${gets} GETs in 7.5 s`);
+  assert.equal(drains.passes.count("list pods"), 0);
+  drains.passes.forget();
+  await drains.passes.goOn(10_000);
+  assert.deepEqual(drains.passes.words, []);
+});
+
+test("whoever would wait longer than it may, at the pace of those before it, is refused early and the line goes on", async () => {
+  const drains = await Drains.of({ maxUnavailable: 1 }, { replicas: 24 });
+  const asked = pods(0, 17).map((pod) => drains.evict(pod));
+  await drains.passes.goOn(2 * awayMs);
+  assert.equal(drains.said.length, 2, "nothing is known of the pace yet");
+  await drains.passes.goOn(700);
+  const refused = drains.said.filter(({ guard }) => guard !== "allowed");
+  // 7.5 s less those that have passed, one pod each 1.5 s: three of those who wait may have a chance.
+  assert.deepEqual(
+    refused.map(({ pod }) => pod),
+    pods(6, 17),
+  );
+  for (const { sentence } of refused) assert.match(sentence, /its turn comes in about \d+ s, and it may wait for 4 s/);
+  assert.deepEqual(await drains.guards(...asked.slice(0, 5)), Array(5).fill("allowed"));
+  assert.deepEqual(new Set(drains.outcomes), new Set(["behind", "allowed"]));
+});

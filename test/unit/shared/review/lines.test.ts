@@ -1,0 +1,85 @@
+/** The lines of those who ask, by themselves: who serves them is the test. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setImmediate as immediate } from "node:timers/promises";
+import { notYet, tooLate } from "../../../../functions/shared/review/answers.ts";
+import { ReviewLines, type WaitingReview } from "../../../../functions/shared/review/lines.ts";
+import { createVirtualClock } from "../kubernetes/virtual-clock.ts";
+
+type Review = WaitingReview<never>;
+
+const key = { namespace: "app", group: "ingester" };
+
+/** Batches are served until the test ends them, in their order. */
+function createLines() {
+  const served: { readonly batch: readonly Review[]; readonly end: () => void }[] = [];
+  const cluster = { monotonicMs: () => 0, sleep: () => new Promise<void>(() => {}) };
+  const context = { cluster, views: {}, reporter: { held: () => {} } };
+  const lines = new ReviewLines<Review, never>(context, "judge", (_line, batch) => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    served.push({ batch, end: resolve });
+    return promise;
+  });
+  const ask = (): Review => {
+    let asked: Review | undefined;
+    lines.join(key, (line) => {
+      const unanswered = { isAnswered: false, resolve: () => {}, reject: () => {}, late: () => {} };
+      asked = { ...unanswered, line, deadlineMs: 1_000, latestMs: 1_000 };
+      return asked;
+    });
+    return asked ?? assert.fail();
+  };
+  return { lines, served, ask };
+}
+
+test("a line is served by one at a time, also when somebody of a line that was forgotten is answered meanwhile", async () => {
+  const { lines, served, ask } = createLines();
+  // Its reservation was written too late to say so: it is answered at its deadline, whatever has become of its line.
+  const late = ask();
+  served[0]?.end();
+  await immediate();
+  const second = ask();
+  assert.notEqual(second.line, late.line, "the line of the first was forgotten");
+  assert.equal(served.length, 2);
+  lines.answer(late, tooLate());
+  const third = ask();
+  assert.equal(third.line, second.line);
+  assert.equal(served.length, 2, "the second is still being decided on");
+  lines.answer(second, tooLate());
+  served[1]?.end();
+  await immediate();
+  assert.deepEqual(served[2]?.batch, [third]);
+});
+
+test("what changes right after a look waits as long as the look took, from 2 to 20 ms, and what changes later does not", async () => {
+  const refusal = notYet("another-zone-down", "wait");
+  for (const [tookMs, quietMs] of [
+    [0, 2],
+    [7, 7],
+    [500, 20],
+  ] as const) {
+    const clock = createVirtualClock();
+    const begun: number[] = [];
+    let change = () => {};
+    const views = {
+      onChange: (listen: (namespace: string, group: string) => void) => (change = () => listen("app", "ingester")),
+    };
+    const context = { cluster: clock, views, reporter: { held: () => {} } };
+    const lines = new ReviewLines<Review, never>(context, "judge", async (line, batch) => {
+      begun.push(clock.monotonicMs());
+      await clock.sleep(tookMs);
+      lines.holdOrRefuse(line, batch, () => refusal);
+    });
+    lines.join(key, (line) => {
+      const times = { deadlineMs: 9_000, latestMs: 9_000, holdUntilMs: 8_000 };
+      return { ...times, isAnswered: false, resolve: () => {}, reject: () => {}, late: () => {}, line };
+    });
+    await clock.goTo(tookMs + 1);
+    change();
+    await clock.goTo(tookMs + 600);
+    assert.deepEqual(begun, [0, tookMs + quietMs]);
+    change();
+    await clock.goTo(tookMs + 700);
+    assert.deepEqual(begun, [0, tookMs + quietMs, tookMs + 600]);
+  }
+});
