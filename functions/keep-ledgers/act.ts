@@ -37,7 +37,10 @@ async function sweepScope(context: Context): Promise<void> {
   const byPath = new Map(seen.leases.map((lease) => [`${lease.metadata.namespace}/${lease.metadata.name}`, lease]));
   for (const key of seen.groups) {
     const lease = byPath.get(`${key.namespace}/${ledgerName(key.group)}`);
-    await attempts.make(key, () => keepLiving(context, key, lease));
+    await attempts.make(key, async () => {
+      await keepLiving(context, key, lease);
+      lookedMs.set(context.memoryOf(key), context.cluster.monotonicMs());
+    });
   }
   for (const { key, lease } of vanishedOf(seen)) {
     await attempts.make(key, () => endVanished(context, key, lease));

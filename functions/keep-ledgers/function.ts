@@ -26,6 +26,7 @@ export const keepLedgers: FunctionDefinition<GroupKey> = {
     { resource: "zoneawarepoddisruptionbudgets", keysOf: groupMadeBy },
   ],
   listKeys: listGroupKeys,
+  isGlance: true,
   needs: [
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
     { group: "", resource: "pods", verbs: ["get", "list", "watch"] },

@@ -17,7 +17,7 @@ import {
 } from "../shared/objects/vocabulary.ts";
 import type { Context } from "../shared/pass/definition.ts";
 import { observeGroup } from "../shared/pass/observation.ts";
-import { listBudgets } from "../shared/views/view.ts";
+import { listBudgets, membersNeed } from "../shared/views/view.ts";
 import type { Kept } from "./decide.ts";
 
 export const name = "keep-ledgers";
@@ -87,7 +87,7 @@ function keyOf({ metadata }: LeaseObject): GroupKey | undefined {
 
 /** Whether a StatefulSet is in a group, as far as is known without asking for more: what is collected is looked at afresh. */
 export async function isLiving({ views }: Context, key: GroupKey): Promise<boolean> {
-  const view = await views.read(key, { settledThrough: 0, permitSinceMs: undefined, consistent: false });
+  const view = await views.read(key, membersNeed);
   return view.statefulSets.length > 0;
 }
 

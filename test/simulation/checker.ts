@@ -72,8 +72,6 @@ export interface CheckersOptions {
 export class Checkers {
   /** How many pods deletions and evictions have been carried out of. */
   taken = 0;
-  /** When a reservation was last made, in true time; 0 before the first. */
-  lastMadeMs = 0;
   readonly #options: CheckersOptions;
   readonly #written = new Written();
   #all: readonly Checker[] = [];
@@ -136,7 +134,7 @@ export class Checkers {
 
   /** `decided`: the view that the write rests on; undefined: the last one that the process has read. */
   #ledgerWritten(caller: Caller, lease: LeaseObject, decided: GroupView | undefined): void {
-    const { world, pasts, violate } = this.#options;
+    const { pasts, violate } = this.#options;
     const all = readReservations(lease as never);
     if (all === undefined) {
       violate("R2", `${caller.process.name} has written a ledger that cannot be read`);
@@ -144,7 +142,6 @@ export class Checkers {
     }
     const made = this.#written.made(all);
     this.#written.note(all);
-    if (made.length > 0) this.lastMadeMs = world.timeline.nowMs();
     const group = ledgerGroupOf(lease as never);
     const { namespace = "" } = lease.metadata;
     const view = decided ?? caller.views.get(viewKey({ namespace, group }));

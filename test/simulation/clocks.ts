@@ -3,38 +3,45 @@ import type { Actor } from "./actor.ts";
 import type { Processes } from "./processes.ts";
 import type { SeedRun } from "./seed.ts";
 
-/** A reservation that was written this long ago is nobody's to act on any more: rule R9, and ten seconds for an answer. */
-const actedMs = 20_000;
+/**
+ * They go forward once in this time at most. A process that comes and goes has only these clocks: it is misled where they go
+ * forward once more, by minutes, after a reservation was sighted, while somebody still acts on it (rule R10).
+ */
+const forwardEveryMs = 180_000;
 
 export class Clocks implements Actor {
   readonly name = "clocks";
   readonly disturbances = { farClock: () => this.#stepFar() };
   readonly #run: SeedRun;
   readonly #processes: Processes;
+  #forwardMs = Number.NEGATIVE_INFINITY;
 
   constructor(run: SeedRun, processes: Processes) {
     this.#run = run;
     this.#processes = processes;
   }
 
-  /** They go back by minutes at any time, and forward only where the protocol can bear it: see `clocksMayJump` in plan.ts. */
+  /** Whoever is just acting: see `clocksMayJump` in draw-plan.ts for where they are left alone. */
   #stepFar(): void {
     const { draw, world } = this.#run;
-    const byMs = draw.between(100_000, 400_000) * (this.#isQuiet() && draw.chance(0.5) ? 1 : -1);
+    const byMs = draw.between(100_000, 400_000) * (draw.chance(0.5) && this.#mayGoForward() ? 1 : -1);
+    this.#step(byMs);
+    world.timeline.after(draw.between(2_000, 40_000), () => this.#putRight(byMs));
+  }
+
+  /** A clock that was behind goes forward when it is put right. */
+  #putRight(byMs: number): void {
+    const { world } = this.#run;
+    if (byMs > 0 || this.#mayGoForward()) this.#step(-byMs);
+    else world.timeline.after(1_000, () => this.#putRight(byMs));
+  }
+
+  #mayGoForward(): boolean {
+    return this.#run.world.timeline.nowMs() - this.#forwardMs >= forwardEveryMs;
+  }
+
+  #step(byMs: number): void {
+    if (byMs > 0) this.#forwardMs = this.#run.world.timeline.nowMs();
     this.#processes.stepAllClocks(byMs);
-    world.timeline.after(draw.between(2_000, 40_000), () => this.#stepBack(byMs));
-  }
-
-  #stepBack(byMs: number): void {
-    const { world, isFaulty } = this.#run;
-    // A clock that was behind goes forward when it is put right: the same holds for that.
-    if (byMs < 0 && isFaulty() && !this.#isQuiet()) world.timeline.after(1_000, () => this.#stepBack(byMs));
-    else this.#processes.stepAllClocks(-byMs);
-  }
-
-  /** Nobody acts on a reservation any more. */
-  #isQuiet(): boolean {
-    const { world, checkers } = this.#run;
-    return world.timeline.nowMs() - checkers.lastMadeMs > actedMs;
   }
 }

@@ -1,5 +1,6 @@
 /** What a new process has of the world: its own connection, and views that are as stale as they may be, or come from watches. */
 import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
+import { createAwakeViews } from "../../functions/shared/views/awake/awake.ts";
 import type { GroupView, Views } from "../../functions/shared/views/view.ts";
 import { createWatchingViews } from "../../functions/shared/views/watching.ts";
 import type { Connection } from "./roles.ts";
@@ -16,6 +17,8 @@ export interface ConnectionOptions {
   readonly revisions: RevisionClock;
   readonly clock: ServerClock;
   readonly judgesEvictions: boolean;
+  /** It watches while it has work, where the plan says so. */
+  readonly comesAndGoes: boolean;
   readonly onChange: (key: GroupKey) => void;
   readonly onVerdict: Connection["onVerdict"];
   /** Hears of each view that is handed out, and of which group it is. */
@@ -36,13 +39,11 @@ export function connectProcess(run: SeedRun, options: ConnectionOptions): Connec
     };
     return { process, cluster, views, onVerdict, stop };
   }
-  const watching = createWatchingViews({
-    cluster,
-    namespaces: undefined,
-    disruptionBudgets: options.judgesEvictions,
-    onChange: options.onChange,
-    onTrouble: () => undefined,
-  });
+  const { awakeIdleMs: idleMs } = plan;
+  const { onChange, judgesEvictions: disruptionBudgets } = options;
+  const shared = { cluster, namespaces: undefined, onChange, onTrouble: () => undefined };
+  const awake = idleMs !== undefined && options.comesAndGoes ? createAwakeViews({ ...shared, idleMs }) : undefined;
+  const watching = awake ?? createWatchingViews({ ...shared, disruptionBudgets });
   const read: Views["read"] = (key, need) => {
     return watching.read(key, need).then((view) => {
       onView(key, view);
@@ -54,5 +55,6 @@ export function connectProcess(run: SeedRun, options: ConnectionOptions): Connec
     onResume();
     void watching.stop();
   };
-  return { process, cluster, views: { ...watching, read }, onVerdict, stop };
+  const told = awake === undefined ? {} : { told: awake.told };
+  return { process, cluster, views: { ...watching, read }, onVerdict, stop, ...told };
 }

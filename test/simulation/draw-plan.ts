@@ -39,15 +39,24 @@ export function drawPlan(draw: Draw, seed: number): Plan {
   return withVersions({ ...plan, ...drawLater(createDraw(seed + laterSeeds)) });
 }
 
+/** Every eviction is answered at once, and whoever asked is there to hear it. */
+export const neverWaits = { evictionWaitMs: 0, givesUp: 0, sendsAgain: 0 } satisfies Partial<Plan>;
+
 /** How far the source of what is drawn later is from the first one's. */
 const laterSeeds = 2 ** 30;
 
-function drawLater(draw: Draw): Pick<Plan, "elsewhere" | "versions"> {
+type Later = "elsewhere" | "versions" | "evictionWaitMs" | "givesUp" | "sendsAgain" | "awakeIdleMs";
+
+function drawLater(draw: Draw): Pick<Plan, Later> {
   const isNamesake = draw.chance(0.5);
   const fate = draw.pick(["rests", "rolls", "rolls", "stuck"] as const);
   return {
     elsewhere: draw.chance(0.12) ? { isNamesake, fate } : undefined,
     versions: draw.chance(0.1) ? { older: false, laterKind: false, laterFormat: true } : undefined,
+    evictionWaitMs: draw.pick([8_000, 8_000, 2_000, 0]),
+    givesUp: draw.chance(0.3) ? draw.pick([0.1, 0.5]) : 0,
+    sendsAgain: draw.chance(0.3) ? draw.pick([0.1, 0.5]) : 0,
+    awakeIdleMs: draw.pick([undefined, undefined, 1_000, 5_000, 20_000]),
   };
 }
 
@@ -97,9 +106,8 @@ function drawUsual(draw: Draw): Plan {
   const minReadySeconds = draw.chance(0.2) ? draw.whole(1, 15) : 0;
   const unpinned = evicts && draw.chance(0.15) ? draw.pick([0.3, 1]) : 0;
   const budget = evicts ? drawBudget(draw) : undefined;
-  // Clocks that all go forward by minutes make reservations look abandoned, and pods look ready for long: no protocol helps
-  // where somebody is just acting on one (`Clocks.#stepFar` waits until nobody is), where a ledger is made anew, or
-  // where a time counts since which a pod has been ready.
+  // Clocks that all go forward by minutes make pods look ready for long, and ledgers old: no protocol helps where a ledger is
+  // made anew, or where a time counts since which a pod has been ready.
   const clocksMayJump = !ledgerGoes && minReadySeconds === 0 && (budget?.delaySeconds ?? 0) === 0;
   return {
     zones,
@@ -116,6 +124,7 @@ function drawUsual(draw: Draw): Plan {
     causes: everyCause,
     propagation: ["Orphan", "Orphan", "Background", "Foreground"],
     watching: draw.chance(0.75),
+    awakeIdleMs: undefined,
     readyAfterMs: unpinned > 0 ? slowStartMs : draw.pick([500, 2_000, 8_000]),
     goneAfterMs: draw.pick([0, 300, 2_000, 10_000]),
     controllerDelayMs: draw.pick([5, 100, 2_000]),
@@ -141,6 +150,7 @@ function drawUsual(draw: Draw): Plan {
     slowEvictionMs: Math.min(draw.pick([4_000, 20_000]), ledgerGoes ? 4_000 : Number.POSITIVE_INFINITY),
     retryMs: draw.pick([500, 1_000, 5_000]),
     unpinned,
+    ...neverWaits,
     wholeNodes: draw.pick([0, 0.5, 1]),
     isHeld: false,
     versions: undefined,

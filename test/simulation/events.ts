@@ -1,4 +1,5 @@
 /** What the world tells of its changes: events for whoever is woken by them, bookmarks for watches, and lines of the history. */
+import type { ObjectKey, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { describePod, describeSet } from "../stage/checkers/liveness.ts";
 import { groupLabel, setNameOf } from "../stage/checkers/raw.ts";
 import type { Actor } from "./actor.ts";
@@ -17,20 +18,21 @@ export class Events implements Actor {
     this.#run = run;
     const { world, isVerbose } = run;
     const { store, timeline } = world;
-    const told = (namespace: string, groups: Iterable<string | undefined>) => {
+    const told = (resource: Resource, { namespace, name }: ObjectKey, groups: Iterable<string | undefined>) => {
       revisions.note(timeline.nowMs(), store.revision);
-      for (const group of groups) if (group !== undefined) processes.tell({ namespace, group });
+      const by = { resource, namespace, name };
+      for (const group of groups) if (group !== undefined) processes.tell({ namespace, group }, by);
     };
     store.onChange("pods", ({ final: { metadata } }) => {
       const { namespace } = metadata;
       if (isVerbose) this.#say("pod", namespace, describePod(world, metadata));
       const set = store.find("statefulsets", { namespace, name: setNameOf(metadata.name) });
-      told(namespace, [set?.metadata.labels?.[groupLabel]]);
+      told("pods", metadata, [set?.metadata.labels?.[groupLabel]]);
     });
     store.onChange("statefulsets", ({ previous, final }) => {
       const { namespace } = final.metadata;
       if (isVerbose) this.#say("set", namespace, describeSet(world, final.metadata));
-      told(namespace, new Set([previous, final].map((set) => set?.metadata.labels?.[groupLabel])));
+      told("statefulsets", final.metadata, new Set([previous, final].map((set) => set?.metadata.labels?.[groupLabel])));
     });
     store.onChange("leases", () => revisions.note(timeline.nowMs(), store.revision));
   }

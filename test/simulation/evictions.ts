@@ -30,6 +30,9 @@ import { isLoose } from "./workloads.ts";
 interface Webhook {
   readonly process: Process;
   readonly judge: Judge;
+  /** When the first review of a pod came that is not answered yet, by the name of the pod. */
+  readonly arrivals: Map<string, number>;
+  readonly serverTimeMs: () => number;
   readonly monotonicMs: () => number;
   /** Asked for dry runs alone: whatever it writes is a trace (invariant E2). */
   readonly isDry: boolean;
@@ -102,18 +105,26 @@ export class Evictions implements Actor {
     const { process, cluster: direct, views } = connection;
     const { log } = this.#run;
     const cluster = wrappers.cluster?.(direct) ?? direct;
+    const arrivals = new Map<string, number>();
+    const wrapped = wrappers.protocol?.(protocol) ?? protocol;
     const context: Context = {
       cluster,
       views: wrappers.views?.(views) ?? views,
-      protocol: wrappers.protocol?.(protocol) ?? protocol,
-      reporter: { ...silentReporter, conflict: () => log(process.name, "conflict on the ledger") },
+      protocol: wrappers.arrivals?.(wrapped, (pod) => arrivals.get(pod)) ?? wrapped,
+      settings: { evictionWaitMs: this.#run.plan.evictionWaitMs },
+      reporter: {
+        ...silentReporter,
+        conflict: () => log(process.name, "conflict on the ledger"),
+        held: ({ held, ended }) => log(process.name, `${held} reviews wait: ${ended?.outcome ?? "one more"}`),
+      },
       mode: "act",
       namespaces: undefined,
       memoryOf: createMemory(),
       ...podsOf(this.#run, connection),
     };
     const judge = evaluateEviction.open(context);
-    this.#webhooks.push({ process, judge, monotonicMs: () => cluster.monotonicMs(), isDry });
+    const [monotonicMs, serverTimeMs] = [() => cluster.monotonicMs(), () => cluster.serverTimeMs()];
+    this.#webhooks.push({ process, judge, arrivals, monotonicMs, serverTimeMs, isDry });
   }
 
   /** Those who are there to be asked. Nobody asks for dry runs in the end. */
@@ -168,12 +179,10 @@ export class Evictions implements Actor {
     });
   }
 
-  #review(
-    webhook: Webhook,
-    { name, dryRun, isPinned }: Asked,
-    then: (answer: AdmissionAnswer | undefined) => void,
-  ): void {
-    const { world, wrappers, onResume } = this.#run;
+  #review(webhook: Webhook, asked: Asked, then: (answer: AdmissionAnswer | undefined) => void): void {
+    const { world, draw, plan, log } = this.#run;
+    const timeoutMs = plan.webhookTimeoutMs ?? webhookTimeoutMs;
+    const gone = new AbortController();
     let isOver = false;
     const end = (answer: AdmissionAnswer | undefined) => {
       if (isOver) return;
@@ -181,15 +190,50 @@ export class Evictions implements Actor {
       giveUp();
       then(answer);
     };
-    const giveUp = world.timeline.after(this.#run.plan.webhookTimeoutMs ?? webhookTimeoutMs, () => end(undefined));
-    // What is sent to a process that is stopped waits there, and is read when it goes on.
-    runIn(webhook.process, () => {
+    const leave = (why: string) => () => {
+      if (isOver) return;
+      log("api-server", `${why}: nobody waits for the review of ${asked.name} any more`);
+      gone.abort();
+      end(undefined);
+    };
+    const isLeft = draw.chance(plan.givesUp);
+    const leftMs = isLeft ? draw.between(100, timeoutMs) : timeoutMs;
+    const giveUp = world.timeline.after(leftMs, leave(isLeft ? "its client gives up" : "time is over"));
+    const uid = `review-${++this.#reviews}`;
+    const sendsAgain = draw.chance(plan.sendsAgain);
+    const first = new AbortController();
+    this.#send(webhook, asked, { uid, signal: first.signal }, (answer) => first.signal.aborted || end(answer));
+    gone.signal.addEventListener("abort", () => first.abort(), { once: true });
+    if (!sendsAgain) return;
+    // The connection of the first one breaks: only the second one is heard.
+    world.timeline.after(draw.between(10, 5_000), () => {
+      if (isOver) return;
+      log("api-server", `sends the review of ${asked.name} again`);
+      first.abort();
+      this.#send(webhook, asked, { uid, signal: gone.signal }, end);
+    });
+  }
+
+  /** What is sent to a process that is stopped waits there, and is read when it goes on. */
+  #send(
+    webhook: Webhook,
+    { name, dryRun, isPinned }: Asked,
+    about: Pick<AdmissionRequest, "uid" | "signal">,
+    end: (answer: AdmissionAnswer | undefined) => void,
+  ): void {
+    const { world, wrappers, onResume, namespace, plan } = this.#run;
+    const { process, arrivals } = webhook;
+    runIn(process, () => {
       onResume();
-      const request = this.#requestTo(webhook, name, dryRun, isPinned);
+      const path = isPinned ? pinningPath : plainPaths[0];
+      const deadlineMs = webhook.monotonicMs() + 0.9 * (plan.toldTimeoutMs ?? webhookTimeoutMs);
+      const request = askedOf({ namespace, name }, { ...about, dryRun, path, deadlineMs });
+      if (!arrivals.has(name)) arrivals.set(name, webhook.serverTimeMs());
       webhook.judge.review(wrappers.request?.(request) ?? request).then(
         (answer) => {
+          arrivals.delete(name);
           // What a process has not sent before it dies never leaves it.
-          if (!webhook.process.alive) return;
+          if (!process.alive) return;
           world.timeline.after(this.#latencyMs(), () => end(wrappers.answer?.(answer) ?? answer));
         },
         (error: unknown) => {
@@ -198,19 +242,6 @@ export class Evictions implements Actor {
         },
       );
     });
-  }
-
-  #requestTo(webhook: Webhook, name: string, dryRun: boolean, isPinned: boolean): AdmissionRequest {
-    const { namespace } = this.#run;
-    return askedOf(
-      { namespace, name },
-      {
-        uid: `review-${++this.#reviews}`,
-        dryRun,
-        path: isPinned ? pinningPath : plainPaths[0],
-        deadlineMs: webhook.monotonicMs() + 0.9 * webhookTimeoutMs,
-      },
-    );
   }
 
   #carryOut(name: string, answer: Extract<AdmissionAnswer, { allowed: true }>, done: (code: number) => void): void {

@@ -24,6 +24,8 @@ export interface Plan {
   readonly propagation: readonly Propagation[];
   /** Views come from real watches over the failing connection instead of being as stale as they may be. */
   readonly watching: boolean;
+  /** Those whom events wake watch from a first decision on, until none was made for so long; absent: from their start. */
+  readonly awakeIdleMs: number | undefined;
   readonly readyAfterMs: number;
   readonly goneAfterMs: number;
   readonly controllerDelayMs: number;
@@ -47,6 +49,13 @@ export interface Plan {
   readonly dryRuns: number;
   /** How long the API server waits for a webhook; absent: ten seconds. */
   readonly webhookTimeoutMs?: number;
+  /** How long it tells the webhook that it waits; absent: ten seconds. */
+  readonly toldTimeoutMs?: number;
+  /** How long an eviction may wait for its turn; 0: it is refused at once. */
+  readonly evictionWaitMs: number;
+  /** The share of reviews whose client gives up before ten seconds, and of those that the API server sends a second time. */
+  readonly givesUp: number;
+  readonly sendsAgain: number;
   /** A webhook is killed with this probability once it has written the ledger, before anybody hears of it. */
   readonly dieAfterWrite: number;
   /** Evictions that the API server drops after the webhook has allowed them, and those that it carries out late. */

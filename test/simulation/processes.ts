@@ -1,10 +1,11 @@
 /** The processes of one seed, whoever brought them: they are started, killed, stopped for a while and told the wrong time. */
 import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
+import type { ObjectRef } from "../../functions/shared/views/keys.ts";
 import type { GroupView } from "../../functions/shared/views/view.ts";
 import type { Actor } from "./actor.ts";
 import { viewKey } from "./checker.ts";
 import { connectProcess } from "./connection.ts";
-import type { Role, WokenBy } from "./roles.ts";
+import type { Connection, Role, WokenBy } from "./roles.ts";
 import type { SeedRun } from "./seed.ts";
 import { newProcess, type Process, runIn, type ServerClock } from "./simulated-cluster.ts";
 import type { RevisionClock } from "./stale-views.ts";
@@ -14,6 +15,7 @@ interface Running {
   readonly process: Process;
   readonly clock: ServerClock;
   readonly wake: ((key: GroupKey) => void) | undefined;
+  readonly told: Connection["told"];
   stop(): void;
 }
 
@@ -44,14 +46,19 @@ export class Processes implements Actor {
   }
 
   /** An event reaches each process that hears of any, or is lost, doubled, late and out of order. */
-  tell(key: GroupKey): void {
+  tell(key: GroupKey, by: ObjectRef): void {
     const { draw, plan, world } = this.#run;
-    for (const { wake, process, role } of this.#running) {
+    for (const { wake, told, process, role } of this.#running) {
       if (role.wokenBy !== "events") continue;
+      const take = () => {
+        told?.(by.resource, by);
+        wake?.(key);
+      };
+      const deliver = () => runIn(process, take);
       const copies = draw.chance(plan.doubleEvents) ? 2 : 1;
       for (let copy = 0; copy < copies; copy++) {
         if (draw.chance(plan.loseEvents)) continue;
-        world.timeline.after(draw.between(1, 200), () => runIn(process, () => wake?.(key)));
+        world.timeline.after(draw.between(1, 200), deliver);
       }
     }
   }
@@ -77,12 +84,13 @@ export class Processes implements Actor {
       },
       revisions: this.#revisions,
       judgesEvictions: role.judgesEvictions ?? false,
+      comesAndGoes: role.wokenBy === "events",
       onChange: (key) => wake?.(key),
       onVerdict: (key, zone) => checkers.verdict(caller, key, zone),
       onView: (key, view) => views.set(viewKey(key), view),
     });
     wake = role.open(connection);
-    this.#running = [...this.#running, { role, process, clock, wake, stop: connection.stop }];
+    this.#running = [...this.#running, { role, process, clock, wake, told: connection.told, stop: connection.stop }];
   }
 
   /** The cruellest moment: the reservation stands, and nobody has heard of it. */

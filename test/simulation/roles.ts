@@ -1,5 +1,5 @@
 /** What a process is there for: how many there are of it, how it comes to its work, and what its deletions are judged by. */
-import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
+import type { Cluster, ObjectKey, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import type { Views } from "../../functions/shared/views/view.ts";
 import type { Terms } from "../stage/checkers/limits.ts";
@@ -12,6 +12,8 @@ export interface Connection {
   readonly views: Views;
   /** Is told what each pass over a group comes to, and of the zone that its verdict names. */
   readonly onVerdict: (group: GroupKey, zone: string) => void;
+  /** An event of a changed object reaches the process; absent: its views need not know. */
+  readonly told?: (resource: Resource, object: ObjectKey) => void;
   /** kill -9: nothing of the process goes on. */
   stop(): void;
 }

@@ -1,7 +1,9 @@
 /** The rules that evictions live by, taken away one at a time, in drains that make their fault likely. */
+
 import { claimRules } from "./claims/rules-claims.ts";
 import type { Plan } from "./plan.ts";
 import { never, plain, type RemovedRule, rolloutRules, unseenWrites, wrapProtocol, wrapViews } from "./rules.ts";
+import { awakeRules } from "./rules-awake.ts";
 import { membershipRules } from "./rules-mends.ts";
 import { neighbourRules } from "./rules-neighbours.ts";
 import { scalingRules } from "./scaling/rules-scaling.ts";
@@ -65,6 +67,31 @@ const evictionRules: readonly RemovedRule[] = [
       }),
     // And an API server that waits for ever.
     wrappers: unseenWrites,
+  },
+  {
+    rule: "R9",
+    removed: "the stamp of the moment of the answer: the one of the arrival instead",
+    breaks: ["Z1", "Z2", "E1"],
+    // Evictions that wait their turn for long, and then take nearly as long as a reservation stands.
+    aim: (plan) =>
+      drains(plan, {
+        ...{ evictionWaitMs: 25_000, webhookTimeoutMs: 30_000, toldTimeoutMs: 30_000 },
+        ...{ slowEvictions: 0.5, slowEvictionMs: 143_000, safetyMs: 500_000, readyAfterMs: 12_000, retryMs: 5_000 },
+        every: { ...never, evict: 10_000 },
+      }),
+    wrappers: {
+      arrivals: (protocol, arrivedMs) => ({
+        ...protocol,
+        writeLedger: (cluster, ledger, { reservations, ...change }) => {
+          const known = new Set(ledger.reservations.map(({ uid }) => uid));
+          const stamped = reservations.map((one) => {
+            const cameMs = known.has(one.uid) ? undefined : arrivedMs(`${one.statefulSet}-${one.ordinal}`);
+            return cameMs === undefined ? one : { ...one, stampMs: Math.min(one.stampMs, cameMs) };
+          });
+          return protocol.writeLedger(cluster, ledger, { ...change, reservations: stamped });
+        },
+      }),
+    },
   },
   {
     rule: "R11",
@@ -138,6 +165,7 @@ export const removedRules: readonly RemovedRule[] = [
   ...rolloutRules,
   ...evictionRules,
   ...membershipRules,
+  ...awakeRules,
   ...claimRules,
   ...neighbourRules,
   ...versionRules,

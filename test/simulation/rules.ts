@@ -9,7 +9,7 @@ import { dropAfterMs } from "../../functions/shared/ledger/reservation.ts";
 import type { Views } from "../../functions/shared/views/view.ts";
 import { alone } from "./alone.ts";
 import type { Draw } from "./draw.ts";
-import { lateDeletions } from "./draw-plan.ts";
+import { lateDeletions, neverWaits } from "./draw-plan.ts";
 import { disturbances, type Plan } from "./plan.ts";
 import type { Wrappers } from "./replica.ts";
 import { noFaults } from "./simulated-cluster.ts";
@@ -41,6 +41,7 @@ export function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
     recycleEveryMs: 1_000,
     recycleForMs: 1_000_000,
     watching: false,
+    awakeIdleMs: undefined,
     goneAfterMs: 300,
     controllerDelayMs: 5,
     readyAfterMs: 2_000,
@@ -51,6 +52,7 @@ export function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
     neighbours: alone,
     elsewhere: undefined,
     versions: undefined,
+    ...neverWaits,
     unpinned: 0,
     staleness: { oldest: 0.5, between: 0.8 },
     budget: undefined,

@@ -47,6 +47,15 @@ const joining: Plan["every"] = { ...never, evict: 1_500, changeTemplate: 20_000,
 export const scenarios: Readonly<Record<string, Aim>> = {
   "frozen-recycle": (plan) => plain(plan, { watching: true, faults: freezing }),
   "frozen-drains": (plan) => frozenDrains(plan),
+  /** Evictions that wait their turn, of clients that give up and API servers that send again, before watches that stand still. */
+  "held-drains": (plan) =>
+    frozenDrains(plan, {
+      ...{ evictionWaitMs: 8_000, givesUp: 0.2, sendsAgain: 0.2, dieAfterWrite: 0.05 },
+      ...{
+        replicas: 4,
+        every: { ...never, evict: 500, changeTemplate: 20_000, crashWebhook: 20_000, stopProcess: 20_000 },
+      },
+    }),
   "frozen-zones": (plan) => frozenDrains(plan, { every: joining }),
   /** StatefulSets that are deleted, with or without their pods, and made again. */
   recreated: (plan) => frozenDrains(plan, { zones: 3, every: { ...joining, recreate: 15_000 } }),
@@ -65,6 +74,16 @@ export const scenarios: Readonly<Record<string, Aim>> = {
     }),
   /** An older version of Sluice and two later ones beside this one, which do not know the same of a ledger. */
   versions: (plan) => besideAll(plan),
+  /** Functions that watch while they have work, over watches that stand still, whatever else a seed has drawn. */
+  awake: (plan, draw) => ({
+    ...plan,
+    watching: true,
+    awakeIdleMs: draw.pick([1_000, 5_000, 20_000]),
+    faults: {
+      ...plan.faults,
+      watch: { ...plan.faults.watch, freeze: draw.pick([0, 0.02, 0.1]), halfOpen: draw.pick([0, 0.02]) },
+    },
+  }),
   /** The troubles that a seed has drawn for itself, beside a group of the same names in another namespace. */
   elsewhere: (plan, draw) => ({
     ...plan,

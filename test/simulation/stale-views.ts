@@ -204,6 +204,8 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
   return {
     isLasting: true,
     read,
+    // Whoever waits for a change is told of none, and looks again by itself.
+    onChange() {},
     learn() {},
     groups: () => listGroups(cluster, undefined),
     groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),

@@ -97,7 +97,8 @@ export function formatReservations(list: readonly Reservation[]): string {
   // Grouped in a Map: a plain object already has something called `constructor`, which is a valid StatefulSet name.
   const byStatefulSet = Map.groupBy(list, ({ statefulSet }) => statefulSet);
   const table = [...byStatefulSet].map(([statefulSet, zone]) => {
-    const ordinals = zone.map(({ ordinal, uid, by, stampMs, sinceMs = stampMs }) => {
+    const ordinals = zone.map(({ ordinal, uid, by, stampMs, sinceMs = stampMs, sightedMs }) => {
+      if (sightedMs !== undefined) return [ordinal, [uid, by, stampMs, sinceMs, sightedMs]];
       return [ordinal, sinceMs === stampMs ? [uid, by, stampMs] : [uid, by, stampMs, sinceMs]];
     });
     return [statefulSet, Object.fromEntries(ordinals)];
@@ -113,12 +114,13 @@ function parseReservations(text: string, unreadable: (why: string) => LedgerUnre
     if (typeof zone !== "object" || zone === null) throw unreadable(`the reservations of ${statefulSet} are no object`);
     for (const [ordinal, entry] of Object.entries(zone)) {
       // What a later version may add to an entry is not for this one to judge: nothing is permitted by it.
-      const [uid, by, stampMs, sinceMs] = Array.isArray(entry) ? entry : [];
+      const [uid, by, stampMs, sinceMs, sightedMs] = Array.isArray(entry) ? entry : [];
       if (parseOrdinal(ordinal) < 0 || ![statefulSet, uid, by].every(isName) || !isTime(stampMs)) {
         throw unreadable(`the reservation of ${podNameOf({ statefulSet, ordinal })} is malformed`);
       }
       const renewed = Number.isSafeInteger(sinceMs) && sinceMs < stampMs ? { sinceMs } : {};
-      list.push({ statefulSet, ordinal: Number(ordinal), uid, by, stampMs, ...renewed });
+      const sighted = isTime(sightedMs) && sightedMs > stampMs ? { sightedMs } : {};
+      list.push({ statefulSet, ordinal: Number(ordinal), uid, by, stampMs, ...renewed, ...sighted });
     }
   }
   return list;

@@ -18,6 +18,8 @@ export interface Reservation {
   readonly stampMs: number;
   /** Since when it has stood without a break, by the same clock, where it was renewed since; absent: since its stamp. */
   readonly sinceMs?: number;
+  /** When somebody saw it overdue who could not tell by a clock of its own, by the same clock as the stamp (rule R10). */
+  readonly sightedMs?: number;
 }
 
 /** A pod that stays for now: its deletion was refused for good, or its evictions were allowed and never carried out. */
@@ -84,7 +86,7 @@ export interface LedgerChange {
   readonly lastDownscales?: Readonly<Record<string, number>>;
 }
 
-/** Rule R2: no ledger holds more reservations and ranges of claims; the cap keeps them at half of `maxLedgerBytes`. */
+/** Rule R2: no ledger holds more reservations and ranges of claims; the cap keeps them far below `maxLedgerBytes`. */
 export const maxReservations = 1000;
 /** Rule R4: a ledger younger than this permits nothing: whoever acted on a lost one has finished by then (rule R9). */
 export const ledgerNewMs = 10_000;
@@ -97,7 +99,7 @@ export const finishAfterMs = 7_000;
 /** Rule R10: two minutes, and 30 s more for clocks that differ, after which a reservation whose pod still stands is dropped. */
 export const dropAfterMs = 120_000 + clockSkewMs;
 /**
- * Rule R10: whoever lives on has known a reservation as it stands for this long before it drops it, by its own clock. The clocks
+ * Rule R10: for this long a process must have known a reservation as it stands before it drops it, by its own clock. The clocks
  * of API servers may be set, and then every stamp looks old.
  */
 export const knownForMs = dropAfterMs - clockSkewMs;

@@ -2,7 +2,7 @@
 import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
 import { isAvailable, type Pod, podNameOf } from "../objects/pods.ts";
 import { isWanted, type StatefulSet } from "../objects/statefulsets.ts";
-import { dropAfterMs, type Reservation } from "./reservation.ts";
+import { dropAfterMs, knownForMs, type Reservation } from "./reservation.ts";
 
 /** What is known of a reserved pod and of its StatefulSet. */
 export interface Whereabouts {
@@ -30,6 +30,22 @@ export function isSettled(reservation: Reservation, where: Whereabouts, nowMs: n
   }
   if (!isMember) return true;
   return pod === undefined && !isWanted(statefulSet, reservation.ordinal);
+}
+
+/**
+ * Rule R10: notes since when a process has known the reservations that stand in a ledger, and forgets those that do not any more.
+ * `nowMs` is of a clock that nobody sets. Returns which of them it has known for so long that no act can rest on them.
+ */
+export function noteKnown(
+  knownSince: Map<string, number>,
+  reservations: readonly Reservation[],
+  nowMs: number,
+): (reservation: Reservation) => boolean {
+  const identify = ({ uid, by, stampMs }: Reservation) => `${uid} ${by} ${stampMs}`;
+  const present = new Set(reservations.map(identify));
+  for (const identity of knownSince.keys()) if (!present.has(identity)) knownSince.delete(identity);
+  for (const identity of present) if (!knownSince.has(identity)) knownSince.set(identity, nowMs);
+  return (reservation) => nowMs - (knownSince.get(identify(reservation)) ?? nowMs) >= knownForMs;
 }
 
 /**

@@ -1,5 +1,5 @@
 /** What is made of stamps that a clock wrote which was ahead of the API server's. */
-import { clockSkewMs, type Ledger, type RecordedVerdict, type Reservation } from "./reservation.ts";
+import { clockSkewMs, dropAfterMs, type Ledger, type RecordedVerdict, type Reservation } from "./reservation.ts";
 
 /**
  * A time by the API server's clock, in milliseconds since the epoch; now, where it is further ahead than clocks may differ. It
@@ -9,12 +9,25 @@ export function mendStamp(stampMs: number, nowMs: number): number {
   return stampMs > nowMs + clockSkewMs ? nowMs : stampMs;
 }
 
+/**
+ * Rule R10: what is sighted from now on. No process that comes and goes knows a reservation for two minutes: by this the next
+ * one tells that it was overdue before, whatever was done to the API servers' clocks.
+ */
+export function sight(reservation: Reservation, nowMs: number): Reservation {
+  return { ...reservation, sightedMs: nowMs };
+}
+
+/** True where it was sighted so long ago that no act can rest on it any more. */
+export function isSightedLongAgo({ sightedMs = Number.POSITIVE_INFINITY }: Reservation, nowMs: number): boolean {
+  return nowMs - sightedMs >= dropAfterMs;
+}
+
 /** The ledger with such stamps set to now: the very same ledger where there are none. The next write makes them last. */
 export function mendStamps(ledger: Ledger, nowMs: number): Ledger {
   const isAhead = (stampMs: number) => mendStamp(stampMs, nowMs) !== stampMs;
   const verdicts = Object.entries(ledger.verdicts);
   const isMended =
-    ledger.reservations.some(({ stampMs }) => isAhead(stampMs)) ||
+    ledger.reservations.some(({ stampMs, sightedMs = stampMs }) => isAhead(stampMs) || isAhead(sightedMs)) ||
     ledger.refusals.some(({ stampMs }) => isAhead(stampMs)) ||
     verdicts.some(([, { since, at }]) => isAhead(since) || isAhead(at));
   if (!isMended) return ledger;
@@ -28,8 +41,13 @@ export function mendStamps(ledger: Ledger, nowMs: number): Ledger {
 
 function mendReservation(reservation: Reservation, nowMs: number): Reservation {
   const stampMs = mendStamp(reservation.stampMs, nowMs);
-  const { sinceMs = stampMs, ...rest } = reservation;
-  return sinceMs < stampMs ? { ...rest, stampMs, sinceMs } : { ...rest, stampMs };
+  const { sinceMs = stampMs, sightedMs, ...rest } = reservation;
+  const since = sinceMs < stampMs ? { sinceMs } : {};
+  // It was sighted by a clock that has gone back since: that clock had made it look old.
+  const isSighted =
+    sightedMs !== undefined && ![reservation.stampMs, sightedMs].some((ms) => mendStamp(ms, nowMs) !== ms);
+  const sighted = isSighted ? { sightedMs } : {};
+  return { ...rest, stampMs, ...since, ...sighted };
 }
 
 function mendVerdict(verdict: RecordedVerdict, nowMs: number): RecordedVerdict {

@@ -1,6 +1,7 @@
 /** Whether a group is of any concern to a function for which only some groups ask. */
 import type { Claim } from "../ledger/claim.ts";
 import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
+import { membersNeed } from "../views/view.ts";
 import type { Context, GroupMemory, Outcome } from "./definition.ts";
 import { knownLedger, waitForLedger } from "./ledger-access.ts";
 
@@ -45,7 +46,7 @@ async function concerns(
   { isAsked, isOwn }: Concern,
 ): Promise<boolean> {
   const { views, cluster, protocol } = context;
-  const view = await views.read(key, { settledThrough: 0, permitSinceMs: undefined, consistent: false });
+  const view = await views.read(key, membersNeed);
   if (view.statefulSets.some(isAsked)) return true;
   if (view.statefulSets.length === 0) return false;
   try {

@@ -129,6 +129,8 @@ export interface FunctionDefinition<K extends Key = Key> extends Definition {
    * share the lists of a sweep. For keys that are of no namespace it is called once. Throws ClusterError.
    */
   listKeys(context: Context, namespace: string | undefined): Promise<readonly K[]>;
+  /** True where a pass only looks whether a group is there, which is not worth a watch; absent: it decides about the group. */
+  readonly isGlance?: boolean;
   /** True where a pass over a group is what rollout-operator's users know as a reconcile, and alert on. */
   readonly isReconcile?: boolean;
   /** One pass over one key. Throws ClusterError where trying again later can help. */
@@ -138,7 +140,7 @@ export interface FunctionDefinition<K extends Key = Key> extends Definition {
 }
 
 /** The `listKeys` of all functions whose keys are groups. */
-export function listGroupKeys({ views }: Context, namespace: string | undefined): Promise<readonly GroupKey[]> {
+export function listGroupKeys({ views }: Context, namespace?: string): Promise<readonly GroupKey[]> {
   return views.groups(namespace);
 }
 
@@ -163,6 +165,8 @@ export interface AdmissionRequest {
   readonly path: string;
   /** No answer is of use after this moment of the monotonic clock. */
   readonly deadlineMs: number;
+  /** Aborted when whoever asked has gone, and hears no answer any more; absent: nobody tells. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface Allowed {
@@ -195,14 +199,17 @@ export interface Denied {
   readonly sentence: string;
   /** The StatefulSet whose pod it is about, where it is about one. */
   readonly zone?: string;
+  /** Time alone may cure it within seconds, and not sooner than in so many milliseconds; absent: nobody waits for that. */
+  readonly curedInMs?: number;
 }
 
 export type AdmissionAnswer = Allowed | Denied;
 
-/** Judges the reviews of one process. */
+/** Judges the reviews of one process; a dry run without a trace. A review rejects where it breaks: see `whenBroken`. */
 export interface Judge {
-  /** Judges one review; a dry run like any other, but without a trace. Rejects where it breaks: see `whenBroken`. */
   review(request: AdmissionRequest): Promise<AdmissionAnswer>;
+  /** Answers whoever waits, and has nobody wait any more: the process is ending. Absent: nobody ever waits. */
+  stop?(): void;
 }
 
 /** How the API server is told to ask: what of a webhook configuration is the function's own. */
@@ -220,8 +227,9 @@ export interface Registration {
     readonly resources: readonly string[];
   };
   readonly sideEffects: "None" | "NoneOnDryRun";
-  /** What the API server does where it gets no answer: it refuses, or goes on. */
+  /** What the API server does where it gets no answer in this time: it refuses, or goes on. */
   readonly failurePolicy: "Fail" | "Ignore";
+  readonly timeoutSeconds: number;
   /** CEL; nobody is asked about an object that one of them is not true of. */
   readonly matchConditions?: readonly { readonly name: string; readonly expression: string }[];
 }
@@ -235,10 +243,7 @@ export interface AdmissionDefinition extends Definition {
   readonly bodyLimitBytes: number;
   /** What the function reads of an object, where that is less than all of it: nothing else is kept while a review waits. */
   keepOf?(object: unknown): unknown;
-  /**
-   * Whether an object goes through, with a warning, when the function itself breaks. What becomes of one when nobody answers is
-   * for the API server to say: see `failurePolicy`.
-   */
+  /** Whether an object goes through, with a warning, when the function breaks; where nobody answers: see `failurePolicy`. */
   readonly whenBroken: "open" | "closed";
   /** True for one that judges by pods and StatefulSets, so that a process that serves it keeps views of them. */
   readonly readsViews: boolean;
@@ -265,10 +270,11 @@ export interface CronDefinition extends Definition {
   ): () => Promise<CronOutcome>;
 }
 
-/** What an API server refused of one group: a ledger takes fewer, and what is forgotten is tried once more. */
-const rememberedRefusals = 1_000;
-/** Identities of Events of one group: one that is forgotten is sent again, and counts up the Event that there is. */
-const rememberedEvents = 1_000;
+/**
+ * Of one group: what an API server refused, of which a ledger takes fewer, and what is forgotten is tried once more; and
+ * identities of Events, of which one that is forgotten is sent again, and counts up the Event that there is.
+ */
+const remembered = 1_000;
 
 /** The copies of ledgers that the functions of one process share. They must share their connection and their views as well. */
 export function createLedgerCopies(capacity = 10_000): (key: Key) => LedgerCopy {
@@ -285,11 +291,11 @@ export function createMemory(
     ledgerReadMs: Number.NEGATIVE_INFINITY,
     ledgerWrittenMs: Number.NEGATIVE_INFINITY,
     holding: undefined,
-    refusals: new BoundedMap(rememberedRefusals),
-    refusedOnce: new BoundedMap(rememberedRefusals),
+    refusals: new BoundedMap(remembered),
+    refusedOnce: new BoundedMap(remembered),
     knownSince: new Map(),
     joinedSince: new Map(),
-    announced: new BoundedSet(rememberedEvents),
+    announced: new BoundedSet(remembered),
   }));
 }
 

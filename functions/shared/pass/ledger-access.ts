@@ -4,6 +4,7 @@ import { type Cluster, type ClusterError, hasCode, isRightMissing } from "../kub
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "../ledger/errors.ts";
 import { ledgerName } from "../ledger/name.ts";
 import { clockSkewMs, type Ledger, type LedgerChange, ledgerNewMs } from "../ledger/reservation.ts";
+import { noteKnown } from "../ledger/settling.ts";
 import { cut } from "../ledger/size.ts";
 import { BoundedMap } from "../objects/bounded-map.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
@@ -92,6 +93,11 @@ function refuseElsewhere(cluster: Cluster, { name, uid, resourceVersion }: Ledge
 
 /** Whoever waits for a claim writes nothing, and no event tells of its end: a copy that holds one serves for this long. */
 const claimsServeMs = 5_000;
+/**
+ * Nor does one tell of a reservation that was renewed: a copy that holds one serves no longer than whoever waits takes to look
+ * again. It would be known late as it stands, and dropped late (rule R10).
+ */
+const reservationsServeMs = 20_000;
 
 /**
  * The ledger as this process knows it, without a request; undefined where it is to be read. What another function of the process
@@ -99,10 +105,14 @@ const claimsServeMs = 5_000;
  */
 export function knownLedger({ cluster }: Pick<Context, "cluster">, memory: GroupMemory): Ledger | undefined {
   const { ledger, from, atMs } = memory.copy;
-  if (ledger !== undefined && ledger.claims.length > 0 && cluster.monotonicMs() - atMs >= claimsServeMs)
-    return undefined;
+  if (ledger !== undefined && cluster.monotonicMs() - atMs >= servesForMs(ledger)) return undefined;
   if (from !== memory) memory.ledgerReadMs = Math.max(memory.ledgerReadMs, atMs);
   return ledger;
+}
+
+function servesForMs({ claims, reservations }: Ledger): number {
+  if (claims.length > 0) return claimsServeMs;
+  return reservations.length > 0 ? reservationsServeMs : Number.POSITIVE_INFINITY;
 }
 
 /** Has the ledger read again; where one is given, only if that is still the copy: others may have written on from it. */
@@ -118,6 +128,7 @@ function keepLedger({ cluster }: Context, memory: GroupMemory, ledger: Ledger): 
   copy.ledger = ledger;
   copy.from = memory;
   copy.atMs = cluster.monotonicMs();
+  noteKnown(memory.knownSince, ledger.reservations, copy.atMs);
 }
 
 /**

@@ -3,9 +3,9 @@
 import { surveyZone, type Zone } from "../group/zones.ts";
 import type { Claim } from "../ledger/claim.ts";
 import { isGivenUp, refusalOfRenewals } from "../ledger/renewals.ts";
-import { dropAfterMs, knownForMs, type Ledger, type Refusal, type Reservation } from "../ledger/reservation.ts";
-import type { Whereabouts } from "../ledger/settling.ts";
-import { mendStamp, mendStamps } from "../ledger/stamps.ts";
+import { dropAfterMs, type Ledger, type Refusal, type Reservation } from "../ledger/reservation.ts";
+import { noteKnown, type Whereabouts } from "../ledger/settling.ts";
+import { isSightedLongAgo, mendStamp, mendStamps, sight } from "../ledger/stamps.ts";
 import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
 import type { GroupView, ViewNeed } from "../views/view.ts";
 import type { Context } from "./definition.ts";
@@ -30,7 +30,7 @@ export interface Observed {
   readonly strayClaims: readonly Claim[];
   readonly abandoned: number;
   readonly joining: Joining;
-  /** True when the ledger holds stamps of a clock that was ahead: they are set right here, and by the next write. */
+  /** True when the next write is to mend stamps of a clock that was ahead, or to say what was sighted: here it is done. */
   readonly isMended: boolean;
   /** Deletions that were refused for good, by pod uid. */
   readonly refusals: ReadonlyMap<string, Refusal>;
@@ -66,25 +66,14 @@ export async function observeGroup(
     strangers = await readStrangers(context, ledger, view);
     joining = findJoining({ cluster: context.cluster, since }, ledger, view);
   }
-  const reserved = await findReserved(context, ledger, view, strangers);
+  const reserved = new Map(await findReserved(context, ledger, view, strangers));
   const nowMs = context.cluster.serverTimeMs();
   const members = new Set(view.statefulSets.map(({ name }) => name));
 
   const unsettled = [...reserved].flatMap(([reservation, where]) =>
     context.protocol.isSettled(reservation, where, nowMs) ? [] : [reservation],
   );
-  // A uid never comes back, and a deletion never ends but in the pod's end: what the view shows gone needs no GET.
-  const isKnown = knownForLong(context, ledger);
-  const overdue = unsettled.filter((reservation) => {
-    const pod = reserved.get(reservation)?.pod;
-    const stands = pod?.uid === reservation.uid && !pod.terminating;
-    return stands && nowMs - reservation.stampMs >= dropAfterMs && isKnown(reservation);
-  });
-  const abandoned =
-    overdue.length === 0
-      ? new Set<Reservation>()
-      : await context.protocol.findAbandoned(context.cluster, key.namespace, overdue);
-  const open = unsettled.filter((reservation) => !abandoned.has(reservation));
+  const { open, abandoned, unsighted } = await leaveAbandoned(context, ledger, reserved, { unsettled, nowMs });
 
   const { claims } = ledger;
   const zones = view.statefulSets.map((set) => surveyZone(set, view.podsOf(set), open, nowMs, claims));
@@ -101,7 +90,7 @@ export async function observeGroup(
     strayClaims: claims.filter(({ zone }) => !members.has(zone)),
     abandoned: abandoned.size,
     joining,
-    isMended: given !== stored,
+    isMended: given !== stored || unsighted > 0,
     refusals: refusalsOf(context, ledger, nowMs),
     givenUp: givenUpOf(ledger, abandoned, nowMs),
   };
@@ -112,22 +101,37 @@ function byName(one: { statefulSet: StatefulSet }, other: { statefulSet: Statefu
 }
 
 /**
- * Rule R10: which reservations this process has known for so long, by a clock that nobody sets, that no act can rest on them any
- * more. A process that comes and goes has known none for long: there the stamps alone tell.
+ * Rule R10: those that nobody can act on any more are left out. Of the others each is sighted that is overdue by its stamp, and
+ * that a process which comes and goes has not known for long: `reserved` has it so, too. A GET is spent only on what the view
+ * shows to stand: a uid never comes back, and a deletion never ends but in the pod's end.
  */
-function knownForLong(context: Context, { key, reservations }: Ledger): (reservation: Reservation) => boolean {
-  const { knownSince } = context.memoryOf(key);
-  if (reservations.length === 0) {
-    knownSince.clear();
-    return () => false;
+async function leaveAbandoned(
+  context: Context,
+  ledger: Ledger,
+  reserved: Map<Reservation, Whereabouts>,
+  { unsettled, nowMs }: { readonly unsettled: readonly Reservation[]; readonly nowMs: number },
+): Promise<{ readonly open: Reservation[]; readonly abandoned: ReadonlySet<Reservation>; readonly unsighted: number }> {
+  const { cluster, protocol, views } = context;
+  const overdue = unsettled.filter((reservation) => {
+    const pod = reserved.get(reservation)?.pod;
+    const stands = pod?.uid === reservation.uid && !pod.terminating;
+    return stands && nowMs - reservation.stampMs >= dropAfterMs;
+  });
+  const { knownSince } = context.memoryOf(ledger.key);
+  const isKnown = noteKnown(knownSince, ledger.reservations, cluster.monotonicMs());
+  const old = overdue.filter((one) => isKnown(one) || (!views.isLasting && isSightedLongAgo(one, nowMs)));
+  const abandoned =
+    old.length === 0 ? new Set<Reservation>() : await protocol.findAbandoned(cluster, ledger.key.namespace, old);
+  const isUnsighted = (one: Reservation) => !views.isLasting && !isKnown(one) && one.sightedMs === undefined;
+  const unsighted = new Set(overdue.filter(isUnsighted));
+  const open: Reservation[] = [];
+  for (const one of unsettled) {
+    if (abandoned.has(one)) continue;
+    const kept = unsighted.has(one) ? sight(one, nowMs) : one;
+    reserved.set(kept, reserved.get(one) as Whereabouts);
+    open.push(kept);
   }
-  const nowMs = context.cluster.monotonicMs();
-  const identify = ({ uid, by, stampMs }: Reservation) => `${uid} ${by} ${stampMs}`;
-  const present = new Set(reservations.map(identify));
-  for (const identity of [...knownSince.keys()]) if (!present.has(identity)) knownSince.delete(identity);
-  for (const identity of present) if (!knownSince.has(identity)) knownSince.set(identity, nowMs);
-  if (!context.views.isLasting) return () => true;
-  return (reservation) => nowMs - (knownSince.get(identify(reservation)) as number) >= knownForMs;
+  return { open, abandoned, unsighted: unsighted.size };
 }
 
 const noRefusals: ReadonlyMap<string, Refusal> = new Map();

@@ -36,6 +36,18 @@ export interface HealthReport {
   readonly state: "good" | "bad" | "unknown";
 }
 
+/** How a review ended that had waited its turn: `over` has waited as long as it may, and before `behind` there are too many. */
+export const heldOutcomes = ["allowed", "refused", "over", "gone", "stopped", "behind"] as const;
+
+/** Reviews of one function that wait their turn in this process: one more, or one fewer. */
+export interface HeldReport {
+  readonly function: string;
+  /** How many there are now. */
+  readonly held: number;
+  /** How one of them ended, and how long it has waited; absent: it has begun to wait. */
+  readonly ended?: { readonly outcome: (typeof heldOutcomes)[number]; readonly seconds: number };
+}
+
 export interface Reporter {
   pass(report: PassReport): void;
   act(report: ActReport): void;
@@ -44,6 +56,7 @@ export interface Reporter {
   problem(key: Key, by: string, sentence: string, error?: unknown): void;
   malformed(key: GroupKey, statefulSet: string, annotation: string, sentence: string): void;
   health(report: HealthReport): void;
+  held(report: HeldReport): void;
 }
 
 /** Says nothing: for tests that look elsewhere. */
@@ -54,4 +67,5 @@ export const silentReporter: Reporter = {
   problem() {},
   malformed() {},
   health() {},
+  held() {},
 };

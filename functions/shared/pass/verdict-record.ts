@@ -1,12 +1,14 @@
 /** What is said of a verdict, and when: the ledger's record, the Kubernetes Event on change, the metric. */
 
 import { isOwnerGroup } from "../group/suspension/owned.ts";
-import { type Announcement, announce } from "../kubernetes/announcements.ts";
+import { type Announcement, announce, eventName } from "../kubernetes/announcements.ts";
+import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
 import { fitting } from "../ledger/lease.ts";
 import type { LedgerChange, RecordedVerdict, Refusal } from "../ledger/reservation.ts";
 import { cut, isFarBelowBound } from "../ledger/size.ts";
 import { mendStamp } from "../ledger/stamps.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
+import { eventReasons } from "../objects/vocabulary.ts";
 import type { Key } from "../views/keys.ts";
 import type { Context, Denied, GroupMemory } from "./definition.ts";
 import type { Observed } from "./observation.ts";
@@ -180,7 +182,7 @@ export function announceRefusal(
 ): void {
   if (context.mode === "shadow" || passingGuards.has(guard)) return;
   const key = { namespace: owner.namespace, group: owner.group ?? owner.name };
-  const identity = `${guard} ${owner.uid} ${Math.floor(context.cluster.serverTimeMs() / sayRefusalEveryMs)}`;
+  const identity = `${guard} ${owner.uid} ${minuteOf(context.cluster.serverTimeMs())}`;
   if (!isNews(context, key, identity)) return;
   const about = { resource: "statefulsets" as const, ...owner };
   const message = `${guard}: ${sentence}`;
@@ -192,6 +194,40 @@ export function announceRefusal(
     message,
     identity,
   });
+}
+
+/** The same of a review that waits its turn: one for each StatefulSet a minute, so that {@link findWait} can tell its name. */
+export function announceWait(context: Context, by: string, owner: StatefulSet, { guard, sentence }: Denied): void {
+  const key = { namespace: owner.namespace, group: owner.group ?? owner.name };
+  const identity = minuteOf(context.cluster.serverTimeMs());
+  const reason = eventReasons.evictionWaits;
+  if (!isNews(context, key, `${reason} ${owner.uid} ${identity}`)) return;
+  const about = { resource: "statefulsets" as const, ...owner };
+  void tryToAnnounce(context, by, key, { about, type: "Normal", reason, message: `${guard}: ${sentence}`, identity });
+}
+
+function minuteOf(atMs: number): string {
+  return String(Math.floor(atMs / sayRefusalEveryMs));
+}
+
+/** What {@link announceWait} said of a StatefulSet in this minute or in the last one, and when. Throws ClusterError. */
+export async function findWait(
+  cluster: Cluster,
+  owner: StatefulSet,
+): Promise<{ readonly sentence: string; readonly at: string } | undefined> {
+  const nowMs = cluster.serverTimeMs();
+  const about = { resource: "statefulsets" as const, ...owner };
+  for (const atMs of [nowMs, nowMs - sayRefusalEveryMs]) {
+    const name = eventName(about, eventReasons.evictionWaits, minuteOf(atMs));
+    try {
+      const { message = "", lastTimestamp = "" } = await cluster.get("events", { namespace: owner.namespace, name });
+      return { sentence: message, at: lastTimestamp };
+    } catch (error) {
+      // Whoever may not read Events sees the rest.
+      if (!hasCode(error, 403, 404)) throw error;
+    }
+  }
+  return undefined;
 }
 
 /** True the first time that something is to be said of a key, as long as that is remembered. */

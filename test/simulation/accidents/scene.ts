@@ -180,6 +180,8 @@ export class Scene {
       namespaces: undefined,
       memoryOf: createMemory(),
       pods: this.#podsFrom(cluster),
+      // A story tells when somebody asks again: nobody waits.
+      settings: { evictionWaitMs: 0 },
     };
   }
 

@@ -140,7 +140,7 @@ export const scalingRules: readonly RemovedRule[] = [
   {
     rule: "R18",
     removed: "the claim before the first pod is told: it stands in the process's memory",
-    breaks: ["D1", "L1"],
+    breaks: ["D1", "L1", "Z1"],
     aim: (plan) => preparing(plan),
     wrappers: claimsInMemory,
   },

@@ -2,6 +2,7 @@
 import type { LeaseObject, ObjectKey, Preconditions, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../../functions/shared/ledger/name.ts";
 import { groupLabel, isUp, setNameOf } from "../../stage/checkers/raw.ts";
+import type { StoredStatefulSet } from "../../world/objects.ts";
 import type { Actor } from "../actor.ts";
 import type { Caller, Checker } from "../checker.ts";
 import type { Connection, Role } from "../roles.ts";
@@ -63,7 +64,8 @@ class ForeignFormat implements Checker {
 
   constructor(run: SeedRun) {
     this.#run = run;
-    const { world, namespace, group } = run;
+    const { world, namespace, group, pasts } = run;
+    pasts.sets(namespace);
     this.#key = { namespace, name: ledgerName(group) };
     world.store.onChange("leases", ({ previous, current, final }) => {
       if (final.metadata.namespace !== namespace || final.metadata.name !== this.#key.name) return;
@@ -104,12 +106,13 @@ class ForeignFormat implements Checker {
     return this.#sinceMs === undefined ? undefined : `the ledger ${this.#key.name} is of another format`;
   }
 
-  /** True for a pod of the group while its ledger has been of another format for so long. */
+  /** True for a pod that has been of the group, while its ledger was of another format, for so long. */
   #isHeld({ namespace, name }: ObjectKey, forMs: number): boolean {
-    const { world, group } = this.#run;
+    const { world, group, pasts } = this.#run;
     if (this.#sinceMs === undefined || world.timeline.nowMs() - this.#sinceMs <= forMs) return false;
-    const set = world.store.find("statefulsets", { namespace, name: setNameOf(name) });
-    return namespace === this.#key.namespace && set?.metadata.labels?.[groupLabel] === group;
+    // One that has just come from another group may still be taken by what that one's ledger says.
+    const isOfGroup = ({ metadata }: StoredStatefulSet) => metadata.labels?.[groupLabel] === group;
+    return namespace === this.#key.namespace && pasts.sets(namespace).stood(setNameOf(name), forMs, isOfGroup);
   }
 }
 

@@ -20,7 +20,7 @@ import {
 } from "../../objects/volumes/suspendable.ts";
 import { isSuspensionAsked, parseVolumeClaim, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
 import type { KeyLookUp, KnownKeys } from "../../views/keys.ts";
-import type { Views } from "../../views/view.ts";
+import { membersNeed, type Views } from "../../views/view.ts";
 import type { Context } from "../definition.ts";
 import { knownLedger, waitForLedger } from "../ledger-access.ts";
 
@@ -161,7 +161,7 @@ export async function isGroupOfConcern(
     const asked = await listAsked(context.cluster, key.namespace);
     if (asked.flatMap(ownerKeyOf).some(({ group }) => group === key.group)) return true;
   } else {
-    const view = await context.views.read(key, { settledThrough: 0, permitSinceMs: undefined, consistent: false });
+    const view = await context.views.read(key, membersNeed);
     if (view.statefulSets.length === 0) return false;
     const names = view.statefulSets.map(({ name }) => name);
     if (await isAnyAsked(context.cluster, key.namespace, names)) return true;

@@ -118,24 +118,28 @@ test("a rollout of the group ends beside a drain that is refused behind us and a
   assert.ok(passes.timeline.nowMs() - startMs < 600_000);
 });
 
-test("rollout-first: it ends where all pods are drained and all evictions are refused, however often they are asked for", async () => {
-  const passes = await governedGroup({ maxUnavailable: 1 }, { replicas: 5 });
-  const replica = new Replica(passes);
-  const pods = [0, 1, 2, 3, 4].flatMap((ordinal) => [`group-a-${ordinal}`, `group-b-${ordinal}`]);
-  passes.changeImage("app:2");
-  const startMs = passes.timeline.nowMs();
-  const seen = new Set<string>();
-  let passAtMs = startMs;
-  while (passes.guard !== "done" && passes.timeline.nowMs() - startMs < 3_600_000) {
-    const old = pods.filter((pod) => passes.imageOf(pod) === "app:1");
-    for (const guard of await replica.guards(...old.map((pod) => replica.submit(pod)))) seen.add(guard);
-    if (passes.timeline.nowMs() >= passAtMs) passAtMs = passes.timeline.nowMs() + ((await passes.run()) ?? 30_000);
-    await passes.goOn(1_000);
-  }
-  assert.equal(passes.guard, "done");
-  assert.ok(passes.timeline.nowMs() - startMs < 1_200_000);
-  assert.ok(seen.has("rollout-first") && seen.has(guard), [...seen].join());
-});
+for (const isLasting of [false, true]) {
+  const where = isLasting ? "on a server" : "where processes come and go";
+  test(`rollout-first: ${where} it ends though all pods are drained and all evictions are refused, however often they are asked for`, async () => {
+    const passes = await governedGroup({ maxUnavailable: 1 }, { replicas: 5 });
+    passes.restart({ views: { ...passes.context.views, isLasting } });
+    const replica = new Replica(passes);
+    const pods = [0, 1, 2, 3, 4].flatMap((ordinal) => [`group-a-${ordinal}`, `group-b-${ordinal}`]);
+    passes.changeImage("app:2");
+    const startMs = passes.timeline.nowMs();
+    const seen = new Set<string>();
+    let passAtMs = startMs;
+    while (passes.guard !== "done" && passes.timeline.nowMs() - startMs < 3_600_000) {
+      const old = pods.filter((pod) => passes.imageOf(pod) === "app:1");
+      for (const guard of await replica.guards(...old.map((pod) => replica.submit(pod)))) seen.add(guard);
+      if (passes.timeline.nowMs() >= passAtMs) passAtMs = passes.timeline.nowMs() + ((await passes.run()) ?? 30_000);
+      await passes.goOn(1_000);
+    }
+    assert.equal(passes.guard, "done");
+    assert.ok(passes.timeline.nowMs() - startMs < 1_200_000);
+    assert.ok(seen.has("rollout-first") && seen.has(guard), [...seen].join());
+  });
+}
 
 test("a pod of the same name that is made anew is judged anew", async () => {
   const passes = await governedGroup();

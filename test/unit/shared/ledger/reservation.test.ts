@@ -163,6 +163,26 @@ test("since when a renewed reservation has stood is a fourth element, and one th
   assert.deepEqual([a[0].length, a[0][3], a[1].length, a[2].length], [4, nowMs - 30_000, 3, 3]);
 });
 
+test("when somebody sighted one is a fifth element, and what is no time after the stamp is none", async () => {
+  const sighted = reservation("a-0", { stampMs: nowMs, sightedMs: nowMs + 200_000 });
+  const renewed = reservation("a-1", { stampMs: nowMs, sinceMs: nowMs - 30_000, sightedMs: nowMs + 200_000 });
+  const { after, body } = await written(ledgerOf({}), { reservations: [sighted, renewed] });
+  assert.deepEqual(after.reservations, [sighted, renewed]);
+  const { a } = JSON.parse(body?.metadata.annotations["sluice.dev/reservations"] ?? "");
+  assert.deepEqual(
+    [a[0].slice(2), a[1].slice(2)],
+    [
+      [nowMs, nowMs, nowMs + 200_000],
+      [nowMs, nowMs - 30_000, nowMs + 200_000],
+    ],
+  );
+  for (const odd of ["9", null, nowMs + 0.5, nowMs, nowMs - 1, {}]) {
+    const entries = { a: { 0: ["u", "f", nowMs, nowMs, odd] } };
+    const [read] = ledgerOf({ "sluice.dev/reservations": JSON.stringify(entries) }).reservations;
+    assert.equal(read?.sightedMs, undefined, String(odd));
+  }
+});
+
 test("an entry that a later version made longer is read, and what is no time before the stamp is no renewal", () => {
   const readOf = (...more: unknown[]) =>
     ledgerOf({ "sluice.dev/reservations": JSON.stringify({ a: { 0: ["u", "f", 1_000, ...more] } }) }).reservations;

@@ -68,6 +68,22 @@ test("whatever is further ahead is taken for now, and nothing else is changed", 
   });
 });
 
+test("what was sighted by a clock that has gone back since has not been sighted, and nor has what gets another stamp", () => {
+  const aheadMs = nowMs + clockSkewMs + 1;
+  const ledger = ledgerOf({
+    reservations: [
+      reservation("a-0", { stampMs: nowMs - 9_000, sightedMs: aheadMs }),
+      reservation("b-0", { stampMs: aheadMs, sightedMs: aheadMs + 200_000 }),
+      reservation("c-0", { stampMs: nowMs - 9_000, sightedMs: nowMs - 5 }),
+    ],
+  });
+  assert.deepEqual(mendStamps(ledger, nowMs).reservations, [
+    reservation("a-0", { stampMs: nowMs - 9_000 }),
+    reservation("b-0", { stampMs: nowMs }),
+    reservation("c-0", { stampMs: nowMs - 9_000, sightedMs: nowMs - 5 }),
+  ]);
+});
+
 test("one stamp that is ahead is enough, whatever it is of, and those beside it are fine", () => {
   const aheadMs = nowMs + clockSkewMs + 1;
   const fine = { guard: "budget", zone: "a", sentence: "a", since: nowMs - 5, at: nowMs };
@@ -135,8 +151,10 @@ test("a clock that is set forward by hours makes no reservation old that this pr
   const one = new Replica(passes, () => ({ views }));
   assert.deepEqual(await one.guards(one.review("group-a-0")), ["allowed"]);
   // Another process, another API server: its clock has just been set forward. The eviction is still under way.
+  // Whoever has to wait is refused at once: what is looked at is why.
   const two = new Replica(passes, (cluster) => ({
     views,
+    settings: { evictionWaitMs: 0 },
     cluster: { ...cluster, serverTimeMs: () => cluster.serverTimeMs() + hourMs },
   }));
   assert.deepEqual(await two.guards(two.review("group-b-0")), ["zones-down"]);

@@ -161,11 +161,12 @@ test("a zone that has joined has the group listed afresh before anything is perm
 test("a GET is spent only on what is 150 s old and stands, as far as the view shows (R10)", async () => {
   const passes = await threeZones();
   const looks = new Looks(passes);
-  const old = looks.reserve("group-a-0", dropAfterMs);
-  const young = looks.reserve("group-a-1", dropAfterMs - 1);
-  const another = looks.reserve("group-b-0", dropAfterMs, { uid: "of-the-pod-before" });
-  const gone = looks.reserve("group-b-1", dropAfterMs);
-  const leaving = looks.reserve("group-c-0", dropAfterMs);
+  const sightedMs = looks.serverMs - dropAfterMs;
+  const old = looks.reserve("group-a-0", dropAfterMs, { sightedMs });
+  const young = looks.reserve("group-a-1", dropAfterMs - 1, { sightedMs });
+  const another = looks.reserve("group-b-0", dropAfterMs, { sightedMs, uid: "of-the-pod-before" });
+  const gone = looks.reserve("group-b-1", dropAfterMs, { sightedMs });
+  const leaving = looks.reserve("group-c-0", dropAfterMs, { sightedMs });
   lose(passes, "group-b-1");
   passes.world.store.delete("pods", { namespace, name: "group-b-0" }, { gracePeriodSeconds: 30 });
   passes.world.store.delete("pods", { namespace, name: "group-c-0" }, { gracePeriodSeconds: 30 });
@@ -203,10 +204,50 @@ test("a reservation that was taken out and stands again has been known since the
   assert.equal((await looks.look({ reservations: [old] })).abandoned, 1);
 });
 
+/** What the next write of this look makes of the ledger's reservations. */
+const written = ({ open }: Observed): Partial<Ledger> => ({ reservations: open });
+
+test("whoever comes and goes does not take a reservation for old by its stamp alone: the clock may have been set (R10)", async () => {
+  const passes = await threeZones();
+  const looks = new Looks(passes);
+  const reserved = looks.reserve("group-a-0", 10_000);
+  looks.serverMs += 3_600_000;
+  const first = await looks.look({ reservations: [reserved] });
+  assert.deepEqual([first.abandoned, first.isMended, looks.asked.length], [0, true, 0]);
+  assert.deepEqual(first.open, [{ ...reserved, sightedMs: looks.serverMs }], "it says so");
+  assert.equal(first.reserved.get(first.open[0] as Reservation)?.pod?.uid, reserved.uid);
+  looks.pass(knownForMs - 1);
+  const later = await looks.look(written(first));
+  assert.deepEqual([later.abandoned, later.isMended, later.open], [0, false, first.open], "once");
+  looks.pass(1);
+  assert.equal((await looks.look(written(first))).abandoned, 1, "it has known it for two minutes by its own clock");
+});
+
+test("the next one that comes and goes drops what was sighted two and a half minutes ago; one that lives on does not (R10)", async () => {
+  for (const isLasting of [false, true]) {
+    const passes = await threeZones();
+    const fresh = () => new Looks(passes, { views: { ...passes.context.views, isLasting } });
+    const looks = fresh();
+    const sighted = looks.reserve("group-a-0", 2 * dropAfterMs, { sightedMs: looks.serverMs - dropAfterMs + 1 });
+    assert.equal((await looks.look({ reservations: [sighted] })).abandoned, 0);
+    const next = fresh();
+    next.pass(1);
+    assert.equal((await next.look({ reservations: [sighted] })).abandoned, isLasting ? 0 : 1);
+  }
+});
+
+test("one that lives on sights nothing: it has a clock of its own (R10)", async () => {
+  const looks = await lasting();
+  const old = looks.reserve("group-a-0", 10 * dropAfterMs);
+  const { open, isMended } = await looks.look({ reservations: [old] });
+  assert.deepEqual([open, isMended], [[old], false]);
+});
+
 test("only what was renewed until it lapsed is remembered as given up, not all that is dropped", async () => {
   const looks = new Looks(await threeZones());
-  const dropped = looks.reserve("group-a-0", dropAfterMs);
-  const lapsed = looks.reserve("group-a-1", dropAfterMs, { sinceMs: looks.serverMs - dropAfterMs - 60_000 });
+  const sightedMs = looks.serverMs - dropAfterMs;
+  const dropped = looks.reserve("group-a-0", dropAfterMs, { sightedMs });
+  const lapsed = looks.reserve("group-a-1", dropAfterMs, { sightedMs, sinceMs: sightedMs - 60_000 });
   const { abandoned, givenUp } = await looks.look({ reservations: [dropped, lapsed] });
   assert.equal(abandoned, 2);
   assert.deepEqual([...givenUp.keys()], [lapsed.uid]);

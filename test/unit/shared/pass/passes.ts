@@ -8,7 +8,7 @@ import { type Protocol, protocol } from "../../../../functions/shared/ledger/pro
 import type { Ledger } from "../../../../functions/shared/ledger/reservation.ts";
 import type { GroupKey } from "../../../../functions/shared/objects/statefulsets.ts";
 import { type Context, createMemory, type Outcome } from "../../../../functions/shared/pass/definition.ts";
-import type { ActReport, PassReport } from "../../../../functions/shared/pass/reporter.ts";
+import type { ActReport, HeldReport, PassReport } from "../../../../functions/shared/pass/reporter.ts";
 import { createListingViews } from "../../../../functions/shared/views/listing.ts";
 import type { Views } from "../../../../functions/shared/views/view.ts";
 import { createWatchingViews, type WatchingViews } from "../../../../functions/shared/views/watching.ts";
@@ -67,6 +67,7 @@ export class Passes {
   readonly malformed: string[] = [];
   readonly problems: string[] = [];
   readonly health: string[] = [];
+  readonly holds: HeldReport[] = [];
   conflicts = 0;
   interfere: Interference = () => {};
   #context: Context;
@@ -87,6 +88,7 @@ export class Passes {
         problem: (_key, _by, sentence) => void this.problems.push(sentence),
         malformed: (_key, statefulSet, annotation) => void this.malformed.push(`${statefulSet} ${annotation}`),
         health: ({ product, state }) => void this.health.push(`${product} ${state}`),
+        held: (report) => void this.holds.push(report),
       },
       mode: "act",
       namespaces: undefined,

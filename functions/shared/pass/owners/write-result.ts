@@ -1,0 +1,19 @@
+/** What becomes of a write of one object that was decided on a read of it. */
+import { ClusterError, isRefused, wordsOf } from "../../kubernetes/cluster.ts";
+import { messageOf } from "../../kubernetes/errors.ts";
+
+/** The write was made, the object is another one by now, or the API server does not want it. */
+export type WriteResult = "done" | "changed" | "refused";
+
+/** 404 and 409 say that there is something new to look at. Throws what may be better the next time. */
+export function resultOfFailure(error: unknown): Exclude<WriteResult, "done"> {
+  if (error instanceof ClusterError && [404, 409].includes(error.code)) return "changed";
+  if (error instanceof ClusterError && error.code !== 429 && isRefused(error)) return "refused";
+  throw error;
+}
+
+/** The API server's own words, for a sentence. */
+export function sayRefusal(error: unknown): string {
+  if (!(error instanceof ClusterError)) return messageOf(error);
+  return `the API server refused it with ${error.code}: ${wordsOf(error)}`;
+}

@@ -1,0 +1,51 @@
+/** Functions that watch while they are awake, with everything that a seed has drawn besides. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { wrapCluster } from "../../functions/shared/kubernetes/wrap-cluster.ts";
+import type { Wrappers } from "./replica.ts";
+import { type Aim, scenarios } from "./scenarios.ts";
+import { simulate } from "./simulation.ts";
+
+const aim: Aim = (plan, draw) => scenarios.awake?.(plan, draw) ?? plan;
+
+/** Counts the watches that are open, and those that were begun. */
+function counted() {
+  const count = { open: 0, most: 0, begun: 0 };
+  const connection: Wrappers["connection"] = (cluster) =>
+    wrapCluster(cluster, {
+      watch: (...call) => {
+        const watch = cluster.watch(...call);
+        return (async function* () {
+          count.begun++;
+          count.most = Math.max(count.most, ++count.open);
+          try {
+            yield* watch;
+          } finally {
+            count.open--;
+          }
+        })() as typeof watch;
+      },
+    });
+  return { count, wrappers: { connection } };
+}
+
+test("no seed of a first hundred breaks a promise where functions watch while they are awake", async () => {
+  let taken = 0;
+  for (let seed = 1; seed <= 100; seed++) {
+    const result = await simulate(seed, { aim });
+    assert.deepEqual(result.violations, [], `replay with: npm run simulate -- --scenario awake --seed ${seed}`);
+    taken += result.taken;
+  }
+  assert.ok(taken > 1_000, `only ${taken} deletions: the simulation hardly did anything`);
+});
+
+test("in most of them watches are opened, let go, and opened again", async () => {
+  let again = 0;
+  for (let seed = 1; seed <= 60; seed++) {
+    const { count, wrappers } = counted();
+    await simulate(seed, { aim, wrappers });
+    assert.ok(count.begun > 0, `seed ${seed} watched nothing`);
+    if (count.begun > 3 * count.most) again++;
+  }
+  assert.ok(again >= 30, `only ${again} of 60`);
+});

@@ -1,0 +1,52 @@
+/** What functions that watch while they have work must not do without: taken away where all views are theirs. */
+import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
+import type { Plan } from "./plan.ts";
+import { never, plain, type RemovedRule, wrapProtocol, wrapViews } from "./rules.ts";
+import { noFaults } from "./simulated-cluster.ts";
+import { noWatchFaults } from "./simulated-watch.ts";
+
+/** Two processes over watches that lag and stand still, each for itself, which they open and let go again and again. */
+export function awake(plan: Plan, changes: Partial<Plan> = {}): Plan {
+  return plain(plan, {
+    watching: true,
+    awakeIdleMs: 5_000,
+    processes: 2,
+    faults: { ...noFaults, latencyMs: 5, watch: { ...noWatchFaults, lagMs: 3_000, freeze: 0.05 } },
+    safetyMs: 120_000,
+    ...changes,
+  });
+}
+
+/** As if somebody had sighted all of them when they were made. */
+function longSighted<L extends Pick<Ledger, "reservations">>(ledger: L): L {
+  return { ...ledger, reservations: ledger.reservations.map((one) => ({ ...one, sightedMs: one.stampMs })) };
+}
+
+export const awakeRules: readonly RemovedRule[] = [
+  {
+    rule: "R5",
+    removed: "settled-through, by functions that watch while they are awake",
+    breaks: ["Z1", "Z2"],
+    aim: (plan) => awake(plan),
+    wrappers: wrapViews(
+      (views) => (key, need) =>
+        views.read(key, { ...need, settledThrough: need.settledThrough === undefined ? undefined : 1 }),
+    ),
+  },
+  {
+    rule: "R10",
+    removed: "a clock of one's own before an old reservation is dropped",
+    breaks: ["Z1", "Z2"],
+    aim: (plan) =>
+      awake(plan, {
+        faults: { ...noFaults, latencyMs: 5, slowDelete: 0.5, slowDeleteFromMs: 10_000, slowDeleteMs: 60_000 },
+        every: { ...never, rollBack: 12_000, farClock: 10_000 },
+      }),
+    wrappers: wrapProtocol((protocol) => ({
+      readLedger: async (...call) => {
+        const ledger = await protocol.readLedger(...call);
+        return ledger && longSighted(ledger);
+      },
+    })),
+  },
+];
