@@ -310,4 +310,4 @@ function exitWith(code: 1 | 2, sentences: readonly string[]): never {
   process.exit(code);
 }
 
-await main();
+void main();

@@ -15,6 +15,7 @@ import {
   createMemory,
   type FunctionDefinition,
 } from "../functions/shared/pass/definition.ts";
+import { type AwakeViews, createAwakeViews } from "../functions/shared/views/awake/awake.ts";
 import { createListingViews } from "../functions/shared/views/listing.ts";
 import type { Views } from "../functions/shared/views/view.ts";
 import { createWatchingViews, type WatchingOptions, type WatchingViews } from "../functions/shared/views/watching.ts";
@@ -27,6 +28,7 @@ import { createVolumeLook } from "./telemetry/suspension/suspended-volumes.ts";
 import { followChanges } from "./wake/changes.ts";
 import { KnownGroups } from "./wake/known-groups.ts";
 import { paceLookUps } from "./wake/paced-look-ups.ts";
+import { leastBackoffMs } from "./wake/passes.ts";
 import { createWakeUps, unviewed, type WakeUps } from "./wake/wakeups.ts";
 
 export interface StandaloneOptions {
@@ -38,7 +40,10 @@ export interface StandaloneOptions {
   readonly reporting: Reporting;
   /** Undefined: all of them. */
   readonly namespaces: readonly string[] | undefined;
-  readonly settings: Pick<Settings, "mode" | "views" | "sweepIntervalMs" | "gatherMs" | "concurrency" | "queueKeys">;
+  readonly settings: Pick<
+    Settings,
+    "mode" | "views" | "watchIdleMs" | "sweepIntervalMs" | "gatherMs" | "concurrency" | "queueKeys"
+  >;
   /** False: nothing is swept but for a tick. Absent: at once, and then regularly. */
   readonly sweeps?: boolean;
   /** From 0 to 1, for the jitter of sweeps. */
@@ -71,8 +76,10 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   };
   const onTrouble = sayBrokenWatches(options);
   const watching = readsViews && settings.views === "watch" ? watch(options, { onChange, onTrouble }) : undefined;
+  const awake = watching === undefined ? stayAwake(options, { onChange, onTrouble }) : undefined;
+  reporting.metrics.showWatches(() => (watching ?? awake)?.watches ?? 0);
   const known = new KnownGroups((key) => wakeUps.group(key, "statefulsets"));
-  const views = known.learningFrom(watching ?? createListingViews(cluster, namespaces));
+  const views = known.learningFrom(watching ?? awake ?? createListingViews(cluster, namespaces));
   let isListed = watching === undefined;
   void watching?.ready.then(() => {
     isListed = true;
@@ -90,7 +97,9 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     clock: cluster,
     known,
     isWatching: watching !== undefined,
+    awake,
     reporting,
+    isSwept: sweeps,
     namespaces,
     served: definitions.map((definition) => ({ definition, context: contextOf() })),
     gatherMs: settings.gatherMs,
@@ -109,9 +118,10 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     notReady: () => (isListed ? undefined : "the first lists of pods and StatefulSets have not come yet"),
     async stop(deadlineMs) {
       stopping.abort();
+      for (const { judge } of admissions) judge.stop?.();
       await sweeping;
       const drained = await wakeUps.drain(deadlineMs);
-      await Promise.all([watching?.stop(), following]);
+      await Promise.all([watching?.stop(), awake?.stop(), following]);
       return drained;
     },
   };
@@ -128,6 +138,16 @@ function contextsOver(options: StandaloneOptions, views: Views): () => Context {
   const shared = { ...outside, reporter: reporting, mode, namespaces, settings };
   const copyOf = createLedgerCopies();
   return () => ({ ...shared, memoryOf: createMemory(copyOf) });
+}
+
+/** Undefined where views are lists for good. */
+function stayAwake(
+  { cluster, namespaces, definitions, settings }: StandaloneOptions,
+  { onChange, onTrouble }: Pick<WatchingOptions, "onChange" | "onTrouble">,
+): AwakeViews | undefined {
+  const { views, watchIdleMs: idleMs } = settings;
+  if (views !== "awake" || idleMs === 0 || definitions.length === 0) return undefined;
+  return createAwakeViews({ cluster, namespaces, idleMs, onChange, onTrouble, leastBackoffMs });
 }
 
 function watch(

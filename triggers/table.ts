@@ -4,6 +4,7 @@ import { evaluateEviction } from "../functions/evaluate-eviction/function.ts";
 import { followReplicas } from "../functions/follow-replicas/function.ts";
 import { gcSuspendedGroups } from "../functions/gc-suspended-groups/function.ts";
 import { guardDownscale } from "../functions/guard-downscale/function.ts";
+import { holdProcessGroups } from "../functions/hold-process-groups/function.ts";
 import { keepLedgers } from "../functions/keep-ledgers/function.ts";
 import { markSkipLabel } from "../functions/mark-skip-label/function.ts";
 import { prepareDelayedDownscale } from "../functions/prepare-delayed-downscale/function.ts";
@@ -20,6 +21,7 @@ export const groupFunctions: readonly FunctionDefinition[] = [
   advanceZoneRollout,
   followReplicas,
   gcSuspendedGroups,
+  holdProcessGroups,
   keepLedgers,
   markSkipLabel,
   prepareDelayedDownscale,
@@ -42,6 +44,7 @@ export const cronFunctions: readonly CronDefinition[] = [rotateCertificate];
 /** The settings of functions, besides those that every process has. */
 export const functionSettings = {
   ...rotateCertificate.settings,
+  ...evaluateEviction.settings,
   ...prepareDownscale.settings,
   ...rebalanceQueues.settings,
   ...releasePrepared.settings,

@@ -1,26 +1,29 @@
 /**
  * `npm run build`: the server as files that need Node and nothing else, in `dist`, or in whatever folder is given.
  *
- * `server/start.mjs` starts `server/FUNCTION/main.mjs`, where there is one folder for each function and `all`;
- * `server/tracing-sdk.mjs` is loaded where traces are asked for; `compile.mjs` then writes the compiled code beside them. The
- * same sources give the same bytes.
+ * `server/start.cjs` starts `server/FUNCTION/main.cjs`, where there is one folder for each function and `all`. `server/later`
+ * has what is loaded when it is needed, such as the SDK for traces. `compile.cjs` then writes the compiled code beside them.
+ * The same sources give the same bytes.
  */
 import { readFile, rm } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
-import { quickToStart, root } from "./bundling.ts";
+import { Later, quickToStart, root } from "./bundling.ts";
 
 const lists = { groupFunctions, admissionFunctions, cronFunctions };
 
 const shared = {
   absWorkingDir: root,
   platform: "node",
-  format: "esm",
+  // Compiled code with the functions that have run can be had of a script, and not of a module.
+  format: "cjs",
   target: "node24",
+  supported: { "dynamic-import": false },
+  define: { "import.meta.dirname": "__dirname", "import.meta.filename": "__filename" },
   // The CommonJS of a package that is imported when it is needed would have no names: rotate-certificate could issue nothing.
   mainFields: ["module", "main"],
-  outExtension: { ".js": ".mjs" },
+  outExtension: { ".js": ".cjs" },
   logLevel: "warning",
 } as const satisfies BuildOptions;
 
@@ -52,14 +55,6 @@ function withOneFunction(name: string): Plugin {
   };
 }
 
-/** One for all functions, beside them. What is in two bundles of one build would be cut into files that every start reads. */
-const tracesApart: Plugin = {
-  name: "traces-apart",
-  setup(bundle) {
-    bundle.onResolve({ filter: /^\.\/tracing-sdk\.ts$/ }, () => ({ path: "../tracing-sdk.mjs", external: true }));
-  },
-};
-
 /** Nobody may need to know what our development dependencies have in them, or be attacked by it. */
 async function refuseDevelopmentDependencies({ inputs }: Metafile): Promise<void> {
   const { packages } = JSON.parse(await readFile(join(root, "package-lock.json"), "utf8"));
@@ -70,6 +65,9 @@ async function refuseDevelopmentDependencies({ inputs }: Metafile): Promise<void
     if (entry === undefined || entry.dev) throw new Error(`${folder} is no production dependency, and is in a bundle`);
   }
 }
+
+/** Milo is an experiment of undici's: a second parser, in WebAssembly. By this name Node leaves it out of its own undici. */
+const withoutMilo = { esbuildDetection: "true" };
 
 async function buildBundle(options: BuildOptions): Promise<void> {
   const { metafile } = await build({
@@ -82,21 +80,23 @@ async function buildBundle(options: BuildOptions): Promise<void> {
     minifyWhitespace: true,
     minifySyntax: true,
     // No door speaks WebSocket: reading the classes of its events would load all of Node's `fetch`.
-    define: { "globalThis.CloseEvent": "undefined", "globalThis.ErrorEvent": "undefined" },
+    define: {
+      ...shared.define,
+      "globalThis.CloseEvent": "undefined",
+      "globalThis.ErrorEvent": "undefined",
+      ...withoutMilo,
+    },
     legalComments: "linked",
     metafile: true,
   });
   await refuseDevelopmentDependencies(metafile);
 }
 
-async function bundleServer(outdir: string, name: string): Promise<void> {
-  const plugins = [tracesApart, ...quickToStart];
+async function bundleServer(outdir: string, name: string, later: Later): Promise<void> {
+  const plugins = [later.plugin, ...quickToStart];
   await buildBundle({
     entryPoints: ["triggers/main.ts"],
     outdir: join(outdir, name),
-    // What is imported when it is needed is a file of its own, and is not even read before.
-    splitting: true,
-    chunkNames: "[name]-[hash]",
     plugins: name === "all" ? plugins : [withOneFunction(name), ...plugins],
   });
 }
@@ -105,10 +105,17 @@ async function main(outdir: string): Promise<void> {
   const server = join(outdir, "server");
   // What an earlier build left would be shipped, too.
   await rm(server, { recursive: true, force: true });
-  for (const name of ["all", ...table.map((one) => one.name)]) await bundleServer(server, name);
-  await buildBundle({ entryPoints: ["triggers/telemetry/tracing-sdk.ts"], outdir: server, plugins: [...quickToStart] });
-  await build({ ...shared, entryPoints: ["triggers/start.ts"], outdir: server });
-  await build({ ...shared, entryPoints: ["knative/image/compile.ts"], outdir });
+  const later = new Later();
+  for (const name of ["all", ...table.map((one) => one.name)]) await bundleServer(server, name, later);
+  await later.buildEach((name, file) =>
+    buildBundle({
+      entryPoints: { [name]: file },
+      outdir: join(server, "later"),
+      plugins: [later.plugin, ...quickToStart],
+    }),
+  );
+  await build({ ...shared, bundle: true, entryPoints: ["knative/image/start.ts"], outdir: server });
+  await build({ ...shared, bundle: true, entryPoints: ["knative/image/compile.ts"], outdir });
   console.log(relative(process.cwd(), server));
 }
 

@@ -5,7 +5,7 @@
  * A function that is scaled to zero starts while an event waits: `npm run bench -- cold-start` measures how long.
  */
 import { isBuiltin } from "node:module";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { OnResolveArgs, Plugin } from "esbuild";
 
@@ -129,23 +129,56 @@ function replacing(list: readonly Replacement[], name: string): Plugin {
  */
 const atTimes = /^(re2js|js-yaml|jsonpath-plus|openid-client|socks|socks-proxy-agent|hpagent|node:zlib)$/;
 
-const whenNeeded: Plugin = {
-  name: "when-needed",
-  setup(bundle) {
-    bundle.onResolve({ filter: atTimes }, async ({ path, importer, kind, namespace, resolveDir, pluginData }) => {
-      if (namespace !== "file" || pluginData === "resolving") return undefined;
-      if (isBuiltin(path)) return { path, namespace: "when-needed", pluginData: path };
-      const { path: file } = await bundle.resolve(path, { importer, kind, resolveDir, pluginData: "resolving" });
-      return { path, namespace: "when-needed", pluginData: file };
-    });
-    bundle.onLoad({ filter: /./, namespace: "when-needed" }, async ({ path, pluginData: file }) => {
-      const exported = await import(isBuiltin(path) ? path : pathToFileURL(file).href);
-      const names = Object.keys(exported).filter((name) => /^[a-z_$][\w$]*$/i.test(name));
-      const getters = names.map((name) => `get ${name}() { return require(${JSON.stringify(file)}).${name}; },`);
-      return { contents: `module.exports = {\n${getters.join("\n")}\n};`, resolveDir: root };
-    });
-  },
-};
+/** The same of what is imported where it is needed. */
+const importedLate = /^(@peculiar\/x509|reflect-metadata|\.\/tracing-sdk\.ts)$/;
+
+/** What is loaded when it is needed: each is a file of its own, one for all functions, and is not even read before. */
+export class Later {
+  readonly #files = new Map<string, string>();
+
+  readonly plugin: Plugin = {
+    name: "later",
+    setup: (bundle) => {
+      const found = async ({ path, importer, kind, resolveDir }: OnResolveArgs) => {
+        const { path: file } = await bundle.resolve(path, { importer, kind, resolveDir, pluginData: "resolving" });
+        return file;
+      };
+      const isOurs = ({ kind, namespace, pluginData }: OnResolveArgs) =>
+        namespace === "file" && kind !== "entry-point" && pluginData !== "resolving";
+      bundle.onResolve({ filter: /^\.\.\/later\// }, ({ path }) => ({ path, external: true }));
+      bundle.onResolve({ filter: importedLate }, async (given) =>
+        isOurs(given) ? { path: this.#add(given.path, await found(given)), external: true } : undefined,
+      );
+      bundle.onResolve({ filter: atTimes }, async (given) => {
+        if (!isOurs(given)) return undefined;
+        const { path } = given;
+        if (isBuiltin(path)) return { path, namespace: "when-needed", pluginData: { file: path, required: path } };
+        const file = await found(given);
+        return { path, namespace: "when-needed", pluginData: { file, required: this.#add(path, file) } };
+      });
+      bundle.onLoad({ filter: /./, namespace: "when-needed" }, async ({ pluginData: { file, required } }) => {
+        const exported = await import(isBuiltin(file) ? file : pathToFileURL(file).href);
+        const names = Object.keys(exported).filter((name) => /^[a-z_$][\w$]*$/i.test(name));
+        const getters = names.map((name) => `get ${name}() { return require(${JSON.stringify(required)}).${name}; },`);
+        return { contents: `module.exports = {\n${getters.join("\n")}\n};`, resolveDir: root };
+      });
+    },
+  };
+
+  /** What a bundle is to require. Two files with one name would be one. */
+  #add(asked: string, file: string): string {
+    const name = basename(asked, ".ts");
+    if ((this.#files.get(name) ?? file) !== file)
+      throw new Error(`${asked} is two files: ${this.#files.get(name)}, ${file}`);
+    this.#files.set(name, file);
+    return `../later/${name}.cjs`;
+  }
+
+  /** Also of those that only turn up while others are built. */
+  async buildEach(build: (name: string, file: string) => Promise<void>): Promise<void> {
+    for (const [name, file] of this.#files) await build(name, file);
+  }
+}
 
 /**
  * Node's own modules, taken as CommonJS modules are. An ES import reads every export once, and some of those are getters that
@@ -167,4 +200,4 @@ const builtinsUnread: Plugin = {
 export const withoutGeneratedApi = replacing([generatedApi], "without-generated-api");
 
 /** For the server. Of several that could answer the first one does. */
-export const quickToStart: readonly Plugin[] = [replacing(replacements, "replaced"), whenNeeded, builtinsUnread];
+export const quickToStart: readonly Plugin[] = [replacing(replacements, "replaced"), builtinsUnread];

@@ -1,21 +1,25 @@
 /**
- * `node compile.mjs SERVER`: runs every bundle of the folder once, so that Node writes the compiled code of what ran beside it.
+ * `node compile.cjs SERVER`: runs every bundle of the folder once, and writes the compiled code of what ran beside it.
  *
- * It is to be run by the Node, with the flags and as the user that will run the server: compiled code is of no use to others.
+ * It is to be run by the Node, and with the flags, that will run the server: compiled code is of no use to others.
  * The server is given an API server in which there is nothing, which is told of its spans, too; an event and a review, and then
  * SIGTERM.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmod, mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
+import { type Loaded, startServer } from "./scripts.ts";
 
 const giveUpMs = 60_000;
+/** Tells a process of this program that it is the server, and where its bundles are. The server itself reads all arguments. */
+const serving = "COMPILE_SERVER";
 
 /** An API server that is ready, has no objects, and never has news. */
 function answer({ method, url = "" }: IncomingMessage, response: ServerResponse): void {
@@ -68,8 +72,8 @@ async function post(url: string, mediaType: string, body: object): Promise<void>
 async function run(folder: string, name: string, kubeconfig: string, apiServer: string): Promise<void> {
   const traced = { OTEL_EXPORTER_OTLP_ENDPOINT: apiServer };
   const ports = { PORT: "0", TLS_PORT: "off", REVIEWS_ON_PORT: "true" };
-  const env = { ...process.env, ...traced, ...ports, FUNCTION: name, KUBECONFIG: kubeconfig };
-  const args = [...process.execArgv, join(folder, "start.mjs")];
+  const env = { ...process.env, ...traced, ...ports, FUNCTION: name, KUBECONFIG: kubeconfig, [serving]: folder };
+  const args = [...process.execArgv, import.meta.filename];
   const server = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "inherit"] });
   const exited = once(server, "exit");
   try {
@@ -83,10 +87,20 @@ async function run(folder: string, name: string, kubeconfig: string, apiServer: 
   }
 }
 
+/** The server itself, which writes the compiled code of all that it has loaded when it ends. */
+function serveAndWrite(folder: string): void {
+  const all: Loaded[] = [];
+  process.on("exit", () => {
+    for (const { script, compiled } of all) {
+      mkdirSync(dirname(compiled), { recursive: true });
+      writeFileSync(compiled, script.createCachedData());
+    }
+  });
+  startServer(folder, (loaded) => all.push(loaded));
+}
+
 async function main(folder: string): Promise<void> {
-  const compiled = join(folder, "compiled");
-  await rm(compiled, { recursive: true, force: true });
-  await mkdir(compiled);
+  await rm(join(folder, "compiled"), { recursive: true, force: true });
   const api = createServer(answer).listen(0, "127.0.0.1");
   await once(api, "listening");
   const { port } = api.address() as AddressInfo;
@@ -100,19 +114,17 @@ async function main(folder: string): Promise<void> {
     const config = { clusters: [cluster], users, contexts: [context], "current-context": "nothing" };
     await writeFile(kubeconfig, JSON.stringify(config));
     const entries = await readdir(folder, { withFileTypes: true });
-    const names = entries.filter((entry) => entry.isDirectory() && entry.name !== "compiled").map(({ name }) => name);
+    const names = entries.filter((entry) => entry.isDirectory() && entry.name !== "later").map(({ name }) => name);
     for (const name of names) await run(folder, name, kubeconfig, apiServer);
   } finally {
     await rm(scratch, { recursive: true, force: true });
     api.closeAllConnections();
     api.close();
   }
-  // Node lets nobody but the user who wrote it read it; an image gives its files to root.
-  for (const entry of await readdir(compiled, { recursive: true, withFileTypes: true })) {
-    if (entry.isFile()) await chmod(join(entry.parentPath, entry.name), 0o644);
-  }
 }
 
+const served = process.env[serving];
 const [folder] = process.argv.slice(2);
-if (folder === undefined) throw new Error("say where the server is: compile.mjs SERVER");
-await main(folder);
+if (served !== undefined) serveAndWrite(served);
+else if (folder !== undefined) void main(folder);
+else throw new Error("say where the server is: compile.cjs SERVER");

@@ -60,10 +60,19 @@ function watching({ name }: FunctionDefinition, account: string, wokenBy: readon
       serviceAccountName: account,
       mode: "Reference",
       resources: [watched(woken)],
+      ...(woken.selector === undefined ? {} : { ceOverrides: { extensions: selectedBy(woken.selector) } }),
       sink: serviceSink(name),
     },
   }));
   return [...rightsOf({ name: account, needs }), ...sources];
+}
+
+/**
+ * An attribute of the events of a source that has a selector. In a broker the events of all sources come together: by this a
+ * function is not woken by what others have selected.
+ */
+function selectedBy(label: NonNullable<WokenBy["selector"]>): { readonly selectedby: string } {
+  return { selectedby: label.key };
 }
 
 /** The right of a process that watches by itself what wakes a function. */
@@ -93,9 +102,13 @@ export function cronOf({ name }: FunctionDefinition | CronDefinition): Manifest 
 export function triggerOf(definition: FunctionDefinition | CronDefinition): Manifest {
   const { name } = definition;
   const tick = { all: [{ exact: { type: pingType } }, { suffix: { source: `/pingsources/${name}` } }] };
-  const kinds = "wokenBy" in definition ? definition.wokenBy.map(({ resource }) => resources[resource].kind) : [];
-  const changes = kinds.map((kind) => ({
-    all: [{ prefix: { type: "dev.knative.apiserver.ref." } }, { exact: { kind } }],
+  const wokenBy = "wokenBy" in definition ? definition.wokenBy : [];
+  const changes = wokenBy.map(({ resource, selector: label }) => ({
+    all: [
+      { prefix: { type: "dev.knative.apiserver.ref." } },
+      { exact: { kind: resources[resource].kind } },
+      ...(label === undefined ? [] : [{ exact: selectedBy(label) }]),
+    ],
   }));
   return {
     apiVersion: "eventing.knative.dev/v1",

@@ -91,10 +91,21 @@ function withListedKinds({ groupFunctions, admissionFunctions, cronFunctions, ki
   };
 }
 
-/** A function that comes and goes lists what it decides on; only cron's reads no views. */
-function functionOf({ name, needs, ...rest }: FunctionDefinition | CronDefinition): readonly Manifest[] {
-  const settings: Readonly<Record<string, string>> = "wokenBy" in rest ? { VIEWS: "list" } : {};
-  return [...rightsOf({ name, needs: withoutWatches(needs) }), knativeService(name, settings)];
+/**
+ * A function that decides about groups watches while it is awake; whatever else comes and goes lists what it reads. It gathers
+ * what it is told for longer than a server does: pods become Ready further apart here, and each write of the ledger costs.
+ */
+function functionOf(definition: FunctionDefinition | CronDefinition): readonly Manifest[] {
+  const { name, needs } = definition;
+  const isWatching = "wokenBy" in definition && watchesAwake(definition);
+  const settings: Readonly<Record<string, string>> =
+    "wokenBy" in definition ? (isWatching ? { VIEWS: "awake", GATHER_MS: "50" } : { VIEWS: "list" }) : {};
+  return [...rightsOf({ name, needs: isWatching ? needs : withoutWatches(needs) }), knativeService(name, settings)];
+}
+
+/** True for a function whose passes decide about groups: it opens watches while it has work. */
+export function watchesAwake({ keyedBy, isGlance = false }: FunctionDefinition): boolean {
+  return keyedBy === "groups" && !isGlance;
 }
 
 function admissionOf(definitions: readonly AdmissionDefinition[]): readonly Manifest[] {

@@ -15,7 +15,7 @@ export const tlsPortNeeds: readonly Need[] = [
   { group: admissionGroup, resource: "validatingwebhookconfigurations", verbs: ["list", "watch"] },
 ];
 
-/** The rights where views are lists: a function that starts for one event never watches. */
+/** The rights where views are lists: nothing is watched then. */
 export function withoutWatches(needs: readonly Need[]): readonly Need[] {
   return needs
     .map((need) => ({ ...need, verbs: need.verbs.filter((verb) => verb !== "watch") }))

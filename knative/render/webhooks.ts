@@ -19,7 +19,7 @@ export function emptySecret(): Manifest {
  * listen.
  */
 export function webhookConfiguration({ name, paths, registration }: AdmissionDefinition): Manifest {
-  const { kind, webhook, path, rule, sideEffects, failurePolicy, matchConditions } = registration;
+  const { kind, webhook, path, rule, sideEffects, failurePolicy, timeoutSeconds, matchConditions } = registration;
   if (!paths.includes(path))
     throw new Error(`${name} listens at ${paths.join(" and ")}, and is registered for ${path}`);
   return {
@@ -44,7 +44,7 @@ export function webhookConfiguration({ name, paths, registration }: AdmissionDef
         admissionReviewVersions: ["v1"],
         failurePolicy,
         sideEffects,
-        timeoutSeconds: 10,
+        timeoutSeconds,
       },
     ],
   };

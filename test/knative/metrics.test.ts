@@ -122,13 +122,16 @@ suite("metrics while functions are at zero, on the real API server", { skip: awa
       const zone = await getStuck(scene);
       const [, zoneB = ""] = scene.group.statefulSets;
       await controlPlane.kubelet.breakPod(namespace, `${zoneB}-1`);
-      const standing = await eventually("the broken pod in the metrics", 30_000, async () => {
+      // Nobody writes it any more: the roller has ended.
+      const ledger = await scene.api.get<{ metadata: { annotations: Record<string, string> } }>(scene.ledgerPath);
+      const { since, at } = JSON.parse(ledger.metadata.annotations["sluice.dev/verdicts"] ?? "")[by.function];
+      const standing = await eventually("the broken pod and the last verdict in the metrics", 30_000, async () => {
         const seen = await scrape(replicas, namespace);
-        const isSeen = (one: Scrape) => valueIn(one, "sluice_group_pods_not_ready", { ...group, zone: zoneB }) === 1;
+        const isSeen = (one: Scrape) =>
+          valueIn(one, "sluice_group_pods_not_ready", { ...group, zone: zoneB }) === 1 &&
+          valueIn(one, reconciled, { rollout_group: namespace }) === at / 1000;
         return seen.every(isSeen) ? seen : undefined;
       });
-      const ledger = await scene.api.get<{ metadata: { annotations: Record<string, string> } }>(scene.ledgerPath);
-      const { since } = JSON.parse(ledger.metadata.annotations["sluice.dev/verdicts"] ?? "")[by.function];
       for (const one of standing) {
         const waits = { ...group, ...by, guard: "budget", zone };
         assert.equal(valueIn(one, "sluice_waiting_since_timestamp_seconds", waits), since / 1000);

@@ -17,7 +17,15 @@ interface Replicas extends Built {
 }
 
 interface Source extends Built {
-  readonly spec: { readonly resources: readonly { readonly kind: string }[] };
+  readonly spec: {
+    readonly ceOverrides?: { readonly extensions: { readonly selectedby: string } };
+    readonly resources: readonly [Selected, ...Selected[]];
+  };
+}
+
+interface Selected {
+  readonly kind: string;
+  readonly selector?: { readonly matchExpressions: readonly { readonly key: string }[] };
 }
 
 const schemas = await ensureSchemas().catch((error: Error) => error);
@@ -78,10 +86,21 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
     const left = resourcesOf(of("ApiServerSource"));
     const watched = left.map((one) => JSON.stringify(one));
     assert.deepEqual(watched.toSorted(), [...new Set(watched)].toSorted());
-    const taken = [...JSON.stringify(of("Trigger")).matchAll(/"exact":\{"kind":"(\w+)"/g)].map(([, kind]) => kind);
-    // What RabbitMQ's operator brings is watched where somebody has that, by sources beside these.
-    const besides = (await kubectl.build("base/sources-rabbitmq")).filter(({ kind }) => kind === "ApiServerSource");
-    assert.deepEqual(new Set([...left, ...resourcesOf(besides)].map(({ kind }) => kind)), new Set(taken));
+    const filter = /"exact":\{"kind":"(\w+)"\}\}(?:,\{"exact":\{"selectedby":"([^"]+)")?/g;
+    const taken = [...JSON.stringify(of("Trigger")).matchAll(filter)].map(([, kind, label]) => `${kind} ${label}`);
+    // What other operators bring is watched where somebody has them, by sources beside these.
+    const operators = await Promise.all(
+      ["rabbitmq", "foundationdb"].map((operator) => kubectl.build(`base/sources-${operator}`)),
+    );
+    const besides = operators.flat().filter(({ kind }) => kind === "ApiServerSource");
+    // By the attribute a Trigger takes what was selected for its function alone.
+    const told = [...of("ApiServerSource"), ...besides].map((source) => {
+      const { ceOverrides, resources } = (source as Source).spec;
+      const [{ kind, selector }] = resources;
+      assert.equal(ceOverrides?.extensions.selectedby, selector?.matchExpressions[0]?.key, source.metadata.name);
+      return `${kind} ${selector?.matchExpressions[0]?.key}`;
+    });
+    assert.deepEqual(new Set(told), new Set(taken));
     // The sources that are left tell each function all that its own would.
     const all = (await kubectl.build("base/sources")).filter(({ kind }) => kind === "ApiServerSource");
     assert.deepEqual(new Set(resourcesOf(all).map((one) => JSON.stringify(one))), new Set(watched));

@@ -8,11 +8,13 @@ import { join } from "node:path";
 import { suite, test } from "node:test";
 import { promisify } from "node:util";
 import { loadAll } from "js-yaml";
+import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
+import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
 import { resources } from "../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import { readCompanions } from "../../knative/render/companions.ts";
 import { watchNeed } from "../../knative/render/events.ts";
-import { renderManifests } from "../../knative/render/manifests.ts";
+import { renderManifests, watchesAwake } from "../../knative/render/manifests.ts";
 import { rightsOf } from "../../knative/render/rights.ts";
 import { readSettings } from "../../triggers/settings/settings.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
@@ -90,12 +92,19 @@ suite("rendered manifests", () => {
     for (const [path, text] of rendered) assert.equal(readFileSync(join(base, path), "utf8"), text, path);
   });
 
-  test("a function that events wake has the rights that it needs but for watch, and none besides", () => {
+  test("a function has the rights that it needs and none besides: to watch where its passes decide about groups", () => {
+    const watching = groupFunctions.filter(watchesAwake);
     for (const { name, needs } of [...groupFunctions, ...cronFunctions]) {
-      const rules = objectsOf(`functions/${name}.yaml`).flatMap((object) => object.rules ?? []);
-      const needed = rightsNeeded(needs).filter((right) => !/ watch\b/.test(right));
+      const objects = objectsOf(`functions/${name}.yaml`);
+      const rules = objects.flatMap((object) => object.rules ?? []);
+      const isWatching = watching.some((one) => one.name === name);
+      const needed = rightsNeeded(needs).filter((right) => isWatching || !/ watch\b/.test(right));
       assert.deepEqual(sorted(rightsIn(rules)), sorted(needed), name);
+      const manifest = rendered.get(`functions/${name}.yaml`) ?? "";
+      assert.equal(/name: VIEWS\n\s+value: awake/.test(manifest), isWatching, name);
+      assert.equal(/name: GATHER_MS\n\s+value: '50'/.test(manifest), isWatching, name);
     }
+    assert.ok(watching.includes(advanceZoneRollout) && !watching.includes(keepLedgers));
   });
 
   test("standalone has the rights of all functions, and none besides", () => {
@@ -285,6 +294,7 @@ suite("rendered manifests", () => {
       "twelve",
       "thirteen",
       "fourteen",
+      "fifteen",
     ];
     assert.equal(words.indexOf(count), ofKind("ApiServerSource").length);
   });

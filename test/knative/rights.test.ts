@@ -17,6 +17,7 @@ import { Ingesters } from "../stage/ingester.ts";
 import { rejection } from "../stage/rejection.ts";
 import { Scene, skipWithoutControlPlane } from "../stage/scene.ts";
 import { readEverySecret, type Sides, takeToken, touchOwn } from "./attacks.ts";
+import { hold } from "./hold.ts";
 import { isWebhook, isWorkload, kubeconfigOf, tokenOf, workloadOf } from "./installed.ts";
 import { type Built, Kubectl } from "./kubectl.ts";
 import { accountsOf, carelessRights, rightsOf, textOf, useOf } from "./rights.ts";
@@ -134,6 +135,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       await follow(scene, cast);
       await letGo(scene, cast);
       await suspend(scene, cast, `system:serviceaccount:${namespace}:${collector}`);
+      await hold(scene, cast);
       await roll(scene, cast);
       await refuse(scene, cast, `system:serviceaccount:${namespace}:${roller}`);
       await vanish(scene, cast, `system:serviceaccount:${namespace}:${keeper}`);
@@ -173,9 +175,13 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       const releaser = await start("release-prepared", { WRITE_LAST_DOWNSCALE: "true" });
       const marker = await start("mark-skip-label", { SKIP_LABEL_WAIT: "0" });
       const spreading = await start(spreader, { REBALANCE_AFTER });
-      const [suspender, collector] = [await start("suspend-group", {}), await start("gc-suspended-groups", {})];
+      const suspending = {
+        suspender: await start("suspend-group", {}),
+        collector: await start("gc-suspended-groups", {}),
+        holder: await start("hold-process-groups", {}),
+      };
       const scaling = { delayed, follower, releaser };
-      return { certificate, reviews, rollout, ledgers, ...scaling, marker, spreader: spreading, suspender, collector };
+      return { certificate, reviews, rollout, ledgers, ...scaling, marker, spreader: spreading, ...suspending };
     };
     const accounts = { roller, keeper, spreader, collector: "gc-suspended-groups" };
     await walk(context, { namespace: "loki", overlay: "direct", ...accounts, play });
@@ -186,7 +192,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     const play: Installation["play"] = async (start) => {
       const all = await start(roller, free);
       const woken = { rollout: all, ledgers: all, delayed: all, follower: all, releaser: all, marker: all };
-      return { certificate: all, reviews: all, ...woken, spreader: all, suspender: all, collector: all };
+      return { certificate: all, reviews: all, ...woken, spreader: all, suspender: all, collector: all, holder: all };
     };
     const accounts = { roller, keeper: roller, spreader: roller, collector: roller };
     await walk(context, { namespace: "mimir", overlay: "standalone", ...accounts, play });

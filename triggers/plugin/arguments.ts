@@ -37,8 +37,10 @@ export interface Suspended extends ApiServerOptions {
 
 export interface Recover extends ApiServerOptions {
   readonly command: "recover";
-  /** Volume claims, groups or StatefulSets. */
+  /** Volume claims, groups or StatefulSets; of a FoundationDBCluster its process groups. */
   readonly names: readonly string[];
+  /** The FoundationDBCluster whose process groups these are; undefined for other names. */
+  readonly cluster: string | undefined;
   readonly wait: boolean;
   readonly dryRun: boolean;
 }
@@ -46,6 +48,9 @@ export interface Recover extends ApiServerOptions {
 export type Command = Why | Release | Suspended | Recover | { readonly command: "help" };
 
 export const commands = ["why", "release", "suspended", "recover"] as const;
+
+/** What stands before the name of a FoundationDBCluster, and the process groups of it that are to be recovered. */
+export const processGroups = "process-groups";
 
 export const options = {
   namespace: { type: "string", short: "n" },
@@ -157,7 +162,14 @@ function readRecover(
   values: { readonly wait?: boolean; readonly "dry-run"?: boolean },
 ): Command | { readonly mistake: string } {
   if (names.length === 0) return { mistake: "recover takes the names of volume claims, or a GROUP; given: 0" };
-  return { command: "recover", ...place, names, wait: values.wait ?? false, dryRun: values["dry-run"] ?? false };
+  const asked = { wait: values.wait ?? false, dryRun: values["dry-run"] ?? false };
+  const [word, cluster, ...ids] = names;
+  if (word !== processGroups) return { command: "recover", ...place, names, cluster: undefined, ...asked };
+  if (cluster === undefined || ids.length === 0) {
+    return { mistake: `recover ${processGroups} takes a FoundationDBCluster and the ids of its process groups` };
+  }
+  if (!isObjectName(cluster)) return { mistake: `${JSON.stringify(cluster)} is no name of a FoundationDBCluster` };
+  return { command: "recover", ...place, names: ids, cluster, ...asked };
 }
 
 export const help = `Says why pods of a group wait, removes a reservation that nobody can act on any more, and brings back suspended volumes.
@@ -166,6 +178,7 @@ export const help = `Says why pods of a group wait, removes a reservation that n
   kubectl sluice release GROUP POD [-n NAMESPACE] [--wait] [--dry-run]
   kubectl sluice suspended [GROUP] [-n NAMESPACE] [-o json|yaml]
   kubectl sluice recover CLAIM... | GROUP [-n NAMESPACE] [--wait] [--dry-run]
+  kubectl sluice recover process-groups CLUSTER ID... [-n NAMESPACE] [--wait] [--dry-run]
 
 GROUP is the value of the label ${rolloutGroup.key}, or ${groupOfBudget("NAME")} for the StatefulSets without that label
 which the ZoneAwarePodDisruptionBudget NAME selects.
@@ -182,7 +195,8 @@ suspended lists the volume claims that are kept after their pods have gone: sinc
 and what each of them waits for.
 
 recover brings the pods of suspended volume claims back, each with the same volume. It only writes the wish; a function of
-Sluice carries it out. Past the point of no return it refuses, and says how the volume itself is saved.
+Sluice carries it out. Past the point of no return it refuses, and says how the volume itself is saved. CLUSTER is a
+FoundationDBCluster, and each ID a process group of it, such as storage-1.
 
   -n, --namespace NAMESPACE  not given: that of the kubeconfig's context
   -o, --output json          for why and suspended: everything, for programs; suspended knows yaml, too. All times are

@@ -161,10 +161,10 @@ async function saySuspended(
 async function bringBack(
   cluster: Cluster,
   namespace: string,
-  { names, wait, dryRun }: Recover,
+  { names, cluster: of, wait, dryRun }: Recover,
   { out, say }: Terminal,
 ): Promise<ExitCode> {
-  const said = await recover(cluster, namespace, names, { wait, dryRun });
+  const said = await recover(cluster, namespace, names, { of, wait, dryRun });
   for (const { isDone, sentence } of said) {
     if (isDone) out(`${escapeControls(sentence)}\n`);
     else say(sentence);

@@ -1,6 +1,6 @@
 /** What the Tab key offers after `kubectl sluice`: a program beside the plugin asks for it, `kubectl_complete-sluice`. */
 import { parseArgs } from "node:util";
-import { commands, options, owners } from "./arguments.ts";
+import { commands, options, owners, processGroups } from "./arguments.ts";
 
 /** The names that a cluster has; each is looked up only where it can come next. */
 export interface Names {
@@ -82,8 +82,11 @@ async function namesFor(command: string, given: readonly string[], names: Names)
     case "suspended":
       return group === undefined ? (await names.suspended()).groups : [];
     case "recover": {
+      // No list of the ids that a cluster has is worth a read of all of it.
+      if (group === processGroups) return [];
       const { claims, groups } = await names.suspended();
-      return [...claims, ...groups].filter((name) => !given.includes(name));
+      const words = given.length === 0 ? [processGroups] : [];
+      return [...words, ...claims, ...groups].filter((name) => !given.includes(name));
     }
     default:
       return [];

@@ -15,7 +15,7 @@ import { type Context, createMemory } from "../../functions/shared/pass/definiti
 import { loadLedger, noteLedger } from "../../functions/shared/pass/ledger-access.ts";
 import { type Observed, observeGroup, retryRefusedAfterMs } from "../../functions/shared/pass/observation.ts";
 import { type PassReport, silentReporter } from "../../functions/shared/pass/reporter.ts";
-import { recordEveryMs } from "../../functions/shared/pass/verdict-record.ts";
+import { findWait, recordEveryMs } from "../../functions/shared/pass/verdict-record.ts";
 import { createListingViews } from "../../functions/shared/views/listing.ts";
 import type { GroupView } from "../../functions/shared/views/view.ts";
 import { groupFunctions } from "../table.ts";
@@ -44,6 +44,8 @@ export interface GroupInspection {
   readonly ungovernable: string | null;
   /** What no eviction of this group will ever be allowed by (rule R25), each with its numbers. */
   readonly neverPossible: readonly string[];
+  /** Evictions that began to wait for their turn in the last one or two minutes: one for each zone. */
+  readonly waiting: readonly { readonly zone: string; readonly sentence: string; readonly at: string }[];
 }
 
 export interface ZoneInspection {
@@ -195,6 +197,7 @@ export async function inspect(look: Inspection): Promise<GroupInspection> {
     budgets: inspectBudgets(view, pods),
     ungovernable: findUngovernable(look, pods),
     neverPossible: await findNever(look, pods),
+    waiting: await findWaiting(look),
   };
 }
 
@@ -298,6 +301,14 @@ const blankBudget: Omit<BudgetInspection, "name"> = {
   crossZoneEvictionDelaySeconds: 0,
   invalid: null,
 };
+
+/** Throws ClusterError. */
+async function findWaiting({ context, view }: Inspection): Promise<GroupInspection["waiting"]> {
+  const found = await Promise.all(
+    view.statefulSets.map(async (one) => ({ zone: one.name, wait: await findWait(context.cluster, one) })),
+  );
+  return found.flatMap(({ zone, wait }) => (wait === undefined ? [] : [{ zone, ...wait }]));
+}
 
 /** The first pod will do: what keeps one of a group from being judged is seldom its own. */
 function findUngovernable({ view, key }: Inspection, pods: readonly Pod[]): string | null {

@@ -1,12 +1,15 @@
 /** `kubectl sluice recover`: writes the wish to have volumes back, and tells the truth about what it can still do. */
 import { type Cluster, hasCode } from "../../functions/shared/kubernetes/cluster.ts";
 import { maxConflicts } from "../../functions/shared/ledger/reservation.ts";
+import { clusterName, processGroupId } from "../../functions/shared/objects/vocabulary/foundationdb.ts";
 import { recover as wish } from "../../functions/shared/objects/vocabulary/suspension.ts";
 import { isSuspensionAsked, meant, parseVolumeClaim } from "../../functions/shared/objects/volumes/volume-claim.ts";
 import { formatSpan } from "./span.ts";
 import { inspectSuspended } from "./suspended.ts";
 
 export interface RecoverOptions {
+  /** The FoundationDBCluster whose process groups are named; absent: they are volume claims, groups or StatefulSets. */
+  readonly of?: string | undefined;
   readonly wait: boolean;
   readonly dryRun: boolean;
 }
@@ -33,9 +36,13 @@ export async function recover(
   const claims: string[] = [];
   const said: Said[] = [];
   for (const name of names) {
-    const found = await claimsOf(cluster, namespace, name);
-    if (found.length === 0)
-      said.push(refused(`there is no suspended volume claim, group or StatefulSet ${JSON.stringify(name)}`));
+    const { of } = options;
+    const found = await (of === undefined
+      ? claimsOf(cluster, namespace, name)
+      : claimsOfGroup(cluster, namespace, of, name));
+    const what = of === undefined ? "suspended volume claim, group or StatefulSet" : "volume of a process group";
+    const where = of === undefined ? "" : ` in the FoundationDBCluster ${of}`;
+    if (found.length === 0) said.push(refused(`there is no ${what} ${JSON.stringify(name)}${where}`));
     claims.push(...found);
   }
   const asked = await Promise.all([...new Set(claims)].map((name) => ask(cluster, { namespace, name }, options)));
@@ -47,6 +54,13 @@ async function claimsOf(cluster: Cluster, namespace: string, name: string): Prom
   const own = claims.filter(({ claim }) => claim === name);
   const chosen = own.length > 0 ? own : claims.filter(({ group, zone }) => group === name || zone === name);
   return chosen.map(({ claim }) => claim);
+}
+
+/** Those that FoundationDB's operator has labelled so. */
+async function claimsOfGroup(cluster: Cluster, namespace: string, of: string, id: string): Promise<readonly string[]> {
+  const labelSelector = `${clusterName.key}=${of},${processGroupId.key}=${id}`;
+  const { items } = await cluster.list("persistentvolumeclaims", { namespace, labelSelector });
+  return items.map(({ metadata }) => metadata.name);
 }
 
 async function ask(cluster: Cluster, key: { namespace: string; name: string }, options: RecoverOptions): Promise<Said> {

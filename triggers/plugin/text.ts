@@ -26,7 +26,8 @@ export function formatOrdinals(ordinals: readonly number[]): string {
 
 /** Everything about one group. */
 export function formatGroup(inspection: GroupInspection, emphasize: Emphasis): string {
-  const { zones, reservations, claims, functions, refusals, budgets, ungovernable, neverPossible } = inspection;
+  const { zones, reservations, claims, functions, refusals, budgets, ungovernable, neverPossible, waiting } =
+    inspection;
   const warnings = zones.flatMap(({ name, warnings }) => warnings.map((sentence) => `${name}: ${sentence}`));
   if (ungovernable !== null) warnings.push(`evictions: ${ungovernable}`);
   warnings.push(...neverPossible.map((sentence) => `evictions: never-possible: ${sentence}`));
@@ -36,12 +37,14 @@ export function formatGroup(inspection: GroupInspection, emphasize: Emphasis): s
     formatSpan(Date.parse(triedAgainAt) - atMs),
     sentence,
   ]);
+  const waits = waiting.map(({ zone, sentence, at }) => [zone, formatSpan(atMs - Date.parse(at)), sentence]);
   const sections = [
     [summaryOf(inspection), ...ledgerLines(inspection)],
     tableOf(["ZONE", "READY", "OUTDATED", "ROLLOUT LIMIT", "DOWN"], zones.map(zoneRow), emphasize),
     tableOf(["RESERVED POD", "FUNCTION", "AGE", "NEXT"], reservations.map(reservationRow(atMs)), emphasize),
     tableOf(["CLAIMED", "FOR", "FUNCTION", "AGE", "ENDS"], claims.map(claimRow(atMs)), emphasize),
     tableOf(["REFUSED POD", "TRIED AGAIN IN", "WHY"], refused, emphasize),
+    tableOf(["EVICTION WAITS", "SINCE", "WHY"], waits, emphasize),
     tableOf(["BUDGET", "ALLOWS"], budgets.map(budgetRow), emphasize),
     warnings.map((sentence) => `${emphasize("WARNING")} ${sentence}`),
     ...functions.map((one) => functionLines(one, atMs, emphasize)),

@@ -13,6 +13,9 @@ import { functionSettings, table } from "../table.ts";
 import { type LogLevel, logLevels } from "../telemetry/logs-and-metrics.ts";
 
 const longestSweepMs = 300_000;
+/** Shorter than a view may be silent before it is replaced (rule R5). */
+const longestWatchIdleMs = 25_000;
+
 export const settingsTable = {
   kubeconfig: setting<string>({
     name: "KUBECONFIG",
@@ -42,12 +45,19 @@ export const settingsTable = {
     grammar: "act or shadow",
     parse: (text) => oneOf(["act", "shadow"] as const, text),
   }),
-  views: setting<"watch" | "list">({
+  views: setting<"watch" | "awake" | "list">({
     name: "VIEWS",
     fallback: "watch",
-    says: "watch keeps pods and StatefulSets in memory and is woken by their changes; list reads them for each decision, and is woken by CloudEvents and sweeps only",
-    grammar: "watch or list",
-    parse: (text) => oneOf(["watch", "list"] as const, text),
+    says: "watch keeps pods and StatefulSets in memory and is woken by their changes; awake does so from a first decision in a namespace until none was made for WATCH_IDLE; list reads them for each decision. With awake and list, CloudEvents and sweeps wake it",
+    grammar: "watch, awake or list",
+    parse: (text) => oneOf(["watch", "awake", "list"] as const, text),
+  }),
+  watchIdleMs: setting<number>({
+    name: "WATCH_IDLE",
+    fallback: "20s",
+    says: "with VIEWS=awake, how long no decision has to be made in a namespace before its watches are let go; 0: list, as VIEWS=list",
+    grammar: "a Go duration from 1s to 25s, or 0",
+    parse: (text) => (/^0s?$/.test(text) ? 0 : parseDuration(text, 1_000, longestWatchIdleMs)),
   }),
   port: setting<number>({
     name: "PORT",

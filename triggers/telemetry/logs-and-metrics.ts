@@ -109,7 +109,10 @@ function describe(error: unknown): unknown {
 
 type Log = Reporting["log"];
 
-function reportGroups(metrics: Metrics, log: Log): Reporter & Pick<Reporting, "reconciled" | "forget" | "keepOnly"> {
+function reportGroups(
+  metrics: Metrics,
+  log: Log,
+): Omit<Reporter, "held"> & Pick<Reporting, "reconciled" | "forget" | "keepOnly"> {
   const said = new Map<string, Said>();
   const malformed = new Map<string, Malformed>();
   const passed = new Map<string, GroupKey>();
@@ -233,8 +236,16 @@ function showWaiting(
 
 function reportTraffic(
   metrics: Metrics,
-): Pick<Reporting, "apiRequest" | "podRequest" | "requestBegan" | "requestEnded" | "event" | "budget"> {
+): Pick<Reporting, "held" | "apiRequest" | "podRequest" | "requestBegan" | "requestEnded" | "event" | "budget"> {
+  let alreadyHeld = 0;
   return {
+    held({ function: by, held, ended }) {
+      metrics.held.set({ function: by }, held);
+      // Users alert on many of these: nobody is to be called because a drain waits its turn.
+      metrics.inflightEvictions.dec(held - alreadyHeld);
+      alreadyHeld = held;
+      if (ended !== undefined) metrics.heldSeconds.observe({ function: by, outcome: ended.outcome }, ended.seconds);
+    },
     apiRequest({ path, method, statusCode, seconds }) {
       metrics.apiSeconds.observe({ path, method, status_code: String(statusCode) }, seconds);
     },

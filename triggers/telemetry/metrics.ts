@@ -46,6 +46,23 @@ export function createMetrics(version: string, keys: () => number) {
     ...evictionMetrics(registers),
     ...webhookMetrics(registers),
     ...sluiceMetrics(registers),
+    showWatches: createWatches(registers),
+  };
+}
+
+/** Answers what says where the number is known. */
+function createWatches(registers: Registry[]): (count: () => number) => void {
+  let counted = () => 0;
+  new Gauge({
+    name: "sluice_watches",
+    help: "Watches that views keep open now.",
+    registers,
+    collect() {
+      this.set(counted());
+    },
+  });
+  return (count) => {
+    counted = count;
   };
 }
 
@@ -143,7 +160,20 @@ function evictionMetrics(registers: Registry[]) {
     }),
     inflightEvictions: new Gauge({
       name: "rollout_operator_zpdb_inflight_eviction_requests",
-      help: "Reviews of evictions that are not answered yet.",
+      help: "Reviews of evictions that are not answered yet, without those that wait for their turn.",
+      registers,
+    }),
+    held: new Gauge({
+      name: "sluice_held_reviews",
+      help: "Reviews that wait for their turn, which time alone may bring.",
+      labelNames: ["function"] as const,
+      registers,
+    }),
+    heldSeconds: new Histogram({
+      name: "sluice_held_review_seconds",
+      help: "How long reviews waited for their turn, by how that ended: allowed, refused, over, gone, stopped, behind too many.",
+      labelNames: ["function", "outcome"] as const,
+      buckets: requestBuckets,
       registers,
     }),
   };

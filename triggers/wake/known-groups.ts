@@ -30,6 +30,12 @@ export class KnownGroups {
         this.#learn(key, view);
         return view;
       },
+      groups: (namespace) => views.groups(namespace, (one) => this.#put(one)),
+      groupOf: async (namespace, name) => {
+        const found = await views.groupOf(namespace, name);
+        this.#put({ namespace, name, group: found?.group });
+        return found;
+      },
     };
   }
 
@@ -42,7 +48,7 @@ export class KnownGroups {
     }
   }
 
-  #put({ namespace, name, group }: StatefulSet): void {
+  #put({ namespace, name, group }: Pick<StatefulSet, "namespace" | "name" | "group">): void {
     const path = `${namespace}/${name}`;
     const before = this.#groups.get(path);
     if (before?.group === group) return;

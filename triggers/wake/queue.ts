@@ -43,6 +43,8 @@ export interface QueueOptions<Item> {
   readonly capacity: number;
   /** How often a key may run; absent: as often as it is woken. */
   readonly pace?: Pace;
+  /** Whether a key has to keep that pace now; absent: always. */
+  isPaced?(item: Item): boolean;
   /** How often all keys together may run; absent: as often as `concurrency` lets them. */
   readonly pacedTogether?: Pace;
   /**
@@ -169,9 +171,14 @@ export class KeyedQueue<Item> {
 
   /** In `ms`, or when its pace lets it run. */
   #enqueueIn(entry: Entry<Item>, ms: number): void {
-    const waitMs = Math.max(ms, this.#pacer?.waitMs(entry.name, this.#options.clock.monotonicMs()) ?? 0);
+    const waitMs = Math.max(ms, this.#paceMs(entry));
     if (waitMs <= 0 || this.#draining) this.#enqueue(entry);
     else entry.timer = this.#after(waitMs, () => this.#enqueue(entry));
+  }
+
+  #paceMs({ name, item }: Entry<Item>): number {
+    const { clock, isPaced } = this.#options;
+    return isPaced?.(item) === false ? 0 : (this.#pacer?.waitMs(name, clock.monotonicMs()) ?? 0);
   }
 
   #enqueue(entry: Entry<Item>): void {
@@ -186,7 +193,7 @@ export class KeyedQueue<Item> {
       this.#queued.delete(entry);
       this.#running++;
       const nowMs = this.#options.clock.monotonicMs();
-      this.#pacer?.take(entry.name, nowMs);
+      if (this.#options.isPaced?.(entry.item) !== false) this.#pacer?.take(entry.name, nowMs);
       this.#pacerOfAll?.take("", nowMs);
       void this.#runOnce(entry);
     }

@@ -4,7 +4,8 @@ import { hasCode, type ObjectKey, type Resource } from "../../functions/shared/k
 import { asPartOf, inSpan } from "../../functions/shared/kubernetes/spans.ts";
 import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
-import { type Key, type KeyLookUp, pathOf, type WokenBy } from "../../functions/shared/views/keys.ts";
+import type { AwakeViews } from "../../functions/shared/views/awake/awake.ts";
+import { isGroup, type Key, type KeyLookUp, pathOf, type WokenBy } from "../../functions/shared/views/keys.ts";
 import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
 import { inPassSpan } from "../telemetry/tracing-spans.ts";
 import type { KnownGroups } from "./known-groups.ts";
@@ -33,8 +34,12 @@ export interface WakeUpOptions {
   readonly known: KnownGroups;
   /** True where watches tell of every change, and passes decide from memory. */
   readonly isWatching: boolean;
+  /** Views that watch for a while, though events wake passes: where they do, passes cost no lists. Undefined: they never do. */
+  readonly awake?: Pick<AwakeViews, "isAwake" | "told"> | undefined;
   readonly served: readonly Served[];
   readonly reporting: Reporting;
+  /** True where a sweep begins with the process. */
+  readonly isSwept: boolean;
   /** Undefined: all of them. */
   readonly namespaces: readonly string[] | undefined;
   readonly gatherMs: number;
@@ -65,6 +70,11 @@ const done: RunOutcome = { recheckMs: undefined, acting: undefined };
 const lookUpsTogether: Pace = { burst: 100, everyMs: 50 };
 const lookUpsOfOne: Pace = { burst: 1, everyMs: 5_000 };
 const mostLookUps = 500;
+/**
+ * The sweep at a start looks at every group, and what its passes see need not be looked up. For so long from the start look-ups
+ * wait for that, in milliseconds.
+ */
+const firstSweepMs = 400;
 /** The pace where a pass lists its whole view, however many events name its group. A rollout needs seven passes a second. */
 const passesThatList: Pace = { burst: 100, everyMs: 100 };
 
@@ -84,7 +94,7 @@ type Result = (typeof results)[number];
 
 /** Three queues: look-ups of changed objects, sweeps, and passes, which both lead to. A pass is of one function and one key. */
 export function createWakeUps(options: WakeUpOptions): WakeUps {
-  const { known, isWatching } = options;
+  const { known, isWatching, awake } = options;
   let isDraining = false;
   const passes = queueOfPasses(options);
   const wake = (served: Served, key: Key, how: Wake): boolean => passes.offer({ served, key }, how);
@@ -112,7 +122,10 @@ export function createWakeUps(options: WakeUpOptions): WakeUps {
     return results.find((result) => became.includes(result)) ?? "ignored";
   };
   return {
-    changed: (resource, object) => wakeAll(resource, object, false),
+    changed(resource, object) {
+      awake?.told(resource, object);
+      return wakeAll(resource, object, false);
+    },
     watched: (resource, object) => void wakeAll(resource, object, true),
     group(key, by) {
       const isWoken = ({ definition: { keyedBy, wokenBy } }: Served) =>
@@ -135,10 +148,11 @@ export function createWakeUps(options: WakeUpOptions): WakeUps {
 }
 
 function queueOfPasses(options: WakeUpOptions): KeyedQueue<Pass> {
-  const { isWatching, reporting } = options;
+  const { isWatching, awake, reporting } = options;
   return new KeyedQueue<Pass>({
     ...sharedBy(options),
     ...(isWatching ? {} : { pace: passesThatList }),
+    isPaced: ({ key }) => !isGroup(key) || awake?.isAwake(key.namespace) !== true,
     nameOf: ({ served: { definition }, key }) => `${definition.name} ${pathOf(key)}`,
     run: ({ served, key }, wake) =>
       inPassSpan(served.definition.name, key, wake, () => runPass(served, reporting, key, wake)),
@@ -151,7 +165,8 @@ function queueOfLookUps(
   options: WakeUpOptions,
   wake: (served: Served, key: Key, how: Wake) => boolean,
 ): KeyedQueue<Asked> {
-  const { known, reporting } = options;
+  const { known, reporting, clock } = options;
+  const seenMs = options.isSwept ? clock.monotonicMs() + firstSweepMs : Number.NEGATIVE_INFINITY;
   return new KeyedQueue<Asked>({
     ...sharedBy(options),
     gatherMs: 0,
@@ -160,6 +175,8 @@ function queueOfLookUps(
     pacedTogether: lookUpsTogether,
     nameOf: ({ served: { definition }, lookUp }) => `${definition.name} ${lookUp.name}`,
     async run({ served, woken, object }, { wakers = [] }) {
+      const waitMs = seenMs - clock.monotonicMs();
+      if (waitMs > 0) await clock.sleep(waitMs);
       // A pass may have seen it meanwhile.
       const found = woken.keysOf(object, known);
       const keys = "name" in found ? await asPartOf(wakers, () => find(served, found, object)) : found;

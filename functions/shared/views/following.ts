@@ -10,6 +10,8 @@ export interface Following {
   readonly optional: boolean;
   /** How far it has got, where somebody may want it to begin again with a list. */
   readonly progress?: Progress;
+  /** More objects than this are not listed: see {@link ListQuery.atMost}. */
+  readonly atMost?: number;
 }
 
 export interface FollowOptions {
@@ -29,7 +31,7 @@ const watchLastsMs = 1_000;
 const missingRecheckMs = 20_000;
 
 /** Pauses between what is done again: none before the first, and then longer each time until one was not needed soon after. */
-class Pauses {
+export class Pauses {
   #nextMs = 0;
 
   /** The pause now, in milliseconds. `soon`: the time before went by too fast. */
@@ -52,7 +54,7 @@ class Pauses {
  */
 export async function follow(
   { cluster, onTrouble, leastBackoffMs = () => 0 }: FollowOptions,
-  { resource, query, store, optional, progress }: Following,
+  { resource, query, store, optional, progress, atMost }: Following,
   stopped: AbortSignal,
   listed: () => void,
 ): Promise<void> {
@@ -73,7 +75,7 @@ export async function follow(
     try {
       if (resourceVersion === undefined) {
         listedMs = cluster.monotonicMs();
-        const list = await cluster.list(resource, query, { signal });
+        const list = await cluster.list(resource, atMost === undefined ? query : { ...query, atMost }, { signal });
         store.replace(list.items, list.resourceVersion);
         resourceVersion = list.resourceVersion;
         listedMs = cluster.monotonicMs();

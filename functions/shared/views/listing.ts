@@ -3,7 +3,7 @@
 import { type HasPods, parseStoredBudget, type StoredBudget, surroundingsOf } from "../group/governing.ts";
 import { isOwnerGroup, notOf } from "../group/suspension/owned.ts";
 import { findOwnedZones } from "../group/suspension/owned-zones.ts";
-import { budgetOfGroup } from "../group/whose-ledger.ts";
+import { budgetOfGroup, readGroup } from "../group/whose-ledger.ts";
 import { type Cluster, hasCode, type ObjectKey } from "../kubernetes/cluster.ts";
 import { clockSkewMs } from "../ledger/reservation.ts";
 import { parseDisruptionBudget } from "../objects/disruption-budgets.ts";
@@ -33,24 +33,21 @@ export function createListingViews(cluster: Cluster, namespaces: readonly string
     isLasting: false,
     async read(key, need) {
       if (isOwnerGroup(key.group)) return readOwnedView(cluster, key, need);
+      // Who is a member of a group with a label, that label says alone.
+      const isSaidByLabel = need.membersOnly === true && readGroup(key.group).kind === "labelled";
       const [listed, budgets] = await Promise.all([
         listStatefulSets(cluster, key.namespace),
-        listBudgets(cluster, key.namespace),
+        isSaidByLabel ? [] : listBudgets(cluster, key.namespace),
       ]);
       const stored = budgets.map(parseStoredBudget);
       const hasPods = await listOwners(cluster, key, stored);
       const surroundings = surroundingsOf(listed.statefulSets, key, stored, hasPods);
+      if (need.membersOnly) return viewOfIndex(surroundings, listed, indexPods([]));
       const pods = await listPods(cluster, key, surroundings.statefulSets, need);
-      const view = viewOfIndex(surroundings, listed, pods);
-      // Memory knows when a pod came; here its own time tells, and the clock that wrote it may differ from the one that we know.
-      const newSinceMs = cluster.serverTimeMs() - (cluster.monotonicMs() - listed.askedMs) - clockSkewMs;
-      const behind = view.statefulSets.filter((one) =>
-        [...view.podsOf(one)].some((pod) => pod.revision !== one.updateRevision && !(pod.createdMs < newSinceMs)),
-      );
-      return readAgain(cluster, key, view, behind);
+      return readBehindNewPods(cluster, key, viewOfIndex(surroundings, listed, pods), listed.askedMs);
     },
     learn() {},
-    groups: (namespace) => listGroups(cluster, namespace === undefined ? namespaces : [namespace]),
+    groups: (namespace, onRead) => listGroups(cluster, namespace === undefined ? namespaces : [namespace], onRead),
     groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
     pod: (key, lookUps = cluster) => getPod(lookUps, key),
     ownerOf: (pod, lookUps = cluster) => getOwnerOf(lookUps, pod),
@@ -123,6 +120,24 @@ export async function readAgain(
   };
 }
 
+/**
+ * The same of a view whose StatefulSets were listed: what pods run that were made since that was asked is read again. Memory
+ * knows when a pod came; here its own time tells, and the clock that wrote it may differ from the one that we know. Throws
+ * ClusterError.
+ */
+export function readBehindNewPods(
+  cluster: Cluster,
+  key: GroupKey,
+  view: GroupView,
+  askedMs: number,
+): Promise<GroupView> {
+  const newSinceMs = cluster.serverTimeMs() - (cluster.monotonicMs() - askedMs) - clockSkewMs;
+  const behind = view.statefulSets.filter((one) =>
+    [...view.podsOf(one)].some((pod) => pod.revision !== one.updateRevision && !(pod.createdMs < newSinceMs)),
+  );
+  return readAgain(cluster, key, view, behind);
+}
+
 /** The standing pods made for a StatefulSet of that name, its own or nobody's, by a consistent LIST. Throws ClusterError. */
 export async function listPodsMadeFor(cluster: Cluster, { namespace, name }: ObjectKey): Promise<Pod[]> {
   const { items } = await cluster.list("pods", { namespace, labelSelector: podName.key });
@@ -130,16 +145,23 @@ export async function listPodsMadeFor(cluster: Cluster, { namespace, name }: Obj
   return items.map(parsePod).filter((pod) => isMadeFor(pod) && isStanding(pod));
 }
 
-/** Every group of the namespaces, or of all, by a consistent LIST. Throws ClusterError. */
-export async function listGroups(cluster: Cluster, namespaces: readonly string[] | undefined): Promise<GroupKey[]> {
+/** Every group of the namespaces, or of all, by a consistent LIST; `onRead` hears of each member. Throws ClusterError. */
+export async function listGroups(
+  cluster: Cluster,
+  namespaces: readonly string[] | undefined,
+  onRead: (statefulSet: StatefulSet) => void = () => {},
+): Promise<GroupKey[]> {
   const scopes = namespaces?.map((namespace) => ({ namespace })) ?? [{}];
   const lists = await Promise.all(
     scopes.map((scope) => cluster.list("statefulsets", { ...scope, labelSelector: rolloutGroup.key })),
   );
   const keys = new Map<string, GroupKey>();
   for (const object of lists.flatMap((list) => list.items)) {
-    const { namespace, group } = parseStatefulSet(object);
-    if (group !== undefined) keys.set(groupPathOf({ namespace, group }), { namespace, group });
+    const statefulSet = parseStatefulSet(object);
+    const { namespace, group } = statefulSet;
+    if (group === undefined) continue;
+    onRead(statefulSet);
+    keys.set(groupPathOf({ namespace, group }), { namespace, group });
   }
   return [...keys.values()];
 }

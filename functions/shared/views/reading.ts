@@ -3,7 +3,7 @@
 import { type StoredBudget, type Surroundings, surroundingsOf } from "../group/governing.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
-import { getStatefulSet, listStatefulSets, readAgain } from "./listing.ts";
+import { getStatefulSet, listStatefulSets, readAgain, readBehindNewPods } from "./listing.ts";
 import { heardOfMs, isContradicted, knownThrough, learnStatefulSets, membersThrough } from "./membership.ts";
 import {
   confirm,
@@ -60,6 +60,26 @@ export async function readView(
       ? await readMembers(reader, key, surroundings, need.permitSinceMs)
       : { ...known, surroundings };
   return readBehindPods(reader, key, await readPods(reader, key, members, need));
+}
+
+/**
+ * The view of the lists that a memory was just begun with, which were asked for at `askedMs`: as good as consistent LISTs that
+ * were made for it, also under a ledger that has never been decided on (rule R4). Throws ClusterError.
+ */
+export function readAsListed(
+  { cluster, memory }: Pick<Reader, "cluster" | "memory">,
+  budgets: readonly StoredBudget[],
+  key: GroupKey,
+  { settledThrough }: Pick<ViewNeed, "settledThrough">,
+  askedMs: number,
+): Promise<GroupView> {
+  const { membership, reached } = memory;
+  const surroundings = surroundingsOf(membership.byPath.values(), key, budgets, hasPodsIn(memory));
+  const consistentAt = { pods: reached, statefulSets: membership.reached };
+  const now = viewOfMemory(memory, surroundings, askedMs);
+  const seenThrough = settledThrough === undefined ? Math.max(now.seenThrough, reached) : now.seenThrough;
+  const view = { ...now, seenThrough, consistentAt };
+  return readBehindNewPods(cluster, key, view, askedMs);
 }
 
 /**

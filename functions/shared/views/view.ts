@@ -31,7 +31,17 @@ export interface ViewNeed {
   readonly permitSinceMs: number | undefined;
   /** Ask for consistent LISTs whatever is in memory: what a sweep does. */
   readonly consistent: boolean;
+  /** True: who is a member is all that is asked, in whatever state is known. No pods need be in the view, and no budgets. */
+  readonly membersOnly?: boolean;
 }
+
+/** What is asked to know the members of a group, whatever their state. */
+export const membersNeed: ViewNeed = {
+  settledThrough: 0,
+  permitSinceMs: undefined,
+  consistent: false,
+  membersOnly: true,
+};
 
 /** The members of the group, the other StatefulSets of its namespace, and the budgets there: all in no particular order. */
 export interface GroupView extends Surroundings {
@@ -54,10 +64,18 @@ export interface Views {
   readonly isLasting: boolean;
   /** A view of one group. Throws ClusterError; code 504 means that the API server has not got that far: try again. */
   read(key: GroupKey, need: ViewNeed): Promise<GroupView>;
+  /**
+   * Has `listener` called, as long as the process lives, when something changed in a namespace that a decision about `group` may
+   * read; without a group, one about any. Absent where nobody tells of changes: each look is a LIST there.
+   */
+  onChange?(listener: (namespace: string, group: string | undefined) => void): void;
   /** Takes over what a write of ours was answered, so that the next look does not begin from before it. */
   learn(object: StatefulSetObject): void;
-  /** Every group of the namespace, or of all that are served, that has a StatefulSet: how a sweep finds its work. */
-  groups(namespace?: string): Promise<GroupKey[]>;
+  /**
+   * Every group of the namespace, or of all that are served, that has a StatefulSet: how a sweep finds its work. `onRead` hears
+   * of each of these StatefulSets.
+   */
+  groups(namespace?: string, onRead?: (statefulSet: StatefulSet) => void): Promise<GroupKey[]>;
   /** The group of a StatefulSet, or undefined where it is gone or in none: at most one read. */
   groupOf(namespace: string, statefulSet: string): Promise<GroupKey | undefined>;
   /** One pod as memory has it, otherwise by a GET, of `lookUps` where they are given; undefined where it is gone. */

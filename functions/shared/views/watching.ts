@@ -2,7 +2,13 @@
 
 import { parseStoredBudget, type StoredBudget, selects } from "../group/governing.ts";
 import { isOwnerGroup } from "../group/suspension/owned.ts";
-import type { Cluster, PodDisruptionBudgetObject, Resource, ZoneBudgetObject } from "../kubernetes/cluster.ts";
+import type {
+  Cluster,
+  ObjectKey,
+  PodDisruptionBudgetObject,
+  Resource,
+  ZoneBudgetObject,
+} from "../kubernetes/cluster.ts";
 import { BoundedMap } from "../objects/bounded-map.ts";
 import { type PodDisruptionBudget, parseDisruptionBudget } from "../objects/disruption-budgets.ts";
 import type { Pod } from "../objects/pods.ts";
@@ -11,10 +17,18 @@ import { type Following, follow } from "./following.ts";
 import { getGroupOf, getOwnerOf, listGroups, listPodsMadeFor, readOwnedView } from "./listing.ts";
 import { heardOfMs, learnStatefulSet, statefulSetStore } from "./membership.ts";
 import { emptyMemory, type GroupWatchMemory, podHeardOfMs, podStore, podsMadeFor } from "./memory.ts";
-import { readView, type StatefulSetRead } from "./reading.ts";
+import { readAsListed, readView, type StatefulSetRead } from "./reading.ts";
 import { SharedReads } from "./shared-reads.ts";
 import { type Seen, Shelf } from "./shelf.ts";
-import { getPod, listBudgets, listDisruptionBudgets, silentAfterMs, type Views } from "./view.ts";
+import {
+  type GroupView,
+  getPod,
+  listBudgets,
+  listDisruptionBudgets,
+  silentAfterMs,
+  type ViewNeed,
+  type Views,
+} from "./view.ts";
 
 /** StatefulSets that were read one by one, vanished ones too. One that is forgotten is read again. */
 const rememberedReads = 100_000;
@@ -22,6 +36,16 @@ const rememberedReads = 100_000;
 export interface WatchingViews extends Views {
   /** Resolves when the first lists are in memory. */
   readonly ready: Promise<void>;
+  /** How many watches there are. */
+  readonly watches: number;
+  /** How many pods are in memory. */
+  readonly pods: number;
+  /** When the watch of this type last told anything, by the monotonic clock; undefined where that is not kept. */
+  heardMs(resource: Resource): number | undefined;
+  /** The revision of a pod or a StatefulSet that is in memory; undefined where it is not. */
+  revisionOf(resource: Resource, object: ObjectKey): number | undefined;
+  /** The view that the first lists make, asked for since `askedMs`, once they are {@link ready}. Throws ClusterError. */
+  readFirst(key: GroupKey, need: ViewNeed, askedMs: number): Promise<GroupView>;
   /** Ends the watches and resolves when none is left. */
   stop(): Promise<void>;
 }
@@ -32,6 +56,8 @@ export interface WatchingOptions {
   readonly namespaces: readonly string[] | undefined;
   /** Watch PodDisruptionBudgets too, which evictions alone are judged by; without, {@link Views.disruptionBudgets} lists. */
   readonly disruptionBudgets?: boolean;
+  /** Pods of one list that are kept, at most: where there are more, the list fails with code 413. Absent: any number. */
+  readonly mostPods?: number;
   /** Called when an object of type `by` changed that a decision about the group may read. */
   readonly onChange: (key: GroupKey, by: Resource) => void;
   /** Called for each ZoneAwarePodDisruptionBudget that the watch tells of. */
@@ -39,6 +65,9 @@ export interface WatchingOptions {
   /** Called when a watch broke; it starts again by itself. */
   readonly onTrouble: (resource: Resource, error: unknown) => void;
 }
+
+/** Hears of what the watches tell, by namespace; without a group it may be of any. */
+type Listener = (namespace: string, group: string | undefined) => void;
 
 /** What is watched of one namespace, or of all. */
 interface Watched {
@@ -53,15 +82,19 @@ interface Watched {
  */
 export function createWatchingViews(options: WatchingOptions): WatchingViews {
   const { cluster, namespaces, onTrouble } = options;
+  const listeners: Listener[] = [];
+  const tell: Listener = (namespace, group) => {
+    for (const listener of listeners) listener(namespace, group);
+  };
   const stopping = new AbortController();
   const scopes = new Map<string, Watched>();
   const reads = new BoundedMap<string, StatefulSetRead>(rememberedReads);
   const loops: Promise<void>[] = [];
   const listings: Promise<void>[] = [];
   for (const namespace of namespaces ?? [""]) {
-    const watched = createWatched(options);
+    const watched = createWatched(options, tell);
     scopes.set(namespace, watched);
-    for (const following of followingsOf(watched, namespace, options)) {
+    for (const following of followingsOf(watched, namespace, options, tell)) {
       const listed = Promise.withResolvers<void>();
       listings.push(listed.promise);
       loops.push(follow({ cluster, onTrouble }, following, stopping.signal, listed.resolve));
@@ -77,6 +110,11 @@ export function createWatchingViews(options: WatchingOptions): WatchingViews {
   return {
     isLasting: true,
     ready: Promise.all(listings).then(() => undefined),
+    watches: loops.length,
+    get pods() {
+      return [...scopes.values()].reduce((sum, { memory }) => sum + memory.pods.size, 0);
+    },
+    ...knowledgeOf(scopes, scopeOf),
     async read(key, need) {
       if (isOwnerGroup(key.group)) return readOwnedView(cluster, key, need);
       const { memory } = scopeOf(key.namespace);
@@ -86,13 +124,18 @@ export function createWatchingViews(options: WatchingOptions): WatchingViews {
         : await budgets(key.namespace);
       return readView({ cluster, memory, reads }, stored, key, need);
     },
+    onChange: (listener) => void listeners.push(listener),
+    async readFirst(key, need, askedMs) {
+      const { memory } = scopeOf(key.namespace);
+      return readAsListed({ cluster, memory }, await budgets(key.namespace), key, need, askedMs);
+    },
     learn(object) {
       const statefulSet = parseStatefulSet(object);
       reads.delete(`${statefulSet.namespace}/${statefulSet.name}`);
       const watched = scopes.get(statefulSet.namespace) ?? scopes.get("");
       if (watched !== undefined) learnStatefulSet(watched.memory.membership, statefulSet);
     },
-    groups: (namespace) => listGroups(cluster, namespace === undefined ? namespaces : [namespace]),
+    groups: (namespace, onRead) => listGroups(cluster, namespace === undefined ? namespaces : [namespace], onRead),
     groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
     ...readsOfOne(cluster, (namespace) => scopeOf(namespace).memory),
     budgets,
@@ -101,6 +144,25 @@ export function createWatchingViews(options: WatchingOptions): WatchingViews {
     async stop() {
       stopping.abort();
       await Promise.all(loops);
+    },
+  };
+}
+
+/** What memory tells of itself: when it last heard of a type, and which revision of an object it knows. */
+function knowledgeOf(
+  scopes: ReadonlyMap<string, Watched>,
+  scopeOf: (namespace: string) => Watched,
+): Pick<WatchingViews, "heardMs" | "revisionOf"> {
+  return {
+    heardMs(resource) {
+      if (resource !== "pods" && resource !== "statefulsets") return undefined;
+      const all = [...scopes.values()].map(({ memory }) => (resource === "pods" ? memory : memory.membership));
+      return Math.min(...all.map(({ heardMs }) => heardMs));
+    },
+    revisionOf(resource, { namespace, name }) {
+      const { pods, membership } = scopeOf(namespace).memory;
+      const known = (resource === "pods" ? pods : membership.byPath).get(`${namespace}/${name}`);
+      return known === undefined ? undefined : Number(known.resourceVersion);
     },
   };
 }
@@ -138,7 +200,7 @@ function readsOfOne(
   };
 }
 
-function createWatched({ cluster, onChange, onBudget }: WatchingOptions): Watched {
+function createWatched({ cluster, onChange, onBudget }: WatchingOptions, tell: Listener): Watched {
   const memory = emptyMemory(cluster);
   const seen = (budget: StoredBudget, how: Seen): void => {
     onBudget?.(budget, how);
@@ -147,6 +209,7 @@ function createWatched({ cluster, onChange, onBudget }: WatchingOptions): Watche
       if (group !== undefined && namespace === budget.namespace && selects(budget, podLabels))
         onChange({ namespace, group }, "zoneawarepoddisruptionbudgets");
     }
+    tell(budget.namespace, undefined);
   };
   return {
     memory,
@@ -154,28 +217,31 @@ function createWatched({ cluster, onChange, onBudget }: WatchingOptions): Watche
     disruptionBudgets: new Shelf<PodDisruptionBudget, PodDisruptionBudgetObject>({
       clock: cluster,
       parse: parseDisruptionBudget,
-      seen: () => undefined,
+      seen: ({ namespace }) => tell(namespace, undefined),
     }),
   };
 }
 
-function followingsOf(watched: Watched, namespace: string, options: WatchingOptions): Following[] {
+function followingsOf(watched: Watched, namespace: string, options: WatchingOptions, tell: Listener): Following[] {
   const { memory, budgets, disruptionBudgets } = watched;
   const { cluster, onChange } = options;
   const query = namespace === "" ? {} : { namespace };
   const changedPod = (pod: Pod) => {
-    const group = pod.ownerUid === undefined ? undefined : memory.membership.byUid.get(pod.ownerUid)?.group;
-    if (group !== undefined) onChange({ namespace: pod.namespace, group }, "pods");
+    const owner = pod.ownerUid === undefined ? undefined : memory.membership.byUid.get(pod.ownerUid);
+    if (owner?.group !== undefined) onChange({ namespace: pod.namespace, group: owner.group }, "pods");
+    if (owner !== undefined) tell(pod.namespace, owner.group);
   };
   const changedStatefulSet = (statefulSet: StatefulSet) => {
     const { namespace, group } = statefulSet;
     if (group !== undefined) onChange({ namespace, group }, "statefulsets");
+    tell(namespace, group);
   };
   const { membership } = memory;
+  const atMost = options.mostPods === undefined ? {} : { atMost: options.mostPods };
   const pods = podStore(memory, changedPod);
   const sets = statefulSetStore(membership, cluster, changedStatefulSet);
   return [
-    { resource: "pods", query, store: pods, optional: false, progress: memory },
+    { resource: "pods", query, store: pods, optional: false, progress: memory, ...atMost },
     { resource: "statefulsets", query, store: sets, optional: false, progress: membership },
     { resource: "zoneawarepoddisruptionbudgets", query, store: budgets.store, optional: true },
     ...(options.disruptionBudgets

@@ -9,7 +9,7 @@ const execute = promisify(execFile);
 const bundle = join(import.meta.dirname, "../../../knative/image/bundle.ts");
 
 export interface BuiltServer {
-  /** Its `start.mjs`. */
+  /** Its `start.cjs`. */
   readonly program: string;
   remove(): Promise<void>;
 }
@@ -19,6 +19,6 @@ export async function buildServer(): Promise<BuiltServer> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-server-"));
   const server = join(folder, "server");
   await execute(process.execPath, [bundle, folder]);
-  await execute(process.execPath, [join(folder, "compile.mjs"), server]);
-  return { program: join(server, "start.mjs"), remove: () => rm(folder, { recursive: true, force: true }) };
+  await execute(process.execPath, [join(folder, "compile.cjs"), server]);
+  return { program: join(server, "start.cjs"), remove: () => rm(folder, { recursive: true, force: true }) };
 }

@@ -29,7 +29,7 @@ export interface KnativeOptions {
   /** With the CRDs and ConfigMaps of Knative. */
   readonly controlPlane: ControlPlane;
   readonly dataPlane: DataPlane;
-  /** The built server: its `start.mjs`. */
+  /** The built server: its `start.cjs`. */
   readonly program: string;
   /** Without a request for so long, a function's instances end. Knative's default is a minute. */
   readonly stableWindowMs: number;

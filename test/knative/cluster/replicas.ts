@@ -22,7 +22,7 @@ export interface ReplicasOptions {
   readonly namespace: string;
   /** The overlay that the Deployment stands in. */
   readonly objects: readonly Built[];
-  /** The built server: its `start.mjs`. */
+  /** The built server: its `start.cjs`. */
   readonly program: string;
   /** Has the replicas find pods that are servers of this machine: `NODE_OPTIONS`. Default: they find none. */
   readonly nodeOptions?: string | undefined;

@@ -14,7 +14,7 @@ export interface ServiceOptions {
   readonly controlPlane: ControlPlane;
   readonly api: Api;
   readonly dataPlane: DataPlane;
-  /** The built server: its `start.mjs`. */
+  /** The built server: its `start.cjs`. */
   readonly program: string;
   readonly stableWindowMs: number;
   /** Has the functions find pods that are servers of this machine: `NODE_OPTIONS`. Default: they find none. */

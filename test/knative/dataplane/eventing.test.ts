@@ -165,13 +165,14 @@ suite("Knative Eventing's programs on the real API server", { skip }, () => {
       channelConditions,
       { address: { url: `http://${channel}.${namespace}.svc` } },
     );
-    const post = async (id: string, kind: string): Promise<number> => {
+    const post = async (id: string, kind: string, label = ""): Promise<number> => {
       const headers = {
         "ce-specversion": "1.0",
         "ce-id": id,
         "ce-source": "/test",
         "ce-type": "dev.knative.apiserver.ref.update",
         "ce-kind": kind,
+        ...(label === "" ? {} : { "ce-selectedby": label }),
       };
       return (
         await fetch(address, {
@@ -186,11 +187,13 @@ suite("Knative Eventing's programs on the real API server", { skip }, () => {
     const statuses = [503];
     sink.answer = () => statuses.shift() ?? 204;
     assert.equal(await post("1", "ConfigMap"), 202);
-    assert.equal(await post("2", "StatefulSet"), 202);
-    assert.equal(await post("3", "Pod"), 202);
-    await sink.until("the last event", ({ headers }) => headers["ce-id"] === "3");
+    assert.equal(await post("2", "StatefulSet", "rollout-group"), 202);
+    // What another function's source has selected.
+    assert.equal(await post("3", "StatefulSet", "sluice.dev/rebalance-queues"), 202);
+    assert.equal(await post("4", "Pod", "statefulset.kubernetes.io/pod-name"), 202);
+    await sink.until("the last event", ({ headers }) => headers["ce-id"] === "4");
     const ids = sink.received.filter(({ path }) => path === "/triggered").map(({ headers }) => headers["ce-id"]);
-    assert.deepEqual(ids, ["2", "2", "3"]);
+    assert.deepEqual(ids, ["2", "2", "4"]);
   });
 
   test("a program that ends before it is ready says why", async () => {

@@ -56,6 +56,17 @@ test("what comes faster than its pace is not lost: the last wake-up of a key has
   assert.equal(queue.size, 0);
 });
 
+test("a key that need not keep the pace now runs as often as it is woken, and keeps its burst", async () => {
+  let isPaced = false;
+  const { clock, runs, flood } = createQueue({ pace, isPaced: () => isPaced });
+  await flood(1_000, () => "busy");
+  assert.equal(runs.length, 100);
+  isPaced = true;
+  runs.length = 0;
+  await flood(clock.monotonicMs() + 900, () => "busy");
+  assert.equal(runs.length, 3);
+});
+
 test("after a pause a key has its whole burst again", async () => {
   const { clock, runs, flood } = createQueue({ pace });
   await flood(1_500, () => "busy");

@@ -1,0 +1,159 @@
+/**
+ * Views of a process that comes and goes: a function that has work watches the namespace that it works in, and decides from
+ * memory as a process that lives does. Nobody asks for some seconds, and the watches are let go.
+ */
+
+import { isOwnerGroup } from "../../group/suspension/owned.ts";
+import { hasCode, type ObjectKey, type Resource } from "../../kubernetes/cluster.ts";
+import { BoundedMap } from "../../objects/bounded-map.ts";
+import type { GroupKey } from "../../objects/statefulsets.ts";
+import { type FollowOptions, Pauses } from "../following.ts";
+import { createListingViews } from "../listing.ts";
+import type { ViewNeed, Views } from "../view.ts";
+import { type Ended, NamespaceWatch, type NamespaceWatchOptions } from "./namespace-watch.ts";
+
+export interface AwakeOptions
+  extends Pick<NamespaceWatchOptions, "cluster" | "idleMs" | "onChange" | "onTrouble">,
+    Pick<FollowOptions, "leastBackoffMs"> {
+  /** Of sweeps; all of them when undefined. */
+  readonly namespaces: readonly string[] | undefined;
+}
+
+export interface AwakeViews extends Views {
+  /** True while decisions about groups of the namespace are made from memory. */
+  isAwake(namespace: string): boolean;
+  /** An event says that an object has changed: a watch that does not tell of it in a second is let go. */
+  told(resource: Resource, object: ObjectKey): void;
+  /** How many watches are open. */
+  readonly watches: number;
+  /** Lets all watches go, and opens no more. Resolves when none is left. */
+  stop(): Promise<void>;
+}
+
+/** Each has three watches, and a connection for each of them. */
+const mostNamespaces = 20;
+/** Sweeps look at all namespaces, most of which have no work: they leave room for those that events tell of. */
+const mostSwept = 10;
+/** Pods of a namespace that are kept, at most: in more of them a group of a few is listed by its labels. */
+const mostPods = 10_000;
+/** Watches that serve for less than this were hardly worth their cost: the next but one have to wait. */
+const serveMs = 10_000;
+/** A namespace does not become small within seconds. */
+const tooLargeRestMs = 600_000;
+/** Namespaces whose watches broke lately. One that is forgotten is tried again at once. */
+const rememberedRests = 1_000;
+
+interface Rest {
+  readonly pauses: Pauses;
+  untilMs: number;
+}
+
+/** Views that list, and watch a namespace from the first decision in it on until nobody has asked for `idleMs`. */
+export function createAwakeViews(options: AwakeOptions): AwakeViews {
+  const { cluster, namespaces } = options;
+  const listing = createListingViews(cluster, namespaces);
+  const watches = new Watches(options);
+  const of = (namespace: string): Views => watches.ready(namespace)?.views ?? listing;
+  return {
+    // It ends soon: what it has known it has not known for long.
+    isLasting: false,
+    async read(key, need) {
+      // Nobody watches a group of an owner: its view is made of other things.
+      if (isOwnerGroup(key.group)) return listing.read(key, need);
+      const watch = watches.find(key);
+      if (watch !== undefined && (await watch.opened)) return watch.use(key, (views) => views.read(key, need));
+      // Who asks for the members alone has no work yet.
+      const opened = watch === undefined && !need.membersOnly ? watches.open(key, need) : undefined;
+      // Its lists are asked for by now, after the ledger was read, and are made for whoever asked for them.
+      if (opened !== undefined && (await opened.opened))
+        return opened.use(key, (views) => views.readFirst(key, need, opened.beganMs));
+      return listing.read(key, need);
+    },
+    learn: (object) => of(object.metadata.namespace ?? "").learn(object),
+    groups: listing.groups,
+    groupOf: listing.groupOf,
+    pod: (key, lookUps) => of(key.namespace).pod(key, lookUps),
+    ownerOf: (pod, lookUps) => of(pod.namespace).ownerOf(pod, lookUps),
+    podsMadeFor: (statefulSet) => of(statefulSet.namespace).podsMadeFor(statefulSet),
+    budgets: (namespace) => of(namespace).budgets(namespace),
+    disruptionBudgets: (namespace) => of(namespace).disruptionBudgets(namespace),
+    isAwake: (namespace) => watches.ready(namespace) !== undefined,
+    told: (resource, object) => watches.ready(object.namespace)?.doubt(resource, object),
+    get watches() {
+      return watches.count;
+    },
+    stop: () => watches.stop(),
+  };
+}
+
+class Watches {
+  readonly #options: AwakeOptions;
+  readonly #byNamespace = new Map<string, NamespaceWatch>();
+  readonly #rests = new BoundedMap<string, Rest>(rememberedRests);
+  readonly #ending = new Set<Promise<void>>();
+  #isStopped = false;
+
+  constructor(options: AwakeOptions) {
+    this.#options = options;
+  }
+
+  get count(): number {
+    return [...this.#byNamespace.values()].reduce((sum, { views }) => sum + views.watches, 0);
+  }
+
+  /** The watches from whose memory decisions are made now. */
+  ready(namespace: string): NamespaceWatch | undefined {
+    const watch = this.#byNamespace.get(namespace);
+    return watch?.isReady === true && !watch.isOver() ? watch : undefined;
+  }
+
+  /** The watches for a group that are open, or are being opened. */
+  find({ namespace }: GroupKey): NamespaceWatch | undefined {
+    const known = this.#byNamespace.get(namespace);
+    return known?.isOver() === false ? known : undefined;
+  }
+
+  /** New watches for a group; undefined where something speaks against it. */
+  open({ namespace }: GroupKey, { consistent }: ViewNeed): NamespaceWatch | undefined {
+    const restsUntilMs = this.#rests.get(namespace)?.untilMs ?? Number.NEGATIVE_INFINITY;
+    const most = consistent ? mostSwept : mostNamespaces;
+    const rests = this.#options.cluster.monotonicMs() < restsUntilMs;
+    if (rests || this.#isStopped || this.#byNamespace.size >= most) return undefined;
+    const watch = new NamespaceWatch({
+      ...this.#options,
+      namespace,
+      mostPods,
+      onEnd: (...ended) => this.#ended(namespace, ...ended),
+    });
+    this.#byNamespace.set(namespace, watch);
+    return watch;
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    await Promise.all([...this.#byNamespace.values()].map((watch) => watch.stop()));
+    await Promise.all(this.#ending);
+  }
+
+  #ended(namespace: string, watch: NamespaceWatch, how: Ended, known: Iterable<GroupKey>, error?: unknown): void {
+    this.#byNamespace.delete(namespace);
+    const ended = watch.stop();
+    this.#ending.add(ended);
+    void ended.then(() => this.#ending.delete(ended));
+    if (how === "broken") this.#rest(namespace, watch, error);
+    if (how !== "broken" && how !== "overslept") return;
+    // A pass may have been too early for what the watches would have told, and nobody tells of that again.
+    for (const key of known) {
+      this.#options.onChange(key, "statefulsets");
+      this.#options.onChange(key, "pods");
+    }
+  }
+
+  #rest(namespace: string, { beganMs }: NamespaceWatch, error: unknown): void {
+    const nowMs = this.#options.cluster.monotonicMs();
+    const rest = this.#rests.get(namespace) ?? { pauses: new Pauses(), untilMs: nowMs };
+    this.#rests.set(namespace, rest);
+    const leastMs = hasCode(error, 413) ? tooLargeRestMs : (this.#options.leastBackoffMs?.(error) ?? 0);
+    rest.untilMs = nowMs + Math.max(rest.pauses.next(nowMs - beganMs < serveMs), leastMs);
+  }
+}

@@ -1,0 +1,183 @@
+/** The watches of one namespace while there is work in it: opened, used, doubted, let go. */
+
+import { hasCode, type ObjectKey, type Resource, tooManyToKeep } from "../../kubernetes/cluster.ts";
+import { BoundedMap } from "../../objects/bounded-map.ts";
+import { type GroupKey, groupPathOf } from "../../objects/statefulsets.ts";
+import { createWatchingViews, type WatchingOptions, type WatchingViews } from "../watching.ts";
+
+/** Why watches were let go: nobody asked, nobody asked for far longer (the process stood still), or they were of no use. */
+export type Ended = "idle" | "overslept" | "broken" | "stopped";
+
+export interface NamespaceWatchOptions extends Pick<WatchingOptions, "cluster" | "onChange" | "onTrouble"> {
+  readonly namespace: string;
+  /** How long nobody has to ask before they are let go, in milliseconds. */
+  readonly idleMs: number;
+  /** Pods of the namespace that are kept, at most. */
+  readonly mostPods: number;
+  /** Called once, when they are let go: `error` says what they broke of. `known` are the groups that were read from them. */
+  readonly onEnd: (watch: NamespaceWatch, how: Ended, known: Iterable<GroupKey>, error?: unknown) => void;
+}
+
+/** A timer that is later than this shows that the process itself stood still: frozen, throttled, asleep. */
+const overslepMs = 1_000;
+/** A watch that has told nothing for this long when an event comes, is to tell of that as soon; in milliseconds. */
+const silentMs = 1_000;
+/** One that has just told something has as a rule told of the event, too: that is looked into if nothing comes for so long. */
+const quietMs = 5_000;
+/** Groups that are woken when the watches break. One that is forgotten waits for its next event, or the sweep. */
+const rememberedGroups = 10_000;
+
+interface Doubt {
+  readonly object: ObjectKey;
+  readonly toldMs: number;
+  /** When it is looked into. */
+  readonly dueMs: number;
+}
+
+export class NamespaceWatch {
+  readonly #options: NamespaceWatchOptions;
+  readonly views: WatchingViews;
+  /** Resolves to whether the first lists are in memory: false where they cannot be had. Never rejects. */
+  readonly opened: Promise<boolean>;
+  readonly #known = new BoundedMap<string, GroupKey>(rememberedGroups);
+  readonly #ended = new AbortController();
+  readonly #open: (isOpen: boolean) => void;
+  /** Of each type the last event whose change its watch may not have told. */
+  readonly #doubts = new Map<Resource, Doubt>();
+  readonly beganMs: number;
+  #isReady = false;
+  #uses = 0;
+  #usedMs: number;
+  #stopped: Promise<void> | undefined;
+
+  constructor(options: NamespaceWatchOptions) {
+    this.#options = options;
+    const { cluster, namespace, onChange } = options;
+    this.beganMs = cluster.monotonicMs();
+    this.#usedMs = this.beganMs;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    this.opened = promise;
+    this.#open = resolve;
+    this.views = createWatchingViews({
+      ...options,
+      namespaces: [namespace],
+      // What the first lists tell is in the view that they are made for; all other groups of the namespace have not changed.
+      onChange: (key, by) => {
+        if (this.isReady) onChange(key, by);
+      },
+      onTrouble: (resource, error) => {
+        // What is listed meanwhile is no worse, so that nobody has to wait until a watch that broke is mended.
+        if (!this.#ended.signal.aborted) options.onTrouble(resource, error);
+        this.#end("broken", error);
+      },
+    });
+    void this.views.ready.then(() => {
+      this.#isReady = true;
+      this.#open(true);
+    });
+    void this.#endWhenIdle();
+  }
+
+  /** True while decisions are made from its memory. */
+  get isReady(): boolean {
+    return this.#isReady && !this.#ended.signal.aborted;
+  }
+
+  /** Reads something of a group. While it does, the watches stay. */
+  async use<Value>(key: GroupKey, read: (views: WatchingViews) => Promise<Value>): Promise<Value> {
+    this.#known.set(groupPathOf(key), key);
+    this.#uses++;
+    try {
+      return await read(this.views);
+    } finally {
+      this.#uses--;
+      this.#usedMs = this.#options.cluster.monotonicMs();
+    }
+  }
+
+  /** True for watches that were let go, and for those that have to be: this process stood still, or memory is full. */
+  isOver(): boolean {
+    if (this.#uses === 0 && this.#idleInMs() < 0) this.#end("overslept");
+    const { mostPods } = this.#options;
+    if (this.views.pods > mostPods) this.#end("broken", tooManyToKeep("pods", this.views.pods, mostPods));
+    return this.#ended.signal.aborted;
+  }
+
+  /**
+   * Somebody else tells that an object has changed. Where its watch then tells nothing for a while, the object is read: a watch
+   * that does not know its newest state stands still, and is let go. Whoever tells may be anybody, and may be late: that costs a
+   * GET a second at most.
+   */
+  doubt(resource: Resource, object: ObjectKey): void {
+    const toldMs = this.#options.cluster.monotonicMs();
+    const heardMs = this.views.heardMs(resource);
+    if (!this.isReady || heardMs === undefined) return;
+    const dueMs = toldMs + (toldMs - heardMs > silentMs ? silentMs : quietMs);
+    const pending = this.#doubts.get(resource);
+    // Events that go on and on must not put it off.
+    const isOne = pending !== undefined && heardMs < pending.toldMs;
+    const since = isOne ? { toldMs: pending.toldMs, dueMs: Math.min(pending.dueMs, dueMs) } : { toldMs, dueMs };
+    this.#doubts.set(resource, { object, ...since });
+    if (pending === undefined) void this.#lookInto(resource);
+  }
+
+  async #lookInto(resource: Resource): Promise<void> {
+    const { cluster, onTrouble } = this.#options;
+    for (let doubt = this.#doubts.get(resource); doubt !== undefined; doubt = this.#doubts.get(resource)) {
+      const waitMs = Math.max(0, doubt.dueMs - cluster.monotonicMs());
+      if (waitMs > 0) await cluster.sleep(waitMs, this.#ended.signal);
+      if (!this.isReady) return;
+      const { toldMs } = doubt;
+      const isSilent = () => (this.views.heardMs(resource) ?? toldMs) < toldMs;
+      if (isSilent() && (await this.#isBehind(resource, doubt.object)) && isSilent() && !this.isOver()) {
+        onTrouble(resource, new Error(`it has not told of the newest state of ${doubt.object.name}, as an event has`));
+        this.#end("broken");
+        return;
+      }
+      // One that came meanwhile is looked into next.
+      if (this.#doubts.get(resource)?.toldMs === toldMs) this.#doubts.delete(resource);
+    }
+  }
+
+  /** Whether memory knows the object, and not its newest state. What cannot be read is not doubted. */
+  async #isBehind(resource: Resource, object: ObjectKey): Promise<boolean> {
+    const known = this.views.revisionOf(resource, object);
+    if (known === undefined) return false;
+    try {
+      const { metadata } = await this.#options.cluster.get(resource, object);
+      return Number(metadata.resourceVersion) > known;
+    } catch (error) {
+      return hasCode(error, 404);
+    }
+  }
+
+  /** Ends the watches; resolves when none is left. */
+  stop(): Promise<void> {
+    this.#end("stopped");
+    return this.#stopped ?? Promise.resolve();
+  }
+
+  #idleInMs(): number {
+    return this.#usedMs + this.#options.idleMs - this.#options.cluster.monotonicMs();
+  }
+
+  async #endWhenIdle(): Promise<void> {
+    const { cluster, idleMs } = this.#options;
+    for (;;) {
+      const restMs = this.#uses > 0 ? idleMs : this.#idleInMs();
+      if (restMs <= 0) break;
+      await cluster.sleep(restMs, this.#ended.signal);
+      if (this.#ended.signal.aborted) return;
+    }
+    // After a pause the timer comes before what the watches have to tell of it.
+    this.#end(this.#idleInMs() < -overslepMs ? "overslept" : "idle");
+  }
+
+  #end(how: Ended, error?: unknown): void {
+    if (this.#ended.signal.aborted) return;
+    this.#ended.abort();
+    this.#open(false);
+    this.#stopped = this.views.stop();
+    this.#options.onEnd(this, how, this.#known.values(), error);
+  }
+}

@@ -1,0 +1,11 @@
+/**
+ * What the image runs: the bundle of the function that FUNCTION names, or the one of all of them. There is no shell in the image
+ * that could choose.
+ */
+import { startServer } from "./scripts.ts";
+
+startServer(import.meta.dirname);
+
+// Who watches lives long, and keeps what it has heard: its heap may grow by a fifth, and not to a multiple, before it is cleared.
+// As a flag on the command line this would make a start slower: Node would not take the compiled code of its own modules.
+if (process.env.VIEWS !== "list") process.getBuiltinModule("node:v8").setFlagsFromString("--heap-growing-percent=20");
