@@ -103,7 +103,7 @@ function advance(group: RolloutSnapshot): Verdict<Target> {
 function whoMayGo({ down, reserved }: Zone): string {
   const one = [...reserved.values()].find(({ ordinal }) => down.get(ordinal) === "reserved");
   if (one === undefined) return "";
-  const until = formatTime(one.stampMs + dropAfterMs);
+  const until = formatTime((one.sightedMs ?? one.stampMs) + dropAfterMs);
   return `; ${podNameOf(one)} may still go, by ${one.by}, until ${until} at the latest`;
 }
 

@@ -37,6 +37,7 @@ export const guardDownscale: AdmissionDefinition = {
     },
     sideEffects: "None",
     failurePolicy: "Fail",
+    timeoutSeconds: 10,
     // While nobody answers, all that is asked about is refused: nothing is that need not be.
     matchConditions: [
       { name: "may-be-a-downscale", expression: mayBeDownscale },

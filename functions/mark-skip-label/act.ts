@@ -1,5 +1,5 @@
 /** What is done to an owner and to its pods: each write is conditional on the uid and the revision that was decided on. */
-import { ClusterError, isRefused, type Metadata, wordsOf } from "../shared/kubernetes/cluster.ts";
+import type { Metadata } from "../shared/kubernetes/cluster.ts";
 import { messageOf } from "../shared/kubernetes/errors.ts";
 import {
   anyValue,
@@ -10,6 +10,7 @@ import {
 } from "../shared/objects/vocabulary/skip-labels.ts";
 import { eventReasons } from "../shared/objects/vocabulary.ts";
 import type { Context } from "../shared/pass/definition.ts";
+import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/pass/owners/write-result.ts";
 import type { ActReport } from "../shared/pass/reporter.ts";
 import { announceNews, isNews } from "../shared/pass/verdict-record.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
@@ -26,14 +27,11 @@ export interface Looked {
   readonly notAfterMs: number;
 }
 
-/** What became of a write: it was made, the object is another one by now, or the API server does not want it. */
-type Result = "done" | "changed" | "refused";
-
 /** So many pods get their label at one time. */
 const labelsAtOnce = 32;
 
 /** Writes the guard and the sentence to the owner where they are not there yet. Throws ClusterError. */
-export async function tell(looked: Looked): Promise<Result | "told"> {
+export async function tell(looked: Looked): Promise<WriteResult | "told"> {
   const { context, observed, verdict } = looked;
   const { owner } = observed.snapshot;
   const { guard, sentence } = verdict;
@@ -49,7 +47,7 @@ export async function tell(looked: Looked): Promise<Result | "told"> {
 }
 
 /** Throws ClusterError where the API server was not there, having tried all of it. */
-export function carryOut(looked: Looked, step: Step): Promise<Result> {
+export function carryOut(looked: Looked, step: Step): Promise<WriteResult> {
   const { finalizers = [] } = looked.observed.object.metadata;
   switch (step.kind) {
     case "add-finalizer":
@@ -77,7 +75,7 @@ function labelled({ cluster }: Context, { key, value = anyValue }: SkipLabel, { 
 type OwnerChange = Pick<Metadata, "finalizers"> | { readonly annotations: Readonly<Record<string, string | null>> };
 
 /** A merge patch under uid and resourceVersion: it makes nothing that is gone, and overwrites nothing that has changed. */
-async function patchOwner(looked: Looked, action: string, change: OwnerChange): Promise<Result> {
+async function patchOwner(looked: Looked, action: string, change: OwnerChange): Promise<WriteResult> {
   const { context, key, observed, verdict, notAfterMs } = looked;
   const { uid, resourceVersion } = observed.object.metadata;
   const report = reporting(looked, action, key.name);
@@ -86,7 +84,7 @@ async function patchOwner(looked: Looked, action: string, change: OwnerChange): 
     report("done", verdict.sentence);
     return "done";
   } catch (error) {
-    const result = resultOf(error);
+    const result = resultOfFailure(error);
     report(result, messageOf(error));
     if (result === "refused") {
       const sentence = `${observed.snapshot.owner?.shown} cannot be written: ${sayRefusal(error)}`;
@@ -103,8 +101,8 @@ async function patchPods(
   action: string,
   members: readonly Member[],
   changeOf: (member: Member) => object,
-): Promise<Result> {
-  const results: Result[] = [];
+): Promise<WriteResult> {
+  const results: WriteResult[] = [];
   const failures: unknown[] = [];
   for (let first = 0; first < members.length; first += labelsAtOnce) {
     const batch = members.slice(first, first + labelsAtOnce);
@@ -119,7 +117,7 @@ async function patchPods(
   return results.includes("done") ? "done" : "changed";
 }
 
-async function patchPod(looked: Looked, action: string, member: Member, change: object): Promise<Result> {
+async function patchPod(looked: Looked, action: string, member: Member, change: object): Promise<WriteResult> {
   const { context, key, verdict, notAfterMs } = looked;
   const { cluster } = context;
   const { uid, resourceVersion } = member;
@@ -131,7 +129,7 @@ async function patchPod(looked: Looked, action: string, member: Member, change: 
     report("done", verdict.sentence);
     return "done";
   } catch (error) {
-    const result = resultOf(error);
+    const result = resultOfFailure(error);
     report(result, messageOf(error));
     if (result === "refused") {
       const sentence = sayRefusal(error);
@@ -144,18 +142,6 @@ async function patchPod(looked: Looked, action: string, member: Member, change: 
 function reporting({ context, key }: Looked, action: string, object: string) {
   return (result: ActReport["result"], reason: string) =>
     context.reporter.act({ key, function: name, action, object, zone: "", result, reason });
-}
-
-/** 404 and 409 say that there is something new to look at. Throws what may be better the next time. */
-function resultOf(error: unknown): "changed" | "refused" {
-  if (error instanceof ClusterError && [404, 409].includes(error.code)) return "changed";
-  if (error instanceof ClusterError && error.code !== 429 && isRefused(error)) return "refused";
-  throw error;
-}
-
-function sayRefusal(error: unknown): string {
-  if (!(error instanceof ClusterError)) return messageOf(error);
-  return `the API server refused it with ${error.code}: ${wordsOf(error)}`;
 }
 
 interface Said {

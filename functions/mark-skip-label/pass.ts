@@ -1,8 +1,9 @@
 /** One pass over an owner, or over all owners of a namespace that is being deleted. */
 import type { Context, Outcome } from "../shared/pass/definition.ts";
-import type { Key, ObjectRef } from "../shared/views/keys.ts";
+import { reportLook } from "../shared/pass/owners/look.ts";
+import type { ObjectRef } from "../shared/views/keys.ts";
 import { announceLook, carryOut, type Looked, tell } from "./act.ts";
-import { actWithinMs, decide, type Verdict } from "./decide.ts";
+import { actWithinMs, decide } from "./decide.ts";
 import { isEnding, listKeys, name, observe, refusedForMs } from "./observe.ts";
 
 /** A deletion takes four looks. More come together only while others write what we write. */
@@ -39,13 +40,13 @@ async function runOwner(context: Context, key: ObjectRef): Promise<Outcome> {
     const observed = await observe(context, key);
     const verdict = decide(observed.snapshot);
     const { object } = observed;
-    report(context, key, verdict);
+    reportLook(context, name, key, verdict);
     if (object === undefined) return nothing;
     const looked: Looked = { context, key, observed: { ...observed, object }, verdict, notAfterMs };
     const became = context.mode === "shadow" ? "idle" : await act(looked);
     if (became === "refused") {
       const sentence = `the API server does not take a write to it: ${verdict.sentence}`;
-      report(context, key, { ...verdict, guard: "owner-refused", sentence });
+      reportLook(context, name, key, { ...verdict, guard: "owner-refused", sentence });
       return { ...nothing, recheckMs: refusedForMs };
     }
     if (became === "idle") return { ...nothing, recheckMs: verdict.recheckMs ?? recheckOf(key, looked) };
@@ -78,13 +79,4 @@ async function act(looked: Looked): Promise<"done" | "changed" | "refused" | "id
 
 function recheckOf({ resource }: ObjectRef, { observed }: Looked): number | undefined {
   return resource === "rabbitmqclusters" || !observed.snapshot.owner?.isHeld ? undefined : unwatchedRecheckMs;
-}
-
-function report(context: Context, key: Key, { guard, sentence, step }: Verdict): void {
-  const memory = context.memoryOf(key);
-  const sinceMs = memory.holding?.guard === guard ? memory.holding.sinceMs : context.cluster.serverTimeMs();
-  memory.holding = { guard, zone: "", sinceMs };
-  const shadow = context.mode === "shadow";
-  const wouldTake = shadow && step !== undefined ? { wouldTake: [{ action: step.kind, object: sentence }] } : {};
-  context.reporter.pass({ key, function: name, guard, zone: "", sentence, sinceMs, shadow, ...wouldTake });
 }

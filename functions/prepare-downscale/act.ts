@@ -11,8 +11,8 @@ import type { AdmissionAnswer, AdmissionRequest, Context, Denied, Judge } from "
 import { Conflict, forgetLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
 import { announceRefusal } from "../shared/pass/verdict-record.ts";
 import { allow, askAgain, badRequest, inShadow, internalError, tooLate } from "../shared/review/answers.ts";
-import { refuseFailure } from "../shared/review/commit.ts";
 import { Deadlines } from "../shared/review/deadlines.ts";
+import { refuseFailure } from "../shared/review/failures.ts";
 import { originOf, refuseDropped, refuseProtected } from "../shared/review/refused-sizes.ts";
 import { type Downscale, readDownscale } from "../shared/review/size-review.ts";
 import { type Asked, decide, sentenceOf } from "./decide.ts";

@@ -47,6 +47,7 @@ export const prepareDownscale: AdmissionDefinition & { readonly settings: typeof
     // Pods are told; dry runs leave no trace (rule R16).
     sideEffects: "NoneOnDryRun",
     failurePolicy: "Fail",
+    timeoutSeconds: 10,
     // While nobody answers, all that is asked about is refused: nothing is that need not be.
     matchConditions: [{ name: "may-be-a-downscale", expression: mayBeDownscale }],
   },

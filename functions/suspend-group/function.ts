@@ -29,6 +29,7 @@ export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: t
     ...suspension.drainEntries,
     ...suspension.claimEntries,
     ...suspension.ownerEntries,
+    suspension.removalHeld,
     ...suspension.stateEntries,
   ],
   writes: [

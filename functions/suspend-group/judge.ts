@@ -114,7 +114,11 @@ function judgeUnrequested(member: Member): Judged | undefined {
 
 /** Its pod comes back; only when it is ready on the same volume claims is anything of ours taken away. */
 function judgeReturning(member: Member, how: "recovered" | "withdrawn"): Judged {
-  const { name, pod } = member;
+  const { name, pod, claims, set } = member;
+  if (how === "recovered" && claims.some(({ isRemovalHeld }) => isRemovalHeld)) {
+    const sentence = `${name} is wanted again: ${set.owner ?? set.name} is first to give up its removal`;
+    return { guard: "recovering", sentence, recheckMs: podRecheckMs };
+  }
   if (!isBegun(member)) return clearing(member, how, `${name} is not suspended: there is nothing to take back`);
   // Another owner brings its pod back itself.
   if (!isWantedMember(member) && member.set.owner === undefined) {

@@ -27,6 +27,7 @@ export const validateZoneBudget: AdmissionDefinition = {
     },
     sideEffects: "None",
     failurePolicy: "Fail",
+    timeoutSeconds: 10,
   },
   whenBroken: "closed",
   readsViews: false,

@@ -30,7 +30,7 @@ const crds = join(import.meta.dirname, "../../knative/base/crds");
 const foreignCrds = join(import.meta.dirname, "../fixtures/crds");
 const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const budgetsPath = "/apis/rollout-operator.grafana.com/v1/zoneawarepoddisruptionbudgets";
-const clustersPath = "/apis/rabbitmq.com/v1beta1/rabbitmqclusters";
+const foreignKinds = ["rabbitmq.com/v1beta1/rabbitmqclusters", "apps.foundationdb.org/v1beta2/foundationdbclusters"];
 
 const contentTypes = { PATCH: "application/merge-patch+json", PUT: "application/json" } as const;
 
@@ -97,7 +97,8 @@ async function applyCustomResources({ kubectl, kubeconfig }: ControlPlane, api: 
   const args = ["--kubeconfig", kubeconfig];
   for (const folder of [crds, foreignCrds]) await promisify(execFile)(kubectl, [...args, "apply", "-k", folder]);
   await eventually("budgets to be listed", 30_000, () => api.get<object>(budgetsPath));
-  await eventually("RabbitmqClusters to be listed", 30_000, () => api.get<object>(clustersPath));
+  for (const kind of foreignKinds)
+    await eventually(`${kind} to be listed`, 30_000, () => api.get<object>(`/apis/${kind}`));
 }
 
 /** A CRD that lets its objects have any fields. */

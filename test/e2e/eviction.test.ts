@@ -233,7 +233,8 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
         await grant(scene.api, "entitled", account, evaluateEviction.needs);
         // Who only reviews makes a ledger when it needs one; ahead of need another function does.
         await scene.serve({ FUNCTION: keepLedgers.name });
-        const settings = { FUNCTION: evaluateEviction.name };
+        // Whoever has to wait is refused at once, so that there is a refusal to be told of.
+        const settings = { FUNCTION: evaluateEviction.name, EVICTION_WAIT: "0" };
         const server = await guardEvictions(scene, stage.certificate, { settings, kubeconfig });
         assert.equal((await evict(scene.api, "entitled", "entitled-zone-a-0")).code, 201);
         assert.equal((await evict(scene.api, "entitled", "entitled-zone-b-0")).code, 429);

@@ -91,7 +91,8 @@ export class SuspensionWitness {
     return new Map(
       taken.map((claim) => {
         const atMs = claim.takenMs ?? claim.goneMs ?? 0;
-        const pods = this.pods.filter(({ name, madeMs }) => claim.name.endsWith(`-${name}`) && madeMs <= atMs);
+        const isOf = (pod: string) => claim.name.endsWith(`-${pod}`) || claim.name === `${pod}-data`;
+        const pods = this.pods.filter(({ name, madeMs }) => isOf(name) && madeMs <= atMs);
         const lastMs = Math.max(...pods.map(({ goneMs = Number.POSITIVE_INFINITY }) => goneMs));
         return [claim.name, atMs - lastMs];
       }),

@@ -23,6 +23,8 @@ export interface Image {
   readonly stages: ReadonlyMap<string, string>;
   /** The command line of the entry point, as the image's user, with paths of this machine. */
   readonly command: readonly [string, ...string[]];
+  /** What the image adds to the environment. */
+  readonly environment: Readonly<Record<string, string>>;
   remove(): Promise<void>;
 }
 
@@ -30,6 +32,7 @@ interface StageState {
   readonly root: string;
   workdir: string;
   user: string;
+  environment: Record<string, string>;
 }
 
 /** Of this test run, of `npm test`, and of the person who runs it. How the machine reaches its registry stays. */
@@ -53,16 +56,16 @@ export async function buildImage(): Promise<Image> {
     await rm(folder, { recursive: true, force: true });
   };
   try {
-    let command: Image["command"] | undefined;
+    let built: Pick<Image, "command" | "environment"> | undefined;
     let root = "";
     for (const stage of readDockerfile(await readFile(join(project, "Dockerfile"), "utf8"))) {
       root = join(folder, stage.name || "image");
       stages.set(stage.name, root);
-      command = await buildStage(stage, root, stages);
+      built = await buildStage(stage, root, stages);
     }
-    if (command === undefined) throw new Error("the image has no ENTRYPOINT");
+    if (built === undefined) throw new Error("the image has no ENTRYPOINT");
     await execute("chmod", ["-R", "a-w", root]);
-    return { root, stages, command, remove };
+    return { root, stages, ...built, remove };
   } catch (error) {
     await remove();
     throw error;
@@ -73,20 +76,21 @@ async function buildStage(
   stage: Stage,
   root: string,
   stages: ReadonlyMap<string, string>,
-): Promise<Image["command"] | undefined> {
+): Promise<Pick<Image, "command" | "environment"> | undefined> {
   await mkdir(root);
-  const place: StageState = { root, workdir: "/", user: "0:0" };
+  const place: StageState = { root, workdir: "/", user: "0:0", environment: {} };
   let command: Image["command"] | undefined;
   for (const step of stage.steps) {
     if (step.kind === "workdir") {
       place.workdir = resolve(place.workdir, step.path);
       await mkdir(inside(place, "."), { recursive: true });
     } else if (step.kind === "user") place.user = step.user;
+    else if (step.kind === "environment") Object.assign(place.environment, step.variables);
     else if (step.kind === "copy") await copy(step, place, stages);
     else if (step.kind === "run") await run(step.command, place);
     else command = commandOf(step.command, place);
   }
-  return command;
+  return command && { command, environment: place.environment };
 }
 
 function inside({ root, workdir }: StageState, path: string): string {
@@ -107,7 +111,7 @@ function commandOf(command: readonly string[], place: StageState): [string, ...s
 async function run(command: readonly string[], place: StageState): Promise<void> {
   const [file, ...args] = commandOf(command, place);
   try {
-    await execute(file, args, { cwd: inside(place, "."), env: cleanEnvironment() });
+    await execute(file, args, { cwd: inside(place, "."), env: { ...cleanEnvironment(), ...place.environment } });
   } catch (error) {
     const { stdout, stderr } = error as { stdout?: string; stderr?: string };
     throw new Error(`${command.join(" ")} failed:\n${stdout ?? ""}${stderr ?? ""}`, { cause: error });

@@ -9,6 +9,7 @@ export type Step =
       readonly paths: readonly string[];
     }
   | { readonly kind: "user"; readonly user: string }
+  | { readonly kind: "environment"; readonly variables: Readonly<Record<string, string>> }
   | { readonly kind: "run"; readonly command: readonly string[] }
   | { readonly kind: "entrypoint"; readonly command: readonly string[] };
 
@@ -64,6 +65,12 @@ function readStep(instruction: string, rest: string): Step | undefined {
       return { kind: "workdir", path: rest };
     case "USER":
       return { kind: "user", user: rest };
+    case "ENV":
+      // NAME=VALUE, and no quotes.
+      return {
+        kind: "environment",
+        variables: Object.fromEntries(rest.split(/\s+/).map((word) => word.split("=", 2))),
+      };
     case "COPY":
       return readCopy(rest.split(/\s+/));
     case "RUN":

@@ -4,18 +4,14 @@
  * done is checked as it reaches the store.
  */
 import { gcSuspendedGroups } from "../../functions/gc-suspended-groups/function.ts";
-import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
-import { wrapCalls, wrapCluster } from "../../functions/shared/kubernetes/wrap-cluster.ts";
-import { protocol } from "../../functions/shared/ledger/protocol.ts";
-import { type Context, createMemory } from "../../functions/shared/pass/definition.ts";
-import { silentReporter } from "../../functions/shared/pass/reporter.ts";
-import { createListingViews } from "../../functions/shared/views/listing.ts";
+import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
+import { wrapCluster } from "../../functions/shared/kubernetes/wrap-cluster.ts";
 import { suspendGroup } from "../../functions/suspend-group/function.ts";
 import type { StoredObject, StoredPod } from "../world/objects.ts";
 import { type Random, seededRandom } from "../world/random.ts";
 import { VirtualTimeline } from "../world/timeline.ts";
 import { createWorld, type World } from "../world/world.ts";
-import { createWorldCluster } from "../world/world-cluster.ts";
+import { KilledProcesses } from "./killed-processes.ts";
 import { group, owner } from "./owned.ts";
 
 const namespace = "db";
@@ -99,8 +95,16 @@ class Play {
   async run(): Promise<void> {
     this.#every(300, () => this.#own());
     this.#every(4_000, () => this.#trouble());
+    const processes = new KilledProcesses({
+      world: this.#world,
+      random: this.#random,
+      wrap: this.#wrap,
+      isCalm: () => this.#isCalm,
+      count: (what) => this.#count(what),
+      onDelete: (resource, name) => this.#seeDeletion(resource, name),
+    });
     for (const definition of [suspendGroup, suspendGroup, gcSuspendedGroups, gcSuspendedGroups])
-      void this.#serve(definition);
+      void processes.serve((context, wake) => definition.run(context, key, wake));
     await this.#until(600_000);
     if (this.#isEnding) {
       this.#world.store.delete("namespaces", { namespace: "", name: namespace });
@@ -256,65 +260,6 @@ class Play {
           this.#world.kubelet.healPod({ namespace, name });
       });
     }
-  }
-
-  /** A process that is killed now and then, and comes again without any memory. */
-  async #serve(definition: typeof suspendGroup | typeof gcSuspendedGroups): Promise<void> {
-    const plain = this.#wrap(createWorldCluster(this.#world, { latencyMs: () => 1 + Math.floor(this.#random() * 40) }));
-    for (;;) {
-      const life = this.#mortal(plain);
-      const context: Context = {
-        cluster: life.cluster,
-        views: createListingViews(life.cluster, undefined),
-        protocol,
-        reporter: silentReporter,
-        mode: "act",
-        namespaces: undefined,
-        memoryOf: createMemory(),
-        settings: { volumeHold: "keep" },
-      } as Context;
-      while (!life.isDead()) {
-        const { acting } = await definition
-          .run(context, key, { sweep: this.#random() < 0.05 })
-          .catch(() => ({ acting: undefined }));
-        await acting?.catch(() => undefined);
-        await plain.sleep(300 + Math.floor(this.#random() * 2_500));
-      }
-      this.#count("kills");
-      await plain.sleep(500 + Math.floor(this.#random() * 2_000));
-    }
-  }
-
-  /** Dies at one of its next writes, before it is sent or after it was; nothing of it is heard from then on. */
-  #mortal(cluster: Cluster): { readonly cluster: Cluster; isDead(): boolean } {
-    // Long lives, too: the ledger lets a process that has just begun do nothing for a while (rule R4).
-    let left = this.#isCalm ? Number.POSITIVE_INFINITY : Math.floor(this.#random() ** 2 * 120);
-    let isDead = false;
-    const dead = (verb: string, resource: string) =>
-      new ClusterError({ code: 0, reason: "Dead", message: "killed", verb: verb as "get", resource });
-    const mortal = wrapCalls(cluster, async ({ verb, resource, given, writes }, send) => {
-      if (isDead) throw dead(verb, resource);
-      if (!writes) return send();
-      if (this.#isCalm) left = Number.POSITIVE_INFINITY;
-      isDead = left-- <= 0;
-      if (isDead && this.#random() < 0.5) throw dead(verb, resource);
-      await this.#stall(cluster, given, dead(verb, resource));
-      const name = (given[1] as { readonly name?: string } | undefined)?.name;
-      if (verb === "delete") this.#seeDeletion(resource, name ?? "");
-      const answer = await send();
-      if (isDead) throw dead(verb, resource);
-      return answer;
-    });
-    return { cluster: mortal, isDead: () => isDead };
-  }
-
-  /** A machine that pauses right before a request: the client sends nothing that has become too late (rule R9). */
-  async #stall(cluster: Cluster, given: readonly unknown[], tooLate: ClusterError): Promise<void> {
-    if (this.#isCalm || this.#random() > 0.02) return;
-    this.#count("stalls");
-    await cluster.sleep(Math.floor(this.#random() * 30_000));
-    const { notAfterMs = Number.POSITIVE_INFINITY } = (given.at(-1) ?? {}) as { readonly notAfterMs?: number };
-    if (cluster.monotonicMs() > notAfterMs) throw tooLate;
   }
 
   /** By invariant I7: while something of one zone goes by our hand, nothing of another one does. */

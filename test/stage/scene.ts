@@ -49,6 +49,15 @@ export interface EventObject {
   readonly involvedObject: { readonly kind: string; readonly name: string };
 }
 
+/** One request of Sluice's. */
+export interface Asked {
+  /** Such as `sluice/VERSION (FUNCTION)`. */
+  readonly userAgent: string;
+  readonly verb: string;
+  readonly resource: string;
+  readonly code: number | undefined;
+}
+
 interface RecordedVerdict {
   readonly guard: string;
   readonly zone: string;
@@ -178,11 +187,20 @@ export class Scene {
   }
 
   /** The requests that Sluice made in this namespace: verb, resource and status of each, watches excluded. */
-  async requests(from = this.#auditFrom): Promise<{ verb: string; resource: string; code: number | undefined }[]> {
+  async requests(from = this.#auditFrom): Promise<Asked[]> {
+    return (await this.#asked(from)).filter(({ verb }) => verb !== "watch");
+  }
+
+  /** The watches that Sluice began in this namespace. */
+  async watches(from = this.#auditFrom): Promise<Asked[]> {
+    return (await this.#asked(from)).filter(({ verb }) => verb === "watch");
+  }
+
+  async #asked(from: number): Promise<Asked[]> {
     const found = [];
     for await (const entry of readAudit(this.controlPlane.auditLog, { from }, () => {})) {
       const ours = entry.userAgent.startsWith("sluice/") && entry.namespace === this.group.namespace;
-      if (ours && entry.verb !== "watch") found.push(entry);
+      if (ours) found.push(entry);
     }
     return found;
   }

@@ -93,6 +93,7 @@ const choices: Readonly<Record<KnownResource, TraitChoices>> = {
   nodes: { ...plain, hasStatus: true, allowsUnconditionalUpdate: true },
   namespaces: { ...plain, hasStatus: true, allowsUnconditionalUpdate: true },
   rabbitmqclusters: { ...plain, isCustom: true, hasStatus: true, generationCounts: "spec" },
+  foundationdbclusters: { ...plain, isCustom: true, hasStatus: true, generationCounts: "spec" },
 };
 
 /** The finalizer of every volume claim: it stays while a pod uses it. */

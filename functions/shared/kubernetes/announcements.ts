@@ -22,17 +22,22 @@ export interface Announcement {
   readonly identity: string;
 }
 
+/** How the Event is called that says this of an object. */
+export function eventName({ name, uid }: Announcement["about"], reason: string, identity: string): string {
+  const digest = hash("sha256", `${uid}\n${reason}\n${identity}`).slice(0, 16);
+  return `${name.slice(0, 230)}.${digest}`;
+}
+
 /** Sends an Event. One that was sent already is no error. Throws ClusterError. */
 export async function announce(cluster: Cluster, by: string, announcement: Announcement): Promise<void> {
   const { about, type, reason, identity } = announcement;
   const message = escapeControls(announcement.message);
-  const digest = hash("sha256", `${about.uid}\n${reason}\n${identity}`).slice(0, 16);
   const at = new Date(cluster.serverTimeMs()).toISOString().replace(/\.\d+Z$/, "Z");
   const kind = isKnown(about.resource) ? resources[about.resource].kind : (about.kind ?? "");
   const body = {
     apiVersion: "v1",
     kind: "Event",
-    metadata: { name: `${about.name.slice(0, 230)}.${digest}` },
+    metadata: { name: eventName(about, reason, identity) },
     involvedObject: {
       apiVersion: apiVersionOf(about.resource),
       kind,

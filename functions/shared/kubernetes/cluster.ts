@@ -17,6 +17,8 @@ export interface ListQuery {
    * memory. Absent: a consistent LIST. Never "0" (rule R5): that accepts any state however old, and is refused here.
    */
   readonly notOlderThan?: string;
+  /** Rejects with code 413 as soon as there are known to be more objects than this. Absent: any number of them. */
+  readonly atMost?: number;
 }
 
 export interface ObjectList<T> {
@@ -178,6 +180,12 @@ export class KindNotServedError extends ClusterError {
     super({ code: 404, reason: "KindNotServed", message, verb: "get", resource: kind });
     this.name = "KindNotServedError";
   }
+}
+
+/** A list of more objects than may be kept: see {@link ListQuery.atMost}. */
+export function tooManyToKeep(resource: Resource, count: number, atMost: number): ClusterError {
+  const message = `there are ${count} or more ${resource}, and no more than ${atMost} are kept`;
+  return new ClusterError({ code: 413, reason: "TooMany", message, verb: "list", resource });
 }
 
 export function hasCode(error: unknown, ...codes: number[]): error is ClusterError {

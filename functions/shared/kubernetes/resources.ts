@@ -85,6 +85,13 @@ export const resources = {
     isNamespaced: true,
     broughtBy: "rabbitmq",
   },
+  foundationdbclusters: {
+    apiPath: "/apis/apps.foundationdb.org/v1beta2",
+    kind: "FoundationDBCluster",
+    group: "apps.foundationdb.org",
+    isNamespaced: true,
+    broughtBy: "foundationdb",
+  },
 } as const satisfies Readonly<Record<string, ResourceType>>;
 
 export interface ObjectTypes {
@@ -106,6 +113,7 @@ export interface ObjectTypes {
   nodes: NodeObject;
   namespaces: NamespaceObject;
   rabbitmqclusters: OtherObject;
+  foundationdbclusters: OtherObject;
   [path: DiscoveredResource]: OtherObject;
 }
 

@@ -4,6 +4,7 @@
  */
 import { fieldsOf, isTime } from "./fields.ts";
 import type { Entry } from "./vocabulary/entry.ts";
+import { foundationEntries } from "./vocabulary/foundationdb.ts";
 import { questionEntries } from "./vocabulary/questions.ts";
 import { rebalanceEntries } from "./vocabulary/rebalancing.ts";
 import * as scaling from "./vocabulary/scaling.ts";
@@ -11,6 +12,7 @@ import { skipEntries } from "./vocabulary/skip-labels.ts";
 import { suspensionEntries } from "./vocabulary/suspension.ts";
 
 export { type Entry, type Malformed, read } from "./vocabulary/entry.ts";
+export { eventReasons } from "./vocabulary/event-reasons.ts";
 
 /** A budget as a user writes it: pods, or percent of `spec.replicas`. */
 export type Allowance = { readonly pods: number } | { readonly percent: number };
@@ -251,51 +253,7 @@ export const vocabulary = [
   ...skipEntries,
   ...rebalanceEntries,
   ...suspensionEntries,
+  ...foundationEntries,
 ] as const;
-
-/** The reasons of the Kubernetes Events that Sluice sends: `kubectl get events --field-selector reason=…`. */
-export const eventReasons = {
-  rolling: "RolloutStarted",
-  waiting: "RolloutWaiting",
-  completed: "RolloutCompleted",
-  malformed: "MalformedAnnotation",
-  repaired: "BrokenPodReplaced",
-  following: "SizeFollows",
-  followWaiting: "SizeWaiting",
-  followed: "SizeFollowed",
-  refused: "DeleteRefused",
-  evictionRefused: "EvictionRefused",
-  forbidden: "RightMissing",
-  rotated: "CertificateRotated",
-  certificateWaiting: "CertificateWaiting",
-  configurationForeign: "ConfigurationNotOurs",
-  downscaling: "DelayedDownscaleStarted",
-  downscaleWaiting: "DelayedDownscaleWaiting",
-  downscaled: "DelayedDownscaleCompleted",
-  downscalePrepared: "DownscalePrepared",
-  downscaleRefused: "DownscaleRefused",
-  downscaleTakenBack: "DownscaleTakenBack",
-  preparedUntold: "PreparedPodsUntold",
-  skipLabelled: "SkipLabelled",
-  skipWaiting: "SkipLabelWaiting",
-  skipWithdrawn: "SkipLabelsRemoved",
-  stopHooksReleased: "StopHooksReleased",
-  skipDeadlinePassed: "SkipDeadlinePassed",
-  markerUnreachable: "MarkerUnreachable",
-  rebalanced: "QueuesRebalanced",
-  rebalanceWaiting: "RebalanceWaiting",
-  suspending: "SuspensionStarted",
-  suspensionWaiting: "SuspensionWaiting",
-  suspensionDone: "SuspensionCompleted",
-  volumeSuspended: "VolumeSuspended",
-  volumeRemovalNears: "VolumeRemovalNears",
-  volumeRecovered: "VolumeRecovered",
-  recoveredByOthers: "VolumeInUseAgain",
-  volumeRetained: "VolumeRetained",
-  removing: "VolumeRemovalStarted",
-  removalWaiting: "VolumeRemovalWaiting",
-  removed: "VolumesRemoved",
-  recoverTooLate: "RecoverTooLate",
-} as const;
 
 export type AnyEntry = (typeof vocabulary)[number];

@@ -1,5 +1,15 @@
 /** A LIST, page by page. */
-import { hasCode, type ListQuery, type ObjectList, type ObjectTypes, type Resource } from "../cluster.ts";
+import {
+  type ContainerStatus,
+  hasCode,
+  type ListQuery,
+  type Metadata,
+  type ObjectList,
+  type ObjectTypes,
+  type PodObject,
+  type Resource,
+  tooManyToKeep,
+} from "../cluster.ts";
 import type { ApiRequest } from "../requests.ts";
 import { collectionPath } from "../resources.ts";
 
@@ -8,7 +18,11 @@ const pageSize = 500;
 
 interface ListPage<T> {
   readonly items?: T[] | null;
-  readonly metadata: { readonly resourceVersion: string; readonly continue?: string };
+  readonly metadata: {
+    readonly resourceVersion: string;
+    readonly continue?: string;
+    readonly remainingItemCount?: number;
+  };
 }
 
 type Send = <T>(request: ApiRequest) => Promise<T>;
@@ -45,15 +59,39 @@ async function readPages<R extends Resource>(
   const items: ObjectTypes[R][] = [];
   for (;;) {
     const page: ListPage<ObjectTypes[R]> = await send({ ...asked, path: `${path}?${parameters}` });
-    for (const item of page.items ?? []) {
-      // Half of a pod's bytes say who wrote which field. Nobody here asks, and a list of thousands is large enough.
-      (item.metadata as { managedFields?: unknown }).managedFields = undefined;
-      items.push(item);
-    }
+    const count = items.length + (page.items?.length ?? 0) + (page.metadata.remainingItemCount ?? 0);
+    if (query.atMost !== undefined && count > query.atMost) throw tooManyToKeep(resource, count, query.atMost);
+    for (const item of page.items ?? []) items.push(withoutUnread(resource, item));
     if (!page.metadata.continue) return { items, resourceVersion: page.metadata.resourceVersion };
     // The token says of which revision the rest is; naming one as well is refused.
     parameters.delete("resourceVersion");
     parameters.delete("resourceVersionMatch");
     parameters.set("continue", page.metadata.continue);
   }
+}
+
+/** Most of a pod is what nobody here asks for, and a list of thousands is large enough: what is kept is what `PodObject` has. */
+function withoutUnread<T extends { readonly metadata: Metadata }>(resource: Resource, item: T): T {
+  (item.metadata as { managedFields?: unknown }).managedFields = undefined;
+  if (resource !== "pods") return item;
+  const { metadata, spec, status }: PodObject = item;
+  const { phase, startTime, conditions, containerStatuses, initContainerStatuses } = status ?? {};
+  const containers = (all: readonly ContainerStatus[] | undefined) =>
+    all?.map(({ name, ready, restartCount, state }) => ({ name, ready, restartCount, state }));
+  const pod = {
+    metadata,
+    spec: spec && { volumes: spec.volumes },
+    status: status && {
+      phase,
+      startTime,
+      conditions: conditions?.map(({ type, status: said, lastTransitionTime: at }) => ({
+        type,
+        status: said,
+        lastTransitionTime: at,
+      })),
+      containerStatuses: containers(containerStatuses),
+      initContainerStatuses: containers(initContainerStatuses),
+    },
+  };
+  return pod as unknown as T;
 }

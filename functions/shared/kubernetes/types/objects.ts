@@ -90,6 +90,7 @@ export interface EventObject {
   readonly metadata: Metadata;
   readonly reason?: string;
   readonly message?: string;
+  readonly lastTimestamp?: string;
 }
 
 /** A ZoneAwarePodDisruptionBudget. Its spec may be anything: `budgets.ts` parses it. */

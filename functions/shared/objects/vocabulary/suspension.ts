@@ -229,6 +229,12 @@ export const removalClaim = onVolumeClaim("sluice.dev/removal-claim", asText, {
   says: "the claim of the ledger under which it is removed (rule R10a); written by us",
 });
 
+export const removalHeld = onVolumeClaim("sluice.dev/removal-held", onlyTrue, {
+  grammar: "true",
+  fallback: "absent or malformed: nobody has to hear of a wish before it is fulfilled",
+  says: "the owner wants it removed, and that is held back: a wish waits until nobody wants that any more; written by us",
+});
+
 /** For `kubectl get pvc -l sluice.dev/suspended`: all that have our finalizer have it. */
 export const suspended: Entry<true> = {
   key: "sluice.dev/suspended",
@@ -261,6 +267,7 @@ export const suspensionEntries = [
   ...drainEntries,
   ...claimEntries,
   ...ownerEntries,
+  removalHeld,
   ...stateEntries,
   suspended,
 ] as const;

@@ -47,6 +47,8 @@ export interface VolumeClaim {
   /** Since when nobody needs its data, in milliseconds since the epoch; undefined where nobody says so. */
   readonly drainedMs: number | undefined;
   readonly recover: Said<true>;
+  /** Another function has to hear of a wish first, and to give up the removal that it holds back. */
+  readonly isRemovalHeld: boolean;
   readonly isOnHold: boolean;
   readonly isRetained: boolean | undefined;
   readonly state: Said<keys.SuspensionState>;
@@ -93,6 +95,7 @@ export function parseVolumeClaim(object: VolumeClaimObject): VolumeClaim {
     request: say(keys.suspendRequest),
     drainedMs: value(keys.drainedAt),
     recover: say(keys.recover),
+    isRemovalHeld: value(keys.removalHeld) === true,
     // What cannot be read holds.
     isOnHold: hold.kind === "malformed" || meant(hold) === true,
     isRetained: retained.kind === "malformed" ? true : meant(retained),

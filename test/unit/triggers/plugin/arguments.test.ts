@@ -27,9 +27,11 @@ test("suspended takes a group or none, and prints for programs in two ways; reco
   assert.deepEqual(read("suspended"), { command: "suspended", ...nowhere, name: undefined, output: "text" });
   assert.deepEqual(read("suspended db -o yaml"), { command: "suspended", ...nowhere, name: "db", output: "yaml" });
   const names = ["data-db-0", "data-db-1"];
-  const recover = { command: "recover", ...nowhere, names, wait: false, dryRun: false };
+  const recover = { command: "recover", ...nowhere, names, cluster: undefined, wait: false, dryRun: false };
   assert.deepEqual(read("recover data-db-0 data-db-1"), recover);
   assert.deepEqual(read("recover data-db-0 data-db-1 --wait --dry-run"), { ...recover, wait: true, dryRun: true });
+  const groups = { ...recover, names: ["storage-1", "storage-2"], cluster: "orders" };
+  assert.deepEqual(read("recover process-groups orders storage-1 storage-2"), groups);
 });
 
 test("help is given for nothing at all, and wherever it is asked for", () => {
@@ -53,6 +55,9 @@ test("a mistake is answered by one sentence that names it", () => {
     "suspended -o xml": /^--output is "xml"; write json or yaml, or leave it out$/,
     "suspended --wait": /^--wait belongs to release and recover, not to suspended$/,
     recover: /^recover takes the names of volume claims, or a GROUP; given: 0$/,
+    "recover process-groups orders":
+      /^recover process-groups takes a FoundationDBCluster and the ids of its process groups$/,
+    "recover process-groups a/b storage-1": /^"a\/b" is no name of a FoundationDBCluster$/,
     release: /^release takes two names, a GROUP and a POD; given: 0$/,
     "release g": /^release takes two names, a GROUP and a POD; given: 1$/,
     "release g p q": /^release takes two names, a GROUP and a POD; given: 3$/,

@@ -35,7 +35,8 @@ test("then the names that the command takes, as many as it takes", async () => {
   assert.deepEqual(await offered("release ingester "), ["(reserved ingester)", "ingester-zone-a-0"]);
   assert.deepEqual(await offered("release ingester ingester-zone-a-0 "), []);
   assert.deepEqual(await offered("suspended "), ["(suspended)", "db"]);
-  assert.deepEqual(await offered("recover "), ["(suspended)", "data-db-0", "db"]);
+  assert.deepEqual(await offered("recover "), ["(suspended)", "data-db-0", "db", "process-groups"]);
+  assert.deepEqual(await offered("recover process-groups orders "), []);
   assert.deepEqual(await offered("recover data-db-0 "), ["(suspended)", "db"], "and no name twice");
 });
 

@@ -88,6 +88,20 @@ test("who asks for what is not there, or for what is not suspended, is told so; 
   assert.match(forbidden.said[0] ?? "", /^a right is missing/);
 });
 
+test("a process group is found by its cluster and its id; an id that has no volume there is said, and the others are recovered", async () => {
+  const passes = suspended();
+  const labels = {
+    "foundationdb.org/fdb-cluster-name": "orders",
+    "foundationdb.org/fdb-process-group-id": "storage-1",
+  };
+  passes.world.store.patch("persistentvolumeclaims", at, { metadata: { labels } } as never);
+  const elsewhere = await sluice(passes, "recover process-groups customers storage-1");
+  assert.deepEqual([elsewhere.code, wish(passes)], [1, undefined]);
+  const { code, said } = await sluice(passes, "recover process-groups orders storage-1 storage-2");
+  assert.deepEqual([code, wish(passes)], [1, "true"]);
+  assert.match(said.join(), /there is no volume of a process group "storage-2" in the FoundationDBCluster orders/);
+});
+
 test("--wait ends when nothing of ours stands on it, or when the wish is answered with a refusal", async () => {
   const passes = suspended();
   passes.timeline.after(5_000, () => {

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Cluster, ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { run } from "../../../../triggers/plugin/command.ts";
 import type { GroupInspection } from "../../../../triggers/plugin/inspection.ts";
 import { namespace, Passes, refused } from "../../shared/pass/passes.ts";
+import { governedGroup, Replica } from "../../shared/review/reviews.ts";
 import { sluice, writes } from "./terminal.ts";
 
 const budgets = "zoneawarepoddisruptionbudgets";
@@ -126,7 +128,7 @@ test("the JSON has the fields that are documented, and no others", async () => {
   const { zones, reservations, functions } = inspection;
   assert.deepEqual(
     fields(inspection),
-    "at budgets claims functions group ledger namespace neverPossible refusals reservations ungovernable zones".split(
+    "at budgets claims functions group ledger namespace neverPossible refusals reservations ungovernable waiting zones".split(
       " ",
     ),
   );
@@ -316,4 +318,30 @@ test("a mistake in the program is thrown, not told of as if the cluster were to 
   const passes = await rolling();
   const broken = { ...passes.cluster, get: () => Promise.reject(new TypeError("a bug")) } as Cluster;
   await assert.rejects(sluice(passes, "why group", broken), TypeError);
+});
+
+test("evictions that began to wait for their turn are told of, by zone and with why, and without the right to read that nothing is", async () => {
+  const passes = await governedGroup({ maxUnavailable: 1 });
+  const views = await passes.watch();
+  const replica = new Replica(passes, () => ({ views, settings: {} }));
+  const asked = ["group-a-0", "group-a-1", "group-a-2"].map((pod) => replica.review(pod));
+  await passes.goOn(3_000);
+  const why = await sluice(passes, "why group");
+  assert.match(why.out, /^EVICTION WAITS +SINCE +WHY$/m);
+  assert.match(why.out, /^group-a +\d s +zone-budget: 1 pod not ready in group-a: 1 may be down, so group-a-1 stays/m);
+  const { waiting } = await inspect(passes);
+  assert.deepEqual(
+    waiting.map(({ zone }) => zone),
+    ["group-a"],
+  );
+  const cluster: Cluster = wrapCluster(passes.cluster, {
+    get: async (resource, ...rest) => {
+      if (resource === "events") throw refused(403);
+      return passes.cluster.get(resource, ...rest);
+    },
+  });
+  assert.doesNotMatch((await sluice(passes, "why group", cluster)).out, /EVICTION WAITS/);
+  await replica.guards(...asked);
+  await passes.goOn(180_000);
+  assert.doesNotMatch((await sluice(passes, "why group")).out, /EVICTION WAITS/);
 });

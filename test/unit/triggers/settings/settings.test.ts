@@ -23,6 +23,7 @@ test("an empty environment is valid, and serves the own namespace", () => {
     functions: table.map(({ name }) => name),
     mode: "act",
     views: "watch",
+    watchIdleMs: 20_000,
     port: 8080,
     tlsPort: "off",
     tlsCertFile: "",
@@ -35,6 +36,7 @@ test("an empty environment is valid, and serves the own namespace", () => {
     tlsCertLifetimeMs: 365 * 24 * 3_600_000,
     updateCaBundle: true,
     zoneTrackerName: "rollout-operator-zone-tracker",
+    evictionWaitMs: 8_000,
     rebalanceAfterMs: 60_000,
     writesLastDownscale: false,
     skipLabelWaitMs: 90_000,
@@ -160,6 +162,17 @@ test("durations are Go's, and a sweep is never rarer than every five minutes", (
   }
 });
 
+test("watches are let go after some seconds, before a silent one would be replaced; 0 has none opened", () => {
+  const idleMs = (WATCH_IDLE: string) => valid({ VIEWS: "awake", WATCH_IDLE }).watchIdleMs;
+  assert.deepEqual([valid({ VIEWS: "awake" }).watchIdleMs, idleMs("1s"), idleMs("25s")], [20_000, 1_000, 25_000]);
+  assert.deepEqual([idleMs("0"), idleMs("0s")], [0, 0]);
+  for (const text of ["999ms", "26s", "1m", "-1s", "20", "0m0", "off"])
+    assert.deepEqual(mistakesOf({ WATCH_IDLE: text }), [
+      `WATCH_IDLE is ${JSON.stringify(text)}; write a Go duration from 1s to 25s, or 0`,
+    ]);
+  assert.deepEqual(mistakesOf({ VIEWS: "sleep" }), ['VIEWS is "sleep"; write watch, awake or list']);
+});
+
 test("the help names every setting with its default, and every flag with what becomes of it", () => {
   const text = help();
   for (const { name } of flags) assert.match(text, new RegExp(`^  -${name} +\\S`, "m"), name);
@@ -183,5 +196,15 @@ test("FUNCTION takes one function, several, or all of them", () => {
   for (const wrong of ["", "all,evaluate-eviction", "evaluate-eviction,", "evaluate"]) {
     const { mistakes } = readSettings({ FUNCTION: wrong });
     assert.equal(mistakes.length, wrong === "" ? 0 : 1, wrong);
+  }
+});
+
+test("how long an eviction waits is a duration, or 0, and one that is none or negative is told at the start", () => {
+  assert.equal(valid({ EVICTION_WAIT: "0" }).evictionWaitMs, 0);
+  assert.equal(valid({ EVICTION_WAIT: "1m30s" }).evictionWaitMs, 90_000);
+  for (const text of ["eight", "8", "-1s", "2h", "8 s"]) {
+    assert.deepEqual(mistakesOf({ EVICTION_WAIT: text }), [
+      `EVICTION_WAIT is "${text}"; write 0, or a Go duration of at most 1h, such as 8s`,
+    ]);
   }
 });

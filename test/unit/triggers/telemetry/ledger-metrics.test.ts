@@ -39,6 +39,7 @@ async function createScene(options: SceneOptions = {}) {
     const reporting = createReporting({ version: "1", serving: "all", level: "error", keys: () => 0, destination });
     const settings = {
       views: "watch",
+      watchIdleMs: 20_000,
       sweepIntervalMs: 300_000,
       gatherMs: 20,
       concurrency: 8,

@@ -230,6 +230,8 @@ test("the registry has these metrics and no others", async () => {
     "sluice_group_pods_not_ready",
     "sluice_group_reservations",
     "sluice_health_answers_total",
+    "sluice_held_review_seconds",
+    "sluice_held_reviews",
     "sluice_ledger_conflicts_total",
     "sluice_malformed_annotations_total",
     "sluice_never_possible_timestamp_seconds",
@@ -239,5 +241,22 @@ test("the registry has these metrics and no others", async () => {
     "sluice_verdicts_total",
     "sluice_volume_removal_timestamp_seconds",
     "sluice_waiting_since_timestamp_seconds",
+    "sluice_watches",
   ]);
+});
+
+test("evictions that wait their turn are counted as such, and not as reviews that nobody has answered", async () => {
+  const app = createTestApp();
+  const { reporting } = app;
+  const by = "evaluate-eviction";
+  const inflight = "rollout_operator_zpdb_inflight_eviction_requests";
+  reporting.metrics.inflightEvictions.inc(3);
+  reporting.held({ function: by, held: 1 });
+  reporting.held({ function: by, held: 2 });
+  assert.deepEqual(await seriesOf(app, inflight), [`${inflight} 1`]);
+  assert.deepEqual(await seriesOf(app, "sluice_held_reviews"), [`sluice_held_reviews{function="${by}"} 2`]);
+  reporting.held({ function: by, held: 1, ended: { outcome: "allowed", seconds: 0.2 } });
+  assert.deepEqual(await seriesOf(app, inflight), [`${inflight} 2`]);
+  const [sum] = await seriesOf(app, "sluice_held_review_seconds_sum");
+  assert.equal(sum, `sluice_held_review_seconds_sum{function="${by}",outcome="allowed"} 0.2`);
 });
