@@ -51,7 +51,9 @@ export async function findReserved(
     ledger.reservations.map(async (reservation): Promise<[Reservation, Whereabouts]> => {
       const member = members.get(reservation.statefulSet);
       const seen = view.pod(podNameOf(reservation));
-      if (member !== undefined && (seen !== undefined || isWanted(member, reservation.ordinal))) {
+      // A LIST shows pods that a StatefulSet has let go of. Whether others are left of it, too, is asked for as of those not seen.
+      const isKnown = seen === undefined ? member && isWanted(member, reservation.ordinal) : seen.ownerUid !== undefined;
+      if (member !== undefined && isKnown) {
         return [reservation, { pod: seen, statefulSet: member, isMember: true, orphans: 0 }];
       }
       const statefulSet = member ?? strangers.get(reservation.statefulSet);

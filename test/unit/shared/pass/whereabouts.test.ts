@@ -133,6 +133,17 @@ test("what the view shows of a member, and what it shows to be missing, is asked
   assert.deepEqual(asked, []);
 });
 
+test("a pod that its StatefulSet has let go of is asked for, and whoever is left beside it, though a LIST shows it (R6)", async () => {
+  const { find, asked } = given({
+    members: [statefulSet("a", { replicas: 0, deleting: true })],
+    shown: [orphan("a-0")],
+    pods: [orphan("a-0")],
+    reservations: [reservation("a-0")],
+  });
+  assert.deepEqual(await find(), [["next a-0", "uid-of-a", true, 1]]);
+  assert.deepEqual(asked, ["pods a-0", "made for a"]);
+});
+
 test("a reserved pod beyond the wanted ones is asked for by name: its StatefulSet may have let go of it (R6)", async () => {
   const { find, asked } = given({
     members: [statefulSet("a", { replicas: 1 })],
