@@ -51,9 +51,10 @@ export async function findReserved(
     ledger.reservations.map(async (reservation): Promise<[Reservation, Whereabouts]> => {
       const member = members.get(reservation.statefulSet);
       const seen = view.pod(podNameOf(reservation));
-      // A LIST shows pods that a StatefulSet has let go of. Whether others are left of it, too, is asked for as of those not seen.
-      const isKnown = seen === undefined ? member && isWanted(member, reservation.ordinal) : seen.ownerUid !== undefined;
-      if (member !== undefined && isKnown) {
+      // A LIST shows pods, too, that a StatefulSet has let go of: what else is left of it has to be asked for.
+      const isOwned = seen?.ownerUid !== undefined;
+      const isMissing = seen === undefined && member !== undefined && isWanted(member, reservation.ordinal);
+      if (member !== undefined && (isOwned || isMissing)) {
         return [reservation, { pod: seen, statefulSet: member, isMember: true, orphans: 0 }];
       }
       const statefulSet = member ?? strangers.get(reservation.statefulSet);
