@@ -12,12 +12,13 @@ import { isOver, noteRefusal, noteRefused, noteWithdrawn, readAgain, resize } fr
 import {
   type ClaimPatch,
   clearingPatch,
+  memberChanged,
   messageFor,
   patchVolumeClaim,
   tellOfClaim,
 } from "../shared/pass/suspension/writing.ts";
 import type { Telling } from "../shared/pass/verdict-record.ts";
-import type { LettingGo, Resizing, Target } from "./decide.ts";
+import { type LettingGo, leavingClaimOf, type Resizing, type Target } from "./decide.ts";
 import type { Step } from "./judge.ts";
 import { name } from "./observe.ts";
 
@@ -134,7 +135,9 @@ async function mark(context: Context, leaving: readonly Member[], notAfterMs: nu
     claims.map((one) => {
       const annotations = {
         [keys.suspendPodUid.key]: pod?.uid ?? null,
-        ...messageFor("suspending", `${leaver} goes`),
+        // The revision makes the text a new one each time: a write that changes nothing would leave the revision as it is, and
+        // whoever is about to clear the volume claim would not notice that it was decided on once more.
+        ...messageFor("suspending", `${leaver} goes, by revision ${one.resourceVersion} of ${one.name}`),
       };
       return patchVolumeClaim(context, one, { annotations }, notAfterMs);
     }),
@@ -150,9 +153,19 @@ async function write(
 ): Promise<void> {
   const { member } = target;
   const claims = "claims" in target ? target.claims : member.claims;
+  if (target.kind === "clear") await refuseWhileLeaving(context, key, member);
   for (const claim of claims) await patchVolumeClaim(context, claim, patchOf(context, target, claim), notAfterMs);
   if (target.kind === "tell" || target.kind === "protect" || target.kind === "prove") return;
   for (const claim of claims) await tellOfClaim(context, name, key, claim, newsOf(context, target, claim));
+}
+
+/**
+ * Rule R21, invariant S2: the ledger is read after the volume claims. Whoever takes the pod claims it first, and marks its volume
+ * claims then. So either the claim stands here, or that mark and this write exclude each other. Throws ClusterError.
+ */
+async function refuseWhileLeaving(context: Context, key: GroupKey, member: Member): Promise<void> {
+  const ledger = await context.protocol.readLedger(context.cluster, key);
+  if (ledger !== undefined && leavingClaimOf(ledger.claims, member) !== undefined) throw memberChanged(member.name);
 }
 
 function patchOf({ cluster }: Context, target: Exclude<Target, Resizing | LettingGo>, claim: VolumeClaim): ClaimPatch {

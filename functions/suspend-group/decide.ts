@@ -92,18 +92,24 @@ export function decide(snapshot: SuspendSnapshot): Verdict<Target> {
  * Rule R21: as long as the ledger has a scale-down of a member, whoever made it may still carry it out: its pod goes
  * though it is ready. It is told to have its volume back only when that has ended.
  */
-function afterLeaving({ zones }: SuspendSnapshot, { set, ordinal, name }: Member, judged: Judged | undefined) {
+function afterLeaving({ zones }: SuspendSnapshot, member: Member, judged: Judged | undefined) {
   if (judged?.step?.kind !== "clear") return judged;
-  const claims = zones.find(({ statefulSet }) => statefulSet.uid === set.uid)?.claims ?? [];
-  const claim = claims.find(
+  const claims = zones.find(({ statefulSet }) => statefulSet.uid === member.set.uid)?.claims ?? [];
+  const claim = leavingClaimOf(claims, member);
+  if (claim === undefined) return judged;
+  const sentence = `${member.name} may still be on its way out: ${describeClaim(claim)}`;
+  return { guard: "pod-leaving", sentence, recheckMs: podRecheckMs } satisfies Judged;
+}
+
+/** The scale-down by which a member may still go, among the claims of its group or of its zone. */
+export function leavingClaimOf(claims: readonly Claim[], { set, ordinal }: Member): Claim | undefined {
+  return claims.find(
     (one) =>
       one.isKnown &&
       one.kind === "scale-down" &&
+      one.zone === set.name &&
       one.members.some(({ first, last }) => first <= ordinal && ordinal <= last),
   );
-  if (claim === undefined) return judged;
-  const sentence = `${name} may still be on its way out: ${describeClaim(claim)}`;
-  return { guard: "pod-leaving", sentence, recheckMs: podRecheckMs } satisfies Judged;
 }
 
 /** What is done, or what the first of those waits for that wait. */

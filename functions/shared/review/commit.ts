@@ -198,7 +198,7 @@ export class GroupCommit<Subject, Snapshot> {
     const { cluster } = this.#context;
     const sentMs = Math.min(cluster.monotonicMs(), observed.view.statefulSetsReadMs ?? Number.POSITIVE_INFINITY);
     // Rule R9: whoever hears of an allowance later than this could act on a reservation that others have dropped.
-    for (const { waiting } of granted) waiting.deadlineMs = Math.min(waiting.deadlineMs, sentMs + actWithinMs);
+    for (const { waiting } of granted) this.#lines.hasten(waiting, sentMs + actWithinMs);
     // Two may ask for the same pod: it is reserved once for both.
     const made = new Map(granted.map(({ reservation }) => [podNameOf(reservation), reservation]));
     const kept = observed.open.filter((reservation) => !made.has(podNameOf(reservation)));

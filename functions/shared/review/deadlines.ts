@@ -1,10 +1,10 @@
 /**
- * Those who wait for something, each until a moment: one slow look at all of them, however many there are. A timer for each costs
+ * Those who wait for something, each until a moment: one timer for all of them, however many there are. A timer for each costs
  * a busy door more than most of what it waits for.
  */
 import type { Cluster } from "../kubernetes/cluster.ts";
 
-/** One who waits. It is looked at, and not kept in order: the moment may be brought forward. */
+/** One who waits. It is looked at, and not kept in order: the moment may be put off, or brought forward and {@link Deadlines.add}ed again. */
 export interface HasDeadline {
   /** Of the monotonic clock, in milliseconds. */
   readonly deadlineMs: number;
@@ -12,26 +12,26 @@ export interface HasDeadline {
   late(): void;
 }
 
-/** How often to look for those who have waited too long, in milliseconds. */
-const lookEveryMs = 250;
+/** How long the timer runs on at most after the last one has gone, in milliseconds. */
+const longestSleepMs = 1_000;
 
 export class Deadlines {
   readonly #clock: Pick<Cluster, "monotonicMs" | "sleep">;
   readonly #waiting = new Set<HasDeadline>();
   #isWatched = false;
-  /** When the next look is, and what brings it forward. */
-  #nextMs = 0;
+  /** When the next look is, and what brings it forward. While it is under way, it sees whoever comes. */
+  #nextMs = Number.NEGATIVE_INFINITY;
   #sooner = new AbortController();
 
   constructor(clock: Pick<Cluster, "monotonicMs" | "sleep">) {
     this.#clock = clock;
   }
 
-  /** Puts it in. Where its deadline has passed, `late` may be called before this returns. */
+  /** Puts it in, or hears that its deadline is sooner now. Where it has passed, `late` may be called before this returns. */
   add(one: HasDeadline): void {
     this.#waiting.add(one);
     if (!this.#isWatched) void this.#watch();
-    else if (one.deadlineMs < this.#nextMs) this.#sooner.abort();
+    else if (one.deadlineMs < this.#nextMs) this.#sooner.abort("sooner");
   }
 
   /** Takes it out: it will not be late any more. */
@@ -39,12 +39,11 @@ export class Deadlines {
     this.#waiting.delete(one);
   }
 
-  /** A deadline that is brought forward while it waits is seen at the next look, 250 ms later at most. */
   async #watch(): Promise<void> {
     this.#isWatched = true;
     for (;;) {
       const nowMs = this.#clock.monotonicMs();
-      this.#nextMs = nowMs + lookEveryMs;
+      this.#nextMs = nowMs + longestSleepMs;
       for (const one of this.#waiting) {
         if (one.deadlineMs > nowMs) this.#nextMs = Math.min(this.#nextMs, one.deadlineMs);
         else {

@@ -36,6 +36,8 @@ export interface ReviewLine<Review, Withdrawn> {
    */
   withdrawn: readonly Withdrawn[];
   isServed: boolean;
+  /** Something has changed since those who are being looked at now began to be: they are looked at again after that. */
+  isBehind: boolean;
   /** When those who wait are looked at again though nobody comes, and from when on a change may bring that forward. */
   readonly again: HasDeadline & { deadlineMs: number };
   quietUntilMs: number;
@@ -163,6 +165,13 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     review.resolve(said);
   }
 
+  /** Its answer is of no use after that moment, if it was of any until then. */
+  hasten(review: Review, deadlineMs: number): void {
+    if (deadlineMs >= review.deadlineMs) return;
+    review.deadlineMs = deadlineMs;
+    if (!review.isAnswered) this.deadlines.add(review);
+  }
+
   /** Nobody waits for this one any more. A promise keeps to the first answer that it is given. */
   close(review: Review, outcome: HeldOutcome): void {
     const line = review.line as ReviewLine<Review, Withdrawn>;
@@ -192,7 +201,7 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     if (known !== undefined) return known;
     const again = { deadlineMs: Number.POSITIVE_INFINITY, late: () => void this.#lookAgain(line) };
     const line: ReviewLine<Review, Withdrawn> = {
-      ...{ key, queue: [], held: new Map(), withdrawn: [], isServed: false },
+      ...{ key, queue: [], held: new Map(), withdrawn: [], isServed: false, isBehind: false },
       ...{ again, quietUntilMs: Number.NEGATIVE_INFINITY },
     };
     this.#lines.set(path, line);
@@ -204,6 +213,7 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     const { cluster } = this.#context;
     const beganMs = cluster.monotonicMs();
     line.isServed = true;
+    line.isBehind = false;
     do await this.#serve(line, [...held.keys(), ...queue.splice(0, largestBatch)]);
     while (queue.length > 0);
     line.isServed = false;
@@ -219,7 +229,7 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     if (held.size > 0) {
       const nowMs = this.#context.cluster.monotonicMs();
       const curedInMs = [...held.values()].map(({ refusal }) => refusal.curedInMs || lookAgainMs);
-      this.#lookAt(line, nowMs + Math.min(lookAgainMs, ...curedInMs));
+      this.#lookAt(line, line.isBehind ? line.quietUntilMs : nowMs + Math.min(lookAgainMs, ...curedInMs));
     } else if (queue.length + withdrawn.length === 0) {
       // Who is late may have been in a line that was forgotten: the one that there is now may be about to be served.
       if (this.#lines.get(groupPathOf(key)) === line) this.#lines.delete(groupPathOf(key));
@@ -230,7 +240,9 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     if (this.#held.isEmpty) return;
     for (const line of this.#lines.values()) {
       const isConcerned = line.key.namespace === namespace && (group === undefined || group === line.key.group);
-      if (isConcerned && line.held.size > 0) this.#lookAt(line, line.quietUntilMs);
+      if (!isConcerned || line.held.size === 0) continue;
+      if (line.isServed) line.isBehind = true;
+      else this.#lookAt(line, line.quietUntilMs);
     }
   }
 
@@ -247,7 +259,7 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     await undefined;
     const nowMs = this.#context.cluster.monotonicMs();
     if (line.held.size === 0) return;
-    if (line.isServed) this.#lookAt(line, nowMs + leastGatherMs);
+    if (line.isServed) line.isBehind = true;
     else if (nowMs < line.quietUntilMs) this.#lookAt(line, line.quietUntilMs);
     else await this.#serveLine(line);
   }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { parseClaims } from "../../../../functions/shared/ledger/claim.ts";
+import { formatClaims, makeClaim, parseClaims } from "../../../../functions/shared/ledger/claim.ts";
 import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
 import { group, owner } from "../../../stage/owned.ts";
@@ -109,6 +109,39 @@ test("a pod that has come under the same name meanwhile stays", async () => {
   assert.equal(passes.count("delete pods"), 1);
   assert.notEqual(passes.pod?.uid, before);
   assert.equal(passes.pod?.deletionTimestamp, undefined);
+});
+
+test("a volume claim is not cleared while its pod may go by what was claimed after the ledger was read", async () => {
+  const passes = await new OwnedPasses().ready();
+  passes.world.annotate(claim, { "sluice.dev/suspend": null }, claims);
+  const lease = { namespace, name: ledgerName(group) };
+  const claimed = makeClaim({
+    ...{ id: "other", by: "suspend-group", kind: "scale-down", phase: "confirmed", terms: "asked" },
+    ...{ zone: "a", members: [{ first: 0, last: 2 ** 31 - 2 }], stampMs: passes.cluster.serverTimeMs() },
+  });
+  passes.interfere = ({ resource }) => {
+    // The last that is read before it decides.
+    if (resource !== "namespaces") return;
+    passes.world.annotate(lease, { "sluice.dev/claims": formatClaims([claimed]) }, "leases");
+  };
+  await passes.pass();
+  assert.equal(passes.held.length, 1);
+  assert.equal(passes.said("suspend-state"), "Suspending");
+  passes.interfere = () => undefined;
+  passes.world.annotate(lease, { "sluice.dev/claims": null }, "leases");
+  await passes.goOn(200_000);
+  await passes.pass();
+  assert.equal(passes.said("suspend-state"), undefined, "with the claim away it is cleared");
+});
+
+test("each mark of a pod that goes is another text, so that nobody clears what was marked twice", async () => {
+  const passes = await new OwnedPasses().ready();
+  let revision = "";
+  passes.interfere = (call) => {
+    if (isMark(call)) revision = (call.given[2] as { metadata: { resourceVersion: string } }).metadata.resourceVersion;
+  };
+  await passes.pass();
+  assert.match(passes.said("suspend-message") ?? "", new RegExp(`revision ${revision} of a-0-data`));
 });
 
 const lost = new ClusterError({ code: 0, reason: "Lost", message: "no answer", verb: "delete", resource: "pods" });

@@ -51,29 +51,59 @@ test("a line is served by one at a time, also when somebody of a line that was f
   assert.deepEqual(served[2]?.batch, [third]);
 });
 
-test("what changes right after a look waits as long as the look took, from 2 to 20 ms, and what changes later does not", async () => {
+/** One who waits, over a clock of the test; each look takes `tookMs`. */
+function createWaiting(tookMs: number) {
   const refusal = notYet("another-zone-down", "wait");
+  const clock = createVirtualClock();
+  const begun: number[] = [];
+  let sleeps = 0;
+  let change = () => {};
+  const views = {
+    onChange: (listen: (namespace: string, group: string) => void) => (change = () => listen("app", "ingester")),
+  };
+  const counted = {
+    monotonicMs: () => clock.monotonicMs(),
+    sleep: (ms: number, signal?: AbortSignal) => {
+      sleeps++;
+      return clock.sleep(ms, signal);
+    },
+  };
+  const context = { cluster: counted, views, reporter: { held: () => {} } };
+  const lines = new ReviewLines<Review, never>(context, "judge", async (line, batch) => {
+    begun.push(clock.monotonicMs());
+    await clock.sleep(tookMs);
+    lines.holdOrRefuse(line, batch, () => refusal);
+  });
+  lines.join(key, (line) => {
+    const times = { deadlineMs: 9_000, latestMs: 9_000, holdUntilMs: 8_000 };
+    return { ...times, isAnswered: false, resolve: () => {}, reject: () => {}, late: () => {}, line };
+  });
+  return { clock, begun, change: () => change(), sleeps: () => sleeps };
+}
+
+test("what changes during a look has those who wait looked at again right after it, and nothing wakes until then", async () => {
+  const { clock, begun, change, sleeps } = createWaiting(900);
+  await clock.goTo(901);
+  await clock.goTo(1_950);
+  assert.deepEqual(begun, [0, 1_900]);
+  const before = sleeps();
+  for (let ms = 2_000; ms < 2_700; ms += 100) {
+    await clock.goTo(ms);
+    change();
+  }
+  await clock.goTo(2_700);
+  assert.ok(sleeps() - before <= 1, `${sleeps() - before} timers in one look`);
+  await clock.goTo(2_900);
+  assert.deepEqual(begun, [0, 1_900, 2_820]);
+});
+
+test("what changes right after a look waits as long as the look took, from 2 to 20 ms, and what changes later does not", async () => {
   for (const [tookMs, quietMs] of [
     [0, 2],
     [7, 7],
     [500, 20],
   ] as const) {
-    const clock = createVirtualClock();
-    const begun: number[] = [];
-    let change = () => {};
-    const views = {
-      onChange: (listen: (namespace: string, group: string) => void) => (change = () => listen("app", "ingester")),
-    };
-    const context = { cluster: clock, views, reporter: { held: () => {} } };
-    const lines = new ReviewLines<Review, never>(context, "judge", async (line, batch) => {
-      begun.push(clock.monotonicMs());
-      await clock.sleep(tookMs);
-      lines.holdOrRefuse(line, batch, () => refusal);
-    });
-    lines.join(key, (line) => {
-      const times = { deadlineMs: 9_000, latestMs: 9_000, holdUntilMs: 8_000 };
-      return { ...times, isAnswered: false, resolve: () => {}, reject: () => {}, late: () => {}, line };
-    });
+    const { clock, begun, change } = createWaiting(tookMs);
     await clock.goTo(tookMs + 1);
     change();
     await clock.goTo(tookMs + 600);
