@@ -97,10 +97,14 @@ async function answerLateWish(context: Context, key: GroupKey, claim: VolumeClai
   });
 }
 
-/** Our finalizer goes, and the label that tells of it. */
-export function releasingPatch({ finalizers }: VolumeClaim) {
+/**
+ * Our finalizer goes, and the label that tells of it. Of one that is being deleted that of its protection goes, too: nothing else
+ * would let it go. From any other only whoever protects it takes that away.
+ */
+export function releasingPatch({ finalizers, isTerminating }: VolumeClaim) {
+  const ours = isTerminating ? [keys.volumeHold, keys.volumeProtection] : [keys.volumeHold];
   return {
-    finalizers: finalizers.filter((one) => one !== keys.volumeHold),
+    finalizers: finalizers.filter((one) => !ours.includes(one)),
     labels: { [keys.suspended.key]: null },
   };
 }

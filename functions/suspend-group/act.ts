@@ -186,17 +186,18 @@ function patchOf({ cluster }: Context, target: Exclude<Target, Resizing | Lettin
           [keys.suspendOwnerUid.key]: member.set.uid,
           // Its pod goes, and with it the label that says the zone.
           ...(claim.owned?.isZoneWritten === false ? { [keys.volumeZone.key]: member.set.name } : {}),
-          ...messageFor("suspending", `${member.name} is to go`),
+          ...messageFor("suspending", `${member.name} is to go${lostOf(claim)}`),
         },
         labels: { [keys.suspended.key]: "true" },
-        finalizers: [...claim.finalizers.filter((one) => one !== keys.volumeHold), keys.volumeHold],
+        // The API server takes no finalizer for what is being deleted.
+        ...(claim.isTerminating ? {} : { finalizers: [...new Set([...claim.finalizers, keys.volumeHold])] }),
       };
     case "stamp":
       return {
         annotations: {
           [keys.suspendState.key]: "Suspended",
           [keys.suspendedAt.key]: new Date(nowMs).toISOString(),
-          ...messageFor("suspended", untilWhen(member, nowMs)),
+          ...messageFor("suspended", `${untilWhen(member, nowMs)}${lostOf(claim)}`),
         },
       };
     case "restamp":
@@ -220,6 +221,13 @@ function untilWhen(member: Member, nowMs: number): string {
   const keptMs = meant(durationOf(member));
   const until = keptMs === undefined ? "" : `, not before ${formatTime(nowMs + keptMs)}`;
   return `${member.name} is gone: its volume is removed later${until}`;
+}
+
+/** Its time runs, and whoever wants its data back has to hurry. */
+function lostOf({ isTerminating, volumeName }: VolumeClaim): string {
+  if (!isTerminating) return "";
+  const volume = volumeName === undefined ? "its PersistentVolume" : `its PersistentVolume ${volumeName}`;
+  return `; somebody has deleted its volume claim: whoever needs its data saves ${volume}`;
 }
 
 function tooLate({ name: claim, volumeName }: VolumeClaim): string {

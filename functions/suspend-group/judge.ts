@@ -97,6 +97,7 @@ function judgeDeleted(
   if (!isBegun(member)) return undefined;
   if (pod === undefined && !isWantedMember(member) && isRequested(member))
     return judgeRequested(member, nowMs, protects);
+  if (pod !== undefined && isSuspendedInPart(member)) return restamping(member, `${name} is there again`);
   const sentence = `somebody has deleted the volume claim ${claim} of ${name}: our finalizer keeps its volume, until its time is over or somebody takes the finalizer away`;
   return { guard: "deleted-by-others", sentence };
 }
@@ -181,10 +182,10 @@ function judgeDrain(member: Member, nowMs: number): Judged | undefined {
   return { guard: "not-drained", sentence };
 }
 
-/** Our finalizer comes before anything else; a volume claim that is being deleted takes none. */
+/** Our finalizer comes before anything else; a volume claim that is being deleted takes none, and may have one of ours. */
 function judgeUnheld(member: Member, protects: boolean): Judged | undefined {
-  const claims = member.claims.filter(
-    ({ state, isHeld, isTerminating }) => !isTerminating && (state.kind === "absent" || !isHeld),
+  const claims = member.claims.filter(({ state, isHeld, isTerminating }) =>
+    isTerminating ? isHeld && state.kind === "absent" : state.kind === "absent" || !isHeld,
   );
   if (claims.length === 0 || !protects) return undefined;
   const step: Step = { kind: "protect", member, claims };
@@ -239,15 +240,18 @@ function judgeSuspending(member: Member): Judged {
   return { guard: "stamping", sentence: `${name} is gone: the time runs from now`, step };
 }
 
+function restamping(member: Member, why: string): Judged {
+  const claims = member.claims.filter(
+    ({ suspendedMs, state }) => suspendedMs !== undefined || meant(state) === "Suspended",
+  );
+  const step: Step = { kind: "restamp", member, claims };
+  return { guard: "restamping", sentence: `${why}: its time begins again when it is gone`, step };
+}
+
 function judgeSuspended(member: Member, nowMs: number): Judged | undefined {
   const { name, pod, claims } = member;
-  if (pod !== undefined && claims.every(({ podUid }) => podUid === pod.uid)) {
-    const stamped = claims.filter(
-      ({ suspendedMs, state }) => suspendedMs !== undefined || meant(state) === "Suspended",
-    );
-    const step: Step = { kind: "restamp", member, claims: stamped };
-    return { guard: "restamping", sentence: `${name} was not gone: its time begins again when it is`, step };
-  }
+  if (pod !== undefined && claims.every(({ podUid }) => podUid === pod.uid))
+    return restamping(member, `${name} was not gone`);
   if (pod !== undefined) return clearing(member, "in-use-again", `${name} is there again: its volumes are in use`);
   if (isWantedMember(member))
     return { guard: "wanted-again", sentence: `${name} is wanted again`, recheckMs: podRecheckMs };

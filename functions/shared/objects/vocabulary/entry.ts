@@ -10,6 +10,8 @@ export interface Entry<T> {
   /** What an absent or malformed value means, in words. */
   readonly fallback: string;
   readonly says: string;
+  /** The operator that alone writes it, as of types of objects; absent: anybody may. */
+  readonly broughtBy?: string;
   /** The value, or undefined where the text is malformed. */
   parse(text: string): T | undefined;
 }

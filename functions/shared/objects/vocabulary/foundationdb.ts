@@ -1,5 +1,5 @@
 /** What a FoundationDBCluster and its pods and volume claims say, and which removals of it are held back by us. */
-import { parseTime } from "../durations.ts";
+import { parseGoBoolean, parseTime } from "../durations.ts";
 import { fieldsOf } from "../fields.ts";
 import type { Entry } from "./entry.ts";
 
@@ -54,6 +54,16 @@ export const heldGroups: Entry<HeldGroups> = {
   parse: parseHeld,
 };
 
+export const protectVolumes: Entry<boolean> = {
+  key: "sluice.dev/protect-volumes",
+  kind: "annotation",
+  on: "Owner",
+  grammar: "a Go boolean: 1, t, T, TRUE, true, True, 0, f, F, FALSE, false, False",
+  fallback: "absent: false; malformed: no volume claim gets our finalizer, and none loses it",
+  says: "true: every volume claim of the cluster has our finalizer all its life, so that nobody's deletion is faster than we are",
+  parse: parseGoBoolean,
+};
+
 const asText = (text: string): string | undefined => (text === "" ? undefined : text);
 
 export const clusterName: Entry<string> = {
@@ -63,6 +73,7 @@ export const clusterName: Entry<string> = {
   grammar: "the name of a FoundationDBCluster",
   fallback: "absent: it is of no FoundationDBCluster",
   says: "whose pod or volume claim it is; written by FoundationDB's operator",
+  broughtBy: "foundationdb",
   parse: asText,
 };
 
@@ -76,4 +87,4 @@ export const processGroupId: Entry<string> = {
   parse: asText,
 };
 
-export const foundationEntries = [heldGroups, clusterName, processGroupId] as const;
+export const foundationEntries = [heldGroups, protectVolumes, clusterName, processGroupId] as const;

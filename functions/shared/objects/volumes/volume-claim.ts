@@ -36,8 +36,10 @@ export interface VolumeClaim {
   readonly isTerminating: boolean;
   /** When that began, in milliseconds since the epoch. */
   readonly deletedMs: number | undefined;
-  /** Our finalizer is on it. */
+  /** A finalizer of ours holds it: that of a suspension, or once it is being deleted that of its protection. */
   readonly isHeld: boolean;
+  /** Our finalizer is on it that has nothing to do with a suspension. */
+  readonly isProtected: boolean;
   readonly finalizers: readonly string[];
   /** A pod owns it: the garbage collector takes it with that pod. */
   readonly isOwnedByPod: boolean;
@@ -88,7 +90,8 @@ export function parseVolumeClaim(object: VolumeClaimObject): VolumeClaim {
     resourceVersion: metadata.resourceVersion,
     isTerminating: metadata.deletionTimestamp !== undefined,
     deletedMs: Number.isNaN(deletedMs) ? undefined : deletedMs,
-    isHeld: metadata.finalizers?.includes(keys.volumeHold) ?? false,
+    isHeld: isHeldByUs(metadata),
+    isProtected: metadata.finalizers?.includes(keys.volumeProtection) ?? false,
     finalizers: metadata.finalizers ?? [],
     isOwnedByPod: metadata.ownerReferences?.some(({ kind }) => kind === "Pod") ?? false,
     duration: say(keys.suspendDuration),
@@ -155,11 +158,17 @@ export function meant<T>(one: Said<T>): T | undefined {
 
 /** True for a volume claim that some function has to look at: somebody asks, or something was begun. */
 export function isSuspensionAsked({ metadata }: VolumeClaimObject): boolean {
-  const { annotations = {}, finalizers = [] } = metadata;
+  const { annotations = {} } = metadata;
   return (
-    finalizers.includes(keys.volumeHold) ||
+    isHeldByUs(metadata) ||
     [...keys.claimEntries, ...keys.stateEntries].some(({ key }) => annotations[key] !== undefined)
   );
+}
+
+/** A volume claim that is only protected is as any other, until somebody deletes it. */
+function isHeldByUs({ finalizers = [], deletionTimestamp }: Metadata): boolean {
+  const isKept = deletionTimestamp !== undefined && finalizers.includes(keys.volumeProtection);
+  return isKept || finalizers.includes(keys.volumeHold);
 }
 
 /** Who writes as we do: the API server takes the name from the beginning of the user agent. */

@@ -1,10 +1,13 @@
 /** Which volumes are removed whose owner is no StatefulSet (spec suspend-before-delete 3.3). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { releasingPatch } from "../../../../functions/gc-suspended-groups/act.ts";
 import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
 import { decideStray } from "../../../../functions/gc-suspended-groups/strays.ts";
 import { parseVolumeClaim } from "../../../../functions/shared/objects/volumes/volume-claim.ts";
+import { clearingPatch } from "../../../../functions/shared/pass/suspension/writing.ts";
 import { Owned } from "../../../stage/owned.ts";
+import { minutesAgo } from "../../../stage/suspended.ts";
 
 function said(on: Owned): readonly string[] {
   const verdict = decide({ ...on.around("gc-suspended-groups", "volume"), removes: true });
@@ -71,4 +74,29 @@ test("owner-malformed: a volume claim whose owner nobody can read is kept, and s
   const fate = decideStray({ claim: parseVolumeClaim(object), users: [] }, { removes: true, isNamespaceEnding: false });
   assert.deepEqual([fate.kind, fate.guard], ["tell", "owner-malformed"]);
   assert.match(fate.sentence, /annotation sluice\.dev\/owner is "foundationdb"; write KIND\.GROUP\/NAME/);
+});
+
+test("what is only protected is not touched; deleted, it is removed when its time is over, and let go of then", () => {
+  const finalizers = ["sluice.dev/volume-protection"];
+  const on = Owned.of(["a"], 2);
+  on.change("a-1-data", { finalizers });
+  assert.deepEqual(said(on), []);
+  on.suspend("a-1", 59);
+  on.change("a-1-data", { finalizers, deletionTimestamp: minutesAgo(60) });
+  assert.deepEqual(said(on), ["suspended"]);
+  on.suspend("a-1", 60);
+  on.change("a-1-data", { finalizers });
+  assert.deepEqual(said(on), ["remove a-1-data"]);
+  on.suspend("a-1", 60, "Removing");
+  on.change("a-1-data", { finalizers });
+  assert.deepEqual(said(on), ["release a-1-data"]);
+});
+
+test("whoever lets go of a volume claim takes the finalizer of its protection away only where somebody has deleted it", () => {
+  const finalizers = ["a/b", "sluice.dev/volume-hold", "sluice.dev/volume-protection"];
+  const metadata = { name: "a", namespace: "db", uid: "u", resourceVersion: "1", finalizers };
+  assert.deepEqual(releasingPatch(parseVolumeClaim({ metadata })).finalizers, ["a/b", "sluice.dev/volume-protection"]);
+  const deleted = { ...metadata, deletionTimestamp: minutesAgo(1) };
+  assert.deepEqual(releasingPatch(parseVolumeClaim({ metadata: deleted })).finalizers, ["a/b"]);
+  assert.deepEqual(clearingPatch(parseVolumeClaim({ metadata })).finalizers, ["a/b", "sluice.dev/volume-protection"]);
 });

@@ -64,6 +64,24 @@ class OwnedPasses extends Passes {
   }
 }
 
+test("what is deleted and protected is marked and stamped without a finalizer more, which the API server would not take", async () => {
+  const passes = new OwnedPasses();
+  const { store } = passes.world;
+  store.patch(claims, claim, { metadata: { finalizers: ["sluice.dev/volume-protection"] } } as never);
+  store.delete(claims, claim);
+  await passes.ready();
+  assert.equal(passes.said("suspend-state"), undefined, "its pod is there");
+  store.delete("pods", pod);
+  await passes.goOn(60_000);
+  await passes.pass();
+  await passes.goOn(1_000);
+  await passes.pass();
+  const { finalizers, labels } = store.get(claims, claim).metadata;
+  assert.deepEqual([passes.said("suspend-state"), finalizers], ["Suspended", ["sluice.dev/volume-protection"]]);
+  assert.equal(labels?.["sluice.dev/suspended"], "true");
+  assert.match(passes.said("suspend-message") ?? "", /not before .*; somebody has deleted its volume claim/);
+});
+
 const isMark = ({ verb, resource, given }: Call) =>
   verb === "patch" && resource === claims && JSON.stringify(given[2]).includes("suspend-pod-uid");
 const isDeletion = ({ verb, resource }: Call) => verb === "delete" && resource === "pods";

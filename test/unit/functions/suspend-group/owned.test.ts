@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide, type SuspendSnapshot } from "../../../../functions/suspend-group/decide.ts";
 import { Owned, uidOf } from "../../../stage/owned.ts";
+import { minutesAgo } from "../../../stage/suspended.ts";
 
 const decideOn = (on: Owned, changes: Partial<SuspendSnapshot> = {}) =>
   decide({ ...on.around("suspend-group", "scale-down"), refused: new Map(), protects: true, ...changes });
@@ -246,4 +247,41 @@ test("a pod that stands though its time runs has it begin anew, whoever else loo
   on.addPod("debugger", { ownerReferences: [] }, ["a-0-data"]);
   on.addPod("a-0");
   assert.deepEqual(said(on), ["restamp a-0"]);
+});
+
+test("a volume claim that is only protected is nobody's business here, and one that somebody deletes is kept", () => {
+  const on = Owned.of(["a"], 2);
+  on.change("a-1-data", { finalizers: ["sluice.dev/volume-protection"] });
+  assert.deepEqual(said(on), []);
+  on.change("a-1-data", { deletionTimestamp: minutesAgo(1) });
+  assert.deepEqual(said(on), ["deleted-by-others"]);
+});
+
+test("what is deleted and protected is suspended once it asks and its pod is gone, and gets no finalizer more", () => {
+  const on = Owned.of(["a"], 2);
+  on.change("a-1-data", { finalizers: ["sluice.dev/volume-protection"], deletionTimestamp: minutesAgo(1) });
+  on.ask("a-1");
+  assert.deepEqual(said(on), ["deleted-by-others"], "its pod is there");
+  on.pods.delete("a-1");
+  assert.deepEqual(said(on), ["protect a-1-data"]);
+  on.say("a-1-data", { "suspend-state": "Suspending", "suspend-owner-uid": uidOf("a") });
+  assert.deepEqual(said(on), ["stamp a-1-data"]);
+});
+
+test("restamping: the time of what is deleted begins again when its pod was made anew meanwhile", () => {
+  const on = Owned.of(["a"], 2);
+  on.suspend("a-1", 90);
+  on.change("a-1-data", { finalizers: ["sluice.dev/volume-protection"], deletionTimestamp: minutesAgo(91) });
+  on.addPod("a-1", { uid: "uid-new" });
+  assert.deepEqual(said(on), ["restamp a-1"]);
+  on.say("a-1-data", { "suspend-state": "Suspending", "suspended-at": undefined });
+  assert.deepEqual(said(on), ["deleted-by-others"]);
+});
+
+test("while what is protected is neither deleted nor asked for, the zone counts its pod as any other", () => {
+  const on = Owned.of(["a", "b"], 2);
+  on.change("b-1-data", { finalizers: ["sluice.dev/volume-protection"] });
+  on.protect("a-1");
+  on.pods.delete("b-1");
+  assert.deepEqual(said(on), ["zones-down"]);
 });
