@@ -3,22 +3,30 @@ import type { OtherObject } from "../shared/kubernetes/cluster.ts";
 import { messageOf } from "../shared/kubernetes/errors.ts";
 import { fieldsOf } from "../shared/objects/fields.ts";
 import { formatHeld, heldGroups } from "../shared/objects/vocabulary/foundationdb.ts";
+import * as keys from "../shared/objects/vocabulary/suspension.ts";
 import { eventReasons } from "../shared/objects/vocabulary.ts";
 import type { Context } from "../shared/pass/definition.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/pass/owners/write-result.ts";
 import type { ActReport } from "../shared/pass/reporter.ts";
-import { patchVolumeClaim } from "../shared/pass/suspension/writing.ts";
+import { type ClaimPatch, patchVolumeClaim } from "../shared/pass/suspension/writing.ts";
 import { announceNews, isNews } from "../shared/pass/verdict-record.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
-import type { ClaimChange, Step, Told, Verdict } from "./decide.ts";
-import { type FoundationCluster, idOf, rawGroups, terminatingCondition } from "./foundation-cluster.ts";
+import type { Step, Told, Verdict } from "./decide.ts";
+import {
+  type FoundationCluster,
+  type GroupClaim,
+  idOf,
+  rawGroups,
+  terminatingCondition,
+} from "./foundation-cluster.ts";
 import { name, type Observed, resource } from "./observe.ts";
+import type { ProtectionChange } from "./protection.ts";
 
 /** One look at a cluster, and what was decided on it. */
 export interface Looked {
   readonly context: Context;
   readonly key: ObjectRef;
-  readonly observed: Observed & { readonly object: OtherObject };
+  readonly observed: Observed;
   readonly verdict: Verdict;
   /** Nothing is sent by it after this moment of the monotonic clock. */
   readonly notAfterMs: number;
@@ -29,17 +37,34 @@ const claimsAtOnce = 16;
 
 /** Throws ClusterError where the API server was not there. */
 export async function carryOut(looked: Looked, step: Step): Promise<WriteResult> {
-  switch (step.kind) {
-    case "change-spec": {
-      const written = await patchCluster(looked, step.kind, specPatch(looked.observed.object, step));
-      if (written === "done") await tellOfChange(looked, step);
-      return written;
-    }
-    case "clear-status":
-      return patchCluster(looked, step.kind, {}, statusPatch(looked.observed.object, step.ids));
-    case "annotate":
-      return annotate(looked, step.changes);
+  if (step.kind === "annotate") {
+    const changes = step.changes.map(({ claim, annotations }) => ({ claim, patch: { annotations } }));
+    return patchClaims(looked, step.kind, changes);
   }
+  if (step.kind === "protect") return protect(looked, step.changes);
+  const { object } = looked.observed;
+  // Nothing of a cluster that is gone is decided but its volume claims.
+  if (object === undefined) return "changed";
+  if (step.kind === "clear-status") return patchCluster(looked, object, step.kind, {}, statusPatch(object, step.ids));
+  const written = await patchCluster(looked, object, step.kind, specPatch(object, step));
+  if (written === "done") await tellOfChange(looked, step);
+  return written;
+}
+
+async function protect(looked: Looked, changes: readonly ProtectionChange[]): Promise<WriteResult> {
+  const patches = changes.map(({ claim, protection }) => ({ claim, patch: protectionPatch(claim, protection) }));
+  const written = await patchClaims(looked, "protect", patches);
+  if (written !== "refused") return written;
+  const message = `owner-refused: ${looked.verdict.sentence}; the API server refuses that`;
+  await say(looked, { type: "Warning", reason: eventReasons.groupWaiting, message });
+  return written;
+}
+
+function protectionPatch({ finalizers }: GroupClaim, protection: ProtectionChange["protection"]): ClaimPatch {
+  const others = finalizers.filter((one) => one !== keys.volumeProtection);
+  return protection === "add"
+    ? { labels: { [keys.protectedVolume.key]: "true" }, finalizers: [...others, keys.volumeProtection] }
+    : { labels: { [keys.protectedVolume.key]: null }, finalizers: others };
 }
 
 /** Only what changes is written: who else writes the spec finds his own fields as they were. */
@@ -87,9 +112,15 @@ function statusPatch({ status }: OtherObject, ids: readonly string[]): object {
 }
 
 /** Of the object, or where a status is given of that alone. */
-async function patchCluster(looked: Looked, action: string, change: object, status?: object): Promise<WriteResult> {
-  const { context, key, observed, verdict, notAfterMs } = looked;
-  const { uid, resourceVersion } = observed.object.metadata;
+async function patchCluster(
+  looked: Looked,
+  object: OtherObject,
+  action: string,
+  change: object,
+  status?: object,
+): Promise<WriteResult> {
+  const { context, key, verdict, notAfterMs } = looked;
+  const { uid, resourceVersion } = object.metadata;
   const { metadata = {}, ...rest } = change as { readonly metadata?: object };
   const body = { metadata: { uid, resourceVersion, ...metadata }, ...(status === undefined ? rest : { status }) };
   const report = reporting(looked, action, key.name);
@@ -110,12 +141,17 @@ async function patchCluster(looked: Looked, action: string, change: object, stat
   }
 }
 
+interface PatchedClaim {
+  readonly claim: GroupClaim;
+  readonly patch: ClaimPatch;
+}
+
 /** All of them, some at a time; throws when all were tried: the first error that says that the API server was not there. */
-async function annotate(looked: Looked, changes: readonly ClaimChange[]): Promise<WriteResult> {
+async function patchClaims(looked: Looked, action: string, changes: readonly PatchedClaim[]): Promise<WriteResult> {
   const results: WriteResult[] = [];
   const failures: unknown[] = [];
   for (let first = 0; first < changes.length; first += claimsAtOnce) {
-    const batch = changes.slice(first, first + claimsAtOnce).map((change) => annotateOne(looked, change));
+    const batch = changes.slice(first, first + claimsAtOnce).map((change) => patchOne(looked, action, change));
     for (const one of await Promise.allSettled(batch)) {
       if (one.status === "fulfilled") results.push(one.value);
       else failures.push(one.reason);
@@ -125,17 +161,29 @@ async function annotate(looked: Looked, changes: readonly ClaimChange[]): Promis
   return results.find((result) => result !== "done") ?? "done";
 }
 
-async function annotateOne(looked: Looked, { claim, annotations }: ClaimChange): Promise<WriteResult> {
-  const report = reporting(looked, "annotate", claim.name);
+async function patchOne(looked: Looked, action: string, { claim, patch }: PatchedClaim): Promise<WriteResult> {
+  const report = reporting(looked, action, claim.name);
   try {
-    await patchVolumeClaim(looked.context, claim, { annotations }, looked.notAfterMs);
+    await patchVolumeClaim(looked.context, claim, patch, looked.notAfterMs);
     report("done", looked.verdict.sentence);
-    return "done";
   } catch (error) {
     const result = resultOfFailure(error);
     report(result, messageOf(error));
     return result;
   }
+  // What it says of itself from now on is said aloud, too: its cluster may be gone, and all Events of that with it.
+  const message = patch.annotations?.[keys.suspendMessage.key];
+  if (typeof message === "string") await sayOfClaim(looked, claim, message);
+  return "done";
+}
+
+async function sayOfClaim({ context, key }: Looked, claim: GroupClaim, message: string): Promise<void> {
+  const { namespace, name: called, uid } = claim;
+  const identity = `${uid} ${message}`;
+  if (!isNews(context, key, identity)) return;
+  const about = { resource: "persistentvolumeclaims", namespace, name: called, uid } as const;
+  const said = { type: "Warning", reason: eventReasons.groupWaiting, message } as const;
+  await announceNews(context, name, key, { about, ...said, identity });
 }
 
 function reporting({ context, key }: Looked, action: string, object: string) {
@@ -151,7 +199,7 @@ interface Said {
 
 /** An Event about the cluster, once. Resolves, never rejects. */
 async function say({ context, key, observed }: Looked, said: Said, again = ""): Promise<void> {
-  if (context.mode === "shadow") return;
+  if (context.mode === "shadow" || observed.object === undefined) return;
   const { uid } = observed.object.metadata;
   const identity = `${uid} ${said.reason} ${said.message} ${again}`;
   if (!isNews(context, key, identity)) return;
@@ -166,7 +214,7 @@ export async function announceLook(looked: Looked): Promise<void> {
 
 async function tellOfChange(looked: Looked, step: Extract<Step, { kind: "change-spec" }>): Promise<void> {
   const { cluster } = looked.observed.snapshot;
-  const again = looked.observed.object.metadata.resourceVersion;
+  const again = looked.observed.object?.metadata.resourceVersion ?? "";
   for (const { sentence } of step.added) {
     const message = `${sentence}${cluster?.usesLocalities === false ? addressesStay : ""}`;
     await say(looked, { type: "Normal", reason: eventReasons.groupHeld, message }, again);
@@ -177,7 +225,8 @@ async function tellOfChange(looked: Looked, step: Extract<Step, { kind: "change-
   }
 }
 
-function isRecovered({ observed }: Looked, { id }: Told): boolean {
+function isRecovered({ observed }: Looked, { id, guard }: Told): boolean {
+  if (guard !== "letting-go") return false;
   const { cluster, claims } = observed.snapshot;
   const held = cluster?.held.kind === "value" ? cluster.held.value[id] : undefined;
   return held?.recoveringMs !== undefined && claims.some(({ group }) => group === id);

@@ -1,20 +1,28 @@
 /** What is done next about the removals of a FoundationDBCluster: one write of it, or its volume claims (invariant B1). Pure. */
-import { formatTime } from "../shared/objects/durations.ts";
 import type { HeldGroup, HeldGroups } from "../shared/objects/vocabulary/foundationdb.ts";
 import * as keys from "../shared/objects/vocabulary/suspension.ts";
 import { meant } from "../shared/objects/volumes/volume-claim.ts";
 import type { FoundationCluster, GroupClaim, GroupPod } from "./foundation-cluster.ts";
-import { type Around, type Case, isDrained, type Judged, judge } from "./judge.ts";
+import { type Around, type Case, type Judged, judge } from "./judge.ts";
+import {
+  isKept,
+  isProtecting,
+  messageOf,
+  type ProtectionChange,
+  type ProtectionSnapshot,
+  protectionChanges,
+  wordsOnKept,
+  wordsOnOption,
+} from "./protection.ts";
+import { type AnnotationChange, annotationChanges } from "./words.ts";
 
-export interface RemovalsSnapshot {
+export interface RemovalsSnapshot extends ProtectionSnapshot {
   /** The API server's clock, in milliseconds since the epoch. */
   readonly nowMs: number;
-  /** Undefined where it is gone. */
-  readonly cluster: FoundationCluster | undefined;
-  /** All that are labelled as the cluster's, by consistent LISTs that came after it. */
-  readonly claims: readonly GroupClaim[];
+  /** With the claims: all that are labelled as the cluster's, by consistent LISTs that came after it. */
   readonly pods: readonly GroupPod[];
-  readonly holds: boolean;
+  /** The API server has refused to write our finalizer: what is left to do is done without it. */
+  readonly isProtectionRefused?: boolean;
 }
 
 /** A process group of which something is said in an Event. */
@@ -35,13 +43,8 @@ export type Step =
     }
   /** Nothing of a removal stays in the status of these process groups. */
   | { readonly kind: "clear-status"; readonly ids: readonly string[] }
-  /** By key; null takes one away. */
-  | { readonly kind: "annotate"; readonly changes: readonly ClaimChange[] };
-
-export interface ClaimChange {
-  readonly claim: GroupClaim;
-  readonly annotations: Readonly<Record<string, string | null>>;
-}
+  | { readonly kind: "annotate"; readonly changes: readonly AnnotationChange[] }
+  | { readonly kind: "protect"; readonly changes: readonly ProtectionChange[] };
 
 export interface Verdict {
   readonly guard: string;
@@ -58,22 +61,85 @@ const lookAgainMs = 5_000;
 const mostBlocks = 1_000;
 /** In a list of the operator it stands for all process groups. */
 const everyGroup = "*";
-const groupKind = "FoundationDBCluster.apps.foundationdb.org";
 
+/** Our finalizer comes first: what is deleted without it is lost, whatever else we wanted to do. */
 export function decide(snapshot: RemovalsSnapshot): Verdict {
+  const changes = snapshot.isProtectionRefused ? [] : protectionChanges(snapshot);
+  if (changes.length > 0) return protect(snapshot, changes);
+  const verdict = decideRemovals(snapshot);
+  const told = [...tellOfOption(snapshot), ...tellOfStrangers(snapshot)];
+  const [first] = told;
+  const isIdle = verdict.step === undefined && verdict.told.length === 0;
+  const { guard, sentence } = (isIdle ? first : undefined) ?? verdict;
+  return { ...verdict, guard, sentence, told: [...verdict.told, ...told] };
+}
+
+function protect({ cluster }: RemovalsSnapshot, changes: readonly ProtectionChange[]): Verdict {
+  const [first] = changes.filter(({ protection }) => protection === "add");
+  const step: Step = { kind: "protect", changes };
+  const words =
+    first === undefined
+      ? {
+          guard: "releasing",
+          sentence: `volume claims of ${cluster?.name ?? "a cluster that is gone"} are not protected any more`,
+        }
+      : {
+          guard: "protecting",
+          sentence: `the volume claims of ${cluster?.name} get our finalizer, whatever becomes of them`,
+        };
+  return { ...words, step, told: [], recheckMs: undefined };
+}
+
+function tellOfOption(snapshot: RemovalsSnapshot): readonly Told[] {
+  const words = wordsOnOption(snapshot);
+  return words === undefined ? [] : [{ id: snapshot.cluster?.name ?? "", ...words }];
+}
+
+/** One of the same name had them, and is gone: nothing is written to them. */
+function tellOfStrangers({ cluster, claims }: RemovalsSnapshot): readonly Told[] {
+  if (cluster === undefined || cluster.isDeleting) return [];
+  return claims.filter((claim) => isStranger(claim, cluster)).map(tellOfGone);
+}
+
+function tellOfGone(claim: GroupClaim): Told {
+  return { id: claim.group, ...wordsOnKept(claim.group, claim, "owner-gone") };
+}
+
+function isStranger(claim: GroupClaim, { uid }: FoundationCluster): boolean {
+  return isKept(claim) && !claim.ownerUids.includes(uid);
+}
+
+function decideRemovals(snapshot: RemovalsSnapshot): Verdict {
   const { cluster } = snapshot;
-  if (cluster === undefined) return wait("done", "it is gone");
+  if (cluster === undefined) return decideGone(snapshot);
   const { name, held: record, duration } = cluster;
   if (record.kind === "malformed")
     return toldOf(name, wait("record-malformed", `nothing of ${name} changes: ${record.sentence}`));
   const held = meant(record) ?? {};
   const isHolding = Object.keys(held).length > 0;
-  if (duration.kind === "absent" && !isHolding) return wait("done", `${name} asks for nothing`);
+  if (duration.kind === "absent" && !isHolding && !isProtecting(snapshot))
+    return wait("done", `${name} asks for nothing`);
   if (cluster.isDeleting) {
-    const sentence = `${name} is being deleted: only our finalizers keep volumes of it, each for its time`;
-    return isHolding ? toldOf(name, wait("owner-deleting", sentence)) : wait("done", sentence);
+    const sentence = `${name} is being deleted: only our finalizers keep volumes of it, those that are suspended for their time`;
+    if (!isHolding && snapshot.claims.every((claim) => !claim.isProtected)) return wait("done", sentence);
+    return toldOf(name, { ...wait("owner-deleting", sentence), step: sayKept(snapshot, "owner-deleting") });
   }
   return decideLiving(snapshot, cluster, held);
+}
+
+/** Nobody is left who could say that the data is not needed. */
+function decideGone(snapshot: RemovalsSnapshot): Verdict {
+  const [first] = snapshot.claims.filter(isKept);
+  if (first === undefined) return wait("done", "it is gone");
+  return { ...wait("owner-gone", tellOfGone(first).sentence), step: sayKept(snapshot, "owner-gone") };
+}
+
+function sayKept({ claims }: RemovalsSnapshot, why: "owner-deleting" | "owner-gone"): Step | undefined {
+  const changes = claims.filter(isKept).flatMap((claim): AnnotationChange[] => {
+    const annotations = messageOf(claim, wordsOnKept(claim.group, claim, why));
+    return Object.keys(annotations).length === 0 ? [] : [{ claim, annotations }];
+  });
+  return changes.length === 0 ? undefined : { kind: "annotate", changes };
 }
 
 function decideLiving(snapshot: RemovalsSnapshot, cluster: FoundationCluster, held: HeldGroups): Verdict {
@@ -96,7 +162,8 @@ interface Looked {
 
 function casesOf({ claims, pods }: RemovalsSnapshot, cluster: FoundationCluster, held: HeldGroups): readonly Case[] {
   const { groups, toRemove, toRemoveUnexcluded, blocked } = cluster;
-  const claimsOf = Map.groupBy(claims, ({ group }) => group);
+  const own = claims.filter((claim) => !isStranger(claim, cluster));
+  const claimsOf = Map.groupBy(own, ({ group }) => group);
   // Of several the newest: it may have data that the others had not.
   const podOf = new Map(pods.toSorted((one, other) => one.createdMs - other.createdMs).map((pod) => [pod.group, pod]));
   const ids = new Set([...Object.keys(held), ...groups.keys(), ...claimsOf.keys()]);
@@ -159,55 +226,10 @@ function clearStatus(judged: readonly Looked[]): Step | undefined {
   return ids.length === 0 ? undefined : { kind: "clear-status", ids };
 }
 
-/** Every volume claim says whose it is and how volumes go, and those of a removal that they are to be suspended. */
 function annotate(cases: readonly Case[], judged: readonly Looked[], cluster: FoundationCluster): Step | undefined {
   const verdicts = new Map(judged.map(({ one, verdict }) => [one.id, verdict]));
-  const changes = cases.flatMap((one) =>
-    one.claims.flatMap((claim): ClaimChange[] => {
-      if (claim.isTerminating || meant(claim.state) === "Removing") return [];
-      const wanted = { ...wordsOf(one, claim, cluster), ...requestOf(one, claim, verdicts.get(one.id)) };
-      const news = Object.entries(wanted).filter(([key, text]) => (claim.annotations[key] ?? null) !== text);
-      return news.length === 0 ? [] : [{ claim, annotations: Object.fromEntries(news) }];
-    }),
-  );
+  const changes = cases.flatMap((one) => annotationChanges(one, verdicts.get(one.id), cluster));
   return changes.length === 0 ? undefined : { kind: "annotate", changes };
-}
-
-/** Where the cluster does not say any more for how long, those that are held stay so, and no volume of them goes. */
-function wordsOf(
-  { group, held, pod }: Case,
-  claim: GroupClaim,
-  cluster: FoundationCluster,
-): ClaimChange["annotations"] {
-  const { name, duration, policy } = cluster;
-  if (duration.kind === "absent") return held === undefined ? {} : policy;
-  // Its data is elsewhere and its pod is gone, by somebody else's hand: nobody waits for it as for a missing pod.
-  const isRetired = held === undefined && pod === undefined && group?.isMarked && group.excludedMs !== undefined;
-  if (isRetired && claim.state.kind === "absent") return { [keys.volumeOwner.key]: null, [keys.volumeZone.key]: null };
-  const zone = group?.faultDomain;
-  // While it is suspended its zone stays as it is: the operator may forget where its pod was.
-  const isKnown = zone !== undefined && keys.volumeZone.parse(zone) !== undefined && claim.state.kind === "absent";
-  return {
-    ...policy,
-    [keys.volumeOwner.key]: `${groupKind}/${name}`,
-    ...(isKnown ? { [keys.volumeZone.key]: zone } : {}),
-  };
-}
-
-function requestOf(one: Case, claim: GroupClaim, verdict: Judged | undefined): Record<string, string | null> {
-  const { held, group } = one;
-  const free = { [keys.removalHeld.key]: null };
-  if (verdict?.step === "withdraw") return { ...free, [keys.suspendRequest.key]: null, [keys.drainedAt.key]: null };
-  // From now on whoever fulfils the wish may take it away: it is on record here.
-  if (held === undefined || held.recoveringMs !== undefined || verdict?.guard === "withdrawn") return free;
-  // A user's own word stays.
-  const request = {
-    [keys.removalHeld.key]: "true",
-    ...(claim.request.kind === "absent" ? { [keys.suspendRequest.key]: "true" } : {}),
-  };
-  if (!isDrained(one)) return { ...request, [keys.drainedAt.key]: null };
-  const since = formatTime(group?.excludedMs ?? 0);
-  return claim.drainedMs === undefined ? { ...request, [keys.drainedAt.key]: since } : request;
 }
 
 function conclude(cluster: FoundationCluster, judged: readonly Looked[], step: Step | undefined): Verdict {
@@ -224,15 +246,23 @@ function conclude(cluster: FoundationCluster, judged: readonly Looked[], step: S
   }
   const wrong = duration.kind === "malformed" ? duration.sentence : undefined;
   if (wrong !== undefined)
-    return { ...toldOf(name, wait("duration-malformed", `nothing of ${name} is held back anew: ${wrong}`)), recheckMs };
+    return also(
+      told,
+      toldOf(name, wait("duration-malformed", `nothing of ${name} is held back anew: ${wrong}`)),
+      recheckMs,
+    );
   if (duration.kind === "absent") {
-    const sentence = `${name} has no ${keys.suspendDuration.key} any more: what is held back stays until it has one again, or is recovered`;
-    return { ...toldOf(name, wait("duration-missing", sentence)), recheckMs };
+    const sentence = `${name} has no ${keys.suspendDuration.key}: what is held back, or protected and deleted, stays until it has one, or is recovered`;
+    return also(told, toldOf(name, wait("duration-missing", sentence)), recheckMs);
   }
   // What somebody has to mend comes first.
   const [first] = [...judged].sort((a, b) => Number(b.verdict.isTold ?? false) - Number(a.verdict.isTold ?? false));
   const { guard, sentence } = first?.verdict ?? { guard: "done", sentence: `nothing of ${name} is to be removed` };
   return { guard, sentence, step: undefined, told, recheckMs };
+}
+
+function also(told: readonly Told[], verdict: Verdict, recheckMs: number | undefined): Verdict {
+  return { ...verdict, told: [...verdict.told, ...told], recheckMs };
 }
 
 function tellOf({ one, verdict }: Looked): Told {

@@ -1,11 +1,17 @@
 /** What is read of a FoundationDBCluster, of its volume claims and of its pods (spec suspend-before-delete 2.1), parsed once. */
-import type { VolumeUser } from "../shared/group/suspension/members.ts";
-import type { OtherObject } from "../shared/kubernetes/cluster.ts";
+import { parseVolumeUser, type VolumeUser } from "../shared/group/suspension/members.ts";
+import type { OtherObject, PodObject, VolumeClaimObject } from "../shared/kubernetes/cluster.ts";
 import { parseTime } from "../shared/objects/durations.ts";
 import { fieldsOf } from "../shared/objects/fields.ts";
-import { type HeldGroups, heldGroups } from "../shared/objects/vocabulary/foundationdb.ts";
-import { removalMode, suspendDuration, waitBetweenRemovals } from "../shared/objects/vocabulary/suspension.ts";
-import { type Said, said, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
+import { type HeldGroups, heldGroups, protectVolumes } from "../shared/objects/vocabulary/foundationdb.ts";
+import {
+  protectedVolume,
+  removalMode,
+  suspendDuration,
+  waitBetweenRemovals,
+} from "../shared/objects/vocabulary/suspension.ts";
+import { read } from "../shared/objects/vocabulary.ts";
+import { parseVolumeClaim, type Said, said, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 
 /** What FoundationDB's operator says of one process group. */
 export interface ProcessGroup {
@@ -35,6 +41,8 @@ export interface FoundationCluster {
   readonly toRemoveUnexcluded: readonly string[];
   readonly blocked: readonly string[];
   readonly held: Said<HeldGroups>;
+  /** Its volume claims are to have our finalizer all their lives. */
+  readonly protects: Said<boolean>;
   /** False: processes are excluded by their addresses, which other ones may get later. */
   readonly usesLocalities: boolean;
   readonly groups: ReadonlyMap<string, ProcessGroup>;
@@ -44,12 +52,32 @@ export interface FoundationCluster {
 export interface GroupClaim extends VolumeClaim {
   readonly group: string;
   readonly annotations: Readonly<Record<string, string>>;
+  /** Of whatever the garbage collector takes it with. */
+  readonly ownerUids: readonly string[];
+  /** It has the label of those that we protect. */
+  readonly isLabelled: boolean;
 }
 
 /** A pod of a process group. */
 export interface GroupPod extends VolumeUser {
   readonly group: string;
   readonly createdMs: number;
+}
+
+export function parseGroupClaim(object: VolumeClaimObject, group: string): GroupClaim {
+  const { annotations = {}, ownerReferences = [] } = object.metadata;
+  return {
+    ...parseVolumeClaim(object),
+    group,
+    annotations,
+    ownerUids: ownerReferences.map(({ uid }) => uid),
+    isLabelled: read(protectedVolume, object.metadata) === true,
+  };
+}
+
+export function parseGroupPod(object: PodObject, group: string): GroupPod {
+  const createdMs = Date.parse(object.metadata.creationTimestamp ?? "");
+  return { ...parseVolumeUser(object), group, createdMs };
 }
 
 /** The condition of a process group whose pod goes. */
@@ -69,6 +97,7 @@ export function parseFoundationCluster({ metadata, spec, status }: OtherObject):
     toRemoveUnexcluded: textsOf(processGroupsToRemoveWithoutExclusion),
     blocked: textsOf(fieldsOf(buggify)?.blockRemoval),
     held: said(heldGroups, metadata, []),
+    protects: said(protectVolumes, metadata, []),
     usesLocalities: fieldsOf(automationOptions)?.useLocalitiesForExclusion !== false,
     groups: new Map(groupsIn(status).map((group) => [group.id, group])),
   };

@@ -2,7 +2,7 @@ import * as foundation from "../shared/objects/vocabulary/foundationdb.ts";
 import * as suspension from "../shared/objects/vocabulary/suspension.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
-import { listKeys, name, resource, settings } from "./observe.ts";
+import { clusterOfClaim, listKeys, name, resource, settings } from "./observe.ts";
 import { run } from "./pass.ts";
 
 /** Holds back the removal of process groups of a FoundationDBCluster, so that their volumes are suspended first. */
@@ -10,13 +10,17 @@ export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly setti
   name,
   concern: "hold back the removal of FoundationDB's process groups until their volumes' time is over",
   keyedBy: resource,
-  // Volume claims and pods are looked at every few seconds while something is held.
-  wokenBy: [{ resource, keysOf: (key) => [{ resource, ...key }] }],
+  // Pods are looked at every few seconds while something is held.
+  wokenBy: [
+    { resource, keysOf: (key) => [{ resource, ...key }] },
+    { resource: "persistentvolumeclaims", selector: foundation.clusterName, keysOf: clusterOfClaim },
+  ],
   listKeys,
   needs: [
     { group: "apps.foundationdb.org", resource, verbs: ["get", "list", "patch"] },
     { group: "apps.foundationdb.org", resource: `${resource}/status`, verbs: ["patch"] },
-    { group: "", resource: "persistentvolumeclaims", verbs: ["list", "patch"] },
+    { group: "", resource: "persistentvolumeclaims", verbs: ["get", "list", "patch"] },
+    { group: "", resource: "namespaces", verbs: ["get"] },
     { group: "", resource: "pods", verbs: ["list"] },
     { group: "", resource: "events", verbs: ["create"] },
   ],
@@ -30,6 +34,7 @@ export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly setti
     suspension.recover,
     suspension.suspendState,
     suspension.suspendMessage,
+    suspension.hold,
   ],
   writes: [
     foundation.heldGroups,
@@ -41,6 +46,8 @@ export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly setti
     suspension.removalHeld,
     suspension.suspendRequest,
     suspension.drainedAt,
+    suspension.suspendMessage,
+    suspension.protectedVolume,
   ],
   settings,
   run,

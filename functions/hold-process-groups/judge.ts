@@ -2,6 +2,7 @@
 import type { HeldGroup } from "../shared/objects/vocabulary/foundationdb.ts";
 import { meant } from "../shared/objects/volumes/volume-claim.ts";
 import type { GroupClaim, GroupPod, ProcessGroup } from "./foundation-cluster.ts";
+import { isKept, wordsOnKept } from "./protection.ts";
 
 /** One process group, with all that is known of it. */
 export interface Case {
@@ -54,8 +55,39 @@ function isWantedGone({ group, isListed, isListedUnexcluded }: Case): boolean {
   return group?.isMarked === true || isListed || isListedUnexcluded;
 }
 
+/** Whoever deleted its volume claims was faster than our block: our protection alone holds them. */
+function judgeKept(one: Case): Judged | undefined {
+  const { id, claims, held } = one;
+  const [first] = claims;
+  if (first === undefined || !claims.every(isKept)) return undefined;
+  if (claims.every(({ state }) => meant(state) === "Removing"))
+    return { guard: "removing", sentence: `the volume of ${id} is being removed` };
+  const isFaster = isWantedGone(one) && held === undefined;
+  return { ...wordsOnKept(id, first, isFaster ? "removal-begun" : "claim-deleted"), isTold: true };
+}
+
+/**
+ * Since when nobody needs the data of volume claims that our protection alone holds, in milliseconds since the epoch: the
+ * operator has excluded the process, or was told to remove it all the same. Undefined where nobody wants it removed.
+ */
+export function keptSinceMs(one: Case): number | undefined {
+  const { group } = one;
+  if (group?.excludedMs === undefined || !group.isMarked) return undefined;
+  return group.isExclusionSkipped || isDrained(one) ? group.excludedMs : undefined;
+}
+
+/**
+ * Nobody gets such a volume claim back, so that our block keeps a pod alone, which no function here would let go. One that is
+ * removed without an exclusion keeps it: its data may be nowhere else.
+ */
+function isBlockOver({ group, isListedUnexcluded }: Case, { isTold }: Judged): boolean {
+  return isTold === true && !isListedUnexcluded && group?.isExclusionSkipped !== true;
+}
+
 function judgeFree(one: Case, { durationMs, holds }: Around): Judged | undefined {
   const { id, group, claims, isBlocked, isListedUnexcluded } = one;
+  const kept = judgeKept(one);
+  if (kept !== undefined) return kept;
   // Without a volume there is nothing to keep.
   if (!isWantedGone(one) || claims.length === 0 || durationMs === undefined || durationMs === 0) return undefined;
   if (isBlocked) {
@@ -78,6 +110,8 @@ function judgeHeld(one: Case, held: HeldGroup, around: Around): Judged {
   const { id, group, claims, isBlocked } = one;
   if (claims.length === 0)
     return { step: "let-go", guard: "letting-go", sentence: `the volume of ${id} is gone: its removal is let go` };
+  const kept = judgeKept(one);
+  if (kept !== undefined) return isBlockOver(one, kept) ? { ...kept, step: "let-go" } : kept;
   if (claims.some(({ state, isTerminating }) => meant(state) === "Removing" || isTerminating))
     return { guard: "removing", sentence: `the volume of ${id} is being removed` };
   if (held.recoveringMs !== undefined || claims.some(({ recover }) => meant(recover) === true))

@@ -1,5 +1,4 @@
 /** What is read of a FoundationDBCluster: itself, and after it its volume claims and pods by their labels. */
-import { parseVolumeUser } from "../shared/group/suspension/members.ts";
 import {
   type Cluster,
   hasCode,
@@ -8,15 +7,15 @@ import {
   type OtherObject,
 } from "../shared/kubernetes/cluster.ts";
 import { valuesOf } from "../shared/objects/settings.ts";
-import { clusterName, heldGroups, processGroupId } from "../shared/objects/vocabulary/foundationdb.ts";
-import { suspendDuration } from "../shared/objects/vocabulary/suspension.ts";
+import { clusterName, heldGroups, processGroupId, protectVolumes } from "../shared/objects/vocabulary/foundationdb.ts";
+import { protectedVolume, suspendDuration } from "../shared/objects/vocabulary/suspension.ts";
 import { read } from "../shared/objects/vocabulary.ts";
-import { parseVolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Context } from "../shared/pass/definition.ts";
+import { isNamespaceEnding } from "../shared/pass/suspension/reading.ts";
 import { volumeHoldSetting } from "../shared/pass/suspension/settings.ts";
-import type { ObjectRef } from "../shared/views/keys.ts";
+import { type KeyLookUp, type ObjectRef, pathOf } from "../shared/views/keys.ts";
 import type { RemovalsSnapshot } from "./decide.ts";
-import { type GroupClaim, type GroupPod, parseFoundationCluster } from "./foundation-cluster.ts";
+import { parseFoundationCluster, parseGroupClaim, parseGroupPod } from "./foundation-cluster.ts";
 
 export const name = "hold-process-groups";
 export const settings = { volumeHold: volumeHoldSetting };
@@ -31,15 +30,46 @@ export interface Observed {
 
 /** True for a cluster that asks that volumes are kept, or of which something is held. */
 function isOfConcern({ metadata: { annotations = {} } }: OtherObject): boolean {
-  return [suspendDuration, heldGroups].some(({ key }) => annotations[key] !== undefined);
+  return [suspendDuration, heldGroups, protectVolumes].some(({ key }) => annotations[key] !== undefined);
 }
 
-/** The clusters of a namespace, or of all, that are of concern; none where the operator is not installed. Throws ClusterError. */
+/**
+ * The clusters of a namespace, or of all, that are of concern, also those that are gone, of which volume claims are protected;
+ * none where the operator is not installed, and has never been. Throws ClusterError.
+ */
 export async function listKeys({ cluster }: Context, namespace: string | undefined): Promise<readonly ObjectRef[]> {
-  const items = await listOrNone(cluster, namespace);
-  return items
-    .filter(isOfConcern)
-    .map(({ metadata }): ObjectRef => ({ resource, namespace: metadata.namespace ?? "", name: metadata.name }));
+  const scope = namespace === undefined ? {} : { namespace };
+  const [items, claims] = await Promise.all([
+    listOrNone(cluster, namespace),
+    cluster.list("persistentvolumeclaims", { ...scope, labelSelector: protectedVolume.key }),
+  ]);
+  const asking = items.filter(isOfConcern).map(({ metadata }) => keyOf(metadata.namespace, metadata.name));
+  const keys = [...asking, ...claims.items.flatMap(({ metadata }) => keysOfClaim(metadata))];
+  return [...new Map(keys.map((key) => [pathOf(key), key])).values()];
+}
+
+function keyOf(namespace: string | undefined, called: string): ObjectRef {
+  return { resource, namespace: namespace ?? "", name: called };
+}
+
+function keysOfClaim(metadata: Metadata): readonly ObjectRef[] {
+  const called = read(clusterName, metadata);
+  return called === undefined ? [] : [keyOf(metadata.namespace, called)];
+}
+
+/** The cluster that a volume claim is of, by its label, which one GET tells. */
+export function clusterOfClaim(claim: ObjectKey): KeyLookUp<ObjectRef> {
+  return {
+    name: `volume claims ${claim.namespace}/${claim.name}`,
+    async find({ cluster }) {
+      try {
+        return keysOfClaim((await cluster.get("persistentvolumeclaims", claim)).metadata);
+      } catch (error) {
+        if (hasCode(error, 404)) return [];
+        throw error;
+      }
+    },
+  };
 }
 
 async function listOrNone(cluster: Pick<Cluster, "list">, namespace: string | undefined) {
@@ -56,39 +86,36 @@ async function listOrNone(cluster: Pick<Cluster, "list">, namespace: string | un
 export async function observe(context: Context, key: ObjectKey): Promise<Observed> {
   const { cluster } = context;
   const object = await getOrNone(cluster, key);
-  const holds = valuesOf(settings, context.settings).volumeHold === "keep";
-  if (object === undefined || !isOfConcern(object)) {
-    const parsed = object === undefined ? undefined : parseFoundationCluster(object);
-    return {
-      snapshot: { nowMs: cluster.serverTimeMs(), cluster: parsed, claims: [], pods: [], holds },
-      object: undefined,
-    };
-  }
-  const query = { namespace: key.namespace, labelSelector: `${clusterName.key}=${key.name}` };
+  const isAsking = object !== undefined && isOfConcern(object);
+  const own = `${clusterName.key}=${key.name}`;
+  const query = { namespace: key.namespace, labelSelector: own };
   const [claims, pods] = await Promise.all([
-    cluster.list("persistentvolumeclaims", query),
-    cluster.list("pods", query),
+    // Of one that asks for nothing any more, or is gone, only what we have protected is of concern.
+    cluster.list("persistentvolumeclaims", {
+      ...query,
+      labelSelector: isAsking ? own : `${own},${protectedVolume.key}`,
+    }),
+    isAsking ? cluster.list("pods", query) : { items: [] },
   ]);
+  const parsed = object && parseFoundationCluster(object);
+  const ofGroups = claims.items.flatMap((one) => {
+    const group = read(processGroupId, one.metadata);
+    return group === undefined ? [] : [parseGroupClaim(one, group)];
+  });
+  const mayBeProtected = parsed?.protects.kind !== "absent" || ofGroups.some(({ isProtected }) => isProtected);
+  const isEnding = mayBeProtected && ofGroups.length > 0 && (await isNamespaceEnding(cluster, key.namespace));
   const snapshot: RemovalsSnapshot = {
     nowMs: cluster.serverTimeMs(),
-    cluster: parseFoundationCluster(object),
-    claims: claims.items.flatMap((one): GroupClaim[] => {
-      const group = groupOf(one.metadata);
-      const { annotations = {} } = one.metadata;
-      return group === undefined ? [] : [{ ...parseVolumeClaim(one), group, annotations }];
+    cluster: parsed,
+    claims: ofGroups,
+    pods: pods.items.flatMap((one) => {
+      const group = read(processGroupId, one.metadata);
+      return group === undefined ? [] : [parseGroupPod(one, group)];
     }),
-    pods: pods.items.flatMap((one): GroupPod[] => {
-      const group = groupOf(one.metadata);
-      const createdMs = Date.parse(one.metadata.creationTimestamp ?? "");
-      return group === undefined ? [] : [{ ...parseVolumeUser(one), group, createdMs }];
-    }),
-    holds,
+    holds: valuesOf(settings, context.settings).volumeHold === "keep",
+    isNamespaceEnding: isEnding,
   };
   return { snapshot, object };
-}
-
-function groupOf(metadata: Metadata): string | undefined {
-  return read(processGroupId, metadata);
 }
 
 async function getOrNone(cluster: Pick<Cluster, "get">, key: ObjectKey): Promise<OtherObject | undefined> {

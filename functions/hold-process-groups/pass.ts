@@ -19,24 +19,25 @@ const nothing: Outcome = { recheckMs: undefined, acting: undefined };
 
 /** Step after step, each on a fresh look, until there is something to wait for. Throws ClusterError. */
 export async function run(context: Context, key: ObjectRef): Promise<Outcome> {
+  let isProtectionRefused = false;
   for (let looks = 0; looks < mostLooks; looks++) {
     const notAfterMs = context.cluster.monotonicMs() + actWithinMs;
     const observed = await observe(context, key);
-    const verdict = decide(observed.snapshot);
-    const { object } = observed;
+    const verdict = decide({ ...observed.snapshot, isProtectionRefused });
     reportLook(context, name, key, verdict);
-    if (object === undefined) return nothing;
-    const looked: Looked = { context, key, observed: { ...observed, object }, verdict, notAfterMs };
+    const looked: Looked = { context, key, observed, verdict, notAfterMs };
     await announceLook(looked);
-    if (verdict.step === undefined || context.mode === "shadow") return { ...nothing, recheckMs: verdict.recheckMs };
+    const recheckMs = isProtectionRefused ? refusedForMs : verdict.recheckMs;
+    if (verdict.step === undefined || context.mode === "shadow") return { ...nothing, recheckMs };
     // This process may have stood still: its look is too old to act on.
     const isLate = context.cluster.monotonicMs() > notAfterMs;
     const became = isLate ? "changed" : await carryOut(looked, verdict.step);
-    if (became === "refused") {
-      const sentence = `the API server does not take a write: ${verdict.sentence}`;
-      reportLook(context, name, key, { ...verdict, guard: "owner-refused", sentence });
-      return { ...nothing, recheckMs: refusedForMs };
-    }
+    if (became !== "refused") continue;
+    const sentence = `the API server does not take a write: ${verdict.sentence}`;
+    reportLook(context, name, key, { ...verdict, guard: "owner-refused", sentence });
+    // Blocks keep volumes without our finalizer, too.
+    if (verdict.step.kind !== "protect") return { ...nothing, recheckMs: refusedForMs };
+    isProtectionRefused = true;
   }
   return { ...nothing, recheckMs: contendedMs };
 }

@@ -42,9 +42,10 @@ export function operatorsOf({ wokenBy }: FunctionDefinition): readonly string[] 
   return [...new Set(wokenBy.flatMap((woken) => broughtBy(woken) ?? []))];
 }
 
-function broughtBy({ resource }: WokenBy): string | undefined {
+/** Where an operator alone writes the label by which objects are chosen, there are none without it. */
+function broughtBy({ resource, selector }: WokenBy): string | undefined {
   const { broughtBy: operator }: ResourceType = resources[resource];
-  return operator;
+  return operator ?? selector?.broughtBy;
 }
 
 function watching({ name }: FunctionDefinition, account: string, wokenBy: readonly WokenBy[]): readonly Manifest[] {

@@ -295,6 +295,7 @@ suite("rendered manifests", () => {
       "thirteen",
       "fourteen",
       "fifteen",
+      "sixteen",
     ];
     assert.equal(words.indexOf(count), ofKind("ApiServerSource").length);
   });

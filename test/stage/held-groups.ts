@@ -1,17 +1,22 @@
 /** A FoundationDBCluster with its volume claims and pods, as raw objects that are parsed as the product does it. */
 import type { RemovalsSnapshot } from "../../functions/hold-process-groups/decide.ts";
 import {
-  type GroupClaim,
-  type GroupPod,
   parseFoundationCluster,
+  parseGroupClaim,
+  parseGroupPod,
 } from "../../functions/hold-process-groups/foundation-cluster.ts";
-import { parseVolumeUser } from "../../functions/shared/group/suspension/members.ts";
 import type { Metadata, OtherObject, PodObject, VolumeClaimObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { parseVolumeClaim } from "../../functions/shared/objects/volumes/volume-claim.ts";
 import { minutesAgo, nowMs } from "./suspended.ts";
 
 type Texts = Readonly<Record<string, string | null>>;
 type Group = Readonly<Record<string, unknown>>;
+
+const ownerReference = {
+  apiVersion: "apps.foundationdb.org/v1beta2",
+  kind: "FoundationDBCluster",
+  name: "orders",
+  uid: "uid-orders",
+};
 
 /** Three process groups, `storage-1` to `storage-3`, each with a fault domain, a pod and a volume claim of its own. */
 export class HeldGroups {
@@ -22,6 +27,8 @@ export class HeldGroups {
   readonly annotations: Record<string, string> = {};
   metadata: Partial<Metadata> = {};
   holds = true;
+  isNamespaceEnding = false;
+  isGone = false;
 
   constructor(annotations: Texts = { "suspend-duration": "7d" }) {
     this.sayOfCluster(annotations);
@@ -29,7 +36,7 @@ export class HeldGroups {
       const id = `storage-${number}`;
       this.groups.set(id, { processGroupID: id, faultDomain: `zone-${number}`, addresses: [`10.1.0.${number}:4501`] });
       const metadata = { name: `orders-${id}-data`, namespace: "db", uid: `uid-${id}-data`, resourceVersion: "9" };
-      this.claims.set(id, { metadata: { ...metadata, annotations: {} } });
+      this.claims.set(id, { metadata: { ...metadata, annotations: {}, ownerReferences: [ownerReference] } });
       this.addPod(id);
     }
   }
@@ -118,22 +125,11 @@ export class HeldGroups {
   get snapshot(): RemovalsSnapshot {
     return {
       nowMs,
-      cluster: parseFoundationCluster(this.object),
-      claims: [...this.claims].map(
-        ([group, one]): GroupClaim => ({
-          ...parseVolumeClaim(one),
-          group,
-          annotations: one.metadata.annotations ?? {},
-        }),
-      ),
-      pods: [...this.pods].map(
-        ([group, one]): GroupPod => ({
-          ...parseVolumeUser(one),
-          group,
-          createdMs: Date.parse(one.metadata.creationTimestamp ?? ""),
-        }),
-      ),
+      cluster: this.isGone ? undefined : parseFoundationCluster(this.object),
+      claims: [...this.claims].map(([group, one]) => parseGroupClaim(one, group)),
+      pods: [...this.pods].map(([group, one]) => parseGroupPod(one, group)),
       holds: this.holds,
+      isNamespaceEnding: this.isNamespaceEnding,
     };
   }
 }

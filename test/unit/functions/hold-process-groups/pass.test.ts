@@ -20,7 +20,10 @@ class FoundationPasses extends Passes {
     store.create(resource, namespace, { metadata: { name: key.name, annotations }, spec: {} } as never);
     this.status({ processGroupID: id, faultDomain: "zone-1", addresses: ["10.1.0.1:4501"] });
     const marks = { [labels.cluster]: key.name, [labels.id]: id };
-    store.create(claims, namespace, { metadata: { name: claim.name, labels: marks } } as never);
+    const { uid } = this.foundation.metadata;
+    const owner = { apiVersion: "apps.foundationdb.org/v1beta2", kind: "FoundationDBCluster", name: key.name, uid };
+    const metadata = { name: claim.name, labels: marks, ownerReferences: [owner] };
+    store.create(claims, namespace, { metadata } as never);
     store.create("pods", namespace, {
       metadata: { name: `orders-${id}`, labels: marks },
       spec: { containers: [{ name: "fdb", image: "fdb:1" }] },
@@ -158,7 +161,8 @@ test("only clusters that ask for something, or of which something is held, are l
   const silent = new FoundationPasses({});
   assert.deepEqual(await silent.keys(), []);
   await silent.pass();
-  assert.deepEqual(silent.words, [`list ${resource}`, `get ${resource}`]);
+  assert.deepEqual(silent.words, [`list ${resource}`, `list ${claims}`, `get ${resource}`, `list ${claims}`]);
+  assert.match(JSON.stringify(silent.calls.at(-1)?.given), /fdb-cluster-name=orders,sluice.dev\/protected"/);
   const held = new FoundationPasses({ "sluice.dev/held-process-groups": "{}" });
   assert.deepEqual(
     (await held.keys()).map(({ name }) => name),
@@ -168,4 +172,125 @@ test("only clusters that ask for something, or of which something is held, are l
     if (of === resource) throw refused(404, "the server could not find the requested resource");
   };
   assert.deepEqual(await held.keys(), []);
+});
+
+const protection = "sluice.dev/volume-protection";
+const protecting = { "sluice.dev/suspend-duration": "1h", "sluice.dev/protect-volumes": "true" };
+const holds = { settings: { volumeHold: "keep" } };
+
+/** Protected by a first pass, which is forgotten. */
+async function protectedPasses(): Promise<FoundationPasses> {
+  const passes = new FoundationPasses(protecting);
+  passes.restart(holds);
+  await passes.pass();
+  passes.calls.length = 0;
+  return passes;
+}
+
+const metadataOf = (passes: FoundationPasses) => passes.world.store.get(claims, claim).metadata;
+
+test("our finalizer is written first, under the uid and the revision that were read, with the label by which it is found", async () => {
+  const passes = new FoundationPasses(protecting);
+  passes.restart(holds);
+  passes.change({ processGroupsToRemove: [id] });
+  const { uid, resourceVersion, finalizers: before = [] } = metadataOf(passes);
+  await passes.pass();
+  assert.deepEqual(passes.writes, [`patch ${claims}`, `patch ${resource}`, `patch ${claims}`]);
+  const [first] = passes.calls.filter(({ verb }) => verb === "patch");
+  const labels = { "sluice.dev/protected": "true" };
+  const finalizers = [...before, protection];
+  assert.deepEqual(first?.given[2], { metadata: { uid, resourceVersion, labels, finalizers } });
+  assert.deepEqual(metadataOf(passes).finalizers, finalizers);
+});
+
+test("what somebody else writes between the read and the write of our finalizer stays", async () => {
+  const passes = new FoundationPasses(protecting);
+  passes.restart(holds);
+  let isOver = false;
+  passes.interfere = ({ verb, resource: of }) => {
+    if (isOver || verb !== "patch" || of !== claims) return;
+    isOver = true;
+    const finalizers = [...(metadataOf(passes).finalizers ?? []), "example.com/backup"];
+    passes.world.store.patch(claims, claim, { metadata: { finalizers } } as never);
+  };
+  await passes.pass();
+  const { finalizers = [] } = metadataOf(passes);
+  assert.ok(finalizers.includes("example.com/backup") && finalizers.includes(protection), finalizers.join());
+});
+
+test("where the API server refuses our finalizer, that is said, and the removal is blocked all the same", async () => {
+  const passes = new FoundationPasses(protecting);
+  passes.restart(holds);
+  passes.change({ processGroupsToRemove: [id] });
+  passes.interfere = ({ verb, resource: of, given }) => {
+    if (verb === "patch" && of === claims && JSON.stringify(given[2]).includes(protection))
+      throw refused(422, "not so");
+  };
+  assert.equal(await passes.pass(), 15_000);
+  assert.deepEqual(passes.foundation.spec?.buggify?.blockRemoval, [id]);
+  assert.match(passes.told("ProcessGroupWaiting").join(), /owner-refused: .*get our finalizer/);
+});
+
+test("what the operator takes first is said on the cluster and on the volume claim, once, and its time is asked for", async () => {
+  const passes = await protectedPasses();
+  passes.status({ processGroupID: id, removalTimestamp: time, exclusionTimestamp: time });
+  passes.world.store.delete("pods", { namespace, name: `orders-${id}` });
+  passes.world.store.delete(claims, claim);
+  await passes.goOn(60_000);
+  await passes.pass();
+  assert.deepEqual([passes.said("suspend"), passes.said("drained-at")], ["true", time]);
+  assert.match(passes.said("suspend-message") ?? "", /^removal-begun: /);
+  assert.equal(passes.told("ProcessGroupWaiting").length, 2);
+  passes.calls.length = 0;
+  await passes.pass();
+  assert.deepEqual(passes.writes, []);
+});
+
+test("a change of a volume claim wakes its cluster, by one read; one that is gone, or of no cluster, wakes none", async () => {
+  const passes = new FoundationPasses(protecting);
+  const [woken] = holdProcessGroups.wokenBy.filter(({ resource: of }) => of === claims);
+  assert.equal(woken?.selector?.key, labels.cluster);
+  const find = (name: string) => {
+    const found = woken?.keysOf({ namespace, name }, { groupOf: () => undefined });
+    assert.ok(found !== undefined && "name" in found);
+    return played(passes.timeline, found.find({ ...passes.context, namespaces: undefined }));
+  };
+  assert.deepEqual(await find(claim.name), [key]);
+  assert.deepEqual(passes.words, [`get ${claims}`]);
+  assert.deepEqual(await find("nobody"), []);
+  passes.world.store.patch(claims, claim, { metadata: { labels: { [labels.cluster]: null } } } as never);
+  assert.deepEqual(await find(claim.name), []);
+});
+
+test("whoever takes every annotation away is found by the label, and its volume claims lose our finalizer and the label", async () => {
+  const passes = await protectedPasses();
+  const none = { "sluice.dev/suspend-duration": null, "sluice.dev/protect-volumes": null };
+  passes.world.annotate(key, none, resource);
+  assert.deepEqual(await passes.keys(), [key]);
+  await passes.pass();
+  const { finalizers, labels: left } = metadataOf(passes);
+  assert.deepEqual([finalizers?.includes(protection), left?.["sluice.dev/protected"]], [false, undefined]);
+  assert.deepEqual(await passes.keys(), []);
+});
+
+test("of a cluster that is gone the volumes stay, each says so, and VOLUME_HOLD=remove or the end of the namespace lets them go", async () => {
+  for (const end of ["remove", "namespace"]) {
+    const passes = await protectedPasses();
+    passes.world.store.create("namespaces", "", { metadata: { name: namespace } });
+    passes.world.store.delete(resource, key);
+    passes.world.store.delete("pods", { namespace, name: `orders-${id}` });
+    if (passes.world.store.find(claims, claim)?.metadata.deletionTimestamp === undefined)
+      passes.world.store.delete(claims, claim);
+    await passes.goOn(60_000);
+    assert.deepEqual(await passes.keys(), [key]);
+    await passes.pass();
+    assert.match(passes.said("suspend-message") ?? "", /^owner-gone: /);
+    assert.equal(passes.told("ProcessGroupWaiting").length, 1);
+    assert.ok(metadataOf(passes).finalizers?.includes(protection));
+    if (end === "remove") passes.restart({ settings: { volumeHold: "remove" } });
+    else passes.world.store.delete("namespaces", { namespace: "", name: namespace });
+    await passes.pass();
+    await passes.goOn(1_000);
+    assert.equal(passes.world.store.find(claims, claim), undefined, end);
+  }
 });

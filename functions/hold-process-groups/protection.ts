@@ -1,0 +1,103 @@
+/** Which volume claims have our finalizer though nothing of them is removed (spec suspend-before-delete 3.5, F2). Pure. */
+import * as keys from "../shared/objects/vocabulary/suspension.ts";
+import { meant } from "../shared/objects/volumes/volume-claim.ts";
+import type { FoundationCluster, GroupClaim } from "./foundation-cluster.ts";
+
+/** What a decision about protection needs. */
+export interface ProtectionSnapshot {
+  /** Undefined where it is gone. */
+  readonly cluster: FoundationCluster | undefined;
+  readonly claims: readonly GroupClaim[];
+  /** False: nothing is held any more, as before an uninstall. */
+  readonly holds: boolean;
+  readonly isNamespaceEnding: boolean;
+}
+
+/** A volume claim that gets our finalizer and its label, or loses both. */
+export interface ProtectionChange {
+  readonly claim: GroupClaim;
+  readonly protection: "add" | "drop";
+}
+
+interface Words {
+  readonly guard: string;
+  readonly sentence: string;
+}
+
+/** A duration of 0 keeps nothing: there is no time for which a volume would be protected. */
+export function wantsProtection({ protects, duration }: FoundationCluster): "yes" | "no" | "unclear" {
+  if (protects.kind === "malformed") return "unclear";
+  return meant(protects) === true && meant(duration) !== 0 ? "yes" : "no";
+}
+
+/** Whoever asks for protection, or has claims that are protected still, is looked after though nothing is held back. */
+export function isProtecting({ cluster, claims }: ProtectionSnapshot): boolean {
+  return claims.some(({ isProtected }) => isProtected) || (cluster !== undefined && wantsProtection(cluster) === "yes");
+}
+
+export function protectionChanges(snapshot: ProtectionSnapshot): readonly ProtectionChange[] {
+  return snapshot.claims.flatMap((claim): ProtectionChange[] => {
+    if (isDropped(claim, snapshot)) return [{ claim, protection: "drop" }];
+    return isAdded(claim, snapshot) ? [{ claim, protection: "add" }] : [];
+  });
+}
+
+function isAdded(claim: GroupClaim, { cluster, holds, isNamespaceEnding }: ProtectionSnapshot): boolean {
+  if (cluster === undefined || cluster.isDeleting || isNamespaceEnding || !holds) return false;
+  const isOver = claim.isTerminating || meant(claim.state) === "Removing";
+  const isOurs = claim.ownerUids.includes(cluster.uid);
+  const isThere = claim.isProtected && claim.isLabelled;
+  return wantsProtection(cluster) === "yes" && isOurs && !isOver && !isThere;
+}
+
+/**
+ * One that somebody has deleted keeps it until its time is over, whatever is said meanwhile: gc-suspended-groups takes it away
+ * then. One that is suspended keeps it until it is removed, or is back.
+ */
+function isDropped(claim: GroupClaim, { cluster, holds, isNamespaceEnding }: ProtectionSnapshot): boolean {
+  if (!claim.isProtected && !(claim.isLabelled && !claim.isTerminating)) return false;
+  if (!holds) return true;
+  if (isNamespaceEnding) return claim.isTerminating && !claim.isOnHold;
+  if (cluster === undefined || cluster.isDeleting || wantsProtection(cluster) !== "no") return false;
+  return !claim.isTerminating && claim.state.kind === "absent" && !claim.isHeld;
+}
+
+/** What is said of the option itself; undefined where it can be read. */
+export function wordsOnOption({ cluster }: ProtectionSnapshot): Words | undefined {
+  if (cluster?.protects.kind !== "malformed") return undefined;
+  return { guard: "protection-malformed", sentence: cluster.protects.sentence };
+}
+
+/** Somebody has deleted it, and our protection alone holds it. */
+export function isKept({ isTerminating, isProtected }: GroupClaim): boolean {
+  return isTerminating && isProtected;
+}
+
+/** Why it is kept, and what whoever needs its data has to do. */
+export function wordsOnKept(id: string, { name, volumeName }: GroupClaim, why: KeptBecause): Words {
+  const volume = volumeName === undefined ? "it has no PersistentVolume" : `save its PersistentVolume ${volumeName}`;
+  return { guard: why, sentence: `${reasons[why](id, name)}; nobody gets the volume claim back: ${volume}` };
+}
+
+const reasons = {
+  "removal-begun": (id: string, claim: string) =>
+    `${claim} was deleted before the removal of ${id} could be held back: our finalizer keeps its volume for its time`,
+  "claim-deleted": (id: string, claim: string) =>
+    `somebody has deleted ${claim}: our finalizer keeps its volume until ${id} is removed, and for its time after that`,
+  "owner-deleting": (_id: string, claim: string) =>
+    `its cluster is being deleted, and ${claim} with it: our finalizer keeps its volume until somebody takes that away`,
+  "owner-gone": (_id: string, claim: string) =>
+    `its cluster was deleted, and ${claim} with it: our finalizer keeps its volume until somebody takes that away`,
+} as const;
+
+type KeptBecause = keyof typeof reasons;
+
+export function isKeptBecause(guard: string): boolean {
+  return Object.hasOwn(reasons, guard);
+}
+
+/** Each says on itself why it is kept, until its time runs. By key. */
+export function messageOf(claim: GroupClaim, { guard, sentence }: Words): Readonly<Record<string, string>> {
+  const isNews = claim.state.kind === "absent" && claim.message?.guard !== guard;
+  return isNews ? { [keys.suspendMessage.key]: keys.formatMessage({ guard, sentence }) } : {};
+}

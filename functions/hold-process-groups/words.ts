@@ -1,0 +1,78 @@
+/** What the volume claims of a process group are to say of themselves. Pure. */
+import { formatTime } from "../shared/objects/durations.ts";
+import * as keys from "../shared/objects/vocabulary/suspension.ts";
+import { meant } from "../shared/objects/volumes/volume-claim.ts";
+import type { FoundationCluster, GroupClaim } from "./foundation-cluster.ts";
+import { type Case, isDrained, type Judged, keptSinceMs } from "./judge.ts";
+import { isKept, isKeptBecause, messageOf } from "./protection.ts";
+
+/** By key; null takes one away. */
+type Texts = Readonly<Record<string, string | null>>;
+
+export interface AnnotationChange {
+  readonly claim: GroupClaim;
+  readonly annotations: Texts;
+}
+
+const groupKind = "FoundationDBCluster.apps.foundationdb.org";
+
+/** Each says whose it is and how volumes go, and those of a removal that they are to be suspended. */
+export function annotationChanges(
+  one: Case,
+  verdict: Judged | undefined,
+  cluster: FoundationCluster,
+): readonly AnnotationChange[] {
+  return one.claims.flatMap((claim): AnnotationChange[] => {
+    const isLost = claim.isTerminating && !isKept(claim);
+    if (isLost || meant(claim.state) === "Removing") return [];
+    const why = verdict !== undefined && isKept(claim) && isKeptBecause(verdict.guard) ? messageOf(claim, verdict) : {};
+    const wanted = { ...wordsOf(one, claim, cluster), ...requestOf(one, claim, verdict), ...why };
+    const news = Object.entries(wanted).filter(([key, text]) => (claim.annotations[key] ?? null) !== text);
+    return news.length === 0 ? [] : [{ claim, annotations: Object.fromEntries(news) }];
+  });
+}
+
+/** Where the cluster does not say any more for how long, those that are held stay so, and no volume of them goes. */
+function wordsOf({ group, held, pod }: Case, claim: GroupClaim, cluster: FoundationCluster): Texts {
+  const { name, duration, policy } = cluster;
+  if (duration.kind === "absent" && !claim.isProtected) return held === undefined ? {} : policy;
+  // Its data is elsewhere and its pod is gone, by somebody else's hand: nobody waits for it as for a missing pod.
+  const isRetired = held === undefined && pod === undefined && group?.isMarked && group.excludedMs !== undefined;
+  if (isRetired && claim.state.kind === "absent" && !isKept(claim))
+    return { [keys.volumeOwner.key]: null, [keys.volumeZone.key]: null };
+  const zone = group?.faultDomain;
+  // While it is suspended its zone stays as it is: the operator may forget where its pod was.
+  const isKnown = zone !== undefined && keys.volumeZone.parse(zone) !== undefined && claim.state.kind === "absent";
+  return {
+    ...policy,
+    [keys.volumeOwner.key]: `${groupKind}/${name}`,
+    ...(isKnown ? { [keys.volumeZone.key]: zone } : {}),
+  };
+}
+
+function requestOf(one: Case, claim: GroupClaim, verdict: Judged | undefined): Texts {
+  const { held, group } = one;
+  const free = { [keys.removalHeld.key]: null };
+  if (isKept(claim)) return { ...free, ...keptRequest(one, claim) };
+  if (verdict?.step === "withdraw") return { ...free, [keys.suspendRequest.key]: null, [keys.drainedAt.key]: null };
+  // From now on whoever fulfils the wish may take it away: it is on record here.
+  if (held === undefined || held.recoveringMs !== undefined || verdict?.guard === "withdrawn") return free;
+  // A user's own word stays.
+  const request = {
+    [keys.removalHeld.key]: "true",
+    ...(claim.request.kind === "absent" ? { [keys.suspendRequest.key]: "true" } : {}),
+  };
+  if (!isDrained(one)) return { ...request, [keys.drainedAt.key]: null };
+  const since = formatTime(group?.excludedMs ?? 0);
+  return claim.drainedMs === undefined ? { ...request, [keys.drainedAt.key]: since } : request;
+}
+
+/** Its time runs as that of any other, once its pod is gone; a user's own word stays. */
+function keptRequest(one: Case, claim: GroupClaim): Texts {
+  const sinceMs = keptSinceMs(one);
+  if (sinceMs === undefined) return { [keys.drainedAt.key]: null };
+  return {
+    ...(claim.drainedMs === undefined ? { [keys.drainedAt.key]: formatTime(sinceMs) } : {}),
+    ...(claim.request.kind === "absent" ? { [keys.suspendRequest.key]: "true" } : {}),
+  };
+}

@@ -1,0 +1,262 @@
+/** What is decided about the protection of a FoundationDBCluster's volume claims, and about those that somebody has deleted. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decide, type Step } from "../../../../functions/hold-process-groups/decide.ts";
+import { HeldGroups } from "../../../stage/held-groups.ts";
+import { minutesAgo } from "../../../stage/suspended.ts";
+
+const protection = "sluice.dev/volume-protection";
+const ids = ["storage-1", "storage-2", "storage-3"];
+const option = { "suspend-duration": "7d", "protect-volumes": "true" };
+
+/** `add ID` or `drop ID` of each volume claim that is written by the next step. */
+function changesOf(held: HeldGroups): readonly string[] {
+  const { step } = decide(held.snapshot);
+  return step?.kind === "protect" ? step.changes.map(({ claim, protection: how }) => `${how} ${claim.group}`) : [];
+}
+
+/** What one volume claim gets, without prefixes. */
+function saidOf(held: HeldGroups, id: string): Readonly<Record<string, string | null>> {
+  const { step } = decide(held.snapshot);
+  const [change] = step?.kind === "annotate" ? step.changes.filter(({ claim }) => claim.group === id) : [];
+  return Object.fromEntries(
+    Object.entries(change?.annotations ?? {}).map(([key, text]) => [key.replace("sluice.dev/", ""), text]),
+  );
+}
+
+function guards(held: HeldGroups): readonly string[] {
+  return decide(held.snapshot).told.map(({ guard }) => guard);
+}
+
+/** All of it is protected, and says whose it is. */
+function protectedGroups(annotations: Readonly<Record<string, string | null>> = option): HeldGroups {
+  const held = new HeldGroups(annotations);
+  held.furnish();
+  for (const id of ids) held.change(id, { finalizers: [protection], labels: { "sluice.dev/protected": "true" } });
+  return held;
+}
+
+function deleted(held: HeldGroups, id = "storage-1"): HeldGroups {
+  held.change(id, { deletionTimestamp: minutesAgo(1) });
+  return held;
+}
+
+/** The operator was faster: it has excluded the process, and deleted its pod and its volume claim. */
+function outrun(held: HeldGroups = protectedGroups(), id = "storage-1"): HeldGroups {
+  held.remove(id);
+  held.set(id, { exclusionTimestamp: minutesAgo(10) });
+  held.pods.delete(id);
+  return deleted(held, id);
+}
+
+/** Its time runs, by our word: nothing is left to be written. */
+function written(held: HeldGroups, id = "storage-1"): HeldGroups {
+  held.say(id, {
+    suspend: "true",
+    "drained-at": minutesAgo(10),
+    "suspend-state": "Suspended",
+    "suspend-message": "suspended: it is gone",
+  });
+  return held;
+}
+
+test("protecting: every volume claim of a cluster that asks gets our finalizer before anything else of it is done", () => {
+  const held = new HeldGroups(option);
+  held.remove("storage-1");
+  assert.equal(decide(held.snapshot).guard, "protecting");
+  assert.deepEqual(
+    changesOf(held),
+    ids.map((id) => `add ${id}`),
+  );
+  assert.deepEqual(changesOf(protectedGroups()), [], "and nothing is written again");
+});
+
+test("the option is a Go boolean; false, or a duration of 0, protects nothing; without a duration it protects, and says what is missing", () => {
+  for (const text of ["1", "t", "T", "TRUE", "true", "True"])
+    assert.equal(changesOf(new HeldGroups({ ...option, "protect-volumes": text })).length, 3, text);
+  for (const text of ["0", "f", "F", "FALSE", "false", "False"])
+    assert.deepEqual(changesOf(new HeldGroups({ ...option, "protect-volumes": text })), [], text);
+  assert.deepEqual(changesOf(new HeldGroups({ ...option, "suspend-duration": "0" })), []);
+  assert.equal(changesOf(new HeldGroups({ "protect-volumes": "true" })).length, 3);
+  const endless = protectedGroups({ "protect-volumes": "true" });
+  assert.deepEqual([decide(endless.snapshot).guard, guards(endless)], ["duration-missing", ["duration-missing"]]);
+});
+
+test("protection-malformed: an option that nobody can read is said, and no volume claim gets or loses our finalizer", () => {
+  const held = protectedGroups({ ...option, "protect-volumes": "yes" });
+  held.change("storage-3", { finalizers: [], labels: {} });
+  const { guard, step, told } = decide(held.snapshot);
+  assert.deepEqual([guard, step, told.length], ["protection-malformed", undefined, 1]);
+  assert.match(told[0]?.sentence ?? "", /sluice.dev\/protect-volumes is "yes"; write a Go boolean/);
+  assert.deepEqual(guards(new HeldGroups({ "protect-volumes": "yes" })), ["protection-malformed"]);
+  outrun(held);
+  assert.deepEqual(guards(held), ["removal-begun", "protection-malformed"], "beside what is said of what was deleted");
+});
+
+test("a volume claim of another owner gets no finalizer, nor one that is being deleted or is being removed (I9)", () => {
+  const held = new HeldGroups(option);
+  held.change("storage-1", { ownerReferences: [{ apiVersion: "v1", kind: "Pod", name: "x", uid: "uid-other" }] });
+  held.change("storage-2", { deletionTimestamp: minutesAgo(1) });
+  held.say("storage-3", { "suspend-state": "Removing" });
+  assert.deepEqual(changesOf(held), []);
+  held.change("storage-1", { ownerReferences: [] });
+  assert.deepEqual(changesOf(held), [], "nor one that has no owner");
+});
+
+test("a finalizer or a label of it that somebody took away comes again", () => {
+  const held = protectedGroups();
+  held.change("storage-1", { labels: {} });
+  held.change("storage-2", { finalizers: [] });
+  assert.deepEqual(changesOf(held), ["add storage-1", "add storage-2"]);
+});
+
+test("releasing: whoever takes the option back has the finalizer gone, but not from what is suspended, or deleted before its time", () => {
+  for (const text of [null, "false"]) {
+    const held = protectedGroups({ ...option, "protect-volumes": text });
+    held.say("storage-1", { "suspend-state": "Suspended" });
+    deleted(held, "storage-2");
+    assert.equal(decide(held.snapshot).guard, "releasing");
+    assert.deepEqual(changesOf(held), ["drop storage-3"]);
+  }
+  const held = protectedGroups({ ...option, "protect-volumes": null });
+  held.change("storage-1", { finalizers: [protection, "sluice.dev/volume-hold"] });
+  assert.deepEqual(changesOf(held), ["drop storage-2", "drop storage-3"], "nor from one that is about to be suspended");
+  const bare = protectedGroups({});
+  assert.equal(changesOf(bare).length, 3, "also of a cluster that asks for nothing at all any more");
+});
+
+test("VOLUME_HOLD=remove takes the finalizer from every volume claim, of a cluster that is gone, too, and none gets it", () => {
+  const held = deleted(protectedGroups({ ...option, "protect-volumes": "yes" }));
+  held.holds = false;
+  assert.equal(changesOf(held).length, 3);
+  held.isGone = true;
+  assert.equal(changesOf(held).length, 3);
+  const bare = new HeldGroups(option);
+  bare.holds = false;
+  assert.deepEqual(changesOf(bare), []);
+});
+
+test("of a namespace that is being deleted the finalizer goes from what is being deleted, but from what somebody holds", () => {
+  const held = new HeldGroups(option);
+  held.isNamespaceEnding = true;
+  assert.deepEqual(changesOf(held), [], "none gets it");
+  const ending = protectedGroups();
+  deleted(ending, "storage-1");
+  deleted(ending, "storage-2").say("storage-2", { hold: "true" });
+  ending.isNamespaceEnding = true;
+  assert.deepEqual(changesOf(ending), ["drop storage-1"]);
+  ending.isGone = true;
+  assert.deepEqual(changesOf(ending), ["drop storage-1"]);
+});
+
+test("removal-begun: what the operator deletes before our block is said, kept, and asked to be suspended from its exclusion on", () => {
+  const held = outrun();
+  assert.equal(changesOf(held).length, 0);
+  const { guard, step, told } = decide(held.snapshot);
+  assert.deepEqual([guard, step?.kind, told.map((one) => one.guard)], ["annotating", "annotate", ["removal-begun"]]);
+  const { "drained-at": drainedAt, "suspend-message": message, ...rest } = saidOf(held, "storage-1");
+  assert.deepEqual(rest, { suspend: "true" });
+  assert.equal(Date.parse(drainedAt ?? ""), Date.parse(minutesAgo(10)));
+  assert.match(message ?? "", /^removal-begun: orders-storage-1-data was deleted before .*it has no PersistentVolume$/);
+  const { step: none, guard: kept } = decide(written(outrun()).snapshot);
+  assert.deepEqual([kept, none], ["removal-begun", undefined], "once its time runs nothing is written");
+});
+
+test("the owner and the zone stay on a volume claim that is kept: its ledger and its turn go by them", () => {
+  const held = outrun();
+  const { owner, zone } = saidOf(held, "storage-1");
+  assert.deepEqual([owner, zone], [undefined, undefined]);
+});
+
+test("the word that nobody needs the data of what is kept follows the operator's, and an exclusion that was skipped is one", () => {
+  const held = outrun();
+  held.set("storage-1", { exclusionSkipped: true });
+  held.addPod("storage-1", 5);
+  assert.ok(saidOf(held, "storage-1")["drained-at"], "whoever asked for its removal so does not need it");
+  held.set("storage-1", { exclusionSkipped: undefined });
+  assert.equal(saidOf(held, "storage-1")["drained-at"], undefined, "a pod that is newer may have new data");
+  const cancelled = written(outrun());
+  cancelled.set("storage-1", { removalTimestamp: undefined });
+  assert.deepEqual(saidOf(cancelled, "storage-1"), { "drained-at": null });
+});
+
+test("claim-deleted: what a user deletes of a process group that is to stay is said, and no time runs", () => {
+  const held = deleted(protectedGroups());
+  const { told } = decide(held.snapshot);
+  assert.deepEqual(
+    told.map(({ id, guard }) => [id, guard]),
+    [["storage-1", "claim-deleted"]],
+  );
+  const { "suspend-message": message, ...rest } = saidOf(held, "storage-1");
+  assert.deepEqual(rest, {});
+  assert.match(message ?? "", /^claim-deleted: somebody has deleted orders-storage-1-data/);
+});
+
+test("a block of ours keeps no pod whose volume claim somebody has deleted, but of one that goes without an exclusion", () => {
+  const held = protectedGroups();
+  held.exclude("storage-1");
+  deleted(held);
+  const { step } = decide(held.snapshot);
+  assert.deepEqual(step?.kind === "change-spec" ? step.blocked : undefined, []);
+  held.set("storage-1", { exclusionSkipped: true });
+  assert.notEqual(decide(held.snapshot).step?.kind, "change-spec");
+  const removed = protectedGroups();
+  removed.exclude("storage-1");
+  deleted(removed).say("storage-1", { "suspend-state": "Removing" });
+  assert.deepEqual([decide(removed.snapshot).guard, decide(removed.snapshot).step], ["removing", undefined]);
+});
+
+test("neither a suspension, nor a recover, nor its end touches the finalizer while the option is on", () => {
+  for (const change of [
+    (held: HeldGroups) => held.say("storage-1", { "suspend-state": "Suspended" }),
+    (held: HeldGroups) => held.say("storage-1", { "suspend-state": "Suspended", recover: "true" }),
+    (held: HeldGroups) => held.pods.delete("storage-1"),
+  ]) {
+    const held = protectedGroups();
+    held.exclude("storage-1");
+    change(held);
+    assert.deepEqual(changesOf(held), []);
+  }
+  const back = protectedGroups();
+  back.hold("storage-1", 2);
+  const { step } = decide(back.snapshot);
+  assert.deepEqual(step?.kind === "change-spec" ? step.blocked : undefined, [], "and our block does not wait for it");
+});
+
+test("owner-deleting, owner-gone: what goes with its cluster is kept without an end, each says so, and nothing else is written", () => {
+  for (const [guard, change] of [
+    ["owner-deleting", (held: HeldGroups) => (held.metadata = { deletionTimestamp: minutesAgo(1) })],
+    ["owner-gone", (held: HeldGroups) => (held.isGone = true)],
+  ] as const) {
+    const held = outrun();
+    held.say("storage-1", { zone: null });
+    change(held);
+    assert.equal(decide(held.snapshot).guard, guard);
+    assert.deepEqual(Object.keys(saidOf(held, "storage-1")), ["suspend-message"]);
+    held.say("storage-1", { "suspend-message": `${guard}: x` });
+    assert.deepEqual([decide(held.snapshot).guard, decide(held.snapshot).step], [guard, undefined]);
+  }
+  const bare = new HeldGroups(option);
+  bare.metadata = { deletionTimestamp: minutesAgo(1) };
+  assert.deepEqual([decide(bare.snapshot).guard, decide(bare.snapshot).step], ["done", undefined]);
+  bare.isGone = true;
+  assert.equal(decide(bare.snapshot).guard, "done");
+});
+
+test("what a cluster of the same name has left behind is said to be so, and not written to", () => {
+  const held = deleted(protectedGroups());
+  held.change("storage-1", {
+    ownerReferences: [{ apiVersion: "v1", kind: "FoundationDBCluster", name: "orders", uid: "uid-before" }],
+  });
+  held.say("storage-1", { owner: null });
+  const { guard, step, told } = decide(held.snapshot);
+  assert.deepEqual([guard, step, told.map((one) => one.guard)], ["owner-gone", undefined, ["owner-gone"]]);
+});
+
+test("where the API server refuses our finalizer, removals are held back all the same", () => {
+  const held = new HeldGroups(option);
+  held.furnish();
+  held.remove("storage-1");
+  const { step } = decide({ ...held.snapshot, isProtectionRefused: true });
+  assert.equal((step as Step).kind, "change-spec");
+});
