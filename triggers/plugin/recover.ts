@@ -2,8 +2,13 @@
 import { type Cluster, hasCode } from "../../functions/shared/kubernetes/cluster.ts";
 import { maxConflicts } from "../../functions/shared/ledger/reservation.ts";
 import { clusterName, processGroupId } from "../../functions/shared/objects/vocabulary/foundationdb.ts";
-import { recover as wish } from "../../functions/shared/objects/vocabulary/suspension.ts";
-import { isSuspensionAsked, meant, parseVolumeClaim } from "../../functions/shared/objects/volumes/volume-claim.ts";
+import { volumeProtection, recover as wish } from "../../functions/shared/objects/vocabulary/suspension.ts";
+import {
+  isSuspensionAsked,
+  meant,
+  parseVolumeClaim,
+  type VolumeClaim,
+} from "../../functions/shared/objects/volumes/volume-claim.ts";
 import { formatSpan } from "./span.ts";
 import { inspectSuspended } from "./suspended.ts";
 
@@ -68,9 +73,10 @@ async function ask(cluster: Cluster, key: { namespace: string; name: string }, o
   for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
     const object = await getOrNone(cluster, key);
     if (object === undefined) return refused(`${name} is gone: its removal has ended`);
-    const { uid, resourceVersion, isTerminating, state, volumeName } = parseVolumeClaim(object);
+    const claim = parseVolumeClaim(object);
+    const { uid, resourceVersion, isTerminating, state } = claim;
     if (!isSuspensionAsked(object)) return refused(`${name} is not suspended`);
-    if (isTerminating || meant(state) === "Removing") return refused(tooLate(name, volumeName));
+    if (isTerminating || meant(state) === "Removing") return refused(tooLate(claim));
     if (options.dryRun) return { isDone: true, sentence: `${name}: would be recovered` };
     try {
       const body = { metadata: { uid, resourceVersion, annotations: { [wish.key]: "true" } } };
@@ -107,10 +113,14 @@ function refused(sentence: string): Said {
 }
 
 /** How a volume is saved whose claim nobody gets back. */
-function tooLate(name: string, volume: string | undefined): string {
-  if (volume === undefined) return `${name}: it is too late: its removal has begun, and it has no PersistentVolume`;
-  const patch = `kubectl patch pv ${volume} -p '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`;
-  return `${name}: it is too late: its removal has begun. To save its volume, type at once: ${patch}; when ${name} is gone, clear spec.claimRef of that volume, and make ${name} anew with spec.volumeName: ${volume}`;
+function tooLate({ name, volumeName, isTerminating, isProtected }: VolumeClaim): string {
+  if (volumeName === undefined) return `${name}: it is too late: its removal has begun, and it has no PersistentVolume`;
+  const patch = `kubectl patch pv ${volumeName} -p '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`;
+  const saved = `clear spec.claimRef of that volume, and make ${name} anew with spec.volumeName: ${volumeName}`;
+  // Whoever makes it anew while its process group is still to go has it deleted once more.
+  if (isTerminating && isProtected)
+    return `${name}: it is too late: somebody has deleted it, and only our finalizer keeps its volume. To save that, type: ${patch}; then take ${volumeProtection} from ${name}; when FoundationDB's operator does not list the process group any more, ${saved} and the same labels`;
+  return `${name}: it is too late: its removal has begun. To save its volume, type at once: ${patch}; when ${name} is gone, ${saved}`;
 }
 
 async function getOrNone(cluster: Cluster, key: { namespace: string; name: string }) {

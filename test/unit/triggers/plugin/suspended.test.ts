@@ -113,3 +113,26 @@ test("--wait ends when nothing of ours stands on it, or when the wish is answere
   const { code, out } = await sluice(passes, `recover ${claim} --wait`);
   assert.deepEqual([code, out], [0, `${claim}: its pod is ready with the same volume, after 6 s\n`]);
 });
+
+test("of what somebody has deleted and our protection keeps, it says how the volume is saved before the operator lets go of it", async () => {
+  const passes = suspended();
+  const finalizers = ["sluice.dev/volume-protection"];
+  passes.world.store.patch("persistentvolumeclaims", at, { metadata: { finalizers } } as never);
+  passes.world.store.delete("persistentvolumeclaims", at);
+  const { code, said } = await sluice(passes, `recover ${claim}`);
+  assert.equal(code, 1);
+  assert.match(
+    said[0] ?? "",
+    /kubectl patch pv pv-1 .*"Retain".* take sluice.dev\/volume-protection from data-group-a-1; when FoundationDB's operator does not list/,
+  );
+  assert.equal(wish(passes), undefined);
+});
+
+test("a volume claim that is only protected is not suspended, and not listed", async () => {
+  const passes = suspended();
+  const none = { "sluice.dev/suspend": null, "sluice.dev/suspend-state": null, "sluice.dev/suspended-at": null };
+  const annotations = { ...none, "sluice.dev/suspend-message": null };
+  const finalizers = ["sluice.dev/volume-protection"];
+  passes.world.store.patch("persistentvolumeclaims", at, { metadata: { annotations, finalizers } } as never);
+  assert.equal((await sluice(passes, "suspended")).out, "");
+});
