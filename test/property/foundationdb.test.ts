@@ -1,6 +1,8 @@
 /** Removals of a FoundationDBCluster that are held back, over drawn histories with kills at any write. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
+import { wrapCluster } from "../../functions/shared/kubernetes/wrap-cluster.ts";
 import { playFoundation } from "../stage/foundation-history.ts";
 import { withoutRevisions } from "../stage/owned-history.ts";
 
@@ -18,6 +20,27 @@ test("no block is lifted before its time, no user's block ever, and in the end n
     assert.ok((counts[what] ?? 0) > 10, what);
 });
 
+test("an operator that is faster than our block takes no volume before its time where volumes are protected, and in the end all are gone", async (context) => {
+  const counts: Record<string, number> = {};
+  for (const seed of seeds) {
+    const { violations, left, ...history } = await playFoundation(seed, { protects: true });
+    assert.deepEqual([violations, left], [[], []], `seed ${seed}`);
+    for (const [what, count] of Object.entries(history.counts)) counts[what] = (counts[what] ?? 0) + count;
+  }
+  context.diagnostic(JSON.stringify(counts));
+  for (const what of ["outrun", "volumes", "wishes", "kills", "removed"]) assert.ok((counts[what] ?? 0) > 10, what);
+});
+
+test("where the API server drops our finalizer, such an operator takes volumes before their time", async () => {
+  let isFound = false;
+  for (const seed of seeds) {
+    const { violations } = await playFoundation(seed, { protects: true, wrap: withoutFinalizer });
+    isFound ||= violations.length > 0;
+    if (isFound) break;
+  }
+  assert.ok(isFound, "within the same seeds");
+});
+
 test("without the revision under which a cluster is written, a user's block is lost or a removal is let go too early", async () => {
   const wrap = withoutRevisions("foundationdbclusters");
   let isFound = false;
@@ -28,3 +51,15 @@ test("without the revision under which a cluster is written, a user's block is l
   }
   assert.ok(isFound, "within the same seeds");
 });
+
+/** An API server that takes our writes, and not the finalizer of a protection. */
+function withoutFinalizer(cluster: Cluster): Cluster {
+  return wrapCluster(cluster, {
+    patch: ((resource: "leases", object: never, body: { metadata?: { finalizers?: string[] } }, options: never) => {
+      const { finalizers, ...metadata } = body.metadata ?? {};
+      const others = finalizers?.filter((one) => one !== "sluice.dev/volume-protection");
+      const kept = others === undefined ? metadata : { ...metadata, finalizers: others };
+      return cluster.patch(resource, object, { ...body, metadata: kept } as never, options);
+    }) as Cluster["patch"],
+  });
+}

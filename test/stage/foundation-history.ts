@@ -13,6 +13,7 @@ import { createWorld, type World } from "../world/world.ts";
 import { type ClusterObject, type GroupStatus, labels, operate } from "./foundationdb.ts";
 import { KilledProcesses } from "./killed-processes.ts";
 import type { History, HistoryOptions } from "./owned-history.ts";
+import { VolumeLosses } from "./volume-losses.ts";
 
 const namespace = "db";
 const name = "orders";
@@ -25,12 +26,17 @@ const perZone = 3;
 const of = (word: string) => `sluice.dev/${word}`;
 const checked = "B1";
 
+export interface FoundationOptions extends HistoryOptions {
+  /** The cluster asks that its volumes are protected, and its operator is faster than our blocks now and then. */
+  readonly protects?: boolean;
+}
+
 /** Ten minutes of trouble and as long without any. The same seed gives the same history. */
 export async function playFoundation(
   seed: number,
-  { wrap = (cluster) => cluster }: HistoryOptions = {},
+  { wrap = (cluster) => cluster, protects = false }: FoundationOptions = {},
 ): Promise<History> {
-  const play = new Play(seed, wrap);
+  const play = new Play(seed, wrap, protects);
   await play.run();
   return { violations: play.violations, counts: play.counts, left: play.left() };
 }
@@ -40,6 +46,8 @@ class Play {
   readonly #timeline = new VirtualTimeline();
   readonly #world: World;
   readonly #wrap: (cluster: Cluster) => Cluster;
+  readonly #protects: boolean;
+  readonly #losses: VolumeLosses;
   /** What users have blocked themselves. */
   readonly #usersOwn = new Set<string>();
   readonly violations: string[] = [];
@@ -50,10 +58,11 @@ class Play {
   /** Who changes the cluster now is no function. */
   #isOther = false;
 
-  constructor(seed: number, wrap: (cluster: Cluster) => Cluster) {
+  constructor(seed: number, wrap: (cluster: Cluster) => Cluster, protects: boolean) {
     const random = seededRandom(seed);
     this.#random = random;
     this.#wrap = wrap;
+    this.#protects = protects;
     const span = (least: number, most: number) => () => least + Math.floor(random() * (most - least));
     this.#world = createWorld({
       timeline: this.#timeline,
@@ -64,9 +73,14 @@ class Play {
     const { store } = this.#world;
     store.create("namespaces", "", { metadata: { name: namespace } });
     const annotations = { [of("suspend-duration")]: "20s", [of("wait-between-removals")]: "1s" };
+    const protection = protects ? { [of("protect-volumes")]: "true" } : {};
     const automationOptions = { waitBetweenRemovalsSeconds: 0, useLocalitiesForExclusion: seed % 2 === 0 };
-    store.create(key.resource, namespace, { metadata: { name, annotations }, spec: { automationOptions } } as never);
+    store.create(key.resource, namespace, {
+      metadata: { name, annotations: { ...annotations, ...protection } },
+      spec: { automationOptions },
+    } as never);
     this.#writeStatus(zones.flatMap((zone) => Array.from({ length: perZone }, () => this.#newGroup(zone))));
+    this.#losses = new VolumeLosses(this.#world, (sentence) => this.#violate(sentence));
     store.onChange(key.resource, ({ previous, current }) => {
       if (previous !== undefined && current !== undefined && !this.#isOther)
         this.#seeBlocks(previous as unknown as ClusterObject, current as unknown as ClusterObject);
@@ -121,6 +135,7 @@ class Play {
         .filter(({ id }) => isLeft(id))
         .map((one) => `${one.id}: ${one.metadata.annotations?.[of("suspend-message")]}`),
       ...lost.map((id) => `${id} has lost the user's block`),
+      ...this.#losses.writtenSince(this.#timeline.nowMs() - 120_000),
     ];
   }
 
@@ -128,6 +143,7 @@ class Play {
   #calm(): void {
     this.#isCalm = true;
     this.#say({ "suspend-duration": "20s" });
+    if (this.#protects) this.#say({ "protect-volumes": "true" });
     this.#change({ spec: { processGroupsToRemoveWithoutExclusion: null } });
     for (const pod of this.#pods) this.#world.kubelet.healPod({ namespace, name: pod.metadata.name });
     this.#timeline.after(60_000, () => {
@@ -247,7 +263,10 @@ class Play {
   }
 
   #labelled(id: string, suffix = "") {
-    return { metadata: { name: `${name}-${id}${suffix}`, labels: { [labels.cluster]: name, [labels.id]: id } } };
+    const { uid } = this.#cluster.metadata;
+    const owner = { apiVersion: "apps.foundationdb.org/v1beta2", kind: "FoundationDBCluster", name, uid };
+    const marks = { [labels.cluster]: name, [labels.id]: id };
+    return { metadata: { name: `${name}-${id}${suffix}`, labels: marks, ownerReferences: [owner] } };
   }
 
   /** What users and machines do to one process group. */
@@ -255,6 +274,10 @@ class Play {
     if (this.#isCalm) return;
     const { processGroupID: id } = this.#groups[Math.floor(this.#random() * this.#groups.length)] ?? {};
     if (id === undefined) return;
+    if (this.#protects && this.#random() < 0.3) {
+      this.#outrun(id);
+      return;
+    }
     const { spec = {}, metadata } = this.#cluster;
     const listed = spec.processGroupsToRemove ?? [];
     const blocked = spec.buggify?.blockRemoval ?? [];
@@ -274,6 +297,23 @@ class Play {
       this.#say({ "suspend-duration": ["10s", "40s", "soon", null][Math.floor(this.#random() * 4)] ?? null });
     else if (drawn < 0.92) this.#say({ "suspend-duration": "20s" });
     else this.#shake(`${name}-${id}`);
+  }
+
+  /** The operator, or a user, takes a volume before anybody could block that; or nobody can read for a while what is wanted. */
+  #outrun(id: string): void {
+    const drawn = this.#random();
+    if (drawn < 0.15) {
+      this.#say({ "protect-volumes": "maybe" });
+      this.#timeline.after(8_000, () => this.#say({ "protect-volumes": "T" }));
+      return;
+    }
+    if (!this.#losses.take({ namespace, name: `${name}-${id}` })) return;
+    this.#count("outrun");
+    const now = new Date(this.#timeline.nowMs()).toISOString();
+    const skipped = drawn < 0.4 ? { exclusionSkipped: true } : {};
+    const removed = { removalTimestamp: now, exclusionTimestamp: now, ...skipped };
+    if (drawn < 0.9)
+      this.#writeStatus(this.#groups.map((one) => (one.processGroupID === id ? { ...one, ...removed } : one)));
   }
 
   /** Whoever wanted it removed does not any more, and has told the operator so. */
@@ -351,7 +391,7 @@ class Play {
   /** Undefined where a block may go: the volume is gone, or the operator would not touch it. */
   #whyToKeep(id: string, { spec, status }: ClusterObject): string | undefined {
     const claim = this.#list(claimsResource).find(({ metadata }) => metadata.labels?.[labels.id] === id);
-    if (claim === undefined) return undefined;
+    if (claim === undefined || this.#losses.isKept(claim)) return undefined;
     const group = status?.processGroups?.find(({ processGroupID }) => processGroupID === id);
     if (group?.removalTimestamp !== undefined) return "it is to be removed, and its volume is there";
     if (spec?.processGroupsToRemove?.includes(id)) return "it is listed, and its volume is there";

@@ -1,0 +1,73 @@
+/** Watches a world for volumes that are lost before their time (invariant B2), and for writes without an end. */
+import type { StoredObject } from "../world/objects.ts";
+import type { World } from "../world/world.ts";
+import { labels } from "./foundationdb.ts";
+
+const checked = "B2";
+const protection = "sluice.dev/volume-protection";
+const state = "sluice.dev/suspend-state";
+/** The shortest duration that anybody asks for, but for what a stamp and the age of it may differ. In milliseconds. */
+const leastMs = 10_000 - 1_500;
+
+export class VolumeLosses {
+  readonly #world: World;
+  /** By process group: when its last pod was gone, or undefined while one is there. */
+  readonly #podGoneMs = new Map<string, number>();
+  readonly #expected = new Set<string>();
+  /** By name: when a volume claim was last written. */
+  readonly #writtenMs = new Map<string, number>();
+
+  constructor(world: World, violate: (sentence: string) => void) {
+    this.#world = world;
+    const nowMs = () => world.timeline.nowMs();
+    world.store.onChange("pods", ({ current, final }) => {
+      const id = (current ?? final).metadata.labels?.[labels.id] ?? "";
+      if (current === undefined) this.#podGoneMs.set(id, nowMs());
+      else this.#podGoneMs.delete(id);
+    });
+    world.store.onChange("persistentvolumeclaims", ({ previous, current, final }) => {
+      const { metadata } = (current ?? final) as unknown as StoredObject;
+      const id = metadata.labels?.[labels.id] ?? "";
+      const judge = () => {
+        const goneMs = this.#podGoneMs.get(id);
+        const ageMs = goneMs === undefined ? 0 : nowMs() - goneMs;
+        if (ageMs < leastMs) violate(`${checked}: the volume of ${id} is lost ${ageMs} ms after its pod`);
+      };
+      if (current === undefined) {
+        this.#writtenMs.delete(metadata.name);
+        if (this.#expected.delete(metadata.uid)) judge();
+        return;
+      }
+      this.#writtenMs.set(metadata.name, nowMs());
+      const isNew = previous?.metadata.deletionTimestamp === undefined && metadata.deletionTimestamp !== undefined;
+      if (isNew && metadata.finalizers?.includes(protection)) this.#expected.add(metadata.uid);
+      // From here on it goes, also where its pod is made anew.
+      const isOver = metadata.annotations?.[state] === "Removing" && metadata.deletionTimestamp !== undefined;
+      if (isOver && this.#expected.delete(metadata.uid)) judge();
+    });
+  }
+
+  /** Somebody deletes a pod and its volume claim, whose volume is to be kept. False where that is too young, or gone already. */
+  take(pod: { readonly namespace: string; readonly name: string }): boolean {
+    const { store, timeline } = this.#world;
+    const claim = { ...pod, name: `${pod.name}-data` };
+    const { metadata } = store.find("persistentvolumeclaims", claim) ?? {};
+    const ageMs = timeline.nowMs() - Date.parse(metadata?.creationTimestamp ?? "");
+    // Until it has our finalizer nobody keeps it; processes stand still, or are dead, for half a minute.
+    if (metadata === undefined || metadata.deletionTimestamp !== undefined || !(ageMs > 60_000)) return false;
+    this.#expected.add(metadata.uid);
+    if (store.find("pods", pod) !== undefined) store.delete("pods", pod);
+    store.delete("persistentvolumeclaims", claim);
+    return true;
+  }
+
+  /** Nobody gets it back, and our finalizer alone keeps its volume. */
+  isKept({ metadata: { deletionTimestamp, finalizers } }: StoredObject): boolean {
+    return deletionTimestamp !== undefined && finalizers?.includes(protection) === true;
+  }
+
+  writtenSince(ms: number): readonly string[] {
+    const written = [...this.#writtenMs].filter(([, atMs]) => atMs >= ms);
+    return written.map(([name]) => `${name} is written again and again`);
+  }
+}
