@@ -39,6 +39,7 @@ describe("FoundationDB's process groups on a real control plane", { skip: await 
   let server: Server;
   let witness: SuspensionWitness;
   let operator: FoundationOperator;
+  let other: FoundationOperator | undefined;
   let plugin: Plugin;
   const stopping = new AbortController();
   /** Every list of blocks that there was, in order. */
@@ -77,6 +78,7 @@ describe("FoundationDB's process groups on a real control plane", { skip: await 
   after(async () => {
     stopping.abort();
     await operator?.stop();
+    await other?.stop();
     await plugin?.remove();
     await witness?.stop();
     await server?.kill();
@@ -157,6 +159,55 @@ describe("FoundationDB's process groups on a real control plane", { skip: await 
     const { items } = await api.get<{ items: { reason: string; message: string }[] }>(`${core}/events`);
     const [told] = items.filter(({ reason }) => reason === "ProcessGroupRecovered");
     assert.match(told?.message ?? "", new RegExp(`include locality_instance_id:${back}'`));
+  });
+
+  test("whoever is faster than our block takes no protected volume before its time, and the option taken back lets go of the rest", async (context) => {
+    const [first, second, third] = ["zone-a-log-1", "zone-b-log-1", "zone-c-log-1"] as const;
+    const faster = await FoundationOperator.start(api, {
+      namespace,
+      name: "payments",
+      ids: new Map([first, second, third].map((id) => [id, id.slice(0, 6)])),
+      annotations: {
+        "sluice.dev/suspend-duration": `${durationMs / 1000}s`,
+        "sluice.dev/wait-between-removals": "1s",
+        "sluice.dev/protect-volumes": "true",
+      },
+      spec: { automationOptions: { waitBetweenRemovalsSeconds: 0 } },
+    });
+    other = faster;
+    const claimOf = (id: string) => `${core}/persistentvolumeclaims/payments-${id}-data`;
+    const read = async (id: string) => (await api.get<Seen>(claimOf(id)).catch(() => undefined))?.metadata;
+    const isProtected = async (id: string) => (await read(id))?.finalizers?.includes("sluice.dev/volume-protection");
+    for (const id of [first, second, third])
+      await eventually(`${id} protected`, 30_000, async () => ((await isProtected(id)) ? true : undefined));
+    // The operator deletes this one at once, and a user that one, whose process group is removed only later.
+    await faster.change({ spec: { processGroupsToRemoveWithoutExclusion: [first] } });
+    await api.delete(claimOf(second));
+    const saysOf = (id: string, guard: string) =>
+      eventually(`${id} says ${guard}`, 30_000, async () => {
+        const { items } = await api.get<{ items: { message: string }[] }>(`${core}/events`);
+        return items.some(({ message }) => message.startsWith(`${guard}: `) && message.includes(id)) ? true : undefined;
+      });
+    await Promise.all([saysOf(first, "removal-begun"), saysOf(second, "claim-deleted")]);
+    assert.deepEqual(faster.deletedClaims, [first]);
+    await faster.change({ spec: { processGroupsToRemove: [second] } });
+    await eventually("both removed whole", 120_000, async () => (faster.included.length === 2 ? true : undefined));
+    const keptMs = [first, second].map((id) => {
+      const claim = witness.claims.find(({ name: of }) => of === `payments-${id}-data`);
+      const pods = witness.pods.filter(({ name: of }) => of === `payments-${id}`);
+      const podGoneMs = Math.max(...pods.map(({ goneMs }) => goneMs ?? Number.POSITIVE_INFINITY));
+      return (claim?.goneMs ?? Number.NaN) - podGoneMs;
+    });
+    for (const ms of keptMs) assert.ok(ms >= durationMs - clockMs, `a volume was lost ${ms} ms after its pod was gone`);
+    assert.ok(await isProtected(third), "the others stay protected");
+    await faster.change({ metadata: { annotations: { "sluice.dev/protect-volumes": "false" } } });
+    await eventually("the last one free", 30_000, async () =>
+      (await isProtected(third)) === false ? true : undefined,
+    );
+    assert.equal((await read(third))?.labels?.["sluice.dev/protected"], undefined);
+    context.diagnostic(
+      `the volumes went ${keptMs.map((ms) => (ms / 1000).toFixed(1)).join(" s and ")} s after their pods`,
+    );
   });
 });
 
