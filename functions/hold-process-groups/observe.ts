@@ -89,14 +89,15 @@ export async function observe(context: Context, key: ObjectKey): Promise<Observe
   const isAsking = object !== undefined && isOfConcern(object);
   const own = `${clusterName.key}=${key.name}`;
   const query = { namespace: key.namespace, labelSelector: own };
-  const [claims, pods] = await Promise.all([
+  const [claims, known] = await Promise.all([
     // Of one that asks for nothing any more, or is gone, only what we have protected is of concern.
     cluster.list("persistentvolumeclaims", {
       ...query,
       labelSelector: isAsking ? own : `${own},${protectedVolume.key}`,
     }),
-    isAsking ? cluster.list("pods", query) : { items: [] },
+    isAsking ? cluster.list("pods", query) : undefined,
   ]);
+  const pods = known ?? (claims.items.length === 0 ? { items: [] } : await cluster.list("pods", query));
   const parsed = object && parseFoundationCluster(object);
   const ofGroups = claims.items.flatMap((one) => {
     const group = read(processGroupId, one.metadata);

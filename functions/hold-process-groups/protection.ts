@@ -59,7 +59,8 @@ function isDropped(claim: GroupClaim, { cluster, holds, isNamespaceEnding }: Pro
   if (!holds) return true;
   if (isNamespaceEnding) return claim.isTerminating && !claim.isOnHold;
   if (cluster === undefined || cluster.isDeleting || wantsProtection(cluster) !== "no") return false;
-  return !claim.isTerminating && claim.state.kind === "absent" && !claim.isHeld;
+  // Once it is being deleted its protection holds it, as a suspension does.
+  return claim.state.kind === "absent" && !claim.isHeld;
 }
 
 /** What is said of the option itself; undefined where it can be read. */

@@ -294,3 +294,25 @@ test("of a cluster that is gone the volumes stay, each says so, and VOLUME_HOLD=
     assert.equal(passes.world.store.find(claims, claim), undefined, end);
   }
 });
+
+test("what is deleted while its recover goes on is not said to be back, though our block is lifted", async () => {
+  const passes = await protectedPasses();
+  passes.change({ processGroupsToRemove: [id] });
+  await passes.pass();
+  passes.world.annotate(claim, { "sluice.dev/recover": "true" }, claims);
+  await passes.pass();
+  passes.world.store.delete(claims, claim);
+  await passes.pass();
+  assert.equal(passes.foundation.spec?.buggify?.blockRemoval, undefined);
+  assert.deepEqual(passes.told("ProcessGroupRecovered"), []);
+});
+
+test("of a cluster that asks for nothing any more, what is deleted and kept waits for a pod that is newer than its exclusion", async () => {
+  const passes = await protectedPasses();
+  passes.world.annotate(key, { "sluice.dev/suspend-duration": null, "sluice.dev/protect-volumes": null }, resource);
+  passes.status({ processGroupID: id, removalTimestamp: time, exclusionTimestamp: time });
+  passes.world.store.delete(claims, claim);
+  await passes.pass();
+  assert.match(passes.said("suspend-message") ?? "", /^removal-begun: /);
+  assert.deepEqual([passes.said("suspend"), passes.said("drained-at")], [undefined, undefined]);
+});

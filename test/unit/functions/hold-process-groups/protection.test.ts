@@ -121,6 +121,9 @@ test("releasing: whoever takes the option back has the finalizer gone, but not f
   const held = protectedGroups({ ...option, "protect-volumes": null });
   held.change("storage-1", { finalizers: [protection, "sluice.dev/volume-hold"] });
   assert.deepEqual(changesOf(held), ["drop storage-2", "drop storage-3"], "nor from one that is about to be suspended");
+  const ending = protectedGroups({ ...option, "protect-volumes": null });
+  ending.metadata = { deletionTimestamp: minutesAgo(1) };
+  assert.deepEqual(changesOf(ending), [], "nor from what goes with its cluster: it was to be taken back before that");
   const bare = protectedGroups({});
   assert.equal(changesOf(bare).length, 3, "also of a cluster that asks for nothing at all any more");
 });
