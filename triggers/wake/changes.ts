@@ -19,8 +19,11 @@ export interface ChangesOptions extends Pick<FollowOptions, "onTrouble"> {
   readonly woken: readonly WokenBy[];
   /** Undefined: all of them. What is of the whole cluster is watched either way. */
   readonly namespaces: readonly string[] | undefined;
-  /** Hears of each object that there is at the start, or that comes, changes or goes later. */
-  onChange(resource: Resource, object: ObjectKey): void;
+  /**
+   * Hears of each object that there is at the start, or that comes, changes or goes later. `selector`: the label by which that
+   * watch chooses its objects; undefined for one that chooses all.
+   */
+  onChange(resource: Resource, object: ObjectKey, selector: string | undefined): void;
 }
 
 /** Watches until stopped, whatever breaks. Functions that wait for the same objects share a watch. Resolves, never rejects. */
@@ -29,7 +32,7 @@ export async function followChanges(options: ChangesOptions, stopped: AbortSigna
   const distinct = new Map(woken.map((one) => [`${one.resource} ${one.selector?.key}`, one]));
   const loops = [...distinct.values()].flatMap(({ resource, selector }) => {
     const tell = ({ metadata: { namespace = "", name } }: { readonly metadata: Metadata }) =>
-      onChange(resource, { namespace, name });
+      onChange(resource, { namespace, name }, selector?.key);
     const store = {
       replace: (items: readonly { readonly metadata: Metadata }[]) => items.forEach(tell),
       apply(event: WatchEvent<{ readonly metadata: Metadata }>) {

@@ -17,8 +17,8 @@ import { type Clock, KeyedQueue, type QueueOptions, type RunOutcome, type Wake }
 export interface WakeUps {
   /** An event names an object that has changed: what becomes of that. Whoever sent it may be anybody. */
   changed(resource: Resource, object: ObjectKey): Exclude<EventResult, "malformed">;
-  /** The same, but a watch of ours tells of it, for functions whose keys are objects. */
-  watched(resource: Resource, object: ObjectKey): void;
+  /** The same, but a watch of ours tells of it, for functions that wait for what has this label; undefined: for all objects. */
+  watched(resource: Resource, object: ObjectKey, selector: string | undefined): void;
   /** An object of type `by` has changed, and with it this group. False when it was refused. */
   group(key: GroupKey, by: Resource): boolean;
   /** Starts a sweep, unless one is queued or runs. False when it was refused: the process is ending. */
@@ -114,19 +114,21 @@ export function createWakeUps(options: WakeUpOptions): WakeUps {
     if (isViewed && !isTold) return "ignored";
     return lookUps.offer({ served, woken, object, lookUp: found }) ? "queued" : "deferred";
   };
-  const wakeAll = (resource: Resource, object: ObjectKey, isTold: boolean): Result => {
+  const wakeAll = (resource: Resource, object: ObjectKey, told?: { readonly selector: string | undefined }): Result => {
     const became = options.served.flatMap((served) => {
-      const woken = served.definition.wokenBy.filter((one) => one.resource === resource);
-      return woken.map((one) => changedFor(served, one, object, isTold));
+      const woken = served.definition.wokenBy.filter(
+        (one) => one.resource === resource && (told === undefined || one.selector?.key === told.selector),
+      );
+      return woken.map((one) => changedFor(served, one, object, told !== undefined));
     });
     return results.find((result) => became.includes(result)) ?? "ignored";
   };
   return {
     changed(resource, object) {
       awake?.told(resource, object);
-      return wakeAll(resource, object, false);
+      return wakeAll(resource, object);
     },
-    watched: (resource, object) => void wakeAll(resource, object, true),
+    watched: (resource, object, selector) => void wakeAll(resource, object, { selector }),
     group(key, by) {
       const isWoken = ({ definition: { keyedBy, wokenBy } }: Served) =>
         keyedBy === "groups" && wokenBy.some(({ resource }) => resource === by);

@@ -5,6 +5,7 @@ import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/f
 import { rebalanceQueues } from "../../../../functions/rebalance-queues/function.ts";
 import { hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../../../../functions/shared/objects/statefulsets.ts";
+import { clusterName } from "../../../../functions/shared/objects/vocabulary/foundationdb.ts";
 import { wantsRebalance } from "../../../../functions/shared/objects/vocabulary/rebalancing.ts";
 import { type Context, type FunctionDefinition, listGroupKeys } from "../../../../functions/shared/pass/definition.ts";
 import {
@@ -174,6 +175,26 @@ test("where a process lives, it watches what wakes a function and no view tells 
   const stopped = doors.standalone.stop(doors.cluster.monotonicMs() + 5_000);
   await doors.goTo(31);
   assert.equal(await stopped, true);
+});
+
+test("a watch of all objects of a type wakes nobody who waits for those with a label alone", async () => {
+  const heard: string[] = [];
+  const keysOf = (by: string) => (changed: { readonly name: string }) => {
+    heard.push(`${by} ${changed.name}`);
+    return [];
+  };
+  const parts = { ...byNode().definition, keyedBy: "persistentvolumeclaims" as const, listKeys: async () => [] };
+  const resource = "persistentvolumeclaims";
+  const definitions: FunctionDefinition<ObjectRef>[] = [
+    { ...parts, name: "watch-all", wokenBy: [{ resource, keysOf: keysOf("all") }] },
+    { ...parts, name: "watch-some", wokenBy: [{ resource, selector: clusterName, keysOf: keysOf("some") }] },
+  ];
+  const doors = await started({ definitions, namespaces: ["app"] });
+  const labels = { [clusterName.key]: "orders" };
+  doors.world.store.create(resource, "app", { metadata: { name: "plain" } } as never);
+  doors.world.store.create(resource, "app", { metadata: { name: "labelled", labels } } as never);
+  await doors.goTo(10);
+  assert.deepEqual([...new Set(heard)].sort(), ["all labelled", "all plain", "some labelled"]);
 });
 
 test("one whose keys are StatefulSets hears of those with its label by a watch of its own, though views tell groups of all", async () => {
