@@ -36,10 +36,11 @@ export interface ReviewLine<Review, Withdrawn> {
    */
   withdrawn: readonly Withdrawn[];
   isServed: boolean;
-  /** Something has changed since those who are being looked at now began to be: they are looked at again after that. */
-  isBehind: boolean;
-  /** When those who wait are looked at again though nobody comes, and from when on a change may bring that forward. */
+  /** Since when something has changed that nobody has looked at or is looking at, by the monotonic clock; undefined: nothing has. */
+  changedMs: number | undefined;
+  /** When those who wait are looked at again; when that is though nothing changes; from when on a change may bring it forward. */
   readonly again: HasDeadline & { deadlineMs: number };
+  restUntilMs: number;
   quietUntilMs: number;
 }
 
@@ -51,9 +52,12 @@ export interface LineContext {
 
 /** How many are looked at together: one write may carry all that a storm of drains has under way. */
 const largestBatch = 500;
-/** What changes right after a look waits as long as that look took, within these bounds: half of the time is left to others. */
-const leastGatherMs = 2;
-const mostGatherMs = 20;
+/**
+ * What changes is gathered for so long: pods that went together come back one after the other, and those who wait for them are let
+ * go together. Who is let go a moment later pays for it: for each eviction the API server lists PodDisruptionBudgets, and waits
+ * up to 100 ms for its memory to catch up with etcd.
+ */
+const gatherMs = 25;
 /** A ledger that others write is left alone for longer. */
 const contendedMs = 250;
 /** No event tells that a time has passed, and one may be lost: so often those who wait are looked at in any case. */
@@ -97,7 +101,8 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     const line = this.#lineOf(key);
     const review = make(line);
     line.queue.push(review);
-    if (!line.isServed) void this.#serveLine(line);
+    // What has just changed is looked at in a moment, for all of them.
+    if (!line.isServed && line.changedMs === undefined) void this.#serveLine(line);
     if (!review.isAnswered) this.deadlines.add(review);
   }
 
@@ -201,8 +206,8 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     if (known !== undefined) return known;
     const again = { deadlineMs: Number.POSITIVE_INFINITY, late: () => void this.#lookAgain(line) };
     const line: ReviewLine<Review, Withdrawn> = {
-      ...{ key, queue: [], held: new Map(), withdrawn: [], isServed: false, isBehind: false },
-      ...{ again, quietUntilMs: Number.NEGATIVE_INFINITY },
+      ...{ key, queue: [], held: new Map(), withdrawn: [], isServed: false, changedMs: undefined },
+      ...{ again, restUntilMs: Number.POSITIVE_INFINITY, quietUntilMs: Number.NEGATIVE_INFINITY },
     };
     this.#lines.set(path, line);
     return line;
@@ -210,16 +215,11 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
 
   async #serveLine(line: ReviewLine<Review, Withdrawn>): Promise<void> {
     const { held, queue } = line;
-    const { cluster } = this.#context;
-    const beganMs = cluster.monotonicMs();
     line.isServed = true;
-    line.isBehind = false;
+    line.changedMs = undefined;
     do await this.#serve(line, [...held.keys(), ...queue.splice(0, largestBatch)]);
     while (queue.length > 0);
     line.isServed = false;
-    const nowMs = cluster.monotonicMs();
-    const gatherMs = Math.min(mostGatherMs, Math.max(leastGatherMs, nowMs - beganMs));
-    line.quietUntilMs = Math.max(line.quietUntilMs, nowMs + gatherMs);
     this.#restOf(line);
   }
 
@@ -229,7 +229,10 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     if (held.size > 0) {
       const nowMs = this.#context.cluster.monotonicMs();
       const curedInMs = [...held.values()].map(({ refusal }) => refusal.curedInMs || lookAgainMs);
-      this.#lookAt(line, line.isBehind ? line.quietUntilMs : nowMs + Math.min(lookAgainMs, ...curedInMs));
+      line.restUntilMs = nowMs + Math.min(lookAgainMs, ...curedInMs);
+      // Between two looks there is always a moment, for others who write the ledger.
+      if (line.changedMs !== undefined) line.changedMs = nowMs;
+      this.#lookInTime(line);
     } else if (queue.length + withdrawn.length === 0) {
       // Who is late may have been in a line that was forgotten: the one that there is now may be about to be served.
       if (this.#lines.get(groupPathOf(key)) === line) this.#lines.delete(groupPathOf(key));
@@ -241,26 +244,25 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     for (const line of this.#lines.values()) {
       const isConcerned = line.key.namespace === namespace && (group === undefined || group === line.key.group);
       if (!isConcerned || line.held.size === 0) continue;
-      if (line.isServed) line.isBehind = true;
-      else this.#lookAt(line, line.quietUntilMs);
+      line.changedMs ??= this.#context.cluster.monotonicMs();
+      if (!line.isServed) this.#lookInTime(line);
     }
   }
 
-  /** At that time at the latest. */
-  #lookAt({ again }: ReviewLine<Review, Withdrawn>, atMs: number): void {
-    if (atMs >= again.deadlineMs) return;
-    again.deadlineMs = atMs;
-    this.deadlines.add(again);
+  /** A moment after the first change that nobody has looked at, or after the rest. */
+  #lookInTime({ again, changedMs, restUntilMs, quietUntilMs }: ReviewLine<Review, Withdrawn>): void {
+    const soonMs = changedMs === undefined ? Number.POSITIVE_INFINITY : Math.max(quietUntilMs, changedMs + gatherMs);
+    const isSooner = Math.min(restUntilMs, soonMs) < again.deadlineMs;
+    again.deadlineMs = Math.min(restUntilMs, soonMs);
+    if (isSooner) this.deadlines.add(again);
   }
 
   async #lookAgain(line: ReviewLine<Review, Withdrawn>): Promise<void> {
     line.again.deadlineMs = Number.POSITIVE_INFINITY;
     // Whoever told of a change is to be done with it first.
     await undefined;
-    const nowMs = this.#context.cluster.monotonicMs();
-    if (line.held.size === 0) return;
-    if (line.isServed) line.isBehind = true;
-    else if (nowMs < line.quietUntilMs) this.#lookAt(line, line.quietUntilMs);
-    else await this.#serveLine(line);
+    // Whoever serves it now looks after those who wait when it is done.
+    if (line.isServed || line.held.size + line.queue.length === 0) return;
+    await this.#serveLine(line);
   }
 }

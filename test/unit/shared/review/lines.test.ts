@@ -74,14 +74,16 @@ function createWaiting(tookMs: number) {
     await clock.sleep(tookMs);
     lines.holdOrRefuse(line, batch, () => refusal);
   });
-  lines.join(key, (line) => {
-    const times = { deadlineMs: 9_000, latestMs: 9_000, holdUntilMs: 8_000 };
-    return { ...times, isAnswered: false, resolve: () => {}, reject: () => {}, late: () => {}, line };
-  });
-  return { clock, begun, change: () => change(), sleeps: () => sleeps };
+  const join = () =>
+    lines.join(key, (line) => {
+      const times = { deadlineMs: 9_000, latestMs: 9_000, holdUntilMs: 8_000 };
+      return { ...times, isAnswered: false, resolve: () => {}, reject: () => {}, late: () => {}, line };
+    });
+  join();
+  return { clock, begun, join, change: () => change(), sleeps: () => sleeps };
 }
 
-test("what changes during a look has those who wait looked at again right after it, and nothing wakes until then", async () => {
+test("what changes during a look has those who wait looked at again 25 ms after it, and nothing wakes until then", async () => {
   const { clock, begun, change, sleeps } = createWaiting(900);
   await clock.goTo(901);
   await clock.goTo(1_950);
@@ -94,22 +96,29 @@ test("what changes during a look has those who wait looked at again right after 
   await clock.goTo(2_700);
   assert.ok(sleeps() - before <= 1, `${sleeps() - before} timers in one look`);
   await clock.goTo(2_900);
-  assert.deepEqual(begun, [0, 1_900, 2_820]);
+  assert.deepEqual(begun, [0, 1_900, 2_825]);
 });
 
-test("what changes right after a look waits as long as the look took, from 2 to 20 ms, and what changes later does not", async () => {
-  for (const [tookMs, quietMs] of [
-    [0, 2],
-    [7, 7],
-    [500, 20],
-  ] as const) {
-    const { clock, begun, change } = createWaiting(tookMs);
-    await clock.goTo(tookMs + 1);
-    change();
-    await clock.goTo(tookMs + 600);
-    assert.deepEqual(begun, [0, tookMs + quietMs]);
-    change();
-    await clock.goTo(tookMs + 700);
-    assert.deepEqual(begun, [0, tookMs + quietMs, tookMs + 600]);
+test("what changes is gathered for 25 ms after the first change, however many follow", async () => {
+  for (const changes of [1, 3, 100]) {
+    const { clock, begun, change } = createWaiting(0);
+    for (let n = 0; n < changes && n < 25; n++) {
+      await clock.goTo(100 + n);
+      change();
+    }
+    await clock.goTo(126);
+    assert.deepEqual(begun, [0, 125], `${changes} changes`);
   }
+});
+
+test("whoever comes while a change is gathered is looked at with those who wait, and nobody is looked at before", async () => {
+  const { clock, begun, change, join } = createWaiting(0);
+  await clock.goTo(100);
+  change();
+  await clock.goTo(105);
+  join();
+  await clock.goTo(300);
+  assert.deepEqual(begun, [0, 125]);
+  join();
+  assert.deepEqual(begun, [0, 125, 300], "where nothing has changed it is looked at once");
 });
