@@ -5,6 +5,8 @@ import type { WorkerOrder, WorkerReport } from "./worker.ts";
 
 /** How many seeds a worker takes at a time. */
 const chunk = 50;
+/** As many workers as processors: whatever else a worker starts takes a processor from another one. */
+const execArgv = ["--max-semi-space-size=64", "--single-threaded-gc"];
 
 export interface SearchOptions extends Search {
   readonly first: number;
@@ -36,7 +38,7 @@ export function search({ seeds, first, workers, removed, isDefault, scenario }: 
   return new Promise((resolve, reject) => {
     let running = 0;
     for (let index = 0; index < Math.min(workers, Math.ceil(seeds / chunk)); index++) {
-      const worker = fork(new URL("./worker.ts", import.meta.url), { execArgv: ["--max-semi-space-size=64"] });
+      const worker = fork(new URL("./worker.ts", import.meta.url), { execArgv });
       running++;
       const order = () => {
         if (found !== undefined || next >= end) {
