@@ -4,7 +4,7 @@
  */
 import type { Cluster } from "../kubernetes/cluster.ts";
 
-/** One who waits. It is looked at, and not kept in order: the moment may be put off, or brought forward and {@link Deadlines.add}ed again. */
+/** One who waits. It is looked at, and not kept in order: the moment may be put off. Who brings it forward puts it in again. */
 export interface HasDeadline {
   /** Of the monotonic clock, in milliseconds. */
   readonly deadlineMs: number;

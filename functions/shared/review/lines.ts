@@ -36,9 +36,9 @@ export interface ReviewLine<Review, Withdrawn> {
    */
   withdrawn: readonly Withdrawn[];
   isServed: boolean;
-  /** Since when something has changed that nobody has looked at or is looking at, by the monotonic clock; undefined: nothing has. */
+  /** Since when something has changed that nobody looks at yet, by the monotonic clock; undefined: nothing has. */
   changedMs: number | undefined;
-  /** When those who wait are looked at again; when that is though nothing changes; from when on a change may bring it forward. */
+  /** When those who wait are looked at again; when it is though nothing changes; from when on a change brings it forward. */
   readonly again: HasDeadline & { deadlineMs: number };
   restUntilMs: number;
   quietUntilMs: number;
