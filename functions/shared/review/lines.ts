@@ -53,9 +53,9 @@ export interface LineContext {
 /** How many are looked at together: one write may carry all that a storm of drains has under way. */
 const largestBatch = 500;
 /**
- * What changes is gathered for so long: pods that went together come back one after the other, and those who wait for them are let
- * go together. Who is let go a moment later pays for it: for each eviction the API server lists PodDisruptionBudgets, and waits
- * up to 100 ms for its memory to catch up with etcd.
+ * What changes is gathered for so long: pods that went together come back one after the other, and those who wait for them are
+ * let go together. Who is let go a moment later pays for it: for each eviction the API server lists PodDisruptionBudgets, and
+ * waits up to 100 ms for its memory to catch up with etcd.
  */
 const gatherMs = 25;
 /** A ledger that others write is left alone for longer. */
