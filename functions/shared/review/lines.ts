@@ -101,8 +101,7 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     const line = this.#lineOf(key);
     const review = make(line);
     line.queue.push(review);
-    // What has just changed is looked at in a moment, for all of them.
-    if (!line.isServed && line.changedMs === undefined) void this.#serveLine(line);
+    if (!line.isServed && !this.#isGathering(line)) void this.#serveLine(line);
     if (!review.isAnswered) this.deadlines.add(review);
   }
 
@@ -247,6 +246,11 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
       line.changedMs ??= this.#context.cluster.monotonicMs();
       if (!line.isServed) this.#lookInTime(line);
     }
+  }
+
+  /** Something has just changed: in a moment all of them are looked at together. */
+  #isGathering({ again, changedMs }: ReviewLine<Review, Withdrawn>): boolean {
+    return changedMs !== undefined && again.deadlineMs <= this.#context.cluster.monotonicMs() + gatherMs;
   }
 
   /** A moment after the first change that nobody has looked at, or after the rest. */

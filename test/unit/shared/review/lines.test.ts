@@ -52,7 +52,7 @@ test("a line is served by one at a time, also when somebody of a line that was f
 });
 
 /** One who waits, over a clock of the test; each look takes `tookMs`. */
-function createWaiting(tookMs: number) {
+function createWaiting(tookMs: number, withdrawn: readonly string[] = []) {
   const refusal = notYet("another-zone-down", "wait");
   const clock = createVirtualClock();
   const begun: number[] = [];
@@ -69,18 +69,25 @@ function createWaiting(tookMs: number) {
     },
   };
   const context = { cluster: counted, views, reporter: { held: () => {} } };
-  const lines = new ReviewLines<Review, never>(context, "judge", async (line, batch) => {
+  const asked: WaitingReview<string>[] = [];
+  const lines = new ReviewLines<WaitingReview<string>, string>(context, "judge", async (line, batch) => {
     begun.push(clock.monotonicMs());
+    line.withdrawn = withdrawn;
     await clock.sleep(tookMs);
     lines.holdOrRefuse(line, batch, () => refusal);
   });
   const join = () =>
     lines.join(key, (line) => {
       const times = { deadlineMs: 9_000, latestMs: 9_000, holdUntilMs: 8_000 };
-      return { ...times, isAnswered: false, resolve: () => {}, reject: () => {}, late: () => {}, line };
+      const review = { ...times, isAnswered: false, resolve: () => {}, reject: () => {}, late: () => {}, line };
+      asked.push(review);
+      return review;
     });
   join();
-  return { clock, begun, join, change: () => change(), sleeps: () => sleeps };
+  const answerAll = () => {
+    for (const review of asked) lines.answer(review, tooLate());
+  };
+  return { clock, begun, join, answerAll, change: () => change(), sleeps: () => sleeps };
 }
 
 test("what changes during a look has those who wait looked at again 25 ms after it, and nothing wakes until then", async () => {
@@ -121,4 +128,16 @@ test("whoever comes while a change is gathered is looked at with those who wait,
   assert.deepEqual(begun, [0, 125]);
   join();
   assert.deepEqual(begun, [0, 125, 300], "where nothing has changed it is looked at once");
+});
+
+test("whoever comes to a line that all have left since something changed is looked at once", async () => {
+  // A reservation that is still to be withdrawn keeps the line.
+  const { clock, answerAll, begun, change, join } = createWaiting(0, ["withdrawn"]);
+  await clock.goTo(100);
+  change();
+  answerAll();
+  await clock.goTo(1_000);
+  assert.deepEqual(begun, [0]);
+  join();
+  assert.deepEqual(begun, [0, 1_000]);
 });
