@@ -140,9 +140,9 @@ function firstStuckReason(containers: readonly ContainerStatus[] = []): string |
   return undefined;
 }
 
-/** Neither on its way out nor ended. */
-export function isStanding({ terminating, finished }: Pod): boolean {
-  return !terminating && !finished;
+/** Not on its way out. One that has ended stands as well, as long as nobody deletes it: its StatefulSet may take it up again. */
+export function isStanding({ terminating }: Pod): boolean {
+  return !terminating;
 }
 
 /** Ready for at least `minReadySeconds` and not terminating (rule R6). */
