@@ -44,13 +44,16 @@ function make() {
   return { clock, memory, changed, pods, view, shown, learn, reached };
 }
 
-test("pods made for a StatefulSet are those of its name and namespace that stand, its own or nobody's (S3)", () => {
+test("pods made for a StatefulSet are those of its name and namespace that are not on their way out, its own or nobody's (S3)", () => {
   const { memory, pods } = make();
   const elsewhere = at("a-3", 6, { namespace: "elsewhere" });
-  pods.replace([at("a-0", 3), at("a-1", 4, orphan("a-1")), at("a-2", 5, terminating), elsewhere, at("ab-0", 7)], "9");
+  const failed = { ...at("a-4", 8, orphan("a-4")), status: { phase: "Failed" } };
+  const made = [at("a-0", 3), at("a-1", 4, orphan("a-1")), at("a-2", 5, terminating), failed];
+  pods.replace([...made, elsewhere, at("ab-0", 7)], "9");
   assert.deepEqual(
     podsMadeFor(memory, namespace, "a").map(({ name }) => name),
-    ["a-0", "a-1"],
+    ["a-0", "a-1", "a-4"],
+    "one that has ended is there as long as nobody deletes it",
   );
 });
 

@@ -178,7 +178,8 @@ test("pods that a StatefulSet left behind are known from memory; that there are 
   await passes.goOn(1_000);
   assert.deepEqual(await left("group-a"), [both, []]);
   assert.deepEqual(await left("group"), [[], ["list pods"]]);
+  passes.world.kubelet.failPod({ namespace, name: "group-a-1" });
   await passes.goOn(31_000);
-  assert.deepEqual(await left("group-a"), [both, ["list pods"]]);
+  assert.deepEqual(await left("group-a"), [both, ["list pods"]], "one of them has ended, and is there all the same");
   await stop();
 });
