@@ -10,6 +10,7 @@ import type { StoredObject, StoredPod } from "../world/objects.ts";
 import { type Random, seededRandom } from "../world/random.ts";
 import { VirtualTimeline } from "../world/timeline.ts";
 import { createWorld, type World } from "../world/world.ts";
+import { brokenBlocks, checked, liftedBy } from "./blocks.ts";
 import { type ClusterObject, type GroupStatus, labels, operate } from "./foundationdb.ts";
 import { KilledProcesses } from "./killed-processes.ts";
 import type { History, HistoryOptions } from "./owned-history.ts";
@@ -24,7 +25,6 @@ const claimsResource = "persistentvolumeclaims";
 const zones = ["a", "b", "c"];
 const perZone = 3;
 const of = (word: string) => `sluice.dev/${word}`;
-const checked = "B1";
 
 export interface FoundationOptions extends HistoryOptions {
   /** The cluster asks that its volumes are protected, and its operator is faster than our blocks now and then. */
@@ -366,37 +366,12 @@ class Play {
     });
   }
 
-  /** What a function has changed of the blocks, judged by the true world. */
   #seeBlocks(previous: ClusterObject, current: ClusterObject): void {
-    const [before, after] = [previous, current].map(({ spec }) => spec?.buggify?.blockRemoval ?? []);
-    for (const id of before ?? []) {
-      if (after?.includes(id)) continue;
-      this.#count("lifted");
-      if (this.#usersOwn.has(id)) this.#violate(`the block of ${id} is lifted, and a user had set it`);
-      const why = this.#whyToKeep(id, current);
-      if (why !== undefined) this.#violate(`the block of ${id} is lifted, though ${why}`);
-    }
-    const record: object = JSON.parse(current.metadata.annotations?.[of("held-process-groups")] ?? "{}");
-    for (const id of after ?? [])
-      if (!before?.includes(id) && !Object.hasOwn(record, id)) this.#violate(`${id} is blocked without a record`);
-    for (const id of Object.keys(record))
-      if (this.#usersOwn.has(id) && before?.includes(id) && !this.#isOurs(previous, id))
-        this.#violate(`the record takes the user's block of ${id} for ours`);
-  }
-
-  #isOurs({ metadata }: ClusterObject, id: string): boolean {
-    return Object.hasOwn(JSON.parse(metadata.annotations?.[of("held-process-groups")] ?? "{}") as object, id);
-  }
-
-  /** Undefined where a block may go: the volume is gone, or the operator would not touch it. */
-  #whyToKeep(id: string, { spec, status }: ClusterObject): string | undefined {
-    const claim = this.#list(claimsResource).find(({ metadata }) => metadata.labels?.[labels.id] === id);
-    if (claim === undefined || this.#losses.isKept(claim)) return undefined;
-    const group = status?.processGroups?.find(({ processGroupID }) => processGroupID === id);
-    if (group?.removalTimestamp !== undefined) return "it is to be removed, and its volume is there";
-    if (spec?.processGroupsToRemove?.includes(id)) return "it is listed, and its volume is there";
-    const { finalizers = [] } = claim.metadata;
-    return finalizers.includes(of("volume-hold")) ? "its volume is suspended" : undefined;
+    const claimOf = (id: string) =>
+      this.#list(claimsResource).find(({ metadata }) => metadata.labels?.[labels.id] === id);
+    const change = { previous, current, usersOwn: this.#usersOwn, claimOf };
+    for (const _ of liftedBy(change)) this.#count("lifted");
+    for (const sentence of brokenBlocks(change, (claim) => this.#losses.isKept(claim))) this.#violate(sentence);
   }
 
   #violate(sentence: string): void {
