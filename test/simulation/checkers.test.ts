@@ -150,6 +150,40 @@ test("an eviction that was reserved within a budget is not judged once that budg
   }
 });
 
+test("a cross-zone delay counts until its StatefulSet has gone, and again when no view can have missed the new one", () => {
+  const broken =
+    "E1 replica took group-b-0 (rollout): group-a-0 of partition 0 are down or only just back, 1 may be with it";
+  for (const [isMadeAgain, forMs, violations] of [
+    [false, 34_000, [broken]],
+    [true, 34_000, []],
+    [true, 36_000, [broken]],
+  ] as const) {
+    const scene = new Scene();
+    const { store } = scene.world;
+    const budget = {
+      maxUnavailable: 1,
+      selector: { matchLabels: { "rollout-group": group } },
+      podNamePartitionRegex: ".*-([0-9]+)",
+      crossZoneEvictionDelay: "600s",
+    };
+    store.create("zoneawarepoddisruptionbudgets", namespace, { metadata: { name: "budget" }, spec: budget });
+    scene.goOn(60_000);
+    scene.take("group-a-0");
+    scene.goOn(10_000);
+    if (isMadeAgain) {
+      const { spec, metadata } = store.get("statefulsets", { namespace, name: "group-a" });
+      scene.world.removeStatefulSet({ namespace, name: "group-a" }, "Orphan");
+      scene.goOn(1_000);
+      const { name, labels } = metadata;
+      store.create("statefulsets", namespace, { metadata: { name, ...(labels && { labels }) }, spec });
+    }
+    scene.goOn(forMs);
+    assert.ok(store.find("pods", { namespace, name: "group-a-0" }), "its pod is back");
+    scene.take("group-b-0");
+    assert.deepEqual(scene.violations, violations, `${isMadeAgain} ${forMs}`);
+  }
+});
+
 test("what a StatefulSet was in the last seconds is known, however often it has changed since", () => {
   const scene = new Scene();
   const key = { namespace, name: "group-a" };

@@ -100,10 +100,6 @@ export class TrueWorldChecker {
     }
   }
 
-  #stands(name: string): boolean {
-    return this.#world.store.find("statefulsets", { namespace: this.#options.namespace, name }) !== undefined;
-  }
-
   /** What a scale-down made unwanted is returned then and there, though a scale-up may want it again. */
   #reviewAll(): void {
     for (const entry of [...this.#taken.values()]) this.#review(entry);
@@ -229,8 +225,9 @@ export class TrueWorldChecker {
     return {
       entry,
       earlier,
-      // What is nobody's while its StatefulSet is away is in no zone, and no cross-zone delay is told of it.
-      returned: this.#returned.filter((back) => this.#stands(back.set)),
+      // What is nobody's while its StatefulSet is away is in no zone, and no cross-zone delay is told of it. That the
+      // StatefulSet was made again is told by a watch alone, as that one has joined a group is.
+      returned: this.#returned.filter((back) => this.#past.stood(back.set, windowMs)),
       states,
       longDown,
       isOfGroup: (name) => this.#past.stood(name, windowMs, isMember),
