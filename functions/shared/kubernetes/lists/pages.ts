@@ -1,6 +1,5 @@
 /** A LIST, page by page. */
 import {
-  type ContainerStatus,
   hasCode,
   type ListQuery,
   type Metadata,
@@ -12,9 +11,13 @@ import {
 } from "../cluster.ts";
 import type { ApiRequest } from "../requests.ts";
 import { collectionPath } from "../resources.ts";
+import { KeptPods } from "./kept-pods.ts";
 
-/** Items of a list per request: some megabytes of JSON at a time. */
-const pageSize = 500;
+/**
+ * Items of a list per request: about a megabyte of JSON at a time. What a page is parsed to is many times that. If it is small it
+ * is cleared as young garbage; larger pages stay until the whole heap is cleared. `test/bench/README.md` has the figures.
+ */
+const pageSize = (resource: Resource) => (resource === "pods" ? 100 : 500);
 
 interface ListPage<T> {
   readonly items?: T[] | null;
@@ -49,7 +52,7 @@ async function readPages<R extends Resource>(
   send: Send,
 ): Promise<ObjectList<ObjectTypes[R]>> {
   const { path, label } = collectionPath(resource, query.namespace);
-  const parameters = new URLSearchParams({ limit: String(pageSize) });
+  const parameters = new URLSearchParams({ limit: String(pageSize(resource)) });
   if (query.labelSelector !== undefined) parameters.set("labelSelector", query.labelSelector);
   if (query.notOlderThan !== undefined) {
     parameters.set("resourceVersion", query.notOlderThan);
@@ -57,11 +60,14 @@ async function readPages<R extends Resource>(
   }
   const asked = { verb: "list", resource, label, method: "GET", repeatable: true } as const;
   const items: ObjectTypes[R][] = [];
+  const pods = new KeptPods();
+  const keep = (item: ObjectTypes[R]) =>
+    resource === "pods" ? (pods.keep(item as PodObject) as ObjectTypes[R]) : withoutUnread(item);
   for (;;) {
     const page: ListPage<ObjectTypes[R]> = await send({ ...asked, path: `${path}?${parameters}` });
     const count = items.length + (page.items?.length ?? 0) + (page.metadata.remainingItemCount ?? 0);
     if (query.atMost !== undefined && count > query.atMost) throw tooManyToKeep(resource, count, query.atMost);
-    for (const item of page.items ?? []) items.push(withoutUnread(resource, item));
+    for (const item of page.items ?? []) items.push(keep(item));
     if (!page.metadata.continue) return { items, resourceVersion: page.metadata.resourceVersion };
     // The token says of which revision the rest is; naming one as well is refused.
     parameters.delete("resourceVersion");
@@ -70,28 +76,8 @@ async function readPages<R extends Resource>(
   }
 }
 
-/** Most of a pod is what nobody here asks for, and a list of thousands is large enough: what is kept is what `PodObject` has. */
-function withoutUnread<T extends { readonly metadata: Metadata }>(resource: Resource, item: T): T {
+/** `managedFields` are as long as all the rest, and of a list nobody reads them. */
+function withoutUnread<T extends { readonly metadata: Metadata }>(item: T): T {
   (item.metadata as { managedFields?: unknown }).managedFields = undefined;
-  if (resource !== "pods") return item;
-  const { metadata, spec, status }: PodObject = item;
-  const { phase, startTime, conditions, containerStatuses, initContainerStatuses } = status ?? {};
-  const containers = (all: readonly ContainerStatus[] | undefined) =>
-    all?.map(({ name, ready, restartCount, state }) => ({ name, ready, restartCount, state }));
-  const pod = {
-    metadata,
-    spec: spec && { volumes: spec.volumes },
-    status: status && {
-      phase,
-      startTime,
-      conditions: conditions?.map(({ type, status: said, lastTransitionTime: at }) => ({
-        type,
-        status: said,
-        lastTransitionTime: at,
-      })),
-      containerStatuses: containers(containerStatuses),
-      initContainerStatuses: containers(initContainerStatuses),
-    },
-  };
-  return pod as unknown as T;
+  return item;
 }

@@ -6,32 +6,94 @@ import { refuse, withServer } from "./server.ts";
 
 describe("lists", () => {
   test("of a pod only what is read is kept, so that a list of ten thousand is small", async () => {
-    const condition = { type: "Ready", status: "True", lastTransitionTime: "2026-01-01T00:00:00Z" };
-    const container = { name: "app", ready: true, restartCount: 2, state: { running: {} } };
-    const volumes = [{ name: "data", persistentVolumeClaim: { claimName: "data-web-0" } }];
+    const ready = { type: "Ready", status: "True", lastTransitionTime: "2026-01-01T00:00:00Z" };
+    const owner = { apiVersion: "apps/v1", kind: "StatefulSet", name: "web", uid: "w", controller: true };
+    const metadata = {
+      ...{ name: "web-0", namespace: "ns", uid: "u", resourceVersion: "7", creationTimestamp: "2026-01-01T00:00:00Z" },
+      ...{ deletionTimestamp: "2026-01-01T00:01:00Z", labels: { a: "b" }, annotations: { c: "d" } },
+      ...{ ownerReferences: [owner], finalizers: ["f"] },
+    };
+    const claim = { persistentVolumeClaim: { claimName: "data-web-0" } };
+    const kept = (state: object | undefined) => ({
+      name: "app",
+      ready: true,
+      restartCount: 2,
+      ...(state && { state }),
+    });
+    const sent = (state: object | undefined) => ({ ...kept(state), image: "app:1", lastState: {} });
+    const startTime = "2026-01-01T00:00:00Z";
     const read = {
-      metadata: { name: "web-0", uid: "u", resourceVersion: "7", labels: { a: "b" }, finalizers: ["f"] },
-      spec: { volumes },
-      status: { phase: "Running", conditions: [condition], containerStatuses: [container] },
+      metadata,
+      spec: { volumes: [claim] },
+      status: {
+        ...{ phase: "Running", startTime, conditions: [ready] },
+        containerStatuses: [kept({ running: {} }), kept({ waiting: { reason: "CrashLoopBackOff" } })],
+        initContainerStatuses: [kept({ terminated: {} }), kept({}), kept(undefined)],
+      },
     };
     const item = {
-      metadata: { ...read.metadata, managedFields: [{}] },
-      spec: { volumes, containers: [{ name: "app", env: [] }], nodeName: "n" },
+      metadata: {
+        ...{ ...metadata, generateName: "web-", managedFields: [{}] },
+        ownerReferences: [{ ...owner, blockOwnerDeletion: true }],
+      },
+      spec: {
+        volumes: [
+          { name: "data", ...claim },
+          { name: "config", configMap: { name: "config" } },
+        ],
+        ...{ containers: [{ name: "app", env: [] }], nodeName: "n" },
+      },
       status: {
-        ...read.status,
-        podIP: "10.0.0.1",
-        conditions: [{ ...condition, lastProbeTime: null }],
-        containerStatuses: [{ ...container, image: "app:1", lastState: {} }],
+        ...{ phase: "Running", startTime, podIP: "10.0.0.1" },
+        conditions: [
+          { ...ready, type: "PodScheduled" },
+          { ...ready, lastProbeTime: null },
+        ],
+        containerStatuses: [
+          sent({ running: { startedAt: startTime } }),
+          sent({ waiting: { reason: "CrashLoopBackOff", message: "back-off" } }),
+        ],
+        initContainerStatuses: [sent({ terminated: { exitCode: 0 } }), sent({}), sent(undefined)],
       },
     };
     await withServer({}, async ({ cluster, server }) => {
+      const bare = { metadata: { name: "bare" }, spec: {}, status: {} };
       server.answer(({ response }) =>
-        response.end(
-          JSON.stringify({ metadata: { resourceVersion: "9" }, items: [item, { metadata: { name: "bare" } }] }),
-        ),
+        response.end(JSON.stringify({ metadata: { resourceVersion: "9" }, items: [item, bare, item] })),
       );
       const { items } = await cluster.list("pods", {});
-      assert.deepEqual(JSON.parse(JSON.stringify(items)), [read, { metadata: { name: "bare" } }]);
+      const bareRead = { metadata: { name: "bare" }, spec: { volumes: [] }, status: {} };
+      assert.deepEqual(JSON.parse(JSON.stringify(items)), [read, bareRead, read]);
+    });
+  });
+
+  test("keep apart what two pods say, though most of it is the same", async () => {
+    const pod = (name: string, change: object, status: object) => ({
+      metadata: { name, namespace: "ns", uid: name, resourceVersion: "1", labels: { zone: "a", role: "x" }, ...change },
+      status: { phase: "Running", ...status },
+    });
+    const pods = [
+      pod("web-0", {}, {}),
+      pod("web-1", { labels: { zone: "b", role: "x", zones: "a" } }, {}),
+      pod("web-2", { labels: { role: "b", zone: "x" }, annotations: { zone: "a" } }, { phase: "Pending" }),
+      pod("web-3", { namespace: "other" }, { startTime: "2026-01-01T00:00:00Z" }),
+      pod("web-4", {}, {}),
+    ];
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer(({ response }) =>
+        response.end(JSON.stringify({ metadata: { resourceVersion: "9" }, items: pods })),
+      );
+      assert.deepEqual(JSON.parse(JSON.stringify((await cluster.list("pods", {})).items)), pods);
+    });
+  });
+
+  test("have smaller pages for pods, each of which is large, than for anything else", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer(({ response }) => response.end('{"metadata":{"resourceVersion":"3"},"items":[]}'));
+      await cluster.list("pods", {});
+      await cluster.list("persistentvolumeclaims", {});
+      const limits = server.requests.map(({ url }) => new URL(url ?? "", "http://x").searchParams.get("limit"));
+      assert.deepEqual(limits, ["100", "500"]);
     });
   });
 
@@ -50,8 +112,8 @@ describe("lists", () => {
       assert.deepEqual([items.map(({ metadata }) => metadata.name), resourceVersion], [["a", "b"], "9"]);
       const queries = server.requests.map(({ url }) => Object.fromEntries(new URL(url ?? "", "http://x").searchParams));
       assert.deepEqual(queries, [
-        { limit: "500", labelSelector: "app in (a,b)", resourceVersion: "8", resourceVersionMatch: "NotOlderThan" },
-        { limit: "500", labelSelector: "app in (a,b)", continue: "next page" },
+        { limit: "100", labelSelector: "app in (a,b)", resourceVersion: "8", resourceVersionMatch: "NotOlderThan" },
+        { limit: "100", labelSelector: "app in (a,b)", continue: "next page" },
       ]);
     });
   });

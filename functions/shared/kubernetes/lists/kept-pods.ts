@@ -1,0 +1,107 @@
+/** What a LIST keeps of each pod. Most of a pod is read by nobody here, and most of the rest is what the pod before says, too. */
+import type { ContainerStatus, Metadata, OwnerReference, PodObject } from "../cluster.ts";
+
+type Status = NonNullable<PodObject["status"]>;
+type Volumes = NonNullable<NonNullable<PodObject["spec"]>["volumes"]>;
+
+/** Of what has started or ended, that alone is read. */
+const running = { running: {} };
+const terminated = { terminated: {} };
+
+/**
+ * Keeps what `PodObject` has, so that a list of ten thousand is small. Pods of one StatefulSet come one after the other in a
+ * list: a text that the pod before has in the same place is kept once for both.
+ */
+export class KeptPods {
+  readonly #before = new Map<string, string>();
+
+  /** Reduces the next pod of the list. What is given is changed. */
+  keep({ metadata, spec, status }: PodObject): PodObject {
+    return {
+      metadata: this.#metadata(metadata),
+      ...(spec && { spec: { volumes: claimsOf(spec.volumes ?? []) } }),
+      ...(status && { status: this.#status(status) }),
+    };
+  }
+
+  #text<T extends string | undefined>(place: string, text: T): T {
+    const before = this.#before.get(place);
+    if (before === text) return before as T;
+    if (text !== undefined) this.#before.set(place, text);
+    return text;
+  }
+
+  #texts(place: string, texts: Metadata["labels"]): Metadata["labels"] {
+    if (texts === undefined) return undefined;
+    const kept = texts as Record<string, string>;
+    for (const key of Object.keys(kept)) kept[key] = this.#text(`${place} ${key}`, kept[key] as string);
+    return kept;
+  }
+
+  #metadata(metadata: Metadata): Metadata {
+    const { name, namespace, uid, resourceVersion, creationTimestamp, deletionTimestamp, finalizers } = metadata;
+    const kept = {
+      ...{ name, namespace: this.#text("namespace", namespace), uid, resourceVersion },
+      creationTimestamp: this.#text("created", creationTimestamp),
+      deletionTimestamp,
+      labels: this.#texts("label", metadata.labels),
+      annotations: this.#texts("annotation", metadata.annotations),
+      ownerReferences: metadata.ownerReferences?.map((reference) => this.#owner(reference)),
+      finalizers,
+    };
+    return kept as Metadata;
+  }
+
+  #owner({ apiVersion, kind, name, uid, controller }: OwnerReference): OwnerReference {
+    const kept = {
+      apiVersion: this.#text("owner's version", apiVersion),
+      kind: this.#text("owner's kind", kind),
+      name: this.#text("owner", name),
+      uid: this.#text("owner's uid", uid),
+      controller,
+    };
+    return kept as OwnerReference;
+  }
+
+  #status({ phase, startTime, conditions, containerStatuses, initContainerStatuses }: Status): Status {
+    const kept = {
+      phase: this.#text("phase", phase),
+      startTime: this.#text("started", startTime),
+      conditions: conditions
+        ?.filter(({ type }) => type === "Ready")
+        .map(({ type, status, lastTransitionTime }) => ({
+          type: this.#text("condition", type),
+          status: this.#text("condition's status", status),
+          lastTransitionTime: this.#text("ready since", lastTransitionTime),
+        })),
+      containerStatuses: this.#containers(containerStatuses),
+      initContainerStatuses: this.#containers(initContainerStatuses),
+    };
+    return kept as Status;
+  }
+
+  #containers(all: Status["containerStatuses"]): Status["containerStatuses"] {
+    return all?.map(({ name, ready, restartCount, state }, index) => {
+      const kept = {
+        name: this.#text(`container ${index}`, name),
+        ready,
+        restartCount,
+        state: state && this.#state(state),
+      };
+      return kept as ContainerStatus;
+    });
+  }
+
+  #state({ running: isRunning, waiting, terminated: isTerminated }: NonNullable<ContainerStatus["state"]>) {
+    if (isRunning !== undefined) return running;
+    if (isTerminated !== undefined) return terminated;
+    return waiting === undefined ? {} : { waiting: { reason: this.#text("reason", waiting.reason) } };
+  }
+}
+
+function claimsOf(volumes: Volumes): Volumes {
+  return volumes.flatMap(({ persistentVolumeClaim }) => {
+    if (persistentVolumeClaim?.claimName === undefined) return [];
+    return [{ persistentVolumeClaim: { claimName: persistentVolumeClaim.claimName } }];
+  });
+}
