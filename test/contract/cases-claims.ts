@@ -28,7 +28,8 @@ const retained: readonly Case[] = [
         assert.deepEqual([metadata.labels, metadata.ownerReferences ?? []], [{ app: "set" }, []]);
         assert.deepEqual(finalizersOf(metadata), ["kubernetes.io/pvc-protection"]);
       }
-      const [pod] = await podsOf(fixture);
+      // A list keeps of a volume only which claim it is of.
+      const pod = await fixture.cluster.get("pods", { namespace: fixture.namespace, name: "set-0" });
       const { volumes } = (pod as unknown as { spec: { volumes: readonly { name: string }[] } }).spec;
       const volume = volumes.find(({ name }) => name === "data");
       assert.deepEqual(volume, { name: "data", persistentVolumeClaim: { claimName: "data-set-0" } });
