@@ -8,7 +8,7 @@ startServer(import.meta.dirname);
 
 // Who watches lives long, and keeps what it has heard: its heap may grow by a fifth, and not to a multiple, before it is cleared.
 // As a flag on the command line this would make a start slower: Node would not take the compiled code of its own modules.
-// V8 guesses what the first heap may grow to, and guesses high. So it is cleared once, when the first lists have been read.
+// V8 guesses high what the first heap may grow to. So it is cleared once, when as a rule the first lists have been read.
 if (process.env.VIEWS !== "list") {
   const { setFlagsFromString } = process.getBuiltinModule("node:v8");
   setFlagsFromString("--heap-growing-percent=20");

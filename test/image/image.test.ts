@@ -237,6 +237,17 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     assert.match(launched.printed().stderr, /advance-zone-rollout\/main\.cjs was compiled .* and is compiled again\n/);
   });
 
+  test("the first heap is cleared once after the start, and not where nothing is watched", async () => {
+    const start = (views: string) => run({ FUNCTION: "advance-zone-rollout", VIEWS: views }, [], ["--trace-gc"]);
+    const clearings = (launched: Launched) => launched.printed().stdout.match(/Mark-Compact.*\btesting\b/g)?.length;
+    const listing = start("list");
+    const watching = start("watch");
+    await eventually("a heap that is cleared", 30_000, async () => clearings(watching));
+    // What started first would have been cleared before.
+    for (const launched of [watching, listing]) assert.equal((await launched.stop(10_000)).code, 0);
+    assert.deepEqual([clearings(watching), clearings(listing)], [1, undefined]);
+  });
+
   test("nothing of the build is in what is compiled: neither its environment nor its time", async () => {
     const server = join(image.stages.get("compiled") ?? "", "sluice", "server");
     const again = await mkdtemp(join(tmpdir(), "sluice-compiled-"));

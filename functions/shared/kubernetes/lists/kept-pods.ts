@@ -4,13 +4,16 @@ import type { ContainerStatus, Metadata, OwnerReference, PodObject } from "../cl
 type Status = NonNullable<PodObject["status"]>;
 type Volumes = NonNullable<NonNullable<PodObject["spec"]>["volumes"]>;
 
+/** Every field that a type has: one that it gets later, and that is not kept here, does not compile. */
+type EachOf<T, Unread extends keyof T = never> = { readonly [Field in Exclude<keyof T, Unread>]-?: unknown };
+
 /** Of what has started or ended, that alone is read. */
 const running = { running: {} };
 const terminated = { terminated: {} };
 
 /**
- * Keeps what `PodObject` has, so that a list of ten thousand is small. Pods of one StatefulSet come one after the other in a
- * list: a text that the pod before has in the same place is kept once for both.
+ * Keeps what `PodObject` has, and of conditions `Ready` alone, so that a list of ten thousand is small. Pods of one StatefulSet
+ * come one after the other in a list: a text that the pod before has in the same place is kept once for both.
  */
 export class KeptPods {
   readonly #before = new Map<string, string>();
@@ -39,16 +42,17 @@ export class KeptPods {
   }
 
   #metadata(metadata: Metadata): Metadata {
-    const { name, namespace, uid, resourceVersion, creationTimestamp, deletionTimestamp, finalizers } = metadata;
+    const { name, namespace, uid, resourceVersion, generation, creationTimestamp, deletionTimestamp, finalizers } =
+      metadata;
     const kept = {
-      ...{ name, namespace: this.#text("namespace", namespace), uid, resourceVersion },
+      ...{ name, namespace: this.#text("namespace", namespace), uid, resourceVersion, generation },
       creationTimestamp: this.#text("created", creationTimestamp),
       deletionTimestamp,
       labels: this.#texts("label", metadata.labels),
       annotations: this.#texts("annotation", metadata.annotations),
       ownerReferences: metadata.ownerReferences?.map((reference) => this.#owner(reference)),
       finalizers,
-    };
+    } satisfies EachOf<Metadata, "managedFields">;
     return kept as Metadata;
   }
 
@@ -59,7 +63,7 @@ export class KeptPods {
       name: this.#text("owner", name),
       uid: this.#text("owner's uid", uid),
       controller,
-    };
+    } satisfies EachOf<OwnerReference>;
     return kept as OwnerReference;
   }
 
@@ -76,7 +80,7 @@ export class KeptPods {
         })),
       containerStatuses: this.#containers(containerStatuses),
       initContainerStatuses: this.#containers(initContainerStatuses),
-    };
+    } satisfies EachOf<Status>;
     return kept as Status;
   }
 
@@ -87,15 +91,17 @@ export class KeptPods {
         ready,
         restartCount,
         state: state && this.#state(state),
-      };
+      } satisfies EachOf<ContainerStatus>;
       return kept as ContainerStatus;
     });
   }
 
-  #state({ running: isRunning, waiting, terminated: isTerminated }: NonNullable<ContainerStatus["state"]>) {
-    if (isRunning !== undefined) return running;
-    if (isTerminated !== undefined) return terminated;
-    return waiting === undefined ? {} : { waiting: { reason: this.#text("reason", waiting.reason) } };
+  #state(state: NonNullable<ContainerStatus["state"]>): ContainerStatus["state"] {
+    if (state.running !== undefined) return running;
+    if (state.terminated !== undefined) return terminated;
+    if (state.waiting === undefined) return {};
+    const { reason } = state.waiting;
+    return reason === undefined ? { waiting: {} } : { waiting: { reason: this.#text("reason", reason) } };
   }
 }
 

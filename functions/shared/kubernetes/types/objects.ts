@@ -38,6 +38,7 @@ export interface PodObject {
   readonly status?: {
     readonly phase?: string;
     readonly startTime?: string;
+    /** Of a list, `Ready` alone. */
     readonly conditions?: readonly {
       readonly type: string;
       readonly status: string;

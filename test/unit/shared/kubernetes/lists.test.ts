@@ -9,7 +9,8 @@ describe("lists", () => {
     const ready = { type: "Ready", status: "True", lastTransitionTime: "2026-01-01T00:00:00Z" };
     const owner = { apiVersion: "apps/v1", kind: "StatefulSet", name: "web", uid: "w", controller: true };
     const metadata = {
-      ...{ name: "web-0", namespace: "ns", uid: "u", resourceVersion: "7", creationTimestamp: "2026-01-01T00:00:00Z" },
+      ...{ name: "web-0", namespace: "ns", uid: "u", resourceVersion: "7", generation: 1 },
+      creationTimestamp: "2026-01-01T00:00:00Z",
       ...{ deletionTimestamp: "2026-01-01T00:01:00Z", labels: { a: "b" }, annotations: { c: "d" } },
       ...{ ownerReferences: [owner], finalizers: ["f"] },
     };
