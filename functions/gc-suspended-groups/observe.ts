@@ -6,6 +6,7 @@ import { claimsBy } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { withDrainAnswers } from "../shared/pass/suspension/drain-questions.ts";
+import { withTrueMarks } from "../shared/pass/suspension/marks.ts";
 import { readMembers } from "../shared/pass/suspension/reading.ts";
 import { volumeHoldSetting } from "../shared/pass/suspension/settings.ts";
 import type { RemovalSnapshot } from "./decide.ts";
@@ -23,10 +24,11 @@ export async function observe(context: Context, observed: Observed): Promise<Rem
   const names = zones.map(({ statefulSet }) => statefulSet.name);
   const beforeMs = context.cluster.serverTimeMs();
   const {
-    members: read,
+    members: listed,
     nowMs,
     isNamespaceEnding,
   } = await readMembers(context, key, names, (one) => looksOver(one, beforeMs));
+  const read = await withTrueMarks(context, observed.ledger, listed);
   const members = await withDrainAnswers(context, name, key, read, (one) => looksOver(one, nowMs) && !isRemoving(one));
   return {
     group: key.group,

@@ -1,7 +1,6 @@
 /** What is done: volume claims are marked, a zone is made smaller or larger, and claims of the ledger are ended. */
-import { durationOf, type Member, type VolumeUser } from "../shared/group/suspension/members.ts";
+import type { Member, VolumeUser } from "../shared/group/suspension/members.ts";
 import { hasCode } from "../shared/kubernetes/cluster.ts";
-import { formatTime } from "../shared/objects/durations.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import * as keys from "../shared/objects/vocabulary/suspension.ts";
 import { eventReasons } from "../shared/objects/vocabulary.ts";
@@ -19,7 +18,7 @@ import {
 } from "../shared/pass/suspension/writing.ts";
 import type { Telling } from "../shared/pass/verdict-record.ts";
 import { type LettingGo, leavingClaimOf, type Resizing, type Target } from "./decide.ts";
-import type { Step } from "./judge.ts";
+import { lostOf, markUnknown, newsOf, tooLate, untilWhen } from "./news.ts";
 import { name } from "./observe.ts";
 
 export const telling: Telling = {
@@ -208,62 +207,20 @@ function patchOf({ cluster }: Context, target: Exclude<Target, Resizing | Lettin
           ...messageFor("suspending", `${member.name} is on its way out`),
         },
       };
+    case "unmark":
+      return {
+        annotations: {
+          [keys.suspendState.key]: meant(claim.request) === true ? "Suspending" : null,
+          [keys.suspendedAt.key]: null,
+          [keys.removalClaim.key]: null,
+          ...messageFor("mark-unknown", markUnknown(claim)),
+        },
+      };
     case "clear":
       return clearingPatch(claim);
     case "answer-recover":
       return { annotations: { [keys.recover.key]: null, ...messageFor("recover-too-late", tooLate(claim)) } };
     case "tell":
       return { annotations: messageFor(target.guard, target.sentence) };
-  }
-}
-
-function untilWhen(member: Member, nowMs: number): string {
-  const keptMs = meant(durationOf(member));
-  const until = keptMs === undefined ? "" : `, not before ${formatTime(nowMs + keptMs)}`;
-  return `${member.name} is gone: its volume is removed later${until}`;
-}
-
-/** Its time runs, and whoever wants its data back has to hurry. */
-function lostOf({ isTerminating, volumeName }: VolumeClaim): string {
-  if (!isTerminating) return "";
-  const volume = volumeName === undefined ? "its PersistentVolume" : `its PersistentVolume ${volumeName}`;
-  return `; somebody has deleted its volume claim: whoever needs its data saves ${volume}`;
-}
-
-function tooLate({ name: claim, volumeName }: VolumeClaim): string {
-  const volume =
-    volumeName === undefined ? "it has no PersistentVolume" : `its PersistentVolume ${volumeName} may be saved`;
-  return `the removal of ${claim} had begun before anybody wanted it back; ${volume}`;
-}
-
-function newsOf(context: Context, target: Step, claim: VolumeClaim) {
-  const { member } = target;
-  const since = claim.suspendedMs ?? 0;
-  switch (target.kind) {
-    case "clear": {
-      const isOwn = target.how !== "in-use-again";
-      const message = isOwn
-        ? `${member.name} has its volume back: nothing is suspended any more`
-        : `${member.name} was brought back by somebody else: its volume is not suspended any more, and may hold old data`;
-      const reason = isOwn ? eventReasons.volumeRecovered : eventReasons.recoveredByOthers;
-      return { type: isOwn ? "Normal" : "Warning", reason, message, identity: `${target.how} ${since}` } as const;
-    }
-    case "answer-recover":
-      return {
-        type: "Warning",
-        reason: eventReasons.recoverTooLate,
-        message: tooLate(claim),
-        identity: "too late",
-      } as const;
-    default: {
-      const message =
-        target.kind === "stamp" ? untilWhen(member, context.cluster.serverTimeMs()) : `${member.name} was not gone`;
-      return {
-        type: "Normal",
-        reason: eventReasons.volumeSuspended,
-        message,
-        identity: `${target.kind} ${since}`,
-      } as const;
-    }
   }
 }

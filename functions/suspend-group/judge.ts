@@ -28,6 +28,8 @@ export type Step =
   | { readonly kind: "restamp"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
   /** Nothing of ours stays on its volume claims. */
   | { readonly kind: "clear"; readonly member: Member; readonly how: "recovered" | "withdrawn" | "in-use-again" }
+  /** The mark of a removal that the ledger knows nothing of goes: the time begins anew. */
+  | { readonly kind: "unmark"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
   /** A wish that cannot be fulfilled any more. */
   | { readonly kind: "answer-recover"; readonly member: Member; readonly claims: readonly VolumeClaim[] };
 
@@ -49,6 +51,8 @@ const askAgainMs = 10_000;
 /** Undefined for a member of which nobody wants anything. `protects`: volume claims may get our finalizer. */
 export function judge(member: Member, nowMs: number, protects: boolean): Judged | undefined {
   const { name, claims } = member;
+  const unmarking = judgeMarks(member);
+  if (unmarking !== undefined) return unmarking;
   if (isRemoving(member)) return judgeRemoving(member);
   const deleted = claims.find(({ isTerminating }) => isTerminating);
   if (deleted !== undefined) return judgeDeleted(member, deleted, nowMs, protects);
@@ -61,6 +65,15 @@ export function judge(member: Member, nowMs: number, protects: boolean): Judged 
     return { guard: "request-malformed", sentence: `${name} stays as it is: ${request.sentence}` };
   if (!isRequested(member)) return judgeUnrequested(member);
   return judgeRequested(member, nowMs, protects);
+}
+
+/** What is deleted and has lost our finalizer goes anyway: nothing is written to it any more. */
+function judgeMarks(member: Member): Judged | undefined {
+  const claims = member.claims.filter((one) => one.isMarkFalse && (one.isHeld || !one.isTerminating));
+  const [state] = claims.map((one) => one.state);
+  if (state?.kind !== "malformed") return undefined;
+  const sentence = `no volume of ${member.name} is removed by that mark: ${state.sentence}; the time begins anew`;
+  return { guard: "mark-unknown", sentence, step: { kind: "unmark", member, claims } };
 }
 
 /** Past the point of no return a wish is answered with the truth, once. */

@@ -6,6 +6,7 @@ import type { Context } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { refusedSizes } from "../shared/pass/sizes/resizing.ts";
 import { withDrainAnswers } from "../shared/pass/suspension/drain-questions.ts";
+import { withTrueMarks } from "../shared/pass/suspension/marks.ts";
 import { readMembers } from "../shared/pass/suspension/reading.ts";
 import { volumeHoldSetting } from "../shared/pass/suspension/settings.ts";
 import type { SuspendSnapshot } from "./decide.ts";
@@ -17,7 +18,8 @@ export const settings = { volumeHold: volumeHoldSetting };
 export async function observe(context: Context, observed: Observed): Promise<SuspendSnapshot> {
   const { key, zones, departed, strayClaims } = observed;
   const names = zones.map(({ statefulSet }) => statefulSet.name);
-  const { members: read, nowMs, isNamespaceEnding } = await readMembers(context, key, names);
+  const { members: listed, nowMs, isNamespaceEnding } = await readMembers(context, key, names);
+  const read = await withTrueMarks(context, observed.ledger, listed);
   // Who is asked last has the last word: the answers are newer than the ledger (rule R22).
   const members = await withDrainAnswers(
     context,

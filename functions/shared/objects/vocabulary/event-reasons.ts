@@ -40,6 +40,7 @@ export const eventReasons = {
   volumeRetained: "VolumeRetained",
   removing: "VolumeRemovalStarted",
   removalWaiting: "VolumeRemovalWaiting",
+  removalMarkUnknown: "RemovalMarkUnknown",
   removed: "VolumesRemoved",
   recoverTooLate: "RecoverTooLate",
   groupHeld: "ProcessGroupHeld",

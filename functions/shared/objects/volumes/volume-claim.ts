@@ -54,6 +54,8 @@ export interface VolumeClaim {
   readonly isOnHold: boolean;
   readonly isRetained: boolean | undefined;
   readonly state: Said<keys.SuspensionState>;
+  /** It says `Removing` though no claim of the ledger holds that; present only where it was looked up. */
+  readonly isMarkFalse?: true;
   readonly ownerUid: string | undefined;
   readonly podUid: string | undefined;
   /** Since when the time runs, in milliseconds since the epoch; undefined where nothing that parses says so. */

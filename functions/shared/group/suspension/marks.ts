@@ -1,0 +1,37 @@
+/**
+ * Which marks of a removal count. `sluice.dev/suspend-state: Removing` is written under a claim of the ledger. A copy of a volume
+ * claim, a backup or a person may carry the same words without one, and nothing is deleted by those. Pure.
+ */
+import type { Claim } from "../../ledger/claim.ts";
+import { removalClaim, suspendState } from "../../objects/vocabulary/suspension.ts";
+import { meant, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
+import type { Member } from "./members.ts";
+
+/** True where a claim of the ledger has the id that the volume claim names, and names the uid of the volume claim. */
+export function isMarkHeld({ name, uid, removalClaim }: VolumeClaim, claims: readonly Claim[]): boolean {
+  return claims.some(
+    (one) => one.isKnown && one.kind === "volume" && one.id === removalClaim && one.uids?.[name] === uid,
+  );
+}
+
+/** The mark stands, and no claim of the ledger holds it. */
+export function isMarkFalse(claim: VolumeClaim, claims: readonly Claim[]): boolean {
+  return meant(claim.state) === "Removing" && !isMarkHeld(claim, claims);
+}
+
+/** The same volume claim, with its mark as words that say nothing; any other is as it was. */
+export function withoutFalseMark(claim: VolumeClaim, claims: readonly Claim[]): VolumeClaim {
+  if (!isMarkFalse(claim, claims)) return claim;
+  const named = claim.removalClaim === undefined ? "and names no claim" : `by the claim ${claim.removalClaim}`;
+  const sentence = `${suspendState.key} of ${claim.name} says Removing, ${named} in ${removalClaim.key}, and the ledger holds none for its uid`;
+  return { ...claim, state: { kind: "malformed", sentence }, isMarkFalse: true };
+}
+
+/** The same members, without the marks that no claim of the ledger holds. */
+export function withoutFalseMarks(members: readonly Member[], claims: readonly Claim[]): readonly Member[] {
+  return members.map((member) =>
+    member.claims.some((one) => isMarkFalse(one, claims))
+      ? { ...member, claims: member.claims.map((one) => withoutFalseMark(one, claims)) }
+      : member,
+  );
+}

@@ -1,0 +1,70 @@
+/** What is said of a volume claim, on itself and in an Event about it. */
+import { durationOf, type Member } from "../shared/group/suspension/members.ts";
+import { formatTime } from "../shared/objects/durations.ts";
+import { eventReasons } from "../shared/objects/vocabulary.ts";
+import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
+import type { Context } from "../shared/pass/definition.ts";
+import type { Step } from "./judge.ts";
+
+export function untilWhen(member: Member, nowMs: number): string {
+  const keptMs = meant(durationOf(member));
+  const until = keptMs === undefined ? "" : `, not before ${formatTime(nowMs + keptMs)}`;
+  return `${member.name} is gone: its volume is removed later${until}`;
+}
+
+/** Its time runs, and whoever wants its data back has to hurry. */
+export function lostOf({ isTerminating, volumeName }: VolumeClaim): string {
+  if (!isTerminating) return "";
+  const volume = volumeName === undefined ? "its PersistentVolume" : `its PersistentVolume ${volumeName}`;
+  return `; somebody has deleted its volume claim: whoever needs its data saves ${volume}`;
+}
+
+export function markUnknown({ state }: VolumeClaim): string {
+  const why = state.kind === "malformed" ? state.sentence : "";
+  return `${why}: it was copied, restored or written by hand; nothing is removed by it, and the time begins anew`;
+}
+
+export function tooLate({ name: claim, volumeName }: VolumeClaim): string {
+  const volume =
+    volumeName === undefined ? "it has no PersistentVolume" : `its PersistentVolume ${volumeName} may be saved`;
+  return `the removal of ${claim} had begun before anybody wanted it back; ${volume}`;
+}
+
+export function newsOf(context: Context, target: Step, claim: VolumeClaim) {
+  const { member } = target;
+  const since = claim.suspendedMs ?? 0;
+  switch (target.kind) {
+    case "clear": {
+      const isOwn = target.how !== "in-use-again";
+      const message = isOwn
+        ? `${member.name} has its volume back: nothing is suspended any more`
+        : `${member.name} was brought back by somebody else: its volume is not suspended any more, and may hold old data`;
+      const reason = isOwn ? eventReasons.volumeRecovered : eventReasons.recoveredByOthers;
+      return { type: isOwn ? "Normal" : "Warning", reason, message, identity: `${target.how} ${since}` } as const;
+    }
+    case "unmark":
+      return {
+        type: "Warning",
+        reason: eventReasons.removalMarkUnknown,
+        message: markUnknown(claim),
+        identity: "mark unknown",
+      } as const;
+    case "answer-recover":
+      return {
+        type: "Warning",
+        reason: eventReasons.recoverTooLate,
+        message: tooLate(claim),
+        identity: "too late",
+      } as const;
+    default: {
+      const message =
+        target.kind === "stamp" ? untilWhen(member, context.cluster.serverTimeMs()) : `${member.name} was not gone`;
+      return {
+        type: "Normal",
+        reason: eventReasons.volumeSuspended,
+        message,
+        identity: `${target.kind} ${since}`,
+      } as const;
+    }
+  }
+}

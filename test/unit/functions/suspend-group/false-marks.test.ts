@@ -1,0 +1,87 @@
+/** The mark of a removal counts only under the claim of the ledger that it names, for the uid of its volume claim. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
+import { key, namespace, played } from "../../shared/pass/passes.ts";
+import { top, Volumes, volumes } from "../../shared/pass/volumes.ts";
+
+/** Passes of both functions for a while. */
+async function lookFor(on: Volumes, seconds: number): Promise<void> {
+  for (let past = 0; past < seconds; past += 10) {
+    await on.suspend();
+    await on.collect();
+    await on.goOn(10_000);
+  }
+}
+
+test("a volume claim that is made again from a copy that says Removing is kept for its whole time", async () => {
+  const on = new Volumes("3600s");
+  await on.suspended();
+  await on.goOn(3_601_000);
+  await on.marked();
+  const { annotations = {} } = structuredClone(on.claim(top)?.metadata) ?? {};
+  assert.equal(annotations["sluice.dev/suspend-state"], "Removing");
+  await on.until(
+    () => on.claim(top) === undefined,
+    () => on.collect(),
+  );
+  on.world.store.create(volumes, namespace, { metadata: { name: top, annotations } } as never);
+  await lookFor(on, 600);
+  assert.equal(on.claim(top)?.metadata.deletionTimestamp, undefined);
+  assert.notEqual(on.said(top, "suspend-state"), "Removing");
+  assert.equal(on.said(top, "removal-claim"), undefined);
+  assert.match(on.events.join("\n"), /RemovalMarkUnknown data-group-a-2: .*the ledger holds none for its uid/);
+});
+
+test("mark-unknown: a mark that somebody writes by hand removes nothing: it is taken away, an Event says so, and the time begins anew", async () => {
+  const on = new Volumes("600s");
+  await on.suspended();
+  await on.goOn(500_000);
+  on.say(top, { "suspend-state": "Removing" });
+  await on.suspend();
+  const [guard] = (on.said(top, "suspend-message") ?? "").split(": ", 1);
+  assert.equal(guard, "mark-unknown");
+  assert.equal(on.said(top, "suspend-state"), "Suspending");
+  assert.equal(on.said(top, "suspended-at"), undefined);
+  const marks = () => on.events.filter((text) => text.startsWith("RemovalMarkUnknown"));
+  assert.equal(marks().length, 1);
+  await lookFor(on, 500);
+  assert.ok(on.claim(top) !== undefined, "the time that was over before the mark does not count");
+  assert.equal(marks().length, 1, "it is said once");
+});
+
+test("a mark on the volume of a running pod about which nobody asks for anything is taken away, and no pod is touched", async () => {
+  const on = new Volumes("600s");
+  on.say(top, { "suspend-state": "Removing", "removal-claim": "made up" });
+  const pod = on.pod("group-a-2")?.metadata.uid;
+  await lookFor(on, 60);
+  assert.equal(on.said(top, "suspend-state"), undefined);
+  assert.equal(on.pod("group-a-2")?.metadata.uid, pod);
+  assert.equal(on.claim(top)?.metadata.deletionTimestamp, undefined);
+});
+
+test("a mark that names the claim of another volume counts as none", async () => {
+  const on = new Volumes("600s");
+  await on.suspended();
+  await on.goOn(601_000);
+  await on.marked();
+  const other = "data-group-b-2";
+  on.say(other, { "suspend-state": "Removing", "removal-claim": on.said(top, "removal-claim") ?? "" });
+  await on.suspend();
+  assert.equal(on.said(other, "suspend-state"), undefined);
+  assert.equal(on.said(top, "suspend-state"), "Removing", "the one that the ledger holds stands");
+});
+
+test("a process whose copy of the ledger is older than a mark takes nobody's mark away", async () => {
+  const on = new Volumes("600s");
+  await on.suspended();
+  await on.goOn(601_000);
+  await on.suspend(false);
+  const before = on.context; // it has the ledger in mind, without any claim
+  on.restart();
+  await on.marked();
+  const marked = on.claim(top)?.metadata.resourceVersion;
+  const { acting } = await played(on.timeline, suspendGroup.run(before, key, { sweep: false }));
+  if (acting !== undefined) await played(on.timeline, acting);
+  assert.equal(on.claim(top)?.metadata.resourceVersion, marked);
+});

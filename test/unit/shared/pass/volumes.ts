@@ -1,0 +1,115 @@
+/** Passes of suspend-group and gc-suspended-groups over a small world in virtual time: volumes are suspended and removed. */
+import assert from "node:assert/strict";
+import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/function.ts";
+import type { VolumeClaimObject } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
+import { key, namespace, Passes, played, refused } from "./passes.ts";
+
+export const volumes = "persistentvolumeclaims" as const;
+/** Of the highest pod of zone a. */
+export const top = "data-group-a-2";
+
+const of = (name: string): string => `sluice.dev/${name}`;
+type Texts = Readonly<Record<string, string | null>>;
+
+export class Volumes extends Passes {
+  constructor(duration = "600s", policy: Texts = {}) {
+    super({ zones: ["a", "b"], replicas: 3, volumes: ["data"] });
+    for (const { metadata } of this.world.store.list("statefulsets").items)
+      this.policy(metadata.name, { "suspend-duration": duration, "wait-between-removals": "0s", ...policy });
+  }
+
+  /** Our annotations of a volume claim, without their prefix; null takes one away. */
+  say(name: string, texts: Texts): void {
+    this.world.annotate({ namespace, name }, prefixed(texts), volumes);
+  }
+
+  /** The same of a StatefulSet. */
+  policy(name: string, texts: Texts): void {
+    this.world.annotate({ namespace, name }, prefixed(texts));
+  }
+
+  said(name: string, what: string): string | undefined {
+    return this.claim(name)?.metadata.annotations?.[of(what)];
+  }
+
+  claim(name: string): VolumeClaimObject | undefined {
+    return this.world.store.find(volumes, { namespace, name }) as VolumeClaimObject | undefined;
+  }
+
+  pod(name: string) {
+    return this.world.store.find("pods", { namespace, name });
+  }
+
+  /** Somebody asks for it now, and says that nobody needs its data. */
+  ask(name: string): void {
+    this.say(name, { suspend: "true", "drained-at": new Date(this.timeline.nowMs()).toISOString() });
+  }
+
+  /** The PersistentVolume of a volume claim, bound to the uid that is given. */
+  bind(name: string, uid = this.claim(name)?.metadata.uid, volume = `pv-${name}`): void {
+    this.world.store.patch(volumes, { namespace, name }, { spec: { volumeName: volume } });
+    const spec = { persistentVolumeReclaimPolicy: "Delete", claimRef: { namespace, name, uid } };
+    this.world.store.create("persistentvolumes", "", { metadata: { name: volume }, spec } as never);
+  }
+
+  reclaimPolicyOf(name: string): unknown {
+    const volume = this.world.store.find("persistentvolumes", { namespace: "", name: `pv-${name}` });
+    return (volume as unknown as { spec?: { persistentVolumeReclaimPolicy?: string } })?.spec
+      ?.persistentVolumeReclaimPolicy;
+  }
+
+  async suspend(sweep = true): Promise<void> {
+    await this.#pass(suspendGroup, sweep);
+  }
+
+  async collect(sweep = true): Promise<void> {
+    await this.#pass(gcSuspendedGroups, sweep);
+  }
+
+  /** What a sweep of the collector does besides waking groups. */
+  async sweepStrays(): Promise<void> {
+    await played(this.timeline, gcSuspendedGroups.sweep?.(this.context, []) ?? Promise.resolve());
+  }
+
+  async #pass(definition: typeof suspendGroup | typeof gcSuspendedGroups, sweep: boolean): Promise<void> {
+    const outcome = await played(this.timeline, definition.run(this.context, key, { sweep }));
+    if (outcome.acting !== undefined) await played(this.timeline, outcome.acting);
+  }
+
+  /** Passes every two seconds until something is so. */
+  async until(isSo: () => boolean, step: () => Promise<void>, most = 100): Promise<void> {
+    for (let tries = 0; tries < most && !isSo(); tries++) {
+      await step();
+      await this.goOn(2_000);
+    }
+    const last = this.verdicts.slice(-3).map(({ guard, sentence }) => `${guard}: ${sentence}`);
+    assert.ok(isSo(), `it has not come to pass: ${last.join(" | ")}`);
+  }
+
+  /** Its pod is gone, and its time runs. */
+  async suspended(name = top): Promise<void> {
+    this.ask(name);
+    await this.until(
+      () => this.said(name, "suspend-state") === "Suspended",
+      () => this.suspend(),
+    );
+  }
+
+  /** The process that removes it has died between the mark and the deletion, and another one takes its place. */
+  async marked(name = top): Promise<void> {
+    this.interfere = ({ verb, resource }) => {
+      if (verb === "delete" && resource === volumes) throw refused(0, "died");
+    };
+    await this.until(
+      () => this.said(name, "suspend-state") === "Removing",
+      () => this.collect(),
+    );
+    this.interfere = () => {};
+    this.restart();
+  }
+}
+
+function prefixed(texts: Texts): Record<string, string | null> {
+  return Object.fromEntries(Object.entries(texts).map(([key, text]) => [of(key), text]));
+}
