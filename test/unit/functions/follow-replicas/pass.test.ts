@@ -63,6 +63,21 @@ test("a size is written only to the StatefulSet that was read: one that changed 
   assert.deepEqual(on.sizes, [6, 5, 6]);
 });
 
+test("a follower whose leader grows again while it is claimed keeps its size, and the claim goes at once", async () => {
+  const on = await Following.of({ c: {} });
+  on.scale("a", 2);
+  await on.passes.goOn(2_000);
+  on.passes.interfere = ({ verb, resource, given }) => {
+    if (verb === "patch" && resource === "leases" && JSON.stringify(given).includes("scale-down")) on.scale("a", 4);
+  };
+  await on.run();
+  assert.deepEqual([on.sizes, on.claims], [[4, 4, 4], ["confirmed group-b"]]);
+  on.passes.interfere = () => {};
+  await on.passes.goOn(2_000);
+  await on.run();
+  assert.deepEqual([on.sizes, on.claims], [[4, 4, 4], []]);
+});
+
 test("what is wrong with one StatefulSet holds up no other", async () => {
   const on = await Following.of({ b: { "rollout-downscale-leader": "nobody" } });
   on.scale("a", 6);

@@ -29,6 +29,12 @@ test("all pods that leave have known for the delay, and not a second less, count
   assert.equal(outcomeOf({ told: {} }), "pod-not-prepared");
 });
 
+test("who became due since the pods were asked for the last time waits until they are asked once more", () => {
+  const given = { told: told(4, 9, hourMs + 1_500) };
+  assert.equal(outcomeOf(given, { askedAtMs: nowMs - 400 }), 4);
+  assert.equal(outcomeOf(given, { askedAtMs: nowMs - 600 }), "delay-running");
+});
+
 test("42 to 46, prepared earlier, go before 40 and 41: the contiguous run from the top (rollout-operator#155)", () => {
   const given = { replicas: 47, wanted: 40, told: { ...told(40, 41, 60_000), ...told(42, 46, 2 * hourMs) } };
   const verdict = verdictOf(given);

@@ -1,0 +1,106 @@
+/** Passes that remove volumes: what changes between the mark of the removal and the deletion, and whose volume is kept. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/function.ts";
+import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
+import { key, namespace, Passes, played } from "../../shared/pass/passes.ts";
+
+const claims = "persistentvolumeclaims";
+const set = { namespace, name: "group-a" };
+const names = ["data-group-a-1", "journal-group-a-1"];
+
+const ours = (texts: Readonly<Record<string, string>>) =>
+  Object.fromEntries(Object.entries(texts).map(([name, text]) => [`sluice.dev/${name}`, text]));
+
+/** A pod with two volumes that is gone: the next pass of the function that removes marks both and deletes them. */
+class Removals extends Passes {
+  static async suspended(changes: Readonly<Record<string, string>> = {}): Promise<Removals> {
+    const on = new Removals({ zones: ["a"], replicas: 2, volumes: ["data", "journal"] });
+    const asked = { suspend: "true", "drained-at": "2025-12-31T00:00:00Z", ...changes };
+    on.world.annotate(set, ours({ "suspend-duration": "0", "removal-mode": "All" }));
+    for (const name of names) on.world.annotate({ namespace, name }, ours(asked), claims);
+    for (let pass = 0; pass < 30 && !on.states.every((state) => state === "Suspended"); pass++) {
+      await on.pass(suspendGroup);
+      await on.goOn(2_000);
+    }
+    assert.deepEqual(on.states, ["Suspended", "Suspended"]);
+    await on.goOn(60_000);
+    on.forget();
+    return on;
+  }
+
+  async pass({ run }: typeof suspendGroup): Promise<void> {
+    const outcome = await played(this.timeline, run(this.context, key, { sweep: true }));
+    if (outcome.acting !== undefined) await played(this.timeline, outcome.acting);
+  }
+
+  /** One pass of the function that removes. `between`: what somebody does when both are marked, before they are looked at. */
+  async remove(between: () => void = () => {}): Promise<void> {
+    let isDone = false;
+    this.interfere = ({ verb }) => {
+      if (isDone || verb !== "list" || !this.states.every((state) => state === "Removing")) return;
+      isDone = true;
+      between();
+    };
+    await this.pass(gcSuspendedGroups);
+    assert.ok(isDone, "both were marked and looked at once more");
+  }
+
+  get states(): readonly (string | undefined)[] {
+    return names.map((name) => {
+      const claim = this.world.store.find(claims, { namespace, name });
+      return claim?.metadata.annotations?.["sluice.dev/suspend-state"];
+    });
+  }
+
+  /** Those of which somebody has asked that they be deleted. */
+  get deleted(): number {
+    return this.count(`delete ${claims}`);
+  }
+}
+
+test("both volumes of a pod that is gone are marked, looked at once more, and deleted", async () => {
+  const on = await Removals.suspended();
+  await on.remove();
+  assert.equal(on.deleted, 2);
+});
+
+const interventions: Readonly<Record<string, (on: Removals) => void>> = {
+  "somebody puts a hold on the StatefulSet": ({ world }) => world.annotate(set, ours({ hold: "true" })),
+  "the StatefulSet wants the pod again": ({ world }) => void world.scale(set, 2),
+  "the StatefulSet is deleted": ({ world }) => world.removeStatefulSet(set, "Foreground"),
+  "another pod mounts one of the volumes": ({ world }) => {
+    const volumes = [{ name: "data", persistentVolumeClaim: { claimName: names[1] } }];
+    const spec = { containers: [{ name: "app", image: "app:1" }], volumes };
+    world.store.create("pods", namespace, { metadata: { name: "reader" }, spec } as never);
+  },
+};
+
+for (const [what, between] of Object.entries(interventions)) {
+  test(`no revision of a volume claim tells that ${what} under the mark: the second look does, and nothing is deleted`, async () => {
+    const on = await Removals.suspended();
+    await on.remove(() => between(on));
+    assert.equal(on.deleted, 0);
+  });
+}
+
+test("retain-pv keeps the volume that is bound to its claim, and changes none that is bound to another one", async () => {
+  for (const [boundTo, policy] of [
+    ["own", "Retain"],
+    ["another", "Delete"],
+  ] as const) {
+    const on = await Removals.suspended({ "retain-pv": "true" });
+    const { store } = on.world;
+    const { uid } = store.get(claims, { namespace, name: "data-group-a-1" }).metadata;
+    const claimRef = { namespace, name: "data-group-a-1", uid: boundTo === "own" ? uid : "another" };
+    const spec = { persistentVolumeReclaimPolicy: "Delete", claimRef, capacity: { storage: "1Gi" } };
+    store.create("persistentvolumes", "", { metadata: { name: "pv-data" }, spec } as never);
+    store.patch(claims, { namespace, name: "data-group-a-1" }, { spec: { volumeName: "pv-data" } } as never);
+    await on.remove();
+    const volume = store.get("persistentvolumes", { namespace: "", name: "pv-data" }) as unknown as {
+      spec: typeof spec;
+    };
+    assert.equal(volume.spec.persistentVolumeReclaimPolicy, policy, `bound to ${boundTo}`);
+    assert.equal(on.deleted, 2);
+  }
+});

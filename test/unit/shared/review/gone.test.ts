@@ -1,0 +1,51 @@
+/** Clients that go, and answers that come too late: nothing stays reserved for them, and they are answered at their deadline. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Call } from "../pass/passes.ts";
+import { governedGroup, Replica, reserved } from "./reviews.ts";
+
+const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
+
+test("an eviction whose client goes while it is written is not granted: the next write takes its reservation out", async () => {
+  const passes = await governedGroup({ maxUnavailable: 1 });
+  const replica = new Replica(passes);
+  const leaving = new AbortController();
+  replica.interfere = (call) => {
+    if (isWrite(call)) leaving.abort();
+  };
+  const gone = replica.review("group-a-0", { signal: leaving.signal });
+  // Nobody hears its answer; the one that comes next does.
+  void gone.catch(() => undefined);
+  await passes.goOn(1_000);
+  replica.interfere = () => {};
+  assert.deepEqual(await replica.guards(replica.review("group-a-1")), ["allowed"]);
+  assert.deepEqual(reserved(passes), ["group-a-1 by evaluate-eviction"]);
+});
+
+test("a client that has gone before its eviction is looked at costs no write, and keeps nobody from going", async () => {
+  const passes = await governedGroup({ maxUnavailable: 1 });
+  const replica = new Replica(passes);
+  const leaving = new AbortController();
+  leaving.abort();
+  assert.deepEqual(await replica.guards(replica.review("group-a-0", { signal: leaving.signal })), ["late"]);
+  assert.equal(replica.count("patch leases"), 0);
+  assert.deepEqual(await replica.guards(replica.review("group-a-1")), ["allowed"]);
+  assert.deepEqual(reserved(passes), ["group-a-1 by evaluate-eviction"]);
+});
+
+test("an answer that rests on old reads is refused five seconds after them, and not at the next look for those who are late (R9)", async () => {
+  const passes = await governedGroup();
+  const replica = new Replica(passes);
+  let readMs = Number.NaN;
+  replica.interfere = async (call) => {
+    if (`${call.verb} ${call.resource}` === "get leases") await replica.cluster.sleep(300);
+    if (call.resource === "statefulsets") readMs = replica.cluster.monotonicMs();
+    // Its end is close when the write is sent, and that of the timer for those who are late is not.
+    if (call.resource === "poddisruptionbudgets") await replica.cluster.sleep(4_900);
+    if (isWrite(call)) await replica.cluster.sleep(20_000);
+  };
+  const deadlineMs = replica.cluster.monotonicMs() + 27_000;
+  assert.deepEqual(await replica.guards(replica.submit("group-a-0", { deadlineMs })), ["late"]);
+  const tookMs = replica.cluster.monotonicMs() - readMs;
+  assert.ok(tookMs >= 5_000 && tookMs <= 5_010, `${tookMs} ms after the reads`);
+});
