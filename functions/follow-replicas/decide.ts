@@ -1,7 +1,7 @@
 /** Which StatefulSets get another size, after the one that they follow or what they mirror; or which guard holds them. Pure. */
 import { type Around, refuseClaim } from "../shared/group/claiming.ts";
 import type { Led } from "../shared/group/led.ts";
-import { scaleDownPhases } from "../shared/group/size-changes.ts";
+import { leavingOrdinals, scaleDownPhases } from "../shared/group/size-changes.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
@@ -90,14 +90,15 @@ function heldByOwn(own: KnownClaim): Wait {
 
 /** Nobody has to be told: from its first write on it is as good as confirmed (rule R18). */
 function claimOf({ zones, nowMs }: FollowSnapshot, { name: zone, uid, start, replicas }: StatefulSet, target: number) {
-  const first = start + target;
+  const members = leavingOrdinals({ start, replicas }, { start, replicas: target });
+  const isMember = (ordinal: number) => members.some(({ first, last }) => ordinal >= first && ordinal <= last);
   const pods = zones.find(({ statefulSet }) => statefulSet.uid === uid)?.pods ?? [];
-  const leaving = pods.filter(({ ordinal }) => ordinal >= first).map((pod) => [pod.name, pod.uid] as const);
+  const leaving = pods.filter(({ ordinal }) => isMember(ordinal)).map((pod) => [pod.name, pod.uid] as const);
   return {
     id: `scale-down ${zone} ${nowMs}`,
     kind: "scale-down",
     zone,
-    members: [{ first, last: start + replicas - 1 }],
+    members,
     uids: { [zone]: uid, ...Object.fromEntries(leaving) },
     phase: scaleDownPhases.confirmed,
     terms: "asked",

@@ -1,6 +1,6 @@
 /** When a StatefulSet may be made smaller whose pods are told long before: by how much now, or which guard holds it. Pure. */
 import { type Around, refuseClaim } from "../shared/group/claiming.ts";
-import { scaleDownPhases } from "../shared/group/size-changes.ts";
+import { leavingOrdinals, scaleDownPhases } from "../shared/group/size-changes.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
 import { formatTime } from "../shared/objects/durations.ts";
@@ -80,7 +80,7 @@ function decideOne(snapshot: DelaySnapshot, one: Delayed): Verdict<Lowering> | u
     id: `scale-down ${zone} ${snapshot.nowMs}`,
     kind: "scale-down",
     zone,
-    members: [{ first: start + target, last: start + replicas - 1 }],
+    members: leavingOrdinals({ start, replicas }, { start, replicas: target }),
     uids: { [zone]: uid, ...Object.fromEntries(run.pods.map((pod) => [pod.name, pod.uid])) },
     phase: scaleDownPhases.confirmed,
     terms: "asked",

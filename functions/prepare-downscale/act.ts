@@ -1,6 +1,7 @@
 /** The way of one review: what it asks, the claim, the pods that are told, the second write, the answer (rules R18 to R20). */
 import type { HeldBack } from "../shared/group/claiming.ts";
 import { prepareEndpointOf } from "../shared/group/prepared.ts";
+import { sizesOf } from "../shared/group/size-changes.ts";
 import { messageOf } from "../shared/kubernetes/errors.ts";
 import { makeClaim } from "../shared/ledger/claim.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
@@ -35,8 +36,7 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
   if (request.dryRun) return allow("dry-run");
   const downscale = readDownscale(request);
   if ("allowed" in downscale) return downscale;
-  const { resource, namespace, name, from, to } = downscale;
-  const asked: Asked = { resource, namespace, name, from, to };
+  const { resource, namespace, name } = downscale;
   const statefulSet = await inTime(deadlines, request.deadlineMs, () => findStatefulSet(context, downscale));
   if (statefulSet === undefined || "allowed" in statefulSet)
     return statefulSet ?? unread(downscale, "it took too long");
@@ -45,6 +45,8 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
   const { refusesDownscale } = statefulSet.scaling;
   const never = refusesDownscale ? refuseProtected(downscale) : refuseDropped(downscale, originOf(downscale, request));
   if (never !== undefined) return said(context, statefulSet, never);
+  const [from, to] = sizesOf(downscale, statefulSet.start);
+  const asked: Asked = { resource, namespace, name, from, to };
   // From here on nothing goes through that was not told: whatever breaks is a refusal.
   try {
     const { deadlineMs } = request;

@@ -1,6 +1,6 @@
 /** Whether a StatefulSet may be made smaller now: its own settings, and the other zones of its group. Pure. */
 import { type Around, refuseClaim } from "../shared/group/claiming.ts";
-import { joinScaleDown, type SizeChange } from "../shared/group/size-changes.ts";
+import { describeSizes, joinScaleDown, type Size, type SizeChange } from "../shared/group/size-changes.ts";
 import type { Zone } from "../shared/group/zones.ts";
 import type { Claim, ClaimContent, KnownClaim } from "../shared/ledger/claim.ts";
 import { formatTime } from "../shared/objects/durations.ts";
@@ -15,8 +15,8 @@ export interface Asked {
   readonly resource: string;
   readonly namespace: string;
   readonly name: string;
-  readonly from: number;
-  readonly to: number;
+  readonly from: Size;
+  readonly to: Size;
 }
 
 /** When StatefulSets were last made smaller, as far as others than their own annotations tell, by the API server's clock. */
@@ -72,7 +72,7 @@ function denied(answer: Denied): Verdict {
 
 /** What every refusal says: the object, the sizes, and why. */
 export function sentenceOf({ resource, namespace, name, from, to }: Asked, cause: string): string {
-  return `downscale of ${resource}/${name} in ${namespace} from ${from} to ${to} replicas is not allowed: ${cause}`;
+  return `downscale of ${resource}/${name} in ${namespace} ${describeSizes(from, to)} is not allowed: ${cause}`;
 }
 
 /** The other zones of the group: first how long ago they were made smaller, then whether one of them is being updated. */

@@ -1,7 +1,7 @@
 /** What a downscale is judged by: its StatefulSet, the ledger, the pods that would leave, and the times of other zones. */
 import { selects } from "../shared/group/governing.ts";
 import { isPrepared, preparedId } from "../shared/group/prepared.ts";
-import { scaleDownPhases } from "../shared/group/size-changes.ts";
+import { leavingOrdinals, type SizeChange, scaleDownPhases } from "../shared/group/size-changes.ts";
 import { groupKeyOf } from "../shared/group/whose-ledger.ts";
 import { type Cluster, hasCode, type ObjectKey } from "../shared/kubernetes/cluster.ts";
 import {
@@ -124,21 +124,18 @@ export async function observe(
   return { snapshot, settled, toTell: pods.filter((pod) => !isReleased(pod)), where };
 }
 
-function changeOf({ name: zone, from, to }: Asked, { uid, start }: StatefulSet) {
-  return { zone, uid, start, from, to };
+/** The change as claims are compared with it; `pods` are left to who has read them. */
+export function changeOf({ name: zone, from, to }: Asked, { uid }: StatefulSet): Omit<SizeChange, "pods"> {
+  return { zone, uid, start: from.start, newStart: to.start, from: from.replicas, to: to.replicas };
 }
 
-function contentOf(
-  { name: zone, from, to }: Asked,
-  { uid, start }: StatefulSet,
-  { ledger, nowMs }: Observed,
-): ClaimContent {
+function contentOf({ name: zone, from, to }: Asked, { uid }: StatefulSet, { ledger, nowMs }: Observed): ClaimContent {
   return {
     // Nobody has two at one revision of the ledger: a write of it makes another one.
     id: preparedId(`${zone.slice(0, 150)}-${ledger.resourceVersion}`),
     kind: "scale-down",
     zone,
-    members: [{ first: start + to, last: start + from - 1 }],
+    members: leavingOrdinals(from, to),
     uids: { [zone]: uid },
     by: name,
     stampMs: nowMs,

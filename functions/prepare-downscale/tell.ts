@@ -14,7 +14,7 @@ import { Conflict } from "../shared/pass/ledger-access.ts";
 import { findClaimed } from "../shared/pass/whereabouts.ts";
 import { allow, askAgain, conflict, tooLate } from "../shared/review/answers.ts";
 import { type Asked, sentenceOf } from "./decide.ts";
-import { name as by } from "./observe.ts";
+import { name as by, changeOf } from "./observe.ts";
 
 /** One review of a downscale whose pods must be told. */
 export interface Work {
@@ -165,13 +165,7 @@ async function confirm(work: Work, begun: Begun, attempt: { isSent: boolean }): 
     return askAgain("pod-replaced", sentenceOf(asked, cause), asked.name);
   }
   const uids = Object.fromEntries([...now.pods.values()].map(({ name, uid }) => [name, uid]));
-  const change = {
-    zone: asked.name,
-    uid: work.statefulSet.uid,
-    start: work.statefulSet.start,
-    from: asked.from,
-    to: asked.to,
-  };
+  const change = changeOf(asked, work.statefulSet);
   const foreign = look.observed.ledger.claims.filter(({ id }) => begun.besides.some((one) => one.id === id));
   const joining = joinScaleDown(foreign, { ...change, pods: new Map(Object.entries(uids)) });
   if (joining.kind === "held" || foreign.length < begun.besides.length)

@@ -165,6 +165,7 @@ function raise({ members, zones, refused }: SuspendSnapshot, returning: readonly
     const refusal = refused.get(set.uid);
     if (set.isDeleting)
       hold({ guard: "owner-deleting", sentence: `${name} cannot come back: ${set.name} is being deleted` });
+    else if (ordinal < set.start) hold(belowStart(member));
     else if (set.isLed) {
       const sentence = `${name} is to come back, and another object says the size of ${set.name}: raise that one`;
       hold({ guard: "size-led", sentence });
@@ -179,6 +180,12 @@ function raise({ members, zones, refused }: SuspendSnapshot, returning: readonly
       targets.set(set.uid, { kind: "resize", set, target: set.replicas + 1, leaving: [], claim: undefined });
   }
   return { targets: [...targets.values()], waits };
+}
+
+/** More replicas would only add pods at the other end: without end, because this one never comes. */
+function belowStart({ name, ordinal, set }: Member): HeldBack {
+  const sentence = `${name} is to come back, and spec.ordinals.start of ${set.name} is ${set.start}: set it to ${ordinal} or less, and spec.replicas so that no other pod leaves`;
+  return { guard: "below-start", sentence };
 }
 
 const isNoVolume = ({ isKnown, kind }: Claim): boolean => !isKnown || kind !== "volume";

@@ -154,6 +154,26 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
     assert.equal(await replicasOf("loose"), 1);
   });
 
+  test("a protected StatefulSet keeps its first ordinal; one that takes no pod by it may move, and nobody is asked", async () => {
+    await done(["create"], manifest("moved", { labels: protection, replicas: 3 }));
+    const move = (start: number, replicas = 3) => {
+      const spec = { replicas, ordinals: { start } };
+      return ["patch", "sts/moved", "-p", JSON.stringify({ spec })];
+    };
+    await refused("from ordinals 0-2 to 2-4 is not allowed because it has the label", move(2));
+    await refused("from ordinals 0-2 to 1-9 is not allowed because it has the label", move(1, 9));
+    await refused("spec.ordinals.start", move(2 ** 31));
+    await refused("spec.ordinals.start", move(-1));
+    assert.equal(await replicasOf("moved"), 3);
+    await done(["label", "sts/moved", "grafana.com/no-downscale-"]);
+    await done(move(2));
+    await done(["label", "sts/moved", "grafana.com/no-downscale=true"]);
+    const asked = reviewsOf("moved");
+    await done(move(0, 5));
+    assert.deepEqual(reviewsOf("moved"), asked);
+    await refused("from 5 to 2 replicas", move(0, 2));
+  });
+
   const serverSide = ["apply", "--server-side"];
 
   test("a manifest without replicas that is applied at the server does not bring a StatefulSet that follows to 1", async () => {

@@ -1,10 +1,59 @@
 /** Rule R19: our own webhook is asked about our own change of a size, and about everybody else's. */
-import type { Claim, KnownClaim, OrdinalRange } from "../ledger/claim.ts";
+import { type Claim, formatMembers, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../ledger/kinds.ts";
+import { largestOrdinal } from "../objects/pods.ts";
 import type { HeldBack } from "./claiming.ts";
 
 /** Rule R18: how far a scale-down is. `preparing`: its pods are being told. `confirmed`: each has said that it may leave. */
 export const scaleDownPhases = { preparing: "preparing", confirmed: "confirmed" } as const;
+
+/** The ordinals that a StatefulSet wants: `[start, start + replicas)`. */
+export interface Size {
+  readonly start: number;
+  readonly replicas: number;
+}
+
+/**
+ * The ordinals that one size wants and another does not, ascending: the pods that leave. A larger `start` takes the lowest
+ * ordinals, even where the number of replicas grows. Ordinals beyond an int32 are left out, because no pod there belongs to
+ * its StatefulSet and no claim can name it.
+ */
+export function leavingOrdinals(from: Size, to: Size): readonly OrdinalRange[] {
+  const end = from.start + from.replicas;
+  const below = { first: from.start, last: Math.min(end, to.start) - 1 };
+  const above = { first: Math.max(from.start, to.start + to.replicas), last: end - 1 };
+  const ranges = to.replicas <= 0 ? [{ first: from.start, last: end - 1 }] : [below, above];
+  return ranges
+    .map(({ first, last }) => ({ first, last: Math.min(last, largestOrdinal) }))
+    .filter(({ first, last }) => first <= last);
+}
+
+/** What is said of a change of a size. `to` is less than `from`, unless the first ordinal changes. */
+export interface SaidSizes {
+  /** Replicas. */
+  readonly from: number;
+  readonly to: number;
+  /** The first ordinals before and after; undefined where they are not said, or do not change. */
+  readonly starts: { readonly from: number; readonly to: number } | undefined;
+}
+
+/** The sizes before and after a change. `start`: the first ordinal, where the change does not say it. */
+export function sizesOf({ from, to, starts }: SaidSizes, start = 0): readonly [Size, Size] {
+  return [
+    { start: starts?.from ?? start, replicas: from },
+    { start: starts?.to ?? start, replicas: to },
+  ];
+}
+
+/** A change of a size in words: `from 5 to 3 replicas`, or `from ordinals 0-4 to 2-4` where the first ordinal changes. */
+export function describeSizes(from: Size, to: Size): string {
+  if (from.start === to.start) return `from ${from.replicas} to ${to.replicas} replicas`;
+  return `from ordinals ${describeOrdinals(from)} to ${describeOrdinals(to)}`;
+}
+
+function describeOrdinals({ start, replicas }: Size): string {
+  return replicas > 0 ? formatMembers([{ first: start, last: start + replicas - 1 }]) : "none";
+}
 
 /** A change of a size as a review has it: of one StatefulSet, from one number of replicas to another. */
 export interface SizeChange {
@@ -13,6 +62,8 @@ export interface SizeChange {
   readonly uid: string;
   /** Its first ordinal. */
   readonly start: number;
+  /** Its first ordinal after the change; absent: it stays. */
+  readonly newStart?: number;
   readonly from: number;
   readonly to: number;
   /** The uids of the pods that stand at the ordinals that would leave, by name, each by a GET after the ledger was read (R21). */
@@ -28,9 +79,12 @@ export type Joining =
 
 /**
  * Rule R19: a change of the same StatefulSet uid to the same target joins the open claim, whoever sent it and under whatever
- * uid of a review: the API server reviews again on every storage retry. Any other change of that StatefulSet is held until the
- * claim has ended; so is this one while its pods are still being told (rule R18), and when another pod has come for one that
- * was told: nobody has told that one. A confirmed claim names by uid the pods that were.
+ * uid of a review: the API server reviews again on every storage retry. The target is the same if the change takes ordinals of
+ * the claim alone, and leaves none of them.
+ *
+ * Any other change of that StatefulSet is held until the claim has ended; so is this one while its pods are still being told
+ * (rule R18), and when another pod has come for one that was told: nobody has told that one. A confirmed claim names by uid the
+ * pods that were.
  */
 export function joinScaleDown(claims: readonly Claim[], change: SizeChange): Joining {
   const ofZone = claims.filter(({ zone }) => zone === change.zone);
@@ -44,20 +98,22 @@ export function joinScaleDown(claims: readonly Claim[], change: SizeChange): Joi
   return { kind: "held", guard: guardOfClaim(claim), sentence };
 }
 
-function whyApart(claim: KnownClaim, { zone, uid, start, from, to, pods }: SizeChange): string | undefined {
+function whyApart(claim: KnownClaim, change: SizeChange): string | undefined {
+  const { zone, uid, start, newStart = start, from, to, pods } = change;
   const known = claim.uids?.[zone];
   if (known !== uid) return `the claim is of the StatefulSet with the uid ${known}, and this one has ${uid}`;
-  const target = (claim.members[0]?.first ?? start) - start;
-  if (to !== target || to >= from) return `it leads to ${target} replicas, and this change to ${to}`;
-  if (!covers(claim.members, start + to, start + from - 1))
-    return `of the ${from - to} pods that would leave it names fewer`;
+  const now = { start: newStart, replicas: to };
+  const leaving = leavingOrdinals({ start, replicas: from }, now);
+  const isKept = ({ first, last }: OrdinalRange) => to > 0 && first < newStart + to && last >= newStart;
+  if (leaving.length === 0 || claim.members.some(isKept) || !leaving.every((range) => covers(claim.members, range)))
+    return `it takes the ordinals ${formatMembers(claim.members)}, and this change takes ${formatMembers(leaving) || "none"}`;
   if (claim.phase !== scaleDownPhases.confirmed) return "its pods have not all said that they may leave";
   const untold = [...pods].find(([name, podUid]) => claim.uids?.[name] !== podUid);
   return untold && `${untold[0]} is another pod than the one that was told`;
 }
 
-/** True when every ordinal from the first to the last is in one of the ranges, which are ascending. */
-function covers(ranges: readonly OrdinalRange[], first: number, last: number): boolean {
+/** True when every ordinal of a range is in one of the ranges, which are ascending. */
+function covers(ranges: readonly OrdinalRange[], { first, last }: OrdinalRange): boolean {
   let next = first;
   for (const range of ranges) if (range.first <= next && range.last >= next) next = range.last + 1;
   return next > last;

@@ -3,6 +3,7 @@
  * where the manifest of a StatefulSet leaves out its number of replicas (grafana/mimir#16602). Nothing that a review brings is
  * trusted.
  */
+import { describeSizes, sizesOf } from "../group/size-changes.ts";
 import { type Fields, fieldsOf } from "../objects/fields.ts";
 import { isLed, parseScaling, type Scaling } from "../objects/scaling/scaling.ts";
 import { noDownscale } from "../objects/vocabulary/scaling.ts";
@@ -39,8 +40,10 @@ export interface Origin {
 }
 
 /** The refusal of a downscale of what is protected; the sentence is rollout-operator's. */
-export function refuseProtected({ resource, namespace, name, from, to }: Downscale): Denied {
-  const sentence = `downscale of ${resource}/${name} in ${namespace} from ${from} to ${to} replicas is not allowed because it has the label '${noDownscale.key}=true'`;
+export function refuseProtected(downscale: Downscale): Denied {
+  const { resource, namespace, name } = downscale;
+  const sizes = describeSizes(...sizesOf(downscale));
+  const sentence = `downscale of ${resource}/${name} in ${namespace} ${sizes} is not allowed because it has the label '${noDownscale.key}=true'`;
   return badRequest("no-downscale", sentence, { zone: name });
 }
 
@@ -57,7 +60,8 @@ export function refuseDropped(change: Downscale, origin: Origin): Denied | undef
 
 /** Whose manifest left the number out, so that 1 came in its place; undefined where somebody may have meant 1. */
 function droppedBy(change: Downscale, { care, isLed, old, now }: Origin): string | undefined {
-  if (change.isScale || change.resource !== "statefulsets" || change.to !== 1 || care === "") return undefined;
+  if (change.isScale || change.resource !== "statefulsets" || care === "") return undefined;
+  if (change.to !== 1 || change.from <= 1) return undefined;
   const [before] = old.owners ?? [];
   // It had an owner and has none, and whoever writes a number owns it: it was applied at the server by somebody who left it out.
   if (before !== undefined && now.owners?.length === 0) {

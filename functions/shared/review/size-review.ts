@@ -1,9 +1,11 @@
 /** What a review says of the size of an object: from how many replicas it goes to how many. Nothing of a review is trusted. */
+import { leavingOrdinals, type SaidSizes, sizesOf } from "../group/size-changes.ts";
 import type { StatefulSetObject } from "../kubernetes/cluster.ts";
 import { resources } from "../kubernetes/resources.ts";
 import { type Fields, fieldsOf } from "../objects/fields.ts";
-import type { AdmissionRequest, Allowed } from "../pass/definition.ts";
-import { allow } from "./answers.ts";
+import { largestOrdinal } from "../objects/pods.ts";
+import type { AdmissionAnswer, AdmissionRequest, Allowed, Denied } from "../pass/definition.ts";
+import { allow, badRequest } from "./answers.ts";
 
 /** The types whose sizes are judged: each says it in `spec.replicas`, and has a scale subresource. */
 export const scaledResources = ["statefulsets", "deployments", "replicasets"] as const;
@@ -12,46 +14,50 @@ export type ScaledResource = (typeof scaledResources)[number];
 /** An object as a review brings it, and of it only what decisions read of the sizes of objects, whatever its type. */
 export type SizedObject = StatefulSetObject;
 
-/** A review that makes an object smaller. */
-export interface Downscale {
+/** A review that takes pods: it makes an object smaller, or moves the first ordinal of a StatefulSet. */
+export interface Downscale extends SaidSizes {
   readonly resource: ScaledResource;
   readonly namespace: string;
   readonly name: string;
   readonly dryRun: boolean;
   /** It was asked for at the scale subresource: neither object is in the review then, and the old one must be looked up. */
   readonly isScale: boolean;
-  /** Replicas; `to` is always less. */
-  readonly from: number;
-  readonly to: number;
   /** As it is stored, and as it is to be; undefined where `isScale`. */
   readonly old: SizedObject | undefined;
   readonly object: SizedObject | undefined;
 }
 
+const startInCel = (object: string): string =>
+  `(has(${object}.spec.ordinals) && has(${object}.spec.ordinals.start) ? ${object}.spec.ordinals.start : 0)`;
+
 /**
- * In CEL, a review that may be of a downscale: where it is not, nobody need be asked, and where nobody answers, no more than
- * downscales wait. A scale of 0 has no replicas.
+ * In CEL, a review by which pods may leave: where none does, the API server need not ask, so that without an answer only
+ * downscales wait. A scale of 0 has no replicas. Pods leave where a StatefulSet begins later, or ends sooner.
  */
 export const mayBeDownscale = [
   ...["object.spec", "oldObject.spec", "object.spec.replicas", "oldObject.spec.replicas"].map(
     (part) => `!has(${part})`,
   ),
   "object.spec.replicas < oldObject.spec.replicas",
+  `${startInCel("object")} > ${startInCel("oldObject")}`,
+  `${startInCel("object")} + object.spec.replicas < ${startInCel("oldObject")} + oldObject.spec.replicas`,
 ].join(" || ");
 
 interface Sized {
   readonly replicas: number | undefined;
+  /** Its first ordinal; undefined where it is none that Kubernetes accepts. */
+  readonly start: number | undefined;
   readonly object: SizedObject | undefined;
 }
 
-const largestReplicas = 2 ** 31 - 1;
 const shownCharacters = 80;
 
 /**
- * The downscale that a review asks for, or the answer to one that asks for none (as rollout-operator has it): nobody is held
- * back by what cannot be read.
+ * The downscale that a review asks for, or the answer to one that asks for none (as rollout-operator has it): what cannot be
+ * read goes through with a warning. An exception is a first ordinal that Kubernetes does not accept, because nobody can tell
+ * which pods it takes: the answer is 400, as the API server's own is.
  */
-export function readDownscale(request: AdmissionRequest): Downscale | Allowed {
+export function readDownscale(request: AdmissionRequest): Downscale | AdmissionAnswer {
   const { resource, subresource, namespace, name, dryRun } = request;
   const scaled = scaledResources.find((one) => one === resource.resource && resource.group === resources[one].group);
   if (scaled === undefined) return unreadable(`nothing is known of the size of ${shown(resource.resource)}`);
@@ -61,6 +67,7 @@ export function readDownscale(request: AdmissionRequest): Downscale | Allowed {
   if (typeof old === "string") return unreadable(`the old object of ${scaled}/${name} cannot be read: ${old}`);
   const now = read(request.object);
   if (typeof now === "string") return unreadable(`the new object of ${scaled}/${name} cannot be read: ${now}`);
+  if (old.start === undefined || now.start === undefined) return refuseOrdinals(scaled, request);
   const [from, to] = [old.replicas, now.replicas];
   if (from === undefined && to === undefined) return allow("not-a-downscale");
   if (from === undefined || to === undefined) {
@@ -68,8 +75,16 @@ export function readDownscale(request: AdmissionRequest): Downscale | Allowed {
     const sentence = `only the ${which} object of ${scaled}/${name} has no replicas: whether it becomes smaller is not known, and it goes through`;
     return allow("replicas-unclear", { warnings: [sentence] });
   }
-  if (to >= from) return allow("not-a-downscale");
-  return { resource: scaled, namespace, name, dryRun, isScale, from, to, old: old.object, object: now.object };
+  const starts = old.start === now.start ? undefined : { from: old.start, to: now.start };
+  const change = { resource: scaled, namespace, name, dryRun, isScale, from, to, starts };
+  const [before, after] = sizesOf(change, old.start);
+  if (leavingOrdinals(before, after).length === 0) return allow("not-a-downscale");
+  return { ...change, old: old.object, object: now.object };
+}
+
+function refuseOrdinals(resource: ScaledResource, { namespace, name }: AdmissionRequest): Denied {
+  const sentence = `spec.ordinals.start of ${resource}/${name} in ${namespace} is no integer from 0 to ${largestOrdinal}, so that nobody can tell which pods would leave: correct it`;
+  return badRequest("ordinals-malformed", sentence, { zone: name, field: "spec.ordinals.start" });
 }
 
 function unreadable(why: string): Allowed {
@@ -79,7 +94,7 @@ function unreadable(why: string): Allowed {
 /** A scale always has a number: one that is left out is 0. The sentence says why it is none. */
 function readScale(value: unknown): Sized | string {
   const read = readTyped(value, "autoscaling/v1", "Scale");
-  return typeof read === "string" ? read : { replicas: read.replicas ?? 0, object: undefined };
+  return typeof read === "string" ? read : { replicas: read.replicas ?? 0, start: 0, object: undefined };
 }
 
 function readObject(resource: ScaledResource, value: unknown): Sized | string {
@@ -90,18 +105,23 @@ function readObject(resource: ScaledResource, value: unknown): Sized | string {
   if (typeof metadata === "string") return metadata;
   const serviceName = textOrNone(spec.serviceName);
   if (serviceName === undefined) return "spec.serviceName is no text";
-  const ordinals = optionalFields(spec.ordinals);
-  const start = ordinals === undefined ? undefined : readInteger(ordinals.start);
-  if (ordinals === undefined || start === undefined) return "spec.ordinals cannot be read";
+  // Only StatefulSets have ordinals.
+  const start = resource === "statefulsets" ? readStart(spec.ordinals) : 0;
   const object = {
     metadata,
     spec: {
       ...(replicas === undefined ? {} : { replicas }),
       ...(serviceName === null ? {} : { serviceName }),
-      ...(start === null ? {} : { ordinals: { start } }),
+      ...(start === undefined || start === 0 ? {} : { ordinals: { start } }),
     },
   };
-  return { replicas, object };
+  return { replicas, start, object };
+}
+
+function readStart(value: unknown): number | undefined {
+  const ordinals = optionalFields(value);
+  const start = ordinals === undefined ? undefined : readInteger(ordinals.start);
+  return start === undefined || (start ?? 0) < 0 ? undefined : (start ?? 0);
 }
 
 /** The spec and the metadata of an object of one version and kind. */
@@ -150,7 +170,7 @@ function optionalFields(value: unknown): Fields | undefined {
 /** Null where it is left out; undefined where Kubernetes would not accept it. */
 function readInteger(value: unknown): number | null | undefined {
   if (value === undefined || value === null) return null;
-  const isAccepted = Number.isInteger(value) && Math.abs(Number(value)) <= largestReplicas;
+  const isAccepted = Number.isInteger(value) && Math.abs(Number(value)) <= largestOrdinal;
   return isAccepted ? Number(value) : undefined;
 }
 

@@ -236,6 +236,24 @@ test("recover-lower-first: the lowest comes back first, and a higher one says so
   assert.ok(said(on).includes("db-a to 2"));
 });
 
+test("below-start: a member below the first ordinal does not come back by more replicas, which would never end", () => {
+  const on = Suspended.of(["a"]);
+  on.suspend("a", 0, 10);
+  on.spec("a", { replicas: 2, ordinals: { start: 1 } });
+  on.say("a", 0, { recover: "true" });
+  assert.deepEqual(said(on), ["below-start"]);
+  const verdict = decideOn(on);
+  assert.match(verdict.sentence, /db-a-0 is to come back, and spec\.ordinals\.start of db-a is 1: set it to 0 or less/);
+});
+
+test("a start that was raised is the departure of the lowest ordinals: their time runs once their pods are gone", () => {
+  const on = suspending(["a"], [0]);
+  on.spec("a", { replicas: 2, ordinals: { start: 1 } });
+  assert.deepEqual(said(on), ["pod-leaving"]);
+  on.pods.delete("db-a-0");
+  assert.deepEqual(said(on), ["stamp db-a-0"]);
+});
+
 test("recover-too-late: past the point of no return, and for a volume claim that somebody deleted, the answer is the truth", () => {
   const removing = Suspended.of(["a"]);
   removing.suspend("a", 2, 100, "Removing");

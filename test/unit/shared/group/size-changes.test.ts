@@ -1,8 +1,13 @@
 /** Which reviews of a size join an open scale-down, and which are held until it has ended (rule R19). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { joinScaleDown, type SizeChange } from "../../../../functions/shared/group/size-changes.ts";
-import type { Claim } from "../../../../functions/shared/ledger/claim.ts";
+import {
+  describeSizes,
+  joinScaleDown,
+  leavingOrdinals,
+  type SizeChange,
+} from "../../../../functions/shared/group/size-changes.ts";
+import { type Claim, formatMembers } from "../../../../functions/shared/ledger/claim.ts";
 import { claimOf, foreignClaim } from "../../functions/advance-zone-rollout/given.ts";
 
 const confirmed = (place: string, changes: Parameters<typeof claimOf>[2] = {}) =>
@@ -30,13 +35,15 @@ test("any other change of the size is held, and says what the claim is for", () 
   const claim = confirmed("a:3-4");
   assert.match(
     held(claim, { to: 2 }),
-    /^a: 3-4 claimed for a scale-down .+: it leads to 3 replicas, and this change to 2$/,
+    /^a: 3-4 claimed for a scale-down .+: it takes the ordinals 3-4, and this change takes 2-4$/,
   );
-  assert.match(held(claim, { to: 4 }), /leads to 3 replicas, and this change to 4$/);
-  assert.match(held(claim, { to: 5 }), /leads to 3 replicas, and this change to 5$/);
-  assert.match(held(claim, { from: 3, to: 3 }), /leads to 3 replicas, and this change to 3$/);
-  assert.match(held(claim, { from: 6 }), /of the 3 pods that would leave it names fewer$/);
-  assert.match(held(confirmed("a:3,5"), { from: 6 }), /of the 3 pods that would leave it names fewer$/);
+  assert.match(held(claim, { to: 4 }), /takes the ordinals 3-4, and this change takes 4$/);
+  assert.match(held(claim, { to: 5 }), /takes the ordinals 3-4, and this change takes none$/);
+  assert.match(held(claim, { from: 3, to: 3 }), /takes the ordinals 3-4, and this change takes none$/);
+  assert.match(held(claim, { from: 6 }), /takes the ordinals 3-4, and this change takes 3-5$/);
+  assert.match(held(confirmed("a:3,5"), { from: 6 }), /takes the ordinals 3,5, and this change takes 3-5$/);
+  assert.match(held(claim, { newStart: 1, to: 2 }), /takes the ordinals 3-4, and this change takes 0,3-4$/);
+  assert.match(held(confirmed("a:0-1"), { newStart: 1 }), /takes the ordinals 0-1, and this change takes 0,4$/);
   assert.match(held(claim, { uid: "another" }), /uid uid-of-a, and this one has another$/);
   assert.match(held(confirmed("a:3-4", { phase: "preparing" })), /its pods have not all said that they may leave$/);
   assert.match(held(confirmed("a:3-4", { phase: "undoing" })), /its pods have not all said/);
@@ -72,4 +79,35 @@ test("a pod that came for one that was told was never told: the change is held, 
     assert.ok(joining.kind === "held");
     assert.match(joining.sentence, new RegExp(`${pods[0]} is another pod than the one that was told$`));
   }
+});
+
+/** `[start, replicas]` before and after, and the ordinals that leave. */
+const sizes: readonly (readonly [[number, number], [number, number], string])[] = [
+  [[0, 5], [0, 3], "3-4"],
+  [[0, 5], [0, 0], "0-4"],
+  [[0, 5], [2, 5], "0-1"],
+  [[0, 5], [2, 3], "0-1"],
+  [[0, 5], [1, 2], "0,3-4"],
+  [[0, 5], [9, 9], "0-4"],
+  [[5, 3], [0, 3], "5-7"],
+  [[5, 3], [0, 7], "7"],
+  [[5, 3], [2, 0], "5-7"],
+  [[2, 3], [0, 5], ""],
+  [[0, 5], [0, 7], ""],
+  [[0, 0], [4, 0], ""],
+  [[2 ** 31 - 3, 6], [2 ** 31 - 3, 1], "2147483646-2147483647"],
+  [[2 ** 31 - 1, 6], [2 ** 31 - 1, 1], ""],
+];
+
+test("the pods that leave are the ordinals of the old range that are not in the new one, as far as pods can stand there", () => {
+  for (const [[start, replicas], [newStart, to], leaving] of sizes) {
+    const ranges = leavingOrdinals({ start, replicas }, { start: newStart, replicas: to });
+    assert.equal(formatMembers(ranges), leaving, `${start}+${replicas} to ${newStart}+${to}`);
+  }
+});
+
+test("a size is said in replicas, and in ordinals where the first one changes", () => {
+  assert.equal(describeSizes({ start: 2, replicas: 5 }, { start: 2, replicas: 0 }), "from 5 to 0 replicas");
+  assert.equal(describeSizes({ start: 0, replicas: 5 }, { start: 2, replicas: 1 }), "from ordinals 0-4 to 2");
+  assert.equal(describeSizes({ start: 0, replicas: 5 }, { start: 2, replicas: 0 }), "from ordinals 0-4 to none");
 });

@@ -113,8 +113,6 @@ test("what cannot be read goes through, with a warning that says why", () => {
     [statefulSet([1]), "spec.replicas is not an integer"],
     [statefulSet(1, { spec: "none" }), "its spec is no object"],
     [statefulSet(1, { spec: { replicas: 1, serviceName: 5 } }), "spec.serviceName is no text"],
-    [statefulSet(1, { spec: { replicas: 1, ordinals: { start: "x" } } }), "spec.ordinals cannot be read"],
-    [statefulSet(1, { spec: { replicas: 1, ordinals: [] } }), "spec.ordinals cannot be read"],
     [statefulSet(1, { metadata: [] }), "its metadata is no object"],
     [statefulSet(1, { metadata: { name: 5 } }), "metadata has a name that is no text"],
     [statefulSet(1, { metadata: { labels: { "grafana.com/no-downscale": true } } }), "metadata.labels are not texts"],
@@ -132,6 +130,31 @@ test("what cannot be read goes through, with a warning that says why", () => {
   }
   assert.equal(told(review(good, statefulSet(1), atScale)), "unreadable-object and a warning");
   assert.equal(told(review(scale(3), scale(1))), "unreadable-object and a warning");
+});
+
+test("ordinals-malformed: where nobody can tell which pods leave, none does; other types have no ordinals", () => {
+  for (const ordinals of [{ start: "x" }, { start: 2 ** 31 }, { start: -1 }, { start: 0.5 }, [], "0"]) {
+    const odd = statefulSet(1, { spec: { replicas: 1, ordinals } });
+    for (const request of [review(statefulSet(3), odd), review(odd, statefulSet(3))]) {
+      const read = readDownscale(request);
+      assert.ok("allowed" in read && !read.allowed);
+      assert.deepEqual([read.guard, read.code], ["ordinals-malformed", 400]);
+    }
+    const type = { group: "apps", version: "v1", resource: "deployments" };
+    const small = object("Deployment", 1, { spec: { replicas: 1, ordinals } });
+    assert.deepEqual(told(review(object("Deployment", 3), small, { resource: type })), [3, 1]);
+  }
+});
+
+test("a change of the first ordinal is a downscale where a pod leaves by it, and says both", () => {
+  const at = (start: unknown, replicas = 3) => statefulSet(replicas, { spec: { replicas, ordinals: { start } } });
+  const read = readDownscale(review(statefulSet(3), at(1)));
+  assert.ok(!("allowed" in read));
+  assert.deepEqual([read.from, read.to, read.starts], [3, 3, { from: 0, to: 1 }]);
+  assert.deepEqual(told(review(statefulSet(3), at(1, 9))), [3, 9]);
+  assert.equal(told(review(at(1), at(0, 4))), "not-a-downscale");
+  assert.deepEqual(told(review(at(1), at(0))), [3, 3]);
+  assert.equal(told(review(at(0), at(null))), "not-a-downscale");
 });
 
 test("other types go through, with a warning", () => {
