@@ -5,7 +5,7 @@ import { kinds } from "../shared/ledger/kinds.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import * as keys from "../shared/objects/vocabulary/suspension.ts";
 import { eventReasons } from "../shared/objects/vocabulary.ts";
-import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
+import type { VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Act } from "../shared/pass/act.ts";
 import { claimsBy, lookAtLedger, writeClaim } from "../shared/pass/claim-writing.ts";
 import type { Context, GroupMemory } from "../shared/pass/definition.ts";
@@ -14,8 +14,10 @@ import { readMembers } from "../shared/pass/suspension/reading.ts";
 import { memberChanged, messageFor, patchVolumeClaim, tellOfClaim } from "../shared/pass/suspension/writing.ts";
 import type { Telling } from "../shared/pass/verdict-record.ts";
 import { findClaimed } from "../shared/pass/whereabouts.ts";
-import { type Target, whyKept } from "./decide.ts";
+import type { Target } from "./decide.ts";
+import { isRetained, whyKept } from "./holding.ts";
 import { name } from "./observe.ts";
+import { retain, retainOrStay } from "./retaining.ts";
 
 export const telling: Telling = {
   taking: "removing",
@@ -70,6 +72,7 @@ async function carryOut(context: Context, key: GroupKey, target: Target, notAfte
   if (target.kind === "remove") return remove(context, key, target.member, target.claim.id, notAfterMs);
   if (target.kind === "release") {
     for (const claim of target.claims) {
+      if (target.kept.includes(claim)) await retainOrStay(context, key, claim, notAfterMs);
       await answerLateWish(context, key, claim);
       await patchVolumeClaim(context, claim, releasingPatch(claim), notAfterMs);
     }
@@ -116,7 +119,6 @@ export function releasingPatch({ finalizers, isTerminating }: VolumeClaim) {
  */
 async function remove(context: Context, key: GroupKey, member: Member, id: string, notAfterMs: number): Promise<void> {
   const { set, ordinal, name: pod } = member;
-  for (const claim of member.claims) if (isRetained(member, claim)) await retain(context, key, claim, notAfterMs);
   const annotations = {
     [keys.suspendState.key]: "Removing",
     [keys.removalClaim.key]: id,
@@ -127,6 +129,7 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
   const { members } = await readMembers(context, key, [set.name]);
   const now = members.find((one) => one.set.name === set.name && one.ordinal === ordinal);
   if (now === undefined || !isRemoving(now) || whyKept(now) !== undefined) throw memberChanged(pod);
+  for (const claim of marked) if (isRetained(now, claim)) await retain(context, key, claim, notAfterMs);
   for (const claim of marked) {
     if (claim.isTerminating) continue;
     const { namespace, name: object, uid, resourceVersion } = claim;
@@ -152,35 +155,6 @@ async function deleteClaim(
   } catch (error) {
     if (!hasCode(error, 404)) throw error;
   }
-}
-
-function isRetained({ set }: Member, claim: VolumeClaim): boolean {
-  return claim.isRetained ?? set.policy.isRetained;
-}
-
-/** The data stays after its claim has gone; somebody else has to remove the PersistentVolume then. Throws ClusterError. */
-async function retain(context: Context, key: GroupKey, claim: VolumeClaim, notAfterMs: number): Promise<void> {
-  const { volumeName } = claim;
-  if (volumeName === undefined || meant(claim.state) === "Removing") return;
-  const { cluster } = context;
-  try {
-    const { metadata, spec } = await cluster.get("persistentvolumes", { namespace: "", name: volumeName });
-    // A volume of that name that is bound to another claim is none of ours.
-    if (spec?.claimRef?.uid !== claim.uid || spec.persistentVolumeReclaimPolicy === "Retain") return;
-    const { uid, resourceVersion } = metadata;
-    const body = { metadata: { uid, resourceVersion }, spec: { persistentVolumeReclaimPolicy: "Retain" } };
-    await cluster.patch("persistentvolumes", { namespace: "", name: volumeName }, body, { notAfterMs });
-  } catch (error) {
-    if (hasCode(error, 404)) return;
-    throw error;
-  }
-  const message = `its PersistentVolume ${volumeName} is kept, with the reclaim policy Retain: delete that when nobody needs it`;
-  await tellOfClaim(context, name, key, claim, {
-    type: "Normal",
-    reason: eventReasons.volumeRetained,
-    message,
-    identity: "retained",
-  });
 }
 
 /** Takes out of our claims those whose volumes are gone, and those that nothing rests on any more. Throws as a look does. */

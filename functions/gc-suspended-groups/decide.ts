@@ -1,21 +1,13 @@
 /** Which suspended volumes are removed, and what holds the others (spec suspend-before-delete 3.2, 3.3; invariant S1). Pure. */
 import { type Around, refuseClaim } from "../shared/group/claiming.ts";
-import {
-  isDrained,
-  isRecovering,
-  isRemoving,
-  isWantedMember,
-  type Member,
-  whyNeeded,
-} from "../shared/group/suspension/members.ts";
-import { whyUnclear } from "../shared/group/suspension/owned.ts";
+import { isRemoving, isWantedMember, type Member } from "../shared/group/suspension/members.ts";
 import { chooseTurn } from "../shared/group/suspension/pace.ts";
-import { ageOf, describeSpan, durationNow } from "../shared/group/suspension/time-left.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
-import { drainedAt, hold, removalClaim } from "../shared/objects/vocabulary/suspension.ts";
-import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
+import { hold, removalClaim } from "../shared/objects/vocabulary/suspension.ts";
+import type { VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
 import { take, type Verdict, wait } from "../shared/pass/verdict.ts";
+import { goneRecheckMs, type Held, heldRecheckMs, isOnHold, isRetained, isUsed, whyHeld } from "./holding.ts";
 
 export interface RemovalSnapshot extends Around {
   readonly group: string;
@@ -33,29 +25,29 @@ export type Target =
   /** The point of no return, and what comes after it, under a claim of the ledger. */
   | { readonly kind: "remove"; readonly member: Member; readonly claim: OtherClaim }
   /** Our finalizer goes from volume claims that are being deleted; or from all, where nothing is to be held any more. */
-  | { readonly kind: "release"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
+  | {
+      readonly kind: "release";
+      readonly member: Member;
+      readonly claims: readonly VolumeClaim[];
+      /** Those of them whose PersistentVolume is kept first. */
+      readonly kept: readonly VolumeClaim[];
+    }
   /** Deleted, and in use again: the claim of the ledger lets go of it, so that others need not wait for the end of its pod. */
   | { readonly kind: "stand-back"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
   | { readonly kind: "tell"; readonly member: Member; readonly guard: string; readonly sentence: string };
 
-export interface Held {
-  readonly guard: string;
-  readonly sentence: string;
-  readonly recheckMs?: number;
-}
-
-/** How soon to look for the end of a volume, in milliseconds; its event wakes us. */
-const goneRecheckMs = 2_000;
-const heldRecheckMs = 15_000;
-/** No event tells that a database has moved its data. In milliseconds. */
-const askAgainMs = 10_000;
 /** A weekly time is looked at now and then all the same: somebody may shorten it, and no event tells of a StatefulSet. */
 const longestRecheckMs = 300_000;
 
 export function decide(snapshot: RemovalSnapshot): Verdict<Target> {
   const { members, removes, isNamespaceEnding, group } = snapshot;
   if (!removes)
-    return releaseAll(members, "uninstalling", `VOLUME_HOLD is remove: no volume claim of ${group} is held`);
+    return releaseAll(
+      members,
+      "uninstalling",
+      `VOLUME_HOLD is remove: no volume claim of ${group} is held`,
+      (member, claim) => !isRemoving(member) || isOnHold(member) || isRetained(member, claim),
+    );
   if (isNamespaceEnding) return endNamespace(members, group);
   const released = [...members.flatMap(releaseRemoving), ...members.flatMap(standBack)];
   const held = new Map<Member, Held>();
@@ -91,7 +83,8 @@ function releaseRemoving(member: Member): Target[] {
   const { claims } = member;
   if (!isRemoving(member) || isOnHold(member) || isUsed(member)) return [];
   const ours = claims.filter(({ isTerminating, isHeld }) => isTerminating && isHeld);
-  return ours.length === 0 ? [] : [{ kind: "release", member, claims: ours }];
+  if (ours.length === 0) return [];
+  return [{ kind: "release", member, claims: ours, kept: ours.filter((claim) => isRetained(member, claim)) }];
 }
 
 /**
@@ -112,6 +105,7 @@ function endNamespace(members: readonly Member[], group: string): Verdict<Target
     free,
     "namespace-ending",
     `the namespace of ${group} is being deleted`,
+    isRetained,
     (claim) => claim.isTerminating,
   );
   if (kept === undefined || verdict.kind === "take") return verdict;
@@ -123,111 +117,17 @@ function releaseAll(
   members: readonly Member[],
   guard: string,
   sentence: string,
+  isKept: (member: Member, claim: VolumeClaim) => boolean,
   isReleased: (claim: VolumeClaim) => boolean = () => true,
 ): Verdict<Target> {
   const targets = members.flatMap((member): Target[] => {
     const claims = member.claims.filter((claim) => claim.isHeld && isReleased(claim));
-    return claims.length === 0 ? [] : [{ kind: "release", member, claims }];
+    const kept = claims.filter((claim) => claim.isTerminating && isKept(member, claim));
+    return claims.length === 0 ? [] : [{ kind: "release", member, claims, kept }];
   });
   const [first] = targets;
   if (first !== undefined) return take(targets, sentence, { zone: first.member.set.name, recheckMs: goneRecheckMs });
   return wait(guard, sentence, { recheckMs: heldRecheckMs });
-}
-
-function isOnHold({ set, claims }: Member): boolean {
-  return set.policy.isOnHold || claims.some((claim) => claim.isOnHold);
-}
-
-function isUsed({ pod, others, claims }: Member): boolean {
-  return (
-    pod !== undefined ||
-    others.length > 0 ||
-    claims.some(({ unused }) => unused !== undefined && unused.sinceMs === undefined)
-  );
-}
-
-function isSuspended({ claims }: Member): boolean {
-  return claims.every(({ state }) => ["Suspended", "Removing"].includes(meant(state) ?? ""));
-}
-
-/** `due`: its time is over and nothing holds it. Undefined for one that is none of ours: nothing is suspended, or it returns. */
-function whyHeld(member: Member, nowMs: number): Held | "due" | undefined {
-  if (!isSuspended(member)) return undefined;
-  const removing = isRemoving(member);
-  // Before the point of no return whoever wants it back has it (invariant S2); what nobody asks for is not removed either.
-  if (!removing && (isRecovering(member) || member.claims.some(({ request }) => meant(request) !== true)))
-    return undefined;
-  const obstacle = whyKept(member) ?? (removing ? undefined : whyNotYet(member, nowMs));
-  if (obstacle !== undefined) return obstacle;
-  // All of it is deleted: its end is awaited.
-  if (removing && member.claims.every(({ isTerminating }) => isTerminating)) return whyLingering(member);
-  return "due";
-}
-
-/** What holds a volume before the point of no return. Others are asked about its data when all else lets it go (I11). */
-function whyNotYet(member: Member, nowMs: number): Held | undefined {
-  const held = whyUnsure(member, nowMs) ?? whyYoung(member, nowMs);
-  if (held !== undefined) return held;
-  const needed = whyNeeded(member);
-  if (needed === undefined) return undefined;
-  const sentence = `the volumes of ${member.name} stay: ${needed.sentence}`;
-  return { guard: needed.guard, sentence, recheckMs: askAgainMs };
-}
-
-/** What holds a volume whatever its time. */
-export function whyKept(member: Member): Held | undefined {
-  const { name, set, claims, others } = member;
-  if (isOnHold(member)) {
-    const sentence = `the volumes of ${name} stay: ${hold.key} says so, or says something that nobody can read`;
-    return { guard: "on-hold", sentence };
-  }
-  if (claims.some(({ ownerUid }) => ownerUid !== set.uid)) {
-    const sentence = `the volumes of ${name} stay: ${set.name} is another one than they were suspended from`;
-    return { guard: "owner-replaced", sentence };
-  }
-  if (set.isDeleting)
-    return { guard: "owner-deleting", sentence: `the volumes of ${name} stay: ${set.name} is being deleted` };
-  if (isWantedMember(member) && set.owner === undefined)
-    return { guard: "wanted-again", sentence: `the volumes of ${name} stay: ${set.name} wants that pod again` };
-  if (!isUsed(member)) return undefined;
-  const users = member.pod === undefined ? others.map((pod) => pod.name).join(", ") : name;
-  return { guard: "in-use", sentence: `the volumes of ${name} stay: ${users || "a pod"} uses one of them` };
-}
-
-function whyUnsure(member: Member, nowMs: number): Held | undefined {
-  const { name } = member;
-  const unclear = whyUnclear(member);
-  if (unclear !== undefined) return unclear;
-  if (!isDrained(member, nowMs)) {
-    const sentence = `the volumes of ${name} stay: ${drainedAt.key} does not say any more that nobody needs their data`;
-    return { guard: "drain-lost", sentence };
-  }
-  const duration = durationNow(member);
-  if (duration.kind === "value") return undefined;
-  return { guard: duration.guard, sentence: `the volumes of ${name} stay: ${duration.sentence}` };
-}
-
-function whyYoung(member: Member, nowMs: number): Held | undefined {
-  const duration = durationNow(member);
-  const ageMs = ageOf(member, nowMs);
-  if (duration.kind !== "value") return undefined;
-  if (ageMs === undefined) {
-    const sentence = `the volumes of ${member.name} stay: nobody can tell since when its pod has been gone`;
-    return { guard: "stamp-missing", sentence };
-  }
-  const leftMs = duration.value - ageMs;
-  if (leftMs <= 0) return undefined;
-  const sentence = `the volumes of ${member.name} are kept for ${describeSpan(leftMs)} more, of ${describeSpan(duration.value)}`;
-  return { guard: "suspended", sentence, recheckMs: leftMs };
-}
-
-/** Deleted, and not gone: somebody else's finalizer is on it, or a pod holds it. */
-function whyLingering({ name, claims }: Member): Held | undefined {
-  const foreign = claims.find(({ isHeld, finalizers }) => !isHeld && finalizers.length > 0);
-  if (foreign === undefined)
-    return { guard: "removing", sentence: `the volumes of ${name} go`, recheckMs: goneRecheckMs };
-  const sentence = `${foreign.name} is deleted and not gone: ${foreign.finalizers.join(", ")} holds it, which is not ours to take away`;
-  return { guard: "finalizer-foreign", sentence, recheckMs: heldRecheckMs };
 }
 
 /** Those that go now, each under a claim of its own; the others are added to `held`. */

@@ -7,6 +7,8 @@ export interface StrayFate {
   readonly kind: "clear" | "release" | "answer-recover" | "tell" | "nothing";
   readonly guard: string;
   readonly sentence: string;
+  /** With `release`: its PersistentVolume is kept first. */
+  readonly isRetained?: boolean;
 }
 
 export function decideStray(
@@ -16,7 +18,8 @@ export function decideStray(
   const { name, isHeld, isTerminating, isOnHold, recover, state, message, owned } = claim;
   if (!removes) {
     const sentence = `VOLUME_HOLD is remove: ${name} is not held any more`;
-    return { kind: isHeld ? "release" : "nothing", guard: "uninstalling", sentence };
+    const isRetained = isTerminating && (meant(state) !== "Removing" || isOnHold || claim.isRetained === true);
+    return { kind: isHeld ? "release" : "nothing", guard: "uninstalling", sentence, isRetained };
   }
   if (recover.kind !== "absent") return answer(claim);
   const isOver = isNamespaceEnding || meant(state) === "Removing";
@@ -24,7 +27,8 @@ export function decideStray(
     const why = isNamespaceEnding
       ? "its namespace is being deleted"
       : "its removal had begun before its StatefulSet went";
-    return { kind: "release", guard: "removing", sentence: `${name} goes: ${why}` };
+    const isRetained = claim.isRetained === true;
+    return { kind: "release", guard: "removing", sentence: `${name} goes: ${why}`, isRetained };
   }
   if (owned?.owner.kind === "malformed") {
     const isNews = !isTerminating && message?.guard !== "owner-malformed";

@@ -9,6 +9,7 @@ import { isNamespaceEnding, listStrays } from "../shared/pass/suspension/reading
 import { clearingPatch, messageFor, patchVolumeClaim, tellOfClaim } from "../shared/pass/suspension/writing.ts";
 import { releasingPatch } from "./act.ts";
 import { name, removesVolumes } from "./observe.ts";
+import { retainOrStay } from "./retaining.ts";
 import { decideStray, type StrayFate } from "./strays.ts";
 
 /** So long after a look was begun something is done by it, in milliseconds (rule R9). */
@@ -37,6 +38,7 @@ async function endStray(context: Context, stray: Stray, notAfterMs: number): Pro
   });
   if (fate.kind === "nothing" || context.mode === "shadow") return;
   try {
+    if (fate.isRetained === true) await retainOrStay(context, key, claim, notAfterMs);
     await patchVolumeClaim(context, claim, patchOf(stray, fate), notAfterMs);
   } catch (error) {
     if (!(error instanceof ClusterError)) throw error;

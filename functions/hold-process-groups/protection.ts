@@ -56,7 +56,8 @@ function isAdded(claim: GroupClaim, { cluster, holds, isNamespaceEnding }: Prote
  */
 function isDropped(claim: GroupClaim, { cluster, holds, isNamespaceEnding }: ProtectionSnapshot): boolean {
   if (!claim.isProtected && !(claim.isLabelled && !claim.isTerminating)) return false;
-  if (!holds) return true;
+  // What somebody has deleted is let go by gc-suspended-groups, which keeps its PersistentVolume first.
+  if (!holds) return !claim.isTerminating;
   if (isNamespaceEnding) return claim.isTerminating && !claim.isOnHold;
   if (cluster === undefined || cluster.isDeleting || wantsProtection(cluster) !== "no") return false;
   // Once it is being deleted its protection holds it, as a suspension does.

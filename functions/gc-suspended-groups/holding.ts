@@ -1,0 +1,125 @@
+/** What holds a suspended volume, and whether its time is over (spec suspend-before-delete 3.2; invariants S1 and S2). Pure. */
+import {
+  isDrained,
+  isRecovering,
+  isRemoving,
+  isWantedMember,
+  type Member,
+  whyNeeded,
+} from "../shared/group/suspension/members.ts";
+import { whyUnclear } from "../shared/group/suspension/owned.ts";
+import { ageOf, describeSpan, durationNow } from "../shared/group/suspension/time-left.ts";
+import { drainedAt, hold } from "../shared/objects/vocabulary/suspension.ts";
+import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
+
+export interface Held {
+  readonly guard: string;
+  readonly sentence: string;
+  readonly recheckMs?: number;
+}
+
+/** How soon to look for the end of a volume, in milliseconds; its event wakes us. */
+export const goneRecheckMs = 2_000;
+export const heldRecheckMs = 15_000;
+/** No event tells that a database has moved its data. In milliseconds. */
+const askAgainMs = 10_000;
+/** The PersistentVolume is to stay when its claim goes. */
+export function isRetained({ set }: Pick<Member, "set">, claim: VolumeClaim): boolean {
+  return claim.isRetained ?? set.policy.isRetained;
+}
+
+export function isOnHold({ set, claims }: Member): boolean {
+  return set.policy.isOnHold || claims.some((claim) => claim.isOnHold);
+}
+
+export function isUsed({ pod, others, claims }: Member): boolean {
+  return (
+    pod !== undefined ||
+    others.length > 0 ||
+    claims.some(({ unused }) => unused !== undefined && unused.sinceMs === undefined)
+  );
+}
+
+function isSuspended({ claims }: Member): boolean {
+  return claims.every(({ state }) => ["Suspended", "Removing"].includes(meant(state) ?? ""));
+}
+
+/** `due`: its time is over and nothing holds it. Undefined for one that is none of ours: nothing is suspended, or it returns. */
+export function whyHeld(member: Member, nowMs: number): Held | "due" | undefined {
+  if (!isSuspended(member)) return undefined;
+  const removing = isRemoving(member);
+  // Before the point of no return whoever wants it back has it (invariant S2); what nobody asks for is not removed either.
+  if (!removing && (isRecovering(member) || member.claims.some(({ request }) => meant(request) !== true)))
+    return undefined;
+  const obstacle = whyKept(member) ?? (removing ? undefined : whyNotYet(member, nowMs));
+  if (obstacle !== undefined) return obstacle;
+  // All of it is deleted: its end is awaited.
+  if (removing && member.claims.every(({ isTerminating }) => isTerminating)) return whyLingering(member);
+  return "due";
+}
+
+/** What holds a volume before the point of no return. Others are asked about its data when all else lets it go (I11). */
+function whyNotYet(member: Member, nowMs: number): Held | undefined {
+  const held = whyUnsure(member, nowMs) ?? whyYoung(member, nowMs);
+  if (held !== undefined) return held;
+  const needed = whyNeeded(member);
+  if (needed === undefined) return undefined;
+  const sentence = `the volumes of ${member.name} stay: ${needed.sentence}`;
+  return { guard: needed.guard, sentence, recheckMs: askAgainMs };
+}
+
+/** What holds a volume whatever its time. */
+export function whyKept(member: Member): Held | undefined {
+  const { name, set, claims, others } = member;
+  if (isOnHold(member)) {
+    const sentence = `the volumes of ${name} stay: ${hold.key} says so, or says something that nobody can read`;
+    return { guard: "on-hold", sentence };
+  }
+  if (claims.some(({ ownerUid }) => ownerUid !== set.uid)) {
+    const sentence = `the volumes of ${name} stay: ${set.name} is another one than they were suspended from`;
+    return { guard: "owner-replaced", sentence };
+  }
+  if (set.isDeleting)
+    return { guard: "owner-deleting", sentence: `the volumes of ${name} stay: ${set.name} is being deleted` };
+  if (isWantedMember(member) && set.owner === undefined)
+    return { guard: "wanted-again", sentence: `the volumes of ${name} stay: ${set.name} wants that pod again` };
+  if (!isUsed(member)) return undefined;
+  const users = member.pod === undefined ? others.map((pod) => pod.name).join(", ") : name;
+  return { guard: "in-use", sentence: `the volumes of ${name} stay: ${users || "a pod"} uses one of them` };
+}
+
+function whyUnsure(member: Member, nowMs: number): Held | undefined {
+  const { name } = member;
+  const unclear = whyUnclear(member);
+  if (unclear !== undefined) return unclear;
+  if (!isDrained(member, nowMs)) {
+    const sentence = `the volumes of ${name} stay: ${drainedAt.key} does not say any more that nobody needs their data`;
+    return { guard: "drain-lost", sentence };
+  }
+  const duration = durationNow(member);
+  if (duration.kind === "value") return undefined;
+  return { guard: duration.guard, sentence: `the volumes of ${name} stay: ${duration.sentence}` };
+}
+
+function whyYoung(member: Member, nowMs: number): Held | undefined {
+  const duration = durationNow(member);
+  const ageMs = ageOf(member, nowMs);
+  if (duration.kind !== "value") return undefined;
+  if (ageMs === undefined) {
+    const sentence = `the volumes of ${member.name} stay: nobody can tell since when its pod has been gone`;
+    return { guard: "stamp-missing", sentence };
+  }
+  const leftMs = duration.value - ageMs;
+  if (leftMs <= 0) return undefined;
+  const sentence = `the volumes of ${member.name} are kept for ${describeSpan(leftMs)} more, of ${describeSpan(duration.value)}`;
+  return { guard: "suspended", sentence, recheckMs: leftMs };
+}
+
+/** Deleted, and not gone: somebody else's finalizer is on it, or a pod holds it. */
+function whyLingering({ name, claims }: Member): Held | undefined {
+  const foreign = claims.find(({ isHeld, finalizers }) => !isHeld && finalizers.length > 0);
+  if (foreign === undefined)
+    return { guard: "removing", sentence: `the volumes of ${name} go`, recheckMs: goneRecheckMs };
+  const sentence = `${foreign.name} is deleted and not gone: ${foreign.finalizers.join(", ")} holds it, which is not ours to take away`;
+  return { guard: "finalizer-foreign", sentence, recheckMs: heldRecheckMs };
+}
