@@ -1,10 +1,11 @@
-/** The way of one review: what becomes smaller, what is stored of it, and the answer. What is not known holds nobody back. */
+/** The way of one review: what becomes smaller, what is stored of it, and the answer. */
 import { messageOf } from "../shared/kubernetes/errors.ts";
-import type { AdmissionAnswer, AdmissionRequest, Allowed, Context, Judge } from "../shared/pass/definition.ts";
-import { allow, inShadow } from "../shared/review/answers.ts";
+import type { AdmissionAnswer, AdmissionRequest, Context, Judge } from "../shared/pass/definition.ts";
+import { allow, inShadow, tooLate } from "../shared/review/answers.ts";
 import { Deadlines } from "../shared/review/deadlines.ts";
+import { refuseUnread } from "../shared/review/failures.ts";
 import { type Downscale, readDownscale, type SizedObject } from "../shared/review/size-review.ts";
-import { decide } from "./decide.ts";
+import { decide, refuseUnknown } from "./decide.ts";
 import { observe } from "./observe.ts";
 
 type Stored = SizedObject["metadata"];
@@ -28,24 +29,30 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
   return decide(observe(change, request, stored));
 }
 
-/** What a scale belongs to. An answer that came too late would count as none, and hold back what is to go through. */
+/**
+ * What a scale belongs to. Where the API server does not say it, the scale is refused, because the object may be protected: the
+ * answer says so in time. What else goes wrong is a fault of ours, and holds nobody back.
+ */
 async function lookUpInTime(
   { cluster, lookUps = cluster }: Context,
   deadlines: Deadlines,
   change: Downscale,
   deadlineMs: number,
-): Promise<Stored | Allowed> {
+): Promise<Stored | AdmissionAnswer> {
   const { resource, namespace, name } = change;
-  const { promise, resolve } = Promise.withResolvers<Stored | Allowed>();
-  const goesThrough = (why: string) => {
+  const { promise, resolve } = Promise.withResolvers<Stored | AdmissionAnswer>();
+  const goesThrough = (why: string): AdmissionAnswer => {
     const sentence = `${resource}/${name} could not be looked up, so that its labels are not known, and it goes through: ${why}`;
-    resolve(allow("object-unknown", { warnings: [sentence] }));
+    return allow("object-unknown", { warnings: [sentence] });
   };
-  const waiting = { deadlineMs, late: () => goesThrough("no answer came in time") };
+  const waiting = { deadlineMs, late: () => resolve(refuseUnknown(change, tooLate())) };
   deadlines.add(waiting);
   lookUps.get(resource, { namespace, name }, { notAfterMs: deadlineMs }).then(
     ({ metadata }) => resolve(metadata),
-    (error) => goesThrough(messageOf(error)),
+    (error) => {
+      const refusal = refuseUnread(error, resource, name);
+      resolve(refusal === undefined ? goesThrough(messageOf(error)) : refuseUnknown(change, refusal));
+    },
   );
   try {
     return await promise;

@@ -1,5 +1,6 @@
-/** Whether an object may become smaller. What cannot be known holds nobody back: `observe.ts` has answered that already. */
-import type { AdmissionAnswer } from "../shared/pass/definition.ts";
+/** Whether an object may become smaller. Pure. */
+import { describeSizes, sizesOf } from "../shared/group/size-changes.ts";
+import type { AdmissionAnswer, Denied } from "../shared/pass/definition.ts";
 import { allow } from "../shared/review/answers.ts";
 import { type Origin, refuseDropped, refuseProtected } from "../shared/review/refused-sizes.ts";
 import type { Downscale } from "../shared/review/size-review.ts";
@@ -14,4 +15,11 @@ export function decide(snapshot: DownscaleSnapshot): AdmissionAnswer {
   const { change, isProtected } = snapshot;
   if (isProtected) return refuseProtected(change);
   return refuseDropped(change, snapshot) ?? allow("allowed");
+}
+
+/** The refusal of a downscale of what could not be looked up: code and guard say why. */
+export function refuseUnknown(change: Downscale, refusal: Denied): Denied {
+  const { resource, namespace, name } = change;
+  const sentence = `downscale of ${resource}/${name} in ${namespace} ${describeSizes(...sizesOf(change))} is not allowed: its labels are not known: ${refusal.sentence}`;
+  return { ...refusal, sentence, zone: name };
 }

@@ -13,7 +13,7 @@ import { Conflict, forgetLedger, waitForLedger } from "../shared/pass/ledger-acc
 import { announceRefusal } from "../shared/pass/verdict-record.ts";
 import { allow, askAgain, badRequest, inShadow, internalError, tooLate } from "../shared/review/answers.ts";
 import { Deadlines } from "../shared/review/deadlines.ts";
-import { refuseFailure } from "../shared/review/failures.ts";
+import { refuseUnread } from "../shared/review/failures.ts";
 import { originOf, refuseDropped, refuseProtected } from "../shared/review/refused-sizes.ts";
 import { type Downscale, readDownscale } from "../shared/review/size-review.ts";
 import { type Asked, decide, sentenceOf } from "./decide.ts";
@@ -38,8 +38,7 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
   if ("allowed" in downscale) return downscale;
   const { resource, namespace, name } = downscale;
   const statefulSet = await inTime(deadlines, request.deadlineMs, () => findStatefulSet(context, downscale));
-  if (statefulSet === undefined || "allowed" in statefulSet)
-    return statefulSet ?? unread(downscale, "it took too long");
+  if (statefulSet === undefined || "allowed" in statefulSet) return statefulSet ?? tooLate();
   if (statefulSet.scaling?.preparesDownscale !== true) return allow("not-prepared");
   // guard-downscale refuses these, and is asked when the pods have been told: they would be prepared, and stay.
   const { refusesDownscale } = statefulSet.scaling;
@@ -63,19 +62,19 @@ function said(context: Context, statefulSet: StatefulSet, answer: AdmissionAnswe
   return { ...answer, zone: statefulSet.name };
 }
 
-/** Step by step until somebody has been asked to say no: what cannot be read up to then holds nobody back. */
+/** A scale whose StatefulSet cannot be read is refused: its pods may have to be told, and nobody would know that they were not. */
 async function findStatefulSet({ cluster }: Context, downscale: Downscale): Promise<StatefulSet | AdmissionAnswer> {
-  if (downscale.resource !== "statefulsets") return unread(downscale, "only pods of a StatefulSet are told");
+  const { resource, namespace, name } = downscale;
+  if (resource !== "statefulsets") {
+    const sentence = `whether the pods of ${resource}/${name} in ${namespace} are to be told could not be found out, and it goes through: only pods of a StatefulSet are told`;
+    return allow("settings-unread", { warnings: [sentence] });
+  }
   try {
     return await readStatefulSet(cluster, downscale);
   } catch (error) {
-    return unread(downscale, messageOf(error));
+    const [from, to] = sizesOf(downscale);
+    return refuseError({ resource, namespace, name, from, to }, error);
   }
-}
-
-function unread({ resource, namespace, name }: Downscale, why: string): AdmissionAnswer {
-  const sentence = `whether the pods of ${resource}/${name} in ${namespace} are to be told could not be found out, and it goes through: ${why}`;
-  return allow("settings-unread", { warnings: [sentence] });
 }
 
 /** Undefined where it took longer. What goes on then cleans up after itself. */
@@ -92,8 +91,9 @@ async function inTime<T>(deadlines: Deadlines, deadlineMs: number, work: () => P
 }
 
 function refuseError(asked: Asked, error: unknown): Denied {
-  const held: HeldBack | undefined =
-    waitForLedger(error) ?? refuseFailure(error, `${asked.resource}/${asked.name}`) ?? undefined;
+  const unread = refuseUnread(error, asked.resource, asked.name);
+  if (unread?.code === 404) return { ...unread, sentence: sentenceOf(asked, unread.sentence) };
+  const held: HeldBack | undefined = waitForLedger(error) ?? unread;
   if (held !== undefined) return askAgain(held.guard, sentenceOf(asked, held.sentence));
   return internalError("prepare-broken", sentenceOf(asked, messageOf(error)));
 }
@@ -114,7 +114,12 @@ async function judge(context: Context, question: Question): Promise<AdmissionAns
   if ("allowed" in key) return key;
   const work: Work = { context, pods, key, endpoint, ...question };
   const begun = await withoutConflict(work, () => begin(work));
-  return "allowed" in begun ? begun : goOn(work, begun, (attempt) => withoutConflict(work, attempt));
+  if ("allowed" in begun) return begun;
+  return withWarnings(await goOn(work, begun, (attempt) => withoutConflict(work, attempt)), begun.warnings);
+}
+
+function withWarnings(answer: AdmissionAnswer, warnings: readonly string[]): AdmissionAnswer {
+  return answer.allowed ? { ...answer, warnings: [...answer.warnings, ...warnings] } : answer;
 }
 
 /** Rule R3: whoever meets another writer begins again with what that one wrote, five times and not longer than anybody waits. */
@@ -149,15 +154,16 @@ async function begin(work: Work): Promise<Begun | AdmissionAnswer> {
   const verdict = decide(seen.snapshot);
   if (verdict.kind === "denied") return verdict.answer;
   if (context.mode === "shadow") return allow("allowed");
-  const { settled, toTell, where } = seen;
+  const { settled, toTell, where, warnings } = seen;
   const stampMs = context.cluster.serverTimeMs();
   const over = { out: settled, ...timesAfter(observed, settled) };
   if (verdict.kind === "joins") {
     const { claims } = verdict;
     const into = claims.map((claim) => renewClaim(claim, stampMs));
-    return allowUntil(work, await writeClaims(context, observed, { ...over, out: [...settled, ...claims], into }));
+    const actByMs = await writeClaims(context, observed, { ...over, out: [...settled, ...claims], into });
+    return withWarnings(allowUntil(work, actByMs), warnings);
   }
   const claim = makeClaim({ ...seen.snapshot.content, stampMs });
   await writeClaims(context, observed, { ...over, into: [claim] });
-  return { claim, besides: verdict.besides, toTell, where };
+  return { claim, besides: verdict.besides, toTell, where, warnings };
 }

@@ -3,7 +3,7 @@ import { selects } from "../shared/group/governing.ts";
 import { isPrepared, preparedId } from "../shared/group/prepared.ts";
 import { leavingOrdinals, type SizeChange, scaleDownPhases } from "../shared/group/size-changes.ts";
 import { groupKeyOf } from "../shared/group/whose-ledger.ts";
-import { type Cluster, hasCode, type ObjectKey } from "../shared/kubernetes/cluster.ts";
+import { type Cluster, hasCode, lackOf } from "../shared/kubernetes/cluster.ts";
 import {
   type ClaimContent,
   formatMembers,
@@ -71,6 +71,8 @@ export interface Seen {
   /** The pods that must be told, highest ordinal first. */
   readonly toTell: readonly Pod[];
   readonly where: ClaimWhereabouts;
+  /** What could not be read, and does not hold the change back. */
+  readonly warnings: readonly string[];
 }
 
 /** Reads all of it, the pods and the StatefulSet by GETs after the ledger (rule R21). Throws ClusterError. */
@@ -85,7 +87,7 @@ export async function observe(
   const content = contentOf(asked, statefulSet, observed);
   const [where, tracker, settled] = await Promise.all([
     findClaimed(cluster, asked.namespace, makeClaim(content)),
-    readTracker(cluster, { namespace: asked.namespace, name: valuesOf(settings, context.settings).zoneTrackerName }),
+    readTracker(context, observed.ledger.key),
     findSettled(cluster, observed, asked),
   ]);
   const stored = where.statefulSet;
@@ -115,13 +117,13 @@ export async function observe(
       ledger: timesAfter(observed, settled).lastDownscales ?? ledger.lastDownscales ?? {},
       isLedgerMalformed: ledger.hasMalformedTimes === true,
       ledgerSinceMs: Number.isNaN(ledger.createdMs) ? cluster.serverTimeMs() : ledger.createdMs,
-      tracker,
+      tracker: tracker.times,
     },
     // As rollout-operator has it, the empty name is none.
     isGrouped: (statefulSet.group ?? "") !== "",
     missing: formatMembers(gapsIn(content.members, [...pods.map(({ ordinal }) => rangeOf(ordinal)), ...released])),
   };
-  return { snapshot, settled, toTell: pods.filter((pod) => !isReleased(pod)), where };
+  return { snapshot, settled, toTell: pods.filter((pod) => !isReleased(pod)), where, warnings: tracker.warnings };
 }
 
 /** The change as claims are compared with it; `pods` are left to who has read them. */
@@ -185,14 +187,27 @@ function gapsIn(ranges: readonly OrdinalRange[], covering: readonly OrdinalRange
   });
 }
 
-/** The times of rollout-operator's zone tracker, by StatefulSet. Throws ClusterError. */
-async function readTracker(cluster: Cluster, at: ObjectKey): Promise<ReadonlyMap<string, number | "malformed">> {
+interface Tracker {
+  readonly times: ReadonlyMap<string, number | "malformed">;
+  readonly warnings: readonly string[];
+}
+
+/**
+ * The times of rollout-operator's zone tracker, by StatefulSet. Without the right to read it there is none, because a tracker
+ * by another name is no reason to refuse every downscale; the warning says which right is missing. Throws ClusterError.
+ */
+async function readTracker(context: Context, key: GroupKey): Promise<Tracker> {
+  const { cluster, reporter } = context;
+  const at = { namespace: key.namespace, name: valuesOf(settings, context.settings).zoneTrackerName };
   try {
     const { data = {} } = await cluster.get("configmaps", at);
-    return new Map(Object.entries(data).map(([set, text]) => [set, parseEntry(text) ?? "malformed"]));
+    const entries = Object.entries(data).map(([set, text]) => [set, parseEntry(text) ?? "malformed"] as const);
+    return { times: new Map(entries), warnings: [] };
   } catch (error) {
-    if (hasCode(error, 404)) return new Map();
-    throw error;
+    if (!hasCode(error, 403, 404)) throw error;
+    const warning = `the ConfigMap ${at.name}, by which rollout-operator keeps time between zones, counts as absent: ${lackOf(error)}`;
+    if (error.code === 403) reporter.problem(key, name, warning, error);
+    return { times: new Map(), warnings: error.code === 403 ? [warning] : [] };
   }
 }
 

@@ -36,6 +36,8 @@ export interface Begun {
   /** Highest ordinal first. */
   readonly toTell: readonly Pod[];
   readonly where: ClaimWhereabouts;
+  /** What whoever asks is told with an allowance. */
+  readonly warnings: readonly string[];
 }
 
 /** Tries something again where another writer was first. */

@@ -88,23 +88,35 @@ describe("no-downscale", () => {
   });
 });
 
-describe("open inside: what cannot be known lets a downscale through, with a warning", () => {
-  const scaled = reviewOf(scaleOf(3), scaleOf(2), { subresource: "scale" });
+const scaled = reviewOf(scaleOf(3), scaleOf(2), { subresource: "scale" });
 
-  test("the object of a scale cannot be looked up, or is gone", async () => {
-    for (const code of [0, 401, 403, 404, 429, 500, 503]) {
+describe("closed: a scale whose object the API server does not show is refused, because it may be protected", () => {
+  const failing = (code: number) => ({
+    get: async () => {
       const init = { code, reason: "Failed", message: "the sky fell", verb: "get", resource: "statefulsets" };
-      const answer = await judge(scaled, { get: async () => Promise.reject(new ClusterError(init)) });
-      assert.equal(answer.guard, "object-unknown");
-      const warning =
-        "statefulsets/db-a could not be looked up, so that its labels are not known, and it goes through: the sky fell";
-      assert.deepEqual(answer.allowed && answer.warnings, [warning]);
-    }
+      return Promise.reject(new ClusterError(init));
+    },
+  });
+  const guards = { 0: "api-server-away", 401: "credentials-refused", 403: "right-missing", 404: "object-gone" };
+  const passing = { 409: "right-missing", 422: "right-missing", 429: "api-server-away", 500: "api-server-away" };
+
+  for (const [code, guard] of Object.entries({ ...guards, ...passing, 503: "api-server-away" })) {
+    test(`${guard}: the API server answers ${code}`, async () => {
+      const answer = await judge(scaled, failing(Number(code)));
+      assert.ok(!answer.allowed);
+      assert.deepEqual([answer.guard, answer.code], [guard, code === "404" ? 404 : 429]);
+      const sentence =
+        /^downscale of statefulsets\/db-a in mimir from 3 to 2 replicas is not allowed: its labels are not known: /;
+      assert.match(answer.sentence, sentence);
+    });
+  }
+
+  test("in shadow mode it goes through, with a warning that says what would have been", async () => {
+    const answer = await judge(scaled, { ...failing(503), mode: "shadow" });
+    assert.ok(answer.allowed && answer.warnings.join().includes("in shadow mode; otherwise refused with 429"));
   });
 
-  test("the object of a scale is not there in time: an answer after the API server's patience would be a refusal", {
-    timeout: 10_000,
-  }, async () => {
+  test("late: the answer does not come in time", { timeout: 10_000 }, async () => {
     let nowMs = 0;
     const answer = await judge(scaled, {
       get: () => new Promise(() => undefined),
@@ -113,9 +125,19 @@ describe("open inside: what cannot be known lets a downscale through, with a war
         nowMs += ms;
       },
     });
-    assert.equal(answer.guard, "object-unknown");
-    assert.match(answer.allowed ? String(answer.warnings[0]) : "", /no answer came in time$/);
+    assert.ok(!answer.allowed);
+    assert.deepEqual([answer.guard, answer.code], ["late", 429]);
     assert.ok(nowMs >= 9_000 && nowMs < 9_300, String(nowMs));
+  });
+});
+
+describe("open inside: what Sluice itself cannot read or look up lets a downscale through, with a warning", () => {
+  test("object-unknown: a look-up breaks by a fault of ours", async () => {
+    const answer = await judge(scaled, { get: async () => Promise.reject(new Error("the sky fell")) });
+    const warning =
+      "statefulsets/db-a could not be looked up, so that its labels are not known, and it goes through: the sky fell";
+    assert.equal(answer.guard, "object-unknown");
+    assert.deepEqual(answer.allowed && answer.warnings, [warning]);
   });
 
   test("an object cannot be read, or is of another type", async () => {

@@ -71,14 +71,14 @@ test("what is no downscale, or not to be prepared, goes through without a call",
   assert.deepEqual([world.words, process.writes()], [[], []]);
 });
 
-test("settings-unread: a scale whose StatefulSet cannot be read goes through with a warning", async () => {
+test("prepare-broken: a scale whose StatefulSet cannot be read by a fault of ours is refused, too", async () => {
   const world = await preparedGroup();
   const process = world.process();
   process.interfere = ({ verb, resource }) => {
     if (verb === "get" && resource === "statefulsets") throw new Error("broken");
   };
-  const answer = await process.reviewScale("group-a", 2);
-  assert.ok(answer.allowed && answer.guard === "settings-unread" && answer.warnings.join().includes("broken"));
+  const answer = denied(await process.reviewScale("group-a", 2));
+  assert.ok(answer.guard === "prepare-broken" && answer.code === 500 && answer.sentence.includes("broken"));
 });
 
 test("the settings of the old object count: who takes the label away and scales in one update is asked all the same", async () => {
