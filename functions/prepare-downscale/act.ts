@@ -62,7 +62,7 @@ function said(context: Context, statefulSet: StatefulSet, answer: AdmissionAnswe
   return { ...answer, zone: statefulSet.name };
 }
 
-/** A scale whose StatefulSet cannot be read is refused: its pods may have to be told, and nobody would know that they were not. */
+/** A scale whose StatefulSet cannot be read is refused: nobody would know that its pods have to be told, and were not. */
 async function findStatefulSet({ cluster }: Context, downscale: Downscale): Promise<StatefulSet | AdmissionAnswer> {
   const { resource, namespace, name } = downscale;
   if (resource !== "statefulsets") {
