@@ -18,6 +18,7 @@ import type { Cut } from "./doors/connections.ts";
 import { createHealth, type Health } from "./doors/health.ts";
 import { openSecureDoor, type SecureDoor } from "./doors/secure-door.ts";
 import { createAdmissionApp, createApp, type Listening, type ListenOptions, listen } from "./doors/server.ts";
+import { endWork, type Running } from "./ending.ts";
 import { readRecording, replay } from "./replay/replay.ts";
 import { readFlags } from "./settings/flags.ts";
 import { readSettings, type Settings } from "./settings/settings.ts";
@@ -27,7 +28,7 @@ import { admissionFunctions, cronFunctions, groupFunctions, table } from "./tabl
 import { createReporting, type Reporting } from "./telemetry/logs-and-metrics.ts";
 import { startTracing, type Tracing } from "./telemetry/tracing.ts";
 import { followWebhookConfigurations } from "./telemetry/webhook-configurations.ts";
-import { type Cron, startCron } from "./wake/cron.ts";
+import { startCron } from "./wake/cron.ts";
 import { paceTicks } from "./wake/ping.ts";
 
 interface Process {
@@ -179,7 +180,7 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
     void followWebhookConfigurations(followed, stopping.signal);
   }
   sayListening(parts, plain.port, namespaces, admissions.length > 0);
-  endOnSignal(parts, { standalone, cron, doors: door === undefined ? [plain] : [plain, door] }, stopping);
+  endOnSignal(parts, { standalone, cron, plain, door, admissions }, stopping);
   await health.probe(() => cluster.ready(), stopping.signal);
 }
 
@@ -256,29 +257,17 @@ function openDoor(
   return door;
 }
 
-interface Running {
-  readonly standalone: Standalone;
-  readonly cron: Cron;
-  readonly doors: readonly Pick<Listening, "close">[];
-}
-
 /** The first signal ends what is queued, then the process; the second one ends it at once. */
-function endOnSignal(parts: Process, { standalone, cron, doors }: Running, stopping: AbortController): void {
+function endOnSignal(parts: Process, running: Running, stopping: AbortController): void {
   const { settings, cluster, pods, reporting, tracing } = parts;
   const end = async (signal: string) => {
     if (stopping.signal.aborted) process.exit(1);
     stopping.abort();
-    reporting.log("info", `${signal}: ending the queued work`, { keys: standalone.wakeUps.keys });
-    const deadlineMs = cluster.monotonicMs() + settings.drainTimeoutMs;
-    // Until then the doors answer 503, so that sources try again elsewhere.
-    const ended = await Promise.all([standalone.stop(deadlineMs), cron.stop(deadlineMs)]);
-    const cutOff = AbortSignal.timeout(1_000);
-    await Promise.all(doors.map((door) => door.close(cutOff)));
+    const hasEnded = await endWork(running, { settings, clock: cluster, reporting, signal });
     await Promise.all([cluster.close(), pods.close()]);
     await tracing.stop();
-    if (!ended.every(Boolean))
-      reporting.log("warn", "some queued work did not end in time; the next sweep finds it", {});
-    else reporting.log("info", "ended", {});
+    if (hasEnded) reporting.log("info", "ended", {});
+    else reporting.log("warn", "some queued work did not end in time; the next sweep finds it", {});
     process.exit(0);
   };
   process.on("SIGTERM", (signal) => void end(signal));

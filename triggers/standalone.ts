@@ -56,8 +56,12 @@ export interface Standalone {
   readonly admissions: readonly OpenAdmission[];
   /** Why no decision can be made yet; undefined once the views are there. */
   notReady(): string | undefined;
-  /** Ends the timer, what is queued, and the watches; false when that took until `deadlineMs` of the monotonic clock. */
-  stop(deadlineMs: number): Promise<boolean>;
+  /**
+   * Ends the timer, what is queued, and the watches; false when the queued work took until `deadlineMs` of the monotonic clock.
+   * Reviews that wait their turn are answered at once. Others are judged until `answered` resolves, and the watches end after
+   * that. Without `answered` no review comes any more.
+   */
+  stop(deadlineMs: number, answered?: Promise<unknown>): Promise<boolean>;
 }
 
 /** What API servers say may have a number in it that is never the same. */
@@ -116,11 +120,11 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     wakeUps,
     admissions,
     notReady: () => (isListed ? undefined : "the first lists of pods and StatefulSets have not come yet"),
-    async stop(deadlineMs) {
+    async stop(deadlineMs, answered) {
       stopping.abort();
       for (const { judge } of admissions) judge.stop?.();
       await sweeping;
-      const drained = await wakeUps.drain(deadlineMs);
+      const [drained] = await Promise.all([wakeUps.drain(deadlineMs), answered]);
       await Promise.all([watching?.stop(), awake?.stop(), following]);
       return drained;
     },

@@ -12,6 +12,10 @@ import {
 
 /** The settings' default of DRAIN_TIMEOUT, 25 s, and time to close the doors. */
 const gracePeriodSeconds = 30;
+/** The settings' default of SHUTDOWN_DELAY, 10 s, an eviction that comes at its end and waits for 15 s, and time to spare. */
+const reviewGracePeriodSeconds = 40;
+/** A replica that ends is seen to be unready after 8 s at the latest, while it still answers for SHUTDOWN_DELAY. */
+const readiness = { periodSeconds: 3, failureThreshold: 2, timeoutSeconds: 2 };
 
 /**
  * A function that events wake. It takes keys from many requests at once and queues them itself, so that a second instance
@@ -83,7 +87,7 @@ export function deployment(name: string, settings: Readonly<Record<string, strin
 function podOf(name: string, settings: Readonly<Record<string, string>>): object {
   return {
     serviceAccountName: name,
-    terminationGracePeriodSeconds: gracePeriodSeconds,
+    terminationGracePeriodSeconds: reviewGracePeriodSeconds,
     enableServiceLinks: false,
     securityContext: { runAsNonRoot: true, seccompProfile: securityContext.seccompProfile },
     affinity: { podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: spreadOver() } },
@@ -96,7 +100,7 @@ function podOf(name: string, settings: Readonly<Record<string, string>>): object
           { name: "http-metrics", containerPort: ports.plain },
           { name: "https", containerPort: ports.tls },
         ],
-        readinessProbe: { httpGet: { path: "/readyz", port: "http-metrics" }, periodSeconds: 5, timeoutSeconds: 1 },
+        readinessProbe: { httpGet: { path: "/readyz", port: "http-metrics" }, ...readiness },
         livenessProbe: { httpGet: { path: "/healthz", port: "http-metrics" }, periodSeconds: 10, timeoutSeconds: 5 },
         resources: { requests: { cpu: "100m", memory: "192Mi" }, limits: { memory: "512Mi" } },
         securityContext,

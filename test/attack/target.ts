@@ -122,7 +122,7 @@ async function writeFiles(
   const names = Object.keys(paths) as (keyof typeof paths)[];
   await Promise.all(names.map((name) => writeFile(join(folder, paths[name]), texts[name], { mode: 0o600 })));
   const files = Object.fromEntries(names.map((name) => [name, join(folder, paths[name])]));
-  return { ...files, NAMESPACE: namespace, PORT: "0", TLS_PORT: "0" };
+  return { ...files, NAMESPACE: namespace, PORT: "0", TLS_PORT: "0", SHUTDOWN_DELAY: "0" };
 }
 
 function zonesIn(leases: readonly LeaseObject[]): string[] {

@@ -130,7 +130,7 @@ function sluiceCommand(
   const tls = pair && { TLS_PORT: String(ports.tlsPort), TLS_CERT_FILE: pair.certFile, TLS_KEY_FILE: pair.keyFile };
   const waits = name === "sluice-refusing" ? { EVICTION_WAIT: "0" } : {};
   const settings = {
-    ...{ KUBECONFIG: through.kubeconfig, NAMESPACE: namespace, PORT: String(ports.port) },
+    ...{ KUBECONFIG: through.kubeconfig, NAMESPACE: namespace, PORT: String(ports.port), SHUTDOWN_DELAY: "0" },
     ...{ ...tls, ...options.settings, ...waits },
   };
   return {

@@ -62,6 +62,7 @@ export class Sluice {
       // Where a third of the events is lost, sweeps carry the rollout: with the default of minutes it would last for hours.
       SWEEP_INTERVAL: "2s",
       DRAIN_TIMEOUT: "3s",
+      SHUTDOWN_DELAY: "0",
     };
     const launched = launch(process.execPath, [script], { env, output: "pipe" });
     return new Sluice(launched, folder);

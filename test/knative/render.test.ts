@@ -37,7 +37,11 @@ interface Container {
   readonly env: readonly { readonly name: string; readonly value: string }[];
   readonly securityContext: Readonly<Record<string, unknown>>;
   readonly resources: { readonly limits: { readonly memory: string } };
-  readonly readinessProbe: object;
+  readonly readinessProbe: {
+    readonly periodSeconds: number;
+    readonly failureThreshold: number;
+    readonly timeoutSeconds: number;
+  };
   readonly livenessProbe: object;
 }
 
@@ -45,9 +49,14 @@ interface Rendered {
   readonly kind: string;
   readonly metadata: { readonly name: string; readonly labels: Readonly<Record<string, string>> };
   readonly rules: readonly Rule[];
-  readonly webhooks: readonly { readonly clientConfig: { readonly service: { readonly path: string } } }[];
+  readonly webhooks: readonly {
+    readonly clientConfig: { readonly service: { readonly path: string } };
+    readonly timeoutSeconds: number;
+  }[];
   readonly spec: {
-    readonly template: { readonly spec: { readonly containers: readonly Container[] } };
+    readonly template: {
+      readonly spec: { readonly containers: readonly Container[]; readonly terminationGracePeriodSeconds: number };
+    };
     readonly resources: readonly { readonly kind: string }[];
     readonly mode: string;
     readonly groups: readonly {
@@ -105,6 +114,29 @@ suite("rendered manifests", () => {
       assert.equal(/name: GATHER_MS\n\s+value: '50'/.test(manifest), isWatching, name);
     }
     assert.ok(watching.includes(advanceZoneRollout) && !watching.includes(keepLedgers));
+  });
+
+  test("a replica that ends is seen to be unready while it still answers reviews, and answers the last of them within its grace", () => {
+    const { shutdownDelayMs, drainTimeoutMs } = readSettings({}).settings;
+    const longestReviewMs =
+      1_000 * Math.max(...admissionFunctions.map(({ registration }) => registration.timeoutSeconds));
+    const written = objects.flatMap(({ webhooks = [] }) =>
+      webhooks.map(({ timeoutSeconds }) => 1_000 * timeoutSeconds),
+    );
+    assert.equal(Math.max(...written), longestReviewMs);
+    const deployments = ofKind("Deployment");
+    assert.equal(deployments.length, 2);
+    for (const { spec } of deployments) {
+      const { containers, terminationGracePeriodSeconds } = spec.template.spec;
+      const graceMs = 1_000 * terminationGracePeriodSeconds;
+      assert.ok(graceMs > shutdownDelayMs + longestReviewMs, `${graceMs} ms for the reviews`);
+      assert.ok(graceMs > drainTimeoutMs, `${graceMs} ms for the queued work`);
+      for (const { readinessProbe } of containers) {
+        const { periodSeconds, failureThreshold, timeoutSeconds } = readinessProbe;
+        const unreadyMs = 1_000 * (periodSeconds * failureThreshold + timeoutSeconds);
+        assert.ok(unreadyMs < shutdownDelayMs, `unready after ${unreadyMs} ms`);
+      }
+    }
   });
 
   test("standalone has the rights of all functions, and none besides", () => {

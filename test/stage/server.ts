@@ -31,6 +31,8 @@ export function launchServer({ kubeconfig, namespace, settings, args = [], check
     KUBECONFIG: kubeconfig,
     NAMESPACE: namespace,
     PORT: "0",
+    // No Service leads to it.
+    SHUTDOWN_DELAY: "0",
     // As `npm start` has it: to strip the types of every module anew costs a start more than the rest of it.
     NODE_COMPILE_CACHE: join(checkout, "node_modules/.cache/node"),
     ...settings,

@@ -51,6 +51,8 @@ export class Connections {
   readonly #opened = new Map<string, Socket>();
   readonly #exchanges = new WeakMap<Socket, Exchange>();
   readonly #unread = new Deadlines(waitingTime);
+  readonly #unanswered = new Set<ServerResponse>();
+  #isTurningAway = false;
 
   /** `onCut` hears of each connection that is ended here. */
   constructor(bounds: ConnectionBounds, onCut: (how: Cut) => void) {
@@ -95,7 +97,10 @@ export class Connections {
     this.#idle.delete(socket);
     due.push(response);
     exchange.last = request;
+    this.#unanswered.add(response);
+    if (this.#isTurningAway) response.shouldKeepAlive = false;
     response.once("close", () => {
+      this.#unanswered.delete(response);
       const at = due.indexOf(response);
       due.splice(at, 1);
       if (at === 0) this.#unread.delete(exchange);
@@ -108,6 +113,15 @@ export class Connections {
     void answer(request, response).then(() => {
       if (due[0] === response && response.writableEnded) this.#limitReading(exchange, response);
     });
+  }
+
+  /**
+   * From now on each answer ends its connection, also an answer that is due already: its client connects anew, and a Service
+   * leads that to another replica. Idle connections stay open, because a client may be writing a request to one of them.
+   */
+  turnAway(): void {
+    this.#isTurningAway = true;
+    for (const response of this.#unanswered) response.shouldKeepAlive = false;
   }
 
   /** Ends a connection on which something came that is no request: with these words, behind the answers that are due before. */

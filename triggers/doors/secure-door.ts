@@ -21,7 +21,7 @@ export interface SecureDoorOptions {
   readonly reporting: Pick<Reporting, "log" | "metrics">;
 }
 
-export interface SecureDoor extends Pick<Listening, "close"> {
+export interface SecureDoor extends Pick<Listening, "close" | "turnAway"> {
   /** Why nobody is answered yet; undefined once it is open. */
   notReady(): string | undefined;
   /** Resolves when it is open, or when it was closed before; rejects with a sentence where it can never open. */
@@ -47,6 +47,7 @@ export function openSecureDoor(options: SecureDoorOptions, stopped: AbortSignal)
   return {
     opened,
     notReady: () => (listening === undefined ? "there is no certificate to present yet" : undefined),
+    turnAway: () => listening?.turnAway(),
     async close(cutOff) {
       await opened.catch(() => undefined);
       await listening?.close(cutOff);

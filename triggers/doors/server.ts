@@ -156,6 +156,8 @@ export interface Listening {
   readonly port: number;
   /** Presents another certificate from now on; connections that there are go on. Only where there is one already. */
   present(pair: KeyPair): void;
+  /** Requests are answered as before, and connections taken; each answer says `connection: close`, and ends its connection. */
+  turnAway(): void;
   /** Takes no more connections, and resolves when the last answer is out. What is not by then is cut off with the signal. */
   close(cutOff: AbortSignal): Promise<void>;
 }
@@ -213,6 +215,7 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
       server.setTicketKeys(randomBytes(48));
       server.closeIdleConnections();
     },
+    turnAway: () => connections.turnAway(),
     async close(cutOff) {
       closing = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));

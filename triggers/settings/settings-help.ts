@@ -31,7 +31,8 @@ export function help(): string {
     "",
     ...taken,
     "",
-    "SIGTERM or SIGINT ends it when the queued work is done; a second one ends it at once.",
+    "SIGTERM or SIGINT ends it when the queued work is done, and where it answers reviews after SHUTDOWN_DELAY at the",
+    "earliest; a second one ends it at once.",
   ].join("\n");
 }
 

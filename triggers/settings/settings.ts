@@ -180,6 +180,13 @@ export const settingsTable = {
     grammar: "a Go duration from 1s to 10m",
     parse: (text) => parseDuration(text, 1_000, 600_000),
   }),
+  shutdownDelayMs: setting<number>({
+    name: "SHUTDOWN_DELAY",
+    fallback: "10s",
+    says: "how long reviews are answered after SIGTERM, each on a connection that is closed with its answer, until no Service leads here any more; 0: not at all. A process that answers no reviews does not wait. Keep it below the pod's grace period, less the time-out of the webhooks",
+    grammar: "0, or a Go duration of at most 1m",
+    parse: (text) => parseDuration(text, 0, 60_000),
+  }),
   ...functionSettings,
 } as const;
 

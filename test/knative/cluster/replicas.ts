@@ -96,7 +96,7 @@ export class Replicas {
     await api.close();
     const [port, tlsPort] = [await freePort(), await freePort()];
     const names = nodeOptions === undefined ? {} : { NODE_OPTIONS: nodeOptions };
-    const ports = { PORT: `${port}`, TLS_PORT: `${tlsPort}` };
+    const ports = { PORT: `${port}`, TLS_PORT: `${tlsPort}`, SHUTDOWN_DELAY: "0" };
     const env = { KUBECONFIG: kubeconfig, NAMESPACE: namespace, ...settings, ...names, ...ports };
     const file = join(controlPlane.directory, "logs", `${namespace}-${name}-${++this.#started}.log`);
     const launched = launch(process.execPath, [program], { env, output: { file } });

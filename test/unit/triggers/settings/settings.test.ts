@@ -54,6 +54,7 @@ test("an empty environment is valid, and serves the own namespace", () => {
     clusterDomain: "cluster.local.",
     podTimeoutMs: 5_000,
     drainTimeoutMs: 25_000,
+    shutdownDelayMs: 10_000,
   });
 });
 
@@ -171,6 +172,15 @@ test("watches are let go after some seconds, before a silent one would be replac
       `WATCH_IDLE is ${JSON.stringify(text)}; write a Go duration from 1s to 25s, or 0`,
     ]);
   assert.deepEqual(mistakesOf({ VIEWS: "sleep" }), ['VIEWS is "sleep"; write watch, awake or list']);
+});
+
+test("reviews are answered for ten seconds after a signal, for up to a minute, or not at all", () => {
+  const delayMs = (SHUTDOWN_DELAY?: string) => valid({ SHUTDOWN_DELAY }).shutdownDelayMs;
+  assert.deepEqual([delayMs(), delayMs("0"), delayMs("500ms"), delayMs("1m")], [10_000, 0, 500, 60_000]);
+  for (const text of ["61s", "-1s", "10", "soon"])
+    assert.deepEqual(mistakesOf({ SHUTDOWN_DELAY: text }), [
+      `SHUTDOWN_DELAY is ${JSON.stringify(text)}; write 0, or a Go duration of at most 1m`,
+    ]);
 });
 
 test("the help names every setting with its default, and every flag with what becomes of it", () => {

@@ -1,0 +1,67 @@
+/** How a process ends after a signal: the queued work, the reviews that still come, the doors, and at last the watches. */
+import type { AdmissionDefinition } from "../functions/shared/pass/definition.ts";
+import type { SecureDoor } from "./doors/secure-door.ts";
+import type { Listening } from "./doors/server.ts";
+import type { Settings } from "./settings/settings.ts";
+import type { Standalone } from "./standalone.ts";
+import type { Reporting } from "./telemetry/logs-and-metrics.ts";
+import type { Cron } from "./wake/cron.ts";
+import type { Clock } from "./wake/queue.ts";
+
+export interface Running {
+  readonly standalone: Pick<Standalone, "wakeUps" | "stop">;
+  readonly cron: Pick<Cron, "stop">;
+  /** Of `PORT`: health stays visible until the end. */
+  readonly plain: Pick<Listening, "turnAway" | "close">;
+  /** Of `TLS_PORT`; undefined where there is none. */
+  readonly door: Pick<SecureDoor, "notReady" | "turnAway" | "close"> | undefined;
+  readonly admissions: readonly Pick<AdmissionDefinition, "registration">[];
+}
+
+export interface EndOptions {
+  readonly settings: Pick<Settings, "drainTimeoutMs" | "shutdownDelayMs" | "reviewsOnPort">;
+  readonly clock: Clock;
+  readonly reporting: Pick<Reporting, "log">;
+  /** Of which the log speaks. */
+  readonly signal: string;
+}
+
+/** How long events, probes and scrapes that are under way may take, in milliseconds. */
+const lastRequestsMs = 1_000;
+
+/**
+ * Ends the queued work and closes the doors; false when some of the work did not end within `DRAIN_TIMEOUT`. It never rejects.
+ *
+ * An API server denies an eviction with 500 when its webhook breaks off, and a drain does not ask again after a 500. API servers
+ * learn late that a replica ends: Services lead to it for some seconds, and connections outlive that. So reviews are answered for
+ * `SHUTDOWN_DELAY` more, and each answer ends its connection.
+ */
+export async function endWork(running: Running, options: EndOptions): Promise<boolean> {
+  const { standalone, cron, plain } = running;
+  const { settings, clock, reporting, signal } = options;
+  const doors = doorsForReviews(running, settings);
+  const delayMs = doors.length > 0 ? settings.shutdownDelayMs : 0;
+  const more = `; reviews are answered for ${delayMs / 1000} s more, and a second signal ends this at once`;
+  reporting.log("info", `${signal}: ending the queued work${delayMs > 0 ? more : ""}`, {
+    keys: standalone.wakeUps.keys,
+  });
+  for (const door of doors) door.turnAway();
+  const deadlineMs = clock.monotonicMs() + settings.drainTimeoutMs;
+  const answered = clock.sleep(delayMs).then(() => running.door?.close(AbortSignal.timeout(longestReviewMs(running))));
+  // Events get 503 from now on, so that their sources try again elsewhere.
+  const [drained, ran] = await Promise.all([standalone.stop(deadlineMs, answered), cron.stop(deadlineMs)]);
+  await plain.close(AbortSignal.timeout(settings.reviewsOnPort ? longestReviewMs(running) : lastRequestsMs));
+  return drained && ran;
+}
+
+/** Those where an API server may be asking; none before the first certificate. */
+function doorsForReviews({ plain, door, admissions }: Running, { reviewsOnPort }: EndOptions["settings"]) {
+  if (admissions.length === 0) return [];
+  const isOpen = door !== undefined && door.notReady() === undefined;
+  return [...(isOpen ? [door] : []), ...(reviewsOnPort ? [plain] : [])];
+}
+
+/** As long as an API server waits for an answer, in milliseconds. */
+function longestReviewMs({ admissions }: Running): number {
+  return 1_000 * Math.max(1, ...admissions.map(({ registration }) => registration.timeoutSeconds));
+}
