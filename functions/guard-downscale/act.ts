@@ -3,8 +3,8 @@ import { messageOf } from "../shared/kubernetes/errors.ts";
 import type { AdmissionAnswer, AdmissionRequest, Context, Judge } from "../shared/pass/definition.ts";
 import { allow, inShadow, tooLate } from "../shared/review/answers.ts";
 import { Deadlines } from "../shared/review/deadlines.ts";
-import { refuseUnread } from "../shared/review/failures.ts";
 import { type Downscale, readDownscale, type SizedObject } from "../shared/review/size-review.ts";
+import { refuseUnread } from "../shared/review/unread-sizes.ts";
 import { decide, refuseUnknown } from "./decide.ts";
 import { observe } from "./observe.ts";
 

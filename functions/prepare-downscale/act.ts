@@ -13,9 +13,9 @@ import { Conflict, forgetLedger, waitForLedger } from "../shared/pass/ledger-acc
 import { announceRefusal } from "../shared/pass/verdict-record.ts";
 import { allow, askAgain, badRequest, inShadow, internalError, tooLate } from "../shared/review/answers.ts";
 import { Deadlines } from "../shared/review/deadlines.ts";
-import { refuseUnread } from "../shared/review/failures.ts";
 import { originOf, refuseDropped, refuseProtected } from "../shared/review/refused-sizes.ts";
 import { type Downscale, readDownscale } from "../shared/review/size-review.ts";
+import { refuseUnread } from "../shared/review/unread-sizes.ts";
 import { type Asked, decide, sentenceOf } from "./decide.ts";
 import { name as by, observe, readKey, readStatefulSet } from "./observe.ts";
 import { allowUntil, type Begun, goOn, type Work } from "./tell.ts";

@@ -40,12 +40,16 @@ export const settings = {
   }),
 };
 
-/** The StatefulSet that says how its pods are told: the old one of the review, or by a GET for a scale. Throws ClusterError. */
+/**
+ * The StatefulSet that says how its pods are told: the old one of the review, under the name that the review has for it; or by a
+ * GET for a scale. Throws ClusterError.
+ */
 export async function readStatefulSet(
   cluster: Cluster,
   { namespace, name: set, old }: Downscale,
 ): Promise<StatefulSet> {
-  return parseStatefulSet(old ?? (await cluster.get("statefulsets", { namespace, name: set })));
+  if (old === undefined) return parseStatefulSet(await cluster.get("statefulsets", { namespace, name: set }));
+  return parseStatefulSet({ ...old, metadata: { ...old.metadata, namespace, name: set } });
 }
 
 /** Whose ledger the claim is written to (rule R1). Throws ClusterError. */

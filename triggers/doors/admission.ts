@@ -18,7 +18,7 @@ import type {
   AdmissionRequest,
   Judge,
 } from "../../functions/shared/pass/definition.ts";
-import { allow, internalError } from "../../functions/shared/review/answers.ts";
+import { allow, badRequest, internalError } from "../../functions/shared/review/answers.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { createRepeats } from "../telemetry/repeats.ts";
 import { inReviewSpan } from "../telemetry/tracing-spans.ts";
@@ -63,12 +63,12 @@ export function serveAdmissions(app: Hono, options: AdmissionDoorOptions): void 
       app.post(path, async (c) => {
         const deadlineMs = options.monotonicMs() + answerWithinMs(timeoutOf(c));
         const arrival = { path, deadlineMs, signal: leavingOf(c) };
-        const { apiVersion, request } = await receive(c, options.bodies, definition, arrival);
+        const { apiVersion, request, contradiction } = await receive(c, options.bodies, definition, arrival);
         const answer = await inReviewSpan(
           (name) => c.req.header(name),
           definition.name,
           request,
-          () => count(admission, reporting, () => judge(admission, request, reporting)),
+          () => count(admission, reporting, async () => contradiction ?? judge(admission, request, reporting)),
         );
         report(definition, request, answer, reporting, isWorthALine);
         const text = JSON.stringify({ apiVersion, kind: "AdmissionReview", response: render(request.uid, answer) });
@@ -133,6 +133,8 @@ function leavingOf(c: Context): AbortSignal | undefined {
 interface Received {
   readonly apiVersion: string;
   readonly request: AdmissionRequest;
+  /** The answer where its objects are of another name than it says: no function is asked then. */
+  readonly contradiction: AdmissionAnswer | undefined;
 }
 
 /** Nothing of a review is kept while it waits but what its function reads of it: many of them wait at once. */
@@ -165,22 +167,40 @@ function readReview(body: unknown, arrival: Arrival): Received {
     throw malformed(`its apiVersion is ${show(apiVersion)}, and not ${versions.join(" or ")}`);
   }
   const fields = fieldsOf(request) ?? {};
-  return {
-    apiVersion,
-    request: {
-      user: usernameOf(fields.userInfo),
-      resource: typeOf(fields.resource),
-      uid: uidOf(fields.uid),
-      operation: wordOf("operation", fields.operation),
-      subresource: wordOf("subResource", fields.subResource),
-      namespace: nameOf("namespace", fields.namespace, isNamespaceName),
-      name: nameOf("name", fields.name, isObjectName),
-      dryRun: fields.dryRun === true || isDryRun(fields.object),
-      object: fields.object,
-      oldObject: fields.oldObject,
-      ...arrival,
-    },
+  const read: AdmissionRequest = {
+    user: usernameOf(fields.userInfo),
+    resource: typeOf(fields.resource),
+    uid: uidOf(fields.uid),
+    operation: wordOf("operation", fields.operation),
+    subresource: wordOf("subResource", fields.subResource),
+    namespace: nameOf("namespace", fields.namespace, isNamespaceName),
+    name: nameOf("name", fields.name, isObjectName),
+    dryRun: fields.dryRun === true || isDryRun(fields.object),
+    object: fields.object,
+    oldObject: fields.oldObject,
+    ...arrival,
   };
+  return { apiVersion, request: read, contradiction: findContradiction(read) };
+}
+
+/**
+ * A review is judged by its own namespace and name. An object that says others is not what the review is about, and nothing may
+ * be decided by it. What is made may have neither yet.
+ */
+function findContradiction(request: AdmissionRequest): AdmissionAnswer | undefined {
+  for (const [which, object] of [
+    ["object", request.object],
+    ["oldObject", request.oldObject],
+  ] as const) {
+    const metadata = fieldsOf(fieldsOf(object)?.metadata) ?? {};
+    for (const field of ["namespace", "name"] as const) {
+      const [asked, said] = [request[field], textOf(metadata[field])];
+      if (asked === "" || said === "" || asked === said) continue;
+      const sentence = `the review is of the ${field} ${show(asked)}, and metadata.${field} of its ${which} is ${show(said)}: have whatever sends it say the same`;
+      return badRequest("invalid-request", sentence, { field: `metadata.${field}` });
+    }
+  }
+  return undefined;
 }
 
 function uidOf(value: unknown): string {

@@ -2,7 +2,7 @@
 import { ClusterError, hasCode, isTransient, wordsOf } from "../kubernetes/cluster.ts";
 import type { Denied } from "../pass/definition.ts";
 import { TooManyLookUps } from "../views/look-ups.ts";
-import { askAgain, notFound, notYet } from "./answers.ts";
+import { askAgain, notYet } from "./answers.ts";
 
 /** The refusal that a failing API server, or a look-up without a turn, makes of a decision about `what`; else undefined. */
 export function refuseFailure(error: unknown, what: string): Denied | undefined {
@@ -13,15 +13,4 @@ export function refuseFailure(error: unknown, what: string): Denied | undefined 
   const sentence = `to judge ${what}, Sluice has to ${verb} ${resource}, and that failed: ${wordsOf(error)}`;
   if (hasCode(error, 401)) return askAgain("credentials-refused", sentence);
   return isTransient(error) ? notYet("api-server-away", sentence) : askAgain("right-missing", sentence);
-}
-
-/**
- * The same for a look-up of the object that a review is about. A 404 is 404: the API server, which is asked for it next, says
- * so too, unless another object of that name has come meanwhile, of which nothing is known.
- */
-export function refuseUnread(error: unknown, resource: string, name: string): Denied | undefined {
-  const isGone = hasCode(error, 404) && error.resource === resource;
-  return isGone
-    ? notFound("object-gone", `there is no ${resource}/${name} any more`)
-    : refuseFailure(error, `${resource}/${name}`);
 }

@@ -93,6 +93,20 @@ test("the settings of the old object count: who takes the label away and scales 
   assert.deepEqual([answer.guard, world.words], ["allowed", ["POST group-a-4"]]);
 });
 
+test("a review is judged by its own namespace and name, also where its objects say none", async () => {
+  for (const lost of [{ namespace: "" }, { namespace: undefined }, { namespace: "", name: "" }]) {
+    const world = await preparedGroup();
+    const process = world.process();
+    const { object, oldObject } = process.request("group-a", 4);
+    const without = (one: unknown) => {
+      const { metadata, ...rest } = one as { metadata: object };
+      return { ...rest, metadata: { ...metadata, ...lost } };
+    };
+    const answer = await process.review("group-a", 4, { object: without(object), oldObject: without(oldObject) });
+    assert.deepEqual([answer.guard, world.words], ["allowed", ["POST group-a-4"]], JSON.stringify(lost));
+  }
+});
+
 const ends: readonly (readonly [string, (world: Downscales) => void])[] = [
   ["prepare-port-missing", (world) => world.annotate("group-a", { [`${prefix}prepare-downscale-http-port`]: null })],
   ["prepare-port-missing", (world) => world.annotate("group-a", { [`${prefix}prepare-downscale-http-port`]: "" })],
