@@ -11,14 +11,14 @@ import { refuseFailure } from "../shared/review/failures.ts";
 import { goersOf } from "./ask.ts";
 import { type Alone, decideAlone, type Eviction, whileNamed } from "./choose.ts";
 import { decide, type EvictionSnapshot } from "./decide.ts";
-import { type Asking, name, observe, observeAfresh, observeAlone, readAsking } from "./observe.ts";
+import { type Asking, confirm, name, observe, observeAfresh, observeAlone, readAsking } from "./observe.ts";
 import { createWait } from "./wait.ts";
 
 type Reviews = GroupCommit<Eviction, EvictionSnapshot>;
 
 /** Judges the reviews of one process: those of one group that come together are decided together. */
 export function createJudge(context: Context): Judge {
-  const reviews: Reviews = new GroupCommit(context, { name, observe, decide, ask });
+  const reviews: Reviews = new GroupCommit(context, { name, observe, decide, ask, confirm });
   const waitOf = createWait(context);
   return {
     review: async (request) => inShadow(context, await review(context, reviews, request, waitOf(request))),

@@ -13,7 +13,7 @@ import { isOurs } from "../shared/objects/ours.ts";
 import { type Pod, podNameOf } from "../shared/objects/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { AdmissionAnswer, Denied } from "../shared/pass/definition.ts";
-import { allow, askAgain, badRequest, forbidden, internalError } from "../shared/review/answers.ts";
+import { allow, askAgain, badRequest, forbidden, internalError, notFound, notYet } from "../shared/review/answers.ts";
 
 /** What is asked: to evict the pod of that name, which had that uid when we looked. */
 export interface Eviction {
@@ -23,6 +23,8 @@ export interface Eviction {
   readonly isPinned: boolean;
   /** JSON Patch operations that pin the uid; none where the webhook may not change anything. */
   readonly pin: readonly object[];
+  /** It was on its way out when we looked: once it is gone, so is the pod that was meant. */
+  readonly isLeaving?: boolean;
 }
 
 /** What is known of a pod before any ledger is read. */
@@ -54,8 +56,15 @@ export function ledgerOfTold(
  *
  * Rule R14: exempt are pods that have ended or are on their way out, and those that answer for all others; and no others.
  */
-export function decideAlone({ eviction, pod, owner, surroundings, claims }: Alone): AdmissionAnswer | GroupKey {
-  if (isExempt(pod)) return exempt(pod, eviction);
+export function decideAlone(alone: Alone): AdmissionAnswer | GroupKey {
+  const { eviction, pod } = alone;
+  if (!isExempt(pod)) return judgeAlone(alone);
+  // Rule R11: an eviction that names no uid may take the successor of a pod that is on its way out. It waits for its end.
+  const judged = pod.terminating && !eviction.isPinned ? judgeAlone(alone) : undefined;
+  return judged === undefined || "allowed" in judged ? exempt(pod, eviction) : judged;
+}
+
+function judgeAlone({ eviction, pod, owner, surroundings, claims }: Alone): AdmissionAnswer | GroupKey {
   const zone = owner?.name ?? "";
   const first = surroundings.budgets.find((stored) => selects(stored, pod.labels));
   const claim = claims.find((one) => one.zone === zone && namesOrdinal(one, pod.ordinal));
@@ -157,6 +166,20 @@ export function ungovernable(
   // rollout-operator's users know several budgets as 400; the others wait for whoever mends the budget.
   if (guard === "several-budgets") return badRequest(guard, sentence, { zone });
   return { ...askAgain(guard, sentence, zone), field };
+}
+
+/**
+ * Rule R11: the refusal of a pod that is on its way out already, where nothing pins its uid. The API server tries for some
+ * seconds to carry an eviction out, and each time takes whichever pod has the name.
+ */
+export function leaving({ name }: Eviction, zone: string): Denied {
+  const sentence = `${name} is on its way out already, and this eviction names no uid, so that it could take the pod that comes instead; nothing is left to do when ${name} is gone`;
+  return notYet("pod-leaving", sentence, zone);
+}
+
+/** The answer about a pod that was on its way out, and is gone: whoever drains goes on. */
+export function left({ name }: Eviction): Denied {
+  return notFound("pod-gone", `pods "${name}" not found: the pod that was on its way out is gone`);
 }
 
 /** The refusal of a pod that is another one by now, or none. */

@@ -6,14 +6,16 @@ import { countRanges } from "../shared/ledger/claim.ts";
 import { maxReservations } from "../shared/ledger/reservation.ts";
 import { type Fields, fieldsOf } from "../shared/objects/fields.ts";
 import type { Pod } from "../shared/objects/pods.ts";
+import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import { openQuestions } from "../shared/pass/asking/ask-pods.ts";
 import type { AdmissionRequest, Context, Denied } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { badRequest, conflict, notFound } from "../shared/review/answers.ts";
 import type { Petition } from "../shared/review/commit.ts";
+import { refuseFailure } from "../shared/review/failures.ts";
 import { getOwnerOf } from "../shared/views/listing.ts";
 import { getPod, listBudgets } from "../shared/views/view.ts";
-import { type Alone, type Eviction, ledgerOfTold } from "./choose.ts";
+import { type Alone, type Eviction, ledgerOfTold, unseen } from "./choose.ts";
 import type { EvictionSnapshot } from "./decide.ts";
 
 export const name = "evaluate-eviction";
@@ -113,9 +115,10 @@ function isDoubtful({ uid, finished, terminating }: Pod, { wantedUid, isPinning 
   return !isPinning && (finished || terminating);
 }
 
-function evictionOf({ wantedUid, isPinning, deleteOptions }: Asking, { name: podName, uid }: Pod): Eviction {
+function evictionOf({ wantedUid, isPinning, deleteOptions }: Asking, pod: Pod): Eviction {
+  const { name: podName, uid, terminating: isLeaving } = pod;
   const pin = isPinning && wantedUid === undefined ? pinOf(deleteOptions, uid) : [];
-  return { name: podName, uid, isPinned: isPinning || wantedUid !== undefined, pin };
+  return { name: podName, uid, isPinned: isPinning || wantedUid !== undefined, pin, isLeaving };
 }
 
 /** Rule R11: the operations that add the uid to what the client sent, and change nothing else of it. */
@@ -126,6 +129,28 @@ function pinOf(deleteOptions: Fields | undefined, uid: string): readonly object[
     return [{ op: "add", path: `${place}/preconditions`, value: { uid } }];
   }
   return [{ op: "add", path: `${place}/preconditions/uid`, value: uid }];
+}
+
+/**
+ * Rule R11: what goes by its name alone is looked at once more, by a GET, after its reservation was written. A memory may be
+ * behind: an eviction that was allowed before may have been carried out since, and this one would take the pod that came instead.
+ * Undefined where the uid is pinned; resolves to the refusal of a pod that is gone or going, or that cannot be read.
+ */
+export function confirm(
+  { cluster }: Context,
+  { namespace }: GroupKey,
+  eviction: Eviction,
+): Promise<Denied | undefined> | undefined {
+  if (eviction.isPinned) return undefined;
+  const look = async (): Promise<Denied | undefined> => {
+    const pod = await getPod(cluster, { namespace, name: eviction.name });
+    return pod?.uid === eviction.uid && !pod.terminating ? undefined : unseen(eviction);
+  };
+  return look().catch((error: unknown) => {
+    const failure = refuseFailure(error, `pod ${eviction.name}`);
+    if (failure === undefined) throw error;
+    return failure;
+  });
 }
 
 /** What the reviews of one group are judged by together. Throws ClusterError. */
@@ -139,6 +164,7 @@ export async function observe(
   return {
     key,
     nowMs,
+    self: name,
     zones,
     departed,
     strayClaims,

@@ -230,6 +230,7 @@ export function render(facts: EvictionFacts): EvictionSnapshot {
       return { statefulSet: "y", ordinal, uid: `y-${ordinal}`, by: "evaluate-eviction", stampMs: nowMs };
     }),
     givenUp: new Map(),
+    self: "evaluate-eviction",
     surroundings: surroundingsOf(all, key, budgets),
     disruptionBudgets: facts.disruptionBudgets.map(disruptionBudgetOf),
     room: facts.room,
@@ -245,7 +246,12 @@ function askedOf({ zones }: EvictionFacts, { zone, place, uid, pinned, dryRun }:
 function reservationOf(statefulSet: string, ordinal: number, facts: PlaceFacts): Reservation | undefined {
   if (facts.reserved === "no") return undefined;
   const uid = `${facts.reserved === "for this pod" ? "uid" : "before"}-${statefulSet}-${ordinal}`;
-  return { statefulSet, ordinal, uid, by: "advance-zone-rollout", stampMs: nowMs - facts.reservationAgeMs };
+  return { statefulSet, ordinal, uid, by: reserverOf(ordinal), stampMs: nowMs - facts.reservationAgeMs };
+}
+
+/** Who has reserved a place, if anybody has. */
+export function reserverOf(ordinal: number): string {
+  return ordinal % 2 === 0 ? "advance-zone-rollout" : "evaluate-eviction";
 }
 
 function statefulSetObject(

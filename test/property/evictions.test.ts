@@ -138,7 +138,8 @@ test("the random groups meet every guard, and as many allowances as refusals", (
     }
   }
   const shareOf = (guard: string) => (met.get(guard) ?? 0) / all;
-  const guards = `exempt out-of-scope pod-unseen several-budgets invalid-budget budget-spans-groups replacement-reserved
+  const guards =
+    `exempt out-of-scope pod-unseen several-budgets invalid-budget budget-spans-groups replacement-reserved pod-leaving
     never-possible max-unavailable-zero too-few-zones partition-not-identified partition-budget zone-departed zones-down
     zone-budget pod-disruption-budget ledger-full`.split(/\s+/);
   assert.deepEqual([...met.keys()].sort(), [...guards, "allowed"].sort());

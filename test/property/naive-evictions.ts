@@ -8,6 +8,7 @@ import {
   letterOf,
   type PlaceFacts,
   type QuestionFacts,
+  reserverOf,
   type Slicing,
 } from "./eviction-facts.ts";
 
@@ -182,7 +183,8 @@ export function guardFor(facts: EvictionFacts, question: QuestionFacts, taken: r
   const facing = at(facts, place);
   if (facing === undefined || !isThere(facts, place) || question.uid !== "as it is") return "pod-unseen";
   // Rule R14, and R11 where nothing pins the pod that was judged.
-  if (facing.pod === "ended" || facing.pod === "terminating") return question.pinned ? "exempt" : "pod-unseen";
+  if (facing.pod === "ended") return question.pinned ? "exempt" : "pod-unseen";
+  if (facing.pod === "terminating") return question.pinned ? "exempt" : "pod-leaving";
   // Section 4.3.
   const found = budgetsOf(facts, place);
   const [budget] = found;
@@ -195,6 +197,10 @@ export function guardFor(facts: EvictionFacts, question: QuestionFacts, taken: r
   // Rule R11.
   const isReplacement = isReserved(facts, place) && facing.reserved === "for the pod before";
   if (!question.pinned && isReplacement && facing.reservationAgeMs < 150_000) return "replacement-reserved";
+  const isOurs = reserverOf(Number(nameOf(place).split("-")[1])) === "evaluate-eviction";
+  const isUnderWay = isReserved(facts, place) && !isReplacement && !(isOurs && facing.reservationAgeMs >= 7_000);
+  const isTaken = taken.some((other) => isSame(other, place));
+  if (!question.pinned && (isUnderWay || isTaken)) return "replacement-reserved";
   const refusal = refusalByBudget(facts, taken, budget, place);
   if (refusal !== undefined) return refusal;
   if (isRefusedByDisruptionBudgets(facts, place)) return "pod-disruption-budget";

@@ -62,6 +62,8 @@ export interface Verdict {
   /** A sentence for each promise that was broken. */
   readonly violations: readonly string[];
   readonly takings: readonly Taking[];
+  /** The pods, by name, that were deleted or evicted before they were Ready once, as what asks for a pod by its name may do. */
+  readonly neverReady: readonly string[];
   /** The most pods of each zone, or of each partition, that were down at one moment, whoever was to blame. */
   readonly mostDown: Readonly<Record<string, number>>;
 }
@@ -103,6 +105,9 @@ class History {
   readonly #zones = new Map<string, Zone>();
   readonly #violations: string[] = [];
   readonly #takings: Taking[] = [];
+  readonly #neverReady: string[] = [];
+  /** The uids of pods that were Ready. */
+  readonly #wereReady = new Set<string>();
   readonly #mostDown: Record<string, number> = {};
 
   constructor(promised: Promised | undefined) {
@@ -110,7 +115,8 @@ class History {
   }
 
   verdict(): Verdict {
-    return { violations: this.#violations, takings: this.#takings, mostDown: this.#mostDown };
+    const [violations, takings, neverReady] = [this.#violations, this.#takings, this.#neverReady];
+    return { violations, takings, neverReady, mostDown: this.#mostDown };
   }
 
   apply({ type, object, revision, atMs }: Sighting): void {
@@ -169,7 +175,11 @@ class History {
     const wasUp = before !== undefined && before.uid === pod.uid && isUp(before);
     if (type === "DELETED" && before?.uid !== pod.uid) return;
     slot.pod = type === "DELETED" ? undefined : pod;
-    if (!wasUp || !isWanted(zone, slot) || !(type === "DELETED" || pod.terminating)) return;
+    if (isUp(pod)) this.#wereReady.add(pod.uid);
+    const isGoing = type === "DELETED" || pod.terminating;
+    const isNews = isGoing && before?.uid === pod.uid && !before.terminating;
+    if (isNews && !this.#wereReady.has(pod.uid)) this.#neverReady.push(pod.name);
+    if (!wasUp || !isWanted(zone, slot) || !isGoing) return;
     const evicted = before.evicted || pod.evicted;
     this.#judgeTaking(zone, slot, { pod: pod.name, zone: pod.zone, evicted, revision, atMs }, before);
     slot.taken = true;

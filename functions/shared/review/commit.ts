@@ -49,6 +49,11 @@ export interface ReviewGate<Subject, Snapshot> {
   decide(snapshot: Snapshot): readonly Ruling[];
   /** Asks pods what the rulings rest on (rule R22): the snapshot with their answers; undefined where nobody is to be asked. */
   ask?(context: Context, observed: Observed, snapshot: Snapshot): Promise<Snapshot> | undefined;
+  /**
+   * Looks at what is let go once more, after the write that reserves it: resolves to the refusal of what is another thing by now,
+   * whose reservation is then undone. Undefined where the answer itself sees to that.
+   */
+  confirm?(context: Context, key: GroupKey, subject: Subject): Promise<Denied | undefined> | undefined;
 }
 
 type Pending<Subject> = WaitingReview<Made> & Petition<Subject>;
@@ -217,16 +222,31 @@ export class GroupCommit<Subject, Snapshot> {
       if (!(error instanceof Conflict)) line.withdrawn = [];
       throw error;
     }
-    const nowMs = cluster.monotonicMs();
-    const inTime = granted.filter(
-      ({ waiting }) => !waiting.isAnswered && !waiting.signal?.aborted && waiting.deadlineMs > nowMs,
+    const said = await this.#confirm(
+      line,
+      granted.filter((one) => this.#isInTime(one)),
     );
+    const inTime = said.filter((one) => one.answer.allowed && this.#isInTime(one));
     // Two may have asked for one pod: it stays reserved when either of them is told so.
     const told = new Set(inTime.map(({ reservation }) => reservation.uid));
     // Everything that was withdrawn before is undone with this write.
     line.withdrawn = granted.filter(({ reservation }) => !told.has(reservation.uid));
+    for (const { waiting, answer } of said)
+      if (!answer.allowed && !waiting.isAnswered) this.#lines.answer(waiting, answer);
     for (const one of inTime)
       this.#lines.answer(one.waiting, one.answer.allowed ? { ...one.answer, reserved: true } : one.answer);
+  }
+
+  #isInTime({ waiting }: Granted<Subject>): boolean {
+    const { isAnswered, signal, deadlineMs } = waiting;
+    return !isAnswered && !signal?.aborted && deadlineMs > this.#context.cluster.monotonicMs();
+  }
+
+  /** What was granted, with the refusals of what is another thing by now. */
+  async #confirm({ key }: Line<Subject>, granted: readonly Granted<Subject>[]): Promise<readonly Granted<Subject>[]> {
+    const looks = granted.map(({ waiting }) => this.#gate.confirm?.(this.#context, key, waiting.subject));
+    const refusals = await Promise.all(looks);
+    return granted.map((one, index) => ({ ...one, answer: refusals[index] ?? one.answer }));
   }
 
   /** What a decision that failed is answered with; undefined where that is a fault of ours, which is thrown to whoever asked. */

@@ -3,8 +3,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { namespace, played } from "../../shared/pass/passes.ts";
-import { governedGroup, Replica } from "../../shared/review/reviews.ts";
+import { dropAfterMs, finishAfterMs } from "../../../../functions/shared/ledger/reservation.ts";
+import type { AdmissionAnswer } from "../../../../functions/shared/pass/definition.ts";
+import { namespace, type Passes, played, refused } from "../../shared/pass/passes.ts";
+import { governedGroup, Replica, reservationOf } from "../../shared/review/reviews.ts";
+import { nowMs, reservation, zone } from "../advance-zone-rollout/given.ts";
+import { guards, refusal } from "./given-evictions.ts";
+
+const whole = [zone("a", "ooo"), zone("b", "ooo")];
 
 test("pod-unseen: what goes by its name alone and is reserved nowhere was looked at a second ago at most (R11)", async () => {
   for (const [path, delayMs, guard] of [
@@ -31,4 +37,127 @@ test("pod-unseen: what goes by its name alone and is reserved nowhere was looked
       `${path} after ${delayMs} ms`,
     );
   }
+});
+
+/** A process whose memory stands still from now on. */
+async function frozen(passes: Passes): Promise<Replica> {
+  const { views } = passes.context;
+  const pod = await played(passes.timeline, views.pod({ namespace, name: "group-a-0" }));
+  const need = { settledThrough: undefined, permitSinceMs: undefined, consistent: false };
+  const view = await played(passes.timeline, views.read({ namespace, group: "group" }, need));
+  return new Replica(passes, () => ({ views: { ...views, pod: async () => pod, read: async () => view } }));
+}
+
+test("pod-unseen: by its name alone no pod is let go again that an eviction has taken since, though the memory still shows it (R11, R12)", async () => {
+  for (const [path, guard] of [
+    [pinningPath, "allowed"],
+    [plainPaths[0], "pod-unseen"],
+  ] as const) {
+    const passes = await governedGroup();
+    const replica = await frozen(passes);
+    assert.deepEqual(await replica.guards(replica.review("group-a-0", { path })), ["allowed"]);
+    const before = reservationOf(passes, "group-a-0");
+    passes.world.store.delete("pods", { namespace, name: "group-a-0" }, { gracePeriodSeconds: 0 });
+    await passes.goOn(finishAfterMs);
+    const answer = await replica.answer(replica.review("group-a-0", { path }));
+    assert.deepEqual([answer.guard, answer.allowed ? 200 : answer.code], [guard, answer.allowed ? 200 : 429], path);
+    assert.equal(reservationOf(passes, "group-a-0")?.uid, before?.uid, "the place counts until its pod is ready");
+  }
+});
+
+test("by its name alone no pod is let go while the API server does not say that it stands: what was reserved for it is undone", async () => {
+  for (const [code, guard] of [
+    [500, "api-server-away"],
+    [429, "api-server-away"],
+    [403, "right-missing"],
+    [409, "right-missing"],
+    [422, "right-missing"],
+    [401, "credentials-refused"],
+    [404, "pod-unseen"],
+  ] as const) {
+    const passes = await governedGroup();
+    const replica = new Replica(passes);
+    let isReserved = false;
+    replica.interfere = ({ verb, resource }) => {
+      if (verb === "patch" && resource === "leases") isReserved = true;
+      if (verb === "get" && resource === "pods" && isReserved) throw refused(code);
+    };
+    const answer = await replica.answer(replica.review("group-a-0", { path: plainPaths[0] }));
+    assert.deepEqual([answer.guard, answer.allowed || answer.code], [guard, 429], String(code));
+    replica.interfere = () => {};
+    assert.deepEqual(await replica.guards(replica.review("group-b-0", { path: plainPaths[0] })), ["allowed"]);
+  }
+});
+
+test("replacement-reserved: without a pinned uid, whoever replaced a reserved pod stays until that reservation ends (R11)", () => {
+  const before = (stampMs: number) => [reservation("a-0", { uid: "before", stampMs })];
+  const zones = (stampMs: number) => [zone("a", "xoo", { reserved: before(stampMs) }), zone("b", "ooo")];
+  const question = { name: "a-0", isPinned: false };
+  const answer = refusal(zones(nowMs - 1_000), question);
+  assert.deepEqual([answer.guard, answer.code, answer.zone], ["replacement-reserved", 429, "a"]);
+  assert.deepEqual(guards(zones(nowMs - dropAfterMs + 1), [question]), ["replacement-reserved"]);
+  assert.deepEqual(guards(zones(nowMs - dropAfterMs), [question]), ["allowed"]);
+  assert.deepEqual(guards(zones(nowMs), ["a-0"]), ["allowed"], "a pinned one cannot hit the wrong pod");
+});
+
+test("replacement-reserved: by its name alone a pod is let go again only once the eviction before it can be under way no more (R11, R12)", () => {
+  const own = (stampMs: number) => [reservation("a-0", { by: "evaluate-eviction", stampMs, sinceMs: stampMs })];
+  const zones = (agoMs: number) => [zone("a", "ooo", { reserved: own(nowMs - agoMs) }), zone("b", "ooo")];
+  const question = { name: "a-0", isPinned: false };
+  const { guard, code, sentence, curedInMs } = refusal(zones(finishAfterMs - 2_000), question);
+  assert.deepEqual([guard, code, curedInMs], ["replacement-reserved", 429, 2_000]);
+  assert.match(sentence, /^a-0 was allowed to go a moment ago, .+ if a-0 is still there it may go in 2 s$/);
+  assert.deepEqual(guards(zones(finishAfterMs), [question]), ["allowed"]);
+  assert.deepEqual(guards(zones(0), ["a-0"]), ["allowed"], "a pinned one cannot hit the replacement");
+  for (const first of ["a-0", question] as const) {
+    assert.deepEqual(guards(whole, [first, question, "a-0"]), ["allowed", "replacement-reserved", "allowed"]);
+  }
+  assert.deepEqual(guards(whole, [{ ...question, dryRun: true }, question]), ["allowed", "allowed"]);
+});
+
+test("replacement-reserved: a pod that another function has reserved is not evicted by its name alone, by its uid it is (R11)", () => {
+  for (const by of ["advance-zone-rollout", "a-later-function"]) {
+    const reserved = (stampMs: number) => [reservation("a-0", { by, stampMs })];
+    const zones = (stampMs: number) => [zone("a", "ooo", { reserved: reserved(stampMs) }), zone("b", "ooo")];
+    const question = { name: "a-0", isPinned: false };
+    const answer = refusal(zones(nowMs - 1_000), question);
+    assert.deepEqual([answer.guard, answer.code, answer.zone], ["replacement-reserved", 429, "a"]);
+    assert.match(answer.sentence, new RegExp(`^a-0 is reserved by ${by}, whose deletion may be on its way`));
+    assert.deepEqual(guards(zones(nowMs - dropAfterMs), [question]), ["replacement-reserved"], "as long as it is open");
+    assert.deepEqual(guards(zones(nowMs - 1_000), ["a-0"]), ["allowed"], "a pinned one cannot hit the replacement");
+  }
+});
+
+test("pod-leaving: a pod that is on its way out is not evicted by its name alone; when it is gone, nothing is left to do (R11)", async () => {
+  for (const [path, first, second] of [
+    [pinningPath, ["exempt", 200], undefined],
+    [plainPaths[0], ["pod-leaving", 429], ["pod-gone", 404]],
+  ] as const) {
+    const passes = await governedGroup();
+    const { store } = passes.world;
+    const pods = store.get("pods", { namespace, name: "group-a-0" });
+    store.delete("pods", pods.metadata, { gracePeriodSeconds: 30 });
+    const settings = { evictionWaitMs: 8_000 };
+    const views = await passes.watch();
+    const replica = new Replica(passes, () => ({ settings, views }));
+    const codeOf = (answer: AdmissionAnswer) => [answer.guard, answer.allowed ? 200 : answer.code];
+    const dry = await replica.answer(replica.review("group-a-0", { path, dryRun: true }));
+    assert.deepEqual(codeOf(dry), first, path);
+    const asked = replica.review("group-a-0", { path });
+    if (path === pinningPath) assert.deepEqual(codeOf(await replica.answer(asked)), first);
+    else {
+      await passes.goOn(100);
+      store.delete("pods", pods.metadata, { gracePeriodSeconds: 0, preconditions: { uid: pods.metadata.uid } });
+      assert.deepEqual(codeOf(await replica.answer(asked)), second);
+    }
+    await views.stop();
+  }
+});
+
+test("exempt: a pod that no budget governs is let go by its name though it is on its way out", async () => {
+  const passes = await governedGroup({ selector: { matchLabels: { app: "another" } }, maxUnavailable: 1 });
+  const { store } = passes.world;
+  store.delete("pods", { namespace, name: "group-a-0" }, { gracePeriodSeconds: 30 });
+  const replica = new Replica(passes);
+  assert.deepEqual(await replica.guards(replica.review("group-a-0", { path: plainPaths[0] })), ["exempt"]);
 });

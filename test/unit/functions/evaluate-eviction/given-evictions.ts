@@ -46,6 +46,7 @@ export function rule(
     departed: [],
     strayClaims: [],
     givenUp: new Map(),
+    self: "evaluate-eviction",
     surroundings: { statefulSets: zones.map(({ statefulSet }) => statefulSet), neighbours, budgets },
     disruptionBudgets: [],
     room: 1_000,

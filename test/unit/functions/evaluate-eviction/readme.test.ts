@@ -27,6 +27,7 @@ test("the README explains every guard that the code can answer, and no other", a
   const sources = await Promise.all(
     [
       "evaluate-eviction/ask.ts",
+      "evaluate-eviction/budget.ts",
       "evaluate-eviction/choose.ts",
       "evaluate-eviction/decide.ts",
       "evaluate-eviction/observe.ts",
@@ -73,6 +74,8 @@ test("the README marks the guards that an eviction may wait for, and no others",
   const sources = await Promise.all(
     [
       "evaluate-eviction/ask.ts",
+      "evaluate-eviction/budget.ts",
+      "evaluate-eviction/choose.ts",
       "evaluate-eviction/decide.ts",
       "shared/review/commit.ts",
       "shared/review/failures.ts",

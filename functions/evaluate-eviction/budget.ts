@@ -1,0 +1,159 @@
+/** Whether the budget of a pod lets it go: by zone, or by partition. Pure. */
+import { allowanceOf } from "../shared/group/governing.ts";
+import { countPartition, describeCount } from "../shared/group/partitions.ts";
+import { claimOn, isUnsettled, type WhyDown, type Zone } from "../shared/group/zones.ts";
+import type { Claim } from "../shared/ledger/claim.ts";
+import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
+import type { Reservation } from "../shared/ledger/reservation.ts";
+import type { PartitionRule, ZoneBudget } from "../shared/objects/budgets.ts";
+import { isAvailable, type Pod, podNameOf } from "../shared/objects/pods.ts";
+import { isWanted } from "../shared/objects/statefulsets.ts";
+import type { Denied } from "../shared/pass/definition.ts";
+import { askAgain, badRequest, forbidden, notYet } from "../shared/review/answers.ts";
+
+/** What a budget is kept over, besides the zones. */
+export interface GroupThen {
+  /** The API server's clock, in milliseconds since the epoch. */
+  readonly nowMs: number;
+  /** Open reservations in StatefulSets that have left the group. */
+  readonly departed: readonly Reservation[];
+}
+
+/** A zone as it will be once the evictions that were allowed before this one have happened. */
+export type ZoneThen = Omit<Zone, "down"> & { readonly down: Map<number, WhyDown> };
+
+export function waitForClaim(claim: Claim, besides: string, { statefulSet }: ZoneThen): Denied {
+  return askAgain(guardOfClaim(claim), `${describeClaim(claim)}: ${besides}`, statefulSet.name);
+}
+
+export function refuseByBudget(
+  group: GroupThen,
+  zones: readonly ZoneThen[],
+  zone: ZoneThen,
+  pod: Pod,
+  { name: budgetName, budget }: { readonly name: string; readonly budget: ZoneBudget },
+): Denied | undefined {
+  const { name } = zone.statefulSet;
+  const allowed = allowanceFor(budget, zone, pod);
+  if (allowed === 0) {
+    const sentence = `max unavailable = 0: the budget ${budgetName} allows a share of the pods of ${name}, and its controller has counted none of them yet`;
+    return forbidden("max-unavailable-zero", sentence, { zone: name });
+  }
+  if (zones.length < 2) {
+    const sentence = `minimum number of StatefulSets not found: the budget ${budgetName} needs two zones or more, and ${name} is the only one`;
+    return badRequest("too-few-zones", sentence, { zone: name });
+  }
+  return isPartitioned(budget)
+    ? refuseByPartition(group, zones, zone, pod, budget, allowed)
+    : refuseByZone(group, zones, zone, pod, allowed);
+}
+
+/**
+ * Rule R24: of a share, at least one for a pod that nobody wants any more. A zone that was scaled to nothing has no share left,
+ * and a drain gives up on its last pods at a 403.
+ */
+function allowanceFor(budget: ZoneBudget, { statefulSet }: ZoneThen, { ordinal }: Pod): number {
+  const isShare = "percent" in budget.allowance && budget.allowance.percent > 0;
+  return Math.max(allowanceOf(budget, statefulSet), isShare && !isWanted(statefulSet, ordinal) ? 1 : 0);
+}
+
+type PartitionedBudget = ZoneBudget & { readonly partitions: PartitionRule };
+
+function isPartitioned(budget: ZoneBudget): budget is PartitionedBudget {
+  return budget.partitions !== undefined;
+}
+
+/** Zone mode: every other zone is whole, and this one, with the pod, within its budget (invariants Z1 and E1). */
+function refuseByZone(
+  group: GroupThen,
+  zones: readonly ZoneThen[],
+  own: ZoneThen,
+  pod: Pod,
+  allowed: number,
+): Denied | undefined {
+  const { name } = own.statefulSet;
+  const [departed] = group.departed;
+  if (departed !== undefined) {
+    const gone = podNameOf(departed);
+    const sentence = `1 pod not ready in ${departed.statefulSet}: ${gone} is reserved, but its StatefulSet has left the group or is gone; no other zone is touched until that pod is gone or back, and no pod without a StatefulSet is left`;
+    return askAgain("zone-departed", sentence, name);
+  }
+  for (const zone of zones) {
+    if (zone === own || !isUnsettled(zone)) continue;
+    const [claimed] = zone.claims;
+    if (claimed !== undefined) return waitForClaim(claimed, `no pod of ${name} goes until it ends`, own);
+    const { notReady, unknown } = countZone(group, zone, undefined);
+    // Pods that are being scaled away are none of those that count, and their zone is not whole until they are gone.
+    const leaving = notReady + unknown === 0 ? zone.leaving.length : 0;
+    const count = describeCount(notReady + leaving, unknown, zone.statefulSet.name);
+    return notYet("zones-down", `${count}: no pod of ${name} goes until that zone is whole`, name);
+  }
+  const { notReady, unknown } = countZone(group, own, pod);
+  if (notReady + unknown < allowed) return undefined;
+  const [claim] = own.claims;
+  const sentence = `${describeCount(notReady, unknown, name)}: ${allowed} may be down, so ${pod.name} stays until one is back`;
+  if (claim !== undefined) return waitForClaim(claim, sentence, own);
+  return notYet("zone-budget", sentence, name);
+}
+
+/** What is down in a zone besides one pod: at wanted ordinals, and pods on their way out. */
+function countZone(
+  group: GroupThen,
+  { statefulSet, down, missing, leaving }: ZoneThen,
+  besides: Pod | undefined,
+): { readonly notReady: number; readonly unknown: number } {
+  let notReady = 0;
+  let unknown = missing;
+  for (const [ordinal, why] of down) {
+    if (ordinal === besides?.ordinal) continue;
+    if (why === "missing") unknown++;
+    else notReady++;
+  }
+  for (const pod of leaving) {
+    const counts = pod.uid !== besides?.uid && !down.has(pod.ordinal);
+    if (counts && !isAvailable(pod, statefulSet.minReadySeconds, group.nowMs)) notReady++;
+  }
+  return { notReady, unknown };
+}
+
+/** Partition mode: the partition, over all zones and with the pod, is within the budget (invariant E1). */
+function refuseByPartition(
+  group: GroupThen,
+  zones: readonly ZoneThen[],
+  own: ZoneThen,
+  pod: Pod,
+  budget: PartitionedBudget,
+  allowed: number,
+): Denied | undefined {
+  const zone = own.statefulSet.name;
+  const { partitions } = budget;
+  const partition = partitions.partitionOf(pod.name);
+  if (partition === undefined) {
+    const { expression, group: number } = partitions;
+    const sentence = `pod ${pod.name} has no partition: group ${number} of the expression ${expression} finds nothing in its name`;
+    return badRequest("partition-not-identified", sentence, { zone });
+  }
+  const departed = group.departed.filter((one) => partitions.partitionOf(podNameOf(one)) === partition);
+  const { notReady, unknown, nextReadyInMs } = countPartition(zones, pod, partition, budget, group.nowMs);
+  const down = notReady + departed.length;
+  if (down + unknown < allowed) return undefined;
+  const soon =
+    nextReadyInMs === undefined
+      ? ""
+      : `, the first of them in ${Math.ceil(nextReadyInMs / 1000)} s by the cross-zone delay`;
+  const sentence = `${describeCount(down, unknown, `partition ${partition}`)}: ${allowed} may be down, so ${pod.name} stays until one is back${soon}`;
+  const claim = claimIn(zones, (podName) => partitions.partitionOf(podName) === partition);
+  if (claim !== undefined) return waitForClaim(claim, sentence, own);
+  return notYet("partition-budget", sentence, zone, nextReadyInMs);
+}
+
+/** The first claim by which a pod of a partition counts as down. */
+function claimIn(zones: readonly ZoneThen[], isInPartition: (podName: string) => boolean): Claim | undefined {
+  for (const zone of zones) {
+    for (const [ordinal, why] of zone.down) {
+      if (why === "claimed" && isInPartition(podNameOf({ statefulSet: zone.statefulSet.name, ordinal })))
+        return claimOn(zone, ordinal);
+    }
+  }
+  return undefined;
+}
