@@ -2,7 +2,7 @@
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { promisify } from "node:util";
 import { dump, load, loadAll } from "js-yaml";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
@@ -83,6 +83,34 @@ export class Kubectl {
     const options = ["--namespace", namespace, "--server-side", "--dry-run=server", "--validate=strict"];
     const said = await this.run("apply", ...options, "-f", join(knative, path));
     return said.trim().split("\n");
+  }
+
+  /** The commands of a chapter of a README below `knative`, line by line, without what is said beside them. */
+  async commandsOf(readme: string, chapter: string): Promise<string[]> {
+    const text = await readFile(join(knative, readme), "utf8");
+    const [, part = ""] = new RegExp(`^## ${chapter}\n([^]*?)^## `, "m").exec(text) ?? [];
+    const blocks = [...part.matchAll(/```sh\n([^`]*)```/g)].flatMap(([, block = ""]) => block.trim().split("\n"));
+    return blocks.map((line) => line.replace(/ +#.*$/, ""));
+  }
+
+  /** Runs a line as a person types it; resolves to what it prints. Rejects when it fails, with `stderr`. */
+  async shell(line: string): Promise<string> {
+    const { kubectl, kubeconfig } = this.#controlPlane;
+    const env = { PATH: `${dirname(kubectl)}:${process.env.PATH}`, KUBECONFIG: kubeconfig, HOME: this.#folder };
+    const { stdout } = await execute("sh", ["-c", line], { env });
+    return stdout;
+  }
+
+  /** Those of some objects that are there. */
+  async existing(objects: readonly Built[]): Promise<Built[]> {
+    const path = await this.file("objects.yaml", textOf(objects));
+    const text = await this.run("get", "--ignore-not-found", "-o", "name", "--show-kind", "-f", path);
+    const left = text.trim().split("\n");
+    const isLeft = ({ apiVersion, kind, metadata: { name } }: Built) => {
+      const [, group = ""] = /^(.*)\/[^/]*$/.exec(apiVersion) ?? [];
+      return left.includes(`${kind.toLowerCase()}${group === "" ? "" : `.${group}`}/${name}`);
+    };
+    return objects.filter(isLeft);
   }
 
   /** Writes a file that a command is to read; resolves to its path. */

@@ -1,7 +1,7 @@
 /** What the stop gate promises, with stand-ins for RabbitMQ's tools: what it waits for, for how long, and what ends it. */
 import assert from "node:assert/strict";
-import { execFile, execFileSync } from "node:child_process";
-import { open, writeFile } from "node:fs/promises";
+import { execFile, execFileSync, spawnSync } from "node:child_process";
+import { open, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { suite, test } from "node:test";
 import { promisify } from "node:util";
@@ -22,7 +22,7 @@ interface Case {
   readonly pod: PodFiles;
   readonly standIns: StandIns;
   /** Starts the gate. */
-  readonly start: (settings?: Readonly<Record<string, string>>) => Gate;
+  readonly start: (settings?: Readonly<Record<string, string | undefined>>, command?: readonly string[]) => Gate;
 }
 
 async function withPod(shell: Shell, answers: Answers, body: (one: Case) => Promise<void>): Promise<void> {
@@ -30,9 +30,9 @@ async function withPod(shell: Shell, answers: Answers, body: (one: Case) => Prom
   const gates: Gate[] = [];
   try {
     const standIns = await StandIns.make(pod, answers);
-    const start = (settings: Readonly<Record<string, string>> = {}) => {
+    const start: Case["start"] = (settings = {}, command = shell.command) => {
       const environment = { ...standIns.environment(shell.system), ...quick, ...settings };
-      const gate = new Gate({ pod, shell: shell.command, environment });
+      const gate = new Gate({ pod, shell: command, environment });
       gates.push(gate);
       return gate;
     };
@@ -41,6 +41,21 @@ async function withPod(shell: Shell, answers: Answers, body: (one: Case) => Prom
     for (const gate of gates) await gate.kill();
     await pod.remove();
   }
+}
+
+/** Linux without its namespaces cannot play a container. */
+const hasNamespaces = spawnSync("unshare", ["--user", "--map-root-user", "--mount", "true"]).status === 0;
+
+/** As kubelet starts a container with `readOnlyRootFilesystem`: nothing can be written but shared memory, and what is mounted. */
+function readOnlyRoot({ folder }: PodFiles, { command }: Shell): readonly string[] {
+  const mounts = [
+    "/bin/mount -t tmpfs tmpfs /dev/shm",
+    `/bin/mount --bind ${folder} ${folder}`,
+    "/bin/mount -o remount,bind,ro /",
+    "if /bin/mountpoint -q /tmp; then /bin/mount -o remount,bind,ro /tmp; fi",
+    'exec "$@"',
+  ].join(" && ");
+  return ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "/bin/sh", "-c", mounts, "sh", ...command];
 }
 
 /** Processes whose command line has `word`. */
@@ -88,6 +103,24 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
         });
       },
     );
+
+    for (const readme of ["stop-gate/README.md", "README.md"]) {
+      test(name(`in a container with a read-only root, the command of ${readme} ends the wait`), {
+        skip: !hasNamespaces,
+      }, async () => {
+        const text = await readFile(join(SCRIPT, "../..", readme), "utf8");
+        const command = /^kubectl exec POD -c rabbitmq -- sh -c '(.*)'$/m.exec(text)?.[1] ?? assert.fail("no command");
+        await withPod(shell, { quorum: critical }, async ({ pod, start }) => {
+          const gate = start({ STOP_GATE_SKIP_FILES: undefined }, readOnlyRoot(pod, shell));
+          await gate.said(/^waits \(quorum-critical\)/, 20_000);
+          const inContainer = ["--target", String(gate.pid), "--user", "--mount", "--preserve-credentials"];
+          const exec = (script: string) => promisify(execFile)("nsenter", [...inContainer, "sh", "-c", script]);
+          await assert.rejects(exec("echo true > /tmp/skipPreStopChecks"), /Read-only file system/);
+          await exec(command);
+          assert.equal((await gate.ended).outcome, "skip-marker");
+        });
+      });
+    }
 
     test(name("a marker that appears while a tool hangs ends the wait, and the tool"), async () => {
       const word = `600.${process.pid}1${shell.name.length}`;

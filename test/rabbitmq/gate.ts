@@ -44,8 +44,8 @@ export interface GateOptions {
   readonly pod: PodFiles;
   /** The shell and its arguments. */
   readonly shell: readonly string[];
-  /** All that the gate sees, beside what stands for the pod's own files. */
-  readonly environment: Readonly<Record<string, string>>;
+  /** All that the gate sees, beside what stands for the pod's own files; undefined takes one of these away. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
   /** A gate that has not ended by then is killed, so that a test fails where it would wait for ever. Default 60,000. */
   readonly mostMs?: number;
 }
@@ -67,7 +67,7 @@ export class Gate {
       ...environment,
     };
     // Whatever starts it needs a PATH of its own: the gate's may have nothing but the gate needs.
-    const assignments = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+    const assignments = Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : `${name}=${value}`));
     this.#child = launch("env", ["-i", ...assignments, file, ...args, SCRIPT], { output: "pipe" });
     const killing = setTimeout(() => void this.kill(), mostMs);
     this.ended = this.#child.ended.then(async ({ code }) => {

@@ -29,7 +29,7 @@ settings() {
   number STOP_GATE_UNKNOWN_SECONDS 600 && unknown_for=$value
   number STOP_GATE_SAY_SECONDS 60 && say_every=$value
   [ "$call_for" -gt 0 ] || call_for=1
-  skip_files=${STOP_GATE_SKIP_FILES-/etc/pod-info/skipPreStopChecks /tmp/skipPreStopChecks}
+  skip_files=${STOP_GATE_SKIP_FILES-/etc/pod-info/skipPreStopChecks /dev/shm/skipPreStopChecks /tmp/skipPreStopChecks}
   log=${STOP_GATE_LOG-/proc/1/fd/1}
   report=${STOP_GATE_REPORT-/dev/termination-log}
   on_unknown=${STOP_GATE_ON_UNKNOWN:-wait}
