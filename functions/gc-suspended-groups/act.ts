@@ -1,5 +1,6 @@
 /** What is done: the point of no return, the removal, and what is told of both. Each write names a uid and a revision. */
 import { isRemoving, type Member } from "../shared/group/suspension/members.ts";
+import { whyFrozen } from "../shared/group/suspension/pace.ts";
 import { type Cluster, hasCode, isRefused } from "../shared/kubernetes/cluster.ts";
 import { kinds } from "../shared/ledger/kinds.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
@@ -128,7 +129,8 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
   for (const claim of member.claims) marked.push(await patchVolumeClaim(context, claim, { annotations }, notAfterMs));
   const { members } = await readMembers(context, key, [set.name]);
   const now = members.find((one) => one.set.name === set.name && one.ordinal === ordinal);
-  if (now === undefined || !isRemoving(now) || whyKept(now) !== undefined) throw memberChanged(pod);
+  const isFree = now !== undefined && isRemoving(now) && whyKept(now) === undefined && whyFrozen(now) === undefined;
+  if (!isFree) throw memberChanged(pod);
   for (const claim of marked) if (isRetained(now, claim)) await retain(context, key, claim, notAfterMs);
   for (const claim of marked) {
     if (claim.isTerminating) continue;

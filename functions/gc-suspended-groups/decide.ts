@@ -1,7 +1,7 @@
 /** Which suspended volumes are removed, and what holds the others (spec suspend-before-delete 3.2, 3.3; invariant S1). Pure. */
 import { type Around, refuseClaim } from "../shared/group/claiming.ts";
 import { isRemoving, isWantedMember, type Member } from "../shared/group/suspension/members.ts";
-import { chooseTurn } from "../shared/group/suspension/pace.ts";
+import { chooseTurn, whyFrozen } from "../shared/group/suspension/pace.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { hold, removalClaim } from "../shared/objects/vocabulary/suspension.ts";
 import type { VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
@@ -46,7 +46,7 @@ export function decide(snapshot: RemovalSnapshot): Verdict<Target> {
       members,
       "uninstalling",
       `VOLUME_HOLD is remove: no volume claim of ${group} is held`,
-      (member, claim) => !isRemoving(member) || isOnHold(member) || isRetained(member, claim),
+      (member, claim) => !isRemoving(member) || isOnHold(member) || isRetained(member, claim) || isFrozen(member),
     );
   if (isNamespaceEnding) return endNamespace(members, group);
   const released = [...members.flatMap(releaseRemoving), ...members.flatMap(standBack)];
@@ -78,10 +78,12 @@ function conclude(targets: readonly Target[], held: ReadonlyMap<Member, Held>, g
   return targets.length > 0 ? take(targets, `${guard}: ${sentence}`, where) : wait(guard, sentence, where);
 }
 
+const isFrozen = (member: Member): boolean => whyFrozen(member) !== undefined;
+
 /** What is past the point of no return and is being deleted loses our finalizer; one that somebody holds keeps it. */
 function releaseRemoving(member: Member): Target[] {
   const { claims } = member;
-  if (!isRemoving(member) || isOnHold(member) || isUsed(member)) return [];
+  if (!isRemoving(member) || isOnHold(member) || isUsed(member) || isFrozen(member)) return [];
   const ours = claims.filter(({ isTerminating, isHeld }) => isTerminating && isHeld);
   if (ours.length === 0) return [];
   return [{ kind: "release", member, claims: ours, kept: ours.filter((claim) => isRetained(member, claim)) }];

@@ -25,6 +25,8 @@ export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settin
     { group: "", resource: "persistentvolumeclaims", verbs: ["get", "list", "patch", "delete"] },
     { group: "", resource: "persistentvolumes", verbs: ["get", "patch"] },
     { group: "", resource: "namespaces", verbs: ["get"] },
+    // How its own process groups go, it says itself.
+    { group: "apps.foundationdb.org", resource: "foundationdbclusters", verbs: ["get"] },
   ],
   reads: [
     ...suspension.policyEntries,

@@ -8,6 +8,7 @@ import {
   whyNeeded,
 } from "../shared/group/suspension/members.ts";
 import { whyUnclear } from "../shared/group/suspension/owned.ts";
+import { whyFrozen } from "../shared/group/suspension/pace.ts";
 import { ageOf, describeSpan, durationNow } from "../shared/group/suspension/time-left.ts";
 import { drainedAt, hold } from "../shared/objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
@@ -51,7 +52,8 @@ export function whyHeld(member: Member, nowMs: number): Held | "due" | undefined
   // Before the point of no return whoever wants it back has it (invariant S2); what nobody asks for is not removed either.
   if (!removing && (isRecovering(member) || member.claims.some(({ request }) => meant(request) !== true)))
     return undefined;
-  const obstacle = whyKept(member) ?? (removing ? undefined : whyNotYet(member, nowMs));
+  // Of what has begun nothing is finished either where nothing is to go (spec 3.3).
+  const obstacle = whyKept(member) ?? (removing ? whyFrozen(member) : whyNotYet(member, nowMs));
   if (obstacle !== undefined) return obstacle;
   // All of it is deleted: its end is awaited.
   if (removing && member.claims.every(({ isTerminating }) => isTerminating)) return whyLingering(member);

@@ -67,7 +67,7 @@ export function decide(snapshot: RemovalsSnapshot): Verdict {
   const changes = snapshot.isProtectionRefused ? [] : protectionChanges(snapshot);
   if (changes.length > 0) return protect(snapshot, changes);
   const verdict = decideRemovals(snapshot);
-  const told = [...tellOfOption(snapshot), ...tellOfStrangers(snapshot)];
+  const told = [...tellOfOption(snapshot), ...tellOfPace(snapshot), ...tellOfStrangers(snapshot)];
   const [first] = told;
   const isIdle = verdict.step === undefined && verdict.told.length === 0;
   const { guard, sentence } = (isIdle ? first : undefined) ?? verdict;
@@ -93,6 +93,15 @@ function protect({ cluster }: RemovalsSnapshot, changes: readonly ProtectionChan
 function tellOfOption(snapshot: RemovalsSnapshot): readonly Told[] {
   const words = wordsOnOption(snapshot);
   return words === undefined ? [] : [{ id: snapshot.cluster?.name ?? "", ...words }];
+}
+
+/** What is held back is not lost, but nothing of it goes until somebody corrects that. */
+function tellOfPace(snapshot: RemovalsSnapshot): readonly Told[] {
+  const { cluster } = snapshot;
+  if (cluster?.unreadable === undefined || cluster.isDeleting) return [];
+  const isAsking = cluster.duration.kind !== "absent" || cluster.held.kind !== "absent" || isProtecting(snapshot);
+  if (!isAsking) return [];
+  return [{ id: cluster.name, guard: "removal-mode-unknown", sentence: cluster.unreadable }];
 }
 
 /** One of the same name had them, and is gone: nothing is written to them. */

@@ -11,6 +11,7 @@ import {
   waitBetweenRemovals,
 } from "../shared/objects/vocabulary/suspension.ts";
 import { read } from "../shared/objects/vocabulary.ts";
+import { parseOwnerPace } from "../shared/objects/volumes/owner-pace.ts";
 import { parseVolumeClaim, type Said, said, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 
 /** What FoundationDB's operator says of one process group. */
@@ -37,6 +38,8 @@ export interface FoundationCluster {
   readonly duration: Said<number>;
   /** What its volume claims are to say of how volumes go, by key; null where it says nothing. */
   readonly policy: Readonly<Record<string, string | null>>;
+  /** What nobody can read of its own settings about removals, and what to do, for people. */
+  readonly unreadable: string | undefined;
   readonly toRemove: readonly string[];
   readonly toRemoveUnexcluded: readonly string[];
   readonly blocked: readonly string[];
@@ -83,7 +86,8 @@ export function parseGroupPod(object: PodObject, group: string): GroupPod {
 /** The condition of a process group whose pod goes. */
 export const terminatingCondition = "ResourcesTerminating";
 
-export function parseFoundationCluster({ metadata, spec, status }: OtherObject): FoundationCluster {
+export function parseFoundationCluster(object: OtherObject): FoundationCluster {
+  const { metadata, spec, status } = object;
   const { processGroupsToRemove, processGroupsToRemoveWithoutExclusion, buggify, automationOptions } =
     fieldsOf(spec) ?? {};
   const policies = [suspendDuration, removalMode, waitBetweenRemovals];
@@ -93,6 +97,7 @@ export function parseFoundationCluster({ metadata, spec, status }: OtherObject):
     isDeleting: metadata.deletionTimestamp !== undefined,
     duration: said(suspendDuration, metadata, []),
     policy: Object.fromEntries(policies.map(({ key }) => [key, metadata.annotations?.[key] ?? null])),
+    unreadable: parseOwnerPace(object).unreadable,
     toRemove: textsOf(processGroupsToRemove),
     toRemoveUnexcluded: textsOf(processGroupsToRemoveWithoutExclusion),
     blocked: textsOf(fieldsOf(buggify)?.blockRemoval),

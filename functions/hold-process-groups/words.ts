@@ -23,13 +23,24 @@ export function annotationChanges(
   cluster: FoundationCluster,
 ): readonly AnnotationChange[] {
   return one.claims.flatMap((claim): AnnotationChange[] => {
-    const isLost = claim.isTerminating && !isKept(claim);
-    if (isLost || meant(claim.state) === "Removing") return [];
     const why = verdict !== undefined && isKept(claim) && isKeptBecause(verdict.guard) ? messageOf(claim, verdict) : {};
-    const wanted = { ...wordsOf(one, claim, cluster), ...requestOf(one, claim, verdict), ...why };
+    const wanted = isOver(claim)
+      ? paceOf(claim, cluster)
+      : { ...wordsOf(one, claim, cluster), ...requestOf(one, claim, verdict), ...why };
     const news = Object.entries(wanted).filter(([key, text]) => (claim.annotations[key] ?? null) !== text);
     return news.length === 0 ? [] : [{ claim, annotations: Object.fromEntries(news) }];
   });
+}
+
+function isOver(claim: GroupClaim): boolean {
+  return (claim.isTerminating && !isKept(claim)) || meant(claim.state) === "Removing";
+}
+
+/** All of its group obey the strictest word: one that is on its way out must not say for ever what the cluster said once. */
+function paceOf({ owned }: GroupClaim, { policy }: FoundationCluster): Texts {
+  if (owned === undefined) return {};
+  const pace = [keys.removalMode.key, keys.waitBetweenRemovals.key];
+  return Object.fromEntries(pace.map((key) => [key, policy[key] ?? null]));
 }
 
 /** Where the cluster does not say any more for how long, those that are held stay so, and no volume of them goes. */

@@ -21,6 +21,8 @@ export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: t
     { group: "", resource: "pods", verbs: ["delete"] },
     { group: "", resource: "persistentvolumeclaims", verbs: ["get", "list", "patch"] },
     { group: "", resource: "namespaces", verbs: ["get"] },
+    // How its own process groups go, it says itself.
+    { group: "apps.foundationdb.org", resource: "foundationdbclusters", verbs: ["get"] },
   ],
   reads: [
     suspension.suspendDuration,

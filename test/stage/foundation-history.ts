@@ -11,9 +11,9 @@ import { type Random, seededRandom } from "../world/random.ts";
 import { VirtualTimeline } from "../world/timeline.ts";
 import { createWorld, type World } from "../world/world.ts";
 import { brokenBlocks, checked, liftedBy } from "./blocks.ts";
+import type { Deletion, FoundationHistory, FoundationOptions } from "./foundation-options.ts";
 import { type ClusterObject, type GroupStatus, labels, operate } from "./foundationdb.ts";
 import { KilledProcesses } from "./killed-processes.ts";
-import type { History, HistoryOptions } from "./owned-history.ts";
 import { VolumeLosses } from "./volume-losses.ts";
 
 const namespace = "db";
@@ -24,21 +24,19 @@ const groupKey = { namespace, group: `owner:FoundationDBCluster.apps.foundationd
 const claimsResource = "persistentvolumeclaims";
 const zones = ["a", "b", "c"];
 const perZone = 3;
+const beginningMs = Date.UTC(2026, 0, 1);
 const of = (word: string) => `sluice.dev/${word}`;
-
-export interface FoundationOptions extends HistoryOptions {
-  /** The cluster asks that its volumes are protected, and its operator is faster than our blocks now and then. */
-  readonly protects?: boolean;
-}
 
 /** Ten minutes of trouble and as long without any. The same seed gives the same history. */
 export async function playFoundation(
   seed: number,
-  { wrap = (cluster) => cluster, protects = false }: FoundationOptions = {},
-): Promise<History> {
-  const play = new Play(seed, wrap, protects);
+  { wrap = (cluster) => cluster, protects = false, settings = [], wait = "1s" }: FoundationOptions = {},
+): Promise<FoundationHistory> {
+  const play = new Play(seed, wrap, protects, wait);
+  for (const { atMs, automationOptions } of settings) play.setAt(atMs, automationOptions);
   await play.run();
-  return { violations: play.violations, counts: play.counts, left: play.left() };
+  const { violations, counts, deletions } = play;
+  return { violations, counts, deletions, left: play.left() };
 }
 
 class Play {
@@ -52,13 +50,14 @@ class Play {
   readonly #usersOwn = new Set<string>();
   readonly violations: string[] = [];
   readonly counts: Record<string, number> = {};
+  readonly deletions: Deletion[] = [];
   #made = 0;
   readonly #zones = new Map<string, string>();
   #isCalm = false;
   /** Who changes the cluster now is no function. */
   #isOther = false;
 
-  constructor(seed: number, wrap: (cluster: Cluster) => Cluster, protects: boolean) {
+  constructor(seed: number, wrap: (cluster: Cluster) => Cluster, protects: boolean, wait: string) {
     const random = seededRandom(seed);
     this.#random = random;
     this.#wrap = wrap;
@@ -72,7 +71,7 @@ class Play {
     });
     const { store } = this.#world;
     store.create("namespaces", "", { metadata: { name: namespace } });
-    const annotations = { [of("suspend-duration")]: "20s", [of("wait-between-removals")]: "1s" };
+    const annotations = { [of("suspend-duration")]: "20s", [of("wait-between-removals")]: wait };
     const protection = protects ? { [of("protect-volumes")]: "true" } : {};
     const automationOptions = { waitBetweenRemovalsSeconds: 0, useLocalitiesForExclusion: seed % 2 === 0 };
     store.create(key.resource, namespace, {
@@ -87,6 +86,15 @@ class Play {
     });
   }
 
+  /** The cluster's own settings become these, each as a user writes them. */
+  setAt(atMs: number, automationOptions: object): void {
+    this.#timeline.after(atMs, () => this.#change({ spec: { automationOptions } }));
+  }
+
+  get #sinceMs(): number {
+    return this.#timeline.nowMs() - beginningMs;
+  }
+
   async run(): Promise<void> {
     this.#every(500, () => this.#operate());
     this.#every(4_000, () => this.#trouble());
@@ -96,7 +104,11 @@ class Play {
       wrap: this.#wrap,
       isCalm: () => this.#isCalm,
       count: (what) => this.#count(what),
-      onDelete: (resource) => this.#count(resource === "pods" ? "pods" : "volumes"),
+      onDelete: (resource, object) => {
+        this.#count(resource === "pods" ? "pods" : "volumes");
+        const zone = this.#zones.get(object.replace(`${name}-`, "").replace(/-data$/, "")) ?? "";
+        this.deletions.push({ atMs: this.#sinceMs, resource, zone });
+      },
     });
     for (let number = 0; number < 2; number++) {
       void processes.serve((context) => holdProcessGroups.run(context, key, { sweep: false }));
@@ -164,7 +176,7 @@ class Play {
 
   async #until(ms: number): Promise<void> {
     let isOver = false;
-    this.#timeline.after(ms - (this.#timeline.nowMs() - Date.UTC(2026, 0, 1)), () => {
+    this.#timeline.after(ms - this.#sinceMs, () => {
       isOver = true;
     });
     await this.#timeline.run(() => isOver);

@@ -144,5 +144,7 @@ function choose(groups: readonly GroupStatus[], spec: NonNullable<ClusterObject[
   buckets.delete(bucketOfTerminating);
   const zones = [...buckets.values()].sort((one, other) => other.length - one.length);
   const picked = { All: zones.flat(), Zone: zones[0] ?? [], ProcessGroup: zones.flat().slice(0, 1), None: [] };
+  // One that it does not know is an error of its own: it deletes nothing then.
+  if (!Object.hasOwn(picked, removalMode)) return [];
   return [...new Set([...picked[removalMode], ...going].map((group) => group.processGroupID))];
 }

@@ -5,6 +5,7 @@ import { findOwnedZones } from "../../functions/shared/group/suspension/owned-zo
 import { surveyZone } from "../../functions/shared/group/zones.ts";
 import type { PodObject, VolumeClaimObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { makeClaim } from "../../functions/shared/ledger/claim.ts";
+import { type OwnerPace, parseOwnerPace } from "../../functions/shared/objects/volumes/owner-pace.ts";
 import { parseVolumeClaim } from "../../functions/shared/objects/volumes/volume-claim.ts";
 import { decidedOn, minutesAgo, nowMs } from "./suspended.ts";
 
@@ -19,6 +20,8 @@ export class Owned {
   readonly claims = new Map<string, VolumeClaimObject>();
   readonly pods = new Map<string, PodObject>();
   readonly ledgerClaims: ReturnType<typeof makeClaim>[] = [];
+  /** What the owner's object says itself; undefined: it is gone. */
+  pace: OwnerPace | undefined;
 
   static of(zones: readonly string[] = ["a", "b"], size = 2): Owned {
     const made = new Owned();
@@ -118,7 +121,13 @@ export class Owned {
   }
 
   get members() {
-    return findOwned(group, this.#claims, [...this.pods.values()].map(parseVolumeUser));
+    return findOwned(group, this.#claims, [...this.pods.values()].map(parseVolumeUser), this.pace);
+  }
+
+  /** The owner's own settings, as its object has them. */
+  set(automationOptions: object): void {
+    const metadata = { name: "orders", namespace: "db", uid: "uid-orders", resourceVersion: "1" };
+    this.pace = parseOwnerPace({ metadata, spec: { automationOptions } });
   }
 
   get zones() {

@@ -50,6 +50,13 @@ export function readGroup(group: string): LedgerGroup {
   return { kind: "owner", ownerKind, apiGroup, name };
 }
 
+/** The FoundationDBCluster whose process groups a group is made of; undefined for a group of another kind. */
+export function foundationClusterOf(group: string): string | undefined {
+  const made = readGroup(group);
+  const isOne = made.kind === "owner" && made.ownerKind === "FoundationDBCluster";
+  return isOne && made.apiGroup === "apps.foundationdb.org" ? made.name : undefined;
+}
+
 /** The name of the budget that a group is made of; undefined for a group of another kind. */
 export function budgetOfGroup(group: string): string | undefined {
   const made = readGroup(group);

@@ -4,7 +4,8 @@
  */
 import { leastNumber } from "../../ledger/claim.ts";
 import { largestOrdinal } from "../../objects/pods.ts";
-import { podSelector, type RemovalMode, usualWaitMs } from "../../objects/vocabulary/suspension.ts";
+import { podSelector, usualWaitMs } from "../../objects/vocabulary/suspension.ts";
+import { type OwnerPace, strictestMode } from "../../objects/volumes/owner-pace.ts";
 import { ordinalOfClaim, type SuspendableSet, type SuspensionPolicy } from "../../objects/volumes/suspendable.ts";
 import { labelled, meant, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
 import { groupOfOwner, readGroup } from "../whose-ledger.ts";
@@ -23,14 +24,18 @@ export function isOwnerGroup(group: string): boolean {
   return readGroup(group).kind === "owner";
 }
 
-/** The members of a group of an owner, by zone and name. `claims` and `pods` are those of its namespace. */
+/**
+ * The members of a group of an owner, by zone and name. `claims` and `pods` are those of its namespace; `pace`: the owner's own
+ * settings, as they are now, where it has any.
+ */
 export function findOwned(
   group: string,
   claims: readonly VolumeClaim[],
   pods: readonly VolumeUser[],
+  pace?: OwnerPace,
 ): readonly Member[] {
   const own = claims.filter((claim) => groupOfClaim(claim) === group);
-  const policy = strictest(own);
+  const policy = strictest(own, pace);
   const users = usersByClaim(pods);
   const elsewhere = new Set(claims.filter((claim) => (groupOfClaim(claim) ?? group) !== group).map(({ name }) => name));
   const sets = new Map<string, SuspendableSet>();
@@ -120,19 +125,23 @@ export function zoneAsSet(
   };
 }
 
-const byStrictness: readonly RemovalMode[] = ["None", "Group", "Zone", "All"];
-
-/** Of what several volume claims say the strictest counts, for all of the group. What each says of itself counts besides. */
-function strictest(claims: readonly VolumeClaim[]): SuspensionPolicy {
+/**
+ * Of what several volume claims say the strictest counts, for all of the group, and what the owner says itself counts besides.
+ * What each says of itself counts for itself.
+ */
+function strictest(claims: readonly VolumeClaim[], pace?: OwnerPace): SuspensionPolicy {
   const words = claims.flatMap(({ owned }) => owned ?? []);
   const modes = words.flatMap(({ mode }) => (mode.kind === "absent" ? [] : [meant(mode) ?? "None"]));
   const waits = words.flatMap(({ wait }) => (wait.kind === "absent" ? [] : [meant(wait)]));
-  const isUnreadable = waits.includes(undefined);
-  const known = waits.filter((ms) => ms !== undefined);
+  const own = pace === undefined ? [] : [pace];
+  const allModes = [...modes, ...own.map(({ mode }) => mode)];
+  const allWaits = [...waits, ...own.map(({ waitMs }) => waitMs)];
+  const known = allWaits.filter((ms) => ms !== undefined);
   return {
     duration: { kind: "absent" },
-    mode: byStrictness.find((mode) => modes.includes(mode)) ?? "Zone",
-    waitMs: isUnreadable ? undefined : known.length === 0 ? usualWaitMs : Math.max(...known),
+    mode: strictestMode(allModes) ?? "Zone",
+    waitMs: known.length < allWaits.length ? undefined : known.length === 0 ? usualWaitMs : Math.max(...known),
+    ...(pace?.mode === "None" ? { frozenBecause: pace.frozenBecause } : {}),
     isOnHold: false,
     isRetained: false,
     drain: { kind: "absent" },

@@ -19,12 +19,9 @@ export function chooseTurn(
   current: string | undefined,
   nowMs: number,
 ): Turn {
-  const permitted = due.filter(({ set }) => set.policy.mode !== "None");
-  const [first] = due;
-  if (permitted.length === 0 && first !== undefined) {
-    const sentence = `${first.name} waits: ${removalMode.key} of ${first.set.name} is None, or nobody can read it`;
-    return { kind: "wait", guard: "mode-none", sentence };
-  }
+  const permitted = due.filter((member) => whyFrozen(member) === undefined);
+  const [frozen] = permitted.length === 0 ? due.flatMap((member) => whyFrozen(member) ?? []) : [];
+  if (frozen !== undefined) return { kind: "wait", ...frozen };
   const zone = current ?? busiestZone(permitted);
   const inZone = permitted.filter(({ set }) => set.name === zone);
   const [next] = inZone;
@@ -35,6 +32,13 @@ export function chooseTurn(
   const { mode, waitMs } = next.set.policy;
   const held = mode === "All" ? undefined : holdForWait(next, all, waitMs, nowMs);
   return held ?? { kind: "now", members: mode === "Group" ? [next] : inZone };
+}
+
+/** Why nothing goes of what a member is of, neither its pod nor its volumes; undefined where it may. */
+export function whyFrozen({ name, set: { name: of, policy } }: Member) {
+  if (policy.mode !== "None") return undefined;
+  const why = policy.frozenBecause ?? `${removalMode.key} of ${of} is None, or nobody can read it`;
+  return { guard: "mode-none", sentence: `${name} waits: ${why}` } as const;
 }
 
 function holdForWait({ name, set }: Member, all: readonly Member[], waitMs: number | undefined, nowMs: number) {

@@ -13,6 +13,8 @@ export interface SuspensionPolicy {
   readonly mode: keys.RemovalMode;
   /** Between two removals, in milliseconds; undefined where nobody can tell: nothing is removed. */
   readonly waitMs: number | undefined;
+  /** Why `mode` is None where the owner's own settings say so, for people; absent where an annotation does. */
+  readonly frozenBecause?: string;
   readonly isOnHold: boolean;
   readonly isRetained: boolean;
   /** What is asked besides the word of a person. */

@@ -7,11 +7,13 @@ import {
   type VolumeUser,
 } from "../../group/suspension/members.ts";
 import { findOwned, groupOfClaim, isOwnerGroup, notOf } from "../../group/suspension/owned.ts";
+import { foundationClusterOf } from "../../group/whose-ledger.ts";
 import { type Cluster, hasCode, type ObjectKey, type VolumeClaimObject } from "../../kubernetes/cluster.ts";
 import type { Claim } from "../../ledger/claim.ts";
 import { ledgerName } from "../../ledger/name.ts";
 import { type GroupKey, groupPathOf } from "../../objects/statefulsets.ts";
 import { claims, ledgerGroup, managedBy, read } from "../../objects/vocabulary.ts";
+import { type OwnerPace, parseOwnerPace } from "../../objects/volumes/owner-pace.ts";
 import {
   ordinalOfClaim,
   parseSuspendableSet,
@@ -125,15 +127,16 @@ export async function readMembers(
   statefulSets: readonly string[],
   isLive: (member: Member) => boolean = () => false,
 ): Promise<Suspendables> {
-  const [sets, listed, pods, ending] = await Promise.all([
+  const [sets, listed, pods, ending, pace] = await Promise.all([
     listSets(cluster, namespace),
     cluster.list("persistentvolumeclaims", { namespace }),
     listUsers(cluster, namespace),
     isNamespaceEnding(cluster, namespace),
+    readPace(cluster, { namespace, group }),
   ]);
   const claims = listed.items.map(parseVolumeClaim);
   const all = isOwnerGroup(group)
-    ? findOwned(group, notOf(sets, claims), pods)
+    ? findOwned(group, notOf(sets, claims), pods, pace)
     : findMembers(
         sets.filter(({ name }) => statefulSets.includes(name)),
         claims,
@@ -184,6 +187,13 @@ async function isAnyAsked(cluster: Lists, namespace: string, statefulSets: reado
   return asked.some(({ metadata }) => own.some((set) => ordinalOfClaim(set, metadata.name) !== undefined));
 }
 
+/** What the owner of a group says now of how its members go; undefined where it is gone, or is of a kind that says nothing. */
+async function readPace(cluster: Pick<Cluster, "get">, { namespace, group }: GroupKey): Promise<OwnerPace | undefined> {
+  const name = foundationClusterOf(group);
+  const object = name === undefined ? undefined : await getOrNone(cluster, "foundationdbclusters", { namespace, name });
+  return object && parseOwnerPace(object);
+}
+
 async function readLive(cluster: Pick<Cluster, "get">, member: Member): Promise<Member> {
   const read = member.claims.map(async ({ namespace, name }): Promise<VolumeClaim[]> => {
     const object = await getOrNone(cluster, "persistentvolumeclaims", { namespace, name });
@@ -204,7 +214,7 @@ export async function isNamespaceEnding(cluster: Pick<Cluster, "get">, namespace
   return object?.metadata.deletionTimestamp !== undefined;
 }
 
-async function getOrNone<R extends "namespaces" | "persistentvolumeclaims">(
+async function getOrNone<R extends "namespaces" | "persistentvolumeclaims" | "foundationdbclusters">(
   cluster: Pick<Cluster, "get">,
   resource: R,
   key: ObjectKey,

@@ -35,6 +35,19 @@ test("a volume is removed when its time is over, under a claim that names its ui
   );
 });
 
+test("mode-none of the cluster's own settings freezes what has begun, deleted or not, and lets go of it later", () => {
+  const on = Owned.of(["a", "b"], 2);
+  on.suspend("a-1", 90);
+  on.set({ removalMode: "None" });
+  assert.deepEqual(said(on), ["mode-none"]);
+  on.suspend("a-1", 90, "Removing");
+  assert.deepEqual(said(on), ["mode-none"], "its deletion is not sent");
+  on.change("a-1-data", { deletionTimestamp: minutesAgo(1) });
+  assert.deepEqual(said(on), ["mode-none"], "our finalizer keeps its volume");
+  on.set({ removalMode: "Zone" });
+  assert.deepEqual(said(on), ["release a-1-data"]);
+});
+
 test("zones-down and zone-scaling-down: none is removed while something of another zone is down, or is let go", () => {
   const on = Owned.of(["a", "b"], 2);
   on.suspend("a-1", 90);

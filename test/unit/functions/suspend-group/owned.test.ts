@@ -95,6 +95,42 @@ test("wait-between-removals and mode-none hold it, and `Group` lets one go", () 
   assert.deepEqual(said(on), ["mode-none"]);
 });
 
+test("the cluster's own removalMode counts at each look, whatever its volume claims say, and they only make it stricter", () => {
+  const on = Owned.of(["a"], 3);
+  on.protect("a-0", "a-1");
+  on.say("a-0-data", { "removal-mode": "All", "wait-between-removals": "0" });
+  assert.deepEqual(said(on), ["let-go a-0 a-1"]);
+  on.set({ removalMode: "None" });
+  assert.deepEqual(said(on), ["mode-none"]);
+  assert.match(sentenceOf(on), /^a-0 waits: spec\.automationOptions\.removalMode of orders is None$/);
+  on.set({ removalMode: "ProcessGroup" });
+  assert.deepEqual(said(on), ["let-go a-0", "suspending"]);
+  on.set({ removalMode: "Sometimes" });
+  assert.match(sentenceOf(on), /removalMode of orders is "Sometimes", and none of All, Zone, ProcessGroup and None/);
+  on.set({ removalMode: "All" });
+  on.say("a-0-data", { "removal-mode": "None" });
+  assert.deepEqual(said(on), ["mode-none"]);
+  assert.match(sentenceOf(on), /sluice\.dev\/removal-mode of a is None/);
+});
+
+test("waitBetweenRemovalsSeconds of the cluster holds where its volume claims say nothing, or a shorter time; negative is 60 s", () => {
+  const waits = (automationOptions: object, goneMinutes: number, word?: string): readonly string[] => {
+    const on = Owned.of(["a"], 3);
+    on.suspend("a-2", goneMinutes);
+    on.protect("a-0");
+    on.say("a-0-data", { "wait-between-removals": word });
+    on.set(automationOptions);
+    return said(on);
+  };
+  assert.deepEqual(waits({ waitBetweenRemovalsSeconds: 20 }, 0.3), ["wait-between-removals"]);
+  assert.deepEqual(waits({ waitBetweenRemovalsSeconds: 20 }, 0.4), ["let-go a-0"]);
+  assert.deepEqual(waits({ waitBetweenRemovalsSeconds: 20 }, 0.3, "1s"), ["wait-between-removals"]);
+  assert.deepEqual(waits({ waitBetweenRemovalsSeconds: 20 }, 0.4, "90s"), ["wait-between-removals"]);
+  assert.deepEqual(waits({ waitBetweenRemovalsSeconds: -1 }, 0.9, "1s"), ["wait-between-removals"]);
+  assert.deepEqual(waits({}, 0.9, "1s"), ["wait-between-removals"]);
+  assert.deepEqual(waits({}, 1.1, "1s"), ["let-go a-0"]);
+});
+
 test("not-drained and duration-missing: without both words nothing goes", () => {
   const on = Owned.of(["a"], 1);
   on.say("a-0-data", { suspend: "true" });

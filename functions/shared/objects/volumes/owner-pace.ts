@@ -1,0 +1,88 @@
+/** What a FoundationDBCluster says itself of how its process groups go (spec suspend-before-delete 2.1), parsed at the border. */
+import type { OtherObject } from "../../kubernetes/cluster.ts";
+import { fieldsOf } from "../fields.ts";
+import { type RemovalMode, removalMode, usualWaitMs, waitBetweenRemovals } from "../vocabulary/suspension.ts";
+import { meant, said } from "./volume-claim.ts";
+
+/** How an owner lets its members go. What is said elsewhere can make it stricter, and never looser. */
+export interface OwnerPace {
+  readonly mode: RemovalMode;
+  /** Between two removals, in milliseconds; undefined where nobody can read an annotation about it: nothing is removed. */
+  readonly waitMs: number | undefined;
+  /** Why nothing goes where `mode` is None, for people. */
+  readonly frozenBecause: string;
+  /** What nobody can read of its own settings, and what to do, for people. */
+  readonly unreadable: string | undefined;
+}
+
+const byStrictness: readonly RemovalMode[] = ["None", "Group", "Zone", "All"];
+
+/** The strictest of several; undefined of none. */
+export function strictestMode(all: readonly RemovalMode[]): RemovalMode | undefined {
+  return byStrictness.find((mode) => all.includes(mode));
+}
+
+/** As its operator calls them. What is left out, or empty, is Zone. */
+const modes: ReadonlyMap<unknown, RemovalMode> = new Map<unknown, RemovalMode>([
+  [undefined, "Zone"],
+  [null, "Zone"],
+  ["", "Zone"],
+  ["All", "All"],
+  ["Zone", "Zone"],
+  ["ProcessGroup", "Group"],
+  ["None", "None"],
+]);
+
+const options = "spec.automationOptions";
+/** Of what cannot be read no more characters than this are shown. */
+const longestShown = 60;
+const show = (value: unknown): string => JSON.stringify(value)?.slice(0, longestShown) ?? "";
+
+/** Of its settings and its annotations the stricter ones. */
+export function parseOwnerPace(object: Pick<OtherObject, "metadata" | "spec">): OwnerPace {
+  const { metadata } = object;
+  const own = parseOptions(object);
+  const mode = said(removalMode, metadata, []);
+  const wait = said(waitBetweenRemovals, metadata, []);
+  const modes = mode.kind === "absent" ? [own.mode] : [own.mode, meant(mode) ?? "None"];
+  const waitMs = wait.kind === "absent" ? 0 : meant(wait);
+  return {
+    mode: strictestMode(modes) ?? "None",
+    waitMs: waitMs === undefined ? undefined : Math.max(own.waitMs, waitMs),
+    frozenBecause:
+      own.mode === "None" ? own.why : `${removalMode.key} of ${metadata.name} is None, or nobody can read it`,
+    unreadable: own.unreadable,
+  };
+}
+
+/** What is left out is what the operator does by itself: Zone, and 60 s. What nobody can read freezes everything. */
+function parseOptions({ metadata, spec }: Pick<OtherObject, "metadata" | "spec">) {
+  const { automationOptions } = fieldsOf(spec) ?? {};
+  const fields = fieldsOf(automationOptions ?? {});
+  const { removalMode: word, waitBetweenRemovalsSeconds: seconds } = fields ?? {};
+  const mode = modes.get(word);
+  const waitMs = waitOf(seconds);
+  const says = (field: string, value: unknown, what: string) =>
+    `${field} of ${metadata.name} is ${show(value)}, and ${what}: it counts as removalMode None until somebody corrects it`;
+  const unreadable =
+    fields === undefined
+      ? says(options, automationOptions, "no object")
+      : mode === undefined
+        ? says(`${options}.removalMode`, word, "none of All, Zone, ProcessGroup and None")
+        : waitMs === undefined
+          ? says(`${options}.waitBetweenRemovalsSeconds`, seconds, "no number of seconds")
+          : undefined;
+  return {
+    mode: unreadable === undefined ? (mode ?? "None") : ("None" as const),
+    waitMs: waitMs ?? usualWaitMs,
+    why: unreadable ?? `${options}.removalMode of ${metadata.name} is None`,
+    unreadable,
+  };
+}
+
+/** Unset or negative: 60 s, as its operator has it. Undefined for what is no number. */
+function waitOf(seconds: unknown): number | undefined {
+  if (seconds === undefined || seconds === null) return usualWaitMs;
+  if (typeof seconds !== "number") return undefined;
+  return seconds < 0 ? usualWaitMs : seconds * 1_000;
+}

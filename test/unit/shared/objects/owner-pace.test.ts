@@ -1,0 +1,59 @@
+/** What a FoundationDBCluster says itself of how its process groups go, and what annotations make of it. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { parseOwnerPace } from "../../../../functions/shared/objects/volumes/owner-pace.ts";
+
+function paceOf(spec: unknown, annotations: Readonly<Record<string, string>> = {}) {
+  const metadata = { name: "orders", namespace: "db", uid: "u", resourceVersion: "1", annotations };
+  return parseOwnerPace({ metadata, spec } as Parameters<typeof parseOwnerPace>[0]);
+}
+
+const withOptions = (automationOptions: unknown, annotations: Readonly<Record<string, string>> = {}) =>
+  paceOf({ automationOptions }, annotations);
+
+test("what a cluster leaves out is what its operator does by itself: Zone, and 60 s", () => {
+  for (const spec of [undefined, null, {}, { automationOptions: null }, { automationOptions: { removalMode: "" } }]) {
+    const { mode, waitMs, unreadable } = paceOf(spec);
+    assert.deepEqual([mode, waitMs, unreadable], ["Zone", 60_000, undefined]);
+  }
+});
+
+test("its own modes are taken as its operator takes them, and a negative wait is 60 s", () => {
+  const modes = ["All", "Zone", "ProcessGroup", "None"].map((removalMode) => withOptions({ removalMode }).mode);
+  assert.deepEqual(modes, ["All", "Zone", "Group", "None"]);
+  const waits = [-5, 0, 20, null].map(
+    (waitBetweenRemovalsSeconds) => withOptions({ waitBetweenRemovalsSeconds }).waitMs,
+  );
+  assert.deepEqual(waits, [60_000, 0, 20_000, 60_000]);
+});
+
+test("what nobody can read counts as None, and the warning names the field and the value", () => {
+  const cases: readonly [unknown, RegExp][] = [
+    [{ removalMode: "Half" }, /^spec\.automationOptions\.removalMode of orders is "Half", and none of All, Zone,/],
+    [{ removalMode: ["All"] }, /removalMode of orders is \["All"\]/],
+    [{ removalMode: "none" }, /is "none", and none of All, Zone, ProcessGroup and None/],
+    [{ waitBetweenRemovalsSeconds: "20" }, /waitBetweenRemovalsSeconds of orders is "20", and no number of seconds/],
+    ["All", /^spec\.automationOptions of orders is "All", and no object/],
+    [["All"], /^spec\.automationOptions of orders is \["All"\], and no object/],
+  ];
+  for (const [options, words] of cases) {
+    const { mode, unreadable, frozenBecause } = withOptions(options);
+    assert.equal(mode, "None", JSON.stringify(options));
+    assert.match(unreadable ?? "", words);
+    assert.match(unreadable ?? "", /until somebody corrects it$/);
+    assert.equal(frozenBecause, unreadable);
+  }
+});
+
+test("an annotation makes it stricter, and never looser", () => {
+  const mode = (removalMode: string, text: string) =>
+    withOptions({ removalMode }, { "sluice.dev/removal-mode": text }).mode;
+  assert.deepEqual(
+    [mode("None", "All"), mode("ProcessGroup", "Zone"), mode("Zone", "All"), mode("All", "Group"), mode("All", "None")],
+    ["None", "Group", "Zone", "Group", "None"],
+  );
+  assert.equal(mode("All", "sometimes"), "None", "one that nobody can read is the strictest");
+  const wait = (seconds: number, text: string) =>
+    withOptions({ waitBetweenRemovalsSeconds: seconds }, { "sluice.dev/wait-between-removals": text }).waitMs;
+  assert.deepEqual([wait(20, "1s"), wait(20, "2m"), wait(0, "0"), wait(20, "soon")], [20_000, 120_000, 0, undefined]);
+});
