@@ -13,6 +13,8 @@ interface Object {
 }
 
 const name = "kept";
+/** How its process groups go its own object would say. */
+const foundation = "FoundationDBCluster.apps.foundationdb.org/owned";
 /** Each look is a pass of everything that a function has, beside others that use the machine. In milliseconds. */
 const everyMs = 1_000;
 
@@ -87,7 +89,7 @@ async function addOwned(
   await api.post(`${core}/persistentvolumeclaims`, {
     apiVersion: "v1",
     kind: "PersistentVolumeClaim",
-    metadata: { name: claim, annotations: { ...words, "sluice.dev/owner": "Database.example.com/owned" } },
+    metadata: { name: claim, annotations: { ...words, "sluice.dev/owner": foundation } },
     spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } },
   });
   await api.post(`${core}/pods`, {

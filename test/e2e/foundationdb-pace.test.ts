@@ -1,0 +1,112 @@
+/** A FoundationDBCluster's own removalMode and waitBetweenRemovalsSeconds, on a real control plane. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
+import { Api, eventually } from "../controlplane/api.ts";
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { runKubectl } from "../stage/drain.ts";
+import { skipWithoutControlPlane } from "../stage/scene.ts";
+import { Server } from "../stage/server.ts";
+import { FoundationOperator } from "./foundationdb-operator.ts";
+import { SuspensionWitness } from "./suspension-witness.ts";
+
+const namespace = "foundation";
+const core = `/api/v1/namespaces/${namespace}`;
+const clusters = `/apis/apps.foundationdb.org/v1beta2/namespaces/${namespace}/foundationdbclusters`;
+const name = "orders";
+const ids = new Map(
+  ["zone-a", "zone-b", "zone-c"].flatMap((zone) => [1, 2].map((n) => [`${zone}-${n}`, zone] as const)),
+);
+const leaving = ["zone-a-2", "zone-b-2", "zone-c-2"];
+const durationMs = 8_000;
+/** Many looks of every function, and several sweeps' worth of timers. */
+const frozenMs = 30_000;
+const waitSeconds = 20;
+/** What a watch may tell late. */
+const toldMs = 1_000;
+
+describe("a FoundationDBCluster's own settings on a real control plane", {
+  skip: await skipWithoutControlPlane(),
+}, () => {
+  let controlPlane: ControlPlane;
+  let api: Api;
+  let server: Server;
+  let witness: SuspensionWitness;
+  let operator: FoundationOperator;
+
+  before(async () => {
+    controlPlane = await startControlPlane();
+    for (const folder of ["../../knative/base/crds", "../fixtures/crds"])
+      await runKubectl(controlPlane, "apply", "-k", join(import.meta.dirname, folder));
+    await runKubectl(controlPlane, "wait", "--for=condition=Established", "--timeout=30s", "crd", "--all");
+    api = await Api.open(controlPlane, { userAgent: "sluice-test-foundationdb" });
+    await api.post("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } });
+    await eventually("the kind served", 30_000, () => api.get<object>(clusters).catch(() => undefined));
+    operator = await FoundationOperator.start(api, {
+      namespace,
+      name,
+      ids,
+      annotations: { "sluice.dev/suspend-duration": `${durationMs / 1000}s` },
+      spec: { automationOptions: { removalMode: "None", waitBetweenRemovalsSeconds: waitSeconds } },
+    });
+    witness = await SuspensionWitness.start(controlPlane, namespace);
+    server = await Server.start({ kubeconfig: controlPlane.kubeconfig, namespace });
+  });
+
+  after(async () => {
+    await operator?.stop();
+    await witness?.stop();
+    await server?.kill();
+    await api?.close();
+    await controlPlane?.stop();
+  });
+
+  const setMode = (removalMode: string) => operator.change({ spec: { automationOptions: { removalMode } } });
+  const read = (id: string) =>
+    api.get<{ metadata: Metadata }>(`${core}/persistentvolumeclaims/${name}-${id}-data`).catch(() => undefined);
+  const says = (id: string, words: RegExp) =>
+    eventually(`${id} says ${words}`, 60_000, async () => {
+      const { annotations = {} } = (await read(id))?.metadata ?? {};
+      return words.test(annotations["sluice.dev/suspend-message"] ?? "") ? true : undefined;
+    });
+  const taken = () =>
+    [...witness.pods, ...witness.claims].filter(({ takenMs }) => takenMs !== undefined).map((story) => story.name);
+  const takenMs = (called: string) =>
+    [...witness.pods, ...witness.claims].find((story) => story.name === called)?.takenMs;
+
+  test("removalMode None: no pod and no volume is deleted, and each volume claim says why", async () => {
+    await operator.change({ spec: { processGroupsToRemove: leaving } });
+    for (const id of leaving) await says(id, /^mode-none: .*spec\.automationOptions\.removalMode of orders is None$/);
+    await delay(frozenMs);
+    assert.deepEqual(taken(), []);
+  });
+
+  test("None in the middle of a suspension keeps the volume though its time is over, and the other pod; an unknown mode does, too", async () => {
+    await setMode("Zone");
+    await eventually("the first pod taken", 60_000, async () => (taken().length > 0 ? true : undefined));
+    await setMode("Nobody");
+    const first = leaving.find((id) => takenMs(`${name}-${id}`) !== undefined) ?? "";
+    await says(first, /^mode-none: .*removalMode of orders is "Nobody", and none of All, Zone, ProcessGroup and None/);
+    const { items } = await api.get<{ items: { message: string }[] }>(`${core}/events`);
+    assert.ok(items.some(({ message }) => /^removal-mode-unknown: .*"Nobody"/.test(message)));
+    await setMode("None");
+    await delay(frozenMs);
+    assert.deepEqual(taken(), [`${name}-${first}`], "one pod, and no volume");
+  });
+
+  test("waitBetweenRemovalsSeconds holds without an annotation", async (context) => {
+    await setMode("Zone");
+    await eventually("all removed whole", 200_000, async () =>
+      operator.included.length === leaving.length ? true : undefined,
+    );
+    for (const [what, suffix] of Object.entries({ pods: "", volumes: "-data" })) {
+      const times = leaving.map((id) => takenMs(`${name}-${id}${suffix}`) ?? Number.NaN).sort((one, two) => one - two);
+      const gaps = times.slice(1).map((ms, index) => ms - (times[index] ?? Number.NaN));
+      context.diagnostic(`${what} went ${gaps.map((ms) => (ms / 1000).toFixed(1)).join(" s and ")} s apart`);
+      for (const ms of gaps) assert.ok(ms >= waitSeconds * 1000 - toldMs, `${what}: ${ms} ms apart`);
+    }
+    assert.deepEqual(operator.deletedClaims, [], "the operator finds no volume that it could delete");
+  });
+});
