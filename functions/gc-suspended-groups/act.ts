@@ -12,7 +12,13 @@ import { claimsBy, lookAtLedger, writeClaim } from "../shared/pass/claim-writing
 import type { Context, GroupMemory } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { readMembers } from "../shared/pass/suspension/reading.ts";
-import { memberChanged, messageFor, patchVolumeClaim, tellOfClaim } from "../shared/pass/suspension/writing.ts";
+import {
+  beginAnew,
+  memberChanged,
+  messageFor,
+  patchVolumeClaim,
+  tellOfClaim,
+} from "../shared/pass/suspension/writing.ts";
 import type { Telling } from "../shared/pass/verdict-record.ts";
 import { findClaimed } from "../shared/pass/whereabouts.ts";
 import type { Target } from "./decide.ts";
@@ -71,6 +77,7 @@ export function actOn(key: GroupKey, statefulSet: StatefulSet, target: Target): 
 
 async function carryOut(context: Context, key: GroupKey, target: Target, notAfterMs: number): Promise<void> {
   if (target.kind === "remove") return remove(context, key, target.member, target.claim.id, notAfterMs);
+  if (target.kind === "restamp") return beginAnew(context, name, key, target.anew, notAfterMs);
   if (target.kind === "release") {
     for (const claim of target.claims) {
       if (target.kept.includes(claim)) await retainOrStay(context, key, claim, notAfterMs);

@@ -1,13 +1,14 @@
 /** Which suspended volumes are removed, and what holds the others (spec suspend-before-delete 3.2, 3.3; invariant S1). Pure. */
 import { type Around, refuseClaim } from "../shared/group/claiming.ts";
-import { isRemoving, isWantedMember, type Member } from "../shared/group/suspension/members.ts";
+import { type Anew, whyAnew } from "../shared/group/suspension/anew.ts";
+import { isRemoving, isUsed, isWantedMember, type Member } from "../shared/group/suspension/members.ts";
 import { chooseTurn, whyFrozen } from "../shared/group/suspension/pace.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { hold, removalClaim } from "../shared/objects/vocabulary/suspension.ts";
-import type { VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
+import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
 import { take, type Verdict, wait } from "../shared/pass/verdict.ts";
-import { goneRecheckMs, type Held, heldRecheckMs, isOnHold, isRetained, isUsed, whyHeld } from "./holding.ts";
+import { goneRecheckMs, type Held, heldRecheckMs, isOnHold, isOver, isRetained, whyHeld } from "./holding.ts";
 
 export interface RemovalSnapshot extends Around {
   readonly group: string;
@@ -22,6 +23,8 @@ export interface RemovalSnapshot extends Around {
 }
 
 export type Target =
+  /** Its pod is wanted or there, or a volume is in use, or it must not go after all: its time begins anew. */
+  | { readonly kind: "restamp"; readonly member: Member; readonly anew: Anew }
   /** The point of no return, and what comes after it, under a claim of the ledger. */
   | { readonly kind: "remove"; readonly member: Member; readonly claim: OtherClaim }
   /** Our finalizer goes from volume claims that are being deleted; or from all, where nothing is to be held any more. */
@@ -49,10 +52,12 @@ export function decide(snapshot: RemovalSnapshot): Verdict<Target> {
       (member, claim) => !isRemoving(member) || isOnHold(member) || isRetained(member, claim) || isFrozen(member),
     );
   if (isNamespaceEnding) return endNamespace(members, group);
-  const released = [...members.flatMap(releaseRemoving), ...members.flatMap(standBack)];
+  const begun = members.flatMap((member) => restamp(member, snapshot));
+  const released = [...begun, ...members.flatMap(releaseRemoving), ...members.flatMap(standBack)];
   const held = new Map<Member, Held>();
   const due: Member[] = [];
   for (const member of members) {
+    if (begun.some((one) => one.member === member)) continue;
     const why = whyHeld(member, snapshot.nowMs);
     if (why === "due") due.push(member);
     else if (why !== undefined) held.set(member, why);
@@ -67,8 +72,10 @@ function conclude(targets: readonly Target[], held: ReadonlyMap<Member, Held>, g
   const waits = [...held.values()].map(({ recheckMs }) => Math.min(recheckMs ?? heldRecheckMs, longestRecheckMs));
   const soonest = waits.length === 0 ? undefined : Math.min(...waits);
   if (acting !== undefined) {
-    const names = targets.flatMap((target) => (target.kind === "tell" ? [] : [target.member.name]));
-    const sentence = `the volumes of ${names.join(", ")} are removed`;
+    const going = targets.flatMap(({ kind, member }) => (kind === "tell" || kind === "restamp" ? [] : [member.name]));
+    const restamped = targets.flatMap((target) => (target.kind === "restamp" ? [target.anew.sentence] : []));
+    const removed = going.length === 0 ? [] : [`the volumes of ${going.join(", ")} are removed`];
+    const sentence = [...removed, ...restamped].join("; ");
     return take(targets, sentence, { zone: acting.member.set.name, recheckMs: goneRecheckMs });
   }
   const [first] = held;
@@ -79,6 +86,21 @@ function conclude(targets: readonly Target[], held: ReadonlyMap<Member, Held>, g
 }
 
 const isFrozen = (member: Member): boolean => whyFrozen(member) !== undefined;
+
+/**
+ * Before every other check: the time of what is wanted, there or in use begins anew. So does that of one that is marked for its
+ * removal and not deleted, where its time is not over by what is known now.
+ */
+function restamp(member: Member, { nowMs }: RemovalSnapshot): Extract<Target, { kind: "restamp" }>[] {
+  const seen = whyAnew(member);
+  if (seen !== undefined) return [{ kind: "restamp", member, anew: seen }];
+  const marked = member.claims.filter(({ state, isTerminating }) => meant(state) === "Removing" && !isTerminating);
+  if (!isRemoving(member) || marked.length === 0 || isOver(member, nowMs)) return [];
+  const sentence = `${member.name} was marked for its removal, and its time is not over by what is known now: it begins again`;
+  return [
+    { kind: "restamp", member, anew: { guard: "restamping", sentence, claims: marked, podCreatedMs: undefined } },
+  ];
+}
 
 /** What is past the point of no return and is being deleted loses our finalizer; one that somebody holds keeps it. */
 function releaseRemoving(member: Member): Target[] {

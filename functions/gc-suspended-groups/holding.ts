@@ -3,6 +3,7 @@ import {
   isDrained,
   isRecovering,
   isRemoving,
+  isUsed,
   isWantedMember,
   type Member,
   whyNeeded,
@@ -31,14 +32,6 @@ export function isRetained({ set }: Pick<Member, "set">, claim: VolumeClaim): bo
 
 export function isOnHold({ set, claims }: Member): boolean {
   return set.policy.isOnHold || claims.some((claim) => claim.isOnHold);
-}
-
-export function isUsed({ pod, others, claims }: Member): boolean {
-  return (
-    pod !== undefined ||
-    others.length > 0 ||
-    claims.some(({ unused }) => unused !== undefined && unused.sinceMs === undefined)
-  );
 }
 
 function isSuspended({ claims }: Member): boolean {
@@ -101,6 +94,13 @@ function whyUnsure(member: Member, nowMs: number): Held | undefined {
   const duration = durationNow(member);
   if (duration.kind === "value") return undefined;
   return { guard: duration.guard, sentence: `the volumes of ${name} stay: ${duration.sentence}` };
+}
+
+/** True where somebody says how long it is kept, and that is over by every witness of its pod's absence. */
+export function isOver(member: Member, nowMs: number): boolean {
+  const duration = durationNow(member);
+  const ageMs = ageOf(member, nowMs);
+  return duration.kind === "value" && ageMs !== undefined && ageMs >= duration.value;
 }
 
 function whyYoung(member: Member, nowMs: number): Held | undefined {

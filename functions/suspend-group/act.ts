@@ -9,6 +9,7 @@ import type { Act } from "../shared/pass/act.ts";
 import type { Context } from "../shared/pass/definition.ts";
 import { isOver, noteRefusal, noteRefused, noteWithdrawn, readAgain, resize } from "../shared/pass/sizes/resizing.ts";
 import {
+  beginAnew,
   type ClaimPatch,
   clearingPatch,
   memberChanged,
@@ -151,6 +152,7 @@ async function write(
   notAfterMs: number,
 ): Promise<void> {
   const { member } = target;
+  if (target.kind === "restamp") return beginAnew(context, name, key, target.anew, notAfterMs);
   const claims = "claims" in target ? target.claims : member.claims;
   if (target.kind === "clear") await refuseWhileLeaving(context, key, member);
   for (const claim of claims) await patchVolumeClaim(context, claim, patchOf(context, target, claim), notAfterMs);
@@ -167,7 +169,9 @@ async function refuseWhileLeaving(context: Context, key: GroupKey, member: Membe
   if (ledger !== undefined && leavingClaimOf(ledger.claims, member) !== undefined) throw memberChanged(member.name);
 }
 
-function patchOf({ cluster }: Context, target: Exclude<Target, Resizing | LettingGo>, claim: VolumeClaim): ClaimPatch {
+type Written = Exclude<Target, Resizing | LettingGo | { readonly kind: "restamp" }>;
+
+function patchOf({ cluster }: Context, target: Written, claim: VolumeClaim): ClaimPatch {
   const { member } = target;
   const nowMs = cluster.serverTimeMs();
   switch (target.kind) {
@@ -197,14 +201,6 @@ function patchOf({ cluster }: Context, target: Exclude<Target, Resizing | Lettin
           [keys.suspendState.key]: "Suspended",
           [keys.suspendedAt.key]: new Date(nowMs).toISOString(),
           ...messageFor("suspended", `${untilWhen(member, nowMs)}${lostOf(claim)}`),
-        },
-      };
-    case "restamp":
-      return {
-        annotations: {
-          [keys.suspendState.key]: "Suspending",
-          [keys.suspendedAt.key]: null,
-          ...messageFor("suspending", `${member.name} is on its way out`),
         },
       };
     case "unmark":

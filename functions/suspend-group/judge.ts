@@ -1,4 +1,5 @@
 /** What becomes of one member whose volumes somebody wants suspended, or wants back (spec suspend-before-delete 3.2). Pure. */
+import { type Anew, whyAnew } from "../shared/group/suspension/anew.ts";
 import {
   aheadMs,
   durationOf,
@@ -8,6 +9,7 @@ import {
   isRemoving,
   isRequested,
   isSuspendedInPart,
+  isUsed,
   isWantedMember,
   type Member,
   whyNeeded,
@@ -24,8 +26,8 @@ export type Step =
   | { readonly kind: "protect"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
   /** Its pod is gone: the time runs from now. */
   | { readonly kind: "stamp"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
-  /** The pod that went is there still: the time has run too early. */
-  | { readonly kind: "restamp"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
+  /** Its pod is wanted or there, or a volume is in use: the time begins anew when that is over. */
+  | { readonly kind: "restamp"; readonly member: Member; readonly anew: Anew }
   /** Nothing of ours stays on its volume claims. */
   | { readonly kind: "clear"; readonly member: Member; readonly how: "recovered" | "withdrawn" | "in-use-again" }
   /** The mark of a removal that the ledger knows nothing of goes: the time begins anew. */
@@ -48,8 +50,18 @@ const mendRecheckMs = 30_000;
 /** No event tells that a database has moved its data. In milliseconds. */
 const askAgainMs = 10_000;
 
-/** Undefined for a member of which nobody wants anything. `protects`: volume claims may get our finalizer. */
+/**
+ * Undefined for a member of which nobody wants anything. `protects`: volume claims may get our finalizer. What was seen of its
+ * pod comes before every word. Only a step that clears the volume claims comes before it, because it takes the time away as well.
+ */
 export function judge(member: Member, nowMs: number, protects: boolean): Judged | undefined {
+  const judged = judgeWords(member, nowMs, protects);
+  const anew = judged?.step?.kind === "clear" ? undefined : whyAnew(member);
+  if (anew === undefined) return judged;
+  return { guard: anew.guard, sentence: anew.sentence, step: { kind: "restamp", member, anew } };
+}
+
+function judgeWords(member: Member, nowMs: number, protects: boolean): Judged | undefined {
   const { name, claims } = member;
   const unmarking = judgeMarks(member);
   if (unmarking !== undefined) return unmarking;
@@ -110,7 +122,6 @@ function judgeDeleted(
   if (!isBegun(member)) return undefined;
   if (pod === undefined && !isWantedMember(member) && isRequested(member))
     return judgeRequested(member, nowMs, protects);
-  if (pod !== undefined && isSuspendedInPart(member)) return restamping(member, `${name} is there again`);
   const sentence = `somebody has deleted the volume claim ${claim} of ${name}: our finalizer keeps its volume, until its time is over or somebody takes the finalizer away`;
   return { guard: "deleted-by-others", sentence };
 }
@@ -167,15 +178,19 @@ function judgeRequested(member: Member, nowMs: number, protects: boolean): Judge
     const sentence = `${name} stays as it is: ${lacking} ${suspendDuration.key}, so that nobody knows how long a volume is kept`;
     return { guard: "duration-missing", sentence };
   }
-  if (isSuspendedInPart(member)) return judgeSuspended(member, nowMs) ?? judgeUnheld(member, protects);
+  if (isSuspendedInPart(member)) return judgeSuspended(member, nowMs, protects) ?? judgeUnheld(member, protects);
   const why = whyNotBegun(member);
   if (why !== undefined) return why;
   const undrained = judgeDrain(member, nowMs);
   if (undrained !== undefined) return undrained;
   const unheld = judgeUnheld(member, protects);
   if (unheld !== undefined) return unheld;
-  if (!protects) return { guard: "uninstalling", sentence: `${name} stays: VOLUME_HOLD is remove` };
+  if (!protects) return uninstalling(member);
   return judgeSuspending(member);
+}
+
+function uninstalling({ name }: Member): Judged {
+  return { guard: "uninstalling", sentence: `${name} stays: VOLUME_HOLD is remove` };
 }
 
 /** Where others are asked they have to say it until its StatefulSet has given it up; their word is then written down. */
@@ -249,34 +264,26 @@ function judgeSuspending(member: Member): Judged {
   }
   if (pod !== undefined)
     return { guard: "pod-leaving", sentence: `${name} is on its way out`, recheckMs: podRecheckMs };
+  if (isUsed(member)) {
+    const sentence = `${name} is gone, and the API server still shows one of its volumes in use (condition Unused)`;
+    return { guard: "pod-leaving", sentence, recheckMs: podRecheckMs };
+  }
   const step: Step = { kind: "stamp", member, claims };
   return { guard: "stamping", sentence: `${name} is gone: the time runs from now`, step };
 }
 
-function restamping(member: Member, why: string): Judged {
-  const claims = member.claims.filter(
-    ({ suspendedMs, state }) => suspendedMs !== undefined || meant(state) === "Suspended",
-  );
-  const step: Step = { kind: "restamp", member, claims };
-  return { guard: "restamping", sentence: `${why}: its time begins again when it is gone`, step };
-}
-
-function judgeSuspended(member: Member, nowMs: number): Judged | undefined {
+function judgeSuspended(member: Member, nowMs: number, protects: boolean): Judged | undefined {
   const { name, pod, claims } = member;
-  if (pod !== undefined && claims.every(({ podUid }) => podUid === pod.uid))
-    return restamping(member, `${name} was not gone`);
-  if (pod !== undefined) return clearing(member, "in-use-again", `${name} is there again: its volumes are in use`);
-  if (isWantedMember(member))
-    return { guard: "wanted-again", sentence: `${name} is wanted again`, recheckMs: podRecheckMs };
+  if (pod !== undefined && claims.some(({ podUid }) => podUid !== pod.uid))
+    return clearing(member, "in-use-again", `${name} is there again: its volumes are in use`);
   // One that is of the future counts from now: nobody knows since when its pod has been gone. One of several volume claims that
   // is marked for its removal stays so: whoever began goes on.
   const unstamped = claims.filter(
     ({ suspendedMs, state }) =>
       suspendedMs === undefined || suspendedMs > nowMs + aheadMs || meant(state) === "Suspending",
   );
-  if (unstamped.length === 0) return undefined;
-  const shared = whyShared(member);
-  if (shared !== undefined) return shared;
+  if (unstamped.length === 0 || isUsed(member)) return undefined;
+  if (!protects) return uninstalling(member);
   const step: Step = { kind: "stamp", member, claims: unstamped };
   return {
     guard: "stamping",

@@ -30,7 +30,7 @@ export function tooLate({ name: claim, volumeName }: VolumeClaim): string {
   return `the removal of ${claim} had begun before anybody wanted it back; ${volume}`;
 }
 
-export function newsOf(context: Context, target: Step, claim: VolumeClaim) {
+export function newsOf(context: Context, target: Exclude<Step, { readonly kind: "restamp" }>, claim: VolumeClaim) {
   const { member } = target;
   const since = claim.suspendedMs ?? 0;
   switch (target.kind) {
@@ -56,15 +56,12 @@ export function newsOf(context: Context, target: Step, claim: VolumeClaim) {
         message: tooLate(claim),
         identity: "too late",
       } as const;
-    default: {
-      const message =
-        target.kind === "stamp" ? untilWhen(member, context.cluster.serverTimeMs()) : `${member.name} was not gone`;
+    default:
       return {
         type: "Normal",
         reason: eventReasons.volumeSuspended,
-        message,
+        message: untilWhen(member, context.cluster.serverTimeMs()),
         identity: `${target.kind} ${since}`,
       } as const;
-    }
   }
 }

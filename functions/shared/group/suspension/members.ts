@@ -12,6 +12,8 @@ export interface VolumeUser {
   readonly uid: string;
   readonly isTerminating: boolean;
   readonly deletedMs: number | undefined;
+  /** In milliseconds since the epoch; NaN where the API server does not say it. */
+  readonly createdMs: number;
   readonly isReady: boolean;
   /** The names of the volume claims that it mounts. */
   readonly claims: readonly string[];
@@ -62,6 +64,7 @@ export function parseVolumeUser({ metadata, spec, status }: PodObject): VolumeUs
     uid: metadata.uid,
     isTerminating: metadata.deletionTimestamp !== undefined,
     deletedMs: Number.isNaN(deletedMs) ? undefined : deletedMs,
+    createdMs: Date.parse(metadata.creationTimestamp ?? ""),
     isReady: ready?.status === "True" && metadata.deletionTimestamp === undefined,
     claims: (spec?.volumes ?? []).flatMap(({ persistentVolumeClaim }) => persistentVolumeClaim?.claimName ?? []),
     labels: metadata.labels ?? {},
@@ -118,6 +121,15 @@ export function isWantedMember({ set, ordinal, pod }: Member): boolean {
 /** Past the point of no return: all of its volume claims that are left are being removed. */
 export function isRemoving({ claims }: Member): boolean {
   return claims.every(({ state }) => meant(state) === "Removing");
+}
+
+/** A pod has one of its volumes, or the API server has seen one that does. */
+export function isUsed({ pod, others, claims }: Member): boolean {
+  return (
+    pod !== undefined ||
+    others.length > 0 ||
+    claims.some(({ unused }) => unused !== undefined && unused.sinceMs === undefined)
+  );
 }
 
 /** Its pod was seen to be gone, by the state of one of its volume claims. */

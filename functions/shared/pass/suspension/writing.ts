@@ -1,8 +1,10 @@
 /** What is written to a volume claim, under its uid and revision, and what is told of it in Events. */
+import { type Anew, isDrainVoid } from "../../group/suspension/anew.ts";
 import { ClusterError, type Metadata } from "../../kubernetes/cluster.ts";
 import { cut } from "../../ledger/size.ts";
 import type { GroupKey } from "../../objects/statefulsets.ts";
 import * as keys from "../../objects/vocabulary/suspension.ts";
+import { eventReasons } from "../../objects/vocabulary.ts";
 import { parseVolumeClaim, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
 import type { Context } from "../definition.ts";
 import { announceNews, isNews } from "../verdict-record.ts";
@@ -31,6 +33,41 @@ export async function patchVolumeClaim(
 /** What a volume claim is to say that it waits for, as an annotation. */
 export function messageFor(guard: string, sentence: string): Readonly<Record<string, string>> {
   return { [keys.suspendMessage.key]: keys.formatMessage({ guard, sentence: cut(sentence) }) };
+}
+
+/**
+ * Takes the time away, so that it begins when nothing uses the volume any more. Both functions write exactly this, and there is
+ * nothing left to write once one of them has: they do not write against each other.
+ */
+export function anewPatch(anew: Pick<Anew, "guard" | "sentence" | "podCreatedMs">, claim: VolumeClaim): ClaimPatch {
+  return {
+    annotations: {
+      // A state that cannot be read stays for its user to correct.
+      ...(claim.state.kind === "malformed" ? {} : { [keys.suspendState.key]: "Suspending" }),
+      [keys.suspendedAt.key]: null,
+      [keys.removalClaim.key]: null,
+      ...(isDrainVoid(anew, claim) ? { [keys.drainedAt.key]: null } : {}),
+      ...messageFor(anew.guard, anew.sentence),
+    },
+  };
+}
+
+/** Has the time of volumes begin anew, and says so in an Event on each. Throws ClusterError. */
+export async function beginAnew(
+  context: Context,
+  by: string,
+  key: GroupKey,
+  anew: Anew,
+  notAfterMs: number,
+): Promise<void> {
+  for (const claim of anew.claims) await patchVolumeClaim(context, claim, anewPatch(anew, claim), notAfterMs);
+  for (const claim of anew.claims)
+    await tellOfClaim(context, by, key, claim, {
+      type: "Normal",
+      reason: eventReasons.volumeSuspended,
+      message: anew.sentence,
+      identity: `restamp ${claim.suspendedMs ?? 0}`,
+    });
 }
 
 /** Nothing of ours, and nothing that was asked for: whoever wants it suspended again proves again that it is drained. */

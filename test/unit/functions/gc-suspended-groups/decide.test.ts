@@ -115,14 +115,14 @@ test("a stamp that somebody else wrote counts from that write, and one of ours a
   assert.deepEqual(forged("sluice", 5), ["remove db-a-2"]);
 });
 
-test("the witness Unused of the API server has to agree: in use it stays, and its time counts where it is later", () => {
+test("the witness Unused of the API server has to agree: in use its time begins anew, and its time counts where it is later", () => {
   const witness = (status: string, minutes: number) => {
     const on = over();
     const conditions = [{ type: "Unused", status, lastTransitionTime: minutesAgo(minutes) }];
     on.change("a", 2, (claim) => ({ ...claim, status: { ...claim.status, conditions } }));
     return said(on);
   };
-  assert.deepEqual(witness("False", 200), ["in-use"]);
+  assert.deepEqual(witness("False", 200), ["restamp db-a-2"]);
   assert.deepEqual(witness("True", 10), ["suspended"]);
   assert.deepEqual(witness("True", 90), ["remove db-a-2"]);
 });
@@ -141,13 +141,27 @@ test("on-hold: true, or what nobody can read, on the volume claim or on its Stat
   assert.deepEqual(said(free), ["remove db-a-2"]);
 });
 
-test("in-use and wanted-again: while any pod mounts it, or its StatefulSet wants that pod, it stays (I6)", () => {
+test("restamping, wanted-again and in-use: while any pod mounts it, or its StatefulSet wants that pod, its time begins anew (I6)", () => {
+  const anew = (on: Suspended) => {
+    const verdict = decideOn(on);
+    const targets = verdict.kind === "take" ? verdict.targets : [];
+    return targets.map((target) => (target.kind === "restamp" ? target.anew.guard : target.kind));
+  };
   const used = over();
   used.addPod("reader", "somebody", ["data-db-a-2"]);
-  assert.deepEqual(said(used), ["in-use"]);
+  assert.deepEqual(anew(used), ["restamping"]);
   const wanted = over();
   wanted.spec("a", { replicas: 3 });
-  assert.deepEqual(said(wanted), ["wanted-again"]);
+  assert.deepEqual(anew(wanted), ["wanted-again"]);
+  for (const word of ["suspend", "drained-at", "suspend-duration", "hold", "suspend-owner-uid", "suspend-state"]) {
+    wanted.say("a", 2, { [word]: "?" });
+    assert.deepEqual(anew(wanted), ["wanted-again"], `${word} is malformed`);
+  }
+  const deleted = over();
+  deleted.suspend("a", 2, 120, "Removing");
+  deleted.delete("a", 2);
+  deleted.addPod("reader", "somebody", ["data-db-a-2"]);
+  assert.deepEqual(said(deleted), ["in-use"], "nothing can be taken back of what is deleted");
 });
 
 test("drain-lost: the word that nobody needs the data is asked for once more (I11)", () => {
@@ -210,9 +224,15 @@ test("mode-none removes nothing, and wait-between-removals counts pods and volum
   assert.deepEqual(said(wait), ["wait-malformed"]);
 });
 
-test("past the point of no return it is deleted, whatever its time says by now; a hold, or a pod, stops it all the same", () => {
+test("past the point of no return, and not deleted yet: its time has to be over all the same, and a hold, or a pod, stops it", () => {
   const on = over();
-  on.suspend("a", 2, 1, "Removing");
+  for (const texts of [{ "suspend-duration": "3h" }, { "suspend-duration": "?" }, { "suspended-at": undefined }]) {
+    on.suspend("a", 2, 120, "Removing");
+    on.say("a", 2, texts);
+    assert.deepEqual(said(on), ["restamp db-a-2"], JSON.stringify(texts));
+  }
+  on.suspend("a", 2, 120, "Removing");
+  on.say("a", 2, { "suspend-duration": undefined });
   assert.deepEqual(said(on), ["remove db-a-2"]);
   on.say("a", 2, { hold: "true" });
   assert.deepEqual(said(on), ["on-hold"]);

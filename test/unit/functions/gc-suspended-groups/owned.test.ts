@@ -59,9 +59,9 @@ test("zones-down and zone-scaling-down: none is removed while something of anoth
   assert.deepEqual(said(other), ["zone-scaling-down"]);
 });
 
-test("in-use, drain-lost, on-hold, selector-malformed, duration-missing: each holds a volume whose time is over", () => {
+test("a pod that uses it, drain-lost, on-hold, selector-malformed, duration-missing: each holds a volume whose time is over", () => {
   const cases: readonly [string, (on: Owned) => void][] = [
-    ["in-use", (on) => on.addPod("a-1-again", {}, ["a-1-data"])],
+    ["restamp a-1-again", (on) => on.addPod("a-1-again", {}, ["a-1-data"])],
     ["drain-lost", (on) => on.say("a-1-data", { "drained-at": undefined })],
     ["on-hold", (on) => on.say("a-1-data", { hold: "true" })],
     ["selector-malformed", (on) => on.say("b-0-data", { "pod-selector": "?" })],

@@ -100,8 +100,8 @@ test("volume-shared: another pod that mounts the volume claim keeps it where it 
   on.addPod("reader", "somebody", ["data-db-a-2"]);
   assert.deepEqual(said(on), ["volume-shared"]);
   on.suspend("a", 2, 10);
-  assert.deepEqual(said(on), [], "its time has begun, and who removes looks for himself");
-  on.say("a", 2, { "suspended-at": undefined });
+  assert.deepEqual(said(on), ["restamp db-a-2"], "its time had begun");
+  on.say("a", 2, { "suspended-at": undefined, "suspend-state": "Suspending" });
   assert.deepEqual(said(on), ["volume-shared"], "its time does not begin while somebody uses it");
 });
 
@@ -186,12 +186,21 @@ test("a stamp of the future, or one that nobody can read, counts from now; one t
   assert.deepEqual(said(well), []);
 });
 
-test("wanted-again: a suspended pod that somebody scaled back is waited for", () => {
+test("wanted-again: the time of a suspended pod that somebody scaled back begins anew, and the pod is waited for", () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 10);
   on.spec("a", { replicas: 3 });
-  assert.deepEqual(said(on), ["wanted-again"]);
+  assert.deepEqual(said(on), ["restamp db-a-2"]);
+  const [member] = on.members.filter(({ ordinal }) => ordinal === 2);
+  assert.equal(member && judge(member, nowMs, true)?.guard, "wanted-again");
+  begunAnew(on);
+  assert.deepEqual(said(on), ["pod-missing"]);
 });
+
+/** As either function leaves it. */
+function begunAnew(on: Suspended): void {
+  on.say("a", 2, { "suspend-state": "Suspending", "suspended-at": undefined });
+}
 
 test("recovering: the StatefulSet gets one replica more, and nothing is cleared before the pod is ready on the same volume claim", () => {
   const on = Suspended.of(["a"]);
@@ -199,6 +208,8 @@ test("recovering: the StatefulSet gets one replica more, and nothing is cleared 
   on.say("a", 2, { recover: "true" });
   assert.deepEqual(said(on), ["db-a to 3", "recovering"]);
   on.spec("a", { replicas: 3 });
+  assert.deepEqual(said(on), ["restamp db-a-2"]);
+  begunAnew(on);
   assert.deepEqual(said(on), ["recovering"]);
   on.addPod("db-a-2", "uid-db-a");
   assert.deepEqual(said(on), ["clear db-a-2"]);
@@ -368,6 +379,7 @@ test("what is done has a name, as what is waited for has", () => {
   back.suspend("a", 2, 10);
   back.addPod("db-a-2", "uid-db-a");
   assert.equal(named(back), "restamping");
+  begunAnew(back);
   back.say("a", 2, { recover: "true" });
   assert.equal(named(back), "recovering");
   const left = suspending(["a"]);

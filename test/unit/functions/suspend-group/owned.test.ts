@@ -212,6 +212,8 @@ test("recovering: the wish stands until a pod of the owner is ready with the vol
   );
   on.addPod("a-0-again", {}, ["a-0-data"]);
   on.unready("a-0-again");
+  assert.deepEqual(said(on), ["restamp a-0-again"]);
+  on.say("a-0-data", { "suspend-state": "Suspending", "suspended-at": undefined });
   assert.deepEqual(said(on), ["recovering"]);
   on.addPod("a-0-again", {}, ["a-0-data"]);
   assert.deepEqual(said(on), ["clear a-0-again"]);

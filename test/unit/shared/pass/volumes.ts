@@ -41,6 +41,17 @@ export class Volumes extends Passes {
     return this.world.store.find("pods", { namespace, name });
   }
 
+  /** True while nobody has deleted it. */
+  isKept(name: string): boolean {
+    const claim = this.claim(name);
+    return claim !== undefined && claim.metadata.deletionTimestamp === undefined;
+  }
+
+  /** A StatefulSet gets another size, by somebody else than Sluice. */
+  scale(name: string, replicas: number): void {
+    this.world.scale({ namespace, name }, replicas);
+  }
+
   /** Somebody asks for it now, and says that nobody needs its data. */
   ask(name: string): void {
     this.say(name, { suspend: "true", "drained-at": new Date(this.timeline.nowMs()).toISOString() });

@@ -1,0 +1,53 @@
+/**
+ * When the time of a suspended volume begins anew, because a look has seen its pod wanted, its pod there, or the volume in use.
+ * Both functions ask this before anything else, so that no malformed or missing word keeps the old time running. Pure.
+ */
+import { meant, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
+import { isUsed, isWantedMember, type Member } from "./members.ts";
+
+/** What begins anew, and why. */
+export interface Anew {
+  readonly guard: "restamping" | "wanted-again";
+  readonly sentence: string;
+  /** At least one; each of them has a time that runs. */
+  readonly claims: readonly VolumeClaim[];
+  /** When the pod that was seen was made, in milliseconds since the epoch: an older word on the drain says nothing of it. */
+  readonly podCreatedMs: number | undefined;
+}
+
+/**
+ * True where a time runs, or where one was said to. One that is past the point of no return and deleted has none: nothing can be
+ * taken back of it.
+ */
+export function hasTime({ state, suspendedMs, isTerminating }: VolumeClaim): boolean {
+  const isRemoving = meant(state) === "Removing";
+  if (isRemoving && isTerminating) return false;
+  return isRemoving || suspendedMs !== undefined || meant(state) === "Suspended";
+}
+
+/** What was said about the data of a volume is void where a pod was made after that: it may have written. */
+export function isDrainVoid({ podCreatedMs }: Pick<Anew, "podCreatedMs">, { drainedMs }: VolumeClaim): boolean {
+  return podCreatedMs !== undefined && drainedMs !== undefined && drainedMs < podCreatedMs;
+}
+
+/** Undefined where no time runs, or nothing that was seen is in its way. */
+export function whyAnew(member: Member): Anew | undefined {
+  const { name, set, pod, others } = member;
+  const claims = member.claims.filter(hasTime);
+  const isWanted = isWantedMember(member);
+  if (claims.length === 0 || !(isWanted || isUsed(member))) return undefined;
+  const rest = { claims, podCreatedMs: pod?.createdMs };
+  if (isWanted && pod === undefined)
+    return {
+      ...rest,
+      guard: "wanted-again",
+      sentence: `${set.name} wants ${name} again: its time begins again when it is gone`,
+    };
+  const users = others.map((one) => one.name).join(", ") || "a pod";
+  const why = pod === undefined ? `${users} uses a volume of ${name}` : `${name} is there`;
+  return {
+    ...rest,
+    guard: "restamping",
+    sentence: `${why}: the time of its volumes begins again when nothing uses them`,
+  };
+}
