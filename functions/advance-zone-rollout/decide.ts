@@ -1,9 +1,10 @@
 /** Roll a group zone by zone: which pods may go now, or which guard holds them back. */
 
+import { type Departed, describeDeparted } from "../shared/group/claiming.ts";
 import { claimOn, countDown, describeDown, isUnsettled, type Zone } from "../shared/group/zones.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
-import { dropAfterMs, finishAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
+import { dropAfterMs, finishAfterMs, type Refusal } from "../shared/ledger/reservation.ts";
 import { formatTime } from "../shared/objects/durations.ts";
 import { type Pod, podNameOf } from "../shared/objects/pods.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
@@ -12,8 +13,8 @@ import { choose, type GroupNow, heldByLimit, subjectOf, type Target } from "./ch
 export interface RolloutSnapshot extends GroupNow {
   /** The function whose reservations may be finished here: our own name (rule R10). */
   readonly self: string;
-  /** Open reservations in StatefulSets that have left the group: deleted, or with another label. */
-  readonly departed: readonly Reservation[];
+  /** What is down in StatefulSets that have left the group, or are gone and have left their pods. */
+  readonly departed: readonly Departed[];
   /** The claims on StatefulSets that are none of the group's any more. */
   readonly strayClaims: readonly Claim[];
   /** Deletions that the API server refused for good, by pod uid. */
@@ -64,9 +65,7 @@ function heldAsWhole({ zones }: RolloutSnapshot): Wait | undefined {
 function advance(group: RolloutSnapshot): Verdict<Target> {
   const [departed] = group.departed;
   if (departed !== undefined) {
-    const pod = podNameOf(departed);
-    const sentence = `${pod} is reserved, but its StatefulSet has left the group or is gone; no other zone is touched until that pod is gone or back, and no pod without a StatefulSet is left`;
-    return wait("zone-departed", sentence, { zone: departed.statefulSet, recheckMs });
+    return wait("zone-departed", describeDeparted(departed), { zone: departed.statefulSet, recheckMs });
   }
   const [stray] = group.strayClaims;
   if (stray !== undefined) {

@@ -1,5 +1,6 @@
 /** Evictions of pods that are asked before they go: who is asked, and what is refused for an answer or for want of one. */
 import { heldByQuestion, isPodAsked, otherDown, type Questions } from "../shared/group/asking.ts";
+import { type Departed, describeDeparted } from "../shared/group/claiming.ts";
 import type { Zone } from "../shared/group/zones.ts";
 import { besideReserved } from "../shared/ledger/questions/health-questions.ts";
 import type { Pod } from "../shared/objects/pods.ts";
@@ -18,6 +19,12 @@ interface Place {
   readonly zone: ZoneNow;
   readonly pod: Pod;
   readonly taken: readonly Taken[];
+}
+
+/** What is down in a StatefulSet that is none of the group's any more is down in another zone (invariants Z1 and R22). */
+export function refuseBesideDeparted([first]: readonly Departed[], zone: string): Denied | undefined {
+  if (first === undefined) return undefined;
+  return askAgain("zone-departed", `1 pod not ready in ${first.statefulSet}: ${describeDeparted(first)}`, zone);
 }
 
 /** A question alone governs its StatefulSet, too: one pod of the group at a time. */

@@ -1,22 +1,23 @@
 /** Whether the budget of a pod lets it go: by zone, or by partition. Pure. */
+import type { Departed } from "../shared/group/claiming.ts";
 import { allowanceOf } from "../shared/group/governing.ts";
 import { countPartition, describeCount } from "../shared/group/partitions.ts";
 import { claimOn, isUnsettled, type WhyDown, type Zone } from "../shared/group/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
-import type { Reservation } from "../shared/ledger/reservation.ts";
 import type { PartitionRule, ZoneBudget } from "../shared/objects/budgets.ts";
 import { isAvailable, type Pod, podNameOf } from "../shared/objects/pods.ts";
 import { isWanted } from "../shared/objects/statefulsets.ts";
 import type { Denied } from "../shared/pass/definition.ts";
 import { askAgain, badRequest, forbidden, notYet } from "../shared/review/answers.ts";
+import { refuseBesideDeparted } from "./ask.ts";
 
 /** What a budget is kept over, besides the zones. */
 export interface GroupThen {
   /** The API server's clock, in milliseconds since the epoch. */
   readonly nowMs: number;
-  /** Open reservations in StatefulSets that have left the group. */
-  readonly departed: readonly Reservation[];
+  /** What is down in StatefulSets that have left the group, or are gone and have left their pods. */
+  readonly departed: readonly Departed[];
 }
 
 /** A zone as it will be once the evictions that were allowed before this one have happened. */
@@ -72,12 +73,8 @@ function refuseByZone(
   allowed: number,
 ): Denied | undefined {
   const { name } = own.statefulSet;
-  const [departed] = group.departed;
-  if (departed !== undefined) {
-    const gone = podNameOf(departed);
-    const sentence = `1 pod not ready in ${departed.statefulSet}: ${gone} is reserved, but its StatefulSet has left the group or is gone; no other zone is touched until that pod is gone or back, and no pod without a StatefulSet is left`;
-    return askAgain("zone-departed", sentence, name);
-  }
+  const departed = refuseBesideDeparted(group.departed, name);
+  if (departed !== undefined) return departed;
   for (const zone of zones) {
     if (zone === own || !isUnsettled(zone)) continue;
     const [claimed] = zone.claims;

@@ -13,7 +13,7 @@ import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import type { Denied } from "../shared/pass/definition.ts";
 import { allow, askAgain, notYet } from "../shared/review/answers.ts";
 import type { Ruling } from "../shared/review/commit.ts";
-import { refuseBeside, refuseByQuestion, type Taken } from "./ask.ts";
+import { refuseBeside, refuseBesideDeparted, refuseByQuestion, type Taken } from "./ask.ts";
 import { type GroupThen, refuseByBudget, waitForClaim, type ZoneThen } from "./budget.ts";
 import {
   type Eviction,
@@ -94,7 +94,9 @@ function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Evi
     refuseClaimed(group, zone, pod) ??
     refuseByName(group, zone, pod, eviction, before.taken) ??
     refuseGivenUp(group, zone, pod) ??
-    (governed.kind === "one" ? refuseByBudget(group, zones, zone, pod, governed) : refuseBeside(zones, zone, pod)) ??
+    (governed.kind === "one"
+      ? refuseByBudget(group, zones, zone, pod, governed)
+      : (refuseBesideDeparted(group.departed, name) ?? refuseBeside(zones, zone, pod))) ??
     refuseByDisruptionBudget(group, pod, name) ??
     refuseOutOfTurn(group, zones, zone, pod) ??
     refuseWithoutRoom(zone, pod, before.room) ??

@@ -119,8 +119,16 @@ function isNeeded({ lastDownscales: times, hasMalformedTimes }: Ledger, nowMs: n
  */
 export async function observeVanished(context: Context, key: GroupKey, lease: LeaseObject): Promise<Kept> {
   const ledger = parseLedger(key, lease);
-  const { open, zones, nowMs } = await observeGroup(context, ledger, { permitSinceMs: undefined, consistent: true });
+  const { open, zones, nowMs, joining } = await observeGroup(context, ledger, {
+    permitSinceMs: undefined,
+    consistent: true,
+  });
   const isKept = (one: string) => !passing.has(one) || (one === lastDownscales.key && isNeeded(ledger, nowMs));
   const besides = Object.keys(lease.metadata.annotations ?? {}).filter((one) => ours.test(one) && isKept(one));
-  return { key, isLiving: zones.length > 0, ledger: { open, claims: ledger.claims, besides } };
+  return {
+    key,
+    // A zone that was deleted without its pods is still counted by the others, once they are made again.
+    isLiving: zones.length > 0 || (open.length === 0 && joining.members.length > 0),
+    ledger: { open, claims: ledger.claims, besides },
+  };
 }

@@ -131,6 +131,29 @@ test("no healthy pod goes while a pod of another zone has been down for long, wh
   assert.match(scene.violations.join(), /^Z1 .*group-c-1 in another zone has been down/);
 });
 
+test("a pod that is down counts while its StatefulSet is gone and has left it behind, until it is gone or moved away", () => {
+  for (const [what, violations] of [
+    [
+      "left",
+      ["Z1 replica took group-a-0 (rollout): group-c-1 in another zone has been down for longer than views are behind"],
+    ],
+    ["gone", []],
+    ["moved", []],
+  ] as const) {
+    const scene = new Scene();
+    const set = { namespace, name: "group-c" };
+    scene.world.kubelet.breakPod({ namespace, name: "group-c-1" });
+    if (what === "moved")
+      scene.world.store.patch("statefulsets", set, { metadata: { labels: { "rollout-group": "other" } } });
+    scene.world.removeStatefulSet(set, "Orphan");
+    scene.goOn(1_000);
+    if (what === "gone") scene.world.store.delete("pods", { namespace, name: "group-c-1" });
+    scene.goOn(60_000);
+    scene.take("group-a-0");
+    assert.deepEqual(scene.violations, violations, what);
+  }
+});
+
 test("an eviction that was reserved within a budget is not judged once that budget has gone, and is as long as it stands", () => {
   for (const isGone of [false, true]) {
     const scene = new Scene();

@@ -6,7 +6,7 @@ import type { StatefulSet } from "../../functions/shared/objects/statefulsets.ts
 import { reservations } from "../../functions/shared/objects/vocabulary.ts";
 import type { Wrappers } from "./replica.ts";
 import { never, plain, type RemovedRule, wrapCluster, wrapProtocol, wrapViews } from "./rules.ts";
-import { frozenDrains, scenarios } from "./scenarios.ts";
+import { frozenDrains, leftBehind, scenarios } from "./scenarios.ts";
 import { noFaults } from "./simulated-cluster.ts";
 import { noWatchFaults } from "./simulated-watch.ts";
 
@@ -14,6 +14,17 @@ import { noWatchFaults } from "./simulated-watch.ts";
 const orphansUncounted = wrapProtocol((protocol) => ({
   isSettled: (reservation, where, nowMs) => protocol.isSettled(reservation, { ...where, orphans: 0 }, nowMs),
 }));
+
+/** Pods that stand without their StatefulSet hold its reservations, and none of them is ever down. */
+const leftTakenForReady: Wrappers = {
+  views: (views) => ({
+    ...views,
+    podsMadeFor: async (statefulSet) => {
+      const pods = await views.podsMadeFor(statefulSet);
+      return pods.map((pod) => ({ ...pod, readySinceMs: 0 }));
+    },
+  }),
+};
 
 /** A reservation of a StatefulSet that the view has none of asks for it, and for its pods: here nobody has ever heard of one. */
 const strangersUnknown: Wrappers = {
@@ -115,6 +126,13 @@ export const membershipRules: readonly RemovedRule[] = [
     aim: (plan) =>
       frozenDrains(plan, { zones: 3, faults: { ...noFaults, latencyMs: 5 }, every: { ...joining, recreate: 8_000 } }),
     wrappers: orphansUncounted,
+  },
+  {
+    rule: "R7",
+    removed: "counting what is down of the pods that a StatefulSet has left behind",
+    breaks: ["Z1", "E1"],
+    aim: leftBehind,
+    wrappers: leftTakenForReady,
   },
   {
     rule: "R1",

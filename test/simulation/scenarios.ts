@@ -44,6 +44,16 @@ export function frozenDrains(plan: Plan, changes: Partial<Plan> = {}): Plan {
 /** Zones that join and leave. */
 const joining: Plan["every"] = { ...never, evict: 1_500, changeTemplate: 20_000, addZone: 15_000, removeZone: 25_000 };
 
+/** Three zones whose pods break for minutes, and whose StatefulSets leave them behind meanwhile. */
+export function leftBehind(plan: Plan): Plan {
+  return frozenDrains(plan, {
+    zones: 3,
+    propagation: ["Orphan"],
+    faults: { ...noFaults, latencyMs: 5 },
+    every: { ...never, evict: 1_500, changeTemplate: 20_000, recreate: 15_000, breakPod: 10_000 },
+  });
+}
+
 export const scenarios: Readonly<Record<string, Aim>> = {
   "frozen-recycle": (plan) => plain(plan, { watching: true, faults: freezing }),
   "frozen-drains": (plan) => frozenDrains(plan),
@@ -59,6 +69,8 @@ export const scenarios: Readonly<Record<string, Aim>> = {
   "frozen-zones": (plan) => frozenDrains(plan, { every: joining }),
   /** StatefulSets that are deleted, with or without their pods, and made again. */
   recreated: (plan) => frozenDrains(plan, { zones: 3, every: { ...joining, recreate: 15_000 } }),
+  /** StatefulSets that are deleted without their pods for a while, some of which are down. */
+  left: (plan) => leftBehind(plan),
   /** StatefulSets that change their group, beside another one, under budgets that select by another label. */
   neighbours: (plan, draw) =>
     frozenDrains(plan, {

@@ -16,6 +16,7 @@ import {
   getOwnerOf,
   getStatefulSet,
   listGroups,
+  listOrphans,
   listPodsMadeFor,
 } from "../../functions/shared/views/listing.ts";
 import { type GroupView, getPod, silentAfterMs, type ViewNeed, type Views } from "../../functions/shared/views/view.ts";
@@ -212,6 +213,7 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
     pod: (key) => getPod(cluster, key),
     ownerOf: (pod) => getOwnerOf(cluster, pod),
     podsMadeFor: (statefulSet) => listPodsMadeFor(cluster, statefulSet),
+    orphans: (namespace) => listOrphans(cluster, namespace),
     budgets: async (namespace) => budgetsOf(namespace),
     disruptionBudgets: async (namespace) =>
       store.list("poddisruptionbudgets", { namespace }).items.map(parseDisruptionBudget),

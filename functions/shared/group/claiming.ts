@@ -8,11 +8,20 @@ import { countDown, describeDown, isUnsettled, type Zone } from "./zones.ts";
 
 export type { HeldBack } from "../ledger/kinds.ts";
 
+/**
+ * A pod that is down in a StatefulSet that is none of the group's any more: deleted, or with another label. An open reservation
+ * is one; so is a pod that is not ready and that its StatefulSet left behind (`kubectl delete --cascade=orphan`).
+ */
+export interface Departed extends Pick<Reservation, "statefulSet" | "ordinal"> {
+  /** Set where no reservation says so: the pod stands, and is not ready. */
+  readonly isLeft?: true;
+}
+
 /** All that one ledger holds, and the zones that it is about. */
 export interface Around {
   readonly zones: readonly Zone[];
-  /** The reservations and claims on StatefulSets that are none of the group's any more. */
-  readonly departed: readonly Reservation[];
+  /** What is down, and the claims, in StatefulSets that are none of the group's any more. */
+  readonly departed: readonly Departed[];
   readonly strayClaims: readonly Claim[];
 }
 
@@ -29,13 +38,20 @@ export function refuseClaim(around: Around, content: ClaimContent, limit: number
   const never = own && neverWithin(limit, content, own.statefulSet);
   if (never !== undefined) return { guard: "never-possible", sentence: never };
   const [departed] = around.departed;
-  if (own === undefined || departed !== undefined) {
-    const what = departed === undefined ? content.zone : `${podNameOf(departed)} is reserved, and its StatefulSet`;
-    return { guard: "zone-departed", sentence: `${what} has left the group or is gone` };
-  }
+  if (departed !== undefined) return { guard: "zone-departed", sentence: describeDeparted(departed) };
+  if (own === undefined) return { guard: "zone-departed", sentence: `${content.zone} has left the group or is gone` };
   const [stray] = around.strayClaims;
   if (stray !== undefined) return heldBy(stray);
   return refuseByOthers(around, own) ?? refuseMembers(own, content) ?? refuseByLimit(own, content, limit);
+}
+
+/** What holds every other zone while it lasts, how it ends, and what to do (guard `zone-departed`). */
+export function describeDeparted(departed: Departed): string {
+  const pod = podNameOf(departed);
+  const { statefulSet } = departed;
+  if (departed.isLeft)
+    return `${pod} is not ready, and its StatefulSet ${statefulSet} is gone; no other zone is touched until that pod is ready or gone: make ${statefulSet} again, or delete the pods that it left behind`;
+  return `${pod} is reserved, but its StatefulSet has left the group or is gone; no other zone is touched until that pod is gone or back, and no pod without a StatefulSet is left`;
 }
 
 function refuseByOthers({ zones }: Around, own: Zone): HeldBack | undefined {

@@ -1,5 +1,6 @@
 /** One look at a group: its ledger, a view at least as new as the ledger asks for, and what both say together. */
 
+import type { Departed } from "../group/claiming.ts";
 import { surveyZone, type Zone } from "../group/zones.ts";
 import type { Claim } from "../ledger/claim.ts";
 import { isGivenUp, refusalOfRenewals } from "../ledger/renewals.ts";
@@ -10,7 +11,7 @@ import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
 import type { GroupView, ViewNeed } from "../views/view.ts";
 import type { Context } from "./definition.ts";
 import { findJoining, type Joining } from "./joining.ts";
-import { findReserved, isMissingMember, readAsNew, readStrangers } from "./whereabouts.ts";
+import { findLeft, findReserved, isMissingMember, readAsNew, readStrangers } from "./whereabouts.ts";
 
 export interface Observed {
   readonly key: GroupKey;
@@ -24,13 +25,13 @@ export interface Observed {
   readonly reserved: ReadonlyMap<Reservation, Whereabouts>;
   /** The reservations that are neither settled (rule R6) nor abandoned (rule R10). */
   readonly open: readonly Reservation[];
-  /** Those of them whose StatefulSet has left the group. */
-  readonly departed: readonly Reservation[];
+  /** Those of them whose StatefulSet has left the group; and what is down of pods whose StatefulSet is gone. */
+  readonly departed: readonly Departed[];
   /** The claims on zones that are none of the group's: gone, or of another group by now. Those of members are in `zones`. */
   readonly strayClaims: readonly Claim[];
   readonly abandoned: number;
   readonly joining: Joining;
-  /** True when the next write is to mend stamps of a clock that was ahead, or to say what was sighted: here it is done. */
+  /** True when the next write mends stamps of a clock that was ahead, notes what was sighted, or forgets a zone that is gone. */
   readonly isMended: boolean;
   /** Deletions that were refused for good, by pod uid. */
   readonly refusals: ReadonlyMap<string, Refusal>;
@@ -75,6 +76,7 @@ export async function observeGroup(
   );
   const { open, abandoned, unsighted } = await leaveAbandoned(context, ledger, reserved, { unsettled, nowMs });
 
+  const left = await findLeft(context, ledger, view, { strangers, open, nowMs });
   const { claims } = ledger;
   const zones = view.statefulSets.map((set) => surveyZone(set, view.podsOf(set), open, nowMs, claims));
   zones.sort(byName);
@@ -86,11 +88,12 @@ export async function observeGroup(
     zones,
     reserved,
     open,
-    departed: open.filter((reservation) => !members.has(reservation.statefulSet)),
+    departed: [...open.filter((reservation) => !members.has(reservation.statefulSet)), ...left.down],
     strayClaims: claims.filter(({ zone }) => !members.has(zone)),
     abandoned: abandoned.size,
-    joining,
-    isMended: given !== stored || unsighted > 0,
+    // A zone counts until the pods that it left behind are gone.
+    joining: { ...joining, members: [...joining.members, ...left.standing].sort() },
+    isMended: given !== stored || unsighted > 0 || left.isOver,
     refusals: refusalsOf(context, ledger, nowMs),
     givenUp: givenUpOf(ledger, abandoned, nowMs),
   };

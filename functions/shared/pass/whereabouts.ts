@@ -2,32 +2,57 @@
  * Where reserved pods are: from the view where it shows them, and by GETs where it does not. And where all is that a claim names:
  * by GETs alone.
  */
-import { isMember } from "../group/governing.ts";
+import type { Departed } from "../group/claiming.ts";
+import { isMember, selects } from "../group/governing.ts";
+import { isOwnerGroup } from "../group/suspension/owned.ts";
+import { readGroup } from "../group/whose-ledger.ts";
 import { type Cluster, hasCode, isKnown } from "../kubernetes/cluster.ts";
 import { type KnownClaim, namesOrdinal } from "../ledger/claim.ts";
 import type { ClaimWhereabouts } from "../ledger/kinds.ts";
 import type { Ledger, Reservation } from "../ledger/reservation.ts";
 import type { Whereabouts } from "../ledger/settling.ts";
-import { isStanding, parsePod, podNameOf, statefulSetNameOf } from "../objects/pods.ts";
-import { isWanted, type StatefulSet } from "../objects/statefulsets.ts";
+import { isAvailable, isStanding, type Pod, parsePod, podNameOf, statefulSetNameOf } from "../objects/pods.ts";
+import { type GroupKey, isWanted, type StatefulSet } from "../objects/statefulsets.ts";
+import { rolloutGroup } from "../objects/vocabulary.ts";
 import { getStatefulSet } from "../views/listing.ts";
 import { type GroupView, getPod } from "../views/view.ts";
 import type { Context } from "./definition.ts";
 
-/** StatefulSets that reservations name and the view does not have, as a GET found them; undefined for one that is gone. */
+/**
+ * StatefulSets that reservations name, or that the last decision counted, and that the view does not have, as a GET found them;
+ * undefined for one that is gone.
+ */
 export type Strangers = ReadonlyMap<string, StatefulSet | undefined>;
 
 const noStrangers: Strangers = new Map();
 
 export async function readStrangers(context: Context, ledger: Ledger, view: GroupView): Promise<Strangers> {
-  if (ledger.reservations.length === 0) return noStrangers;
-  const members = new Set(view.statefulSets.map(({ name }) => name));
-  const { namespace } = ledger.key;
-  const names = new Set(ledger.reservations.map(({ statefulSet }) => statefulSet).filter((name) => !members.has(name)));
+  const seen = new Set(view.statefulSets.map(({ name }) => name));
+  const { members, key } = ledger;
+  const { namespace } = key;
+  // A process that keeps watches has the labels at hand, and a zone may have left before any write counted it.
+  const isAsked = members === undefined || context.views.isLasting;
+  const labelled = isAsked ? await namesByLabels(context, key, view) : [];
+  const counted = [...(members ?? []), ...labelled];
+  const reserved = ledger.reservations.map(({ statefulSet }) => statefulSet);
+  const named = isOwnerGroup(key.group) ? reserved : [...reserved, ...counted];
+  const names = new Set(named.filter((name) => !seen.has(name)));
+  if (names.size === 0) return noStrangers;
   const reads = [...names].map(
     async (name) => [name, await getStatefulSet(context.cluster, { namespace, name })] as const,
   );
   return new Map(await Promise.all(reads));
+}
+
+/** Under a ledger that no decision has written: what the labels of released pods say of their group. Throws ClusterError. */
+async function namesByLabels({ views }: Context, { namespace, group }: GroupKey, view: GroupView): Promise<string[]> {
+  const { kind, name } = readGroup(group);
+  const budget = kind === "budget" ? view.budgets.find((one) => one.name === name) : undefined;
+  if (kind !== "labelled" && budget === undefined) return [];
+  const isOfGroup = ({ labels }: Pod) => {
+    return budget === undefined ? labels[rolloutGroup.key] === name : selects(budget, labels);
+  };
+  return (await views.orphans(namespace)).filter(isOfGroup).map((pod) => statefulSetNameOf(pod.name));
 }
 
 /** True when one of them belongs to the group. Then the view is from before it joined, and does not know it. */
@@ -80,6 +105,45 @@ async function findByName(
   // The pod that was found is the newest state, and nobody else may know it yet.
   const isFoundLeft = isLeft && pod?.orphaned === true && isStanding(pod) && !left.some(({ uid }) => uid === pod.uid);
   return { pod, statefulSet, isMember: isOne, orphans: left.length + (isFoundLeft ? 1 : 0) };
+}
+
+/** What StatefulSets that are gone, or going, have left behind of a group. */
+export interface Left {
+  /** The zones that are gone and of which pods stand. */
+  readonly standing: readonly string[];
+  /** Their pods that are not ready and that no open reservation names. */
+  readonly down: readonly Departed[];
+  /** True where a zone that the ledger counts is gone with all that it had. */
+  readonly isOver: boolean;
+}
+
+/**
+ * Rule R7: a zone whose StatefulSet was deleted without its pods counts until these are gone or it is made again. How many pods
+ * it wanted nobody knows any more: those count that stand. Throws ClusterError.
+ */
+export async function findLeft(
+  { views }: Context,
+  { key: { namespace, group }, members = [] }: Ledger,
+  view: GroupView,
+  { strangers, open, nowMs }: { strangers: Strangers; open: readonly Reservation[]; nowMs: number },
+): Promise<Left> {
+  // The pods of an owner are found by its volume claims, and never by their names.
+  if (isOwnerGroup(group)) return { standing: [], down: [], isOver: false };
+  const reserved = new Set(open.map(podNameOf));
+  const madeFor = async (name: string) => [name, await views.podsMadeFor({ namespace, name })] as const;
+  const gone = [...strangers].flatMap(([name, found]) => (found === undefined ? [name] : []));
+  const left = await Promise.all(gone.map(madeFor));
+  const standing = left.flatMap(([name, pods]) => (pods.length > 0 ? [name] : []));
+  // While it is being deleted it releases its pods one by one; those that it has still count in its own zone.
+  const going = view.statefulSets.filter(({ deleting }) => deleting);
+  for (const [name, pods] of await Promise.all(going.map(({ name }) => madeFor(name))))
+    left.push([name, pods.filter(({ orphaned }) => orphaned)]);
+  const down = left.flatMap(([statefulSet, pods]) =>
+    pods
+      .filter((pod) => !reserved.has(pod.name) && !isAvailable(pod, 0, nowMs))
+      .map(({ ordinal }): Departed => ({ statefulSet, ordinal, isLeft: true })),
+  );
+  return { standing, down, isOver: gone.some((name) => members.includes(name) && !standing.includes(name)) };
 }
 
 /**

@@ -52,6 +52,7 @@ export function createListingViews(cluster: Cluster, namespaces: readonly string
     pod: (key, lookUps = cluster) => getPod(lookUps, key),
     ownerOf: (pod, lookUps = cluster) => getOwnerOf(lookUps, pod),
     podsMadeFor: (statefulSet) => listPodsMadeFor(cluster, statefulSet),
+    orphans: (namespace) => listOrphans(cluster, namespace),
     budgets: async (namespace) => (await listBudgets(cluster, namespace)).map(parseStoredBudget),
     disruptionBudgets: async (namespace) =>
       (await listDisruptionBudgets(cluster, namespace)).map(parseDisruptionBudget),
@@ -140,9 +141,19 @@ export function readBehindNewPods(
 
 /** The standing pods made for a StatefulSet of that name, its own or nobody's, by a consistent LIST. Throws ClusterError. */
 export async function listPodsMadeFor(cluster: Cluster, { namespace, name }: ObjectKey): Promise<Pod[]> {
-  const { items } = await cluster.list("pods", { namespace, labelSelector: podName.key });
   const isMadeFor = (pod: Pod) => statefulSetNameOf(pod.name) === name && (pod.orphaned || pod.ownerUid !== undefined);
-  return items.map(parsePod).filter((pod) => isMadeFor(pod) && isStanding(pod));
+  return (await listStanding(cluster, namespace)).filter(isMadeFor);
+}
+
+/** The standing pods that StatefulSets of a namespace have released, by a consistent LIST. Throws ClusterError. */
+export async function listOrphans(cluster: Cluster, namespace: string): Promise<Pod[]> {
+  return (await listStanding(cluster, namespace)).filter(({ orphaned }) => orphaned);
+}
+
+/** Those that were made for any StatefulSet: Kubernetes writes the name of a pod on these alone. */
+async function listStanding(cluster: Cluster, namespace: string): Promise<Pod[]> {
+  const { items } = await cluster.list("pods", { namespace, labelSelector: podName.key });
+  return items.map(parsePod).filter(isStanding);
 }
 
 /** Every group of the namespaces, or of all, by a consistent LIST; `onRead` hears of each member. Throws ClusterError. */

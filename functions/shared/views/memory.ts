@@ -73,6 +73,13 @@ export function podsMadeFor(memory: GroupWatchMemory, namespace: string, statefu
   return [...memory.pods.values()].filter((pod) => isMadeFor(pod) && isStanding(pod));
 }
 
+/** The standing pods of a namespace that are nobody's. */
+export function orphansIn(memory: GroupWatchMemory, namespace: string): readonly Pod[] {
+  const prefix = orphansOf(namespace, "");
+  const owners = [...memory.podsByOwner].filter(([owner]) => owner.startsWith(prefix));
+  return owners.flatMap(([, pods]) => [...pods.values()].filter(isStanding));
+}
+
 /** Whose pods budgets select, at one moment. A pass may ask for each of a thousand pods: each answer is found once. */
 export function hasPodsIn(memory: GroupWatchMemory): HasPods {
   const known = new Map<StoredBudget, Map<string, boolean>>();

@@ -84,6 +84,8 @@ export interface Views {
   ownerOf(pod: Pod, lookUps?: LookUps): Promise<StatefulSet | undefined>;
   /** The standing pods that were made for a StatefulSet of that name and are its own or nobody's: some, or none where none is. */
   podsMadeFor(statefulSet: ObjectKey): Promise<readonly Pod[]>;
+  /** All standing pods of a namespace that StatefulSets have released. */
+  orphans(namespace: string): Promise<readonly Pod[]>;
   /** The budgets of a namespace: none where their CRD is not installed. Heard of in the last 30 s, or listed. */
   budgets(namespace: string): Promise<readonly StoredBudget[]>;
   /** The PodDisruptionBudgets of a namespace, the same way. */

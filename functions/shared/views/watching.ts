@@ -13,10 +13,11 @@ import { BoundedMap } from "../objects/bounded-map.ts";
 import { type PodDisruptionBudget, parseDisruptionBudget } from "../objects/disruption-budgets.ts";
 import type { Pod } from "../objects/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../objects/statefulsets.ts";
+import { rolloutGroup } from "../objects/vocabulary.ts";
 import { type Following, follow } from "./following.ts";
 import { getGroupOf, getOwnerOf, listGroups, listPodsMadeFor, readOwnedView } from "./listing.ts";
 import { heardOfMs, learnStatefulSet, statefulSetStore } from "./membership.ts";
-import { emptyMemory, type GroupWatchMemory, podHeardOfMs, podStore, podsMadeFor } from "./memory.ts";
+import { emptyMemory, type GroupWatchMemory, orphansIn, podHeardOfMs, podStore, podsMadeFor } from "./memory.ts";
 import { readAsListed, readView, type StatefulSetRead } from "./reading.ts";
 import { SharedReads } from "./shared-reads.ts";
 import { type Seen, Shelf } from "./shelf.ts";
@@ -171,7 +172,7 @@ function knowledgeOf(
 function readsOfOne(
   cluster: Cluster,
   memoryOf: (namespace: string) => GroupWatchMemory,
-): Pick<Views, "pod" | "ownerOf" | "podsMadeFor"> {
+): Pick<Views, "pod" | "ownerOf" | "podsMadeFor" | "orphans"> {
   const podReads = new SharedReads<Pod | undefined>(cluster);
   const ownerReads = new SharedReads<StatefulSet | undefined>(cluster);
   const isRecent = (heardMs: number) => cluster.monotonicMs() - heardMs <= silentAfterMs;
@@ -197,6 +198,8 @@ function readsOfOne(
       // That there are none is not taken from a memory that may be behind.
       return known.length > 0 ? known : listPodsMadeFor(cluster, { namespace, name });
     },
+    // Their names alone are taken from it, however old it is: who they are is asked then.
+    orphans: async (namespace) => orphansIn(memoryOf(namespace), namespace),
   };
 }
 
@@ -229,7 +232,11 @@ function followingsOf(watched: Watched, namespace: string, options: WatchingOpti
   const changedPod = (pod: Pod) => {
     const owner = pod.ownerUid === undefined ? undefined : memory.membership.byUid.get(pod.ownerUid);
     if (owner?.group !== undefined) onChange({ namespace: pod.namespace, group: owner.group }, "pods");
-    if (owner !== undefined) tell(pod.namespace, owner.group);
+    if (owner !== undefined) return tell(pod.namespace, owner.group);
+    // Released by a StatefulSet that is gone: it counts in its group until it is gone, too. Its template may have named that.
+    const group = pod.labels[rolloutGroup.key];
+    if (group !== undefined) onChange({ namespace: pod.namespace, group }, "pods");
+    tell(pod.namespace, group);
   };
   const changedStatefulSet = (statefulSet: StatefulSet) => {
     const { namespace, group } = statefulSet;

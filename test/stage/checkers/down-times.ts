@@ -2,11 +2,12 @@
 import type { StoredStatefulSet } from "../../world/objects.ts";
 import type { World } from "../../world/world.ts";
 import type { Past } from "./past.ts";
-import { isUp, wantedOrdinals, wantsOrdinal } from "./raw.ts";
+import { isTerminating, isUp, setNameOf, wantedOrdinals, wantsOrdinal } from "./raw.ts";
 
 export class DownTimes {
   readonly #world: World;
   readonly #past: Past;
+  readonly #namespace: string;
   /** By the name of a pod that is down: since when. One that has never been is in neither. */
   readonly #downSinceMs = new Map<string, number>();
   readonly #seen = new Set<string>();
@@ -14,6 +15,7 @@ export class DownTimes {
   constructor(world: World, past: Past, namespace: string) {
     this.#world = world;
     this.#past = past;
+    this.#namespace = namespace;
     world.store.onChange("pods", ({ final, current }) => {
       if (final.metadata.namespace !== namespace) return;
       const { name } = final.metadata;
@@ -33,6 +35,22 @@ export class DownTimes {
       .filter((ordinal) => this.#downSinceMsOf(`${name}-${ordinal}`) <= since)
       .filter((ordinal) => before.every((set) => wantsOrdinal(set, ordinal)))
       .map((ordinal) => `${name}-${ordinal}`);
+  }
+
+  /**
+   * The pods of a StatefulSet that was deleted without them that were down all through the last `ms`: it has been gone, or as
+   * asked, for so long, and each of them stands.
+   */
+  leftDown(name: string, ms: number, isSo: (set: StoredStatefulSet) => boolean): string[] {
+    const states = this.#past.states(name, ms);
+    const [before] = this.#past.lately(name, Number.POSITIVE_INFINITY);
+    if (states[0] !== undefined || before === undefined || !isSo(before)) return [];
+    if (!states.every((set) => set === undefined || isSo(set))) return [];
+    const since = this.#world.timeline.nowMs() - ms;
+    return [...this.#world.store.ownedBy("pods", "")]
+      .filter((pod) => pod.metadata.namespace === this.#namespace && setNameOf(pod.metadata.name) === name)
+      .filter((pod) => !isUp(pod) && !isTerminating(pod) && this.#downSinceMsOf(pod.metadata.name) <= since)
+      .map(({ metadata }) => metadata.name);
   }
 
   #downSinceMsOf(pod: string): number {

@@ -219,7 +219,10 @@ export class TrueWorldChecker {
     const isMember = (set: StoredStatefulSet) => this.#groupOf(set) === entry.group;
     const longDown = new Map<string, string[]>();
     for (const name of this.#past.names()) {
-      const down = this.#downTimes.longDown(name, windowMs, isMember);
+      const down = [
+        ...this.#downTimes.longDown(name, windowMs, isMember),
+        ...this.#downTimes.leftDown(name, windowMs, isMember),
+      ];
       if (down.length > 0) longDown.set(name, down);
     }
     return {

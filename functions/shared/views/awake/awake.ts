@@ -75,6 +75,7 @@ export function createAwakeViews(options: AwakeOptions): AwakeViews {
     pod: (key, lookUps) => of(key.namespace).pod(key, lookUps),
     ownerOf: (pod, lookUps) => of(pod.namespace).ownerOf(pod, lookUps),
     podsMadeFor: (statefulSet) => of(statefulSet.namespace).podsMadeFor(statefulSet),
+    orphans: (namespace) => of(namespace).orphans(namespace),
     budgets: (namespace) => of(namespace).budgets(namespace),
     disruptionBudgets: (namespace) => of(namespace).disruptionBudgets(namespace),
     isAwake: (namespace) => watches.ready(namespace) !== undefined,

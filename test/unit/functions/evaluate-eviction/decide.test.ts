@@ -126,6 +126,18 @@ test("zone-departed: a reserved pod whose StatefulSet has left the group holds e
   assert.match(answer.sentence, /^1 pod not ready in z: z-3 is reserved, but its StatefulSet has left the group/);
 });
 
+test("zone-departed: a pod that is down and was left behind by its StatefulSet holds every zone, or its partition", () => {
+  const departed = [{ statefulSet: "z", ordinal: 1, isLeft: true }] as const;
+  const answer = refusal(whole, "a-0", { departed, budget: { maxUnavailable: 3 } });
+  assert.deepEqual([answer.guard, answer.code], ["zone-departed", 429]);
+  assert.match(
+    answer.sentence,
+    /^1 pod not ready in z: z-1 is not ready, and its StatefulSet z is gone; .* make z again/,
+  );
+  const budget = { maxUnavailable: 1, podNamePartitionRegex: "[a-z]+-([0-9]+)" };
+  assert.deepEqual(guards(whole, ["a-0", "a-1"], { departed, budget }), ["allowed", "partition-budget"]);
+});
+
 test("a share of the replicas is rounded down, of the smaller of wanted and counted ones, and never less than one", () => {
   const drawn = (down: number) => [zone("a", "x".repeat(down) + "o".repeat(10 - down)), zone("b", "o".repeat(10))];
   for (const [percent, allowed] of [

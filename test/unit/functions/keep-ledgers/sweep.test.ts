@@ -73,6 +73,20 @@ test("a ledger of a vanished group stays while a pod that it has reserved stands
   assert.deepEqual([by, action, object, result], ["keep-ledgers", "collect", "sluice-group", "done"]);
 });
 
+test("a ledger stays while pods stand that all of its StatefulSets have left behind: it knows of their zones (R7)", async () => {
+  const passes = new Passes({ zones: ["a", "b"], replicas: 1 });
+  await sweep(passes);
+  passes.writeLedger({ "sluice.dev/members": JSON.stringify(["group-a", "group-b"]) });
+  for (const name of ["group-a", "group-b"]) passes.world.removeStatefulSet({ namespace, name }, "Orphan");
+  passes.world.settle();
+  await sweep(passes);
+  assert.deepEqual(leasesOf(passes), ["db/sluice-group"]);
+  for (const name of ["group-a-0", "group-b-0"]) passes.world.store.delete("pods", { namespace, name });
+  await passes.goOn(60_000);
+  await sweep(passes);
+  assert.deepEqual(leasesOf(passes), []);
+});
+
 test("a ledger of a vanished group that says what only another function, or a later version, understands is left alone", async () => {
   for (const annotation of ["sluice.dev/last-time", "sluice.dev/some-time"]) {
     const passes = new Passes();

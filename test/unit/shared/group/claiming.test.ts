@@ -88,8 +88,8 @@ test("what holds a claim back is said: the first zone by name that is not whole,
   assert.equal(said(around([zone("a", "nnn", { reserved })]))?.sentence, "a-1 is reserved");
   assert.equal(said(around([zone("b", "nnn")]))?.sentence, "a has left the group or is gone");
   assert.equal(
-    said(around([zone("a", "nnn")], { departed: [reservation("gone-0")] }))?.sentence,
-    "gone-0 is reserved, and its StatefulSet has left the group or is gone",
+    said(around([zone("a", "nnn")], { departed: [reservation("gone-0")] }))?.sentence.slice(0, 76),
+    "gone-0 is reserved, but its StatefulSet has left the group or is gone; no ot",
   );
 });
 

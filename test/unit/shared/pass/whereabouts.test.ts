@@ -96,7 +96,7 @@ function given({ members = [], shown = [], pods = [], statefulSets = [], left = 
     },
   };
   const context = { cluster, views } as unknown as Context;
-  const ledger = { key, reservations } as unknown as Ledger;
+  const ledger = { key, reservations, members: [] } as unknown as Ledger;
   const pod = (name: string) => shown.map(parsePod).find((one) => one.name === name);
   const view = { statefulSets: members, neighbours: [], budgets: [], pod } as unknown as GroupView;
   const find = async () => {
