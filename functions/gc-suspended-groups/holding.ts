@@ -1,6 +1,5 @@
 /** What holds a suspended volume, and whether its time is over (spec suspend-before-delete 3.2; invariants S1 and S2). Pure. */
 import {
-  isDrained,
   isRecovering,
   isRemoving,
   isUsed,
@@ -10,6 +9,7 @@ import {
 } from "../shared/group/suspension/members.ts";
 import { whyUnclear } from "../shared/group/suspension/owned.ts";
 import { whyFrozen } from "../shared/group/suspension/pace.ts";
+import { whyUndrained } from "../shared/group/suspension/proof.ts";
 import { ageOf, describeSpan, durationNow } from "../shared/group/suspension/time-left.ts";
 import { drainedAt, hold } from "../shared/objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
@@ -87,7 +87,12 @@ function whyUnsure(member: Member, nowMs: number): Held | undefined {
   const { name } = member;
   const unclear = whyUnclear(member);
   if (unclear !== undefined) return unclear;
-  if (!isDrained(member, nowMs)) {
+  const undrained = whyUndrained(member, nowMs);
+  // Another pod that says just now that nobody needs the data is a newer word than any.
+  const isAsked = member.drain !== undefined && whyNeeded(member) === undefined;
+  if (undrained !== undefined && undrained.guard !== "not-drained" && !isAsked)
+    return { guard: undrained.guard, sentence: `the volumes of ${name} stay: ${undrained.sentence}` };
+  if (undrained?.guard === "not-drained") {
     const sentence = `the volumes of ${name} stay: ${drainedAt.key} does not say any more that nobody needs their data`;
     return { guard: "drain-lost", sentence };
   }

@@ -15,6 +15,7 @@ import {
   memberChanged,
   messageFor,
   patchVolumeClaim,
+  podSeen,
   tellOfClaim,
 } from "../shared/pass/suspension/writing.ts";
 import type { Telling } from "../shared/pass/verdict-record.ts";
@@ -131,10 +132,12 @@ async function deletePod(
 
 /** Each write fails where somebody has changed his mind; which pod goes is known from then on. */
 async function mark(context: Context, leaving: readonly Member[], notAfterMs: number): Promise<void> {
-  const marked = leaving.flatMap(({ claims, pod, name: leaver }) =>
-    claims.map((one) => {
+  const marked = leaving.flatMap((member) =>
+    member.claims.map((one) => {
+      const { pod, name: leaver } = member;
       const annotations = {
         [keys.suspendPodUid.key]: pod?.uid ?? null,
+        ...podSeen(pod?.createdMs, one),
         // The revision makes the text a new one each time: a write that changes nothing would leave the revision as it is, and
         // whoever is about to clear the volume claim would not notice that it was decided on once more.
         ...messageFor("suspending", `${leaver} goes, by revision ${one.resourceVersion} of ${one.name}`),
@@ -187,6 +190,7 @@ function patchOf({ cluster }: Context, target: Written, claim: VolumeClaim): Cla
         annotations: {
           [keys.suspendState.key]: meant(claim.state) ?? "Suspending",
           [keys.suspendOwnerUid.key]: member.set.uid,
+          ...podSeen(member.pod?.createdMs, claim),
           // Its pod goes, and with it the label that says the zone.
           ...(claim.owned?.isZoneWritten === false ? { [keys.volumeZone.key]: member.set.name } : {}),
           ...messageFor("suspending", `${member.name} is to go${lostOf(claim)}`),
@@ -217,6 +221,8 @@ function patchOf({ cluster }: Context, target: Written, claim: VolumeClaim): Cla
     case "answer-recover":
       return { annotations: { [keys.recover.key]: null, ...messageFor("recover-too-late", tooLate(claim)) } };
     case "tell":
-      return { annotations: messageFor(target.guard, target.sentence) };
+      return {
+        annotations: { ...podSeen(member.pod?.createdMs, claim), ...messageFor(target.guard, target.sentence) },
+      };
   }
 }

@@ -4,6 +4,7 @@ import { scaleDownPhases } from "../shared/group/size-changes.ts";
 import { isBegun, isRequested, type Member } from "../shared/group/suspension/members.ts";
 import { isOwnerGroup } from "../shared/group/suspension/owned.ts";
 import { chooseTurn } from "../shared/group/suspension/pace.ts";
+import { isPodNews } from "../shared/group/suspension/proof.ts";
 import type { Claim, KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim, type HeldBack, heldBy } from "../shared/ledger/kinds.ts";
 import { podNameOf } from "../shared/objects/pods.ts";
@@ -139,7 +140,9 @@ function conclude(
 /** A volume claim says what it waits for; it is written where another guard holds now. */
 function tell(member: Member, { guard, sentence, step }: Pick<Judged, "guard" | "sentence" | "step">): Told[] {
   if (step !== undefined || !(isBegun(member) || isRequested(member))) return [];
-  const isNews = member.claims.some(({ message, isTerminating }) => !isTerminating && message?.guard !== guard);
+  const isNews = member.claims.some(
+    (claim) => !claim.isTerminating && (claim.message?.guard !== guard || isPodNews(member.pod?.createdMs, claim)),
+  );
   return isNews ? [{ kind: "tell", member, guard, sentence }] : [];
 }
 

@@ -4,7 +4,6 @@ import {
   aheadMs,
   durationOf,
   isBegun,
-  isDrained,
   isRecovering,
   isRemoving,
   isRequested,
@@ -15,7 +14,8 @@ import {
   whyNeeded,
 } from "../shared/group/suspension/members.ts";
 import { whyUnclear } from "../shared/group/suspension/owned.ts";
-import { drainedAt, suspendDuration, volumeOwner } from "../shared/objects/vocabulary/suspension.ts";
+import { isDrained, whyUndrained } from "../shared/group/suspension/proof.ts";
+import { suspendDuration, volumeOwner } from "../shared/objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 
 /** One write about one member. */
@@ -181,6 +181,8 @@ function judgeRequested(member: Member, nowMs: number, protects: boolean): Judge
   if (isSuspendedInPart(member)) return judgeSuspended(member, nowMs, protects) ?? judgeUnheld(member, protects);
   const why = whyNotBegun(member);
   if (why !== undefined) return why;
+  const replaced = judgeReplaced(member);
+  if (replaced !== undefined) return replaced;
   const undrained = judgeDrain(member, nowMs);
   if (undrained !== undefined) return undrained;
   const unheld = judgeUnheld(member, protects);
@@ -206,8 +208,8 @@ function judgeDrain(member: Member, nowMs: number): Judged | undefined {
     const step: Step = { kind: "prove", member, claims };
     return { guard: "drained", sentence: `${member.drain?.pod} says that nobody needs the data of ${name}`, step };
   }
-  const sentence = `${name} stays: not each of its volume claims says by ${drainedAt.key} that nobody needs its data`;
-  return { guard: "not-drained", sentence };
+  const why = whyUndrained(member, nowMs);
+  return why && { guard: why.guard, sentence: `${name} stays: ${why.sentence}` };
 }
 
 /** Our finalizer comes before anything else; a volume claim that is being deleted takes none, and may have one of ours. */
@@ -252,14 +254,20 @@ function whyShared({ name, others }: Member): Judged | undefined {
   return { guard: "volume-shared", sentence, recheckMs: mendRecheckMs };
 }
 
+/** Its pod was taken, and another one stands in its place before the time has begun. */
+function judgeReplaced(member: Member): Judged | undefined {
+  const { name, pod, claims } = member;
+  const isOther = pod !== undefined && claims.some(({ podUid }) => podUid !== undefined && podUid !== pod.uid);
+  if (!isOther || pod.isTerminating || !isWantedMember(member)) return undefined;
+  return clearing(member, "in-use-again", `${name} is there again, as another pod: it is not suspended`);
+}
+
 /** Protected; its pod goes in its turn, and its absence starts the time. */
 function judgeSuspending(member: Member): Judged {
   const { name, pod, claims } = member;
-  const isOther = pod !== undefined && claims.some(({ podUid }) => podUid !== undefined && podUid !== pod.uid);
   if (isWantedMember(member)) {
     if (pod === undefined || pod.isTerminating)
       return { guard: "pod-missing", sentence: `${name} is wanted and not there`, recheckMs: podRecheckMs };
-    if (isOther) return clearing(member, "in-use-again", `${name} is there again, as another pod: it is not suspended`);
     return { guard: "suspending", sentence: `${name} is to go`, wish: "goes" };
   }
   if (pod !== undefined)

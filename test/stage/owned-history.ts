@@ -118,7 +118,17 @@ class Play {
         this.#say(metadata.name, { hold: null, "drained-at": this.#now() });
     }
     for (const pod of this.#pods()) this.#world.kubelet.healPod({ namespace, name: pod.metadata.name });
-    await this.#until(1_200_000);
+    for (let untilMs = 660_000; untilMs <= 1_200_000; untilMs += 60_000) {
+      this.#drainAgain();
+      await this.#until(untilMs);
+    }
+  }
+
+  /** A pod that came after the word on its drain may have got new data: somebody moves that, too. */
+  #drainAgain(): void {
+    for (const { metadata } of this.#claims())
+      if (/^(pod|claim)-newer: /.test(metadata.annotations?.[of("suspend-message")] ?? ""))
+        this.#say(metadata.name, { "drained-at": this.#now() });
   }
 
   /**

@@ -34,7 +34,15 @@ export class Owned {
   }
 
   addClaim(name: string, texts: Texts, labels: Readonly<Record<string, string>> = {}): void {
-    const metadata = { name, namespace: "db", uid: `uid-${name}`, resourceVersion: "9", annotations: {}, labels };
+    const metadata = {
+      name,
+      namespace: "db",
+      uid: `uid-${name}`,
+      resourceVersion: "9",
+      creationTimestamp: minutesAgo(700),
+      annotations: {},
+      labels,
+    };
     const status = { phase: "Bound", capacity: { storage: "10Gi" } };
     this.claims.set(name, { metadata, spec: { volumeName: `pv-${name}` }, status });
     this.say(name, texts);
@@ -54,7 +62,14 @@ export class Owned {
     };
     const volumes = claims.map((claimName) => ({ persistentVolumeClaim: { claimName } }));
     const conditions = [{ type: "Ready", status: "True", lastTransitionTime: minutesAgo(600) }];
-    const metadata = { name, namespace: "db", uid: `uid-${name}`, resourceVersion: "8", ownerReferences: [controller] };
+    const metadata = {
+      name,
+      namespace: "db",
+      uid: `uid-${name}`,
+      resourceVersion: "8",
+      creationTimestamp: minutesAgo(600),
+      ownerReferences: [controller],
+    };
     this.pods.set(name, {
       metadata: { ...metadata, ...changes },
       spec: { volumes },
@@ -99,6 +114,7 @@ export class Owned {
     this.say(`${name}-data`, {
       "suspend-state": state,
       "suspend-pod-uid": `uid-${name}`,
+      "suspend-pod-created": minutesAgo(600),
       "suspended-at": minutesAgo(minutes),
     });
     this.pods.delete(name);

@@ -69,6 +69,7 @@ export class Suspended {
       namespace: "db",
       uid: `uid-${name}`,
       resourceVersion: "9",
+      creationTimestamp: minutesAgo(700),
       annotations: annotations(texts),
     };
     const status = { phase: "Bound", capacity: { storage: "10Gi" } };
@@ -85,6 +86,7 @@ export class Suspended {
       namespace: "db",
       uid: `uid-${name}`,
       resourceVersion: "8",
+      creationTimestamp: minutesAgo(600),
       labels,
       ownerReferences: [owner],
     };
@@ -128,6 +130,7 @@ export class Suspended {
       "suspend-state": state,
       "suspend-owner-uid": `uid-db-${zone}`,
       "suspend-pod-uid": `uid-db-${zone}-${ordinal}`,
+      "suspend-pod-created": minutesAgo(600),
       "suspended-at": state === "Suspending" ? undefined : minutesAgo(minutes),
     });
     this.hold(zone, ordinal, ["sluice.dev/volume-hold", "kubernetes.io/pvc-protection"]);

@@ -241,6 +241,9 @@ export class Deeds {
   takeWhatHangs(): void {
     const { world, namespace, log } = this.#run;
     for (const claim of this.claims()) {
+      // Its pod came after the word, or it did itself: the data is moved once more.
+      if (/^(pod|claim)-newer: /.test(says(claim, "suspend-message") ?? ""))
+        this.#say(claim, { "drained-at": this.#now() });
       if (!isDeleted(claim) || !isHeld(claim) || this.#isRemoving(claim)) continue;
       const { name, finalizers = [] } = claim.metadata;
       log("user", `takes our finalizer from ${name}`);

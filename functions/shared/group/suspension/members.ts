@@ -152,11 +152,6 @@ export function isRequested({ claims }: Member): boolean {
   return claims.every(({ request }) => meant(request) === true);
 }
 
-/** Nobody needs its data, by a word on each of its volume claims; one of the future is no word. */
-export function isDrained({ claims }: Member, nowMs: number): boolean {
-  return claims.every(({ drainedMs }) => drainedMs !== undefined && drainedMs <= nowMs + aheadMs);
-}
-
 /** Why a member's data may be needed, as far as its StatefulSet has others asked; undefined where it has not, or they say no. */
 export function whyNeeded({
   set,

@@ -211,6 +211,12 @@ export const suspendPodUid = onVolumeClaim("sluice.dev/suspend-pod-uid", asText,
   says: "the pod that was taken down; written by us",
 });
 
+export const suspendPodCreated = onVolumeClaim("sluice.dev/suspend-pod-created", parseTime, {
+  grammar: time,
+  fallback: "absent or malformed: nobody has seen a pod with the volume since somebody asked for its suspension",
+  says: "when the newest pod that was seen with the volume was made: an older word on the drain says nothing; written by us",
+});
+
 export const suspendedAt = onVolumeClaim("sluice.dev/suspended-at", parseTime, {
   grammar: time,
   fallback: "absent, malformed or of the future: the time begins anew",
@@ -272,6 +278,7 @@ export const stateEntries = [
   suspendState,
   suspendOwnerUid,
   suspendPodUid,
+  suspendPodCreated,
   suspendedAt,
   suspendMessage,
   removalClaim,

@@ -32,6 +32,8 @@ export interface VolumeClaim {
   readonly name: string;
   readonly uid: string;
   readonly resourceVersion: string;
+  /** When it was made, in milliseconds since the epoch; NaN where nobody says so. */
+  readonly createdMs: number;
   /** It is being deleted, and cannot be had back under its uid. */
   readonly isTerminating: boolean;
   /** When that began, in milliseconds since the epoch. */
@@ -58,6 +60,8 @@ export interface VolumeClaim {
   readonly isMarkFalse?: true;
   readonly ownerUid: string | undefined;
   readonly podUid: string | undefined;
+  /** When the newest pod was made that was seen with it, in milliseconds since the epoch; undefined where none was seen. */
+  readonly podCreatedMs: number | undefined;
   /** Since when the time runs, in milliseconds since the epoch; undefined where nothing that parses says so. */
   readonly suspendedMs: number | undefined;
   readonly message: keys.SuspensionMessage | undefined;
@@ -90,6 +94,7 @@ export function parseVolumeClaim(object: VolumeClaimObject): VolumeClaim {
     name: metadata.name,
     uid: metadata.uid,
     resourceVersion: metadata.resourceVersion,
+    createdMs: Date.parse(metadata.creationTimestamp ?? ""),
     isTerminating: metadata.deletionTimestamp !== undefined,
     deletedMs: Number.isNaN(deletedMs) ? undefined : deletedMs,
     isHeld: isHeldByUs(metadata),
@@ -107,6 +112,7 @@ export function parseVolumeClaim(object: VolumeClaimObject): VolumeClaim {
     state: say(keys.suspendState),
     ownerUid: value(keys.suspendOwnerUid),
     podUid: value(keys.suspendPodUid),
+    podCreatedMs: value(keys.suspendPodCreated),
     suspendedMs: suspendedMs === undefined ? undefined : Math.max(suspendedMs, rewrittenAt(metadata) ?? 0),
     message: read(keys.suspendMessage, metadata),
     removalClaim: value(keys.removalClaim),

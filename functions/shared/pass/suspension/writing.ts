@@ -1,5 +1,6 @@
 /** What is written to a volume claim, under its uid and revision, and what is told of it in Events. */
 import { type Anew, isDrainVoid } from "../../group/suspension/anew.ts";
+import { isPodNews } from "../../group/suspension/proof.ts";
 import { ClusterError, type Metadata } from "../../kubernetes/cluster.ts";
 import { cut } from "../../ledger/size.ts";
 import type { GroupKey } from "../../objects/statefulsets.ts";
@@ -47,9 +48,19 @@ export function anewPatch(anew: Pick<Anew, "guard" | "sentence" | "podCreatedMs"
       [keys.suspendedAt.key]: null,
       [keys.removalClaim.key]: null,
       ...(isDrainVoid(anew, claim) ? { [keys.drainedAt.key]: null } : {}),
+      ...podSeen(anew.podCreatedMs, claim),
       ...messageFor(anew.guard, anew.sentence),
     },
   };
+}
+
+/**
+ * A word on the drain that is older than a pod says nothing, also when that pod is gone again: when it was made is written down.
+ * `createdMs`: of the pod that stands, in milliseconds since the epoch; undefined where none does.
+ */
+export function podSeen(createdMs: number | undefined, claim: VolumeClaim): Readonly<Record<string, string>> {
+  if (createdMs === undefined || !isPodNews(createdMs, claim)) return {};
+  return { [keys.suspendPodCreated.key]: new Date(createdMs).toISOString() };
 }
 
 /** Has the time of volumes begin anew, and says so in an Event on each. Throws ClusterError. */

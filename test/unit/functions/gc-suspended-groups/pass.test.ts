@@ -16,7 +16,7 @@ const ours = (texts: Readonly<Record<string, string>>) =>
 class Removals extends Passes {
   static async suspended(changes: Readonly<Record<string, string>> = {}): Promise<Removals> {
     const on = new Removals({ zones: ["a"], replicas: 2, volumes: ["data", "journal"] });
-    const asked = { suspend: "true", "drained-at": "2025-12-31T00:00:00Z", ...changes };
+    const asked = { suspend: "true", "drained-at": "2026-01-01T00:00:05Z", ...changes };
     on.world.annotate(set, ours({ "suspend-duration": "0", "removal-mode": "All" }));
     for (const name of names) on.world.annotate({ namespace, name }, ours(asked), claims);
     for (let pass = 0; pass < 30 && !on.states.every((state) => state === "Suspended"); pass++) {

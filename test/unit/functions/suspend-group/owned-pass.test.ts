@@ -23,7 +23,7 @@ class OwnedPasses extends Passes {
       "sluice.dev/zone-label": "zone",
       "sluice.dev/suspend-duration": "1h",
       "sluice.dev/suspend": "true",
-      "sluice.dev/drained-at": "2025-12-31T00:00:00Z",
+      "sluice.dev/drained-at": "2026-01-01T00:00:05Z",
     };
     this.world.store.create(claims, namespace, { metadata: { name: claim.name, annotations: asked } } as never);
     this.makePod();

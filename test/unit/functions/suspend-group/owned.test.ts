@@ -186,7 +186,7 @@ test("request-incomplete: a pod with two volume claims goes when both of them as
   on.addPod("a-0", {}, ["a-0-data", "a-0-log"]);
   on.ask("a-0");
   assert.deepEqual(said(on), ["request-incomplete"]);
-  on.say("a-0-log", { suspend: "true", "drained-at": "2026-05-01T00:00:00Z" });
+  on.say("a-0-log", { suspend: "true", "drained-at": "2026-06-01T10:30:00Z" });
   assert.deepEqual(said(on), ["protect a-0"]);
 });
 

@@ -1,0 +1,60 @@
+/**
+ * Whether a word on the drain says anything of the data of now: it is older than nothing that it speaks about, neither than the
+ * pod that could have got new data since, nor than the volume claim (spec suspend-before-delete 3.4, I11). Pure.
+ */
+import { formatTime } from "../../objects/durations.ts";
+import { drainedAt } from "../../objects/vocabulary/suspension.ts";
+import type { VolumeClaim } from "../../objects/volumes/volume-claim.ts";
+import { aheadMs, type Member } from "./members.ts";
+
+export interface NoProof {
+  readonly guard: "not-drained" | "pod-newer" | "claim-newer";
+  readonly sentence: string;
+}
+
+/** Why nobody has said that the data of a member is not needed; undefined where each of its volume claims says so. */
+export function whyUndrained(member: Member, nowMs: number): NoProof | undefined {
+  for (const claim of member.claims) {
+    const why = whyUnproven(member, claim, nowMs);
+    if (why !== undefined) return why;
+  }
+  return undefined;
+}
+
+export function isDrained(member: Member, nowMs: number): boolean {
+  return whyUndrained(member, nowMs) === undefined;
+}
+
+function whyUnproven(member: Member, claim: VolumeClaim, nowMs: number): NoProof | undefined {
+  const { drainedMs } = claim;
+  // One of the future is no word.
+  if (drainedMs === undefined || drainedMs > nowMs + aheadMs)
+    return {
+      guard: "not-drained",
+      sentence: `not each of its volume claims says by ${drainedAt.key} that nobody needs its data`,
+    };
+  const again = `move its data once more, and write ${drainedAt.key} of ${claim.name} anew`;
+  if (!(drainedMs >= claim.createdMs)) {
+    const sentence = `${drainedAt.key} says ${formatTime(drainedMs)}, and ${claim.name} was made after that: ${again}`;
+    return { guard: "claim-newer", sentence };
+  }
+  const podMs = newestPodMs(member, claim);
+  if (podMs === undefined || drainedMs >= podMs) return undefined;
+  const made = Number.isNaN(podMs) ? "when it was made nobody knows" : `it was made at ${formatTime(podMs)}`;
+  const sentence = `${drainedAt.key} says ${formatTime(drainedMs)}, and its pod may have got new data since: ${made}; ${again}`;
+  return { guard: "pod-newer", sentence };
+}
+
+/** Of the pod that stands and of those that were seen; NaN where nobody knows when one was made. */
+function newestPodMs({ pod }: Member, { podUid, podCreatedMs, isRemovalHeld, suspendedMs }: VolumeClaim) {
+  const times = [pod?.createdMs, podCreatedMs].filter((ms) => ms !== undefined);
+  if (times.length > 0) return Math.max(...times);
+  // A version of before took that pod, and did not write down when it was made: not after it was seen to be gone, anyway. Of a
+  // removal that another function holds back, that one has looked.
+  return podUid === undefined || isRemovalHeld ? undefined : suspendedMs;
+}
+
+/** True where a volume claim does not know yet of the pod that stands, which was made then. */
+export function isPodNews(createdMs: number | undefined, { podCreatedMs }: VolumeClaim): boolean {
+  return createdMs !== undefined && Number.isFinite(createdMs) && !((podCreatedMs ?? Number.NaN) >= createdMs);
+}

@@ -1,0 +1,117 @@
+/** A word on the drain says nothing of the data of a pod, or of a volume claim, that was made after it. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { namespace } from "../../shared/pass/passes.ts";
+import { top, Volumes, volumes } from "../../shared/pass/volumes.ts";
+
+const week = 7 * 24 * 3_600_000;
+
+async function both(on: Volumes, looks: number, ms = 10_000): Promise<void> {
+  for (let look = 0; look < looks; look++) {
+    await on.suspend();
+    await on.collect();
+    await on.goOn(ms);
+  }
+}
+
+/** Recovered a week ago, on which a pod has worked since; then the same two annotations are written again. */
+async function writtenAgain(): Promise<Volumes> {
+  const on = new Volumes("60s");
+  await on.goOn(5_000);
+  await on.suspended();
+  const words = { suspend: on.said(top, "suspend") ?? "", "drained-at": on.said(top, "drained-at") ?? "" };
+  on.say(top, { recover: "true" });
+  await on.until(
+    () => on.said(top, "recover") === undefined,
+    () => on.suspend(),
+  );
+  await on.goOn(week);
+  on.say(top, words);
+  return on;
+}
+
+test("pod-newer: a word from before its pod was made lets no pod go, and says what to do", async () => {
+  const on = await writtenAgain();
+  await both(on, 12);
+  assert.ok(on.pod("group-a-2") !== undefined);
+  assert.ok(on.claim(top) !== undefined);
+  assert.equal(on.guard === "pod-newer" || (on.said(top, "suspend-message") ?? "").startsWith("pod-newer: "), true);
+  const message = on.said(top, "suspend-message") ?? "";
+  assert.match(message, /sluice.dev\/drained-at says 2026-01-01T00:00:\d\dZ, .* it was made at 2026-01-01T00:00/);
+  on.ask(top);
+  await on.until(
+    () => on.said(top, "suspend-state") === "Suspended",
+    () => on.suspend(),
+  );
+});
+
+test("that pod stays newer when somebody scales it away: its volume is not removed by the old word", async () => {
+  const on = await writtenAgain();
+  await both(on, 2);
+  on.world.store.patch("statefulsets", { namespace, name: "group-a" }, { spec: { replicas: 2 } });
+  await on.goOn(5_000);
+  assert.equal(on.pod("group-a-2"), undefined);
+  await both(on, 30);
+  assert.ok(on.claim(top) !== undefined);
+  assert.match(on.said(top, "suspend-message") ?? "", /^pod-newer: /);
+});
+
+test("an old word that is written over the new one while its time runs removes nothing", async () => {
+  const on = new Volumes("60s");
+  const old = new Date(on.timeline.nowMs() - week).toISOString();
+  await on.goOn(60_000);
+  await on.suspended();
+  assert.ok(on.said(top, "suspend-pod-created") !== undefined, "when the pod that was taken was made is known");
+  on.say(top, { "drained-at": old });
+  await both(on, 30);
+  assert.ok(on.claim(top) !== undefined);
+  on.ask(top);
+  await on.until(
+    () => on.claim(top) === undefined,
+    () => on.collect(),
+  );
+});
+
+test("claim-newer: a word that is older than its volume claim, as a copy brings it, removes nothing", async () => {
+  const on = new Volumes("60s");
+  await on.suspended();
+  const { annotations = {} } = structuredClone(on.claim(top)?.metadata) ?? {};
+  await on.goOn(61_000);
+  await on.until(
+    () => on.claim(top) === undefined,
+    () => on.collect(),
+  );
+  await on.goOn(3_600_000);
+  on.world.store.create(volumes, namespace, { metadata: { name: top, annotations } } as never);
+  await both(on, 30);
+  assert.ok(on.claim(top) !== undefined);
+  const [guard] = (on.said(top, "suspend-message") ?? "").split(": ", 1);
+  assert.equal(guard, "claim-newer");
+});
+
+test("a volume whose pod was taken by a version that did not write down its age waits for a word from after that pod", async () => {
+  const on = new Volumes("60s");
+  await on.suspended();
+  on.say(top, { "suspend-pod-created": null });
+  await both(on, 30);
+  assert.ok(on.claim(top) !== undefined);
+  on.ask(top);
+  await on.until(
+    () => on.claim(top) === undefined,
+    () => on.collect(),
+  );
+});
+
+test("words on the drain of 1970, of the future and of nothing remove nothing, and let no pod go", async () => {
+  for (const word of ["1970-01-01T00:00:00Z", "2036-01-01T00:00:00Z", "yes", "", null]) {
+    const on = new Volumes("60s");
+    on.say(top, { suspend: "true", "drained-at": word });
+    await both(on, 15);
+    assert.ok(on.pod("group-a-2") !== undefined, String(word));
+    const later = new Volumes("60s");
+    await later.suspended();
+    later.say(top, { "drained-at": word });
+    await both(later, 15);
+    assert.ok(later.claim(top) !== undefined, String(word));
+  }
+});
