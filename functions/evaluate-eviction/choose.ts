@@ -10,7 +10,7 @@ import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
 import type { ZoneBudget } from "../shared/objects/budgets.ts";
 import type { PodDisruptionBudget } from "../shared/objects/disruption-budgets.ts";
 import { isOurs } from "../shared/objects/ours.ts";
-import { type Pod, podNameOf } from "../shared/objects/pods.ts";
+import { type Pod, podNameOf, statefulSetOfPod } from "../shared/objects/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { AdmissionAnswer, Denied } from "../shared/pass/definition.ts";
 import { allow, askAgain, badRequest, forbidden, internalError, notFound, notYet } from "../shared/review/answers.ts";
@@ -76,16 +76,31 @@ function judgeAlone({ eviction, pod, owner, surroundings, claims }: Alone): Admi
   const key = keyOf(pod, owner, first, surroundings);
   const governed = governing(pod, surroundings, key);
   if (governed.kind === "ungovernable") return ungovernable(governed, zone);
-  if (owner === undefined) {
-    const sentence = `the budget ${first?.name} selects pod ${pod.name}, ${describeOwner(pod)}, so that its zone is not known: change the selector`;
-    return internalError("no-statefulset", sentence);
-  }
+  if (owner === undefined) return ofNoStatefulSet(eviction, pod, first?.name ?? "");
   // Its name never changes, so that nobody is told to ask again.
   if (pod.name !== podNameOf({ statefulSet: zone, ordinal: pod.ordinal })) {
     const sentence = `pod ${pod.name} is not named STATEFULSET-ORDINAL, as the pods of ${zone} are, so that its place among them is not known and nobody can reserve it: delete it`;
     return badRequest("no-ordinal", sentence, { zone });
   }
   return key;
+}
+
+/**
+ * The answer about a pod that a budget selects and no StatefulSet controls. A copy that somebody made counts in no zone, and goes.
+ * What a StatefulSet may have let go, or may take up, stays until somebody says what is to become of it: nobody's drain fails.
+ */
+function ofNoStatefulSet({ pin }: Eviction, pod: Pod, budget: string): AdmissionAnswer {
+  const { name, ownerKind } = pod;
+  const what = `the budget ${budget} selects pod ${name}, ${describeOwner(pod)}`;
+  if (ownerKind !== undefined && ownerKind !== "StatefulSet")
+    return internalError("no-statefulset", `${what}, so that its zone is not known: change the selector`);
+  const madeFor = statefulSetOfPod(name);
+  if (ownerKind === undefined && madeFor === undefined) {
+    const warnings = [`${what}: it counts in no zone, and may go; delete this pod where nobody needs it`];
+    return allow("out-of-scope", { warnings, patch: pin });
+  }
+  const sentence = `${what}, so that its zone is not known: make the StatefulSet ${pod.ownerName ?? madeFor} again if this pod is of it, or delete this pod`;
+  return askAgain("no-statefulset", sentence);
 }
 
 /** A pod that is asked, and that no budget selects, shares the ledger of its siblings: those may be selected by one. */

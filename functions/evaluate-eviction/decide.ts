@@ -6,7 +6,7 @@ import { claimOn, type Zone } from "../shared/group/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { isGivenUp, refusalOfRenewals, turnMs } from "../shared/ledger/renewals.ts";
 import { dropAfterMs, finishAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
-import { type PodDisruptionBudget, refusalOf, refusingBudget } from "../shared/objects/disruption-budgets.ts";
+import { type PodDisruptionBudget, refusalOf, severalBudgets } from "../shared/objects/disruption-budgets.ts";
 import { formatTime } from "../shared/objects/durations.ts";
 import type { Pod } from "../shared/objects/pods.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
@@ -176,11 +176,11 @@ function refuseClaimed({ strayClaims }: EvictionSnapshot, zone: ZoneThen, { name
 
 /** Rule R15: what the API server would refuse after us is not reserved, or the client's retries would renew it for ever. */
 function refuseByDisruptionBudget({ disruptionBudgets }: EvictionSnapshot, pod: Pod, zone: string): Denied | undefined {
+  const several = severalBudgets(pod, disruptionBudgets);
+  if (several !== undefined) return askAgain("never-possible", `${pod.name} stays: ${several}`, zone);
   const why = refusalOf(pod, disruptionBudgets);
   const sentence = `pod ${pod.name} could go within its zone's budget, but ${why}`;
-  // Of two that select it, time cures nothing.
-  const refuse = refusingBudget(pod, disruptionBudgets) === undefined ? askAgain : notYet;
-  return why === undefined ? undefined : refuse("pod-disruption-budget", sentence, zone);
+  return why === undefined ? undefined : notYet("pod-disruption-budget", sentence, zone);
 }
 
 /**

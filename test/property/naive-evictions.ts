@@ -119,7 +119,7 @@ export function downInSlice(facts: EvictionFacts, taken: readonly Member[], budg
   const slice = sliceOf(budget.slicing, nameOf(own));
   const isInSlice = (name: string) => sliceOf(budget.slicing, name) === slice;
   let down = facts.departed.filter((ordinal) => isInSlice(`y-${ordinal}`)).length;
-  for (const [zone, { labelled }] of facts.zones.entries()) {
+  for (const [zone, { labelled, replicas }] of facts.zones.entries()) {
     let members = 0;
     for (const place of places(facts)) {
       if (place.zone !== zone || isSame(place, own) || !isInSlice(nameOf(place))) continue;
@@ -130,7 +130,7 @@ export function downInSlice(facts: EvictionFacts, taken: readonly Member[], budg
       else if (zone !== own.zone && !isSettledFor(facts, place, budget.delaySeconds)) down++;
     }
     const isOfBudget = isSelected(budget, { app: labelled, zone: letterOf(zone) });
-    if (zone !== own.zone && members === 0 && isOfBudget) down++;
+    if (zone !== own.zone && members === 0 && replicas > 0 && isOfBudget) down++;
   }
   return down;
 }
@@ -173,7 +173,9 @@ function isOfNothing({ may }: BudgetFacts): boolean {
 /** Of as many pods as it expects it wants all healthy, by numbers that are of its last change. */
 function isRefusedForever(facts: EvictionFacts, place: Member): boolean {
   const [only, second] = facts.disruptionBudgets;
-  if (only === undefined || second !== undefined || only.behind) return false;
+  if (only === undefined) return false;
+  if (second !== undefined) return isRefusedByDisruptionBudgets(facts, place);
+  if (only.behind) return false;
   return only.expects === 2 && isRefusedByDisruptionBudgets(facts, place);
 }
 

@@ -2,7 +2,12 @@
 import type { ClaimContent } from "../ledger/claim.ts";
 import { kinds } from "../ledger/kinds.ts";
 import type { ZoneBudget } from "../objects/budgets.ts";
-import { neverAllows, type PodDisruptionBudget, refusingBudget } from "../objects/disruption-budgets.ts";
+import {
+  neverAllows,
+  type PodDisruptionBudget,
+  refusingBudget,
+  severalBudgets,
+} from "../objects/disruption-budgets.ts";
 import type { Pod } from "../objects/pods.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
 
@@ -22,7 +27,8 @@ export function neverByBudget(name: string, { allowance }: Pick<ZoneBudget, "all
 }
 
 /**
- * Why the API server never evicts a pod after our allowance: its PodDisruptionBudget wants as many pods healthy as there can be.
+ * Why the API server never evicts a pod after our allowance: its PodDisruptionBudget wants as many pods healthy as there can be. Or
+ * two of them select it, and the API server answers each eviction with 500.
  * `statefulSets`: all of the namespace; they say how many pods are wanted, while some of them are away. Undefined where it may.
  */
 export function neverByDisruptionBudget(
@@ -30,6 +36,8 @@ export function neverByDisruptionBudget(
   budgets: readonly PodDisruptionBudget[],
   statefulSets: readonly StatefulSet[],
 ): string | undefined {
+  const several = severalBudgets(pod, budgets);
+  if (several !== undefined) return several;
   const budget = refusingBudget(pod, budgets);
   return budget && neverAllows(budget, statefulSets);
 }

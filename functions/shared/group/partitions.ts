@@ -11,7 +11,7 @@ export const maxMissingByPartition = 10_000;
 export interface PartitionCount {
   /** Pods that are not ready, terminating, reserved, or not ready for long enough. */
   readonly notReady: number;
-  /** Pods that should be there and are not, and zones that have no pod of the partition at all. */
+  /** Pods that should be there and are not, and zones that want pods and have none of the partition. */
   readonly unknown: number;
   /** When the next one counts as ready by time alone, in milliseconds from now; undefined when none will. */
   readonly nextReadyInMs: number | undefined;
@@ -53,8 +53,9 @@ export function countPartition(
       absent.missing + (zone.missing > maxMissingByPartition ? zone.missing : sorted.missingOf(partition));
     notReady += absent.reserved;
     unknown += missing;
-    // A zone of the budget that has no pod of the partition may have lost it for good (rollout-operator#370).
-    const isEmpty = members.length + absent.reserved + missing === 0;
+    // A zone of the budget that has no pod of the partition may have lost it for good (rollout-operator#370). One that is to have
+    // no pods at all has lost none: a migration to partitions leaves such StatefulSets behind.
+    const isEmpty = zone.statefulSet.replicas > 0 && members.length + absent.reserved + missing === 0;
     if (!isOwn && isEmpty && selects(budget, zone.statefulSet.podLabels)) unknown++;
   }
   return { notReady, unknown, nextReadyInMs };

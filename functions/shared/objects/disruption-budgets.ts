@@ -50,17 +50,22 @@ export function parseDisruptionBudget({ metadata, spec, status }: PodDisruptionB
 
 /** Why the API server would refuse to evict the pod after our allowance; undefined when it would not. */
 export function refusalOf(pod: Pod, budgets: readonly PodDisruptionBudget[]): string | undefined {
-  const selecting = budgetsOn(pod, budgets);
-  const [budget, second] = selecting;
+  const several = severalBudgets(pod, budgets);
+  if (several !== undefined) return several;
+  const [budget] = budgetsOn(pod, budgets);
   if (budget === undefined) return undefined;
-  if (second !== undefined) {
-    const names = selecting.map(({ name }) => name).join(" and ");
-    return `the PodDisruptionBudgets ${names} both select it, and the API server evicts no such pod`;
-  }
   if (!refuses(budget, pod)) return undefined;
   const { name, behind } = budget;
   if (behind) return `the controller has not seen the last change of PodDisruptionBudget ${name} yet`;
   return `PodDisruptionBudget ${name} allows no disruption now`;
+}
+
+/** Why the API server never evicts a pod: several budgets select it. Undefined where they do not. */
+export function severalBudgets(pod: Pod, budgets: readonly PodDisruptionBudget[]): string | undefined {
+  const selecting = budgetsOn(pod, budgets);
+  if (selecting.length < 2) return undefined;
+  const names = selecting.map(({ name }) => name).join(" and ");
+  return `the PodDisruptionBudgets ${names} both select it, and the API server evicts no such pod: change the selector of one of them`;
 }
 
 /** The one budget over the pod that refuses to let it go now; undefined where none does, and where several select it. */

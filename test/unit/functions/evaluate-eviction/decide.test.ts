@@ -376,5 +376,5 @@ test("without a ledger are answered: what is exempt, what no budget selects, and
   }
   const orphan = alone({ owner: undefined });
   assert.ok("guard" in orphan && !orphan.allowed);
-  assert.deepEqual([orphan.code, orphan.reason], [500, "InternalError"]);
+  assert.deepEqual([orphan.code, orphan.cause], [429, "DisruptionBudget"]);
 });

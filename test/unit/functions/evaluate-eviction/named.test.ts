@@ -51,7 +51,7 @@ test("a mistake of the cluster's objects is a BadRequest where it is a 400, and 
   const several = { budgets: [zoneBudget("one", {}), zoneBudget("two", {})] };
   const both = refusal([zone("a", "ooo"), zone("b", "ooo")], "a-0", several);
   assert.deepEqual([both.guard, both.code, both.reason], ["several-budgets", 400, "BadRequest"]);
-  const answer = ownerless([zoneBudget("budget", {})]);
+  const answer = ownerless([zoneBudget("budget", {})], "ReplicaSet");
   assert.deepEqual("reason" in answer && [answer.guard, answer.code, answer.reason], [
     "no-statefulset",
     500,
@@ -64,8 +64,8 @@ test("an answer about a pod of no StatefulSet is of no zone", () => {
   assert.deepEqual("guard" in answer && [answer.guard, answer.zone], ["out-of-scope", ""]);
 });
 
-function ownerless(budgets: ReturnType<typeof zoneBudget>[]) {
+function ownerless(budgets: ReturnType<typeof zoneBudget>[], ownerKind = "StatefulSet") {
   const eviction = { name: "a-0", uid: "uid-of-a-0", isPinned: true, pin: [] };
   const surroundings = { statefulSets: [statefulSet("a")], neighbours: [], budgets };
-  return decideAlone({ eviction, pod: pod("a-0"), owner: undefined, surroundings, claims: [] });
+  return decideAlone({ eviction, pod: pod("a-0", { ownerKind }), owner: undefined, surroundings, claims: [] });
 }

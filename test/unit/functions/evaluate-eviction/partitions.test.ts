@@ -68,6 +68,17 @@ test("a zone that should have the partition and has no pod of it counts as one u
   assert.deepEqual(guards(zones, ["a-3"], partitions(2)), ["allowed"]);
 });
 
+test("a zone that is to have no pods has lost none of any partition, and one that wants a pod and has none has", () => {
+  const scaledAway = [zone("a", "oo"), zone("b", "oo"), zone("old", "")];
+  assert.deepEqual(guards(scaledAway, ["a-0", "b-1"], partitions(1)), ["allowed", "allowed"]);
+  const lost = [zone("a", "oo"), zone("b", "oo"), zone("old", "..")];
+  assert.deepEqual(guards(lost, ["a-0", "b-1"], partitions(1)), ["partition-budget", "partition-budget"]);
+  const leaving = [zone("a", "oo"), zone("old", "", { extra: [pod("old-0", { readySinceMs: undefined })] })];
+  assert.deepEqual(guards(leaving, ["a-0", "a-1"], partitions(1)), ["partition-budget", "allowed"]);
+  const reserved = [zone("a", "oo"), zone("old", "", { reserved: [reservation("old-0")] })];
+  assert.deepEqual(guards(reserved, ["a-0", "a-1"], partitions(1)), ["partition-budget", "allowed"]);
+});
+
 test("reservations count in the partition of their pod, whose StatefulSet may have left the group", () => {
   const reserved = [reservation("b-1", { by: "advance-zone-rollout" })];
   const zones = [zone("a", "ooo"), zone("b", "ooo", { reserved })];

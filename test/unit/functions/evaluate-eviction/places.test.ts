@@ -48,7 +48,7 @@ test("no-statefulset: the refusal names the kind of what controls the pod", asyn
     ["by-rs", owned("ReplicaSet"), "which a ReplicaSet controls, and no StatefulSet,"],
     ["by-etcd", owned("EtcdCluster"), "which an EtcdCluster controls, and no StatefulSet,"],
     ["by-sts", owned("StatefulSet"), "whose StatefulSet is gone,"],
-    ["by-none", [], "which nothing controls,"],
+    ["by-none-0", [], "which nothing controls,"],
     ["by-long", owned("K".repeat(10_000)), `which a ${"K".repeat(63)} controls, and no StatefulSet,`],
   ] as const) {
     addPod(passes, name, owners);

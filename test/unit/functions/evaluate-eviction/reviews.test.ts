@@ -196,7 +196,7 @@ test("out-of-scope pins the pod that was judged; where nothing can, the API serv
   assert.deepEqual(reserved(passes), ["group-a-0 by evaluate-eviction"]);
 });
 
-test("no-statefulset: a pod that a budget selects and no StatefulSet controls is a 500, as rollout-operator has it", async () => {
+test("no-statefulset: a pod that a budget selects and something else controls is a 500, as rollout-operator has it; one that nothing controls is a 429", async () => {
   const passes = await governedGroup();
   // The owners of these pods are none, and the pods would soon be gone, too.
   passes.world.garbageCollector.stop();
@@ -204,11 +204,11 @@ test("no-statefulset: a pod that a budget selects and no StatefulSet controls is
   const replicaSet = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "rs", uid: "uid-of-rs", controller: true };
   const other = { apiVersion: "apps/v1", kind: "StatefulSet", name: "gone", uid: "uid-of-gone", controller: true };
   const replica = new Replica(passes);
-  for (const [name, ownerReferences] of [
-    ["alone-0", []],
-    ["owned-by-others-0", [replicaSet]],
-    ["gone-0", [other]],
-    ["group-a-17", [{ ...other, name: "group-a" }]],
+  for (const [name, ownerReferences, code, advice] of [
+    ["alone-0", [], 429, "make the StatefulSet alone again if this pod is of it, or delete this pod"],
+    ["owned-by-others-0", [replicaSet], 500, "change the selector"],
+    ["gone-0", [other], 429, "make the StatefulSet gone again if this pod is of it, or delete this pod"],
+    ["group-a-17", [{ ...other, name: "group-a" }], 429, "or delete this pod"],
   ] as const) {
     passes.world.store.create("pods", namespace, {
       metadata: { name, labels, ownerReferences },
@@ -216,8 +216,19 @@ test("no-statefulset: a pod that a budget selects and no StatefulSet controls is
     });
     await passes.goOn(0);
     const answer = await replica.answer(replica.review(name));
-    assert.deepEqual([answer.guard, codeOf(answer)], ["no-statefulset", 500], name);
+    assert.deepEqual([answer.guard, codeOf(answer)], ["no-statefulset", code], name);
+    assert.ok(refusalOf(answer).sentence.endsWith(advice), refusalOf(answer).sentence);
   }
+  passes.world.store.create("pods", namespace, {
+    metadata: { name: "group-a-0-debug", labels },
+    spec: { containers: [] },
+  });
+  const copy = await replica.answer(replica.review("group-a-0-debug"));
+  assert.equal(copy.guard, "out-of-scope", "a copy that somebody made counts in no zone");
+  assert.match(
+    String(copy.allowed && copy.warnings),
+    /which nothing controls: it counts in no zone, and may go; delete this pod/,
+  );
   assert.deepEqual(reserved(passes), []);
 });
 

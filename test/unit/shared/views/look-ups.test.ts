@@ -35,7 +35,7 @@ async function judging() {
   calls.length = 0;
   const review = async (name: string, answers: AdmissionAnswer[] = []): Promise<void> => {
     const deadlineMs = cluster.monotonicMs() + 9_000;
-    const request = askedOf({ namespace, name }, { uid: name, path: "/pods/eviction", deadlineMs });
+    const request = askedOf({ namespace, name }, { uid: name, path: "/pods/eviction/pin", deadlineMs });
     answers.push(await admission.judge.review(request));
   };
   const lookedUp = () => calls.filter(({ verb, resource }) => verb === "get" && resource === "pods").length;
