@@ -163,11 +163,11 @@ function shortIn(facts: GroupFacts, budget: BudgetFacts, place: Member, taken: r
   const partition = partitionOf(budget, place);
   const peers = places(facts).filter((other) => !isSame(other, place) && partitionOf(budget, other) === partition);
   let short = peers.filter((other) => isShort(facts, budget, place, other, taken)).length;
-  facts.zones.forEach(({ tier }, zone) => {
+  facts.zones.forEach(({ tier, replicas }, zone) => {
     const exists = (other: Member) => isThere(facts, other) || isDown(facts, other);
-    // A zone of the budget without any pod of the partition may have lost it (rollout-operator#370).
-    if (zone !== place.zone && isSelected(budget, tier) && !peers.some((one) => one.zone === zone && exists(one)))
-      short++;
+    // A zone of the budget without any pod of the partition may have lost it (rollout-operator#370), if it wants pods at all.
+    const isOfBudget = replicas > 0 && isSelected(budget, tier);
+    if (zone !== place.zone && isOfBudget && !peers.some((one) => one.zone === zone && exists(one))) short++;
   });
   return short;
 }

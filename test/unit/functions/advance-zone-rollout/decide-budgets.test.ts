@@ -88,6 +88,11 @@ test("in partition mode the rollout's own limit holds for the zone as it does wi
   assert.equal(outcome(under(zoneBudget("db", byOrdinal), zone("a", "ooo"), zone("b", "ooo"))), "delete a-0");
 });
 
+test("in partition mode a rollout goes on beside a zone that is to have no pods, as a migration to partitions leaves it", () => {
+  const zones = [zone("a", "ooo", { maxUnavailable: 2 }), zone("old", "", current)];
+  assert.equal(outcome(under(zoneBudget("db", byOrdinal), ...zones)), "delete a-0, delete a-1");
+});
+
 test("partition-budget: a zone without a pod of the partition counts as one unknown; those behind go on", () => {
   const zones = [zone("a", "ooo", { maxUnavailable: 3 }), zone("b", "oo")];
   const verdict = under(zoneBudget("db", byOrdinal), ...zones);

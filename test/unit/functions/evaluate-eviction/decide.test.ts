@@ -218,6 +218,19 @@ test("never-possible: a PodDisruptionBudget that wants all of its pods healthy i
   assert.deepEqual(guards(whole, ["a-0"], { disruptionBudgets: free }), ["allowed"]);
 });
 
+test("never-possible: a pod that two PodDisruptionBudgets select is told so at once, with both names (R25)", () => {
+  const free = { disruptionsAllowed: 3, currentHealthy: 3, desiredHealthy: 1 };
+  const disruptionBudgets = [disruptionBudget("one", {}, free), disruptionBudget("two", {}, free)];
+  for (const zones of [whole, [zone("a", "oxo"), zone("b", "oxo")]]) {
+    const answer = refusal(zones, "a-0", { disruptionBudgets });
+    assert.deepEqual([answer.guard, answer.code, answer.curedInMs], ["never-possible", 429, undefined]);
+    assert.match(
+      answer.sentence,
+      /^a-0 stays: the PodDisruptionBudgets one and two both select it, .+ change the selector/,
+    );
+  }
+});
+
 test("pods that are away come back: a number is never met only where it is all that are wanted, the neighbours' among them (R25)", () => {
   const away = { disruptionsAllowed: 0, currentHealthy: 5, desiredHealthy: 5, expectedPods: 5 };
   const disruptionBudgets = [disruptionBudget("pdb", { minAvailable: 5 }, away)];
