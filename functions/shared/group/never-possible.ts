@@ -27,8 +27,8 @@ export function neverByBudget(name: string, { allowance }: Pick<ZoneBudget, "all
 }
 
 /**
- * Why the API server never evicts a pod after our allowance: its PodDisruptionBudget wants as many pods healthy as there can be. Or
- * two of them select it, and the API server answers each eviction with 500.
+ * Why the API server never evicts a pod after our allowance: its PodDisruptionBudget wants as many pods healthy as there can be.
+ * Or two of them select it, and the API server answers each eviction with 500.
  * `statefulSets`: all of the namespace; they say how many pods are wanted, while some of them are away. Undefined where it may.
  */
 export function neverByDisruptionBudget(
