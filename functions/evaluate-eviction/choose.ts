@@ -86,7 +86,7 @@ function judgeAlone({ eviction, pod, owner, surroundings, claims }: Alone): Admi
 }
 
 /**
- * The answer about a pod that a budget selects and no StatefulSet controls. A copy that somebody made counts in no zone, and goes.
+ * The answer about a pod that a budget selects and no StatefulSet controls. A copy that somebody made counts nowhere, and goes.
  * What a StatefulSet may have let go, or may take up, stays until somebody says what is to become of it, and no drain fails.
  */
 function ofNoStatefulSet({ pin }: Eviction, pod: Pod, budget: string): AdmissionAnswer {
