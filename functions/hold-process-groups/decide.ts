@@ -14,6 +14,7 @@ import {
   wordsOnKept,
   wordsOnOption,
 } from "./protection.ts";
+import { whyUnfound } from "./unfound.ts";
 import { type AnnotationChange, annotationChanges } from "./words.ts";
 
 export interface RemovalsSnapshot extends ProtectionSnapshot {
@@ -67,7 +68,7 @@ export function decide(snapshot: RemovalsSnapshot): Verdict {
   const changes = snapshot.isProtectionRefused ? [] : protectionChanges(snapshot);
   if (changes.length > 0) return protect(snapshot, changes);
   const verdict = decideRemovals(snapshot);
-  const told = [...tellOfOption(snapshot), ...tellOfPace(snapshot), ...tellOfStrangers(snapshot)];
+  const told = [...tellOfOption(snapshot), ...tellOfSettings(snapshot), ...tellOfStrangers(snapshot)];
   const [first] = told;
   const isIdle = verdict.step === undefined && verdict.told.length === 0;
   const { guard, sentence } = (isIdle ? first : undefined) ?? verdict;
@@ -95,13 +96,17 @@ function tellOfOption(snapshot: RemovalsSnapshot): readonly Told[] {
   return words === undefined ? [] : [{ id: snapshot.cluster?.name ?? "", ...words }];
 }
 
-/** What is held back is not lost, but nothing of it goes until somebody corrects that. */
-function tellOfPace(snapshot: RemovalsSnapshot): readonly Told[] {
+/** What of the cluster's own settings nobody can read, or does not lead to its volumes. */
+function tellOfSettings(snapshot: RemovalsSnapshot): readonly Told[] {
   const { cluster } = snapshot;
-  if (cluster?.unreadable === undefined || cluster.isDeleting) return [];
-  const isAsking = cluster.duration.kind !== "absent" || cluster.held.kind !== "absent" || isProtecting(snapshot);
-  if (!isAsking) return [];
-  return [{ id: cluster.name, guard: "removal-mode-unknown", sentence: cluster.unreadable }];
+  if (cluster === undefined || cluster.isDeleting) return [];
+  const { name: id, unreadable, duration, held } = cluster;
+  if (duration.kind === "absent" && held.kind === "absent" && !isProtecting(snapshot)) return [];
+  const unfound = whyUnfound(snapshot);
+  return [
+    ...(unreadable === undefined ? [] : [{ id, guard: "removal-mode-unknown", sentence: unreadable }]),
+    ...(unfound === undefined ? [] : [{ id, guard: "volume-unfound", sentence: unfound }]),
+  ];
 }
 
 /** One of the same name had them, and is gone: nothing is written to them. */
@@ -153,7 +158,7 @@ function sayKept({ claims }: RemovalsSnapshot, why: "owner-deleting" | "owner-go
 
 function decideLiving(snapshot: RemovalsSnapshot, cluster: FoundationCluster, held: HeldGroups): Verdict {
   const { nowMs, holds } = snapshot;
-  const around: Around = { nowMs, durationMs: meant(cluster.duration), holds };
+  const around: Around = { nowMs, durationMs: meant(cluster.duration), holds, unfound: whyUnfound(snapshot) };
   const cases = casesOf(snapshot, cluster, held);
   const judged = cases.flatMap((one): Looked[] => {
     const verdict = judge(one, around);

@@ -11,6 +11,7 @@ import {
   waitBetweenRemovals,
 } from "../shared/objects/vocabulary/suspension.ts";
 import { read } from "../shared/objects/vocabulary.ts";
+import { type Marks, parseMarks } from "../shared/objects/volumes/foundation-marks.ts";
 import { parseOwnerPace } from "../shared/objects/volumes/owner-pace.ts";
 import { parseVolumeClaim, type Said, said, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 
@@ -40,6 +41,8 @@ export interface FoundationCluster {
   readonly policy: Readonly<Record<string, string | null>>;
   /** What nobody can read of its own settings about removals, and what to do, for people. */
   readonly unreadable: string | undefined;
+  /** How its volume claims and pods are found. */
+  readonly marks: Marks;
   readonly toRemove: readonly string[];
   readonly toRemoveUnexcluded: readonly string[];
   readonly blocked: readonly string[];
@@ -98,6 +101,7 @@ export function parseFoundationCluster(object: OtherObject): FoundationCluster {
     duration: said(suspendDuration, metadata, []),
     policy: Object.fromEntries(policies.map(({ key }) => [key, metadata.annotations?.[key] ?? null])),
     unreadable: parseOwnerPace(object).unreadable,
+    marks: parseMarks(object),
     toRemove: textsOf(processGroupsToRemove),
     toRemoveUnexcluded: textsOf(processGroupsToRemoveWithoutExclusion),
     blocked: textsOf(fieldsOf(buggify)?.blockRemoval),

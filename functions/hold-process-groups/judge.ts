@@ -27,6 +27,8 @@ export interface Around {
   readonly durationMs: number | undefined;
   /** False: no volume is suspended, as before an uninstall. */
   readonly holds: boolean;
+  /** Why a volume may be there that was not found, with what to do, for people; undefined where all were found. */
+  readonly unfound: string | undefined;
 }
 
 /**
@@ -84,12 +86,13 @@ function isBlockOver({ group, isListedUnexcluded }: Case, { isTold }: Judged): b
   return isTold === true && !isListedUnexcluded && group?.isExclusionSkipped !== true;
 }
 
-function judgeFree(one: Case, { durationMs, holds }: Around): Judged | undefined {
+function judgeFree(one: Case, { durationMs, holds, unfound }: Around): Judged | undefined {
   const { id, group, claims, isBlocked, isListedUnexcluded } = one;
   const kept = judgeKept(one);
   if (kept !== undefined) return kept;
-  // Without a volume there is nothing to keep.
-  if (!isWantedGone(one) || claims.length === 0 || durationMs === undefined || durationMs === 0) return undefined;
+  if (!isWantedGone(one) || durationMs === undefined || durationMs === 0) return undefined;
+  // Without a volume there is nothing to keep; but what was not found may be there.
+  if (claims.length === 0 && unfound === undefined) return undefined;
   if (isBlocked) {
     const sentence = `${id} stays: a user has blocked its removal, and that is not ours to lift`;
     return { guard: "blocked-by-user", sentence, isTold: true };
@@ -98,7 +101,7 @@ function judgeFree(one: Case, { durationMs, holds }: Around): Judged | undefined
     const sentence = `${id} goes at once: its removal without an exclusion was asked for, and the operator leaves no time in between`;
     return { guard: "exclusion-skipped", sentence, isTold: true };
   }
-  if (claims.every(({ isTerminating }) => isTerminating)) {
+  if (claims.length > 0 && claims.every(({ isTerminating }) => isTerminating)) {
     const sentence = `${id} goes: its volume was deleted before its removal could be held back; save its PersistentVolume`;
     return { guard: "removal-begun", sentence, isTold: true };
   }
@@ -108,6 +111,7 @@ function judgeFree(one: Case, { durationMs, holds }: Around): Judged | undefined
 
 function judgeHeld(one: Case, held: HeldGroup, around: Around): Judged {
   const { id, group, claims, isBlocked } = one;
+  if (claims.length === 0 && around.unfound !== undefined) return judgeUnfound(one, around.unfound);
   if (claims.length === 0)
     return { step: "let-go", guard: "letting-go", sentence: `the volume of ${id} is gone: its removal is let go` };
   const kept = judgeKept(one);
@@ -124,6 +128,19 @@ function judgeHeld(one: Case, held: HeldGroup, around: Around): Judged {
       sentence: `${id} lost our block while its volume is kept: it gets it again`,
     };
   return judgeLeaving(one, around);
+}
+
+/** That its volume was not found does not say that it is gone: its block stays, unless nobody wants it removed any more. */
+function judgeUnfound(one: Case, unfound: string): Judged {
+  const { id, group, isBlocked } = one;
+  if (!isWantedGone(one) && group !== undefined)
+    return {
+      step: "let-go",
+      guard: "letting-go",
+      sentence: `nobody wants ${id} removed any more: our block is lifted`,
+    };
+  const sentence = `${id} stays: no volume claim of it was found, and one may be there: ${unfound}`;
+  return { ...(isBlocked ? {} : { step: "hold" as const }), guard: "volume-unfound", sentence, isTold: true };
 }
 
 /** Spec 3.5, recover under F1: the block stays, both lists and the status are cleared, and the pod is waited for. */

@@ -1,15 +1,26 @@
-/** What is read of a FoundationDBCluster: itself, and after it its volume claims and pods by their labels. */
+/** What is read of a FoundationDBCluster: itself, and after it its volume claims and pods by the labels that it names. */
 import {
   type Cluster,
   hasCode,
   type Metadata,
   type ObjectKey,
+  type ObjectList,
   type OtherObject,
+  type PodObject,
+  type VolumeClaimObject,
 } from "../shared/kubernetes/cluster.ts";
 import { valuesOf } from "../shared/objects/settings.ts";
-import { clusterName, heldGroups, processGroupId, protectVolumes } from "../shared/objects/vocabulary/foundationdb.ts";
+import { heldGroups, protectVolumes } from "../shared/objects/vocabulary/foundationdb.ts";
 import { protectedVolume, suspendDuration } from "../shared/objects/vocabulary/suspension.ts";
-import { read } from "../shared/objects/vocabulary.ts";
+import {
+  belongs,
+  clusterOf,
+  type Marks,
+  parseMarks,
+  processGroupOf,
+  selectorOf,
+  usualMarks,
+} from "../shared/objects/volumes/foundation-marks.ts";
 import type { Context } from "../shared/pass/definition.ts";
 import { isNamespaceEnding } from "../shared/pass/suspension/reading.ts";
 import { volumeHoldSetting } from "../shared/pass/suspension/settings.ts";
@@ -53,11 +64,11 @@ function keyOf(namespace: string | undefined, called: string): ObjectRef {
 }
 
 function keysOfClaim(metadata: Metadata): readonly ObjectRef[] {
-  const called = read(clusterName, metadata);
+  const called = clusterOf(metadata);
   return called === undefined ? [] : [keyOf(metadata.namespace, called)];
 }
 
-/** The cluster that a volume claim is of, by its label, which one GET tells. */
+/** The cluster that a volume claim is of, by its owner or its label, which one GET tells. */
 export function clusterOfClaim(claim: ObjectKey): KeyLookUp<ObjectRef> {
   return {
     name: `volume claims ${claim.namespace}/${claim.name}`,
@@ -86,37 +97,53 @@ async function listOrNone(cluster: Pick<Cluster, "list">, namespace: string | un
 export async function observe(context: Context, key: ObjectKey): Promise<Observed> {
   const { cluster } = context;
   const object = await getOrNone(cluster, key);
-  const isAsking = object !== undefined && isOfConcern(object);
-  const own = `${clusterName.key}=${key.name}`;
-  const query = { namespace: key.namespace, labelSelector: own };
-  const [claims, known] = await Promise.all([
-    // Of one that asks for nothing any more, or is gone, only what we have protected is of concern.
-    cluster.list("persistentvolumeclaims", {
-      ...query,
-      labelSelector: isAsking ? own : `${own},${protectedVolume.key}`,
-    }),
-    isAsking ? cluster.list("pods", query) : undefined,
-  ]);
-  const pods = known ?? (claims.items.length === 0 ? { items: [] } : await cluster.list("pods", query));
+  const marks = object === undefined ? usualMarks(key.name) : parseMarks(object);
+  const { claims, pods } = await listOwn(cluster, key.namespace, marks, object !== undefined && isOfConcern(object));
   const parsed = object && parseFoundationCluster(object);
-  const ofGroups = claims.items.flatMap((one) => {
-    const group = read(processGroupId, one.metadata);
-    return group === undefined ? [] : [parseGroupClaim(one, group)];
+  const ofGroups = claims.map((one) => {
+    // Of one that is gone nobody knows any more which label says it.
+    const group = processGroupOf(one.metadata, marks) ?? (object === undefined ? one.metadata.name : "");
+    return parseGroupClaim(one, group);
   });
   const mayBeProtected = parsed?.protects.kind !== "absent" || ofGroups.some(({ isProtected }) => isProtected);
   const isEnding = mayBeProtected && ofGroups.length > 0 && (await isNamespaceEnding(cluster, key.namespace));
   const snapshot: RemovalsSnapshot = {
     nowMs: cluster.serverTimeMs(),
     cluster: parsed,
-    claims: ofGroups,
-    pods: pods.items.flatMap((one) => {
-      const group = read(processGroupId, one.metadata);
+    claims: ofGroups.filter(({ group }) => group !== ""),
+    unplaced: ofGroups.filter(({ group }) => group === ""),
+    pods: pods.flatMap((one) => {
+      const group = processGroupOf(one.metadata, marks);
       return group === undefined ? [] : [parseGroupPod(one, group)];
     }),
     holds: valuesOf(settings, context.settings).volumeHold === "keep",
     isNamespaceEnding: isEnding,
   };
   return { snapshot, object };
+}
+
+/**
+ * Volume claims are not asked for by the cluster's labels: they may have got others since they were made, and what is not found
+ * would count as gone. Of a cluster that asks for nothing any more, or is gone, only what we have protected is of concern.
+ */
+async function listOwn(
+  cluster: Pick<Cluster, "list">,
+  namespace: string,
+  marks: Marks,
+  isAsking: boolean,
+): Promise<{ readonly claims: readonly VolumeClaimObject[]; readonly pods: readonly PodObject[] }> {
+  const selector = selectorOf(marks);
+  const listPods = () =>
+    cluster.list("pods", { namespace, ...(selector === undefined ? {} : { labelSelector: selector }) });
+  const own = <T extends { readonly metadata: Metadata }>({ items }: ObjectList<T>): readonly T[] =>
+    items.filter(({ metadata }) => belongs(metadata, marks));
+  const [claims, known] = await Promise.all([
+    cluster.list("persistentvolumeclaims", { namespace, ...(isAsking ? {} : { labelSelector: protectedVolume.key }) }),
+    isAsking ? listPods() : undefined,
+  ]);
+  const ownClaims = own(claims);
+  const pods = known ?? (ownClaims.length === 0 ? undefined : await listPods());
+  return { claims: ownClaims, pods: pods === undefined ? [] : own(pods) };
 }
 
 async function getOrNone(cluster: Pick<Cluster, "get">, key: ObjectKey): Promise<OtherObject | undefined> {

@@ -8,6 +8,8 @@ export interface ProtectionSnapshot {
   /** Undefined where it is gone. */
   readonly cluster: FoundationCluster | undefined;
   readonly claims: readonly GroupClaim[];
+  /** Those of the cluster of which nobody can tell the process group: their `group` is empty. */
+  readonly unplaced: readonly GroupClaim[];
   /** False: nothing is held any more, as before an uninstall. */
   readonly holds: boolean;
   readonly isNamespaceEnding: boolean;
@@ -31,12 +33,15 @@ export function wantsProtection({ protects, duration }: FoundationCluster): "yes
 }
 
 /** Whoever asks for protection, or has claims that are protected still, is looked after though nothing is held back. */
-export function isProtecting({ cluster, claims }: ProtectionSnapshot): boolean {
-  return claims.some(({ isProtected }) => isProtected) || (cluster !== undefined && wantsProtection(cluster) === "yes");
+export function isProtecting({ cluster, claims, unplaced }: ProtectionSnapshot): boolean {
+  return (
+    [...claims, ...unplaced].some(({ isProtected }) => isProtected) ||
+    (cluster !== undefined && wantsProtection(cluster) === "yes")
+  );
 }
 
 export function protectionChanges(snapshot: ProtectionSnapshot): readonly ProtectionChange[] {
-  return snapshot.claims.flatMap((claim): ProtectionChange[] => {
+  return [...snapshot.claims, ...snapshot.unplaced].flatMap((claim): ProtectionChange[] => {
     if (isDropped(claim, snapshot)) return [{ claim, protection: "drop" }];
     return isAdded(claim, snapshot) ? [{ claim, protection: "add" }] : [];
   });

@@ -1,4 +1,4 @@
-/** A FoundationDBCluster's own removalMode and waitBetweenRemovalsSeconds, on a real control plane. */
+/** A FoundationDBCluster's own labels, removalMode and waitBetweenRemovalsSeconds, on a real control plane. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
@@ -12,6 +12,7 @@ import { Server } from "../stage/server.ts";
 import { FoundationOperator } from "./foundationdb-operator.ts";
 import { SuspensionWitness } from "./suspension-witness.ts";
 
+const apiVersion = "apps.foundationdb.org/v1beta2";
 const namespace = "foundation";
 const core = `/api/v1/namespaces/${namespace}`;
 const clusters = `/apis/apps.foundationdb.org/v1beta2/namespaces/${namespace}/foundationdbclusters`;
@@ -72,9 +73,64 @@ describe("a FoundationDBCluster's own settings on a real control plane", {
       return words.test(annotations["sluice.dev/suspend-message"] ?? "") ? true : undefined;
     });
   const taken = () =>
-    [...witness.pods, ...witness.claims].filter(({ takenMs }) => takenMs !== undefined).map((story) => story.name);
+    [...witness.pods, ...witness.claims]
+      .filter((story) => story.takenMs !== undefined && story.name.startsWith(`${name}-`))
+      .map((story) => story.name);
   const takenMs = (called: string) =>
     [...witness.pods, ...witness.claims].find((story) => story.name === called)?.takenMs;
+
+  test("a volume of a cluster with labels of its own is kept for its time, and one that is not found does not count as gone", async () => {
+    const [of, id, label] = ["payments", "storage-1", "example.com/instance"] as const;
+    const marks = { app: "payments-db", [label]: id };
+    const path = `${clusters}/${of}`;
+    const claim = `${core}/persistentvolumeclaims/${of}-${id}-data`;
+    const { metadata } = await api.post<{ metadata: Metadata }>(clusters, {
+      apiVersion,
+      kind: "FoundationDBCluster",
+      metadata: { name: of, annotations: { "sluice.dev/suspend-duration": "7d" } },
+      spec: {
+        labels: { matchLabels: { app: "payments-db" }, processGroupIDLabels: [label] },
+        automationOptions: { waitBetweenRemovalsSeconds: 0 },
+      },
+    });
+    const owner = { apiVersion, kind: "FoundationDBCluster", name: of, uid: metadata.uid, controller: true };
+    const made = (called: string) => ({ name: called, labels: marks, ownerReferences: [owner] });
+    await api.post(`${core}/persistentvolumeclaims`, {
+      apiVersion: "v1",
+      kind: "PersistentVolumeClaim",
+      metadata: made(`${of}-${id}-data`),
+      spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } },
+    });
+    await api.post(`${core}/pods`, {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: made(`${of}-${id}`),
+      spec: {
+        containers: [{ name: "foundationdb", image: "foundationdb:7.3" }],
+        volumes: [{ name: "data", persistentVolumeClaim: { claimName: `${of}-${id}-data` } }],
+      },
+    });
+    await api.patch(path, { spec: { processGroupsToRemove: [id] } });
+    const blocked = async () => {
+      const { spec } = await api.get<{ spec: { buggify?: { blockRemoval?: string[] } } }>(path);
+      return spec.buggify?.blockRemoval?.includes(id) ? true : undefined;
+    };
+    await eventually("its removal held back", 60_000, blocked);
+    await delay(1_500);
+    const now = new Date().toISOString();
+    const excluded = { processGroupID: id, faultDomain: "zone-a", removalTimestamp: now, exclusionTimestamp: now };
+    await api.patch(`${path}/status`, { status: { processGroups: [excluded] } });
+    const state = async () =>
+      (await api.get<{ metadata: Metadata }>(claim)).metadata.annotations?.["sluice.dev/suspend-state"];
+    await eventually("it suspended", 90_000, async () => ((await state()) === "Suspended" ? true : undefined));
+    await api.patch(claim, { metadata: { labels: { [label]: null } } });
+    await eventually("an Event that says so", 60_000, async () => {
+      const { items } = await api.get<{ items: { message: string }[] }>(`${core}/events`);
+      const words = /^volume-unfound: storage-1 stays: .*payments-storage-1-data.*give each the label example.com/;
+      return items.some(({ message }) => words.test(message)) ? true : undefined;
+    });
+    assert.deepEqual([await blocked(), await state()], [true, "Suspended"]);
+  });
 
   test("removalMode None: no pod and no volume is deleted, and each volume claim says why", async () => {
     await operator.change({ spec: { processGroupsToRemove: leaving } });

@@ -23,6 +23,8 @@ export class HeldGroups {
   readonly groups = new Map<string, Group>();
   readonly claims = new Map<string, VolumeClaimObject>();
   readonly pods = new Map<string, PodObject>();
+  /** Volume claims of which no label says the process group. */
+  readonly unplaced: VolumeClaimObject[] = [];
   readonly spec: Record<string, unknown> = {};
   readonly annotations: Record<string, string> = {};
   metadata: Partial<Metadata> = {};
@@ -127,6 +129,7 @@ export class HeldGroups {
       nowMs,
       cluster: this.isGone ? undefined : parseFoundationCluster(this.object),
       claims: [...this.claims].map(([group, one]) => parseGroupClaim(one, group)),
+      unplaced: this.unplaced.map((one) => parseGroupClaim(one, "")),
       pods: [...this.pods].map(([group, one]) => parseGroupPod(one, group)),
       holds: this.holds,
       isNamespaceEnding: this.isNamespaceEnding,

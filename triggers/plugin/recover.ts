@@ -1,8 +1,14 @@
 /** `kubectl sluice recover`: writes the wish to have volumes back, and tells the truth about what it can still do. */
 import { type Cluster, hasCode } from "../../functions/shared/kubernetes/cluster.ts";
 import { maxConflicts } from "../../functions/shared/ledger/reservation.ts";
-import { clusterName, processGroupId } from "../../functions/shared/objects/vocabulary/foundationdb.ts";
 import { volumeProtection, recover as wish } from "../../functions/shared/objects/vocabulary/suspension.ts";
+import {
+  belongs,
+  type Marks,
+  parseMarks,
+  processGroupOf,
+  usualMarks,
+} from "../../functions/shared/objects/volumes/foundation-marks.ts";
 import {
   isSuspensionAsked,
   meant,
@@ -61,11 +67,22 @@ async function claimsOf(cluster: Cluster, namespace: string, name: string): Prom
   return chosen.map(({ claim }) => claim);
 }
 
-/** Those that FoundationDB's operator has labelled so. */
+/** Those that FoundationDB's operator has labelled so, by the labels that the cluster names. */
 async function claimsOfGroup(cluster: Cluster, namespace: string, of: string, id: string): Promise<readonly string[]> {
-  const labelSelector = `${clusterName.key}=${of},${processGroupId.key}=${id}`;
-  const { items } = await cluster.list("persistentvolumeclaims", { namespace, labelSelector });
-  return items.map(({ metadata }) => metadata.name);
+  const marks = await marksOf(cluster, { namespace, name: of });
+  const { items } = await cluster.list("persistentvolumeclaims", { namespace });
+  const own = items.filter(({ metadata }) => belongs(metadata, marks) && processGroupOf(metadata, marks) === id);
+  return own.map(({ metadata }) => metadata.name);
+}
+
+async function marksOf(cluster: Cluster, key: { namespace: string; name: string }): Promise<Marks> {
+  try {
+    return parseMarks(await cluster.get("foundationdbclusters", key));
+  } catch (error) {
+    // Where it is gone, or may not be read, its volume claims have the usual labels or none that anybody knows.
+    if (hasCode(error, 403, 404)) return usualMarks(key.name);
+    throw error;
+  }
 }
 
 async function ask(cluster: Cluster, key: { namespace: string; name: string }, options: RecoverOptions): Promise<Said> {

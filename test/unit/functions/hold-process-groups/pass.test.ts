@@ -2,67 +2,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { holdProcessGroups } from "../../../../functions/hold-process-groups/function.ts";
-import { type ClusterObject, type GroupStatus, labels } from "../../../stage/foundationdb.ts";
-import { namespace, Passes, played, refused } from "../../shared/pass/passes.ts";
+import { labels } from "../../../stage/foundationdb.ts";
+import { namespace, played, refused } from "../../shared/pass/passes.ts";
+import { claim, claims, FoundationPasses, id, key, resource } from "./foundation-passes.ts";
 
-const resource = "foundationdbclusters";
-const claims = "persistentvolumeclaims";
-const key = { resource, namespace, name: "orders" } as const;
-const id = "storage-1";
-const claim = { namespace, name: `orders-${id}-data` };
 const time = "2025-12-31T00:00:00Z";
-
-/** A cluster with one process group, which has a volume claim and a pod. */
-class FoundationPasses extends Passes {
-  constructor(annotations: Readonly<Record<string, string>> = { "sluice.dev/suspend-duration": "1h" }) {
-    super({ zones: ["a"], replicas: 1 });
-    const { store } = this.world;
-    store.create(resource, namespace, { metadata: { name: key.name, annotations }, spec: {} } as never);
-    this.status({ processGroupID: id, faultDomain: "zone-1", addresses: ["10.1.0.1:4501"] });
-    const marks = { [labels.cluster]: key.name, [labels.id]: id };
-    const { uid } = this.foundation.metadata;
-    const owner = { apiVersion: "apps.foundationdb.org/v1beta2", kind: "FoundationDBCluster", name: key.name, uid };
-    const metadata = { name: claim.name, labels: marks, ownerReferences: [owner] };
-    store.create(claims, namespace, { metadata } as never);
-    store.create("pods", namespace, {
-      metadata: { name: `orders-${id}`, labels: marks },
-      spec: { containers: [{ name: "fdb", image: "fdb:1" }] },
-    } as never);
-  }
-
-  status(...processGroups: readonly GroupStatus[]): void {
-    this.world.store.patch(resource, key, { status: { processGroups } } as never, "status");
-  }
-
-  change(spec: object): void {
-    this.world.store.patch(resource, key, { spec } as never);
-  }
-
-  async pass(): Promise<number | undefined> {
-    return (await played(this.timeline, holdProcessGroups.run(this.context, key, { sweep: false }))).recheckMs;
-  }
-
-  keys(): Promise<readonly { readonly name: string }[]> {
-    return played(this.timeline, holdProcessGroups.listKeys(this.context, undefined));
-  }
-
-  get foundation(): ClusterObject {
-    return this.world.store.get(resource, key) as unknown as ClusterObject;
-  }
-
-  said(name: string): string | undefined {
-    return this.world.store.get(claims, claim).metadata.annotations?.[`sluice.dev/${name}`];
-  }
-
-  get writes(): readonly string[] {
-    return this.words.filter((word) => /^(patch|delete)/.test(word));
-  }
-
-  told(reason: string): readonly string[] {
-    const { items } = this.world.store.list("events");
-    return items.flatMap((one) => (one.reason === reason ? [String(one.message)] : []));
-  }
-}
 
 test("a removal is blocked under a record first, and then its volume claim asks to be suspended; a second pass writes nothing", async () => {
   const passes = new FoundationPasses();
@@ -162,7 +106,7 @@ test("only clusters that ask for something, or of which something is held, are l
   assert.deepEqual(await silent.keys(), []);
   await silent.pass();
   assert.deepEqual(silent.words, [`list ${resource}`, `list ${claims}`, `get ${resource}`, `list ${claims}`]);
-  assert.match(JSON.stringify(silent.calls.at(-1)?.given), /fdb-cluster-name=orders,sluice.dev\/protected"/);
+  assert.match(JSON.stringify(silent.calls.at(-1)?.given), /"labelSelector":"sluice.dev\/protected"/);
   const held = new FoundationPasses({ "sluice.dev/held-process-groups": "{}" });
   assert.deepEqual(
     (await held.keys()).map(({ name }) => name),
@@ -259,6 +203,8 @@ test("a change of a volume claim wakes its cluster, by one read; one that is gon
   assert.deepEqual(passes.words, [`get ${claims}`]);
   assert.deepEqual(await find("nobody"), []);
   passes.world.store.patch(claims, claim, { metadata: { labels: { [labels.cluster]: null } } } as never);
+  assert.deepEqual(await find(claim.name), [key], "its owner says it");
+  passes.world.store.patch(claims, claim, { metadata: { ownerReferences: null } } as never);
   assert.deepEqual(await find(claim.name), []);
 });
 
