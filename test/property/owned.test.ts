@@ -17,6 +17,18 @@ test("one zone goes at a time, no volume goes before its time or against a word,
     assert.ok((counts[what] ?? 0) > 10, what);
 });
 
+test("of pods with two volumes that say different things none goes before its time, or while the other one is to stay", async (context) => {
+  const counts: Record<string, number> = {};
+  for (const seed of seeds.slice(0, 6)) {
+    const { violations, left, ...history } = await playOwned(seed, { volumes: 2 });
+    assert.deepEqual([violations, left], [[], []], `seed ${seed}`);
+    for (const [what, count] of Object.entries(history.counts)) counts[what] = (counts[what] ?? 0) + count;
+  }
+  context.diagnostic(JSON.stringify(counts));
+  for (const what of ["pods", "volumes", "recovered", "wishes", "kills", "stalls"])
+    assert.ok((counts[what] ?? 0) > 10, what);
+});
+
 test("without the revision under which a ledger is written, two zones go at one time", async () => {
   const found = await find(withoutRevisions("leases"), /goes while/);
   assert.ok(found, "within the same seeds");

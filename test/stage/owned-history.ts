@@ -24,6 +24,8 @@ const of = (name: string) => `sluice.dev/${name}`;
 export interface HistoryOptions {
   /** What is wrong with the cluster as the functions see it; absent: nothing. */
   readonly wrap?: (cluster: Cluster) => Cluster;
+  /** How many volume claims each pod has. Two differ: only the first says the zone, and the second is kept for twice as long. */
+  readonly volumes?: 1 | 2;
 }
 
 export interface History {
@@ -35,8 +37,11 @@ export interface History {
 }
 
 /** Ten minutes of trouble and as long without any. The same seed gives the same history. */
-export async function playOwned(seed: number, { wrap = (cluster) => cluster }: HistoryOptions = {}): Promise<History> {
-  const play = new Play(seed, wrap);
+export async function playOwned(
+  seed: number,
+  { wrap = (cluster) => cluster, volumes = 1 }: HistoryOptions = {},
+): Promise<History> {
+  const play = new Play(seed, wrap, volumes);
   await play.run();
   return { violations: play.violations, counts: play.counts, left: play.left() };
 }
@@ -52,14 +57,19 @@ class Play {
   readonly #going = new Map<string, string>();
   readonly violations: string[] = [];
   readonly counts: Record<string, number> = {};
+  /** The suffixes of the volume claims of a pod. */
+  readonly #volumes: readonly string[];
+  /** Since when a volume claim says that it is to stay, by its name. */
+  readonly #keptMs = new Map<string, number>();
   /** In the middle of all that somebody deletes the namespace. */
   readonly #isEnding: boolean;
   #isCalm = false;
 
-  constructor(seed: number, wrap: (cluster: Cluster) => Cluster) {
+  constructor(seed: number, wrap: (cluster: Cluster) => Cluster, volumes: 1 | 2) {
     const random = seededRandom(seed);
     this.#random = random;
     this.#wrap = wrap;
+    this.#volumes = suffixes.slice(0, volumes);
     this.#isEnding = seed % 4 === 0;
     const span = (least: number, most: number) => () => least + Math.floor(random() * (most - least));
     this.#world = createWorld({
@@ -69,14 +79,15 @@ class Play {
       goneAfterMs: span(100, 6_000),
     });
     this.#world.store.create("namespaces", "", { metadata: { name: namespace } });
-    for (const name of members) {
+    for (const name of members.flatMap((member) => this.#volumes.map((suffix) => `${member}-${suffix}`))) {
+      const isFirst = name.endsWith(suffixes[0]);
       const annotations = {
         [of("owner")]: owner,
-        [of("zone")]: zoneOf(name),
-        [of("suspend-duration")]: "20s",
+        ...(isFirst ? { [of("zone")]: zoneOf(name) } : {}),
+        [of("suspend-duration")]: isFirst ? "20s" : "40s",
         [of("wait-between-removals")]: "1s",
       };
-      this.#world.store.create(claimsResource, namespace, { metadata: { name: claimOf(name), annotations } } as never);
+      this.#world.store.create(claimsResource, namespace, { metadata: { name, annotations } } as never);
     }
     this.#world.store.onChange(claimsResource, ({ previous, current, final }) =>
       this.#seeClaim(previous, current ?? final),
@@ -112,8 +123,16 @@ class Play {
       return;
     }
     this.#isCalm = true;
+    const isAsking = ({ metadata }: StoredObject) => metadata.annotations?.[of("suspend")] !== undefined;
+    const asked = new Set(
+      this.#claims()
+        .filter(isAsking)
+        .map((claim) => memberOf(claim.metadata.name)),
+    );
     for (const { metadata } of this.#claims()) {
       this.#say(metadata.name, { "pod-selector": null });
+      // Whoever asked for one volume of a pod asks for all of them.
+      if (asked.has(memberOf(metadata.name))) this.#say(metadata.name, { suspend: "true" });
       if (metadata.annotations?.[of("hold")] !== undefined || metadata.annotations?.[of("drained-at")] === undefined)
         this.#say(metadata.name, { hold: null, "drained-at": this.#now() });
     }
@@ -127,7 +146,7 @@ class Play {
   /** A pod that came after the word on its drain may have got new data: somebody moves that, too. */
   #drainAgain(): void {
     for (const { metadata } of this.#claims())
-      if (/^(pod|claim)-newer: /.test(metadata.annotations?.[of("suspend-message")] ?? ""))
+      if (/^(not-drained|drain-lost|(pod|claim)-newer): /.test(metadata.annotations?.[of("suspend-message")] ?? ""))
         this.#say(metadata.name, { "drained-at": this.#now() });
   }
 
@@ -137,7 +156,14 @@ class Play {
    */
   left(): readonly string[] {
     if (this.#isEnding) {
-      const kept = this.#claims().filter(({ metadata }) => metadata.annotations?.[of("hold")] === undefined);
+      const isHeld = ({ metadata }: StoredObject) => metadata.annotations?.[of("hold")] !== undefined;
+      // A hold on one volume of a pod keeps all of them.
+      const held = new Set(
+        this.#claims()
+          .filter(isHeld)
+          .map((claim) => memberOf(claim.metadata.name)),
+      );
+      const kept = this.#claims().filter(({ metadata }) => !held.has(memberOf(metadata.name)));
       return kept.map(({ metadata }) => `${metadata.name}: ${metadata.annotations?.[of("suspend-message")]}`);
     }
     const claims = this.#claims().flatMap(({ metadata }) => {
@@ -189,21 +215,27 @@ class Play {
     this.#world.annotate({ namespace, name: claim }, annotations, claimsResource);
   }
 
-  /** The owner makes a pod for each volume claim whose pod is not there, but for those that it has given up. */
+  /** The owner makes a pod for the volume claims whose pod is not there, but for those that it has given up. */
   #own(): void {
     const there = new Set(this.#pods().map(({ metadata }) => metadata.name));
-    for (const { metadata } of this.#claims()) {
-      const name = memberOf(metadata.name);
-      const isOver = metadata.deletionTimestamp !== undefined || this.#isGone();
-      if (there.has(name) || this.#given.has(name) || isOver) continue;
+    for (const [name, claims] of Map.groupBy(this.#claims(), ({ metadata }) => memberOf(metadata.name))) {
+      const isOver = claims.some(({ metadata }) => metadata.deletionTimestamp !== undefined) || this.#isGone();
+      if (there.has(name) || this.#given.has(name) || isOver || claims.length < this.#volumes.length) continue;
       this.#world.store.create("pods", namespace, {
         metadata: { name },
         spec: {
           containers: [{ name: "db", image: "db:1" }],
-          volumes: [{ name: "data", persistentVolumeClaim: { claimName: metadata.name } }],
+          volumes: claims.map(({ metadata }) => ({
+            name: metadata.name,
+            persistentVolumeClaim: { claimName: metadata.name },
+          })),
         },
       } as never);
     }
+  }
+
+  #sayOne(claim: string, texts: Readonly<Record<string, string | null>>): void {
+    if (this.#world.store.find(claimsResource, { namespace, name: claim }) !== undefined) this.#say(claim, texts);
   }
 
   /** The namespace takes nothing new any more. */
@@ -225,7 +257,10 @@ class Play {
     const drawn = this.#random();
     if (!isAsked && drawn < 0.7) {
       this.#given.add(name);
-      this.#say(metadata.name, { suspend: "true", "drained-at": this.#now() });
+      // Now and then somebody forgets one of two.
+      for (const suffix of this.#volumes)
+        if (suffix === suffixes[0] || this.#random() < 0.9)
+          this.#sayOne(`${name}-${suffix}`, { suspend: "true", "drained-at": this.#now() });
     } else if (isAsked && !isRemoved && drawn < 0.15) {
       this.#count("wishes");
       this.#given.delete(name);
@@ -294,6 +329,9 @@ class Play {
   #seeClaim(previous: StoredObject | undefined, current: StoredObject): void {
     const before = previous?.metadata.annotations ?? {};
     const { annotations = {}, name } = current.metadata;
+    const isKept = [of("recover"), of("hold")].some((word) => annotations[word] !== undefined);
+    if (!isKept) this.#keptMs.delete(name);
+    else if (!this.#keptMs.has(name)) this.#keptMs.set(name, this.#timeline.nowMs());
     if (
       before[of("suspend-state")] !== undefined &&
       before[of("recover")] !== undefined &&
@@ -301,6 +339,14 @@ class Play {
     )
       this.#count("recovered");
     if (annotations[of("suspend-state")] !== "Removing" || before[of("suspend-state")] === "Removing") return;
+    const others = this.#claims().filter((one) => memberOf(one.metadata.name) === memberOf(name));
+    for (const { metadata } of others) {
+      // Whoever removes this one has looked at the other one a moment before.
+      const keptMs = this.#keptMs.get(metadata.name) ?? Number.POSITIVE_INFINITY;
+      const isMarked = metadata.annotations?.[of("suspend-state")] === "Removing";
+      if (metadata.name !== name && !isMarked && this.#timeline.nowMs() - keptMs > lookedWithinMs)
+        this.#violate(`${name} is removed though ${metadata.name} says since ${keptMs} that it stays`);
+    }
     const durationMs = Number.parseInt(before[of("suspend-duration")] ?? "", 10) * 1_000;
     const ageMs = this.#timeline.nowMs() - Date.parse(before[of("suspended-at")] ?? "");
     if (!(ageMs >= durationMs - 1_000))
@@ -317,8 +363,10 @@ class Play {
 }
 
 const members = zones.flatMap((zone) => Array.from({ length: size }, (_, number) => `${zone}-${number}`));
-const claimOf = (member: string): string => `${member}-data`;
-const memberOf = (claim: string): string => claim.replace(/-data$/, "");
+const suffixes = ["data", "journal"] as const;
+/** Whoever acts on a look does so within five seconds, and what is sent may be stopped for half a minute. */
+const lookedWithinMs = 40_000;
+const memberOf = (claim: string): string => claim.replace(/-(data|journal)$/, "");
 const zoneOf = (name: string): string => name.slice(0, 1);
 
 /** A server that takes writes of one type whatever revision they name. */
