@@ -33,6 +33,8 @@ export interface Alone {
   readonly pod: Pod;
   readonly owner: StatefulSet | undefined;
   readonly surroundings: Surroundings;
+  /** The group of the owner that it has in place of a StatefulSet, where that group has a ledger. */
+  readonly ownedBy?: GroupKey | undefined;
   /** What the ledger of {@link ledgerOfTold} holds; none where there is no such ledger. */
   readonly claims: readonly Claim[];
 }
@@ -64,13 +66,14 @@ export function decideAlone(alone: Alone): AdmissionAnswer | GroupKey {
   return judged === undefined || "allowed" in judged ? exempt(pod, eviction) : judged;
 }
 
-function judgeAlone({ eviction, pod, owner, surroundings, claims }: Alone): AdmissionAnswer | GroupKey {
+function judgeAlone({ eviction, pod, owner, surroundings, claims, ownedBy }: Alone): AdmissionAnswer | GroupKey {
   const zone = owner?.name ?? "";
   const first = surroundings.budgets.find((stored) => selects(stored, pod.labels));
   const claim = claims.find((one) => one.zone === zone && namesOrdinal(one, pod.ordinal));
   if (first === undefined && claim !== undefined) {
     return askAgain(guardOfClaim(claim), `${describeClaim(claim)}: ${pod.name} stays until it ends`, zone);
   }
+  if (first === undefined && ownedBy !== undefined) return ownedBy;
   const isGoverned = first !== undefined || (owner !== undefined && isAsked(owner));
   if (!isGoverned || isOurs(pod)) return allow("out-of-scope", { zone, patch: eviction.pin });
   const key = keyOf(pod, owner, first, surroundings);

@@ -1,14 +1,16 @@
 /** Whether a pod may be evicted now: which pods of a group's reviews may go, or which guard holds each of them back. */
 
 import { isAsked, type Questions, warnOfUnknown } from "../shared/group/asking.ts";
+import type { Departed } from "../shared/group/claiming.ts";
 import { governing, type Surroundings } from "../shared/group/governing.ts";
+import { isOwnerGroup } from "../shared/group/suspension/owned.ts";
 import { claimOn, type Zone } from "../shared/group/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { isGivenUp, refusalOfRenewals, turnMs } from "../shared/ledger/renewals.ts";
 import { dropAfterMs, finishAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
 import { type PodDisruptionBudget, refusalOf, severalBudgets } from "../shared/objects/disruption-budgets.ts";
 import { formatTime } from "../shared/objects/durations.ts";
-import type { Pod } from "../shared/objects/pods.ts";
+import { type Pod, podNameOf } from "../shared/objects/pods.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import type { Denied } from "../shared/pass/definition.ts";
 import { allow, askAgain, notYet } from "../shared/review/answers.ts";
@@ -26,6 +28,8 @@ import {
   ungovernable,
   unseen,
 } from "./choose.ts";
+
+import { claimOnOwned, findOwnedPod, refuseBesideZones, reservationOf, reserveOwned } from "./owned.ts";
 
 export interface Asked {
   readonly eviction: Eviction;
@@ -62,9 +66,9 @@ export function decide(group: EvictionSnapshot): readonly Ruling[] {
     const { reserve } = ruling;
     if (reserve === undefined || dryRun) return ruling;
     taken.push({ ...reserve, name: eviction.name });
-    const zone = zones.find(({ statefulSet }) => statefulSet.name === reserve.statefulSet) as ZoneThen;
-    if (!isReserved(zone, reserve.ordinal)) room--;
-    zone.down.set(reserve.ordinal, "reserved");
+    const zone = zones.find(({ statefulSet }) => statefulSet.name === reserve.statefulSet);
+    if (zone === undefined || !isReserved(zone, reserve.ordinal)) room--;
+    zone?.down.set(reserve.ordinal, "reserved");
     return ruling;
   });
 }
@@ -76,13 +80,15 @@ interface Before {
 }
 
 function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Eviction, before: Before): Ruling {
-  const found = findPod(zones, eviction);
+  const isOwned = isOwnerGroup(group.key.group);
+  const found = isOwned ? findOwnedPod(zones, eviction) : findPod(zones, eviction);
   if (found === undefined) return { answer: eviction.isLeaving ? left(eviction) : unseen(eviction) };
   const { pod, zone } = found;
   const { name } = zone.statefulSet;
   // Rule R11: by the time an eviction that pins no uid gets there, it may take the pod that has come instead.
   if (!eviction.isPinned && (pod.terminating || eviction.isLeaving)) return { answer: leaving(eviction, name) };
   if (isExempt(pod)) return { answer: eviction.isPinned ? exempt(pod, eviction) : unseen(eviction) };
+  if (isOwned) return ruleOwned(group, zones, { zone, pod, eviction }, before);
   const governed = governing(pod, group.surroundings, group.key);
   if (governed.kind === "none" && !isAsked(zone.statefulSet)) {
     const answer = allow("out-of-scope", { zone: name, patch: eviction.pin });
@@ -93,7 +99,7 @@ function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Evi
     (governed.kind === "one" ? refuseForever(group, pod, name, governed) : undefined) ??
     refuseClaimed(group, zone, pod) ??
     refuseByName(group, zone, pod, eviction, before.taken) ??
-    refuseGivenUp(group, zone, pod) ??
+    refuseGivenUp(group, pod, zone, zone.reserved.get(pod.ordinal)) ??
     (governed.kind === "one"
       ? refuseByBudget(group, zones, zone, pod, governed)
       : (refuseBesideDeparted(group.departed, name) ?? refuseBeside(zones, zone, pod))) ??
@@ -105,6 +111,36 @@ function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Evi
   const reserve = { statefulSet: name, ordinal: pod.ordinal, uid: pod.uid };
   const warnings = [warnOfUnknown(group.questions, pod)].filter((words) => words !== undefined);
   return { answer: allow("allowed", { zone: name, warnings, patch: eviction.pin }), reserve };
+}
+
+interface OwnedPod {
+  readonly zone: ZoneThen;
+  readonly pod: Pod;
+  readonly eviction: Eviction;
+}
+
+/** A pod of another owner than a StatefulSet: no budget limits it, and what its ledger holds does. */
+function ruleOwned(
+  group: EvictionSnapshot,
+  zones: readonly ZoneThen[],
+  { zone, pod, eviction }: OwnedPod,
+  { room, taken }: Before,
+): Ruling {
+  const { name } = zone.statefulSet;
+  const claim = claimOnOwned(zone, pod) ?? group.strayClaims[0];
+  // No zone of an owner has the name that a reservation of a pod of it has.
+  const open = group.departed.filter((one): one is Departed & Reservation => "uid" in one);
+  const before = reservationOf(open, pod);
+  const others = open.map((one) => ({ uid: one.uid, name: podNameOf(one) }));
+  const refusal =
+    (claim && waitForClaim(claim, `${pod.name} stays until it ends`, zone)) ??
+    refuseByName(group, zone, pod, eviction, taken, before) ??
+    refuseGivenUp(group, pod, zone, before) ??
+    refuseBesideZones(zones, zone, pod, [...others.filter((one) => one.name !== pod.name), ...taken]) ??
+    refuseByDisruptionBudget(group, pod, name) ??
+    (before === undefined ? refuseWithoutRoom(zone, pod, room) : undefined);
+  if (refusal !== undefined) return { answer: refusal };
+  return { answer: allow("allowed", { zone: name, patch: eviction.pin }), reserve: reserveOwned(pod) };
 }
 
 /**
@@ -120,10 +156,10 @@ function refuseByName(
   pod: Pod,
   { isPinned }: Eviction,
   taken: readonly Taken[],
+  reservation: Reservation | undefined = zone.reserved.get(pod.ordinal),
 ): Denied | undefined {
   if (isPinned) return undefined;
   if (taken.some(({ uid }) => uid === pod.uid)) return waitForOther(zone, pod.name, finishAfterMs);
-  const reservation = zone.reserved.get(pod.ordinal);
   if (reservation === undefined) return undefined;
   if (reservation.uid === pod.uid) return refuseReserved(group, zone, pod, reservation);
   if (group.nowMs - reservation.stampMs >= dropAfterMs) return undefined;
@@ -157,8 +193,12 @@ function waitForOther({ statefulSet }: ZoneThen, pod: string, againInMs: number)
  * Rule R12 has an end: a pod that was allowed again and again, and still stands, is refused by somebody behind us. It is neither
  * renewed, so that its reservation lapses (rule R10), nor reserved anew before its siblings have had their turn.
  */
-function refuseGivenUp({ givenUp }: EvictionSnapshot, zone: ZoneThen, pod: Pod): Denied | undefined {
-  const reservation = zone.reserved.get(pod.ordinal);
+function refuseGivenUp(
+  { givenUp }: EvictionSnapshot,
+  pod: Pod,
+  zone: ZoneThen,
+  reservation: Reservation | undefined,
+): Denied | undefined {
   const isStanding = reservation?.uid === pod.uid && isGivenUp(reservation);
   const refusal = isStanding ? refusalOfRenewals(reservation) : givenUp.get(pod.uid);
   if (refusal === undefined) return undefined;

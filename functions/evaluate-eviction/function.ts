@@ -19,9 +19,9 @@ export const evaluateEviction: AdmissionDefinition & { readonly settings: typeof
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     { group: "policy", resource: "poddisruptionbudgets", verbs: ["list", "watch"] },
     ...ledgerNeeds,
-    // Who answers reviews lives on: its metrics show what all ledgers say.
+    // Who answers reviews lives on: its metrics show what all ledgers say. And which owners have one.
     { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] },
-    // For the metrics of suspended volumes.
+    // For the metrics of suspended volumes, and for the pods of owners that are no StatefulSets.
     { group: "", resource: "persistentvolumeclaims", verbs: ["list"] },
   ],
   reads: [

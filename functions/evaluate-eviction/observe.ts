@@ -1,21 +1,23 @@
 /** What a review says of an eviction, and the cluster of its pod. Reviews are parsed here: `decide` trusts every field. */
 
-import { parseStoredBudget } from "../shared/group/governing.ts";
+import { parseStoredBudget, type StoredBudget, selects } from "../shared/group/governing.ts";
 import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
 import { countRanges } from "../shared/ledger/claim.ts";
 import { maxReservations } from "../shared/ledger/reservation.ts";
 import { type Fields, fieldsOf } from "../shared/objects/fields.ts";
+import { isOurs } from "../shared/objects/ours.ts";
 import type { Pod } from "../shared/objects/pods.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import { openQuestions } from "../shared/pass/asking/ask-pods.ts";
 import type { AdmissionRequest, Context, Denied } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
+import { findOwnerGroup } from "../shared/pass/suspension/owner-group.ts";
 import { badRequest, conflict, notFound } from "../shared/review/answers.ts";
 import type { Petition } from "../shared/review/commit.ts";
 import { refuseFailure } from "../shared/review/failures.ts";
 import { getOwnerOf } from "../shared/views/listing.ts";
 import { getPod, listBudgets } from "../shared/views/view.ts";
-import { type Alone, type Eviction, ledgerOfTold, unseen } from "./choose.ts";
+import { type Alone, type Eviction, isExempt, ledgerOfTold, unseen } from "./choose.ts";
 import type { EvictionSnapshot } from "./decide.ts";
 
 export const name = "evaluate-eviction";
@@ -89,9 +91,16 @@ export async function observeAlone(context: Context, asking: Asking): Promise<Al
   }
   const [owner, budgets] = await Promise.all([views.ownerOf(pod, lookUps), views.budgets(namespace)]);
   const surroundings = { statefulSets: [], neighbours: [], budgets };
+  const ownedBy = isOfOther(pod, budgets) ? await findOwnerGroup(context, pod) : undefined;
   const told = ledgerOfTold(pod, { owner, surroundings });
   const ledger = told && (await protocol.readLedger(cluster, told));
-  return { eviction: evictionOf(asking, pod), pod, owner, surroundings, claims: ledger?.claims ?? [] };
+  return { eviction: evictionOf(asking, pod), pod, owner, surroundings, ownedBy, claims: ledger?.claims ?? [] };
+}
+
+/** A pod that stands, that no StatefulSet controls and no budget selects: the ledger of another owner may judge it. */
+function isOfOther(pod: Pod, budgets: readonly StoredBudget[]): boolean {
+  const isNobodys = isExempt(pod) || isOurs(pod) || pod.ownerKind === "StatefulSet";
+  return !isNobodys && !budgets.some((stored) => selects(stored, pod.labels));
 }
 
 /** The same from the API server alone: for an answer that nobody asks again after. Throws as that does. */

@@ -31,6 +31,7 @@ test("the README explains every guard that the code can answer, and no other", a
       "evaluate-eviction/choose.ts",
       "evaluate-eviction/decide.ts",
       "evaluate-eviction/observe.ts",
+      "evaluate-eviction/owned.ts",
       "shared/review/answers.ts",
       "shared/review/commit.ts",
       "shared/review/failures.ts",

@@ -1,0 +1,72 @@
+/**
+ * Evictions of pods that another owner than a StatefulSet has: the ledger of their group judges them, over the zones that their
+ * volume claims say. Pure.
+ */
+import { isUnsettled, type Zone } from "../shared/group/zones.ts";
+import type { Claim } from "../shared/ledger/claim.ts";
+import type { Reservation } from "../shared/ledger/reservation.ts";
+import { type Pod, podNameOf, statefulSetOfPod } from "../shared/objects/pods.ts";
+import type { Denied } from "../shared/pass/definition.ts";
+import { notYet } from "../shared/review/answers.ts";
+import type { Ruling } from "../shared/review/commit.ts";
+import type { Taken } from "./ask.ts";
+import { waitForClaim, type ZoneThen } from "./budget.ts";
+import type { Eviction } from "./choose.ts";
+
+/** The pod that is to be evicted, and its zone; undefined where another one has its name by now. */
+export function findOwnedPod<Z extends Pick<Zone, "pods" | "leaving">>(
+  zones: readonly Z[],
+  { name, uid }: Eviction,
+): { zone: Z; pod: Pod } | undefined {
+  for (const zone of zones) {
+    const pod = [...zone.pods, ...zone.leaving].find((one) => one.uid === uid && one.name === name);
+    if (pod !== undefined) return { zone, pod };
+  }
+  return undefined;
+}
+
+/**
+ * What stands in the ledger for a pod of another owner: its name, as the name and the ordinal that it is made of, so that the pod
+ * is found again. A name without an ordinal gets one, and is found by nobody: it is reserved until the next look and no longer.
+ */
+export function reserveOwned({ name, ordinal, uid }: Pod): NonNullable<Ruling["reserve"]> {
+  const madeFor = statefulSetOfPod(name);
+  const isWhole = madeFor !== undefined && podNameOf({ statefulSet: madeFor, ordinal }) === name;
+  return isWhole ? { statefulSet: madeFor, ordinal, uid } : { statefulSet: name, ordinal: 0, uid };
+}
+
+/** The open reservation of a pod, or of the one that had its name before. */
+export function reservationOf(departed: readonly Reservation[], pod: Pod): Reservation | undefined {
+  return departed.find((one) => podNameOf(one) === pod.name);
+}
+
+/** Rule R18: a pod that a claim names by uid is its function's. Whom an unknown claim names nobody can tell. */
+export function claimOnOwned({ claims }: Pick<Zone, "claims">, { uid }: Pod): Claim | undefined {
+  return claims.find((claim) => !claim.isKnown || Object.values(claim.uids ?? {}).includes(uid));
+}
+
+/**
+ * Why a pod stays for what is down or claimed in another zone; undefined where all others are whole. How many of its own zone may
+ * be down nobody says: pods of one zone go together.
+ */
+export function refuseBesideZones(
+  zones: readonly ZoneThen[],
+  own: ZoneThen,
+  pod: Pod,
+  others: readonly (Pick<Taken, "uid"> & { readonly name: string })[],
+): Denied | undefined {
+  const { name } = own.statefulSet;
+  const isOwn = (uid: string) => [...own.pods, ...own.leaving].some((one) => one.uid === uid);
+  const elsewhere = others.find(({ uid }) => uid !== pod.uid && !isOwn(uid));
+  if (elsewhere !== undefined) {
+    const sentence = `${elsewhere.name} of another zone was allowed to go: no pod of ${name} goes until it is back`;
+    return notYet("zones-down", sentence, name);
+  }
+  const zone = zones.find((one) => one !== own && isUnsettled(one));
+  if (zone === undefined) return undefined;
+  const [claim] = zone.claims;
+  if (claim !== undefined) return waitForClaim(claim, `no pod of ${name} goes until it ends`, own);
+  const down = zone.down.size + zone.missing + zone.leaving.length;
+  const sentence = `${down} pods down in ${zone.statefulSet.name}: no pod of ${name} goes until that zone is whole`;
+  return notYet("zones-down", sentence, name);
+}

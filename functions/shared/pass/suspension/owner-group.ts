@@ -1,0 +1,48 @@
+/** Which group of an owner a pod is of that no StatefulSet controls. */
+import { isOwnerGroup } from "../../group/suspension/owned.ts";
+import type { Cluster } from "../../kubernetes/cluster.ts";
+import { ledgerName } from "../../ledger/name.ts";
+import type { Pod } from "../../objects/pods.ts";
+import { type GroupKey, groupPathOf } from "../../objects/statefulsets.ts";
+import { ledgerGroup, managedBy, read } from "../../objects/vocabulary.ts";
+import { SharedReads } from "../../views/shared-reads.ts";
+import type { Context } from "../definition.ts";
+
+/** What is read for one pod serves the next ones for a second: a drain asks for many pods that are of no such group. */
+interface OwnerReads {
+  readonly keys: SharedReads<readonly GroupKey[]>;
+  /** The uids of the pods of a group. */
+  readonly members: SharedReads<ReadonlySet<string>>;
+}
+
+const reads = new WeakMap<Cluster, OwnerReads>();
+
+/**
+ * The group of an owner that counts a pod, where it has a ledger; undefined for any other pod. It costs one LIST of Leases a
+ * second, and the view of each such group of the namespace, which has one only where volumes of such owners are suspended. Throws
+ * ClusterError.
+ */
+export async function findOwnerGroup({ cluster, views }: Context, pod: Pod): Promise<GroupKey | undefined> {
+  const known = reads.get(cluster) ?? { keys: new SharedReads(cluster), members: new SharedReads(cluster) };
+  reads.set(cluster, known);
+  const keys = await known.keys.read(pod.namespace, () => listOwnerGroups(cluster, pod.namespace));
+  const need = { settledThrough: undefined, permitSinceMs: undefined, consistent: false };
+  for (const key of keys) {
+    const uids = await known.members.read(groupPathOf(key), async () => {
+      const view = await views.read(key, need);
+      return new Set(view.statefulSets.flatMap((zone) => [...view.podsOf(zone)].map(({ uid }) => uid)));
+    });
+    if (uids.has(pod.uid)) return key;
+  }
+  return undefined;
+}
+
+/** Without a ledger nothing of a group is claimed, and nobody is to be waited for. */
+async function listOwnerGroups(cluster: Cluster, namespace: string): Promise<readonly GroupKey[]> {
+  const { items } = await cluster.list("leases", { namespace, labelSelector: `${managedBy.key}=sluice` });
+  return items.flatMap(({ metadata }) => {
+    const group = read(ledgerGroup, metadata);
+    const isOwned = group !== undefined && isOwnerGroup(group) && ledgerName(group) === metadata.name;
+    return isOwned ? [{ namespace, group }] : [];
+  });
+}
