@@ -1,6 +1,13 @@
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import { questionEntries } from "../shared/objects/vocabulary/questions.ts";
 import * as suspension from "../shared/objects/vocabulary/suspension.ts";
-import { claims, lastDownscales, ledgerEntries, verdicts } from "../shared/objects/vocabulary.ts";
+import {
+  claims,
+  lastDownscales,
+  ledgerEntries,
+  rolloutMaxUnavailable,
+  verdicts,
+} from "../shared/objects/vocabulary.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import { resizingNeeds } from "../shared/pass/sizes/resizing.ts";
 import { groupOfVolumeClaim, listKeys } from "../shared/pass/suspension/reading.ts";
@@ -28,6 +35,8 @@ export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: t
     suspension.suspendDuration,
     suspension.removalMode,
     suspension.waitBetweenRemovals,
+    rolloutMaxUnavailable,
+    ...questionEntries,
     ...suspension.drainEntries,
     ...suspension.claimEntries,
     ...suspension.ownerEntries,

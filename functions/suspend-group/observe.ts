@@ -1,6 +1,7 @@
 /** What is read of a group some of whose volumes are to be suspended, or are. */
 import { isRequested, isSuspendedInPart } from "../shared/group/suspension/members.ts";
 import { valuesOf } from "../shared/objects/settings.ts";
+import { type AskedPod, openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
 import { claimsBy } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
@@ -9,7 +10,7 @@ import { withDrainAnswers } from "../shared/pass/suspension/drain-questions.ts";
 import { withTrueMarks } from "../shared/pass/suspension/marks.ts";
 import { readMembers } from "../shared/pass/suspension/reading.ts";
 import { volumeHoldSetting } from "../shared/pass/suspension/settings.ts";
-import type { SuspendSnapshot } from "./decide.ts";
+import { decide, type SuspendSnapshot } from "./decide.ts";
 
 export const name = "suspend-group";
 export const settings = { volumeHold: volumeHoldSetting };
@@ -39,5 +40,28 @@ export async function observe(context: Context, observed: Observed): Promise<Sus
     claims: claimsBy(observed, "scale-down", name),
     refused: refusedSizes(context, key),
     protects: valuesOf(settings, context.settings).volumeHold === "keep",
+    questions: openQuestions(context, observed),
   };
+}
+
+/** Rule R22: the pods that would go, and whose StatefulSets ask, are asked. */
+export function ask(
+  context: Context,
+  { key }: Observed,
+  snapshot: SuspendSnapshot,
+): Promise<SuspendSnapshot> | undefined {
+  if (snapshot.questions === undefined) return undefined;
+  return withAnswers(context, name, key, snapshot, goersBy);
+}
+
+function goersBy(snapshot: SuspendSnapshot): readonly AskedPod[] {
+  const verdict = decide(snapshot);
+  if (verdict.kind === "wait") return [];
+  return verdict.targets.flatMap((target) => {
+    const own = "leaving" in target && snapshot.zones.find(({ statefulSet }) => statefulSet.uid === target.set.uid);
+    const uids = "leaving" in target ? target.leaving.map(({ pod }) => pod?.uid) : [];
+    if (!own) return [];
+    const { statefulSet, pods } = own;
+    return pods.filter(({ uid }) => uids.includes(uid)).map((pod) => ({ statefulSet, pod }));
+  });
 }

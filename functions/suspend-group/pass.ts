@@ -9,7 +9,7 @@ import { isGroupOfConcern } from "../shared/pass/suspension/reading.ts";
 import { actOn, telling } from "./act.ts";
 import { decide, type SuspendSnapshot, type Target } from "./decide.ts";
 import { endClaims } from "./ending.ts";
-import { name, observe } from "./observe.ts";
+import { ask, name, observe } from "./observe.ts";
 
 const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
 
@@ -41,6 +41,7 @@ function gateOf(key: GroupKey): Gate<SuspendSnapshot, Target> {
     name,
     telling,
     decide,
+    ask,
     observe(observed, context) {
       for (const { statefulSet } of observed.zones) known.set(statefulSet.name, statefulSet);
       return observe(context, observed);

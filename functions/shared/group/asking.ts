@@ -4,7 +4,7 @@
  * A decision takes a pod that was not asked yet for one that says yes. Who it would let go is then asked, and it is made again.
  */
 import type { HeldBack } from "../ledger/kinds.ts";
-import type { Answered } from "../ledger/questions/health-questions.ts";
+import { type Answered, besideReserved } from "../ledger/questions/health-questions.ts";
 import { type Pod, podNameOf } from "../objects/pods.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
 import type { Zone } from "./zones.ts";
@@ -58,6 +58,21 @@ export function heldByQuestion(
   if (answered !== undefined || questions?.isOver === false) return undefined;
   const sentence = `${pod.name} stays: it could not be asked in time, or others were asked first; ask again`;
   return { guard: "health-not-asked", sentence };
+}
+
+/**
+ * The same of pods that leave for good, by one claim: two of them may both be told that they are not needed, so that one at a
+ * time goes where its StatefulSet asks.
+ */
+export function heldLeaving(
+  questions: Questions | undefined,
+  zones: readonly AskedZone[],
+  own: AskedZone,
+  leavers: readonly Pod[],
+): HeldBack | undefined {
+  const [first, second] = leavers.filter((pod) => isPodAsked(own.statefulSet, pod));
+  if (first === undefined) return undefined;
+  return second === undefined ? heldByQuestion(questions, zones, own, first) : besideReserved(first.name);
 }
 
 /** One policy for a group: only where all that ask say so, a pod goes that gives no answer. */

@@ -2,9 +2,9 @@
 import type { Claim, ClaimContent } from "../ledger/claim.ts";
 import { type HeldBack, heldBy, kinds } from "../ledger/kinds.ts";
 import type { Reservation } from "../ledger/reservation.ts";
-import { podNameOf } from "../objects/pods.ts";
+import { type Pod, podNameOf } from "../objects/pods.ts";
 import { neverWithin } from "./never-possible.ts";
-import { countDown, describeDown, isUnsettled, type Zone } from "./zones.ts";
+import { countDown, describeDown, isUnsettled, missingOrdinals, type Zone } from "./zones.ts";
 
 export type { HeldBack } from "../ledger/kinds.ts";
 
@@ -88,4 +88,56 @@ function refuseByLimit(own: Zone, { members, kind }: ClaimContent, limit: number
   if (countDown(own) + added.length <= limit) return undefined;
   const sentence = `${describeDown(own)}, ${limit} may be, and ${added.length} more would be`;
   return { guard: "budget", sentence };
+}
+
+/**
+ * Why the pods of a zone may not leave for good by a claim; undefined where they may. How many leave, the limit does not say:
+ * `max-unavailable` is for pods that come back. Whoever asks pods about their health does so besides (`heldLeaving`).
+ */
+export function refuseScaleDown(around: Around, content: ClaimContent): HeldBack | undefined {
+  const held = refuseClaim(around, content, Number.POSITIVE_INFINITY);
+  const own = around.zones.find(({ statefulSet }) => statefulSet.name === content.zone);
+  return held ?? (own && refuseLeaving(own, content));
+}
+
+type Leaving = Pick<ClaimContent, "members" | "uids">;
+
+/** The pods of a zone that go by a claim: at its ordinals, or by the uids that it names. */
+export function leaversOf({ pods }: Pick<Zone, "pods">, { members, uids = {} }: Leaving): readonly Pod[] {
+  return pods.filter(({ ordinal, name, uid }) => isNamed(members, ordinal) || uids[name] === uid);
+}
+
+/** Invariant Z2: what is down among the pods that stay; while all of these are well, any number goes. */
+function refuseLeaving(own: Zone, content: Leaving): HeldBack | undefined {
+  const { name: statefulSet, maxUnavailable, isOrdered } = own.statefulSet;
+  const leavers = leaversOf(own, content);
+  const staying = stayingDown(own, content, leavers);
+  const leaving = leavers.filter(({ ordinal }) => own.down.has(ordinal));
+  const blocking = staying[0] ?? (leaving.length > 1 ? leaving[0]?.ordinal : undefined);
+  if (isOrdered && blocking !== undefined) {
+    const pod = podNameOf({ statefulSet, ordinal: blocking });
+    const sentence = `${pod} is ${own.down.get(blocking) ?? "missing"}, and ${statefulSet} is OrderedReady: its controller takes no pod above it away before it is ready`;
+    return { guard: "ordinal-not-ready", sentence };
+  }
+  const added = leavers.length - leaving.length;
+  if (staying.length === 0 || added === 0 || staying.length + added <= maxUnavailable) return undefined;
+  const sentence = `${describeDown(own)}, ${maxUnavailable} may be, and ${added} more would be`;
+  return { guard: "budget", sentence };
+}
+
+/** The ordinals that stay and are down, lowest first; of those that have no pod no more than the limit of the zone, and one. */
+function stayingDown(own: Zone, { members }: Leaving, leavers: readonly Pod[]): readonly number[] {
+  const leaving = new Set(leavers.map(({ ordinal }) => ordinal));
+  const down = [...own.down.keys()].filter((ordinal) => !leaving.has(ordinal) && !isNamed(members, ordinal));
+  let left = own.statefulSet.maxUnavailable + 1;
+  for (const ordinal of missingOrdinals(own)) {
+    // Ordinals go up, and what leaves is the highest of them. Somebody may have asked for 2^31.
+    if (left-- === 0 || isNamed(members, ordinal)) break;
+    down.push(ordinal);
+  }
+  return down.sort((one, other) => one - other);
+}
+
+function isNamed(members: ClaimContent["members"], ordinal: number): boolean {
+  return members.some(({ first, last }) => ordinal >= first && ordinal <= last);
 }

@@ -46,6 +46,8 @@ export interface StatefulSet {
   /** What its pods are asked before one of them goes; undefined where nobody asks. */
   readonly question: Question | undefined;
   readonly minReadySeconds: number;
+  /** Its controller takes no pod away while one that stays is not ready (`OrderedReady`). */
+  readonly isOrdered: boolean;
   readonly strategy: string;
   readonly paused: boolean;
   /** Pods that may be down at once in this zone, at least 1. */
@@ -84,6 +86,7 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     scaling,
     question,
     minReadySeconds: spec?.minReadySeconds ?? 0,
+    isOrdered: (spec?.podManagementPolicy ?? "OrderedReady") !== "Parallel",
     strategy: spec?.updateStrategy?.type ?? "RollingUpdate",
     paused: read(rolloutPaused, metadata, malformed) ?? false,
     // As rollout-operator has it: a share is rounded down and is never less than one pod.

@@ -65,6 +65,7 @@ export interface StatefulSetObject {
   readonly spec?: {
     readonly replicas?: number;
     readonly minReadySeconds?: number;
+    readonly podManagementPolicy?: string;
     readonly ordinals?: { readonly start?: number };
     readonly serviceName?: string;
     readonly updateStrategy?: { readonly type?: string };

@@ -131,6 +131,7 @@ export function statefulSet(name: string, changes: Partial<StatefulSet> = {}): S
     scaling: undefined,
     question: undefined,
     countedReplicas: changes.replicas ?? 3,
+    isOrdered: false,
     minReadySeconds: 0,
     strategy: "OnDelete",
     paused: false,

@@ -2,11 +2,14 @@
 import { decide, type SuspendSnapshot, type Target } from "../../../../functions/suspend-group/decide.ts";
 import { Suspended } from "../../../stage/suspended.ts";
 
-export const decideOn = (on: Suspended, changes: Partial<SuspendSnapshot> = {}) =>
+/** Zones of StatefulSets, or of another owner. */
+type Given = Pick<Suspended, "around">;
+
+export const decideOn = (on: Given, changes: Partial<SuspendSnapshot> = {}) =>
   decide({ ...on.around("suspend-group", "scale-down"), refused: new Map(), protects: true, ...changes });
 
 /** `KIND OBJECT` of each target but what is only told; `GUARD` of what each volume claim is told. */
-export function said(on: Suspended, changes: Partial<SuspendSnapshot> = {}): readonly string[] {
+export function said(on: Given, changes: Partial<SuspendSnapshot> = {}): readonly string[] {
   const verdict = decideOn(on, changes);
   const targets: readonly Target[] = verdict.kind === "take" ? verdict.targets : [];
   const words = targets.map((target) => {

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/function.ts";
 import type { VolumeClaimObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
+import type { GroupOptions } from "../../../world/world.ts";
 import { key, namespace, Passes, played, refused } from "./passes.ts";
 
 export const volumes = "persistentvolumeclaims" as const;
@@ -13,8 +14,8 @@ const of = (name: string): string => `sluice.dev/${name}`;
 type Texts = Readonly<Record<string, string | null>>;
 
 export class Volumes extends Passes {
-  constructor(duration = "600s", policy: Texts = {}) {
-    super({ zones: ["a", "b"], replicas: 3, volumes: ["data"] });
+  constructor(duration = "600s", policy: Texts = {}, group: Partial<GroupOptions> = {}) {
+    super({ zones: ["a", "b"], replicas: 3, volumes: ["data"], ...group });
     for (const { metadata } of this.world.store.list("statefulsets").items)
       this.policy(metadata.name, { "suspend-duration": duration, "wait-between-removals": "0s", ...policy });
   }

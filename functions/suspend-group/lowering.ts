@@ -1,0 +1,175 @@
+/** Which pods go next, and by which claim of the ledger: one zone is made smaller, or pods of another owner are let go. Pure. */
+import { heldLeaving, isAsked, type Questions } from "../shared/group/asking.ts";
+import { type Around, leaversOf, refuseScaleDown } from "../shared/group/claiming.ts";
+import { scaleDownPhases } from "../shared/group/size-changes.ts";
+import type { Member } from "../shared/group/suspension/members.ts";
+import { chooseTurn } from "../shared/group/suspension/pace.ts";
+import type { KnownClaim } from "../shared/ledger/claim.ts";
+import { describeClaim, guardOfClaim, type HeldBack } from "../shared/ledger/kinds.ts";
+import { podNameOf } from "../shared/objects/pods.ts";
+import type { SuspendableSet } from "../shared/objects/volumes/suspendable.ts";
+import type { OtherClaim } from "../shared/pass/act.ts";
+import { type Wait, wait } from "../shared/pass/verdict.ts";
+import type { Judged } from "./judge.ts";
+
+export interface SuspendSnapshot extends Around {
+  readonly group: string;
+  readonly nowMs: number;
+  /** All of the group that have volume claims. */
+  readonly members: readonly Member[];
+  /** What this function has claimed and not ended. */
+  readonly claims: readonly KnownClaim[];
+  /** Why the API server would not have another size of late, or pods deleted, by the uid of the zone. */
+  readonly refused: ReadonlyMap<string, string>;
+  /** False: no volume claim gets our finalizer. */
+  readonly protects: boolean;
+  readonly isNamespaceEnding: boolean;
+  /** What asked pods have said; absent where no StatefulSet of the group asks. */
+  readonly questions?: Questions | undefined;
+}
+
+/** Another size, with the members that go; none where one comes back. */
+export interface Resizing {
+  readonly kind: "resize";
+  readonly set: SuspendableSet;
+  readonly target: number;
+  readonly leaving: readonly Member[];
+  /** Written before pods leave; undefined where none does, or where the webhook of its own size claims them. */
+  readonly claim: OtherClaim | undefined;
+}
+
+/** Pods of one zone of an owner that is no StatefulSet: they are deleted, and it is for the owner not to make them anew. */
+export interface LettingGo {
+  readonly kind: "let-go";
+  readonly set: SuspendableSet;
+  readonly leaving: readonly Member[];
+  readonly claim: OtherClaim;
+}
+
+export interface Lowered {
+  readonly targets: readonly (Resizing | LettingGo)[];
+  /** Why none goes; absent where one does. */
+  readonly held?: Pick<Judged, "guard" | "sentence">;
+}
+
+/** One zone is made smaller, by those of its highest ordinals that are to go. */
+export function lower(snapshot: SuspendSnapshot, going: readonly Member[]): Lowered {
+  const [own] = snapshot.claims;
+  if (own !== undefined)
+    return held(wait(guardOfClaim(own), `${describeClaim(own)}; no other zone is made smaller until that has ended`));
+  const due = going.filter(
+    (member) => whyNotTop(member, going) === undefined && whySizeStays(snapshot, member) === undefined,
+  );
+  const [first] = going;
+  if (due.length === 0 && first !== undefined)
+    return held(
+      whySizeStays(snapshot, first) ?? whyNotTop(first, going) ?? wait("suspending", `${first.name} is to go`),
+    );
+  const turn = chooseTurn(due, snapshot.members, undefined, snapshot.nowMs);
+  if (turn.kind === "wait") return held(turn);
+  // Of one at a time it is the highest of its zone.
+  const [chosen] = turn.members;
+  const ofZone = due.filter(({ set }) => set === chosen?.set).sort((one, other) => other.ordinal - one.ordinal);
+  return asManyAsMay(ofZone.slice(0, mostAtOnce(snapshot, ofZone, turn.members)), (some) => claimFor(snapshot, some));
+}
+
+/** Where pods are asked before they go, one goes at a time. */
+function mostAtOnce({ zones }: SuspendSnapshot, [member]: readonly Member[], of: readonly Member[]): number {
+  const own = zones.find(({ statefulSet }) => statefulSet.uid === member?.set.uid);
+  return own !== undefined && isAsked(own.statefulSet) ? 1 : of.length;
+}
+
+/** Fewer of them where the budget of their zone does not let all of them go. */
+function asManyAsMay(all: readonly Member[], goBy: (some: readonly Member[]) => Lowered): Lowered {
+  let last = goBy(all);
+  for (let count = all.length - 1; count > 0 && last.held?.guard === "budget"; count--)
+    last = goBy(all.slice(0, count));
+  return last;
+}
+
+/** Why these do not go by that claim, by the ledger, their zone, and their answers. */
+function whyStays(snapshot: SuspendSnapshot, claim: OtherClaim): HeldBack | undefined {
+  const { zones, questions, nowMs } = snapshot;
+  const held = refuseScaleDown(snapshot, { ...claim, by: "", stampMs: nowMs });
+  const own = zones.find(({ statefulSet }) => statefulSet.name === claim.zone);
+  return held ?? (own && heldLeaving(questions, zones, own, leaversOf(own, claim)));
+}
+
+/** Pods of one zone of an owner: nobody has to go before another. */
+export function letGo(snapshot: SuspendSnapshot, going: readonly Member[]): Lowered {
+  const [own] = snapshot.claims;
+  if (own !== undefined)
+    return held(wait(guardOfClaim(own), `${describeClaim(own)}; no other pod is let go until that has ended`));
+  // What is not ready goes first: it would hold back the others of its zone.
+  const isReady = ({ pod }: Member) => Number(pod?.isReady === true);
+  const inOrder = going.toSorted((one, other) => isReady(one) - isReady(other));
+  const turn = chooseTurn(inOrder, snapshot.members, undefined, snapshot.nowMs);
+  if (turn.kind === "wait") return held(turn);
+  return asManyAsMay(turn.members, (some) => letGoOf(snapshot, some));
+}
+
+function letGoOf(snapshot: SuspendSnapshot, leaving: readonly Member[]): Lowered {
+  const [first] = leaving;
+  if (first === undefined) return held(wait("suspending", "nothing is to go"));
+  const refusal = snapshot.refused.get(first.set.uid);
+  if (refusal !== undefined) return held(wait("delete-refused", refusal));
+  const claim: OtherClaim = {
+    id: `suspension ${first.set.name} ${snapshot.nowMs}`,
+    kind: "scale-down",
+    zone: first.set.name,
+    members: leaving
+      .map(({ ordinal }) => ({ first: ordinal, last: ordinal }))
+      .sort((one, other) => one.first - other.first),
+    uids: Object.fromEntries(leaving.flatMap(({ pod }) => (pod === undefined ? [] : [[pod.name, pod.uid]]))),
+    phase: scaleDownPhases.confirmed,
+    terms: "asked",
+  };
+  const why = whyStays(snapshot, claim);
+  if (why !== undefined) return held(wait(why.guard, `${first.name} is to go, and waits: ${why.sentence}`));
+  return { targets: [{ kind: "let-go", set: first.set, leaving, claim }] };
+}
+
+function held({ guard, sentence }: Pick<Wait, "guard" | "sentence">): Lowered {
+  return { targets: [], held: { guard, sentence } };
+}
+
+/** Only the highest ordinals can go: a StatefulSet has no holes. */
+function whyNotTop({ set, ordinal, name }: Member, going: readonly Member[]): Wait | undefined {
+  for (let above = set.start + set.replicas - 1; above > ordinal; above--) {
+    if (going.some((one) => one.set === set && one.ordinal === above)) continue;
+    const sentence = `${name} stays: ${podNameOf({ statefulSet: set.name, ordinal: above })} is above it, and is not to go; a StatefulSet gives up its highest ordinals only`;
+    return wait("not-top-ordinal", sentence);
+  }
+  return undefined;
+}
+
+function whySizeStays({ refused }: SuspendSnapshot, { set, name }: Member): Wait | undefined {
+  if (set.isLed)
+    return wait("size-led", `${name} stays: another object says the size of ${set.name}, and would have the pod back`);
+  const refusal = refused.get(set.uid);
+  return refusal === undefined ? undefined : wait("size-refused", refusal);
+}
+
+function claimFor(snapshot: SuspendSnapshot, leaving: readonly Member[]): Lowered {
+  const [top] = leaving;
+  const lowest = leaving.at(-1);
+  if (top === undefined || lowest === undefined) return held(wait("suspending", "nothing is to go"));
+  const { set } = top;
+  const target = lowest.ordinal - set.start;
+  const claim: OtherClaim = {
+    id: `suspension ${set.name} ${snapshot.nowMs}`,
+    kind: "scale-down",
+    zone: set.name,
+    members: [{ first: lowest.ordinal, last: set.start + set.replicas - 1 }],
+    uids: {
+      [set.name]: set.uid,
+      ...Object.fromEntries(leaving.flatMap(({ pod }) => (pod === undefined ? [] : [[pod.name, pod.uid]]))),
+    },
+    phase: scaleDownPhases.confirmed,
+    terms: "asked",
+  };
+  const why = whyStays(snapshot, claim);
+  if (why !== undefined) return held(wait(why.guard, `${top.name} is to go, and waits: ${why.sentence}`));
+  // The webhook that is asked about the change makes the claim, and tells the pods.
+  return { targets: [{ kind: "resize", set, target, leaving, claim: set.preparesDownscale ? undefined : claim }] };
+}

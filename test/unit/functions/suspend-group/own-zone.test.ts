@@ -1,0 +1,113 @@
+/** A pod is taken only while its own zone is whole within budget (Z2), and while it says that it is not needed (Q1). */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Owned } from "../../../stage/owned.ts";
+import { AskedPods, critical, rabbit } from "../../shared/pass/asked-pods.ts";
+import { namespace } from "../../shared/pass/passes.ts";
+import { top, Volumes } from "../../shared/pass/volumes.ts";
+import { said, suspending } from "./given.ts";
+
+const low = "data-group-a-1";
+
+/** Passes for a while; the pods of zone a that are left. */
+async function left(on: Volumes, looks = 8): Promise<readonly string[]> {
+  for (let look = 0; look < looks; look++) {
+    await on.suspend();
+    await on.goOn(3_000);
+  }
+  return on.world.store
+    .list("pods", { namespace })
+    .items.map(({ metadata }) => metadata.name)
+    .filter((name) => name.startsWith("group-a"));
+}
+
+const broken = async (on: Volumes, ...names: readonly string[]) => {
+  for (const name of names) on.world.kubelet.breakPod({ namespace, name });
+  await on.goOn(60_000);
+};
+const all = ["group-a-0", "group-a-1", "group-a-2"];
+const guardOf = (on: Volumes) => (on.said(top, "suspend-message") ?? "").split(": ", 1)[0];
+
+test("budget: the last pod of a zone that is ready stays, while those that are to stay are down", async () => {
+  const on = new Volumes();
+  await broken(on, "group-a-0", "group-a-1");
+  on.ask(top);
+  assert.deepEqual(await left(on), all);
+  assert.equal(guardOf(on), "budget");
+  assert.match(
+    on.said(top, "suspend-message") ?? "",
+    /group-a: 2 of 3 down \(2 not ready\), 1 may be, and 1 more would be/,
+  );
+  on.world.kubelet.healPod({ namespace, name: "group-a-0" });
+  on.world.kubelet.healPod({ namespace, name: "group-a-1" });
+  await on.goOn(60_000);
+  assert.deepEqual(await left(on), all.slice(0, 2));
+});
+
+test("as many go as the budget leaves: of two that are asked for one, while another pod is down", () => {
+  const on = suspending(["a"], [1, 2]);
+  const set = on.sets.get("a");
+  const pod = on.pods.get("db-a-0");
+  assert.ok(set !== undefined && pod !== undefined);
+  const annotations = { ...set.metadata.annotations, "rollout-max-unavailable": "2" };
+  on.sets.set("a", { ...set, metadata: { ...set.metadata, annotations } });
+  on.spec("a", { podManagementPolicy: "Parallel" });
+  assert.deepEqual(said(on), ["db-a to 1"]);
+  on.pods.set("db-a-0", { ...pod, status: { conditions: [{ type: "Ready", status: "False" }] } });
+  assert.deepEqual(said(on), ["db-a to 2", "suspending"]);
+});
+
+test("a pod that is down already costs nothing more, and may go", async () => {
+  const on = new Volumes();
+  await broken(on, "group-a-0", "group-a-2");
+  on.ask(top);
+  assert.deepEqual(await left(on), all.slice(0, 2));
+});
+
+test("ordinal-not-ready: OrderedReady gives up no pod above a broken one: that is named, and no claim is made", async () => {
+  const on = new Volumes("600s", {}, { podManagementPolicy: "OrderedReady" });
+  on.world.annotate({ namespace, name: "group-a" }, { "rollout-max-unavailable": "3" });
+  await broken(on, "group-a-0");
+  on.ask(top);
+  assert.deepEqual(await left(on), all);
+  assert.equal(guardOf(on), "ordinal-not-ready");
+  assert.match(on.said(top, "suspend-message") ?? "", /group-a-0 is not ready, and group-a is OrderedReady/);
+  assert.deepEqual(on.ledger.claims, []);
+});
+
+test("health-bad: a pod that says that it is needed stays, and goes when it says no more so; one goes at a time", async () => {
+  const on = new Volumes();
+  const pods = new AskedPods(on, ["group-a"], rabbit);
+  on.restart({ pods: pods.http(on.cluster) });
+  pods.others = critical;
+  on.ask(top);
+  on.ask(low);
+  assert.deepEqual(await left(on), all);
+  assert.equal(guardOf(on), "health-bad");
+  assert.ok(pods.takeAsked().every((name) => name === "group-a-2"));
+  pods.says.clear();
+  pods.others = { status: 200, body: '{"status":"ok"}' };
+  await on.until(
+    () => on.pod("group-a-2") === undefined,
+    () => on.suspend(),
+  );
+  assert.ok(on.pod("group-a-1") !== undefined, "the answers were given while both stood");
+  assert.deepEqual([...new Set(pods.takeAsked())], ["group-a-2"]);
+});
+
+test("a pod of another owner stays while another one of its zone is down, and a broken one that is to go goes first", () => {
+  const on = Owned.of(["a"], 3);
+  on.protect("a-0");
+  on.unready("a-2");
+  assert.equal(said(on)[0], "budget");
+  on.protect("a-2");
+  assert.ok(
+    said(on).some((words) => words.startsWith("let-go a-2")),
+    said(on).join(),
+  );
+});
+
+test("pods of a whole zone go together, however many may be down", () => {
+  const on = suspending(["a"], [1, 2]);
+  assert.deepEqual(said(on), ["db-a to 1"]);
+});
