@@ -77,9 +77,15 @@ test("pods that are being scaled away count as long as they are there", () => {
   assert.deepEqual(count([zone("a", "o"), leaving(terminating)]), { ...nothing, notReady: 1 });
 });
 
-test("a zone of the budget that has no pod of the partition counts as one unknown (rollout-operator#370)", () => {
-  assert.deepEqual(count([zone("a", "o"), zone("b", "")]), { ...nothing, unknown: 1 });
-  assert.deepEqual(count([zone("a", "o"), zone("b", "o", { start: 1 }), zone("c", "")]), { ...nothing, unknown: 2 });
+test("a zone of the budget that wants pods and has none of the partition counts as one unknown (rollout-operator#370)", () => {
+  const other = (name: string) => zone(name, "o", { start: 1 });
+  assert.deepEqual(count([zone("a", "o"), other("b")]), { ...nothing, unknown: 1 });
+  assert.deepEqual(count([zone("a", "o"), other("b"), other("c")]), { ...nothing, unknown: 2 });
+  assert.deepEqual(
+    count([zone("a", "o"), zone("b", ""), other("c")]),
+    { ...nothing, unknown: 1 },
+    "none is wanted in b",
+  );
 });
 
 test("a zone that has a pod of the partition has not lost it, whatever else of the partition is missing or reserved there", () => {
