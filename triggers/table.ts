@@ -10,6 +10,7 @@ import { markSkipLabel } from "../functions/mark-skip-label/function.ts";
 import { prepareDelayedDownscale } from "../functions/prepare-delayed-downscale/function.ts";
 import { prepareDownscale } from "../functions/prepare-downscale/function.ts";
 import { rebalanceQueues } from "../functions/rebalance-queues/function.ts";
+import { releaseNamespace } from "../functions/release-namespace/function.ts";
 import { releasePrepared } from "../functions/release-prepared/function.ts";
 import { rotateCertificate } from "../functions/rotate-certificate/function.ts";
 import type { AdmissionDefinition, CronDefinition, FunctionDefinition } from "../functions/shared/pass/definition.ts";
@@ -26,6 +27,7 @@ export const groupFunctions: readonly FunctionDefinition[] = [
   markSkipLabel,
   prepareDelayedDownscale,
   rebalanceQueues,
+  releaseNamespace,
   releasePrepared,
   suspendGroup,
 ];

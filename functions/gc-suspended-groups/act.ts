@@ -12,6 +12,7 @@ import { claimsBy, lookAtLedger, writeClaim } from "../shared/pass/claim-writing
 import type { Context, GroupMemory } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { readMembers } from "../shared/pass/suspension/reading.ts";
+import { retain } from "../shared/pass/suspension/retaining.ts";
 import {
   beginAnew,
   memberChanged,
@@ -24,7 +25,7 @@ import { findClaimed } from "../shared/pass/whereabouts.ts";
 import type { Target } from "./decide.ts";
 import { isRetained, whyKept } from "./holding.ts";
 import { name } from "./observe.ts";
-import { retain, retainOrStay } from "./retaining.ts";
+import { retainOrStay } from "./retaining.ts";
 
 export const telling: Telling = {
   taking: "removing",
@@ -138,7 +139,7 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
   const now = members.find((one) => one.set.name === set.name && one.ordinal === ordinal);
   const isFree = now !== undefined && isRemoving(now) && whyKept(now) === undefined && whyFrozen(now) === undefined;
   if (!isFree) throw memberChanged(pod);
-  for (const claim of marked) if (isRetained(now, claim)) await retain(context, key, claim, notAfterMs);
+  for (const claim of marked) if (isRetained(now, claim)) await retain(context, name, key, claim, notAfterMs);
   for (const claim of marked) {
     if (claim.isTerminating) continue;
     const { namespace, name: object, uid, resourceVersion } = claim;

@@ -1,8 +1,8 @@
 /** The pods of an owner, by uids: a label that they share with the pods of others says nothing. */
 import type { Cluster, Metadata, PodObject, Resource } from "../shared/kubernetes/cluster.ts";
 import { read, type SkipLabel, skipLabelledAt } from "../shared/objects/vocabulary/skip-labels.ts";
+import { listOfType } from "../shared/pass/owners/kinds.ts";
 import type { Member } from "./decide.ts";
-import { listOfType } from "./owners.ts";
 
 export interface MembersOf {
   readonly namespace: string;

@@ -12,11 +12,12 @@ import { valuesOf } from "../shared/objects/settings.ts";
 import type { SkipLabel } from "../shared/objects/vocabulary/skip-labels.ts";
 import type { Malformed } from "../shared/objects/vocabulary.ts";
 import type { Context } from "../shared/pass/definition.ts";
+import { ownerResources } from "../shared/pass/owners/kinds.ts";
 import { isNews } from "../shared/pass/verdict-record.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import { isLetGo, needsMembers, type Owner, type OwnerSnapshot } from "./decide.ts";
 import { findMembers } from "./members.ts";
-import { listOwners, ownerResources, parseOwner, settings } from "./owners.ts";
+import { listOwners, parseOwner, settings } from "./owners.ts";
 
 export const name = "mark-skip-label";
 export { settings };

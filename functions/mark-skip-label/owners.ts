@@ -1,11 +1,5 @@
 /** Which objects are owners, of which kinds they are, and what one asks for. */
-import {
-  type Cluster,
-  hasCode,
-  KindNotServedError,
-  type OtherObject,
-  type Resource,
-} from "../shared/kubernetes/cluster.ts";
+import type { Cluster, OtherObject, Resource } from "../shared/kubernetes/cluster.ts";
 import { parseDuration, setting } from "../shared/objects/settings.ts";
 import {
   releaseFinalizer,
@@ -16,30 +10,18 @@ import {
   stopAll,
 } from "../shared/objects/vocabulary/skip-labels.ts";
 import { type Malformed, read } from "../shared/objects/vocabulary.ts";
+import { listOfType, skipLabelKindsSetting } from "../shared/pass/owners/kinds.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import type { Owner } from "./decide.ts";
 
-/** A kind that whoever installs Sluice names. */
-export interface OwnerKind {
-  readonly kind: string;
-  /** Empty for the core group. */
-  readonly group: string;
-}
-
 export const settings = {
+  skipLabelKinds: skipLabelKindsSetting,
   skipLabelWaitMs: setting<number>({
     name: "SKIP_LABEL_WAIT",
     fallback: "90s",
     says: "how long after its label a pod's stop hook may not see it: that long a deleted owner is held; 0 does not wait",
     grammar: "a duration from 0 to 10m",
     parse: (text) => parseDuration(text, 0, 600_000),
-  }),
-  skipLabelKinds: setting<readonly OwnerKind[]>({
-    name: "SKIP_LABEL_KINDS",
-    fallback: "",
-    says: "kinds whose objects may ask for skip labels, besides RabbitmqCluster and StatefulSet",
-    grammar: "KIND.GROUP, more of them after commas, such as Elasticsearch.elasticsearch.k8s.elastic.co",
-    parse: parseKinds,
   }),
   skipLabelFinalizer: setting<"keep" | "remove">({
     name: "SKIP_LABEL_FINALIZER",
@@ -49,15 +31,6 @@ export const settings = {
     parse: (text) => (text === "keep" || text === "remove" ? text : undefined),
   }),
 };
-
-function parseKinds(text: string): readonly OwnerKind[] | undefined {
-  const words = text.split(",").map((word) => word.trim());
-  const named = words
-    .filter((word) => word !== "")
-    .map((word) => /^([A-Z][A-Za-z0-9]*)(?:\.([a-z0-9][a-z0-9.-]*))?$/.exec(word));
-  const kinds = named.flatMap((match) => (match === null ? [] : [{ kind: match[1] as string, group: match[2] ?? "" }]));
-  return kinds.length === named.length ? kinds : undefined;
-}
 
 /** How long an owner is held at most, in milliseconds. */
 const usualDeadlineMs = 300_000;
@@ -100,25 +73,6 @@ export function parseOwner(resource: Resource, { metadata }: OtherObject, shown:
   return { owner, malformed };
 }
 
-/** The types whose objects may be owners, as the API server serves them now. Throws ClusterError. */
-export async function ownerResources(
-  cluster: Pick<Cluster, "resourceOf">,
-  kinds: readonly OwnerKind[],
-  unserved: (error: KindNotServedError) => void,
-): Promise<readonly Resource[]> {
-  const found = kinds.map(async ({ group, kind }) => {
-    try {
-      const { resource } = await cluster.resourceOf(group, kind);
-      return [resource];
-    } catch (error) {
-      if (!(error instanceof KindNotServedError)) throw error;
-      unserved(error);
-      return [];
-    }
-  });
-  return [...new Set<Resource>(["rabbitmqclusters", "statefulsets", ...(await Promise.all(found)).flat()])];
-}
-
 /** The owners of a namespace, or of all, that a pass has to look at. Throws ClusterError. */
 export async function listOwners(
   cluster: Pick<Cluster, "list">,
@@ -132,18 +86,4 @@ export async function listOwners(
       .map(({ metadata }): ObjectRef => ({ resource, namespace: metadata.namespace ?? "", name: metadata.name }));
   });
   return (await Promise.all(lists)).flat();
-}
-
-/** The objects of a type; none of one whose CRD is not installed. Throws ClusterError. */
-export async function listOfType(
-  cluster: Pick<Cluster, "list">,
-  resource: Resource,
-  namespace: string | undefined,
-): Promise<{ readonly items: readonly OtherObject[] }> {
-  try {
-    return await cluster.list(resource, namespace === undefined ? {} : { namespace });
-  } catch (error) {
-    if (hasCode(error, 404)) return { items: [] };
-    throw error;
-  }
 }

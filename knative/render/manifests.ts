@@ -19,6 +19,7 @@ import {
   reviewService,
   sayPlaceholder,
 } from "./object.ts";
+import { outsideOf } from "./outside.ts";
 import { rightsOf, tlsPortNeeds, union, withoutWatches } from "./rights.ts";
 import { emptySecret, webhookConfiguration } from "./webhooks.ts";
 import { deployment, knativeService, serviceForReviews } from "./workloads.ts";
@@ -72,6 +73,7 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
   });
   folder("admission", { admission: admissionOf(admissionFunctions) });
   folder("standalone", { standalone: standaloneOf(granted) });
+  folder("outside", { outside: outsideOf(groupFunctions) });
   for (const companion of functions.companions ?? [])
     folder(companion.name, { [companion.name]: [configMapOf(companion)] });
   folder("monitoring", { alerts: [prometheusRule()], dashboard: [dashboard()], scraping: [serviceMonitor()] });

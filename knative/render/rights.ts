@@ -59,6 +59,15 @@ export function rightsOf({ name, needs }: Workload): readonly Manifest[] {
   ];
 }
 
+/** The ServiceAccount of a workload that acts in every namespace: all that it needs is in a ClusterRole. */
+export function clusterRightsOf({ name, needs }: Workload, labels: Naming["labels"]): readonly Manifest[] {
+  const bound = boundTo({ kind: "ServiceAccount", name, namespace: placeholderNamespace });
+  return [
+    { apiVersion: "v1", kind: "ServiceAccount", metadata: { name, labels } },
+    ...bound("ClusterRole", { binding: `sluice:${name}`, role: `sluice:${name}`, labels }, needs),
+  ];
+}
+
 interface Naming {
   readonly binding: string;
   readonly role: string;

@@ -1,0 +1,47 @@
+/** What is done to one object: its volume is kept where that is asked for, and then it loses our finalizers. */
+
+import { groupOfLoneStatefulSet } from "../shared/group/whose-ledger.ts";
+import { messageOf } from "../shared/kubernetes/errors.ts";
+import type { Context } from "../shared/pass/definition.ts";
+import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/pass/owners/write-result.ts";
+import { retain } from "../shared/pass/suspension/retaining.ts";
+import type { ObjectRef } from "../shared/views/keys.ts";
+import type { Release } from "./decide.ts";
+import { type HeldObject, name } from "./observe.ts";
+
+/** So long after a look was begun something is done by it, in milliseconds. */
+export const actWithinMs = 10_000;
+
+/**
+ * Under the uid and the revision that were read. What the API server refuses is said, and stays as it is. Throws ClusterError
+ * where trying again later can help.
+ */
+export async function release(
+  context: Context,
+  key: ObjectRef,
+  { held, finalizers, retains }: Release<HeldObject>,
+  notAfterMs: number,
+): Promise<WriteResult> {
+  const { resource, object, claim, shown } = held;
+  const { name: itsName, namespace = "", uid, resourceVersion } = object.metadata;
+  const report = (result: WriteResult, reason: string) =>
+    context.reporter.act({ key, function: name, action: "release", object: itsName, zone: "", result, reason });
+  try {
+    if (retains && claim !== undefined) {
+      const group = groupOfLoneStatefulSet(claim.name);
+      await retain(context, name, { namespace, group }, claim, notAfterMs);
+    }
+    const body = { metadata: { uid, resourceVersion, finalizers } };
+    await context.cluster.patch(resource, { namespace, name: itsName }, body, { notAfterMs });
+    report("done", "its namespace is being deleted");
+    return "done";
+  } catch (error) {
+    const result = resultOfFailure(error);
+    report(result, messageOf(error));
+    if (result === "refused") {
+      const sentence = `${shown} keeps our finalizer: ${sayRefusal(error)}. Take that away by hand`;
+      context.reporter.problem(key, name, sentence, error);
+    }
+    return result;
+  }
+}

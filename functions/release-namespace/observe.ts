@@ -1,0 +1,87 @@
+/** What is read of a namespace: whether it is being deleted, and then what in it has a finalizer of ours. */
+import {
+  type Cluster,
+  hasCode,
+  isKnown,
+  type OtherObject,
+  type Resource,
+  type VolumeClaimObject,
+} from "../shared/kubernetes/cluster.ts";
+import { valuesOf } from "../shared/objects/settings.ts";
+import { releaseFinalizer } from "../shared/objects/vocabulary/skip-labels.ts";
+import { volumeHold, volumeProtection } from "../shared/objects/vocabulary/suspension.ts";
+import { parseVolumeClaim, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
+import type { Context } from "../shared/pass/definition.ts";
+import { listOfType, ownerResources, skipLabelKindsSetting } from "../shared/pass/owners/kinds.ts";
+import { isNews } from "../shared/pass/verdict-record.ts";
+import type { ObjectRef } from "../shared/views/keys.ts";
+import type { Held, Ours, Snapshot } from "./decide.ts";
+
+export const name = "release-namespace";
+
+export const settings = { skipLabelKinds: skipLabelKindsSetting };
+
+export const ours: Ours = { atOnce: [volumeHold, volumeProtection], afterLabels: releaseFinalizer };
+
+/** An object as it was read. */
+export interface HeldObject extends Held {
+  readonly resource: Resource;
+  readonly object: OtherObject;
+  /** Undefined for an owner. */
+  readonly claim: VolumeClaim | undefined;
+}
+
+/** The namespaces that are being deleted. Throws ClusterError. */
+export async function listKeys({ cluster, namespaces }: Context): Promise<readonly ObjectRef[]> {
+  const found =
+    namespaces === undefined
+      ? (await cluster.list("namespaces", {})).items
+      : (await Promise.all(namespaces.map((one) => getOrNone(cluster, one)))).filter((one) => one !== undefined);
+  return found
+    .filter(({ metadata }) => metadata.deletionTimestamp !== undefined)
+    .map((one): ObjectRef => ({ resource: "namespaces", namespace: "", name: one.metadata.name }));
+}
+
+/** All of it by reads of now. Throws ClusterError. */
+export async function observe(context: Context, key: ObjectRef): Promise<Snapshot<HeldObject>> {
+  const { cluster, namespaces } = context;
+  const isServed = namespaces === undefined || namespaces.includes(key.name);
+  const object = isServed ? await getOrNone(cluster, key.name) : undefined;
+  const endingSinceMs = Date.parse(object?.metadata.deletionTimestamp ?? "");
+  if (Number.isNaN(endingSinceMs)) return { nowMs: cluster.serverTimeMs(), endingSinceMs: undefined, held: [] };
+  const types = ["persistentvolumeclaims", ...(await typesOf(context))] as const;
+  const held = await Promise.all(types.map((resource) => listHeld(cluster, resource, key.name)));
+  return { nowMs: cluster.serverTimeMs(), endingSinceMs, held: held.flat() };
+}
+
+async function listHeld(cluster: Cluster, resource: Resource, namespace: string): Promise<readonly HeldObject[]> {
+  const { items } = await listOfType(cluster, resource, namespace);
+  const all = [...ours.atOnce, ours.afterLabels];
+  return items
+    .filter(({ metadata }) => metadata.finalizers?.some((one) => all.includes(one)))
+    .map((object): HeldObject => {
+      const { name: itsName, finalizers = [] } = object.metadata;
+      const claim = resource === "persistentvolumeclaims" ? parseVolumeClaim(object as VolumeClaimObject) : undefined;
+      const isKept = claim !== undefined && (claim.isOnHold || claim.isRetained === true);
+      const kind = isKnown(resource) ? resource : (object.kind ?? resource);
+      return { resource, object, claim, shown: `${kind} ${itsName}`, finalizers, isKept };
+    });
+}
+
+/** The types of owners. One that is listed and not served is said once. Throws ClusterError. */
+function typesOf(context: Context): Promise<readonly Resource[]> {
+  const { skipLabelKinds } = valuesOf(settings, context.settings);
+  return ownerResources(context.cluster, skipLabelKinds, ({ message }) => {
+    const key = { namespace: "", group: "" };
+    if (isNews(context, key, message)) context.reporter.problem(key, name, `SKIP_LABEL_KINDS: ${message}`);
+  });
+}
+
+async function getOrNone(cluster: Pick<Cluster, "get">, namespace: string) {
+  try {
+    return await cluster.get("namespaces", { namespace: "", name: namespace });
+  } catch (error) {
+    if (hasCode(error, 404)) return undefined;
+    throw error;
+  }
+}

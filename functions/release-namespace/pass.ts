@@ -1,0 +1,25 @@
+/** One pass over a namespace. */
+import type { Context, Outcome } from "../shared/pass/definition.ts";
+import { reportLook } from "../shared/pass/owners/look.ts";
+import type { ObjectRef } from "../shared/views/keys.ts";
+import { actWithinMs, release } from "./act.ts";
+import { decide } from "./decide.ts";
+import { name, observe, ours } from "./observe.ts";
+
+/** So many objects are written at one time. */
+const atOnce = 16;
+
+/** Throws ClusterError where trying again later can help, having tried every object. */
+export async function run(context: Context, key: ObjectRef): Promise<Outcome> {
+  const notAfterMs = context.cluster.monotonicMs() + actWithinMs;
+  const { releases, recheckMs, ...said } = decide(await observe(context, key), ours);
+  const step = releases.length === 0 ? undefined : { kind: "release" };
+  reportLook(context, name, key, { ...said, step });
+  const failures: unknown[] = [];
+  for (let first = 0; context.mode === "act" && first < releases.length; first += atOnce) {
+    const batch = releases.slice(first, first + atOnce).map((one) => release(context, key, one, notAfterMs));
+    for (const one of await Promise.allSettled(batch)) if (one.status === "rejected") failures.push(one.reason);
+  }
+  if (failures.length > 0) throw failures[0];
+  return { recheckMs, acting: undefined };
+}

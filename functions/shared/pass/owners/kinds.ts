@@ -1,0 +1,66 @@
+/** The kinds whose objects may have their pods labelled before they go: which there are, and their objects. */
+import {
+  type Cluster,
+  hasCode,
+  KindNotServedError,
+  type OtherObject,
+  type Resource,
+} from "../../kubernetes/cluster.ts";
+import { setting } from "../../objects/settings.ts";
+
+/** A kind that whoever installs Sluice names. */
+export interface OwnerKind {
+  readonly kind: string;
+  /** Empty for the core group. */
+  readonly group: string;
+}
+
+export const skipLabelKindsSetting = setting<readonly OwnerKind[]>({
+  name: "SKIP_LABEL_KINDS",
+  fallback: "",
+  says: "kinds whose objects may ask for skip labels, besides RabbitmqCluster and StatefulSet",
+  grammar: "KIND.GROUP, more of them after commas, such as Elasticsearch.elasticsearch.k8s.elastic.co",
+  parse: parseKinds,
+});
+
+function parseKinds(text: string): readonly OwnerKind[] | undefined {
+  const words = text.split(",").map((word) => word.trim());
+  const named = words
+    .filter((word) => word !== "")
+    .map((word) => /^([A-Z][A-Za-z0-9]*)(?:\.([a-z0-9][a-z0-9.-]*))?$/.exec(word));
+  const kinds = named.flatMap((match) => (match === null ? [] : [{ kind: match[1] as string, group: match[2] ?? "" }]));
+  return kinds.length === named.length ? kinds : undefined;
+}
+
+/** The types whose objects may be owners, as the API server serves them now. Throws ClusterError. */
+export async function ownerResources(
+  cluster: Pick<Cluster, "resourceOf">,
+  kinds: readonly OwnerKind[],
+  unserved: (error: KindNotServedError) => void,
+): Promise<readonly Resource[]> {
+  const found = kinds.map(async ({ group, kind }) => {
+    try {
+      const { resource } = await cluster.resourceOf(group, kind);
+      return [resource];
+    } catch (error) {
+      if (!(error instanceof KindNotServedError)) throw error;
+      unserved(error);
+      return [];
+    }
+  });
+  return [...new Set<Resource>(["rabbitmqclusters", "statefulsets", ...(await Promise.all(found)).flat()])];
+}
+
+/** The objects of a type; none of one whose CRD is not installed. Throws ClusterError. */
+export async function listOfType(
+  cluster: Pick<Cluster, "list">,
+  resource: Resource,
+  namespace: string | undefined,
+): Promise<{ readonly items: readonly OtherObject[] }> {
+  try {
+    return await cluster.list(resource, namespace === undefined ? {} : { namespace });
+  } catch (error) {
+    if (hasCode(error, 404)) return { items: [] };
+    throw error;
+  }
+}

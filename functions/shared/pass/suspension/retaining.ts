@@ -1,0 +1,42 @@
+/** The data of a volume stays after its claim has gone: its PersistentVolume gets the reclaim policy Retain. */
+import { hasCode } from "../../kubernetes/cluster.ts";
+import type { GroupKey } from "../../objects/statefulsets.ts";
+import { eventReasons } from "../../objects/vocabulary.ts";
+import type { VolumeClaim } from "../../objects/volumes/volume-claim.ts";
+import type { Context } from "../definition.ts";
+import { tellOfClaim } from "./writing.ts";
+
+/**
+ * A user has to remove the PersistentVolume then. One that is bound to another uid stays as it is. Throws ClusterError.
+ *
+ * @param by the function that says so
+ */
+export async function retain(
+  context: Context,
+  by: string,
+  key: GroupKey,
+  claim: VolumeClaim,
+  notAfterMs: number,
+): Promise<void> {
+  const { volumeName } = claim;
+  if (volumeName === undefined) return;
+  const { cluster } = context;
+  try {
+    const { metadata, spec } = await cluster.get("persistentvolumes", { namespace: "", name: volumeName });
+    // A volume of that name that is bound to another claim is none of ours, and does not go with this one.
+    if (spec?.claimRef?.uid !== claim.uid || spec.persistentVolumeReclaimPolicy === "Retain") return;
+    const { uid, resourceVersion } = metadata;
+    const body = { metadata: { uid, resourceVersion }, spec: { persistentVolumeReclaimPolicy: "Retain" } };
+    await cluster.patch("persistentvolumes", { namespace: "", name: volumeName }, body, { notAfterMs });
+  } catch (error) {
+    if (hasCode(error, 404)) return;
+    throw error;
+  }
+  const message = `its PersistentVolume ${volumeName} is kept, with the reclaim policy Retain: delete that when nobody needs it`;
+  await tellOfClaim(context, by, key, claim, {
+    type: "Normal",
+    reason: eventReasons.volumeRetained,
+    message,
+    identity: "retained",
+  });
+}

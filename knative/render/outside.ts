@@ -1,0 +1,104 @@
+/**
+ * What runs outside of the namespaces that are served, once in a cluster: a namespace that is deleted takes the accounts and the
+ * rights in it away, in any order, and nobody there could let go of anything any more.
+ */
+import { isClusterScoped } from "../../functions/shared/kubernetes/cluster.ts";
+import type { FunctionDefinition, Need } from "../../functions/shared/pass/definition.ts";
+import { environment, image, labelsOf, type Manifest, ports, securityContext } from "./object.ts";
+import { clusterRightsOf, union } from "./rights.ts";
+
+const name = "sluice-outside";
+const labels = labelsOf("outside");
+const policyVersion = "admissionregistration.k8s.io/v1";
+
+/** How late an ending namespace is found: nothing is watched, so that the account needs no right to. */
+const sweepInterval = "5s";
+
+/** The workload of the functions whose keys are namespaces: they act where one ends. Nothing where there are none. */
+export function outsideOf(definitions: readonly FunctionDefinition[]): readonly Manifest[] {
+  const acting = definitions.filter(({ keyedBy }) => keyedBy === "namespaces");
+  if (acting.length === 0) return [];
+  const needs = union(acting.flatMap((definition) => definition.needs));
+  const settings = {
+    FUNCTION: acting.map((definition) => definition.name).join(","),
+    NAMESPACE: "*",
+    VIEWS: "list",
+    SWEEP_INTERVAL: sweepInterval,
+    PORT: `${ports.plain}`,
+  };
+  return [...clusterRightsOf({ name, needs }, labels), ...policiesOf(needs), workload(settings)];
+}
+
+/**
+ * RBAC cannot say "only finalizers, only where a namespace ends". With the right to write StatefulSets of all namespaces an
+ * account could run anything anywhere. So the API server itself refuses everything else that it writes.
+ */
+function policiesOf(needs: readonly Need[]): readonly Manifest[] {
+  const written = needs.filter(({ verbs }) => verbs.includes("patch"));
+  const resourceRules = written.map(({ group, resource }) => ({
+    apiGroups: [group],
+    apiVersions: ["*"],
+    resources: [resource],
+    operations: ["UPDATE"],
+  }));
+  const ofCluster = written.filter(isClusterScoped).map(({ resource }) => `'${resource}'`);
+  const isOfCluster = `request.resource.resource in [${ofCluster.join(", ")}]`;
+  const isOurs = `request.userInfo.username.matches('^system:serviceaccount:[^:]+:${name}$')`;
+  const spec = {
+    failurePolicy: "Fail",
+    matchConstraints: { resourceRules },
+    matchConditions: [{ name: "by-this-account", expression: isOurs }],
+    validations: [
+      {
+        expression: `${isOfCluster} ? object.spec.persistentVolumeReclaimPolicy == 'Retain' : has(namespaceObject.metadata.deletionTimestamp)`,
+        message: "this account writes objects of a namespace only while that is being deleted, and keeps volumes",
+      },
+      {
+        expression: `${isOfCluster} || object.spec == oldObject.spec`,
+        message: "this account takes finalizers away, and changes nothing else",
+      },
+    ],
+  };
+  return [
+    { apiVersion: policyVersion, kind: "ValidatingAdmissionPolicy", metadata: { name, labels }, spec },
+    {
+      apiVersion: policyVersion,
+      kind: "ValidatingAdmissionPolicyBinding",
+      metadata: { name, labels },
+      spec: { policyName: name, validationActions: ["Deny"] },
+    },
+  ];
+}
+
+/** One replica: kubelet starts it again, and what it finds late it lets go late. */
+function workload(settings: Readonly<Record<string, string>>): Manifest {
+  return {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { name, labels },
+    spec: {
+      replicas: 1,
+      selector: { matchLabels: labels },
+      template: {
+        metadata: { labels },
+        spec: {
+          serviceAccountName: name,
+          enableServiceLinks: false,
+          securityContext: { runAsNonRoot: true, seccompProfile: securityContext.seccompProfile },
+          containers: [
+            {
+              name: "sluice",
+              image,
+              env: environment(settings),
+              ports: [{ name: "http-metrics", containerPort: ports.plain }],
+              readinessProbe: { httpGet: { path: "/readyz", port: "http-metrics" }, timeoutSeconds: 2 },
+              livenessProbe: { httpGet: { path: "/healthz", port: "http-metrics" }, timeoutSeconds: 5 },
+              resources: { requests: { cpu: "20m", memory: "96Mi" }, limits: { memory: "256Mi" } },
+              securityContext,
+            },
+          ],
+        },
+      },
+    },
+  };
+}

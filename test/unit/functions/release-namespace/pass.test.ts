@@ -1,0 +1,100 @@
+/** Nothing in a namespace that is being deleted keeps a finalizer of ours, and what has to stay of a volume stays. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decide, type Held } from "../../../../functions/release-namespace/decide.ts";
+import { releaseNamespace } from "../../../../functions/release-namespace/function.ts";
+import { ours } from "../../../../functions/release-namespace/observe.ts";
+import type { ObjectRef } from "../../../../functions/shared/views/keys.ts";
+import { namespace, Passes, played, refused } from "../../shared/pass/passes.ts";
+
+const key: ObjectRef = { resource: "namespaces", namespace: "", name: namespace };
+const [volumeHold = "", protection = ""] = ours.atOnce;
+
+/** The API server's own. */
+const theirs = "kubernetes.io/pvc-protection";
+
+function world() {
+  const passes = new Passes({ zones: ["a"], replicas: 1 });
+  const { store } = passes.world;
+  if (store.find("namespaces", { namespace: "", name: namespace }) === undefined)
+    store.create("namespaces", "", { metadata: { name: namespace }, spec: { finalizers: ["kubernetes"] } });
+  const claim = (name: string, annotations: Readonly<Record<string, string>>, finalizers: readonly string[]) => {
+    const spec = { volumeName: `pv-${name}` };
+    store.create("persistentvolumeclaims", namespace, { metadata: { name, annotations, finalizers }, spec });
+    const { uid } = store.get("persistentvolumeclaims", { namespace, name }).metadata;
+    const bound = { persistentVolumeReclaimPolicy: "Delete", claimRef: { namespace, name, uid } };
+    store.create("persistentvolumes", "", { metadata: { name: `pv-${name}` }, spec: bound });
+  };
+  claim("suspended", {}, [volumeHold, "example.com/other"]);
+  claim("on-hold", { "sluice.dev/hold": "true" }, [volumeHold]);
+  claim("retained", { "sluice.dev/retain-pv": "true" }, [protection]);
+  store.create("rabbitmqclusters", namespace, {
+    metadata: { name: "orders", finalizers: [ours.afterLabels] },
+    spec: {},
+  });
+  const finalizers = (): Record<string, readonly string[] | undefined> => ({
+    ...Object.fromEntries(
+      store
+        .list("persistentvolumeclaims", { namespace })
+        .items.map(({ metadata }) => [metadata.name, metadata.finalizers]),
+    ),
+    orders: store.find("rabbitmqclusters", { namespace, name: "orders" })?.metadata.finalizers,
+  });
+  const policies = () =>
+    store
+      .list("persistentvolumes")
+      .items.map(({ metadata, spec }) => `${metadata.name} ${spec?.persistentVolumeReclaimPolicy}`);
+  const pass = () => played(passes.timeline, releaseNamespace.run(passes.context, key, { sweep: false }));
+  return { passes, store, finalizers, policies, pass };
+}
+
+test("in a namespace that stays nothing is touched, and no key is found", async () => {
+  const { passes, pass, finalizers } = world();
+  const before = finalizers();
+  assert.equal((await pass()).recheckMs, undefined);
+  assert.deepEqual(finalizers(), before);
+  assert.deepEqual(await played(passes.timeline, releaseNamespace.listKeys(passes.context, undefined)), []);
+});
+
+test("volume claims lose our finalizers at once, owners after 3 s, and nobody else's is touched; volumes on hold are retained first", async () => {
+  const { passes, store, finalizers, policies, pass } = world();
+  store.delete("namespaces", { namespace: "", name: namespace });
+  assert.deepEqual(await played(passes.timeline, releaseNamespace.listKeys(passes.context, undefined)), [key]);
+  assert.equal((await pass()).recheckMs, 1_000);
+  const left = finalizers();
+  assert.deepEqual(left.suspended, ["example.com/other", theirs]);
+  for (const name of ["on-hold", "retained"]) assert.deepEqual(left[name], [theirs], name);
+  assert.deepEqual(left.orders, [ours.afterLabels]);
+  assert.equal(passes.guard, "releasing");
+  assert.deepEqual(policies(), ["pv-on-hold Retain", "pv-retained Retain", "pv-suspended Delete"]);
+  await pass();
+  assert.equal(passes.guard, "labels-first");
+  await passes.goOn(3_000);
+  await pass();
+  assert.deepEqual(finalizers().orders ?? [], []);
+  await pass();
+  assert.equal(passes.guard, "released");
+});
+
+test("a volume on hold that cannot be retained keeps our finalizer, and the others lose theirs", async () => {
+  const { passes, store, finalizers, pass } = world();
+  store.delete("namespaces", { namespace: "", name: namespace });
+  passes.interfere = ({ verb, resource }) => {
+    if (verb === "patch" && resource === "persistentvolumes") throw refused(403);
+  };
+  await pass();
+  assert.deepEqual(finalizers()["on-hold"], [volumeHold, theirs]);
+  assert.deepEqual(finalizers().suspended, ["example.com/other", theirs]);
+  assert.match(passes.problems.join("\n"), /on-hold keeps our finalizer: .* by hand/);
+});
+
+test("what is decided names each object, and no more than five", () => {
+  const held = Array.from(
+    { length: 7 },
+    (_, index): Held => ({ shown: `claim ${index}`, finalizers: [volumeHold], isKept: false }),
+  );
+  const { guard, sentence, releases } = decide({ nowMs: 1, endingSinceMs: 1, held }, ours);
+  assert.deepEqual([guard, releases.length], ["releasing", 7]);
+  assert.match(sentence, /claim 4 and 2 more lose our finalizers$/);
+  assert.equal(decide({ nowMs: 1, endingSinceMs: undefined, held }, ours).guard, "namespace-stays");
+});
