@@ -44,9 +44,9 @@ export interface Asked {
 }
 
 /** True for an object that a pass has to look at. */
-export function isOfConcern(resource: Resource, { metadata }: OtherObject): boolean {
+export function isOfConcern({ metadata }: OtherObject): boolean {
   const { annotations = {}, finalizers = [] } = metadata;
-  if (resource === "rabbitmqclusters" || finalizers.includes(releaseFinalizer)) return true;
+  if (finalizers.includes(releaseFinalizer)) return true;
   return [skipLabel, stopAll, skipStatus].some(({ key }) => annotations[key] !== undefined);
 }
 
@@ -55,7 +55,10 @@ export function parseOwner(resource: Resource, { metadata }: OtherObject, shown:
   const malformed: Malformed[] = [];
   const asked = read(skipLabel, metadata, malformed);
   const [wrong] = malformed;
-  const usual = resource === "rabbitmqclusters" ? skipPreStopChecks : undefined;
+  const isStopping = read(stopAll, metadata, malformed) ?? false;
+  // RabbitMQ's own hook looks for it. An owner that asks for nothing is left to its operator, which has a finalizer of its own.
+  const isAsked = isStopping || metadata.annotations?.[skipLabel.key] !== undefined;
+  const usual = resource === "rabbitmqclusters" && isAsked ? skipPreStopChecks : undefined;
   const label = asked === "none" ? undefined : (asked ?? usual);
   const deletedMs = Date.parse(metadata.deletionTimestamp ?? "");
   const owner: Owner = {
@@ -65,7 +68,7 @@ export function parseOwner(resource: Resource, { metadata }: OtherObject, shown:
     isHeld: metadata.finalizers?.includes(releaseFinalizer) ?? false,
     label,
     malformed: label === undefined ? wrong?.sentence : undefined,
-    isStopping: read(stopAll, metadata, malformed) ?? false,
+    isStopping,
     deadlineMs: read(skipDeadline, metadata, malformed) ?? usualDeadlineMs,
     // One that somebody has broken is written anew.
     status: read(skipStatus, metadata),
@@ -82,7 +85,7 @@ export async function listOwners(
   const lists = resources.map(async (resource) => {
     const { items } = await listOfType(cluster, resource, namespace);
     return items
-      .filter((item) => isOfConcern(resource, item))
+      .filter((item) => isOfConcern(item))
       .map(({ metadata }): ObjectRef => ({ resource, namespace: metadata.namespace ?? "", name: metadata.name }));
   });
   return (await Promise.all(lists)).flat();

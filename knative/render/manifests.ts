@@ -19,7 +19,7 @@ import {
   reviewService,
   sayPlaceholder,
 } from "./object.ts";
-import { outsideOf } from "./outside.ts";
+import { actsOutside, outsideOf } from "./outside.ts";
 import { rightsOf, tlsPortNeeds, union, withoutWatches } from "./rights.ts";
 import { emptySecret, webhookConfiguration } from "./webhooks.ts";
 import { deployment, knativeService, serviceForReviews } from "./workloads.ts";
@@ -44,7 +44,9 @@ const admission = "sluice-admission";
  */
 export function renderManifests(functions: Functions): ReadonlyMap<string, string> {
   const granted = withListedKinds(functions);
-  const { groupFunctions, admissionFunctions, cronFunctions } = granted;
+  const { admissionFunctions, cronFunctions } = granted;
+  // In a namespace that ends nothing is started any more: what acts there runs outside of it, or in a process that stays.
+  const groupFunctions = granted.groupFunctions.filter((definition) => !actsOutside(definition));
   const woken = [...groupFunctions, ...cronFunctions];
   const files = new Map<string, string>();
   const folder = (name: string, contents: Readonly<Record<string, readonly Manifest[]>>) => {
@@ -73,7 +75,7 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
   });
   folder("admission", { admission: admissionOf(admissionFunctions) });
   folder("standalone", { standalone: standaloneOf(granted) });
-  folder("outside", { outside: outsideOf(groupFunctions) });
+  folder("outside", { outside: outsideOf(granted.groupFunctions) });
   for (const companion of functions.companions ?? [])
     folder(companion.name, { [companion.name]: [configMapOf(companion)] });
   folder("monitoring", { alerts: [prometheusRule()], dashboard: [dashboard()], scraping: [serviceMonitor()] });

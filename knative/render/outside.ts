@@ -14,9 +14,14 @@ const policyVersion = "admissionregistration.k8s.io/v1";
 /** How late an ending namespace is found: nothing is watched, so that the account needs no right to. */
 const sweepInterval = "5s";
 
-/** The workload of the functions whose keys are namespaces: they act where one ends. Nothing where there are none. */
+/** True for a function whose keys are namespaces: it acts where one ends. */
+export function actsOutside({ keyedBy }: FunctionDefinition): boolean {
+  return keyedBy === "namespaces";
+}
+
+/** The workload of the functions that act where a namespace ends; nothing where there are none. */
 export function outsideOf(definitions: readonly FunctionDefinition[]): readonly Manifest[] {
-  const acting = definitions.filter(({ keyedBy }) => keyedBy === "namespaces");
+  const acting = definitions.filter(actsOutside);
   if (acting.length === 0) return [];
   const needs = union(acting.flatMap((definition) => definition.needs));
   const settings = {

@@ -67,7 +67,7 @@ describe("owners are let go on a real API server", { skip: await skipWithoutCont
     for (const name of names) {
       const podAnnotations = { [ANNOTATIONS.goneAfterMs]: String(goneAfterMs) };
       const group = await createGroup(controlPlane, { name, namespace, zones: 1, pods, podAnnotations });
-      const metadata = { name, finalizers: [witnessed] };
+      const metadata = { name, finalizers: [witnessed], annotations: { "sluice.dev/skip-label": "skipPreStopChecks" } };
       const owner = { apiVersion, kind: "RabbitmqCluster", metadata, spec: {} };
       const { uid } = (await api.post<Cluster>(clustersIn(namespace), owner)).metadata;
       const reference = { apiVersion, kind: "RabbitmqCluster", name, uid, controller: true, blockOwnerDeletion: true };

@@ -1,5 +1,5 @@
 /**
- * A namespace is deleted with the Sluice in it. Its content goes in any order, and with it the account and rights of Sluice: so the
+ * A namespace is deleted with the Sluice in it. Its content goes in any order, the account and rights of Sluice too: so the
  * rest is done from outside of it.
  */
 import assert from "node:assert/strict";

@@ -347,7 +347,7 @@ export async function letGo(scene: Scene, { marker }: Cast): Promise<void> {
   const cluster = {
     apiVersion: "rabbitmq.com/v1beta1",
     kind: "RabbitmqCluster",
-    metadata: { name: "orders" },
+    metadata: { name: "orders", annotations: { "sluice.dev/skip-label": "skipPreStopChecks" } },
     spec: {},
   };
   await api.post(clusters, cluster);

@@ -50,7 +50,8 @@ suite("the deletion of a RabbitmqCluster on the real API server", { skip }, () =
 
   async function createOwner(name: string): Promise<object> {
     const [apiVersion, kind] = ["rabbitmq.com/v1beta1", "RabbitmqCluster"];
-    const made = await broker.api.post<Owner>(owners, { apiVersion, kind, metadata: { name }, spec: { replicas: 3 } });
+    const metadata = { name, annotations: { "sluice.dev/skip-label": "skipPreStopChecks" } };
+    const made = await broker.api.post<Owner>(owners, { apiVersion, kind, metadata, spec: { replicas: 3 } });
     return { apiVersion, kind, name, uid: made.metadata.uid, controller: true, blockOwnerDeletion: true };
   }
 

@@ -13,6 +13,7 @@ import {
   ourFinalizer,
   quorum,
   quorumLabel,
+  rabbitLabel,
   stranger,
 } from "./owners.ts";
 import { hookAnnotation, hookedNamespace as namespace } from "./stop-hooks.ts";
@@ -172,8 +173,8 @@ export class Deeds {
 const onPods = new Set<SkipDeed>(["deletePod", "unlabel", "labelByHand"]);
 
 /** What an owner says that asks for the label of its hooks. */
-function asking({ kind }: StoredObject): string | null {
-  return kind === "StatefulSet" ? quorumLabel : null;
+function asking({ kind }: StoredObject): string {
+  return kind === "StatefulSet" ? quorumLabel : rabbitLabel;
 }
 
 function resourceOf(kind: string): Resource {

@@ -35,8 +35,7 @@ export function isDeleted({ metadata }: StoredObject): boolean {
 /** The label that its pods are to get, as KEY or KEY=VALUE; undefined for one that asks for none. */
 export function askedLabel(owner: StoredObject): string | undefined {
   const asked = annotationOf(owner, "skip-label");
-  if (asked === "none") return undefined;
-  return asked ?? (owner.kind === "RabbitmqCluster" ? rabbitLabel : undefined);
+  return asked === "none" ? undefined : asked;
 }
 
 export function hasAsked(owner: StoredObject, { metadata: { labels } }: StoredPod): boolean {

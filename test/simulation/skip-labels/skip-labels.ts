@@ -180,7 +180,12 @@ function describePod(current: StoredPod | undefined, { metadata: { name, uid, la
 }
 
 function clusterBody(name: string): object {
-  return { apiVersion: "rabbitmq.com/v1beta1", kind: "RabbitmqCluster", metadata: { name }, spec: {} };
+  return {
+    apiVersion: "rabbitmq.com/v1beta1",
+    kind: "RabbitmqCluster",
+    metadata: { name, annotations: { "sluice.dev/skip-label": rabbitLabel } },
+    spec: {},
+  };
 }
 
 interface SetOptions {

@@ -70,8 +70,7 @@ function onOwner<T>(
 
 export const skipLabel = onOwner("sluice.dev/skip-label", parseSkipLabel, {
   grammar: "KEY or KEY=VALUE of a label, or none",
-  fallback:
-    "absent: skipPreStopChecks for a RabbitmqCluster, and nothing is done for any other; malformed: the same, and an Event",
+  fallback: "absent: nothing is done; malformed: an Event, and of a RabbitmqCluster skipPreStopChecks",
   says: "once the object is being deleted, its pods get this label, so that their stop hooks let go",
 });
 

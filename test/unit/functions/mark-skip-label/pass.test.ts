@@ -215,7 +215,8 @@ test("an owner of the same name and another uid is not taken for the deleted one
       return;
     isReplaced = true;
     store.patch("rabbitmqclusters", owner, { metadata: { finalizers: [] } });
-    store.create("rabbitmqclusters", owner.namespace, { metadata: { name: owner.name }, spec: {} });
+    const annotations = { "sluice.dev/skip-label": "skipPreStopChecks" };
+    store.create("rabbitmqclusters", owner.namespace, { metadata: { name: owner.name, annotations }, spec: {} });
   };
   assert.equal(await process.pass(), "done");
   assert.deepEqual(world.find()?.finalizers, [finalizer], "it is a live one, and is held like any other");

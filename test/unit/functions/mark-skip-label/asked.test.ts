@@ -1,0 +1,32 @@
+/** Which owners are held: those that ask for it, and no others. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { finalizer, ownedCluster, owner } from "./owned-cluster.ts";
+
+test("a RabbitmqCluster that nobody annotated has no finalizer of ours, loses one of an earlier version, and is deleted at once", async () => {
+  const world = await ownedCluster({ "sluice.dev/skip-label": null });
+  const process = world.process();
+  assert.deepEqual(await process.keys(), []);
+  assert.equal(await process.pass(), "done");
+  assert.equal(world.find()?.finalizers, undefined);
+  const { store } = world.passes.world;
+  store.patch("rabbitmqclusters", owner, { metadata: { finalizers: ["example.com/other", finalizer] } });
+  assert.deepEqual(await process.keys(), [owner.name], "a sweep finds it");
+  await process.pass();
+  assert.deepEqual(world.find()?.finalizers, ["example.com/other"]);
+  assert.ok(world.passes.verdicts.some(({ guard }) => guard === "letting-alone"));
+  store.patch("rabbitmqclusters", owner, { metadata: { finalizers: [finalizer] } });
+  world.remove();
+  await process.pass();
+  assert.equal(world.find(), undefined);
+  assert.deepEqual(world.labels(), {}, "its operator labels its pods itself");
+});
+
+test("a RabbitmqCluster whose annotation nobody can read is held with the label of its operator, and stop-all alone gives it", async () => {
+  const held = await ownedCluster({ "sluice.dev/skip-label": "let go" });
+  await held.process().pass();
+  assert.deepEqual(held.find()?.finalizers, [finalizer]);
+  const stopped = await ownedCluster({ "sluice.dev/skip-label": null, "sluice.dev/stop-all": "true" });
+  await stopped.process().pass();
+  assert.deepEqual(stopped.labels(), { 0: "true", 1: "true", 2: "true" });
+});
