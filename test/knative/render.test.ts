@@ -288,8 +288,8 @@ suite("rendered manifests", () => {
       assert.deepEqual(watched.sort(), wokenBy.map(({ resource }) => resources[resource].kind).sort());
       for (const { spec } of sources) assert.equal(spec.mode, "Reference");
     }
-    assert.equal(ofKind("PingSource").length, groupFunctions.length + cronFunctions.length, "each one sweeps");
-    assert.equal(ofKind("Trigger").length, groupFunctions.length + cronFunctions.length);
+    assert.equal(ofKind("PingSource").length, inside.length + cronFunctions.length, "each one sweeps");
+    assert.equal(ofKind("Trigger").length, inside.length + cronFunctions.length);
   });
 
   test("every admission function is asked where it listens, under the labels that give it a caBundle", () => {
