@@ -9,6 +9,7 @@ import type { Pod } from "../objects/pods.ts";
 import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
 import { eventReasons } from "../objects/vocabulary.ts";
 import type { Context } from "./definition.ts";
+import { Conflict, waitForLedger } from "./ledger-access.ts";
 import type { ActReport } from "./reporter.ts";
 import type { Take, Verdict, Wait } from "./verdict.ts";
 import { tryToAnnounce } from "./verdict-record.ts";
@@ -100,7 +101,8 @@ export interface Errand {
 /**
  * Carries the acts out, all at once, and starts none too late (rule R9).
  *
- * Resolves, never rejects: to when to look again, in milliseconds, if an act did not end as hoped.
+ * Resolves to when to look again, in milliseconds, if an act did not end as hoped: whatever the API server or the ledger had
+ * against it. Rejects for a fault of the program alone.
  */
 export async function carryOutAll(errand: Errand, acts: readonly Act[]): Promise<number | undefined> {
   const rechecks = await Promise.all(acts.map((act) => carryOut(errand, act)));
@@ -129,7 +131,7 @@ async function carryOut(errand: Errand, act: Act): Promise<number | undefined> {
     if (act.announcement !== undefined) await say(context, by, key, act.statefulSet, act.announcement);
     return act.doneRecheckMs;
   } catch (error) {
-    if (!(error instanceof ClusterError)) throw error;
+    if (!(error instanceof ClusterError)) return sayUnusable(errand, report, error);
     const reason = wordsOf(error);
     act.refused?.(context, key, error);
     if (hasCode(error, 404)) reporter.act({ ...report, result: "gone", reason });
@@ -146,6 +148,21 @@ async function carryOut(errand: Errand, act: Act): Promise<number | undefined> {
     if (hasCode(error, 404, 409)) return isReserved ? undefined : lookOnceMoreMs;
     return isTransient(error) && !isReserved ? lookOnceMoreMs : finishAfterMs;
   }
+}
+
+/**
+ * A ledger that an act cannot read or write ends this act alone: the next pass says what is the matter with it. Throws what is a
+ * fault of the program.
+ */
+function sayUnusable(
+  { context: { reporter } }: Errand,
+  report: Omit<ActReport, "result" | "reason">,
+  error: unknown,
+): number {
+  const isOfLedger = error instanceof Conflict || waitForLedger(error) !== undefined;
+  if (!isOfLedger) throw error;
+  reporter.act({ ...report, result: "failed", reason: (error as Error).message });
+  return finishAfterMs;
 }
 
 /** Sends an Event about a StatefulSet; that it cannot be sent is a log line and nothing more. */

@@ -1,10 +1,12 @@
 /** Acts and words that a function brings: what `perform` does about them, whatever they are. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { LedgerUnreadable } from "../../../../functions/shared/ledger/errors.ts";
 import type { Pod } from "../../../../functions/shared/objects/pods.ts";
 import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
 import { type Act, deletionOf } from "../../../../functions/shared/pass/act.ts";
 import type { Context } from "../../../../functions/shared/pass/definition.ts";
+import { Conflict } from "../../../../functions/shared/pass/ledger-access.ts";
 import type { Observed } from "../../../../functions/shared/pass/observation.ts";
 import { type Gate, perform } from "../../../../functions/shared/pass/perform.ts";
 import { take, type Verdict, wait } from "../../../../functions/shared/pass/verdict.ts";
@@ -72,6 +74,18 @@ test("all that an act claims stands in the ledger before it is carried out, by i
   );
   assert.equal(passes.count("delete pods"), 0);
   assert.equal(passes.verdicts.at(-1)?.wouldTake, undefined, "it does so, and not only would");
+});
+
+test("an act that meets a ledger which cannot be read, or was written meanwhile, ends alone and is told: the others go on", async () => {
+  for (const error of [new LedgerUnreadable("sluice-group", "its reservations are no JSON object"), new Conflict()]) {
+    const passes = await new Passes().prepare();
+    const broken = labelling([], async () => {
+      throw error;
+    });
+    await pass(passes, gateOf(takeFirst, broken));
+    const [{ result, reason } = assert.fail("nothing is told"), ...more] = passes.acts;
+    assert.deepEqual([result, reason, more], ["failed", error.message, []]);
+  }
 });
 
 test("an act that was refused at once gives back all that it claimed, and its refusal is remembered by its subject", async () => {
