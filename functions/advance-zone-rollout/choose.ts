@@ -103,7 +103,7 @@ export function choose(group: GroupNow, zone: Zone, candidates: readonly Pod[]):
  * Zone mode: the smaller limit holds, and an allowance of 0 is for evictions alone (as rollout-operator has it). So no rollout
  * waits for what a budget never lets go (rule R25): its own limit, and that of a partition, are at least one pod.
  */
-function limitOf({ statefulSet }: Zone, governed: Governed, own: Limit): Limit {
+export function limitOf({ statefulSet }: Pick<Zone, "statefulSet">, governed: Governed, own: Limit): Limit {
   if (governed.kind !== "one" || governed.budget.partitions !== undefined) return own;
   const allowance = allowanceOf(governed.budget, statefulSet) || own.pods;
   if (allowance >= own.pods) return own;

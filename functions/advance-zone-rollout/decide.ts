@@ -2,13 +2,14 @@
 
 import { type Departed, describeDeparted } from "../shared/group/claiming.ts";
 import { claimOn, countDown, describeDown, isUnsettled, type Zone } from "../shared/group/zones.ts";
-import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
+import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
 import { dropAfterMs, finishAfterMs, type Refusal } from "../shared/ledger/reservation.ts";
 import { formatTime } from "../shared/objects/durations.ts";
 import { type Pod, podNameOf } from "../shared/objects/pods.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
 import { choose, type GroupNow, heldByLimit, subjectOf, type Target } from "./choose.ts";
+import { mend, neverReadyAfterMs, repairInMs, repairsOf } from "./repair.ts";
 
 export interface RolloutSnapshot extends GroupNow {
   /** The function whose reservations may be finished here: our own name (rule R10). */
@@ -25,13 +26,11 @@ export interface RolloutSnapshot extends GroupNow {
 const recheckMs = 30_000;
 /** No event tells of the end of a claim. In milliseconds. */
 const claimedMs = 5_000;
-/** How long after its creation an outdated pod that runs and was never Ready may still become so before it is repaired. */
-export const neverReadyAfterMs = 120_000;
 
 /**
  * The decision of one pass (as rollout-operator has it, with its defects mended; invariants Z1 to Z4).
  *
- * Broken outdated pods are replaced wherever they are (rule R13). Healthy ones go in one zone only: the one that is not
+ * Broken outdated pods are replaced wherever they are, and those that are down zone by zone (rule R13). Healthy ones go in one zone only: the one that is not
  * ready, otherwise the first by name that has outdated pods that may go, and never beyond the zone's limit nor beyond the
  * budget that governs the pod.
  */
@@ -40,6 +39,8 @@ export function decide(group: RolloutSnapshot): Verdict<Target> {
   if (held !== undefined) return held;
   const verdict = withComingRepair(group, advance(group));
   const repairs = group.zones.flatMap((zone) => repairsOf(group, zone));
+  // Where healthy pods go, those that are down already go among the first.
+  if (verdict.kind === "wait") repairs.push(...mend(group, group.refusals));
   const aside = [...repairs, ...group.zones.flatMap(finishedOf)].filter(
     (target) => !group.refusals.has(subjectOf(target)),
   );
@@ -206,40 +207,6 @@ function mayReserve(group: RolloutSnapshot, zone: Zone, pod: Pod): boolean {
   const reservation = zone.reserved.get(pod.ordinal);
   if (reservation === undefined || reservation.uid !== pod.uid) return true;
   return reservation.by === group.self && group.nowMs - reservation.stampMs >= finishAfterMs;
-}
-
-/**
- * Rule R13: a revision that cannot start is replaced as soon as a newer one exists, at no cost to the budget. 0: an outdated
- * pod is to be repaired now; undefined: not as it is, however long it stays so.
- */
-function repairInMs({ nowMs }: RolloutSnapshot, zone: Zone, pod: Pod): number | undefined {
-  if (zone.statefulSet.paused || pod.readySinceMs !== undefined) return undefined;
-  // Several may stand on one pod: what is announced waits for nobody.
-  if (zone.claims.some((claim) => namesOrdinal(claim, pod.ordinal) && !isReplacement(claim, pod))) return undefined;
-  if (pod.stuck !== undefined) return 0;
-  if (!pod.neverReady) return undefined;
-  if (pod.pending) return 0;
-  // NaN, which is neither 0 nor more, where nobody knows when it was made.
-  return Math.max(0, pod.createdMs + neverReadyAfterMs - nowMs);
-}
-
-/** It came for a pod that the claim names by uid: if it is broken, the claim would wait for it, and it for the claim. */
-function isReplacement(claim: Claim, { name, uid }: Pod): boolean {
-  const named = claim.isKnown ? claim.uids?.[name] : undefined;
-  return named !== undefined && named !== uid;
-}
-
-function repairsOf(group: RolloutSnapshot, zone: Zone): Target[] {
-  return zone.outdated
-    .filter((pod) => repairInMs(group, zone, pod) === 0)
-    .map((pod) => ({ action: "repair", statefulSet: zone.statefulSet, pod, cause: causeOf(group, pod) }));
-}
-
-function causeOf({ nowMs }: RolloutSnapshot, { stuck, pending, createdMs }: Pod): string {
-  if (stuck !== undefined) return `stuck in ${stuck}`;
-  const seconds = Math.max(0, Math.floor((nowMs - createdMs) / 1000));
-  if (pending) return Number.isNaN(seconds) ? "Pending" : `Pending for ${seconds} s`;
-  return `never ready in ${seconds} s`;
 }
 
 /** No event tells that a pod has been given its time: the verdict says so, and looks again when the next repair is due. */

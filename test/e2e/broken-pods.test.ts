@@ -3,6 +3,7 @@ import { after, before, describe, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, groupPods } from "../controlplane/fixtures.ts";
+import { UNREADY } from "../controlplane/podstatus.ts";
 import { play, skipWithoutControlPlane } from "../stage/scene.ts";
 
 const small = { zones: 3, pods: 3, maxUnavailable: 1 };
@@ -38,6 +39,19 @@ describe("pods that break", { skip: await skipWithoutControlPlane(), concurrency
       await scene.waitForRollout("app:2");
     });
     assert.deepEqual(mostDown, { "broken-zone-a": 1, "broken-zone-b": 1, "broken-zone-c": 1 });
+  });
+
+  test("a template that mends pods of every zone is rolled out, though all of them are down (cloud-on-k8s#1827)", async () => {
+    await play(controlPlane, "mended", small, async (scene) => {
+      await scene.serve({ SWEEP_INTERVAL: "1s" });
+      await scene.waitForGuard("done");
+      // They were ready once, run, and are not ready: nothing in their status says that they never will be.
+      for (const pod of await groupPods(controlPlane, scene.group))
+        await controlPlane.kubelet.breakPod(scene.group.namespace, pod.metadata.name, UNREADY);
+      await scene.waitForGuard("zones-down");
+      await changeTemplate(controlPlane, scene.group, "app:2");
+      await scene.waitForRollout("app:2");
+    });
   });
 
   test("a paused zone that is not ready holds the others back until it is resumed", async () => {

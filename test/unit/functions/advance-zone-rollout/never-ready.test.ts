@@ -1,7 +1,7 @@
 /** The night that repairs exist for: a revision that never becomes ready, a node lost besides, and `kubectl rollout undo`. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { neverReadyAfterMs } from "../../../../functions/advance-zone-rollout/decide.ts";
+import { neverReadyAfterMs } from "../../../../functions/advance-zone-rollout/repair.ts";
 import { unready } from "../../../world/kubelet.ts";
 import { namespace, Passes } from "../../shared/pass/passes.ts";
 
@@ -88,14 +88,17 @@ test("a repair says in an Event what kept the pod from being ready", async () =>
   }
 });
 
-test("a pod that was ready once and broke is not repaired, however long it is not ready", async () => {
+test("pods of two zones that were ready once and broke are replaced by what mends them, zone by zone, and then all goes on", async () => {
   const passes = await new Passes({ replicas: 3 }).prepare("app:1");
   for (const name of ["group-a-1", "group-b-1"]) passes.world.kubelet.breakPod({ namespace, name }, unready);
+  await passes.goOn(60_000);
+  assert.deepEqual(passes.acts, []);
   passes.changeImage("app:2");
-  for (let minute = 0; minute < 10; minute++) {
-    await passes.goOn(60_000);
+  for (let look = 0; look < 100; look++) {
+    await passes.goOn(1_000);
     await passes.run();
   }
-  assert.equal(passes.guard, "zones-down");
-  assert.deepEqual(passes.acts, []);
+  assert.equal(passes.guard, "done");
+  const done = passes.acts.map(({ action, object }) => `${action} ${object}`);
+  assert.deepEqual(done.slice(0, 2), ["repair group-a-1", "delete group-b-1"]);
 });

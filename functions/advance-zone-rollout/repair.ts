@@ -1,0 +1,89 @@
+/** Which outdated pods are replaced beside the budget, because nobody loses anything with them (rule R13). */
+import { isPodAsked } from "../shared/group/asking.ts";
+import { governing } from "../shared/group/governing.ts";
+import { countDown, type Zone } from "../shared/group/zones.ts";
+import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
+import type { Pod } from "../shared/objects/pods.ts";
+import { type GroupNow, limitOf, type Target } from "./choose.ts";
+
+/** How long after its creation an outdated pod that runs and was never Ready may still become so before it is repaired. */
+export const neverReadyAfterMs = 120_000;
+
+/**
+ * Rule R13: a revision that cannot start is replaced as soon as a newer one exists, at no cost to the budget. 0: an outdated
+ * pod is to be repaired now; undefined: not as it is, however long it stays so.
+ */
+export function repairInMs({ nowMs }: GroupNow, zone: Zone, pod: Pod): number | undefined {
+  if (zone.statefulSet.paused || pod.readySinceMs !== undefined) return undefined;
+  // Several may stand on one pod: what is announced waits for nobody.
+  if (zone.claims.some((claim) => namesOrdinal(claim, pod.ordinal) && !isReplacement(claim, pod))) return undefined;
+  if (pod.stuck !== undefined) return 0;
+  if (!pod.neverReady) return undefined;
+  if (pod.pending) return 0;
+  // NaN, which is neither 0 nor more, where nobody knows when it was made.
+  return Math.max(0, pod.createdMs + neverReadyAfterMs - nowMs);
+}
+
+/** It came for a pod that the claim names by uid: if it is broken, the claim would wait for it, and it for the claim. */
+function isReplacement(claim: Claim, { name, uid }: Pod): boolean {
+  const named = claim.isKnown ? claim.uids?.[name] : undefined;
+  return named !== undefined && named !== uid;
+}
+
+export function repairsOf(group: GroupNow, zone: Zone): Target[] {
+  return zone.outdated
+    .filter((pod) => repairInMs(group, zone, pod) === 0)
+    .map((pod) => ({ action: "repair", statefulSet: zone.statefulSet, pod, cause: causeOf(group, pod) }));
+}
+
+function causeOf({ nowMs }: GroupNow, { stuck, pending, createdMs }: Pod): string {
+  if (stuck !== undefined) return `stuck in ${stuck}`;
+  const seconds = Math.max(0, Math.floor((nowMs - createdMs) / 1000));
+  if (pending) return Number.isNaN(seconds) ? "Pending" : `Pending for ${seconds} s`;
+  return `never ready in ${seconds} s`;
+}
+
+/**
+ * Rule R13: outdated pods that were ready once and are down, in the first zone by name that has any. The new template may be what
+ * mends them, and while they are down in several zones, or are more than the limit, no healthy pod is taken. A pod that is down
+ * takes nothing from anybody when it goes; all the same no more of a zone are on their way than its limit says, and no second zone
+ * begins before those of the first have had their time. `refusals`: the uids of pods whose deletion was refused.
+ */
+export function mend(group: GroupNow, refusals: ReadonlyMap<string, unknown>): Target[] {
+  for (const zone of group.zones) {
+    const down = zone.outdated.filter((pod) => isMendable(group, zone, pod));
+    const candidates = down.filter(({ uid }) => !refusals.has(uid));
+    if (candidates.length > 0) {
+      const onTheirWay = countDown(zone) - down.length;
+      return candidates.slice(0, Math.max(0, leastLimit(group, zone, candidates) - onTheirWay)).map((pod) => ({
+        action: "repair",
+        statefulSet: zone.statefulSet,
+        pod,
+        cause: "not ready",
+      }));
+    }
+    if (isComing(group, zone)) return [];
+  }
+  return [];
+}
+
+/** Whose StatefulSet asks about health waits for the others to be whole, as promised (Q1). What is reserved is somebody's. */
+function isMendable(group: GroupNow, zone: Zone, pod: Pod): boolean {
+  const { statefulSet, down, reserved, claims } = zone;
+  if (statefulSet.paused || pod.readySinceMs !== undefined || down.get(pod.ordinal) !== "not ready") return false;
+  if (repairInMs(group, zone, pod) !== undefined || isPodAsked(statefulSet, pod)) return false;
+  return reserved.get(pod.ordinal)?.uid !== pod.uid && !claims.some((claim) => namesOrdinal(claim, pod.ordinal));
+}
+
+function leastLimit(group: GroupNow, zone: Zone, pods: readonly Pod[]): number {
+  const own = { guard: "budget", pods: zone.statefulSet.maxUnavailable, by: "" };
+  return Math.min(...pods.map((pod) => limitOf(zone, governing(pod, group.surroundings, group.key), own).pods));
+}
+
+/** True while a pod of the zone ends, or one of the wanted revision still has its time to become ready. */
+function isComing({ nowMs }: GroupNow, { statefulSet, pods }: Zone): boolean {
+  return pods.some(({ terminating, revision, readySinceMs, createdMs }) => {
+    const isNew = revision === statefulSet.updateRevision && readySinceMs === undefined;
+    return terminating || (isNew && nowMs - createdMs < neverReadyAfterMs);
+  });
+}
