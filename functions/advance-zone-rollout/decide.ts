@@ -30,9 +30,9 @@ const claimedMs = 5_000;
 /**
  * The decision of one pass (as rollout-operator has it, with its defects mended; invariants Z1 to Z4).
  *
- * Broken outdated pods are replaced wherever they are, and those that are down zone by zone (rule R13). Healthy ones go in one zone only: the one that is not
- * ready, otherwise the first by name that has outdated pods that may go, and never beyond the zone's limit nor beyond the
- * budget that governs the pod.
+ * Broken outdated pods are replaced wherever they are, and those that are down zone by zone (rule R13). Healthy ones go in one
+ * zone only: the one that is not ready, otherwise the first by name that has outdated pods that may go, and never beyond the
+ * zone's limit nor beyond the budget that governs the pod.
  */
 export function decide(group: RolloutSnapshot): Verdict<Target> {
   const held = heldAsWhole(group);

@@ -44,9 +44,9 @@ function causeOf({ nowMs }: GroupNow, { stuck, pending, createdMs }: Pod): strin
 }
 
 /**
- * Rule R13: outdated pods that were ready once and are down, in the first zone by name that has any. The new template may be what
- * mends them, and while they are down in several zones, or are more than the limit, no healthy pod is taken. A pod that is down
- * takes nothing from anybody when it goes; all the same no more of a zone are on their way than its limit says, and no second zone
+ * Rule R13: outdated pods that were ready once and are down, in the first zone by name that has any. The new template may mend
+ * them, and no healthy pod is taken while they are down in several zones, or are more than the limit. A pod that is down takes
+ * nothing from anybody when it goes. All the same no more of a zone are on their way than its limit says, and no second zone
  * begins before those of the first have had their time. `refusals`: the uids of pods whose deletion was refused.
  */
 export function mend(group: GroupNow, refusals: ReadonlyMap<string, unknown>): Target[] {

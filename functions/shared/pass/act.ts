@@ -9,7 +9,6 @@ import type { Pod } from "../objects/pods.ts";
 import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
 import { eventReasons } from "../objects/vocabulary.ts";
 import type { Context } from "./definition.ts";
-import { Conflict, waitForLedger } from "./ledger-access.ts";
 import type { ActReport } from "./reporter.ts";
 import type { Take, Verdict, Wait } from "./verdict.ts";
 import { tryToAnnounce } from "./verdict-record.ts";
@@ -96,6 +95,8 @@ export interface Errand {
   readonly deadlineMs: number;
   /** By pod uid the reservations that renew no other: what is sent now is the first that was ever sent for them. */
   readonly sole: ReadonlyMap<string, Reservation>;
+  /** True for an error that says that the ledger cannot be used as it is. */
+  readonly isOfLedger: (error: unknown) => boolean;
 }
 
 /**
@@ -155,12 +156,11 @@ async function carryOut(errand: Errand, act: Act): Promise<number | undefined> {
  * fault of the program.
  */
 function sayUnusable(
-  { context: { reporter } }: Errand,
+  { context: { reporter }, isOfLedger }: Errand,
   report: Omit<ActReport, "result" | "reason">,
   error: unknown,
 ): number {
-  const isOfLedger = error instanceof Conflict || waitForLedger(error) !== undefined;
-  if (!isOfLedger) throw error;
+  if (!isOfLedger(error)) throw error;
   reporter.act({ ...report, result: "failed", reason: (error as Error).message });
   return finishAfterMs;
 }

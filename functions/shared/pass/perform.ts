@@ -230,10 +230,14 @@ async function takeTargets(
   }
   // Rule R9, and invariant Z3: no later than 5 s after the write, nor after the reads that it rests on.
   const deadlineMs = Math.min(sentMs, observed.view.statefulSetsReadMs ?? sentMs) + actWithinMs;
-  const acts = carryOutAll({ context, by, key: observed.key, deadlineMs, sole }, [...others, ...reserved]);
+  const acts = carryOutAll({ context, by, key: observed.key, deadlineMs, sole, isOfLedger }, [...others, ...reserved]);
   const said = reserved.length > 0 ? announceChange(context, teller, observed, record) : Promise.resolve();
   const acting = Promise.all([acts, said]).then(([recheckMs]) => recheckMs);
   return { recheckMs: verdict.recheckMs ?? finishAfterMs, acting };
+}
+
+function isOfLedger(error: unknown): boolean {
+  return error instanceof Conflict || waitForLedger(error) !== undefined;
 }
 
 /** A claim as it is written now. One that stands is renewed: it has stood since it was made. Throws Error for another's. */
