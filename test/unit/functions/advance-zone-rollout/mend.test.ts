@@ -1,4 +1,4 @@
-/** The rollout that heals a group: outdated pods that are down are replaced, zone by zone (R13). Zones are drawn: see given.ts. */
+/** The rollout that heals a group: outdated pods that are down are replaced, zone by zone (R13). Zones are drawn by given.ts. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { neverReadyAfterMs } from "../../../../functions/advance-zone-rollout/repair.ts";
