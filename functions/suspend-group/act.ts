@@ -1,5 +1,6 @@
 /** What is done: volume claims are marked, a zone is made smaller or larger, and claims of the ledger are ended. */
 import type { Member, VolumeUser } from "../shared/group/suspension/members.ts";
+import { wordsOnPartners } from "../shared/group/suspension/owned.ts";
 import { hasCode } from "../shared/kubernetes/cluster.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import * as keys from "../shared/objects/vocabulary/suspension.ts";
@@ -193,6 +194,7 @@ function patchOf({ cluster }: Context, target: Written, claim: VolumeClaim): Cla
           ...podSeen(member.pod?.createdMs, claim),
           // Its pod goes, and with it the label that says the zone.
           ...(claim.owned?.isZoneWritten === false ? { [keys.volumeZone.key]: member.set.name } : {}),
+          ...wordsOnPartners(member),
           ...messageFor("suspending", `${member.name} is to go${lostOf(claim)}`),
         },
         labels: { [keys.suspended.key]: "true" },

@@ -133,6 +133,9 @@ class Play {
       this.#say(metadata.name, { "pod-selector": null });
       // Whoever asked for one volume of a pod asks for all of them.
       if (asked.has(memberOf(metadata.name))) this.#say(metadata.name, { suspend: "true" });
+      // The owner has the others, and those that somebody wants back.
+      const isWanted = metadata.annotations?.[of("recover")] !== undefined || !asked.has(memberOf(metadata.name));
+      if (isWanted) this.#given.delete(memberOf(metadata.name));
       if (metadata.annotations?.[of("hold")] !== undefined || metadata.annotations?.[of("drained-at")] === undefined)
         this.#say(metadata.name, { hold: null, "drained-at": this.#now() });
     }

@@ -4,7 +4,7 @@
  */
 import { leastNumber } from "../../ledger/claim.ts";
 import { largestOrdinal } from "../../objects/pods.ts";
-import { podSelector, usualWaitMs } from "../../objects/vocabulary/suspension.ts";
+import { podSelector, suspendTogether, usualWaitMs } from "../../objects/vocabulary/suspension.ts";
 import { type OwnerPace, strictestMode } from "../../objects/volumes/owner-pace.ts";
 import { ordinalOfClaim, type SuspendableSet, type SuspensionPolicy } from "../../objects/volumes/suspendable.ts";
 import { labelled, meant, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
@@ -39,7 +39,12 @@ export function findOwned(
   const users = usersByClaim(pods);
   const elsewhere = new Set(claims.filter((claim) => (groupOfClaim(claim) ?? group) !== group).map(({ name }) => name));
   const sets = new Map<string, SuspendableSet>();
-  const together = Map.groupBy(own, (claim) => podOf(claim, users)?.uid ?? claim.podUid ?? claim.name);
+  // When a pod is gone that was not let go, only its volume claims tell that they were of one: each of them names all.
+  const partners = new Map(own.flatMap(({ together }) => together.map((name) => [name, together[0] ?? name] as const)));
+  const together = Map.groupBy(
+    own,
+    (claim) => podOf(claim, users)?.uid ?? partners.get(claim.name) ?? claim.podUid ?? claim.name,
+  );
   const found = [...together.values()].map((some): Omit<Member, "ordinal"> => {
     const sorted = some.sort((one, other) => (one.name < other.name ? -1 : 1));
     const [first] = sorted as [VolumeClaim];
@@ -52,6 +57,12 @@ export function findOwned(
     return { set, name: pod?.name ?? first.name, claims: sorted, pod, others: [...new Set(others)], foreign };
   });
   return numbered(found);
+}
+
+/** What a volume claim is to say of those beside it. A StatefulSet's are known by their names; another owner's by their pod. */
+export function wordsOnPartners({ set, claims }: Pick<Member, "set" | "claims">): Readonly<Record<string, string>> {
+  if (set.owner === undefined || claims.length < 2) return {};
+  return { [suspendTogether.key]: claims.map(({ name }) => name).join() };
 }
 
 type Users = ReadonlyMap<string, readonly VolumeUser[]>;

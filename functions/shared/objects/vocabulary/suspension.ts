@@ -8,7 +8,6 @@ export { read } from "./entry.ts";
 
 /** `Suspending`: its pod is still to go. `Suspended`: the pod is gone, and the time runs. `Removing`: nothing brings it back. */
 export type SuspensionState = "Suspending" | "Suspended" | "Removing";
-
 /** How many may go at one time: everything that is due, a zone, one member, nothing. */
 export type RemovalMode = "All" | "Zone" | "Group" | "None";
 
@@ -51,7 +50,6 @@ type Words = Pick<Entry<unknown>, "grammar" | "fallback" | "says">;
 function onStatefulSet<T>(key: string, parse: Entry<T>["parse"], words: Words): Entry<T> {
   return { key, kind: "annotation", on: "StatefulSet", parse, ...words };
 }
-
 function onVolumeClaim<T>(key: string, parse: Entry<T>["parse"], words: Words): Entry<T> {
   return { key, kind: "annotation", on: "PersistentVolumeClaim", parse, ...words };
 }
@@ -211,6 +209,12 @@ export const suspendPodUid = onVolumeClaim("sluice.dev/suspend-pod-uid", asText,
   says: "the pod that was taken down; written by us",
 });
 
+export const suspendTogether = onVolumeClaim("sluice.dev/suspend-together", asText, {
+  grammar: "names of volume claims, with commas between them",
+  fallback: "absent: its pod has no other volume claim, or a StatefulSet made it",
+  says: "the volume claims of its pod, which go or stay together when that is gone; written by us",
+});
+
 export const suspendPodCreated = onVolumeClaim("sluice.dev/suspend-pod-created", parseTime, {
   grammar: time,
   fallback: "absent or malformed: nobody has seen a pod with the volume since somebody asked for its suspension",
@@ -255,10 +259,7 @@ export const suspended: Entry<true> = {
 /** Ours: a volume claim that has it is suspended, or about to be, and keeps its volume, whoever deletes it. */
 export const volumeHold = "sluice.dev/volume-hold";
 
-/**
- * Ours, too, and on volume claims that nobody wants to suspend: it says nothing of a suspension. Whoever ends one takes the other
- * finalizer away, and never this one, as long as nobody has deleted the volume claim.
- */
+/** Ours, too, and no word of a suspension: whoever ends one leaves it, as long as nobody has deleted the volume claim. */
 export const volumeProtection = "sluice.dev/volume-protection";
 
 /** For `kubectl get pvc -l sluice.dev/protected`: all that have that finalizer have it. */
@@ -278,6 +279,7 @@ export const stateEntries = [
   suspendState,
   suspendOwnerUid,
   suspendPodUid,
+  suspendTogether,
   suspendPodCreated,
   suspendedAt,
   suspendMessage,

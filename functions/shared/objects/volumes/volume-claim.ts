@@ -60,6 +60,8 @@ export interface VolumeClaim {
   readonly isMarkFalse?: true;
   readonly ownerUid: string | undefined;
   readonly podUid: string | undefined;
+  /** The names of all volume claims of its pod, where another owner than a StatefulSet has several of them. */
+  readonly together: readonly string[];
   /** When the newest pod was made that was seen with it, in milliseconds since the epoch; undefined where none was seen. */
   readonly podCreatedMs: number | undefined;
   /** Since when the time runs, in milliseconds since the epoch; undefined where nothing that parses says so. */
@@ -112,6 +114,7 @@ export function parseVolumeClaim(object: VolumeClaimObject): VolumeClaim {
     state: say(keys.suspendState),
     ownerUid: value(keys.suspendOwnerUid),
     podUid: value(keys.suspendPodUid),
+    together: (value(keys.suspendTogether) ?? "").split(",").filter((name) => name !== ""),
     podCreatedMs: value(keys.suspendPodCreated),
     suspendedMs: suspendedMs === undefined ? undefined : Math.max(suspendedMs, rewrittenAt(metadata) ?? 0),
     message: read(keys.suspendMessage, metadata),

@@ -1,0 +1,56 @@
+/** Two volumes of one pod of another owner: they are one member also when the pod has gone that nobody let go. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
+import { wordsOnPartners } from "../../../../functions/shared/group/suspension/owned.ts";
+import { Owned, owner } from "../../../stage/owned.ts";
+import { minutesAgo } from "../../../stage/suspended.ts";
+
+/** A pod with two volumes that was to go, and went by itself before it was let go: nothing names its uid. */
+function gone(together: string | undefined): Owned {
+  const on = Owned.of(["a"], 2);
+  on.addClaim("a-1-journal", { owner, zone: "a", "suspend-duration": "1h" });
+  on.suspend("a-1", 120);
+  const { annotations = {}, finalizers = [] } = on.claims.get("a-1-data")?.metadata ?? {};
+  on.change("a-1-journal", { annotations: { ...annotations }, finalizers });
+  for (const name of ["a-1-data", "a-1-journal"]) on.say(name, { "suspend-pod-uid": undefined });
+  on.say("a-1-data", { "suspend-together": together });
+  on.say("a-1-journal", { "suspend-state": "Suspending", "suspended-at": undefined, "drained-at": undefined });
+  return on;
+}
+
+const removed = (on: Owned): readonly string[] => {
+  const verdict = decide({ ...on.around("gc-suspended-groups", "volume"), removes: true });
+  if (verdict.kind === "wait") return [];
+  return verdict.targets.flatMap((target) =>
+    target.kind === "remove" ? target.member.claims.map((one) => one.name) : [],
+  );
+};
+
+test("a volume is not removed while the other one of its pod says that its data is needed, though that pod went by itself", () => {
+  const on = gone("a-1-data,a-1-journal");
+  assert.deepEqual(removed(on), []);
+  on.say("a-1-journal", { "suspend-state": "Suspended", "suspended-at": minutesAgo(90), "drained-at": minutesAgo(90) });
+  assert.deepEqual(removed(on), ["a-1-data", "a-1-journal"]);
+});
+
+test("what nobody can read there, or names volume claims of nobody, joins nothing and breaks nothing", () => {
+  for (const text of ["", ",", ",,a-1-data", "no such one", "a-1-data", undefined]) {
+    const { members } = gone(text);
+    assert.deepEqual(
+      members.map(({ claims }) => claims.length),
+      [1, 1, 1],
+      String(text),
+    );
+  }
+});
+
+test("our finalizer comes with the names of all volume claims of the pod, where there are several", () => {
+  const on = Owned.of(["a"], 1);
+  const [alone] = on.members;
+  assert.deepEqual(alone && wordsOnPartners(alone), {});
+  on.addClaim("a-0-journal", { owner, "suspend-duration": "1h" });
+  on.addPod("a-0", {}, ["a-0-data", "a-0-journal"]);
+  const [both] = on.members;
+  assert.deepEqual(both && wordsOnPartners(both), { "sluice.dev/suspend-together": "a-0-data,a-0-journal" });
+});
