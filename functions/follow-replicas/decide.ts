@@ -2,6 +2,7 @@
 import { type Around, refuseClaim } from "../shared/group/claiming.ts";
 import type { Led } from "../shared/group/led.ts";
 import { leavingOrdinals, scaleDownPhases } from "../shared/group/size-changes.ts";
+import { type DownscaleTimes, heldAfterOthers } from "../shared/group/wanted-replicas.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
@@ -15,6 +16,8 @@ export interface FollowSnapshot extends Around {
   readonly led: readonly Led[];
   /** What this function has claimed and not ended. */
   readonly claims: readonly KnownClaim[];
+  /** When zones were last made smaller, as the ledger has it. */
+  readonly times: DownscaleTimes;
   /** Why the API server would not have another size of late, by StatefulSet uid. */
   readonly refused: ReadonlyMap<string, string>;
 }
@@ -72,8 +75,14 @@ function decideOne(snapshot: FollowSnapshot, { statefulSet, wanted }: Led): Verd
 function lower(snapshot: FollowSnapshot, statefulSet: StatefulSet, target: number): Verdict<Resizing> {
   const { name: zone, replicas, scaling } = statefulSet;
   const because = `${zone} is made smaller, from ${replicas} to ${target}`;
-  // The webhook that is asked about the change makes the claim, and tells the pods.
-  if (scaling?.preparesDownscale) return take([{ statefulSet, target, claim: undefined }], because, { zone });
+  if (scaling?.preparesDownscale) {
+    // The webhook that is asked about the change would refuse it until then.
+    const members = snapshot.zones.map((one) => one.statefulSet);
+    const rest = heldAfterOthers(statefulSet, members, snapshot.times, snapshot.nowMs);
+    if (rest !== undefined) return wait(rest.guard, rest.sentence, { zone, recheckMs: rest.recheckMs });
+    // It makes the claim, and tells the pods.
+    return take([{ statefulSet, target, claim: undefined }], because, { zone });
+  }
   const [own] = snapshot.claims;
   if (own !== undefined) return heldByOwn(own);
   const claim = claimOf(snapshot, statefulSet, target);

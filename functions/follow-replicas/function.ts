@@ -1,6 +1,6 @@
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import * as scaling from "../shared/objects/vocabulary/scaling.ts";
-import { claims, ledgerEntries, rolloutGroup, verdicts } from "../shared/objects/vocabulary.ts";
+import { claims, lastDownscales, ledgerEntries, rolloutGroup, verdicts } from "../shared/objects/vocabulary.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
 import { resizingNeeds } from "../shared/pass/sizes/resizing.ts";
 import { groupOfStatefulSet } from "../shared/views/keys.ts";
@@ -33,6 +33,7 @@ export const followReplicas: FunctionDefinition<GroupKey> = {
     scaling.forceReplicas,
     scaling.delayedDownscale,
     scaling.prepareDownscale,
+    lastDownscales,
   ],
   writes: [...ledgerEntries, claims, verdicts],
   run,

@@ -9,7 +9,7 @@ import type { FollowSnapshot } from "./decide.ts";
 export const name = "follow-replicas";
 
 export function snapshotOf(context: Context, observed: Observed, scales: Scales): FollowSnapshot {
-  const { key, zones, departed, strayClaims, nowMs } = observed;
+  const { key, zones, departed, strayClaims, nowMs, ledger } = observed;
   const members = zones.map(({ statefulSet }) => statefulSet);
   return {
     group: key.group,
@@ -19,6 +19,11 @@ export function snapshotOf(context: Context, observed: Observed, scales: Scales)
     strayClaims,
     led: findLed(members, scales, nowMs),
     claims: claimsBy(observed, "scale-down", name),
+    times: {
+      ledger: ledger.lastDownscales ?? {},
+      isMalformed: ledger.hasMalformedTimes === true,
+      ledgerSinceMs: Number.isNaN(ledger.createdMs) ? nowMs : ledger.createdMs,
+    },
     refused: refusedSizes(context, key),
   };
 }

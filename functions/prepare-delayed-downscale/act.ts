@@ -34,7 +34,7 @@ export const telling: Telling = {
     waits: eventReasons.downscaleWaiting,
     ends: eventReasons.downscaled,
   },
-  quietGuards: new Set(["zone-scaling-down", "zones-down", "delay-running"]),
+  quietGuards: new Set(["zone-scaling-down", "zones-down", "delay-running", "min-time-between-zones"]),
 };
 
 /** A pod that cannot be told that it stays holds its group no longer than this: each sweep tells it again. In milliseconds. */

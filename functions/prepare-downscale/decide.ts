@@ -1,6 +1,7 @@
 /** Whether a StatefulSet may be made smaller now: its own settings, and the other zones of its group. Pure. */
 import { type Around, refuseClaim } from "../shared/group/claiming.ts";
 import { describeSizes, joinScaleDown, type Size, type SizeChange } from "../shared/group/size-changes.ts";
+import { restAfter } from "../shared/group/wanted-replicas.ts";
 import type { Zone } from "../shared/group/zones.ts";
 import type { Claim, ClaimContent, KnownClaim } from "../shared/ledger/claim.ts";
 import { formatTime } from "../shared/objects/durations.ts";
@@ -102,20 +103,15 @@ function refuseByTime({ asked, nowMs, times }: DownscaleSnapshot, { statefulSet 
   if (broken.length > 0)
     return badRequest("last-downscale-malformed", sentenceOf(asked, `${broken.join(" and ")} is no time: correct it`));
   const known = [lastDownscaleMs, tracked, times.ledger[name]].filter((ms) => typeof ms === "number");
-  // Of what was before it, a ledger knows nothing: one that was lost may have held a time.
-  const isUnknown = known.length === 0 && !(createdMs > times.ledgerSinceMs);
-  if (known.length === 0 && !isUnknown) return undefined;
+  if (known.length === 0 && createdMs > times.ledgerSinceMs) return undefined;
   if (minTimeMs === undefined) {
     const what = `label ${minTimeBetweenZonesDownscale.key} of ${name} is no Go duration: write one such as 12h`;
     return badRequest("min-time-malformed", sentenceOf(asked, what));
   }
-  const lastMs = isUnknown ? times.ledgerSinceMs : Math.max(...known);
-  if (!(nowMs - lastMs < minTimeMs)) return undefined;
-  const when = isUnknown
-    ? `nobody knows when ${name} was last made smaller, and the ledger is there since ${formatTime(lastMs)}`
-    : `${name} was made smaller at ${formatTime(lastMs)}`;
-  const wait = `the time between two zones is ${minTimeMs / 1000} s: try again after ${formatTime(lastMs + minTimeMs)}`;
-  return askAgain("min-time-between-zones", sentenceOf(asked, `${when}, and ${wait}`), name);
+  const rest = restAfter(statefulSet, known, times.ledgerSinceMs, nowMs);
+  if (rest === undefined) return undefined;
+  const wait = `the time between two zones is ${minTimeMs / 1000} s: try again after ${formatTime(rest.untilMs)}`;
+  return askAgain("min-time-between-zones", sentenceOf(asked, `${rest.because}, and ${wait}`), name);
 }
 
 function refuseByUpdate(asked: Asked, { statefulSet, outdated }: Zone): Denied | undefined {

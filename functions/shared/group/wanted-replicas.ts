@@ -3,6 +3,7 @@ import { formatTime } from "../objects/durations.ts";
 import { isLed, isMalformed } from "../objects/scaling/scaling.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
 import { lastDownscale, minTimeBetweenZonesDownscale } from "../objects/vocabulary/scaling.ts";
+import { lastDownscales } from "../objects/vocabulary.ts";
 
 /** Why a size stays as it is. */
 export interface SizeHeld {
@@ -101,4 +102,66 @@ function lowered(
   const ahead = lastMs(newest) > nowMs ? ", a time that has not come yet" : "";
   const sentence = `${name} may have ${leader.replicas} replicas from ${at} on: ${newest.name} was made smaller at ${formatTime(lastMs(newest))}${ahead}`;
   return { guard: "min-time-between-zones", sentence, recheckMs: remainingMs + 1, later: leader.replicas };
+}
+
+/** What a ledger knows of the downscales of its zones, in milliseconds since the epoch. */
+export interface DownscaleTimes {
+  /** By StatefulSet name: when it was last made smaller. */
+  readonly ledger: Readonly<Record<string, number>>;
+  /** True where what stands there is no list of times. */
+  readonly isMalformed: boolean;
+  /** Since when the ledger is there: of what was before it, it knows nothing. */
+  readonly ledgerSinceMs: number;
+}
+
+/** A zone that was made smaller not long ago. */
+export interface Rest {
+  /** From when on another zone may be, in milliseconds since the epoch. */
+  readonly untilMs: number;
+  /** Follows nothing: a part of a sentence. */
+  readonly because: string;
+}
+
+/**
+ * How long other zones keep their size after one was made smaller, by the label of that one (as rollout-operator has it);
+ * undefined where they may go. `known`: the times at which it was, as far as anybody can tell. A ledger that was lost may have
+ * held a time.
+ */
+export function restAfter(
+  { name, scaling, createdMs }: StatefulSet,
+  known: readonly number[],
+  ledgerSinceMs: number,
+  nowMs: number,
+): Rest | undefined {
+  const minTimeMs = scaling?.minTimeMs;
+  const isUnknown = known.length === 0 && !(createdMs > ledgerSinceMs);
+  if (minTimeMs === undefined || (known.length === 0 && !isUnknown)) return undefined;
+  const lastMs = isUnknown ? ledgerSinceMs : Math.max(...known);
+  if (!(nowMs - lastMs < minTimeMs)) return undefined;
+  const because = isUnknown
+    ? `nobody knows when ${name} was last made smaller, and the ledger is there since ${formatTime(lastMs)}`
+    : `${name} was made smaller at ${formatTime(lastMs)}`;
+  return { untilMs: lastMs + minTimeMs, because };
+}
+
+/** The same for one zone among others: why it keeps its size, where one of these was made smaller not long ago. */
+export function heldAfterOthers(
+  { name }: StatefulSet,
+  members: readonly StatefulSet[],
+  { ledger, isMalformed: isLedgerMalformed, ledgerSinceMs }: DownscaleTimes,
+  nowMs: number,
+): SizeHeld | undefined {
+  for (const other of members) {
+    if (other.name === name || other.scaling?.minTimeMs === undefined) continue;
+    if (isLedgerMalformed) {
+      const sentence = `${name} is not made smaller: the annotation ${lastDownscales.key} of the ledger is no list of times; correct it`;
+      return { guard: "last-downscale-malformed", sentence };
+    }
+    const known = [other.scaling.lastDownscaleMs, ledger[other.name]].filter((ms) => ms !== undefined);
+    const rest = restAfter(other, known, ledgerSinceMs, nowMs);
+    if (rest === undefined) continue;
+    const sentence = `${name} keeps its size until ${formatTime(rest.untilMs)}: ${rest.because}`;
+    return { guard: "min-time-between-zones", sentence, recheckMs: rest.untilMs - nowMs + 1 };
+  }
+  return undefined;
 }
