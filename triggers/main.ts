@@ -159,10 +159,11 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
     cron.wake();
     if (crons.length === 0 || definitions.length > 0) standalone.wakeUps.sweep();
   });
+  const due = paceTicks(cluster, () => void standalone.wakeUps.due());
   const away = () => (stopping.signal.aborted ? "this process is ending" : health.away());
   const options = {
     reporting,
-    wakeUps: { changed: standalone.wakeUps.changed, tick },
+    wakeUps: { changed: standalone.wakeUps.changed, tick, due },
     wokenBy: new Set(definitions.flatMap(({ wokenBy }) => wokenBy.map(({ resource }) => resource))),
     admissions: standalone.admissions,
     namespaces,

@@ -115,7 +115,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   const { watched: onChanged } = wakeUps;
   const following = followChanges({ cluster, namespaces, woken, onChange: onChanged, onTrouble }, stopping.signal);
   const isSwept = sweeps && isWoken;
-  const sweeping = isSwept ? sweepRegularly(options, () => wakeUps.sweep(), stopping.signal) : Promise.resolve();
+  const sweeping = isSwept ? keepTime(options, wakeUps, stopping.signal) : Promise.resolve();
   return {
     wakeUps,
     admissions,
@@ -178,11 +178,22 @@ function sayBrokenWatches({ cluster, reporting }: StandaloneOptions): WatchingOp
   };
 }
 
-async function sweepRegularly(options: StandaloneOptions, sweep: () => void, stopped: AbortSignal): Promise<void> {
-  const { cluster, settings, random = Math.random } = options;
-  while (!stopped.aborted) {
-    sweep();
-    // Never later than promised, and not all processes of a cluster at one moment.
-    await cluster.sleep(settings.sweepIntervalMs * (0.8 + 0.2 * random()), stopped);
-  }
+/** A timer for the sweeps, and one for each function that has a schedule of its own. Resolves when all of them have ended. */
+async function keepTime(
+  options: StandaloneOptions,
+  wakeUps: Pick<WakeUps, "sweep" | "due">,
+  stopped: AbortSignal,
+): Promise<void> {
+  const { cluster, settings, definitions, random = Math.random } = options;
+  const regularly = async (everyMs: number, wake: () => void) => {
+    while (!stopped.aborted) {
+      wake();
+      // Never later than promised, and not all processes of a cluster at one moment.
+      await cluster.sleep(everyMs * (0.8 + 0.2 * random()), stopped);
+    }
+  };
+  const own = definitions.flatMap(({ name, schedule }) =>
+    schedule === undefined ? [] : [regularly(schedule.everySeconds * 1_000, () => wakeUps.due(name))],
+  );
+  await Promise.all([regularly(settings.sweepIntervalMs, () => wakeUps.sweep()), ...own]);
 }

@@ -2,6 +2,7 @@ import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import * as scaling from "../shared/objects/vocabulary/scaling.ts";
 import { claims, ledgerEntries, rolloutGroup, verdicts } from "../shared/objects/vocabulary.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
+import { claimedNeed, scheduleOfClaims } from "../shared/pass/sizes/claimed-groups.ts";
 import { resizingNeeds } from "../shared/pass/sizes/resizing.ts";
 import { groupOfStatefulSet } from "../shared/views/keys.ts";
 import { name } from "./observe.ts";
@@ -15,7 +16,8 @@ export const prepareDelayedDownscale: FunctionDefinition<GroupKey> = {
   // What a mirrored object says is found by the sweep, and by the looks between two sweeps.
   wokenBy: [{ resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet }],
   listKeys: listGroupKeys,
-  needs: resizingNeeds,
+  schedule: scheduleOfClaims(name),
+  needs: [...resizingNeeds, claimedNeed],
   kindNeeds: [{ subresource: "scale", verbs: ["get"] }],
   reads: [
     rolloutGroup,

@@ -9,7 +9,7 @@ import { claims, lastDownscales, ledgerEntries, podName, rolloutGroup } from "..
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import { groupOfPod, groupOfStatefulSet } from "../shared/views/keys.ts";
 import { look } from "./act.ts";
-import { listKeys, name, settings } from "./observe.ts";
+import { listDue, listKeys, name, settings } from "./observe.ts";
 
 /** Ends the claims of downscales whose pods are gone, and takes back what was prepared and never came. */
 export const releasePrepared: FunctionDefinition<GroupKey> & { readonly settings: typeof settings } = {
@@ -21,6 +21,8 @@ export const releasePrepared: FunctionDefinition<GroupKey> & { readonly settings
     { resource: "pods", selector: podName, keysOf: groupOfPod },
   ],
   listKeys,
+  // Where nothing comes of a change that was let through, no event says so: 90 s are over ten seconds earlier or later.
+  schedule: { everySeconds: 10, listDue },
   needs: [
     // To write is for the annotation that a setting asks for.
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch", "patch"] },

@@ -1,16 +1,15 @@
 /** Which ledgers hold claims of downscales that were prepared, and where all is that one of them names. */
 import { isPrepared } from "../shared/group/prepared.ts";
-import { hasCode, type LeaseObject } from "../shared/kubernetes/cluster.ts";
+import { hasCode } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
-import { ledgerName } from "../shared/ledger/name.ts";
 import { parseTime } from "../shared/objects/durations.ts";
 import { fieldsOf } from "../shared/objects/fields.ts";
 import { parseBoolean, setting } from "../shared/objects/settings.ts";
 import { type GroupKey, parseStatefulSet } from "../shared/objects/statefulsets.ts";
-import { claims, ledgerGroup, managedBy, read } from "../shared/objects/vocabulary.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
+import { listClaimed } from "../shared/pass/sizes/claimed-groups.ts";
 import { findClaimed } from "../shared/pass/whereabouts.ts";
 import type { PreparedSnapshot, Timed, Untold } from "./decide.ts";
 
@@ -26,18 +25,10 @@ export const settings = {
 };
 
 /** The groups whose ledgers hold a claim of any kind, in a namespace or in all. Throws ClusterError. */
-export async function listKeys({ cluster }: Context, namespace: string | undefined): Promise<readonly GroupKey[]> {
-  const labelSelector = `${managedBy.key}=sluice`;
-  const { items } = await cluster.list("leases", { ...(namespace === undefined ? {} : { namespace }), labelSelector });
-  return items.flatMap(keyOf);
-}
+export const listKeys = listClaimed(() => true);
 
-function keyOf({ metadata }: LeaseObject): GroupKey[] {
-  const group = read(ledgerGroup, metadata);
-  const holdsClaims = (read(claims, metadata) ?? "") !== "";
-  if (group === undefined || !holdsClaims || ledgerName(group) !== metadata.name) return [];
-  return [{ namespace: metadata.namespace ?? "", group }];
-}
+/** Those whose ledgers hold a claim that this function ends. Throws ClusterError. */
+export const listDue = listClaimed(isPrepared);
 
 /** The claims of a group that a review made, by its ledger as it is now. Throws LedgerUnreadable, ClusterError. */
 export async function readPrepared({ protocol, cluster }: Context, key: GroupKey): Promise<readonly KnownClaim[]> {

@@ -9,6 +9,7 @@ import {
   verdicts,
 } from "../shared/objects/vocabulary.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
+import { claimedNeed, scheduleOfClaims } from "../shared/pass/sizes/claimed-groups.ts";
 import { resizingNeeds } from "../shared/pass/sizes/resizing.ts";
 import { groupOfVolumeClaim, listKeys } from "../shared/pass/suspension/reading.ts";
 import { name, settings } from "./observe.ts";
@@ -22,9 +23,10 @@ export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: t
   // Pods and sizes are looked at every few seconds while something is under way.
   wokenBy: [{ resource: "persistentvolumeclaims", keysOf: groupOfVolumeClaim }],
   listKeys,
+  schedule: scheduleOfClaims(name),
   needs: [
     ...resizingNeeds,
-    { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] },
+    claimedNeed,
     { group: "", resource: "pods", verbs: ["delete"] },
     { group: "", resource: "persistentvolumeclaims", verbs: ["get", "list", "patch"] },
     { group: "", resource: "namespaces", verbs: ["get"] },

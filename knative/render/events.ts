@@ -2,7 +2,7 @@
 import { apiVersionOf, type ResourceType, resources } from "../../functions/shared/kubernetes/cluster.ts";
 import type { CronDefinition, FunctionDefinition, Need } from "../../functions/shared/pass/definition.ts";
 import type { WokenBy } from "../../functions/shared/views/keys.ts";
-import { pingType } from "../../triggers/wake/ping.ts";
+import { dueSuffix, pingType } from "../../triggers/wake/ping.ts";
 import { labelsOf, type Manifest } from "./object.ts";
 import { rightsOf } from "./rights.ts";
 
@@ -25,7 +25,11 @@ function sourceAccount(name: string): string {
  */
 export function sourcesOf(definition: FunctionDefinition): readonly Manifest[] {
   const own = definition.wokenBy.filter((woken) => broughtBy(woken) === undefined);
-  return [...watching(definition, sourceAccount(definition.name), own), cronOf(definition)];
+  return [
+    ...watching(definition, sourceAccount(definition.name), own),
+    cronOf(definition),
+    ...ownScheduleOf(definition),
+  ];
 }
 
 /**
@@ -89,20 +93,37 @@ function watched({ resource, selector: label }: WokenBy): object {
   return { apiVersion, kind, selector: { matchExpressions: [{ key: label.key, operator: "Exists" }] } };
 }
 
-/** The tick that makes a function look for its work. Nothing reads its data. */
+/** The tick that makes a function look for its work. */
 export function cronOf({ name }: FunctionDefinition | CronDefinition): Manifest {
+  return pingSource(name, name, schedule);
+}
+
+/** The ticks of a function's own schedule; none without one. Throws Error for one that a clock's second hand cannot keep. */
+function ownScheduleOf({ name, schedule: own }: FunctionDefinition): readonly Manifest[] {
+  if (own === undefined) return [];
+  const { everySeconds } = own;
+  if (!Number.isInteger(everySeconds) || everySeconds >= 60 || 60 % everySeconds !== 0)
+    throw new Error(`${name} looks every ${everySeconds} s: write a divisor of 60 that is less`);
+  return [pingSource(`${name}${dueSuffix}`, name, `*/${everySeconds} * * * * *`)];
+}
+
+/** Its name says what a tick is for. Nothing reads the data. */
+function pingSource(source: string, name: string, at: string): Manifest {
   return {
     apiVersion: "sources.knative.dev/v1",
     kind: "PingSource",
-    metadata: { name, labels: labelsOf(name) },
-    spec: { schedule, contentType: "application/json", data: "{}", sink: serviceSink(name) },
+    metadata: { name: source, labels: labelsOf(name) },
+    spec: { schedule: at, contentType: "application/json", data: "{}", sink: serviceSink(name) },
   };
 }
 
 /** Takes from the broker what is for one function, by its own filter: the broker may be others' too. */
 export function triggerOf(definition: FunctionDefinition | CronDefinition): Manifest {
   const { name } = definition;
-  const tick = { all: [{ exact: { type: pingType } }, { suffix: { source: `/pingsources/${name}` } }] };
+  const isScheduled = "schedule" in definition && definition.schedule !== undefined;
+  const ticks = [name, ...(isScheduled ? [`${name}${dueSuffix}`] : [])].map((source) => ({
+    all: [{ exact: { type: pingType } }, { suffix: { source: `/pingsources/${source}` } }],
+  }));
   const wokenBy = "wokenBy" in definition ? definition.wokenBy : [];
   const changes = wokenBy.map(({ resource, selector: label }) => ({
     all: [
@@ -115,6 +136,6 @@ export function triggerOf(definition: FunctionDefinition | CronDefinition): Mani
     apiVersion: "eventing.knative.dev/v1",
     kind: "Trigger",
     metadata: { name, labels: labelsOf(name) },
-    spec: { broker, filters: [{ any: [tick, ...changes] }], subscriber: serviceSink(name) },
+    spec: { broker, filters: [{ any: [...ticks, ...changes] }], subscriber: serviceSink(name) },
   };
 }

@@ -9,6 +9,7 @@ import { createGroup, type GroupOptions, groupManifests, waitForGroupReady } fro
 import { runKubectl } from "../stage/drain.ts";
 import { evict, registerWebhook } from "../stage/drain-webhook.ts";
 import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
+import { refuseScaling } from "../stage/refused-scaling.ts";
 import { skipWithoutControlPlane } from "../stage/scene.ts";
 import type { LogLine } from "../stage/server.ts";
 import { setToldScene, shutdownPath, type ToldScene } from "../stage/told-scene.ts";
@@ -124,6 +125,23 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     const [winner = "", loser = ""] = said[0]?.code === 0 ? zones : zones.toReversed();
     assert.deepEqual([callsOf(winner), callsOf(loser)], [[`POST ${winner}-2`], []]);
     assert.deepEqual([await replicasOf(winner), await replicasOf(loser)], [2, 3]);
+  });
+
+  test("a policy refuses behind our webhook, and nothing happens after that: the pods hear within 100 s that they stay", async (context) => {
+    const [zone, other] = await zonesOf("refused");
+    await refuseScaling(api, namespace, zone);
+    const { code, stderr } = await scale(zone, 2);
+    assert.equal(code, 1);
+    assert.match(stderr, /it keeps its size/);
+    assert.deepEqual(callsOf(zone), [`POST ${zone}-2`]);
+    const timeOf = (method: string) =>
+      told.ingesters.calls.find((call) => call.pod === `${zone}-2` && call.method === method)?.atMs;
+    assert.match((await scale(other, 2)).stderr, /zone-scaling-down|claimed for a scale-down/);
+    const undoneMs = await eventually("the pod told to stay", 120_000, async () => timeOf("DELETE"));
+    const seconds = (undoneMs - (timeOf("POST") ?? 0)) / 1_000;
+    context.diagnostic(`told to stay after ${seconds.toFixed(1)} s`);
+    assert.ok(seconds > 85 && seconds <= 100, `${seconds} s`);
+    await eventually("the group free", 10_000, async () => ((await scale(other, 2)).code === 0 ? true : undefined));
   });
 
   test("with ordinals that start at 5 the highest ones are told, and a dry run tells nobody", async () => {

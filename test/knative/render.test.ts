@@ -288,7 +288,16 @@ suite("rendered manifests", () => {
       assert.deepEqual(watched.sort(), wokenBy.map(({ resource }) => resources[resource].kind).sort());
       for (const { spec } of sources) assert.equal(spec.mode, "Reference");
     }
-    assert.equal(ofKind("PingSource").length, inside.length + cronFunctions.length, "each one sweeps");
+    const scheduled = inside.filter(({ schedule }) => schedule !== undefined);
+    assert.ok(scheduled.length > 0);
+    const pings = inside.length + cronFunctions.length + scheduled.length;
+    assert.equal(ofKind("PingSource").length, pings, "each one sweeps, and some have a schedule of their own");
+    for (const { name, schedule } of scheduled) {
+      const own = ofKind("PingSource").find(({ metadata }) => metadata.name === `${name}-due`);
+      assert.ok(own !== undefined && JSON.stringify(own).includes(`"*/${schedule?.everySeconds} * * * * *"`), name);
+      const trigger = ofKind("Trigger").find(({ metadata }) => metadata.name === name);
+      assert.ok(JSON.stringify(trigger).includes(`/pingsources/${name}-due`), "a broker leads its ticks to it");
+    }
     assert.equal(ofKind("Trigger").length, inside.length + cronFunctions.length);
   });
 

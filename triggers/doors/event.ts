@@ -12,12 +12,17 @@ import { fieldsOf } from "../../functions/shared/objects/fields.ts";
 import { isNamespaceName, isObjectName } from "../../functions/shared/objects/names.ts";
 import type { EventResult } from "../telemetry/logs-and-metrics.ts";
 import { inEventSpan } from "../telemetry/tracing-spans.ts";
-import { pingType } from "../wake/ping.ts";
+import { dueSuffix, pingType } from "../wake/ping.ts";
 import type { WakeUps } from "../wake/wakeups.ts";
 import type { Bodies } from "./bodies.ts";
 
 export interface EventDoorOptions {
-  readonly wakeUps: Pick<WakeUps, "changed"> & { /** False when it was refused. */ tick(): boolean };
+  readonly wakeUps: Pick<WakeUps, "changed"> & {
+    /** For a sweep. False when it was refused. */
+    tick(): boolean;
+    /** For the functions that have a schedule of their own. False when it was refused. */
+    due(): boolean;
+  };
   /** The kinds of object whose events wake a function. */
   readonly wokenBy: ReadonlySet<KnownResource>;
   /** Undefined: all of them. */
@@ -69,7 +74,10 @@ function refused({ count }: Pick<EventDoorOptions, "count">, reason: string): HT
 }
 
 function queue(event: CloudEvent<unknown>, options: EventDoorOptions): ReturnType<WakeUps["changed"]> {
-  if (event.type === pingType) return options.wakeUps.tick() ? "queued" : "refused";
+  if (event.type === pingType) {
+    const { wakeUps } = options;
+    return (event.source.endsWith(dueSuffix) ? wakeUps.due() : wakeUps.tick()) ? "queued" : "refused";
+  }
   return wakeObject(event, options);
 }
 

@@ -116,7 +116,7 @@ function openDoors(heard: Heard, options: ReplayOptions) {
   };
   const app = createApp({
     reporting,
-    wakeUps: { changed, tick },
+    wakeUps: { changed, tick, due: () => standalone.wakeUps.due() },
     wokenBy: new Set(definitions.flatMap(({ wokenBy }) => wokenBy.map(({ resource }) => resource))),
     admissions: standalone.admissions.map((admission) => listened(admission, heard)),
     namespaces,

@@ -2,6 +2,7 @@
 
 import { hasCode, resources } from "../../functions/shared/kubernetes/cluster.ts";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
+import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
 import { isGroup, type Key } from "../../functions/shared/views/keys.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { causeOf, type Served } from "./passes.ts";
@@ -9,6 +10,9 @@ import { type Clock, KeyedQueue } from "./queue.ts";
 
 /** The type of a PingSource's CloudEvents. The user writes their data, and nothing reads it. */
 export const pingType = "dev.knative.sources.ping";
+
+/** At the end of the name of a PingSource that ticks for a function's own schedule, and not for its sweep. */
+export const dueSuffix = "-due";
 
 /** Anybody can post a tick, and a sweep lists much. Ticks beyond this pace share one sweep. */
 const ticksPace = { burst: 3, everyMs: 5_000 };
@@ -53,7 +57,7 @@ interface Listing {
  * cannot be listed, unless only a right is missing there; Error when the queue is full.
  */
 export async function sweep({ served, reporting, namespaces, wake }: SweepOptions): Promise<void> {
-  const listings = await Promise.all(listAll(served, namespaces));
+  const listings = await Promise.all(listAll(served, namespaces, ({ listKeys }) => listKeys));
   const failures = listings.flatMap(({ listed }) => ("error" in listed ? [listed.error] : []));
   const found = listings.flatMap((one) => ("keys" in one.listed ? [{ ...one, keys: one.listed.keys }] : []));
   // The keys of a namespace that could not be listed have not vanished.
@@ -69,23 +73,48 @@ export async function sweep({ served, reporting, namespaces, wake }: SweepOption
   for (const { served: those, namespace, keys } of found) {
     for (const one of those) await sweepBesides(one, reporting, namespace, keys);
   }
-  // A right is not given within seconds: a retry would only put off the next sweep of the other namespaces.
-  const severe = failures.find((error) => !hasCode(error, 403) || failures.length === listings.length);
-  if (severe !== undefined) throw severe;
-  for (const error of failures) {
-    const sentence = `a namespace waits for the next sweep: ${causeOf(error)}`;
-    reporting.log("warn", sentence, { reason: "sweep-failed", err: error });
-  }
+  throwSevere(failures, listings.length, reporting);
   const what = keys.every(isGroup) ? "groups" : "keys";
   if (refused.length > 0)
     throw new Error(`the queue is full: ${refused.length} of ${keys.length} ${what} could not be woken`);
   reporting.log("debug", `swept ${keys.length} ${what}`);
 }
 
-/** Each resolves, none rejects. */
-function listAll(served: readonly Served[], namespaces: readonly string[] | undefined): Promise<Listing>[] {
-  const alike = Map.groupBy(served, ({ definition }) => definition.listKeys);
+/**
+ * Wakes functions for the keys that their own schedules list: between two sweeps, and without what a sweep does besides. Throws
+ * as a sweep does.
+ */
+export async function sweepDue({ served, reporting, namespaces, wake }: SweepOptions): Promise<void> {
+  const listings = await Promise.all(listAll(served, namespaces, ({ schedule }) => schedule?.listDue));
+  const failures = listings.flatMap(({ listed }) => ("error" in listed ? [listed.error] : []));
+  const refused = listings.flatMap(({ served: those, listed }) =>
+    "keys" in listed ? listed.keys.filter((key) => those.filter((one) => !wake(one, key)).length > 0) : [],
+  );
+  throwSevere(failures, listings.length, reporting);
+  if (refused.length > 0) throw new Error(`the queue is full: ${refused.length} keys could not be woken`);
+}
+
+/** A right is not given within seconds: a retry would only put off the next sweep of the other namespaces. */
+function throwSevere(failures: readonly unknown[], of: number, reporting: Reporting): void {
+  const severe = failures.find((error) => !hasCode(error, 403) || failures.length === of);
+  if (severe !== undefined) throw severe;
+  for (const error of failures) {
+    const sentence = `a namespace waits for the next sweep: ${causeOf(error)}`;
+    reporting.log("warn", sentence, { reason: "sweep-failed", err: error });
+  }
+}
+
+type Lister = FunctionDefinition["listKeys"];
+
+/** Each resolves, none rejects. Nothing is listed for a function without a lister. */
+function listAll(
+  served: readonly Served[],
+  namespaces: readonly string[] | undefined,
+  listerOf: (definition: FunctionDefinition) => Lister | undefined,
+): Promise<Listing>[] {
+  const alike = Map.groupBy(served, ({ definition }) => listerOf(definition));
   return [...alike].flatMap(([listKeys, those]) => {
+    if (listKeys === undefined) return [];
     const [{ definition, context }] = those as [Served, ...Served[]];
     const { keyedBy } = definition;
     const isNamespaced = keyedBy === "groups" || resources[keyedBy].isNamespaced;

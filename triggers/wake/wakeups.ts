@@ -11,7 +11,7 @@ import { inPassSpan } from "../telemetry/tracing-spans.ts";
 import type { KnownGroups } from "./known-groups.ts";
 import type { Pace } from "./pace.ts";
 import { causeOf, leastBackoffMs, runPass, type Served, sentenceOf } from "./passes.ts";
-import { sweep } from "./ping.ts";
+import { sweep, sweepDue } from "./ping.ts";
 import { type Clock, KeyedQueue, type QueueOptions, type RunOutcome, type Wake } from "./queue.ts";
 
 export interface WakeUps {
@@ -23,6 +23,11 @@ export interface WakeUps {
   group(key: GroupKey, by: Resource): boolean;
   /** Starts a sweep, unless one is queued or runs. False when it was refused: the process is ending. */
   sweep(): boolean;
+  /**
+   * Looks for the keys that are due by a function's own schedule, of the function of this name or of all. False when it was
+   * refused: the process is ending.
+   */
+  due(name?: string): boolean;
   /** Ends what is queued and runs; false when that took until `deadlineMs` of the monotonic clock. */
   drain(deadlineMs: number): Promise<boolean>;
   /** Keys that are queued, running or to be retried. */
@@ -136,6 +141,11 @@ export function createWakeUps(options: WakeUpOptions): WakeUps {
       return refused.length === 0;
     },
     sweep: () => sweeps.has("sweep") || sweeps.offer("sweep"),
+    due(name) {
+      const isDue = ({ definition }: Served) =>
+        definition.schedule !== undefined && (name === undefined || definition.name === name);
+      return options.served.filter(isDue).every((one) => sweeps.has(one) || sweeps.offer(one));
+    },
     async drain(deadlineMs) {
       isDraining = true;
       // In this order, because what runs still wakes its keys.
@@ -204,19 +214,25 @@ function queueOfLookUps(
   }
 }
 
-/** A queue of its own, so that no flood of events takes its place. */
-function queueOfSweeps(options: WakeUpOptions, wake: (served: Served, key: Key) => boolean): KeyedQueue<"sweep"> {
+/** A queue of its own, so that no flood of events takes its place: for sweeps, and for the schedule of one function. */
+function queueOfSweeps(
+  options: WakeUpOptions,
+  wake: (served: Served, key: Key) => boolean,
+): KeyedQueue<"sweep" | Served> {
   const { served, reporting, namespaces } = options;
-  return new KeyedQueue<"sweep">({
+  return new KeyedQueue<"sweep" | Served>({
     ...sharedBy(options),
     gatherMs: 0,
-    capacity: 1,
-    nameOf: (name) => name,
-    async run(_, { wakers = [] }) {
+    capacity: served.length + 1,
+    nameOf: (what) => (what === "sweep" ? what : `due ${what.definition.name}`),
+    async run(what, { wakers = [] }) {
       await inSpan(
         "sweep",
         () => ({ root: true, links: wakers }),
-        () => sweep({ served, reporting, namespaces, wake }),
+        () =>
+          what === "sweep"
+            ? sweep({ served, reporting, namespaces, wake })
+            : sweepDue({ served: [what], reporting, namespaces, wake }),
       );
       return done;
     },

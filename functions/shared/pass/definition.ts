@@ -2,6 +2,7 @@
 
 import type { PodHttp } from "../http/pod-http.ts";
 import type { Cluster, KnownResource, Subresource } from "../kubernetes/cluster.ts";
+import type { Registration } from "../kubernetes/types/registration.ts";
 import type { Protocol } from "../ledger/protocol.ts";
 import type { Ledger, Refusal, Reservation } from "../ledger/reservation.ts";
 import { BoundedMap, BoundedSet } from "../objects/bounded-map.ts";
@@ -118,6 +119,14 @@ interface Definition {
   readonly settings?: Readonly<Record<string, Setting<unknown>>>;
 }
 
+/** Short looks between the sweeps, each at the few keys for which a promise with a short time may be due. */
+export interface Schedule<K extends Key = Key> {
+  /** A divisor of 60, because a PingSource ticks by the second hand of a clock. */
+  readonly everySeconds: number;
+  /** These keys of a namespace, or of all that are served. It must be cheap: ledgers, and no pods. Throws ClusterError. */
+  listDue(context: Context, namespace: string | undefined): Promise<readonly K[]>;
+}
+
 /** A function that events and sweeps wake for one of its keys. */
 export interface FunctionDefinition<K extends Key = Key> extends Definition {
   /** What its keys are: groups, or objects of one type. */
@@ -129,6 +138,8 @@ export interface FunctionDefinition<K extends Key = Key> extends Definition {
    * share the lists of a sweep. For keys that are of no namespace it is called once. Throws ClusterError.
    */
   listKeys(context: Context, namespace: string | undefined): Promise<readonly K[]>;
+  /** For a promise with a time below the five minutes of a sweep, of which no event need tell; absent: it makes none. */
+  readonly schedule?: Schedule<K>;
   /** True where a pass only looks whether a group is there, which is not worth a watch; absent: it decides about the group. */
   readonly isGlance?: boolean;
   /** True where a pass over a group is what rollout-operator's users know as a reconcile, and alert on. */
@@ -210,28 +221,6 @@ export interface Judge {
   review(request: AdmissionRequest): Promise<AdmissionAnswer>;
   /** Answers whoever waits, and has nobody wait any more: the process is ending. Absent: nobody ever waits. */
   stop?(): void;
-}
-
-/** How the API server is told to ask: what of a webhook configuration is the function's own. */
-export interface Registration {
-  /** Only a mutating webhook may change what it reviews. */
-  readonly kind: "Mutating" | "Validating";
-  /** The namespace is written after it. */
-  readonly webhook: string;
-  /** One of the function's paths. */
-  readonly path: string;
-  readonly rule: {
-    readonly apiGroups: readonly string[];
-    readonly apiVersions: readonly string[];
-    readonly operations: readonly string[];
-    readonly resources: readonly string[];
-  };
-  readonly sideEffects: "None" | "NoneOnDryRun";
-  /** What the API server does where it gets no answer in this time: it refuses, or goes on. */
-  readonly failurePolicy: "Fail" | "Ignore";
-  readonly timeoutSeconds: number;
-  /** CEL; nobody is asked about an object that one of them is not true of. */
-  readonly matchConditions?: readonly { readonly name: string; readonly expression: string }[];
 }
 
 /** A function that answers admission reviews. */

@@ -130,6 +130,24 @@ suite("Knative Eventing's programs on the real API server", { skip }, () => {
     await mtping.kill();
   });
 
+  test("mtping keeps a schedule of seconds, as it is rendered", async () => {
+    const source = await rendered("direct", "PingSource", "release-prepared-due");
+    const path = `/apis/sources.knative.dev/v1/namespaces/${namespace}/pingsources`;
+    const conditions = ["SinkProvided", "Deployed", "OIDCIdentityCreated"];
+    await store(path, source, conditions, { sinkUri: `${sink.url}/due` });
+    const mtping = await run(startPing(surroundings));
+    const ticks = () => sink.received.filter((received) => received.path === "/due");
+    await eventually("three ticks", 35_000, async () => (ticks().length >= 3 ? true : undefined));
+    const [first] = ticks();
+    assert.equal(first?.headers["ce-source"], `/apis/v1/namespaces/${namespace}/pingsources/release-prepared-due`);
+    const times = ticks().map(({ headers }) => Date.parse(String(headers["ce-time"])));
+    for (const [index, ms] of times.slice(1).entries()) {
+      const betweenMs = ms - (times[index] ?? 0);
+      assert.ok(betweenMs > 8_500 && betweenMs < 11_500, `${betweenMs} ms between two ticks`);
+    }
+    await mtping.kill();
+  });
+
   test("a Broker delivers what a Trigger's filter lets through, and again after a 503", async () => {
     const starting = [run(startIngress(surroundings)), run(startFilter(surroundings))] as const;
     const [ingress, filter] = await Promise.all(starting);

@@ -246,7 +246,7 @@ test("the app of the TLS port has reviews and nothing else, and answers while th
   const app = createAdmissionApp({
     reporting,
     admissions: [validation],
-    wakeUps: { changed: () => "queued", tick: () => true },
+    wakeUps: { changed: () => "queued", tick: () => true, due: () => true },
     wokenBy: new Set(),
     namespaces: undefined,
     bodyLimitBytes: 1_024,

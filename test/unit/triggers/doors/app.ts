@@ -26,6 +26,7 @@ export function createTestApp(options: Partial<AppOptions> & { full?: boolean } 
     wakeUps: {
       changed: (resource, { namespace, name }) => (remember(`${resource} ${namespace}/${name}`) ? "queued" : "refused"),
       tick: () => remember("sweep"),
+      due: () => remember("due"),
     },
     wokenBy: new Set<KnownResource>(["statefulsets", "pods"]),
     namespaces: undefined,

@@ -64,7 +64,7 @@ async function serve(context: TestContext) {
   const app = createAdmissionApp({
     reporting,
     admissions: [validation],
-    wakeUps: { changed: () => "queued", tick: () => true },
+    wakeUps: { changed: () => "queued", tick: () => true, due: () => true },
     wokenBy: new Set(),
     namespaces: undefined,
     bodyLimitBytes: 1_024,

@@ -255,6 +255,15 @@ test("a tick of any content type starts a sweep", async () => {
   assert.deepEqual(door.woken, ["sweep", "sweep", "sweep"]);
 });
 
+test("a tick of a function's own schedule, told by the name of its source, starts no sweep", async () => {
+  const door = createTestApp();
+  for (const name of ["release-prepared-due", "release-prepared", "due"]) {
+    const source = `/apis/v1/namespaces/app/pingsources/${name}`;
+    await assertTaken(await post(door, { ...bare, "ce-type": "dev.knative.sources.ping", "ce-source": source }, "{}"));
+  }
+  assert.deepEqual(door.woken, ["due", "sweep", "sweep"]);
+});
+
 test("a body beyond the limit is 413, whether it says its length or not", async () => {
   const door = createTestApp({ bodyLimitBytes: 1_024 });
   const large = JSON.stringify({ ...reference, filler: "x".repeat(1_024) });
