@@ -168,6 +168,7 @@ export async function say({ context, key, observed }: Looked, { identity, ...sai
 const reasons: Readonly<Record<string, Pick<Said, "type" | "reason">>> = {
   labelling: { type: "Normal", reason: eventReasons.skipLabelled },
   "labels-withdrawn": { type: "Normal", reason: eventReasons.skipWithdrawn },
+  "marker-unseen": { type: "Normal", reason: eventReasons.skipWaiting },
   "label-refused": { type: "Warning", reason: eventReasons.skipWaiting },
   "skip-label-malformed": { type: "Warning", reason: eventReasons.malformed },
   "deadline-passed": { type: "Warning", reason: eventReasons.skipDeadlinePassed },

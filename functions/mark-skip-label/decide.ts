@@ -2,6 +2,7 @@
  * What is done next about an owner whose pods may have to be let go: its finalizer, the labels of its pods, or a wait with its
  * reason (invariant M1). Pure.
  */
+import { formatTime } from "../shared/objects/durations.ts";
 import { anyValue, type SkipLabel, type SkipStatus } from "../shared/objects/vocabulary/skip-labels.ts";
 
 /** A pod whose chain of controllers leads to the owner, by uids. */
@@ -18,6 +19,8 @@ export interface Member {
   readonly isOurs: boolean;
   /** When it got the label, by its annotation; undefined where that says nothing that can be true. */
   readonly labelledMs: number | undefined;
+  /** The file that its stop hook reads has a text: it lets go, however lately the label came. */
+  readonly hasSeen: boolean;
   /** Why the API server has refused its label lately; undefined where it may be tried. */
   readonly refusal: string | undefined;
 }
@@ -201,6 +204,11 @@ function deadlineOf(
   return Math.min(Math.max(deletedMs + deadlineMs, seenMs), deletedMs + 2 * deadlineMs + waitMs);
 }
 
+/** True for a pod whose stop hook may not let go yet: nobody has seen that it would. */
+export function mayNotSee({ mayRun, hasSeen, labelledMs }: Member, nowMs: number, waitMs: number): boolean {
+  return mayRun && !hasSeen && (labelledMs ?? nowMs) + waitMs > nowMs;
+}
+
 interface Obstacle {
   readonly guard: string;
   readonly sentence: string;
@@ -209,7 +217,7 @@ interface Obstacle {
 /** Why the owner is not let go yet; undefined where it is. */
 function obstacleTo(
   { nowMs, waitMs }: OwnerSnapshot,
-  { malformed }: Owner,
+  { shown, malformed }: Owner,
   living: readonly Member[],
   missing: readonly Member[],
 ): Obstacle | undefined {
@@ -219,9 +227,10 @@ function obstacleTo(
     const others = missing.length > 1 ? `, and so for ${missing.length - 1} more` : "";
     return { guard: "label-refused", sentence: `${refused.name} has no label: ${refused.refusal}${others}` };
   }
-  const unseen = living.filter(({ mayRun, labelledMs = nowMs }) => mayRun && labelledMs + waitMs > nowMs);
+  const unseen = living.filter((one) => mayNotSee(one, nowMs, waitMs));
   if (unseen.length === 0) return undefined;
-  const sentence = `${namesOf(unseen)} got the label less than ${waitMs / 1000} s ago: the stop hook may not see it yet`;
+  const lastMs = Math.max(...unseen.map(({ labelledMs = nowMs }) => labelledMs)) + waitMs;
+  const sentence = `${namesOf(unseen)} got the label less than ${waitMs / 1000} s ago: the stop hook may not see it yet. ${shown} is let go at ${formatTime(lastMs)} at the latest`;
   return { guard: "marker-unseen", sentence };
 }
 

@@ -56,6 +56,7 @@ function memberOf({ metadata, status }: PodObject, { label, refusalOf }: Members
     hasLabel: label?.value === undefined ? text !== undefined && text !== "" : text === label.value,
     isOurs: metadata.annotations?.[skipLabelledAt.key] !== undefined,
     labelledMs: labelledMs !== undefined && labelledMs <= nowMs + clockSkewMs ? labelledMs : undefined,
+    hasSeen: false,
     refusal: refusalOf(uid),
   };
 }

@@ -16,6 +16,7 @@ import { ownerResources } from "../shared/pass/owners/kinds.ts";
 import { isNews } from "../shared/pass/verdict-record.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import { isLetGo, needsMembers, type Owner, type OwnerSnapshot } from "./decide.ts";
+import { seeMarkers } from "./markers.ts";
 import { findMembers } from "./members.ts";
 import { listOwners, parseOwner, settings } from "./owners.ts";
 
@@ -68,7 +69,8 @@ export async function observe(context: Context, key: ObjectRef): Promise<Observe
         refusalOf: (uid) => refusalOf(context, key, uid),
       })
     : [];
-  return { snapshot: { ...around, nowMs: cluster.serverTimeMs(), owner, members }, object, malformed };
+  const looked = owner.deletedMs === undefined ? members : await seeMarkers(context, key, members, skipLabelWaitMs);
+  return { snapshot: { ...around, nowMs: cluster.serverTimeMs(), owner, members: looked }, object, malformed };
 }
 
 /** The label that matters now: the one that pods get, or the one that they got. */

@@ -23,6 +23,13 @@ export const settings = {
     grammar: "a duration from 0 to 10m",
     parse: (text) => parseDuration(text, 0, 600_000),
   }),
+  skipLabelMarker: setting<MarkerFile | "none">({
+    name: "SKIP_LABEL_MARKER",
+    fallback: "none",
+    says: "where a pod's stop hook sees its label: it is read there by exec, and an owner is let go once all of its pods see it; none: SKIP_LABEL_WAIT is waited for. The account needs the right to create and get pods/exec",
+    grammar: "none, or CONTAINER:PATH, such as rabbitmq:/etc/pod-info/skipPreStopChecks",
+    parse: parseMarker,
+  }),
   skipLabelFinalizer: setting<"keep" | "remove">({
     name: "SKIP_LABEL_FINALIZER",
     fallback: "keep",
@@ -31,6 +38,18 @@ export const settings = {
     parse: (text) => (text === "keep" || text === "remove" ? text : undefined),
   }),
 };
+
+/** A file in the containers of that name. */
+export interface MarkerFile {
+  readonly container: string;
+  readonly path: string;
+}
+
+function parseMarker(text: string): MarkerFile | "none" | undefined {
+  if (text === "none") return text;
+  const [, container, path] = /^([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?):(\/\S+)$/.exec(text) ?? [];
+  return container === undefined || path === undefined ? undefined : { container, path };
+}
 
 /** How long an owner is held at most, in milliseconds. */
 const usualDeadlineMs = 300_000;

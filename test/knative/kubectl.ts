@@ -59,10 +59,16 @@ export class Kubectl {
   }
 
   /** What a user's own kustomization makes of an overlay: the same in another namespace, with `patches` as kustomize has them. */
-  async buildIn(namespace: string, overlay: string, patches: readonly object[] = []): Promise<Built[]> {
+  async buildIn(
+    namespace: string,
+    overlay: string,
+    patches: readonly object[] = [],
+    components: readonly string[] = [],
+  ): Promise<Built[]> {
     const from = (path: string) => relative(this.#folder, join(knative, path));
     const resources = [from(`overlays/${overlay}`)];
-    await this.file("kustomization.yaml", dump({ namespace, resources, patches, transformers: [from("namespace")] }));
+    const parts = { components: components.map(from), transformers: [from("namespace")] };
+    await this.file("kustomization.yaml", dump({ namespace, resources, patches, ...parts }));
     return loadAll(await this.run("kustomize", this.#folder)) as unknown as Built[];
   }
 

@@ -187,6 +187,21 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
     }
   });
 
+  test("no overlay gives the right to exec, and the component gives it to the one account that labels pods, with the file", async () => {
+    const rulesOf = (objects: readonly Built[]) =>
+      objects
+        .filter((one) => /pods\/exec/.test(JSON.stringify(one)))
+        .map(({ kind, metadata: { name } }) => `${kind} ${name}`);
+    const reading = (objects: readonly Built[]) =>
+      objects.filter((one) => /SKIP_LABEL_MARKER/.test(JSON.stringify(one))).map(({ metadata: { name } }) => name);
+    const accounts = { standalone: "sluice", direct: "mark-skip-label", broker: "mark-skip-label" };
+    for (const [overlay, account] of Object.entries(accounts)) {
+      assert.deepEqual(rulesOf(await kubectl.buildIn("mimir", overlay)), [], overlay);
+      const objects = await kubectl.buildIn("mimir", overlay, [], ["exec"]);
+      assert.deepEqual([rulesOf(objects), reading(objects)], [[`Role ${account}`], [account]], overlay);
+    }
+  });
+
   test("a Secret that is there keeps its certificate and its type, however the empty one of an overlay is applied over it", async () => {
     const name = "rollout-operator-self-signed-certificate";
     const read = async (namespace: string) => {

@@ -26,6 +26,7 @@ import {
 } from "./cluster.ts";
 import { AccessProvider, loadConfiguration } from "./configuration.ts";
 import { Discovery } from "./discovery/discovery.ts";
+import { readFileInPod } from "./exec/read-file.ts";
 import { listPages } from "./lists/pages.ts";
 import { type ApiRequest, type RequestObservation, Requests } from "./requests.ts";
 import { collectionPath, objectPath } from "./resources.ts";
@@ -234,6 +235,10 @@ class ConnectedCluster implements KubernetesCluster {
 
   resourceOf(group: string, kind: string, options?: Pick<CallOptions, "signal">): Promise<ServedKind> {
     return this.#discovery.resourceOf(group, kind, options?.signal);
+  }
+
+  async readFile(pod: ObjectKey, container: string, path: string, signal: AbortSignal): Promise<string | undefined> {
+    return await readFileInPod(await this.#parts.access.current(), { pod, container, path }, signal);
   }
 
   serverTimeMs(): number {

@@ -122,6 +122,12 @@ export interface Cluster {
    */
   resourceOf(group: string, kind: string, options?: Pick<CallOptions, "signal">): Promise<ServedKind>;
 
+  /**
+   * The text of a small file in a container, by `exec`; undefined where it is not there. Rejects with a {@link ClusterError}.
+   * Absent: nobody can read one.
+   */
+  readFile?(pod: ObjectKey, container: string, path: string, signal: AbortSignal): Promise<string | undefined>;
+
   /** The API server's clock in whole milliseconds since the epoch, as well as its `Date` header tells it (about a second). */
   serverTimeMs(): number;
   /**

@@ -4,7 +4,10 @@
  */
 import type { Cluster } from "./cluster.ts";
 
-/** `look-up` is a read that no resource is given to; `stream` answers at once, and its events come later; `clock` asks nobody. */
+/**
+ * `look-up` is a read that no resource is given to; `stream` answers at once, and its events come later; `pod` asks a container,
+ * and not every cluster has it; `clock` asks nobody.
+ */
 const kinds = {
   get: "read",
   list: "read",
@@ -13,11 +16,12 @@ const kinds = {
   delete: "write",
   resourceOf: "look-up",
   watch: "stream",
+  readFile: "pod",
   serverTimeMs: "clock",
   monotonicMs: "clock",
   skippedMs: "clock",
   sleep: "clock",
-} as const satisfies Readonly<Record<keyof Cluster, "read" | "write" | "look-up" | "stream" | "clock">>;
+} as const satisfies Readonly<Record<keyof Cluster, "read" | "write" | "look-up" | "stream" | "pod" | "clock">>;
 
 type VerbOf<Kind> = {
   [Name in keyof typeof kinds]: (typeof kinds)[Name] extends Kind ? Name : never;
@@ -58,7 +62,7 @@ export function wrapCalls(
   const bound = wrapCluster(cluster);
   const inner = bound as unknown as Readonly<Record<string, Method>>;
   const wrapped = Object.entries(kinds).flatMap(([name, kind]): [string, Method][] => {
-    if (kind === "stream" || kind === "clock") return [];
+    if (kind === "stream" || kind === "pod" || kind === "clock") return [];
     const verb = name as ClusterCall["verb"];
     const send = inner[name] as (...given: unknown[]) => Promise<unknown>;
     const call: Method = (...given) =>

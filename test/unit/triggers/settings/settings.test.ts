@@ -41,6 +41,7 @@ test("an empty environment is valid, and serves the own namespace", () => {
     writesLastDownscale: false,
     skipLabelWaitMs: 90_000,
     skipLabelKinds: [],
+    skipLabelMarker: "none",
     skipLabelFinalizer: "keep",
     volumeHold: "keep",
     logLevel: "info",

@@ -1,0 +1,47 @@
+/** Which pods have their marker where their stop hooks look for it: read in the containers, where the account may do that. */
+import { messageOf } from "../shared/kubernetes/errors.ts";
+import { valuesOf } from "../shared/objects/settings.ts";
+import type { Context } from "../shared/pass/definition.ts";
+import { isNews } from "../shared/pass/verdict-record.ts";
+import type { ObjectRef } from "../shared/views/keys.ts";
+import { type Member, mayNotSee } from "./decide.ts";
+import { settings } from "./owners.ts";
+
+const name = "mark-skip-label";
+/** A container that does not answer must not hold up a pass, in milliseconds. */
+const readWithinMs = 3_000;
+/** So many are read at one time. */
+const atOnce = 8;
+
+/**
+ * The members, with what was read of those that may not see their label yet. What cannot be read is not seen, and the time is
+ * waited for. Never rejects.
+ */
+export async function seeMarkers(
+  context: Context,
+  key: ObjectRef,
+  members: readonly Member[],
+  waitMs: number,
+): Promise<readonly Member[]> {
+  const { cluster, mode } = context;
+  const { skipLabelMarker: marker } = valuesOf(settings, context.settings);
+  if (marker === "none" || mode === "shadow" || cluster.readFile === undefined) return members;
+  const nowMs = cluster.serverTimeMs();
+  const due = members.filter((one) => !one.isTerminating && one.hasLabel && mayNotSee(one, nowMs, waitMs));
+  const seen = new Set<string>();
+  for (let first = 0; first < due.length; first += atOnce) {
+    const reads = due.slice(first, first + atOnce).map(async ({ name: pod, uid }) => {
+      const at = { namespace: key.namespace, name: pod };
+      const text = await cluster.readFile?.(at, marker.container, marker.path, AbortSignal.timeout(readWithinMs));
+      // Any text is a marker, as stop hooks have it.
+      if (text !== undefined && text !== "") seen.add(uid);
+    });
+    for (const one of await Promise.allSettled(reads)) if (one.status === "rejected") sayOnce(context, key, one.reason);
+  }
+  return members.map((one) => (seen.has(one.uid) ? { ...one, hasSeen: true } : one));
+}
+
+function sayOnce(context: Context, key: ObjectRef, error: unknown): void {
+  const sentence = `markers cannot be read in pods, so that SKIP_LABEL_WAIT is waited for: ${messageOf(error)}. The account needs the right to create and get pods/exec`;
+  if (isNews(context, { namespace: "", group: "" }, sentence)) context.reporter.problem(key, name, sentence, error);
+}

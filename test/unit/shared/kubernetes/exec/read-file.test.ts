@@ -1,0 +1,86 @@
+/** A file in a container is read over a WebSocket, whose messages begin with the number of a channel. */
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
+import { type TestContext, test } from "node:test";
+import { Agent } from "undici";
+import { readFileInPod } from "../../../../../functions/shared/kubernetes/exec/read-file.ts";
+
+/** One message of a server: it is short, and not masked. */
+function frame(channel: number, text: string): Buffer {
+  const payload = Buffer.from(`${String.fromCharCode(channel)}${text}`);
+  return Buffer.concat([Buffer.from([0x82, payload.length]), payload]);
+}
+
+const success = '{"status":"Success"}';
+const failure = '{"status":"Failure","reason":"NonZeroExitCode"}';
+
+/** Reads from an API server that takes the connection and answers so. */
+async function read(context: TestContext, answer: (socket: Duplex) => void, status = 101) {
+  const asked: IncomingMessage[] = [];
+  const sockets: Duplex[] = [];
+  const server = createServer();
+  server.on("upgrade", (request: IncomingMessage, socket: Duplex) => {
+    asked.push(request);
+    sockets.push(socket);
+    socket.on("error", () => {});
+    if (status !== 101) {
+      socket.end(`HTTP/1.1 ${status} Forbidden\r\ncontent-length: 0\r\n\r\n`);
+      return;
+    }
+    const key = `${request.headers["sec-websocket-key"]}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`;
+    const accept = createHash("sha1").update(key).digest("base64");
+    const head = ["HTTP/1.1 101 Switching Protocols", "upgrade: websocket", "connection: upgrade"];
+    const chosen = [`sec-websocket-accept: ${accept}`, "sec-websocket-protocol: v4.channel.k8s.io"];
+    socket.write(`${[...head, ...chosen].join("\r\n")}\r\n\r\n`);
+    answer(socket);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const watches = new Agent();
+  context.after(async () => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+    await watches.destroy();
+  });
+  const { port } = server.address() as AddressInfo;
+  const access = { origin: `http://127.0.0.1:${port}`, pathPrefix: "/proxied", headers: { authorization: "Bearer t" } };
+  const file = { pod: { namespace: "db", name: "orders-0" }, container: "rabbitmq", path: "/etc/pod-info/marker" };
+  const text = readFileInPod({ ...access, watches, calls: watches, aside: watches }, file, AbortSignal.timeout(2_000));
+  return { text, asked };
+}
+
+test("the text is what the command wrote, and the API server is asked for it in the container, with our credentials", async (context) => {
+  const { text, asked } = await read(context, (socket) => {
+    socket.write(frame(1, "tr"));
+    socket.write(frame(2, "some warning"));
+    socket.write(Buffer.concat([frame(1, "ue"), frame(3, success)]));
+  });
+  assert.equal(await text, "true");
+  const { pathname, searchParams } = new URL(asked[0]?.url ?? "", "http://x");
+  assert.equal(pathname, "/proxied/api/v1/namespaces/db/pods/orders-0/exec");
+  assert.deepEqual(searchParams.getAll("command"), ["cat", "/etc/pod-info/marker"]);
+  assert.deepEqual([searchParams.get("container"), searchParams.get("stdout")], ["rabbitmq", "true"]);
+  assert.equal(asked[0]?.headers.authorization, "Bearer t");
+});
+
+test("a file that is not there has no text, and one that is empty has an empty one", async (context) => {
+  const missing = await read(context, (socket) => void socket.write(frame(3, failure)));
+  assert.equal(await missing.text, undefined);
+  const empty = await read(context, (socket) => void socket.write(frame(3, success)));
+  assert.equal(await empty.text, "");
+});
+
+test("a refusal, a connection that ends, words that are none, and silence are errors, and no text", async (context) => {
+  const refused = await read(context, () => {}, 403);
+  await assert.rejects(refused.text, /no connection to the container|ended before/);
+  const broken = await read(context, (socket) => void socket.destroy());
+  await assert.rejects(broken.text, { code: 0, resource: "pods/exec" });
+  const nonsense = await read(context, (socket) => void socket.write(frame(3, "{")));
+  assert.equal(await nonsense.text, undefined);
+  const silent = await read(context, () => {});
+  await assert.rejects(silent.text, /no answer in time/);
+});
