@@ -1,6 +1,5 @@
 /** A file in a container is read over a WebSocket, whose messages begin with the number of a channel. */
 import assert from "node:assert/strict";
-import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -8,12 +7,7 @@ import type { Duplex } from "node:stream";
 import { type TestContext, test } from "node:test";
 import { Agent } from "undici";
 import { readFileInPod } from "../../../../../functions/shared/kubernetes/exec/read-file.ts";
-
-/** One message of a server: it is short, and not masked. */
-function frame(channel: number, text: string): Buffer {
-  const payload = Buffer.from(`${String.fromCharCode(channel)}${text}`);
-  return Buffer.concat([Buffer.from([0x82, payload.length]), payload]);
-}
+import { acceptWebSocket, webSocketMessage } from "../../../../stage/container-files.ts";
 
 const success = '{"status":"Success"}';
 const failure = '{"status":"Failure","reason":"NonZeroExitCode"}';
@@ -31,11 +25,7 @@ async function read(context: TestContext, answer: (socket: Duplex) => void, stat
       socket.end(`HTTP/1.1 ${status} Forbidden\r\ncontent-length: 0\r\n\r\n`);
       return;
     }
-    const key = `${request.headers["sec-websocket-key"]}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`;
-    const accept = createHash("sha1").update(key).digest("base64");
-    const head = ["HTTP/1.1 101 Switching Protocols", "upgrade: websocket", "connection: upgrade"];
-    const chosen = [`sec-websocket-accept: ${accept}`, "sec-websocket-protocol: v4.channel.k8s.io"];
-    socket.write(`${[...head, ...chosen].join("\r\n")}\r\n\r\n`);
+    acceptWebSocket(request, socket);
     answer(socket);
   });
   server.listen(0, "127.0.0.1");
@@ -55,9 +45,9 @@ async function read(context: TestContext, answer: (socket: Duplex) => void, stat
 
 test("the text is what the command wrote, and the API server is asked for it in the container, with our credentials", async (context) => {
   const { text, asked } = await read(context, (socket) => {
-    socket.write(frame(1, "tr"));
-    socket.write(frame(2, "some warning"));
-    socket.write(Buffer.concat([frame(1, "ue"), frame(3, success)]));
+    socket.write(webSocketMessage(1, "tr"));
+    socket.write(webSocketMessage(2, "some warning"));
+    socket.write(Buffer.concat([webSocketMessage(1, "ue"), webSocketMessage(3, success)]));
   });
   assert.equal(await text, "true");
   const { pathname, searchParams } = new URL(asked[0]?.url ?? "", "http://x");
@@ -68,9 +58,9 @@ test("the text is what the command wrote, and the API server is asked for it in 
 });
 
 test("a file that is not there has no text, and one that is empty has an empty one", async (context) => {
-  const missing = await read(context, (socket) => void socket.write(frame(3, failure)));
+  const missing = await read(context, (socket) => void socket.write(webSocketMessage(3, failure)));
   assert.equal(await missing.text, undefined);
-  const empty = await read(context, (socket) => void socket.write(frame(3, success)));
+  const empty = await read(context, (socket) => void socket.write(webSocketMessage(3, success)));
   assert.equal(await empty.text, "");
 });
 
@@ -79,7 +69,7 @@ test("a refusal, a connection that ends, words that are none, and silence are er
   await assert.rejects(refused.text, /no connection to the container|ended before/);
   const broken = await read(context, (socket) => void socket.destroy());
   await assert.rejects(broken.text, { code: 0, resource: "pods/exec" });
-  const nonsense = await read(context, (socket) => void socket.write(frame(3, "{")));
+  const nonsense = await read(context, (socket) => void socket.write(webSocketMessage(3, "{")));
   assert.equal(await nonsense.text, undefined);
   const silent = await read(context, () => {});
   await assert.rejects(silent.text, /no answer in time/);
