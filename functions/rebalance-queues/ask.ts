@@ -1,5 +1,7 @@
 /** The one request: a node is asked to spread the queue leaders of its cluster. */
 import { type PodAnswer, PodHttpError } from "../shared/http/pod-http.ts";
+import { healthAuthority } from "../shared/objects/vocabulary/questions.ts";
+import { NoAuthority, trust, untrustedWords } from "../shared/pass/asking/authorities.ts";
 import { NoPassword, readPassword } from "../shared/pass/asking/credentials.ts";
 import type { Context } from "../shared/pass/definition.ts";
 import type { Endpoint } from "./decide.ts";
@@ -36,17 +38,20 @@ export async function ask(context: Context, node: Node): Promise<Refusal> {
 
 async function send({ cluster, pods }: Context, node: Node, signal: AbortSignal): Promise<Refusal> {
   const { namespace, pod, endpoint } = node;
-  const { url, service, secret } = endpoint;
+  const { url, service, secret, authority } = endpoint;
   if (pods === undefined) return unanswered("this process calls no pods");
   const notAfterMs = cluster.monotonicMs() + askWithinMs;
   try {
     const headers: Record<string, string> =
       secret === undefined ? {} : { authorization: await readPassword(cluster, { namespace, name: secret }) };
-    const address = { pod, service, namespace, scheme: url.scheme, port: url.port };
+    const address = await trust(cluster, { pod, service, namespace, scheme: url.scheme, port: url.port }, authority);
     const request = { method: "POST", path, headers, mostBytes } as const;
     return readAnswer(pod, await pods.send(address, request, { signal, notAfterMs }));
   } catch (error) {
-    if (error instanceof NoPassword) return { guard: "credentials-missing", why: cut(error.message) };
+    if (error instanceof NoPassword || error instanceof NoAuthority)
+      return { guard: "credentials-missing", why: cut(error.message) };
+    if (error instanceof PodHttpError && error.isUntrusted)
+      return unanswered(`${untrustedWords(healthAuthority.key, authority)}: ${error.message}`);
     if (error instanceof PodHttpError) return unanswered(error.message);
     throw error;
   }

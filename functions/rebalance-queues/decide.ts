@@ -1,5 +1,5 @@
 /** Whether the queues of a RabbitMQ cluster are to be rebalanced now, or what that waits for. Pure. */
-import type { QuestionUrl } from "../shared/objects/vocabulary/questions.ts";
+import type { AuthorityRef, QuestionUrl } from "../shared/objects/vocabulary/questions.ts";
 import type { RebalanceFailure, RebalanceState } from "../shared/objects/vocabulary/rebalancing.ts";
 import { type Wait, wait } from "../shared/pass/verdict.ts";
 
@@ -9,6 +9,8 @@ export interface Endpoint {
   readonly service: string;
   /** The name of the Secret; undefined without one. */
   readonly secret: string | undefined;
+  /** Whose certificates are trusted over https; undefined: those whom Node trusts. */
+  readonly authority: AuthorityRef | undefined;
 }
 
 /** The pods of a cluster that is whole. */

@@ -116,7 +116,7 @@ function endpointOf(metadata: Metadata, statefulSet: StatefulSet, malformed: Mal
     const sentence = wrong?.sentence ?? "its question is malformed";
     return wait("question-malformed", `the nodes of ${zone} cannot be asked: ${sentence}`, { zone });
   }
-  return { url: ask.url, service, secret: own ?? ask.secret };
+  return { url: ask.url, service, secret: own ?? ask.secret, authority: ask.authority };
 }
 
 /** The status is enough to tell that a cluster is not whole; the pods tell that it is. */

@@ -4,6 +4,7 @@
  */
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, LookupFunction } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -64,6 +65,8 @@ export interface IngestersOptions {
   readonly onCall?: (call: IngesterCall) => void;
   /** What other pods than ingesters answer, in the place of what these do. */
   readonly respond?: (pod: IngesterPod, call: PodCall) => [status: number, body?: string];
+  /** They speak https, with this certificate and key. */
+  readonly secure?: { readonly cert: string; readonly key: string };
   /** `svc.` and the cluster's domain, without a dot at its end. */
   readonly domain?: string;
 }
@@ -88,7 +91,8 @@ export class Ingesters {
   readonly arrivals: Pick<IngesterCall, "atMs" | "pod" | "uid" | "method">[] = [];
   /** When each pod was started and stopped, by uid. */
   readonly lives: { readonly pod: string; readonly uid: string; readonly startMs: number; endMs?: number }[] = [];
-  readonly #options: Required<Omit<IngestersOptions, "respond">> & Pick<IngestersOptions, "respond">;
+  readonly #options: Required<Omit<IngestersOptions, "respond" | "secure">> &
+    Pick<IngestersOptions, "respond" | "secure">;
   readonly #folder: string;
   readonly #net: string;
   readonly #placeholder: Server;
@@ -227,7 +231,9 @@ export class Ingesters {
     }
     const number = this.#addresses++;
     const address = `${this.#net}.${number >> 8}.${number % 256}`;
-    const server = createServer((request, response) => this.#answer(pod, request, response));
+    const { secure } = this.#options;
+    const answer = (request: IncomingMessage, response: ServerResponse) => this.#answer(pod, request, response);
+    const server = secure === undefined ? createServer(answer) : createSecureServer(secure, answer);
     await listening(server, this.port, address);
     this.#running.set(name, { pod, server });
     this.lives.push({ pod: name, uid, startMs: Date.now() });

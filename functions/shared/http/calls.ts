@@ -122,7 +122,8 @@ class PodCalls implements PodHttp {
     try {
       return answerOf(await this.#twice(call, ending.signal));
     } catch (error) {
-      const options = { status: error instanceof DeliveryError ? error.status : undefined, cause: error };
+      const { status, isUntrusted } = error instanceof DeliveryError ? error : {};
+      const options = { status, isUntrusted, cause: error };
       if (signal?.aborted) throw failure(call, "aborted", "given up by the caller", options);
       if (timedOut) throw failure(call, "time", `no answer within ${timeoutMs} ms`, options);
       if (error instanceof DeliveryError) throw failure(call, error.failed, error.message, options);
@@ -196,6 +197,8 @@ class PodCalls implements PodHttp {
     const asked = Object.entries(request.headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]);
     const headers = {
       ...Object.fromEntries(asked),
+      // A proxy between, such as a mesh's, knows no name with a dot at its end.
+      host: target.hostHeader,
       "user-agent": userAgent,
       // Mimir and its like compare it with their own.
       "x-cluster": address.namespace,
@@ -230,7 +233,7 @@ function failure(
   { address, request, sent }: Call,
   failed: PodFailure,
   words: string,
-  options: { readonly status?: number | undefined; readonly cause?: unknown } = {},
+  options: Omit<ConstructorParameters<typeof PodHttpError>[2], "sent"> = {},
 ): PodHttpError {
   return new PodHttpError(failed, `${placeOf(address, request)}: ${words}`, { ...options, sent });
 }

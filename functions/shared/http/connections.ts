@@ -42,32 +42,20 @@ interface ConnectionsOptions {
   readonly mostPerPod: number;
 }
 
-class Connections implements Transport {
-  readonly #agent: Agent;
+/** Authorities with connections of their own, at most: those that came first are closed beyond that. */
+const mostAuthorities = 32;
 
-  constructor({ authorities, lookup, mostPerPod }: ConnectionsOptions) {
-    const connector = buildConnector({
-      allowH2: false,
-      timeout: connectTimeoutMs,
-      ...(authorities === undefined ? {} : { ca: authorities }),
-      ...(lookup === undefined ? {} : { lookup }),
-    } as buildConnector.BuildOptions);
-    this.#agent = new Agent({
-      // A certificate has no dot at the end of a name, and neither has what is asked for in a handshake.
-      connect: (options, callback) =>
-        connector({ ...options, servername: options.hostname.replace(/\.$/, "") }, callback),
-      connections: mostPerPod,
-      keepAliveTimeout: keepAliveMs,
-      keepAliveMaxTimeout: keepAliveMs,
-      maxHeaderSize: mostHeaderBytes,
-      // Every call has a deadline of its own.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      allowH2: false,
-    });
+class Connections implements Transport {
+  readonly #options: ConnectionsOptions;
+  /** By the authorities that are trusted. */
+  readonly #agents = new Map<string | undefined, Agent>();
+
+  constructor(options: ConnectionsOptions) {
+    this.#options = options;
   }
 
-  deliver({ origin, path, method, headers, body }: Delivery, limits: DeliveryLimits): Promise<Delivered> {
+  deliver({ origin, path, method, headers, body, address }: Delivery, limits: DeliveryLimits): Promise<Delivered> {
+    const agent = this.#agentFor(address.authorities ?? this.#options.authorities);
     return new Promise((resolve, reject) => {
       const options: Dispatcher.DispatchOptions = {
         origin,
@@ -78,13 +66,50 @@ class Connections implements Transport {
         // Otherwise undici closes the connection after a DELETE with a body.
         reset: false,
       };
-      this.#agent.dispatch(options, new DeliveryHandler(limits, resolve, reject));
+      agent.dispatch(options, new DeliveryHandler(limits, resolve, reject));
     });
   }
 
   async close(): Promise<void> {
-    await this.#agent.destroy();
+    await Promise.all([...this.#agents.values()].map((agent) => agent.destroy()));
   }
+
+  /** A connection that one authority vouched for carries nothing to a pod that another one is to vouch for. */
+  #agentFor(authorities: string | undefined): Agent {
+    const known = this.#agents.get(authorities);
+    if (known !== undefined) return known;
+    const made = makeAgent({ ...this.#options, authorities });
+    this.#agents.set(authorities, made);
+    const [oldest] = this.#agents;
+    if (this.#agents.size > mostAuthorities && oldest !== undefined) {
+      this.#agents.delete(oldest[0]);
+      // What is under way on it is answered first.
+      void oldest[1].close();
+    }
+    return made;
+  }
+}
+
+function makeAgent({ authorities, lookup, mostPerPod }: ConnectionsOptions): Agent {
+  const connector = buildConnector({
+    allowH2: false,
+    timeout: connectTimeoutMs,
+    ...(authorities === undefined ? {} : { ca: authorities }),
+    ...(lookup === undefined ? {} : { lookup }),
+  } as buildConnector.BuildOptions);
+  return new Agent({
+    // A certificate has no dot at the end of a name, and neither has what is asked for in a handshake.
+    connect: (options, callback) =>
+      connector({ ...options, servername: options.hostname.replace(/\.$/, "") }, callback),
+    connections: mostPerPod,
+    keepAliveTimeout: keepAliveMs,
+    keepAliveMaxTimeout: keepAliveMs,
+    maxHeaderSize: mostHeaderBytes,
+    // Every call has a deadline of its own.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    allowH2: false,
+  });
 }
 
 /**
@@ -146,9 +171,8 @@ class DeliveryHandler implements Dispatcher.DispatchHandler {
     this.#limits.signal.removeEventListener("abort", this.#onAbort);
     this.#chunks = [];
     const isOurs = error instanceof DeliveryError || error === this.#unsent;
-    this.#reject(
-      isOurs ? error : new DeliveryError(failureOf(error), messageOf(error), this.#status, { cause: error }),
-    );
+    const options = { cause: error, isUntrusted: isOfStranger(error) };
+    this.#reject(isOurs ? error : new DeliveryError(failureOf(error), messageOf(error), this.#status, options));
   }
 
   #stop(controller: Dispatcher.DispatchController): void {
@@ -168,4 +192,18 @@ class DeliveryHandler implements Dispatcher.DispatchHandler {
 function failureOf(error: Error): DeliveryError["failed"] {
   if (error instanceof errors.HeadersOverflowError) return "size";
   return error instanceof errors.InvalidArgumentError ? "request" : "connection";
+}
+
+/** What OpenSSL says of a certificate that nobody whom it trusts has signed. */
+const strangers: ReadonlySet<unknown> = new Set([
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+  "SELF_SIGNED_CERT_IN_CHAIN",
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+  "UNABLE_TO_GET_ISSUER_CERT",
+  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+  "CERT_SIGNATURE_FAILURE",
+]);
+
+function isOfStranger(error: Error): boolean {
+  return strangers.has((error as NodeJS.ErrnoException).code);
 }

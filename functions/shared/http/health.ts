@@ -19,11 +19,13 @@ export interface HealthQuestion {
   readonly headers?: Readonly<Record<string, string>>;
   /** What an answer says. Absent: {@link healthByStatus}. Pure; what it throws is a fault of its author. */
   readonly read?: (answer: PodAnswer) => Health;
+  /** For people: what to do where the pod's certificate is of an authority that is not trusted. */
+  readonly untrusted?: string;
 }
 
 /** Asks with a GET. Resolves always, to `unknown` where no answer came or the caller gave it up. */
 export async function askHealth(http: PodHttp, question: HealthQuestion, options?: PodCallOptions): Promise<Health> {
-  const { address, path, headers = {}, read = healthByStatus } = question;
+  const { address, path, headers = {}, read = healthByStatus, untrusted } = question;
   const request: PodRequest = { method: "GET", path, headers };
   let answer: PodAnswer;
   try {
@@ -31,7 +33,8 @@ export async function askHealth(http: PodHttp, question: HealthQuestion, options
   } catch (error) {
     if (!(error instanceof PodHttpError)) throw error;
     // An answer that is too long to be read has still said its status: that a check failed, whoever would have read the rest.
-    const { failed, status, message } = error;
+    const { failed, status, isUntrusted } = error;
+    const message = isUntrusted && untrusted !== undefined ? `${untrusted}: ${error.message}` : error.message;
     if (failed !== "size" || status === undefined) return unknownHealth(message);
     if (read !== healthByStatus && status !== failedCheck) return unknownHealth(message);
     return healthByStatus({ status, body: message });

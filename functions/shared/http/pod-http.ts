@@ -13,6 +13,8 @@ export interface PodAddress {
   readonly namespace: string;
   /** From 1 to 65535; see `parsePort`. */
   readonly port: number;
+  /** Whose certificates are trusted over https, in PEM, and nobody else's; absent: those that the client trusts. */
+  readonly authorities?: string | undefined;
 }
 
 export interface PodRequest {
@@ -73,23 +75,29 @@ export interface PodHttp {
  */
 export type PodFailure = "request" | "crowded" | "time" | "size" | "connection" | "status" | "aborted";
 
+interface PodErrorOptions {
+  readonly sent: boolean;
+  readonly status?: number | undefined;
+  readonly isUntrusted?: boolean | undefined;
+  readonly cause?: unknown;
+}
+
 export class PodHttpError extends Error {
   readonly failed: PodFailure;
   /** False: nothing went out, so that the pod cannot have acted. */
   readonly sent: boolean;
   /** Of an answer that began to come. */
   readonly status: number | undefined;
+  /** True where the pod's certificate is of an authority that is not trusted. */
+  readonly isUntrusted: boolean;
 
-  constructor(
-    failed: PodFailure,
-    message: string,
-    { sent, status, cause }: { readonly sent: boolean; readonly status?: number | undefined; readonly cause?: unknown },
-  ) {
+  constructor(failed: PodFailure, message: string, { sent, status, isUntrusted = false, cause }: PodErrorOptions) {
     super(message, cause === undefined ? undefined : { cause });
     this.name = "PodHttpError";
     this.failed = failed;
     this.sent = sent;
     this.status = status;
+    this.isUntrusted = isUntrusted;
   }
 }
 

@@ -10,6 +10,8 @@ export interface Target {
   /** As DNS knows it, with the dot at its end if the cluster's domain has one: no search list is tried then. */
   readonly host: string;
   readonly port: number;
+  /** What the header `host` says: without that dot, and without a port that is the scheme's usual one. */
+  readonly hostHeader: string;
 }
 
 const label = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
@@ -36,7 +38,8 @@ export function targetOf(address: PodAddress, request: PodRequest, clusterDomain
     if (ownHeaders.test(name)) refuse(`the header ${name} is ours`);
   const host = `${pod}.${service}.${namespace}.svc.${clusterDomain}`;
   if (host.length > longestHost) refuse("its name is too long for DNS");
-  return { origin: `${scheme}://${host}:${port}`, host, port };
+  const origin = `${scheme}://${host}:${port}`;
+  return { origin, host, port, hostHeader: new URL(origin.replace(`${host}:`, `${host.replace(/\.$/, "")}:`)).host };
 }
 
 /** True for a domain such as `cluster.local` or `cluster.local.`: labels with dots between. */

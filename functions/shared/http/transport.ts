@@ -36,11 +36,19 @@ export class DeliveryError extends Error {
   readonly failed: "request" | "size" | "connection";
   /** Of an answer that began to come; a connection that broke without one may have been old. */
   readonly status: number | undefined;
+  /** True where the certificate is of an authority that is not trusted. */
+  readonly isUntrusted: boolean;
 
-  constructor(failed: DeliveryError["failed"], message: string, status: number | undefined, options?: ErrorOptions) {
+  constructor(
+    failed: DeliveryError["failed"],
+    message: string,
+    status: number | undefined,
+    options?: ErrorOptions & { readonly isUntrusted?: boolean },
+  ) {
     super(message, options);
     this.name = "DeliveryError";
     this.failed = failed;
     this.status = status;
+    this.isUntrusted = options?.isUntrusted ?? false;
   }
 }

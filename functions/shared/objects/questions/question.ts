@@ -17,6 +17,8 @@ export interface Ask {
   readonly url: keys.QuestionUrl;
   /** The name of the Secret that it is asked with. */
   readonly secret: string | undefined;
+  /** Whose certificates are trusted over https; undefined: those whom Node trusts. */
+  readonly authority: keys.AuthorityRef | undefined;
   readonly field: keys.ExpectedField | undefined;
 }
 
@@ -31,6 +33,7 @@ export function parseQuestion(metadata: Metadata, serviceName: string): Question
   const isPolicyAlone = malformed.length > 0;
   const product = of(keys.healthQuestion);
   const [said, secret, field] = [of(keys.healthUrl), of(keys.healthSecret), of(keys.healthField)];
+  const authority = of(keys.healthAuthority);
   const wrong = (sentence: string) => malformed.push({ key: keys.healthQuestion.key, sentence });
   if (metadata.annotations?.[keys.healthQuestion.key] === undefined)
     wrong(`annotation ${keys.healthQuestion.key} is missing, though others say how to ask: write what is asked`);
@@ -51,6 +54,7 @@ export function parseQuestion(metadata: Metadata, serviceName: string): Question
       "spec.serviceName is empty, so that its pods have no names in DNS and cannot be asked: name a headless Service",
     );
   const isAskable = malformed.length === (isPolicyAlone ? 1 : 0);
-  const ask = isAskable && product !== undefined && url !== undefined ? { product, url, secret, field } : undefined;
+  const isComplete = isAskable && product !== undefined && url !== undefined;
+  const ask = isComplete ? { product, url, secret, authority, field } : undefined;
   return { ask, unknown, malformed };
 }

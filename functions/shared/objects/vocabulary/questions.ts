@@ -35,6 +35,20 @@ export function parseQuestionUrl(text: string): QuestionUrl | undefined {
   return { scheme, port, path };
 }
 
+/** The object whose `ca.crt` says whose certificates are trusted. */
+export interface AuthorityRef {
+  readonly resource: "secrets" | "configmaps";
+  readonly name: string;
+}
+
+export const authorityGrammar = "secret/NAME or configmap/NAME, in the namespace of the StatefulSet";
+
+export function parseAuthorityRef(text: string): AuthorityRef | undefined {
+  const [, kind, name = ""] = /^(secret|configmap)\/(.+)$/.exec(text) ?? [];
+  if (!isObjectName(name)) return undefined;
+  return { resource: kind === "secret" ? "secrets" : "configmaps", name };
+}
+
 /** The first `=` ends the names. */
 export function parseExpectedField(text: string): ExpectedField | undefined {
   const end = text.indexOf("=");
@@ -68,6 +82,12 @@ export const healthSecret = onStatefulSet(
   },
 );
 
+export const healthAuthority = onStatefulSet("sluice.dev/health-authority", parseAuthorityRef, {
+  grammar: authorityGrammar,
+  fallback: "absent: over https the authorities that Node trusts; malformed: no pod of the StatefulSet is taken",
+  says: "its key ca.crt, in PEM, holds the authorities whose certificates are trusted when a pod is asked over https",
+});
+
 export const healthField = onStatefulSet("sluice.dev/health-field", parseExpectedField, {
   grammar: "FIELD=VALUE or FIELD.FIELD=VALUE, of a JSON object",
   fallback: "absent: the status 200 says yes; malformed: no pod of the StatefulSet is taken",
@@ -84,4 +104,11 @@ export const healthUnknown = onStatefulSet<"wait" | "go">(
   },
 );
 
-export const questionEntries = [healthQuestion, healthUrl, healthSecret, healthField, healthUnknown] as const;
+export const questionEntries = [
+  healthQuestion,
+  healthUrl,
+  healthSecret,
+  healthAuthority,
+  healthField,
+  healthUnknown,
+] as const;

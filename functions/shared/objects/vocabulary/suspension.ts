@@ -1,9 +1,10 @@
 /** What says that a volume is kept for a while after its pod has gone, and what tells how far that has got. */
 import { parsePrometheusDuration, parseTime } from "../durations.ts";
 import { isObjectName } from "../names.ts";
+import { drainEntries } from "./drain.ts";
 import type { Entry } from "./entry.ts";
-import { parseExpectedField, parseQuestionUrl, type QuestionUrl } from "./questions.ts";
 
+export { drainAuthority, drainEntries, drainedPod, drainField, drainSecret, drainUrl } from "./drain.ts";
 export { read } from "./entry.ts";
 
 /** `Suspending`: its pod is still to go. `Suspended`: the pod is gone, and the time runs. `Removing`: nothing brings it back. */
@@ -91,32 +92,6 @@ export const retainVolume = onStatefulSet("sluice.dev/retain-pv", yesOrNo, {
   grammar: "true or false",
   fallback: "absent: false; malformed: true",
   says: "true: the PersistentVolume gets the reclaim policy Retain before its claim is removed, so that the data stays",
-});
-
-/** In the path of a question about a drain: the name of the pod that it is about. */
-export const drainedPod = "{pod}";
-
-function parseDrainUrl(text: string): QuestionUrl | undefined {
-  const url = parseQuestionUrl(text);
-  return url?.path.includes(drainedPod) ? url : undefined;
-}
-
-export const drainUrl = onStatefulSet("sluice.dev/drain-url", parseDrainUrl, {
-  grammar: "http://:PORT/PATH or https://:PORT/PATH, without a host, and with {pod} in the path",
-  fallback: "absent: nobody is asked; malformed: no pod of the StatefulSet is suspended, and no volume removed",
-  says: "another pod of the group is asked there whether the data of {pod} is needed by nobody: before it goes, and before its volume goes",
-});
-
-export const drainField = onStatefulSet("sluice.dev/drain-field", parseExpectedField, {
-  grammar: "FIELD=VALUE or FIELD.FIELD=VALUE, of a JSON object",
-  fallback: "absent: the status 200 says yes; malformed: as for sluice.dev/drain-url",
-  says: "which field of the answer says that nobody needs the data, and by which value",
-});
-
-export const drainSecret = onStatefulSet("sluice.dev/drain-secret", (text) => (isObjectName(text) ? text : undefined), {
-  grammar: "the name of a Secret in the namespace of the StatefulSet",
-  fallback: "absent: it is asked without a password; malformed: as for sluice.dev/drain-url",
-  says: "its keys username and password are what is asked with",
 });
 
 export const suspendRequest = onVolumeClaim("sluice.dev/suspend", yesOrNo, {
@@ -286,7 +261,6 @@ export const stateEntries = [
   removalClaim,
 ] as const;
 export const ownerEntries = [volumeOwner, volumeZone, zoneLabel, podSelector] as const;
-export const drainEntries = [drainUrl, drainField, drainSecret] as const;
 export const policyEntries = [suspendDuration, removalMode, waitBetweenRemovals, hold, retainVolume] as const;
 export const suspensionEntries = [
   ...policyEntries,

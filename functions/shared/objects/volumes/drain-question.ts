@@ -1,7 +1,7 @@
 /** What another pod of a group is asked before a pod goes, and before its volume goes: is its data needed by nobody? */
 import type { Metadata } from "../../kubernetes/cluster.ts";
 import type { Malformed } from "../vocabulary/entry.ts";
-import type { ExpectedField, QuestionUrl } from "../vocabulary/questions.ts";
+import type { AuthorityRef, ExpectedField, QuestionUrl } from "../vocabulary/questions.ts";
 import * as keys from "../vocabulary/suspension.ts";
 import { meant, type Said, said } from "./volume-claim.ts";
 
@@ -10,6 +10,8 @@ export interface DrainQuestion {
   readonly url: QuestionUrl;
   /** The name of the Secret that it is asked with. */
   readonly secret: string | undefined;
+  /** Whose certificates are trusted over https; undefined: those whom Node trusts. */
+  readonly authority: AuthorityRef | undefined;
   readonly field: ExpectedField | undefined;
 }
 
@@ -18,11 +20,14 @@ export function parseDrainQuestion(metadata: Metadata, malformed: Malformed[]): 
   const url = said(keys.drainUrl, metadata, malformed);
   const field = said(keys.drainField, metadata, malformed);
   const secret = said(keys.drainSecret, metadata, malformed);
-  const wrong = [url, field, secret].find(({ kind }) => kind === "malformed");
+  const authority = said(keys.drainAuthority, metadata, malformed);
+  const wrong = [url, field, secret, authority].find(({ kind }) => kind === "malformed");
   if (wrong?.kind === "malformed") return wrong;
-  if (url.kind === "value")
-    return { kind: "value", value: { url: url.value, field: meant(field), secret: meant(secret) } };
-  if (field.kind === "absent" && secret.kind === "absent") return { kind: "absent" };
+  if (url.kind === "value") {
+    const value = { url: url.value, field: meant(field), secret: meant(secret), authority: meant(authority) };
+    return { kind: "value", value };
+  }
+  if ([field, secret, authority].every(({ kind }) => kind === "absent")) return { kind: "absent" };
   const sentence = `annotation ${keys.drainUrl.key} is missing, though others say how to ask: write ${keys.drainUrl.grammar}`;
   malformed.push({ key: keys.drainUrl.key, sentence });
   return { kind: "malformed", sentence };

@@ -2,7 +2,9 @@
 import { type Health, unknownHealth } from "../../http/answered-health.ts";
 import { askHealth } from "../../http/health.ts";
 import type { PodAddress, PodAnswer } from "../../http/pod-http.ts";
+import type { AuthorityRef } from "../../objects/vocabulary/questions.ts";
 import type { Context } from "../definition.ts";
+import { NoAuthority, trust, untrustedWords } from "./authorities.ts";
 import { NoPassword, readPassword } from "./credentials.ts";
 
 export interface PodQuestion {
@@ -10,6 +12,10 @@ export interface PodQuestion {
   readonly path: string;
   /** The name of a Secret in the namespace of the pod. */
   readonly secret: string | undefined;
+  /** Whose certificates are trusted, in the namespace of the pod; undefined: those whom Node trusts. */
+  readonly authority: AuthorityRef | undefined;
+  /** The annotation that names the authority, for people. */
+  readonly authorityKey: string;
   /** What an answer says. Pure. */
   readonly read: (answer: PodAnswer) => Health;
 }
@@ -33,7 +39,7 @@ export async function askPod(context: Context, question: PodQuestion, deadlineMs
 
 async function speak(
   { cluster, pods }: Context,
-  { address, path, secret, read }: PodQuestion,
+  { address, path, secret, authority, authorityKey, read }: PodQuestion,
   options: { readonly signal: AbortSignal; readonly notAfterMs: number },
 ): Promise<Health> {
   if (pods === undefined) return unknownHealth("this process calls no pods");
@@ -41,9 +47,11 @@ async function speak(
     const { namespace } = address;
     const headers =
       secret === undefined ? {} : { authorization: await readPassword(cluster, { namespace, name: secret }) };
-    return await askHealth(pods, { address, path, headers, read }, options);
+    const untrusted = untrustedWords(authorityKey, authority);
+    const trusting = await trust(cluster, address, authority);
+    return await askHealth(pods, { address: trusting, path, headers, read, untrusted }, options);
   } catch (error) {
-    if (error instanceof NoPassword) return unknownHealth(error.message);
+    if (error instanceof NoPassword || error instanceof NoAuthority) return unknownHealth(error.message);
     throw error;
   }
 }

@@ -7,6 +7,7 @@ import { BoundedMap } from "../../objects/bounded-map.ts";
 import type { Pod } from "../../objects/pods.ts";
 import type { Ask } from "../../objects/questions/question.ts";
 import type { GroupKey, StatefulSet } from "../../objects/statefulsets.ts";
+import { healthAuthority } from "../../objects/vocabulary/questions.ts";
 import type { Context, GroupMemory } from "../definition.ts";
 import type { Observed } from "../observation.ts";
 import { askPod, askWithinMs, type PodQuestion } from "./ask-pod.ts";
@@ -108,7 +109,8 @@ async function ask({ context, by, key, deadlineMs }: Errand, statefulSet: Statef
 }
 
 function questionTo({ namespace, serviceName: service }: StatefulSet, { name: pod }: Pod, ask: Ask): PodQuestion {
-  const { product, url, secret, field } = ask;
+  const { product, url, secret, authority, field } = ask;
   const address = { pod, service, namespace, scheme: url.scheme, port: url.port };
-  return { address, path: url.path, secret, read: (answer) => products[product].read(answer, field) };
+  const read: PodQuestion["read"] = (answer) => products[product].read(answer, field);
+  return { address, path: url.path, secret, authority, authorityKey: healthAuthority.key, read };
 }

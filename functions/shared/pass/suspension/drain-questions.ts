@@ -3,6 +3,7 @@ import { type DrainAnswer, isRequested, type Member, type VolumeUser } from "../
 import { unknownHealth } from "../../http/answered-health.ts";
 import { products } from "../../http/products.ts";
 import type { GroupKey } from "../../objects/statefulsets.ts";
+import { drainAuthority } from "../../objects/vocabulary/suspension.ts";
 import { type DrainQuestion, drainPath } from "../../objects/volumes/drain-question.ts";
 import { meant } from "../../objects/volumes/volume-claim.ts";
 import { askPod, askWithinMs } from "../asking/ask-pod.ts";
@@ -84,6 +85,8 @@ async function ask(
         address: { pod: pod.name, service, namespace: set.namespace, scheme, port },
         path: drainPath(question, name),
         secret: question.secret,
+        authority: question.authority,
+        authorityKey: drainAuthority.key,
         read: (answer) => products.http.read(answer, question.field),
       },
       deadlineMs,

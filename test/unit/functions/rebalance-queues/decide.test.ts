@@ -31,7 +31,7 @@ function given(changes: Partial<RebalanceSnapshot> = {}): RebalanceSnapshot {
     name: "r",
     uid: "u",
     replicas: 3,
-    endpoint: { url: { scheme: "http", port: 15_672 }, service: "r", secret: "s" },
+    endpoint: { url: { scheme: "http", port: 15_672 }, service: "r", secret: "s", authority: undefined },
     state: atRest,
     nodes,
     wantedMs: undefined,

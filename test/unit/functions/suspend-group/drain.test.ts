@@ -49,6 +49,8 @@ test("drain-question-malformed: a question that names no pod, has a host, or is 
     { "drain-field": "drained=true" },
     { "drain-url": "http://:80/{pod}", "drain-field": "drained" },
     { "drain-url": "http://:80/{pod}", "drain-secret": "../x" },
+    { "drain-url": "https://:443/{pod}", "drain-authority": "ca" },
+    { "drain-authority": "secret/ca" },
   ];
   for (const words of wrong) {
     const on = Suspended.of(["a"], 3, { "suspend-duration": "1h", ...words });

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { createAuthority } from "../../../stage/certificates.ts";
 import { clock, get, post, rejection, until, withPods } from "../../../stage/played-pods.ts";
 
 const limit = { timeout: 20_000 };
@@ -177,42 +176,6 @@ describe("connections", limit, () => {
       await until(() => asked.length === 1);
       await pods.close();
       assert.equal((await refused).failed, "connection");
-    });
-  });
-});
-
-const [authority, other] = [await createAuthority(), await createAuthority()];
-const name = "web-0.web.ns.svc.cluster.local";
-const secure = await authority.issue(name);
-
-describe("https", limit, () => {
-  test("a certificate of the given authority, for the pod's name without the dot at its end, is trusted", async () => {
-    await withPods({ secure, authorities: authority.cert }, async ({ address, pods, asked }) => {
-      assert.equal((await pods.send(address, get)).body, "ok");
-      const [{ request } = assert.fail()] = asked;
-      assert.equal((request.socket as unknown as { servername: unknown }).servername, name);
-    });
-  });
-
-  const untrusted = [
-    { what: "of another authority", authorities: other.cert, pod: "web-0" },
-    { what: "of one that nobody named", authorities: undefined, pod: "web-0" },
-    { what: "for another pod's name", authorities: authority.cert, pod: "web-1" },
-  ];
-  for (const { what, authorities, pod } of untrusted) {
-    test(`a certificate ${what} is not, and nothing is sent`, async () => {
-      const trust = authorities === undefined ? {} : { authorities };
-      await withPods({ secure, ...trust }, async ({ address, pods, asked }) => {
-        const error = await rejection(pods.send({ ...address, pod }, get));
-        assert.deepEqual([error.failed, error.sent, asked.length], ["connection", false, 0]);
-      });
-    });
-  }
-
-  test("who does not speak it is not answered in the clear", async () => {
-    await withPods({ authorities: authority.cert }, async ({ address, pods, asked }) => {
-      const error = await rejection(pods.send({ ...address, scheme: "https" }, get));
-      assert.deepEqual([error.failed, error.sent, asked.length], ["connection", false, 0]);
     });
   });
 });

@@ -24,8 +24,23 @@ test("a StatefulSet that says nothing of questions asks none", () => {
 test("RabbitMQ is asked where its management plugin answers, with the Secret that is named", () => {
   const { ask, unknown, malformed } = parse({ question: "rabbitmq", secret: "rabbit-default-user" }) ?? assert.fail();
   const where = { scheme: "http", port: 15672, path: "/api/health/checks/node-is-quorum-critical" };
-  assert.deepEqual(ask, { product: "rabbitmq", url: where, secret: "rabbit-default-user", field: undefined });
+  const rest = { secret: "rabbit-default-user", authority: undefined, field: undefined };
+  assert.deepEqual(ask, { product: "rabbitmq", url: where, ...rest });
   assert.deepEqual([unknown, malformed], ["wait", []]);
+});
+
+test("whose certificates are trusted is the name of a Secret or a ConfigMap; another text has nobody asked, and the object told", () => {
+  const rabbit = { question: "rabbitmq", secret: "s", url: "https://:15671/api" };
+  assert.deepEqual(parse({ ...rabbit, authority: "configmap/ca" })?.ask?.authority, {
+    resource: "configmaps",
+    name: "ca",
+  });
+  const { ask, malformed } = parse({ ...rabbit, authority: "ca" }) ?? assert.fail();
+  assert.equal(ask, undefined);
+  assert.match(
+    malformed[0]?.sentence ?? "",
+    /sluice\.dev\/health-authority is "ca"; .*secret\/NAME or configmap\/NAME/,
+  );
 });
 
 test("a URL is a scheme, a port and a path of the pod's own", () => {

@@ -1,0 +1,50 @@
+/** The annotations that have others asked about the data of a pod, before it goes and before its volume goes. */
+import { isObjectName } from "../names.ts";
+import type { Entry } from "./entry.ts";
+import {
+  authorityGrammar,
+  parseAuthorityRef,
+  parseExpectedField,
+  parseQuestionUrl,
+  type QuestionUrl,
+} from "./questions.ts";
+
+type Words = Pick<Entry<unknown>, "grammar" | "fallback" | "says">;
+
+function onStatefulSet<T>(key: string, parse: Entry<T>["parse"], words: Words): Entry<T> {
+  return { key, kind: "annotation", on: "StatefulSet", parse, ...words };
+}
+
+/** In the path of a question about a drain: the name of the pod that it is about. */
+export const drainedPod = "{pod}";
+
+function parseDrainUrl(text: string): QuestionUrl | undefined {
+  const url = parseQuestionUrl(text);
+  return url?.path.includes(drainedPod) ? url : undefined;
+}
+
+export const drainUrl = onStatefulSet("sluice.dev/drain-url", parseDrainUrl, {
+  grammar: "http://:PORT/PATH or https://:PORT/PATH, without a host, and with {pod} in the path",
+  fallback: "absent: nobody is asked; malformed: no pod of the StatefulSet is suspended, and no volume removed",
+  says: "another pod of the group is asked there whether the data of {pod} is needed by nobody: before it goes, and before its volume goes",
+});
+
+export const drainField = onStatefulSet("sluice.dev/drain-field", parseExpectedField, {
+  grammar: "FIELD=VALUE or FIELD.FIELD=VALUE, of a JSON object",
+  fallback: "absent: the status 200 says yes; malformed: as for sluice.dev/drain-url",
+  says: "which field of the answer says that nobody needs the data, and by which value",
+});
+
+export const drainSecret = onStatefulSet("sluice.dev/drain-secret", (text) => (isObjectName(text) ? text : undefined), {
+  grammar: "the name of a Secret in the namespace of the StatefulSet",
+  fallback: "absent: it is asked without a password; malformed: as for sluice.dev/drain-url",
+  says: "its keys username and password are what is asked with",
+});
+
+export const drainAuthority = onStatefulSet("sluice.dev/drain-authority", parseAuthorityRef, {
+  grammar: authorityGrammar,
+  fallback: "absent: over https the authorities that Node trusts; malformed: as for sluice.dev/drain-url",
+  says: "its key ca.crt, in PEM, holds the authorities whose certificates are trusted when a pod is asked over https",
+});
+
+export const drainEntries = [drainUrl, drainField, drainSecret, drainAuthority] as const;

@@ -1,0 +1,154 @@
+/** A pod is asked over https, with a certificate of a private authority that a Secret or a ConfigMap names. */
+import assert from "node:assert/strict";
+import { before, test } from "node:test";
+import type { Health } from "../../../../functions/shared/http/answered-health.ts";
+import { healthByStatus } from "../../../../functions/shared/http/answered-health.ts";
+import { type Cluster, ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { type AuthorityRef, parseAuthorityRef } from "../../../../functions/shared/objects/vocabulary/questions.ts";
+import { askPod } from "../../../../functions/shared/pass/asking/ask-pod.ts";
+import type { Context } from "../../../../functions/shared/pass/definition.ts";
+import { type Authority, createAuthority, type IssuedPair } from "../../../stage/certificates.ts";
+import { clock, type PlayedPods, withPods } from "../../../stage/played-pods.ts";
+
+const limit = { timeout: 20_000 };
+const key = "sluice.dev/health-authority";
+let authority: Authority;
+let other: Authority;
+let secure: IssuedPair;
+
+before(async () => {
+  [authority, other] = await Promise.all([createAuthority(), createAuthority()]);
+  secure = await authority.issue("web-0.web.ns.svc.cluster.local");
+});
+
+type Data = Readonly<Record<string, string>>;
+
+/** A process that has these objects before it, by \`RESOURCE NAME\`, and counts how often they are read. */
+class Asking {
+  readonly objects = new Map<string, Data | ClusterError>();
+  readonly #cluster: Cluster;
+  reads = 0;
+  #passedMs = 0;
+
+  constructor() {
+    const get = async (resource: string, { namespace, name }: { namespace: string; name: string }) => {
+      this.reads += 1;
+      assert.equal(namespace, "ns");
+      const data = this.objects.get(`${resource} ${name}`) ?? refused(404, "NotFound", "not found");
+      if (data instanceof ClusterError) throw data;
+      return { metadata: { name }, data };
+    };
+    const monotonicMs = () => clock.monotonicMs() + this.#passedMs;
+    this.#cluster = { ...clock, monotonicMs, get } as unknown as Cluster;
+  }
+
+  later(ms: number): void {
+    this.#passedMs += ms;
+  }
+
+  ask({ pods, address }: PlayedPods, authority: AuthorityRef | undefined): Promise<Health> {
+    const question = { address, path: "/health", secret: undefined, authority, authorityKey: key };
+    const context = { cluster: this.#cluster, pods } as unknown as Context;
+    const deadlineMs = this.#cluster.monotonicMs() + 4_500;
+    return askPod(context, { ...question, read: healthByStatus }, deadlineMs);
+  }
+}
+
+function refused(code: number, reason: string, message: string): ClusterError {
+  return new ClusterError({ code, reason, message, verb: "get", resource: "secrets" });
+}
+
+const secret: AuthorityRef = { resource: "secrets", name: "ca" };
+const configMap: AuthorityRef = { resource: "configmaps", name: "ca" };
+const encoded = (text: string): Data => ({ "ca.crt": btoa(text) });
+
+test("its answer counts where a Secret or a ConfigMap names its authority, among others too", limit, async () => {
+  await withPods({ secure }, async (played) => {
+    const asking = new Asking();
+    asking.objects.set("secrets ca", encoded(`${authority.cert}\n${other.cert}`));
+    asking.objects.set("configmaps ca", { "ca.crt": `# ours\n${authority.cert}` });
+    assert.equal((await asking.ask(played, secret)).state, "good");
+    assert.equal((await asking.ask(played, configMap)).state, "good");
+    assert.equal(played.asked.length, 2);
+  });
+});
+
+test(
+  "without a name, or with that of another authority, it gives no answer, and is told what to write",
+  limit,
+  async () => {
+    await withPods({ secure }, async (played) => {
+      const asking = new Asking();
+      const unnamed = await asking.ask(played, undefined);
+      const [what = "", where = ""] = unnamed.words.split(": ");
+      assert.deepEqual([unnamed.state, what], ["unknown", "no authority that is trusted has signed its certificate"]);
+      assert.match(where, /^write secret\/NAME or configmap\/NAME, whose ca\.crt holds its authority, into sluice/);
+      assert.match(unnamed.words, /sluice\.dev\/health-authority: GET web-0\.web in ns, port \d+, path \/health: /);
+      asking.objects.set("secrets ca", encoded(other.cert));
+      const wrong = await asking.ask(played, secret);
+      assert.equal(wrong.state, "unknown");
+      assert.match(
+        wrong.words,
+        /^the authority in ca\.crt of secret\/ca, which sluice\.dev\/health-authority names, has not/,
+      );
+      assert.match(wrong.words, /signed its certificate: put the one there that has: GET web-0\.web in ns/);
+      assert.equal(played.asked.length, 0, "nothing was sent");
+    });
+  },
+);
+
+test("what is wrong with the Secret or the ConfigMap is said, and nobody is asked", limit, async () => {
+  await withPods({ secure }, async (played) => {
+    const asking = new Asking();
+    const broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----";
+    const cases: readonly [string, Data | ClusterError | undefined, RegExp][] = [
+      ["missing", undefined, /^secret\/ca could not be read: .*not found/],
+      [
+        "forbidden",
+        refused(403, "Forbidden", 'secrets "ca" is forbidden: User "sluice" cannot get resource "secrets"'),
+        /a Role must give Sluice the right to get it by its name$/,
+      ],
+      [
+        "no key",
+        { "tls.crt": btoa("x") },
+        /^secret\/ca has no ca\.crt, which is to hold an authority's certificate in PEM$/,
+      ],
+      ["empty", encoded(""), /^secret\/ca has no ca\.crt/],
+      ["no PEM", encoded("hello"), /^ca\.crt of secret\/ca holds no certificate in PEM$/],
+      ["a key", encoded(secure.key), /^ca\.crt of secret\/ca holds no certificate in PEM$/],
+      ["rubbish", encoded(broken), /^ca\.crt of secret\/ca holds a certificate that nobody can read$/],
+    ];
+    for (const [what, data, words] of cases) {
+      asking.objects.clear();
+      if (data !== undefined) asking.objects.set("secrets ca", data);
+      const health = await asking.ask(played, secret);
+      assert.equal(health.state, "unknown", what);
+      assert.match(health.words, words);
+    }
+    asking.objects.set("secrets ca", encoded(authority.cert));
+    assert.equal((await asking.ask(played, secret)).state, "good", "mended: it is read again at once");
+    assert.equal(played.asked.length, 1);
+  });
+});
+
+test("however often pods are asked, it is read once in ten seconds, and then anew", limit, async () => {
+  await withPods({ secure }, async (played) => {
+    const asking = new Asking();
+    asking.objects.set("secrets ca", encoded(authority.cert));
+    await Promise.all(Array.from({ length: 20 }, () => asking.ask(played, secret)));
+    await asking.ask(played, secret);
+    assert.equal(asking.reads, 1);
+    asking.objects.set("secrets ca", encoded(other.cert));
+    assert.equal((await asking.ask(played, secret)).state, "good");
+    asking.later(10_000);
+    assert.equal((await asking.ask(played, secret)).state, "unknown", "another authority by now");
+    assert.equal(asking.reads, 2);
+  });
+});
+
+test("an annotation names a Secret or a ConfigMap of the same namespace, and nothing else", () => {
+  assert.deepEqual(parseAuthorityRef("secret/rabbit-ca"), { resource: "secrets", name: "rabbit-ca" });
+  assert.deepEqual(parseAuthorityRef("configmap/ca"), { resource: "configmaps", name: "ca" });
+  for (const text of ["", "ca", "secret/", "secrets/ca", "secret/ns/ca", "secret/../ca", "Secret/ca", "secret/a b"])
+    assert.equal(parseAuthorityRef(text), undefined, text);
+});
