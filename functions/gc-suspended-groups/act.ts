@@ -1,4 +1,6 @@
 /** What is done: the point of no return, the removal, and what is told of both. Each write names a uid and a revision. */
+import { hasTime } from "../shared/group/suspension/anew.ts";
+import { removalEnded } from "../shared/group/suspension/looks.ts";
 import { isRemoving, type Member } from "../shared/group/suspension/members.ts";
 import { whyFrozen } from "../shared/group/suspension/pace.ts";
 import { type Cluster, hasCode, isRefused } from "../shared/kubernetes/cluster.ts";
@@ -8,13 +10,15 @@ import * as keys from "../shared/objects/vocabulary/suspension.ts";
 import { eventReasons } from "../shared/objects/vocabulary.ts";
 import type { VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Act } from "../shared/pass/act.ts";
-import { claimsBy, lookAtLedger, writeClaim } from "../shared/pass/claim-writing.ts";
+import { claimsBy, lookAtLedger, writeClaims } from "../shared/pass/claim-writing.ts";
 import type { Context, GroupMemory } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { readMembers } from "../shared/pass/suspension/reading.ts";
 import { retain } from "../shared/pass/suspension/retaining.ts";
 import {
+  anewPatch,
   beginAnew,
+  type ClaimPatch,
   memberChanged,
   messageFor,
   patchVolumeClaim,
@@ -111,11 +115,15 @@ async function answerLateWish(context: Context, key: GroupKey, claim: VolumeClai
 
 /**
  * Our finalizer goes, and the label that tells of it. Of one that is being deleted that of its protection goes, too: nothing else
- * would let it go. From any other only whoever protects it takes that away.
+ * would let it go. From any other only whoever protects it takes that away. Its time goes instead: nobody looks from now on.
  */
-export function releasingPatch({ finalizers, isTerminating }: VolumeClaim) {
+export function releasingPatch(claim: VolumeClaim): ClaimPatch {
+  const { finalizers, isTerminating } = claim;
   const ours = isTerminating ? [keys.volumeHold, keys.volumeProtection] : [keys.volumeHold];
+  const sentence = `VOLUME_HOLD is remove: ${claim.name} is not held any more, and its time begins anew where that is taken back`;
+  const released = { guard: "uninstalling", sentence, podCreatedMs: undefined };
   return {
+    ...(hasTime(claim) && !isTerminating ? anewPatch(released, claim) : {}),
     finalizers: finalizers.filter((one) => !ours.includes(one)),
     labels: { [keys.suspended.key]: null },
   };
@@ -135,10 +143,12 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
   };
   const marked: VolumeClaim[] = [];
   for (const claim of member.claims) marked.push(await patchVolumeClaim(context, claim, { annotations }, notAfterMs));
-  const { members } = await readMembers(context, key, [set.name]);
-  const now = members.find((one) => one.set.name === set.name && one.ordinal === ordinal);
+  const isSame = (one: Member) => one.set.name === set.name && one.ordinal === ordinal;
+  const { members } = await readMembers(context, key, [set.name], isSame);
+  const now = members.find(isSame);
   const isFree = now !== undefined && isRemoving(now) && whyKept(now) === undefined && whyFrozen(now) === undefined;
-  if (!isFree) throw memberChanged(pod);
+  // Where its size was changed its pod may have come and gone: the next look finds that its time is not over.
+  if (!isFree || now.set.resizedMs !== member.set.resizedMs) throw memberChanged(pod);
   for (const claim of marked) if (isRetained(now, claim)) await retain(context, name, key, claim, notAfterMs);
   for (const claim of marked) {
     if (claim.isTerminating) continue;
@@ -184,7 +194,8 @@ export async function endClaims(context: Context, observed: Observed): Promise<v
     // Nothing of a renewed one is known to be over: an attempt of before may still arrive.
     const isWithdrawn = claim.sinceMs === undefined && !where.isAnchored && withdrawnOf(context, key).has(id);
     if (!isWithdrawn && !row.isSettled(claim, where, nowMs) && !row.isAbandoned(claim, where, nowMs)) continue;
-    await writeClaim(context, now, claim, undefined);
+    const times = isWithdrawn ? {} : removalEnded(now.ledger, nowMs);
+    await writeClaims(context, now, { out: [claim], into: [], ...times });
     withdrawnOf(context, key).delete(id);
     now = (await lookAtLedger(context, key))?.observed;
   }

@@ -1,6 +1,7 @@
 /** Which suspended volumes are removed, and what holds the others (spec suspend-before-delete 3.2, 3.3; invariant S1). Pure. */
 import { type Around, refuseClaim } from "../shared/group/claiming.ts";
-import { type Anew, whyAnew } from "../shared/group/suspension/anew.ts";
+import { type Anew, isOurs, whyAnew } from "../shared/group/suspension/anew.ts";
+import { lastRemovalOf, type SuspensionTimes, seenSinceMs } from "../shared/group/suspension/looks.ts";
 import { isRemoving, isUsed, isWantedMember, type Member } from "../shared/group/suspension/members.ts";
 import { chooseTurn, whyFrozen } from "../shared/group/suspension/pace.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
@@ -8,7 +9,7 @@ import { hold, removalClaim } from "../shared/objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
 import { take, type Verdict, wait } from "../shared/pass/verdict.ts";
-import { goneRecheckMs, type Held, heldRecheckMs, isOnHold, isOver, isRetained, whyHeld } from "./holding.ts";
+import { goneRecheckMs, type Held, heldRecheckMs, isOnHold, isOver, isRetained, type Now, whyHeld } from "./holding.ts";
 
 export interface RemovalSnapshot extends Around {
   readonly group: string;
@@ -20,6 +21,8 @@ export interface RemovalSnapshot extends Around {
   /** False: our finalizer goes, and no volume is removed. */
   readonly removes: boolean;
   readonly isNamespaceEnding: boolean;
+  /** What the ledger says of the last removal, and of looks. */
+  readonly times: SuspensionTimes;
 }
 
 export type Target =
@@ -52,13 +55,14 @@ export function decide(snapshot: RemovalSnapshot): Verdict<Target> {
       (member, claim) => !isRemoving(member) || isOnHold(member) || isRetained(member, claim) || isFrozen(member),
     );
   if (isNamespaceEnding) return endNamespace(members, group);
-  const begun = members.flatMap((member) => restamp(member, snapshot));
+  const now = { nowMs: snapshot.nowMs, seenSinceMs: seenSinceMs(snapshot.times, snapshot.nowMs) };
+  const begun = members.flatMap((member) => restamp(member, now));
   const released = [...begun, ...members.flatMap(releaseRemoving), ...members.flatMap(standBack)];
   const held = new Map<Member, Held>();
   const due: Member[] = [];
   for (const member of members) {
     if (begun.some((one) => one.member === member)) continue;
-    const why = whyHeld(member, snapshot.nowMs);
+    const why = whyHeld(member, now);
     if (why === "due") due.push(member);
     else if (why !== undefined) held.set(member, why);
   }
@@ -91,11 +95,11 @@ const isFrozen = (member: Member): boolean => whyFrozen(member) !== undefined;
  * Before every other check: the time of what is wanted, there or in use begins anew. So does that of one that is marked for its
  * removal and not deleted, where its time is not over by what is known now.
  */
-function restamp(member: Member, { nowMs }: RemovalSnapshot): Extract<Target, { kind: "restamp" }>[] {
+function restamp(member: Member, now: Now): Extract<Target, { kind: "restamp" }>[] {
   const seen = whyAnew(member);
   if (seen !== undefined) return [{ kind: "restamp", member, anew: seen }];
   const marked = member.claims.filter(({ state, isTerminating }) => meant(state) === "Removing" && !isTerminating);
-  if (!isRemoving(member) || marked.length === 0 || isOver(member, nowMs)) return [];
+  if (!isRemoving(member) || marked.length === 0 || isOver(member, now)) return [];
   const sentence = `${member.name} was marked for its removal, and its time is not over by what is known now: it begins again`;
   return [
     { kind: "restamp", member, anew: { guard: "restamping", sentence, claims: marked, podCreatedMs: undefined } },
@@ -145,7 +149,7 @@ function releaseAll(
   isReleased: (claim: VolumeClaim) => boolean = () => true,
 ): Verdict<Target> {
   const targets = members.flatMap((member): Target[] => {
-    const claims = member.claims.filter((claim) => claim.isHeld && isReleased(claim));
+    const claims = member.claims.filter((claim) => isOurs(claim) && isReleased(claim));
     const kept = claims.filter((claim) => claim.isTerminating && isKept(member, claim));
     return claims.length === 0 ? [] : [{ kind: "release", member, claims, kept }];
   });
@@ -156,7 +160,7 @@ function releaseAll(
 
 /** Those that go now, each under a claim of its own; the others are added to `held`. */
 function chooseRemovals(snapshot: RemovalSnapshot, due: readonly Member[], held: Map<Member, Held>): Target[] {
-  const { members, nowMs, claims } = snapshot;
+  const { members, nowMs, claims, times } = snapshot;
   const targets: Target[] = [];
   // What was begun is ended first, and needs no turn: the point of no return is behind it.
   const begun = due.filter(isRemoving);
@@ -164,7 +168,8 @@ function chooseRemovals(snapshot: RemovalSnapshot, due: readonly Member[], held:
     targets.push({ kind: "remove", member, claim: claimOf(member, standing(claims, member), nowMs) });
   const waiting = due.filter((member) => !isRemoving(member));
   const current = claims[0]?.zone ?? begun[0]?.set.name;
-  const turn = waiting.length === 0 ? undefined : chooseTurn(waiting, members, current, nowMs);
+  const turn =
+    waiting.length === 0 ? undefined : chooseTurn(waiting, lastRemovalOf(times, members, nowMs), current, nowMs);
   if (turn === undefined) return targets;
   for (const member of waiting) {
     const { guard, sentence } = turn.kind === "wait" ? turn : { guard: "zone-busy", sentence: notYet(member) };

@@ -1,6 +1,6 @@
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import * as suspension from "../shared/objects/vocabulary/suspension.ts";
-import { claims, ledgerEntries, verdicts } from "../shared/objects/vocabulary.ts";
+import { claims, ledgerEntries, suspensionTimes, verdicts } from "../shared/objects/vocabulary.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { groupOfVolumeClaim, listKeys } from "../shared/pass/suspension/reading.ts";
@@ -35,7 +35,7 @@ export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settin
     ...suspension.ownerEntries,
     ...suspension.stateEntries,
   ],
-  writes: [...ledgerEntries, claims, verdicts, ...suspension.stateEntries, suspension.suspended],
+  writes: [...ledgerEntries, claims, verdicts, ...suspensionTimes, ...suspension.stateEntries, suspension.suspended],
   settings,
   run,
   sweep: (context) => sweepStrays(context),

@@ -20,6 +20,14 @@ export interface Held {
   readonly recheckMs?: number;
 }
 
+/** The moment of a look. */
+export interface Now {
+  /** In milliseconds since the epoch. */
+  readonly nowMs: number;
+  /** Since when looks have had no gap. */
+  readonly seenSinceMs: number;
+}
+
 /** How soon to look for the end of a volume, in milliseconds; its event wakes us. */
 export const goneRecheckMs = 2_000;
 export const heldRecheckMs = 15_000;
@@ -39,14 +47,14 @@ function isSuspended({ claims }: Member): boolean {
 }
 
 /** `due`: its time is over and nothing holds it. Undefined for one that is none of ours: nothing is suspended, or it returns. */
-export function whyHeld(member: Member, nowMs: number): Held | "due" | undefined {
+export function whyHeld(member: Member, now: Now): Held | "due" | undefined {
   if (!isSuspended(member)) return undefined;
   const removing = isRemoving(member);
   // Before the point of no return whoever wants it back has it (invariant S2); what nobody asks for is not removed either.
   if (!removing && (isRecovering(member) || member.claims.some(({ request }) => meant(request) !== true)))
     return undefined;
   // Of what has begun nothing is finished either where nothing is to go (spec 3.3).
-  const obstacle = whyKept(member) ?? (removing ? whyFrozen(member) : whyNotYet(member, nowMs));
+  const obstacle = whyKept(member) ?? (removing ? whyFrozen(member) : whyNotYet(member, now));
   if (obstacle !== undefined) return obstacle;
   // All of it is deleted: its end is awaited.
   if (removing && member.claims.every(({ isTerminating }) => isTerminating)) return whyLingering(member);
@@ -54,8 +62,8 @@ export function whyHeld(member: Member, nowMs: number): Held | "due" | undefined
 }
 
 /** What holds a volume before the point of no return. Others are asked about its data when all else lets it go (I11). */
-function whyNotYet(member: Member, nowMs: number): Held | undefined {
-  const held = whyUnsure(member, nowMs) ?? whyYoung(member, nowMs);
+function whyNotYet(member: Member, now: Now): Held | undefined {
+  const held = whyUnsure(member, now) ?? whyYoung(member, now);
   if (held !== undefined) return held;
   const needed = whyNeeded(member);
   if (needed === undefined) return undefined;
@@ -83,7 +91,7 @@ export function whyKept(member: Member): Held | undefined {
   return { guard: "in-use", sentence: `the volumes of ${name} stay: ${users || "a pod"} uses one of them` };
 }
 
-function whyUnsure(member: Member, nowMs: number): Held | undefined {
+function whyUnsure(member: Member, { nowMs }: Now): Held | undefined {
   const { name } = member;
   const unclear = whyUnclear(member);
   if (unclear !== undefined) return unclear;
@@ -102,15 +110,15 @@ function whyUnsure(member: Member, nowMs: number): Held | undefined {
 }
 
 /** True where somebody says how long it is kept, and that is over by every witness of its pod's absence. */
-export function isOver(member: Member, nowMs: number): boolean {
+export function isOver(member: Member, { nowMs, seenSinceMs }: Now): boolean {
   const duration = durationNow(member);
-  const ageMs = ageOf(member, nowMs);
+  const ageMs = ageOf(member, nowMs, seenSinceMs);
   return duration.kind === "value" && ageMs !== undefined && ageMs >= duration.value;
 }
 
-function whyYoung(member: Member, nowMs: number): Held | undefined {
+function whyYoung(member: Member, { nowMs, seenSinceMs }: Now): Held | undefined {
   const duration = durationNow(member);
-  const ageMs = ageOf(member, nowMs);
+  const ageMs = ageOf(member, nowMs, seenSinceMs);
   if (duration.kind !== "value") return undefined;
   if (ageMs === undefined) {
     const sentence = `the volumes of ${member.name} stay: nobody can tell since when its pod has been gone`;

@@ -40,13 +40,14 @@ export async function observe(context: Context, observed: Observed): Promise<Rem
     isNamespaceEnding,
     claims: claimsBy(observed, "volume", name),
     removes: removesVolumes(context),
+    times: observed.ledger,
   };
 }
 
 /** A LIST does not tell who wrote a stamp: what may be removed is read by GETs, which do. */
 function looksOver(member: Member, nowMs: number): boolean {
   const duration = durationNow(member);
-  const ageMs = ageOf(member, nowMs);
+  const ageMs = ageOf(member, nowMs, 0);
   // The list is newer than this moment.
   const soonMs = 60_000;
   return duration.kind === "value" && ageMs !== undefined && ageMs + soonMs >= duration.value;

@@ -1,4 +1,5 @@
 /** One pass over a group: claims of volumes that are gone go, what is due is removed, and what nears its end is told. */
+import { notesOf, seenSinceMs } from "../shared/group/suspension/looks.ts";
 import { isRecovering, isRequested } from "../shared/group/suspension/members.ts";
 import { describeSpan, warningDue } from "../shared/group/suspension/time-left.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
@@ -58,14 +59,22 @@ function gateOf(key: GroupKey, seen: (snapshot: RemovalSnapshot) => void): Gate<
       seen(snapshot);
       return snapshot;
     },
+    notesOn: ({ times, members, nowMs, removes }) => (removes ? notesOf(times, members, nowMs) : undefined),
     actOn: (target) => actOn(key, known.get(target.member.set.name) as StatefulSet, target),
   };
 }
 
 /** Each is said once in a suspension, by the name of its Event, however many processes say it. */
-async function warn(context: Context, key: GroupKey, { members, nowMs, removes }: RemovalSnapshot): Promise<void> {
+async function warn(
+  context: Context,
+  key: GroupKey,
+  { members, nowMs, removes, times }: RemovalSnapshot,
+): Promise<void> {
   for (const member of members) {
-    const due = removes && isRequested(member) && !isRecovering(member) ? warningDue(member, nowMs) : undefined;
+    const due =
+      removes && isRequested(member) && !isRecovering(member)
+        ? warningDue(member, nowMs, seenSinceMs(times, nowMs))
+        : undefined;
     if (due === undefined) continue;
     const message = `the volume of ${member.name} is removed in ${describeSpan(due.leftMs)}: kubectl sluice recover keeps it`;
     for (const claim of member.claims) {

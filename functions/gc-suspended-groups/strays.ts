@@ -1,4 +1,5 @@
 /** What becomes of a suspended volume claim whose StatefulSet is gone: it is kept, until somebody says otherwise. Pure. */
+import { isOurs } from "../shared/group/suspension/anew.ts";
 import type { Stray } from "../shared/group/suspension/members.ts";
 import { meant } from "../shared/objects/volumes/volume-claim.ts";
 
@@ -19,7 +20,7 @@ export function decideStray(
   if (!removes) {
     const sentence = `VOLUME_HOLD is remove: ${name} is not held any more`;
     const isRetained = isTerminating && (meant(state) !== "Removing" || isOnHold || claim.isRetained === true);
-    return { kind: isHeld ? "release" : "nothing", guard: "uninstalling", sentence, isRetained };
+    return { kind: isOurs(claim) ? "release" : "nothing", guard: "uninstalling", sentence, isRetained };
   }
   if (recover.kind !== "absent") return answer(claim);
   const isOver = isNamespaceEnding || meant(state) === "Removing";

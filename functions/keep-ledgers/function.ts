@@ -3,7 +3,14 @@ import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import { questionEntries } from "../shared/objects/vocabulary/questions.ts";
 import { prepareDownscale } from "../shared/objects/vocabulary/scaling.ts";
-import { claims, lastDownscales, ledgerEntries, ledgerGroup, rolloutGroup } from "../shared/objects/vocabulary.ts";
+import {
+  claims,
+  lastDownscales,
+  ledgerEntries,
+  ledgerGroup,
+  rolloutGroup,
+  suspensionTimes,
+} from "../shared/objects/vocabulary.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
 import { groupOfStatefulSet, type KeyLookUp } from "../shared/views/keys.ts";
 import { look, sweep } from "./act.ts";
@@ -34,7 +41,15 @@ export const keepLedgers: FunctionDefinition<GroupKey> = {
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "list", "create", "delete"] },
   ],
-  reads: [rolloutGroup, prepareDownscale, ...questionEntries, ...ledgerEntries, claims, lastDownscales],
+  reads: [
+    rolloutGroup,
+    prepareDownscale,
+    ...questionEntries,
+    ...ledgerEntries,
+    claims,
+    lastDownscales,
+    ...suspensionTimes,
+  ],
   writes: [ledgerGroup],
   // Its sweep looks at every group itself.
   run: (context, key, { sweep: isSwept }) =>

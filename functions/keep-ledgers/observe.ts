@@ -1,5 +1,6 @@
 /** What there is of groups and of their ledgers: by lists for a sweep, by a view for one group. */
 import { parseStoredBudget, selects } from "../shared/group/governing.ts";
+import { longestGapMs } from "../shared/group/suspension/looks.ts";
 import { groupKeyOf } from "../shared/group/whose-ledger.ts";
 import { hasCode, type LeaseObject } from "../shared/kubernetes/cluster.ts";
 import { parseLedger } from "../shared/ledger/contents.ts";
@@ -9,8 +10,10 @@ import { type GroupKey, groupPathOf, parseStatefulSet } from "../shared/objects/
 import {
   claims,
   lastDownscales,
+  lastRemoval,
   ledgerEntries,
   ledgerGroup,
+  looks,
   managedBy,
   read,
   verdicts,
@@ -102,14 +105,25 @@ export async function readLease({ cluster }: Context, key: GroupKey): Promise<Le
 }
 
 /** What a ledger may say and be collected all the same; reservations and claims are looked at by themselves. */
-const passing = new Set([...ledgerEntries, claims, verdicts, lastDownscales].map(({ key }): string => key));
+const passing = new Set(
+  [...ledgerEntries, claims, verdicts, lastDownscales, looks, lastRemoval].map(({ key }): string => key),
+);
 const ours = /^sluice\.dev\//;
 
 /** Whoever makes its StatefulSets again may want so long between two zones; how long they wanted it they say no more. */
 const timesKeptMs = 7 * 24 * 3_600_000;
 
+/** True while what a ledger says under a key of times may still hold something back, or count for it. */
+function isNeeded(key: string, ledger: Ledger, nowMs: number): boolean {
+  const { looks: seen, lastRemovalMs } = ledger;
+  if (key === lastDownscales.key) return isDownscaleNeeded(ledger, nowMs);
+  // Looks that are older count for nothing. Volumes outlive their StatefulSet, which may be made again and wait as long as one.
+  if (key === looks.key) return seen !== undefined && nowMs - seen.untilMs < longestGapMs;
+  return key === lastRemoval.key && lastRemovalMs !== undefined && nowMs - lastRemovalMs < timesKeptMs;
+}
+
 /** True while the times of downscales in a ledger may still keep a zone from becoming smaller. */
-function isNeeded({ lastDownscales: times, hasMalformedTimes }: Ledger, nowMs: number): boolean {
+function isDownscaleNeeded({ lastDownscales: times, hasMalformedTimes }: Ledger, nowMs: number): boolean {
   return hasMalformedTimes === true || Object.values(times ?? {}).some((ms) => nowMs - ms < timesKeptMs);
 }
 
@@ -123,7 +137,7 @@ export async function observeVanished(context: Context, key: GroupKey, lease: Le
     permitSinceMs: undefined,
     consistent: true,
   });
-  const isKept = (one: string) => !passing.has(one) || (one === lastDownscales.key && isNeeded(ledger, nowMs));
+  const isKept = (one: string) => !passing.has(one) || isNeeded(one, ledger, nowMs);
   const besides = Object.keys(lease.metadata.annotations ?? {}).filter((one) => ours.test(one) && isKept(one));
   return {
     key,

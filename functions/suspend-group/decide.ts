@@ -1,4 +1,6 @@
 /** What is done about the members of a group whose volumes are to be suspended, or are wanted back. Pure. */
+import { whyAnew } from "../shared/group/suspension/anew.ts";
+import { lastRemovalOf } from "../shared/group/suspension/looks.ts";
 import { isBegun, isRequested, type Member } from "../shared/group/suspension/members.ts";
 import { isOwnerGroup } from "../shared/group/suspension/owned.ts";
 import { isPodNews } from "../shared/group/suspension/proof.ts";
@@ -39,8 +41,15 @@ export function decide(snapshot: SuspendSnapshot): Verdict<Target> {
   const returning = judgedAll.filter(({ judged }) => judged.wish === "returns").map(({ member }) => member);
   const going = judgedAll.filter(({ judged }) => judged.wish === "goes").map(({ member }) => member);
   const raised = raise(snapshot, returning);
+  // One that is only now seen to be gone may have been taken under another function's claim, which says nothing of it here.
+  const isJustGone = steps.some(({ kind }) => kind === "stamp");
+  const lastMs = isJustGone ? nowMs : lastRemovalOf(snapshot.times, members, nowMs);
   const lowered =
-    going.length === 0 ? undefined : isOwnerGroup(group) ? letGo(snapshot, going) : lower(snapshot, going);
+    going.length === 0
+      ? undefined
+      : isOwnerGroup(group)
+        ? letGo(snapshot, going, lastMs)
+        : lower(snapshot, going, lastMs);
   const waits = new Map<Member, Pick<Judged, "guard" | "sentence">>([
     ...raised.waits,
     ...(lowered?.held === undefined ? [] : going.map((member) => [member, lowered.held as Judged] as const)),
@@ -63,6 +72,8 @@ function afterLeaving({ zones }: SuspendSnapshot, member: Member, judged: Judged
   const claims = zones.find(({ statefulSet }) => statefulSet.uid === member.set.uid)?.claims ?? [];
   const claim = leavingClaimOf(claims, member);
   if (claim === undefined) return judged;
+  const anew = whyAnew(member);
+  if (anew !== undefined) return { ...anew, step: { kind: "restamp", member, anew } } satisfies Judged;
   const sentence = `${member.name} may still be on its way out: ${describeClaim(claim)}`;
   return { guard: "pod-leaving", sentence, recheckMs: podRecheckMs } satisfies Judged;
 }

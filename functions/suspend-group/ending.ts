@@ -1,5 +1,6 @@
 /** How a claim of this function ends: its pods are gone, or nobody takes them any more. */
 
+import { removalEnded } from "../shared/group/suspension/looks.ts";
 import { parseVolumeUser } from "../shared/group/suspension/members.ts";
 import { isOwnerGroup } from "../shared/group/suspension/owned.ts";
 import { endOfLettingGo } from "../shared/group/suspension/owned-zones.ts";
@@ -21,7 +22,9 @@ export async function endClaims(context: Context, observed: Observed): Promise<v
     const end = isWithdrawn(context, key, claim) ? undefined : await endOf(context, key, claim);
     if (end === "stands") continue;
     const times = end === "settled" ? timesAfter(now, [claim]) : {};
-    await writeClaims(context, now, { out: [claim], into: [], ...times });
+    // Of what was given up some pods may have gone: the next ones wait all the same.
+    const ended = end === undefined ? {} : removalEnded(now.ledger, context.cluster.serverTimeMs());
+    await writeClaims(context, now, { out: [claim], into: [], ...times, ...ended });
     forgetWithdrawn(context, key, claim);
     now = (await lookAtLedger(context, key))?.observed;
   }

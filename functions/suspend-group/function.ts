@@ -6,6 +6,7 @@ import {
   lastDownscales,
   ledgerEntries,
   rolloutMaxUnavailable,
+  suspensionTimes,
   verdicts,
 } from "../shared/objects/vocabulary.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
@@ -20,7 +21,6 @@ export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: t
   name,
   concern: "take the pods of volumes that are to be suspended, zone by zone, and bring them back on demand",
   keyedBy: "groups",
-  // Pods and sizes are looked at every few seconds while something is under way.
   wokenBy: [{ resource: "persistentvolumeclaims", keysOf: groupOfVolumeClaim }],
   listKeys,
   schedule: scheduleOfClaims(name),
@@ -30,7 +30,6 @@ export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: t
     { group: "", resource: "pods", verbs: ["delete"] },
     { group: "", resource: "persistentvolumeclaims", verbs: ["get", "list", "patch"] },
     { group: "", resource: "namespaces", verbs: ["get"] },
-    // How its own process groups go, it says itself.
     { group: "apps.foundationdb.org", resource: "foundationdbclusters", verbs: ["get"] },
   ],
   reads: [
@@ -49,6 +48,7 @@ export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: t
     ...ledgerEntries,
     claims,
     lastDownscales,
+    ...suspensionTimes,
     verdicts,
     suspension.drainedAt,
     suspension.volumeZone,

@@ -292,10 +292,6 @@ function judgeSuspended(member: Member, nowMs: number, protects: boolean): Judge
   );
   if (unstamped.length === 0 || isUsed(member)) return undefined;
   if (!protects) return uninstalling(member);
-  const step: Step = { kind: "stamp", member, claims: unstamped };
-  return {
-    guard: "stamping",
-    sentence: `nobody can tell since when ${name} has been gone: its time runs from now`,
-    step,
-  };
+  const sentence = `nobody can tell since when ${name} has been gone: its time runs from now`;
+  return { guard: "stamping", sentence, step: { kind: "stamp", member, claims: unstamped } };
 }

@@ -2,6 +2,7 @@
 import { heldLeaving, isAsked, type Questions } from "../shared/group/asking.ts";
 import { type Around, leaversOf, refuseScaleDown } from "../shared/group/claiming.ts";
 import { scaleDownPhases } from "../shared/group/size-changes.ts";
+import type { SuspensionTimes } from "../shared/group/suspension/looks.ts";
 import type { Member } from "../shared/group/suspension/members.ts";
 import { chooseTurn } from "../shared/group/suspension/pace.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
@@ -24,6 +25,8 @@ export interface SuspendSnapshot extends Around {
   /** False: no volume claim gets our finalizer. */
   readonly protects: boolean;
   readonly isNamespaceEnding: boolean;
+  /** What the ledger says of the last removal, and of looks. */
+  readonly times: SuspensionTimes;
   /** What asked pods have said; absent where no StatefulSet of the group asks. */
   readonly questions?: Questions | undefined;
 }
@@ -53,7 +56,7 @@ export interface Lowered {
 }
 
 /** One zone is made smaller, by those of its highest ordinals that are to go. */
-export function lower(snapshot: SuspendSnapshot, going: readonly Member[]): Lowered {
+export function lower(snapshot: SuspendSnapshot, going: readonly Member[], lastMs: number | undefined): Lowered {
   const [own] = snapshot.claims;
   if (own !== undefined)
     return held(wait(guardOfClaim(own), `${describeClaim(own)}; no other zone is made smaller until that has ended`));
@@ -65,7 +68,7 @@ export function lower(snapshot: SuspendSnapshot, going: readonly Member[]): Lowe
     return held(
       whySizeStays(snapshot, first) ?? whyNotTop(first, going) ?? wait("suspending", `${first.name} is to go`),
     );
-  const turn = chooseTurn(due, snapshot.members, undefined, snapshot.nowMs);
+  const turn = chooseTurn(due, lastMs, undefined, snapshot.nowMs);
   if (turn.kind === "wait") return held(turn);
   // Of one at a time it is the highest of its zone.
   const [chosen] = turn.members;
@@ -96,14 +99,14 @@ function whyStays(snapshot: SuspendSnapshot, claim: OtherClaim): HeldBack | unde
 }
 
 /** Pods of one zone of an owner: nobody has to go before another. */
-export function letGo(snapshot: SuspendSnapshot, going: readonly Member[]): Lowered {
+export function letGo(snapshot: SuspendSnapshot, going: readonly Member[], lastMs: number | undefined): Lowered {
   const [own] = snapshot.claims;
   if (own !== undefined)
     return held(wait(guardOfClaim(own), `${describeClaim(own)}; no other pod is let go until that has ended`));
   // What is not ready goes first: it would hold back the others of its zone.
   const isReady = ({ pod }: Member) => Number(pod?.isReady === true);
   const inOrder = going.toSorted((one, other) => isReady(one) - isReady(other));
-  const turn = chooseTurn(inOrder, snapshot.members, undefined, snapshot.nowMs);
+  const turn = chooseTurn(inOrder, lastMs, undefined, snapshot.nowMs);
   if (turn.kind === "wait") return held(turn);
   return asManyAsMay(turn.members, (some) => letGoOf(snapshot, some));
 }

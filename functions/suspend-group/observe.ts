@@ -39,6 +39,7 @@ export async function observe(context: Context, observed: Observed): Promise<Sus
     isNamespaceEnding,
     claims: claimsBy(observed, "scale-down", name),
     refused: refusedSizes(context, key),
+    times: observed.ledger,
     protects: valuesOf(settings, context.settings).volumeHold === "keep",
     questions: openQuestions(context, observed),
   };

@@ -1,4 +1,5 @@
 /** One pass over a group: claims that are over go, and then it is decided what goes and what comes back. */
+import { notesOf } from "../shared/group/suspension/looks.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";
@@ -46,6 +47,7 @@ function gateOf(key: GroupKey): Gate<SuspendSnapshot, Target> {
       for (const { statefulSet } of observed.zones) known.set(statefulSet.name, statefulSet);
       return observe(context, observed);
     },
+    notesOn: ({ times, members, nowMs, protects }) => (protects ? notesOf(times, members, nowMs) : undefined),
     actOn(target) {
       const { name: set } = "set" in target ? target.set : target.member.set;
       return actOn(key, known.get(set) as StatefulSet, target);

@@ -203,5 +203,6 @@ export function decidedOn(
   kind: "scale-down" | "volume",
 ) {
   const claims = ledgerClaims.filter((claim) => claim.by === by && claim.kind === kind);
-  return { nowMs, zones, departed: [], strayClaims: [], members, claims, isNamespaceEnding: false };
+  const times = { looks: { sinceMs: 0, untilMs: nowMs } };
+  return { nowMs, zones, departed: [], strayClaims: [], members, claims, isNamespaceEnding: false, times };
 }

@@ -75,12 +75,23 @@ export function parseLedger(key: GroupKey, lease: LeaseObject): Ledger {
   };
 }
 
-/** Nothing but a downscale waits for them: one that does not parse holds up nobody else. */
-function readTimes(metadata: LeaseObject["metadata"]): Pick<Ledger, "lastDownscales" | "hasMalformedTimes"> {
+/** Nothing but a downscale, or a removal, waits for them: one that does not parse holds up nobody else. */
+function readTimes(
+  metadata: LeaseObject["metadata"],
+): Pick<Ledger, "lastDownscales" | "hasMalformedTimes" | "looks" | "lastRemovalMs"> {
   const malformed: vocabulary.Malformed[] = [];
   const lastDownscales = vocabulary.read(vocabulary.lastDownscales, metadata, malformed);
-  if (lastDownscales !== undefined) return { lastDownscales };
-  return malformed.length > 0 ? { hasMalformedTimes: true } : {};
+  const hasMalformedTimes = malformed.length > 0;
+  const looks = vocabulary.read(vocabulary.looks, metadata);
+  const isRemovalSaid = metadata.annotations?.[vocabulary.lastRemoval.key] !== undefined;
+  // One that cannot be read may be of this moment: as one of the future it counts as now, and is written anew.
+  const lastRemovalMs = vocabulary.read(vocabulary.lastRemoval, metadata) ?? Number.MAX_SAFE_INTEGER;
+  return {
+    ...(lastDownscales === undefined ? {} : { lastDownscales }),
+    ...(hasMalformedTimes ? { hasMalformedTimes } : {}),
+    ...(looks === undefined ? {} : { looks }),
+    ...(isRemovalSaid ? { lastRemovalMs } : {}),
+  };
 }
 
 function foreign(name: string, format: string): LedgerUnreadable {

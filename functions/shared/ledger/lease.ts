@@ -6,7 +6,7 @@ import { formatClaims } from "./claim.ts";
 import { formatRefusals, formatReservations, knownFormat, parseLedger } from "./contents.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "./errors.ts";
 import { ledgerName } from "./name.ts";
-import type { Ledger, LedgerChange } from "./reservation.ts";
+import type { Ledger, LedgerChange, LedgerTimes } from "./reservation.ts";
 import { annotationBytes, type Informing, isFarBelowBound, maxLedgerBytes, shed } from "./size.ts";
 
 /** The group's ledger, always current; undefined where it does not exist. Throws {@link LedgerUnreadable}, ClusterError. */
@@ -55,7 +55,7 @@ export async function writeLedger(cluster: Cluster, ledger: Ledger, change: Ledg
     [vocabulary.reservations.key]: formatReservations(change.reservations),
     // A merge patch leaves alone what it does not name: whoever has changed no claim of its own keeps them to the byte.
     ...(change.claims === undefined ? {} : { [vocabulary.claims.key]: formatClaims(change.claims) }),
-    ...timesOf(change.lastDownscales),
+    ...timesOf(change),
     [vocabulary.refusals.key]: formatRefusals(refusals),
     [vocabulary.verdicts.key]: JSON.stringify(verdicts),
   };
@@ -65,8 +65,12 @@ export async function writeLedger(cluster: Cluster, ledger: Ledger, change: Ledg
   return parseLedger(ledger.key, written);
 }
 
-function timesOf(lastDownscales: Ledger["lastDownscales"]): Readonly<Record<string, string>> {
-  return lastDownscales === undefined ? {} : { [vocabulary.lastDownscales.key]: JSON.stringify(lastDownscales) };
+function timesOf({ lastDownscales, looks, lastRemovalMs }: LedgerTimes): Readonly<Record<string, string>> {
+  return {
+    ...(lastDownscales === undefined ? {} : { [vocabulary.lastDownscales.key]: JSON.stringify(lastDownscales) }),
+    ...(looks === undefined ? {} : { [vocabulary.looks.key]: vocabulary.formatLooks(looks) }),
+    ...(lastRemovalMs === undefined ? {} : { [vocabulary.lastRemoval.key]: String(lastRemovalMs) }),
+  };
 }
 
 /** A ledger that cannot be read holds its group until somebody mends it by hand: none of ours may come to that. */
@@ -104,7 +108,7 @@ export function fitting(ledger: Ledger, change: LedgerChange): Informing {
   const revisions = { [vocabulary.settledThrough.key]: largest, [vocabulary.membersThrough.key]: largest };
   const members = { [vocabulary.members.key]: JSON.stringify(change.members ?? ledger.members ?? []) };
   // Those that it holds count among the annotations of others, and once more where they are written: it is soon enough full.
-  const times = timesOf(change.lastDownscales);
+  const times = timesOf(change);
   const besides = {
     [vocabulary.ledgerFormat.key]: knownFormat,
     ...revisions,

@@ -4,6 +4,7 @@
  * One Lease per group is its ledger. The rules R1 to R25 are in README.md beside this file; their ids stand where they are kept.
  */
 import type { GroupKey } from "../objects/statefulsets.ts";
+import type { Looks } from "../objects/vocabulary.ts";
 import type { Claim } from "./claim.ts";
 
 /** Rule R2: one pod that may be taken down, or has been and is not back. At most one per ordinal. */
@@ -42,7 +43,17 @@ export interface RecordedVerdict {
   readonly at: number;
 }
 
-export interface Ledger {
+/** What a ledger says of times: whoever writes one names those that change. By the API server's clock, since the epoch. */
+export interface LedgerTimes {
+  /** When each StatefulSet was last made smaller, by name; absent: nobody said, or it is malformed. */
+  readonly lastDownscales?: Readonly<Record<string, number>> | undefined;
+  /** When the suspended volumes of the group were looked at without a gap; absent: nobody said, or it is malformed. */
+  readonly looks?: Looks | undefined;
+  /** When the last removal of a pod or of a volume ended; absent: nobody said. One that is malformed is of the far future. */
+  readonly lastRemovalMs?: number | undefined;
+}
+
+export interface Ledger extends LedgerTimes {
   readonly key: GroupKey;
   readonly name: string;
   readonly uid: string;
@@ -63,14 +74,12 @@ export interface Ledger {
   readonly claims: readonly Claim[];
   readonly refusals: readonly Refusal[];
   readonly verdicts: Readonly<Record<string, RecordedVerdict>>;
-  /** When each StatefulSet was last made smaller, by name and the API server's clock; absent: nobody said, or it is malformed. */
-  readonly lastDownscales?: Readonly<Record<string, number>> | undefined;
   /** What it says of last downscales cannot be read: no spacing can be told by it. */
   readonly hasMalformedTimes?: boolean;
 }
 
 /** What one conditional write makes of a ledger. */
-export interface LedgerChange {
+export interface LedgerChange extends LedgerTimes {
   readonly reservations: readonly Reservation[];
   /** The largest resourceVersion of any pod in the view that was used (rule R8). */
   readonly seenThrough: number;
@@ -82,8 +91,6 @@ export interface LedgerChange {
   readonly claims?: readonly Claim[];
   readonly refusals: readonly Refusal[];
   readonly verdicts: Readonly<Record<string, RecordedVerdict>>;
-  /** When each StatefulSet was last made smaller from now on; absent: as it is. */
-  readonly lastDownscales?: Readonly<Record<string, number>>;
 }
 
 /** Rule R2: no ledger holds more reservations and ranges of claims; the cap keeps them far below `maxLedgerBytes`. */

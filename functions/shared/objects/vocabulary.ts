@@ -42,6 +42,31 @@ function parseTimes(text: string): Readonly<Record<string, number>> | undefined 
   }
 }
 
+/** Milliseconds since the epoch, as digits. */
+function parseMs(text: string): number | undefined {
+  const ms = Number(text);
+  return /^\d+$/.test(text) && isTime(ms) ? ms : undefined;
+}
+
+/** When the suspended volumes of a group were looked at, without a gap in between; milliseconds since the epoch. */
+export interface Looks {
+  readonly sinceMs: number;
+  readonly untilMs: number;
+}
+
+function parseLooks(text: string): Looks | undefined {
+  try {
+    const { since, until } = fieldsOf(JSON.parse(text)) ?? {};
+    return isTime(since) && isTime(until) && since <= until ? { sinceMs: since, untilMs: until } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export function formatLooks({ sinceMs, untilMs }: Looks): string {
+  return JSON.stringify({ since: sinceMs, until: untilMs });
+}
+
 function parseNames(text: string): readonly string[] {
   try {
     const names: unknown = JSON.parse(text);
@@ -192,6 +217,22 @@ export const lastDownscales = inLedger("sluice.dev/last-downscales", parseTimes,
   says: "when each StatefulSet was last made smaller: the next zone waits for that long",
 });
 
+export const looks = inLedger("sluice.dev/looks", parseLooks, {
+  grammar: 'JSON: {"since": MS since the epoch, "until": MS}',
+  fallback:
+    "absent or malformed: nothing was seen before now, so that the time of every suspended volume counts from now",
+  says: "since when the suspended volumes of the group have been looked at without a gap, and when that was last noted",
+});
+
+export const lastRemoval = inLedger("sluice.dev/last-removal", parseMs, {
+  grammar: "MS since the epoch",
+  fallback: "absent: by what pods and volume claims say that are still there; malformed: now",
+  says: "when the last removal of a pod or a volume ended: the next one waits from then",
+});
+
+/** What only those read and write that suspend volumes, or collect ledgers. */
+export const suspensionTimes = [looks, lastRemoval] as const;
+
 export const injectCertificateAuthority: Entry<boolean> = {
   key: "grafana.com/inject-rollout-operator-ca",
   kind: "label",
@@ -245,6 +286,7 @@ export const vocabulary = [
   claims,
   verdicts,
   lastDownscales,
+  ...suspensionTimes,
   injectCertificateAuthority,
   webhookNamespace,
   lastApplied,

@@ -2,7 +2,7 @@
 import { readGroup } from "../group/whose-ledger.ts";
 import { changeClaim, type KindName, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
 import { type ClaimWhereabouts, kinds } from "../ledger/kinds.ts";
-import { actWithinMs } from "../ledger/reservation.ts";
+import { actWithinMs, type LedgerTimes } from "../ledger/reservation.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
 import type { Context } from "./definition.ts";
 import { knownLedger, loadLedger, refuseNewLedger, writeChange } from "./ledger-access.ts";
@@ -51,18 +51,17 @@ export async function writeClaim(
   });
 }
 
-/** What one write takes out of the claims and puts into them, and what it says of last downscales; absent: what it said. */
-export interface ClaimChange {
+/** What one write takes out of the claims and puts into them, and what it says of times; absent: what it said. */
+export interface ClaimChange extends LedgerTimes {
   readonly out: readonly KnownClaim[];
   readonly into: readonly KnownClaim[];
-  readonly lastDownscales?: Readonly<Record<string, number>>;
 }
 
 /** The same of several claims by one conditional write. */
 export async function writeClaims(
   context: Context,
   observed: Observed,
-  { out, into, lastDownscales }: ClaimChange,
+  { out, into, ...times }: ClaimChange,
 ): Promise<number> {
   const others = observed.ledger.claims.filter((claim) => !out.some(({ id }) => id === claim.id));
   const sentMs = context.cluster.monotonicMs();
@@ -74,7 +73,7 @@ export async function writeClaims(
     refusals: keptRefusals(observed),
     verdicts: observed.ledger.verdicts,
     claims: [...others, ...into],
-    ...(lastDownscales === undefined ? {} : { lastDownscales }),
+    ...times,
   });
   return sentMs + actWithinMs;
 }

@@ -4,7 +4,7 @@ import type { Departed } from "../group/claiming.ts";
 import { surveyZone, type Zone } from "../group/zones.ts";
 import type { Claim } from "../ledger/claim.ts";
 import { isGivenUp, refusalOfRenewals } from "../ledger/renewals.ts";
-import { dropAfterMs, type Ledger, type Refusal, type Reservation } from "../ledger/reservation.ts";
+import { dropAfterMs, type Ledger, type LedgerTimes, type Refusal, type Reservation } from "../ledger/reservation.ts";
 import { noteKnown, type Whereabouts } from "../ledger/settling.ts";
 import { isSightedLongAgo, mendStamp, mendStamps, sight } from "../ledger/stamps.ts";
 import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
@@ -37,6 +37,14 @@ export interface Observed {
   readonly refusals: ReadonlyMap<string, Refusal>;
   /** Pods whose reservations a function renewed for too long and gave up, by pod uid; those of open ones are not among them. */
   readonly givenUp: ReadonlyMap<string, Refusal>;
+  /** What each write of this pass says of times besides; absent: nothing. */
+  readonly notes?: Notes | undefined;
+}
+
+/** Times that go with a write of the ledger, and whether they are worth a write of their own. */
+export interface Notes {
+  readonly change: LedgerTimes;
+  readonly isDue: boolean;
 }
 
 /** A refused deletion is not tried again for this long. */

@@ -30,7 +30,7 @@ import {
   waitForLedger,
   writeChange,
 } from "./ledger-access.ts";
-import { type Observed, observeGroup } from "./observation.ts";
+import { type Notes, type Observed, observeGroup } from "./observation.ts";
 import { failingGuards, guardOf, type Verdict, type Wait, wait } from "./verdict.ts";
 import {
   announceChange,
@@ -51,6 +51,8 @@ export interface Gate<Snapshot, Target> extends Teller {
   ask?(context: Context, observed: Observed, snapshot: Snapshot): Promise<Snapshot> | undefined;
   /** What is done to a target of a verdict. */
   actOn(target: Target): Act;
+  /** What each write of the ledger says of times besides. */
+  notesOn?(snapshot: Snapshot): Notes | undefined;
 }
 
 /** How soon to look again after more conflicts than a pass puts up with. */
@@ -141,7 +143,8 @@ async function attempt<Snapshot, Target>(
     verdict = wait("ledger-full", `the ledger holds ${maxReservations - room} reservations, and no more are made`);
   }
   const record = recordOf(memory, gate, observed, verdict);
-  const outcome = await conclude(context, gate, observed, verdict, record, young);
+  const notes = young === undefined ? gate.notesOn?.(snapshot) : undefined;
+  const outcome = await conclude(context, gate, { ...observed, notes }, verdict, record, young);
   const shadow = context.mode === "shadow";
   context.reporter.pass({
     key,
@@ -200,8 +203,7 @@ async function takeTargets(
   verdict: Extract<Verdict<Act>, { kind: "take" }>,
   record: RecordedVerdict,
 ): Promise<Outcome> {
-  const { cluster } = context;
-  const { name: by } = teller;
+  const [{ cluster }, { name: by }] = [context, teller];
   const room = roomIn(observed);
   const reserved = fittingInto(room, verdict.targets);
   const others = verdict.targets.filter(({ claims }) => claims.length === 0);
@@ -223,7 +225,8 @@ async function takeTargets(
     });
     const renewed = new Set(observed.open.map(({ uid }) => uid));
     for (const reservation of made) if (!renewed.has(reservation.uid)) sole.set(reservation.uid, reservation);
-  } else if (others.some(({ confirmsLedger }) => confirmsLedger)) {
+  } else if (observed.notes?.isDue) await writeChange(context, observed, changeOf(observed, by, record));
+  else if (others.some(({ confirmsLedger }) => confirmsLedger)) {
     // Rules R13 and R18: nothing is written that could fail, and a ledger of long ago says nothing of the claims of now.
     const now = await context.protocol.readLedger(cluster, observed.key);
     if (now?.resourceVersion !== observed.ledger.resourceVersion) throw new Conflict();
@@ -264,11 +267,10 @@ async function recordAlone(
   verdict: Verdict<Act>,
   record: RecordedVerdict,
 ): Promise<Outcome> {
-  const { name: by } = teller;
   const memory = context.memoryOf(observed.key);
-  const inMs = writeAloneInMs(context, memory, by, observed, record);
+  const inMs = writeAloneInMs(context, memory, teller.name, observed, record);
   let said: Promise<undefined> | undefined;
-  if (inMs === 0) await writeChange(context, observed, changeOf(observed, by, record));
+  if (inMs === 0) await writeChange(context, observed, changeOf(observed, teller.name, record));
   if (inMs === 0 || inMs === undefined) said = announceChange(context, teller, observed, record).then(() => undefined);
   const rechecks = [verdict.recheckMs, inMs].filter((ms) => ms !== undefined && ms > 0) as number[];
   return { recheckMs: rechecks.length > 0 ? Math.min(...rechecks) : undefined, acting: said };

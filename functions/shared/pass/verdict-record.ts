@@ -71,6 +71,7 @@ export function changeOf(observed: Observed, by: string, record: RecordedVerdict
     members: observed.joining.members,
     refusals: keptRefusals(observed),
     verdicts: { ...observed.ledger.verdicts, [by]: record },
+    ...observed.notes?.change,
   };
 }
 
@@ -101,7 +102,13 @@ export function writeAloneInMs(
       !observed.ledger.refusals.some((known) => known.uid === uid && known.by === whose && known.stampMs === stampMs),
   );
   // Rule R4: the first decision under a ledger is written even if it takes nothing; until then each look is a consistent LIST.
-  if (observed.abandoned > 0 || observed.isMended || observed.ledger.settledThrough === undefined) return 0;
+  if (
+    observed.notes?.isDue ||
+    observed.abandoned > 0 ||
+    observed.isMended ||
+    observed.ledger.settledThrough === undefined
+  )
+    return 0;
   if (changed || finished || newRefusals) {
     const quietMs = Math.min(
       context.cluster.monotonicMs() - memory.ledgerWrittenMs,

@@ -7,7 +7,7 @@ import { isUsed, isWantedMember, type Member } from "./members.ts";
 
 /** What begins anew, and why. */
 export interface Anew {
-  readonly guard: "restamping" | "wanted-again";
+  readonly guard: string;
   readonly sentence: string;
   /** At least one; each of them has a time that runs. */
   readonly claims: readonly VolumeClaim[];
@@ -23,6 +23,11 @@ export function hasTime({ state, suspendedMs, isTerminating }: VolumeClaim): boo
   const isRemoving = meant(state) === "Removing";
   if (isRemoving && isTerminating) return false;
   return isRemoving || suspendedMs !== undefined || meant(state) === "Suspended";
+}
+
+/** Our finalizer holds it, or a time runs on it that can still be taken away: both go before an uninstall. */
+export function isOurs(claim: VolumeClaim): boolean {
+  return claim.isHeld || (hasTime(claim) && !claim.isTerminating);
 }
 
 /** What was said about the data of a volume is void where a pod was made after that: it may have written. */

@@ -1,6 +1,6 @@
 /** How many members go at one time, and when the next ones may (spec suspend-before-delete 3.3). Pure. */
 import { removalMode, waitBetweenRemovals } from "../../objects/vocabulary/suspension.ts";
-import { lastDisruption, type Member } from "./members.ts";
+import type { Member } from "./members.ts";
 
 /** Those that may go now, all of one zone; or why none may. */
 export type Turn =
@@ -8,14 +8,14 @@ export type Turn =
   | { readonly kind: "wait"; readonly guard: string; readonly sentence: string; readonly recheckMs?: number };
 
 /**
- * Whose turn it is of those that are due. `all`: every member of the group, whose times tell when something was last taken.
+ * Whose turn it is of those that are due. `lastMs`: when something of the group last went; undefined where nothing has.
  * `current`: the zone in which something is under way; no other one begins before that is over.
  *
  * Which zone begins is the same for everybody who asks: the one with most members that are due, of several the first by name.
  */
 export function chooseTurn(
   due: readonly Member[],
-  all: readonly Member[],
+  lastMs: number | undefined,
   current: string | undefined,
   nowMs: number,
 ): Turn {
@@ -30,7 +30,7 @@ export function chooseTurn(
     return { kind: "wait", guard: "zone-busy", sentence: `${names}: something of ${zone} goes first` };
   }
   const { mode, waitMs } = next.set.policy;
-  const held = mode === "All" ? undefined : holdForWait(next, all, waitMs, nowMs);
+  const held = mode === "All" ? undefined : holdForWait(next, lastMs, waitMs, nowMs);
   return held ?? { kind: "now", members: mode === "Group" ? [next] : inZone };
 }
 
@@ -41,12 +41,11 @@ export function whyFrozen({ name, set: { name: of, policy } }: Member) {
   return { guard: "mode-none", sentence: `${name} waits: ${why}` } as const;
 }
 
-function holdForWait({ name, set }: Member, all: readonly Member[], waitMs: number | undefined, nowMs: number) {
+function holdForWait({ name, set }: Member, lastMs: number | undefined, waitMs: number | undefined, nowMs: number) {
   if (waitMs === undefined) {
     const sentence = `${name} waits: nobody can read ${waitBetweenRemovals.key} of ${set.name}`;
     return { kind: "wait", guard: "wait-malformed", sentence } as const;
   }
-  const lastMs = lastDisruption(all, nowMs);
   const remainingMs = lastMs === undefined ? 0 : lastMs + waitMs - nowMs;
   if (remainingMs <= 0) return undefined;
   const sentence = `${name} waits: something of the group went ${Math.round((nowMs - (lastMs ?? 0)) / 1000)} s ago, and ${waitMs / 1000} s are to pass`;

@@ -17,13 +17,14 @@ export function durationNow(member: Member): KeptFor {
 
 /**
  * How long its pod has been gone by every witness, in milliseconds; undefined where one of its volume claims has no time that
- * can be true. Where the API server has seen a volume in use since, its word counts, too.
+ * can be true. The latest of these counts: its stamp, `seenSinceMs` (when looks without a gap began), the last change of the
+ * size by somebody else than Sluice, and when the API server last saw the volume in use.
  */
-export function ageOf({ claims }: Member, nowMs: number): number | undefined {
+export function ageOf({ set, claims }: Member, nowMs: number, seenSinceMs: number): number | undefined {
   let youngestMs = Number.POSITIVE_INFINITY;
   for (const { suspendedMs, unused } of claims) {
     if (suspendedMs === undefined || suspendedMs > nowMs + aheadMs) return undefined;
-    const sinceMs = Math.max(suspendedMs, unused?.sinceMs ?? suspendedMs);
+    const sinceMs = Math.max(suspendedMs, seenSinceMs, set.resizedMs ?? 0, unused?.sinceMs ?? 0);
     youngestMs = Math.min(youngestMs, nowMs - sinceMs);
   }
   return Number.isFinite(youngestMs) ? youngestMs : undefined;
@@ -38,9 +39,9 @@ export interface Warning {
 const hourMs = 3_600_000;
 
 /** The last warning that is due of a volume that is kept: at half of its time, and an hour before its removal. */
-export function warningDue(member: Member, nowMs: number): Warning | undefined {
+export function warningDue(member: Member, nowMs: number, seenSinceMs: number): Warning | undefined {
   const duration = durationNow(member);
-  const ageMs = ageOf(member, nowMs);
+  const ageMs = ageOf(member, nowMs, seenSinceMs);
   if (duration.kind !== "value" || ageMs === undefined) return undefined;
   const leftMs = duration.value - ageMs;
   if (leftMs <= 0) return undefined;

@@ -1,11 +1,13 @@
 /** What decisions read of a StatefulSet whose volumes may be suspended, and which volume claims are its own. */
 import type { StatefulSetObject } from "../../kubernetes/cluster.ts";
+import { type Fields, fieldsOf } from "../fields.ts";
 import { parseOrdinal, podNameOf, statefulSetOfPod } from "../pods.ts";
 import { isLed, parseScaling } from "../scaling/scaling.ts";
 import type { Malformed } from "../vocabulary/entry.ts";
 import * as keys from "../vocabulary/suspension.ts";
 import { type DrainQuestion, parseDrainQuestion } from "./drain-question.ts";
 import { meant, type Said, said } from "./volume-claim.ts";
+import { writtenByOthers } from "./written.ts";
 
 /** What its annotations say of how volumes go. */
 export interface SuspensionPolicy {
@@ -34,6 +36,11 @@ export interface SuspendableSet {
   readonly serviceName: string;
   readonly start: number;
   readonly replicas: number;
+  /**
+   * When somebody else than Sluice last wrote its size, in milliseconds since the epoch: the pod of a suspended volume may have
+   * been there since. Undefined where nobody has, or where it was read without its managed fields, as a LIST does.
+   */
+  readonly resizedMs?: number | undefined;
   readonly isDeleting: boolean;
   /** Another object says its size. */
   readonly isLed: boolean;
@@ -58,6 +65,7 @@ export function parseSuspendableSet({ metadata, spec }: StatefulSetObject): Susp
     serviceName: spec?.serviceName ?? "",
     start: Math.max(0, parseOrdinal(String(spec?.ordinals?.start ?? 0))),
     replicas: isDeleting ? 0 : (spec?.replicas ?? 1),
+    resizedMs: writtenByOthers(metadata, isSize),
     isDeleting,
     isLed: scaling !== undefined && isLed(scaling),
     preparesDownscale: scaling?.preparesDownscale === true,
@@ -65,6 +73,12 @@ export function parseSuspendableSet({ metadata, spec }: StatefulSetObject): Susp
     deletesWhenScaled: spec?.persistentVolumeClaimRetentionPolicy?.whenScaled === "Delete",
     policy: parsePolicy(metadata),
   };
+}
+
+/** Some fields of `spec`, or all of it: its size, or which ordinals those are. */
+function isSize(fields: Fields): boolean {
+  const spec = fieldsOf(fields["f:spec"]);
+  return spec !== undefined && (spec["f:replicas"] !== undefined || spec["f:ordinals"] !== undefined);
 }
 
 function parsePolicy(metadata: StatefulSetObject["metadata"]): SuspensionPolicy {

@@ -1,9 +1,10 @@
 /** What decisions read of a PersistentVolumeClaim whose volume may be suspended, parsed once at the border. */
 import type { Metadata, VolumeClaimObject } from "../../kubernetes/cluster.ts";
 import { parseTime } from "../durations.ts";
-import { fieldsOf } from "../fields.ts";
+import { type Fields, fieldsOf } from "../fields.ts";
 import { type Entry, type Malformed, read } from "../vocabulary/entry.ts";
 import * as keys from "../vocabulary/suspension.ts";
+import { writtenByOthers } from "./written.ts";
 
 /** What an annotation says: nothing, something that does not parse, or a value. */
 export type Said<T> =
@@ -116,7 +117,7 @@ export function parseVolumeClaim(object: VolumeClaimObject): VolumeClaim {
     podUid: value(keys.suspendPodUid),
     together: (value(keys.suspendTogether) ?? "").split(",").filter((name) => name !== ""),
     podCreatedMs: value(keys.suspendPodCreated),
-    suspendedMs: suspendedMs === undefined ? undefined : Math.max(suspendedMs, rewrittenAt(metadata) ?? 0),
+    suspendedMs: suspendedMs === undefined ? undefined : Math.max(suspendedMs, writtenByOthers(metadata, isStamp) ?? 0),
     message: read(keys.suspendMessage, metadata),
     removalClaim: value(keys.removalClaim),
     volumeName: spec?.volumeName || undefined,
@@ -182,23 +183,10 @@ function isHeldByUs({ finalizers = [], deletionTimestamp }: Metadata): boolean {
   return isKept || finalizers.includes(keys.volumeHold);
 }
 
-/** Who writes as we do: the API server takes the name from the beginning of the user agent. */
-const ownManager = "sluice";
-
-/**
- * When somebody else than Sluice last wrote the time from which a suspension counts; undefined where nobody has, or where the
- * object was read without its managed fields, as a LIST does. What is written by hand never makes a suspension older.
- */
-function rewrittenAt({ managedFields }: Metadata): number | undefined {
-  const entries: readonly unknown[] = Array.isArray(managedFields) ? managedFields : [];
-  const times = entries.flatMap((entry) => {
-    const { manager, time, fieldsV1 } = fieldsOf(entry) ?? {};
-    if (manager === ownManager || typeof time !== "string") return [];
-    const written = fieldsOf(fieldsOf(fieldsOf(fieldsV1)?.["f:metadata"])?.["f:annotations"]);
-    const ms = written?.[`f:${keys.suspendedAt.key}`] === undefined ? undefined : parseTime(time);
-    return ms === undefined ? [] : [ms];
-  });
-  return times.length === 0 ? undefined : Math.max(...times);
+/** The time from which a suspension counts: what is written by hand never makes a suspension older. */
+function isStamp(fields: Fields): boolean {
+  const written = fieldsOf(fieldsOf(fields["f:metadata"])?.["f:annotations"]);
+  return written?.[`f:${keys.suspendedAt.key}`] !== undefined;
 }
 
 function witnessOf({ status }: VolumeClaimObject): VolumeClaim["unused"] {

@@ -118,8 +118,8 @@ export interface Suspendables {
 }
 
 /**
- * The members of these StatefulSets, or those of the owner whose group it is. Where `isLive` says so, their volume claims are
- * read once more by GETs, which tell who has written what. Throws ClusterError.
+ * The members of these StatefulSets, or those of the owner whose group it is. Where `isLive` says so, their volume claims
+ * and their StatefulSets are read once more by GETs, which tell who has written what. Throws ClusterError.
  */
 export async function readMembers(
   { cluster }: Pick<Context, "cluster">,
@@ -142,7 +142,10 @@ export async function readMembers(
         claims,
         pods,
       );
-  const members = await Promise.all(all.map((one) => (isLive(one) ? readLive(cluster, one) : one)));
+  const live = all.filter(isLive);
+  const liveSets = await readLiveSets(cluster, live);
+  const read = all.map((one) => (live.includes(one) ? readLive(cluster, one, liveSets) : one));
+  const members = await Promise.all(read);
   return {
     members: members.filter(({ claims }) => claims.length > 0),
     nowMs: cluster.serverTimeMs(),
@@ -194,12 +197,32 @@ async function readPace(cluster: Pick<Cluster, "get">, { namespace, group }: Gro
   return object && parseOwnerPace(object);
 }
 
-async function readLive(cluster: Pick<Cluster, "get">, member: Member): Promise<Member> {
+/** Their StatefulSets, by name; one that is gone, or another one by now, is about to be deleted. */
+async function readLiveSets(
+  cluster: Pick<Cluster, "get">,
+  members: readonly Member[],
+): Promise<ReadonlyMap<string, SuspendableSet>> {
+  const sets = new Map(members.map(({ set }) => [set.name, set]));
+  const read = [...sets.values()].map(async (set): Promise<SuspendableSet> => {
+    // A zone of another owner is no object.
+    if (set.owner !== undefined) return set;
+    const object = await getOrNone(cluster, "statefulsets", { namespace: set.namespace, name: set.name });
+    const now = object === undefined ? undefined : parseSuspendableSet(object);
+    return now?.uid === set.uid ? now : { ...set, isDeleting: true };
+  });
+  return new Map((await Promise.all(read)).map((set) => [set.name, set]));
+}
+
+async function readLive(
+  cluster: Pick<Cluster, "get">,
+  member: Member,
+  sets: ReadonlyMap<string, SuspendableSet>,
+): Promise<Member> {
   const read = member.claims.map(async ({ namespace, name }): Promise<VolumeClaim[]> => {
     const object = await getOrNone(cluster, "persistentvolumeclaims", { namespace, name });
     return object === undefined ? [] : [parseVolumeClaim(object)];
   });
-  return { ...member, claims: (await Promise.all(read)).flat() };
+  return { ...member, set: sets.get(member.set.name) ?? member.set, claims: (await Promise.all(read)).flat() };
 }
 
 /** Every pod of a namespace, by a consistent LIST: a pod that is not in it is gone. Throws ClusterError. */
@@ -214,7 +237,7 @@ export async function isNamespaceEnding(cluster: Pick<Cluster, "get">, namespace
   return object?.metadata.deletionTimestamp !== undefined;
 }
 
-async function getOrNone<R extends "namespaces" | "persistentvolumeclaims" | "foundationdbclusters">(
+async function getOrNone<R extends "namespaces" | "persistentvolumeclaims" | "statefulsets" | "foundationdbclusters">(
   cluster: Pick<Cluster, "get">,
   resource: R,
   key: ObjectKey,

@@ -262,10 +262,12 @@ test("removing and finalizer-foreign: what is deleted and not gone is waited for
   assert.deepEqual([said(on), /example.com\/backup/.test(verdict.sentence)], [["finalizer-foreign"], true]);
 });
 
-test("uninstalling: with VOLUME_HOLD=remove our finalizer goes from all, and nothing is removed", () => {
+test("uninstalling: with VOLUME_HOLD=remove our finalizer and the time go from all, and nothing is removed", () => {
   const on = over();
   assert.deepEqual(said(on, { removes: false }), ["release db-a-2"]);
   on.hold("a", 2, []);
+  assert.deepEqual(said(on, { removes: false }), ["release db-a-2"], "its time is left");
+  on.say("a", 2, { "suspend-state": "Suspending", "suspended-at": undefined });
   assert.deepEqual(said(on, { removes: false }), ["uninstalling"]);
 });
 
@@ -299,7 +301,7 @@ test("warnings come at half of the time and an hour before its end, and say how 
     const on = Suspended.of(["a"], 3, { "suspend-duration": duration });
     on.suspend("a", 2, minutes);
     const member = on.members.find(({ name }) => name === "db-a-2");
-    const due = member && warningDue(member, nowMs);
+    const due = member && warningDue(member, nowMs, 0);
     return due && `${due.name} ${describeSpan(due.leftMs)}`;
   };
   assert.equal(warned(179, "6h"), undefined);

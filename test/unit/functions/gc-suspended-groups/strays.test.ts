@@ -86,13 +86,19 @@ test("in a namespace that is being deleted it is let go, but for one on hold", (
   assert.deepEqual(fate(held, { isNamespaceEnding: true }), ["nothing", "owner-gone"]);
 });
 
-test("uninstalling: our finalizer goes, and nothing else", () => {
+test("uninstalling: our finalizer and the time go, and nothing else", () => {
   assert.deepEqual(
     fate(() => {}, { removes: false }),
     ["release", "uninstalling"],
   );
   assert.deepEqual(
     fate((on) => on.hold("a", 2, []), { removes: false }),
-    ["nothing", "uninstalling"],
+    ["release", "uninstalling"],
+    "its time is left",
   );
+  const released = (on: Suspended) => {
+    on.hold("a", 2, []);
+    on.say("a", 2, { "suspend-state": "Suspending", "suspended-at": undefined });
+  };
+  assert.deepEqual(fate(released, { removes: false }), ["nothing", "uninstalling"]);
 });

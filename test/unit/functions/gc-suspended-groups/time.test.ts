@@ -90,7 +90,7 @@ test("gc-suspended-groups alone sees the pod back for a week: its volume is not 
 test("a mark of a removal that was never sent counts no longer than its pod is away: a pod that comes back has the time begin anew", async () => {
   const volumes = new Volumes("1h");
   await volumes.suspended(claim);
-  await volumes.goOn(hourMs);
+  await volumes.elapse(hourMs);
   await volumes.marked(claim);
   volumes.scale(set, 3);
   await volumes.goOn(60_000);
@@ -104,4 +104,150 @@ test("a mark of a removal that was never sent counts no longer than its pod is a
     await volumes.goOn(300_000);
   }
   assert.ok(volumes.isKept(claim));
+});
+
+test("a gap of more than two sweeps does not count: what nobody has looked at is kept for its whole time after the next look", async () => {
+  for (const gapMs of [11 * 60_000, 24 * hourMs]) {
+    const volumes = new Volumes("1h");
+    await volumes.suspended(claim);
+    await volumes.elapse(hourMs / 2);
+    // Sluice is uninstalled, and the pod works; then Sluice is installed again, when the pod has gone.
+    volumes.scale(set, 3);
+    await volumes.goOn(gapMs - 60_000);
+    volumes.scale(set, 2);
+    await volumes.goOn(60_000);
+    volumes.restart();
+    await volumes.elapse(hourMs - 60_000);
+    assert.ok(volumes.isKept(claim), `${gapMs / 60_000} minutes`);
+    await volumes.until(
+      () => !volumes.isKept(claim),
+      () => volumes.collect(),
+    );
+  }
+});
+
+test("looks of suspend-group count as well, and a duration that is shorter than a sweep is kept to", async () => {
+  const volumes = new Volumes("30s");
+  await volumes.suspended(claim);
+  const stampMs = Date.parse(volumes.said(claim, "suspended-at") ?? "");
+  await volumes.until(
+    () => !volumes.isKept(claim),
+    () => volumes.collect(),
+  );
+  const afterMs = volumes.timeline.nowMs() - stampMs;
+  assert.ok(afterMs >= 30_000 && afterMs <= 40_000, `${afterMs} ms`);
+  const long = new Volumes("1h");
+  await long.suspended(claim);
+  await long.elapse(hourMs, () => long.suspend());
+  await long.until(
+    () => !long.isKept(claim),
+    () => long.collect(),
+  );
+  assert.ok(long.timeline.nowMs() - Date.parse(long.said(claim, "suspended-at") ?? "") < hourMs + 60_000);
+});
+
+test("what the ledger says of looks is taken for nothing where nobody can read it, where it is of the future, and where it is gone", async () => {
+  const nowMs = Date.parse("2026-01-01T00:00:00Z");
+  for (const looks of [
+    "{}",
+    "yesterday",
+    null,
+    JSON.stringify({ since: 0, until: nowMs * 2 }),
+    '{"since":2,"until":1}',
+  ]) {
+    const volumes = new Volumes("1h");
+    await volumes.suspended(claim);
+    await volumes.elapse(hourMs - 120_000);
+    volumes.writeLedger({ "sluice.dev/looks": looks });
+    volumes.restart();
+    await volumes.elapse(hourMs - 60_000);
+    assert.ok(volumes.isKept(claim), String(looks));
+  }
+});
+
+test("suspend-group, which has nothing to say, writes the ledger for its looks once in four minutes, and not at each of them", async () => {
+  const volumes = new Volumes("1h");
+  await volumes.suspended(claim);
+  volumes.forget();
+  const fromMs = volumes.timeline.nowMs();
+  while (volumes.timeline.nowMs() - fromMs < 1_200_000) {
+    await volumes.suspend(false);
+    await volumes.goOn(10_000);
+  }
+  assert.ok(volumes.count("patch leases") <= 6, `${volumes.count("patch leases")} writes in 20 minutes`);
+  assert.equal(volumes.count("patch persistentvolumeclaims"), 0);
+});
+
+test("a size that somebody else has changed since has the time begin anew, though nobody saw the pod; one of ours does not", async () => {
+  const back = new Volumes("1h");
+  await back.suspended(claim);
+  await back.elapse(hourMs - 290_000);
+  // An autoscaler has it back for four minutes, between two looks, and all events are lost.
+  back.resize(set, 3);
+  await back.goOn(240_000);
+  assert.ok(back.pod(pod));
+  back.resize(set, 2);
+  const goneMs = back.timeline.nowMs();
+  await back.goOn(45_000);
+  await back.elapse(hourMs - 60_000);
+  assert.ok(back.isKept(claim));
+  await back.until(
+    () => !back.isKept(claim),
+    () => back.collect(),
+  );
+  assert.ok(back.timeline.nowMs() - goneMs < hourMs + 300_000);
+  const ours = new Volumes("1h");
+  await ours.suspended(claim);
+  await ours.elapse(hourMs - 60_000);
+  ours.resize(set, 2, "sluice");
+  await ours.goOn(60_000);
+  await ours.until(
+    () => !ours.isKept(claim),
+    () => ours.collect(),
+    10,
+  );
+});
+
+test("a size that somebody else changes under the mark of the removal stops it", async () => {
+  const volumes = new Volumes("1h");
+  await volumes.suspended(claim);
+  await volumes.elapse(hourMs);
+  volumes.interfere = ({ verb, resource, given }) => {
+    const body = JSON.stringify(given[2] ?? "");
+    if (verb !== "patch" || resource !== "persistentvolumeclaims" || !body.includes("Removing")) return;
+    volumes.interfere = () => {};
+    volumes.resize(set, 2);
+  };
+  await volumes.elapse(hourMs / 2);
+  assert.ok(volumes.isKept(claim));
+  assert.notEqual(volumes.said(claim, "suspend-state"), "Removing");
+});
+
+test("VOLUME_HOLD=remove takes the times away with our finalizers: after an install anew within minutes the whole time runs", async () => {
+  const volumes = new Volumes("1h");
+  await volumes.suspended(claim);
+  await volumes.elapse(hourMs - 60_000);
+  volumes.restart({ settings: { volumeHold: "remove" } });
+  for (let n = 0; n < 5; n++) {
+    await volumes.suspend();
+    await volumes.collect();
+    await volumes.goOn(2_000);
+  }
+  assert.equal(volumes.said(claim, "suspended-at"), undefined);
+  assert.deepEqual(volumes.claim(claim)?.metadata.finalizers?.includes("sluice.dev/volume-hold"), false);
+  volumes.forget();
+  await volumes.suspend();
+  await volumes.collect();
+  assert.equal(volumes.count("patch persistentvolumeclaims"), 0, "nobody writes any more");
+  volumes.restart({ settings: { volumeHold: "keep" } });
+  await volumes.elapse(hourMs - 60_000, async () => {
+    await volumes.suspend();
+    await volumes.collect();
+  });
+  assert.ok(volumes.isKept(claim));
+  await volumes.elapse(300_000);
+  await volumes.until(
+    () => !volumes.isKept(claim),
+    () => volumes.collect(),
+  );
 });

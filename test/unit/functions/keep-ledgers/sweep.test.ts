@@ -145,6 +145,26 @@ test("ledger-in-use: a ledger with times of downscales is kept for a week, one w
   assert.deepEqual(left.filter((group) => group !== key.group).sort(), ["malformed", "young"]);
 });
 
+test("a ledger that says when a suspended volume last went is kept for a week, and for ten minutes after the last look", async () => {
+  const passes = new Passes();
+  const make = (group: string, said: Readonly<Record<string, string>>) => {
+    const annotations = { "sluice.dev/group": group, ...said };
+    const labels = { "app.kubernetes.io/managed-by": "sluice" };
+    passes.world.store.create("leases", namespace, { metadata: { name: ledgerName(group), labels, annotations } });
+  };
+  const nowMs = passes.cluster.serverTimeMs();
+  const minutesMs = (minutes: number) => nowMs - minutes * 60_000;
+  make("removed", { "sluice.dev/last-removal": String(minutesMs(60)) });
+  make("removed-long-ago", { "sluice.dev/last-removal": String(minutesMs(8 * 24 * 60)) });
+  make("looked", { "sluice.dev/looks": JSON.stringify({ since: minutesMs(60), until: minutesMs(5) }) });
+  make("looked-long-ago", { "sluice.dev/looks": JSON.stringify({ since: minutesMs(60), until: minutesMs(11) }) });
+  await sweep(passes);
+  const left = passes.world.store
+    .list("leases")
+    .items.map(({ metadata }) => metadata.annotations?.["sluice.dev/group"]);
+  assert.deepEqual(left.filter((group) => group !== key.group).sort(), ["looked", "removed"]);
+});
+
 test("a StatefulSet of no group that has its pods told before they leave has a ledger ahead of need", async () => {
   const passes = new Passes({ labels: { "grafana.com/prepare-downscale": "true" } });
   await sweep(passes);

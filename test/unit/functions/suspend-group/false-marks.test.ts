@@ -17,7 +17,7 @@ async function lookFor(on: Volumes, seconds: number): Promise<void> {
 test("a volume claim that is made again from a copy that says Removing is kept for its whole time", async () => {
   const on = new Volumes("3600s");
   await on.suspended();
-  await on.goOn(3_601_000);
+  await on.elapse(3_601_000);
   await on.marked();
   const { annotations = {} } = structuredClone(on.claim(top)?.metadata) ?? {};
   assert.equal(annotations["sluice.dev/suspend-state"], "Removing");
@@ -63,7 +63,7 @@ test("a mark on the volume of a running pod about which nobody asks for anything
 test("a mark that names the claim of another volume counts as none", async () => {
   const on = new Volumes("600s");
   await on.suspended();
-  await on.goOn(601_000);
+  await on.elapse(601_000);
   await on.marked();
   const other = "data-group-b-2";
   on.say(other, { "suspend-state": "Removing", "removal-claim": on.said(top, "removal-claim") ?? "" });
@@ -75,7 +75,7 @@ test("a mark that names the claim of another volume counts as none", async () =>
 test("a process whose copy of the ledger is older than a mark takes nobody's mark away", async () => {
   const on = new Volumes("600s");
   await on.suspended();
-  await on.goOn(601_000);
+  await on.elapse(601_000);
   await on.suspend(false);
   const before = on.context; // it has the ledger in mind, without any claim
   on.restart();

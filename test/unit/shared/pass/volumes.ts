@@ -99,6 +99,21 @@ export class Volumes extends Passes {
     assert.ok(isSo(), `it has not come to pass: ${last.join(" | ")}`);
   }
 
+  /** Time goes on, and sweeps look every five minutes, as they do in a cluster. */
+  async elapse(ms: number, look: () => Promise<void> = () => this.collect()): Promise<void> {
+    for (let leftMs = ms; leftMs > 0; leftMs -= 300_000) {
+      await look();
+      await this.goOn(Math.min(leftMs, 300_000));
+    }
+  }
+
+  /** Somebody else than Sluice writes the size of a StatefulSet, as the API server notes it. */
+  resize(name: string, replicas: number, manager = "kube-controller-manager"): void {
+    const time = new Date(this.timeline.nowMs()).toISOString().replace(/\.\d+Z$/, "Z");
+    const managedFields = [{ manager, operation: "Update", time, fieldsV1: { "f:spec": { "f:replicas": {} } } }];
+    this.world.store.patch("statefulsets", { namespace, name }, { metadata: { managedFields }, spec: { replicas } });
+  }
+
   /** Its pod is gone, and its time runs. */
   async suspended(name = top): Promise<void> {
     this.ask(name);

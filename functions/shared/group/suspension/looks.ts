@@ -1,0 +1,56 @@
+/**
+ * What the ledger of a group says of the times of its suspended volumes: since when they have been looked at without a gap, and
+ * when the last removal ended. Both survive the volumes and the processes. Pure.
+ */
+import type { LedgerTimes } from "../../ledger/reservation.ts";
+import { aheadMs, isBegun, lastDisruption, type Member } from "./members.ts";
+
+export type SuspensionTimes = Pick<LedgerTimes, "looks" | "lastRemovalMs">;
+
+/** Two sweeps: what nobody looked at for longer may have been in use, and its time counts from the next look. */
+export const longestGapMs = 600_000;
+/** Looks are noted this often, and besides with whatever else is written. Less than a sweep, which is 5 minutes. */
+const noteEveryMs = 240_000;
+
+/** When the looks without a gap began. It is now where no look is known, or the last one is of the future. */
+export function seenSinceMs({ looks }: SuspensionTimes, nowMs: number): number {
+  if (looks === undefined || looks.untilMs > nowMs + aheadMs || nowMs - looks.untilMs > longestGapMs) return nowMs;
+  return Math.min(looks.sinceMs, nowMs);
+}
+
+/** What the writes of a pass say of its look at these members; undefined where none of them is suspended or about to be. */
+export function notesOf(times: SuspensionTimes, members: readonly Member[], nowMs: number) {
+  if (!members.some(isBegun)) return undefined;
+  const { looks, lastRemovalMs = 0 } = times;
+  const sinceMs = seenSinceMs(times, nowMs);
+  const isOneRow = looks !== undefined && sinceMs === looks.sinceMs;
+  const isMended = lastRemovalMs > nowMs + aheadMs;
+  return {
+    change: {
+      looks: { sinceMs, untilMs: isOneRow ? Math.max(looks.untilMs, nowMs) : nowMs },
+      ...(isMended ? { lastRemovalMs: nowMs } : {}),
+    },
+    isDue: isMended || !isOneRow || nowMs - looks.untilMs >= noteEveryMs,
+  };
+}
+
+/** What the write says that ends a removal. A clock that is a little behind takes nothing back. */
+export function removalEnded(
+  { lastRemovalMs = 0 }: SuspensionTimes,
+  nowMs: number,
+): Pick<LedgerTimes, "lastRemovalMs"> {
+  return { lastRemovalMs: lastRemovalMs > nowMs + aheadMs ? nowMs : Math.max(lastRemovalMs, nowMs) };
+}
+
+/**
+ * When something of the group last went, in milliseconds since the epoch; the future counts as now. The ledger says it. What
+ * pods and volume claims say that are still there counts where it is later: a version from before wrote no such time.
+ */
+export function lastRemovalOf(
+  { lastRemovalMs }: SuspensionTimes,
+  members: readonly Member[],
+  nowMs: number,
+): number | undefined {
+  const known = [lastRemovalMs, lastDisruption(members, nowMs)].filter((ms) => ms !== undefined);
+  return known.length === 0 ? undefined : Math.min(Math.max(...known), nowMs);
+}

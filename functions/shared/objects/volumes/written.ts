@@ -1,0 +1,21 @@
+/** Who has written what, by the managed fields of an object: a LIST is read without them. */
+import type { Metadata } from "../../kubernetes/cluster.ts";
+import { parseTime } from "../durations.ts";
+import { type Fields, fieldsOf } from "../fields.ts";
+
+/** Who writes as we do: the API server takes the name from the beginning of the user agent. */
+const ownManager = "sluice";
+
+/**
+ * When somebody else than Sluice last wrote fields such as these, in milliseconds since the epoch; undefined where nobody has.
+ * The API server keeps one time for all fields of a manager: it may be later than the write in question, and never earlier.
+ */
+export function writtenByOthers({ managedFields }: Metadata, isSuch: (fields: Fields) => boolean): number | undefined {
+  const entries: readonly unknown[] = Array.isArray(managedFields) ? managedFields : [];
+  const times = entries.flatMap((entry) => {
+    const { manager, time, fieldsV1 } = fieldsOf(entry) ?? {};
+    if (manager === ownManager || typeof time !== "string" || !isSuch(fieldsOf(fieldsV1) ?? {})) return [];
+    return parseTime(time) ?? [];
+  });
+  return times.length === 0 ? undefined : Math.max(...times);
+}
