@@ -158,6 +158,23 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     assert.deepEqual(callsOf(zone).sort(), [`POST ${zone}-6`, `POST ${zone}-7`]);
   });
 
+  test("a start that is raised alone: the lowest pods are told, and they are the ones that leave", async () => {
+    const [zone] = await zonesOf("raised");
+    const raise = (start: number, ...args: string[]) =>
+      kubectl("patch", "statefulset", zone, "-p", JSON.stringify({ spec: { ordinals: { start } } }), ...args);
+    assert.equal((await raise(1, "--dry-run=server")).code, 0);
+    assert.deepEqual(callsOf(zone), []);
+    const { code, stderr } = await raise(1);
+    assert.equal(code, 0, stderr);
+    assert.deepEqual(callsOf(zone), [`POST ${zone}-0`]);
+    await eventually("the lowest pod gone", 30_000, async () => {
+      const pods = await api.get<{ items: { metadata: { name: string } }[] }>(`/api/v1/namespaces/${namespace}/pods`);
+      const names = pods.items.map(({ metadata }) => metadata.name).filter((name) => name.startsWith(`${zone}-`));
+      return names.sort().join() === [1, 2, 3].map((ordinal) => `${zone}-${ordinal}`).join() ? true : undefined;
+    });
+    assert.deepEqual(callsOf(zone), [`POST ${zone}-0`]);
+  });
+
   test("annotations that would lead elsewhere lead to the pod itself, or nowhere", async (context) => {
     const heard: string[] = [];
     const trap = createServer(({ headers, url }, response) => {
