@@ -50,7 +50,12 @@ async function checkAgain(context: Context, before: StatefulSet, target: number)
   const { cluster } = context;
   const { now, members } = await readAgain(context, before);
   const led = findLed(members, await readScales(cluster, [now]), cluster.serverTimeMs());
-  if (led.some(({ statefulSet, wanted }) => statefulSet === now && wanted === target)) return now;
+  // Where it is made smaller step by step, less than this is wanted.
+  const isStep = (wanted: number) => (target > now.replicas ? wanted === target : wanted <= target);
+  const isWanted = led.some(({ statefulSet, wanted }) => {
+    return statefulSet === now && typeof wanted === "number" && isStep(wanted);
+  });
+  if (isWanted) return now;
   throw sizeChanged(before);
 }
 

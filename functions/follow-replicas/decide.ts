@@ -1,10 +1,12 @@
 /** Which StatefulSets get another size, after the one that they follow or what they mirror; or which guard holds them. Pure. */
-import { type Around, refuseClaim } from "../shared/group/claiming.ts";
+import { heldLeaving, isAsked, type Questions } from "../shared/group/asking.ts";
+import { type Around, type HeldBack, leaversOf, refuseOwnZone, refuseScaleDown } from "../shared/group/claiming.ts";
 import type { Led } from "../shared/group/led.ts";
 import { leavingOrdinals, scaleDownPhases } from "../shared/group/size-changes.ts";
 import { type DownscaleTimes, heldAfterOthers } from "../shared/group/wanted-replicas.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
+import type { Pod } from "../shared/objects/pods.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
@@ -16,6 +18,8 @@ export interface FollowSnapshot extends Around {
   readonly led: readonly Led[];
   /** What this function has claimed and not ended. */
   readonly claims: readonly KnownClaim[];
+  /** What asked pods have said; absent where no StatefulSet of the group asks. */
+  readonly questions?: Questions | undefined;
   /** When zones were last made smaller, as the ledger has it. */
   readonly times: DownscaleTimes;
   /** Why the API server would not have another size of late, by StatefulSet uid. */
@@ -72,24 +76,47 @@ function decideOne(snapshot: FollowSnapshot, { statefulSet, wanted }: Led): Verd
   return lower(snapshot, statefulSet, wanted);
 }
 
-function lower(snapshot: FollowSnapshot, statefulSet: StatefulSet, target: number): Verdict<Resizing> {
+/** Where its pods are asked before they go, or the budget of the zone does not let all of them go, one goes at a time. */
+function lower(snapshot: FollowSnapshot, statefulSet: StatefulSet, wanted: number): Verdict<Resizing> {
+  const one = statefulSet.replicas - 1;
+  const verdict = lowerTo(snapshot, statefulSet, isAsked(statefulSet) ? one : wanted);
+  return verdict.kind === "wait" && verdict.guard === "budget" ? lowerTo(snapshot, statefulSet, one) : verdict;
+}
+
+function lowerTo(snapshot: FollowSnapshot, statefulSet: StatefulSet, target: number): Verdict<Resizing> {
   const { name: zone, replicas, scaling } = statefulSet;
   const because = `${zone} is made smaller, from ${replicas} to ${target}`;
+  const held = ({ guard, sentence }: HeldBack) =>
+    wait(guard, `${zone} is to go to ${target} replicas, and waits: ${sentence}`, { zone, recheckMs });
+  const claim = claimOf(snapshot, statefulSet, target);
+  const content = { ...claim, by: "", stampMs: snapshot.nowMs };
   if (scaling?.preparesDownscale) {
     // The webhook that is asked about the change would refuse it until then.
     const members = snapshot.zones.map((one) => one.statefulSet);
     const rest = heldAfterOthers(statefulSet, members, snapshot.times, snapshot.nowMs);
     if (rest !== undefined) return wait(rest.guard, rest.sentence, { zone, recheckMs: rest.recheckMs });
+    const why = refuseOwnZone(snapshot, content) ?? heldByAnswers(snapshot, claim);
     // It makes the claim, and tells the pods.
-    return take([{ statefulSet, target, claim: undefined }], because, { zone });
+    return why === undefined ? take([{ statefulSet, target, claim: undefined }], because, { zone }) : held(why);
   }
   const [own] = snapshot.claims;
   if (own !== undefined) return heldByOwn(own);
-  const claim = claimOf(snapshot, statefulSet, target);
-  // As rollout-operator has it: max-unavailable is for pods that come back, and says nothing of how many may leave.
-  const held = refuseClaim(snapshot, { ...claim, by: "", stampMs: snapshot.nowMs }, Number.POSITIVE_INFINITY);
-  if (held === undefined) return take([{ statefulSet, target, claim }], because, { zone, recheckMs: settlingMs });
-  return wait(held.guard, `${zone} is to go to ${target} replicas, and waits: ${held.sentence}`, { zone, recheckMs });
+  const why = refuseScaleDown(snapshot, content) ?? heldByAnswers(snapshot, claim);
+  return why === undefined
+    ? take([{ statefulSet, target, claim }], because, { zone, recheckMs: settlingMs })
+    : held(why);
+}
+
+/** Rule R22: what the pods that would leave have said. */
+function heldByAnswers({ zones, questions }: FollowSnapshot, claim: OtherClaim): HeldBack | undefined {
+  const own = zones.find(({ statefulSet }) => statefulSet.name === claim.zone);
+  return own && heldLeaving(questions, zones, own, leaversOf(own, claim));
+}
+
+/** The pods that would leave by what was decided: those that are to be asked are among them. */
+export function leaversBy({ zones }: FollowSnapshot, { statefulSet, target }: Resizing): readonly Pod[] {
+  const own = zones.find((zone) => zone.statefulSet.uid === statefulSet.uid);
+  return (own?.pods ?? []).filter(({ ordinal }) => ordinal >= statefulSet.start + target);
 }
 
 function heldByOwn(own: KnownClaim): Wait {

@@ -1,6 +1,14 @@
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import { questionEntries } from "../shared/objects/vocabulary/questions.ts";
 import * as scaling from "../shared/objects/vocabulary/scaling.ts";
-import { claims, lastDownscales, ledgerEntries, rolloutGroup, verdicts } from "../shared/objects/vocabulary.ts";
+import {
+  claims,
+  lastDownscales,
+  ledgerEntries,
+  rolloutGroup,
+  rolloutMaxUnavailable,
+  verdicts,
+} from "../shared/objects/vocabulary.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/pass/sizes/claimed-groups.ts";
 import { resizingNeeds } from "../shared/pass/sizes/resizing.ts";
@@ -36,6 +44,8 @@ export const followReplicas: FunctionDefinition<GroupKey> = {
     scaling.delayedDownscale,
     scaling.prepareDownscale,
     lastDownscales,
+    rolloutMaxUnavailable,
+    ...questionEntries,
   ],
   writes: [...ledgerEntries, claims, verdicts],
   run,

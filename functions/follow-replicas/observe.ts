@@ -1,10 +1,11 @@
 /** What is read of a group whose StatefulSets follow or mirror: the wanted sizes, claims, and refusals of late. */
 import { findLed, type Scales } from "../shared/group/led.ts";
+import { openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
 import { claimsBy } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { refusedSizes } from "../shared/pass/sizes/resizing.ts";
-import type { FollowSnapshot } from "./decide.ts";
+import { decide, type FollowSnapshot, leaversBy } from "./decide.ts";
 
 export const name = "follow-replicas";
 
@@ -25,5 +26,20 @@ export function snapshotOf(context: Context, observed: Observed, scales: Scales)
       ledgerSinceMs: Number.isNaN(ledger.createdMs) ? nowMs : ledger.createdMs,
     },
     refused: refusedSizes(context, key),
+    questions: openQuestions(context, observed),
   };
+}
+
+/** Rule R22: the pods that would leave, and whose StatefulSets ask, are asked. */
+export function ask(
+  context: Context,
+  { key }: Observed,
+  snapshot: FollowSnapshot,
+): Promise<FollowSnapshot> | undefined {
+  if (snapshot.questions === undefined) return undefined;
+  return withAnswers(context, name, key, snapshot, (then) => {
+    const verdict = decide(then);
+    const targets = verdict.kind === "wait" ? [] : verdict.targets;
+    return targets.flatMap((one) => leaversBy(then, one).map((pod) => ({ statefulSet: one.statefulSet, pod })));
+  });
 }

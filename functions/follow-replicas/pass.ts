@@ -10,7 +10,7 @@ import type { Observed } from "../shared/pass/observation.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";
 import { actOn, endClaims, telling, writeBack } from "./act.ts";
 import { decide, type FollowSnapshot, type Resizing } from "./decide.ts";
-import { name, snapshotOf } from "./observe.ts";
+import { ask, name, snapshotOf } from "./observe.ts";
 
 const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
 
@@ -45,6 +45,7 @@ function gateOf(): Gate<FollowSnapshot, Resizing> {
     name,
     telling,
     decide,
+    ask,
     actOn,
     async observe(observed, context) {
       reading ??= readAndWriteBack(context, observed);

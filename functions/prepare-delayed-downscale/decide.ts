@@ -1,9 +1,11 @@
 /** When a StatefulSet may be made smaller whose pods are told long before: by how much now, or which guard holds it. Pure. */
-import { type Around, refuseClaim } from "../shared/group/claiming.ts";
+import { heldLeaving, isAsked, type Questions } from "../shared/group/asking.ts";
+import { type Around, type HeldBack, leaversOf, refuseScaleDown } from "../shared/group/claiming.ts";
 import { leavingOrdinals, scaleDownPhases } from "../shared/group/size-changes.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
 import { formatTime } from "../shared/objects/durations.ts";
+import type { Pod } from "../shared/objects/pods.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
@@ -28,6 +30,8 @@ export interface DelaySnapshot extends Around {
   readonly claims: readonly KnownClaim[];
   /** Why the API server would not have a smaller size of late, by StatefulSet uid. */
   readonly refused: ReadonlyMap<string, string>;
+  /** What asked pods have said; absent where no StatefulSet of the group asks. */
+  readonly questions?: Questions | undefined;
   /** Nobody is told anything, and nothing is known of what pods would say. */
   readonly shadow: boolean;
 }
@@ -62,7 +66,7 @@ export function decide(snapshot: DelaySnapshot): Verdict<Lowering> {
 /** Undefined for one that has the size that is wanted. */
 function decideOne(snapshot: DelaySnapshot, one: Delayed): Verdict<Lowering> | undefined {
   const { statefulSet } = one;
-  const { name: zone, start, replicas, uid } = statefulSet;
+  const { name: zone, replicas, uid } = statefulSet;
   if ("held" in one) return wait(one.held.guard, one.held.sentence, { zone, recheckMs });
   if (one.wanted >= replicas) return undefined;
   if (snapshot.shadow) return shadowed(one);
@@ -75,25 +79,42 @@ function decideOne(snapshot: DelaySnapshot, one: Delayed): Verdict<Lowering> | u
   }
   const refusal = snapshot.refused.get(uid);
   if (refusal !== undefined) return wait("downscale-refused", refusal, { zone, recheckMs });
-  const target = replicas - run.pods.length;
+  const lowering = lower(snapshot, one, run.pods);
+  if ("guard" in lowering) {
+    const sentence = `${run.pods.length} pods of ${zone} may leave, and wait: ${lowering.sentence}`;
+    return wait(lowering.guard, sentence, { zone, recheckMs });
+  }
+  const { target } = lowering;
+  const because = `${zone} is made smaller, from ${replicas} to ${target}: its highest pods have known for the delay`;
+  const sentence = rest === undefined ? because : `${because}; ${rest.sentence}`;
+  return take([lowering], sentence, { zone, recheckMs: settlingMs });
+}
+
+/** Where its pods are asked before they go, or the budget of the zone does not let all of them go, one goes at a time. */
+function lower(snapshot: DelaySnapshot, { statefulSet }: DelayedSet, pods: readonly Pod[]): Lowering | HeldBack {
+  const top = pods.slice(0, 1);
+  const all = lowerBy(snapshot, statefulSet, isAsked(statefulSet) ? top : pods);
+  return "guard" in all && all.guard === "budget" ? lowerBy(snapshot, statefulSet, top) : all;
+}
+
+function lowerBy(snapshot: DelaySnapshot, statefulSet: StatefulSet, pods: readonly Pod[]): Lowering | HeldBack {
+  const { name: zone, start, replicas, uid } = statefulSet;
+  const target = replicas - pods.length;
   const claim: OtherClaim = {
     id: `scale-down ${zone} ${snapshot.nowMs}`,
     kind: "scale-down",
     zone,
     members: leavingOrdinals({ start, replicas }, { start, replicas: target }),
-    uids: { [zone]: uid, ...Object.fromEntries(run.pods.map((pod) => [pod.name, pod.uid])) },
+    uids: { [zone]: uid, ...Object.fromEntries(pods.map((pod) => [pod.name, pod.uid])) },
     phase: scaleDownPhases.confirmed,
     terms: "asked",
   };
-  // As rollout-operator has it: max-unavailable is for pods that come back, and says nothing of how many may leave.
-  const held = refuseClaim(snapshot, { ...claim, by: "", stampMs: snapshot.nowMs }, Number.POSITIVE_INFINITY);
-  if (held !== undefined) {
-    const sentence = `${run.pods.length} pods of ${zone} may leave, and wait: ${held.sentence}`;
-    return wait(held.guard, sentence, { zone, recheckMs });
-  }
-  const because = `${zone} is made smaller, from ${replicas} to ${target}: its highest pods have known for the delay`;
-  const sentence = rest === undefined ? because : `${because}; ${rest.sentence}`;
-  return take([{ statefulSet, target, claim }], sentence, { zone, recheckMs: settlingMs });
+  const { zones, questions } = snapshot;
+  const own = zones.find((one) => one.statefulSet.uid === uid);
+  const held =
+    refuseScaleDown(snapshot, { ...claim, by: "", stampMs: snapshot.nowMs }) ??
+    (own && heldLeaving(questions, zones, own, leaversOf(own, claim)));
+  return held ?? { statefulSet, target, claim };
 }
 
 function sayStop({ statefulSet, wanted, delayMs }: DelayedSet, { pods, stop }: Run, nowMs: number): Wait | undefined {

@@ -1,6 +1,7 @@
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import { questionEntries } from "../shared/objects/vocabulary/questions.ts";
 import * as scaling from "../shared/objects/vocabulary/scaling.ts";
-import { claims, ledgerEntries, rolloutGroup, verdicts } from "../shared/objects/vocabulary.ts";
+import { claims, ledgerEntries, rolloutGroup, rolloutMaxUnavailable, verdicts } from "../shared/objects/vocabulary.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/pass/sizes/claimed-groups.ts";
 import { resizingNeeds } from "../shared/pass/sizes/resizing.ts";
@@ -31,6 +32,8 @@ export const prepareDelayedDownscale: FunctionDefinition<GroupKey> = {
     scaling.minTimeBetweenZonesDownscale,
     scaling.lastDownscale,
     scaling.forceReplicas,
+    rolloutMaxUnavailable,
+    ...questionEntries,
   ],
   writes: [...ledgerEntries, claims, verdicts],
   run,

@@ -1,6 +1,8 @@
 /** One pass over a group: claims that are over go, pods are told, and then it is decided whether a zone is made smaller. */
+import { leaversOf } from "../shared/group/claiming.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import { openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
 import { claimsBy, lookAtLedger } from "../shared/pass/claim-writing.ts";
 import { passUnconcerned } from "../shared/pass/concern.ts";
 import type { Context, Outcome } from "../shared/pass/definition.ts";
@@ -49,6 +51,7 @@ function gateOf(round: Round | undefined): Gate<DelaySnapshot, Lowering> {
     name,
     telling,
     decide,
+    ask,
     actOn,
     observe: (observed, context) => snapshotOf(context, observed, round),
   };
@@ -77,6 +80,20 @@ function snapshotOf(context: Context, observed: Observed, round: Round | undefin
     delayed: asNow,
     claims: claimsBy({ ...observed, ledger }, "scale-down", name),
     refused: refusedSizes(context, key),
+    questions: openQuestions(context, observed),
     shadow: context.mode === "shadow",
   };
+}
+
+/** Rule R22: the pods that would leave, and whose StatefulSets ask, are asked. */
+function ask(context: Context, { key }: Observed, snapshot: DelaySnapshot): Promise<DelaySnapshot> | undefined {
+  if (snapshot.questions === undefined) return undefined;
+  return withAnswers(context, name, key, snapshot, (then) => {
+    const verdict = decide(then);
+    const targets = verdict.kind === "wait" ? [] : verdict.targets;
+    return targets.flatMap(({ statefulSet, claim }) => {
+      const own = then.zones.find((zone) => zone.statefulSet.uid === statefulSet.uid);
+      return own === undefined ? [] : leaversOf(own, claim).map((pod) => ({ statefulSet, pod }));
+    });
+  });
 }

@@ -100,6 +100,12 @@ export function refuseScaleDown(around: Around, content: ClaimContent): HeldBack
   return held ?? (own && refuseLeaving(own, content));
 }
 
+/** The same where a webhook makes the claim, and judges all but this: while it has one of this zone, it goes on with that. */
+export function refuseOwnZone({ zones }: Pick<Around, "zones">, content: ClaimContent): HeldBack | undefined {
+  const own = zones.find(({ statefulSet }) => statefulSet.name === content.zone);
+  return own === undefined || own.claims.length > 0 ? undefined : refuseLeaving(own, content);
+}
+
 type Leaving = Pick<ClaimContent, "members" | "uids">;
 
 /** The pods of a zone that go by a claim: at its ordinals, or by the uids that it names. */

@@ -1,6 +1,7 @@
 /** One process of this function over a small world: zones that follow each other, or mirror a size. */
 import { followReplicas } from "../../../../functions/follow-replicas/function.ts";
 import type { Outcome } from "../../../../functions/shared/pass/definition.ts";
+import type { GroupOptions } from "../../../world/world.ts";
 import { key, namespace, Passes, played } from "../../shared/pass/passes.ts";
 
 const grafana = (texts: Readonly<Record<string, string>>) =>
@@ -12,9 +13,9 @@ export class Following {
   /** Zones a, b and c; b and c follow a, unless they are told otherwise. The ledger is old enough to permit something. */
   static async of(
     changes: Readonly<Record<string, Readonly<Record<string, string>>>> = {},
-    { replicas = 4 }: { readonly replicas?: number } = {},
+    { replicas = 4, ...more }: Partial<GroupOptions> = {},
   ): Promise<Following> {
-    const following = new Following(new Passes({ zones: ["a", "b", "c"], replicas }));
+    const following = new Following(new Passes({ zones: ["a", "b", "c"], replicas, ...more }));
     const { world } = following.passes;
     const leader = { "rollout-downscale-leader": "group-a" };
     for (const zone of ["b", "c"]) following.annotate(zone, changes[zone] ?? leader);

@@ -261,13 +261,16 @@ test("a member that cannot be told to stay keeps its claim until it is told, and
 
 const zoneA = { namespace, name: "group-a" };
 
-test("a zone waits while another one is not whole, and is told of no pod that somebody else has claimed", async () => {
+test("a zone waits while another one is not whole, and while a pod of its own that stays is not ready", async () => {
   const on = await Ingesters.of();
   on.want(3);
   on.passes.world.kubelet.breakPod({ namespace, name: "group-b-0" }, "Unready");
   await on.goOn(delayMs + 20_000);
-  assert.deepEqual([on.size("a"), on.size("b")], [4, 3]);
+  assert.deepEqual([on.size("a"), on.size("b"), on.claims], [4, 4, []]);
   assert.equal(on.guard, "zones-down");
+  on.passes.world.kubelet.healPod({ namespace, name: "group-b-0" });
+  await on.goOn(60_000);
+  assert.deepEqual([on.size("a"), on.size("b")], [3, 3]);
 });
 
 test("two processes at once lower each zone once, and never two zones at a time", async () => {
