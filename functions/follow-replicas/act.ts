@@ -1,5 +1,5 @@
 /** What is done: sizes are changed, claims are ended, and what a StatefulSet has is written to the object that it mirrors. */
-import { findLed, readScales, type Scales } from "../shared/group/led.ts";
+import { findLed, type Led, readScales, type Scales } from "../shared/group/led.ts";
 import type { MirroredScale } from "../shared/group/mirrored-scale.ts";
 import type { SizeHeld } from "../shared/group/wanted-replicas.ts";
 import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
@@ -73,9 +73,18 @@ export async function endClaims(context: Context, observed: Observed): Promise<v
   }
 }
 
-/** Spec 3.3: the size that a StatefulSet has, to the status of what it mirrors. That it cannot be written holds up nothing. */
+/**
+ * Spec 3.3: the size that a StatefulSet has, to the status of what it mirrors, once it is the one that is wanted, or while it
+ * goes there after delays. That it cannot be written holds up nothing.
+ */
 export async function writeBack(context: Context, key: GroupKey, members: readonly StatefulSet[], scales: Scales) {
-  const written = members.map(async ({ uid, namespace, name: zone, replicas, scaling }) => {
+  const led = findLed(members, scales, context.cluster.serverTimeMs());
+  // A size that is about to be changed is no answer to whoever wanted another.
+  const isComing = ({ statefulSet: { replicas, scaling }, wanted }: Led) =>
+    typeof wanted === "number" && wanted !== replicas && scaling?.delay === undefined;
+  const coming = new Set(led.filter(isComing).map(({ statefulSet }) => statefulSet.uid));
+  const settled = members.filter(({ uid }) => !coming.has(uid));
+  const written = settled.map(async ({ uid, namespace, name: zone, replicas, scaling }) => {
     const { mirrored } = scaling ?? {};
     const scale = scales.get(uid);
     if (mirrored === undefined || !isDifferent(scale, replicas) || !mirrored.isWrittenBack) return;

@@ -45,7 +45,7 @@ const recheckMs = 30_000;
 export function decide(snapshot: FollowSnapshot): Verdict<Resizing> {
   const rising = snapshot.led.flatMap(({ statefulSet, wanted }): Resizing[] => {
     if (typeof wanted !== "number" || wanted <= statefulSet.replicas) return [];
-    if (snapshot.refused.has(statefulSet.uid)) return [];
+    if (snapshot.refused.has(statefulSet.uid) || malformedDelay(statefulSet) !== undefined) return [];
     return [{ statefulSet, target: wanted, claim: undefined }];
   });
   const isMirroring = snapshot.led.some(({ statefulSet }) => statefulSet.scaling?.mirrored !== undefined);
@@ -70,10 +70,19 @@ function decideOne(snapshot: FollowSnapshot, { statefulSet, wanted }: Led): Verd
   const { name: zone, replicas, uid, scaling } = statefulSet;
   if (typeof wanted !== "number") return wait(wanted.guard, wanted.sentence, { zone, recheckMs: wanted.recheckMs });
   if (wanted === replicas) return undefined;
+  const malformed = malformedDelay(statefulSet);
+  if (malformed !== undefined) return wait("delay-malformed", malformed, { zone, recheckMs });
   const refusal = snapshot.refused.get(uid);
   if (refusal !== undefined) return wait("size-refused", refusal, { zone, recheckMs });
   if (wanted > replicas || scaling?.delay !== undefined) return undefined;
   return lower(snapshot, statefulSet, wanted);
+}
+
+/** As rollout-operator has it: while nobody knows of a delay whether it is one, the size stays, upwards as well. */
+function malformedDelay({ name, scaling }: StatefulSet): string | undefined {
+  const { delay, malformed = [] } = scaling ?? {};
+  if (delay === undefined || (delay.delayMs !== undefined && delay.endpoint !== undefined)) return undefined;
+  return `${name} keeps its size: ${malformed.map(({ sentence }) => sentence).join(" ")}`;
 }
 
 /** Where its pods are asked before they go, or the budget of the zone does not let all of them go, one goes at a time. */

@@ -46,6 +46,28 @@ test("a group whose strategy is not OnDelete is an error in the log, and its pas
   assert.ok(((await valuesOf(doors, "reconciles"))[0] ?? 0) > failed);
 });
 
+test("budgets that nobody can keep stop a rollout, and its passes count as failed until one of them is mended", async () => {
+  const doors = createTestWorld();
+  const { world, start, goTo, lines } = doors;
+  const resource = "zoneawarepoddisruptionbudgets";
+  const spec = { maxUnavailable: 1, selector: { matchLabels: { "rollout-group": "ingester" } } };
+  for (const name of ["one", "two"]) world.store.create(resource, "app", { metadata: { name }, spec });
+  start();
+  await goTo(20);
+  assert.deepEqual(await valuesOf(doors, "reconcilesFailed"), [0], "nothing is to be rolled");
+  for (const { metadata } of world.store.list("statefulsets").items) world.changeTemplate(metadata, "app:2");
+  await goTo(400);
+  const said = lines.filter(({ guard }) => guard === "several-budgets");
+  assert.deepEqual([...new Set(said.map(({ level, group }) => `${level} ${group}`))], ["error ingester"]);
+  const [failed = 0] = await valuesOf(doors, "reconcilesFailed");
+  assert.ok(failed >= 2, `${failed}`);
+  world.store.delete(resource, { namespace: "app", name: "two" });
+  await goTo(800);
+  const [then = 0] = await valuesOf(doors, "reconcilesFailed");
+  await goTo(1_200);
+  assert.deepEqual(await valuesOf(doors, "reconcilesFailed"), [then]);
+});
+
 test("where no process makes passes, the ledger of such a group tells of no success either", async () => {
   const doors = createTestWorld();
   const { world, cluster, start, goTo } = doors;

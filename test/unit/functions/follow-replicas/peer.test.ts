@@ -1,0 +1,46 @@
+/** What rollout-operator does alike: a delay that cannot be read keeps the size, and a status never says a size of between. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { namespace } from "../../shared/pass/passes.ts";
+import { Following } from "./following.ts";
+
+const mirrors = {
+  "rollout-mirror-replicas-from-resource-name": "template",
+  "rollout-mirror-replicas-from-resource-kind": "Deployment",
+  "rollout-mirror-replicas-from-resource-api-version": "apps/v1",
+};
+
+test("delay-malformed: a follower whose delay cannot be read keeps its size, upwards as well, and says so", async () => {
+  for (const text of ["1.5h", "never"]) {
+    const delay = {
+      "rollout-downscale-leader": "group-a",
+      "rollout-delayed-downscale": text,
+      "rollout-prepare-delayed-downscale-url": "http://pod/x",
+    };
+    const on = await Following.of({ b: delay, c: {} });
+    on.scale("a", 7);
+    await on.goOn(20_000);
+    assert.deepEqual([on.sizes, on.passes.guard], [[7, 4, 4], "delay-malformed"]);
+    assert.match(on.passes.verdicts.at(-1)?.sentence ?? "", /^group-b keeps its size: .*rollout-delayed-downscale is/);
+    on.annotate("b", { ...delay, "rollout-delayed-downscale": "1h" });
+    await on.goOn(20_000);
+    assert.deepEqual(on.sizes, [7, 7, 4]);
+  }
+});
+
+test("3.3: a size that somebody else gave a zone, and that is changed back at once, is never written to what it mirrors", async () => {
+  const on = await Following.of({ a: mirrors, b: {}, c: {} });
+  const { store } = on.passes.world;
+  const { spec } = store.get("statefulsets", { namespace, name: "group-a" });
+  const made = { metadata: { name: "template" }, spec: { ...spec, replicas: 4 } };
+  store.create("deployments", namespace, made as never);
+  const said = new Set<number | undefined>();
+  store.onChange("deployments", ({ current }) => {
+    said.add((current?.status as { readonly replicas?: number } | undefined)?.replicas);
+  });
+  await on.goOn(12_000);
+  assert.ok(said.has(4), [...said].join());
+  on.scale("a", 7);
+  await on.goOn(60_000);
+  assert.deepEqual([on.sizes, said.has(7)], [[4, 4, 4], false]);
+});
