@@ -8,6 +8,7 @@ import { Events } from "./events.ts";
 import { Evictions } from "./evictions.ts";
 import { Functions } from "./functions.ts";
 import { Ledgers } from "./ledgers.ts";
+import { Livelock } from "./livelock.ts";
 import { Nodes, Pods } from "./nodes.ts";
 import { disturbances as allDisturbances, type Disturbance } from "./plan.ts";
 import { Processes } from "./processes.ts";
@@ -37,6 +38,7 @@ export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly 
   const skipLabels = new SkipLabels(run);
   const suspension = new Suspension(run);
   const evictions = new Evictions(run);
+  const livelock = new Livelock(run);
   const roles = [functions, claims, versions, scaling, skipLabels, suspension, evictions, ...more].flatMap(
     ({ roles = [] }: Actor) => roles,
   );
@@ -61,6 +63,7 @@ export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly 
     clocks,
     events,
     evictions,
+    livelock,
     ...more,
   ];
 }

@@ -192,6 +192,7 @@ function drawRates(draw: Draw, ledgerGoes: boolean, evicts: boolean): Plan["ever
     recreate: stays(rate(draw, 0.12, 1)),
     relabel: stays(rate(draw, 0.07, 2)),
     relabelTemplate: rate(draw, 0.05, 1),
+    uninstall: 0,
     editLedger: ledgerGoes ? 0 : rate(draw, 0.07, 2),
   };
 }

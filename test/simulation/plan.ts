@@ -213,6 +213,10 @@ export const suspensionDeeds = [
   "mode",
   "wait",
   "scaleUp",
+  "scaleDown",
+  "shift",
+  "restore",
+  "correct",
   "deleteClaim",
   "retention",
   "stick",
@@ -271,6 +275,8 @@ export const disturbances = [
   "relabel",
   "relabelTemplate",
   "editLedger",
+  /** Functions that are installed together are away for a while, and begin again. */
+  "uninstall",
 ] as const;
 
 export type Disturbance = (typeof disturbances)[number];

@@ -26,12 +26,15 @@ export class Processes implements Actor {
     crashWebhook: () => this.#crashWebhook(),
     stopProcess: () => this.#pause(),
     clock: () => this.#stepClock(),
+    uninstall: () => this.#uninstall(),
   };
   readonly #run: SeedRun;
   readonly #revisions: RevisionClock;
   readonly #roles: readonly Role[];
   #running: readonly Running[] = [];
   #made = 0;
+  /** Until when those are away that are installed together. */
+  #awayUntilMs = 0;
   /** How far the clocks of all API servers have been set off the true time. */
   #allOffMs = 0;
 
@@ -134,7 +137,25 @@ export class Processes implements Actor {
     this.#end([victim]);
     log("simulation", `${victim.process.name} is killed`);
     world.timeline.after(draw.between(100, 20_000), () => {
-      if (isFaulty()) this.#start(victim.role);
+      if (isFaulty() && !this.#isAway(victim.role)) this.#start(victim.role);
+    });
+  }
+
+  #isAway({ isInstalledApart = false }: Role): boolean {
+    return isInstalledApart && this.#run.world.timeline.nowMs() < this.#awayUntilMs;
+  }
+
+  /** Nobody of these is there for longer than two sweeps, and nobody notes what happens meanwhile. */
+  #uninstall(): void {
+    const { draw, plan, world, isFaulty, log } = this.#run;
+    const roles = this.#roles.filter(({ isInstalledApart }) => isInstalledApart);
+    if (roles.length === 0 || roles.some((role) => this.#isAway(role))) return;
+    const awayMs = plan.sweepMs * draw.between(2.2, 5);
+    this.#awayUntilMs = world.timeline.nowMs() + awayMs;
+    log("user", `uninstalls ${roles.map(({ name }) => name).join(", ")} for ${(awayMs / 1000).toFixed(0)} s`);
+    this.#end(this.#all().filter(({ role }) => roles.includes(role)));
+    world.timeline.after(awayMs, () => {
+      if (isFaulty()) for (const role of roles) for (let index = 0; index < role.count; index++) this.#start(role);
     });
   }
 

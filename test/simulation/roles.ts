@@ -43,6 +43,8 @@ export interface Role {
   readonly isRollout?: boolean;
   /** It may be killed as soon as it has written, before anybody hears of it. */
   readonly diesAfterWrite?: boolean;
+  /** All roles that say so are installed together, and are away together (`uninstall`). */
+  readonly isInstalledApart?: boolean;
   /** It is never killed, as nothing comes of it that could be lost. */
   readonly isSpared?: boolean;
   /** It asks for PodDisruptionBudgets, too. */

@@ -207,7 +207,8 @@ export class ClaimsChecker implements Checker {
     view: SeenView,
   ): Set<string> {
     const down = new Set<string>();
-    for (let ordinal = 0; ordinal < spec.replicas; ordinal++) {
+    const start = spec.ordinals?.start ?? 0;
+    for (let ordinal = start; ordinal < start + spec.replicas; ordinal++) {
       const pod = view.pod(`${name}-${ordinal}`);
       const isReserved = all.some((one) => one.set === name && one.ordinal === ordinal);
       const isClaimed = claims.some((one) => one.zone === name && one.kind !== "volume" && names(one, ordinal));

@@ -13,11 +13,9 @@ export function suspendingAnywhere(plan: Plan, draw: Draw): Plan {
   const gone = {
     scale: 0,
     loseLedger: 0,
-    editLedger: 0,
     removeZone: 0,
     addZone: 0,
     recreate: 0,
-    relabel: 0,
     relabelTemplate: 0,
     zoneBudget: 0,
   };
@@ -31,7 +29,7 @@ export function suspendingAnywhere(plan: Plan, draw: Draw): Plan {
     versions: undefined,
     safetyMs: plan.safetyMs + 150_000,
     suspension: drawSuspension(draw),
-    every: { ...plan.every, ...gone, crash: plan.every.crash || 30_000 },
+    every: { ...plan.every, ...gone, crash: plan.every.crash || 30_000, uninstall: draw.pick([0, 0, 120_000]) },
   };
 }
 

@@ -14,10 +14,22 @@ import type { Change } from "../../world/watch-log.ts";
 import type { Caller, Checker } from "../checker.ts";
 import { readClaims } from "../claims/checker.ts";
 import type { SeedRun } from "../seed.ts";
-import { durationMs, isDeleted, isDrained, isHeld, isOnHold, modeOf, mountsOf, podOf, says, templates } from "./raw.ts";
+import { type Absences, underWayMs } from "./absences.ts";
+import {
+  durationMs,
+  firstOf,
+  isDeleted,
+  isDrained,
+  isHeld,
+  isOnHold,
+  isWanted,
+  modeOf,
+  mountsOf,
+  podOf,
+  says,
+  templates,
+} from "./raw.ts";
 
-/** Whoever acts on a state has begun to look no longer ago than five seconds, and what he sends takes its way. */
-const underWayMs = 12_000;
 /** Times are of whole seconds. */
 const roundingMs = 2_000;
 /** By how much clocks are set at most, each way. */
@@ -30,20 +42,14 @@ interface Use {
   sinceMs: number;
 }
 
-interface Version {
-  readonly atMs: number;
-  readonly set: StoredStatefulSet;
-}
-
 export class SuspensionChecker implements Checker {
   readonly judges = ["S1", "S2", "K4", "Z1", "L1"];
   readonly #run: SeedRun;
   /** By the name of the volume claim. */
   readonly #uses = new Map<string, Use>();
-  /** When the last pod of a name went. */
-  readonly #goneMs = new Map<string, number>();
-  /** What a StatefulSet was of late, by its name. */
-  readonly #versions = new Map<string, readonly Version[]>();
+  readonly #absences: Absences;
+  /** Volume claims whose removal one of our processes has begun, by uid: whoever else writes that begins nothing. */
+  readonly #marked = new Set<string>();
   /** Volume claims that somebody wanted back while that was possible, and those where it was too late, by uid. */
   readonly #pledged = new Set<string>();
   readonly #tooLate = new Set<string>();
@@ -53,8 +59,9 @@ export class SuspensionChecker implements Checker {
   removed = 0;
   #last: Change<StoredObject> | undefined;
 
-  constructor(run: SeedRun) {
+  constructor(run: SeedRun, absences: Absences) {
     this.#run = run;
+    this.#absences = absences;
     const { store } = run.world;
     store.onChange(claimsResource, (change: Change<StoredObject>) => {
       this.#last = change;
@@ -62,7 +69,6 @@ export class SuspensionChecker implements Checker {
     });
     store.onChange("statefulsets", (change) => {
       this.#last = change as unknown as Change<StoredObject>;
-      if (change.current !== undefined) this.#noteSet(change.current);
     });
     store.onChange("pods", ({ current, final }) => this.#podChanged(current, final));
     store.onChange("events", ({ current }: Change<StoredObject>) => {
@@ -74,21 +80,8 @@ export class SuspensionChecker implements Checker {
     return this.#run.world.timeline.nowMs();
   }
 
-  #noteSet(set: StoredStatefulSet): void {
-    const before = this.#versions.get(set.metadata.name) ?? [];
-    const since = before.findLastIndex(({ atMs }) => atMs <= this.#nowMs - underWayMs);
-    this.#versions.set(set.metadata.name, [...before.slice(Math.max(0, since)), { atMs: this.#nowMs, set }]);
-  }
-
-  /** What the StatefulSet was when whoever acts now may have looked. */
-  #lately(name: string): readonly StoredStatefulSet[] {
-    const all = this.#versions.get(name) ?? [];
-    const since = all.findLastIndex(({ atMs }) => atMs <= this.#nowMs - underWayMs);
-    return all.slice(Math.max(0, since)).map(({ set }) => set);
-  }
-
   #podChanged(current: StoredPod | undefined, final: StoredPod): void {
-    const { name, uid, namespace } = final.metadata;
+    const { uid, namespace } = final.metadata;
     if (namespace !== this.#run.namespace) return;
     for (const claim of mountsOf(final)) {
       const use = this.#uses.get(claim) ?? { by: new Set<string>(), sinceMs: this.#nowMs };
@@ -98,7 +91,6 @@ export class SuspensionChecker implements Checker {
       else use.by.add(uid);
       if (before === 0 || use.by.size === 0) if (before !== use.by.size) use.sinceMs = this.#nowMs;
     }
-    if (current === undefined) this.#goneMs.set(name, this.#nowMs);
   }
 
   /** In use, and no longer than whoever acts now may not know it. */
@@ -158,11 +150,12 @@ export class SuspensionChecker implements Checker {
     const { name } = after.metadata;
     if (after.spec.replicas >= before.spec.replicas) return;
     const what = `${who} makes ${name} smaller`;
-    if (this.#lately(name).every((set) => modeOf(set) === "None"))
+    if (this.#absences.lately(name).every((set) => modeOf(set) === "None"))
       this.#run.violate("S1", `${what}, and its mode is None`);
     this.#judgeLedger(what, name, (claim) => claim.kind === "scale-down");
     const { store } = this.#run.world;
-    for (let ordinal = after.spec.replicas; ordinal < before.spec.replicas; ordinal++) {
+    for (let ordinal = firstOf(before); ordinal < firstOf(before) + before.spec.replicas; ordinal++) {
+      if (isWanted(after, ordinal)) continue;
       for (const template of templates.slice(0, this.#run.plan.suspension?.volumes)) {
         const key = { namespace: this.#run.namespace, name: `${template}-${name}-${ordinal}` };
         const claim = store.find(claimsResource, key);
@@ -177,11 +170,15 @@ export class SuspensionChecker implements Checker {
   /** What is taken stands in the ledger, and nothing of another zone does. */
   #judgeLedger(what: string, zone: string, isOwn: (claim: ReturnType<typeof readClaims>[number]) => boolean): void {
     const { world, namespace, group, violate } = this.#run;
-    const lease = world.store.find("leases", { namespace, name: ledgerName(group) });
-    const claims = lease === undefined ? [] : readClaims(lease as never);
-    if (!claims.some((claim) => claim.zone === zone && isOwn(claim)))
-      violate("K4", `${what}, and the ledger holds no claim of that`);
-    const other = claims.find((claim) => claim.zone !== zone);
+    // Whoever acts may not know yet that it has changed its group.
+    const groups = this.#absences.lately(zone).map(({ metadata }) => metadata.labels?.["rollout-group"] ?? group);
+    const ledgers = [...new Set(groups)].map((one) => {
+      const lease = world.store.find("leases", { namespace, name: ledgerName(one) });
+      return lease === undefined ? [] : readClaims(lease as never);
+    });
+    const own = ledgers.find((claims) => claims.some((claim) => claim.zone === zone && isOwn(claim)));
+    if (own === undefined) violate("K4", `${what}, and the ledger holds no claim of that`);
+    const other = own?.find((claim) => claim.zone !== zone);
     if (other !== undefined) violate("Z1", `${what}, and another zone has the claim ${other.line}`);
   }
 
@@ -189,7 +186,11 @@ export class SuspensionChecker implements Checker {
     const { name } = after.metadata;
     const state = says(before, "suspend-state");
     const now = says(after, "suspend-state");
-    if (now === "Removing" && state !== "Removing") this.#judgeRemoval(`${who} begins to remove ${name}`, before);
+    if (now === "Removing" && state !== "Removing") {
+      this.#judgeRemoval(`${who} begins to remove ${name}`, before);
+      this.#marked.add(after.metadata.uid);
+    }
+    if (now === undefined || now === "Suspended") this.#marked.delete(after.metadata.uid);
     if (now === "Suspended" && says(after, "suspended-at") !== says(before, "suspended-at") && this.#isUsed(name))
       this.#run.violate("S1", `${who} says that ${name} is not in use, and it is`);
     if (isHeld(before) && !isHeld(after)) this.#released(who, before, after);
@@ -199,8 +200,8 @@ export class SuspensionChecker implements Checker {
 
   #judgeRemoval(what: string, claim: StoredObject): void {
     const { violate } = this.#run;
-    const sets = this.#lately(setNameOf(podOf(claim)));
-    const nowMs = this.#nowMs + this.#skewMs();
+    const sets = this.#absences.lately(setNameOf(podOf(claim)));
+    const nowMs = this.#nowMs + this.skewMs();
     if (says(claim, "recover") !== undefined) violate("S2", `${what}, and somebody wants it back`);
     if (says(claim, "suspend") !== "true") violate("S1", `${what}, and nobody asks for that`);
     if (isOnHold(claim) || sets.every(isOnHold)) violate("S1", `${what}, and somebody holds it`);
@@ -213,10 +214,10 @@ export class SuspensionChecker implements Checker {
 
   #judgeAge(what: string, claim: StoredObject, sets: readonly StoredStatefulSet[]): void {
     const all = sets.flatMap((set) => durationMs(claim, set) ?? []);
-    const goneMs = this.#nowMs - (this.#goneMs.get(podOf(claim)) ?? Number.NEGATIVE_INFINITY);
+    const awayMs = this.#absences.awayMs(claim);
     if (all.length === 0) this.#run.violate("S1", `${what}, and nobody knows how long it is to be kept`);
-    else if (goneMs + this.#skewMs() + roundingMs < Math.min(...all))
-      this.#run.violate("S1", `${what}, and its pod has been gone for ${goneMs} ms, not for ${Math.min(...all)}`);
+    else if (awayMs + this.skewMs() + roundingMs < Math.min(...all))
+      this.#run.violate("S1", `${what}, and its pod has been away for ${awayMs} ms, not for ${Math.min(...all)}`);
   }
 
   #released(who: string, before: StoredObject, after: StoredObject): void {
@@ -244,7 +245,7 @@ export class SuspensionChecker implements Checker {
     }
     if (!isCleared) this.#run.violate("S2", `${who} answers who wants ${name} back, and something of ours stays`);
     const pod = store.find("pods", { namespace: this.#run.namespace, name: podOf(after) });
-    const cameLately = this.#nowMs - (this.#goneMs.get(podOf(after)) ?? Number.NEGATIVE_INFINITY) < underWayMs;
+    const cameLately = this.#nowMs - this.#absences.goneMs(podOf(after)) < underWayMs;
     if (says(before, "suspend-state") !== undefined && pod === undefined && !cameLately)
       this.#run.violate("S2", `${who} says that ${name} is recovered, and its pod is not there`);
   }
@@ -260,7 +261,7 @@ export class SuspensionChecker implements Checker {
     const what = `${process.name} deletes ${key.name}`;
     this.removed++;
     if (role.name !== "collector") violate("S1", `${what}, and that is not its business`);
-    if (says(claim, "suspend-state") !== "Removing") violate("S1", `${what}, which nobody has begun to remove`);
+    if (!this.#marked.has(uid)) violate("S1", `${what}, whose removal none of us has begun`);
     if (this.#pledged.has(uid)) violate("S2", `${what}, and somebody wanted it back in time`);
     if (isOnHold(claim)) violate("S1", `${what}, and somebody holds it`);
     if (this.#isUsed(key.name)) violate("S1", `${what}, and a pod uses it`);
@@ -268,7 +269,7 @@ export class SuspensionChecker implements Checker {
   }
 
   /** By how much two clocks may differ, one of which has stamped what the other reads. */
-  #skewMs(): number {
+  skewMs(): number {
     const { every, skewMs } = this.#run.plan;
     // Nobody here has another clock than the API server's: where that is set by minutes, times are over as much sooner.
     return 2 * (every.clock > 0 ? 14_000 : skewMs) + (every.farClock > 0 ? farMs : 0);
@@ -292,8 +293,8 @@ export class SuspensionChecker implements Checker {
       if (!isAsked && isBegun) return `nobody asks that ${name} goes, and it is suspended`;
       if (!isAsked || set === undefined) continue;
       const above = claims.filter((one) => setNameOf(podOf(one)) === setNameOf(pod) && isAbove(one, claim));
-      const isTop = above.every((one) => !stays.has(podOf(one)) || ordinalIn(podOf(one)) >= set.spec.replicas);
-      if (isTop || ordinalIn(pod) >= set.spec.replicas) return `${name} is to go, and is there still`;
+      const isTop = above.every((one) => !stays.has(podOf(one)) || !isWanted(set, ordinalIn(podOf(one))));
+      if (isTop || !isWanted(set, ordinalIn(pod))) return `${name} is to go, and is there still`;
       const stands = world.store.find("pods", { namespace, name: pod });
       if (stands === undefined || !isUp(stands)) return `${pod} is to stay for those above it, and is not there`;
     }

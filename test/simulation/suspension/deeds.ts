@@ -2,7 +2,7 @@
 import type { StoredObject, StoredStatefulSet } from "../../world/objects.ts";
 import type { SuspensionDeed } from "../plan.ts";
 import type { SeedRun } from "../seed.ts";
-import { isDeleted, isHeld, key, ourFinalizer, podOf, says, templates } from "./raw.ts";
+import { firstOf, isDeleted, isHeld, key, ourFinalizer, podOf, says, templates } from "./raw.ts";
 
 const claimsResource = "persistentvolumeclaims";
 const stuckFinalizer = "other.test/stuck";
@@ -40,6 +40,10 @@ export class Deeds {
       mode: say(set, "removal-mode", ["Zone", "Zone", "Group", "All", "None", "some", null]),
       wait: say(set, "wait-between-removals", ["0s", "10s", "-5s", "later"]),
       scaleUp: () => this.#scaleUp(set),
+      scaleDown: () => this.#scaleDown(set),
+      shift: () => this.#shift(set),
+      restore: () => this.#replace(begun, begun.metadata.annotations),
+      correct: () => this.#correct(either),
       deleteClaim: () => this.#deleteClaim(begun),
       retention: () => this.#retain(set, draw.pick(["Delete", "Retain", "Retain"])),
       stick: () => this.#stick(),
@@ -130,7 +134,8 @@ export class Deeds {
     const { draw, world, namespace, plan } = this.#run;
     const count = draw.whole(1, 2);
     for (let index = 0; index < count; index++) {
-      const ordinal = draw.chance(0.85) ? set.spec.replicas - 1 - index : draw.whole(0, set.spec.replicas);
+      const ordinal =
+        firstOf(set) + (draw.chance(0.85) ? set.spec.replicas - 1 - index : draw.whole(0, set.spec.replicas));
       const proof = draw.chance(0.85) ? { "drained-at": this.#now() } : {};
       const volumes = plan.suspension?.volumes ?? 1;
       for (const template of templates.slice(0, volumes)) {
@@ -144,11 +149,61 @@ export class Deeds {
   }
 
   #scaleUp(set: StoredStatefulSet): void {
-    const { plan, world, log, namespace, draw } = this.#run;
+    const { plan, log, draw } = this.#run;
     const replicas = Math.min(plan.replicas, set.spec.replicas + draw.whole(1, 2));
     if (replicas <= set.spec.replicas) return;
     log("autoscaler", `scales ${set.metadata.name} up to ${replicas}`);
-    world.scale({ namespace, name: set.metadata.name }, replicas);
+    this.#change(set, "replicas", { replicas });
+  }
+
+  /** A user takes pods without asking anybody; some are brought back a moment later. */
+  #scaleDown(set: StoredStatefulSet): void {
+    const { world, log, namespace, draw } = this.#run;
+    const { name } = set.metadata;
+    const replicas = Math.max(1, set.spec.replicas - draw.whole(1, 2));
+    if (replicas >= set.spec.replicas) return;
+    log("user", `scales ${name} down to ${replicas}`);
+    this.#change(set, "replicas", { replicas });
+    if (!draw.chance(0.5)) return;
+    world.timeline.after(draw.between(1_000, 20_000), () => {
+      const now = world.store.find("statefulsets", { namespace, name });
+      if (now !== undefined) this.#change(now, "replicas", { replicas: now.spec.replicas + 1 });
+    });
+  }
+
+  /** Another first ordinal: some pods leave at one end, and as many come at the other. */
+  #shift(set: StoredStatefulSet): void {
+    const { log, draw } = this.#run;
+    const start = Math.max(0, Math.min(2, firstOf(set) + draw.pick([-1, 1])));
+    if (start === firstOf(set)) return;
+    log("user", `has the ordinals of ${set.metadata.name} begin at ${start}`);
+    this.#change(set, "ordinals", { ordinals: { start } });
+  }
+
+  /** The API server notes who has changed a size, and when. */
+  #change({ metadata: { name } }: StoredStatefulSet, field: string, spec: object): void {
+    const { world, namespace } = this.#run;
+    const fieldsV1 = { "f:spec": { [`f:${field}`]: {} } };
+    const managedFields = [{ manager: "kubectl", operation: "Update", time: this.#now(1_000), fieldsV1 }];
+    world.store.patch("statefulsets", { namespace, name }, { metadata: { managedFields }, spec });
+  }
+
+  /** What nobody can read is written anew, in words that everybody can. */
+  #correct(object: StoredObject): void {
+    const right: Readonly<Record<string, { readonly grammar: RegExp; readonly text: string | null }>> = {
+      "suspend-duration": { grammar: /^\d+[smh]?$/, text: "20s" },
+      hold: { grammar: /^(true|false)$/, text: null },
+      "removal-mode": { grammar: /^(Zone|Group|All|None)$/, text: "Zone" },
+      "wait-between-removals": { grammar: /^\d+s$/, text: "10s" },
+      suspend: { grammar: /^(true|false)$/, text: "true" },
+      recover: { grammar: /^true$/, text: null },
+      "drained-at": { grammar: /^\d{4}-/, text: this.#now() },
+    };
+    const wrong = Object.entries(right).filter(([name, { grammar }]) => {
+      const text = says(object, name);
+      return text !== undefined && !grammar.test(text);
+    });
+    if (wrong.length > 0) this.#say(object, Object.fromEntries(wrong.map(([name, { text }]) => [name, text])));
   }
 
   #deleteClaim({ metadata: { name } }: StoredObject): void {
@@ -157,16 +212,21 @@ export class Deeds {
     world.store.delete(claimsResource, { namespace, name }, {});
   }
 
-  /** Deleted, its finalizers taken away, and another one of its name made. */
-  #replace(claim: StoredObject): void {
+  /** Deleted, its finalizers taken away, and another one of its name made; from a copy it has what the other one said. */
+  #replace(claim: StoredObject, annotations: Readonly<Record<string, string>> = {}): void {
     const { world, log, namespace } = this.#run;
     const { name } = claim.metadata;
-    log("user", `replaces ${name}`);
+    const isCopy = Object.keys(annotations).length > 0;
+    log("user", isCopy ? `restores ${name} from a copy` : `replaces ${name}`);
+    const fields = Object.fromEntries(Object.keys(annotations).map((one) => [`f:${one}`, {}]));
+    const fieldsV1 = { "f:metadata": { "f:annotations": fields } };
+    const managedFields = [{ manager: "velero", operation: "Update", time: this.#now(1_000), fieldsV1 }];
+    const restored = { annotations, managedFields };
     if (!isDeleted(claim)) world.store.delete(claimsResource, { namespace, name }, {});
     if (world.store.find(claimsResource, { namespace, name }) !== undefined)
       world.store.patch(claimsResource, { namespace, name }, { metadata: { finalizers: null } });
     if (world.store.find(claimsResource, { namespace, name }) === undefined)
-      world.store.create(claimsResource, namespace, { metadata: { name }, spec: {} });
+      world.store.create(claimsResource, namespace, { metadata: { name, ...(isCopy ? restored : {}) }, spec: {} });
   }
 
   /** A pod that something keeps from going for a while. */
@@ -214,6 +274,9 @@ export class Deeds {
     for (const set of this.sets()) {
       this.#say(set, { "suspend-duration": "20s", hold: null, "removal-mode": "Zone", "wait-between-removals": "5s" });
       this.#retain(set, "Retain");
+      // Below the first ordinal nobody can have a pod back.
+      const spec = { ordinals: { start: 0 }, replicas: set.spec.replicas + firstOf(set) };
+      if (firstOf(set) > 0) world.store.patch("statefulsets", { namespace, name: set.metadata.name }, { spec });
     }
     const asks = (claim: StoredObject) => says(claim, "suspend") !== undefined && says(claim, "suspend") !== "false";
     // Whoever asked for one volume of a pod asks for all of them.
@@ -240,6 +303,10 @@ export class Deeds {
   /** What somebody has deleted, and nobody has begun to remove, keeps its name until somebody takes our finalizer away. */
   takeWhatHangs(): void {
     const { world, namespace, log } = this.#run;
+    // Whoever brought a pod back made the word on its data void: it is moved once more.
+    for (const claim of this.claims())
+      if (says(claim, "suspend") === "true" && says(claim, "drained-at") === undefined)
+        this.#say(claim, { "drained-at": this.#now() });
     for (const claim of this.claims()) {
       // Its pod came after the word, or it did itself: the data is moved once more.
       if (/^(pod|claim)-newer: /.test(says(claim, "suspend-message") ?? ""))

@@ -33,12 +33,16 @@ export function isOnHold(object: StoredObject): boolean {
   return text !== undefined && text !== "false";
 }
 
+const usualWaitMs = 60_000;
 const unitsMs: Readonly<Record<string, number>> = { "": 1_000, s: 1_000, m: 60_000, h: 3_600_000 };
 
 /** In milliseconds; undefined where nobody says how long, or in no words that anybody can read. */
 export function durationMs(claim: StoredObject, set: StoredObject | undefined): number | undefined {
-  const text = says(claim, "suspend-duration") ?? (set === undefined ? undefined : says(set, "suspend-duration"));
-  const [, number, unit = ""] = /^(\d+)([smh]?)$/.exec(text ?? "") ?? [];
+  return readMs(says(claim, "suspend-duration") ?? (set === undefined ? "" : (says(set, "suspend-duration") ?? "")));
+}
+
+function readMs(text: string): number | undefined {
+  const [, number, unit = ""] = /^(\d+)([smh]?)$/.exec(text) ?? [];
   const unitMs = unitsMs[unit];
   return number === undefined || unitMs === undefined ? undefined : Number(number) * unitMs;
 }
@@ -61,6 +65,17 @@ export function mountsOf({ spec }: StoredPod): readonly string[] {
   return (spec.volumes ?? []).flatMap(({ persistentVolumeClaim }) => persistentVolumeClaim?.claimName ?? []);
 }
 
-export function isWanted({ spec }: StoredStatefulSet, ordinal: number): boolean {
-  return ordinal < spec.replicas;
+export function isWanted(set: StoredStatefulSet, ordinal: number): boolean {
+  return ordinal >= firstOf(set) && ordinal < firstOf(set) + set.spec.replicas;
+}
+
+export function firstOf({ spec }: StoredStatefulSet): number {
+  return spec.ordinals?.start ?? 0;
+}
+
+/** How long to wait between two removals, in milliseconds; undefined where nobody can read it. Below nothing is the usual. */
+export function waitMs(set: StoredObject): number | undefined {
+  const text = says(set, "wait-between-removals");
+  if (text === undefined) return usualWaitMs;
+  return text.startsWith("-") && readMs(text.slice(1)) !== undefined ? usualWaitMs : readMs(text);
 }

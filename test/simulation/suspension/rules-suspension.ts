@@ -24,6 +24,17 @@ const reacting = (
   return suspended(plan, { everyMs: 5_000, deeds: requests, ...chosen }, others);
 };
 
+/** Three zones whose volumes are over soon, and that are to wait for each other. */
+const waiting = {
+  everyMs: 5_000,
+  deeds: ["request"],
+  durationMs: 5_000,
+  waitMs: 30_000,
+  mode: "Zone",
+  reacts: 0,
+  volumes: 1,
+} as const;
+
 const isRemoving = (body: object): boolean =>
   fieldsOf(fieldsOf(fieldsOf(body)?.metadata)?.annotations)?.[key("suspend-state")] === "Removing";
 
@@ -44,13 +55,17 @@ function seen(resource: string, change: (objects: readonly object[]) => readonly
 type Annotations = Readonly<Record<string, unknown>>;
 
 /** The same with other annotations. */
-function annotated(change: (annotations: Annotations) => Annotations) {
+function annotatedBy(change: (metadata: Annotations, annotations: Annotations) => Annotations) {
   return (objects: readonly object[]): readonly object[] =>
     objects.map((object) => {
       const metadata = fieldsOf(fieldsOf(object)?.metadata) ?? {};
-      return { ...object, metadata: { ...metadata, annotations: change(fieldsOf(metadata.annotations) ?? {}) } };
+      const annotations = change(metadata, fieldsOf(metadata.annotations) ?? {});
+      return { ...object, metadata: { ...metadata, annotations } };
     });
 }
+
+const annotated = (change: (annotations: Annotations) => Annotations) =>
+  annotatedBy((_metadata, annotations) => change(annotations));
 
 const withoutHold = annotated(({ [key("hold")]: _hold, ...rest }) => rest);
 
@@ -76,6 +91,42 @@ function claimsInMemory(protocol: Protocol): Protocol {
       own = claims.filter(isVolume);
       const kept = claims.filter((claim) => !isVolume(claim));
       return read(await protocol.writeLedger(cluster, ledger, { ...change, claims: kept }));
+    },
+  };
+}
+
+/** Nobody waits between two removals. */
+const hasty = annotated((annotations) => ({ ...annotations, [key("wait-between-removals")]: "0s" }));
+
+/** The first time that a process has read of a volume claim is the one that it believes for ever. */
+const withFirstTimes = wrapCluster((cluster) => {
+  const first = new Map<unknown, unknown>();
+  const remember = annotatedBy(({ uid }, annotations) => {
+    const at = annotations[key("suspended-at")];
+    if (at === undefined) return annotations;
+    if (!first.has(uid)) first.set(uid, at);
+    return { ...annotations, [key("suspended-at")]: first.get(uid) };
+  });
+  return {
+    get: async (wanted, object, options) => {
+      const read = await cluster.get(wanted, object, options);
+      return wanted === claimsResource ? (remember([read])[0] as typeof read) : read;
+    },
+    list: async (wanted, query) => {
+      const list = await cluster.list(wanted, query);
+      return wanted === claimsResource ? { ...list, items: remember(list.items) as typeof list.items } : list;
+    },
+  };
+});
+
+/** Whatever a ledger has held it holds for ever. */
+function claimsForEver(protocol: Protocol): Protocol {
+  return {
+    ...protocol,
+    writeLedger: (cluster, ledger, change) => {
+      const { claims = ledger.claims } = change;
+      const lost = ledger.claims.filter(({ id }) => claims.every((one) => one.id !== id));
+      return protocol.writeLedger(cluster, ledger, { ...change, claims: [...claims, ...lost] });
     },
   };
 }
@@ -159,5 +210,26 @@ export const suspensionRules: readonly RemovedRule[] = [
     breaks: ["K4", "Z1"],
     aim: (plan) => reacting(plan, []),
     wrappers: { protocol: claimsInMemory },
+  },
+  {
+    rule: "S1",
+    removed: "beginning the time anew when the pod is seen again",
+    breaks: ["S1"],
+    aim: (plan) => reacting(plan, ["scaleUp", "scaleDown", "duration"], { durationMs: 60_000 }),
+    wrappers: withFirstTimes,
+  },
+  {
+    rule: "L1",
+    removed: "taking claims out of the ledger that are over",
+    breaks: ["L1"],
+    aim: (plan) => reacting(plan, []),
+    wrappers: { protocol: claimsForEver },
+  },
+  {
+    rule: "S3",
+    removed: "the wait between removals",
+    breaks: ["S3"],
+    aim: (plan) => ({ ...reacting(plan, []), suspension: waiting }),
+    wrappers: seen("statefulsets", hasty),
   },
 ];

@@ -40,6 +40,9 @@ export function suspending(plan: Plan, draw: Draw, changes: Partial<Plan> = {}):
       stopProcess: draw.pick([0, 60_000]),
       clock: draw.pick([0, 0, 30_000]),
       farClock: draw.pick([0, 0, 0, 90_000]),
+      uninstall: draw.pick([0, 0, 120_000]),
+      editLedger: draw.pick([0, 0, 60_000]),
+      relabel: draw.pick([0, 0, 0, 90_000]),
     },
     ...changes,
   });

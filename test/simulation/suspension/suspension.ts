@@ -18,9 +18,11 @@ import { startReplica } from "../replica.ts";
 import type { Connection, Role } from "../roles.ts";
 import type { SeedRun } from "../seed.ts";
 import { type Process, runIn } from "../simulated-cluster.ts";
+import { Absences } from "./absences.ts";
 import { SuspensionChecker } from "./checker.ts";
 import { Deeds } from "./deeds.ts";
 import { podOf, says } from "./raw.ts";
+import { WaitsChecker } from "./waits-checker.ts";
 
 interface Listener {
   readonly process: Process;
@@ -46,12 +48,14 @@ export class Suspension implements Actor {
       this.checkers = [];
       return;
     }
-    const told = { wokenBy: "itself", inPeace: "any", count: 2, diesAfterWrite: true } as const;
+    const told = { wokenBy: "itself", inPeace: "any", count: 2, diesAfterWrite: true, isInstalledApart: true } as const;
     this.roles = [
       { ...told, name: "suspender", open: (connection) => this.#open(connection, suspendGroup) },
       { ...told, name: "collector", open: (connection) => this.#open(connection, gcSuspendedGroups) },
     ];
-    this.checkers = [new SuspensionChecker(run)];
+    const absences = new Absences(run);
+    const checker = new SuspensionChecker(run, absences);
+    this.checkers = [checker, new WaitsChecker(run, absences, () => checker.skewMs())];
   }
 
   /** Events of volume claims alone wake these functions. */

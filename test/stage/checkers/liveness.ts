@@ -39,7 +39,13 @@ export function undrainedOf(world: World, drained: StoredPod | undefined): strin
 export function unsettledOf(world: World, namespace: string, ledgers: readonly string[]): string | undefined {
   for (const name of ledgers) {
     const lease = world.store.find("leases", { namespace, name });
-    if (lease !== undefined && readReservations(lease)?.length !== 0) return `the ledger ${name} holds reservations`;
+    if (lease === undefined) continue;
+    if (readReservations(lease)?.length !== 0) return `the ledger ${name} holds reservations`;
+    const { "sluice.dev/claims": claims = "", "sluice.dev/group": group } = lease.metadata.annotations ?? {};
+    // Nobody looks at the ledger of a group that nothing is left of; it is not in anybody's way.
+    const { items } = world.store.list("statefulsets", { namespace });
+    if (items.every(({ metadata }) => metadata.labels?.["rollout-group"] !== group)) continue;
+    if (claims !== "") return `the ledger ${name} holds a claim: ${claims}`;
   }
   return undefined;
 }

@@ -1,0 +1,55 @@
+/** Writes without an end are found, and those that somebody else gave a reason for are not counted. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { VirtualTimeline } from "../world/timeline.ts";
+import { createWorld } from "../world/world.ts";
+import type { Caller } from "./checker.ts";
+import { LivelockChecker } from "./livelock.ts";
+
+const namespace = "db";
+const name = "data-group-a-0";
+const resource = "persistentvolumeclaims";
+const callerOf = (role: string, wokenBy = "itself") =>
+  ({ process: { name: `${role}-1` }, role: { name: role, wokenBy }, views: new Map() }) as unknown as Caller;
+
+/** A pod with a volume claim; whoever writes says something new each time. */
+function scene() {
+  const timeline = new VirtualTimeline();
+  const world = createWorld({ timeline });
+  const violations: string[] = [];
+  const violate = (invariant: string, sentence: string) => violations.push(`${invariant} ${sentence}`);
+  const checker = new LivelockChecker(world, violate, [resource]);
+  world.addGroup({ namespace, group: "group", zones: ["a"], replicas: 1, volumes: ["data"] });
+  world.settle();
+  timeline.runUntil(timeline.nowMs() + 60_000);
+  let said = 0;
+  const others = () => world.annotate({ namespace, name }, { said: String(++said) }, resource);
+  const write = (caller: Caller) => {
+    others();
+    checker.onWritten(caller, "patch", resource);
+    timeline.runUntil(timeline.nowMs() + 1_000);
+  };
+  return { violations, write, others };
+}
+
+test("two functions that write one volume claim in turn are found at the 21st write in a minute", () => {
+  const { violations, write } = scene();
+  const [one, other] = [callerOf("suspender"), callerOf("collector")];
+  for (let times = 0; times < 10; times++) for (const caller of [one, other]) write(caller);
+  assert.deepEqual(violations, []);
+  write(one);
+  assert.match(
+    violations[0] ?? "",
+    /^L2 suspender-1 writes persistentvolumeclaims db\/data-group-a-0 for the 21th time/,
+  );
+});
+
+test("what somebody else has changed begins the count anew, and what a review writes somebody has asked for", () => {
+  const { violations, write, others } = scene();
+  for (let times = 0; times < 40; times++) {
+    write(callerOf("suspender"));
+    if (times % 15 === 0) others();
+    write(callerOf("webhook", "reviews"));
+  }
+  assert.deepEqual(violations, []);
+});

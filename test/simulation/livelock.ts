@@ -1,0 +1,99 @@
+/**
+ * L2: no object is written more than 20 times in a minute by our processes while nobody else changes anything that it is about.
+ * Two functions that undo each other's words would go on for ever, and no promise about what is deleted would tell.
+ *
+ * In a ledger each function has words of its own: there the writes of each function count for themselves. What a review writes
+ * is written because somebody asked.
+ */
+import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
+import { setNameOf } from "../stage/checkers/raw.ts";
+import type { StoredObject } from "../world/objects.ts";
+import type { Change } from "../world/watch-log.ts";
+import type { World } from "../world/world.ts";
+import type { Actor } from "./actor.ts";
+import type { Caller, Checker } from "./checker.ts";
+import type { SeedRun } from "./seed.ts";
+import { podOf } from "./suspension/raw.ts";
+
+const mostWrites = 20;
+const withinMs = 60_000;
+
+/** Not yet volume claims: two functions still write `sluice.dev/suspend-message` of one that is on hold in turn. */
+const judged: readonly Resource[] = ["statefulsets", "pods", "leases"];
+
+interface Written {
+  readonly resource: Resource;
+  readonly object: StoredObject;
+}
+
+export class Livelock implements Actor {
+  readonly name = "livelock";
+  readonly checkers: readonly Checker[];
+
+  constructor({ world, violate }: SeedRun) {
+    this.checkers = [new LivelockChecker(world, violate, judged)];
+  }
+}
+
+export class LivelockChecker implements Checker {
+  readonly judges = ["L2"];
+  readonly #world: World;
+  readonly #violate: SeedRun["violate"];
+  readonly #judged: readonly Resource[];
+  /** When our processes wrote an object, by its kind and name. */
+  readonly #times = new Map<string, number[]>();
+  /** When somebody else last changed anything of a StatefulSet, or anything of a namespace. */
+  readonly #others = new Map<string, number>();
+  /** The last change, as long as nobody has said that it was ours. */
+  #last: Written | undefined;
+
+  constructor(world: World, violate: SeedRun["violate"], judged: readonly Resource[]) {
+    this.#world = world;
+    this.#violate = violate;
+    this.#judged = judged;
+    for (const resource of ["persistentvolumeclaims", "statefulsets", "pods", "leases"] as const)
+      world.store.onChange(resource, (change) => this.#changed(resource, change as unknown as Change<StoredObject>));
+  }
+
+  #changed(resource: Resource, { final }: Change<StoredObject>): void {
+    if (this.#last !== undefined)
+      for (const about of aboutOf(this.#last)) this.#others.set(about, this.#world.timeline.nowMs());
+    this.#last = { resource, object: final };
+  }
+
+  /** A write of one of our processes is heard of right after the change that it made. */
+  onWritten({ process, role }: Caller, verb: string, resource: Resource): void {
+    const written = this.#last;
+    if (verb === "create" || role.wokenBy === "reviews" || written?.resource !== resource) return;
+    this.#last = undefined;
+    if (!this.#judged.includes(resource)) return;
+    const { namespace, name } = written.object.metadata;
+    const what = `${resource} ${namespace}/${name}`;
+    const key = resource === "leases" ? `${what} ${role.name}` : what;
+    const nowMs = this.#world.timeline.nowMs();
+    // The last that a change is about is the narrowest.
+    const othersMs = this.#others.get(aboutOf(written).at(-1) ?? "") ?? 0;
+    const sinceMs = Math.max(nowMs - withinMs, othersMs);
+    const times = [...(this.#times.get(key) ?? []).filter((ms) => ms >= sinceMs), nowMs];
+    this.#times.set(key, times);
+    if (times.length > mostWrites)
+      this.#violate(
+        "L2",
+        `${process.name} writes ${what} for the ${times.length}th time in a minute, and nobody else has changed anything`,
+      );
+  }
+}
+
+/** What a change is about: a StatefulSet by its name; a ledger is about all of its namespace. */
+function aboutOf({ resource, object }: Written): readonly string[] {
+  const { namespace, name } = object.metadata;
+  const set =
+    resource === "pods"
+      ? [setNameOf(name)]
+      : resource === "persistentvolumeclaims"
+        ? [setNameOf(podOf(object))]
+        : resource === "statefulsets"
+          ? [name]
+          : [];
+  return resource === "leases" ? [`${namespace}`] : [`${namespace}`, `${namespace}/${set[0]}`];
+}

@@ -1,0 +1,82 @@
+/** Since when pods have been away, by the true world: which ordinals a StatefulSet wanted, and which pods stood. */
+import type { StoredObject, StoredStatefulSet } from "../../world/objects.ts";
+import type { Change } from "../../world/watch-log.ts";
+import type { SeedRun } from "../seed.ts";
+import { firstOf, isWanted, podOf } from "./raw.ts";
+
+/** Whoever acts on a state has begun to look no longer ago than five seconds, and what he sends takes its way. */
+export const underWayMs = 12_000;
+
+interface Version {
+  readonly atMs: number;
+  readonly set: StoredStatefulSet;
+}
+
+export class Absences {
+  readonly #run: SeedRun;
+  /** What a StatefulSet was of late, by its name. */
+  readonly #versions = new Map<string, readonly Version[]>();
+  /** When the last pod of a name went, and when a StatefulSet last wanted one. */
+  readonly #goneMs = new Map<string, number>();
+  readonly #unwantedMs = new Map<string, number>();
+  /** When a volume claim was made, by its uid. */
+  readonly #madeMs = new Map<string, number>();
+
+  constructor(run: SeedRun) {
+    this.#run = run;
+    const { store } = run.world;
+    store.onChange("statefulsets", ({ previous, current }) => {
+      if (previous !== undefined) this.#noteUnwanted(previous, current);
+      if (current !== undefined) this.#noteSet(current);
+    });
+    store.onChange("pods", ({ current, final: { metadata } }) => {
+      if (current === undefined && metadata.namespace === run.namespace) this.#goneMs.set(metadata.name, this.#nowMs);
+    });
+    store.onChange("persistentvolumeclaims", ({ previous, current }: Change<StoredObject>) => {
+      if (previous === undefined && current !== undefined) this.#madeMs.set(current.metadata.uid, this.#nowMs);
+    });
+  }
+
+  get #nowMs(): number {
+    return this.#run.world.timeline.nowMs();
+  }
+
+  #noteSet(set: StoredStatefulSet): void {
+    if (set.metadata.namespace !== this.#run.namespace) return;
+    const before = this.#versions.get(set.metadata.name) ?? [];
+    const since = before.findLastIndex(({ atMs }) => atMs <= this.#nowMs - underWayMs);
+    this.#versions.set(set.metadata.name, [...before.slice(Math.max(0, since)), { atMs: this.#nowMs, set }]);
+  }
+
+  /** What the StatefulSet was when whoever acts now may have looked. */
+  lately(name: string): readonly StoredStatefulSet[] {
+    const all = this.#versions.get(name) ?? [];
+    const since = all.findLastIndex(({ atMs }) => atMs <= this.#nowMs - underWayMs);
+    return all.slice(Math.max(0, since)).map(({ set }) => set);
+  }
+
+  #noteUnwanted(before: StoredStatefulSet, after: StoredStatefulSet | undefined): void {
+    const { metadata, spec } = before;
+    if (metadata.namespace !== this.#run.namespace) return;
+    for (let ordinal = firstOf(before); ordinal < firstOf(before) + spec.replicas; ordinal++) {
+      if (after === undefined || !isWanted(after, ordinal))
+        this.#unwantedMs.set(`${metadata.name}-${ordinal}`, this.#nowMs);
+    }
+  }
+
+  /** When the last pod of that name went; long ago where none has been. */
+  goneMs(pod: string): number {
+    return this.#goneMs.get(pod) ?? Number.NEGATIVE_INFINITY;
+  }
+
+  /** For how long the pod of a volume claim has been away: neither there nor wanted, since the claim was made. */
+  awayMs(claim: StoredObject): number {
+    const pod = podOf(claim);
+    const sinceMs = Math.max(
+      this.goneMs(pod),
+      this.#unwantedMs.get(pod) ?? Number.NEGATIVE_INFINITY,
+      this.#madeMs.get(claim.metadata.uid) ?? Number.NEGATIVE_INFINITY,
+    );
+    return this.#nowMs - sinceMs;
+  }
+}
