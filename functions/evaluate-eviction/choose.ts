@@ -23,6 +23,8 @@ export interface Eviction {
   readonly isPinned: boolean;
   /** JSON Patch operations that pin the uid; none where the webhook may not change anything. */
   readonly pin: readonly object[];
+  /** What the answer pins may be the pod's resourceVersion as well: it goes only as it was seen (rule R13). */
+  readonly pinsRevision?: boolean;
   /** It was on its way out when we looked: once it is gone, so is the pod that was meant. */
   readonly isLeaving?: boolean;
 }

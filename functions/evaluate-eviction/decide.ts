@@ -12,7 +12,7 @@ import { type PodDisruptionBudget, refusalOf, severalBudgets } from "../shared/o
 import { formatTime } from "../shared/objects/durations.ts";
 import { type Pod, podNameOf } from "../shared/objects/pods.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
-import type { Denied } from "../shared/pass/definition.ts";
+import type { AdmissionAnswer, Denied } from "../shared/pass/definition.ts";
 import { allow, askAgain, notYet } from "../shared/review/answers.ts";
 import type { Ruling } from "../shared/review/commit.ts";
 import { refuseBeside, refuseBesideDeparted, refuseByQuestion, type Taken } from "./ask.ts";
@@ -41,6 +41,8 @@ export interface EvictionSnapshot extends GroupThen {
   readonly key: GroupKey;
   /** The function that decides: what others have reserved is theirs. */
   readonly self: string;
+  /** Of pods that a GET has shown to be down, after the ledger was read, the resourceVersion, by uid. */
+  readonly down?: ReadonlyMap<string, string>;
   /** By name, byte-wise ascending. */
   readonly zones: readonly Zone[];
   /** The claims on StatefulSets that are none of the group's any more. */
@@ -95,22 +97,39 @@ function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Evi
     return { answer: eviction.isPinned ? answer : unseen(eviction) };
   }
   if (governed.kind === "ungovernable") return { answer: ungovernable(governed, name) };
-  const refusal =
+  const held =
     (governed.kind === "one" ? refuseForever(group, pod, name, governed) : undefined) ??
     refuseClaimed(group, zone, pod) ??
     refuseByName(group, zone, pod, eviction, before.taken) ??
     refuseGivenUp(group, pod, zone, zone.reserved.get(pod.ordinal)) ??
     (governed.kind === "one"
       ? refuseByBudget(group, zones, zone, pod, governed)
-      : (refuseBesideDeparted(group.departed, name) ?? refuseBeside(zones, zone, pod))) ??
+      : (refuseBesideDeparted(group.departed, name) ?? refuseBeside(zones, zone, pod)));
+  const revision = held !== undefined && ofOthers.has(held.guard) ? group.down?.get(pod.uid) : undefined;
+  const refusal =
+    (revision === undefined ? held : undefined) ??
     refuseByDisruptionBudget(group, pod, name) ??
     refuseOutOfTurn(group, zones, zone, pod) ??
-    refuseWithoutRoom(zone, pod, before.room) ??
+    (revision === undefined ? refuseWithoutRoom(zone, pod, before.room) : undefined) ??
     refuseByQuestion(group.questions, { zones, zone, pod, taken: before.taken });
   if (refusal !== undefined) return { answer: refusal };
+  if (revision !== undefined) return { answer: allowDown(eviction, revision, name) };
   const reserve = { statefulSet: name, ordinal: pod.ordinal, uid: pod.uid };
   const warnings = [warnOfUnknown(group.questions, pod)].filter((words) => words !== undefined);
   return { answer: allow("allowed", { zone: name, warnings, patch: eviction.pin }), reserve };
+}
+
+/** What a pod waits for that is up: how many others are down. One that is down itself makes them no more. */
+const ofOthers: ReadonlySet<string> = new Set(["zones-down", "zone-budget", "partition-budget", "zone-departed"]);
+
+/**
+ * Broken pods of two zones would wait for each other for ever, and so would the drain of a bad node (kubernetes#72320). What
+ * is down counts the same once it is gone, and is reserved by nobody: its very revision goes, or nothing does (rule R13).
+ */
+function allowDown({ name, pin }: Eviction, revision: string, zone: string): AdmissionAnswer {
+  const warnings = [`${name} is down already, and goes beside the budget, as it was seen`];
+  const patch = [...pin, { op: "add", path: "/deleteOptions/preconditions/resourceVersion", value: revision }];
+  return allow("allowed", { zone, warnings, patch });
 }
 
 interface OwnedPod {

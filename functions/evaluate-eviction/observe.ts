@@ -19,6 +19,7 @@ import { getOwnerOf } from "../shared/views/listing.ts";
 import { getPod, listBudgets } from "../shared/views/view.ts";
 import { type Alone, type Eviction, isExempt, ledgerOfTold, unseen } from "./choose.ts";
 import type { EvictionSnapshot } from "./decide.ts";
+import { findDown } from "./down.ts";
 
 export const name = "evaluate-eviction";
 
@@ -44,14 +45,15 @@ export interface Asking {
   readonly deleteOptions: Fields | undefined;
 }
 
-/** What is read of an Eviction: whether there are options and preconditions, and the uid in them. */
+/** What is read of an Eviction: whether there are options and preconditions, and what these say. */
 export function keepOf(object: unknown): unknown {
   const deleteOptions = fieldsOf(fieldsOf(object)?.deleteOptions);
   if (deleteOptions === undefined) return undefined;
   const preconditions = fieldsOf(deleteOptions.preconditions);
   if (preconditions === undefined) return { deleteOptions: {} };
-  const { uid } = preconditions;
-  return { deleteOptions: { preconditions: { uid: typeof uid === "string" ? uid.slice(0, shownUid) : undefined } } };
+  const short = (value: unknown) => (typeof value === "string" ? value.slice(0, shownUid) : undefined);
+  const { uid, resourceVersion } = preconditions;
+  return { deleteOptions: { preconditions: { uid: short(uid), resourceVersion: short(resourceVersion) } } };
 }
 
 /** The eviction that a review is of, or why it is none (as rollout-operator has it). */
@@ -127,7 +129,9 @@ function isDoubtful({ uid, finished, terminating }: Pod, { wantedUid, isPinning 
 function evictionOf({ wantedUid, isPinning, deleteOptions }: Asking, pod: Pod): Eviction {
   const { name: podName, uid, terminating: isLeaving } = pod;
   const pin = isPinning && wantedUid === undefined ? pinOf(deleteOptions, uid) : [];
-  return { name: podName, uid, isPinned: isPinning || wantedUid !== undefined, pin, isLeaving };
+  // What the client itself says of the revision stays as it is.
+  const pinsRevision = pin.length > 0 && (fieldsOf(deleteOptions?.preconditions)?.resourceVersion ?? "") === "";
+  return { name: podName, uid, isPinned: isPinning || wantedUid !== undefined, pin, isLeaving, pinsRevision };
 }
 
 /** Rule R11: the operations that add the uid to what the client sent, and change nothing else of it. */
@@ -174,6 +178,11 @@ export async function observe(
     key,
     nowMs,
     self: name,
+    down: await findDown(
+      context,
+      observed,
+      petitions.map(({ subject }) => subject),
+    ),
     zones,
     departed,
     strayClaims,

@@ -255,9 +255,14 @@ export class Evictions implements Actor {
     const wayMs = draw.chance(plan.slowEvictions) ? draw.between(1_000, plan.slowEvictionMs) : this.#latencyMs();
     world.timeline.after(wayMs, () => {
       if (plan.isRefused || this.#isHeldByDisruptionBudget()) return done(again);
-      checkers.evicted({ namespace, name }, uid, answer.guard);
+      const preconditions = pinnedIn(answer.patch);
+      const { resourceVersion } = preconditions;
+      const now = world.store.find("pods", { namespace, name })?.metadata.resourceVersion;
+      // One that is another state of the pod by now takes nothing.
+      if (resourceVersion === undefined || resourceVersion === now)
+        checkers.evicted({ namespace, name }, uid, answer.guard);
       try {
-        world.store.delete("pods", { namespace, name }, uid === undefined ? {} : { preconditions: { uid } });
+        world.store.delete("pods", { namespace, name }, uid === undefined ? {} : { preconditions });
         log("api-server", `pod ${name} is evicted`);
         done(201);
       } catch (error) {
@@ -307,4 +312,12 @@ export class Evictions implements Actor {
 function pinnedUid(patch: readonly object[] = []): string | undefined {
   const [operation] = patch as readonly { readonly value?: { readonly preconditions?: { readonly uid?: string } } }[];
   return operation?.value?.preconditions?.uid;
+}
+
+/** What the answer pins: the uid, and of a pod that is down its revision. */
+function pinnedIn(patch: readonly object[] = []): { readonly uid?: string; readonly resourceVersion?: string } {
+  const uid = pinnedUid(patch);
+  const last = patch.at(-1) as { readonly path?: string; readonly value?: unknown } | undefined;
+  const isRevision = last?.path?.endsWith("/resourceVersion") === true;
+  return { ...(uid === undefined ? {} : { uid }), ...(isRevision ? { resourceVersion: String(last.value) } : {}) };
 }

@@ -145,6 +145,15 @@ const evictionRules: readonly RemovedRule[] = [
     }),
   },
   {
+    rule: "R13",
+    removed: "the revision that evictions of pods that are down are pinned to",
+    breaks: ["Z1", "Z2", "E1"],
+    aim: (plan) => drains(plan, { readyAfterMs: 3_000, slowEvictions: 0.4, slowEvictionMs: 10_000 }),
+    wrappers: {
+      answer: (answer) => (answer.allowed ? { ...answer, patch: answer.patch?.slice(0, 1) ?? [] } : answer),
+    },
+  },
+  {
     rule: "R15",
     removed:
       "refusing at once what a PodDisruptionBudget will refuse, and the end of renewing, which mends that in minutes",

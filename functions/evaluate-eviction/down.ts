@@ -1,0 +1,49 @@
+/**
+ * Pods that are down already: to evict one takes nothing from anybody, as long as it is the very state of the pod that was seen.
+ * So the API server is asked for the pod, and the answer pins what it said (as rule R13 does of a repair).
+ */
+
+import { ClusterError } from "../shared/kubernetes/cluster.ts";
+import type { Context } from "../shared/pass/definition.ts";
+import { refuseNewLedger } from "../shared/pass/ledger-access.ts";
+import type { Observed } from "../shared/pass/observation.ts";
+import { type Eviction, findPod } from "./choose.ts";
+
+/**
+ * The resourceVersions of pods that are not ready by a GET, by uid: of those alone that an answer can pin to it. Empty where the
+ * ledger is new, or was written since it was read: somebody may have claimed such a pod. A pod that cannot be read is left out.
+ */
+export async function findDown(
+  context: Context,
+  observed: Observed,
+  evictions: readonly Eviction[],
+): Promise<ReadonlyMap<string, string>> {
+  const { key, ledger, zones } = observed;
+  const suspects = evictions.filter((eviction) => {
+    const pod = eviction.pinsRevision === true ? findPod(zones, eviction)?.pod : undefined;
+    return pod !== undefined && pod.readySinceMs === undefined && !pod.terminating && !pod.finished;
+  });
+  if (suspects.length === 0 || refuseNewLedger(context, observed) !== undefined) return new Map();
+  try {
+    const found = await Promise.all(suspects.map(({ name, uid }) => readDown(context, key.namespace, name, uid)));
+    const now = await context.protocol.readLedger(context.cluster, key);
+    if (now?.uid !== ledger.uid || now.resourceVersion !== ledger.resourceVersion) return new Map();
+    return new Map(found.flat());
+  } catch (error) {
+    // Nothing is known then, and the pods are judged like any other.
+    if (error instanceof ClusterError) return new Map();
+    throw error;
+  }
+}
+
+async function readDown(
+  { cluster }: Context,
+  namespace: string,
+  name: string,
+  uid: string,
+): Promise<readonly (readonly [string, string])[]> {
+  const { metadata, status } = await cluster.get("pods", { namespace, name });
+  const ready = status?.conditions?.find(({ type }) => type === "Ready");
+  const isDown = metadata.uid === uid && metadata.deletionTimestamp === undefined && ready?.status !== "True";
+  return isDown ? [[uid, metadata.resourceVersion]] : [];
+}

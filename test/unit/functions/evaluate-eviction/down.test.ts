@@ -1,0 +1,112 @@
+/** Evictions of pods that are down already: they take nothing from anybody, as long as what was seen goes (R13, R14). */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
+import { namespace, type Passes, played, refused } from "../../shared/pass/passes.ts";
+import { governedGroup, Replica, reserved } from "../../shared/review/reviews.ts";
+import { pod, reservation, zone } from "../advance-zone-rollout/given.ts";
+import { guards, rule } from "./given-evictions.ts";
+
+const down = new Map([["uid-of-a-0", "77"]]);
+
+test("a pod that is down goes beside the budget as it was seen, in zone and in partition mode, and nothing is reserved", () => {
+  const partitions = { budget: { maxUnavailable: 1, podNamePartitionRegex: "[a-z]-([0-9]+)" } };
+  const pin = [{ op: "add", path: "/deleteOptions", value: { preconditions: { uid: "uid-of-a-0" } } }];
+  for (const [zones, changes, guard] of [
+    [[zone("a", "xoo"), zone("b", "oxo")], {}, "zones-down"],
+    [[zone("a", "xxo"), zone("b", "ooo")], {}, "zone-budget"],
+    [[zone("a", "xoo"), zone("b", "xoo")], partitions, "partition-budget"],
+    [[zone("a", "xoo"), zone("b", "ooo")], { departed: [reservation("z-0")] }, "zone-departed"],
+  ] as const) {
+    assert.deepEqual(guards(zones, ["a-0"], changes), [guard], "without a look at the pod itself");
+    const [ruling] = rule(zones, [{ name: "a-0", pin }], { ...changes, down });
+    assert.equal(ruling?.reserve, undefined);
+    assert.ok(ruling?.answer.allowed, guard);
+    const revision = { op: "add", path: "/deleteOptions/preconditions/resourceVersion", value: "77" };
+    assert.deepEqual(ruling.answer.patch, [...pin, revision]);
+    assert.deepEqual(ruling.answer.warnings, ["a-0 is down already, and goes beside the budget, as it was seen"]);
+  }
+});
+
+test("a pod that is down goes within its budget as any other does, and is reserved", () => {
+  const [ruling] = rule([zone("a", "xoo"), zone("b", "ooo")], [{ name: "a-0", pin: [] }], { down });
+  assert.deepEqual(ruling?.reserve, { statefulSet: "a", ordinal: 0, uid: "uid-of-a-0" });
+});
+
+test("what no budget of zones may lift holds a pod that is down, too", () => {
+  const torn = [zone("a", "xoo"), zone("b", "oxo")];
+  assert.deepEqual(guards(torn, ["a-0"], { down, budget: { maxUnavailable: 0 } }), ["never-possible"]);
+  assert.deepEqual(guards([zone("a", "xoo")], ["a-0"], { down }), ["too-few-zones"]);
+  const other = zone("b", "oxo", { extra: [pod("b-3", { readySinceMs: undefined })] });
+  assert.deepEqual(guards([zone("a", "xoo"), other], ["b-1", "a-0"], { down }), ["zones-down", "allowed"]);
+});
+
+/** One pod broken in each zone, as the API server has it. */
+async function torn(): Promise<Passes> {
+  const passes = await governedGroup();
+  for (const name of ["group-a-0", "group-b-1"]) breakPod(passes, name);
+  await passes.goOn(1_000);
+  return passes;
+}
+
+function breakPod({ world }: Passes, name: string, status = "False"): void {
+  const found = world.store.get("pods", { namespace, name });
+  const conditions = [{ type: "Ready", status, lastTransitionTime: "2026-01-01T00:01:00Z" }];
+  world.store.putStatus("pods", found, { ...found.status, conditions } as never);
+}
+
+function revisionOf({ world }: Passes, name: string): string {
+  return world.store.get("pods", { namespace, name }).metadata.resourceVersion;
+}
+
+test("broken pods of two zones do not refuse each other's eviction: each goes, pinned to what was seen", async () => {
+  const passes = await torn();
+  const replica = new Replica(passes);
+  for (const name of ["group-a-0", "group-b-1"]) {
+    const answer = await replica.answer(replica.review(name));
+    assert.ok(answer.allowed, name);
+    assert.match(JSON.stringify(answer.patch), new RegExp(`"value":"${revisionOf(passes, name)}"`));
+  }
+  assert.deepEqual(reserved(passes), []);
+  assert.deepEqual(await replica.guards(replica.review("group-a-1"), replica.review("group-b-0")), [
+    "zones-down",
+    "zones-down",
+  ]);
+});
+
+test("a stale view that shows a ready pod as down lets it not go beside the budget (R14)", async () => {
+  const passes = await torn();
+  const frozen = passes.context.views;
+  const need = { settledThrough: undefined, permitSinceMs: undefined, consistent: false };
+  const view = await played(passes.timeline, frozen.read({ namespace, group: "group" }, need));
+  breakPod(passes, "group-a-0", "True");
+  const replica = new Replica(passes, () => ({ views: { ...frozen, read: async () => view } }));
+  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["zones-down"]);
+});
+
+test("without a pinned revision, a ledger that stands, or a look at the pod, a broken pod waits like any other", async () => {
+  const passes = await torn();
+  const replica = new Replica(passes);
+  const uid = replica.uidOf("group-a-0");
+  const object = (preconditions: object) => ({ object: { deleteOptions: { preconditions } } });
+  assert.deepEqual(
+    await replica.guards(
+      replica.review("group-a-0", { path: plainPaths[0] }),
+      replica.review("group-a-0", { path: pinningPath, ...object({ uid }) }),
+      replica.review("group-a-0", { path: pinningPath, ...object({ resourceVersion: "1" }) }),
+    ),
+    ["zones-down", "zones-down", "zones-down"],
+  );
+  for (const code of [401, 403, 404, 409, 422, 429, 500, 0]) {
+    let looks = 0;
+    replica.interfere = ({ verb, resource }) => {
+      // The first one is the review's own.
+      if (verb === "get" && resource === "pods" && looks++ > 0) throw refused(code);
+    };
+    assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["zones-down"], String(code));
+  }
+  replica.interfere = ({ verb, resource }) => {
+    if (verb === "get" && resource === "pods") passes.writeLedger({ other: String(passes.timeline.nowMs()) });
+  };
+  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["zones-down"], "somebody may have claimed it");
+});
