@@ -148,7 +148,11 @@ const evictionRules: readonly RemovedRule[] = [
     rule: "R13",
     removed: "the revision that evictions of pods that are down are pinned to",
     breaks: ["Z1", "Z2", "E1"],
-    aim: (plan) => drains(plan, { readyAfterMs: 3_000, slowEvictions: 0.4, slowEvictionMs: 10_000 }),
+    aim: (plan) =>
+      drains(plan, {
+        ...{ readyAfterMs: 4_000, slowEvictions: 0.7, slowEvictionMs: 8_000 },
+        every: { ...never, evict: 200, breakPod: 1_500 },
+      }),
     wrappers: {
       answer: (answer) => (answer.allowed ? { ...answer, patch: answer.patch?.slice(0, 1) ?? [] } : answer),
     },
