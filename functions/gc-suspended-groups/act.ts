@@ -3,7 +3,7 @@ import { hasTime } from "../shared/group/suspension/anew.ts";
 import { removalEnded } from "../shared/group/suspension/looks.ts";
 import { isRemoving, type Member } from "../shared/group/suspension/members.ts";
 import { whyFrozen } from "../shared/group/suspension/pace.ts";
-import { type Cluster, hasCode, isRefused } from "../shared/kubernetes/cluster.ts";
+import { type Cluster, hasCode, isRefused, type Metadata } from "../shared/kubernetes/cluster.ts";
 import { kinds } from "../shared/ledger/kinds.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import * as keys from "../shared/objects/vocabulary/suspension.ts";
@@ -92,9 +92,14 @@ async function carryOut(context: Context, key: GroupKey, target: Target, notAfte
     return;
   }
   if (target.kind === "stand-back") {
-    const sentence = `${target.member.name} came back after the removal of its volume had begun: it goes with that pod`;
-    const annotations = { [keys.removalClaim.key]: null, ...messageFor("in-use", sentence) };
+    const annotations = {
+      [keys.suspendState.key]: "Suspended",
+      [keys.removalClaim.key]: null,
+      ...messageFor(target.guard, target.sentence),
+    };
     for (const claim of target.claims) await patchVolumeClaim(context, claim, { annotations }, notAfterMs);
+    // Whoever was about to delete one of them names a revision of before: nothing of that is under way any more.
+    for (const { removalClaim } of target.claims) if (removalClaim) withdrawnOf(context, key).add(removalClaim);
     return;
   }
   const annotations = messageFor(target.guard, target.sentence);
@@ -187,7 +192,9 @@ export async function endClaims(context: Context, observed: Observed): Promise<v
     if (now === undefined || claim === undefined) continue;
     // By a LIST that is made after the ledger was read (rule R21).
     const { items } = await cluster.list("persistentvolumeclaims", { namespace: key.namespace });
-    const volumes = new Map(items.map(({ metadata }) => [metadata.name, metadata.uid]));
+    // Of what is deleted and has no finalizer of ours nothing can be saved any more, whoever else holds it.
+    const left = items.filter(({ metadata }) => !isLost(metadata));
+    const volumes = new Map(left.map(({ metadata }) => [metadata.name, metadata.uid]));
     const where = await findClaimed(cluster, key.namespace, claim, volumes);
     const row = kinds[claim.kind];
     const nowMs = cluster.serverTimeMs();
@@ -199,4 +206,9 @@ export async function endClaims(context: Context, observed: Observed): Promise<v
     withdrawnOf(context, key).delete(id);
     now = (await lookAtLedger(context, key))?.observed;
   }
+}
+
+function isLost({ deletionTimestamp, finalizers = [] }: Metadata): boolean {
+  const isOurs = finalizers.some((one) => one === keys.volumeHold || one === keys.volumeProtection);
+  return deletionTimestamp !== undefined && !isOurs;
 }

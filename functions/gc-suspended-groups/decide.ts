@@ -2,14 +2,26 @@
 import { type Around, refuseClaim } from "../shared/group/claiming.ts";
 import { type Anew, isOurs, whyAnew } from "../shared/group/suspension/anew.ts";
 import { lastRemovalOf, type SuspensionTimes, seenSinceMs } from "../shared/group/suspension/looks.ts";
-import { isRemoving, isUsed, isWantedMember, type Member } from "../shared/group/suspension/members.ts";
+import { isRemoving, isUsed, type Member } from "../shared/group/suspension/members.ts";
 import { chooseTurn, whyFrozen } from "../shared/group/suspension/pace.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { hold, removalClaim } from "../shared/objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
 import { take, type Verdict, wait } from "../shared/pass/verdict.ts";
-import { goneRecheckMs, type Held, heldRecheckMs, isOnHold, isOver, isRetained, type Now, whyHeld } from "./holding.ts";
+import {
+  goneRecheckMs,
+  type Held,
+  heldRecheckMs,
+  isOnHold,
+  isOver,
+  isRetained,
+  isStuck,
+  keptUntil,
+  type Now,
+  whyHeld,
+  whyTakenBack,
+} from "./holding.ts";
 
 export interface RemovalSnapshot extends Around {
   readonly group: string;
@@ -38,8 +50,14 @@ export type Target =
       /** Those of them whose PersistentVolume is kept first. */
       readonly kept: readonly VolumeClaim[];
     }
-  /** Deleted, and in use again: the claim of the ledger lets go of it, so that others need not wait for the end of its pod. */
-  | { readonly kind: "stand-back"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
+  /** The mark is taken back, and with it the claim of the ledger, for which others wait. */
+  | {
+      readonly kind: "stand-back";
+      readonly member: Member;
+      readonly claims: readonly VolumeClaim[];
+      readonly guard: string;
+      readonly sentence: string;
+    }
   | { readonly kind: "tell"; readonly member: Member; readonly guard: string; readonly sentence: string };
 
 /** A weekly time is looked at now and then all the same: somebody may shorten it, and no event tells of a StatefulSet. */
@@ -57,7 +75,11 @@ export function decide(snapshot: RemovalSnapshot): Verdict<Target> {
   if (isNamespaceEnding) return endNamespace(members, group);
   const now = { nowMs: snapshot.nowMs, seenSinceMs: seenSinceMs(snapshot.times, snapshot.nowMs) };
   const begun = members.flatMap((member) => restamp(member, now));
-  const released = [...begun, ...members.flatMap(releaseRemoving), ...members.flatMap(standBack)];
+  const released = [
+    ...begun,
+    ...members.flatMap(releaseRemoving),
+    ...members.flatMap((member) => [...standBack(member, now), ...releaseStuck(member, now)]),
+  ];
   const held = new Map<Member, Held>();
   const due: Member[] = [];
   for (const member of members) {
@@ -115,14 +137,30 @@ function releaseRemoving(member: Member): Target[] {
   return [{ kind: "release", member, claims: ours, kept: ours.filter((claim) => isRetained(member, claim)) }];
 }
 
+/** A removal that does not go on is taken back: its claim would hold up every rollout and drain of the group. */
+function standBack(member: Member, now: Now): Target[] {
+  const why = isRemoving(member) ? whyTakenBack(member, now) : undefined;
+  if (why === undefined) return [];
+  const claims = member.claims.filter(({ removalClaim }) => removalClaim !== undefined);
+  return claims.length === 0 ? [] : [{ kind: "stand-back", member, claims, ...why }];
+}
+
 /**
- * Somebody made the StatefulSet larger after the point of no return: its pod runs on a volume claim that is being deleted, and
- * goes when that pod does. Nobody can say when; a claim that stood until then would hold up every rollout and drain of the group.
+ * Deleted, and held by our finalizer, though no removal will ever come: nobody asks for it, its StatefulSet is another one, or
+ * wants the pod, which cannot start. After its time it goes, and its PersistentVolume is kept.
  */
-function standBack(member: Member): Target[] {
-  if (!isRemoving(member) || member.pod === undefined || !isWantedMember(member)) return [];
-  const claims = member.claims.filter((claim) => claim.isTerminating && claim.removalClaim !== undefined);
-  return claims.length === 0 ? [] : [{ kind: "stand-back", member, claims }];
+function releaseStuck(member: Member, { nowMs }: Now): Target[] {
+  if (isRemoving(member) || isOnHold(member) || isUsed(member) || isFrozen(member) || !isStuck(member, nowMs))
+    return [];
+  const claims = member.claims.filter(
+    (claim) =>
+      claim.isTerminating &&
+      claim.isHeld &&
+      // What is protected besides is kept for its owner, by another function's word.
+      !claim.isProtected &&
+      (keptUntil(member, claim) ?? Number.POSITIVE_INFINITY) <= nowMs,
+  );
+  return claims.length === 0 ? [] : [{ kind: "release", member, claims, kept: claims }];
 }
 
 /** Nobody is left who could have it back. What a user holds stays, and so does its namespace. */

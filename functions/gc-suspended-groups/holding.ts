@@ -91,6 +91,46 @@ export function whyKept(member: Member): Held | undefined {
   return { guard: "in-use", sentence: `the volumes of ${name} stay: ${users || "a pod"} uses one of them` };
 }
 
+/**
+ * Why a removal that was begun does not go on. As long as nothing is deleted, what anybody says counts; after that what keeps
+ * our finalizer there does: a hold, the mode None, or a pod that somebody has brought back.
+ */
+export function whyTakenBack(member: Member, now: Now): Held | undefined {
+  const { name, pod, claims } = member;
+  const isDeleted = claims.every(({ isTerminating }) => isTerminating);
+  if (isDeleted && pod !== undefined && isWantedMember(member)) {
+    const sentence = `${name} came back after the removal of its volume had begun: its volume is kept for its time when that pod goes`;
+    return { guard: "in-use", sentence };
+  }
+  const frozen = whyFrozen(member);
+  if (isDeleted) return isOnHold(member) ? whyKept(member) : frozen;
+  const held = whyKept(member) ?? frozen ?? whyUnsure(member, now);
+  if (held !== undefined) return held;
+  const unwanted = `${name} was marked for its removal, of which nothing is deleted yet: it is not removed, for`;
+  if (isRecovering(member)) return { guard: "recovering", sentence: `${unwanted} somebody wants it back` };
+  const isAsked = claims.every(({ request }) => meant(request) === true);
+  return isAsked ? undefined : { guard: "withdrawn", sentence: `${unwanted} nobody asks for that any more` };
+}
+
+/** True where what is deleted waits for a removal that does not come: its end is then a matter of time alone. */
+export function isStuck(member: Member, nowMs: number): boolean {
+  const { set, claims } = member;
+  const isAsked = claims.every(({ request }) => meant(request) === true);
+  const isReplaced = claims.some(({ ownerUid }) => ownerUid !== undefined && ownerUid !== set.uid);
+  return !isAsked || isReplaced || isWantedMember(member) || whyUndrained(member, nowMs) !== undefined;
+}
+
+/**
+ * Until when a deleted volume claim is kept that no pod can use any more, in milliseconds since the epoch: for its time since it
+ * was deleted, and since its pod was gone. Undefined where nobody says how long.
+ */
+export function keptUntil(member: Member, { deletedMs, suspendedMs = 0 }: VolumeClaim): number | undefined {
+  const duration = durationNow(member);
+  return duration.kind === "value" && deletedMs !== undefined
+    ? Math.max(deletedMs, suspendedMs) + duration.value
+    : undefined;
+}
+
 function whyUnsure(member: Member, { nowMs }: Now): Held | undefined {
   const { name } = member;
   const unclear = whyUnclear(member);

@@ -1,49 +1,100 @@
 /** What becomes of a suspended volume claim whose StatefulSet is gone: it is kept, until somebody says otherwise. Pure. */
 import { isOurs } from "../shared/group/suspension/anew.ts";
 import type { Stray } from "../shared/group/suspension/members.ts";
-import { meant } from "../shared/objects/volumes/volume-claim.ts";
+import { formatTime } from "../shared/objects/durations.ts";
+import { suspendDuration, volumeHold } from "../shared/objects/vocabulary/suspension.ts";
+import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 
 export interface StrayFate {
-  /** `clear`: nothing of ours stays. `release`: our finalizer goes. `tell`: the volume claim says what it waits for. */
-  readonly kind: "clear" | "release" | "answer-recover" | "tell" | "nothing";
+  /**
+   * `clear`: nothing of ours stays. `release`: our finalizer goes. `unmark`: the mark of a removal goes. `stamp`, `restamp`: its
+   * time begins, or waits for its users. `tell`: the volume claim says what it waits for.
+   */
+  readonly kind: "clear" | "release" | "answer-recover" | "unmark" | "stamp" | "restamp" | "tell" | "nothing";
   readonly guard: string;
   readonly sentence: string;
   /** With `release`: its PersistentVolume is kept first. */
   readonly isRetained?: boolean;
 }
 
-export function decideStray(
-  { claim, users }: Stray,
-  { removes, isNamespaceEnding }: { readonly removes: boolean; readonly isNamespaceEnding: boolean },
-): StrayFate {
-  const { name, isHeld, isTerminating, isOnHold, recover, state, message, owned } = claim;
+export interface Surroundings {
+  readonly removes: boolean;
+  readonly isNamespaceEnding: boolean;
+  /** The API server's clock, in milliseconds since the epoch. */
+  readonly nowMs: number;
+}
+
+export function decideStray({ claim, users }: Stray, { removes, isNamespaceEnding, nowMs }: Surroundings): StrayFate {
+  const { name, isHeld, isTerminating, isOnHold, recover, state, owned } = claim;
+  const isMarked = meant(state) === "Removing";
   if (!removes) {
     const sentence = `VOLUME_HOLD is remove: ${name} is not held any more`;
-    const isRetained = isTerminating && (meant(state) !== "Removing" || isOnHold || claim.isRetained === true);
+    const isRetained = isTerminating && (!isMarked || isOnHold || claim.isRetained === true);
     return { kind: isOurs(claim) ? "release" : "nothing", guard: "uninstalling", sentence, isRetained };
   }
   if (recover.kind !== "absent") return answer(claim);
-  const isOver = isNamespaceEnding || meant(state) === "Removing";
-  if (isTerminating && isHeld && isOver && !isOnHold && users.length === 0) {
+  if (isTerminating && isHeld && (isNamespaceEnding || isMarked) && !isOnHold && users.length === 0) {
     const why = isNamespaceEnding
       ? "its namespace is being deleted"
       : "its removal had begun before its StatefulSet went";
     const isRetained = claim.isRetained === true;
     return { kind: "release", guard: "removing", sentence: `${name} goes: ${why}`, isRetained };
   }
-  if (owned?.owner.kind === "malformed") {
-    const isNews = !isTerminating && message?.guard !== "owner-malformed";
-    const sentence = `${name} is kept: ${owned.owner.sentence}`;
-    return { kind: isNews ? "tell" : "nothing", guard: "owner-malformed", sentence };
+  if (owned?.owner.kind === "malformed")
+    return tell(claim, "owner-malformed", `${name} is kept: ${owned.owner.sentence}`);
+  if (!isTerminating && (isMarked || claim.isMarkFalse === true)) {
+    const sentence = `${name} is kept: it was marked for its removal, and is not removed, for its StatefulSet is gone`;
+    return { kind: "unmark", guard: "owner-gone", sentence };
   }
+  const isSuspending = claim.finalizers.includes(volumeHold);
+  if (!isTerminating && isSuspending && claim.request.kind === "absent" && !isOnHold) {
+    const sentence = `${name} is free: nobody asks for its suspension any more, and its StatefulSet is gone`;
+    return { kind: "clear", guard: "withdrawn", sentence };
+  }
+  if (isTerminating && isSuspending && !claim.isProtected) return awaitEnd(claim, users.length > 0, nowMs);
   const sentence = `${name} is kept: neither a StatefulSet nor an owner that it names has it, so that nobody says how long. Recover it, or delete it and take our finalizer away`;
-  const isNews = isHeld && !isTerminating && message?.guard !== "owner-gone";
-  return { kind: isNews ? "tell" : "nothing", guard: "owner-gone", sentence };
+  if (isHeld) return tell(claim, "owner-gone", sentence);
+  return { kind: "nothing", guard: "owner-gone", sentence };
 }
 
-function answer({ name, isTerminating, state }: Stray["claim"]): StrayFate {
-  const isLate = isTerminating || meant(state) === "Removing";
-  if (isLate)
+/**
+ * It is deleted, which nobody can take back, and kept for its time since then, and since its pod was gone (S1). Where nobody asks
+ * for its removal any more, its PersistentVolume is kept at the end.
+ */
+function awaitEnd(claim: VolumeClaim, isUsed: boolean, nowMs: number): StrayFate {
+  const { name, isOnHold, suspendedMs, deletedMs = nowMs, drainedMs, createdMs, podCreatedMs = 0 } = claim;
+  const words = (sentence: string) =>
+    `${name} is deleted, and its StatefulSet is gone: our finalizer keeps its volume ${sentence}`;
+  if (isOnHold) return tell(claim, "on-hold", words("while it is on hold"));
+  if (isUsed) {
+    const sentence = words("while a pod uses it, and for its time after that");
+    return suspendedMs === undefined ? tell(claim, "in-use", sentence) : { kind: "restamp", guard: "in-use", sentence };
+  }
+  if (suspendedMs === undefined)
+    return { kind: "stamp", guard: "stamping", sentence: words("for its time: it runs from now") };
+  const keptMs = claim.duration.kind === "absent" ? claim.keptForMs : meant(claim.duration);
+  if (keptMs === undefined) {
+    const sentence = words(`until somebody writes ${suspendDuration.key} on it, or takes the finalizer away`);
+    return tell(claim, "duration-missing", sentence);
+  }
+  const untilMs = Math.max(suspendedMs, deletedMs) + keptMs;
+  const save =
+    claim.volumeName === undefined ? "" : `; whoever needs its data saves its PersistentVolume ${claim.volumeName}`;
+  if (untilMs > nowMs) return tell(claim, "owner-gone", words(`until ${formatTime(untilMs)}${save}`));
+  const isAsked =
+    meant(claim.request) === true && drainedMs !== undefined && drainedMs >= Math.max(createdMs, podCreatedMs);
+  const isRetained = claim.isRetained === true || !isAsked;
+  return { kind: "release", guard: "removing", sentence: `${name} goes: its time is over`, isRetained };
+}
+
+/** It says so where another guard holds now. */
+function tell({ message }: VolumeClaim, guard: string, sentence: string): StrayFate {
+  return { kind: message?.guard === guard ? "nothing" : "tell", guard, sentence };
+}
+
+/** Until it is deleted, whoever wants it back has it. */
+function answer({ name, isTerminating }: VolumeClaim): StrayFate {
+  if (isTerminating)
     return { kind: "answer-recover", guard: "recover-too-late", sentence: `the removal of ${name} had begun` };
   return {
     kind: "clear",

@@ -1,12 +1,20 @@
 /** What a sweep does besides waking groups: it looks at the suspended volume claims whose StatefulSet is gone. */
+import { withoutFalseMark } from "../shared/group/suspension/marks.ts";
 import type { Stray } from "../shared/group/suspension/members.ts";
 import { groupOfLoneStatefulSet } from "../shared/group/whose-ledger.ts";
 import { ClusterError, hasCode, wordsOf } from "../shared/kubernetes/cluster.ts";
 import * as keys from "../shared/objects/vocabulary/suspension.ts";
 import { eventReasons } from "../shared/objects/vocabulary.ts";
+import { meant } from "../shared/objects/volumes/volume-claim.ts";
 import type { Context } from "../shared/pass/definition.ts";
-import { isNamespaceEnding, listStrays } from "../shared/pass/suspension/reading.ts";
-import { clearingPatch, messageFor, patchVolumeClaim, tellOfClaim } from "../shared/pass/suspension/writing.ts";
+import { isNamespaceEnding, listLedgerClaims, listStrays } from "../shared/pass/suspension/reading.ts";
+import {
+  type ClaimNews,
+  clearingPatch,
+  messageFor,
+  patchVolumeClaim,
+  tellOfClaim,
+} from "../shared/pass/suspension/writing.ts";
 import { releasingPatch } from "./act.ts";
 import { name, removesVolumes } from "./observe.ts";
 import { retainOrStay } from "./retaining.ts";
@@ -20,14 +28,23 @@ export async function sweepStrays(context: Context): Promise<void> {
   const { cluster, namespaces } = context;
   for (const namespace of namespaces ?? [undefined]) {
     const notAfterMs = cluster.monotonicMs() + actWithinMs;
-    for (const stray of await listStrays(cluster, namespace)) await endStray(context, stray, notAfterMs);
+    const strays = await listStrays(cluster, namespace);
+    // Read after the marks: each is written under a claim that stands already.
+    const isMarked = strays.some(({ claim }) => meant(claim.state) === "Removing");
+    const claims = isMarked ? await listLedgerClaims(cluster, namespace) : [];
+    for (const { claim, users } of strays)
+      await endStray(context, { claim: withoutFalseMark(claim, claims), users }, notAfterMs);
   }
 }
 
 async function endStray(context: Context, stray: Stray, notAfterMs: number): Promise<void> {
   const { claim } = stray;
   const ending = await isNamespaceEnding(context.cluster, claim.namespace);
-  const fate = decideStray(stray, { removes: removesVolumes(context), isNamespaceEnding: ending });
+  const fate = decideStray(stray, {
+    removes: removesVolumes(context),
+    isNamespaceEnding: ending,
+    nowMs: context.cluster.serverTimeMs(),
+  });
   const key = { namespace: claim.namespace, group: groupOfLoneStatefulSet(claim.name) };
   const report = { key, function: name, zone: claim.name, shadow: context.mode === "shadow" };
   context.reporter.pass({
@@ -39,28 +56,44 @@ async function endStray(context: Context, stray: Stray, notAfterMs: number): Pro
   if (fate.kind === "nothing" || context.mode === "shadow") return;
   try {
     if (fate.isRetained === true) await retainOrStay(context, key, claim, notAfterMs);
-    await patchVolumeClaim(context, claim, patchOf(stray, fate), notAfterMs);
+    await patchVolumeClaim(context, claim, patchOf(context, stray, fate), notAfterMs);
   } catch (error) {
     if (!(error instanceof ClusterError)) throw error;
     // The next sweep looks again.
     if (!hasCode(error, 404, 409)) context.reporter.problem(key, name, `${claim.name}: ${wordsOf(error)}`, error);
     return;
   }
-  if (fate.kind === "tell") return;
-  const isLate = fate.kind === "answer-recover";
-  const reason = isLate ? eventReasons.recoverTooLate : eventReasons.volumeRecovered;
-  if (isLate || fate.kind === "clear")
-    await tellOfClaim(context, name, key, claim, {
-      type: isLate ? "Warning" : "Normal",
-      reason,
-      message: fate.sentence,
-      identity: fate.kind,
-    });
+  const news = newsOf(stray, fate);
+  if (news !== undefined) await tellOfClaim(context, name, key, claim, { ...news, message: fate.sentence });
 }
 
-function patchOf({ claim }: Stray, { kind, guard, sentence }: StrayFate) {
+/** What is said in an Event besides; undefined where nothing is. */
+function newsOf({ claim }: Stray, { kind, sentence }: StrayFate): Omit<ClaimNews, "message"> | undefined {
+  if (kind === "clear") return { type: "Normal", reason: eventReasons.volumeRecovered, identity: kind };
+  if (kind === "answer-recover") return { type: "Warning", reason: eventReasons.recoverTooLate, identity: kind };
+  if (kind === "unmark" && claim.isMarkFalse)
+    return { type: "Warning", reason: eventReasons.removalMarkUnknown, identity: kind };
+  if (kind === "release" && claim.isTerminating)
+    return { type: "Normal", reason: eventReasons.removing, identity: "released" };
+  return { type: "Warning", reason: eventReasons.removalWaiting, identity: sentence };
+}
+
+function patchOf(context: Context, { claim }: Stray, { kind, guard, sentence }: StrayFate) {
   if (kind === "clear") return clearingPatch(claim);
   if (kind === "release") return releasingPatch(claim);
+  const nowMs = context.cluster.serverTimeMs();
+  const marks = { [keys.removalClaim.key]: null, ...messageFor(guard, sentence) };
+  if (kind === "stamp")
+    return {
+      annotations: {
+        ...marks,
+        [keys.suspendState.key]: "Suspended",
+        [keys.suspendedAt.key]: new Date(nowMs).toISOString(),
+      },
+    };
+  if (kind === "restamp")
+    return { annotations: { ...marks, [keys.suspendState.key]: "Suspending", [keys.suspendedAt.key]: null } };
+  if (kind === "unmark") return { annotations: { ...marks, [keys.suspendState.key]: "Suspended" } };
   const taken = kind === "answer-recover" ? { [keys.recover.key]: null } : {};
   return { annotations: { ...taken, ...messageFor(guard, sentence) } };
 }

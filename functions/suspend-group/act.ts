@@ -1,5 +1,5 @@
 /** What is done: volume claims are marked, a zone is made smaller or larger, and claims of the ledger are ended. */
-import type { Member, VolumeUser } from "../shared/group/suspension/members.ts";
+import { durationOf, type Member, type VolumeUser } from "../shared/group/suspension/members.ts";
 import { wordsOnPartners } from "../shared/group/suspension/owned.ts";
 import { hasCode } from "../shared/kubernetes/cluster.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
@@ -160,7 +160,7 @@ async function write(
   const claims = "claims" in target ? target.claims : member.claims;
   if (target.kind === "clear") await refuseWhileLeaving(context, key, member);
   for (const claim of claims) await patchVolumeClaim(context, claim, patchOf(context, target, claim), notAfterMs);
-  if (target.kind === "tell" || target.kind === "protect" || target.kind === "prove") return;
+  if (target.kind === "tell" || target.kind === "note" || target.kind === "protect" || target.kind === "prove") return;
   for (const claim of claims) await tellOfClaim(context, name, key, claim, newsOf(context, target, claim));
 }
 
@@ -206,9 +206,12 @@ function patchOf({ cluster }: Context, target: Written, claim: VolumeClaim): Cla
         annotations: {
           [keys.suspendState.key]: "Suspended",
           [keys.suspendedAt.key]: new Date(nowMs).toISOString(),
+          ...keptFor(member),
           ...messageFor("suspended", `${untilWhen(member, nowMs)}${lostOf(claim)}`),
         },
       };
+    case "note":
+      return { annotations: keptFor(member) };
     case "unmark":
       return {
         annotations: {
@@ -227,4 +230,10 @@ function patchOf({ cluster }: Context, target: Written, claim: VolumeClaim): Cla
         annotations: { ...podSeen(member.pod?.createdMs, claim), ...messageFor(target.guard, target.sentence) },
       };
   }
+}
+
+/** When its StatefulSet is gone, nobody else says how long a volume is kept. */
+function keptFor(member: Member): Readonly<Record<string, string>> {
+  const keptMs = meant(durationOf(member));
+  return keptMs === undefined ? {} : { [keys.suspendKeptFor.key]: String(Math.ceil(keptMs / 1_000)) };
 }

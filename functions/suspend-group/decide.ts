@@ -149,7 +149,11 @@ function raise({ members, zones, refused }: SuspendSnapshot, returning: readonly
       const sentence = `${name} is to come back, and another object says the size of ${set.name}: raise that one`;
       hold({ guard: "size-led", sentence });
     } else if (below !== undefined) {
-      const sentence = `${name} is to come back, and ${below.name} comes before it: recover that one, too`;
+      const isLost = below.claims.every(({ isTerminating }) => isTerminating);
+      const what = isLost
+        ? `whose volume claim is deleted: a new one comes when nothing holds that, ${below.claims.flatMap(({ finalizers }) => finalizers).join(", ")}`
+        : "recover that one, too";
+      const sentence = `${name} is to come back, and ${below.name} comes before it: ${what}`;
       hold({ guard: "recover-lower-first", sentence });
     } else if (claim !== undefined) {
       const { guard, sentence } = heldBy(claim);

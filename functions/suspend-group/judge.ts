@@ -13,10 +13,11 @@ import {
   type Member,
   whyNeeded,
 } from "../shared/group/suspension/members.ts";
-import { whyUnclear } from "../shared/group/suspension/owned.ts";
 import { isDrained, whyUndrained } from "../shared/group/suspension/proof.ts";
-import { suspendDuration, volumeOwner } from "../shared/objects/vocabulary/suspension.ts";
+import { formatTime } from "../shared/objects/durations.ts";
+import { suspendDuration } from "../shared/objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
+import { mendRecheckMs, whyNotBegun } from "./obstacles.ts";
 
 /** One write about one member. */
 export type Step =
@@ -28,6 +29,8 @@ export type Step =
   | { readonly kind: "stamp"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
   /** Its pod is wanted or there, or a volume is in use: the time begins anew when that is over. */
   | { readonly kind: "restamp"; readonly member: Member; readonly anew: Anew }
+  /** How long it is kept has changed, and is written down. */
+  | { readonly kind: "note"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
   /** Nothing of ours stays on its volume claims. */
   | { readonly kind: "clear"; readonly member: Member; readonly how: "recovered" | "withdrawn" | "in-use-again" }
   /** The mark of a removal that the ledger knows nothing of goes: the time begins anew. */
@@ -46,7 +49,6 @@ export interface Judged {
 
 /** How soon to look for the end of a pod, or for one that is to be ready, in milliseconds. No pod's event wakes us. */
 export const podRecheckMs = 2_000;
-const mendRecheckMs = 30_000;
 /** No event tells that a database has moved its data. In milliseconds. */
 const askAgainMs = 10_000;
 
@@ -79,9 +81,9 @@ function judgeWords(member: Member, nowMs: number, protects: boolean): Judged | 
   return judgeRequested(member, nowMs, protects);
 }
 
-/** What is deleted and has lost our finalizer goes anyway: nothing is written to it any more. */
+/** A mark of which the ledger knows nothing is taken away. */
 function judgeMarks(member: Member): Judged | undefined {
-  const claims = member.claims.filter((one) => one.isMarkFalse && (one.isHeld || !one.isTerminating));
+  const claims = member.claims.filter((one) => one.isMarkFalse);
   const [state] = claims.map((one) => one.state);
   if (state?.kind !== "malformed") return undefined;
   const sentence = `no volume of ${member.name} is removed by that mark: ${state.sentence}; the time begins anew`;
@@ -96,6 +98,10 @@ function judgeRemoving(member: Member): Judged | undefined {
     return { guard: "in-use-again", sentence: `${name} is there again: its volumes are not removed`, step };
   }
   if (!isRecovering(member)) return undefined;
+  if (claims.some(({ isTerminating }) => !isTerminating)) {
+    const sentence = `${name} is wanted again, and its removal has begun: gc-suspended-groups takes that back first, unless it has deleted it`;
+    return { guard: "recovering", sentence, recheckMs: podRecheckMs };
+  }
   const sentence = `${name} cannot come back with its volume: the removal of its volume claim has begun`;
   return { guard: "recover-too-late", sentence, step: { kind: "answer-recover", member, claims: member.claims } };
 }
@@ -122,8 +128,17 @@ function judgeDeleted(
   if (!isBegun(member)) return undefined;
   if (pod === undefined && !isWantedMember(member) && isRequested(member))
     return judgeRequested(member, nowMs, protects);
-  const sentence = `somebody has deleted the volume claim ${claim} of ${name}: our finalizer keeps its volume, until its time is over or somebody takes the finalizer away`;
+  const sentence = `somebody has deleted the volume claim ${claim} of ${name}: our finalizer keeps its volume${untilWhen(member)}, or until somebody takes the finalizer away`;
   return { guard: "deleted-by-others", sentence };
+}
+
+/** Until when what is deleted is kept, for its time since then and since its pod was gone. */
+function untilWhen(member: Member): string {
+  const keptMs = meant(durationOf(member));
+  const sinceMs = Math.max(
+    ...member.claims.map(({ deletedMs = 0, suspendedMs = 0 }) => Math.max(deletedMs, suspendedMs)),
+  );
+  return keptMs === undefined ? " for its time" : ` until ${formatTime(sinceMs + keptMs)}`;
 }
 
 /** The request is gone, though something was begun: it is taken back. */
@@ -178,7 +193,8 @@ function judgeRequested(member: Member, nowMs: number, protects: boolean): Judge
     const sentence = `${name} stays as it is: ${lacking} ${suspendDuration.key}, so that nobody knows how long a volume is kept`;
     return { guard: "duration-missing", sentence };
   }
-  if (isSuspendedInPart(member)) return judgeSuspended(member, nowMs, protects) ?? judgeUnheld(member, protects);
+  if (isSuspendedInPart(member))
+    return judgeSuspended(member, nowMs, protects) ?? judgeUnheld(member, protects) ?? judgeKept(member);
   const why = whyNotBegun(member);
   if (why !== undefined) return why;
   const replaced = judgeReplaced(member);
@@ -222,38 +238,6 @@ function judgeUnheld(member: Member, protects: boolean): Judged | undefined {
   return { guard: "protecting", sentence: `the volume claims of ${member.name} get our finalizer first`, step };
 }
 
-/** Why its suspension may not begin. */
-function whyNotBegun(member: Member): Judged | undefined {
-  const { name, set, claims } = member;
-  const wait = (guard: string, sentence: string): Judged => ({ guard, sentence, recheckMs: mendRecheckMs });
-  const unclear = whyUnclear(member);
-  if (unclear !== undefined) return wait(unclear.guard, unclear.sentence);
-  if (set.isDeleting) return wait("owner-deleting", `${name} stays as it is: ${set.name} is being deleted`);
-  const replaced = claims.find(({ ownerUid }) => ownerUid !== undefined && ownerUid !== set.uid);
-  if (replaced !== undefined)
-    return wait("owner-replaced", `${name} stays as it is: ${set.name} is another one than its suspension began with`);
-  const { controller } = member.pod ?? {};
-  if (set.owner !== undefined && controller?.kind === "StatefulSet")
-    return wait(
-      "owner-statefulset",
-      `${name} stays: the StatefulSet ${controller.name} controls it, and would have it back; take ${volumeOwner.key} away`,
-    );
-  if (set.owner !== undefined && claims.some(({ isOwnedByPod }) => isOwnedByPod))
-    return wait("retention-conflict", `${name} stays: its volume claim belongs to its pod, and would go with it`);
-  if (set.deletesWhenScaled || claims.some(({ isOwnedByPod }) => isOwnedByPod)) {
-    const sentence = `${name} stays: the StatefulSet controller would delete its volume with the pod; set persistentVolumeClaimRetentionPolicy.whenScaled of ${set.name} to Retain`;
-    return wait("retention-conflict", sentence);
-  }
-  return whyShared(member);
-}
-
-function whyShared({ name, others }: Member): Judged | undefined {
-  if (others.length === 0) return undefined;
-  const users = others.map((pod) => pod.name).join(", ");
-  const sentence = `${name} stays as it is: ${users} uses one of its volume claims, too`;
-  return { guard: "volume-shared", sentence, recheckMs: mendRecheckMs };
-}
-
 /** Its pod was taken, and another one stands in its place before the time has begun. */
 function judgeReplaced(member: Member): Judged | undefined {
   const { name, pod, claims } = member;
@@ -278,6 +262,18 @@ function judgeSuspending(member: Member): Judged {
   }
   const step: Step = { kind: "stamp", member, claims };
   return { guard: "stamping", sentence: `${name} is gone: the time runs from now`, step };
+}
+
+/** Somebody has said another time: that counts, too, when its StatefulSet is gone. */
+function judgeKept(member: Member): Judged | undefined {
+  const duration = durationOf(member);
+  // Of another owner the volume claim itself says it.
+  if (duration.kind !== "value" || member.set.owner !== undefined) return undefined;
+  const keptMs = Math.ceil(duration.value / 1_000) * 1_000;
+  const claims = member.claims.filter((one) => meant(one.state) === "Suspended" && one.keptForMs !== keptMs);
+  if (claims.length === 0) return undefined;
+  const sentence = `the volumes of ${member.name} are kept for ${keptMs / 1_000} s, also when its StatefulSet is gone`;
+  return { guard: "suspended", sentence, step: { kind: "note", member, claims } };
 }
 
 function judgeSuspended(member: Member, nowMs: number, protects: boolean): Judged | undefined {

@@ -132,6 +132,7 @@ export class Suspended {
       "suspend-pod-uid": `uid-db-${zone}-${ordinal}`,
       "suspend-pod-created": minutesAgo(600),
       "suspended-at": state === "Suspending" ? undefined : minutesAgo(minutes),
+      "suspend-kept-for": this.sets.get(zone)?.metadata.annotations?.["sluice.dev/suspend-duration"],
     });
     this.hold(zone, ordinal, ["sluice.dev/volume-hold", "kubernetes.io/pvc-protection"]);
     this.pods.delete(`db-${zone}-${ordinal}`);

@@ -68,7 +68,7 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
     countsAs: "zone-taken",
     guard: "zone-removing-volume",
     purpose: "the removal of a volume",
-    ends: "when the volume claim is gone, or another one has its name",
+    ends: "when the volume claim is gone, another one has its name, or it is deleted and has no finalizer of ours",
     isSettled: ({ uids = {} }, { volumes }) => {
       const named = Object.entries(uids);
       return named.length > 0 && named.every(([name, uid]) => volumes.get(name) !== uid);

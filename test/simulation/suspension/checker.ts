@@ -108,20 +108,13 @@ export class SuspensionChecker implements Checker {
     const isMarked = says(current, "suspend-state") === "Removing" || isDeleted(current);
     if (has === "true" && had !== "true") {
       if (!isMarked) this.#pledged.add(uid);
-      else if (isDeleted(current) || this.#isRemoving(current)) this.#tooLate.add(uid);
+      else if (isDeleted(current)) this.#tooLate.add(uid);
       else this.#between.add(uid);
     }
     // Whoever asks anew may have it back anew.
     const asks =
       says(current, "suspend") === "true" && (previous === undefined || says(previous, "suspend") !== "true");
     if (asks || this.#pledged.has(uid)) for (const late of [this.#tooLate, this.#between]) late.delete(uid);
-  }
-
-  /** Of several volume claims of a pod the last mark is the point of no return: before it the pod may still come back. */
-  #isRemoving(claim: StoredObject): boolean {
-    const { world, namespace } = this.#run;
-    const items: readonly StoredObject[] = world.store.list(claimsResource, { namespace }).items;
-    return items.filter((one) => podOf(one) === podOf(claim)).every((one) => says(one, "suspend-state") === "Removing");
   }
 
   #told({
@@ -225,7 +218,11 @@ export class SuspensionChecker implements Checker {
     if (!isDeleted(after)) return;
     const what = `${who} lets ${name} go, which is being deleted`;
     if (isOnHold(before)) this.#run.violate("S1", `${what}, and somebody holds it`);
-    if (says(before, "suspend-state") !== "Removing")
+    // What no removal will ever come for ends after its time, since it was deleted.
+    const keptMs = this.#absences.lately(setNameOf(podOf(before))).flatMap((set) => durationMs(before, set) ?? []);
+    const deletedMs = this.#nowMs - Date.parse(after.metadata.deletionTimestamp ?? "");
+    const isOver = keptMs.length > 0 && deletedMs + this.skewMs() + roundingMs >= Math.min(...keptMs);
+    if (says(before, "suspend-state") !== "Removing" && !isOver)
       this.#run.violate("S1", `${what}, and nobody has begun to remove it`);
     if (this.#isUsed(name)) this.#run.violate("S1", `${what}, and a pod uses it`);
   }

@@ -14,9 +14,13 @@ export function isMarkHeld({ name, uid, removalClaim }: VolumeClaim, claims: rea
   );
 }
 
-/** The mark stands, and no claim of the ledger holds it. */
+/**
+ * The mark stands, and no claim of the ledger holds it. Of what is deleted and has lost our finalizer nothing can be saved: its
+ * claim has ended before it.
+ */
 export function isMarkFalse(claim: VolumeClaim, claims: readonly Claim[]): boolean {
-  return meant(claim.state) === "Removing" && !isMarkHeld(claim, claims);
+  const isLost = claim.isTerminating && !claim.isHeld;
+  return meant(claim.state) === "Removing" && !isLost && !isMarkHeld(claim, claims);
 }
 
 /** The same volume claim, with its mark as words that say nothing; any other is as it was. */

@@ -3,9 +3,11 @@ import { parsePrometheusDuration, parseTime } from "../durations.ts";
 import { isObjectName } from "../names.ts";
 import { drainEntries } from "./drain.ts";
 import type { Entry } from "./entry.ts";
+import { protectedVolume } from "./volume-finalizers.ts";
 
 export { drainAuthority, drainEntries, drainedPod, drainField, drainSecret, drainUrl } from "./drain.ts";
 export { read } from "./entry.ts";
+export { protectedVolume, volumeHold, volumeProtection } from "./volume-finalizers.ts";
 
 /** `Suspending`: its pod is still to go. `Suspended`: the pod is gone, and the time runs. `Removing`: nothing brings it back. */
 export type SuspensionState = "Suspending" | "Suspended" | "Removing";
@@ -202,6 +204,12 @@ export const suspendedAt = onVolumeClaim("sluice.dev/suspended-at", parseTime, {
   says: "when its pod was seen to be gone: the time runs from then; written by us",
 });
 
+export const suspendKeptFor = onVolumeClaim("sluice.dev/suspend-kept-for", parseDuration, {
+  grammar: "a number of seconds",
+  fallback: "absent or malformed: once its StatefulSet is gone, only a duration of its own says how long it is kept",
+  says: "how long it is kept, as its StatefulSet said last: that counts when the StatefulSet is gone; written by us",
+});
+
 export const suspendMessage = onVolumeClaim("sluice.dev/suspend-message", parseMessage, {
   grammar: "GUARD: SENTENCE",
   fallback: "it is written anew",
@@ -231,23 +239,6 @@ export const suspended: Entry<true> = {
   parse: onlyTrue,
 };
 
-/** Ours: a volume claim that has it is suspended, or about to be, and keeps its volume, whoever deletes it. */
-export const volumeHold = "sluice.dev/volume-hold";
-
-/** Ours, too, and no word of a suspension: whoever ends one leaves it, as long as nobody has deleted the volume claim. */
-export const volumeProtection = "sluice.dev/volume-protection";
-
-/** For `kubectl get pvc -l sluice.dev/protected`: all that have that finalizer have it. */
-export const protectedVolume: Entry<true> = {
-  key: "sluice.dev/protected",
-  kind: "label",
-  on: "PersistentVolumeClaim",
-  grammar: "true",
-  fallback: "absent: it is not protected",
-  says: "the volume claim keeps its volume, whoever deletes it; written by us",
-  parse: onlyTrue,
-};
-
 /** What a user writes to a volume claim, and what we do. */
 export const claimEntries = [suspendRequest, drainedAt, recover] as const;
 export const stateEntries = [
@@ -257,6 +248,7 @@ export const stateEntries = [
   suspendTogether,
   suspendPodCreated,
   suspendedAt,
+  suspendKeptFor,
   suspendMessage,
   removalClaim,
 ] as const;

@@ -67,6 +67,8 @@ export interface VolumeClaim {
   readonly podCreatedMs: number | undefined;
   /** Since when the time runs, in milliseconds since the epoch; undefined where nothing that parses says so. */
   readonly suspendedMs: number | undefined;
+  /** How long it is kept, as its StatefulSet said last; in milliseconds. */
+  readonly keptForMs: number | undefined;
   readonly message: keys.SuspensionMessage | undefined;
   /** The id of the claim in the ledger under which it is removed. */
   readonly removalClaim: string | undefined;
@@ -118,6 +120,7 @@ export function parseVolumeClaim(object: VolumeClaimObject): VolumeClaim {
     together: (value(keys.suspendTogether) ?? "").split(",").filter((name) => name !== ""),
     podCreatedMs: value(keys.suspendPodCreated),
     suspendedMs: suspendedMs === undefined ? undefined : Math.max(suspendedMs, writtenByOthers(metadata, isStamp) ?? 0),
+    keptForMs: value(keys.suspendKeptFor),
     message: read(keys.suspendMessage, metadata),
     removalClaim: value(keys.removalClaim),
     volumeName: spec?.volumeName || undefined,

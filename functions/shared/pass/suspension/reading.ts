@@ -9,7 +9,7 @@ import {
 import { findOwned, groupOfClaim, isOwnerGroup, notOf } from "../../group/suspension/owned.ts";
 import { foundationClusterOf } from "../../group/whose-ledger.ts";
 import { type Cluster, hasCode, type ObjectKey, type VolumeClaimObject } from "../../kubernetes/cluster.ts";
-import type { Claim } from "../../ledger/claim.ts";
+import { type Claim, parseClaims } from "../../ledger/claim.ts";
 import { ledgerName } from "../../ledger/name.ts";
 import { type GroupKey, groupPathOf } from "../../objects/statefulsets.ts";
 import { claims, ledgerGroup, managedBy, read } from "../../objects/vocabulary.ts";
@@ -100,6 +100,19 @@ async function listClaimed(cluster: Lists, namespace: string | undefined): Promi
     const holdsClaims = (read(claims, metadata) ?? "") !== "";
     if (group === undefined || !holdsClaims || ledgerName(group) !== metadata.name) return [];
     return [{ namespace: metadata.namespace ?? "", group }];
+  });
+}
+
+/** What the ledgers of a namespace, or of all, have claimed; those that nobody can read have nothing. Throws ClusterError. */
+export async function listLedgerClaims(cluster: Lists, namespace: string | undefined): Promise<readonly Claim[]> {
+  const labelSelector = `${managedBy.key}=sluice`;
+  const { items } = await cluster.list("leases", { ...(namespace === undefined ? {} : { namespace }), labelSelector });
+  return items.flatMap(({ metadata }) => {
+    try {
+      return parseClaims(read(claims, metadata) ?? "", (why) => new Error(String(why)));
+    } catch {
+      return [];
+    }
   });
 }
 

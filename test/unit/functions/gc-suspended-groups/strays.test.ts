@@ -4,9 +4,9 @@ import { test } from "node:test";
 import { decideStray } from "../../../../functions/gc-suspended-groups/strays.ts";
 import { parseVolumeUser } from "../../../../functions/shared/group/suspension/members.ts";
 import { parseVolumeClaim } from "../../../../functions/shared/objects/volumes/volume-claim.ts";
-import { Suspended } from "../../../stage/suspended.ts";
+import { nowMs, Suspended } from "../../../stage/suspended.ts";
 
-const usual = { removes: true, isNamespaceEnding: false };
+const usual = { removes: true, isNamespaceEnding: false, nowMs };
 
 function fate(change: (on: Suspended) => void, around: Partial<typeof usual> = {}, used = false): readonly string[] {
   const on = Suspended.of(["a"]);
@@ -30,8 +30,8 @@ test("owner-gone: however old it is, it stays, and says why; once", () => {
   );
   assert.deepEqual(
     fate((on) => on.delete("a", 2)),
-    ["nothing", "owner-gone"],
-    "also where somebody deletes it",
+    ["tell", "owner-gone"],
+    "also where somebody deletes it: until when, it says then",
   );
 });
 
@@ -54,7 +54,8 @@ test("recover-too-late: not where its removal has begun, or where somebody delet
   );
   assert.deepEqual(
     late((on) => on.say("a", 2, { "suspend-state": "Removing" })),
-    ["answer-recover", "recover-too-late"],
+    ["clear", "recovered"],
+    "as long as nothing is deleted",
   );
 });
 
@@ -64,13 +65,13 @@ test("removing: one past the point of no return goes, unless somebody holds it o
     on.delete("a", 2);
   };
   assert.deepEqual(fate(removing), ["release", "removing"]);
-  assert.deepEqual(fate(removing, {}, true), ["nothing", "owner-gone"]);
+  assert.deepEqual(fate(removing, {}, true), ["restamp", "in-use"]);
   assert.deepEqual(
     fate((on) => {
       removing(on);
       on.say("a", 2, { hold: "true" });
     }),
-    ["nothing", "owner-gone"],
+    ["tell", "on-hold"],
   );
 });
 
@@ -83,7 +84,7 @@ test("in a namespace that is being deleted it is let go, but for one on hold", (
     on.delete("a", 2);
     on.say("a", 2, { hold: "true" });
   };
-  assert.deepEqual(fate(held, { isNamespaceEnding: true }), ["nothing", "owner-gone"]);
+  assert.deepEqual(fate(held, { isNamespaceEnding: true }), ["tell", "on-hold"]);
 });
 
 test("uninstalling: our finalizer and the time go, and nothing else", () => {

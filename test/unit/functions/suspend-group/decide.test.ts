@@ -269,6 +269,8 @@ test("recover-too-late: past the point of no return, and for a volume claim that
   const removing = Suspended.of(["a"]);
   removing.suspend("a", 2, 100, "Removing");
   removing.say("a", 2, { recover: "true" });
+  assert.deepEqual(said(removing), ["recovering"], "as long as nothing is deleted the removal may be taken back");
+  removing.delete("a", 2);
   assert.deepEqual(said(removing), ["answer-recover db-a-2"]);
   const deleted = Suspended.of(["a"]);
   deleted.suspend("a", 2, 10);

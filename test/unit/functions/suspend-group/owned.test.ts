@@ -223,6 +223,7 @@ test("recover-too-late: from the point of no return on a wish is answered with t
   const on = Owned.of(["a"], 1);
   on.suspend("a-0", 90, "Removing");
   on.say("a-0-data", { recover: "true" });
+  on.change("a-0-data", { deletionTimestamp: minutesAgo(1) });
   assert.deepEqual(said(on), ["answer-recover a-0-data"]);
 });
 

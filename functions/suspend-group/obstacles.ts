@@ -1,0 +1,45 @@
+/** Why the suspension of a member may not begin, whatever its data: by its owner, its users or its retention policy. Pure. */
+import type { Member } from "../shared/group/suspension/members.ts";
+import { whyUnclear } from "../shared/group/suspension/owned.ts";
+import { volumeOwner } from "../shared/objects/vocabulary/suspension.ts";
+
+export interface Obstacle {
+  readonly guard: string;
+  readonly sentence: string;
+  readonly recheckMs: number;
+}
+
+/** How soon to look again at what somebody has to mend, in milliseconds. */
+export const mendRecheckMs = 30_000;
+
+/** Why its suspension may not begin. */
+export function whyNotBegun(member: Member): Obstacle | undefined {
+  const { name, set, claims } = member;
+  const wait = (guard: string, sentence: string): Obstacle => ({ guard, sentence, recheckMs: mendRecheckMs });
+  const unclear = whyUnclear(member);
+  if (unclear !== undefined) return wait(unclear.guard, unclear.sentence);
+  if (set.isDeleting) return wait("owner-deleting", `${name} stays as it is: ${set.name} is being deleted`);
+  const replaced = claims.find(({ ownerUid }) => ownerUid !== undefined && ownerUid !== set.uid);
+  if (replaced !== undefined)
+    return wait("owner-replaced", `${name} stays as it is: ${set.name} is another one than its suspension began with`);
+  const { controller } = member.pod ?? {};
+  if (set.owner !== undefined && controller?.kind === "StatefulSet")
+    return wait(
+      "owner-statefulset",
+      `${name} stays: the StatefulSet ${controller.name} controls it, and would have it back; take ${volumeOwner.key} away`,
+    );
+  if (set.owner !== undefined && claims.some(({ isOwnedByPod }) => isOwnedByPod))
+    return wait("retention-conflict", `${name} stays: its volume claim belongs to its pod, and would go with it`);
+  if (set.deletesWhenScaled || claims.some(({ isOwnedByPod }) => isOwnedByPod)) {
+    const sentence = `${name} stays: the StatefulSet controller would delete its volume with the pod; set persistentVolumeClaimRetentionPolicy.whenScaled of ${set.name} to Retain`;
+    return wait("retention-conflict", sentence);
+  }
+  return whyShared(member);
+}
+
+export function whyShared({ name, others }: Member): Obstacle | undefined {
+  if (others.length === 0) return undefined;
+  const users = others.map((pod) => pod.name).join(", ");
+  const sentence = `${name} stays as it is: ${users} uses one of its volume claims, too`;
+  return { guard: "volume-shared", sentence, recheckMs: mendRecheckMs };
+}
