@@ -156,7 +156,8 @@ export async function readMembers(
         pods,
       );
   const live = all.filter(isLive);
-  const liveSets = await readLiveSets(cluster, live);
+  // Beside the volume claims: what is done about them has few seconds left, however slow the API server is (rule R9).
+  const liveSets = readLiveSets(cluster, live);
   const read = all.map((one) => (live.includes(one) ? readLive(cluster, one, liveSets) : one));
   const members = await Promise.all(read);
   return {
@@ -229,13 +230,14 @@ async function readLiveSets(
 async function readLive(
   cluster: Pick<Cluster, "get">,
   member: Member,
-  sets: ReadonlyMap<string, SuspendableSet>,
+  setsRead: Promise<ReadonlyMap<string, SuspendableSet>>,
 ): Promise<Member> {
   const read = member.claims.map(async ({ namespace, name }): Promise<VolumeClaim[]> => {
     const object = await getOrNone(cluster, "persistentvolumeclaims", { namespace, name });
     return object === undefined ? [] : [parseVolumeClaim(object)];
   });
-  return { ...member, set: sets.get(member.set.name) ?? member.set, claims: (await Promise.all(read)).flat() };
+  const [sets, claims] = await Promise.all([setsRead, Promise.all(read)]);
+  return { ...member, set: sets.get(member.set.name) ?? member.set, claims: claims.flat() };
 }
 
 /** Every pod of a namespace, by a consistent LIST: a pod that is not in it is gone. Throws ClusterError. */
