@@ -220,14 +220,15 @@ function queueOfSweeps(
   wake: (served: Served, key: Key) => boolean,
 ): KeyedQueue<"sweep" | Served> {
   const { served, reporting, namespaces } = options;
+  const nameOf = (what: "sweep" | Served) => (what === "sweep" ? what : `due ${what.definition.name}`);
   return new KeyedQueue<"sweep" | Served>({
     ...sharedBy(options),
     gatherMs: 0,
     capacity: served.length + 1,
-    nameOf: (what) => (what === "sweep" ? what : `due ${what.definition.name}`),
+    nameOf,
     async run(what, { wakers = [] }) {
       await inSpan(
-        "sweep",
+        nameOf(what),
         () => ({ root: true, links: wakers }),
         () =>
           what === "sweep"

@@ -4,6 +4,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
+import { groupFunctions } from "../../../../triggers/table.ts";
 import { eventually } from "../../../controlplane/api.ts";
 import { kubeconfigText } from "../../../stage/kubeconfig.ts";
 import { namespace, newImage, type ServedGroup, serveGroup } from "../../../stage/served-group.ts";
@@ -117,8 +118,12 @@ describe("traces of a rollout, a review and their requests", () => {
   /** The pass that both events woke. */
   function assertPasses(spans: readonly ReceivedSpan[], wakers: readonly string[]): ReceivedSpan {
     const passes = spans.filter(({ name }) => name === "pass advance-zone-rollout");
-    const sweep = spans.find(({ name }) => name === "sweep");
+    const [sweep, ...more] = spans.filter(({ name }) => name === "sweep");
     assert.ok(sweep !== undefined && passes.some(({ links }) => links.includes(idOf(sweep))));
+    assert.deepEqual(more, [], "the schedules of functions have spans of their own name");
+    const due = spans.map(({ name }) => name).filter((name) => name.startsWith("due "));
+    const scheduled = groupFunctions.filter(({ schedule }) => schedule !== undefined).map(({ name }) => `due ${name}`);
+    assert.deepEqual([...new Set(due)].sort(), scheduled.sort());
     const woken = passes.find(({ links }) => wakers.every((one) => links.includes(one)));
     assert.ok(woken !== undefined, JSON.stringify(passes));
     assert.deepEqual([woken.parentSpanId, woken.kind], ["", spanKinds.internal]);
@@ -170,7 +175,7 @@ describe("traces of a rollout, a review and their requests", () => {
     assert.deepEqual([sent?.path, sent?.headers["content-type"]], ["/own/path", "application/x-protobuf"]);
     const text = String(sent?.body.toString("latin1"));
     assert.ok(text.includes("receive event") && text.includes(Buffer.from(origin.traceId, "hex").toString("latin1")));
-    assert.ok(text.includes("sluice") && !text.includes("sweep"));
+    assert.ok(text.includes("sluice") && !text.includes("sweep") && !text.includes("due "));
   });
 
   test("a collector that is away is one warning, and keeps nobody from working or from ending", async () => {
