@@ -80,10 +80,10 @@ function leastLimit(group: GroupNow, zone: Zone, pods: readonly Pod[]): number {
   return Math.min(...pods.map((pod) => limitOf(zone, governing(pod, group.surroundings, group.key), own).pods));
 }
 
-/** True while a pod of the zone ends, or one of the wanted revision still has its time to become ready. */
+/** True while a pod of the zone ends, or one that is known to be of the wanted revision still has its time to become ready. */
 function isComing({ nowMs }: GroupNow, { statefulSet, pods }: Zone): boolean {
   return pods.some(({ terminating, revision, readySinceMs, createdMs }) => {
-    const isNew = revision === statefulSet.updateRevision && readySinceMs === undefined;
+    const isNew = revision !== undefined && revision === statefulSet.updateRevision && readySinceMs === undefined;
     return terminating || (isNew && nowMs - createdMs < neverReadyAfterMs);
   });
 }

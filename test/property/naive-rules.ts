@@ -105,6 +105,51 @@ export function isRepair(facts: GroupFacts, place: Member): boolean {
   return (isBroken || isLate) && isOutdated(facts, place) && !zoneAt(facts, place).paused;
 }
 
+/** Rule R13: it was Ready once, it is down and outdated, and no reservation names it. */
+function isMendable(facts: GroupFacts, place: Member): boolean {
+  const { health = "absent", reservation } = slotAt(facts, place) ?? {};
+  const wasReady = ["not ready", "pending again", "unclear"].includes(health);
+  return wasReady && reservation !== "of this pod" && isOutdated(facts, place) && !zoneAt(facts, place).paused;
+}
+
+/** How many pods of its zone may be down by the zone's own limit and by a budget of zones that governs the pod. */
+function limitFor(facts: GroupFacts, place: Member): number {
+  const zone = zoneAt(facts, place);
+  const own = allowedIn(zone);
+  const [budget, second] = facts.budgets.filter((one) => isSelected(one, slotAt(facts, place)?.tier as Tier));
+  const isOne = budget !== undefined && second === undefined && !budget.invalid && budget.partitioning === undefined;
+  const isSpanning = facts.strangerTier !== undefined && isOne && isSelected(budget, facts.strangerTier);
+  return isOne && !isSpanning ? Math.min(own, allowanceIn(budget, zone, own)) : own;
+}
+
+/** A pod that the zone wants ends, or is known to run the new revision and has had less than two minutes to become ready. */
+function isComing(facts: GroupFacts, zone: number): boolean {
+  const { slots, behind } = facts.zones[zone] as ZoneFacts;
+  return slots.some(({ health, revision, ageSeconds }, ordinal) => {
+    if (!isWanted(facts, { zone, ordinal })) return false;
+    const isYoung = ageSeconds !== "unknown" && ageSeconds < 120;
+    const isNew = revision === "new" && !behind;
+    return health === "terminating" || (!["ready", "absent"].includes(health) && isNew && isYoung);
+  });
+}
+
+/**
+ * Rule R13: the pods that are replaced because they are down already, where no healthy pod goes. They are of the first zone
+ * that has any, lowest ordinal first, and as many as the zone's limit leaves beside all else that is down there.
+ */
+function mended(facts: GroupFacts): Member[] {
+  for (const zone of facts.zones.keys()) {
+    const broken = places(facts).filter((place) => place.zone === zone && isMendable(facts, place));
+    const free = broken.filter((place) => !isRefused(facts, place));
+    if (free.length > 0) {
+      const others = downIn(facts, zone).length - broken.length;
+      return free.slice(0, Math.max(0, Math.min(...free.map((place) => limitFor(facts, place))) - others));
+    }
+    if (isComing(facts, zone)) return [];
+  }
+  return [];
+}
+
 /** In how many seconds the first pod that runs and was never Ready is to be repaired; undefined where none is going to be. */
 export function nextRepairSeconds(facts: GroupFacts): number | undefined {
   const waits = places(facts).flatMap((place) => {
@@ -243,6 +288,8 @@ export function possible(facts: GroupFacts): Set<string> {
       acts.add(`delete ${uidOf(podOf(place))}`);
     }
   }
+  const isHealthyTaken = [...acts].some((act) => act.startsWith("delete"));
+  if (!isHealthyTaken) for (const place of mended(facts)) acts.add(`repair ${uidOf(podOf(place))}`);
   facts.zones.forEach(({ recordRefused }, zone) => {
     if (isRecordable(facts, zone) && !recordRefused) acts.add(`record-revision set-${zoneNameOf(zone)}`);
   });
