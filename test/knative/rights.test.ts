@@ -23,6 +23,7 @@ import { type Built, Kubectl } from "./kubectl.ts";
 import { accountsOf, carelessRights, rightsOf, textOf, useOf } from "./rights.ts";
 import { serveRabbitmqClusters, spread } from "./spread.ts";
 import { suspend } from "./suspend.ts";
+import { vanish } from "./vanish.ts";
 import {
   answer,
   type Cast,
@@ -36,7 +37,6 @@ import {
   renew,
   roll,
   tellBefore,
-  vanish,
   writeTime,
 } from "./walk.ts";
 

@@ -37,9 +37,10 @@ export async function suspend(
   };
   const group = await createGroup(controlPlane, { name, namespace, zones: 1, pods: 2, volumes: ["data"], annotations });
   await waitForGroupReady(controlPlane, group);
+  const owned = await addOwned(api, namespace, { ...annotations, "sluice.dev/hold": "true" });
+  // Not older than the volume claims and their pods: such a word is no proof.
   const word = { "sluice.dev/suspend": "true", "sluice.dev/drained-at": new Date().toISOString() };
-  await api.patch(`${claims}/${claim}`, { metadata: { annotations: word } });
-  const owned = await addOwned(api, namespace, { ...annotations, ...word, "sluice.dev/hold": "true" });
+  for (const one of [claim, owned]) await api.patch(`${claims}/${one}`, { metadata: { annotations: word } });
   const ask = () => api.get<Object>(`${claims}/${claim}`).catch(() => undefined);
   for (const wanted of [claim, owned]) {
     const suspended = async () => {

@@ -6,7 +6,6 @@ import { formatClaims, makeClaim } from "../../functions/shared/ledger/claim.ts"
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import { dataOf, usualSecretName } from "../../functions/shared/objects/certificates.ts";
 import { type Api, eventually } from "../controlplane/api.ts";
-import { readAudit } from "../controlplane/audit.ts";
 import { changeTemplate, createGroup, groupManifests, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { generationOf } from "../stage/certificate-world.ts";
 import { evict } from "../stage/drain-webhook.ts";
@@ -34,10 +33,10 @@ export interface Cast {
   readonly holder: Server;
 }
 
-const budgets = "rollout-operator.grafana.com/v1";
+export const budgets = "rollout-operator.grafana.com/v1";
 /** A group of its own, which vanishes, and StatefulSets of no group, whose ledger is its budget's. */
-const brief = "brief";
-const alone = "alone";
+export const brief = "brief";
+export const alone = "alone";
 /** Groups whose second zone follows the first: after a delay, and at once. */
 const shrunk = "shrunk";
 const led = "led";
@@ -300,43 +299,6 @@ export async function refuse(scene: Scene, { rollout }: Cast, user: string): Pro
   assert.equal(await post(rollout, changed("StatefulSet", namespace, `${brief}-zone-a`)), 204);
   const { message } = await scene.waitForEvent("DeleteRefused");
   assert.match(message, /this pod holds the last copy/);
-}
-
-/** Groups go, and their ledgers after them: one whose reservation is of a pod that is gone, too. */
-export async function vanish(scene: Scene, { ledgers: keeper }: Cast, user: string): Promise<void> {
-  const {
-    api,
-    group: { namespace },
-    controlPlane: { auditLog },
-  } = scene;
-  const ledgers = async () => {
-    const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
-    const { items } = await api.get<{ items: { metadata: { annotations?: Record<string, string> } }[] }>(path);
-    return items.map(({ metadata }) => metadata.annotations?.["sluice.dev/group"]);
-  };
-  const doomed = [brief, `budget:${alone}`];
-  await eventually("their ledgers made", 30_000, async () => {
-    const there = await ledgers();
-    return doomed.every((group) => there.includes(group)) ? true : undefined;
-  });
-  assert.equal(await post(keeper, changed("StatefulSet", namespace, `${brief}-zone-a`)), 204);
-  // An event is answered before what it names is looked up: without a StatefulSet there is nothing to look for.
-  await eventually("a ledger looked at for an event", 30_000, async () => {
-    for await (const entry of readAudit(auditLog, {}, () => {}))
-      if (entry.user === user && entry.verb === "get" && entry.resource === "leases") return true;
-    return undefined;
-  });
-  const gone = { [`${brief}-zone-z`]: { 0: ["of-long-ago", "advance-zone-rollout", Date.now()] } };
-  const annotations = { "sluice.dev/reservations": JSON.stringify(gone) };
-  const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(brief)}`;
-  await api.delete(`/apis/apps/v1/namespaces/${namespace}/statefulsets/${brief}-zone-a`);
-  await api.patch(path, { metadata: { annotations } });
-  await api.delete(`/apis/${budgets}/namespaces/${namespace}/zoneawarepoddisruptionbudgets/${alone}`);
-  await eventually("their ledgers gone", 60_000, async () => {
-    await post(keeper, tick);
-    const there = await ledgers();
-    return doomed.some((group) => there.includes(group)) ? undefined : true;
-  });
 }
 
 /** A RabbitmqCluster, and a StatefulSet that opts in, are deleted: each is held until its pods have their label. */
