@@ -4,6 +4,7 @@ import { type Anew, isOurs, whyAnew } from "../shared/group/suspension/anew.ts";
 import { lastRemovalOf, type SuspensionTimes, seenSinceMs } from "../shared/group/suspension/looks.ts";
 import { isRemoving, isUsed, type Member } from "../shared/group/suspension/members.ts";
 import { chooseTurn, whyFrozen } from "../shared/group/suspension/pace.ts";
+import { tellerOf } from "../shared/group/suspension/teller.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { hold, removalClaim } from "../shared/objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
@@ -254,8 +255,9 @@ function claimOf({ set, ordinal, claims }: Member, known: KnownClaim | undefined
   };
 }
 
-/** A volume claim says what it waits for; it is written where another guard holds now. */
+/** A volume claim says what it waits for. It is written where another guard holds now, by one function for each member. */
 function tell(member: Member, guard: string, sentence: string): Target[] {
+  if (tellerOf(member) !== "collector") return [];
   const isNews = member.claims.some(({ message, isTerminating }) => !isTerminating && message?.guard !== guard);
   return isNews ? [{ kind: "tell", member, guard, sentence }] : [];
 }

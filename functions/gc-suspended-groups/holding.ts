@@ -10,6 +10,7 @@ import {
 import { whyUnclear } from "../shared/group/suspension/owned.ts";
 import { whyFrozen } from "../shared/group/suspension/pace.ts";
 import { whyUndrained } from "../shared/group/suspension/proof.ts";
+import { isSuspended } from "../shared/group/suspension/teller.ts";
 import { ageOf, describeSpan, durationNow } from "../shared/group/suspension/time-left.ts";
 import { drainedAt, hold } from "../shared/objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
@@ -42,10 +43,6 @@ export function isOnHold({ set, claims }: Member): boolean {
   return set.policy.isOnHold || claims.some((claim) => claim.isOnHold);
 }
 
-function isSuspended({ claims }: Member): boolean {
-  return claims.every(({ state }) => ["Suspended", "Removing"].includes(meant(state) ?? ""));
-}
-
 /** `due`: its time is over and nothing holds it. Undefined for one that is none of ours: nothing is suspended, or it returns. */
 export function whyHeld(member: Member, now: Now): Held | "due" | undefined {
   if (!isSuspended(member)) return undefined;
@@ -54,7 +51,7 @@ export function whyHeld(member: Member, now: Now): Held | "due" | undefined {
   if (!removing && (isRecovering(member) || member.claims.some(({ request }) => meant(request) !== true)))
     return undefined;
   // Of what has begun nothing is finished either where nothing is to go (spec 3.3).
-  const obstacle = whyKept(member) ?? (removing ? whyFrozen(member) : whyNotYet(member, now));
+  const obstacle = removing ? (whyKept(member) ?? whyFrozen(member)) : whyNotYet(member, now);
   if (obstacle !== undefined) return obstacle;
   // All of it is deleted: its end is awaited.
   if (removing && member.claims.every(({ isTerminating }) => isTerminating)) return whyLingering(member);
@@ -63,12 +60,17 @@ export function whyHeld(member: Member, now: Now): Held | "due" | undefined {
 
 /** What holds a volume before the point of no return. Others are asked about its data when all else lets it go (I11). */
 function whyNotYet(member: Member, now: Now): Held | undefined {
-  const held = whyUnsure(member, now) ?? whyYoung(member, now);
+  const held = whyUntimedOnHold(member) ?? whyKept(member) ?? whyUnsure(member, now) ?? whyYoung(member, now);
   if (held !== undefined) return held;
   const needed = whyNeeded(member);
   if (needed === undefined) return undefined;
   const sentence = `the volumes of ${member.name} stay: ${needed.sentence}`;
   return { guard: needed.guard, sentence, recheckMs: askAgainMs };
+}
+
+/** A hold is what somebody wants. A duration that is missing or malformed is a mistake, so the volume claim says that first. */
+function whyUntimedOnHold(member: Member): Held | undefined {
+  return isOnHold(member) ? whyUntimed(member) : undefined;
 }
 
 /** What holds a volume whatever its time. */
@@ -144,9 +146,13 @@ function whyUnsure(member: Member, { nowMs }: Now): Held | undefined {
     const sentence = `the volumes of ${name} stay: ${drainedAt.key} does not say any more that nobody needs their data`;
     return { guard: "drain-lost", sentence };
   }
+  return whyUntimed(member);
+}
+
+function whyUntimed(member: Member): Held | undefined {
   const duration = durationNow(member);
   if (duration.kind === "value") return undefined;
-  return { guard: duration.guard, sentence: `the volumes of ${name} stay: ${duration.sentence}` };
+  return { guard: duration.guard, sentence: `the volumes of ${member.name} stay: ${duration.sentence}` };
 }
 
 /** True where somebody says how long it is kept, and that is over by every witness of its pod's absence. */

@@ -103,8 +103,12 @@ export function isKeptBecause(guard: string): boolean {
   return Object.hasOwn(reasons, guard);
 }
 
-/** Each says on itself why it is kept, until its time runs. By key. */
+/**
+ * Each says on itself why it is kept, until its time runs. By key. What gc-suspended-groups says of one whose PersistentVolume it
+ * cannot keep stays: it would write that again.
+ */
 export function messageOf(claim: GroupClaim, { guard, sentence }: Words): Readonly<Record<string, string>> {
-  const isNews = claim.state.kind === "absent" && claim.message?.guard !== guard;
+  const isSaid = [guard, "volume-not-retained"].includes(claim.message?.guard ?? "");
+  const isNews = claim.state.kind === "absent" && !isSaid;
   return isNews ? { [keys.suspendMessage.key]: keys.formatMessage({ guard, sentence }) } : {};
 }

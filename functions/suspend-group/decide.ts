@@ -4,6 +4,7 @@ import { lastRemovalOf } from "../shared/group/suspension/looks.ts";
 import { isBegun, isRequested, type Member } from "../shared/group/suspension/members.ts";
 import { isOwnerGroup } from "../shared/group/suspension/owned.ts";
 import { isPodNews } from "../shared/group/suspension/proof.ts";
+import { tellerOf } from "../shared/group/suspension/teller.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, type HeldBack, heldBy } from "../shared/ledger/kinds.ts";
 import { take, type Verdict, wait } from "../shared/pass/verdict.ts";
@@ -113,9 +114,10 @@ function conclude(
   return targets.length > 0 ? take(targets, `${guard}: ${sentence}`, where) : wait(guard, sentence, where);
 }
 
-/** A volume claim says what it waits for; it is written where another guard holds now. */
+/** A volume claim says what it waits for. It is written where another guard holds now, by one function for each member. */
 function tell(member: Member, { guard, sentence, step }: Pick<Judged, "guard" | "sentence" | "step">): Told[] {
-  if (step !== undefined || !(isBegun(member) || isRequested(member))) return [];
+  if (step !== undefined || tellerOf(member) !== "suspender") return [];
+  if (!isBegun(member) && !isRequested(member)) return [];
   const isNews = member.claims.some(
     (claim) => !claim.isTerminating && (claim.message?.guard !== guard || isPodNews(member.pod?.createdMs, claim)),
   );

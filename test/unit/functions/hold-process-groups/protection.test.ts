@@ -167,6 +167,14 @@ test("removal-begun: what the operator deletes before our block is said, kept, a
   assert.deepEqual([kept, none], ["removal-begun", undefined], "once its time runs nothing is written");
 });
 
+test("volume-not-retained is the word of gc-suspended-groups, which would write it again: it stays on what is kept", () => {
+  const held = outrun();
+  held.say("storage-1", { "suspend-message": "volume-not-retained: its PersistentVolume does not get Retain" });
+  assert.equal(saidOf(held, "storage-1")["suspend-message"], undefined);
+  held.say("storage-1", { "suspend-message": "claim-deleted: it was" });
+  assert.match(saidOf(held, "storage-1")["suspend-message"] ?? "", /^removal-begun: /);
+});
+
 test("the owner and the zone stay on a volume claim that is kept: its ledger and its turn go by them", () => {
   const held = outrun();
   const { owner, zone } = saidOf(held, "storage-1");

@@ -1,0 +1,141 @@
+/** What a volume claim waits for is said by one function: both look in turn, nobody else does anything, and the writes end. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { tellerOf } from "../../../../functions/shared/group/suspension/teller.ts";
+import { Suspended } from "../../../stage/suspended.ts";
+import { namespace } from "../../shared/pass/passes.ts";
+import { top, Volumes, volumes } from "../../shared/pass/volumes.ts";
+
+type Words = Readonly<Record<string, string | null>>;
+
+/** How far the suspension of the top pod is. */
+const states: Readonly<Record<string, (on: Volumes) => Promise<void>>> = {
+  asked: async (on) => on.ask(top),
+  async Suspending(on) {
+    on.ask(top);
+    await on.until(
+      () => on.said(top, "suspend-state") === "Suspending",
+      () => on.suspend(),
+    );
+  },
+  Suspended: (on) => on.suspended(),
+  async Removing(on) {
+    await on.suspended();
+    await on.elapse(660_000);
+    await on.marked();
+  },
+  async deleted(on) {
+    await on.suspended();
+    on.world.store.delete(volumes, { namespace, name: top }, {});
+  },
+  async unreadable(on) {
+    await on.suspended();
+    on.say(top, { "suspend-state": "Asleep" });
+  },
+  async "of another StatefulSet"(on) {
+    await on.suspended();
+    on.say(top, { "suspend-owner-uid": "other" });
+  },
+};
+
+/** What people say of it, on the volume claim; or on its StatefulSet where the name begins with `set `. */
+const words: Readonly<Record<string, Words>> = {
+  "a hold": { hold: "true" },
+  "a duration that is malformed": { "suspend-duration": "soon" },
+  "set duration missing": { "suspend-duration": null },
+  "a duration of 0": { "suspend-duration": "0" },
+  "no request": { suspend: null },
+  "a wish": { recover: "true" },
+  "no word on the drain": { "drained-at": null },
+  "set mode None": { "removal-mode": "None" },
+};
+const rarer: typeof words = {
+  "a hold that is malformed": { hold: "yes" },
+  "a request that is malformed": { suspend: "perhaps" },
+  "a wish that is malformed": { recover: "perhaps" },
+  "a word on the drain of the future": { "drained-at": "2100-01-01T00:00:00Z" },
+  "a word on the drain that is malformed": { "drained-at": "lately" },
+  "set wait malformed": { "wait-between-removals": "later" },
+  "VOLUME_HOLD=remove": {},
+};
+
+/** Every two of the words, and each of the others beside a malformed duration. */
+const scenes: readonly (readonly string[])[] = [
+  [],
+  ...Object.keys(words).flatMap((one, at) => [
+    [one],
+    ...Object.keys(words)
+      .slice(0, at)
+      .map((other) => [other, one]),
+  ]),
+  ...Object.keys(rarer).flatMap((one) => [[one], [one, "a duration that is malformed"]]),
+];
+
+/** Writes to each object but the ledger in 20 rounds of both functions, and those of the last ten rounds. */
+async function rounds(on: Volumes) {
+  const counts = new Map<string, number>();
+  const late: string[] = [];
+  on.calls.length = 0;
+  for (let round = 0; round < 20; round++) {
+    for (const look of [() => on.suspend(), () => on.collect(), () => on.sweepStrays()]) await look();
+    for (const { verb, resource, given } of on.calls.splice(0)) {
+      if (!["patch", "scale"].includes(verb) || resource === "leases") continue;
+      const { name } = given[1] as { readonly name: string };
+      counts.set(name, (counts.get(name) ?? 0) + 1);
+      if (round >= 10) late.push(`${verb} ${resource} ${name}: ${on.said(name, "suspend-message")}`);
+    }
+    await on.goOn(5_000);
+  }
+  return { most: Math.max(0, ...counts.values()), late };
+}
+
+for (const [state, begin] of Object.entries(states))
+  test(`a volume that is ${state}: whatever is said of it, the writes of both functions to each object come to rest`, async () => {
+    for (const scene of scenes) {
+      const on = new Volumes();
+      await begin(on);
+      for (const one of scene) {
+        if (one === "VOLUME_HOLD=remove") on.restart({ settings: { volumeHold: "remove" } } as never);
+        else if (one.startsWith("set ")) on.policy("group-a", words[one] ?? rarer[one] ?? {});
+        else on.say(top, words[one] ?? rarer[one] ?? {});
+      }
+      const { most, late } = await rounds(on);
+      assert.deepEqual(late, [], `${state}, ${scene.join(" and ")}`);
+      // From the first word to the end of a volume there are five steps.
+      assert.ok(most <= 5, `${state}, ${scene.join(" and ")}: ${most} writes to one object`);
+    }
+  });
+
+test("a member is told of by one function: its removal by the collector, and its pod, or what nobody can read, by the other", () => {
+  const told = (change: (on: Suspended) => void) => {
+    const on = Suspended.of(["a"]);
+    on.suspend("a", 2, 5);
+    change(on);
+    return on.members.filter(({ ordinal }) => ordinal === 2).map(tellerOf)[0];
+  };
+  const says = (texts: Record<string, string | undefined>) => told((on) => on.say("a", 2, texts));
+  assert.equal(says({}), "collector");
+  assert.equal(says({ "suspend-state": "Removing" }), "collector");
+  for (const state of ["Suspending", "Asleep", undefined])
+    assert.equal(says({ "suspend-state": state }), "suspender", state);
+  for (const suspend of ["false", "perhaps", undefined]) assert.equal(says({ suspend }), "suspender", suspend);
+  for (const recover of ["true", "perhaps"]) assert.equal(says({ recover }), "suspender", recover);
+});
+
+test("a hold is somebody's will: a duration that is malformed or missing is said before it, and then the hold is", async () => {
+  for (const [duration, guard] of [
+    ["soon", "duration-malformed"],
+    [null, "duration-missing"],
+  ] as const) {
+    const on = new Volumes();
+    await on.suspended();
+    on.policy("group-a", { "suspend-duration": duration });
+    on.say(top, { hold: "true" });
+    await rounds(on);
+    assert.match(on.said(top, "suspend-message") ?? "", new RegExp(`^${guard}: `));
+    on.policy("group-a", { "suspend-duration": "1h" });
+    await rounds(on);
+    assert.match(on.said(top, "suspend-message") ?? "", /^on-hold: /);
+    assert.ok(on.isKept(top));
+  }
+});
