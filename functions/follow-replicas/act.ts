@@ -6,12 +6,12 @@ import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import { eventReasons } from "../shared/objects/vocabulary.ts";
 import type { Act } from "../shared/pass/act.ts";
-import { claimsBy, findEnd, lookAtLedger, writeClaim } from "../shared/pass/claim-writing.ts";
+import { claimsBy, lookAtLedger, writeClaim } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import {
+  endOfScaleDown,
   forgetWithdrawn,
-  isWithdrawn,
   noteRefusal,
   readAgain,
   resize,
@@ -66,7 +66,7 @@ export async function endClaims(context: Context, observed: Observed): Promise<v
   for (const { id } of claimsBy(observed, "scale-down", name)) {
     const claim = now && claimsBy(now, "scale-down", name).find((one) => one.id === id);
     if (now === undefined || claim === undefined) continue;
-    if (!isWithdrawn(context, key, claim) && (await findEnd(context, key, claim)).kind === "stands") continue;
+    if ((await endOfScaleDown(context, key, claim)).kind === "stands") continue;
     await writeClaim(context, now, claim, undefined);
     forgetWithdrawn(context, key, claim);
     now = (await lookAtLedger(context, key))?.observed;

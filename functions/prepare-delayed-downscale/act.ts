@@ -4,19 +4,12 @@ import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
 import { eventReasons } from "../shared/objects/vocabulary.ts";
 import type { Act } from "../shared/pass/act.ts";
-import {
-  type ClaimEnd,
-  claimsBy,
-  findEnd,
-  lookAtLedger,
-  renewClaim,
-  writeClaim,
-} from "../shared/pass/claim-writing.ts";
+import { type ClaimEnd, claimsBy, lookAtLedger, renewClaim, writeClaim } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import {
+  endOfScaleDown,
   forgetWithdrawn,
-  isWithdrawn,
   noteRefusal,
   readAgain,
   resize,
@@ -77,11 +70,10 @@ export async function endClaims(context: Context, observed: Observed): Promise<O
   for (const { id } of claimsBy(observed, "scale-down", name)) {
     const claim: KnownClaim | undefined = now && claimsBy(now, "scale-down", name).find((one) => one.id === id);
     if (now === undefined || claim === undefined) continue;
-    const end = await findEnd(context, key, claim);
-    const isOver = isWithdrawn(context, key, claim);
-    if (end.kind === "abandoned" && !isOver) await undo(context, now, claim, end);
-    else if (end.kind !== "stands" || isOver) await writeClaim(context, now, claim, undefined);
-    else continue;
+    const end = await endOfScaleDown(context, key, claim);
+    if (end.kind === "stands") continue;
+    if (end.kind === "abandoned") await undo(context, now, claim, end);
+    else await writeClaim(context, now, claim, undefined);
     forgetWithdrawn(context, key, claim);
     now = (await lookAtLedger(context, key))?.observed;
   }

@@ -3,13 +3,13 @@
 import { removalEnded } from "../shared/group/suspension/looks.ts";
 import { parseVolumeUser } from "../shared/group/suspension/members.ts";
 import { isOwnerGroup } from "../shared/group/suspension/owned.ts";
-import { endOfLettingGo } from "../shared/group/suspension/owned-zones.ts";
+import { areLeaving, endOfLettingGo } from "../shared/group/suspension/owned-zones.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
-import { claimsBy, findEnd, lookAtLedger, timesAfter, writeClaims } from "../shared/pass/claim-writing.ts";
+import { claimsBy, lookAtLedger, timesAfter, writeClaims } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
-import { forgetWithdrawn, isWithdrawn } from "../shared/pass/sizes/resizing.ts";
+import { endOfScaleDown, forgetWithdrawn, isWithdrawn, type ScaleDownEnd } from "../shared/pass/sizes/resizing.ts";
 import { name } from "./observe.ts";
 
 /** Takes out of our claims what is over, and what nobody carries out: no pod was told. Throws as a look does. */
@@ -19,11 +19,11 @@ export async function endClaims(context: Context, observed: Observed): Promise<v
   for (const { id } of claimsBy(observed, "scale-down", name)) {
     const claim = now && claimsBy(now, "scale-down", name).find((one) => one.id === id);
     if (now === undefined || claim === undefined) continue;
-    const end = isWithdrawn(context, key, claim) ? undefined : await endOf(context, key, claim);
+    const end = await endOf(context, key, claim);
     if (end === "stands") continue;
     const times = end === "settled" ? timesAfter(now, [claim]) : {};
     // Of what was given up some pods may have gone: the next ones wait all the same.
-    const ended = end === undefined ? {} : removalEnded(now.ledger, context.cluster.serverTimeMs());
+    const ended = end === "withdrawn" ? {} : removalEnded(now.ledger, context.cluster.serverTimeMs());
     await writeClaims(context, now, { out: [claim], into: [], ...times, ...ended });
     forgetWithdrawn(context, key, claim);
     now = (await lookAtLedger(context, key))?.observed;
@@ -31,9 +31,11 @@ export async function endClaims(context: Context, observed: Observed): Promise<v
 }
 
 /** Of a StatefulSet by its size and by its pods; of another owner by the pods that the claim names. Throws ClusterError. */
-async function endOf(context: Context, key: GroupKey, claim: KnownClaim): Promise<"stands" | "settled" | "abandoned"> {
-  if (!isOwnerGroup(key.group)) return (await findEnd(context, key, claim)).kind;
+async function endOf(context: Context, key: GroupKey, claim: KnownClaim): Promise<ScaleDownEnd["kind"]> {
+  if (!isOwnerGroup(key.group)) return (await endOfScaleDown(context, key, claim)).kind;
   // A LIST that is made after the ledger was read (rule R21).
   const { items } = await context.cluster.list("pods", { namespace: key.namespace });
-  return endOfLettingGo(claim, items.map(parseVolumeUser), context.cluster.serverTimeMs());
+  const pods = items.map(parseVolumeUser);
+  if (isWithdrawn(context, key, claim) && !areLeaving(claim, pods)) return "withdrawn";
+  return endOfLettingGo(claim, pods, context.cluster.serverTimeMs());
 }

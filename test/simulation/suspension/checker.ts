@@ -283,6 +283,8 @@ export class SuspensionChecker implements Checker {
       const { name } = claim.metadata;
       const pod = podOf(claim);
       const set = world.store.find("statefulsets", { namespace, name: setNameOf(pod) });
+      // What was deleted by others while its pod came anew stays for as long as that pod uses it, without any hold of ours.
+      if (isDeleted(claim) && !isHeld(claim) && this.#isUsed(name)) continue;
       if (isDeleted(claim)) return `${name} is being deleted, and is not gone`;
       if (says(claim, "recover") !== undefined) return `somebody wants ${name} back, and hears nothing`;
       const isAsked = !stays.has(pod);

@@ -133,9 +133,18 @@ export function endOfLettingGo(
   pods: readonly VolumeUser[],
   nowMs: number,
 ): "stands" | "settled" | "abandoned" {
-  const named = new Set(Object.values(uids));
-  const there = pods.filter(({ uid }) => named.has(uid));
+  const there = namedOf(uids, pods);
   if (there.length === 0) return "settled";
-  const isAwaited = there.some(({ isTerminating }) => isTerminating) || nowMs - stampMs < undoAfterMs;
+  const isAwaited = areLeaving({ uids }, pods) || nowMs - stampMs < undoAfterMs;
   return isAwaited ? "stands" : "abandoned";
+}
+
+/** True while a pod that a claim names by its uid is on its way out, whoever has deleted it. */
+export function areLeaving({ uids = {} }: Pick<KnownClaim, "uids">, pods: readonly VolumeUser[]): boolean {
+  return namedOf(uids, pods).some(({ isTerminating }) => isTerminating);
+}
+
+function namedOf(uids: Readonly<Record<string, string>>, pods: readonly VolumeUser[]): readonly VolumeUser[] {
+  const named = new Set(Object.values(uids));
+  return pods.filter(({ uid }) => named.has(uid));
 }

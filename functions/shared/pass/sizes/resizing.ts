@@ -1,8 +1,10 @@
 /** What functions that change sizes have in common: their rights, the change itself, and what they remember of refusals. */
 import { ClusterError, isRefused, wordsOf } from "../../kubernetes/cluster.ts";
 import type { KnownClaim } from "../../ledger/claim.ts";
-import type { GroupKey, StatefulSet } from "../../objects/statefulsets.ts";
+import type { ClaimWhereabouts } from "../../ledger/kinds.ts";
+import { type GroupKey, isWanted, type StatefulSet } from "../../objects/statefulsets.ts";
 import { getStatefulSet } from "../../views/listing.ts";
+import { type ClaimEnd, findEnd } from "../claim-writing.ts";
 import type { Context, GroupMemory, Need } from "../definition.ts";
 import { ledgerNeeds } from "../ledger-access.ts";
 
@@ -81,6 +83,23 @@ export function noteRefused(context: Context, key: GroupKey, uid: string, wish: 
  */
 export function isWithdrawn(context: Context, key: GroupKey, { id, sinceMs }: KnownClaim): boolean {
   return sinceMs === undefined && refusalsOf(context, key).withdrawn.has(id);
+}
+
+export type ScaleDownEnd = ClaimEnd | { readonly kind: "withdrawn" };
+
+/**
+ * What becomes of a scale-down, `withdrawn`: this process knows that it did nothing under it, and nobody else takes its pods. Where
+ * somebody has made the zone smaller in the same moment, they leave all the same: it stands until they are gone, or are wanted
+ * again. The ledger must have been read before (rule R21). Throws ClusterError.
+ */
+export async function endOfScaleDown(context: Context, key: GroupKey, claim: KnownClaim): Promise<ScaleDownEnd> {
+  const end = await findEnd(context, key, claim);
+  const isOurs = end.kind !== "settled" && isWithdrawn(context, key, claim);
+  return isOurs && areWanted(end.where) ? { kind: "withdrawn" } : end;
+}
+
+function areWanted({ statefulSet, pods }: ClaimWhereabouts): boolean {
+  return [...pods.keys()].every((ordinal) => statefulSet !== undefined && isWanted(statefulSet, ordinal));
 }
 
 /** The claim has been taken out. */

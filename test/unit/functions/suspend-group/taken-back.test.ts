@@ -1,0 +1,62 @@
+/** A claim of which this function did nothing, while somebody else takes the same pods: it protects them all the same. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { namespace } from "../../shared/pass/passes.ts";
+import { top, Volumes } from "../../shared/pass/volumes.ts";
+
+const zone = { namespace, name: "group-a" };
+const topPod = { namespace, name: "group-a-2" };
+const held = (on: Volumes) => on.ledger.claims.map((claim) => claim.zone);
+
+/** Between the claim and the GET before the size is changed, somebody else changes the zone; pods of it take a minute to go. */
+async function changedMeanwhile(change: (on: Volumes) => void): Promise<Volumes> {
+  const on = new Volumes();
+  on.world.annotate(topPod, { "test.sluice.dev/gone-after-ms": "60000" }, "pods");
+  on.ask(top);
+  let isChanged = false;
+  on.interfere = ({ verb, resource }) => {
+    if (isChanged || verb !== "get" || resource !== "statefulsets" || held(on).length === 0) return;
+    isChanged = true;
+    change(on);
+  };
+  await on.until(
+    () => isChanged,
+    () => on.suspend(),
+  );
+  on.interfere = () => {};
+  assert.deepEqual(held(on), ["group-a"]);
+  return on;
+}
+
+test("a claim stands while the pods that it names leave by the size that somebody else gave their zone", async () => {
+  const on = await changedMeanwhile(({ world }) => world.scale(zone, 2));
+  for (let look = 0; look < 5; look++) {
+    await on.goOn(2_000);
+    await on.suspend();
+    assert.notEqual(on.pod(topPod.name)?.metadata.deletionTimestamp, undefined, "it is on its way out");
+    assert.deepEqual(held(on), ["group-a"]);
+  }
+  await on.until(
+    () => on.pod(topPod.name) === undefined && held(on).length === 0,
+    () => on.suspend(),
+  );
+});
+
+test("a claim of which nothing was done goes at once where the zone wants its pods", async () => {
+  const on = await changedMeanwhile(({ world }) => world.scale(zone, 4));
+  on.say(top, { suspend: null });
+  await on.suspend();
+  assert.deepEqual(held(on), []);
+  assert.equal(on.pod(topPod.name)?.metadata.deletionTimestamp, undefined);
+});
+
+test("it goes at once when the zone has been made smaller by somebody else, and then wants its pods again", async () => {
+  const on = await changedMeanwhile(({ world }) => world.scale(zone, 2));
+  await on.goOn(2_000);
+  await on.suspend();
+  assert.deepEqual(held(on), ["group-a"]);
+  on.world.scale(zone, 3);
+  on.say(top, { suspend: null });
+  await on.suspend();
+  assert.deepEqual(held(on), []);
+});
