@@ -221,7 +221,7 @@ export const suspensionRules: readonly RemovedRule[] = [
   {
     rule: "L1",
     removed: "taking claims out of the ledger that are over",
-    breaks: ["L1"],
+    breaks: ["L1", "L2"],
     aim: (plan) => reacting(plan, []),
     wrappers: { protocol: claimsForEver },
   },

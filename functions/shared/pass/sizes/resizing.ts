@@ -88,9 +88,9 @@ export function isWithdrawn(context: Context, key: GroupKey, { id, sinceMs }: Kn
 export type ScaleDownEnd = ClaimEnd | { readonly kind: "withdrawn" };
 
 /**
- * What becomes of a scale-down, `withdrawn`: this process knows that it did nothing under it, and nobody else takes its pods. Where
- * somebody has made the zone smaller in the same moment, they leave all the same: it stands until they are gone, or are wanted
- * again. The ledger must have been read before (rule R21). Throws ClusterError.
+ * What becomes of a scale-down, `withdrawn`: this process knows that it did nothing under it, and nobody else takes its pods.
+ * Where somebody has made the zone smaller in the same moment, they leave all the same: it stands until they are gone, or are
+ * wanted again. The ledger must have been read before (rule R21). Throws ClusterError.
  */
 export async function endOfScaleDown(context: Context, key: GroupKey, claim: KnownClaim): Promise<ScaleDownEnd> {
   const end = await findEnd(context, key, claim);
