@@ -18,8 +18,7 @@ import { podOf } from "./suspension/raw.ts";
 const mostWrites = 20;
 const withinMs = 60_000;
 
-/** Not yet volume claims: two functions still write `sluice.dev/suspend-message` of one that is on hold in turn. */
-const judged: readonly Resource[] = ["statefulsets", "pods", "leases"];
+const judged: readonly Resource[] = ["persistentvolumeclaims", "statefulsets", "pods", "leases"];
 
 interface Written {
   readonly resource: Resource;
