@@ -35,7 +35,8 @@ const replacements: readonly Replacement[] = [
     contents: "export const registerHooks = () => ({ deregister() {} });",
   },
   {
-    // Its index has fetch, WebSockets, caches, mocks besides. What it adds to its dispatchers is added here as it does it.
+    // Its index has fetch, caches and mocks besides. What it adds to its dispatchers is added here as it does it. A WebSocket
+    // is opened where a marker is read in a container: its classes are loaded by the first one.
     asked: /^undici$/,
     by: /./,
     contents: `
@@ -45,7 +46,11 @@ const replacements: readonly Replacement[] = [
       export { default as buildConnector } from "undici/lib/core/connect.js";
       export { default as errors } from "undici/lib/core/errors.js";
       export { default as Agent } from "undici/lib/dispatcher/agent.js";
-      export { default as ProxyAgent } from "undici/lib/dispatcher/proxy-agent.js";`,
+      export { default as ProxyAgent } from "undici/lib/dispatcher/proxy-agent.js";
+      export function WebSocket(...given) {
+        const { WebSocket } = require("undici/lib/web/websocket/websocket.js");
+        return new WebSocket(...given);
+      }`,
   },
   {
     // Only a proxy may lead to HTTP/2; Node's own module for it takes long to load.

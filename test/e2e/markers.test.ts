@@ -6,6 +6,7 @@ import { markSkipLabel } from "../../functions/mark-skip-label/function.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { type BuiltServer, buildServer } from "../stage/built-server.ts";
 import { type ContainerFiles, serveContainerFiles } from "../stage/container-files.ts";
 import { runKubectl } from "../stage/drain.ts";
 import { skipWithoutControlPlane } from "../stage/scene.ts";
@@ -25,9 +26,11 @@ describe("owners whose pods see their marker", { skip: await skipWithoutControlP
   let controlPlane: ControlPlane;
   let api: Api;
   let files: ContainerFiles;
+  let built: BuiltServer;
   let server: Server;
 
   before(async () => {
+    built = await buildServer();
     controlPlane = await startControlPlane();
     api = await Api.open(controlPlane, { userAgent: "sluice-test-markers" });
     await runKubectl(controlPlane, "apply", "-k", join(import.meta.dirname, "../fixtures/crds"));
@@ -49,6 +52,7 @@ describe("owners whose pods see their marker", { skip: await skipWithoutControlP
     await files?.close();
     await api?.close();
     await controlPlane?.stop();
+    await built?.remove();
   });
 
   test("an annotated RabbitmqCluster is gone in under 10 s, once the marker was read in each of its pods", async (context) => {
@@ -70,7 +74,9 @@ describe("owners whose pods see their marker", { skip: await skipWithoutControlP
     );
     const container = pod.spec.containers[0]?.name ?? "";
     const settings = { FUNCTION: markSkipLabel.name, SKIP_LABEL_MARKER: `${container}:${marker}` };
-    server = await Server.start({ kubeconfig: controlPlane.kubeconfig, namespace, settings });
+    // The image has parts of undici alone: what opens a WebSocket is among them.
+    const { program } = built;
+    server = await Server.start({ kubeconfig: controlPlane.kubeconfig, namespace, settings, program });
     await eventually("the owner held", 30_000, async () =>
       (await api.get<Labelled>(path)).metadata.finalizers?.includes(finalizer) ? true : undefined,
     );

@@ -15,6 +15,8 @@ export interface ServerOptions {
   readonly args?: readonly string[];
   /** The tree of the version that is started. Default: this one. */
   readonly checkout?: string;
+  /** The program that is started instead of the sources: `start.cjs` of a built server. */
+  readonly program?: string;
 }
 
 /** A line of its log. */
@@ -25,7 +27,9 @@ export interface LogLine {
 }
 
 /** Starts the server and does not wait for anything. */
-export function launchServer({ kubeconfig, namespace, settings, args = [], checkout = here }: ServerOptions): Launched {
+export function launchServer(options: ServerOptions): Launched {
+  const { kubeconfig, namespace, settings, args = [], checkout = here } = options;
+  const { program = join(checkout, "triggers/main.ts") } = options;
   const env = {
     PATH: process.env.PATH,
     KUBECONFIG: kubeconfig,
@@ -37,7 +41,7 @@ export function launchServer({ kubeconfig, namespace, settings, args = [], check
     NODE_COMPILE_CACHE: join(checkout, "node_modules/.cache/node"),
     ...settings,
   };
-  return launch(process.execPath, [join(checkout, "triggers/main.ts"), ...args], { env, output: "pipe" });
+  return launch(process.execPath, [program, ...args], { env, output: "pipe" });
 }
 
 export class Server {

@@ -4,11 +4,11 @@ import { join } from "node:path";
 import { eventually } from "../../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../../controlplane/controlplane.ts";
 import { tail } from "../../controlplane/processes.ts";
+import { buildServer } from "../../stage/built-server.ts";
 import type { Verdict } from "../../stage/history.ts";
 import { playIn, Scene, type SceneOptions, skipWithoutControlPlane } from "../../stage/scene.ts";
 import { findDataPlane, skipWithoutDataPlane } from "../dataplane/programs.ts";
 import type { Activator } from "./activator.ts";
-import { buildServer } from "./build.ts";
 import { KnativeCluster } from "./cluster.ts";
 import { type Installation, type InstallationOptions, install, installKnative } from "./installation.ts";
 

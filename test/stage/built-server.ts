@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 
 const execute = promisify(execFile);
-const bundle = join(import.meta.dirname, "../../../knative/image/bundle.ts");
+const bundle = join(import.meta.dirname, "../../knative/image/bundle.ts");
 
 export interface BuiltServer {
   /** Its `start.cjs`. */
