@@ -173,7 +173,11 @@ export const membershipRules: readonly RemovedRule[] = [
     rule: "R13",
     removed: "repairing what was never ready and gives no reason for it",
     breaks: ["L1"],
-    aim: (plan, draw) => scenarios.broken?.(plan, draw) ?? plan,
+    // Where pods are asked, nothing else mends what gives no answer.
+    aim: (plan, draw) => ({
+      ...(scenarios.broken?.(plan, draw) ?? plan),
+      claims: { kinds: [], everyMs: 1_000, isForeign: false, asks: "shipped" },
+    }),
     wrappers: { connection: unknownBeginnings },
   },
 ];
