@@ -8,6 +8,7 @@ import { after, before, suite, test } from "node:test";
 import { promisify } from "node:util";
 import { dump, load, loadAll } from "js-yaml";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
+import { actsOutside } from "../../knative/render/outside.ts";
 import { groupFunctions } from "../../triggers/table.ts";
 import { eventually } from "../controlplane/api.ts";
 import { kubeconfigText } from "../stage/kubeconfig.ts";
@@ -119,8 +120,11 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
       objects.flatMap(({ kind, metadata, rules = [] }) => rules.map((rule) => ({ kind, of: metadata.name, rule })));
     const before = (await roles()).flatMap(rightsIn);
     await listKinds(copy, [templates]);
-    const naming = [name, ...groupFunctions.filter(({ kindNeeds }) => kindNeeds !== undefined).map((one) => one.name)];
-    const written = [...naming.map((one) => `functions/${one}.yaml`).sort(), "standalone/standalone.yaml"];
+    // What acts outside of the served namespaces has no account in them.
+    const inside = groupFunctions.filter((one) => one.kindNeeds !== undefined && !actsOutside(one));
+    const naming = [name, ...inside.map((one) => one.name)];
+    const functions = naming.map((one) => `functions/${one}.yaml`).sort();
+    const written = [...functions, "standalone/standalone.yaml", "outside/outside.yaml"];
     assert.deepEqual(await render(copy), written);
     const known = new Set(before.map((one) => JSON.stringify(one)));
     const added = (await roles()).flatMap(rightsIn).filter((one) => !known.has(JSON.stringify(one)));
