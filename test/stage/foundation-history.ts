@@ -151,7 +151,7 @@ class Play {
     ];
   }
 
-  /** Nobody does anything new; later users have back what waits for a word of theirs. */
+  /** Nobody does anything new; later users give what waits for a word of theirs that word. */
   #calm(): void {
     this.#isCalm = true;
     this.#say({ "suspend-duration": "20s" });
@@ -160,10 +160,18 @@ class Play {
     for (const pod of this.#pods) this.#world.kubelet.healPod({ namespace, name: pod.metadata.name });
     this.#timeline.after(60_000, () => {
       for (const { metadata } of this.#list(claimsResource)) {
-        const isAsked = metadata.annotations?.[of("suspend")] !== undefined;
+        const { annotations = {}, deletionTimestamp } = metadata;
+        const isAsked = annotations[of("suspend")] !== undefined;
         if (isAsked && this.#isStuck(metadata.labels?.[labels.id] ?? "")) this.#wish(metadata.name);
+        if (deletionTimestamp !== undefined && isDrainOlder(annotations)) this.#drainAgain(metadata.name);
       }
     });
+  }
+
+  /** As the guard `pod-newer` asks for, where a wish for what is deleted is too late. */
+  #drainAgain(claim: string): void {
+    const drained = new Date(this.#timeline.nowMs()).toISOString();
+    this.#world.annotate({ namespace, name: claim }, { [of("drained-at")]: drained }, claimsResource);
   }
 
   /** It counts as excluded though it is not, or its pod is newer than its exclusion, or a user has blocked it. */
@@ -389,4 +397,9 @@ class Play {
   #violate(sentence: string): void {
     this.violations.push(`${checked} ${new Date(this.#timeline.nowMs()).toISOString()}: ${sentence}`);
   }
+}
+
+/** The word on the drain is older than the last pod that was seen on the volume. */
+function isDrainOlder(annotations: Readonly<Record<string, string>>): boolean {
+  return Date.parse(annotations[of("drained-at")] ?? "") < Date.parse(annotations[of("suspend-pod-created")] ?? "");
 }
