@@ -40,7 +40,9 @@ export function newsOf(context: Context, target: Exclude<Step, { readonly kind: 
         ? `${member.name} has its volume back: nothing is suspended any more`
         : `${member.name} was brought back by somebody else: its volume is not suspended any more, and may hold old data`;
       const reason = isOwn ? eventReasons.volumeRecovered : eventReasons.recoveredByOthers;
-      return { type: isOwn ? "Normal" : "Warning", reason, message, identity: `${target.how} ${since}` } as const;
+      // The time is gone as soon as the pod is seen; the pod is another one each time.
+      const identity = `${target.how} ${member.pod?.uid ?? since}`;
+      return { type: isOwn ? "Normal" : "Warning", reason, message, identity } as const;
     }
     case "unmark":
       return {

@@ -88,11 +88,12 @@ describe("kubectl sluice suspended and recover", { skip: await skipWithoutContro
       metadata: {
         name: "data-db-zone-a-7",
         finalizers: ["sluice.dev/volume-hold"],
-        annotations: { "sluice.dev/suspend-state": "Removing", "sluice.dev/hold": "true" },
+        annotations: { "sluice.dev/hold": "true" },
       },
       spec: { volumeName: "pv-7", accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } },
     };
     await api.post(claims, body);
+    await api.delete(`${claims}/data-db-zone-a-7`, {});
     const late = await sluice("recover db-zone-a");
     assert.deepEqual([late.code, late.stdout], [1, ""]);
     assert.match(late.stderr, /data-db-zone-a-7: it is too late: .*kubectl patch pv pv-7 -p/);
