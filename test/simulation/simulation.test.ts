@@ -79,7 +79,9 @@ test("most seeds run the views that ship, over watches that freeze, fall silent,
   assert.ok(share(({ elsewhere }) => elsewhere !== undefined) >= 0.1);
   assert.ok(share(({ versions }) => versions !== undefined) >= 0.07);
   assert.ok(share(({ claims }) => claims !== undefined) >= 0.04);
-  for (const kind of disturbances) assert.ok(share(({ every }) => every[kind] > 0) >= 0.03, kind);
+  // Only seeds of suspension have functions that are taken away for longer than two sweeps.
+  for (const kind of disturbances)
+    if (kind !== "uninstall") assert.ok(share(({ every }) => every[kind] > 0) >= 0.03, kind);
 });
 
 test("everything that a plan may hold does happen within 1,000 seeds", async () => {

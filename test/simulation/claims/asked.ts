@@ -94,6 +94,8 @@ export function podsOf(
 
 /** What was so for longer than this was so when the question was asked, too: soon afterwards the answer is acted on. */
 const askedWithinMs = 12_000;
+/** A condition says the second in which it changed, and not the moment. */
+const wholeSecondMs = 1_000;
 
 /**
  * Q1: no pod that was asked goes while others are known to be down, and leaves its StatefulSet without its majority. Where pods
@@ -157,7 +159,7 @@ export class QuorumChecker implements Checker {
   #isKnown(name: string): boolean {
     if (this.#taken.has(name)) return true;
     const pod = this.#world.store.find("pods", { namespace: this.#namespace, name });
-    return pod !== undefined && this.#downForMs(pod) > askedWithinMs;
+    return pod !== undefined && this.#downForMs(pod) > askedWithinMs + wholeSecondMs;
   }
 
   #downForMs({ status }: StoredPod): number {
