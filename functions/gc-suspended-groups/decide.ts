@@ -6,6 +6,7 @@ import { isRemoving, isUsed, type Member } from "../shared/group/suspension/memb
 import { chooseTurn, whyFrozen } from "../shared/group/suspension/pace.ts";
 import { tellerOf } from "../shared/group/suspension/teller.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
+import { clockSkewMs } from "../shared/ledger/reservation.ts";
 import { hold, removalClaim } from "../shared/objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
@@ -90,7 +91,7 @@ export function decide(snapshot: RemovalSnapshot): Verdict<Target> {
     else if (why !== undefined) held.set(member, why);
   }
   const removals = due.length === 0 ? [] : chooseRemovals(snapshot, due, held);
-  const told = [...held].flatMap(([member, { guard, sentence }]) => tell(member, guard, sentence));
+  const told = [...held].flatMap(([member, why]) => tell(member, why));
   return conclude([...released, ...removals, ...told], held, group);
 }
 
@@ -255,9 +256,15 @@ function claimOf({ set, ordinal, claims }: Member, known: KnownClaim | undefined
   };
 }
 
-/** A volume claim says what it waits for. It is written where another guard holds now, by one function for each member. */
-function tell(member: Member, guard: string, sentence: string): Target[] {
+/**
+ * A volume claim says what it waits for. It is written where another guard holds now, by one function for each member. Shortly
+ * before its time is over one process finds it over and another one does not, by API servers whose clocks differ: then it does
+ * not say once more that its time goes on, because the two would write in turn.
+ */
+function tell(member: Member, { guard, sentence, recheckMs = 0 }: Held): Target[] {
   if (tellerOf(member) !== "collector") return [];
+  const isNearlyOver = guard === "suspended" && recheckMs <= clockSkewMs;
+  if (isNearlyOver && member.claims.every(({ message }) => message !== undefined)) return [];
   const isNews = member.claims.some(({ message, isTerminating }) => !isTerminating && message?.guard !== guard);
   return isNews ? [{ kind: "tell", member, guard, sentence }] : [];
 }
