@@ -324,3 +324,14 @@ test("a pod that came back after the removal had begun lets go of the claim, onc
   on.pods.delete("db-a-2");
   assert.ok(said(on).includes("release db-a-2"));
 });
+
+test("a process whose clock is behind does not write over the wait of another one that finds the time over", () => {
+  const told = (duration: string) => {
+    const on = Suspended.of(["a"], 3, { "suspend-duration": duration });
+    on.suspend("a", 2, 60);
+    on.say("a", 2, { "suspend-message": "wait-between-removals: db-a-2 waits" });
+    return decideOn(on).kind;
+  };
+  assert.equal(told("3630"), "wait", "30 s are left, by which clocks may differ: nothing is written");
+  assert.equal(told("3631"), "take", "somebody has said a longer time: it says so");
+});
