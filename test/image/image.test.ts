@@ -130,7 +130,8 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     );
     const kubeconfig = join(folder, "kubeconfig");
     const { PATH } = cleanEnvironment();
-    const own = { KUBECONFIG: kubeconfig, NAMESPACE: namespace, PORT: "0" };
+    // No Service leads to it, so that it need not answer on after a signal.
+    const own = { KUBECONFIG: kubeconfig, NAMESPACE: namespace, PORT: "0", SHUTDOWN_DELAY: "0" };
     const env = { PATH, ...image.environment, ...own, ...settings };
     const launched = launch(file, [...words, ...args], { env, output: "pipe", cwd: "/" });
     running.push(launched);
