@@ -1,4 +1,4 @@
-/** Which outdated pods are replaced beside the budget, because nobody loses anything with them (rule R13). */
+/** Which outdated pods are replaced beside the budget, because they serve no client as they are (rule R13). */
 import { isPodAsked } from "../shared/group/asking.ts";
 import { governing } from "../shared/group/governing.ts";
 import { countDown, type Zone } from "../shared/group/zones.ts";
@@ -15,12 +15,12 @@ export const neverReadyAfterMs = 120_000;
  */
 export function repairInMs({ nowMs }: GroupNow, zone: Zone, pod: Pod): number | undefined {
   if (zone.statefulSet.paused || pod.readySinceMs !== undefined) return undefined;
-  // Several may stand on one pod: what is announced waits for nobody.
+  // Several claims may name one pod, because an announced claim waits for no other claim.
   if (zone.claims.some((claim) => namesOrdinal(claim, pod.ordinal) && !isReplacement(claim, pod))) return undefined;
   if (pod.stuck !== undefined) return 0;
   if (!pod.neverReady) return undefined;
   if (pod.pending) return 0;
-  // NaN, which is neither 0 nor more, where nobody knows when it was made.
+  // NaN, which is neither 0 nor more, where the pod has no creation time that can be read.
   return Math.max(0, pod.createdMs + neverReadyAfterMs - nowMs);
 }
 
@@ -46,7 +46,7 @@ function causeOf({ nowMs }: GroupNow, { stuck, pending, createdMs }: Pod): strin
 /**
  * Rule R13: outdated pods that were ready once and are down, in the first zone by name that has any. The new template may mend
  * them, and no healthy pod is taken while they are down in several zones, or are more than the limit. A pod that is down takes
- * nothing from anybody when it goes. All the same no more of a zone are on their way than its limit says, and no second zone
+ * nothing from the group when it goes. All the same no more of a zone are on their way than its limit says, and no second zone
  * begins before those of the first have had their time. `refusals`: the uids of pods whose deletion was refused.
  */
 export function mend(group: GroupNow, refusals: ReadonlyMap<string, unknown>): Target[] {
@@ -67,7 +67,7 @@ export function mend(group: GroupNow, refusals: ReadonlyMap<string, unknown>): T
   return [];
 }
 
-/** Whose StatefulSet asks about health waits for the others to be whole, as promised (Q1). What is reserved is somebody's. */
+/** A pod that is asked about health waits for the others to be whole (Q1). A reserved pod belongs to its function. */
 function isMendable(group: GroupNow, zone: Zone, pod: Pod): boolean {
   const { statefulSet, down, reserved, claims } = zone;
   if (statefulSet.paused || pod.readySinceMs !== undefined || down.get(pod.ordinal) !== "not ready") return false;

@@ -12,7 +12,7 @@ import { VirtualTimeline } from "../world/timeline.ts";
 import { createWorld, type World } from "../world/world.ts";
 import { brokenBlocks, checked, liftedBy } from "./blocks.ts";
 import type { Deletion, FoundationHistory, FoundationOptions } from "./foundation-options.ts";
-import { type ClusterObject, type GroupStatus, labels, operate } from "./foundationdb.ts";
+import { type ClusterObject, type GroupStatus, isDrainOlder, labels, operate } from "./foundationdb.ts";
 import { KilledProcesses } from "./killed-processes.ts";
 import { VolumeLosses } from "./volume-losses.ts";
 
@@ -397,9 +397,4 @@ class Play {
   #violate(sentence: string): void {
     this.violations.push(`${checked} ${new Date(this.#timeline.nowMs()).toISOString()}: ${sentence}`);
   }
-}
-
-/** The word on the drain is older than the last pod that was seen on the volume. */
-function isDrainOlder(annotations: Readonly<Record<string, string>>): boolean {
-  return Date.parse(annotations[of("drained-at")] ?? "") < Date.parse(annotations[of("suspend-pod-created")] ?? "");
 }

@@ -148,3 +148,11 @@ function choose(groups: readonly GroupStatus[], spec: NonNullable<ClusterObject[
   if (!Object.hasOwn(picked, removalMode)) return [];
   return [...new Set([...picked[removalMode], ...going].map((group) => group.processGroupID))];
 }
+
+/** The word on the drain is older than the last pod that was seen on the volume. */
+export function isDrainOlder(annotations: Readonly<Record<string, string>>): boolean {
+  return (
+    Date.parse(annotations["sluice.dev/drained-at"] ?? "") <
+    Date.parse(annotations["sluice.dev/suspend-pod-created"] ?? "")
+  );
+}
