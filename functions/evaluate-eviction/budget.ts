@@ -50,7 +50,7 @@ export function refuseByBudget(
 }
 
 /**
- * Rule R24: of a share, at least one for a pod that nobody wants any more. A zone that was scaled to nothing has no share left,
+ * Rule R24: of a share, at least one for a pod that its StatefulSet wants no more. A zone scaled to nothing has no share left,
  * and a drain gives up on its last pods at a 403.
  */
 function allowanceFor(budget: ZoneBudget, { statefulSet }: ZoneThen, { ordinal }: Pod): number {

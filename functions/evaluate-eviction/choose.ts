@@ -91,8 +91,8 @@ function judgeAlone({ eviction, pod, owner, surroundings, claims, ownedBy }: Alo
 }
 
 /**
- * The answer about a pod that a budget selects and no StatefulSet controls. A copy that somebody made counts nowhere, and goes.
- * What a StatefulSet may have let go, or may take up, stays until somebody says what is to become of it, and no drain fails.
+ * The answer about a pod that a budget selects and no StatefulSet controls. A copy that a user made counts nowhere, and goes.
+ * What a StatefulSet may have let go, or may take up, stays until a user says what is to become of it, and no drain fails.
  */
 function ofNoStatefulSet({ pin }: Eviction, pod: Pod, budget: string): AdmissionAnswer {
   const { name, ownerKind } = pod;
