@@ -30,6 +30,17 @@ async function writtenAgain(): Promise<Volumes> {
   return on;
 }
 
+/** Nothing is removed by the words that stand there, and a new word on the drain ends the wait. */
+async function staysUntilAskedAnew(on: Volumes): Promise<void> {
+  await both(on, 30);
+  assert.ok(on.claim(top) !== undefined);
+  on.ask(top);
+  await on.until(
+    () => on.claim(top) === undefined,
+    () => on.collect(),
+  );
+}
+
 test("pod-newer: a word from before its pod was made lets no pod go, and says what to do", async () => {
   const on = await writtenAgain();
   await both(on, 12);
@@ -63,13 +74,7 @@ test("an old word that is written over the new one while its time runs removes n
   await on.suspended();
   assert.ok(on.said(top, "suspend-pod-created") !== undefined, "when the pod that was taken was made is known");
   on.say(top, { "drained-at": old });
-  await both(on, 30);
-  assert.ok(on.claim(top) !== undefined);
-  on.ask(top);
-  await on.until(
-    () => on.claim(top) === undefined,
-    () => on.collect(),
-  );
+  await staysUntilAskedAnew(on);
 });
 
 test("claim-newer: a word that is older than its volume claim, as a copy brings it, removes nothing", async () => {
@@ -93,13 +98,7 @@ test("a volume whose pod was taken by a version that did not write down its age 
   const on = new Volumes("60s");
   await on.suspended();
   on.say(top, { "suspend-pod-created": null });
-  await both(on, 30);
-  assert.ok(on.claim(top) !== undefined);
-  on.ask(top);
-  await on.until(
-    () => on.claim(top) === undefined,
-    () => on.collect(),
-  );
+  await staysUntilAskedAnew(on);
 });
 
 test("words on the drain of 1970, of the future and of nothing remove nothing, and let no pod go", async () => {
