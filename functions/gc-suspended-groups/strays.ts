@@ -1,6 +1,7 @@
 /** What becomes of a suspended volume claim whose StatefulSet is gone: it is kept, until somebody says otherwise. Pure. */
 import { isOurs } from "../shared/group/suspension/anew.ts";
 import type { Stray } from "../shared/group/suspension/members.ts";
+import { outlivesNamespace } from "../shared/group/suspension/outliving.ts";
 import { formatTime } from "../shared/objects/durations.ts";
 import { suspendDuration, volumeHold } from "../shared/objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
@@ -37,7 +38,7 @@ export function decideStray({ claim, users }: Stray, { removes, isNamespaceEndin
     const why = isNamespaceEnding
       ? "its namespace is being deleted"
       : "its removal had begun before its StatefulSet went";
-    const isRetained = claim.isRetained === true;
+    const isRetained = claim.isRetained === true || (isNamespaceEnding && outlivesNamespace(claim, []));
     return { kind: "release", guard: "removing", sentence: `${name} goes: ${why}`, isRetained };
   }
   if (owned?.owner.kind === "malformed")

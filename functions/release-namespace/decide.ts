@@ -6,7 +6,7 @@ export interface Held {
   readonly shown: string;
   /** All of its finalizers, in their order. */
   readonly finalizers: readonly string[];
-  /** The data of its volume has to stay: somebody has put it on hold, or said that it is retained. */
+  /** The data of its volume has to stay: a user has put it on hold, or has it retained, or may have. */
   readonly isKept: boolean;
 }
 

@@ -1,15 +1,18 @@
 /** What is read of a namespace: whether it is being deleted, and then what in it has a finalizer of ours. */
+import { outlivesNamespace } from "../shared/group/suspension/outliving.ts";
 import {
   type Cluster,
   hasCode,
   isKnown,
   type OtherObject,
   type Resource,
+  type StatefulSetObject,
   type VolumeClaimObject,
 } from "../shared/kubernetes/cluster.ts";
 import { valuesOf } from "../shared/objects/settings.ts";
 import { releaseFinalizer } from "../shared/objects/vocabulary/skip-labels.ts";
 import { volumeHold, volumeProtection } from "../shared/objects/vocabulary/suspension.ts";
+import { parseSuspendableSet, type SuspendableSet } from "../shared/objects/volumes/suspendable.ts";
 import { parseVolumeClaim, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Context } from "../shared/pass/definition.ts";
 import { listOfType, ownerResources, skipLabelKindsSetting } from "../shared/pass/owners/kinds.ts";
@@ -49,20 +52,29 @@ export async function observe(context: Context, key: ObjectRef): Promise<Snapsho
   const object = isServed ? await getOrNone(cluster, key.name) : undefined;
   const endingSinceMs = Date.parse(object?.metadata.deletionTimestamp ?? "");
   if (Number.isNaN(endingSinceMs)) return { nowMs: cluster.serverTimeMs(), endingSinceMs: undefined, held: [] };
-  const types = ["persistentvolumeclaims", ...(await typesOf(context))] as const;
-  const held = await Promise.all(types.map((resource) => listHeld(cluster, resource, key.name)));
-  return { nowMs: cluster.serverTimeMs(), endingSinceMs, held: held.flat() };
+  const types: readonly Resource[] = ["persistentvolumeclaims", ...(await typesOf(context))];
+  const lists = await Promise.all(
+    types.map(async (resource) => ({ resource, items: (await listOfType(cluster, resource, key.name)).items })),
+  );
+  const sets = lists
+    .filter(({ resource }) => resource === "statefulsets")
+    .flatMap(({ items }) => items.map((one) => parseSuspendableSet(one as StatefulSetObject)));
+  const held = lists.flatMap(({ resource, items }) => heldIn(resource, items, sets));
+  return { nowMs: cluster.serverTimeMs(), endingSinceMs, held };
 }
 
-async function listHeld(cluster: Cluster, resource: Resource, namespace: string): Promise<readonly HeldObject[]> {
-  const { items } = await listOfType(cluster, resource, namespace);
+function heldIn(
+  resource: Resource,
+  items: readonly OtherObject[],
+  sets: readonly SuspendableSet[],
+): readonly HeldObject[] {
   const all = [...ours.atOnce, ours.afterLabels];
   return items
     .filter(({ metadata }) => metadata.finalizers?.some((one) => all.includes(one)))
     .map((object): HeldObject => {
       const { name: itsName, finalizers = [] } = object.metadata;
       const claim = resource === "persistentvolumeclaims" ? parseVolumeClaim(object as VolumeClaimObject) : undefined;
-      const isKept = claim !== undefined && (claim.isOnHold || claim.isRetained === true);
+      const isKept = claim !== undefined && outlivesNamespace(claim, sets);
       const kind = isKnown(resource) ? resource : (object.kind ?? resource);
       return { resource, object, claim, shown: `${kind} ${itsName}`, finalizers, isKept };
     });

@@ -87,6 +87,20 @@ test("in a namespace that is being deleted it is let go, but for one on hold", (
   assert.deepEqual(fate(held, { isNamespaceEnding: true }), ["tell", "on-hold"]);
 });
 
+test("in a namespace that is being deleted its volume is retained, because a hold of its StatefulSet may have gone with that", () => {
+  const on = Suspended.of(["a"]);
+  on.suspend("a", 2, 120);
+  on.delete("a", 2);
+  const retainedOf = (texts: Readonly<Record<string, string | undefined>>) => {
+    on.say("a", 2, texts);
+    const claim = on.claims.get("data-db-a-2");
+    assert.ok(claim !== undefined);
+    return decideStray({ claim: parseVolumeClaim(claim), users: [] }, { ...usual, isNamespaceEnding: true }).isRetained;
+  };
+  assert.equal(retainedOf({ "suspend-owner-uid": "uid-db-a" }), true);
+  assert.equal(retainedOf({ owner: "FoundationDBCluster.apps.foundationdb.org/orders" }), false, "it says so itself");
+});
+
 test("uninstalling: our finalizer and the time go, and nothing else", () => {
   assert.deepEqual(
     fate(() => {}, { removes: false }),

@@ -45,7 +45,7 @@ function world() {
       .list("persistentvolumes")
       .items.map(({ metadata, spec }) => `${metadata.name} ${spec?.persistentVolumeReclaimPolicy}`);
   const pass = () => played(passes.timeline, releaseNamespace.run(passes.context, key, { sweep: false }));
-  return { passes, store, finalizers, policies, pass };
+  return { passes, store, claim, finalizers, policies, pass };
 }
 
 test("in a namespace that stays nothing is touched, and no key is found", async () => {
@@ -97,4 +97,26 @@ test("what is decided names each object, and no more than five", () => {
   assert.deepEqual([guard, releases.length], ["releasing", 7]);
   assert.match(sentence, /claim 4 and 2 more lose our finalizers$/);
   assert.equal(decide({ nowMs: 1, endingSinceMs: undefined, held }, ours).guard, "namespace-stays");
+});
+
+test("the words of a StatefulSet hold for the volumes of its pods; where it is gone before it was read, they are retained", async () => {
+  const { passes, store, claim, policies, pass } = world();
+  const [set] = store.list("statefulsets", { namespace }).items;
+  const name = set?.metadata.name ?? "";
+  const owners: Readonly<Record<string, string>> = {
+    "of-the-set": set?.metadata.uid ?? "",
+    "of-one-that-is-gone": "another uid",
+    "of-an-operator": "FoundationDBCluster.apps.foundationdb.org/orders a",
+  };
+  for (const [itsName, uid] of Object.entries(owners)) {
+    const owned =
+      itsName === "of-an-operator" ? { "sluice.dev/owner": "FoundationDBCluster.apps.foundationdb.org/orders" } : {};
+    const annotations = { "sluice.dev/suspend-owner-uid": uid, ...owned };
+    claim(itsName, annotations, [volumeHold]);
+  }
+  passes.world.annotate({ namespace, name }, { "sluice.dev/hold": "true" });
+  store.delete("namespaces", { namespace: "", name: namespace });
+  await pass();
+  const ofOwners = policies().filter((text) => text.startsWith("pv-of"));
+  assert.deepEqual(ofOwners, ["pv-of-an-operator Delete", "pv-of-one-that-is-gone Retain", "pv-of-the-set Retain"]);
 });

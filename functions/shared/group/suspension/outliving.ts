@@ -1,0 +1,19 @@
+/** Whose data stays although its namespace is being deleted. Pure. */
+import { ordinalOfClaim, type SuspendableSet } from "../../objects/volumes/suspendable.ts";
+import type { VolumeClaim } from "../../objects/volumes/volume-claim.ts";
+
+/**
+ * True where a user has put the volume claim on hold or has its volume retained, by words on the claim or on its StatefulSet.
+ * With its StatefulSet such words may be gone already: then the answer is the safe one, which is true. The claims of another
+ * owner bear these words themselves. `sets`: the StatefulSets of the namespace that are still there.
+ */
+export function outlivesNamespace(claim: VolumeClaim, sets: readonly SuspendableSet[]): boolean {
+  const { name, ownerUid, owned, isOnHold, isRetained } = claim;
+  if (isOnHold || isRetained === true) return true;
+  if (owned !== undefined) return false;
+  const set = sets.find((one) =>
+    ownerUid === undefined ? ordinalOfClaim(one, name) !== undefined : one.uid === ownerUid,
+  );
+  if (set === undefined) return ownerUid !== undefined;
+  return set.policy.isOnHold || (isRetained ?? set.policy.isRetained);
+}
