@@ -1,5 +1,6 @@
 /** How long a suspended volume is kept still, and which warnings are due (spec suspend-before-delete 3.4, I1 and I3). Pure. */
 import { suspendDuration } from "../../objects/vocabulary/suspension.ts";
+import { longestGapMs } from "./looks.ts";
 import { aheadMs, durationOf, type Member } from "./members.ts";
 
 export type KeptFor =
@@ -17,17 +18,25 @@ export function durationNow(member: Member): KeptFor {
 
 /**
  * How long its pod has been gone by every witness, in milliseconds; undefined where one of its volume claims has no time that
- * can be true. The latest of these counts: its stamp, `seenSinceMs` (when looks without a gap began), the last change of the
- * size by somebody else than Sluice, and when the API server last saw the volume in use.
+ * can be true. The latest of these counts: its stamp, `seenSinceMs` (when looks without a gap began), the first look after
+ * another client than Sluice changed the size, and when the API server last saw the volume in use.
  */
 export function ageOf({ set, claims }: Member, nowMs: number, seenSinceMs: number): number | undefined {
   let youngestMs = Number.POSITIVE_INFINITY;
   for (const { suspendedMs, unused } of claims) {
     if (suspendedMs === undefined || suspendedMs > nowMs + aheadMs) return undefined;
-    const sinceMs = Math.max(suspendedMs, seenSinceMs, set.resizedMs ?? 0, unused?.sinceMs ?? 0);
+    const sinceMs = Math.max(suspendedMs, seenSinceMs, lookAfterMs(set, suspendedMs), unused?.sinceMs ?? 0);
     youngestMs = Math.min(youngestMs, nowMs - sinceMs);
   }
   return Number.isFinite(youngestMs) ? youngestMs : undefined;
+}
+
+/**
+ * The latest moment of the first look after the size changed; 0 where it has not changed since the stamp. A pod that had come
+ * back by that size may have taken its time to end: only the look that followed has seen it absent.
+ */
+function lookAfterMs({ resizedMs = 0 }: Member["set"], suspendedMs: number): number {
+  return resizedMs > suspendedMs ? resizedMs + longestGapMs : 0;
 }
 
 /** A warning that is due: its name is part of the Event's identity, so that each is said once in a suspension. */

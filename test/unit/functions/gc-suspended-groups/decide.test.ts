@@ -335,3 +335,21 @@ test("a process whose clock is behind does not write over the wait of another on
   assert.equal(told("3630"), "wait", "30 s are left, by which clocks may differ: nothing is written");
   assert.equal(told("3631"), "take", "somebody has said a longer time: it says so");
 });
+
+test("a size that another client changed counts from the first look after it at the latest, as its pod may have ended slowly", () => {
+  const resized = (minutes: number) => {
+    const on = over();
+    const set = on.sets.get("a");
+    const fieldsV1 = { "f:spec": { "f:replicas": {} } };
+    const managedFields = [{ manager: "kube-autoscaler", operation: "Update", time: minutesAgo(minutes), fieldsV1 }];
+    if (set !== undefined) on.sets.set("a", { ...set, metadata: { ...set.metadata, managedFields } });
+    return said(on)[0];
+  };
+  assert.equal(
+    resized(69),
+    "suspended",
+    "an hour has passed since the change, and not since a look that came after it",
+  );
+  assert.equal(resized(70), "remove db-a-2");
+  assert.equal(resized(121), "remove db-a-2", "a change before the stamp says nothing");
+});
