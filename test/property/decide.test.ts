@@ -5,8 +5,9 @@ import fc from "fast-check";
 import { subjectOf, type Target } from "../../functions/advance-zone-rollout/choose.ts";
 import { decide } from "../../functions/advance-zone-rollout/decide.ts";
 import { guardOf, type Verdict } from "../../functions/shared/pass/verdict.ts";
-import { type GroupFacts, group, render, uidOf } from "./facts.ts";
+import { type GroupFacts, group, render, type SlotFacts, uidOf } from "./facts.ts";
 import {
+  isDown,
   isRecordable,
   isRefused,
   isRepair,
@@ -105,23 +106,62 @@ test("every repair and every record that is possible is in the take, whatever th
   });
 });
 
-test("a take leaves no pod behind that could have gone with it, and healthy pods go lowest ordinal first", () => {
-  check((facts, verdict) => {
-    const deleted = placesOf(verdict, "delete");
-    const [first] = deleted;
-    if (first === undefined) return;
-    const zone = facts.zones[first.zone]?.slots ?? [];
-    for (const ordinal of zone.keys()) {
-      const place = { zone: first.zone, ordinal };
-      if (deleted.some((other) => other.ordinal === ordinal) || isRefused(facts, place) || isRepair(facts, place))
-        continue;
-      assert.notEqual(violationOf(facts, [...deleted, place]), undefined, `${podOf(place)} was left behind`);
-      const swapped = deleted.filter((other) => other.ordinal < ordinal || zone[other.ordinal]?.health !== "ready");
-      if (swapped.length < deleted.length && zone[ordinal]?.health === "ready") {
-        assert.notEqual(violationOf(facts, [...swapped, place]), undefined, `${podOf(place)} comes before others`);
-      }
+function assertNoneLeftBehind(facts: GroupFacts, verdict: Verdict<Target>): void {
+  const deleted = placesOf(verdict, "delete");
+  const [first] = deleted;
+  if (first === undefined) return;
+  for (const ordinal of facts.zones[first.zone]?.slots.keys() ?? []) {
+    const place = { zone: first.zone, ordinal };
+    if (deleted.some((other) => other.ordinal === ordinal) || isRefused(facts, place) || isRepair(facts, place))
+      continue;
+    assert.notEqual(violationOf(facts, [...deleted, place]), undefined, `${podOf(place)} was left behind`);
+    // Pods that are down go first, whatever their ordinal.
+    const before = deleted.filter((other) => other.ordinal < ordinal || isDown(facts, other));
+    if (before.length < deleted.length) {
+      assert.notEqual(violationOf(facts, [...before, place]), undefined, `${podOf(place)} comes before others`);
     }
-  });
+  }
+}
+
+test("a take leaves no pod behind that could have gone with it, and healthy pods go lowest ordinal first", () => {
+  check(assertNoneLeftBehind);
+});
+
+test("a pod that is Ready but not yet available is down: it goes first, and the smaller limit of its budget holds for all", () => {
+  const well: SlotFacts = {
+    health: "ready",
+    revision: "old",
+    ageSeconds: 700,
+    readyForSeconds: 600,
+    reservation: "none",
+    reservedBy: "advance-zone-rollout",
+    reservationAgeMs: 0,
+    refused: false,
+    tier: "hot",
+  };
+  const facts: GroupFacts = {
+    zones: [
+      {
+        start: 0,
+        replicas: 4,
+        counted: 4,
+        tier: "hot",
+        budget: { percent: 50 },
+        minReadySeconds: 30,
+        paused: false,
+        strategy: "OnDelete",
+        behind: false,
+        recorded: "old",
+        recordRefused: false,
+        slots: [{ ...well, revision: "new" }, well, well, { ...well, readyForSeconds: 0, tier: "cold" }],
+      },
+    ],
+    budgets: [{ partitioning: undefined, allowance: { pods: 1 }, tier: "cold", delaySeconds: 0, invalid: false }],
+    strangerTier: undefined,
+  };
+  const verdict = decide(render(facts));
+  assert.deepEqual(words(verdict), [`delete ${uidOf("a-3")}`]);
+  assertNoneLeftBehind(facts, verdict);
 });
 
 test("the guard of a wait is true, and done means done", () => {

@@ -64,7 +64,7 @@ export function isReserved(facts: GroupFacts, place: Member): boolean {
 }
 
 /** Rule R7. */
-function isDown(facts: GroupFacts, place: Member): boolean {
+export function isDown(facts: GroupFacts, place: Member): boolean {
   return isReserved(facts, place) || (isWanted(facts, place) && !isUp(facts, place));
 }
 
