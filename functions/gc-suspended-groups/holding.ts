@@ -1,4 +1,5 @@
 /** What holds a suspended volume, and whether its time is over (spec suspend-before-delete 3.2; invariants S1 and S2). Pure. */
+import { longestGapMs } from "../shared/group/suspension/looks.ts";
 import {
   isRecovering,
   isRemoving,
@@ -163,16 +164,22 @@ export function isOver(member: Member, { nowMs, seenSinceMs }: Now): boolean {
 }
 
 function whyYoung(member: Member, { nowMs, seenSinceMs }: Now): Held | undefined {
-  const duration = durationNow(member);
+  const said = durationNow(member);
   const ageMs = ageOf(member, nowMs, seenSinceMs);
-  if (duration.kind !== "value") return undefined;
+  if (said.kind !== "value") return undefined;
   if (ageMs === undefined) {
     const sentence = `the volumes of ${member.name} stay: nobody can tell since when its pod has been gone`;
     return { guard: "stamp-missing", sentence };
   }
-  const leftMs = duration.value - ageMs;
+  const leftMs = said.value - ageMs;
   if (leftMs <= 0) return undefined;
-  const sentence = `the volumes of ${member.name} are kept for ${describeSpan(leftMs)} more, of ${describeSpan(duration.value)}`;
+  const kept = `the volumes of ${member.name} are kept for ${describeSpan(leftMs)} more`;
+  const duration = describeSpan(said.value);
+  // The time begins in the future only after a change of the size that is not Sluice's.
+  const isAhead = leftMs > said.value && (member.set.resizedMs ?? 0) + longestGapMs > nowMs;
+  const sentence = isAhead
+    ? `${kept}: another client changed the size of ${member.set.name}, and their ${duration} begin up to 10 minutes later`
+    : `${kept}, of ${duration}`;
   return { guard: "suspended", sentence, recheckMs: leftMs };
 }
 

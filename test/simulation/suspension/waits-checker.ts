@@ -1,7 +1,7 @@
 /**
  * S3: between two removals, of pods or of volumes, at least the wait passes that somebody has asked for, counted from the moment
- * in which the last one went. What goes in one turn goes together: all of one zone where the mode is `Zone`, one member where it
- * is `Group`. With `All` nobody waits.
+ * in which the last one of its group went. What goes in one turn goes together: all of one zone where the mode is `Zone`, one
+ * member where it is `Group`. With `All` nothing waits. A StatefulSet that was labelled anew a moment ago is of both groups.
  */
 import type { ObjectKey, Preconditions, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
 import { setNameOf } from "../../stage/checkers/raw.ts";
@@ -25,16 +25,21 @@ interface Turn {
   readonly beganMs: number;
 }
 
+/** What went of one group. */
+interface Turns {
+  /** The turn of now, and when the last pod or volume of it, and of any before it, went. */
+  turn: Turn | undefined;
+  turnWentMs: number;
+  before: Turn | undefined;
+  beforeWentMs: number;
+}
+
 export class WaitsChecker implements Checker {
   readonly judges = ["S3"];
   readonly #run: SeedRun;
   readonly #absences: Absences;
   readonly #skewMs: () => number;
-  /** The turn of now, and when the last pod or volume of it, and of any before it, went. */
-  #turn: Turn | undefined;
-  #turnWentMs = Number.NEGATIVE_INFINITY;
-  #beforeWentMs = Number.NEGATIVE_INFINITY;
-  #before: Turn | undefined;
+  readonly #turnsOf = new Map<string, Turns>();
   #last: Change<StoredObject> | undefined;
 
   constructor(run: SeedRun, absences: Absences, skewMs: () => number) {
@@ -58,7 +63,7 @@ export class WaitsChecker implements Checker {
       if (now.spec.replicas >= before.spec.replicas) return;
       const { name } = object.metadata;
       this.#begin({ zone: name, member: `${name}-${now.spec.replicas}`, what: `pods of ${name}` });
-      this.#went();
+      this.#went(name);
     }
     const isMarked = says(object, "suspend-state") === "Removing";
     if (resource !== claimsResource || role.name !== "collector" || !isMarked) return;
@@ -70,28 +75,47 @@ export class WaitsChecker implements Checker {
   onDeletionArrived({ role }: Caller, resource: Resource, key: ObjectKey, conditions: Preconditions): void {
     if (resource !== claimsResource || key.namespace !== this.#run.namespace || role.name !== "collector") return;
     const claim = this.#run.world.store.find(claimsResource, key);
-    if (claim?.metadata.uid === conditions.uid) this.#went();
+    if (claim?.metadata.uid === conditions.uid) this.#went(setNameOf(podOf(claim)));
   }
 
-  #went(): void {
-    this.#turnWentMs = this.#run.world.timeline.nowMs();
+  /** The groups of a zone, in the moment in which the process that acts now may have looked. */
+  #groupsOf(zone: string): readonly string[] {
+    return [...new Set(this.#absences.lately(zone).map(({ metadata }) => metadata.labels?.["rollout-group"] ?? ""))];
+  }
+
+  #turns(group: string): Turns {
+    const known = this.#turnsOf.get(group);
+    if (known !== undefined) return known;
+    const never = Number.NEGATIVE_INFINITY;
+    const turns = { turn: undefined, turnWentMs: never, before: undefined, beforeWentMs: never };
+    this.#turnsOf.set(group, turns);
+    return turns;
+  }
+
+  #went(zone: string): void {
+    for (const group of this.#groupsOf(zone)) this.#turns(group).turnWentMs = this.#run.world.timeline.nowMs();
   }
 
   #begin({ zone, member, what }: Omit<Turn, "beganMs">): void {
     const nowMs = this.#run.world.timeline.nowMs();
     const policies = this.#absences.lately(zone).map((set) => ({ mode: modeOf(set), waitMs: waitMs(set) }));
-    const turn = this.#turn;
-    const isSame = turn !== undefined && turn.zone === zone && nowMs - turn.beganMs <= turnMs;
-    const isOne = policies.some(({ mode }) => mode !== "Group") || turn?.member === member;
-    if (!isSame || !isOne) {
-      if (turn !== undefined) [this.#before, this.#beforeWentMs] = [turn, this.#turnWentMs];
-      this.#turn = { zone, member, what, beganMs: nowMs };
+    const groups = this.#groupsOf(zone).map((group) => this.#turns(group));
+    for (const turns of groups) {
+      const { turn } = turns;
+      const isSame = turn !== undefined && turn.zone === zone && nowMs - turn.beganMs <= turnMs;
+      const isOne = policies.some(({ mode }) => mode !== "Group") || turn?.member === member;
+      if (isSame && isOne) continue;
+      if (turn !== undefined) [turns.before, turns.beforeWentMs] = [turn, turns.turnWentMs];
+      turns.turn = { zone, member, what, beganMs: nowMs };
     }
     if (policies.length === 0 || policies.some(({ mode }) => mode === "All" || mode === "None")) return;
     const leastMs = Math.min(...policies.map((one) => one.waitMs ?? Number.POSITIVE_INFINITY));
-    const passedMs = nowMs - this.#beforeWentMs;
+    // The process that acts keeps the wait of the group that it has seen: of the one in which less went.
+    const [least] = groups.toSorted((one, other) => one.beforeWentMs - other.beforeWentMs);
+    const { before, beforeWentMs } = least ?? this.#turns("");
+    const passedMs = nowMs - beforeWentMs;
     if (passedMs + this.#skewMs() + roundingMs >= leastMs) return;
     const asked = Number.isFinite(leastMs) ? `${leastMs} ms are to pass` : "nobody can read how long to wait";
-    this.#run.violate("S3", `${what} begins to go ${passedMs} ms after ${this.#before?.what} went, and ${asked}`);
+    this.#run.violate("S3", `${what} begins to go ${passedMs} ms after ${before?.what} went, and ${asked}`);
   }
 }
