@@ -203,7 +203,9 @@ test("when the size that is wanted, or the StatefulSet, changes after the claim 
     world.store.delete("pods", { namespace, name: "group-a-3" }, { gracePeriodSeconds: 0 });
     world.settle();
   };
-  const changes = [(on: Ingesters) => on.want(4), (on: Ingesters) => on.passes.world.scale(zoneA, 5), replace];
+  const begin = ({ passes: { world } }: Ingesters) =>
+    world.store.patch("statefulsets", zoneA, { spec: { ordinals: { start: 1 } } });
+  const changes = [(on: Ingesters) => on.want(4), (on: Ingesters) => on.passes.world.scale(zoneA, 5), begin, replace];
   for (const change of changes) {
     const on = await Ingesters.of();
     on.want(3);
