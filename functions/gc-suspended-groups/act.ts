@@ -1,5 +1,6 @@
 /** What is done: the point of no return, the removal, and what is told of both. Each write names a uid and a revision. */
 import { hasTime } from "../shared/group/suspension/anew.ts";
+import { whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
 import { removalEnded } from "../shared/group/suspension/looks.ts";
 import { isRemoving, type Member } from "../shared/group/suspension/members.ts";
 import { whyFrozen } from "../shared/group/suspension/pace.ts";
@@ -149,11 +150,13 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
   const marked: VolumeClaim[] = [];
   for (const claim of member.claims) marked.push(await patchVolumeClaim(context, claim, { annotations }, notAfterMs));
   const isSame = (one: Member) => one.set.name === set.name && one.ordinal === ordinal;
-  const { members } = await readMembers(context, key, [set.name], isSame);
-  const now = members.find(isSame);
+  const read = await readMembers(context, key, [set.name], isSame);
+  const now = read.members.find(isSame);
   const isFree = now !== undefined && isRemoving(now) && whyKept(now) === undefined && whyFrozen(now) === undefined;
-  // Where its size was changed its pod may have come and gone: the next look finds that its time is not over.
-  if (!isFree || now.set.resizedMs !== member.set.resizedMs) throw memberChanged(pod);
+  // Where its size was changed its pod may have come and gone: the next look finds that its time is not over. Where the clocks
+  // contradict each other by now, nobody knows that it is.
+  if (!isFree || whyClocksUnsure(read) !== undefined || now.set.resizedMs !== member.set.resizedMs)
+    throw memberChanged(pod);
   for (const claim of marked) if (isRetained(now, claim)) await retain(context, name, key, claim, notAfterMs);
   for (const claim of marked) {
     if (claim.isTerminating) continue;

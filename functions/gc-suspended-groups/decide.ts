@@ -1,6 +1,7 @@
 /** Which suspended volumes are removed, and what holds the others (spec suspend-before-delete 3.2, 3.3; invariant S1). Pure. */
 import { type Around, refuseClaim } from "../shared/group/claiming.ts";
 import { type Anew, isOurs, whyAnew } from "../shared/group/suspension/anew.ts";
+import { type Clocks, earlierMs, laterMs, whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
 import { lastRemovalOf, type SuspensionTimes, seenSinceMs } from "../shared/group/suspension/looks.ts";
 import { isRemoving, isUsed, type Member } from "../shared/group/suspension/members.ts";
 import { chooseTurn, whyFrozen } from "../shared/group/suspension/pace.ts";
@@ -23,11 +24,11 @@ import {
   type Now,
   whyHeld,
   whyTakenBack,
+  whyTimeUnsure,
 } from "./holding.ts";
 
-export interface RemovalSnapshot extends Around {
+export interface RemovalSnapshot extends Around, Clocks {
   readonly group: string;
-  readonly nowMs: number;
   /** All of the group that have volume claims. */
   readonly members: readonly Member[];
   /** What this function has claimed and not ended. */
@@ -75,7 +76,8 @@ export function decide(snapshot: RemovalSnapshot): Verdict<Target> {
       (member, claim) => !isRemoving(member) || isOnHold(member) || isRetained(member, claim) || isFrozen(member),
     );
   if (isNamespaceEnding) return endNamespace(members, group);
-  const now = { nowMs: snapshot.nowMs, seenSinceMs: seenSinceMs(snapshot.times, snapshot.nowMs) };
+  const { nowMs, wallMs, times } = snapshot;
+  const now = { nowMs, wallMs, seenSinceMs: seenSinceMs(times, nowMs) };
   const begun = members.flatMap((member) => restamp(member, now));
   const released = [
     ...begun,
@@ -86,7 +88,7 @@ export function decide(snapshot: RemovalSnapshot): Verdict<Target> {
   const due: Member[] = [];
   for (const member of members) {
     if (begun.some((one) => one.member === member)) continue;
-    const why = whyHeld(member, now);
+    const why = whyHeld(member, now) ?? whyStuckHeld(member, now);
     if (why === "due") due.push(member);
     else if (why !== undefined) held.set(member, why);
   }
@@ -124,6 +126,8 @@ function restamp(member: Member, now: Now): Extract<Target, { kind: "restamp" }>
   if (seen !== undefined) return [{ kind: "restamp", member, anew: seen }];
   const marked = member.claims.filter(({ state, isTerminating }) => meant(state) === "Removing" && !isTerminating);
   if (!isRemoving(member) || marked.length === 0 || isOver(member, now)) return [];
+  // By clocks that contradict each other nothing is known of its time: only its mark is taken back.
+  if (whyClocksUnsure(now) !== undefined) return [];
   const sentence = `${member.name} was marked for its removal, and its time is not over by what is known now: it begins again`;
   return [
     { kind: "restamp", member, anew: { guard: "restamping", sentence, claims: marked, podCreatedMs: undefined } },
@@ -151,18 +155,29 @@ function standBack(member: Member, now: Now): Target[] {
  * Deleted, and held by our finalizer, though no removal will ever come: nobody asks for it, its StatefulSet is another one, or
  * wants the pod, which cannot start. After its time it goes, and its PersistentVolume is kept.
  */
-function releaseStuck(member: Member, { nowMs }: Now): Target[] {
+function releaseStuck(member: Member, now: Now): Target[] {
+  if (whyClocksUnsure(now) !== undefined) return [];
+  const claims = stuckClaims(member, now, earlierMs(now));
+  return claims.length === 0 ? [] : [{ kind: "release", member, claims, kept: claims }];
+}
+
+/** Those of such a member whose time is over at a moment, in milliseconds since the epoch. */
+function stuckClaims(member: Member, { nowMs }: Now, atMs: number): readonly VolumeClaim[] {
   if (isRemoving(member) || isOnHold(member) || isUsed(member) || isFrozen(member) || !isStuck(member, nowMs))
     return [];
-  const claims = member.claims.filter(
+  return member.claims.filter(
     (claim) =>
       claim.isTerminating &&
       claim.isHeld &&
       // What is protected besides is kept for its owner, by another function's word.
       !claim.isProtected &&
-      (keptUntil(member, claim) ?? Number.POSITIVE_INFINITY) <= nowMs,
+      (keptUntil(member, claim) ?? Number.POSITIVE_INFINITY) <= atMs,
   );
-  return claims.length === 0 ? [] : [{ kind: "release", member, claims, kept: claims }];
+}
+
+/** Its time is over by one of two clocks that contradict each other: it is not let go. */
+function whyStuckHeld(member: Member, now: Now): Held | undefined {
+  return stuckClaims(member, now, laterMs(now)).length === 0 ? undefined : whyTimeUnsure(member, now);
 }
 
 /** Nobody is left who could have it back. What a user holds stays, and so does its namespace. */
@@ -209,7 +224,7 @@ function chooseRemovals(snapshot: RemovalSnapshot, due: readonly Member[], held:
   const waiting = due.filter((member) => !isRemoving(member));
   const current = claims[0]?.zone ?? begun[0]?.set.name;
   const turn =
-    waiting.length === 0 ? undefined : chooseTurn(waiting, lastRemovalOf(times, members, nowMs), current, nowMs);
+    waiting.length === 0 ? undefined : chooseTurn(waiting, lastRemovalOf(times, members, nowMs), current, snapshot);
   if (turn === undefined) return targets;
   for (const member of waiting) {
     const { guard, sentence } = turn.kind === "wait" ? turn : { guard: "zone-busy", sentence: notYet(member) };
@@ -259,12 +274,13 @@ function claimOf({ set, ordinal, claims }: Member, known: KnownClaim | undefined
 /**
  * A volume claim says what it waits for. It is written where another guard holds now, by one function for each member. Shortly
  * before its time is over one process finds it over and another one does not, by API servers whose clocks differ: then it does
- * not say once more that its time goes on, because the two would write in turn.
+ * not say once more that its time goes on, because the two would write in turn. For the same reason it does not say that the
+ * clocks contradict each other, unless it says nothing yet: by another API server they may agree.
  */
 function tell(member: Member, { guard, sentence, recheckMs = 0 }: Held): Target[] {
   if (tellerOf(member) !== "collector") return [];
-  const isNearlyOver = guard === "suspended" && recheckMs <= clockSkewMs;
-  if (isNearlyOver && member.claims.every(({ message }) => message !== undefined)) return [];
+  const isByClock = guard === "clock-unsure" || (guard === "suspended" && recheckMs <= clockSkewMs);
+  if (isByClock && member.claims.every(({ message }) => message !== undefined)) return [];
   const isNews = member.claims.some(({ message, isTerminating }) => !isTerminating && message?.guard !== guard);
   return isNews ? [{ kind: "tell", member, guard, sentence }] : [];
 }

@@ -1,4 +1,5 @@
 /** What holds a suspended volume, and whether its time is over (spec suspend-before-delete 3.2; invariants S1 and S2). Pure. */
+import { type Clocks, earlierMs, whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
 import { longestGapMs } from "../shared/group/suspension/looks.ts";
 import {
   isRecovering,
@@ -23,9 +24,7 @@ export interface Held {
 }
 
 /** The moment of a look. */
-export interface Now {
-  /** In milliseconds since the epoch. */
-  readonly nowMs: number;
+export interface Now extends Clocks {
   /** Since when looks have had no gap. */
   readonly seenSinceMs: number;
 }
@@ -56,12 +55,17 @@ export function whyHeld(member: Member, now: Now): Held | "due" | undefined {
   if (obstacle !== undefined) return obstacle;
   // All of it is deleted: its end is awaited.
   if (removing && member.claims.every(({ isTerminating }) => isTerminating)) return whyLingering(member);
-  return "due";
+  return whyTimeUnsure(member, now) ?? "due";
 }
 
 /** What holds a volume before the point of no return. Others are asked about its data when all else lets it go (I11). */
 function whyNotYet(member: Member, now: Now): Held | undefined {
-  const held = whyUntimedOnHold(member) ?? whyKept(member) ?? whyUnsure(member, now) ?? whyYoung(member, now);
+  const held =
+    whyUntimedOnHold(member) ??
+    whyKept(member) ??
+    whyTimeUnsure(member, now) ??
+    whyUnsure(member, now) ??
+    whyYoung(member, now);
   if (held !== undefined) return held;
   const needed = whyNeeded(member);
   if (needed === undefined) return undefined;
@@ -107,7 +111,7 @@ export function whyTakenBack(member: Member, now: Now): Held | undefined {
   }
   const frozen = whyFrozen(member);
   if (isDeleted) return isOnHold(member) ? whyKept(member) : frozen;
-  const held = whyKept(member) ?? frozen ?? whyUnsure(member, now);
+  const held = whyKept(member) ?? frozen ?? whyTimeUnsure(member, now) ?? whyUnsure(member, now);
   if (held !== undefined) return held;
   const unwanted = `${name} was marked for its removal, of which nothing is deleted yet: it is not removed, for`;
   if (isRecovering(member)) return { guard: "recovering", sentence: `${unwanted} somebody wants it back` };
@@ -156,16 +160,27 @@ function whyUntimed(member: Member): Held | undefined {
   return { guard: duration.guard, sentence: `the volumes of ${member.name} stay: ${duration.sentence}` };
 }
 
+/**
+ * Nothing is marked, and nothing is deleted, by clocks that contradict each other. It comes before the words with a time: by a
+ * clock that is behind each of them is of the future.
+ */
+export function whyTimeUnsure({ name }: Member, now: Now): Held | undefined {
+  const why = whyClocksUnsure(now);
+  return (
+    why && { guard: why.guard, sentence: `the volumes of ${name} stay: ${why.sentence}`, recheckMs: heldRecheckMs }
+  );
+}
+
 /** True where somebody says how long it is kept, and that is over by every witness of its pod's absence. */
-export function isOver(member: Member, { nowMs, seenSinceMs }: Now): boolean {
+export function isOver(member: Member, now: Now): boolean {
   const duration = durationNow(member);
-  const ageMs = ageOf(member, nowMs, seenSinceMs);
+  const ageMs = ageOf(member, earlierMs(now), now.seenSinceMs);
   return duration.kind === "value" && ageMs !== undefined && ageMs >= duration.value;
 }
 
-function whyYoung(member: Member, { nowMs, seenSinceMs }: Now): Held | undefined {
+function whyYoung(member: Member, now: Now): Held | undefined {
   const said = durationNow(member);
-  const ageMs = ageOf(member, nowMs, seenSinceMs);
+  const ageMs = ageOf(member, earlierMs(now), now.seenSinceMs);
   if (said.kind !== "value") return undefined;
   if (ageMs === undefined) {
     const sentence = `the volumes of ${member.name} stay: nobody can tell since when its pod has been gone`;
@@ -176,7 +191,7 @@ function whyYoung(member: Member, { nowMs, seenSinceMs }: Now): Held | undefined
   const kept = `the volumes of ${member.name} are kept for ${describeSpan(leftMs)} more`;
   const duration = describeSpan(said.value);
   // The time begins in the future only after a change of the size that is not Sluice's.
-  const isAhead = leftMs > said.value && (member.set.resizedMs ?? 0) + longestGapMs > nowMs;
+  const isAhead = leftMs > said.value && (member.set.resizedMs ?? 0) + longestGapMs > earlierMs(now);
   const sentence = isAhead
     ? `${kept}: another client changed the size of ${member.set.name}, and their ${duration} begin up to 10 minutes later`
     : `${kept}, of ${duration}`;

@@ -26,6 +26,7 @@ export async function observe(context: Context, observed: Observed): Promise<Rem
   const {
     members: listed,
     nowMs,
+    wallMs,
     isNamespaceEnding,
   } = await readMembers(context, key, names, (one) => looksOver(one, beforeMs));
   const read = await withTrueMarks(context, observed.ledger, listed);
@@ -33,6 +34,7 @@ export async function observe(context: Context, observed: Observed): Promise<Rem
   return {
     group: key.group,
     nowMs,
+    wallMs,
     zones,
     departed,
     strayClaims,

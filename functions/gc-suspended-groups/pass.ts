@@ -1,4 +1,5 @@
 /** One pass over a group: claims of volumes that are gone go, what is due is removed, and what nears its end is told. */
+import { earlierMs, whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
 import { notesOf, seenSinceMs } from "../shared/group/suspension/looks.ts";
 import { isRecovering, isRequested } from "../shared/group/suspension/members.ts";
 import { describeSpan, warningDue } from "../shared/group/suspension/time-left.ts";
@@ -65,15 +66,14 @@ function gateOf(key: GroupKey, seen: (snapshot: RemovalSnapshot) => void): Gate<
 }
 
 /** Each is said once in a suspension, by the name of its Event, however many processes say it. */
-async function warn(
-  context: Context,
-  key: GroupKey,
-  { members, nowMs, removes, times }: RemovalSnapshot,
-): Promise<void> {
+async function warn(context: Context, key: GroupKey, snapshot: RemovalSnapshot): Promise<void> {
+  const { members, nowMs, removes, times } = snapshot;
+  // Where it is unsure what time it is, another Event says that.
+  if (!removes || whyClocksUnsure(snapshot) !== undefined) return;
   for (const member of members) {
     const due =
-      removes && isRequested(member) && !isRecovering(member)
-        ? warningDue(member, nowMs, seenSinceMs(times, nowMs))
+      isRequested(member) && !isRecovering(member)
+        ? warningDue(member, earlierMs(snapshot), seenSinceMs(times, nowMs))
         : undefined;
     if (due === undefined) continue;
     const message = `the volume of ${member.name} is removed in ${describeSpan(due.leftMs)}: kubectl sluice recover keeps it`;

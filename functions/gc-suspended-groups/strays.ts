@@ -1,5 +1,6 @@
 /** What becomes of a suspended volume claim whose StatefulSet is gone: it is kept, until somebody says otherwise. Pure. */
 import { isOurs } from "../shared/group/suspension/anew.ts";
+import { type Clocks, earlierMs, whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
 import type { Stray } from "../shared/group/suspension/members.ts";
 import { outlivesNamespace } from "../shared/group/suspension/outliving.ts";
 import { formatTime } from "../shared/objects/durations.ts";
@@ -18,14 +19,13 @@ export interface StrayFate {
   readonly isRetained?: boolean;
 }
 
-export interface Surroundings {
+export interface Surroundings extends Clocks {
   readonly removes: boolean;
   readonly isNamespaceEnding: boolean;
-  /** The API server's clock, in milliseconds since the epoch. */
-  readonly nowMs: number;
 }
 
-export function decideStray({ claim, users }: Stray, { removes, isNamespaceEnding, nowMs }: Surroundings): StrayFate {
+export function decideStray({ claim, users }: Stray, around: Surroundings): StrayFate {
+  const { removes, isNamespaceEnding } = around;
   const { name, isHeld, isTerminating, isOnHold, recover, state, owned } = claim;
   const isMarked = meant(state) === "Removing";
   if (!removes) {
@@ -52,7 +52,7 @@ export function decideStray({ claim, users }: Stray, { removes, isNamespaceEndin
     const sentence = `${name} is free: nobody asks for its suspension any more, and its StatefulSet is gone`;
     return { kind: "clear", guard: "withdrawn", sentence };
   }
-  if (isTerminating && isSuspending && !claim.isProtected) return awaitEnd(claim, users.length > 0, nowMs);
+  if (isTerminating && isSuspending && !claim.isProtected) return awaitEnd(claim, users.length > 0, around);
   const sentence = `${name} is kept: neither a StatefulSet nor an owner that it names has it, so that nobody says how long. Recover it, or delete it and take our finalizer away`;
   if (isHeld) return tell(claim, "owner-gone", sentence);
   return { kind: "nothing", guard: "owner-gone", sentence };
@@ -62,8 +62,8 @@ export function decideStray({ claim, users }: Stray, { removes, isNamespaceEndin
  * It is deleted, which nobody can take back, and kept for its time since then, and since its pod was gone (S1). Where nobody asks
  * for its removal any more, its PersistentVolume is kept at the end.
  */
-function awaitEnd(claim: VolumeClaim, isUsed: boolean, nowMs: number): StrayFate {
-  const { name, isOnHold, suspendedMs, deletedMs = nowMs, drainedMs, createdMs, podCreatedMs = 0 } = claim;
+function awaitEnd(claim: VolumeClaim, isUsed: boolean, now: Clocks): StrayFate {
+  const { name, isOnHold, suspendedMs, deletedMs = now.nowMs, drainedMs, createdMs, podCreatedMs = 0 } = claim;
   const words = (sentence: string) =>
     `${name} is deleted, and its StatefulSet is gone: our finalizer keeps its volume ${sentence}`;
   if (isOnHold) return tell(claim, "on-hold", words("while it is on hold"));
@@ -78,10 +78,12 @@ function awaitEnd(claim: VolumeClaim, isUsed: boolean, nowMs: number): StrayFate
     const sentence = words(`until somebody writes ${suspendDuration.key} on it, or takes the finalizer away`);
     return tell(claim, "duration-missing", sentence);
   }
+  const unsure = whyClocksUnsure(now);
+  if (unsure !== undefined) return tell(claim, unsure.guard, words(`for its time: ${unsure.sentence}`));
   const untilMs = Math.max(suspendedMs, deletedMs) + keptMs;
   const save =
     claim.volumeName === undefined ? "" : `; whoever needs its data saves its PersistentVolume ${claim.volumeName}`;
-  if (untilMs > nowMs) return tell(claim, "owner-gone", words(`until ${formatTime(untilMs)}${save}`));
+  if (untilMs > earlierMs(now)) return tell(claim, "owner-gone", words(`until ${formatTime(untilMs)}${save}`));
   const isAsked =
     meant(claim.request) === true && drainedMs !== undefined && drainedMs >= Math.max(createdMs, podCreatedMs);
   const isRetained = claim.isRetained === true || !isAsked;

@@ -7,7 +7,7 @@ import * as keys from "../shared/objects/vocabulary/suspension.ts";
 import { eventReasons } from "../shared/objects/vocabulary.ts";
 import { meant } from "../shared/objects/volumes/volume-claim.ts";
 import type { Context } from "../shared/pass/definition.ts";
-import { isNamespaceEnding, listLedgerClaims, listStrays } from "../shared/pass/suspension/reading.ts";
+import { clocksOf, isNamespaceEnding, listLedgerClaims, listStrays } from "../shared/pass/suspension/reading.ts";
 import {
   type ClaimNews,
   clearingPatch,
@@ -43,7 +43,7 @@ async function endStray(context: Context, stray: Stray, notAfterMs: number): Pro
   const fate = decideStray(stray, {
     removes: removesVolumes(context),
     isNamespaceEnding: ending,
-    nowMs: context.cluster.serverTimeMs(),
+    ...clocksOf(context.cluster),
   });
   const key = { namespace: claim.namespace, group: groupOfLoneStatefulSet(claim.name) };
   const report = { key, function: name, zone: claim.name, shadow: context.mode === "shadow" };

@@ -35,7 +35,7 @@ export function decide(snapshot: SuspendSnapshot): Verdict<Target> {
   const judgedAll = isNamespaceEnding
     ? []
     : members.flatMap((member): JudgedMember[] => {
-        const judged = afterLeaving(snapshot, member, judge(member, nowMs, protects));
+        const judged = afterLeaving(snapshot, member, judge(member, snapshot, protects));
         return judged === undefined ? [] : [{ member, judged }];
       });
   const steps = judgedAll.flatMap(({ judged }): Target[] => (judged.step === undefined ? [] : [judged.step]));

@@ -1,5 +1,6 @@
 /** What becomes of one member whose volumes somebody wants suspended, or wants back (spec suspend-before-delete 3.2). Pure. */
 import { type Anew, whyAnew } from "../shared/group/suspension/anew.ts";
+import { type Clocks, laterMs } from "../shared/group/suspension/clocks.ts";
 import {
   aheadMs,
   durationOf,
@@ -56,20 +57,20 @@ const askAgainMs = 10_000;
  * Undefined for a member of which nobody wants anything. `protects`: volume claims may get our finalizer. What was seen of its
  * pod comes before every word. Only a step that clears the volume claims comes before it, because it takes the time away as well.
  */
-export function judge(member: Member, nowMs: number, protects: boolean): Judged | undefined {
-  const judged = judgeWords(member, nowMs, protects);
+export function judge(member: Member, now: Clocks, protects: boolean): Judged | undefined {
+  const judged = judgeWords(member, now, protects);
   const anew = judged?.step?.kind === "clear" ? undefined : whyAnew(member);
   if (anew === undefined) return judged;
   return { guard: anew.guard, sentence: anew.sentence, step: { kind: "restamp", member, anew } };
 }
 
-function judgeWords(member: Member, nowMs: number, protects: boolean): Judged | undefined {
+function judgeWords(member: Member, now: Clocks, protects: boolean): Judged | undefined {
   const { name, claims } = member;
   const unmarking = judgeMarks(member);
   if (unmarking !== undefined) return unmarking;
   if (isRemoving(member)) return judgeRemoving(member);
   const deleted = claims.find(({ isTerminating }) => isTerminating);
-  if (deleted !== undefined) return judgeDeleted(member, deleted, nowMs, protects);
+  if (deleted !== undefined) return judgeDeleted(member, deleted, now, protects);
   const unreadable = claims.find(({ state }) => state.kind === "malformed");
   if (unreadable?.state.kind === "malformed")
     return { guard: "state-malformed", sentence: `${name} stays as it is: ${unreadable.state.sentence}` };
@@ -78,7 +79,7 @@ function judgeWords(member: Member, nowMs: number, protects: boolean): Judged | 
   if (request?.kind === "malformed")
     return { guard: "request-malformed", sentence: `${name} stays as it is: ${request.sentence}` };
   if (!isRequested(member)) return judgeUnrequested(member);
-  return judgeRequested(member, nowMs, protects);
+  return judgeRequested(member, now, protects);
 }
 
 /** A mark of which the ledger knows nothing is taken away. */
@@ -110,7 +111,7 @@ function judgeRemoving(member: Member): Judged | undefined {
 function judgeDeleted(
   member: Member,
   { name: claim }: VolumeClaim,
-  nowMs: number,
+  now: Clocks,
   protects: boolean,
 ): Judged | undefined {
   const { name, pod } = member;
@@ -126,8 +127,7 @@ function judgeDeleted(
     return { guard: "deleted-by-others", sentence };
   }
   if (!isBegun(member)) return undefined;
-  if (pod === undefined && !isWantedMember(member) && isRequested(member))
-    return judgeRequested(member, nowMs, protects);
+  if (pod === undefined && !isWantedMember(member) && isRequested(member)) return judgeRequested(member, now, protects);
   const sentence = `somebody has deleted the volume claim ${claim} of ${name}: our finalizer keeps its volume${untilWhen(member)}, or until somebody takes the finalizer away`;
   return { guard: "deleted-by-others", sentence };
 }
@@ -180,7 +180,7 @@ function clearing(member: Member, how: "recovered" | "withdrawn" | "in-use-again
   return { guard: how, sentence, step: { kind: "clear", member, how } };
 }
 
-function judgeRequested(member: Member, nowMs: number, protects: boolean): Judged | undefined {
+function judgeRequested(member: Member, now: Clocks, protects: boolean): Judged | undefined {
   const { name } = member;
   const duration = durationOf(member);
   if (duration.kind === "malformed")
@@ -194,12 +194,12 @@ function judgeRequested(member: Member, nowMs: number, protects: boolean): Judge
     return { guard: "duration-missing", sentence };
   }
   if (isSuspendedInPart(member))
-    return judgeSuspended(member, nowMs, protects) ?? judgeUnheld(member, protects) ?? judgeKept(member);
+    return judgeSuspended(member, now, protects) ?? judgeUnheld(member, protects) ?? judgeKept(member);
   const why = whyNotBegun(member);
   if (why !== undefined) return why;
   const replaced = judgeReplaced(member);
   if (replaced !== undefined) return replaced;
-  const undrained = judgeDrain(member, nowMs);
+  const undrained = judgeDrain(member, now.nowMs);
   if (undrained !== undefined) return undrained;
   const unheld = judgeUnheld(member, protects);
   if (unheld !== undefined) return unheld;
@@ -276,15 +276,16 @@ function judgeKept(member: Member): Judged | undefined {
   return { guard: "suspended", sentence, step: { kind: "note", member, claims } };
 }
 
-function judgeSuspended(member: Member, nowMs: number, protects: boolean): Judged | undefined {
+function judgeSuspended(member: Member, now: Clocks, protects: boolean): Judged | undefined {
   const { name, pod, claims } = member;
   if (pod !== undefined && claims.some(({ podUid }) => podUid !== pod.uid))
     return clearing(member, "in-use-again", `${name} is there again: its volumes are in use`);
-  // One that is of the future counts from now: nobody knows since when its pod has been gone. One of several volume claims that
-  // is marked for its removal stays so: whoever began goes on.
+  // A stamp that is of the future by both clocks counts from now: nobody knows since when its pod has been gone. By a clock that
+  // is days behind every stamp would be. One of several volume claims that is marked for its removal stays so: whoever began
+  // goes on.
   const unstamped = claims.filter(
     ({ suspendedMs, state }) =>
-      suspendedMs === undefined || suspendedMs > nowMs + aheadMs || meant(state) === "Suspending",
+      suspendedMs === undefined || suspendedMs > laterMs(now) + aheadMs || meant(state) === "Suspending",
   );
   if (unstamped.length === 0 || isUsed(member)) return undefined;
   if (!protects) return uninstalling(member);

@@ -2,6 +2,7 @@
 import { heldLeaving, isAsked, type Questions } from "../shared/group/asking.ts";
 import { type Around, leaversOf, refuseScaleDown } from "../shared/group/claiming.ts";
 import { scaleDownPhases } from "../shared/group/size-changes.ts";
+import type { Clocks } from "../shared/group/suspension/clocks.ts";
 import type { SuspensionTimes } from "../shared/group/suspension/looks.ts";
 import type { Member } from "../shared/group/suspension/members.ts";
 import { chooseTurn } from "../shared/group/suspension/pace.ts";
@@ -13,9 +14,8 @@ import type { OtherClaim } from "../shared/pass/act.ts";
 import { type Wait, wait } from "../shared/pass/verdict.ts";
 import type { Judged } from "./judge.ts";
 
-export interface SuspendSnapshot extends Around {
+export interface SuspendSnapshot extends Around, Clocks {
   readonly group: string;
-  readonly nowMs: number;
   /** All of the group that have volume claims. */
   readonly members: readonly Member[];
   /** What this function has claimed and not ended. */
@@ -68,7 +68,7 @@ export function lower(snapshot: SuspendSnapshot, going: readonly Member[], lastM
     return held(
       whySizeStays(snapshot, first) ?? whyNotTop(first, going) ?? wait("suspending", `${first.name} is to go`),
     );
-  const turn = chooseTurn(due, lastMs, undefined, snapshot.nowMs);
+  const turn = chooseTurn(due, lastMs, undefined, snapshot);
   if (turn.kind === "wait") return held(turn);
   // Of one at a time it is the highest of its zone.
   const [chosen] = turn.members;
@@ -106,7 +106,7 @@ export function letGo(snapshot: SuspendSnapshot, going: readonly Member[], lastM
   // What is not ready goes first: it would hold back the others of its zone.
   const isReady = ({ pod }: Member) => Number(pod?.isReady === true);
   const inOrder = going.toSorted((one, other) => isReady(one) - isReady(other));
-  const turn = chooseTurn(inOrder, lastMs, undefined, snapshot.nowMs);
+  const turn = chooseTurn(inOrder, lastMs, undefined, snapshot);
   if (turn.kind === "wait") return held(turn);
   return asManyAsMay(turn.members, (some) => letGoOf(snapshot, some));
 }

@@ -19,7 +19,7 @@ export const settings = { volumeHold: volumeHoldSetting };
 export async function observe(context: Context, observed: Observed): Promise<SuspendSnapshot> {
   const { key, zones, departed, strayClaims } = observed;
   const names = zones.map(({ statefulSet }) => statefulSet.name);
-  const { members: listed, nowMs, isNamespaceEnding } = await readMembers(context, key, names);
+  const { members: listed, nowMs, wallMs, isNamespaceEnding } = await readMembers(context, key, names);
   const read = await withTrueMarks(context, observed.ledger, listed);
   // Who is asked last has the last word: the answers are newer than the ledger (rule R22).
   const members = await withDrainAnswers(
@@ -32,6 +32,7 @@ export async function observe(context: Context, observed: Observed): Promise<Sus
   return {
     group: key.group,
     nowMs,
+    wallMs,
     zones,
     departed,
     strayClaims,

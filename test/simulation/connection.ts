@@ -5,7 +5,7 @@ import type { GroupView, Views } from "../../functions/shared/views/view.ts";
 import { createWatchingViews } from "../../functions/shared/views/watching.ts";
 import type { Connection } from "./roles.ts";
 import type { SeedRun } from "./seed.ts";
-import { type CallObserver, type Process, type ServerClock, SimulatedCluster } from "./simulated-cluster.ts";
+import { type CallObserver, type Process, type ProcessClocks, SimulatedCluster } from "./simulated-cluster.ts";
 import { createStaleViews, type RevisionClock } from "./stale-views.ts";
 
 /** How far the memory of an API server, from which it answers LISTs, is behind what has been written. */
@@ -15,7 +15,7 @@ export interface ConnectionOptions {
   readonly process: Process;
   readonly observer: CallObserver;
   readonly revisions: RevisionClock;
-  readonly clock: ServerClock;
+  readonly clock: ProcessClocks;
   readonly judgesEvictions: boolean;
   /** It watches while it has work, where the plan says so. */
   readonly comesAndGoes: boolean;

@@ -7,13 +7,13 @@ import { viewKey } from "./checker.ts";
 import { connectProcess } from "./connection.ts";
 import type { Connection, Role, WokenBy } from "./roles.ts";
 import type { SeedRun } from "./seed.ts";
-import { newProcess, type Process, runIn, type ServerClock } from "./simulated-cluster.ts";
+import { newProcess, type Process, type ProcessClocks, runIn } from "./simulated-cluster.ts";
 import type { RevisionClock } from "./stale-views.ts";
 
 interface Running {
   readonly role: Role;
   readonly process: Process;
-  readonly clock: ServerClock;
+  readonly clock: ProcessClocks;
   readonly wake: ((key: GroupKey) => void) | undefined;
   readonly told: Connection["told"];
   stop(): void;
@@ -69,7 +69,8 @@ export class Processes implements Actor {
   #start(role: Role): void {
     const { draw, plan, checkers, log } = this.#run;
     const process = newProcess(`${role.name}-${++this.#made}`);
-    const clock: ServerClock = { skewMs: this.#allOffMs + plan.skewMs * (draw.chance(0.5) ? 1 : -1) };
+    const offMs = plan.skewMs * (draw.chance(0.5) ? 1 : -1);
+    const clock: ProcessClocks = { skewMs: this.#allOffMs + offMs, wallSkewMs: -offMs };
     log("simulation", `${process.name} starts`);
     const views = new Map<string, GroupView>();
     const caller = { process, role, views };

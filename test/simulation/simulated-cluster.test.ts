@@ -15,7 +15,7 @@ test("a process of the simulation scales, and says how a deletion is to be carri
     draw: createDraw(1),
     process: newProcess("scaler"),
     faults: () => noFaults,
-    clock: { skewMs: 0 },
+    clock: { skewMs: 0, wallSkewMs: 0 },
     oldestRevision: () => world.store.revision,
     observer: {
       onDeleteSent() {},

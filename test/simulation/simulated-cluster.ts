@@ -97,9 +97,12 @@ export function runIn(process: Process, go: () => void): void {
   else process.backlog.push(go);
 }
 
-/** The clock of the API server that a process talks to: off the true time by so much, and set anew at times. */
-export interface ServerClock {
+/** The clocks that a process is told the time by: each is off the true time by so much. */
+export interface ProcessClocks {
+  /** That of the API server that it talks to. It is set anew at times. */
   skewMs: number;
+  /** Its own wall clock. */
+  readonly wallSkewMs: number;
 }
 
 export interface SimulatedClusterOptions {
@@ -108,7 +111,7 @@ export interface SimulatedClusterOptions {
   readonly process: Process;
   /** The faults of now: they end when the safety phase does. */
   readonly faults: () => CallFaults;
-  readonly clock: ServerClock;
+  readonly clock: ProcessClocks;
   /** The revision below which no LIST from memory is: the API server's own memory lags, too. */
   readonly oldestRevision: () => number;
   readonly observer: CallObserver;
@@ -224,6 +227,10 @@ export class SimulatedCluster implements Cluster {
 
   serverTimeMs(): number {
     return Math.floor((this.#options.world.timeline.nowMs() + this.#options.clock.skewMs) / 1000) * 1000;
+  }
+
+  wallTimeMs(): number {
+    return this.#options.world.timeline.nowMs() + this.#options.clock.wallSkewMs;
   }
 
   monotonicMs(): number {

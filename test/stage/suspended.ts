@@ -9,6 +9,8 @@ import { parseSuspendableSet } from "../../functions/shared/objects/volumes/susp
 import { parseVolumeClaim } from "../../functions/shared/objects/volumes/volume-claim.ts";
 
 export const nowMs = Date.parse("2026-06-01T12:00:00Z");
+/** Both clocks tell that time. */
+export const now = { nowMs, wallMs: nowMs };
 export const minutesAgo = (minutes: number): string => new Date(nowMs - minutes * 60_000).toISOString();
 
 type Texts = Readonly<Record<string, string | undefined>>;
@@ -205,5 +207,14 @@ export function decidedOn(
 ) {
   const claims = ledgerClaims.filter((claim) => claim.by === by && claim.kind === kind);
   const times = { looks: { sinceMs: 0, untilMs: nowMs } };
-  return { nowMs, zones, departed: [], strayClaims: [], members, claims, isNamespaceEnding: false, times };
+  return {
+    ...now,
+    zones,
+    departed: [],
+    strayClaims: [],
+    members,
+    claims,
+    isNamespaceEnding: false,
+    times,
+  };
 }

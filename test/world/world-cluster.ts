@@ -182,6 +182,10 @@ class WorldCluster implements Cluster {
     return Math.floor(this.#world.timeline.nowMs() / 1000) * 1000;
   }
 
+  wallTimeMs(): number {
+    return this.#world.timeline.nowMs();
+  }
+
   monotonicMs(): number {
     return this.#world.timeline.nowMs() - this.#startMs;
   }

@@ -246,6 +246,10 @@ class ConnectedCluster implements KubernetesCluster {
     return Math.round(this.#parts.serverTime.at(this.monotonicMs()) ?? Date.now());
   }
 
+  wallTimeMs(): number {
+    return this.#parts.clock.wallMs();
+  }
+
   monotonicMs(): number {
     return this.#parts.clock.nowMs();
   }

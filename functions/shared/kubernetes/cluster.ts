@@ -131,6 +131,11 @@ export interface Cluster {
   /** The API server's clock in whole milliseconds since the epoch, as well as its `Date` header tells it (about a second). */
   serverTimeMs(): number;
   /**
+   * The wall clock of this process, in milliseconds since the epoch. It may be wrong, and anybody may set it: it is a second
+   * witness beside {@link serverTimeMs}, and no stamp is written by it.
+   */
+  wallTimeMs(): number;
+  /**
    * A clock of this process that never goes back, in milliseconds. The time that the machine has slept through counts, as far as
    * the wall clock tells: what must not happen later than at a moment is measured by it.
    */

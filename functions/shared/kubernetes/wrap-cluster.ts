@@ -18,6 +18,7 @@ const kinds = {
   watch: "stream",
   readFile: "pod",
   serverTimeMs: "clock",
+  wallTimeMs: "clock",
   monotonicMs: "clock",
   skippedMs: "clock",
   sleep: "clock",

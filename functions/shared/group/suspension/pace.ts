@@ -1,5 +1,6 @@
 /** How many members go at one time, and when the next ones may (spec suspend-before-delete 3.3). Pure. */
 import { removalMode, waitBetweenRemovals } from "../../objects/vocabulary/suspension.ts";
+import { type Clocks, earlierMs, whyClocksUnsure } from "./clocks.ts";
 import type { Member } from "./members.ts";
 
 /** Those that may go now, all of one zone; or why none may. */
@@ -17,7 +18,7 @@ export function chooseTurn(
   due: readonly Member[],
   lastMs: number | undefined,
   current: string | undefined,
-  nowMs: number,
+  now: Clocks,
 ): Turn {
   const permitted = due.filter((member) => whyFrozen(member) === undefined);
   const [frozen] = permitted.length === 0 ? due.flatMap((member) => whyFrozen(member) ?? []) : [];
@@ -30,7 +31,7 @@ export function chooseTurn(
     return { kind: "wait", guard: "zone-busy", sentence: `${names}: something of ${zone} goes first` };
   }
   const { mode, waitMs } = next.set.policy;
-  const held = mode === "All" ? undefined : holdForWait(next, lastMs, waitMs, nowMs);
+  const held = mode === "All" ? undefined : holdForWait(next, lastMs, waitMs, now);
   return held ?? { kind: "now", members: mode === "Group" ? [next] : inZone };
 }
 
@@ -41,14 +42,19 @@ export function whyFrozen({ name, set: { name: of, policy } }: Member) {
   return { guard: "mode-none", sentence: `${name} waits: ${why}` } as const;
 }
 
-function holdForWait({ name, set }: Member, lastMs: number | undefined, waitMs: number | undefined, nowMs: number) {
+function holdForWait({ name, set }: Member, lastMs: number | undefined, waitMs: number | undefined, now: Clocks) {
   if (waitMs === undefined) {
     const sentence = `${name} waits: nobody can read ${waitBetweenRemovals.key} of ${set.name}`;
     return { kind: "wait", guard: "wait-malformed", sentence } as const;
   }
-  const remainingMs = lastMs === undefined ? 0 : lastMs + waitMs - nowMs;
+  if (lastMs === undefined || waitMs <= 0) return undefined;
+  const unsure = whyClocksUnsure(now);
+  if (unsure !== undefined)
+    return { kind: "wait", guard: unsure.guard, sentence: `${name} waits: ${unsure.sentence}` } as const;
+  const agoMs = earlierMs(now) - lastMs;
+  const remainingMs = waitMs - agoMs;
   if (remainingMs <= 0) return undefined;
-  const sentence = `${name} waits: something of the group went ${Math.round((nowMs - (lastMs ?? 0)) / 1000)} s ago, and ${waitMs / 1000} s are to pass`;
+  const sentence = `${name} waits: something of the group went ${Math.round(Math.max(0, agoMs) / 1000)} s ago, and ${waitMs / 1000} s are to pass`;
   return { kind: "wait", guard: "wait-between-removals", sentence, recheckMs: remainingMs } as const;
 }
 

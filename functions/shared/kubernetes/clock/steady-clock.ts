@@ -48,6 +48,11 @@ export class SteadyClock {
     return this.#lastMs + this.#skippedMs;
   }
 
+  /** The wall clock as it stands, in milliseconds since the epoch. */
+  wallMs(): number {
+    return this.#sources.wallMs();
+  }
+
   /** How much of {@link nowMs} the wall clock alone has told: not to be relied on by what has to have lasted. */
   skippedMs(): number {
     return this.#skippedMs;

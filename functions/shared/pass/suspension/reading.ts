@@ -1,4 +1,5 @@
 /** What is read of a group whose volumes are suspended: by LISTs that are made after its ledger was read (rule R21). */
+import type { Clocks } from "../../group/suspension/clocks.ts";
 import {
   findMembers,
   type Member,
@@ -121,13 +122,16 @@ async function listSets(cluster: Lists, namespace: string): Promise<readonly Sus
   return items.map(parseSuspendableSet);
 }
 
-/** A namespace as far as suspension is about it. */
-export interface Suspendables {
+/** A namespace as far as suspension is about it, at a moment that is no earlier than the reads. */
+export interface Suspendables extends Clocks {
   /** The members of the StatefulSets that were asked for, with all that have volume claims. */
   readonly members: readonly Member[];
-  /** The API server's clock, in milliseconds since the epoch: no earlier than the reads. */
-  readonly nowMs: number;
   readonly isNamespaceEnding: boolean;
+}
+
+/** Both clocks as they stand. */
+export function clocksOf(cluster: Pick<Cluster, "serverTimeMs" | "wallTimeMs">): Clocks {
+  return { nowMs: cluster.serverTimeMs(), wallMs: cluster.wallTimeMs() };
 }
 
 /**
@@ -162,7 +166,7 @@ export async function readMembers(
   const members = await Promise.all(read);
   return {
     members: members.filter(({ claims }) => claims.length > 0),
-    nowMs: cluster.serverTimeMs(),
+    ...clocksOf(cluster),
     isNamespaceEnding: ending,
   };
 }

@@ -1,38 +1,267 @@
-/** One API server of several has a clock that is days ahead: no time is over by its word. */
+/** The API server's clock or that of the process is wrong: no time is over by its word, and no volume goes. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { whyClocksUnsure } from "../../../../functions/shared/group/suspension/clocks.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
-import { top, Volumes } from "../../shared/pass/volumes.ts";
+import { namespace } from "../../shared/pass/passes.ts";
+import { top, Volumes, volumes } from "../../shared/pass/volumes.ts";
 
+const minuteMs = 60_000;
 const dayMs = 86_400_000;
 
-/** Ten minutes of looks at a volume that is kept for a week, each by the clock of the API server that answers then. */
-async function lookedAt(aheadAt: (look: number) => number): Promise<Volumes> {
-  const on = new Volumes("7d");
-  const good = on.context.cluster;
-  let aheadMs = aheadAt(0);
-  const cluster: Cluster = wrapCluster(good, { serverTimeMs: () => good.serverTimeMs() + aheadMs });
-  on.restart({ cluster });
-  await on.suspended();
-  for (let look = 0; look < 60; look++) {
-    aheadMs = aheadAt(look);
-    await on.suspend();
-    await on.collect();
-    await on.goOn(10_000);
+/** How far the two clocks are ahead of the true time, in milliseconds. */
+interface Off {
+  server: number;
+  process: number;
+}
+
+/** A world in which a test sets both clocks. */
+class Clocked extends Volumes {
+  readonly off: Off = { server: 0, process: 0 };
+
+  constructor(duration: string, policy: Readonly<Record<string, string>> = {}) {
+    super(duration, policy);
+    const good = this.context.cluster;
+    const cluster: Cluster = wrapCluster(good, {
+      serverTimeMs: () => good.serverTimeMs() + this.off.server,
+      wallTimeMs: () => good.wallTimeMs() + this.off.process,
+    });
+    this.restart({ cluster });
   }
+
+  set(off: Partial<Off>): void {
+    Object.assign(this.off, off);
+  }
+
+  /** Both functions and the sweep, every ten seconds. */
+  async lookFor(ms: number): Promise<void> {
+    for (let leftMs = ms; leftMs > 0; leftMs -= 10_000) {
+      await this.suspend();
+      await this.collect();
+      await this.sweepStrays();
+      await this.goOn(10_000);
+    }
+  }
+
+  assertKept(what?: string): void {
+    assert.ok(this.isKept(top), what);
+    assert.notEqual(this.said(top, "suspend-state"), "Removing", what);
+  }
+
+  /** True while our finalizer keeps it. */
+  get isHeld(): boolean {
+    return this.claim(top)?.metadata.finalizers?.includes("sluice.dev/volume-hold") ?? false;
+  }
+
+  get isUnsure(): boolean {
+    return this.verdicts.some(({ guard }) => guard === "clock-unsure");
+  }
+}
+
+const clocks: readonly Partial<Off>[] = [
+  { server: 8 * dayMs },
+  { server: -8 * dayMs },
+  { server: 9 * minuteMs },
+  { process: 8 * dayMs },
+  { process: -8 * dayMs },
+  { process: 6 * minuteMs },
+  { server: 3 * minuteMs, process: -3 * minuteMs },
+];
+
+for (const off of clocks)
+  test(`clock-unsure: with the clocks off by ${JSON.stringify(off)} ms no volume goes, and it goes when they are right`, async () => {
+    const on = new Clocked("600s");
+    await on.suspended();
+    await on.lookFor(5 * minuteMs);
+    const since = on.said(top, "suspended-at");
+    on.set(off);
+    await on.lookFor(9 * minuteMs);
+    on.assertKept();
+    assert.ok(on.isUnsure);
+    assert.equal(on.said(top, "suspended-at"), since, "its time stays as it was written");
+    on.set({ server: 0, process: 0 });
+    await on.until(
+      () => on.claim(top) === undefined,
+      () => on.collect(),
+      700,
+    );
+  });
+
+test("clock-unsure names both times and the difference, in a Warning Event, as long as the clocks differ", async () => {
+  const on = new Clocked("7d");
+  await on.suspended();
+  on.set({ server: 8 * dayMs });
+  await on.lookFor(minuteMs);
+  const { guard, sentence = "" } = on.verdicts.findLast((one) => one.guard === "clock-unsure") ?? {};
+  assert.equal(guard, "clock-unsure");
+  const [, server = "", own = ""] =
+    /it is (\S+Z) by the API server's .* and (\S+Z) by .*, (?:8d|7d 23h) apart/.exec(sentence) ?? [];
+  assert.equal(Math.round((Date.parse(server) - Date.parse(own)) / dayMs), 8, sentence);
+  const said = on.world.store.list("events").items as unknown as { type: string; message: string }[];
+  const [event] = said.filter(({ message }) => message.includes("clock-unsure"));
+  assert.equal(event?.type, "Warning", on.events.join("\n"));
+});
+
+test("an API server that is days ahead in one look of three keeps no volume claim written in turn", async () => {
+  const on = new Clocked("7d");
+  await on.suspended();
+  await on.lookFor(minuteMs);
+  on.forget();
+  for (let look = 0; look < 60; look++) {
+    on.set({ server: look % 3 === 1 ? 8 * dayMs : 0 });
+    await on.lookFor(10_000);
+  }
+  on.assertKept();
+  assert.ok(on.isUnsure && on.count(`patch ${volumes}`) <= 2, `${on.count(`patch ${volumes}`)} writes`);
+});
+
+const apart: readonly Partial<Off>[] = [
+  { server: 4 * minuteMs },
+  { process: 4 * minuteMs },
+  { process: -4 * minuteMs },
+  { server: -4 * minuteMs },
+];
+for (const off of apart)
+  test(`with the clocks off by ${JSON.stringify(off)} ms the age is the smaller of what they say`, async () => {
+    const on = new Clocked("900s");
+    await on.suspended();
+    await on.lookFor(2 * minuteMs);
+    on.set(off);
+    const lateMs = Math.max(0, -(off.server ?? 0), -(off.process ?? 0));
+    await on.lookFor(12 * minuteMs + lateMs);
+    on.assertKept("for its time by the clock that is behind");
+    await on.lookFor(2 * minuteMs);
+    assert.equal(on.claim(top), undefined, "and no longer");
+    assert.ok(!on.isUnsure);
+  });
+
+/** A user has deleted it while it was suspended, and no removal will come for it; or its StatefulSet is gone as well. */
+async function deleted(isStray: boolean): Promise<Clocked> {
+  const on = new Clocked("600s");
+  await on.suspended();
+  await on.suspend();
+  on.world.store.delete(volumes, { namespace, name: top });
+  if (isStray) on.world.store.delete("statefulsets", { namespace, name: "group-a" });
+  else on.say(top, { suspend: null });
   return on;
 }
 
-const histories: Readonly<Record<string, (look: number) => number>> = {
-  "answers in between, 8 days ahead": (look) => (look % 3 === 1 ? 8 * dayMs : 0),
-  "answers from some moment on, 8 days ahead": (look) => (look > 30 ? 8 * dayMs : 0),
-};
-
-for (const [what, aheadAt] of Object.entries(histories))
-  test(`a volume that is kept for a week stays where an API server ${what}`, async () => {
-    const on = await lookedAt(aheadAt);
-    const claim = on.claim(top);
-    assert.ok(claim !== undefined && claim.metadata.deletionTimestamp === undefined);
-    assert.notEqual(on.said(top, "suspend-state"), "Removing");
+for (const isStray of [false, true]) {
+  const what = isStray ? "without a StatefulSet " : "";
+  test(`clock-unsure: a volume claim ${what}that a user deleted is not let go by clocks that are days off`, async () => {
+    const wrong = [{ server: 8 * dayMs }, { process: 8 * dayMs }, { server: 9 * dayMs, process: 8 * dayMs }];
+    for (const off of [...wrong, { server: -8 * dayMs }]) {
+      const on = await deleted(isStray);
+      on.set(off);
+      await on.lookFor(minuteMs);
+      assert.ok(on.isHeld, JSON.stringify(off));
+      if (isStray) assert.match(on.said(top, "suspend-message") ?? "", /^clock-unsure: /);
+      // By a clock that is behind its time is not over, which is reason enough.
+      else assert.ok(on.isUnsure || off.server === -8 * dayMs);
+      on.set({ server: 0, process: 0 });
+      await on.lookFor(11 * minuteMs);
+      assert.equal(on.claim(top), undefined, "it goes after its time");
+    }
   });
+
+  test(`a volume claim ${what}that a user deleted is kept for its time by the clock that is behind`, async () => {
+    const on = await deleted(isStray);
+    on.set({ process: -4 * minuteMs });
+    await on.lookFor(13 * minuteMs);
+    assert.ok(on.isHeld);
+    await on.lookFor(2 * minuteMs);
+    assert.equal(on.claim(top), undefined, "and no longer");
+  });
+}
+
+test("clock-unsure: a mark of before is taken back, its claim of the ledger ends, and the time goes on", async () => {
+  const on = new Clocked("60s");
+  await on.suspended();
+  const since = on.said(top, "suspended-at");
+  await on.goOn(61_000);
+  const { cluster } = on.context;
+  on.interfere = ({ verb, resource }) => {
+    if (verb === "delete" && resource === volumes) throw new Error("the process has died");
+  };
+  await assert.rejects(
+    on.until(
+      () => false,
+      () => on.collect(),
+    ),
+  );
+  on.interfere = () => {};
+  on.restart({ cluster });
+  assert.equal(on.said(top, "suspend-state"), "Removing");
+  on.forget();
+  on.set({ server: 8 * dayMs });
+  await on.lookFor(3 * minuteMs);
+  on.assertKept();
+  assert.ok(!on.acts.some(({ action }) => action === "remove"), "no removal is tried");
+  assert.deepEqual([on.ledger.claims, on.said(top, "suspended-at")], [[], since]);
+});
+
+test("clock-unsure: clocks that part between the mark and the deletion delete nothing", async () => {
+  const on = new Clocked("60s");
+  await on.suspended();
+  await on.goOn(61_000);
+  on.interfere = ({ verb, resource, given }) => {
+    if (verb === "patch" && resource === volumes && JSON.stringify(given).includes('"Removing"'))
+      on.set({ process: dayMs });
+  };
+  await on.lookFor(2 * minuteMs);
+  assert.equal(on.off.process, dayMs, "it was marked");
+  on.assertKept();
+});
+
+test("what no time decides is done while the clocks are unsure: a recover brings the pod back", async () => {
+  const on = new Clocked("600s");
+  await on.suspended();
+  on.set({ server: 8 * dayMs });
+  await on.lookFor(minuteMs);
+  on.say(top, { recover: "true" });
+  await on.lookFor(2 * minuteMs);
+  assert.ok(on.pod("group-a-2") !== undefined);
+  assert.equal(on.said(top, "recover"), undefined);
+});
+
+test("clock-unsure: no pod goes because the wait between two removals is over; the first one needs no wait", async () => {
+  const on = new Clocked("600s", { "wait-between-removals": "60s" });
+  on.set({ server: 8 * dayMs });
+  await on.suspended();
+  on.set({ server: 0 });
+  await on.lookFor(20_000);
+  on.ask("data-group-b-2");
+  on.set({ process: 8 * dayMs });
+  await on.lookFor(3 * minuteMs);
+  assert.ok(on.pod("group-b-2") !== undefined);
+  assert.match(on.said("data-group-b-2", "suspend-message") ?? "", /^clock-unsure: group-b-2 waits: it is /);
+  on.set({ process: 0 });
+  await on.lookFor(3 * minuteMs);
+  assert.equal(on.pod("group-b-2"), undefined);
+});
+
+test("no Event warns of a removal that nears by clocks that are unsure, nor by the one that is ahead", async () => {
+  const on = new Clocked("600s");
+  const isWarned = () => on.events.some((event) => event.startsWith("VolumeRemovalNears"));
+  await on.suspended();
+  on.set({ server: 4 * minuteMs });
+  await on.lookFor(2 * minuteMs);
+  assert.ok(!isWarned(), "half of it is over by one clock");
+  on.set({ server: 9 * minuteMs });
+  await on.lookFor(4 * minuteMs);
+  assert.ok(!isWarned(), "and by two that are apart");
+  on.set({ server: 0 });
+  // A look of the future is no look: its time has begun anew.
+  await on.lookFor(6 * minuteMs);
+  assert.ok(isWarned());
+});
+
+test("five minutes apart the clocks agree, and a millisecond more they do not", () => {
+  const nowMs = Date.UTC(2026, 5, 1);
+  for (const sign of [1, -1]) {
+    assert.equal(whyClocksUnsure({ nowMs, wallMs: nowMs + sign * 300_000 }), undefined);
+    const { sentence = "" } = whyClocksUnsure({ nowMs, wallMs: nowMs + sign * 300_001 }) ?? {};
+    assert.match(sentence, /^it is 2026-06-01T00:00:00Z by the API server's clock and \S+ by the clock .*, 5m apart/);
+  }
+});

@@ -7,7 +7,7 @@ import { decideStray } from "../../../../functions/gc-suspended-groups/strays.ts
 import { parseVolumeClaim } from "../../../../functions/shared/objects/volumes/volume-claim.ts";
 import { clearingPatch } from "../../../../functions/shared/pass/suspension/writing.ts";
 import { Owned } from "../../../stage/owned.ts";
-import { minutesAgo, nowMs } from "../../../stage/suspended.ts";
+import { minutesAgo, now } from "../../../stage/suspended.ts";
 
 function said(on: Owned): readonly string[] {
   const verdict = decide({ ...on.around("gc-suspended-groups", "volume"), removes: true });
@@ -86,7 +86,7 @@ test("owner-malformed: a volume claim whose owner nobody can read is kept, and s
   assert.ok(object);
   const fate = decideStray(
     { claim: parseVolumeClaim(object), users: [] },
-    { removes: true, isNamespaceEnding: false, nowMs },
+    { removes: true, isNamespaceEnding: false, ...now },
   );
   assert.deepEqual([fate.kind, fate.guard], ["tell", "owner-malformed"]);
   assert.match(fate.sentence, /annotation sluice\.dev\/owner is "foundationdb"; write KIND\.GROUP\/NAME/);

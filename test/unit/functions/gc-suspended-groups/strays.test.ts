@@ -4,9 +4,9 @@ import { test } from "node:test";
 import { decideStray } from "../../../../functions/gc-suspended-groups/strays.ts";
 import { parseVolumeUser } from "../../../../functions/shared/group/suspension/members.ts";
 import { parseVolumeClaim } from "../../../../functions/shared/objects/volumes/volume-claim.ts";
-import { nowMs, Suspended } from "../../../stage/suspended.ts";
+import { now, Suspended } from "../../../stage/suspended.ts";
 
-const usual = { removes: true, isNamespaceEnding: false, nowMs };
+const usual = { removes: true, isNamespaceEnding: false, ...now };
 
 function fate(change: (on: Suspended) => void, around: Partial<typeof usual> = {}, used = false): readonly string[] {
   const on = Suspended.of(["a"]);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { judge } from "../../../../functions/suspend-group/judge.ts";
-import { minutesAgo, nowMs, Suspended } from "../../../stage/suspended.ts";
+import { minutesAgo, now, Suspended } from "../../../stage/suspended.ts";
 import { decideOn, said, suspending } from "./given.ts";
 
 test("nobody asks: nothing is done, and nothing waits", () => {
@@ -192,7 +192,7 @@ test("wanted-again: the time of a suspended pod that somebody scaled back begins
   on.spec("a", { replicas: 3 });
   assert.deepEqual(said(on), ["restamp db-a-2"]);
   const [member] = on.members.filter(({ ordinal }) => ordinal === 2);
-  assert.equal(member && judge(member, nowMs, true)?.guard, "wanted-again");
+  assert.equal(member && judge(member, now, true)?.guard, "wanted-again");
   begunAnew(on);
   assert.deepEqual(said(on), ["pod-missing"]);
 });
@@ -362,7 +362,7 @@ test("of a namespace that is being deleted nothing is suspended and nothing brou
 });
 
 test("what is done has a name, as what is waited for has", () => {
-  const named = (on: Suspended) => on.members.map((member) => judge(member, nowMs, true)?.guard).find((guard) => guard);
+  const named = (on: Suspended) => on.members.map((member) => judge(member, now, true)?.guard).find((guard) => guard);
   const asked = Suspended.of(["a"]);
   asked.ask("a", 2);
   assert.equal(named(asked), "protecting");

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { SuspendSnapshot } from "../../../../functions/suspend-group/decide.ts";
 import { judge } from "../../../../functions/suspend-group/judge.ts";
-import { minutesAgo, nowMs, Suspended } from "../../../stage/suspended.ts";
+import { minutesAgo, now, Suspended } from "../../../stage/suspended.ts";
 import { decideOn, said, suspending } from "./given.ts";
 
 /** The members of a group, with what others said of the data of each member that was asked about. */
@@ -25,7 +25,7 @@ test("drain-refused, drain-unknown, drain-not-asked: where others are asked, the
   const told = Suspended.of(["a"], 3, { "suspend-duration": "1h", "drain-url": "http://:80/drained/{pod}" });
   told.say("a", 2, { suspend: "true" });
   const [member] = answered(told, "good").members?.slice(2) ?? [];
-  const judged = member && judge(member, nowMs, true);
+  const judged = member && judge(member, now, true);
   assert.deepEqual([judged?.guard, judged?.sentence], ["drained", "db-a-0 says that nobody needs the data of db-a-2"]);
 });
 

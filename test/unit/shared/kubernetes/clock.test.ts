@@ -193,6 +193,23 @@ describe("after a sleep", () => {
 });
 
 describe("after the wall clock was set forward", () => {
+  test("the process tells two times: its own, and the API server's by the next reply", async () => {
+    const machine = new Machine();
+    machine.setWallClock(Date.now() - machine.wallMs);
+    await withServer({ clock: machine.clock }, async ({ cluster }) => {
+      const apartMs = async () => {
+        await cluster.get("pods", { namespace: "ns", name: "web-0" });
+        return cluster.wallTimeMs() - cluster.serverTimeMs();
+      };
+      assert.ok(Math.abs(await apartMs()) < 60_000);
+      for (const byMs of [8 * 86_400_000, -16 * 86_400_000]) {
+        machine.setWallClock(byMs);
+        const expectedMs = (8 * 86_400_000 * byMs) / Math.abs(byMs);
+        assert.ok(Math.abs((await apartMs()) - expectedMs) < 300_000, `${await apartMs()}`);
+      }
+    });
+  });
+
   test("a ledger is no older for it: it permits nothing until ten seconds have passed (R4)", () => {
     let skippedMs = 0;
     let monotonicMs = 0;

@@ -1,0 +1,36 @@
+/**
+ * Two clocks tell how long a pod has been gone: the API server's, and this process's own. An age is the smaller of what they say.
+ * Where they contradict each other, no time is over by either. Pure.
+ */
+import { formatTime } from "../../objects/durations.ts";
+import { describeSpan } from "./time-left.ts";
+
+/** One moment by both clocks, each in milliseconds since the epoch. */
+export interface Clocks {
+  /** The API server's clock. Every stamp is written by it. */
+  readonly nowMs: number;
+  /** The wall clock of this process. */
+  readonly wallMs: number;
+}
+
+/** How far the two clocks may differ before one of them is taken for wrong, in milliseconds. */
+const mostApartMs = 300_000;
+
+/** The moment up to which an age counts. */
+export function earlierMs({ nowMs, wallMs }: Clocks): number {
+  return Math.min(nowMs, wallMs);
+}
+
+/** The moment that a stamp has to be ahead of to be of the future. */
+export function laterMs({ nowMs, wallMs }: Clocks): number {
+  return Math.max(nowMs, wallMs);
+}
+
+/** Why no time is over by these clocks; undefined where they agree. */
+export function whyClocksUnsure({ nowMs, wallMs }: Clocks) {
+  const apartMs = Math.abs(nowMs - wallMs);
+  if (apartMs <= mostApartMs) return undefined;
+  const [server, own] = [formatTime(nowMs), formatTime(wallMs)];
+  const sentence = `it is ${server} by the API server's clock and ${own} by the clock of this process, ${describeSpan(apartMs)} apart: correct the one that is wrong`;
+  return { guard: "clock-unsure", sentence } as const;
+}
