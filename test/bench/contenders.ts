@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Api, type ApiAccess, ApiError, eventually } from "../controlplane/api.ts";
-import { freePort } from "../controlplane/ports.ts";
+import { freePort, releasePorts } from "../controlplane/ports.ts";
 import { type Launched, launch, tail } from "../controlplane/processes.ts";
 import type { Shipped } from "./shipped.ts";
 
@@ -93,6 +93,7 @@ export async function startContender(name: ContenderName, options: StartOptions)
     env: { ...process.env, ...command.environment },
     output: { file: options.logFile },
   });
+  void child.ended.then(() => releasePorts(port, tlsPort));
   const stop = async (): Promise<void> => {
     await child.stop(graceMs);
   };

@@ -19,6 +19,7 @@ import {
 } from "./fixtures.ts";
 import { ANNOTATIONS } from "./kubelet.ts";
 import { isReady, type Pod } from "./podstatus.ts";
+import { isFree, releasePorts, reservePort } from "./ports.ts";
 import { type End, type Leash, launch } from "./processes.ts";
 
 const MAIN = join(import.meta.dirname, "main.ts");
@@ -85,6 +86,9 @@ describe("a control plane in this process", { skip: skipWithout(assets) }, () =>
     assert.equal(pids.length, 3);
     await controlPlane.stop();
     await allGone(pids);
+    const { port } = new URL(controlPlane.url);
+    assert.equal(await reservePort(Number(port)), true, "its port is released");
+    releasePorts(Number(port));
     await assert.rejects(access(controlPlane.directory), "the temporary folder is removed");
   });
 
@@ -168,6 +172,14 @@ describe("a control plane in this process", { skip: skipWithout(assets) }, () =>
     assert.notEqual(controlPlane.pids()["kube-apiserver"], first);
     await waitForGroupReady(controlPlane, created);
     await deleteGroup(controlPlane, created);
+  });
+
+  test("the port of the API server stays reserved while it is away", async () => {
+    const port = Number(new URL(controlPlane.url).port);
+    await controlPlane.stopApiServer();
+    assert.equal(await isFree(port), true);
+    assert.equal(await reservePort(port), false);
+    await controlPlane.startApiServer();
   });
 
   test("the audit log has a line for each request, watches apart", async () => {

@@ -15,7 +15,7 @@ import {
   writeKubeconfig,
 } from "./configuration.ts";
 import { Kubelet } from "./kubelet.ts";
-import { freePort, isFree } from "./ports.ts";
+import { freePort, isFree, releasePorts, reservePort } from "./ports.ts";
 import { type LostProcess, Supervisor } from "./supervisor.ts";
 
 export { ensureAssets, ensurePeer, findAssets } from "./assets.ts";
@@ -23,7 +23,7 @@ export { ensureAssets, ensurePeer, findAssets } from "./assets.ts";
 export interface ControlPlaneOptions {
   /** Default: a temporary folder, removed at the end. A folder of an earlier start goes on with its data. */
   readonly directory?: string;
-  /** Of the API server on 127.0.0.1. Default or 0: a free one. */
+  /** Of the API server on 127.0.0.1. Default or 0: a free one. It is reserved until the end. */
   readonly port?: number;
   /** Default 1000. */
   readonly podsReadyAfterMs?: number;
@@ -88,6 +88,7 @@ interface Parts {
   readonly assets: string;
   readonly port: number;
   readonly etcdPort: number;
+  readonly etcdPeerPort: number;
   readonly supervisor: Supervisor;
   readonly signal: AbortSignal | undefined;
   readonly admissionConfiguration: string | undefined;
@@ -101,7 +102,7 @@ interface Parts {
  */
 export async function startControlPlane(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
   const assets = options.assets ?? (await findAssets()) ?? (await ensureAssets(options.log ?? (() => {})));
-  const port = await choosePort(options.port);
+  const ports = [await choosePort(options.port), await freePort(), await freePort()] as const;
   const temporary = options.directory === undefined;
   const directory = temporary
     ? await mkdtemp(join(tmpdir(), "sluice-controlplane-"))
@@ -111,14 +112,16 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
   const cleanUp = async (): Promise<void> => {
     // Data that nobody will read needs no farewell.
     await supervisor.endAll(temporary ? "SIGKILL" : "SIGTERM", GRACE_MS);
+    releasePorts(...ports);
     if (temporary) await rm(directory, { recursive: true, force: true });
   };
   try {
     await refuseWhenInUse(layout);
     const tokens = await writeConfiguration(layout, options.auditAnswersOf);
-    const etcdPort = await freePort();
+    const [port, etcdPort, etcdPeerPort] = ports;
     const { signal, admissionConfiguration, fairness = false } = options;
-    const parts = { layout, tokens, assets, port, etcdPort, supervisor, signal, admissionConfiguration, fairness };
+    const settings = { signal, admissionConfiguration, fairness };
+    const parts = { layout, tokens, assets, port, etcdPort, etcdPeerPort, supervisor, ...settings };
     await startEtcd(parts);
     await startApiServer(parts);
     return await assemble(parts, options, cleanUp);
@@ -130,7 +133,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
 
 async function choosePort(wanted: number | undefined): Promise<number> {
   if (!wanted) return freePort();
-  if (await isFree(wanted)) return wanted;
+  if (await reservePort(wanted)) return wanted;
   throw new Error(`port ${wanted} of 127.0.0.1 is in use: choose another one, or 0 for any that is free`);
 }
 
@@ -153,8 +156,8 @@ function isAlive(pid: number): boolean {
   }
 }
 
-async function startEtcd({ assets, layout, etcdPort, supervisor, signal }: Parts): Promise<void> {
-  supervisor.start("etcd", etcdCommand(assets, layout, { client: etcdPort, peer: await freePort() }));
+async function startEtcd({ assets, layout, etcdPort, etcdPeerPort, supervisor, signal }: Parts): Promise<void> {
+  supervisor.start("etcd", etcdCommand(assets, layout, { client: etcdPort, peer: etcdPeerPort }));
   const ask = async (): Promise<boolean> => (await fetch(`http://127.0.0.1:${etcdPort}/health`)).ok;
   await supervisor.waitFor("etcd", START_TIMEOUT_MS, ask, signal);
 }

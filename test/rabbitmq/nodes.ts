@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { eventually } from "../controlplane/api.ts";
-import { freePort } from "../controlplane/ports.ts";
+import { freePort, releasePorts } from "../controlplane/ports.ts";
 import { type Launched, launch, tail } from "../controlplane/processes.ts";
 import type { Packages } from "./packages.ts";
 
@@ -233,6 +233,8 @@ export class Nodes {
     this.#closing.abort();
     await Promise.all(this.#nodes.map((_, index) => this.stop(index, 0)));
     await this.#epmd?.stop(1_000);
+    const ports = this.#nodes.flatMap((node) => Object.values(node.ports));
+    releasePorts(this.#epmdPort, ...ports);
     await rm(this.#folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   }
 

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { Api, eventually } from "../../controlplane/api.ts";
 import type { ControlPlane } from "../../controlplane/controlplane.ts";
-import { freePort } from "../../controlplane/ports.ts";
+import { freePort, releasePorts } from "../../controlplane/ports.ts";
 import { type Launched, launch } from "../../controlplane/processes.ts";
 import { TcpProxy } from "../../stage/drain-proxy.ts";
 import { kubeconfigOf, workloadOf } from "../installed.ts";
@@ -100,6 +100,7 @@ export class Replicas {
     const env = { KUBECONFIG: kubeconfig, NAMESPACE: namespace, ...settings, ...names, ...ports };
     const file = join(controlPlane.directory, "logs", `${namespace}-${name}-${++this.#started}.log`);
     const launched = launch(process.execPath, [program], { env, output: { file } });
+    void launched.ended.then(() => releasePorts(port, tlsPort));
     await eventually(`${name} listening`, 30_000, async () => {
       if (launched.end() !== undefined) throw new Error(`it ended: ${file}`);
       return (await fetch(`http://127.0.0.1:${port}/healthz`)).ok ? true : undefined;

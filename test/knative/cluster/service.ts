@@ -3,7 +3,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type Api, eventually } from "../../controlplane/api.ts";
 import type { ControlPlane } from "../../controlplane/controlplane.ts";
-import { freePort } from "../../controlplane/ports.ts";
+import { freePort, releasePorts } from "../../controlplane/ports.ts";
 import { type Launched, launch } from "../../controlplane/processes.ts";
 import { type DataPlane, startQueueProxy } from "../dataplane/programs.ts";
 import { kubeconfigOf } from "../installed.ts";
@@ -57,6 +57,7 @@ async function startInstance(service: KnativeService, options: ServiceOptions): 
   await mkdir(logs, { recursive: true });
   const userPort = await freePort();
   const launched = await launchFunction(service, options, userPort, join(logs, `${service.metadata.name}.log`));
+  void launched.ended.then(() => releasePorts(userPort));
   // A pod's containers start side by side.
   const queueProxy = await startQueueProxy({ dataPlane, logs }, { service, userPort }).catch(async (error: Error) => {
     await launched.stop(0);

@@ -1,6 +1,7 @@
 import { mkdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { eventually } from "../../controlplane/api.ts";
+import { releasePorts } from "../../controlplane/ports.ts";
 import { type End, launch, tail } from "../../controlplane/processes.ts";
 
 /** One of Knative's programs, ready when one has it. It ends when this process does, however this one ends. */
@@ -24,6 +25,8 @@ export interface ProgramOptions {
   readonly env: Readonly<Record<string, string>>;
   /** A folder, made when it is missing. */
   readonly logs: string;
+  /** The ports that were reserved for it: they are released when it has ended. */
+  readonly ports: readonly number[];
   /** Asked until it answers true. Gets what was logged since the start. */
   readonly isReady: (logged: string) => boolean | Promise<boolean>;
 }
@@ -32,12 +35,14 @@ const READY_TIMEOUT_MS = 60_000;
 const TAIL_LINES = 15;
 
 /** Resolves when the program is ready. Rejects when it ends first or is not ready in a minute, with the end of its log. */
-export async function startProgram({ name, command, env, logs, isReady }: ProgramOptions): Promise<Program> {
+export async function startProgram(options: ProgramOptions): Promise<Program> {
+  const { name, command, env, logs, ports, isReady } = options;
   await mkdir(logs, { recursive: true });
   const log = join(logs, `${name}.log`);
   const { size: from } = await stat(log).catch(() => ({ size: 0 }));
   const [file, ...args] = command;
   const launched = launch(file, args, { env, output: { file: log } });
+  void launched.ended.then(() => releasePorts(...ports));
   const ready = eventually(`${name} ready`, READY_TIMEOUT_MS, async () => {
     if (launched.end() !== undefined) return "ended";
     const logged = (await readFile(log)).subarray(from).toString("utf8");

@@ -48,12 +48,14 @@ export interface AdapterOptions {
 /** Resolves when its watches stand: what changes from now on is sent. Rejects when the rights or the kinds are not there. */
 export async function startAdapter(surroundings: Surroundings, { source, sink }: AdapterOptions): Promise<Program> {
   const { dataPlane, kubeconfig, logs } = surroundings;
+  const profilingPort = await freePort();
   return startProgram({
     name: `apiserversource-${source.metadata.name}`,
     // The reflectors of client-go say at this level that they have listed; nothing else does.
     command: [pathOf(dataPlane, "apiserver_receive_adapter"), "-v=2"],
-    env: { ...(await common(kubeconfig)), ...adapterEnvironment(source, sink) },
+    env: { ...common(kubeconfig, profilingPort), ...adapterEnvironment(source, sink) },
     logs,
+    ports: [profilingPort],
     isReady: (logged) => (logged.match(/Caches populated/g) ?? []).length >= source.spec.resources.length,
   });
 }
@@ -63,23 +65,30 @@ export async function startAdapter(surroundings: Surroundings, { source, sink }:
  * What is due meanwhile or while it does not run is never sent.
  */
 export async function startPing({ dataPlane, kubeconfig, logs }: Surroundings): Promise<Program> {
+  const profilingPort = await freePort();
   return startProgram({
     name: "pingsource-mt-adapter",
     command: [pathOf(dataPlane, "mtping"), "--disable-ha"],
-    env: { ...(await common(kubeconfig)), NAMESPACE: SYSTEM_NAMESPACE, K_SINK_TIMEOUT: "-1" },
+    env: { ...common(kubeconfig, profilingPort), NAMESPACE: SYSTEM_NAMESPACE, K_SINK_TIMEOUT: "-1" },
     logs,
+    ports: [profilingPort],
     isReady: (logged) => logged.includes("Started workers"),
   });
 }
 
 /** The door of channel brokers: takes the events of Broker NAME of namespace SPACE at `URL/SPACE/NAME`. */
 export async function startIngress({ dataPlane, kubeconfig, logs }: Surroundings): Promise<Listening> {
-  const [port, securePort] = [await freePort(), await freePort()];
+  const [port, securePort, profilingPort] = [await freePort(), await freePort(), await freePort()];
   const program = await startProgram({
     name: "ingress",
     command: [pathOf(dataPlane, "ingress")],
-    env: { ...(await common(kubeconfig)), INGRESS_PORT: String(port), INGRESS_PORT_HTTPS: String(securePort) },
+    env: {
+      ...common(kubeconfig, profilingPort),
+      INGRESS_PORT: String(port),
+      INGRESS_PORT_HTTPS: String(securePort),
+    },
     logs,
+    ports: [port, securePort, profilingPort],
     isReady: () => isHealthy(port),
   });
   return listening(program, port);
@@ -87,17 +96,18 @@ export async function startIngress({ dataPlane, kubeconfig, logs }: Surroundings
 
 /** What judges events by a Trigger's filter and calls its subscriber: at `URL/triggers/NAMESPACE/NAME/UID`. */
 export async function startFilter({ dataPlane, kubeconfig, logs }: Surroundings): Promise<Listening> {
-  const [port, securePort] = [await freePort(), await freePort()];
+  const [port, securePort, profilingPort] = [await freePort(), await freePort(), await freePort()];
   const program = await startProgram({
     name: "filter",
     command: [pathOf(dataPlane, "filter")],
     env: {
-      ...(await common(kubeconfig)),
+      ...common(kubeconfig, profilingPort),
       NAMESPACE: SYSTEM_NAMESPACE,
       FILTER_PORT: String(port),
       FILTER_PORT_HTTPS: String(securePort),
     },
     logs,
+    ports: [port, securePort, profilingPort],
     isReady: () => isHealthy(port),
   });
   return listening(program, port);
@@ -115,12 +125,14 @@ export async function startDispatcher(surroundings: Surroundings, options: Dispa
     listens: { http: 8080, https: 8443 },
     reaches: [await apiServerPort(kubeconfig), ...options.reaches],
   });
+  const profilingPort = await freePort();
   const program = await startProgram({
     name: "imc-dispatcher",
     command,
     // With a NAMESPACE it would see the channels of that one only.
-    env: { ...(await common(kubeconfig)), MAX_IDLE_CONNS: "1000", MAX_IDLE_CONNS_PER_HOST: "1000" },
+    env: { ...common(kubeconfig, profilingPort), MAX_IDLE_CONNS: "1000", MAX_IDLE_CONNS_PER_HOST: "1000" },
     logs,
+    ports: [...Object.values(ports), profilingPort],
     // It answers probes before it knows of the channels that there are.
     isReady: async (logged) => logged.includes("Started workers") && (await isHealthy(ports.http)),
   });
@@ -161,6 +173,7 @@ export async function startQueueProxy(
     command,
     env: queueEnvironment(service, userPort, 8012),
     logs,
+    ports: Object.values(ports),
     // It answers this one by itself, without a look at the function.
     isReady: () => isHealthy(ports.main, { "k-network-probe": "probe", "k-network-hash": "sluice" }, "sluice-test"),
   });
@@ -172,7 +185,7 @@ export async function startQueueProxy(
 }
 
 /** What all programs of eventing are told. The port of their profiler is not everybody's 8008. */
-async function common(kubeconfig: string): Promise<Environment> {
+function common(kubeconfig: string, profilingPort: number): Environment {
   return {
     KUBECONFIG: kubeconfig,
     SYSTEM_NAMESPACE,
@@ -181,7 +194,7 @@ async function common(kubeconfig: string): Promise<Environment> {
     CONFIG_LOGGING_NAME: "config-logging",
     CONFIG_OBSERVABILITY_NAME: "config-observability",
     METRICS_DOMAIN: "knative.dev/eventing",
-    PROFILING_PORT: String(await freePort()),
+    PROFILING_PORT: String(profilingPort),
   };
 }
 
