@@ -73,7 +73,7 @@ function awaitEnd(claim: VolumeClaim, isUsed: boolean, now: Clocks): StrayFate {
   }
   if (suspendedMs === undefined)
     return { kind: "stamp", guard: "stamping", sentence: words("for its time: it runs from now") };
-  const keptMs = claim.duration.kind === "absent" ? claim.keptForMs : meant(claim.duration);
+  const keptMs = keptForOf(claim);
   if (keptMs === undefined) {
     const sentence = words(`until somebody writes ${suspendDuration.key} on it, or takes the finalizer away`);
     return tell(claim, "duration-missing", sentence);
@@ -88,6 +88,13 @@ function awaitEnd(claim: VolumeClaim, isUsed: boolean, now: Clocks): StrayFate {
     meant(claim.request) === true && drainedMs !== undefined && drainedMs >= Math.max(createdMs, podCreatedMs);
   const isRetained = claim.isRetained === true || !isAsked;
   return { kind: "release", guard: "removing", sentence: `${name} goes: its time is over`, isRetained };
+}
+
+/** Its own time may be longer than what its StatefulSet said last, and never shorter. In milliseconds. */
+function keptForOf({ duration, keptForMs }: VolumeClaim): number | undefined {
+  if (duration.kind === "malformed") return undefined;
+  const known = [meant(duration), keptForMs].filter((ms) => ms !== undefined);
+  return known.length === 0 ? undefined : Math.max(...known);
 }
 
 /** It says so where another guard holds now. */

@@ -188,9 +188,9 @@ function judgeRequested(member: Member, now: Clocks, protects: boolean): Judged 
   if (duration.kind === "absent") {
     const lacking =
       member.set.owner === undefined
-        ? `neither its volume claims nor ${member.set.name} have`
-        : "not each of its volume claims has";
-    const sentence = `${name} stays as it is: ${lacking} ${suspendDuration.key}, so that nobody knows how long a volume is kept`;
+        ? `${member.set.name} has no ${suspendDuration.key}`
+        : `not each of its volume claims has ${suspendDuration.key}`;
+    const sentence = `${name} stays as it is: ${lacking}, so that nobody knows how long a volume is kept`;
     return { guard: "duration-missing", sentence };
   }
   if (isSuspendedInPart(member))

@@ -8,6 +8,7 @@ import type { Member } from "../shared/group/suspension/members.ts";
 import { chooseTurn } from "../shared/group/suspension/pace.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim, type HeldBack } from "../shared/ledger/kinds.ts";
+import { type PodDisruptionBudget, refusalOfAll } from "../shared/objects/disruption-budgets.ts";
 import { podNameOf } from "../shared/objects/pods.ts";
 import type { SuspendableSet } from "../shared/objects/volumes/suspendable.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
@@ -25,6 +26,8 @@ export interface SuspendSnapshot extends Around, Clocks {
   /** False: no volume claim gets our finalizer. */
   readonly protects: boolean;
   readonly isNamespaceEnding: boolean;
+  /** Of its namespace, as of now; none are read where no pod of another owner is to go. */
+  readonly disruptionBudgets: readonly PodDisruptionBudget[];
   /** What the ledger says of the last removal, and of looks. */
   readonly times: SuspensionTimes;
   /** What asked pods have said; absent where no StatefulSet of the group asks. */
@@ -85,8 +88,8 @@ function mostAtOnce({ zones }: SuspendSnapshot, [member]: readonly Member[], of:
 /** Fewer of them where the budget of their zone does not let all of them go. */
 function asManyAsMay(all: readonly Member[], goBy: (some: readonly Member[]) => Lowered): Lowered {
   let last = goBy(all);
-  for (let count = all.length - 1; count > 0 && last.held?.guard === "budget"; count--)
-    last = goBy(all.slice(0, count));
+  const fewerMay = ({ held }: Lowered) => held?.guard === "budget" || held?.guard === "disruption-budget";
+  for (let count = all.length - 1; count > 0 && fewerMay(last); count--) last = goBy(all.slice(0, count));
   return last;
 }
 
@@ -106,9 +109,20 @@ export function letGo(snapshot: SuspendSnapshot, going: readonly Member[], lastM
   // What is not ready goes first: it would hold back the others of its zone.
   const isReady = ({ pod }: Member) => Number(pod?.isReady === true);
   const inOrder = going.toSorted((one, other) => isReady(one) - isReady(other));
-  const turn = chooseTurn(inOrder, lastMs, undefined, snapshot);
+  const due = inOrder.filter((member) => whyBudgeted(snapshot, [member]) === undefined);
+  if (due.length === 0)
+    return held(whyBudgeted(snapshot, inOrder.slice(0, 1)) ?? wait("suspending", "nothing is to go"));
+  const turn = chooseTurn(due, lastMs, undefined, snapshot);
   if (turn.kind === "wait") return held(turn);
   return asManyAsMay(turn.members, (some) => letGoOf(snapshot, some));
+}
+
+/** These pods are deleted, which a PodDisruptionBudget does not see: it is asked here, as an eviction would ask it. */
+function whyBudgeted({ zones, disruptionBudgets }: SuspendSnapshot, leaving: readonly Member[]): Wait | undefined {
+  const uids = leaving.flatMap(({ pod }) => pod?.uid ?? []);
+  const pods = zones.flatMap((zone) => zone.pods.filter(({ uid }) => uids.includes(uid)));
+  const why = refusalOfAll(pods, disruptionBudgets);
+  return why === undefined ? undefined : wait("disruption-budget", `${leaving[0]?.name} is to go, and waits: ${why}`);
 }
 
 function letGoOf(snapshot: SuspendSnapshot, leaving: readonly Member[]): Lowered {
@@ -116,6 +130,8 @@ function letGoOf(snapshot: SuspendSnapshot, leaving: readonly Member[]): Lowered
   if (first === undefined) return held(wait("suspending", "nothing is to go"));
   const refusal = snapshot.refused.get(first.set.uid);
   if (refusal !== undefined) return held(wait("delete-refused", refusal));
+  const budgeted = whyBudgeted(snapshot, leaving);
+  if (budgeted !== undefined) return held(budgeted);
   const claim: OtherClaim = {
     id: `suspension ${first.set.name} ${snapshot.nowMs}`,
     kind: "scale-down",

@@ -1,5 +1,7 @@
 /** What is read of a group some of whose volumes are to be suspended, or are. */
 import { isRequested, isSuspendedInPart } from "../shared/group/suspension/members.ts";
+import { asOfNow, type PodDisruptionBudget, parseDisruptionBudget } from "../shared/objects/disruption-budgets.ts";
+import { parsePod } from "../shared/objects/pods.ts";
 import { valuesOf } from "../shared/objects/settings.ts";
 import { type AskedPod, openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
 import { claimsBy } from "../shared/pass/claim-writing.ts";
@@ -29,10 +31,12 @@ export async function observe(context: Context, observed: Observed): Promise<Sus
     read,
     (one) => isRequested(one) && !isSuspendedInPart(one),
   );
+  const mayGo = members.some((one) => one.set.owner !== undefined && one.pod !== undefined && isRequested(one));
   return {
     group: key.group,
     nowMs,
     wallMs,
+    disruptionBudgets: mayGo ? await readDisruptionBudgets(context, key.namespace) : [],
     zones,
     departed,
     strayClaims,
@@ -44,6 +48,14 @@ export async function observe(context: Context, observed: Observed): Promise<Sus
     protects: valuesOf(settings, context.settings).volumeHold === "keep",
     questions: openQuestions(context, observed),
   };
+}
+
+/** The pods are listed last: a budget whose controller has not counted a deletion yet must not allow another one. */
+async function readDisruptionBudgets({ cluster }: Context, namespace: string): Promise<readonly PodDisruptionBudget[]> {
+  const budgets = await cluster.list("poddisruptionbudgets", { namespace });
+  const pods = await cluster.list("pods", { namespace });
+  const listed = pods.items.map(parsePod);
+  return budgets.items.map((budget) => asOfNow(parseDisruptionBudget(budget), listed));
 }
 
 /** Rule R22: the pods that would go, and whose StatefulSets ask, are asked. */

@@ -1,7 +1,8 @@
 /** Why the suspension of a member may not begin, whatever its data: by its owner, its users or its retention policy. Pure. */
 import type { Member } from "../shared/group/suspension/members.ts";
-import { whyUnclear } from "../shared/group/suspension/owned.ts";
-import { volumeOwner } from "../shared/objects/vocabulary/suspension.ts";
+import { groupOfClaim, whyUnclear } from "../shared/group/suspension/owned.ts";
+import { groupOfOwner } from "../shared/group/whose-ledger.ts";
+import { suspendable, volumeOwner } from "../shared/objects/vocabulary/suspension.ts";
 
 export interface Obstacle {
   readonly guard: string;
@@ -28,6 +29,8 @@ export function whyNotBegun(member: Member): Obstacle | undefined {
       "owner-statefulset",
       `${name} stays: the StatefulSet ${controller.name} controls it, and would have it back; take ${volumeOwner.key} away`,
     );
+  const uncontrolled = whyUncontrolled(member);
+  if (uncontrolled !== undefined) return wait("owner-not-controller", uncontrolled);
   if (set.owner !== undefined && claims.some(({ isOwnedByPod }) => isOwnedByPod))
     return wait("retention-conflict", `${name} stays: its volume claim belongs to its pod, and would go with it`);
   if (set.deletesWhenScaled || claims.some(({ isOwnedByPod }) => isOwnedByPod)) {
@@ -35,6 +38,20 @@ export function whyNotBegun(member: Member): Obstacle | undefined {
     return wait("retention-conflict", sentence);
   }
   return whyShared(member);
+}
+
+/**
+ * A pod of another owner goes only if that owner controls it, or if the pod itself agrees. Otherwise a user with rights on volume
+ * claims alone could name any owner, and so have any pod deleted.
+ */
+function whyUncontrolled({ name, set, claims, pod }: Member): string | undefined {
+  if (set.owner === undefined || pod === undefined || suspendable.parse(pod.labels[suspendable.key] ?? "") === true)
+    return undefined;
+  const { controller } = pod;
+  const controlling = controller && groupOfOwner(controller);
+  if (controlling !== undefined && claims.every((claim) => groupOfClaim(claim) === controlling)) return undefined;
+  const actual = controller === undefined ? "nothing controls it" : `${controller.kind} ${controller.name} controls it`;
+  return `${name} stays: ${actual}, and not ${set.owner}; correct ${volumeOwner.key}, or label the pod ${suspendable.key}=true`;
 }
 
 export function whyShared({ name, others }: Member): Obstacle | undefined {

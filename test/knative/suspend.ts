@@ -96,7 +96,7 @@ async function addOwned(
   await api.post(`${core}/pods`, {
     apiVersion: "v1",
     kind: "Pod",
-    metadata: { name: "owned" },
+    metadata: { name: "owned", labels: { "sluice.dev/suspendable": "true" } },
     spec: {
       containers: [{ name: "db", image: "db:1" }],
       volumes: [{ name: "data", persistentVolumeClaim: { claimName: claim } }],

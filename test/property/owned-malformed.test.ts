@@ -74,7 +74,12 @@ const requestedAll = (): Owned => {
 
 const decideRemoval = (on: Owned) => decide({ ...on.around("gc-suspended-groups", "volume"), removes: true });
 const decideSuspension = (on: Owned) =>
-  decideToSuspend({ ...on.around("suspend-group", "scale-down"), refused: new Map(), protects: true });
+  decideToSuspend({
+    ...on.around("suspend-group", "scale-down"),
+    refused: new Map(),
+    protects: true,
+    disruptionBudgets: [],
+  });
 
 /** The guards that 10,000 sets meet; fails where one of them has a target of this kind. */
 function guardsOf(

@@ -161,7 +161,7 @@ function generatedAsked(random: Random): Suspended {
 
 const lowered = (on: Suspended): readonly string[] => {
   const around = on.around("suspend-group", "scale-down");
-  const verdict = decideToSuspend({ ...around, refused: new Map(), protects: true });
+  const verdict = decideToSuspend({ ...around, refused: new Map(), protects: true, disruptionBudgets: [] });
   if (verdict.kind === "wait") return [];
   return verdict.targets.flatMap((target) => (target.kind === "resize" ? target.leaving.map(({ name }) => name) : []));
 };

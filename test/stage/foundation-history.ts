@@ -284,7 +284,13 @@ class Play {
 
   #labelled(id: string, suffix = "") {
     const { uid } = this.#cluster.metadata;
-    const owner = { apiVersion: "apps.foundationdb.org/v1beta2", kind: "FoundationDBCluster", name, uid };
+    const owner = {
+      apiVersion: "apps.foundationdb.org/v1beta2",
+      kind: "FoundationDBCluster",
+      name,
+      uid,
+      controller: true,
+    };
     const marks = { [labels.cluster]: name, [labels.id]: id };
     return { metadata: { name: `${name}-${id}${suffix}`, labels: marks, ownerReferences: [owner] } };
   }

@@ -225,7 +225,7 @@ class Play {
       const isOver = claims.some(({ metadata }) => metadata.deletionTimestamp !== undefined) || this.#isGone();
       if (there.has(name) || this.#given.has(name) || isOver || claims.length < this.#volumes.length) continue;
       this.#world.store.create("pods", namespace, {
-        metadata: { name },
+        metadata: { name, labels: { [of("suspendable")]: "true" } },
         spec: {
           containers: [{ name: "db", image: "db:1" }],
           volumes: claims.map(({ metadata }) => ({

@@ -141,8 +141,8 @@ export class Owned {
   }
 
   /** The owner's own settings, as its object has them. */
-  set(automationOptions: object): void {
-    const metadata = { name: "orders", namespace: "db", uid: "uid-orders", resourceVersion: "1" };
+  set(automationOptions: object, annotations: Readonly<Record<string, string>> = {}): void {
+    const metadata = { annotations, name: "orders", namespace: "db", uid: "uid-orders", resourceVersion: "1" };
     this.pace = parseOwnerPace({ metadata, spec: { automationOptions } });
   }
 

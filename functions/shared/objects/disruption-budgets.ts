@@ -60,6 +60,32 @@ export function refusalOf(pod: Pod, budgets: readonly PodDisruptionBudget[]): st
   return `PodDisruptionBudget ${name} allows no disruption now`;
 }
 
+/**
+ * Why the API server would not evict all of these pods at once; undefined where it would. A budget counts each of them that it
+ * would not spare.
+ */
+export function refusalOfAll(leaving: readonly Pod[], budgets: readonly PodDisruptionBudget[]): string | undefined {
+  for (const pod of leaving) {
+    const why = refusalOf(pod, budgets);
+    if (why !== undefined) return `${pod.name}: ${why}`;
+  }
+  const short = budgets.find((budget) => {
+    const counted = leaving.filter((pod) => budgetsOn(pod, [budget]).length > 0 && !isSpared(budget, pod));
+    return counted.length > budget.disruptionsAllowed;
+  });
+  if (short === undefined) return undefined;
+  return `PodDisruptionBudget ${short.name} allows ${short.disruptionsAllowed} disruptions now, and ${leaving.length} pods are to go`;
+}
+
+/** A budget as the pods of its namespace are now: its controller may not have counted yet those that have just gone. */
+export function asOfNow(budget: PodDisruptionBudget, pods: readonly Pod[]): PodDisruptionBudget {
+  const ready = pods.filter(
+    (pod) => pod.readySinceMs !== undefined && !pod.terminating && budgetsOn(pod, [budget]).length > 0,
+  );
+  const most = Math.max(0, ready.length - budget.minimum.pods);
+  return { ...budget, disruptionsAllowed: Math.min(budget.disruptionsAllowed, most) };
+}
+
 /** Why the API server never evicts a pod: several budgets select it. Undefined where they do not. */
 export function severalBudgets(pod: Pod, budgets: readonly PodDisruptionBudget[]): string | undefined {
   const selecting = budgetsOn(pod, budgets);
@@ -75,8 +101,13 @@ export function refusingBudget(pod: Pod, budgets: readonly PodDisruptionBudget[]
 }
 
 function refuses({ spares, healthy, behind, disruptionsAllowed }: PodDisruptionBudget, pod: Pod): boolean {
-  if (pod.readySinceMs === undefined && (spares === "unready" || healthy)) return false;
+  if (isSpared({ spares, healthy }, pod)) return false;
   return behind || disruptionsAllowed <= 0;
+}
+
+/** A pod that is not ready may go whatever the budget allows. */
+function isSpared({ spares, healthy }: Pick<PodDisruptionBudget, "spares" | "healthy">, pod: Pod): boolean {
+  return pod.readySinceMs === undefined && (spares === "unready" || healthy);
 }
 
 /** Those that select a pod: none for one that the API server evicts whatever they say. */

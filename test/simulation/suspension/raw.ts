@@ -36,9 +36,15 @@ export function isOnHold(object: StoredObject): boolean {
 const usualWaitMs = 60_000;
 const unitsMs: Readonly<Record<string, number>> = { "": 1_000, s: 1_000, m: 60_000, h: 3_600_000 };
 
-/** In milliseconds; undefined where nobody says how long, or in no words that anybody can read. */
+/**
+ * In milliseconds; undefined where its StatefulSet does not say how long, or one of both in no words that anybody can read. A
+ * volume claim lengthens the time of its StatefulSet, and never shortens it.
+ */
 export function durationMs(claim: StoredObject, set: StoredObject | undefined): number | undefined {
-  return readMs(says(claim, "suspend-duration") ?? (set === undefined ? "" : (says(set, "suspend-duration") ?? "")));
+  const leastMs = readMs(set === undefined ? "" : (says(set, "suspend-duration") ?? ""));
+  const own = says(claim, "suspend-duration");
+  const ownMs = own === undefined ? 0 : readMs(own);
+  return leastMs === undefined || ownMs === undefined ? undefined : Math.max(leastMs, ownMs);
 }
 
 function readMs(text: string): number | undefined {

@@ -174,11 +174,17 @@ export function whyNeeded({
 /** How far ahead a stamp may be and still be of now, in milliseconds (spec 3.2, step 10). */
 export const aheadMs = 300_000;
 
-/** Why nobody knows how long a volume is kept; the longest time of its volume claims where all say one, in milliseconds. */
+/**
+ * How long the volumes of a member are kept, in milliseconds; or why Sluice does not know it. The time of the StatefulSet is the
+ * least, and a volume claim may only lengthen it. Otherwise a user with rights on volume claims alone could have them deleted.
+ */
 export function durationOf({ set, claims }: Member): Said<number> {
-  let longestMs = 0;
+  const least = set.policy.duration;
+  // Another owner may say nothing: then each of its volume claims says it.
+  if (least.kind === "malformed" || (least.kind === "absent" && set.owner === undefined)) return least;
+  let longestMs = meant(least) ?? 0;
   for (const { duration } of claims) {
-    const said = duration.kind === "absent" ? set.policy.duration : duration;
+    const said = duration.kind === "absent" ? least : duration;
     if (said.kind !== "value") return said;
     longestMs = Math.max(longestMs, said.value);
   }

@@ -149,7 +149,7 @@ function strictest(claims: readonly VolumeClaim[], pace?: OwnerPace): Suspension
   const allWaits = [...waits, ...own.map(({ waitMs }) => waitMs)];
   const known = allWaits.filter((ms) => ms !== undefined);
   return {
-    duration: { kind: "absent" },
+    duration: pace?.duration ?? { kind: "absent" },
     mode: strictestMode(allModes) ?? "Zone",
     waitMs: known.length < allWaits.length ? undefined : known.length === 0 ? usualWaitMs : Math.max(...known),
     ...(pace?.mode === "None" ? { frozenBecause: pace.frozenBecause } : {}),

@@ -12,7 +12,11 @@ export function durationNow(member: Member): KeptFor {
   const said = durationOf(member);
   if (said.kind === "value") return said;
   if (said.kind === "malformed") return { kind: "unknown", guard: "duration-malformed", sentence: said.sentence };
-  const sentence = `${suspendDuration.key} is gone, so that nobody knows how long they are kept`;
+  const of =
+    member.set.owner === undefined
+      ? `${member.set.name} has no ${suspendDuration.key}`
+      : `${suspendDuration.key} is gone`;
+  const sentence = `${of}, so that nobody knows how long they are kept`;
   return { kind: "unknown", guard: "duration-missing", sentence };
 }
 

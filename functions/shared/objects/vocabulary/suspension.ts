@@ -65,7 +65,7 @@ const time = "a time as in RFC 3339, such as 2026-01-31T12:00:00Z";
 export const suspendDuration = onStatefulSet("sluice.dev/suspend-duration", parseDuration, {
   grammar: "a duration such as 2h, 7d or 1d12h, or a number of seconds; 0 removes without a wait",
   fallback: "absent or malformed: no volume is suspended, and none that is suspended is removed",
-  says: "how long a volume is kept after its pod has gone; one on the volume claim itself comes first",
+  says: "how long a volume is kept after its pod has gone; one on the volume claim itself counts where it is longer",
 });
 
 export const removalMode = onStatefulSet(
@@ -239,6 +239,17 @@ export const suspended: Entry<true> = {
   parse: onlyTrue,
 };
 
+/** On a pod itself: with the right to write pods a user may also have one deleted. */
+export const suspendable: Entry<true> = {
+  key: "sluice.dev/suspendable",
+  kind: "label",
+  on: "Pod",
+  grammar: "true",
+  fallback: "absent or malformed: a pod of another owner goes only if that owner controls it",
+  says: "the pod goes by the words on its volume claims, though the owner that they name does not control it",
+  parse: onlyTrue,
+};
+
 /** What a user writes to a volume claim, and what we do. */
 export const claimEntries = [suspendRequest, drainedAt, recover] as const;
 export const stateEntries = [
@@ -254,12 +265,11 @@ export const stateEntries = [
 ] as const;
 export const ownerEntries = [volumeOwner, volumeZone, zoneLabel, podSelector] as const;
 export const policyEntries = [suspendDuration, removalMode, waitBetweenRemovals, hold, retainVolume] as const;
+/** What says whether a pod goes. */
+export const leavingEntries = [...drainEntries, ...claimEntries, ...ownerEntries, removalHeld, suspendable] as const;
 export const suspensionEntries = [
   ...policyEntries,
-  ...drainEntries,
-  ...claimEntries,
-  ...ownerEntries,
-  removalHeld,
+  ...leavingEntries,
   ...stateEntries,
   suspended,
   protectedVolume,

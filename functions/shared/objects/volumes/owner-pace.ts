@@ -1,11 +1,19 @@
 /** What a FoundationDBCluster says itself of how its process groups go (spec suspend-before-delete 2.1), parsed at the border. */
 import type { OtherObject } from "../../kubernetes/cluster.ts";
 import { fieldsOf } from "../fields.ts";
-import { type RemovalMode, removalMode, usualWaitMs, waitBetweenRemovals } from "../vocabulary/suspension.ts";
-import { meant, said } from "./volume-claim.ts";
+import {
+  type RemovalMode,
+  removalMode,
+  suspendDuration,
+  usualWaitMs,
+  waitBetweenRemovals,
+} from "../vocabulary/suspension.ts";
+import { meant, type Said, said } from "./volume-claim.ts";
 
 /** How an owner lets its members go. What is said elsewhere can make it stricter, and never looser. */
 export interface OwnerPace {
+  /** How long a volume is kept at least, in milliseconds; absent where only its volume claim says it. */
+  readonly duration: Said<number>;
   readonly mode: RemovalMode;
   /** Between two removals, in milliseconds; undefined where nobody can read an annotation about it: nothing is removed. */
   readonly waitMs: number | undefined;
@@ -47,6 +55,7 @@ export function parseOwnerPace(object: Pick<OtherObject, "metadata" | "spec">): 
   const modes = mode.kind === "absent" ? [own.mode] : [own.mode, meant(mode) ?? "None"];
   const waitMs = wait.kind === "absent" ? 0 : meant(wait);
   return {
+    duration: said(suspendDuration, metadata, []),
     mode: strictestMode(modes) ?? "None",
     waitMs: waitMs === undefined ? undefined : Math.max(own.waitMs, waitMs),
     frozenBecause:

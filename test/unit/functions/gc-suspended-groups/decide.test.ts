@@ -80,7 +80,22 @@ test("the duration is read anew: raised it keeps, lowered it never takes below t
   on.policy("a", { "suspend-duration": "119m" });
   assert.deepEqual(said(on), ["remove db-a-2"]);
   on.say("a", 2, { "suspend-duration": "121m" });
-  assert.deepEqual(said(on), ["suspended"], "one on the volume claim comes first");
+  assert.deepEqual(said(on), ["suspended"], "one on the volume claim counts where it is longer");
+});
+
+test("a volume claim never cuts the time of its StatefulSet short, before its time runs and after", () => {
+  const on = over();
+  on.policy("a", { "suspend-duration": "7d" });
+  for (const text of ["0", "1s", "6d"]) {
+    on.say("a", 2, { "suspend-duration": text });
+    assert.deepEqual(said(on), ["suspended"], text);
+  }
+  on.policy("a", { "suspend-duration": undefined });
+  assert.deepEqual(
+    said(on),
+    ["duration-missing"],
+    "what its StatefulSet does not say the volume claim does not say for it",
+  );
 });
 
 test("duration-missing and duration-malformed: one that vanished, or that nobody can read, holds (I2)", () => {

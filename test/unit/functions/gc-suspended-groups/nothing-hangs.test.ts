@@ -171,6 +171,14 @@ test("how long it is kept is what its StatefulSet said last; where nobody knows,
   assert.equal(unknown.claim(top), undefined);
 });
 
+test("a volume claim does not cut short what its StatefulSet said before it went", async () => {
+  const on = await deletedWithSet({ "suspend-duration": "0" });
+  await pass(on, 1_200, 300_000);
+  assert.ok(on.claim(top) !== undefined, "its StatefulSet said an hour");
+  await pass(on, 3_600, 600_000);
+  assert.equal(on.claim(top), undefined);
+});
+
 test("what nobody asks for any more ends as well, and its PersistentVolume is kept", async () => {
   const on = await deletedWithSet({ suspend: null });
   await pass(on, 4_500, 300_000);

@@ -105,17 +105,6 @@ test("volume-shared: another pod that mounts the volume claim keeps it where it 
   assert.deepEqual(said(on), ["volume-shared"], "its time does not begin while somebody uses it");
 });
 
-test("duration-missing and duration-malformed: nobody knows how long, and nothing begins; one on the volume claim comes first", () => {
-  const missing = Suspended.of(["a"], 3, {});
-  missing.ask("a", 2);
-  assert.deepEqual(said(missing), ["duration-missing"]);
-  const malformed = Suspended.of(["a"], 3, { "suspend-duration": "a week" });
-  malformed.ask("a", 2);
-  assert.deepEqual(said(malformed), ["duration-malformed"]);
-  malformed.say("a", 2, { "suspend-duration": "7d" });
-  assert.deepEqual(said(malformed), ["protect db-a-2"]);
-});
-
 test("request-malformed, request-incomplete and state-malformed: what nobody can read leaves all as it is", () => {
   const malformed = suspending(["a"]);
   malformed.say("a", 2, { suspend: "yes please" });

@@ -6,7 +6,13 @@ import { Suspended } from "../../../stage/suspended.ts";
 type Given = Pick<Suspended, "around">;
 
 export const decideOn = (on: Given, changes: Partial<SuspendSnapshot> = {}) =>
-  decide({ ...on.around("suspend-group", "scale-down"), refused: new Map(), protects: true, ...changes });
+  decide({
+    ...on.around("suspend-group", "scale-down"),
+    refused: new Map(),
+    protects: true,
+    disruptionBudgets: [],
+    ...changes,
+  });
 
 /** `KIND OBJECT` of each target but what is only told; `GUARD` of what each volume claim is told. */
 export function said(on: Given, changes: Partial<SuspendSnapshot> = {}): readonly string[] {

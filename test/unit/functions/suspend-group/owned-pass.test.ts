@@ -32,7 +32,9 @@ class OwnedPasses extends Passes {
   makePod(): void {
     const volumes = [{ name: "data", persistentVolumeClaim: { claimName: claim.name } }];
     const spec = { containers: [{ name: "db", image: "db:1" }], volumes };
-    this.world.store.create("pods", namespace, { metadata: { name: pod.name, labels: { zone: "a" } }, spec } as never);
+    // No object of its owner is in this world, so that it says itself that it may go.
+    const labels = { zone: "a", "sluice.dev/suspendable": "true" };
+    this.world.store.create("pods", namespace, { metadata: { name: pod.name, labels }, spec } as never);
   }
 
   /** Protected, with an old ledger: the next pass lets the pod go. */
@@ -226,4 +228,31 @@ test("a volume claim that a StatefulSet made is no member of an owner, whatever 
     passes.world.store.find("pods", { namespace, name: "group-a-0" })?.metadata.deletionTimestamp,
     undefined,
   );
+});
+
+test("disruption-budget: no deletion is sent while a PodDisruptionBudget that selects the pod allows none", async () => {
+  const passes = await new OwnedPasses().ready();
+  const { store } = passes.world;
+  const selector = { matchLabels: { zone: "a" } };
+  const status = {
+    observedGeneration: 1,
+    disruptionsAllowed: 0,
+    desiredHealthy: 1,
+    currentHealthy: 1,
+    expectedPods: 1,
+  };
+  store.create("poddisruptionbudgets", namespace, {
+    metadata: { name: "orders", generation: 1 },
+    spec: { minAvailable: 1, selector },
+    status,
+  } as never);
+  await passes.pass();
+  assert.match(
+    passes.said("suspend-message") ?? "",
+    /^disruption-budget: a-0 is to go, and waits: a-0: .*PodDisruptionBudget orders/,
+  );
+  assert.ok(!passes.calls.some(isDeletion));
+  store.delete("poddisruptionbudgets", { namespace, name: "orders" });
+  await passes.pass();
+  assert.ok(passes.calls.some(isDeletion));
 });

@@ -6,7 +6,13 @@ import { Owned, uidOf } from "../../../stage/owned.ts";
 import { minutesAgo } from "../../../stage/suspended.ts";
 
 const decideOn = (on: Owned, changes: Partial<SuspendSnapshot> = {}) =>
-  decide({ ...on.around("suspend-group", "scale-down"), refused: new Map(), protects: true, ...changes });
+  decide({
+    ...on.around("suspend-group", "scale-down"),
+    refused: new Map(),
+    protects: true,
+    disruptionBudgets: [],
+    ...changes,
+  });
 
 /** `KIND NAMES` of each target; `GUARD` of what volume claims are told. */
 function said(on: Owned, changes: Partial<SuspendSnapshot> = {}): readonly string[] {
