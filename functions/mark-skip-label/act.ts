@@ -3,6 +3,7 @@ import type { Metadata } from "../shared/kubernetes/cluster.ts";
 import { messageOf } from "../shared/kubernetes/errors.ts";
 import {
   anyValue,
+  formatStamp,
   releaseFinalizer,
   type SkipLabel,
   skipLabelledAt,
@@ -59,16 +60,17 @@ export function carryOut(looked: Looked, step: Step): Promise<WriteResult> {
     case "label":
       return patchPods(looked, step.kind, step.members, (member) => labelled(looked.context, step.label, member));
     case "unlabel":
-      return patchPods(looked, step.kind, step.members, () => ({
-        labels: { [step.key]: null },
+      return patchPods(looked, step.kind, step.members, ({ ourKey }) => ({
+        ...(ourKey === undefined ? {} : { labels: { [ourKey]: null } }),
         annotations: { [skipLabelledAt.key]: null },
       }));
   }
 }
 
-/** A label that does is left as it is, and only timed. */
+/** A label that does is left as it is, and only timed. The pod itself says which label we added: that alone goes again. */
 function labelled({ cluster }: Context, { key, value = anyValue }: SkipLabel, { hasLabel }: Member): object {
-  const annotations = { [skipLabelledAt.key]: new Date(cluster.serverTimeMs()).toISOString() };
+  const stamp = { atMs: cluster.serverTimeMs(), key: hasLabel ? undefined : key };
+  const annotations = { [skipLabelledAt.key]: formatStamp(stamp) };
   return hasLabel ? { annotations } : { labels: { [key]: value }, annotations };
 }
 
@@ -170,6 +172,7 @@ const reasons: Readonly<Record<string, Pick<Said, "type" | "reason">>> = {
   "labels-withdrawn": { type: "Normal", reason: eventReasons.skipWithdrawn },
   "marker-unseen": { type: "Normal", reason: eventReasons.skipWaiting },
   "label-refused": { type: "Warning", reason: eventReasons.skipWaiting },
+  "label-taken": { type: "Warning", reason: eventReasons.skipWaiting },
   "skip-label-malformed": { type: "Warning", reason: eventReasons.malformed },
   "deadline-passed": { type: "Warning", reason: eventReasons.skipDeadlinePassed },
   released: { type: "Normal", reason: eventReasons.stopHooksReleased },

@@ -15,8 +15,10 @@ export interface Member {
   readonly mayRun: boolean;
   /** It has the label, and its stop hook would take the value for the marker. */
   readonly hasLabel: boolean;
-  /** Its annotation says that we labelled it, whenever that was. */
-  readonly isOurs: boolean;
+  /** The key of a label that it has, and that its own annotation says we added; undefined where there is none. */
+  readonly ourKey: string | undefined;
+  /** Why it cannot get the label, though it has none that does: the key is another's; undefined where nothing says so. */
+  readonly taken: string | undefined;
   /** When it got the label, by its annotation; undefined where that says nothing that can be true. */
   readonly labelledMs: number | undefined;
   /** The file that its stop hook reads has a text: it lets go, however lately the label came. */
@@ -62,7 +64,7 @@ export interface OwnerSnapshot {
 export type Step =
   | { readonly kind: "add-finalizer" | "remove-finalizer" | "remove-status" }
   | { readonly kind: "label"; readonly members: readonly Member[]; readonly label: SkipLabel }
-  | { readonly kind: "unlabel"; readonly members: readonly Member[]; readonly key: string };
+  | { readonly kind: "unlabel"; readonly members: readonly Member[] };
 
 export interface Verdict {
   /** `done` where nothing is left to do. */
@@ -131,9 +133,8 @@ function decideLiving(snapshot: OwnerSnapshot, owner: Owner): Verdict {
 function withdraw({ nowMs, members, keepsFinalizers }: OwnerSnapshot, owner: Owner, status: SkipStatus): Verdict {
   const sentence = `the pods of ${owner.shown} are not to stop any more: labels of ours go`;
   const withdrawn: Obstacle = { guard: "labels-withdrawn", sentence };
-  const ours = members.filter(({ isTerminating, hasLabel, isOurs }) => !isTerminating && hasLabel && isOurs);
-  if (ours.length > 0 && status.label !== undefined)
-    return { ...telling(withdrawn), step: { kind: "unlabel", members: ours, key: status.label } };
+  const ours = members.filter(({ isTerminating, ourKey }) => !isTerminating && ourKey !== undefined);
+  if (ours.length > 0) return { ...telling(withdrawn), step: { kind: "unlabel", members: ours } };
   if (status.guard !== withdrawn.guard) return telling(withdrawn);
   if (nowMs - status.sinceMs >= withdrawnForMs) return { ...telling(withdrawn), step: { kind: "remove-status" } };
   return holding(keepsFinalizers, owner) ?? telling(withdrawn);
@@ -159,7 +160,9 @@ function decideLettingGo(snapshot: OwnerSnapshot, owner: Owner): Verdict {
   // What somebody else has labelled stays his, unless it has to be known since when.
   const isTimed = deletedMs !== undefined;
   const missing = living.filter(({ hasLabel, labelledMs }) => !hasLabel || (isTimed && labelledMs === undefined));
-  const due = missing.filter(({ refusal }) => refusal === undefined);
+  const due = missing.filter(
+    ({ refusal, hasLabel, taken }) => refusal === undefined && (hasLabel || taken === undefined),
+  );
   if (label !== undefined && due.length > 0) {
     const sentence = `${namesOf(due)} of ${shown} ${due.length === 1 ? "gets" : "get"} the label ${labelText(label)}`;
     // One that is not being deleted may be let stay again: the status tells then that labels of ours are to go.
@@ -223,6 +226,8 @@ function obstacleTo(
 ): Obstacle | undefined {
   if (malformed !== undefined && living.length > 0) return { guard: "skip-label-malformed", sentence: malformed };
   const [refused] = missing;
+  const [taken] = missing.filter(({ hasLabel, taken }) => !hasLabel && taken !== undefined);
+  if (taken !== undefined) return { guard: "label-taken", sentence: `${taken.name} gets no label: ${taken.taken}` };
   if (refused !== undefined) {
     const others = missing.length > 1 ? `, and so for ${missing.length - 1} more` : "";
     return { guard: "label-refused", sentence: `${refused.name} has no label: ${refused.refusal}${others}` };

@@ -1,5 +1,6 @@
 /** The pods of an owner, by uids: a label that they share with the pods of others says nothing. */
-import type { Cluster, Metadata, PodObject, Resource } from "../shared/kubernetes/cluster.ts";
+import type { Cluster, Metadata, OtherObject, PodObject, Resource } from "../shared/kubernetes/cluster.ts";
+import { fieldsOf } from "../shared/objects/fields.ts";
 import { read, type SkipLabel, skipLabelledAt } from "../shared/objects/vocabulary/skip-labels.ts";
 import { listOfType } from "../shared/pass/owners/kinds.ts";
 import type { Member } from "./decide.ts";
@@ -30,22 +31,58 @@ export async function findMembers(
   // After the pods, so that the controller of each that there was is in it, unless it is gone.
   const lists = await Promise.all(of.resources.map((resource) => listOfType(cluster, resource, namespace)));
   const above = new Map(
-    lists.flatMap(({ items }) => items.map(({ metadata }) => [metadata.uid, controllerOf(metadata)])),
+    lists.flatMap(({ items }) => items.map((item) => [item.metadata.uid, item] satisfies [string, OtherObject])),
   );
-  const leadsThere = (uid: string | undefined, steps = 0): boolean =>
-    uid !== undefined && steps < longestChain && (uid === of.uid || leadsThere(above.get(uid), steps + 1));
+  /** The controllers of a pod, up to the owner; undefined where they do not lead there. */
+  const chainTo = (uid: string | undefined, steps = 0): readonly OtherObject[] | undefined => {
+    const object = uid === undefined ? undefined : above.get(uid);
+    if (uid === undefined || steps >= longestChain) return undefined;
+    const own = object === undefined ? [] : [object];
+    if (uid === of.uid) return own;
+    const rest = object && chainTo(controllerOf(object.metadata), steps + 1);
+    return rest && [...own, ...rest];
+  };
   const nowMs = cluster.serverTimeMs();
-  return pods.filter(({ metadata }) => leadsThere(controllerOf(metadata))).map((pod) => memberOf(pod, of, nowMs));
+  return pods.flatMap((pod) => {
+    const chain = chainTo(controllerOf(pod.metadata));
+    return chain === undefined ? [] : [memberOf(pod, chain, of, nowMs)];
+  });
+}
+
+/** Why no label of that key may be added to a pod: it has one, or a controller of it selects or makes pods by that key. */
+function whyTaken(key: string, { metadata }: PodObject, chain: readonly OtherObject[]): string | undefined {
+  const owner = chain.find(({ spec }) => isOwnKey(key, spec));
+  if (owner !== undefined) return `${key} is in the selector or the template of ${owner.metadata.name}`;
+  const text = metadata.labels?.[key];
+  return text === undefined ? undefined : `it has the label ${key}=${text}, and no label is overwritten`;
+}
+
+/** True for a key of a selector or of a pod template, as StatefulSets have them. */
+function isOwnKey(key: string, spec: unknown): boolean {
+  const { selector, template } = fieldsOf(spec) ?? {};
+  const { matchLabels, matchExpressions } = fieldsOf(selector) ?? {};
+  const maps = [matchLabels, fieldsOf(fieldsOf(template)?.metadata)?.labels];
+  const expressions: readonly unknown[] = Array.isArray(matchExpressions) ? matchExpressions : [];
+  return (
+    maps.some((map) => fieldsOf(map)?.[key] !== undefined) || expressions.some((one) => fieldsOf(one)?.key === key)
+  );
 }
 
 function controllerOf({ ownerReferences }: Metadata): string | undefined {
   return ownerReferences?.find(({ controller }) => controller === true)?.uid;
 }
 
-function memberOf({ metadata, status }: PodObject, { label, refusalOf }: MembersOf, nowMs: number): Member {
+function memberOf(
+  pod: PodObject,
+  chain: readonly OtherObject[],
+  { label, refusalOf }: MembersOf,
+  nowMs: number,
+): Member {
+  const { metadata, status } = pod;
   const { name, uid, resourceVersion, deletionTimestamp, labels = {} } = metadata;
   const text = label && labels[label.key];
-  const labelledMs = read(skipLabelledAt, metadata);
+  const stamp = read(skipLabelledAt, metadata);
+  const labelledMs = stamp?.atMs;
   return {
     name,
     uid,
@@ -54,7 +91,8 @@ function memberOf({ metadata, status }: PodObject, { label, refusalOf }: Members
     mayRun: !["Pending", "Succeeded", "Failed"].includes(status?.phase ?? "Pending"),
     // Stop hooks ask whether there is any text, `false` too, unless the owner says which.
     hasLabel: label?.value === undefined ? text !== undefined && text !== "" : text === label.value,
-    isOurs: metadata.annotations?.[skipLabelledAt.key] !== undefined,
+    ourKey: stamp?.key !== undefined && labels[stamp.key] !== undefined ? stamp.key : undefined,
+    taken: label && whyTaken(label.key, pod, chain),
     labelledMs: labelledMs !== undefined && labelledMs <= nowMs + clockSkewMs ? labelledMs : undefined,
     hasSeen: false,
     refusal: refusalOf(uid),

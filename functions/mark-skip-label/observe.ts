@@ -48,12 +48,13 @@ export async function isEnding(cluster: Pick<Cluster, "get">, namespace: string)
 /** All of it by reads of now: an event is only a hint. Throws ClusterError. */
 export async function observe(context: Context, key: ObjectRef): Promise<Observed> {
   const { cluster } = context;
-  const { skipLabelWaitMs, skipLabelFinalizer } = valuesOf(settings, context.settings);
+  const { skipLabelWaitMs, skipLabelFinalizer, skipLabelKeys } = valuesOf(settings, context.settings);
   const [object, isNamespaceEnding] = await Promise.all([
     getOrNone(cluster, key.resource, key),
     isEnding(cluster, key.namespace),
   ]);
-  const asked = object && parseOwner(key.resource, object, `${kindOf(key.resource, object)} ${key.name}`);
+  const asked =
+    object && parseOwner(key.resource, object, `${kindOf(key.resource, object)} ${key.name}`, skipLabelKeys);
   const around = { isNamespaceEnding, keepsFinalizers: skipLabelFinalizer === "keep", waitMs: skipLabelWaitMs };
   if (object === undefined || asked === undefined) {
     const snapshot = { ...around, nowMs: cluster.serverTimeMs(), owner: undefined, members: [] };

@@ -2,20 +2,30 @@
 import type { Cluster, OtherObject, Resource } from "../shared/kubernetes/cluster.ts";
 import { parseDuration, setting } from "../shared/objects/settings.ts";
 import {
+  isKeyPermitted,
+  parseLabelKeys,
   releaseFinalizer,
+  type SkipLabel,
   skipDeadline,
   skipLabel,
   skipPreStopChecks,
   skipStatus,
   stopAll,
 } from "../shared/objects/vocabulary/skip-labels.ts";
-import { type Malformed, read } from "../shared/objects/vocabulary.ts";
+import { type Malformed, read, vocabulary } from "../shared/objects/vocabulary.ts";
 import { listOfType, skipLabelKindsSetting } from "../shared/pass/owners/kinds.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import type { Owner } from "./decide.ts";
 
 export const settings = {
   skipLabelKinds: skipLabelKindsSetting,
+  skipLabelKeys: setting<readonly string[]>({
+    name: "SKIP_LABEL_KEYS",
+    fallback: "skipPreStopChecks,sluice.dev/*",
+    says: "the keys of the labels that owners may ask for; never one of kubernetes.io, k8s.io or their subdomains",
+    grammar: "KEY or PREFIX/*, with commas between them, such as skipPreStopChecks,example.com/*",
+    parse: parseLabelKeys,
+  }),
   skipLabelWaitMs: setting<number>({
     name: "SKIP_LABEL_WAIT",
     fallback: "90s",
@@ -69,16 +79,36 @@ export function isOfConcern({ metadata }: OtherObject): boolean {
   return [skipLabel, stopAll, skipStatus].some(({ key }) => annotations[key] !== undefined);
 }
 
-/** `shown`: its kind and its name. */
-export function parseOwner(resource: Resource, { metadata }: OtherObject, shown: string): Asked {
+/**
+ * Why pods get no such label. A user who may write the owner may have no right to change pods, and a label may mean anything to
+ * other programs. No owner may ask for a label that Sluice itself reads.
+ */
+function whyForbidden({ key }: SkipLabel, permitted: readonly string[]): string | undefined {
+  if (isKeyPermitted(key, permitted) && vocabulary.every((entry) => entry.key !== key)) return undefined;
+  return `pods do not get the label ${key}, though annotation ${skipLabel.key} asks for it: SKIP_LABEL_KEYS is ${permitted.join()}`;
+}
+
+/** `shown`: its kind and its name; `permitted`: the keys that its pods may get. */
+export function parseOwner(
+  resource: Resource,
+  { metadata }: OtherObject,
+  shown: string,
+  permitted: readonly string[],
+): Asked {
   const malformed: Malformed[] = [];
-  const asked = read(skipLabel, metadata, malformed);
-  const [wrong] = malformed;
+  const permit = (label: SkipLabel): SkipLabel | undefined => {
+    const sentence = whyForbidden(label, permitted);
+    if (sentence !== undefined) malformed.push({ key: skipLabel.key, sentence });
+    return sentence === undefined ? label : undefined;
+  };
+  const said = read(skipLabel, metadata, malformed);
+  const asked = said === undefined || said === "none" ? said : permit(said);
   const isStopping = read(stopAll, metadata, malformed) ?? false;
   // RabbitMQ's own hook looks for it. An owner that asks for nothing is left to its operator, which has a finalizer of its own.
   const isAsked = isStopping || metadata.annotations?.[skipLabel.key] !== undefined;
-  const usual = resource === "rabbitmqclusters" && isAsked ? skipPreStopChecks : undefined;
-  const label = asked === "none" ? undefined : (asked ?? usual);
+  const isUsual = resource === "rabbitmqclusters" && isAsked && asked === undefined;
+  const label = asked === "none" ? undefined : (asked ?? (isUsual ? permit(skipPreStopChecks) : undefined));
+  const wrong = malformed.find(({ key }) => key === skipLabel.key);
   const deletedMs = Date.parse(metadata.deletionTimestamp ?? "");
   const owner: Owner = {
     shown,

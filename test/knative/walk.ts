@@ -313,7 +313,7 @@ export async function letGo(scene: Scene, { marker }: Cast): Promise<void> {
     spec: {},
   };
   await api.post(clusters, cluster);
-  const annotations = { "sluice.dev/skip-label": "example.com/let-go" };
+  const annotations = { "sluice.dev/skip-label": "sluice.dev/let-go" };
   const made = await createGroup(controlPlane, { name: "marked", namespace, zones: 1, pods: 2, annotations });
   await waitForGroupReady(controlPlane, made);
   const paths = [`${clusters}/orders`, scene.statefulSetPath("marked-zone-a")];

@@ -113,6 +113,7 @@ export class SkipLabelChecker implements Checker {
   #podPatched(who: string, before: StoredPod, after: StoredPod, body: object): void {
     const [had, has] = [before, after].map(hasStamp);
     const name = after.metadata.name;
+    this.#judgeLabels(who, before, after);
     if (has) this.#labelledFor.set(after.metadata.uid, this.chainOf(after));
     if (has) this.#stampedMs.set(after.metadata.uid, this.#markers.groundsOf(body)?.sentMs ?? 0);
     const states = this.chainOf(after).flatMap((uid) => this.#letGo.get(uid) ?? []);
@@ -121,6 +122,16 @@ export class SkipLabelChecker implements Checker {
       this.#run.violate("M1", `${who} labels ${name}, and nobody above it is deleted or stopped`);
     const stands = states.some(({ sinceMs, untilMs }) => untilMs > nowMs && nowMs - sinceMs > this.#lateMs());
     if (had && !has && stands) this.#run.violate("M1", `${who} takes the label of ${name}, which is to stop`);
+  }
+
+  /** A label is only added, and only what the pod names is taken away. */
+  #judgeLabels(who: string, before: StoredPod, after: StoredPod): void {
+    const [, ours] = (annotationOf(before, "skip-labelled-at") ?? "").split(" ");
+    for (const [key, text] of Object.entries(before.metadata.labels ?? {})) {
+      const now = after.metadata.labels?.[key];
+      if (now !== text && !(now === undefined && key === ours))
+        this.#run.violate("M1", `${who} changes the label ${key} of ${after.metadata.name}, which it has not added`);
+    }
   }
 
   #ownerPatched(who: string, before: StoredObject, after: StoredObject, body: object): void {

@@ -6,7 +6,7 @@ export const annotation = (name: string) => `sluice.dev/${name}`;
 
 /** A StatefulSet that asks for a label of its own, and what it asks for. */
 export const quorum = "quorum";
-export const quorumLabel = "example.com/stop=now";
+export const quorumLabel = "sluice.dev/stop=now";
 /** A StatefulSet that asks for nothing, whose pods have the labels of the first cluster's. */
 export const stranger = "stranger";
 export const rabbitLabel = "skipPreStopChecks";

@@ -36,12 +36,56 @@ function isLabelKey(text: string): boolean {
   return parts.length <= 2 && namePattern.test(name ?? "") && isObjectName(prefix ?? "");
 }
 
+/** Prefixes of Kubernetes itself, whose labels mean something to its controllers; their subdomains are so as well. */
+const reservedDomains = ["kubernetes.io", "k8s.io"];
+
+function isReserved(key: string): boolean {
+  const [prefix = "", name] = key.split("/");
+  return name !== undefined && reservedDomains.some((domain) => prefix === domain || prefix.endsWith(`.${domain}`));
+}
+
+/** The keys that pods may get, each as a label key or as `PREFIX/*`; undefined where one of them is neither, or is reserved. */
+export function parseLabelKeys(text: string): readonly string[] | undefined {
+  const keys = text.split(",").map((key) => key.trim());
+  const isKey = (key: string) => isLabelKey(key.replace(/\/\*$/, "/any")) && !isReserved(key);
+  return keys.every(isKey) ? keys : undefined;
+}
+
+/** Whether pods may get a label of that key, by the keys that {@link parseLabelKeys} made. */
+export function isKeyPermitted(key: string, permitted: readonly string[]): boolean {
+  const isListed = permitted.some((one) => (one.endsWith("/*") ? key.startsWith(one.slice(0, -1)) : one === key));
+  return isListed && !isReserved(key);
+}
+
 function parseSkipLabel(text: string): SkipLabel | "none" | undefined {
   if (text === "none") return "none";
   const end = text.indexOf("=");
   const [key, value] = end < 0 ? [text, undefined] : [text.slice(0, end), text.slice(end + 1)];
   if (!isLabelKey(key) || (value !== undefined && !namePattern.test(value))) return undefined;
   return { key, value };
+}
+
+/** What a pod says of the label that it got. */
+export interface LabelStamp {
+  /** In milliseconds since the epoch. */
+  readonly atMs: number;
+  /** The key of the label that we added; undefined where the pod had it already. */
+  readonly key: string | undefined;
+}
+
+/** Stands in the place of a key where the pod had the label already. No label that an owner asks for has this name. */
+const addedNone = "none";
+
+/** A version before this one named no key, and added the label of RabbitMQ's operator in nearly all cases. */
+function parseStamp(text: string): LabelStamp | undefined {
+  const [time = "", key = skipPreStopChecks.key, ...rest] = text.split(" ");
+  const atMs = parseTime(time);
+  if (atMs === undefined || rest.length > 0 || !isLabelKey(key)) return undefined;
+  return { atMs, key: key === addedNone ? undefined : key };
+}
+
+export function formatStamp({ atMs, key = addedNone }: LabelStamp): string {
+  return `${new Date(atMs).toISOString()} ${key}`;
 }
 
 function parsePositive(text: string): number | undefined {
@@ -96,14 +140,14 @@ export const skipStatus = onOwner("sluice.dev/skip-status", parseStatus, {
   says: "how far its pods are, what is waited for, and since when",
 });
 
-export const skipLabelledAt: Entry<number> = {
+export const skipLabelledAt: Entry<LabelStamp> = {
   key: "sluice.dev/skip-labelled-at",
   kind: "annotation",
   on: "Pod",
-  grammar: "a time as in RFC 3339, such as 2026-01-31T12:00:00Z",
-  fallback: "absent or malformed: the time is counted from now",
-  says: "when the pod got its skip label: its node shows the label to the stop hook some time later",
-  parse: parseTime,
+  grammar: "a time as in RFC 3339, a space and a label key or none, such as 2026-01-31T12:00:00Z skipPreStopChecks",
+  fallback: "absent or malformed: the time is counted from now, and no label is taken away",
+  says: "when the pod got its skip label, and the key of the label that we added: that alone is taken away again",
+  parse: parseStamp,
 };
 
 /** Ours: an owner that has it stays until its pods are labelled. */

@@ -147,7 +147,7 @@ test("a listed kind is an owner when it opts in, also through objects of its own
   };
   const resource = store.define(definition);
   store.create(resource, namespace, {
-    metadata: { name: "top", annotations: { "sluice.dev/skip-label": "example.com/let-go" } },
+    metadata: { name: "top", annotations: { "sluice.dev/skip-label": "sluice.dev/let-go" } },
   });
   const { uid } = store.get(resource, { namespace, name: "top" }).metadata;
   const reference = { apiVersion: "brokers.example.com/v1", kind: "Broker", name: "top", uid, controller: true };
@@ -167,7 +167,7 @@ test("a listed kind is an owner when it opts in, also through objects of its own
   world.remove("Background", top);
   const seen: unknown[] = [];
   world.passes.interfere = ({ verb, resource: of }) => {
-    if (verb === "patch" && of === resource) seen.push(world.labels("example.com/let-go"));
+    if (verb === "patch" && of === resource) seen.push(world.labels("sluice.dev/let-go"));
   };
   await played(world.passes.timeline, Promise.resolve());
   await process.pass(top);

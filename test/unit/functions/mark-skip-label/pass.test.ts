@@ -278,7 +278,7 @@ test("pods that terminate before they had the label are named by an Event, and n
 
 test("a StatefulSet that opts in with a label of its own is held and let go in the same way", async () => {
   const world = await ownedCluster({ "sluice.dev/skip-label": "none" });
-  world.annotate({ "sluice.dev/skip-label": "example.com/let-go=now" }, statefulSet);
+  world.annotate({ "sluice.dev/skip-label": "sluice.dev/let-go=now" }, statefulSet);
   const process = world.process({ skipLabelWaitMs: 0 });
   assert.deepEqual(await process.keys(), ["orders", "group-server"]);
   await process.pass(statefulSet);
@@ -287,7 +287,7 @@ test("a StatefulSet that opts in with a label of its own is held and let go in t
   const seen: unknown[] = [];
   world.passes.interfere = ({ verb, resource, given }) => {
     if (verb === "patch" && resource === "statefulsets" && JSON.stringify(given).includes("finalizers"))
-      seen.push(world.labels("example.com/let-go"));
+      seen.push(world.labels("sluice.dev/let-go"));
   };
   await process.pass(statefulSet);
   assert.deepEqual(seen, [{ 0: "now", 1: "now", 2: "now" }]);
