@@ -2,7 +2,7 @@
 import { hasTime } from "../shared/group/suspension/anew.ts";
 import { whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
 import { removalEnded } from "../shared/group/suspension/looks.ts";
-import { isRemoving, type Member } from "../shared/group/suspension/members.ts";
+import { describeAgreeing, isRemoving, type Member } from "../shared/group/suspension/members.ts";
 import { whyFrozen } from "../shared/group/suspension/pace.ts";
 import { type Cluster, hasCode, isRefused, type Metadata } from "../shared/kubernetes/cluster.ts";
 import { kinds } from "../shared/ledger/kinds.ts";
@@ -162,7 +162,8 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
     if (claim.isTerminating) continue;
     const { namespace, name: object, uid, resourceVersion } = claim;
     await deleteClaim(context.cluster, { namespace, name: object }, { uid, resourceVersion }, notAfterMs);
-    const message = `it is deleted: its time was over, and nothing uses it`;
+    const words = describeAgreeing(member);
+    const message = `it is deleted: its time was over, and nothing uses it${words === undefined ? "" : `; ${words}`}`;
     await tellOfClaim(context, name, key, claim, {
       type: "Normal",
       reason: eventReasons.removing,

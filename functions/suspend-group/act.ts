@@ -1,5 +1,5 @@
 /** What is done: volume claims are marked, a zone is made smaller or larger, and claims of the ledger are ended. */
-import { durationOf, type Member, type VolumeUser } from "../shared/group/suspension/members.ts";
+import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../shared/group/suspension/members.ts";
 import { wordsOnPartners } from "../shared/group/suspension/owned.ts";
 import { hasCode } from "../shared/kubernetes/cluster.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
@@ -160,8 +160,23 @@ async function write(
   const claims = "claims" in target ? target.claims : member.claims;
   if (target.kind === "clear") await refuseWhileLeaving(context, key, member);
   for (const claim of claims) await patchVolumeClaim(context, claim, patchOf(context, target, claim), notAfterMs);
+  if (target.kind === "protect" || target.kind === "prove") await tellOfDrain(context, key, member);
   if (target.kind === "tell" || target.kind === "note" || target.kind === "protect" || target.kind === "prove") return;
   for (const claim of claims) await tellOfClaim(context, name, key, claim, newsOf(context, target, claim));
+}
+
+/** On whose word its pod goes; once for each pod. */
+async function tellOfDrain(context: Context, key: GroupKey, member: Member): Promise<void> {
+  const message = describeAgreeing(member);
+  const [claim] = member.claims;
+  if (message === undefined || claim === undefined) return;
+  const identity = `drained ${member.pod?.uid}`;
+  await tellOfClaim(context, name, key, claim, {
+    type: "Normal",
+    reason: eventReasons.volumeDrained,
+    message,
+    identity,
+  });
 }
 
 /**
@@ -183,7 +198,7 @@ function patchOf({ cluster }: Context, target: Written, claim: VolumeClaim): Cla
       return {
         annotations: {
           [keys.drainedAt.key]: new Date(nowMs).toISOString(),
-          ...messageFor("drained", `${member.drain?.pod} says that nobody needs the data of ${member.name}`),
+          ...messageFor("drained", describeAgreeing(member) ?? member.name),
         },
       };
     case "protect":

@@ -3,6 +3,7 @@ import { type Anew, whyAnew } from "../shared/group/suspension/anew.ts";
 import { type Clocks, laterMs } from "../shared/group/suspension/clocks.ts";
 import {
   aheadMs,
+  describeAgreeing,
   durationOf,
   isBegun,
   isRecovering,
@@ -222,7 +223,7 @@ function judgeDrain(member: Member, nowMs: number): Judged | undefined {
   if (isDrained(member, nowMs)) return undefined;
   if (set.policy.drain.kind === "value") {
     const step: Step = { kind: "prove", member, claims };
-    return { guard: "drained", sentence: `${member.drain?.pod} says that nobody needs the data of ${name}`, step };
+    return { guard: "drained", sentence: describeAgreeing(member) ?? name, step };
   }
   const why = whyUndrained(member, nowMs);
   return why && { guard: why.guard, sentence: `${name} stays: ${why.sentence}` };

@@ -41,8 +41,9 @@ export class VolumeLosses {
       this.#writtenMs.set(metadata.name, nowMs());
       const isNew = previous?.metadata.deletionTimestamp === undefined && metadata.deletionTimestamp !== undefined;
       if (isNew && metadata.finalizers?.includes(protection)) this.#expected.add(metadata.uid);
-      // From here on it goes, also where its pod is made anew.
-      const isOver = metadata.annotations?.[state] === "Removing" && metadata.deletionTimestamp !== undefined;
+      // From here on it goes, also where its pod is made anew. A mark that comes just after its pod is taken back.
+      const isMarked = metadata.annotations?.[state] === "Removing" && metadata.deletionTimestamp !== undefined;
+      const isOver = isMarked && this.#podGoneMs.has(id);
       if (isOver && this.#expected.delete(metadata.uid)) judge();
     });
   }

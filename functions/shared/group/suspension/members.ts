@@ -2,7 +2,7 @@
 import type { Health } from "../../http/answered-health.ts";
 import type { Metadata, PodObject } from "../../kubernetes/cluster.ts";
 import { podNameOf } from "../../objects/pods.ts";
-import type { VolumeOwner } from "../../objects/vocabulary/suspension.ts";
+import { drainWitnesses, type VolumeOwner } from "../../objects/vocabulary/suspension.ts";
 import { ordinalOfClaim, type SuspendableSet } from "../../objects/volumes/suspendable.ts";
 import { meant, type Said, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
 
@@ -40,9 +40,11 @@ export interface Member {
 }
 
 export interface DrainAnswer {
-  /** Whom it was asked; undefined where nobody of the group can be asked. */
+  /** The pod whose answer counts; undefined where no pod of the group can be asked. */
   readonly pod: string | undefined;
   readonly health: Health;
+  /** All pods that were asked, where each of them says yes; absent where one pod is enough. */
+  readonly agreeing?: readonly string[];
 }
 
 /** Volume claims of which no StatefulSet of now is the owner, though somebody asks for something or has begun it. */
@@ -169,6 +171,15 @@ export function whyNeeded({
   if (health.state === "bad")
     return { guard: "drain-refused", sentence: `${whom}asked about its data, says that it is needed: ${health.words}` };
   return { guard: "drain-unknown", sentence: `${whom}asked about its data, gives no answer: ${health.words}` };
+}
+
+/** Which pods say that the data of a member is not needed; undefined where none was asked, or not all of them say so. */
+export function describeAgreeing({ name, drain }: Member): string | undefined {
+  if (drain?.health.state !== "good") return undefined;
+  const { pod, agreeing } = drain;
+  const what = `that nobody needs the data of ${name}`;
+  if (agreeing === undefined) return `${pod} alone says ${what}: ${drainWitnesses.key} is 1`;
+  return `${agreeing.join(", ")} ${agreeing.length === 1 ? "says" : "say"} ${what}`;
 }
 
 /** How far ahead a stamp may be and still be of now, in milliseconds (spec 3.2, step 10). */

@@ -47,4 +47,11 @@ export const drainAuthority = onStatefulSet("sluice.dev/drain-authority", parseA
   says: "its key ca.crt, in PEM, holds the authorities whose certificates are trusted when a pod is asked over https",
 });
 
-export const drainEntries = [drainUrl, drainField, drainSecret, drainAuthority] as const;
+export const drainWitnesses = onStatefulSet("sluice.dev/drain-witnesses", (text) => (text === "1" ? 1 : undefined), {
+  grammar: "1",
+  fallback:
+    "absent: all that can be asked, three at most, and each has to say yes; malformed: as for sluice.dev/drain-url",
+  says: "the first pod that answers decides alone, as before: one compromised pod can then have a volume removed",
+});
+
+export const drainEntries = [drainUrl, drainField, drainSecret, drainAuthority, drainWitnesses] as const;

@@ -33,6 +33,7 @@ export const eventReasons = {
   suspending: "SuspensionStarted",
   suspensionWaiting: "SuspensionWaiting",
   suspensionDone: "SuspensionCompleted",
+  volumeDrained: "VolumeDrained",
   volumeSuspended: "VolumeSuspended",
   volumeRemovalNears: "VolumeRemovalNears",
   volumeRecovered: "VolumeRecovered",

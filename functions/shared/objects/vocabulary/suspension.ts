@@ -5,7 +5,15 @@ import { drainEntries } from "./drain.ts";
 import type { Entry } from "./entry.ts";
 import { protectedVolume } from "./volume-finalizers.ts";
 
-export { drainAuthority, drainEntries, drainedPod, drainField, drainSecret, drainUrl } from "./drain.ts";
+export {
+  drainAuthority,
+  drainEntries,
+  drainedPod,
+  drainField,
+  drainSecret,
+  drainUrl,
+  drainWitnesses,
+} from "./drain.ts";
 export { read } from "./entry.ts";
 export { protectedVolume, volumeHold, volumeProtection } from "./volume-finalizers.ts";
 

@@ -13,6 +13,8 @@ export interface DrainQuestion {
   /** Whose certificates are trusted over https; undefined: those whom Node trusts. */
   readonly authority: AuthorityRef | undefined;
   readonly field: ExpectedField | undefined;
+  /** The first pod that answers decides; otherwise each pod that is asked has to say yes. */
+  readonly isOneEnough: boolean;
 }
 
 /** Absent for a StatefulSet about which nobody asks. What cannot be read is also added to `malformed`. */
@@ -21,13 +23,14 @@ export function parseDrainQuestion(metadata: Metadata, malformed: Malformed[]): 
   const field = said(keys.drainField, metadata, malformed);
   const secret = said(keys.drainSecret, metadata, malformed);
   const authority = said(keys.drainAuthority, metadata, malformed);
-  const wrong = [url, field, secret, authority].find(({ kind }) => kind === "malformed");
+  const witnesses = said(keys.drainWitnesses, metadata, malformed);
+  const wrong = [url, field, secret, authority, witnesses].find(({ kind }) => kind === "malformed");
   if (wrong?.kind === "malformed") return wrong;
   if (url.kind === "value") {
-    const value = { url: url.value, field: meant(field), secret: meant(secret), authority: meant(authority) };
-    return { kind: "value", value };
+    const how = { field: meant(field), secret: meant(secret), authority: meant(authority) };
+    return { kind: "value", value: { url: url.value, ...how, isOneEnough: witnesses.kind === "value" } };
   }
-  if ([field, secret, authority].every(({ kind }) => kind === "absent")) return { kind: "absent" };
+  if ([field, secret, authority, witnesses].every(({ kind }) => kind === "absent")) return { kind: "absent" };
   const sentence = `annotation ${keys.drainUrl.key} is missing, though others say how to ask: write ${keys.drainUrl.grammar}`;
   malformed.push({ key: keys.drainUrl.key, sentence });
   return { kind: "malformed", sentence };

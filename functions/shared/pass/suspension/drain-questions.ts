@@ -6,13 +6,13 @@ import type { GroupKey } from "../../objects/statefulsets.ts";
 import { drainAuthority } from "../../objects/vocabulary/suspension.ts";
 import { type DrainQuestion, drainPath } from "../../objects/volumes/drain-question.ts";
 import { meant } from "../../objects/volumes/volume-claim.ts";
-import { askPod, askWithinMs } from "../asking/ask-pod.ts";
+import { askPod, askWithinMs, type PodQuestion } from "../asking/ask-pod.ts";
 import type { Context } from "../definition.ts";
 
 /** So many members are asked about in one pass; the others have their turn in the next, some seconds later. */
 const mostAtOnce = 16;
 const turnMs = 10_000;
-/** So many pods are asked about one member, until one of them answers. */
+/** So many pods are asked about one member. */
 const mostPods = 3;
 
 /**
@@ -65,7 +65,7 @@ function others(member: Member, members: readonly Member[]): readonly Witness[] 
     .flatMap(({ pod, set }) => (pod === undefined ? [] : [{ pod, service: set.serviceName }]));
 }
 
-/** The first answer that is one. */
+/** Each pod that is asked has to say yes: one that is compromised must not decide about the data of another. */
 async function ask(
   context: Context,
   { name, set }: Member,
@@ -73,26 +73,48 @@ async function ask(
   witnesses: readonly Witness[],
   deadlineMs: number,
 ): Promise<DrainAnswer> {
-  const { scheme, port } = question.url;
-  let last: DrainAnswer = {
-    pod: undefined,
-    health: unknownHealth(`no other pod of the group is ready and has a name in DNS, to be asked about ${name}`),
-  };
-  for (const { pod, service } of witnesses) {
-    const health = await askPod(
-      context,
-      {
-        address: { pod: pod.name, service, namespace: set.namespace, scheme, port },
-        path: drainPath(question, name),
-        secret: question.secret,
-        authority: question.authority,
-        authorityKey: drainAuthority.key,
-        read: (answer) => products.http.read(answer, question.field),
-      },
-      deadlineMs,
-    );
-    last = { pod: pod.name, health };
-    if (health.state !== "unknown") return last;
+  if (witnesses.length === 0) {
+    const words = `no other pod of the group is ready and has a name in DNS, to be asked about ${name}`;
+    return { pod: undefined, health: unknownHealth(words) };
   }
-  return last;
+  const { namespace } = set;
+  const askOne = async ({ pod, service }: Witness): Promise<DrainAnswer> => ({
+    pod: pod.name,
+    health: await askPod(context, questionTo(question, { pod: pod.name, service, namespace }, name), deadlineMs),
+  });
+  if (question.isOneEnough) return firstOf(witnesses, askOne);
+  const answers = await Promise.all(witnesses.map(askOne));
+  const [first] = answers as [DrainAnswer];
+  const isState = (state: DrainAnswer["health"]["state"]) => (one: DrainAnswer) => one.health.state === state;
+  const held = answers.find(isState("bad")) ?? answers.find((one) => !isState("good")(one));
+  return held ?? { ...first, agreeing: answers.flatMap(({ pod }) => pod ?? []) };
+}
+
+/** The first answer that is a yes or a no; where no pod gives one, the last silence. */
+async function firstOf(
+  witnesses: readonly Witness[],
+  askOne: (witness: Witness) => Promise<DrainAnswer>,
+): Promise<DrainAnswer> {
+  let last: DrainAnswer | undefined;
+  for (const witness of witnesses) {
+    last = await askOne(witness);
+    if (last.health.state !== "unknown") break;
+  }
+  return last as DrainAnswer;
+}
+
+function questionTo(
+  question: DrainQuestion,
+  at: { readonly pod: string; readonly service: string; readonly namespace: string },
+  about: string,
+): PodQuestion {
+  const { scheme, port } = question.url;
+  return {
+    address: { ...at, scheme, port },
+    path: drainPath(question, about),
+    secret: question.secret,
+    authority: question.authority,
+    authorityKey: drainAuthority.key,
+    read: (answer) => products.http.read(answer, question.field),
+  };
 }

@@ -8,7 +8,8 @@ import { decideOn, said, suspending } from "./given.ts";
 
 /** The members of a group, with what others said of the data of each member that was asked about. */
 const answered = (on: Suspended, state: "good" | "bad" | "unknown" | "nobody"): Partial<SuspendSnapshot> => {
-  const drain = state === "nobody" ? undefined : { pod: "db-a-0", health: { state, words: "HTTP 1" } };
+  const drain =
+    state === "nobody" ? undefined : { pod: "db-a-0", health: { state, words: "HTTP 1" }, agreeing: ["db-a-0"] };
   return { members: on.members.map((one) => (one.ordinal === 2 && drain ? { ...one, drain } : one)) };
 };
 
@@ -51,6 +52,7 @@ test("drain-question-malformed: a question that names no pod, has a host, or is 
     { "drain-url": "http://:80/{pod}", "drain-secret": "../x" },
     { "drain-url": "https://:443/{pod}", "drain-authority": "ca" },
     { "drain-authority": "secret/ca" },
+    { "drain-witnesses": "1" },
   ];
   for (const words of wrong) {
     const on = Suspended.of(["a"], 3, { "suspend-duration": "1h", ...words });

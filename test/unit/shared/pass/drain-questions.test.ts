@@ -1,19 +1,21 @@
 /** Who is asked about the data of a member, and what becomes of those who say nothing. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Member } from "../../../../functions/shared/group/suspension/members.ts";
+import { describeAgreeing, type Member, whyNeeded } from "../../../../functions/shared/group/suspension/members.ts";
 import type { PodAnswer } from "../../../../functions/shared/http/pod-http.ts";
 import { PodHttpError } from "../../../../functions/shared/http/pod-http.ts";
 import type { Context } from "../../../../functions/shared/pass/definition.ts";
 import { withDrainAnswers } from "../../../../functions/shared/pass/suspension/drain-questions.ts";
 import { minutesAgo, Suspended } from "../../../stage/suspended.ts";
+import { top, Volumes } from "./volumes.ts";
 
 const key = { namespace: "db", group: "db" };
 
-function made(replicas = 3): Suspended {
+function made(replicas = 3, words: Readonly<Record<string, string>> = {}): Suspended {
   const on = Suspended.of(["a", "b"], replicas, {
     "suspend-duration": "1h",
     "drain-url": "http://:8080/drained?pod={pod}",
+    ...words,
   });
   for (const zone of ["a", "b"]) on.spec(zone, { serviceName: `nodes-${zone}` });
   return on;
@@ -35,13 +37,23 @@ function contextOf(says: Readonly<Record<string, number | "silent">> = {}, nowMs
 
 const stateOf = (members: readonly Member[], name: string) => members.find((one) => one.name === name)?.drain;
 
-test("another pod of the same StatefulSet is asked, by its own name in DNS, and the path names the pod that it is about", async () => {
+const shortly = (asked: readonly string[]) => asked.map((line) => line.replace(/\..*/, ""));
+
+test("three pods are asked, by their own names in DNS, those of the same StatefulSet first, and the path names the pod that it is about", async () => {
   const on = made();
   on.ask("a", 2);
   const { context, asked } = contextOf();
   const members = await withDrainAnswers(context, "me", key, on.members, ({ name }) => name === "db-a-2");
-  assert.deepEqual(asked, ["db-a-0.nodes-a:8080/drained?pod=db-a-2"]);
-  assert.deepEqual(stateOf(members, "db-a-2"), { pod: "db-a-0", health: { state: "good", words: "HTTP 200" } });
+  const path = ":8080/drained?pod=db-a-2";
+  assert.deepEqual(asked, [`db-a-0.nodes-a${path}`, `db-a-1.nodes-a${path}`, `db-b-0.nodes-b${path}`]);
+  const agreeing = ["db-a-0", "db-a-1", "db-b-0"];
+  assert.deepEqual(stateOf(members, "db-a-2"), {
+    pod: "db-a-0",
+    health: { state: "good", words: "HTTP 200" },
+    agreeing,
+  });
+  const [member] = members.filter(({ name }) => name === "db-a-2") as [Member];
+  assert.equal(describeAgreeing(member), "db-a-0, db-a-1, db-b-0 say that nobody needs the data of db-a-2");
   assert.equal(stateOf(members, "db-a-1"), undefined, "about which nobody wants to know");
 });
 
@@ -50,21 +62,47 @@ test("those that stay are asked before those that go themselves, and before thos
   on.ask("a", 0, 1, 2);
   const { context, asked } = contextOf({ "db-b-0": 503 });
   const members = await withDrainAnswers(context, "me", key, on.members, ({ name }) => name === "db-a-2");
-  assert.deepEqual(asked, ["db-b-0.nodes-b:8080/drained?pod=db-a-2"]);
+  assert.deepEqual(shortly(asked), ["db-b-0", "db-b-1", "db-b-2"]);
   assert.equal(stateOf(members, "db-a-2")?.health.state, "bad");
 });
 
-test("who says nothing is followed by the next, three at most; who is not ready, or is to leave, is not asked", async () => {
-  const on = made(6);
+test("one no or one silence of three witnesses keeps a volume, whichever of them it is", async () => {
+  const judged = async (says: Readonly<Record<string, number | "silent">>) => {
+    const members = await withDrainAnswers(contextOf(says).context, "me", key, made().members, () => true);
+    const [member] = members.filter(({ name }) => name === "db-a-2") as [Member];
+    return [whyNeeded(member)?.guard, member.drain?.pod];
+  };
+  assert.deepEqual(await judged({}), [undefined, "db-a-0"]);
+  for (const witness of ["db-a-0", "db-a-1", "db-b-0"]) {
+    assert.deepEqual(await judged({ [witness]: 503 }), ["drain-refused", witness]);
+    assert.deepEqual(await judged({ [witness]: "silent" }), ["drain-unknown", witness]);
+  }
+  assert.deepEqual(await judged({ "db-a-0": "silent", "db-b-0": 503 }), ["drain-refused", "db-b-0"], "a no says more");
+});
+
+test("with drain-witnesses 1 the first answer counts, as before; any other number has nothing go", async () => {
+  const on = made(3, { "drain-witnesses": "1" });
+  const { context, asked } = contextOf({ "db-a-0": "silent", "db-b-0": 503 });
+  const members = await withDrainAnswers(context, "me", key, on.members, ({ name }) => name === "db-a-2");
+  assert.deepEqual(shortly(asked), ["db-a-0", "db-a-1"]);
+  const [member] = members.filter(({ name }) => name === "db-a-2") as [Member];
+  assert.equal(whyNeeded(member), undefined);
+  const words = "db-a-1 alone says that nobody needs the data of db-a-2: sluice.dev/drain-witnesses is 1";
+  assert.equal(describeAgreeing(member), words);
+  for (const text of ["0", "2", "all"]) {
+    const [wrong] = made(3, { "drain-witnesses": text }).members as [Member];
+    assert.equal(whyNeeded(wrong)?.guard, "drain-question-malformed", text);
+  }
+});
+
+test("with drain-witnesses 1 a pod that says nothing is followed by the next, three at most; who is not ready, or is to leave, is not asked", async () => {
+  const on = made(6, { "drain-witnesses": "1" });
   on.suspend("a", 5, 30);
   const { context, asked } = contextOf({ "db-a-0": "silent", "db-a-1": 404, "db-a-2": "silent" });
   const pod = on.pods.get("db-a-3") as never as { metadata: { deletionTimestamp?: string } };
   pod.metadata.deletionTimestamp = minutesAgo(1);
   const members = await withDrainAnswers(context, "me", key, on.members, ({ name }) => name === "db-a-5");
-  assert.deepEqual(
-    asked.map((line) => line.replace(/\..*/, "")),
-    ["db-a-0", "db-a-1", "db-a-2"],
-  );
+  assert.deepEqual(shortly(asked), ["db-a-0", "db-a-1", "db-a-2"]);
   const answer = stateOf(members, "db-a-5");
   assert.deepEqual([answer?.pod, answer?.health.state], ["db-a-2", "unknown"]);
 });
@@ -107,4 +145,32 @@ test("a name that could change the path is written so that it cannot; where the 
   const { context, asked } = contextOf();
   await withDrainAnswers(context, "me", key, on.members, () => true);
   assert.deepEqual(new Set(asked.map((line) => line.replace(/.*=/, ""))), new Set(["db-b-0", "db-b-1", "db-b-2"]));
+});
+
+test("an Event names the pods that say that the data is not needed, and says that one alone decides with drain-witnesses 1", async () => {
+  for (const [witnesses, words] of [
+    [
+      null,
+      /VolumeDrained data-group-a-2: group-a-0, group-a-1, group-b-0 say that nobody needs the data of group-a-2$/m,
+    ],
+    ["1", /VolumeDrained data-group-a-2: group-a-0 alone says that .* group-a-2: sluice\.dev\/drain-witnesses is 1$/m],
+  ] as const) {
+    const on = new Volumes("1s", { "drain-url": "http://:8080/{pod}", "drain-witnesses": witnesses });
+    on.restart({ pods: { send: async () => ({ status: 200, body: "", contentType: "" }) as PodAnswer } });
+    on.say(top, { suspend: "true" });
+    await on.until(
+      () => on.said(top, "suspend-state") === "Suspended",
+      () => on.suspend(),
+    );
+    assert.match(on.events.join("\n"), words);
+    await on.until(
+      () => on.claim(top) === undefined,
+      () => on.collect(),
+      400,
+    );
+    assert.match(
+      on.events.join("\n"),
+      /VolumeRemovalStarted data-group-a-2: it is deleted: .* nothing uses it; group-a-0/,
+    );
+  }
 });
