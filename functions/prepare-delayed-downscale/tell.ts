@@ -1,4 +1,7 @@
 /** Pods are told that they leave, or that they stay, and what they answer is remembered by their uid. */
+
+import { askedGroupOf } from "../shared/group/whose-ledger.ts";
+import { defaultMostPerGroup } from "../shared/http/calls.ts";
 import { isSuccess, type PodHttp, PodHttpError } from "../shared/http/pod-http.ts";
 import { actWithinMs } from "../shared/ledger/reservation.ts";
 import type { Pod } from "../shared/objects/pods.ts";
@@ -10,8 +13,8 @@ import { leavingRun, readAnswer, whoIsTold } from "./choose.ts";
 import type { Delayed } from "./decide.ts";
 import { answersOf, type Heard, isDelayed, listOwn, name, observeSet, type Unasked } from "./observe.ts";
 
-/** As rollout-operator asks pods, and as `PodHttp` lets us: those beyond are not kept in its queue. */
-const mostAtOnce = 32;
+/** As many as `PodHttp` lets one group have: those beyond are not kept in its queue. */
+const mostAtOnce = defaultMostPerGroup;
 /** A pod says a time, and a little around it. */
 const mostBytes = 65_536;
 /** Telling a pod that it leaves disrupts nothing, and is taken back by the next look. In milliseconds. */
@@ -166,7 +169,9 @@ export function send(
   notAfterMs: number,
 ) {
   const { scheme, port, path, authorization } = endpoint;
-  const address = { scheme, port, pod: pod.name, service: statefulSet.serviceName, namespace: pod.namespace };
+  const { serviceName: service } = statefulSet;
+  const group = askedGroupOf(statefulSet);
+  const address = { scheme, port, pod: pod.name, service, namespace: pod.namespace, group };
   const headers = authorization === undefined ? {} : { authorization };
   const method = told === "stay" ? "DELETE" : "POST";
   return http.send(address, { method, path, headers, mostBytes, repeatable: true }, { notAfterMs });

@@ -1,4 +1,5 @@
 /** One pass: what is known is written down, a rebalance is claimed, asked for, and its end is written down. */
+import { askedGroupOf } from "../shared/group/whose-ledger.ts";
 import {
   ClusterError,
   hasCode,
@@ -87,7 +88,7 @@ async function rebalance(context: Context, key: ObjectRef, seen: Seen, step: Reb
     report(context, key, { guard: "rebalanced", zone, sentence, wouldTake: [{ action: "rebalance", object: pod }] });
     return nothing;
   }
-  const refusal = await ask(context, { namespace, pod, endpoint });
+  const refusal = await ask(context, { namespace, group: askedGroupOf(statefulSet), pod, endpoint });
   const failed = refusal && {
     ...refusal,
     times: (state.failed?.times ?? 0) + 1,

@@ -19,6 +19,7 @@ const longestWords = 200;
 
 export interface Node {
   readonly namespace: string;
+  readonly group: string;
   readonly pod: string;
   readonly endpoint: Endpoint;
 }
@@ -37,14 +38,15 @@ export async function ask(context: Context, node: Node): Promise<Refusal> {
 }
 
 async function send({ cluster, pods }: Context, node: Node, signal: AbortSignal): Promise<Refusal> {
-  const { namespace, pod, endpoint } = node;
+  const { namespace, group, pod, endpoint } = node;
   const { url, service, secret, authority } = endpoint;
   if (pods === undefined) return unanswered("this process calls no pods");
   const notAfterMs = cluster.monotonicMs() + askWithinMs;
   try {
     const headers: Record<string, string> =
       secret === undefined ? {} : { authorization: await readPassword(cluster, { namespace, name: secret }) };
-    const address = await trust(cluster, { pod, service, namespace, scheme: url.scheme, port: url.port }, authority);
+    const { scheme, port } = url;
+    const address = await trust(cluster, { pod, service, namespace, group, scheme, port }, authority);
     const request = { method: "POST", path, headers, mostBytes } as const;
     return readAnswer(pod, await pods.send(address, request, { signal, notAfterMs }));
   } catch (error) {

@@ -75,7 +75,7 @@ const inTheWorld: Stage = async (bounds, run) => {
     listens: (_, port) => port === 80,
     calls: bounds,
   });
-  const address: PodAddress = { scheme: "http", pod: "web-0", service: "web", namespace: "ns", port: 80 };
+  const address: PodAddress = { scheme: "http", pod: "web-0", service: "web", namespace: "ns", group: "web", port: 80 };
   const isRunning = () => world.store.get("pods", { namespace: "ns", name: "web-0" }).status.phase === "Running";
   const setReply = (next: typeof reply) => {
     reply = next;

@@ -25,7 +25,7 @@ test("a call goes to the host and the port that its names make, by its path, or 
     fc.property(names, names, names, ports, paths, (pod, service, namespace, portText, pathText) => {
       const [port, path] = [parsePort(portText), parsePath(pathText)];
       if (port === undefined || path === undefined) return;
-      const address: PodAddress = { scheme: "http", pod, service, namespace, port };
+      const address: PodAddress = { scheme: "http", pod, service, namespace, group: "g", port };
       try {
         const { origin } = targetOf(address, { method: "GET", path }, domain);
         const url = new URL(origin + path);

@@ -8,12 +8,19 @@ import { createDraw } from "./draw.ts";
 import { newProcess } from "./simulated-cluster.ts";
 import { createSimulatedPods, noPodFaults, type PodFaults } from "./simulated-pods.ts";
 
-const address: PodAddress = { scheme: "http", pod: "group-a-0", service: "group", namespace: "db", port: 80 };
+const address: PodAddress = {
+  scheme: "http",
+  pod: "group-a-0",
+  service: "group",
+  namespace: "db",
+  group: "group",
+  port: 80,
+};
 
-function stage(faults: PodFaults = noPodFaults) {
+function stage(faults: PodFaults = noPodFaults, replicas = 1) {
   const timeline = new VirtualTimeline();
   const world = createWorld({ timeline });
-  world.addGroup({ namespace: "db", group: "group", zones: ["a"], replicas: 1 });
+  world.addGroup({ namespace: "db", group: "group", zones: ["a"], replicas });
   world.settle();
   const process = newProcess("caller");
   const arrived: string[] = [];
@@ -33,12 +40,14 @@ function stage(faults: PodFaults = noPodFaults) {
 }
 
 test("whatever is lost or late, a call ends in its time, and says that nothing was sent only where nothing arrives", async () => {
-  const { timeline, arrived, pods } = stage({ latencyMs: 5, lose: 0.15, late: 0.2, lateMs: 15_000 });
+  const { timeline, arrived, pods } = stage({ latencyMs: 5, lose: 0.15, late: 0.2, lateMs: 15_000 }, 30);
   const ends: Record<string, "answered" | "sent" | "unsent"> = {};
   const startMs = timeline.nowMs();
   for (let count = 0; count < 30; count++) {
     const path = `/${count}`;
-    void pods.send(address, { method: "POST", path }).then(
+    // Of no group there are more than are asked at once.
+    const to = { ...address, pod: `group-a-${count}`, group: `group-${count % 4}` };
+    void pods.send(to, { method: "POST", path }).then(
       () => {
         ends[path] = "answered";
       },

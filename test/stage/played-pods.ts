@@ -75,7 +75,7 @@ export async function withPods(options: PlayOptions, run: (played: PlayedPods) =
   const pods = connectPods({ clock, userAgent: "sluice/0.0.0 (unit)", lookup, ...connectOptions });
   const { port } = server.address() as AddressInfo;
   const scheme = secure === undefined ? "http" : "https";
-  const address: PodAddress = { scheme, pod: "web-0", service: "web", namespace: "ns", port };
+  const address: PodAddress = { scheme, pod: "web-0", service: "web", namespace: "ns", group: "web", port };
   const answer = (next: typeof handler) => {
     handler = next;
   };

@@ -8,7 +8,7 @@ import { createWorld, type World, type WorldGroup } from "./world.ts";
 import { createWorldCluster } from "./world-cluster.ts";
 
 const namespace = "ns";
-const address: PodAddress = { scheme: "http", pod: "web-a-0", service: "web", namespace, port: 80 };
+const address: PodAddress = { scheme: "http", pod: "web-a-0", service: "web", namespace, group: "web", port: 80 };
 
 interface Stage {
   readonly world: World;

@@ -4,11 +4,13 @@ import { parsePath, parsePort } from "../http/target.ts";
 import type { Claim, KnownClaim } from "../ledger/claim.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
 import { prepareDownscalePath, prepareDownscalePort } from "../objects/vocabulary/scaling.ts";
+import { askedGroupOf } from "./whose-ledger.ts";
 
 /** Where the pods of a StatefulSet are told that they leave (POST), or that they stay after all (DELETE). */
 export interface PrepareEndpoint {
   readonly namespace: string;
   readonly service: string;
+  readonly group: string;
   readonly port: number;
   readonly path: string;
 }
@@ -41,7 +43,7 @@ export function prepareEndpointOf(statefulSet: StatefulSet): PrepareEndpoint | N
       "prepare-path-malformed",
       `has the annotation ${prepareDownscalePath.key} ${shown(preparePath)}: write a path without spaces`,
     );
-  return { namespace, service: serviceName, port, path };
+  return { namespace, service: serviceName, group: askedGroupOf(statefulSet), port, path };
 }
 
 function shown(text: string): string {
@@ -49,8 +51,8 @@ function shown(text: string): string {
 }
 
 /** The address of the pod of that name. */
-export function addressOf({ namespace, service, port }: PrepareEndpoint, pod: string): PodAddress {
-  return { scheme: "http", pod, service, namespace, port };
+export function addressOf({ namespace, service, group, port }: PrepareEndpoint, pod: string): PodAddress {
+  return { scheme: "http", pod, service, namespace, group, port };
 }
 
 /** What a pod is asked: neither has a body, and a second one does no harm. */

@@ -33,6 +33,11 @@ export function groupOfLoneStatefulSet(name: string): string {
   return `${statefulSetPrefix}${name}`;
 }
 
+/** Of whose pods only so many are asked at once: the group by what the StatefulSet says itself, as no budget is read for it. */
+export function askedGroupOf({ group, name }: Pick<StatefulSet, "group" | "name">): string {
+  return group ?? groupOfLoneStatefulSet(name);
+}
+
 /** The group of the pods of one owner that is no StatefulSet: `owner:Deployment.apps/web`, `owner:ReplicationController/web`. */
 export function groupOfOwner({ kind, apiGroup, name }: Owner): string {
   return `${ownerPrefix}${kind}${apiGroup === "" ? "" : `.${apiGroup}`}/${name}`;

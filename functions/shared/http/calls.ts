@@ -18,6 +18,8 @@ import { Turns } from "./turns.ts";
 /** As rollout-operator asks pods: `-pods.client-timeout`, and 32 in parallel. */
 const defaultTimeoutMs = 5_000;
 export const defaultMostAtOnce = 32;
+/** A quarter of them: pods of three groups may never answer, and the others are asked as if nothing were. */
+export const defaultMostPerGroup = 8;
 const defaultMostWaiting = 1_000;
 const defaultLongestWaitMs = 10_000;
 const defaultMostBytes = 2 ** 20;
@@ -45,7 +47,9 @@ export interface PodCallsOptions {
   readonly timeoutMs?: number;
   /** How many calls are under way at once, at most: 32 unless told. */
   readonly mostAtOnce?: number;
-  /** How many wait for their turn, at most: 1,000 unless told. One more is refused at once. */
+  /** How many of them are to pods of one group, at most: 8 unless told. One pod is asked one thing at a time. */
+  readonly mostPerGroup?: number;
+  /** How many wait for their turn, at most: 1,000 unless told. Of one more the group is refused a call that has the most. */
   readonly mostWaiting?: number;
   /** How long one waits for its turn, at most, in milliseconds: 10 s unless told. */
   readonly longestWaitMs?: number;
@@ -82,8 +86,9 @@ class PodCalls implements PodHttp {
   constructor(options: PodCallsOptions, clusterDomain: string) {
     this.#options = options;
     this.#clusterDomain = clusterDomain;
-    const { clock, mostAtOnce = defaultMostAtOnce, mostWaiting = defaultMostWaiting } = options;
-    this.#turns = new Turns({ clock, mostAtOnce, mostWaiting });
+    const { clock, mostAtOnce = defaultMostAtOnce, mostPerGroup = defaultMostPerGroup } = options;
+    const { mostWaiting = defaultMostWaiting } = options;
+    this.#turns = new Turns({ clock, mostAtOnce, mostPerGroup, mostWaiting });
   }
 
   async send(address: PodAddress, request: PodRequest, options: PodCallOptions = {}): Promise<PodAnswer> {
@@ -91,7 +96,9 @@ class PodCalls implements PodHttp {
     const call: Call = { address, request, target, options, sent: false };
     const { clock, longestWaitMs = defaultLongestWaitMs } = this.#options;
     const leftMs = (options.notAfterMs ?? Number.POSITIVE_INFINITY) - clock.monotonicMs();
-    const turn = await this.#turns.take(Math.min(longestWaitMs, leftMs), options.signal);
+    const { namespace, group, pod } = address;
+    const asked = { group: `${namespace} ${group}`, pod: `${namespace} ${pod}` };
+    const turn = await this.#turns.take(asked, Math.min(longestWaitMs, leftMs), options.signal);
     if (turn === "aborted") throw failure(call, "aborted", "given up by the caller");
     if (turn === "full") throw failure(call, "crowded", "too many others wait for their turn");
     if (turn === "late") {

@@ -11,6 +11,8 @@ export interface PodAddress {
   /** The StatefulSet's governing Service, `spec.serviceName`: without it the pod has no name in DNS. */
   readonly service: string;
   readonly namespace: string;
+  /** The group of the pod: the pods of one group are asked beside each other only so many at once. */
+  readonly group: string;
   /** From 1 to 65535; see `parsePort`. */
   readonly port: number;
   /** Whose certificates are trusted over https, in PEM, and nobody else's; absent: those that the client trusts. */

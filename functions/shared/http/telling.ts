@@ -1,7 +1,7 @@
 /** Several pods are told the same thing, and each answer counts: whoever has not said that it heard has not heard. */
 import type { Cluster } from "../kubernetes/cluster.ts";
 import { messageOf } from "../kubernetes/errors.ts";
-import { defaultMostAtOnce } from "./calls.ts";
+import { defaultMostPerGroup } from "./calls.ts";
 import { type PodAddress, type PodHttp, PodHttpError, type PodRequest, refusal } from "./pod-http.ts";
 
 /** How one pod took it. */
@@ -29,7 +29,7 @@ export interface Telling {
   readonly isAllOrNone: boolean;
 }
 
-/** Tells them in their order, at most 32 at once. Never throws for what a pod, or the way to it, does. */
+/** Tells them in their order, at most 8 at once: they are of one group. Never throws for what a pod, or the way to it, does. */
 export async function tellPods(telling: Telling): Promise<readonly Told[]> {
   const { addresses, clock, deadlineMs } = telling;
   const over = new AbortController();
@@ -46,7 +46,7 @@ export async function tellPods(telling: Telling): Promise<readonly Told[]> {
       if (!one.heard && telling.isAllOrNone) over.abort();
     }
   };
-  await Promise.all(Array.from({ length: Math.min(defaultMostAtOnce, addresses.length) }, lane));
+  await Promise.all(Array.from({ length: Math.min(defaultMostPerGroup, addresses.length) }, lane));
   timer.abort();
   return told;
 }

@@ -1,20 +1,40 @@
-/** So many at once and no more; those that wait are not too many either, and none waits for ever. */
+/**
+ * So many calls at once, of which one group has a share and one pod a single one, so that pods which never answer stop only their
+ * own group. Groups that wait take turns. Those that wait are not too many either, and none waits for ever.
+ */
 import type { Cluster } from "../kubernetes/cluster.ts";
 
 export interface TurnsOptions {
   readonly clock: Pick<Cluster, "sleep">;
   readonly mostAtOnce: number;
+  /** Of these for the pods of one group, at most. */
+  readonly mostPerGroup: number;
   readonly mostWaiting: number;
+}
+
+/** Whose turn it is. A pod has one at a time. */
+export interface Asked {
+  readonly group: string;
+  readonly pod: string;
 }
 
 /** What the wait for a turn came to: `full` and `late` mean that it did not come. */
 export type Turn = { readonly end: () => void } | "full" | "late" | "aborted";
 
+interface Waiting extends Asked {
+  begin(): void;
+  giveUp(why: "full"): void;
+}
+
 export class Turns {
   readonly #options: TurnsOptions;
   #free: number;
-  /** In the order in which they came. */
-  readonly #waiting = new Set<() => void>();
+  #waitingCount = 0;
+  /** The groups that wait, the one whose turn is next first; of each its calls, in the order in which they came. */
+  readonly #waiting = new Map<string, Set<Waiting>>();
+  /** How many calls of a group are under way, where there are any. */
+  readonly #underWay = new Map<string, number>();
+  readonly #busyPods = new Set<string>();
 
   constructor(options: TurnsOptions) {
     this.#options = options;
@@ -22,42 +42,98 @@ export class Turns {
   }
 
   /** Waits for a turn, at most so many milliseconds. Whoever has one ends it once. */
-  take(waitMs: number, signal: AbortSignal | undefined): Promise<Turn> {
+  take(asked: Asked, waitMs: number, signal: AbortSignal | undefined): Promise<Turn> {
     if (signal?.aborted) return Promise.resolve("aborted");
-    if (this.#free > 0) {
-      this.#free -= 1;
-      return Promise.resolve(this.#turn());
-    }
-    if (this.#waiting.size >= this.#options.mostWaiting) return Promise.resolve("full");
+    // Of those who wait nobody could begin: so nobody is overtaken.
+    if (this.#free > 0 && this.#mayBegin(asked)) return Promise.resolve(this.#turn(asked));
     if (waitMs <= 0) return Promise.resolve("late");
+    if (!this.#makeRoom(asked)) return Promise.resolve("full");
     return new Promise((resolve) => {
       const over = new AbortController();
       const leave = (turn: Turn) => {
-        this.#waiting.delete(begin);
+        this.#remove(one);
         over.abort();
         signal?.removeEventListener("abort", onAbort);
         resolve(turn);
       };
-      const begin = () => leave(this.#turn());
+      const one: Waiting = { ...asked, begin: () => leave(this.#turn(asked)), giveUp: leave };
       const onAbort = () => leave("aborted");
-      this.#waiting.add(begin);
+      this.#add(one);
       signal?.addEventListener("abort", onAbort, { once: true });
       void this.#options.clock.sleep(waitMs, over.signal).then(() => {
-        if (this.#waiting.has(begin)) leave("late");
+        if (this.#waiting.get(one.group)?.has(one)) leave("late");
       });
     });
   }
 
-  #turn(): Turn {
+  #turn({ group, pod }: Asked): Turn {
+    this.#free -= 1;
+    this.#underWay.set(group, (this.#underWay.get(group) ?? 0) + 1);
+    this.#busyPods.add(pod);
     let isOver = false;
     const end = () => {
       if (isOver) return;
       isOver = true;
-      const [next] = this.#waiting;
-      // The turn passes on: nobody who comes now overtakes those who wait.
-      if (next !== undefined) next();
-      else this.#free += 1;
+      this.#free += 1;
+      const left = (this.#underWay.get(group) ?? 1) - 1;
+      if (left > 0) this.#underWay.set(group, left);
+      else this.#underWay.delete(group);
+      this.#busyPods.delete(pod);
+      while (this.#free > 0 && this.#beginNext());
     };
     return { end };
+  }
+
+  #mayBegin({ group, pod }: Asked): boolean {
+    return (this.#underWay.get(group) ?? 0) < this.#options.mostPerGroup && !this.#busyPods.has(pod);
+  }
+
+  /** Begins the next call that may begin; false where there is none. */
+  #beginNext(): boolean {
+    for (const [group, calls] of this.#waiting) {
+      if ((this.#underWay.get(group) ?? 0) >= this.#options.mostPerGroup) continue;
+      for (const call of calls) {
+        if (this.#busyPods.has(call.pod)) continue;
+        // Its next turn comes behind those of all groups that wait.
+        this.#waiting.delete(group);
+        this.#waiting.set(group, calls);
+        call.begin();
+        return true;
+      }
+    }
+    return false;
+  }
+
+  #add(one: Waiting): void {
+    const calls = this.#waiting.get(one.group) ?? new Set();
+    calls.add(one);
+    this.#waiting.set(one.group, calls);
+    this.#waitingCount += 1;
+  }
+
+  #remove(one: Waiting): void {
+    const calls = this.#waiting.get(one.group);
+    if (calls?.delete(one)) this.#waitingCount -= 1;
+    if (calls?.size === 0) this.#waiting.delete(one.group);
+  }
+
+  /** Where too many wait, the last call of the group that has the most makes room for a group that has fewer. */
+  #makeRoom({ group }: Asked): boolean {
+    if (this.#waitingCount < this.#options.mostWaiting) return true;
+    const last = [...(this.#largest(group) ?? [])].at(-1);
+    last?.giveUp("full");
+    return last !== undefined;
+  }
+
+  /** The calls of the group that has the most waiting; undefined where the others have no more than this one would have. */
+  #largest(group: string): ReadonlySet<Waiting> | undefined {
+    let most = (this.#waiting.get(group)?.size ?? 0) + 1;
+    let largest: ReadonlySet<Waiting> | undefined;
+    for (const calls of this.#waiting.values()) {
+      if (calls.size <= most) continue;
+      most = calls.size;
+      largest = calls;
+    }
+    return largest;
   }
 }

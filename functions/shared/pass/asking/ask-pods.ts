@@ -1,5 +1,6 @@
 /** The pods that a decision would let go are asked before it is carried out (rule R22). */
 import { isAsked, isPodAsked, type Questions } from "../../group/asking.ts";
+import { askedGroupOf } from "../../group/whose-ledger.ts";
 import { unknownHealth } from "../../http/answered-health.ts";
 import { products } from "../../http/products.ts";
 import type { Answered } from "../../ledger/questions/health-questions.ts";
@@ -108,9 +109,10 @@ async function ask({ context, by, key, deadlineMs }: Errand, statefulSet: Statef
   return { health, askedMs };
 }
 
-function questionTo({ namespace, serviceName: service }: StatefulSet, { name: pod }: Pod, ask: Ask): PodQuestion {
+function questionTo(statefulSet: StatefulSet, { name: pod }: Pod, ask: Ask): PodQuestion {
+  const { namespace, serviceName: service } = statefulSet;
   const { product, url, secret, authority, field } = ask;
-  const address = { pod, service, namespace, scheme: url.scheme, port: url.port };
+  const address = { pod, service, namespace, group: askedGroupOf(statefulSet), scheme: url.scheme, port: url.port };
   const read: PodQuestion["read"] = (answer) => products[product].read(answer, field);
   return { address, path: url.path, secret, authority, authorityKey: healthAuthority.key, read };
 }

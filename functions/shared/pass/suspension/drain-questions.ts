@@ -1,6 +1,7 @@
 /** Others of a group are asked whether the data of a member is needed by nobody, where its StatefulSet wants that. */
 import { type DrainAnswer, isRequested, type Member, type VolumeUser } from "../../group/suspension/members.ts";
 import { unknownHealth } from "../../http/answered-health.ts";
+import type { PodAddress } from "../../http/pod-http.ts";
 import { products } from "../../http/products.ts";
 import type { GroupKey } from "../../objects/statefulsets.ts";
 import { drainAuthority } from "../../objects/vocabulary/suspension.ts";
@@ -35,7 +36,7 @@ export async function withDrainAnswers(
     members.map(async (member) => {
       const question = meant(member.set.policy.drain);
       if (question === undefined || !asked.includes(member)) return member;
-      const drain = await ask(context, member, question, others(member, members), deadlineMs);
+      const drain = await ask({ context, key, deadlineMs }, member, question, others(member, members));
       context.reporter.health({ key, function: by, product: "http", state: drain.health.state });
       return { ...member, drain };
     }),
@@ -65,22 +66,29 @@ function others(member: Member, members: readonly Member[]): readonly Witness[] 
     .flatMap(({ pod, set }) => (pod === undefined ? [] : [{ pod, service: set.serviceName }]));
 }
 
+/** For which group others are asked, and until when by the monotonic clock. */
+interface Errand {
+  readonly context: Context;
+  readonly key: GroupKey;
+  readonly deadlineMs: number;
+}
+
 /** Each pod that is asked has to say yes: one that is compromised must not decide about the data of another. */
 async function ask(
-  context: Context,
+  { context, key, deadlineMs }: Errand,
   { name, set }: Member,
   question: DrainQuestion,
   witnesses: readonly Witness[],
-  deadlineMs: number,
 ): Promise<DrainAnswer> {
   if (witnesses.length === 0) {
     const words = `no other pod of the group is ready and has a name in DNS, to be asked about ${name}`;
     return { pod: undefined, health: unknownHealth(words) };
   }
   const { namespace } = set;
+  const { group } = key;
   const askOne = async ({ pod, service }: Witness): Promise<DrainAnswer> => ({
     pod: pod.name,
-    health: await askPod(context, questionTo(question, { pod: pod.name, service, namespace }, name), deadlineMs),
+    health: await askPod(context, questionTo(question, { pod: pod.name, service, namespace, group }, name), deadlineMs),
   });
   if (question.isOneEnough) return firstOf(witnesses, askOne);
   const answers = await Promise.all(witnesses.map(askOne));
@@ -105,7 +113,7 @@ async function firstOf(
 
 function questionTo(
   question: DrainQuestion,
-  at: { readonly pod: string; readonly service: string; readonly namespace: string },
+  at: Pick<PodAddress, "pod" | "service" | "namespace" | "group">,
   about: string,
 ): PodQuestion {
   const { scheme, port } = question.url;

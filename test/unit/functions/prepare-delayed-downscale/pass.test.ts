@@ -116,13 +116,13 @@ test("a pod that refuses with 409, breaks, says nothing or too much blocks those
   }
 });
 
-test("however many pods there are, and however slow, at most 32 calls are under way, and all are told in the end", async () => {
+test("however many pods there are, and however slow, at most 8 calls are under way, and all are told in the end", async () => {
   const on = await Ingesters.of(80);
   on.answer = () => "hang";
   on.want(2);
   on.forget();
   await on.run();
-  assert.equal(on.mostAtOnce, 32);
+  assert.equal(on.mostAtOnce, 8);
   on.answer = () => undefined;
   await on.goOn(10_000);
   assert.equal(on.disks.size, 156);

@@ -113,7 +113,7 @@ test("credentials-missing: a Secret that is not there, may not be read or says n
 test("a process that calls no pods says so, and whitespace of others becomes one line of 200 characters", async () => {
   const { pods: _, ...context } = new Brokers().process().context;
   const endpoint = { url: { scheme: "http", port: 1 }, service: "s", secret: undefined, authority: undefined } as const;
-  const refusal = await ask(context, { namespace, pod: "p", endpoint });
+  const refusal = await ask(context, { namespace, group: "g", pod: "p", endpoint });
   assert.deepEqual(refusal, { guard: "rebalance-unanswered", why: "this process calls no pods" });
   const long = readAnswer("p", { status: 500, body: `a\n\tb ${"c".repeat(999)}` });
   assert.match(long?.why ?? "", /^p answered HTTP 500 a b c+$/);

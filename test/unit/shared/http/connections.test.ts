@@ -29,7 +29,9 @@ describe("many at once", limit, () => {
     await withPods({}, async ({ address, pods, asked, answer }) => {
       const open: (() => void)[] = [];
       answer(({ response }) => open.push(() => response.end()));
-      const calls = Array.from({ length: 40 }, (_, index) => pods.send({ ...address, pod: `web-${index}` }, get));
+      const calls = Array.from({ length: 40 }, (_, index) =>
+        pods.send({ ...address, group: `web-${index % 5}`, pod: `web-${index}` }, get),
+      );
       await until(() => asked.length === 32);
       await new Promise((resolve) => setTimeout(resolve, 100));
       assert.equal(asked.length, 32);

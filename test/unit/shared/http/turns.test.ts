@@ -1,0 +1,99 @@
+/** Who is asked next, while others never answer: by the turns alone, and over real connections. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Turns, type TurnsOptions } from "../../../../functions/shared/http/turns.ts";
+import { clock, get, rejection, until, withPods } from "../../../stage/played-pods.ts";
+
+const bounds = { mostAtOnce: 32, mostPerGroup: 8, mostWaiting: 1_000 };
+const never = { sleep: () => new Promise<void>(() => {}) };
+
+/** Turns, and the calls that have had theirs, by their names and in order. */
+function play(options: Partial<TurnsOptions> = {}) {
+  const turns = new Turns({ clock: never, ...bounds, ...options });
+  const begun: string[] = [];
+  const outcomes: string[] = [];
+  const ends = new Map<string, () => void>();
+  const ask = (group: string, pod: string, waitMs = 10_000) => {
+    void turns.take({ group, pod }, waitMs, undefined).then((turn) => {
+      if (typeof turn === "string") return void outcomes.push(`${pod} ${turn}`);
+      begun.push(pod);
+      ends.set(pod, turn.end);
+    });
+  };
+  const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
+  const end = async (pod: string) => {
+    ends.get(pod)?.();
+    await settle();
+  };
+  return { ask, begun, outcomes, settle, end };
+}
+
+test("one group has 8 of the 32 turns, however many it asks for, and another group begins at once", async () => {
+  const { ask, begun, settle, end } = play();
+  for (let index = 0; index < 900; index++) ask("silent", `silent-${index}`);
+  ask("good", "good-0");
+  await settle();
+  assert.equal(begun.length, 9);
+  assert.equal(begun.at(-1), "good-0");
+  await end("silent-3");
+  assert.deepEqual(begun.slice(9), ["silent-8"]);
+});
+
+test("a pod is asked one thing at a time, and the others of its group meanwhile", async () => {
+  const { ask, begun, settle, end } = play();
+  for (const pod of ["a", "a", "a", "b"]) ask("group", pod);
+  await settle();
+  assert.deepEqual(begun, ["a", "b"]);
+  await end("b");
+  assert.deepEqual(begun, ["a", "b"]);
+  await end("a");
+  assert.deepEqual(begun, ["a", "b", "a"]);
+});
+
+test("groups that wait take turns: one that asks once waits for one call of each other, and not for all of them", async () => {
+  const { ask, begun, settle, end } = play({ mostAtOnce: 2 });
+  for (const group of ["one", "two"]) for (let index = 0; index < 20; index++) ask(group, `${group}-${index}`);
+  ask("last", "last-0");
+  await settle();
+  assert.deepEqual(begun, ["one-0", "one-1"]);
+  for (let ended = 0; ended < 6; ended++) await end(begun[ended] ?? "");
+  assert.deepEqual(begun.slice(2), ["one-2", "two-0", "last-0", "one-3", "two-1", "one-4"]);
+});
+
+test("where too many wait, the last call of the group that has the most makes room for another group", async () => {
+  const { ask, begun, outcomes, settle } = play({ mostAtOnce: 1, mostWaiting: 3 });
+  for (let index = 0; index < 5; index++) ask("silent", `silent-${index}`);
+  await settle();
+  assert.deepEqual(outcomes, ["silent-4 full"]);
+  ask("good", "good-0");
+  await settle();
+  assert.deepEqual([outcomes, begun], [["silent-4 full", "silent-3 full"], ["silent-0"]]);
+});
+
+test("a call that may not wait is late at once", async () => {
+  const { ask, outcomes, settle } = play({ mostAtOnce: 1 });
+  ask("group", "a");
+  ask("group", "b", 0);
+  await settle();
+  assert.deepEqual(outcomes, ["b late"]);
+});
+
+test("a good pod is asked while 1,000 calls to pods of three other groups never are answered", {
+  timeout: 30_000,
+}, async () => {
+  await withPods({ timeoutMs: 60_000, longestWaitMs: 60_000 }, async ({ address, pods, asked, answer }) => {
+    answer(({ request, response }) => request.url === "/good" && response.end("good"));
+    const giving = new AbortController();
+    const silent = Array.from({ length: 1_000 }, (_, index) => {
+      const to = { ...address, group: `silent-${index % 3}`, pod: `silent-${index}` };
+      return rejection(pods.send(to, get, { signal: giving.signal }));
+    });
+    await until(() => asked.length >= 24);
+    const beganMs = clock.monotonicMs();
+    const { body } = await pods.send({ ...address, group: "good", pod: "good-0" }, { ...get, path: "/good" });
+    assert.ok(clock.monotonicMs() - beganMs < 1_000, `${clock.monotonicMs() - beganMs} ms`);
+    assert.deepEqual([body, asked.length], ["good", 25]);
+    giving.abort();
+    for (const one of silent) assert.equal((await one).failed, "aborted");
+  });
+});
