@@ -1,18 +1,19 @@
 /**
  * The bodies that are posted at one door: each has a limit, all that are being read have one together, and none may stand still.
- * Bytes count as they arrive, whatever was told of them before, until the body has been read.
+ * What counts is the memory that a body takes, whatever its client told of its length, until the body has been read.
  */
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
+import { GrowingBuffer } from "../../functions/shared/http/growing-buffer.ts";
 import { waitingTime } from "../../functions/shared/kubernetes/clock/process-clock.ts";
 import { Deadlines, type HasDeadline } from "../../functions/shared/review/deadlines.ts";
 import { parseBoundedJson } from "./bounded-json.ts";
-import { release, releaseSoon } from "./release.ts";
+import { releaseSoon } from "./release.ts";
 
 export interface BodiesOptions {
-  /** Of all bodies together, in bytes. One alone is read whatever it counts as. */
+  /** Of all bodies together, and of one that is alone, in bytes. */
   readonly mostBytes: number;
   /** After this time without a byte a body is given up, in milliseconds; absent: {@link stalledAfterMs}. */
   readonly stalledAfterMs?: number;
@@ -30,11 +31,9 @@ export class BodyAborted extends Error {}
 
 /** Who sends at all does so at once. A lost packet is sent again within a second or two. */
 export const stalledAfterMs = 3_000;
-/** What a piece costs beside its bytes: who sends one byte at a time takes more memory than was sent. */
-const bytesPerPiece = 256;
-
 /** A body that is being read. */
 interface Reading extends HasDeadline {
+  /** What it counts. */
   bytes: number;
   deadlineMs: number;
   stop(error: HTTPException): void;
@@ -64,18 +63,17 @@ export class Bodies {
   async json(c: Context, { limitBytes, malformed }: Wanted): Promise<unknown> {
     if (Number(c.req.header("content-length") ?? 0) > limitBytes) throw tooLarge(limitBytes);
     const body = await this.#read(c, limitBytes);
-    const parsed = parseBoundedJson(body);
-    release([body]);
+    const parsed = parseBoundedJson(body.whole());
+    body.free();
     if ("because" in parsed) throw malformed(parsed.because);
     return parsed.value;
   }
 
-  #read(c: Context, limitBytes: number): Promise<Buffer> {
-    const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  #read(c: Context, limitBytes: number): Promise<GrowingBuffer> {
+    const { promise, resolve, reject } = Promise.withResolvers<GrowingBuffer>();
     const source = sourceOf(c);
     const silentMs = this.#options.stalledAfterMs ?? stalledAfterMs;
-    const pieces: Buffer[] = [];
-    let length = 0;
+    const body = new GrowingBuffer(limitBytes);
     // At once, and not when somebody hears of it: a stream closes right after its end.
     const end = () => {
       // What comes after is let go of unread; an error of the connection has been dealt with.
@@ -85,21 +83,20 @@ export class Bodies {
     const stop = (error: Error) => {
       end();
       if (error instanceof HTTPException && error.status !== 413) source.pause();
-      releaseSoon(pieces);
+      body.free();
       reject(error);
     };
     const onData = (piece: Buffer) => {
       reading.deadlineMs = waitingTime.monotonicMs() + silentMs;
-      length += piece.length;
-      if (length > limitBytes) return stop(tooLarge(limitBytes));
-      pieces.push(piece);
-      this.#count(reading, piece.length + bytesPerPiece);
+      const growth = body.growthFor(piece.length);
+      if (growth === undefined) return stop(tooLarge(limitBytes));
+      if (growth > 0 && !this.#hasRoom(reading, growth)) return;
+      body.append(piece);
+      releaseSoon(piece);
     };
     const onEnd = () => {
       end();
-      if (pieces.length === 1) return resolve(pieces[0] as Buffer);
-      resolve(Buffer.concat(pieces));
-      releaseSoon(pieces);
+      resolve(body);
     };
     const onClose = () => stop(new BodyAborted("the client went away before it had sent its request"));
     const deadlineMs = waitingTime.monotonicMs() + silentMs;
@@ -112,14 +109,18 @@ export class Bodies {
     return promise;
   }
 
-  /** Where it is too much, the largest body has to come again: a small one gets in however many large ones stand still. */
-  #count(reading: Reading, bytes: number): void {
+  /**
+   * Counts memory that a body is about to take. Where it is too much together, the largest body has to come again: a small
+   * one gets in however many large ones stand still. False where the largest is this one.
+   */
+  #hasRoom(reading: Reading, bytes: number): boolean {
     reading.bytes += bytes;
     this.#bytes += bytes;
-    if (this.#bytes <= this.#options.mostBytes || this.#reading.size === 1) return;
+    if (this.#bytes <= this.#options.mostBytes) return true;
     let largest = reading;
     for (const other of this.#reading) if (other.bytes > largest.bytes) largest = other;
     largest.stop(tooMuchAtOnce());
+    return largest !== reading;
   }
 
   #forget(reading: Reading): void {

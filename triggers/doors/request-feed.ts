@@ -27,7 +27,7 @@ export class RequestFeed {
       try {
         parse.call(socket, piece);
         // Of bodies Node has made copies.
-        release([piece]);
+        release(piece);
       } catch (error) {
         // Whatever a stranger has sent, it ends the connection, and not the process.
         socket.destroy(error as Error);

@@ -3,6 +3,7 @@ import type { LookupFunction } from "node:net";
 import { Agent, buildConnector, type Dispatcher, errors } from "undici";
 import { messageOf } from "../kubernetes/errors.ts";
 import { createPodCalls, defaultMostAtOnce, type PodCallsOptions } from "./calls.ts";
+import { GrowingBuffer } from "./growing-buffer.ts";
 import type { PodHttp } from "./pod-http.ts";
 import { type Delivered, type Delivery, DeliveryError, type DeliveryLimits, type Transport } from "./transport.ts";
 
@@ -11,6 +12,8 @@ const keepAliveMs = 10_000;
 /** A call that was given up meanwhile leaves its attempt to connect behind, for no longer than this. */
 const connectTimeoutMs = 10_000;
 const mostHeaderBytes = 16_384;
+/** Such as 103, before the answer itself. HTTP allows any number, and each of them may have as many headers as an answer. */
+const mostEarlyAnswers = 10;
 
 export interface ConnectPodsOptions extends Omit<PodCallsOptions, "transport"> {
   /** Whose certificates are trusted over https, in PEM; absent: those that Node trusts. */
@@ -125,11 +128,12 @@ class DeliveryHandler implements Dispatcher.DispatchHandler {
   #unsent: unknown;
   #status: number | undefined;
   #headers: Delivered["headers"] = {};
-  #bytes = 0;
-  #chunks: Buffer[] = [];
+  #earlyAnswers = 0;
+  readonly #body: GrowingBuffer;
 
   constructor(limits: DeliveryLimits, resolve: (delivered: Delivered) => void, reject: (error: Error) => void) {
     this.#limits = limits;
+    this.#body = new GrowingBuffer(limits.mostBytes);
     this.#resolve = resolve;
     this.#reject = reject;
     limits.signal.addEventListener("abort", this.#onAbort, { once: true });
@@ -149,36 +153,41 @@ class DeliveryHandler implements Dispatcher.DispatchHandler {
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: Delivered["headers"]): void {
     // What comes before the answer, such as 103, is none.
-    if (status < 200) return;
+    if (status < 200) {
+      this.#earlyAnswers += 1;
+      if (this.#earlyAnswers > mostEarlyAnswers) this.#stop(controller, `${mostEarlyAnswers} answers before it`);
+      return;
+    }
     this.#status = status;
     this.#headers = headers;
-    if (Number(headers["content-length"]) > this.#limits.mostBytes) this.#stop(controller);
+    if (Number(headers["content-length"]) > this.#limits.mostBytes) this.#stopBody(controller);
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#bytes += chunk.length;
-    if (this.#bytes > this.#limits.mostBytes) this.#stop(controller);
-    else this.#chunks.push(chunk);
+    if (!this.#body.append(chunk)) this.#stopBody(controller);
   }
 
   onResponseEnd(): void {
     this.#limits.signal.removeEventListener("abort", this.#onAbort);
     if (this.#status === undefined) return;
-    this.#resolve({ status: this.#status, headers: this.#headers, body: Buffer.concat(this.#chunks) });
+    this.#resolve({ status: this.#status, headers: this.#headers, body: this.#body.whole() });
   }
 
   onResponseError(_controller: unknown, error: Error): void {
     this.#limits.signal.removeEventListener("abort", this.#onAbort);
-    this.#chunks = [];
+    this.#body.free();
     const isOurs = error instanceof DeliveryError || error === this.#unsent;
     const options = { cause: error, isUntrusted: isOfStranger(error) };
     this.#reject(isOurs ? error : new DeliveryError(failureOf(error), messageOf(error), this.#status, options));
   }
 
-  #stop(controller: Dispatcher.DispatchController): void {
-    this.#chunks = [];
-    const message = `the answer has more than ${this.#limits.mostBytes} bytes`;
-    controller.abort(new DeliveryError("size", message, this.#status));
+  #stopBody(controller: Dispatcher.DispatchController): void {
+    this.#stop(controller, `${this.#limits.mostBytes} bytes`);
+  }
+
+  #stop(controller: Dispatcher.DispatchController, than: string): void {
+    this.#body.free();
+    controller.abort(new DeliveryError("size", `the answer has more than ${than}`, this.#status));
   }
 
   readonly #onAbort = (): void => {

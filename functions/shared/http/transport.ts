@@ -23,7 +23,7 @@ export interface Delivered {
   readonly status: number;
   /** Their names in lower case. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  readonly body: Buffer;
+  readonly body: Buffer<ArrayBufferLike>;
 }
 
 /** Rejects with a {@link DeliveryError}, unless it was ended. */

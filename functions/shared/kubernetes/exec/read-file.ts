@@ -36,7 +36,8 @@ export async function readFileInPod(
 
 function converse(socket: WebSocket, signal: AbortSignal): Promise<string | undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<string | undefined>();
-  const pieces: Buffer[] = [];
+  // One piece of memory, because the container chooses how many messages there are, and empty ones also cost an object.
+  let text = Buffer.alloc(0);
   const fail = (message: string) =>
     reject(new ClusterError({ code: 0, reason: "Exec", message, verb: "create", resource: "pods/exec" }));
   const giveUp = () => {
@@ -46,10 +47,10 @@ function converse(socket: WebSocket, signal: AbortSignal): Promise<string | unde
   socket.binaryType = "arraybuffer";
   socket.addEventListener("message", ({ data }) => {
     const message = Buffer.from(data as ArrayBuffer);
-    if (message[0] === stdout && Buffer.concat(pieces).length < mostBytes) pieces.push(message.subarray(1));
+    if (message[0] === stdout && text.length < mostBytes) text = Buffer.concat([text, message.subarray(1)]);
     if (message[0] !== outcome) return;
     const hasWorked = isSuccess(message.subarray(1).toString("utf8"));
-    resolve(hasWorked ? Buffer.concat(pieces).toString("utf8") : undefined);
+    resolve(hasWorked ? text.toString("utf8") : undefined);
     socket.close();
   });
   socket.addEventListener("error", (event) => fail(`no connection to the container: ${messageOf(event.error)}`));

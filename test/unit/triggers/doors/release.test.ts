@@ -4,7 +4,7 @@ import { release, releaseSoon } from "../../../../triggers/doors/release.ts";
 
 test("the memory of a large buffer is given back at once", () => {
   const large = Buffer.from(new ArrayBuffer(64 * 1024));
-  release([large]);
+  release(large);
   assert.equal(large.buffer.byteLength, 0);
 });
 
@@ -12,14 +12,14 @@ test("a buffer that shares its memory is left alone: others read what is beside 
   const whole = Buffer.from(new ArrayBuffer(128 * 1024));
   const half = whole.subarray(0, 64 * 1024);
   const small = Buffer.from(new ArrayBuffer(1_024));
-  release([half, small]);
+  for (const piece of [half, small]) release(piece);
   assert.equal(whole.byteLength, 128 * 1024);
   assert.equal(small.byteLength, 1_024);
 });
 
 test("what is being parsed is given back only when that is over", async () => {
   const large = Buffer.from(new ArrayBuffer(64 * 1024));
-  releaseSoon([large]);
+  releaseSoon(large);
   assert.equal(large.byteLength, 64 * 1024);
   await new Promise((resolve) => setImmediate(resolve));
   assert.equal(large.byteLength, 0);

@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { GrowingBuffer } from "../../../../functions/shared/http/growing-buffer.ts";
+
+test("pieces of any size are one after the other, and a piece that is changed afterwards changes nothing", () => {
+  const buffer = new GrowingBuffer(1_000_000);
+  const parts = Array.from({ length: 500 }, (_, index) => Buffer.alloc((index * 37) % 901, String(index % 10)));
+  const expected = Buffer.concat(parts);
+  for (const part of parts) {
+    assert.ok(buffer.append(part));
+    part.fill("x");
+  }
+  assert.deepEqual(buffer.whole(), expected);
+});
+
+test("a body of one piece takes the memory of its bytes; of pieces of one byte less than twice that", () => {
+  const whole = new GrowingBuffer(1_000_000);
+  assert.equal(whole.growthFor(4_321), 4_321);
+  const bytes = new GrowingBuffer(1_000_000);
+  let taken = 0;
+  for (let count = 0; count < 70_000; count++) {
+    taken += bytes.growthFor(1) ?? 0;
+    bytes.append(Buffer.from("x"));
+  }
+  assert.equal(bytes.whole().length, 70_000);
+  assert.ok(taken < 2 * 70_000, `${taken}`);
+});
+
+test("neither its length nor its memory goes beyond the limit", () => {
+  const buffer = new GrowingBuffer(100);
+  assert.equal(buffer.append(Buffer.alloc(60)), true);
+  assert.equal(buffer.growthFor(40), 40);
+  assert.equal(buffer.append(Buffer.alloc(40)), true);
+  assert.equal(buffer.growthFor(1), undefined);
+  assert.equal(buffer.append(Buffer.alloc(1)), false);
+  assert.equal(buffer.whole().length, 100);
+  assert.equal(buffer.append(Buffer.alloc(0)), true);
+});
+
+test("its memory is given back at once when it grows, and when it is freed", () => {
+  const buffer = new GrowingBuffer(1_000_000);
+  buffer.append(Buffer.alloc(20_000));
+  const before = buffer.whole();
+  buffer.append(Buffer.alloc(1));
+  assert.equal(before.buffer.byteLength, 0);
+  const after = buffer.whole();
+  buffer.free();
+  assert.equal(after.buffer.byteLength, 0);
+  assert.equal(buffer.whole().length, 0);
+});

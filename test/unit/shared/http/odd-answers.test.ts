@@ -1,0 +1,62 @@
+/** Answers that no server of HTTP would send by itself: pieces of a byte, trailers without a body, early answers without end. */
+import assert from "node:assert/strict";
+import type { Socket } from "node:net";
+import { test } from "node:test";
+import { get, type PlayedPods, rejection, withPods } from "../../../stage/played-pods.ts";
+
+const limit = { timeout: 30_000 };
+const chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+
+/** Has every call answered by these words, to the byte, and then by `more` for as long as the connection stands. */
+function play({ answer }: PlayedPods, words: string, more?: string): void {
+  answer(({ request: { socket } }) => {
+    socket.on("error", () => {});
+    socket.write(words);
+    if (more !== undefined) pour(socket, more.repeat(1_000));
+  });
+}
+
+function pour(socket: Socket, words: string): void {
+  while (!socket.destroyed && socket.write(words));
+  if (!socket.destroyed) socket.once("drain", () => pour(socket, words));
+}
+
+test("an answer in chunks of one byte is read up to its limit, and not beyond", limit, async () => {
+  await withPods({}, async (played) => {
+    const { pods, address } = played;
+    play(played, `${chunked}${"1\r\nx\r\n".repeat(100_000)}0\r\n\r\n`);
+    assert.equal((await pods.send(address, { ...get, mostBytes: 100_000 })).body, "x".repeat(100_000));
+    const error = await rejection(pods.send(address, { ...get, mostBytes: 99_999 }));
+    assert.deepEqual([error.failed, error.status], ["size", 200]);
+  });
+});
+
+test("an answer in chunks of one byte without an end is given up at its limit", limit, async () => {
+  await withPods({ timeoutMs: 20_000 }, async (played) => {
+    play(played, chunked, "1\r\nx\r\n");
+    const error = await rejection(played.pods.send(played.address, get));
+    assert.deepEqual([error.failed, error.status], ["size", 200]);
+  });
+});
+
+test("an answer of trailers alone has an empty body, and without an end it is too long", limit, async () => {
+  await withPods({ timeoutMs: 20_000 }, async (played) => {
+    play(played, `${chunked}0\r\nx-a: b\r\nx-c: d\r\n\r\n`);
+    const { status, body } = await played.pods.send(played.address, get);
+    assert.deepEqual([status, body], [200, ""]);
+    play(played, `${chunked}0\r\n`, "x-a: b\r\n");
+    assert.equal((await rejection(played.pods.send(played.address, get))).failed, "size");
+  });
+});
+
+test("some early answers are passed over, and those without an end are given up at once", limit, async () => {
+  await withPods({ timeoutMs: 20_000 }, async (played) => {
+    const early = "HTTP/1.1 103 Early Hints\r\nlink: </x>; rel=preload\r\n\r\n";
+    play(played, `${early.repeat(10)}HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok`);
+    assert.equal((await played.pods.send(played.address, get)).body, "ok");
+    play(played, early, early);
+    const error = await rejection(played.pods.send(played.address, get));
+    assert.deepEqual([error.failed, error.sent], ["size", true]);
+    assert.match(error.message, /more than 10 answers before it$/);
+  });
+});
