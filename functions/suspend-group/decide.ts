@@ -114,12 +114,20 @@ function conclude(
   return targets.length > 0 ? take(targets, `${guard}: ${sentence}`, where) : wait(guard, sentence, where);
 }
 
-/** A volume claim says what it waits for. It is written where another guard holds now, by one function for each member. */
+/** What another process may not find at this moment, because its clocks are a little different. */
+const byClock: ReadonlySet<string> = new Set(["wait-between-removals", "clock-unsure"]);
+const progress: ReadonlySet<string | undefined> = new Set([undefined, "protecting", "suspending", "drained"]);
+
+/**
+ * A volume claim says what it waits for. It is written where another guard holds now, by one function for each member. What holds
+ * by a clock is not written over another wait: a process with other clocks would write that one again, in turn without an end.
+ */
 function tell(member: Member, { guard, sentence, step }: Pick<Judged, "guard" | "sentence" | "step">): Told[] {
   if (step !== undefined || tellerOf(member) !== "suspender") return [];
   if (!isBegun(member) && !isRequested(member)) return [];
+  const isSaid = (last: string | undefined) => last === guard || (byClock.has(guard) && !progress.has(last));
   const isNews = member.claims.some(
-    (claim) => !claim.isTerminating && (claim.message?.guard !== guard || isPodNews(member.pod?.createdMs, claim)),
+    (claim) => !claim.isTerminating && (!isSaid(claim.message?.guard) || isPodNews(member.pod?.createdMs, claim)),
   );
   return isNews ? [{ kind: "tell", member, guard, sentence }] : [];
 }
