@@ -23,8 +23,10 @@ export class Clocks implements Actor {
 
   /** Whoever is just acting: see `clocksMayJump` in draw-plan.ts for where they are left alone. */
   #stepFar(): void {
-    const { draw, world } = this.#run;
-    const byMs = draw.between(100_000, 400_000) * (draw.chance(0.5) && this.#mayGoForward() ? 1 : -1);
+    const { draw, plan, world } = this.#run;
+    const { farAheadMs } = plan;
+    if (farAheadMs !== undefined && !this.#mayGoForward()) return;
+    const byMs = farAheadMs ?? draw.between(100_000, 400_000) * (draw.chance(0.5) && this.#mayGoForward() ? 1 : -1);
     this.#step(byMs);
     world.timeline.after(draw.between(2_000, 40_000), () => this.#putRight(byMs));
   }

@@ -80,6 +80,8 @@ export interface Plan {
   readonly skipLabels?: PlannedSkipLabels;
   /** Volumes of the group that are suspended, wanted back and removed; absent: its pods have none. */
   readonly suspension?: PlannedSuspension;
+  /** How far `farClock` sets the clocks of all API servers ahead, in milliseconds; absent: some minutes, either way. */
+  readonly farAheadMs?: number;
   /** Other versions of Sluice beside this one; absent: there is none. */
   readonly versions: PlannedVersions | undefined;
   /** How long things go wrong, in milliseconds. */

@@ -9,6 +9,7 @@ import { neighbourRules } from "./rules-neighbours.ts";
 import { scalingRules } from "./scaling/rules-scaling.ts";
 import { noFaults } from "./simulated-cluster.ts";
 import { skipLabelRules } from "./skip-labels/rules-skip-labels.ts";
+import { clockRules } from "./suspension/rules-clocks.ts";
 import { suspensionRules } from "./suspension/rules-suspension.ts";
 import { versionRules } from "./versions/rules-versions.ts";
 
@@ -185,4 +186,5 @@ export const removedRules: readonly RemovedRule[] = [
   ...scalingRules,
   ...skipLabelRules,
   ...suspensionRules,
+  ...clockRules,
 ];

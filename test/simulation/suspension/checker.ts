@@ -267,9 +267,10 @@ export class SuspensionChecker implements Checker {
 
   /** By how much two clocks may differ, one of which has stamped what the other reads. */
   skewMs(): number {
-    const { every, skewMs } = this.#run.plan;
-    // Nobody here has another clock than the API server's: where that is set by minutes, times are over as much sooner.
-    return 2 * (every.clock > 0 ? 14_000 : skewMs) + (every.farClock > 0 ? farMs : 0);
+    const { every, skewMs, farAheadMs } = this.#run.plan;
+    // A stamp is written by the API server's clock: where that is set back by minutes, times are over as much sooner. One that is
+    // only ever ahead makes no time end sooner.
+    return 2 * (every.clock > 0 ? 14_000 : skewMs) + (every.farClock > 0 && farAheadMs === undefined ? farMs : 0);
   }
 
   /** L1: what is asked for is done, and what is wanted back is there. */
