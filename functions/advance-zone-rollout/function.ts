@@ -27,7 +27,7 @@ export const advanceZoneRollout: FunctionDefinition<GroupKey> = {
   listKeys: listGroupKeys,
   needs: [
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
-    { group: "apps", resource: "statefulsets/status", verbs: ["patch"] },
+    { group: "apps", resource: "statefulsets/status", verbs: ["patch"], changes: ["status.currentRevision"] },
     { group: "", resource: "pods", verbs: ["get", "list", "watch", "delete"] },
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     ...ledgerNeeds,

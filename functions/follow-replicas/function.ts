@@ -28,7 +28,7 @@ export const followReplicas: FunctionDefinition<GroupKey> = {
   needs: [...resizingNeeds, claimedNeed],
   kindNeeds: [
     { subresource: "scale", verbs: ["get"] },
-    { subresource: "status", verbs: ["patch"] },
+    { subresource: "status", verbs: ["patch"], changes: ["status.replicas"] },
   ],
   reads: [
     rolloutGroup,

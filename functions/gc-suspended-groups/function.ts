@@ -4,6 +4,8 @@ import { claims, ledgerEntries, suspensionTimes, verdicts } from "../shared/obje
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { groupOfVolumeClaim, listKeys } from "../shared/pass/suspension/reading.ts";
+import { retainingNeed } from "../shared/pass/suspension/retaining.ts";
+import { suspensionNeeds } from "../shared/pass/suspension/writing.ts";
 import { name, settings } from "./observe.ts";
 import { run } from "./pass.ts";
 import { sweepStrays } from "./sweep.ts";
@@ -22,11 +24,9 @@ export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settin
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     ...ledgerNeeds,
     { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] },
-    { group: "", resource: "persistentvolumeclaims", verbs: ["get", "list", "patch", "delete"] },
-    { group: "", resource: "persistentvolumes", verbs: ["get", "patch"] },
-    { group: "", resource: "namespaces", verbs: ["get"] },
-    // How its own process groups go, it says itself.
-    { group: "apps.foundationdb.org", resource: "foundationdbclusters", verbs: ["get"] },
+    ...suspensionNeeds,
+    { group: "", resource: "persistentvolumeclaims", verbs: ["delete"] },
+    retainingNeed,
   ],
   reads: [
     ...suspension.policyEntries,

@@ -1,9 +1,21 @@
 import * as foundation from "../shared/objects/vocabulary/foundationdb.ts";
+import { finalizerPaths, pathsOf } from "../shared/objects/vocabulary/paths.ts";
 import * as suspension from "../shared/objects/vocabulary/suspension.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import { clusterOfClaim, listKeys, name, resource, settings } from "./observe.ts";
 import { run } from "./pass.ts";
+import { claimWords } from "./words.ts";
+
+/** What it writes to a FoundationDBCluster. */
+const clusterPaths = [
+  "spec.processGroupsToRemove",
+  "spec.processGroupsToRemoveWithoutExclusion",
+  "spec.buggify.blockRemoval",
+  ...pathsOf(foundation.heldGroups),
+];
+
+const claimPaths = [...pathsOf(...claimWords), ...finalizerPaths(suspension.volumeProtection)];
 
 /** Holds back the removal of process groups of a FoundationDBCluster, so that their volumes are suspended first. */
 export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly settings: typeof settings } = {
@@ -17,9 +29,14 @@ export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly setti
   ],
   listKeys,
   needs: [
-    { group: "apps.foundationdb.org", resource, verbs: ["get", "list", "patch"] },
-    { group: "apps.foundationdb.org", resource: `${resource}/status`, verbs: ["patch"] },
-    { group: "", resource: "persistentvolumeclaims", verbs: ["get", "list", "patch"] },
+    { group: "apps.foundationdb.org", resource, verbs: ["get", "list", "patch"], changes: clusterPaths },
+    {
+      group: "apps.foundationdb.org",
+      resource: `${resource}/status`,
+      verbs: ["patch"],
+      changes: ["status.processGroups"],
+    },
+    { group: "", resource: "persistentvolumeclaims", verbs: ["get", "list", "patch"], changes: claimPaths },
     { group: "", resource: "namespaces", verbs: ["get"] },
     { group: "", resource: "pods", verbs: ["list"] },
     { group: "", resource: "events", verbs: ["create"] },
@@ -36,19 +53,7 @@ export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly setti
     suspension.suspendMessage,
     suspension.hold,
   ],
-  writes: [
-    foundation.heldGroups,
-    suspension.suspendDuration,
-    suspension.removalMode,
-    suspension.waitBetweenRemovals,
-    suspension.volumeOwner,
-    suspension.volumeZone,
-    suspension.removalHeld,
-    suspension.suspendRequest,
-    suspension.drainedAt,
-    suspension.suspendMessage,
-    suspension.protectedVolume,
-  ],
+  writes: [foundation.heldGroups, ...claimWords],
   settings,
   run,
 };

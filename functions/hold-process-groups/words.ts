@@ -6,6 +6,20 @@ import type { FoundationCluster, GroupClaim } from "./foundation-cluster.ts";
 import { type Case, isDrained, type Judged, keptSinceMs } from "./judge.ts";
 import { isKept, isKeptBecause, messageOf } from "./protection.ts";
 
+/** What volume claims say by our hand. */
+export const claimWords = [
+  keys.suspendDuration,
+  keys.removalMode,
+  keys.waitBetweenRemovals,
+  keys.volumeOwner,
+  keys.volumeZone,
+  keys.removalHeld,
+  keys.suspendRequest,
+  keys.drainedAt,
+  keys.suspendMessage,
+  keys.protectedVolume,
+] as const;
+
 /** By key; null takes one away. */
 type Texts = Readonly<Record<string, string | null>>;
 

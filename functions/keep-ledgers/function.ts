@@ -12,6 +12,7 @@ import {
   suspensionTimes,
 } from "../shared/objects/vocabulary.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
+import { leasesNeed } from "../shared/pass/ledger-access.ts";
 import { groupOfStatefulSet, type KeyLookUp } from "../shared/views/keys.ts";
 import { look, sweep } from "./act.ts";
 import { name } from "./observe.ts";
@@ -39,7 +40,7 @@ export const keepLedgers: FunctionDefinition<GroupKey> = {
     { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
     { group: "", resource: "persistentvolumeclaims", verbs: ["list"] },
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
-    { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "list", "create", "delete"] },
+    leasesNeed("get", "list", "create", "delete"),
   ],
   reads: [
     rolloutGroup,

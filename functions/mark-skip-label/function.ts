@@ -1,8 +1,15 @@
+import { finalizerPaths, pathsOf, skipLabelPath } from "../shared/objects/vocabulary/paths.ts";
 import * as skipLabels from "../shared/objects/vocabulary/skip-labels.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import { listKeys, name, settings } from "./observe.ts";
 import { run } from "./pass.ts";
+
+/** What it needs of each kind of owner. */
+const owners = {
+  verbs: ["get", "list", "patch"],
+  changes: [...pathsOf(skipLabels.skipStatus), ...finalizerPaths(skipLabels.releaseFinalizer)],
+} as const;
 
 /** Labels the pods of a deleted owner, so that their stop hooks let go, and then lets go of the owner. */
 export const markSkipLabel: FunctionDefinition<ObjectRef> & { readonly settings: typeof settings } = {
@@ -17,13 +24,18 @@ export const markSkipLabel: FunctionDefinition<ObjectRef> & { readonly settings:
   ],
   listKeys,
   needs: [
-    { group: "rabbitmq.com", resource: "rabbitmqclusters", verbs: ["get", "list", "patch"] },
-    { group: "apps", resource: "statefulsets", verbs: ["get", "list", "patch"] },
-    { group: "", resource: "pods", verbs: ["list", "patch"] },
+    { group: "rabbitmq.com", resource: "rabbitmqclusters", ...owners },
+    { group: "apps", resource: "statefulsets", ...owners },
+    {
+      group: "",
+      resource: "pods",
+      verbs: ["list", "patch"],
+      changes: [skipLabelPath, ...pathsOf(skipLabels.skipLabelledAt)],
+    },
     { group: "", resource: "namespaces", verbs: ["get"] },
     { group: "", resource: "events", verbs: ["create"] },
   ],
-  kindNeeds: [{ verbs: ["get", "list", "patch"] }],
+  kindNeeds: [owners],
   reads: [
     skipLabels.skipLabel,
     skipLabels.skipDeadline,

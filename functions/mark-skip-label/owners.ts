@@ -11,6 +11,7 @@ import {
   skipPreStopChecks,
   skipStatus,
   stopAll,
+  usualSkipLabelKeys,
 } from "../shared/objects/vocabulary/skip-labels.ts";
 import { type Malformed, read, vocabulary } from "../shared/objects/vocabulary.ts";
 import { listOfType, skipLabelKindsSetting } from "../shared/pass/owners/kinds.ts";
@@ -21,7 +22,7 @@ export const settings = {
   skipLabelKinds: skipLabelKindsSetting,
   skipLabelKeys: setting<readonly string[]>({
     name: "SKIP_LABEL_KEYS",
-    fallback: "skipPreStopChecks,sluice.dev/*",
+    fallback: usualSkipLabelKeys.join(),
     says: "the keys of the labels that owners may ask for; never one of kubernetes.io, k8s.io or their subdomains",
     grammar: "KEY or PREFIX/*, with commas between them, such as skipPreStopChecks,example.com/*",
     parse: parseLabelKeys,

@@ -1,6 +1,7 @@
 import * as scaling from "../shared/objects/vocabulary/scaling.ts";
 import { claims, lastApplied, lastDownscales, ledgerEntries, rolloutGroup } from "../shared/objects/vocabulary.ts";
 import type { AdmissionDefinition } from "../shared/pass/definition.ts";
+import { leasesNeed } from "../shared/pass/ledger-access.ts";
 import { mayBeDownscale } from "../shared/review/size-review.ts";
 import { createJudge } from "./act.ts";
 import { name, settings, usualTrackerName } from "./observe.ts";
@@ -16,7 +17,7 @@ export const prepareDownscale: AdmissionDefinition & { readonly settings: typeof
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     { group: "", resource: "configmaps", verbs: ["get"], names: [usualTrackerName] },
-    { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "create", "patch"] },
+    leasesNeed("get", "create", "patch"),
     { group: "", resource: "events", verbs: ["create"] },
   ],
   reads: [

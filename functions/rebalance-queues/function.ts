@@ -1,4 +1,5 @@
 import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
+import { pathsOf } from "../shared/objects/vocabulary/paths.ts";
 import { questionEntries } from "../shared/objects/vocabulary/questions.ts";
 import {
   queueRebalanceNeededAt,
@@ -20,7 +21,12 @@ export const rebalanceQueues: FunctionDefinition<ObjectRef> & { readonly setting
   wokenBy: [{ resource: "statefulsets", selector: wantsRebalance, keysOf: theOne }],
   listKeys,
   needs: [
-    { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch", "patch"] },
+    {
+      group: "apps",
+      resource: "statefulsets",
+      verbs: ["get", "list", "watch", "patch"],
+      changes: pathsOf(rebalanceState, queueRebalanceNeededAt),
+    },
     { group: "", resource: "pods", verbs: ["list"] },
     { group: "rabbitmq.com", resource: "rabbitmqclusters", verbs: ["get"] },
     { group: "", resource: "events", verbs: ["create"] },

@@ -1,8 +1,17 @@
-import { hold, retainVolume } from "../shared/objects/vocabulary/suspension.ts";
+import { finalizerPaths } from "../shared/objects/vocabulary/paths.ts";
+import { releaseFinalizer } from "../shared/objects/vocabulary/skip-labels.ts";
+import { hold, retainVolume, volumeHold, volumeProtection } from "../shared/objects/vocabulary/suspension.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
+import { retainingNeed } from "../shared/pass/suspension/retaining.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import { listKeys, name, settings } from "./observe.ts";
 import { run } from "./pass.ts";
+
+/** What it needs of each type of objects that have a finalizer of ours. */
+const held = {
+  verbs: ["list", "patch"],
+  changes: finalizerPaths(volumeHold, volumeProtection, releaseFinalizer),
+} as const;
 
 /** Takes our finalizers from everything in a namespace that is being deleted, before the right to do so goes with it. */
 export const releaseNamespace: FunctionDefinition<ObjectRef> & { readonly settings: typeof settings } = {
@@ -14,12 +23,12 @@ export const releaseNamespace: FunctionDefinition<ObjectRef> & { readonly settin
   listKeys,
   needs: [
     { group: "", resource: "namespaces", verbs: ["get", "list"] },
-    { group: "", resource: "persistentvolumeclaims", verbs: ["list", "patch"] },
-    { group: "", resource: "persistentvolumes", verbs: ["get", "patch"] },
-    { group: "apps", resource: "statefulsets", verbs: ["list", "patch"] },
-    { group: "rabbitmq.com", resource: "rabbitmqclusters", verbs: ["list", "patch"] },
+    { group: "", resource: "persistentvolumeclaims", ...held },
+    retainingNeed,
+    { group: "apps", resource: "statefulsets", ...held },
+    { group: "rabbitmq.com", resource: "rabbitmqclusters", ...held },
   ],
-  kindNeeds: [{ verbs: ["list", "patch"] }],
+  kindNeeds: [held],
   reads: [hold, retainVolume],
   writes: [],
   settings,

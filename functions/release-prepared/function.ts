@@ -1,4 +1,5 @@
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import { pathsOf } from "../shared/objects/vocabulary/paths.ts";
 import {
   lastDownscale,
   prepareDownscalePath,
@@ -7,6 +8,7 @@ import {
 } from "../shared/objects/vocabulary/scaling.ts";
 import { claims, lastDownscales, ledgerEntries, podName, rolloutGroup } from "../shared/objects/vocabulary.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
+import { leasesNeed } from "../shared/pass/ledger-access.ts";
 import { groupOfPod, groupOfStatefulSet } from "../shared/views/keys.ts";
 import { look } from "./act.ts";
 import { listDue, listKeys, name, settings } from "./observe.ts";
@@ -25,11 +27,16 @@ export const releasePrepared: FunctionDefinition<GroupKey> & { readonly settings
   schedule: { everySeconds: 10, listDue },
   needs: [
     // To write is for the annotation that a setting asks for.
-    { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch", "patch"] },
+    {
+      group: "apps",
+      resource: "statefulsets",
+      verbs: ["get", "list", "watch", "patch"],
+      changes: pathsOf(lastDownscale),
+    },
     { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     // It ends what stands in a ledger, and makes none.
-    { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "list", "patch"] },
+    leasesNeed("get", "list", "patch"),
     { group: "", resource: "events", verbs: ["create"] },
   ],
   reads: [rolloutGroup, prepareDownscalePath, prepareDownscalePort, unpreparedPods, lastDownscale],

@@ -7,16 +7,19 @@ import { configurationNames, name } from "./observe.ts";
 const admission = "admissionregistration.k8s.io";
 const seen = ["list", "watch"];
 
+/** Of every webhook. With another URL or other rules an account could change every object that is written in the cluster. */
+const bundlePath = "webhooks[*].clientConfig.caBundle";
+
 /** Keeps the certificate of the TLS port in a Secret, renews it, and has every webhook configuration trust it in time. */
 export const rotateCertificate: CronDefinition & { readonly settings: typeof certificateSettings } = {
   name,
   concern: "renew the webhooks' certificate, and have it trusted before it is presented",
   needs: [
-    { group: "", resource: "secrets", verbs: ["get", "patch"], names: [usualSecretName] },
+    { group: "", resource: "secrets", verbs: ["get", "patch"], names: [usualSecretName], changes: ["data"] },
     ...Object.entries(configurationNames).flatMap(([resource, namesOfNamespace]) => [
       { group: admission, resource, verbs: seen },
       // Whoever may change any of them may have every Secret of the cluster sent to himself.
-      { group: admission, resource, verbs: ["patch"], namesOfNamespace },
+      { group: admission, resource, verbs: ["patch"], namesOfNamespace, changes: [bundlePath] },
     ]),
     { group: "", resource: "events", verbs: ["create"] },
   ],

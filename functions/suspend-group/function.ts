@@ -13,6 +13,7 @@ import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/pass/sizes/claimed-groups.ts";
 import { resizingNeeds } from "../shared/pass/sizes/resizing.ts";
 import { groupOfVolumeClaim, listKeys } from "../shared/pass/suspension/reading.ts";
+import { suspensionNeeds } from "../shared/pass/suspension/writing.ts";
 import { name, settings } from "./observe.ts";
 import { run } from "./pass.ts";
 
@@ -27,11 +28,9 @@ export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: t
   needs: [
     ...resizingNeeds,
     claimedNeed,
+    ...suspensionNeeds,
     { group: "", resource: "pods", verbs: ["delete"] },
     { group: "policy", resource: "poddisruptionbudgets", verbs: ["list"] },
-    { group: "", resource: "persistentvolumeclaims", verbs: ["get", "list", "patch"] },
-    { group: "", resource: "namespaces", verbs: ["get"] },
-    { group: "apps.foundationdb.org", resource: "foundationdbclusters", verbs: ["get"] },
   ],
   reads: [
     suspension.suspendDuration,

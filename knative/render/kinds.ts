@@ -35,9 +35,9 @@ function parseKind(name: unknown): ListedKind {
 /** What a function needs of each listed kind, as rights of its own. */
 export function needsOfKinds(needs: readonly KindNeed[], kinds: readonly ListedKind[]): readonly Need[] {
   return kinds.flatMap(({ plural, group }) =>
-    needs.map(({ subresource, verbs }) => {
+    needs.map(({ subresource, ...need }) => {
       const resource = subresource === undefined ? plural : `${plural}/${subresource}`;
-      return { group, resource, verbs };
+      return { ...need, group, resource };
     }),
   );
 }

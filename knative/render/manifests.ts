@@ -4,10 +4,12 @@ import type {
   AdmissionDefinition,
   CronDefinition,
   FunctionDefinition,
+  Need,
 } from "../../functions/shared/pass/definition.ts";
 import { type Companion, configMapOf } from "./companions.ts";
 import { dashboard } from "./dashboard.ts";
 import { broker, cronOf, operatorsOf, sourcesBroughtBy, sourcesOf, triggerOf, watchNeed } from "./events.ts";
+import { fenceOf } from "./fence/fence.ts";
 import { type ListedKind, needsOfKinds } from "./kinds.ts";
 import { prometheusRule, serviceMonitor } from "./monitoring.ts";
 import {
@@ -18,6 +20,7 @@ import {
   ports,
   reviewService,
   sayPlaceholder,
+  type Workload,
 } from "./object.ts";
 import { actsOutside, outsideOf } from "./outside.ts";
 import { rightsOf, tlsPortNeeds, union, withoutWatches } from "./rights.ts";
@@ -73,6 +76,7 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
     service: [serviceForReviews()],
     certificate: [emptySecret()],
   });
+  folder("fence", { fence: fenceOf(workloadsOf(granted)) });
   folder("admission", { admission: admissionOf(admissionFunctions) });
   folder("standalone", { standalone: standaloneOf(granted) });
   folder("outside", { outside: outsideOf(granted.groupFunctions) });
@@ -80,6 +84,18 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
     folder(companion.name, { [companion.name]: [configMapOf(companion)] });
   folder("monitoring", { alerts: [prometheusRule()], dashboard: [dashboard()], scraping: [serviceMonitor()] });
   return files;
+}
+
+/** Every account of a served namespace that may write, with all that its functions need. */
+function workloadsOf({ groupFunctions, admissionFunctions, cronFunctions }: Functions): readonly Workload[] {
+  const needsOf = (definitions: readonly { readonly needs: readonly Need[] }[]) =>
+    definitions.flatMap((definition) => definition.needs);
+  const woken = [...groupFunctions.filter((definition) => !actsOutside(definition)), ...cronFunctions];
+  return [
+    ...woken.map(({ name, needs }) => ({ name, needs })),
+    { name: admission, needs: needsOf(admissionFunctions) },
+    { name: standalone, needs: needsOf([...groupFunctions, ...admissionFunctions, ...cronFunctions]) },
+  ];
 }
 
 /** The same functions, each with the rights that it needs to the kinds that users may name. */

@@ -34,6 +34,9 @@ if (schemas instanceof Error && process.env.CI === "true") throw schemas;
 /** What the API server knows without anybody's CRDs. */
 const isBuiltIn = ({ apiVersion }: Built) => !/knative\.dev|monitoring\.coreos\.com/.test(apiVersion);
 
+const isFence = ({ kind, metadata }: Built) =>
+  /^ValidatingAdmissionPolicy/.test(kind) && /^sluice-fence-/.test(metadata.name);
+
 suite("overlays on the real API server", { skip: await skipWithoutControlPlane() }, () => {
   let controlPlane: ControlPlane;
   let kubectl: Kubectl;
@@ -111,12 +114,13 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
       const objects = await kubectl.buildIn("my-mimir", overlay);
       const crds = objects.filter(({ kind }) => kind === "CustomResourceDefinition").length;
       const named = objects
-        .filter(({ kind }) => /Webhook|ClusterRoleBinding/.test(kind))
+        .filter(({ kind }) => /Webhook|ClusterRoleBinding|AdmissionPolicy/.test(kind))
         .map(({ metadata }) => metadata.name);
-      for (const name of named) assert.match(name, /[-:]my-mimir$/);
-      assert.ok(crds === 2 && named.length >= 3);
+      for (const name of named) assert.match(name, /[-:.]my-mimir$/);
+      assert.ok(crds === 2 && named.length >= 11);
       const text = textOf(objects.filter(({ kind }) => kind !== "CustomResourceDefinition"));
       assert.doesNotMatch(text, /\bdefault\b/);
+      // kustomize takes policies for namespaced, and the API server drops their namespace.
       const clusterWide = /^(ClusterRole|ClusterRoleBinding|CustomResourceDefinition|.*WebhookConfiguration)$/;
       for (const { kind, metadata } of objects) {
         assert.equal(metadata.namespace, clusterWide.test(kind) ? undefined : "my-mimir", `${kind} ${metadata.name}`);
@@ -184,6 +188,44 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
         deployments.map((one) => ({ ...one, metadata: { name: "asking" } }) as Built),
         "--dry-run=server",
       );
+    }
+  });
+
+  test("the README's patches list more keys of labels, and more namespaces whose volumes are kept", async () => {
+    const [, , , patches] = await kubectl.patchesIn("README.md");
+    for (const overlay of ["standalone", "direct", "broker"]) {
+      const policies = (await kubectl.buildIn("my-mimir", overlay, patches)).filter(isFence);
+      const text = JSON.stringify(policies);
+      assert.match(
+        text,
+        /"expression":"\['skipPreStopChecks', 'sluice\.dev\/\*', 'example\.com\/\*'\]","name":"skipLabelKeys"/,
+      );
+      assert.match(text, /"expression":"\['my-mimir', 'loki'\]","name":"namespaces"/);
+      await passes(policies);
+    }
+  });
+
+  test("before Kubernetes 1.30 no policy is applied, and no account may patch webhook configurations or PersistentVolumes", async () => {
+    const [, , , , certificates] = await kubectl.patchesIn("README.md");
+    const workloads = { standalone: ["sluice"], direct: ["rotate-certificate"], broker: ["rotate-certificate"] };
+    const writing =
+      /"resources":\["(persistentvolumes|\w+webhookconfigurations)"\],"verbs":\[[^\]]*"(patch|update|create)"/;
+    for (const [overlay, named] of Object.entries(workloads)) {
+      assert.match(JSON.stringify(await kubectl.buildIn("my-mimir", overlay)), writing);
+      const objects = await kubectl.buildIn("my-mimir", overlay, certificates, ["without-policies"]);
+      assert.deepEqual(objects.filter(isFence), []);
+      assert.doesNotMatch(JSON.stringify(objects), writing);
+      assert.match(JSON.stringify(objects), /"resources":\["persistentvolumes"\],"verbs":\["get"\]/);
+      const leaving = objects.filter((one) => /"UPDATE_CA_BUNDLE","value":"false"/.test(JSON.stringify(one)));
+      assert.deepEqual(
+        leaving.map(({ metadata }) => metadata.name),
+        named,
+      );
+      const text = textOf(objects);
+      const [, mounted] = /mountPath: (\S+)/.exec(text) ?? [];
+      assert.match(text, new RegExp(`name: TLS_CERT_FILE\\n\\s+value: ${mounted}/tls.crt`));
+      assert.equal(text.match(/inject-ca-from: mimir\/sluice/g)?.length, 4);
+      await passes((await kubectl.buildIn("default", overlay, [], ["without-policies"])).filter(isBuiltIn));
     }
   });
 

@@ -71,7 +71,7 @@ const follower: FunctionDefinition = {
   name: "follow-kinds",
   wokenBy: [],
   needs: [],
-  kindNeeds: [{ subresource: "scale", verbs: ["get", "patch"] }],
+  kindNeeds: [{ subresource: "scale", verbs: ["get", "patch"], changes: ["spec.replicas"] }],
 };
 
 /** Its account in a namespace, with the rights that are rendered for it where these kinds are listed. */

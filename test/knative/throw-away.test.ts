@@ -74,7 +74,9 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
 
   test("one folder and its name in the table render its Role, source, Service and Trigger, and touch nobody else's", async () => {
     const files = ["functions", "sources"].flatMap((folder) => [`${folder}/${name}`, `${folder}/kustomization`]);
-    const touched = [...files, "standalone/standalone", "triggers/triggers"].map((file) => `${file}.yaml`);
+    const touched = [...files, "fence/fence", "standalone/standalone", "triggers/triggers"].map(
+      (file) => `${file}.yaml`,
+    );
     assert.deepEqual([...written].sort(), touched.sort());
     const [own, sources, triggers, standalone] = await Promise.all(
       [`functions/${name}`, `sources/${name}`, "triggers/triggers", "standalone/standalone"].map((file) =>
@@ -124,7 +126,7 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
     const inside = groupFunctions.filter((one) => one.kindNeeds !== undefined && !actsOutside(one));
     const naming = [name, ...inside.map((one) => one.name)];
     const functions = naming.map((one) => `functions/${one}.yaml`).sort();
-    const written = [...functions, "standalone/standalone.yaml", "outside/outside.yaml"];
+    const written = [...functions, "fence/fence.yaml", "standalone/standalone.yaml", "outside/outside.yaml"];
     assert.deepEqual(await render(copy), written);
     const known = new Set(before.map((one) => JSON.stringify(one)));
     const added = (await roles()).flatMap(rightsIn).filter((one) => !known.has(JSON.stringify(one)));

@@ -40,16 +40,19 @@ const rolloutOperators = [
   "grafana.com/namespace",
 ] as const;
 
-test("a webhook that the README, the manifests' or the migration names is one that ships", async () => {
-  const folder = new URL("knative/base/webhooks/", root);
+test("a webhook or a policy that the README, the manifests' or the migration names is one that ships", async () => {
   const names = new Set(["prepare-downscale-mimir"]);
-  for (const file of await readdir(folder)) {
-    const text = await readFile(new URL(file, folder), "utf8");
-    for (const [, name = ""] of text.matchAll(/^\s*(?:- )?name: (\S+)$/gm)) names.add(name.replace("default", "mimir"));
-  }
+  for (const folder of ["knative/base/webhooks/", "knative/base/fence/"])
+    for (const file of await readdir(new URL(folder, root))) {
+      const text = await readFile(new URL(folder + file, root), "utf8");
+      for (const [, name = ""] of text.matchAll(/^\s*(?:- )?name: (\S+)$/gm))
+        names.add(name.replace("default", "mimir"));
+    }
   for (const path of ["README.md", "knative/README.md", "knative/from-rollout-operator.md"]) {
     const text = await read(path);
-    const named = [...text.matchAll(/\b[a-z]+-[a-z]+[.-]mimir(?:\.grafana\.com)?\b(?!\.svc)/g)].map(([name]) => name);
+    const named = [...text.matchAll(/\b(?:[a-z]+-)+[a-z]+[.-]mimir(?:\.grafana\.com)?\b(?!\.svc)/g)].map(
+      ([name]) => name,
+    );
     assert.ok(named.length >= (path.includes("rollout") ? 6 : 1), `${path} names ${named.length}`);
     for (const name of named) assert.ok(names.has(name), `${path}: ${name} is not among ${[...names].join(", ")}`);
   }

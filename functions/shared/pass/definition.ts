@@ -24,6 +24,12 @@ export interface Need {
   readonly names?: readonly string[];
   /** The same of objects that are of no namespace: each is called so, with `-` and the namespace that is served after it. */
   readonly namesOfNamespace?: readonly string[];
+  /**
+   * Paths of what the function writes into such an object, such as `spec.replicas` or `metadata.finalizers[sluice.dev/a]`. A `*`
+   * at the end of a key stands for any rest. Admission policies are rendered from them, which refuse every other change by the
+   * account. Each right to make or change objects needs them, but for the right to make Events.
+   */
+  readonly changes?: readonly string[];
 }
 
 /**
@@ -34,6 +40,8 @@ export interface KindNeed {
   /** Absent: the object itself. */
   readonly subresource?: Subresource;
   readonly verbs: readonly string[];
+  /** As in a {@link Need}. */
+  readonly changes?: readonly string[];
 }
 
 /**

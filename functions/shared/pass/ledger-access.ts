@@ -8,14 +8,21 @@ import { noteKnown } from "../ledger/settling.ts";
 import { cut } from "../ledger/size.ts";
 import { BoundedMap } from "../objects/bounded-map.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
+import { ourAnnotations, pathsOf } from "../objects/vocabulary/paths.ts";
+import { managedBy } from "../objects/vocabulary.ts";
 import type { Context, GroupMemory, Need } from "./definition.ts";
 import { refuseJoining } from "./joining.ts";
 import type { Observed } from "./observation.ts";
 import { type Wait, wait } from "./verdict.ts";
 
+/** A right to Leases, and what is written into those that are ledgers. */
+export function leasesNeed(...verbs: readonly string[]): Need {
+  return { group: "coordination.k8s.io", resource: "leases", verbs, changes: [ourAnnotations, ...pathsOf(managedBy)] };
+}
+
 /** The rights of whoever decides by a ledger, and says in Events what holds a group back. */
 export const ledgerNeeds: readonly Need[] = [
-  { group: "coordination.k8s.io", resource: "leases", verbs: ["get", "create", "patch"] },
+  leasesNeed("get", "create", "patch"),
   { group: "", resource: "events", verbs: ["create"] },
 ];
 

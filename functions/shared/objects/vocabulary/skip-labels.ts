@@ -25,6 +25,8 @@ export interface SkipStatus {
 
 /** As RabbitMQ's operator and its stop hook have it. */
 export const skipPreStopChecks: SkipLabel = { key: "skipPreStopChecks", value: undefined };
+/** The keys of labels that owners may ask for where the setting says nothing. */
+export const usualSkipLabelKeys: readonly string[] = [skipPreStopChecks.key, "sluice.dev/*"];
 /** What a label gets as its value where any will do. */
 export const anyValue = "true";
 

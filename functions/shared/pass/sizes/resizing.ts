@@ -10,7 +10,7 @@ import { ledgerNeeds } from "../ledger-access.ts";
 
 /** The rights of whoever changes sizes by a ledger. */
 export const resizingNeeds: readonly Need[] = [
-  { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch", "patch"] },
+  { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch", "patch"], changes: ["spec.replicas"] },
   { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
   { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
   ...ledgerNeeds,

@@ -3,8 +3,16 @@ import { hasCode } from "../../kubernetes/cluster.ts";
 import type { GroupKey } from "../../objects/statefulsets.ts";
 import { eventReasons } from "../../objects/vocabulary.ts";
 import type { VolumeClaim } from "../../objects/volumes/volume-claim.ts";
-import type { Context } from "../definition.ts";
+import type { Context, Need } from "../definition.ts";
 import { tellOfClaim } from "./writing.ts";
+
+/** The right to have a volume stay. A policy limits it to the volumes of the namespaces that are served, and to Retain. */
+export const retainingNeed: Need = {
+  group: "",
+  resource: "persistentvolumes",
+  verbs: ["get", "patch"],
+  changes: ["spec.persistentVolumeReclaimPolicy"],
+};
 
 /**
  * A user has to remove the PersistentVolume then. One that is bound to another uid stays as it is. Throws ClusterError.

@@ -4,11 +4,28 @@ import { isPodNews } from "../../group/suspension/proof.ts";
 import { ClusterError, type Metadata } from "../../kubernetes/cluster.ts";
 import { cut } from "../../ledger/size.ts";
 import type { GroupKey } from "../../objects/statefulsets.ts";
+import { finalizerPaths, pathsOf } from "../../objects/vocabulary/paths.ts";
 import * as keys from "../../objects/vocabulary/suspension.ts";
 import { eventReasons } from "../../objects/vocabulary.ts";
 import { parseVolumeClaim, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
-import type { Context } from "../definition.ts";
+import type { Context, Need } from "../definition.ts";
 import { announceNews, isNews } from "../verdict-record.ts";
+
+/** The rights of both functions that suspend volumes and remove them. */
+export const suspensionNeeds: readonly Need[] = [
+  {
+    group: "",
+    resource: "persistentvolumeclaims",
+    verbs: ["get", "list", "patch"],
+    changes: [
+      ...pathsOf(...keys.claimEntries, ...keys.stateEntries, keys.volumeZone, keys.suspended),
+      ...finalizerPaths(keys.volumeHold, keys.volumeProtection),
+    ],
+  },
+  { group: "", resource: "namespaces", verbs: ["get"] },
+  // How its own process groups go, a cluster says itself.
+  { group: "apps.foundationdb.org", resource: "foundationdbclusters", verbs: ["get"] },
+];
 
 export interface ClaimPatch {
   /** By key; null takes one away. */

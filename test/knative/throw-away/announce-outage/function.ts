@@ -8,7 +8,7 @@ import { type Gate, perform } from "../../../../functions/shared/pass/perform.ts
 import type { KeyLookUp, ObjectRef } from "../../../../functions/shared/views/keys.ts";
 import { actOn, telling } from "./act.ts";
 import { decide, type OutageSnapshot, type Target } from "./decide.ts";
-import { listOwners, listOwnersOnNode, name, observe, ownersOf } from "./observe.ts";
+import { anchorAnnotation, listOwners, listOwnersOnNode, name, observe, ownersOf } from "./observe.ts";
 
 /** Announces the outages that ConfigMaps tell of, in the ledger of their owner's group. Its keys are the owners. */
 export const announceOutage: FunctionDefinition<ObjectRef> = {
@@ -24,7 +24,12 @@ export const announceOutage: FunctionDefinition<ObjectRef> = {
   ],
   listKeys: listOwners,
   needs: [
-    { group: "", resource: "configmaps", verbs: ["get", "list", "patch"] },
+    {
+      group: "",
+      resource: "configmaps",
+      verbs: ["get", "list", "patch"],
+      changes: [`metadata.annotations[${anchorAnnotation}]`],
+    },
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
     { group: "", resource: "nodes", verbs: ["get"] },
     { group: "", resource: "pods", verbs: ["get", "list", "watch"] },

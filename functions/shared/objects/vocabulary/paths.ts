@@ -1,0 +1,21 @@
+/** The paths of labels, annotations and finalizers in an object, as a definition names what its function changes. */
+import type { Entry } from "./entry.ts";
+
+/** All keys and finalizers that Sluice has made up begin so. */
+const ours = "sluice.dev/";
+
+/** The path of each label and annotation. */
+export function pathsOf(...entries: readonly Pick<Entry<unknown>, "key" | "kind">[]): readonly string[] {
+  return entries.map(({ key, kind }) => `metadata.${kind}s[${key}]`);
+}
+
+/** The path of each finalizer, by its name. */
+export function finalizerPaths(...names: readonly string[]): readonly string[] {
+  return names.map((name) => `metadata.finalizers[${name}]`);
+}
+
+/** Every annotation that Sluice has made up. */
+export const ourAnnotations = `metadata.annotations[${ours}*]`;
+
+/** The labels that owners may ask for: the policy `sluice-fence-objects` lists their keys as the setting of that name does. */
+export const skipLabelPath = "metadata.labels[SKIP_LABEL_KEYS]";

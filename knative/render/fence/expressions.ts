@@ -1,0 +1,156 @@
+/**
+ * The fence in CEL, the language of admission policies: what two states of an object have in common, but for the paths that an
+ * account may change.
+ */
+
+import { skipLabelPath } from "../../../functions/shared/objects/vocabulary/paths.ts";
+
+/** Paths by group and resource, as `statefulsets.apps/status` names them, for each account. */
+export type Table = Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>;
+
+export interface Variable {
+  readonly name: string;
+  readonly expression: string;
+}
+
+/** A list of texts. Throws Error for a text that would end the literal. */
+export function listIn(texts: readonly string[]): string {
+  return `[${texts.map(literal).join(", ")}]`;
+}
+
+/** A text. Throws Error for one that would end the literal. */
+export function literal(text: string): string {
+  if (/['\\\n]/.test(text)) throw new Error(`${JSON.stringify(text)} cannot be written into an expression`);
+  return `'${text}'`;
+}
+
+/** One line for each account and resource: people read in the cluster which account may change what. */
+function tableIn(table: Table): string {
+  const accounts = Object.entries(table).map(([account, changes]) => {
+    const lines = Object.entries(changes).map(([resource, paths]) => `    ${literal(resource)}: ${listIn(paths)}`);
+    return `  ${literal(account)}: {\n${lines.join(",\n")}\n  }`;
+  });
+  return `{\n${accounts.join(",\n")}\n}`;
+}
+
+/** True for what one of our accounts asks for. Kustomize writes the namespace between the colons. */
+export function isOurs(namespace: string, accounts: readonly string[]): string {
+  const user = "request.userInfo.username";
+  return `${user}.startsWith('system:serviceaccount:${namespace}:') && ${user}.split(':')[3] in ${listIn(accounts)}`;
+}
+
+/** What of metadata the fence is about, and what an object without it has. */
+const wordless = { labels: "{}", annotations: "{}", finalizers: "[]", ownerReferences: "[]" } as const;
+
+const capital = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1);
+
+/** What the validations share: the object before and after, and which paths of it this account may change. */
+export function variablesOf(table: Table): readonly Variable[] {
+  const metadata = Object.entries(wordless).flatMap(([field, nothing]): Variable[] =>
+    ["before", "after"].map((when) => ({
+      name: `${field}${capital(when)}`,
+      expression: `'${field}' in variables.${when}.metadata ? variables.${when}.metadata.${field} : ${nothing}`,
+    })),
+  );
+  return [
+    { name: "table", expression: tableIn(table) },
+    { name: "account", expression: "request.userInfo.username.split(':')[3]" },
+    {
+      name: "resource",
+      expression:
+        "request.resource.resource + (request.resource.group == '' ? '' : '.' + request.resource.group) + " +
+        "(has(request.subResource) && request.subResource != '' ? '/' + request.subResource : '')",
+    },
+    {
+      name: "changes",
+      expression:
+        "variables.account in variables.table && variables.resource in variables.table[variables.account] ? " +
+        "variables.table[variables.account][variables.resource] : []",
+    },
+    { name: "before", expression: "oldObject == null ? {'metadata': {}} : oldObject" },
+    { name: "after", expression: "object == null ? {'metadata': {}} : object" },
+    ...metadata,
+  ];
+}
+
+/** Fields that have validations of their own, or none. */
+const apart = ["apiVersion", "kind", "metadata"];
+/** True where no field differs but those that may be changed, and those of `besides`. */
+export function onlyChanges(table: Table, besides: readonly string[]): string {
+  const paths = Object.values(table).flatMap((changes) => Object.values(changes).flat());
+  const fields = paths.filter((path) => ![...apart, ...besides].some((one) => path.startsWith(one)));
+  const depth = Math.max(1, ...fields.map((path) => path.split(".").length));
+  const left = listIn([...apart, ...besides]);
+  const [before, after] = ["variables.before", "variables.after"];
+  const covers = (now: string, then: string) =>
+    `${now}.all(f, f in ${left} || ${now}[f] == {} || ${fieldCovered(now, then, "f", "", depth)})`;
+  return `${covers(after, before)} &&\n${covers(before, after)}`;
+}
+
+/** Of a field of one map: the other one has the same, or its path may be changed, or in turn what is in it differs so. */
+function fieldCovered(now: string, then: string, name: string, prefix: string, levels: number): string {
+  const path = prefix + name;
+  const same = `${name} in ${then} && ${then}[${name}] == ${now}[${name}]`;
+  const free = `${path} in variables.changes`;
+  if (levels === 1) return `${same} || ${free}`;
+  const inner = `${name}${name[0]}`;
+  const [inNow, inThen] = [`${now}[${name}]`, `(${name} in ${then} ? ${then}[${name}] : {})`];
+  const deeper = fieldCovered(inNow, inThen, inner, `${path} + '.' + `, levels - 1);
+  return (
+    `${same} || ${free} || ` +
+    `variables.changes.exists(p, p.startsWith(${path} + '.')) && ${inNow}.all(${inner}, ${deeper})`
+  );
+}
+
+/** The variable with the keys of labels that pods may get. */
+export const skipLabelKeys = "skipLabelKeys";
+
+/** True where labels and annotations differ only by keys that may be changed. */
+export function onlyOurWords(variables: readonly Variable[]): string {
+  const isListed = variables.some(({ name }) => name === skipLabelKeys);
+  const keys = `variables.${skipLabelKeys}`;
+  const isPrefix = "p.endsWith('/*') && k.startsWith(p.substring(0, size(p) - 1))";
+  const listed = `${literal(skipLabelPath)} in variables.changes && (k in ${keys} || ${keys}.exists(p, ${isPrefix}))`;
+  const covers = (now: string, then: string, free: string) =>
+    `${now}.all(k, k in ${then} && ${then}[k] == ${now}[k] || ${free})`;
+  const differs = (field: string, free: string) => {
+    const [before, after] = [`variables.${field}Before`, `variables.${field}After`];
+    return `${covers(after, before, free)} &&\n${covers(before, after, free)}`;
+  };
+  const labels = differs("labels", isListed ? `${isFree("labels")} || ${listed}` : isFree("labels"));
+  return `${labels} &&\n${differs("annotations", isFree("annotations"))}`;
+}
+
+function isFree(field: string): string {
+  const path = `'metadata.${field}[' + k`;
+  return (
+    `${path} + ']' in variables.changes || variables.changes.exists(p, p.endsWith('*]') && ` +
+    `(${path}).startsWith(p.substring(0, size(p) - 2)))`
+  );
+}
+
+/** True where owners are the same, and finalizers differ only by those that may be changed. */
+export function onlyOurFinalizers(): string {
+  const foreign = (when: string) =>
+    `variables.finalizers${when}.filter(n, !('metadata.finalizers[' + n + ']' in variables.changes))`;
+  return (
+    `${foreign("After")} == ${foreign("Before")} &&\n` +
+    "variables.ownerReferencesAfter == variables.ownerReferencesBefore"
+  );
+}
+
+/** True where no webhook is added or removed, and none differs but by whom the API server trusts to answer it. */
+export function onlyBundles(path: string): string {
+  const same = (k: string, now: string, then: string) => `${k} in ${then} && ${then}[${k}] == ${now}[${k}]`;
+  const clients = (now: string, then: string) =>
+    `${now}.clientConfig.all(c, c == 'caBundle' || ${same("c", `${now}.clientConfig`, `${then}.clientConfig`)})`;
+  const covers = (now: string, then: string) =>
+    `${now}.all(k, k == 'clientConfig' || ${same("k", now, then)}) && ${clients(now, then)}`;
+  const webhooks = (when: string) => `('webhooks' in variables.${when} ? variables.${when}.webhooks : [])`;
+  return (
+    `${webhooks("after")} == ${webhooks("before")} || ${literal(path)} in variables.changes &&\n` +
+    `size(${webhooks("after")}) == size(${webhooks("before")}) &&\n` +
+    `${webhooks("after")}.all(w, ${webhooks("before")}.exists(o, o.name == w.name &&\n` +
+    `  ${covers("w", "o")} &&\n  ${covers("o", "w")}))`
+  );
+}

@@ -1,0 +1,214 @@
+/**
+ * The fence: admission policies that hold each account of Sluice to what its functions do. RBAC knows objects and verbs, and no
+ * fields: with a right to patch a StatefulSet goes the right to run anything in it. The API server evaluates the policies itself.
+ */
+import { resources } from "../../../functions/shared/kubernetes/cluster.ts";
+import { ledgerPrefix } from "../../../functions/shared/ledger/name.ts";
+import { usualSkipLabelKeys } from "../../../functions/shared/objects/vocabulary/skip-labels.ts";
+import { ledgerGroup, webhookNamespace } from "../../../functions/shared/objects/vocabulary.ts";
+import type { Need } from "../../../functions/shared/pass/definition.ts";
+import { labelsOf, type Manifest, placeholderNamespace, type Workload } from "../object.ts";
+import {
+  isOurs,
+  listIn,
+  literal,
+  onlyBundles,
+  onlyChanges,
+  onlyOurFinalizers,
+  onlyOurWords,
+  skipLabelKeys,
+  type Table,
+  type Variable,
+  variablesOf,
+} from "./expressions.ts";
+
+const version = "admissionregistration.k8s.io/v1";
+const component = "fence";
+const writing = ["create", "update", "patch"];
+/** No function decides by an Event, so accounts may write any. */
+const free = "events";
+
+interface Validation {
+  readonly expression: string;
+  readonly message: string;
+}
+
+/** One policy: which of the written resources it is about, and what it says besides. */
+interface Part {
+  readonly name: string;
+  holds(need: Need): boolean;
+  readonly operations: (needs: readonly Need[]) => readonly string[];
+  readonly variables: readonly Variable[];
+  /** The accounts may delete such objects, those of which `validations` say so; absent: none. */
+  readonly isDeleted?: true;
+  /** Fields that `validations` are about. */
+  readonly besides: readonly string[];
+  readonly validations: readonly Validation[];
+}
+
+const isOf =
+  (...among: readonly (keyof typeof resources)[]) =>
+  (need: Need) =>
+    among.some((resource) => need.resource === resource && need.group === resources[resource].group);
+const isWebhook = isOf("mutatingwebhookconfigurations", "validatingwebhookconfigurations");
+const isVolume = isOf("persistentvolumes");
+const isLease = isOf("leases");
+const hasNamespace = (need: Need) => !isWebhook(need) && !isVolume(need) && !isLease(need);
+
+const group = literal(ledgerGroup.key);
+/** In CEL: an object of which a ledger's name and annotation are seen, or none. */
+const isLedger = (when: string) =>
+  `(variables.${when.toLowerCase()} == {'metadata': {}} || ` +
+  `variables.${when.toLowerCase()}.metadata.name.startsWith(${literal(ledgerPrefix)}) && ${group} in variables.annotations${when})`;
+
+const parts: readonly Part[] = [
+  {
+    name: "webhooks",
+    holds: isWebhook,
+    operations: () => ["CREATE", "UPDATE", "DELETE"],
+    variables: [],
+    besides: ["webhooks"],
+    validations: [
+      {
+        expression: `request.operation == 'UPDATE' &&\n(${onlyBundles("webhooks[*].clientConfig.caBundle")})`,
+        message: "of a webhook configuration Sluice changes nothing but each caBundle",
+      },
+    ],
+  },
+  {
+    name: "volumes",
+    holds: isVolume,
+    operations: () => ["CREATE", "UPDATE", "DELETE"],
+    variables: [{ name: "namespaces", expression: listIn([placeholderNamespace]) }],
+    besides: [],
+    validations: [
+      {
+        expression:
+          "request.operation == 'UPDATE' && has(oldObject.spec.claimRef) &&\n" +
+          "oldObject.spec.claimRef.namespace in variables.namespaces &&\n" +
+          "object.spec.persistentVolumeReclaimPolicy == 'Retain'",
+        message: "Sluice sets the reclaim policy of volumes of the namespace that it serves, and to Retain alone",
+      },
+    ],
+  },
+  {
+    name: "objects",
+    holds: hasNamespace,
+    operations: (needs) => [...(needs.some(({ verbs }) => verbs.includes("create")) ? ["CREATE"] : []), "UPDATE"],
+    variables: [{ name: skipLabelKeys, expression: listIn(usualSkipLabelKeys) }],
+    besides: [],
+    validations: [],
+  },
+  {
+    name: "leases",
+    holds: isLease,
+    operations: () => ["CREATE", "UPDATE", "DELETE"],
+    isDeleted: true,
+    variables: [],
+    besides: [],
+    validations: [
+      {
+        expression:
+          `${isLedger("Before")} &&\n${isLedger("After")} &&\n` +
+          `(request.operation != 'UPDATE' || variables.annotationsAfter[${group}] == variables.annotationsBefore[${group}])`,
+        message: "Sluice writes no Lease but those that are ledgers, and each stays the ledger of its group",
+      },
+    ],
+  },
+];
+
+/** The policies for these accounts. Throws Error for a right to change objects without the paths that it is for. */
+export function fenceOf(workloads: readonly Workload[]): readonly Manifest[] {
+  const written = workloads.flatMap(({ name, needs }) => needs.filter((need) => isWritten(name, need)));
+  return parts.flatMap((part) => {
+    const needs = written.filter((need) => part.holds(need));
+    return needs.length === 0 ? [] : policyOf(part, workloads, needs);
+  });
+}
+
+function isWritten(account: string, { verbs, resource, changes }: Need): boolean {
+  const isWriting = verbs.some((verb) => writing.includes(verb)) && resource !== free;
+  if (isWriting && changes === undefined)
+    throw new Error(`${account} may write ${resource}, and does not say what of it: name the paths in \`changes\``);
+  return isWriting;
+}
+
+function policyOf(part: Part, workloads: readonly Workload[], needs: readonly Need[]): readonly Manifest[] {
+  const name = `sluice-fence-${part.name}.${placeholderNamespace}`;
+  const labels = { ...labelsOf(component), [webhookNamespace.key]: placeholderNamespace };
+  const accounts = workloads.map((workload) => workload.name);
+  const table = tableOf(part, workloads);
+  const unlessDeleted = (expression: string) =>
+    part.isDeleted ? `request.operation == 'DELETE' ||\n${expression}` : expression;
+  const spec = {
+    failurePolicy: "Fail",
+    matchConstraints: { resourceRules: rulesOf(part, needs) },
+    matchConditions: [{ name: "by-an-account-of-sluice", expression: isOurs(placeholderNamespace, accounts) }],
+    variables: [...part.variables, ...variablesOf(table)],
+    validations: [
+      ...part.validations,
+      {
+        expression: unlessDeleted(onlyChanges(table, part.besides)),
+        message: "a field is changed that this account may not change",
+        messageExpression: mayChange("field"),
+      },
+      {
+        expression: unlessDeleted(onlyOurWords(part.variables)),
+        message: "a label or an annotation is changed that this account may not change",
+        messageExpression: mayChange("label or annotation"),
+      },
+      {
+        expression: unlessDeleted(onlyOurFinalizers()),
+        message: "owners or a finalizer are changed that this account may not change",
+        messageExpression: mayChange("owner or finalizer"),
+      },
+    ],
+  };
+  return [
+    { apiVersion: version, kind: "ValidatingAdmissionPolicy", metadata: { name, labels }, spec },
+    {
+      apiVersion: version,
+      kind: "ValidatingAdmissionPolicyBinding",
+      metadata: { name, labels },
+      spec: { policyName: name, validationActions: ["Deny"] },
+    },
+  ];
+}
+
+/** What the refusal says: the account, and all that it may change. */
+function mayChange(what: string): string {
+  return (
+    `'no other ${what} of ' + variables.resource + ' may be changed by ' + variables.account + ` +
+    "' than [' + variables.changes.join(', ') + ']'"
+  );
+}
+
+/** One rule for each API group: every version of its resources. */
+function rulesOf({ operations }: Part, needs: readonly Need[]): readonly object[] {
+  return [...Map.groupBy(needs, (need) => need.group)].map(([apiGroup, ofGroup]) => ({
+    apiGroups: [apiGroup],
+    apiVersions: ["*"],
+    operations: operations(ofGroup),
+    resources: [...new Set(ofGroup.map(({ resource }) => resource))].sort(),
+  }));
+}
+
+/** As the expressions name it: `statefulsets.apps/status`. */
+function nameOf({ group: apiGroup, resource }: Need): string {
+  const [plural = "", ...subresource] = resource.split("/");
+  return [apiGroup === "" ? plural : `${plural}.${apiGroup}`, ...subresource].join("/");
+}
+
+/** Accounts with nothing to change are left out, and may change nothing, whatever their Roles say. */
+function tableOf({ holds }: Part, workloads: readonly Workload[]): Table {
+  const rows = workloads.map(({ name, needs }): [string, Table[string]] => {
+    const written = needs.filter((need) => holds(need) && isWritten(name, need));
+    const byResource = Map.groupBy(written, nameOf);
+    const changes = [...byResource].map(([resource, some]): [string, readonly string[]] => [
+      resource,
+      [...new Set(some.flatMap((need) => need.changes ?? []))].sort(),
+    ]);
+    return [name, Object.fromEntries(changes.sort())];
+  });
+  return Object.fromEntries(rows.filter(([, changes]) => Object.keys(changes).length > 0));
+}

@@ -1,0 +1,85 @@
+/** Two namespaces with the same objects in them. Sluice serves the first one, and its accounts have no work in the other one. */
+import type { Api } from "../controlplane/api.ts";
+import type { Place } from "./escapes.ts";
+
+const size = { storage: "1Gi" };
+const containers = [{ name: "c", image: "app:1" }];
+
+/** Labels, an annotation and a finalizer that are not ours. */
+function named(name: string, more: object = {}): object {
+  const words = { labels: { app: name }, annotations: { "example.com/here": "true" } };
+  return { name, ...words, finalizers: ["example.com/kept"], ...more };
+}
+
+/** Makes what the attempts are about. Nothing binds or starts: the volumes are of no class, and the StatefulSet is empty. */
+export async function furnish(api: Api, { namespace, elsewhere }: Place): Promise<void> {
+  for (const one of [namespace, elsewhere]) await furnishOne(api, one);
+  const volumes = {
+    [`ours-${namespace}`]: { claimRef: referenceTo(namespace, "data-gone") },
+    [`theirs-${namespace}`]: { claimRef: referenceTo(elsewhere, "data-gone") },
+    [`free-${namespace}`]: {},
+  };
+  for (const [name, spec] of Object.entries(volumes))
+    await api.post("/api/v1/persistentvolumes", {
+      apiVersion: "v1",
+      kind: "PersistentVolume",
+      metadata: named(name),
+      spec: {
+        accessModes: ["ReadWriteOnce"],
+        capacity: size,
+        persistentVolumeReclaimPolicy: "Delete",
+        storageClassName: "no-class",
+        csi: { driver: "csi.example.com", volumeHandle: name },
+        ...spec,
+      },
+    });
+}
+
+function referenceTo(namespace: string, name: string): object {
+  return { apiVersion: "v1", kind: "PersistentVolumeClaim", namespace, name, uid: crypto.randomUUID() };
+}
+
+async function furnishOne(api: Api, namespace: string): Promise<void> {
+  const core = `/api/v1/namespaces/${namespace}`;
+  const at = (group: string) => `/apis/${group}/namespaces/${namespace}`;
+  const app = { app: "db" };
+  await api.post(`${at("apps/v1")}/statefulsets`, {
+    apiVersion: "apps/v1",
+    kind: "StatefulSet",
+    metadata: named("db"),
+    spec: {
+      replicas: 0,
+      selector: { matchLabels: app },
+      template: { metadata: { labels: app }, spec: { containers } },
+    },
+  });
+  await api.post(`${core}/pods`, { apiVersion: "v1", kind: "Pod", metadata: named("alone"), spec: { containers } });
+  const claim = { accessModes: ["ReadWriteOnce"], resources: { requests: size }, storageClassName: "no-class" };
+  for (const name of ["data-db-0", "unbound"])
+    await api.post(`${core}/persistentvolumeclaims`, {
+      apiVersion: "v1",
+      kind: "PersistentVolumeClaim",
+      metadata: named(name),
+      spec: claim,
+    });
+  const ledger = { annotations: { "sluice.dev/group": "db", "sluice.dev/format": "1" } };
+  for (const [name, more] of Object.entries({ leader: {}, "sluice-lookalike": {}, "sluice-db": ledger }))
+    await api.post(`${at("coordination.k8s.io/v1")}/leases`, {
+      apiVersion: "coordination.k8s.io/v1",
+      kind: "Lease",
+      metadata: named(name, more),
+    });
+  for (const [apiVersion, kind, plural, name] of [
+    ["rabbitmq.com/v1beta1", "RabbitmqCluster", "rabbitmqclusters", "orders"],
+    ["apps.foundationdb.org/v1beta2", "FoundationDBCluster", "foundationdbclusters", "fdb"],
+  ] as const)
+    await api.post(`${at(apiVersion)}/${plural}`, {
+      apiVersion,
+      kind,
+      metadata: named(name),
+      spec: kind === "FoundationDBCluster" ? { labels: { matchLabels: app } } : {},
+    });
+  await api.patch(`${at("apps.foundationdb.org/v1beta2")}/foundationdbclusters/fdb/status`, {
+    status: { processGroups: [{ processGroupID: "storage-1" }] },
+  });
+}
