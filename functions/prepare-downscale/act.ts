@@ -1,6 +1,6 @@
 /** The way of one review: what it asks, the claim, the pods that are told, the second write, the answer (rules R18 to R20). */
 import type { HeldBack } from "../shared/group/claiming.ts";
-import { prepareEndpointOf } from "../shared/group/prepared.ts";
+import { prepareEndpointOf, toldAtOf } from "../shared/group/prepared.ts";
 import { sizesOf } from "../shared/group/size-changes.ts";
 import { messageOf } from "../shared/kubernetes/errors.ts";
 import { makeClaim } from "../shared/ledger/claim.ts";
@@ -163,7 +163,11 @@ async function begin(work: Work): Promise<Begun | AdmissionAnswer> {
     const actByMs = await writeClaims(context, observed, { ...over, out: [...settled, ...claims], into });
     return withWarnings(allowUntil(work, actByMs), warnings);
   }
-  const claim = makeClaim({ ...seen.snapshot.content, stampMs });
+  // What its end needs stands in it: annotations may be gone by then, and pods may be other ones.
+  const { content } = seen.snapshot;
+  const told = Object.fromEntries(toTell.map(({ name, uid }) => [name, uid]));
+  const toldAt = toldAtOf(work.endpoint);
+  const claim = makeClaim({ ...content, stampMs, uids: { ...content.uids, ...told }, toldAt });
   await writeClaims(context, observed, { ...over, into: [claim] });
   return { claim, besides: verdict.besides, toTell, where, warnings };
 }

@@ -1,11 +1,12 @@
 /** One pass: each claim of a prepared downscale is ended where it is over, and taken back where it never came (rule R20). */
-import { addressOf, isPrepared, isTakenBack, prepareEndpointOf, requestTo } from "../shared/group/prepared.ts";
+import { addressOf, isPrepared, isTakenBack, requestTo, undoEndpointOf } from "../shared/group/prepared.ts";
 import { scaleDownPhases } from "../shared/group/size-changes.ts";
 import { tellPods } from "../shared/http/telling.ts";
 import type { Announcement } from "../shared/kubernetes/announcements.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim } from "../shared/ledger/kinds.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
+import type { Pod } from "../shared/objects/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import { eventReasons } from "../shared/objects/vocabulary.ts";
 import { renewClaim, timesAfter, writeClaim, writeClaims } from "../shared/pass/claim-writing.ts";
@@ -33,6 +34,10 @@ const lookSoonMs = 500;
 const nextLookMs = new WeakMap<GroupMemory, number>();
 const untoldRecheckMs = 15_000;
 const contendedMs = 1_000;
+/** After so long of failed tries a claim ends that no pod can answer for any more, in milliseconds. */
+const giveUpAfterMs = 1_800_000;
+/** The status 501; 404 and 405 say already that a pod has nothing to take back. */
+const notImplemented = 501;
 const isAsked = ({ scaling }: StatefulSet): boolean => scaling?.preparesDownscale === true;
 
 /** Throws ClusterError where trying again can help. */
@@ -115,11 +120,16 @@ async function undo(
   { observed, stay, leave }: Undo,
 ): Promise<End> {
   const { cluster } = context;
-  const marked = renewClaim(claim, cluster.serverTimeMs(), undoing);
+  const nowMs = cluster.serverTimeMs();
+  // One that stands for those that leave was undone before: that time is over.
+  const undoneMs = claim.phase === undoing ? (claim.undoneMs ?? nowMs) : nowMs;
+  const marked = changeClaim(renewClaim(claim, nowMs, undoing), { undoneMs });
   const deadlineMs = await writeClaim(context, observed, claim, marked);
-  const why = await tellToStay(context, statefulSet, toTell(stay, statefulSet?.scaling?.unprepared ?? []), deadlineMs);
-  if (why !== undefined) {
-    const sentence = `the downscale of ${claim.zone} never came, and its pods are not all told that they stay: ${why}`;
+  const due = toTell(stay, statefulSet?.scaling?.unprepared ?? []);
+  const untold = await tellToStay(context, statefulSet, claim, due, deadlineMs);
+  const isVain = untold?.isVain === true && nowMs - undoneMs >= giveUpAfterMs;
+  if (untold !== undefined && !isVain) {
+    const sentence = `the downscale of ${claim.zone} never came, and its pods are not all told that they stay: ${untold.why}`;
     const end = { guard: "prepared-untold", sentence, recheckMs: untoldRecheckMs };
     await say(context, key, { claim, statefulSet, end, type: "Warning", reason: eventReasons.preparedUntold });
     return end;
@@ -134,6 +144,12 @@ async function undo(
     again.snapshot.claim,
     leave.length === 0 ? undefined : changeClaim(marked, rest),
   );
+  if (untold !== undefined) {
+    const sentence = `the downscale of ${claim.zone} never came, and its claim ends after ${giveUpAfterMs / 60_000} minutes of failed tries: each pod that was told of it is gone, is another one, or knows no such request; ${untold.why}`;
+    const end = { guard: "prepared-given-up", sentence };
+    await say(context, key, { claim, statefulSet, end, type: "Warning", reason: eventReasons.preparedGivenUp });
+    return end;
+  }
   const sentence = `the downscale of ${claim.zone} never came: its pods were told that they stay`;
   const end = { guard: "downscale-taken-back", sentence };
   await say(context, key, { claim, statefulSet, end, type: "Normal", reason: eventReasons.downscaleTakenBack });
@@ -155,17 +171,26 @@ async function say(context: Context, key: GroupKey, { claim, statefulSet, end, t
   await announceNews(context, name, key, { about, type, reason, message, identity });
 }
 
-/** Undefined where each of them has heard it; or why not. */
+/** Why pods do not know that they stay. */
+interface Untold {
+  readonly why: string;
+  /** None of them can have anything to take back: it is another pod than was told, or knows no such request. */
+  readonly isVain: boolean;
+}
+
+/** Undefined where each of them has heard it. */
 async function tellToStay(
   { pods, cluster }: Context,
   statefulSet: StatefulSet | undefined,
+  claim: KnownClaim,
   stay: Parameters<typeof toTell>[0],
   deadlineMs: number,
-): Promise<string | undefined> {
+): Promise<Untold | undefined> {
   if (stay.length === 0) return undefined;
-  if (pods === undefined || statefulSet === undefined) return "this process calls no pods";
-  const endpoint = prepareEndpointOf(statefulSet);
-  if ("guard" in endpoint) return endpoint.sentence;
+  if (pods === undefined || statefulSet === undefined) return { why: "this process calls no pods", isVain: false };
+  const others = new Set(stay.filter((pod) => isOther(claim, pod)).map(({ name: pod }) => pod));
+  const endpoint = undoEndpointOf(claim, statefulSet);
+  if ("guard" in endpoint) return { why: endpoint.sentence, isVain: others.size === stay.length };
   const addresses = stay.map((pod) => addressOf(endpoint, pod.name));
   const request = requestTo(endpoint, "DELETE");
   const told = await tellPods({
@@ -177,5 +202,13 @@ async function tellToStay(
     deadlineMs,
     isAllOrNone: false,
   });
-  return told.find(({ heard }) => !heard)?.why;
+  const silent = told.filter(({ heard }) => !heard);
+  const [first] = silent;
+  const isVain = silent.every(({ pod, status }) => others.has(pod) || status === notImplemented);
+  return first && { why: first.why, isVain };
+}
+
+/** True for another pod than was told; where the claim names none, Sluice does not know it. */
+function isOther({ uids = {} }: KnownClaim, { name: pod, uid }: Pod): boolean {
+  return uids[pod] !== undefined && uids[pod] !== uid;
 }

@@ -1,18 +1,15 @@
 /** What those who tell pods of a downscale, and those who take it back, know alike: where they are told, and by which claims. */
 import type { PodAddress, PodRequest } from "../http/pod-http.ts";
 import { parsePath, parsePort } from "../http/target.ts";
-import type { Claim, KnownClaim } from "../ledger/claim.ts";
+import type { Claim, KnownClaim, ToldAt } from "../ledger/claim.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
 import { prepareDownscalePath, prepareDownscalePort } from "../objects/vocabulary/scaling.ts";
 import { askedGroupOf } from "./whose-ledger.ts";
 
 /** Where the pods of a StatefulSet are told that they leave (POST), or that they stay after all (DELETE). */
-export interface PrepareEndpoint {
+export interface PrepareEndpoint extends ToldAt {
   readonly namespace: string;
-  readonly service: string;
   readonly group: string;
-  readonly port: number;
-  readonly path: string;
 }
 
 /** What a StatefulSet lacks so that its pods can be told. */
@@ -43,7 +40,21 @@ export function prepareEndpointOf(statefulSet: StatefulSet): PrepareEndpoint | N
       "prepare-path-malformed",
       `has the annotation ${prepareDownscalePath.key} ${shown(preparePath)}: write a path without spaces`,
     );
-  return { namespace, service: serviceName, group: askedGroupOf(statefulSet), port, path };
+  return { namespace, scheme: "http", service: serviceName, group: askedGroupOf(statefulSet), port, path };
+}
+
+/** What a claim keeps of it. */
+export function toldAtOf({ scheme, port, path, service }: PrepareEndpoint): ToldAt {
+  return { scheme, port, path, service };
+}
+
+/**
+ * Where the pods of a claim are told that they stay: where they were told that they leave. A claim of an earlier version does not
+ * say it, so that its StatefulSet has to.
+ */
+export function undoEndpointOf({ toldAt }: KnownClaim, statefulSet: StatefulSet): PrepareEndpoint | NoEndpoint {
+  if (toldAt === undefined) return prepareEndpointOf(statefulSet);
+  return { ...toldAt, namespace: statefulSet.namespace, group: askedGroupOf(statefulSet) };
 }
 
 function shown(text: string): string {
@@ -51,8 +62,8 @@ function shown(text: string): string {
 }
 
 /** The address of the pod of that name. */
-export function addressOf({ namespace, service, group, port }: PrepareEndpoint, pod: string): PodAddress {
-  return { scheme: "http", pod, service, namespace, group, port };
+export function addressOf({ namespace, service, group, port, scheme }: PrepareEndpoint, pod: string): PodAddress {
+  return { scheme, pod, service, namespace, group, port };
 }
 
 /** What a pod is asked: neither has a body, and a second one does no harm. */

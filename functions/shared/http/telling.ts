@@ -14,6 +14,8 @@ export interface Told {
   readonly isGivenUp: boolean;
   /** Of one that has not heard. */
   readonly why: string;
+  /** What it answered; absent where it gave no answer. */
+  readonly status?: number;
 }
 
 export interface Telling {
@@ -61,8 +63,9 @@ async function tell(
     return { pod, heard: false, sent: false, isGivenUp: true, why: "it was given up before its turn" };
   try {
     const answer = await pods.send(address, request, { signal, notAfterMs: deadlineMs });
-    if (isHeard(answer)) return { pod, heard: true, sent: true, isGivenUp: false, why: "" };
-    return { pod, heard: false, sent: true, isGivenUp: false, why: refusal(address, request, answer).message };
+    const { status } = answer;
+    if (isHeard(answer)) return { pod, heard: true, sent: true, isGivenUp: false, why: "", status };
+    return { pod, heard: false, sent: true, isGivenUp: false, why: refusal(address, request, answer).message, status };
   } catch (error) {
     if (!(error instanceof PodHttpError)) throw error;
     return { pod, heard: false, sent: error.sent, isGivenUp: error.failed === "aborted", why: messageOf(error) };

@@ -4,6 +4,7 @@
  *
  * A line that nobody changes is written back as it was read, byte for byte: a later version may have put more into it.
  */
+import { isPath, isPort } from "../http/grammar.ts";
 import { type Fields, fieldsOf, isTime } from "../objects/fields.ts";
 import { parseOrdinal } from "../objects/pods.ts";
 
@@ -33,6 +34,15 @@ export interface Anchor {
   readonly namespace?: string;
   readonly name: string;
   readonly annotation: string;
+}
+
+/** Where the pods of a claim were told of it, so that they can be told its end whatever their StatefulSet says by then. */
+export interface ToldAt {
+  readonly scheme: "http" | "https";
+  readonly port: number;
+  readonly path: string;
+  /** The Service by which pods have their names in DNS. */
+  readonly service: string;
 }
 
 /** What every version reads of a claim. */
@@ -68,6 +78,9 @@ export interface ClaimContent {
   readonly phase: string;
   readonly terms: Terms;
   readonly anchor?: Anchor;
+  readonly toldAt?: ToldAt;
+  /** When its pods were first told that they stay, by the API server's clock in milliseconds since the epoch. */
+  readonly undoneMs?: number;
 }
 
 export interface KnownClaim extends ClaimContent, Stated {
@@ -145,6 +158,10 @@ function parseContent(
   const anchor = parseAnchor(fields.anchor);
   // Rule R10a: what a scale-down leaves behind is undone by its age; nothing tells when the others are over but their anchors.
   if (anchor === undefined && (fields.anchor !== undefined || stated.kind !== "scale-down")) throw malformed("anchor");
+  const toldAt = parseToldAt(fields.toldAt);
+  if (toldAt === undefined && fields.toldAt !== undefined) throw malformed("toldAt");
+  const { undoneMs } = fields;
+  if (undoneMs !== undefined && !isTime(undoneMs)) throw malformed("undoneMs");
   return {
     ...stated,
     members,
@@ -156,6 +173,8 @@ function parseContent(
     ...(uids === undefined ? {} : { uids }),
     ...(readyMs === undefined ? {} : { readyMs }),
     ...(anchor === undefined ? {} : { anchor }),
+    ...(toldAt === undefined ? {} : { toldAt }),
+    ...(undoneMs === undefined ? {} : { undoneMs }),
   };
 }
 
@@ -203,6 +222,13 @@ function parseAnchor(value: unknown): Anchor | undefined {
   if (!isName(resource) || !isName(name) || !isName(annotation)) return undefined;
   if (namespace === undefined) return { resource, name, annotation };
   return isName(namespace) ? { resource, namespace, name, annotation } : undefined;
+}
+
+function parseToldAt(value: unknown): ToldAt | undefined {
+  const { scheme, port, path, service } = fieldsOf(value) ?? {};
+  if (scheme !== "http" && scheme !== "https") return undefined;
+  if (typeof port !== "number" || !isPort(port) || typeof path !== "string" || !isPath(path)) return undefined;
+  return isName(service) ? { scheme, port, path, service } : undefined;
 }
 
 function isKindName(kind: string): kind is KindName {

@@ -22,6 +22,7 @@ export const eventReasons = {
   downscaleRefused: "DownscaleRefused",
   downscaleTakenBack: "DownscaleTakenBack",
   preparedUntold: "PreparedPodsUntold",
+  preparedGivenUp: "PreparedGivenUp",
   skipLabelled: "SkipLabelled",
   skipWaiting: "SkipLabelWaiting",
   skipWithdrawn: "SkipLabelsRemoved",

@@ -73,13 +73,6 @@ test("a pod that knows no DELETE has nothing to take back", async () => {
   }
 });
 
-test("prepared-untold: where the annotations are gone nobody knows whom to tell, and the claim stays", async () => {
-  const world = await neverCame();
-  world.annotate("group-a", { "grafana.com/prepare-downscale-http-port": null });
-  assert.equal(await world.process().sweep(), "prepared-untold");
-  assert.deepEqual(world.claimed, ["group-a undoing"]);
-});
-
 test("claim-gone: of two processes one ends it, and the other leaves it at that", async () => {
   const world = await neverCame();
   const [one, other] = [world.process(), world.process()];

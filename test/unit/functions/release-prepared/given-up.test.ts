@@ -1,0 +1,132 @@
+/** A claim of a prepared downscale ends by what it holds itself, or after 30 minutes in which no pod can answer for it. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { formatClaims, makeClaim, parseClaims } from "../../../../functions/shared/ledger/claim.ts";
+import { namespace } from "../../shared/pass/passes.ts";
+import { type Downscales, preparedGroup } from "../prepare-downscale/downscales.ts";
+
+/** The pods of the ordinals 3 and 4 were told, and the change never came. */
+async function neverCame(): Promise<Downscales> {
+  const world = await preparedGroup();
+  assert.equal(await world.process().guard("group-a", 3), "allowed");
+  await world.passes.goOn(91_000);
+  return world;
+}
+
+/** Looks every 20 s; answers the last guard. */
+async function tryFor(world: Downscales, minutes: number): Promise<string | undefined> {
+  let guard: string | undefined;
+  for (let tries = 0; tries < minutes * 3; tries++) {
+    guard = await world.process().sweep();
+    if (world.claimed.length === 0) return guard;
+    await world.passes.goOn(20_000);
+  }
+  return guard;
+}
+
+const refusing = (status: number) => (_pod: string, method: string) => (method === "DELETE" ? { status } : undefined);
+const givenUp = ({ passes }: Downscales) => passes.events.filter((event) => event.startsWith("PreparedGivenUp"));
+
+/** As an earlier version has written it. */
+function withoutAddress({ passes, claims }: Downscales): void {
+  const old = claims.flatMap((claim) => {
+    if (!claim.isKnown) return [];
+    const { toldAt: _, line: __, isKnown: ___, ...content } = claim;
+    return [makeClaim(content)];
+  });
+  passes.writeLedger({ "sluice.dev/claims": formatClaims(old) });
+}
+
+test("a claim holds scheme, port, path and Service of those who were told, and their uids, from its first write on", async () => {
+  const world = await preparedGroup();
+  const seen: unknown[] = [];
+  world.reply = (_pod, method) => {
+    const [claim] = world.claims;
+    if (method === "POST" && claim?.isKnown)
+      seen.push([claim.phase, claim.toldAt, Object.keys(claim.uids ?? {}).sort()]);
+    return undefined;
+  };
+  assert.equal(await world.process().guard("group-a", 4), "allowed");
+  const service = world.passes.world.store.get("statefulsets", { namespace, name: "group-a" }).spec.serviceName;
+  const toldAt = { scheme: "http", port: 80, path: "/ingester/prepare-shutdown", service };
+  assert.deepEqual(seen, [["preparing", toldAt, ["group-a", "group-a-4"]]]);
+});
+
+test("where the annotations are gone while a claim stands, its pods are told that they stay where they were told that they leave", async () => {
+  const world = await neverCame();
+  const [port, path] = ["grafana.com/prepare-downscale-http-port", "grafana.com/prepare-downscale-http-path"];
+  world.annotate("group-a", { [port]: null, [path]: "elsewhere" });
+  assert.equal(await world.process().sweep(), "downscale-taken-back");
+  assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
+  const urls = world.heard
+    .filter(({ method }) => method === "DELETE")
+    .map(({ url }) => url.replace(/.*\.svc[^/]*/, ""));
+  assert.deepEqual(urls, ["/ingester/prepare-shutdown", "/ingester/prepare-shutdown"]);
+});
+
+test("prepared-untold: of a claim of an earlier version only its StatefulSet says where; when its pods are others it ends", async () => {
+  const world = await neverCame();
+  withoutAddress(world);
+  world.annotate("group-a", { "grafana.com/prepare-downscale-http-port": null });
+  assert.equal(await tryFor(world, 40), "prepared-untold");
+  for (const name of ["group-a-3", "group-a-4"]) world.passes.world.store.delete("pods", { namespace, name }, {});
+  await world.passes.goOn(20_000);
+  assert.equal(await world.process().sweep(), "prepared-given-up");
+  assert.deepEqual(world.claimed, []);
+});
+
+test("prepared-given-up: after 30 minutes in which each pod says that it knows no such request its claim ends, with a Warning", async () => {
+  const world = await neverCame();
+  world.reply = refusing(501);
+  assert.equal(await tryFor(world, 29), "prepared-untold");
+  assert.deepEqual([world.claimed, givenUp(world)], [["group-a undoing"], []]);
+  assert.equal(await tryFor(world, 3), "prepared-given-up");
+  assert.deepEqual(world.claimed, []);
+  assert.match(
+    givenUp(world).join(),
+    /^PreparedGivenUp group-a: prepared-given-up: .* ends after 30 minutes of failed tries/,
+  );
+});
+
+test("prepared-given-up: another pod than the one that was told has nothing to take back, whatever it answers", async () => {
+  const world = await neverCame();
+  world.reply = refusing(500);
+  world.passes.world.store.delete("pods", { namespace, name: "group-a-3" }, {});
+  await world.passes.goOn(20_000);
+  assert.equal(await tryFor(world, 35), "prepared-untold", "group-a-4 was told, and stands");
+  world.passes.world.store.delete("pods", { namespace, name: "group-a-4" }, {});
+  await world.passes.goOn(20_000);
+  assert.equal(await world.process().sweep(), "prepared-given-up");
+});
+
+test("a pod that was told and gives no other answer than a fault of its own holds its group for as long as that lasts", async () => {
+  const world = await neverCame();
+  world.reply = (pod) => ({ status: pod === "group-a-3" ? 503 : 501 });
+  assert.equal(await tryFor(world, 90), "prepared-untold");
+  assert.deepEqual([world.claimed, givenUp(world)], [["group-a undoing"], []]);
+});
+
+test("an address that is none makes a claim unreadable, and nothing is sent there", () => {
+  const content = {
+    id: "prepared-a",
+    kind: "scale-down",
+    zone: "a",
+    members: "3",
+    by: "x",
+    stampMs: 1,
+    phase: "p",
+    terms: "asked",
+  };
+  const good = { scheme: "http", port: 80, path: "/a", service: "s" };
+  const parse = (toldAt: object) => parseClaims(JSON.stringify({ ...content, toldAt }), (why) => new Error(why));
+  assert.equal(parse(good).length, 1);
+  for (const wrong of [
+    { scheme: "file" },
+    { port: 0 },
+    { port: "80" },
+    { path: "a" },
+    { path: "/a b" },
+    { service: "" },
+  ])
+    assert.throws(() => parse({ ...good, ...wrong }), /toldAt of the claim prepared-a/, JSON.stringify(wrong));
+});
