@@ -60,7 +60,7 @@ test("volumes suspended beside whatever a seed has drawn break no promise; some 
 });
 
 /** The seed that finds what is missing, in the order of the rules. */
-const finders = [1, 3, 1, 1, 2, 3, 2, 1, 177, 2, 2];
+const finders = [1, 3, 1, 1, 2, 3, 2, 1, 139, 2, 2];
 
 for (const [index, { removed, breaks, aim, wrappers }] of suspensionRules.entries()) {
   const seed = finders[index] ?? 0;
