@@ -143,6 +143,8 @@ export interface PlannedScaling {
   readonly late: number;
   /** The share of sizes changed by hand that the API server stores up to a minute after they were allowed. */
   readonly slow: number;
+  /** How often a user takes from a StatefulSet all that says that its pods are told, for ever; absent: never. */
+  readonly forgetsMs?: number;
 }
 
 export interface PlannedSkipLabels {

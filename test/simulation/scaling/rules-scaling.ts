@@ -1,12 +1,12 @@
 /** What keeps downscales safe, taken away from the shipped functions one at a time. */
-import { changeClaim, type KnownClaim } from "../../../functions/shared/ledger/claim.ts";
+import { changeClaim, type KnownClaim, makeClaim } from "../../../functions/shared/ledger/claim.ts";
 import { undoAfterMs } from "../../../functions/shared/ledger/kinds.ts";
 import type { Protocol } from "../../../functions/shared/ledger/protocol.ts";
 import type { Ledger } from "../../../functions/shared/ledger/reservation.ts";
 import type { Plan } from "../plan.ts";
 import type { Wrappers } from "../replica.ts";
 import { never, type RemovedRule } from "../rules.ts";
-import { sized } from "./scenarios.ts";
+import { forgetful, sized } from "./scenarios.ts";
 
 type Claims = Ledger["claims"];
 
@@ -136,6 +136,9 @@ const agedClaims = seenAs((claim) =>
 /** No scale-down ever looks old enough to be taken back. */
 const youngClaims = seenAs((claim) => changeClaim(claim, { stampMs: claim.stampMs + 86_400_000 }));
 
+/** Only the StatefulSet says where its pods are told. */
+const withoutAddress = seenAs(({ toldAt: _, line: __, isKnown: ___, ...content }) => makeClaim(content));
+
 export const scalingRules: readonly RemovedRule[] = [
   {
     rule: "R18",
@@ -171,5 +174,12 @@ export const scalingRules: readonly RemovedRule[] = [
     breaks: ["D1"],
     aim: (plan) => sized(plan, { ...prepared, slow: 1 }),
     wrappers: agedClaims,
+  },
+  {
+    rule: "R20",
+    removed: "what the end of a prepared downscale needs: the claim does not say where its pods were told",
+    breaks: ["L1"],
+    aim: (plan) => forgetful(plan),
+    wrappers: withoutAddress,
   },
 ];

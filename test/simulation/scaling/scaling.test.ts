@@ -8,7 +8,7 @@ import type { Plan } from "../plan.ts";
 import type { Wrappers } from "../replica.ts";
 import { simulate } from "../simulation.ts";
 import { scalingAnywhere, withScaling } from "./anywhere.ts";
-import { scaling } from "./scenarios.ts";
+import { forgetful, scaling } from "./scenarios.ts";
 
 const happenings = [
   /autoscaler +wants/,
@@ -46,6 +46,20 @@ test("sizes that change beside whatever a seed has drawn break no promise, and s
   const plans = seeds.map((seed) => withScaling(drawPlan(createDraw(seed), seed), seed));
   const share = plans.filter((plan) => plan.scaling !== undefined).length / seeds.length;
   assert.ok(share > 0.01 && share < 0.03, `${share} of all seeds`);
+});
+
+test("a claim ends by itself though its StatefulSet has lost by then all that says how its pods are told", async () => {
+  let taken = 0;
+  for (let seed = 1; seed <= 30; seed++) {
+    const { violations, history } = await simulate(seed, { aim: forgetful, verbose: true });
+    assert.deepEqual(violations, [], `seed ${seed}`);
+    if (
+      history.some((line) => /wants the pods of group-[abc] told no more/.test(line)) &&
+      history.some((line) => /verdict downscale-taken-back/.test(line))
+    )
+      taken++;
+  }
+  assert.ok(taken > 3, `${taken} seeds`);
 });
 
 /** Calls of one method that never leave, and are answered as a pod would. */

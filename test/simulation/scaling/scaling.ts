@@ -148,6 +148,26 @@ export class Scaling implements Actor {
 
   begin(): void {
     this.#autoscale();
+    this.#forget();
+  }
+
+  /** A user wants the pods of a StatefulSet told no more. What was told before has to end all the same. */
+  #forget(): void {
+    const { world, draw, plan, isFaulty, log, namespace } = this.#run;
+    const { forgetsMs } = plan.scaling ?? {};
+    if (forgetsMs === undefined) return;
+    world.timeline.after(forgetsMs * draw.between(0.1, 2), () => {
+      if (!isFaulty()) return;
+      const { name } = draw.pick(this.#sets()).metadata;
+      log("user", `wants the pods of ${name} told no more`);
+      const annotations = {
+        [grafana("prepare-downscale-http-path")]: null,
+        [grafana("prepare-downscale-http-port")]: null,
+      };
+      const labels = { [grafana("prepare-downscale")]: null };
+      world.store.patch("statefulsets", { namespace, name }, { metadata: { annotations, labels } });
+      this.#forget();
+    });
   }
 
   /** What it wants in the end is what it wanted last; nobody else tells pods any more. */
@@ -203,7 +223,8 @@ export class Scaling implements Actor {
     const { plan } = this.#run;
     const isDelayed = metadata.annotations?.[grafana("rollout-delayed-downscale")] !== undefined;
     // Whoever scales by hand is not held to the delay: these plans have one or the other.
-    if (plan.scaling?.prepares === true) return { leaving: true };
+    const isTold = plan.scaling?.forgetsMs === undefined || metadata.labels?.[grafana("prepare-downscale")] === "true";
+    if (plan.scaling?.prepares === true) return isTold ? { leaving: true } : {};
     return isDelayed && plan.scaling !== undefined ? { delayMs: plan.scaling.delayMs } : {};
   }
 

@@ -36,6 +36,21 @@ export function scaling(plan: Plan, draw: Draw, changes: Partial<Plan> = {}): Pl
   });
 }
 
+/** Zones whose pods are told right before they leave, until a user takes away all that says so, while claims stand. */
+export function forgetful(plan: Plan): Plan {
+  const usual = {
+    delayMs: 0,
+    prepares: true,
+    follows: false,
+    everyMs: 20_000,
+    rubbish: 0,
+    silent: 0,
+    lose: 0,
+    late: 0,
+  };
+  return sized(plan, { ...usual, refuse: 0.1, slow: 0.3, forgetsMs: 60_000 }, { dieAfterWrite: 0.3 });
+}
+
 /** The same with sizes that somebody has chosen, and without any other trouble. */
 export function sized(plan: Plan, scaling: PlannedScaling, changes: Partial<Plan> = {}): Plan {
   return plain(plan, {
