@@ -8,6 +8,7 @@ import { changeTemplate } from "../controlplane/fixtures.ts";
 import { childrenOf } from "../controlplane/processes.ts";
 import { runKubectl } from "../stage/drain.ts";
 import { Ingesters } from "../stage/ingester.ts";
+import { refuseScaling } from "../stage/refused-scaling.ts";
 import { type Asked, play, type Scene } from "../stage/scene.ts";
 import { waitForNoClaim } from "../stage/told-scene.ts";
 import { doubleAndShuffle, evictAtRandom, killAtRandom, loseAThird } from "./cluster/faults.ts";
@@ -34,6 +35,7 @@ const change = (kind: string, ...operations: readonly object[]) => ({
   patch: JSON.stringify(operations),
 });
 const everyTwoSeconds = "*/2 * * * * *";
+const onLeapDays = "0 0 29 2 *";
 /** Where a pod is told that it leaves. */
 const shutdownPath = "/ingester/prepare-shutdown";
 
@@ -53,6 +55,11 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
     const sweeping = change("PingSource", { op: "replace", path: "/spec/schedule", value: everyTwoSeconds });
     const resources = change("ApiServerSource", { op: "replace", path: "/spec/mode", value: "Resource" });
     const unfiltered = change("Trigger", { op: "remove", path: "/spec/filters" });
+    // Only what the test is about may look at a claim that is overdue.
+    const withoutSweep = {
+      ...change("PingSource", { op: "replace", path: "/spec/schedule", value: onLeapDays }),
+      target: { kind: "PingSource", name: "release-prepared" },
+    };
     const labels = { "grafana.com/prepare-downscale": "true" };
     const annotations = {
       "grafana.com/prepare-downscale-http-path": shutdownPath,
@@ -63,8 +70,12 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
       stage.set("broker", "brokered", { ...group, admission: false }),
       stage.set("broker", "stormy", { ...group, patches: [sweeping], zoneBudget: { maxUnavailable: budget } }),
       stage.set("broker", "odd", { pods: 4, maxUnavailable: 2, patches: [resources, unfiltered], admission: false }),
-      stage.set("direct", "told", { zones: 2, pods: 3, labels, annotations }),
+      stage.set("direct", "told", { zones: 2, pods: 3, labels, annotations, patches: [withoutSweep] }),
     ]);
+    const { scene, namespace } = told;
+    const ending = new AbortController();
+    scene.afterwards(async () => ending.abort());
+    await ingesters.followPods(scene.api, namespace, ending.signal);
   });
   after(async () => {
     await stage?.close();
@@ -126,28 +137,61 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
     await rollFromZero(context, brokered);
   });
 
+  test("a policy refuses behind the review, and no event comes after that: a schedule of seconds has the pod told to stay within 100 s", async (context) => {
+    const { scene, namespace } = told;
+    const [, zone = ""] = scene.group.statefulSets;
+    const pod = `${zone}-2`;
+    await waitForOldLedger(scene);
+    await refuseScaling(scene.api, namespace, zone);
+    const came: { readonly atMs: number; readonly source: string }[] = [];
+    const releaser = stage.cluster.service(namespace, "release-prepared");
+    assert.ok(releaser);
+    releaser.interfere((deliver, headers) => {
+      came.push({ atMs: Date.now(), source: String(headers["ce-source"]) });
+      return deliver();
+    });
+    // At a tick the 90 s begin, and at a tick they end: so 10 s are left in which a busy machine starts the function.
+    await eventually("a tick", 30_000, async () => (came.length > 0 ? true : undefined));
+    const size = `/apis/apps/v1/namespaces/${namespace}/statefulsets/${zone}/scale`;
+    await assert.rejects(scene.api.patch(size, { spec: { replicas: 2 } }), /it keeps its size/);
+    assert.deepEqual(callsOf(zone), [`POST ${pod} 204`]);
+    const timeOf = (method: string) => ingesters.calls.find((call) => call.pod === pod && call.method === method)?.atMs;
+    const toldMs = timeOf("POST") ?? Number.NaN;
+    const undoneMs = await eventually("the pod told to stay", 120_000, async () => timeOf("DELETE"));
+    const seconds = (undoneMs - toldMs) / 1_000;
+    context.diagnostic(`told to stay after ${seconds.toFixed(1)} s`);
+    const between = came.filter(({ atMs }) => atMs > toldMs && atMs < undoneMs);
+    const gaps = between.slice(1).map(({ atMs }, index) => (atMs - (between[index]?.atMs ?? 0)) / 1_000);
+    context.diagnostic(`ticks ${Math.min(...gaps).toFixed(1)} to ${Math.max(...gaps).toFixed(1)} s apart`);
+    const due = `/apis/v1/namespaces/${namespace}/pingsources/release-prepared-due`;
+    assert.deepEqual([...new Set(between.map(({ source }) => source))], [due]);
+    assert.ok(seconds > 85 && seconds <= 100, `${seconds} s`);
+    await waitForNoClaim(scene);
+  });
+
   test("kubectl makes a zone smaller: its pods are told by a review, and a function that starts from zero ends the claim", async (context) => {
     await told.play(async (scene) => {
-      const { group, api } = scene;
+      const { group } = scene;
       const [first = ""] = group.statefulSets;
-      const ending = new AbortController();
-      scene.afterwards(async () => ending.abort());
-      await ingesters.followPods(api, group.namespace, ending.signal);
       await waitForOldLedger(scene);
       const { code, stderr } = await scaleTo(group.namespace, first, 1);
       assert.equal(code, 0, stderr);
-      const posts = ingesters.calls.filter(({ method, status }) => method === "POST" && status === 204);
-      assert.deepEqual(posts.map(({ pod }) => pod).sort(), [`${first}-1`, `${first}-2`]);
+      assert.deepEqual(callsOf(first).sort(), [`POST ${first}-1 204`, `POST ${first}-2 204`]);
       const startedMs = performance.now();
       await waitForNoClaim(scene);
       context.diagnostic(`the claim ended ${((performance.now() - startedMs) / 1000).toFixed(1)} s after the change`);
       assert.equal((await scene.statefulSet(first)).spec.replicas, 1);
       assert.deepEqual(
-        ingesters.calls.filter(({ method }) => method === "DELETE"),
+        callsOf(first).filter((call) => call.startsWith("DELETE")),
         [],
       );
     });
   });
+
+  const callsOf = (zone: string) =>
+    ingesters.calls
+      .filter(({ pod }) => pod.startsWith(zone))
+      .map(({ method, pod, status }) => `${method} ${pod} ${status}`);
 
   function scaleTo(namespace: string, name: string, replicas: number) {
     return runKubectl(stage.controlPlane, "-n", namespace, "scale", "statefulset", name, `--replicas=${replicas}`);

@@ -47,8 +47,8 @@ export interface Answer {
   readonly body: Buffer;
 }
 
-/** What may happen to a request on its way; calls `deliver` as often, and when, it likes. */
-export type Interference = (deliver: () => Promise<Answer>) => Promise<Answer>;
+/** What may happen to a request on its way; calls `deliver` as often, and when, it likes. `headers`: of the request. */
+export type Interference = (deliver: () => Promise<Answer>, headers: IncomingHttpHeaders) => Promise<Answer>;
 
 export interface ActivatorOptions {
   readonly scaling: Scaling;
@@ -135,7 +135,7 @@ export class Activator {
   async #serve(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
       const body = await buffer(incoming);
-      const answer = await this.#interference(() => this.#deliver(incoming, body));
+      const answer = await this.#interference(() => this.#deliver(incoming, body), incoming.headers);
       response.writeHead(answer.status, withoutHop(answer.headers));
       response.end(answer.body);
     } catch (error) {
