@@ -1,6 +1,6 @@
 /** What is done: volume claims are marked, a zone is made smaller or larger, and claims of the ledger are ended. */
 import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../shared/group/suspension/members.ts";
-import { wordsOnPartners } from "../shared/group/suspension/owned.ts";
+import { hasNewPartners, wordsOnPartners } from "../shared/group/suspension/owned.ts";
 import { hasCode } from "../shared/kubernetes/cluster.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import * as keys from "../shared/objects/vocabulary/suspension.ts";
@@ -242,7 +242,11 @@ function patchOf({ cluster }: Context, target: Written, claim: VolumeClaim): Cla
       return { annotations: { [keys.recover.key]: null, ...messageFor("recover-too-late", tooLate(claim)) } };
     case "tell":
       return {
-        annotations: { ...podSeen(member.pod?.createdMs, claim), ...messageFor(target.guard, target.sentence) },
+        annotations: {
+          ...podSeen(member.pod?.createdMs, claim),
+          ...(hasNewPartners(member) ? wordsOnPartners(member) : {}),
+          ...messageFor(target.guard, target.sentence),
+        },
       };
   }
 }

@@ -2,7 +2,7 @@
 import { whyAnew } from "../shared/group/suspension/anew.ts";
 import { lastRemovalOf } from "../shared/group/suspension/looks.ts";
 import { isBegun, isRequested, type Member } from "../shared/group/suspension/members.ts";
-import { isOwnerGroup } from "../shared/group/suspension/owned.ts";
+import { hasNewPartners, isOwnerGroup } from "../shared/group/suspension/owned.ts";
 import { isPodNews } from "../shared/group/suspension/proof.ts";
 import { tellerOf } from "../shared/group/suspension/teller.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
@@ -124,6 +124,8 @@ const progress: ReadonlySet<string | undefined> = new Set([undefined, "protectin
  */
 function tell(member: Member, { guard, sentence, step }: Pick<Judged, "guard" | "sentence" | "step">): Told[] {
   if (step !== undefined || tellerOf(member) !== "suspender") return [];
+  // From the first request on, each volume claim of a pod names the others: once the pod is gone nothing else tells of them.
+  if (hasNewPartners(member)) return [{ kind: "tell", member, guard, sentence }];
   if (!isBegun(member) && !isRequested(member)) return [];
   const isSaid = (last: string | undefined) => last === guard || (byClock.has(guard) && !progress.has(last));
   const isNews = member.claims.some(

@@ -19,9 +19,7 @@ test("one zone goes at a time, no volume goes before its time or against a word,
 
 test("of pods with two volumes that say different things none goes before its time, or while the other one is to stay", async (context) => {
   const counts: Record<string, number> = {};
-  // Seed 3 is left out, because it shows an open defect, as about one seed in ten does: a pod goes before its volume claims name
-  // each other, and one of them is removed though the other one is to stay.
-  for (const seed of seeds.slice(3, 9)) {
+  for (const seed of seeds.slice(0, 6)) {
     const { violations, left, ...history } = await playOwned(seed, { volumes: 2 });
     assert.deepEqual([violations, left], [[], []], `seed ${seed}`);
     for (const [what, count] of Object.entries(history.counts)) counts[what] = (counts[what] ?? 0) + count;

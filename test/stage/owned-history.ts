@@ -314,11 +314,7 @@ class Play {
   #seeDeletion(resource: string, name: string): void {
     const object = this.#world.store.find(resource as "pods", { namespace, name });
     if (object === undefined || resource === "leases") return;
-    const zone = zoneOf(name);
-    for (const [uid, other] of this.#going)
-      if (other !== zone && uid !== object.metadata.uid)
-        this.#violate(`${resource} ${name} goes while ${uid} of zone ${other} does`);
-    this.#going.set(object.metadata.uid, zone);
+    this.#begin(`${resource} ${name}`, object);
     this.#count(resource === "pods" ? "pods" : "volumes");
     // A deletion that a precondition refuses takes nothing.
     this.#timeline.after(2_000, () => {
@@ -326,6 +322,13 @@ class Play {
       if (now?.metadata.uid === object.metadata.uid && now.metadata.deletionTimestamp === undefined)
         this.#going.delete(object.metadata.uid);
     });
+  }
+
+  #begin(what: string, { metadata: { name, uid } }: Pick<StoredObject, "metadata">): void {
+    const zone = zoneOf(name);
+    for (const [one, other] of this.#going)
+      if (other !== zone && one !== uid) this.#violate(`${what} goes while ${one} of zone ${other} does`);
+    this.#going.set(uid, zone);
   }
 
   /** By I1, I4, I6 and I11: what stands on a volume claim when the point of no return is written. */
@@ -341,7 +344,10 @@ class Play {
       annotations[of("suspend-state")] === undefined
     )
       this.#count("recovered");
+    // A removal that is taken back goes on later, under another mark: what is deleted already goes by that.
+    if (annotations[of("suspend-state")] !== "Removing") this.#going.delete(current.metadata.uid);
     if (annotations[of("suspend-state")] !== "Removing" || before[of("suspend-state")] === "Removing") return;
+    if (current.metadata.deletionTimestamp !== undefined) this.#begin(`${claimsResource} ${name}`, current);
     const others = this.#claims().filter((one) => memberOf(one.metadata.name) === memberOf(name));
     for (const { metadata } of others) {
       // Whoever removes this one has looked at the other one a moment before.

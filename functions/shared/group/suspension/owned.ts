@@ -62,7 +62,17 @@ export function findOwned(
 /** What a volume claim is to say of those beside it. A StatefulSet's are known by their names; another owner's by their pod. */
 export function wordsOnPartners({ set, claims }: Pick<Member, "set" | "claims">): Readonly<Record<string, string>> {
   if (set.owner === undefined || claims.length < 2) return {};
-  return { [suspendTogether.key]: claims.map(({ name }) => name).join() };
+  return { [suspendTogether.key]: partnersOf(claims) };
+}
+
+/** True where its pod stands, and a volume claim does not say yet which others that pod has: they go or stay together. */
+export function hasNewPartners({ set, claims, pod }: Member): boolean {
+  if (set.owner === undefined || claims.length < 2 || pod === undefined) return false;
+  return claims.some(({ together }) => together.join() !== partnersOf(claims));
+}
+
+function partnersOf(claims: readonly VolumeClaim[]): string {
+  return claims.map(({ name }) => name).join();
 }
 
 type Users = ReadonlyMap<string, readonly VolumeUser[]>;

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
-import { wordsOnPartners } from "../../../../functions/shared/group/suspension/owned.ts";
+import { hasNewPartners, wordsOnPartners } from "../../../../functions/shared/group/suspension/owned.ts";
+import { decide as decideToSuspend } from "../../../../functions/suspend-group/decide.ts";
 import { Owned, owner } from "../../../stage/owned.ts";
 import { minutesAgo } from "../../../stage/suspended.ts";
 
@@ -53,4 +54,21 @@ test("our finalizer comes with the names of all volume claims of the pod, where 
   on.addPod("a-0", {}, ["a-0-data", "a-0-journal"]);
   const [both] = on.members;
   assert.deepEqual(both && wordsOnPartners(both), { "sluice.dev/suspend-together": "a-0-data,a-0-journal" });
+});
+
+test("from the first request on, each volume claim of a pod is told of the others, though only one of them asks", () => {
+  const on = Owned.of(["a"], 1);
+  on.addClaim("a-0-journal", { owner, zone: "a", "suspend-duration": "1h" });
+  on.addPod("a-0", {}, ["a-0-data", "a-0-journal"]);
+  const told = (): boolean => {
+    const around = { refused: new Map(), protects: true, disruptionBudgets: [] };
+    const verdict = decideToSuspend({ ...on.around("suspend-group", "scale-down"), ...around });
+    const targets = verdict.kind === "take" ? verdict.targets : [];
+    return targets.some((target) => target.kind === "tell" && hasNewPartners(target.member));
+  };
+  assert.equal(told(), false, "no volume claim asks");
+  on.say("a-0-data", { suspend: "true" });
+  assert.equal(told(), true);
+  for (const name of ["a-0-data", "a-0-journal"]) on.say(name, { "suspend-together": "a-0-data,a-0-journal" });
+  assert.equal(told(), false, "each of them says so");
 });
