@@ -204,6 +204,8 @@ export interface PlannedSuspension {
   readonly reacts: number;
   /** So many volume claims has each pod. */
   readonly volumes: 1 | 2;
+  /** Pods are asked about the data of others, and one of them lies; absent: none is asked. */
+  readonly asks?: true;
 }
 
 export const suspensionDeeds = [

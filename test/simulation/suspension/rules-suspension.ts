@@ -8,7 +8,7 @@ import type { Wrappers } from "../replica.ts";
 import { never, type RemovedRule, wrapCluster } from "../rules.ts";
 import { noFaults } from "../simulated-cluster.ts";
 import { key } from "./raw.ts";
-import { suspended } from "./scenarios.ts";
+import { suspended, witnessed } from "./scenarios.ts";
 
 const claimsResource = "persistentvolumeclaims";
 
@@ -97,6 +97,9 @@ function claimsInMemory(protocol: Protocol): Protocol {
 
 /** Nobody waits between two removals. */
 const hasty = annotated((annotations) => ({ ...annotations, [key("wait-between-removals")]: "0s" }));
+
+/** One pod is enough. */
+const oneWitness = annotated((annotations) => ({ ...annotations, [key("drain-witnesses")]: "1" }));
 
 /** The first time that a process has read of a volume claim is the one that it believes for ever. */
 const withFirstTimes = wrapCluster((cluster) => {
@@ -231,5 +234,12 @@ export const suspensionRules: readonly RemovedRule[] = [
     breaks: ["S3"],
     aim: (plan) => ({ ...reacting(plan, []), suspension: waiting }),
     wrappers: seen("statefulsets", hasty),
+  },
+  {
+    rule: "S1",
+    removed: "the other witnesses: the first pod that answers decides about the data of another",
+    breaks: ["S1"],
+    aim: (plan) => witnessed(plan),
+    wrappers: seen("statefulsets", oneWitness),
   },
 ];

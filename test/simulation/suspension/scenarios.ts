@@ -48,6 +48,12 @@ export function suspending(plan: Plan, draw: Draw, changes: Partial<Plan> = {}):
   });
 }
 
+/** Pods are asked about the data of others, and one of them lies. */
+export function witnessed(plan: Plan): Plan {
+  const usual = { everyMs: 5_000, deeds: ["request"], durationMs: 5_000, waitMs: 0, mode: "Zone", reacts: 0 } as const;
+  return suspended(plan, { ...usual, volumes: 1, asks: true });
+}
+
 /** The same with what somebody has chosen, and without any other trouble. */
 export function suspended(plan: Plan, suspension: PlannedSuspension, changes: Partial<Plan> = {}): Plan {
   return plain(plan, {

@@ -23,6 +23,7 @@ import { SuspensionChecker } from "./checker.ts";
 import { Deeds } from "./deeds.ts";
 import { podOf, says } from "./raw.ts";
 import { WaitsChecker } from "./waits-checker.ts";
+import { Witnesses } from "./witnesses.ts";
 
 interface Listener {
   readonly process: Process;
@@ -38,11 +39,14 @@ export class Suspension implements Actor {
   readonly checkers: readonly Checker[];
   readonly #run: SeedRun;
   readonly #deeds: Deeds;
+  /** Undefined where no pod is asked. */
+  readonly #witnesses: Witnesses | undefined;
   #listeners: readonly Listener[] = [];
 
   constructor(run: SeedRun) {
     this.#run = run;
     this.#deeds = new Deeds(run);
+    this.#witnesses = run.plan.suspension?.asks === true ? new Witnesses(run) : undefined;
     if (run.plan.suspension === undefined) {
       this.roles = [];
       this.checkers = [];
@@ -55,14 +59,19 @@ export class Suspension implements Actor {
     ];
     const absences = new Absences(run);
     const checker = new SuspensionChecker(run, absences);
-    this.checkers = [checker, new WaitsChecker(run, absences, () => checker.skewMs())];
+    this.checkers = [
+      checker,
+      new WaitsChecker(run, absences, () => checker.skewMs()),
+      ...(this.#witnesses ? [this.#witnesses] : []),
+    ];
   }
 
   /** Events of volume claims alone wake these functions. */
   #open(connection: Connection, definition: FunctionDefinition): undefined {
     const { draw, plan, wrappers, log } = this.#run;
     const cluster = asShipped(connection.cluster);
-    const replica = startReplica({ ...connection, cluster }, { ...plan, draw, wrappers, log, definition });
+    const pods = this.#witnesses === undefined ? {} : { pods: this.#witnesses.podsOf({ ...connection, cluster }) };
+    const replica = startReplica({ ...connection, cluster }, { ...plan, draw, wrappers, log, definition, ...pods });
     this.#listeners = [
       ...this.#listeners,
       { process: connection.process, wake: (group) => replica.wake(group, false) },
@@ -91,6 +100,7 @@ export class Suspension implements Actor {
       "sluice.dev/suspend-duration": `${suspension.durationMs / 1_000}s`,
       "sluice.dev/removal-mode": suspension.mode,
       "sluice.dev/wait-between-removals": `${suspension.waitMs / 1_000}s`,
+      ...this.#witnesses?.annotations,
     };
     for (const { metadata } of this.#deeds.sets()) world.annotate({ namespace, name: metadata.name }, annotations);
     world.store.onChange("persistentvolumeclaims", ({ previous, current, final }) => {
@@ -133,6 +143,11 @@ export class Suspension implements Actor {
   makePeace(): void {
     if (this.#run.plan.suspension === undefined) return;
     this.#deeds.makePeace();
+    // No pod is left that could be asked about the last one.
+    const { world, namespace } = this.#run;
+    const words = Object.keys(this.#witnesses?.annotations ?? {}).map((one) => [one, null]);
+    for (const { metadata } of this.#deeds.sets())
+      if (words.length > 0) world.annotate({ namespace, name: metadata.name }, Object.fromEntries(words));
     const look = () =>
       this.#run.world.timeline.after(personMs, () => {
         this.#deeds.takeWhatHangs();
