@@ -202,10 +202,14 @@ export function durationOf({ set, claims }: Member): Said<number> {
   return { kind: "value", value: longestMs };
 }
 
-/** When something of the group was last taken, a pod or a volume, in milliseconds since the epoch. The future counts as now. */
+/**
+ * When something of the group was last taken, a pod or a volume, in milliseconds since the epoch. The future counts as now. A
+ * time on a volume claim that is far ahead says nothing: a clock that was wrong wrote it, and the group would wait until then.
+ */
 export function lastDisruption(members: readonly Member[], nowMs: number): number | undefined {
+  const isKnown = (ms: number | undefined) => ms !== undefined && ms <= nowMs + aheadMs;
   const times = members.flatMap(({ claims, pod }) => [
-    ...claims.flatMap(({ suspendedMs, deletedMs }) => [suspendedMs, deletedMs]),
+    ...claims.flatMap(({ suspendedMs, deletedMs }) => [suspendedMs, deletedMs].filter(isKnown)),
     // A pod's deletion time is when its grace period ends.
     pod?.deletedMs,
   ]);

@@ -1,0 +1,18 @@
+/** When something of a group last went, by what its volume claims say. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { lastRemovalOf } from "../../../../functions/shared/group/suspension/looks.ts";
+import { Owned } from "../../../stage/owned.ts";
+import { minutesAgo, nowMs } from "../../../stage/suspended.ts";
+
+test("a time on a volume claim that is days ahead says nothing: the group does not wait until then", () => {
+  const on = Owned.of(["a"], 1);
+  on.suspend("a-0", 90);
+  const last = (minutes: number) => {
+    on.say("a-0-data", { "suspended-at": minutesAgo(minutes) });
+    return lastRemovalOf({}, on.members, nowMs);
+  };
+  assert.equal(last(90), nowMs - 90 * 60_000);
+  assert.equal(last(-4), nowMs, "a clock may be a little ahead");
+  assert.equal(last(-8 * 24 * 60), undefined);
+});
