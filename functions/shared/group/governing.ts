@@ -4,6 +4,7 @@ import type { ZoneBudgetObject } from "../kubernetes/cluster.ts";
 import { type InvalidBudget, parseZoneBudget, type ZoneBudget } from "../objects/budgets.ts";
 import type { Pod } from "../objects/pods.ts";
 import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
+import { mostEntries } from "../objects/vocabulary/grammar/bounds.ts";
 import { rolloutGroup } from "../objects/vocabulary.ts";
 import { budgetOfGroup, readGroup } from "./whose-ledger.ts";
 
@@ -45,7 +46,8 @@ function readableLabels(spec: unknown): ReadonlyMap<string, string> {
   const labels = selector?.matchLabels ?? {};
   // The entries of a text or a list would be labels that no pod has.
   if (typeof labels !== "object" || Array.isArray(labels)) return new Map();
-  const entries = Object.entries(labels);
+  // Of more than are read the first ones select more pods than all would: a budget that is invalid holds what it may govern.
+  const entries = Object.entries(labels).slice(0, mostEntries);
   return new Map(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string"));
 }
 

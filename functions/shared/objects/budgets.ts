@@ -7,6 +7,7 @@ import { RE2JS } from "re2js";
 import { BoundedMap } from "./bounded-map.ts";
 import { parseGoDuration } from "./durations.ts";
 import { type Fields, fieldsOf } from "./fields.ts";
+import { describeExcess } from "./vocabulary/grammar/bounds.ts";
 import type { Allowance } from "./vocabulary.ts";
 
 export const budgetKind = "ZoneAwarePodDisruptionBudget";
@@ -184,8 +185,13 @@ function parseSelector(spec: Fields): Parsed<ReadonlyMap<string, string>> {
   }
   const labels = fieldsOf(selector.matchLabels);
   if (labels === undefined) return wrong("spec.selector.matchLabels", selector.matchLabels, advice);
+  const entries = Object.entries(labels);
+  const excess = describeExcess(entries);
+  if (excess !== undefined) {
+    return { field: "spec.selector.matchLabels", sentence: `spec.selector.matchLabels ${excess}` };
+  }
   const matchLabels = new Map<string, string>();
-  for (const [key, value] of Object.entries(labels)) {
+  for (const [key, value] of entries) {
     if (typeof value !== "string") {
       return wrong(
         `spec.selector.matchLabels.${cut(key)}`,

@@ -5,13 +5,15 @@
 import type { LabelSelector, PodDisruptionBudgetObject } from "../kubernetes/cluster.ts";
 import type { Pod } from "./pods.ts";
 import type { StatefulSet } from "./statefulsets.ts";
+import { describeBytes, describeExcess, mostEntries } from "./vocabulary/grammar/bounds.ts";
 
 type Labels = Readonly<Record<string, string>>;
 
 export interface PodDisruptionBudget {
   readonly namespace: string;
   readonly name: string;
-  readonly selector: LabelSelector | undefined;
+  /** Undefined: it selects no pod. */
+  readonly selector: Selector | TooLarge | undefined;
   /** Its controller has not seen its last change: the API server refuses until then. */
   readonly behind: boolean;
   readonly disruptionsAllowed: number;
@@ -19,6 +21,22 @@ export interface PodDisruptionBudget {
   readonly spares: "unready" | "unready-while-healthy";
   readonly healthy: boolean;
   readonly minimum: Minimum;
+}
+
+/** What a pod has to have, made once for each budget: a budget is held against every pod. */
+interface Selector {
+  readonly labels: readonly (readonly [string, string])[];
+  readonly expressions: readonly {
+    readonly key: string;
+    readonly operator: string;
+    readonly values: ReadonlySet<string>;
+  }[];
+}
+
+/** A selector that is not read: of each pod it may select it. */
+interface TooLarge {
+  /** The end of a sentence. */
+  readonly excess: string;
 }
 
 /** How many of the pods that it selects have to stay healthy. */
@@ -35,7 +53,7 @@ export function parseDisruptionBudget({ metadata, spec, status }: PodDisruptionB
   return {
     namespace: metadata.namespace ?? "",
     name: metadata.name,
-    selector: spec?.selector,
+    selector: spec?.selector && compileSelector(spec.selector),
     behind: (status?.observedGeneration ?? 0) < (metadata.generation ?? 0),
     disruptionsAllowed: status?.disruptionsAllowed ?? 0,
     spares: spec?.unhealthyPodEvictionPolicy === "AlwaysAllow" ? "unready" : "unready-while-healthy",
@@ -48,16 +66,40 @@ export function parseDisruptionBudget({ metadata, spec, status }: PodDisruptionB
   };
 }
 
+/** What a selector wants of a pod, or what is too large about it. */
+export function compileSelector({ matchLabels = {}, matchExpressions = [] }: LabelSelector): Selector | TooLarge {
+  const labels = Object.entries(matchLabels);
+  const lists = [matchExpressions, ...matchExpressions.slice(0, mostEntries).map(({ values }) => values ?? [])];
+  const longest = Math.max(...lists.map(({ length }) => length));
+  if (longest > mostEntries) return { excess: `has ${longest} entries: write at most ${mostEntries}` };
+  const values = matchExpressions.flatMap((one) => (one.values ?? []).map((value) => ["", value] as const));
+  const keys = matchExpressions.map(({ key }) => [key, ""] as const);
+  const excess = describeExcess(labels) ?? describeBytes([...labels, ...keys, ...values]);
+  if (excess !== undefined) return { excess };
+  return { labels, expressions: matchExpressions.map((one) => ({ ...one, values: new Set(one.values) })) };
+}
+
 /** Why the API server would refuse to evict the pod after our allowance; undefined when it would not. */
 export function refusalOf(pod: Pod, budgets: readonly PodDisruptionBudget[]): string | undefined {
   const several = severalBudgets(pod, budgets);
   if (several !== undefined) return several;
-  const [budget] = budgetsOn(pod, budgets);
-  if (budget === undefined) return undefined;
-  if (!refuses(budget, pod)) return undefined;
+  const budget = budgetsOn(pod, budgets).find((one) => refuses(one, pod));
+  if (budget === undefined) return refusalOfUnread(pod, budgets);
   const { name, behind } = budget;
   if (behind) return `the controller has not seen the last change of PodDisruptionBudget ${name} yet`;
   return `PodDisruptionBudget ${name} allows no disruption now`;
+}
+
+/** Of a budget whose selector is too large to be read: it may select the pod, and would refuse to let it go. */
+function refusalOfUnread(pod: Pod, budgets: readonly PodDisruptionBudget[]): string | undefined {
+  if (isEvictedAnyway(pod)) return undefined;
+  for (const budget of budgets) {
+    const { namespace, name, selector } = budget;
+    if (namespace !== pod.namespace || selector === undefined || !("excess" in selector)) continue;
+    if (!refuses(budget, pod)) continue;
+    return `PodDisruptionBudget ${name} allows no disruption now and may select it: its selector ${selector.excess}`;
+  }
+  return undefined;
 }
 
 /**
@@ -110,14 +152,18 @@ function isSpared({ spares, healthy }: Pick<PodDisruptionBudget, "spares" | "hea
   return pod.readySinceMs === undefined && (spares === "unready" || healthy);
 }
 
+function isEvictedAnyway({ finished, pending, terminating }: Pod): boolean {
+  return finished || pending || terminating;
+}
+
 /** Those that select a pod: none for one that the API server evicts whatever they say. */
 function budgetsOn(pod: Pod, budgets: readonly PodDisruptionBudget[]): readonly PodDisruptionBudget[] {
-  if (pod.finished || pod.pending || pod.terminating) return [];
+  if (isEvictedAnyway(pod)) return [];
   return budgets.filter((budget) => budget.namespace === pod.namespace && selectsLabels(budget, pod.labels));
 }
 
 function selectsLabels({ selector }: PodDisruptionBudget, labels: Labels): boolean {
-  return selector !== undefined && matches(selector, labels);
+  return selector !== undefined && "labels" in selector && matches(selector, labels);
 }
 
 /**
@@ -137,21 +183,18 @@ export function neverAllows(budget: PodDisruptionBudget, statefulSets: readonly 
 }
 
 /** As policy/v1 has it: an empty selector matches every pod, an unknown operator none. */
-function matches({ matchLabels = {}, matchExpressions = [] }: LabelSelector, labels: Labels): boolean {
-  const isEqual = Object.entries(matchLabels).every(([key, value]) => labels[key] === value);
-  return isEqual && matchExpressions.every((expression) => isMet(expression, labels));
+function matches({ labels: wanted, expressions }: Selector, labels: Labels): boolean {
+  const isEqual = wanted.every(([key, value]) => labels[key] === value);
+  return isEqual && expressions.every((expression) => isMet(expression, labels));
 }
 
-function isMet(
-  { key, operator, values = [] }: NonNullable<LabelSelector["matchExpressions"]>[number],
-  labels: Labels,
-): boolean {
+function isMet({ key, operator, values }: Selector["expressions"][number], labels: Labels): boolean {
   const value = labels[key];
   switch (operator) {
     case "In":
-      return value !== undefined && values.includes(value);
+      return value !== undefined && values.has(value);
     case "NotIn":
-      return value === undefined || !values.includes(value);
+      return value === undefined || !values.has(value);
     case "Exists":
       return value !== undefined;
     case "DoesNotExist":

@@ -3,7 +3,7 @@
  * No other file spells a key.
  */
 import { fieldsOf, isTime } from "./fields.ts";
-import type { Entry } from "./vocabulary/entry.ts";
+import { asText, type Entry } from "./vocabulary/entry.ts";
 import { foundationEntries } from "./vocabulary/foundationdb.ts";
 import { questionEntries } from "./vocabulary/questions.ts";
 import { rebalanceEntries } from "./vocabulary/rebalancing.ts";
@@ -84,8 +84,6 @@ function parseSaysReplicas(text: string): boolean | undefined {
     return undefined;
   }
 }
-
-const asText = (text: string): string => text;
 
 type Words = Pick<Entry<unknown>, "grammar" | "fallback" | "says">;
 
@@ -261,6 +259,7 @@ export const lastApplied: Entry<boolean> = {
   grammar: "a manifest in JSON",
   fallback: "what the manifest said is not known",
   says: "the manifest that was last applied; written by kubectl",
+  isLong: true,
   parse: parseSaysReplicas,
 };
 

@@ -71,11 +71,34 @@ function isExpected(member: Member): boolean {
 /** What the owner controls, and what the volume claims select. */
 function belongsTo(group: string, claims: readonly VolumeClaim[]): (user: VolumeUser) => boolean {
   const own = claims.filter((claim) => groupOfClaim(claim) === group);
-  const selectors = own.flatMap(({ owned }) => (owned === undefined ? [] : (meant(owned.selector) ?? [])));
-  const isSelected = ({ labels }: VolumeUser) =>
-    selectors.some((selector) => [...selector].every(([key, value]) => labels[key] === value));
+  const isSelected = selecting(own.flatMap(({ owned }) => (owned === undefined ? [] : (meant(owned.selector) ?? []))));
   const isControlled = ({ controller }: VolumeUser) => controller !== undefined && groupOfOwner(controller) === group;
-  return (user) => isControlled(user) || isSelected(user);
+  return (user) => isControlled(user) || isSelected(user.labels);
+}
+
+/**
+ * Whether labels are what any of these selectors wants. Made once, and asked for each pod: each label of a pod is looked up once,
+ * however many selectors name it.
+ */
+function selecting(all: readonly ReadonlyMap<string, string>[]): (labels: VolumeUser["labels"]) => boolean {
+  // The claims of a group mostly say the same.
+  const selectors = [...new Set(all)];
+  const wanting = new Map<string, Map<string, number[]>>();
+  for (const [index, selector] of selectors.entries())
+    for (const [key, value] of selector) {
+      const byValue = wanting.get(key) ?? new Map<string, number[]>();
+      wanting.set(key, byValue.set(value, [...(byValue.get(value) ?? []), index]));
+    }
+  return (labels) => {
+    const left = Uint16Array.from(selectors, ({ size }) => size);
+    for (const [key, byValue] of wanting)
+      for (const index of byValue.get(labels[key] ?? "") ?? []) {
+        const count = (left[index] ?? 0) - 1;
+        if (count === 0) return true;
+        left[index] = count;
+      }
+    return false;
+  };
 }
 
 function zonesByLabel(group: string, claims: readonly VolumeClaim[]): (user: VolumeUser) => string {

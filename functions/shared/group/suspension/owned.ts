@@ -79,7 +79,12 @@ type Users = ReadonlyMap<string, readonly VolumeUser[]>;
 
 function usersByClaim(pods: readonly VolumeUser[]): Users {
   const users = new Map<string, VolumeUser[]>();
-  for (const pod of pods) for (const claim of pod.claims) users.set(claim, [...(users.get(claim) ?? []), pod]);
+  for (const pod of pods)
+    for (const claim of pod.claims) {
+      const some = users.get(claim);
+      if (some === undefined) users.set(claim, [pod]);
+      else some.push(pod);
+    }
   return users;
 }
 

@@ -1,5 +1,6 @@
 /** What a label or an annotation is to Sluice, and how one is read of an object. */
 import type { Metadata } from "../../kubernetes/cluster.ts";
+import { isTooLong, mostBytes } from "./grammar/bounds.ts";
 
 export interface Entry<T> {
   readonly key: string;
@@ -12,9 +13,14 @@ export interface Entry<T> {
   readonly says: string;
   /** The operator that alone writes it, as of types of objects; absent: anybody may. */
   readonly broughtBy?: string;
+  /** True for what Sluice or kubectl writes, which may be longer than what users write; a ledger has its own bounds, too. */
+  readonly isLong?: true;
   /** The value, or undefined where the text is malformed. */
   parse(text: string): T | undefined;
 }
+
+/** Of an entry whose every text is a value, however long: it is compared as a whole, and costs nothing to read. */
+export const asText = (text: string): string => text;
 
 /** A value on an object that does not parse: its object keeps working with the fallback, and its owner is told. */
 export interface Malformed {
@@ -29,12 +35,15 @@ export interface Malformed {
 export function read<T>(entry: Entry<T>, metadata: Metadata, malformed?: Malformed[]): T | undefined {
   const text = (entry.kind === "label" ? metadata.labels : metadata.annotations)?.[entry.key];
   if (text === undefined) return undefined;
-  const value = entry.parse(text);
+  const isBounded = entry.on !== "Lease" && entry.isLong !== true && (entry.parse as unknown) !== asText;
+  const isUnread = isBounded && isTooLong(text);
+  const value = isUnread ? undefined : entry.parse(text);
   if (value === undefined) {
     const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;
+    const wrong = `is ${JSON.stringify(shown)}${isUnread ? `, which has more than ${mostBytes} bytes` : ""}`;
     malformed?.push({
       key: entry.key,
-      sentence: `${entry.kind} ${entry.key} is ${JSON.stringify(shown)}; write ${entry.grammar}. Until then: ${entry.fallback}.`,
+      sentence: `${entry.kind} ${entry.key} ${wrong}; write ${entry.grammar}. Until then: ${entry.fallback}.`,
     });
   }
   return value;

@@ -33,7 +33,7 @@ function onStatefulSet<T>(
   kind: Entry<T>["kind"],
   key: string,
   parse: Entry<T>["parse"],
-  words: Pick<Entry<T>, "grammar" | "fallback" | "says">,
+  words: Pick<Entry<T>, "grammar" | "fallback" | "says" | "isLong">,
 ): Entry<T> {
   return { key, kind, on: "StatefulSet", parse, ...words };
 }
@@ -93,6 +93,7 @@ export const rebalanceState = onStatefulSet("annotation", "sluice.dev/rebalance-
   grammar: "nothing: remove it",
   fallback: "as if its queues had never been rebalanced",
   says: "which pods were last rebalanced, who does so now, and why it failed; written by Sluice",
+  isLong: true,
 });
 
 export const queueRebalanceNeededAt = onStatefulSet(

@@ -1,8 +1,9 @@
 /** The labels and annotations that rollout-operator's users put on StatefulSets for the sizes of these, as they write them. */
-import { parseGoBoolean, parseGoDuration, parsePrometheusDuration, parseTime } from "../durations.ts";
-import type { Entry } from "./entry.ts";
 
-const asText = (text: string): string => text;
+import { parseGoBoolean, parseGoDuration, parsePrometheusDuration, parseTime } from "../durations.ts";
+import { asText, type Entry } from "./entry.ts";
+import { mostEntries } from "./grammar/bounds.ts";
+
 /** Only the word itself says yes, and any other value says no. */
 const isTrue = (text: string): boolean => text === "true";
 
@@ -34,9 +35,11 @@ function parseApiGroup(text: string): string | undefined {
   return parts.length === 2 ? parts[0] : "";
 }
 
-/** Such as `4,6-49`; undefined where a part is no ordinal and no range of them. */
+/** Such as `4,6-49`; undefined where a part is no ordinal and no range of them, and where they are too many. */
 function parseOrdinals(text: string): readonly { readonly first: number; readonly last: number }[] | undefined {
-  const parts = text.split(",").map((part) => /^\s*(\d{1,10})(?:-(\d{1,10}))?\s*$/.exec(part));
+  const texts = text.split(",", mostEntries + 1);
+  if (texts.length > mostEntries) return undefined;
+  const parts = texts.map((part) => /^\s*(\d{1,10})(?:-(\d{1,10}))?\s*$/.exec(part));
   const ranges = parts.flatMap((part) => {
     const [first, last] = [Number(part?.[1]), Number(part?.[2] ?? part?.[1])];
     return first <= last ? [{ first, last }] : [];

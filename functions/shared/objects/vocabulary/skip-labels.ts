@@ -109,7 +109,7 @@ function parseStatus(text: string): SkipStatus | undefined {
 function onOwner<T>(
   key: string,
   parse: Entry<T>["parse"],
-  words: Pick<Entry<T>, "grammar" | "fallback" | "says">,
+  words: Pick<Entry<T>, "grammar" | "fallback" | "says" | "isLong">,
 ): Entry<T> {
   return { key, kind: "annotation", on: "Owner", parse, ...words };
 }
@@ -140,6 +140,7 @@ export const skipStatus = onOwner("sluice.dev/skip-status", parseStatus, {
   grammar: 'JSON: {"guard", "sentence", "label", "since"}',
   fallback: "absent: none of its pods was labelled; malformed: it is written anew",
   says: "how far its pods are, what is waited for, and since when",
+  isLong: true,
 });
 
 export const skipLabelledAt: Entry<LabelStamp> = {

@@ -3,6 +3,8 @@ import { parsePrometheusDuration, parseTime } from "../durations.ts";
 import { isObjectName } from "../names.ts";
 import { drainEntries } from "./drain.ts";
 import type { Entry } from "./entry.ts";
+import { mostEntries } from "./grammar/bounds.ts";
+import { labelKey, labelValue, parseLabels } from "./grammar/labels.ts";
 import { protectedVolume } from "./volume-finalizers.ts";
 
 export {
@@ -56,7 +58,7 @@ export function formatMessage({ guard, sentence }: SuspensionMessage): string {
   return `${guard}: ${sentence}`;
 }
 
-type Words = Pick<Entry<unknown>, "grammar" | "fallback" | "says">;
+type Words = Pick<Entry<unknown>, "grammar" | "fallback" | "says" | "isLong">;
 
 function onStatefulSet<T>(key: string, parse: Entry<T>["parse"], words: Words): Entry<T> {
   return { key, kind: "annotation", on: "StatefulSet", parse, ...words };
@@ -134,19 +136,6 @@ function parseOwner(text: string): VolumeOwner | undefined {
   return kind === undefined || name === undefined || !isObjectName(name) ? undefined : { kind, apiGroup, name };
 }
 
-const labelValue = /^[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
-const labelKey = /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
-
-function parseLabels(text: string): ReadonlyMap<string, string> | undefined {
-  const labels = new Map<string, string>();
-  for (const part of text.split(",")) {
-    const [key = "", value = "", ...rest] = part.split("=");
-    if (rest.length > 0 || !labelKey.test(key) || !labelValue.test(value)) return undefined;
-    labels.set(key, value);
-  }
-  return labels;
-}
-
 export const volumeOwner = onVolumeClaim("sluice.dev/owner", parseOwner, {
   grammar: "KIND.GROUP/NAME, such as FoundationDBCluster.apps.foundationdb.org/orders, or KIND/NAME",
   fallback: "absent: it is of the StatefulSet that made it; malformed: nothing is begun, and nothing removed",
@@ -167,7 +156,7 @@ export const zoneLabel = onVolumeClaim("sluice.dev/zone-label", (text) => (label
 });
 
 export const podSelector = onVolumeClaim("sluice.dev/pod-selector", parseLabels, {
-  grammar: "LABEL=VALUE,LABEL=VALUE",
+  grammar: "LABEL=VALUE,LABEL=VALUE, at most 100 of them",
   fallback: "absent: the pods that the owner controls, and those with its volume claims; malformed: nothing is begun",
   says: "with sluice.dev/owner: which other pods are of the group, so that they are well while one of another zone goes",
 });
@@ -194,11 +183,19 @@ export const suspendPodUid = onVolumeClaim("sluice.dev/suspend-pod-uid", asText,
   says: "the pod that was taken down; written by us",
 });
 
-export const suspendTogether = onVolumeClaim("sluice.dev/suspend-together", asText, {
-  grammar: "names of volume claims, with commas between them",
-  fallback: "absent: its pod has no other volume claim, or a StatefulSet made it",
-  says: "the volume claims of its pod, which go or stay together when that is gone; written by us",
-});
+/** A pod has no more: each of its volume claims names all of them. */
+const longestTogether = mostEntries * 254;
+
+export const suspendTogether = onVolumeClaim(
+  "sluice.dev/suspend-together",
+  (text) => (text.length > longestTogether ? undefined : asText(text)),
+  {
+    grammar: "names of volume claims, with commas between them",
+    fallback: "absent: its pod has no other volume claim, or a StatefulSet made it",
+    says: "the volume claims of its pod, which go or stay together when that is gone; written by us",
+    isLong: true,
+  },
+);
 
 export const suspendPodCreated = onVolumeClaim("sluice.dev/suspend-pod-created", parseTime, {
   grammar: time,
@@ -222,6 +219,7 @@ export const suspendMessage = onVolumeClaim("sluice.dev/suspend-message", parseM
   grammar: "GUARD: SENTENCE",
   fallback: "it is written anew",
   says: "what is waited for; written by us",
+  isLong: true,
 });
 
 export const removalClaim = onVolumeClaim("sluice.dev/removal-claim", asText, {

@@ -2,6 +2,7 @@
 import type { Metadata, OtherObject } from "../../kubernetes/cluster.ts";
 import { type Fields, fieldsOf } from "../fields.ts";
 import { clusterName, processGroupId } from "../vocabulary/foundationdb.ts";
+import { describeExcess, mostEntries } from "../vocabulary/grammar/bounds.ts";
 import { removalHeld, volumeOwner } from "../vocabulary/suspension.ts";
 
 /** How FoundationDB's operator finds what is a cluster's own. */
@@ -58,14 +59,19 @@ function parseMatchLabels({ matchLabels }: Fields, name: string): Marks["matchLa
   const pairs = Object.entries(fieldsOf(matchLabels ?? {}) ?? { "": "" });
   const isLabel = ([key, value]: readonly [string, unknown]): boolean =>
     keyPattern.test(key) && typeof value === "string" && valuePattern.test(value);
-  if (!pairs.every(isLabel)) return undefined;
+  if (describeExcess(pairs) !== undefined || !pairs.every(isLabel)) return undefined;
   return pairs.length === 0 ? usualMarks(name).matchLabels : new Map(pairs as [string, string][]);
 }
 
 /** What was made before the cluster named a label of its own has the usual one still. */
 function parseIdLabels({ processGroupIDLabels }: Fields): readonly string[] | undefined {
   const named: unknown = processGroupIDLabels ?? [];
-  if (!Array.isArray(named) || !named.every((one) => typeof one === "string" && keyPattern.test(one))) return undefined;
+  if (
+    !Array.isArray(named) ||
+    named.length > mostEntries ||
+    !named.every((one) => typeof one === "string" && keyPattern.test(one))
+  )
+    return undefined;
   return [...new Set([...named, processGroupId.key])];
 }
 

@@ -2,7 +2,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { durationOf, type Member } from "../../../../functions/shared/group/suspension/members.ts";
-import { asOfNow, type PodDisruptionBudget } from "../../../../functions/shared/objects/disruption-budgets.ts";
+import {
+  asOfNow,
+  compileSelector,
+  type PodDisruptionBudget,
+} from "../../../../functions/shared/objects/disruption-budgets.ts";
 import { parsePod } from "../../../../functions/shared/objects/pods.ts";
 import { Owned } from "../../../stage/owned.ts";
 import { minutesAgo } from "../../../stage/suspended.ts";
@@ -34,7 +38,7 @@ test("owner-not-controller: a pod that the named owner does not control stays, b
 const budget = (disruptionsAllowed: number, changes: Partial<PodDisruptionBudget> = {}): PodDisruptionBudget => ({
   namespace: "db",
   name: "orders",
-  selector: {},
+  selector: compileSelector({}),
   behind: false,
   disruptionsAllowed,
   spares: "unready-while-healthy",
@@ -55,7 +59,7 @@ test("disruption-budget: no pod goes that a PodDisruptionBudget keeps, and no mo
   assert.deepEqual(saidUnder(budget(0, { selector: undefined })), ["let-go a-0 a-1 a-2"]);
   assert.deepEqual(saidUnder(budget(0, { namespace: "other" })), ["let-go a-0 a-1 a-2"]);
   on.addPod("a-1", { labels: { app: "kept" } });
-  const kept = budget(0, { selector: { matchLabels: { app: "kept" } } });
+  const kept = budget(0, { selector: compileSelector({ matchLabels: { app: "kept" } }) });
   assert.deepEqual(saidUnder(kept), ["let-go a-0 a-2", "suspending"], "the others do not wait for it");
 });
 

@@ -88,14 +88,38 @@ describe("lists", () => {
     });
   });
 
-  test("have smaller pages for pods, each of which is large, than for anything else", async () => {
+  test("have smaller pages for pods, each of which is large, and for volume claims, each of which may be", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer(({ response }) => response.end('{"metadata":{"resourceVersion":"3"},"items":[]}'));
       await cluster.list("pods", {});
       await cluster.list("persistentvolumeclaims", {});
+      await cluster.list("statefulsets", {});
       const limits = server.requests.map(({ url }) => new URL(url ?? "", "http://x").searchParams.get("limit"));
-      assert.deepEqual(limits, ["100", "500"]);
+      assert.deepEqual(limits, ["100", "25", "500"]);
     });
+  });
+
+  test("of volume claims have as many in the next page as the annotations of the page before leave room for", async () => {
+    for (const [bytes, next] of [
+      [0, "500"],
+      [10_000, "400"],
+      [250_000, "16"],
+      [9_000_000, "1"],
+    ] as const) {
+      await withServer({}, async ({ cluster, server }) => {
+        server.answer(({ request, response }) => {
+          const more = new URL(request.url ?? "", "http://server").searchParams.has("continue");
+          const annotations = { "example.com/text": "x".repeat(bytes) };
+          const items = more ? [] : [{ metadata: { name: "a", annotations } }];
+          response.end(
+            JSON.stringify({ metadata: { resourceVersion: "9", ...(more ? {} : { continue: "c" }) }, items }),
+          );
+        });
+        await cluster.list("persistentvolumeclaims", {});
+        const limits = server.requests.map(({ url }) => new URL(url ?? "", "http://x").searchParams.get("limit"));
+        assert.deepEqual(limits, ["25", next]);
+      });
+    }
   });
 
   test("are paged; the revision is asked of the first page only, and is that of the first", async () => {

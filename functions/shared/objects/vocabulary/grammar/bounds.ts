@@ -1,0 +1,29 @@
+/**
+ * How large a list or a map may be that others write: in an annotation, a label selector or a budget. What one object costs a
+ * pass must not grow with the size of a field times the number of objects. What Sluice writes itself has bounds of its own.
+ */
+
+export const mostEntries = 100;
+export const mostBytes = 4_096;
+
+/** True for a text of more than 4 KiB. */
+export function isTooLong(text: string): boolean {
+  // No character of UTF-16 takes more than three bytes of UTF-8: most texts need not be counted.
+  return text.length > mostBytes || (3 * text.length > mostBytes && Buffer.byteLength(text) > mostBytes);
+}
+
+/** What is too large about these keys and values, for a sentence; undefined where nothing is. */
+export function describeExcess(entries: readonly (readonly [string, unknown])[]): string | undefined {
+  if (entries.length > mostEntries) return `has ${entries.length} entries: write at most ${mostEntries}`;
+  return describeBytes(entries);
+}
+
+/** The same of the bytes alone. */
+export function describeBytes(entries: readonly (readonly [string, unknown])[]): string | undefined {
+  const bytes = entries.reduce((sum, [key, value]) => sum + bytesOf(key) + bytesOf(value), 0);
+  return bytes > mostBytes ? `has ${bytes} bytes: write at most ${mostBytes}` : undefined;
+}
+
+function bytesOf(value: unknown): number {
+  return typeof value === "string" ? Buffer.byteLength(value) : 0;
+}

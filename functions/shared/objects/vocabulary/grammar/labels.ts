@@ -1,0 +1,28 @@
+/** Labels that an annotation names, as `LABEL=VALUE,LABEL=VALUE`. */
+import { BoundedMap } from "../../bounded-map.ts";
+import { mostEntries } from "./bounds.ts";
+
+export const labelValue = /^[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
+export const labelKey =
+  /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
+
+/** A volume claim is read anew in each pass, and all of a group mostly say the same. */
+const readLabels = new BoundedMap<string, ReadonlyMap<string, string> | undefined>(1_000);
+
+/** Undefined where one of them is no label, and where they are too many. */
+export function parseLabels(text: string): ReadonlyMap<string, string> | undefined {
+  if (!readLabels.has(text)) readLabels.set(text, splitLabels(text));
+  return readLabels.get(text);
+}
+
+function splitLabels(text: string): ReadonlyMap<string, string> | undefined {
+  const labels = new Map<string, string>();
+  const parts = text.split(",", mostEntries + 1);
+  if (parts.length > mostEntries) return undefined;
+  for (const part of parts) {
+    const [key = "", value = "", ...rest] = part.split("=");
+    if (rest.length > 0 || !labelKey.test(key) || !labelValue.test(value)) return undefined;
+    labels.set(key, value);
+  }
+  return labels;
+}

@@ -1,0 +1,20 @@
+/**
+ * Loaded before the server by `--import`: prints how much of the processor its thread used between two turns of the event loop,
+ * where that is much. The time that others had the processor does not count.
+ */
+const everyMs = 2;
+const worthSayingMs = 25;
+
+let beforeUs = usedUs();
+
+function usedUs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return user + system;
+}
+
+setInterval(() => {
+  const nowUs = usedUs();
+  const ms = Math.round((nowUs - beforeUs) / 1_000);
+  if (ms >= worthSayingMs) process.stdout.write(`${JSON.stringify({ level: "info", msg: "long turn", turnMs: ms })}\n`);
+  beforeUs = usedUs();
+}, everyMs).unref();

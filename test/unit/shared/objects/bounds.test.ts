@@ -1,0 +1,136 @@
+/** How large a list or a map may be that others write: 100 entries and 4 KiB. What Sluice writes has bounds of its own. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { parseStoredBudget, selects } from "../../../../functions/shared/group/governing.ts";
+import { parseZoneBudget } from "../../../../functions/shared/objects/budgets.ts";
+import {
+  compileSelector,
+  parseDisruptionBudget,
+  refusalOf,
+} from "../../../../functions/shared/objects/disruption-budgets.ts";
+import type { Entry, Malformed } from "../../../../functions/shared/objects/vocabulary/entry.ts";
+import { heldGroups } from "../../../../functions/shared/objects/vocabulary/foundationdb.ts";
+import { downscaleLeader } from "../../../../functions/shared/objects/vocabulary/scaling.ts";
+import { podSelector, suspendTogether } from "../../../../functions/shared/objects/vocabulary/suspension.ts";
+import { read, reservations } from "../../../../functions/shared/objects/vocabulary.ts";
+import { parseMarks } from "../../../../functions/shared/objects/volumes/foundation-marks.ts";
+import { parseVolumeClaim } from "../../../../functions/shared/objects/volumes/volume-claim.ts";
+import { namespace, pod } from "../../functions/advance-zone-rollout/given.ts";
+
+const metadata = { name: "a", namespace, uid: "u", resourceVersion: "1" };
+const pairs = (count: number) => Array.from({ length: count }, (_, index) => [`key-${index}`, "v"] as const);
+const asText = (count: number) =>
+  pairs(count)
+    .map((pair) => pair.join("="))
+    .join();
+
+/** Labels that are so many bytes together, in the way of an annotation. */
+function textOf(bytes: number): string {
+  const parts = Array.from({ length: 40 }, (_, index) => `key-${String(index).padStart(2, "0")}=${"v".repeat(63)}`);
+  const text = parts.join();
+  return `${text},${"k".repeat(63)}/${"k".repeat(bytes - text.length - 67)}=v`;
+}
+
+function parsed<T>(entry: Entry<T>, text: string) {
+  const malformed: Malformed[] = [];
+  const annotations = { [entry.key]: text };
+  return { value: read(entry, { ...metadata, annotations }, malformed), malformed };
+}
+
+test("an annotation that selects pods by 100 labels is read, and one of 101 is malformed, with a warning that says so", () => {
+  assert.equal(parsed(podSelector, asText(100)).value?.size, 100);
+  const { value, malformed } = parsed(podSelector, asText(101));
+  assert.equal(value, undefined);
+  assert.match(malformed[0]?.sentence ?? "", /write LABEL=VALUE,LABEL=VALUE, at most 100 of them/);
+  const annotations = { "sluice.dev/owner": "Cluster.example.com/c", [podSelector.key]: asText(101) };
+  const claim = parseVolumeClaim({ metadata: { ...metadata, annotations } });
+  assert.equal(claim.owned?.selector.kind, "malformed");
+  assert.equal(claim.malformed.length, 1);
+});
+
+test("an annotation of 4,096 bytes is read, and one of 4,097 is malformed, also where its characters are fewer", () => {
+  const text: Entry<string> = { ...podSelector, parse: (given) => given };
+  for (const [given, isRead] of [
+    ["x".repeat(4_096), true],
+    ["x".repeat(4_097), false],
+    ["é".repeat(2_048), true],
+    [`${"é".repeat(2_048)}x`, false],
+  ] as const) {
+    assert.equal(parsed(text, given).value !== undefined, isRead, `${Buffer.byteLength(given)} bytes`);
+  }
+  assert.match(
+    parsed(text, "x".repeat(4_097)).malformed[0]?.sentence ?? "",
+    /, which has more than 4096 bytes; write /,
+  );
+  assert.equal(textOf(4_097).length, 4_097);
+  assert.equal(parsed(podSelector, textOf(4_097)).value, undefined);
+});
+
+test("a name that is compared as a whole may be longer: to leave it out would be to follow nobody", () => {
+  assert.equal(parsed(downscaleLeader, "x".repeat(10_000)).value?.length, 10_000);
+});
+
+test("what Sluice writes may be longer: a ledger, the process groups that it holds, the volume claims of one pod", () => {
+  const held = Object.fromEntries(
+    Array.from({ length: 200 }, (_, index) => [`storage-${index}`, { since: "2026-01-01T00:00:00Z" }]),
+  );
+  assert.equal(Object.keys(parsed(heldGroups, JSON.stringify(held)).value ?? {}).length, 200);
+  const names = Array.from({ length: 100 }, (_, index) => `${"n".repeat(240)}-${index}`);
+  const annotations = { [suspendTogether.key]: names.join() };
+  assert.deepEqual(parseVolumeClaim({ metadata: { ...metadata, annotations } }).together, names);
+  assert.equal(parsed(suspendTogether, "n,".repeat(20_000)).value, undefined);
+  assert.equal(reservations.on, "Lease");
+});
+
+const budgetOf = (matchLabels: object) => ({
+  kind: "ZoneAwarePodDisruptionBudget",
+  metadata,
+  spec: { maxUnavailable: 1, selector: { matchLabels } },
+});
+
+test("a budget that names 100 labels is read, and one of 101, or of 4,097 bytes, is invalid and governs no fewer pods", () => {
+  assert.ok("budget" in parseZoneBudget(budgetOf(Object.fromEntries(pairs(100)))));
+  const many = parseZoneBudget(budgetOf(Object.fromEntries(pairs(101))));
+  assert.deepEqual(many, {
+    field: "spec.selector.matchLabels",
+    sentence: "spec.selector.matchLabels has 101 entries: write at most 100",
+  });
+  assert.ok("budget" in parseZoneBudget(budgetOf({ k: "v".repeat(4_095) })));
+  const long = parseZoneBudget(budgetOf({ k: "v".repeat(4_096) }));
+  assert.equal("field" in long && long.sentence, "spec.selector.matchLabels has 4097 bytes: write at most 4096");
+  const stored = parseStoredBudget(budgetOf(Object.fromEntries(pairs(10_000))) as never);
+  assert.equal(stored.matchLabels.size, 100);
+  assert.equal(selects(stored, Object.fromEntries(pairs(100))), true);
+});
+
+test("a PodDisruptionBudget whose selector is larger is not read: while it allows nothing, it may select every pod", () => {
+  const values = pairs(101).map(([key]) => key);
+  const within = { matchExpressions: [{ key: "app", operator: "In", values: values.slice(0, 100) }] };
+  assert.ok("labels" in compileSelector(within));
+  for (const [selector, excess] of [
+    [{ matchLabels: Object.fromEntries(pairs(101)) }, "has 101 entries: write at most 100"],
+    [{ matchExpressions: [{ key: "app", operator: "In", values }] }, "has 101 entries: write at most 100"],
+    [
+      { matchExpressions: pairs(101).map(([key]) => ({ key, operator: "Exists" })) },
+      "has 101 entries: write at most 100",
+    ],
+    [{ matchLabels: { k: "v".repeat(4_096) } }, "has 4097 bytes: write at most 4096"],
+  ] as const) {
+    const refusal = (disruptionsAllowed: number) => {
+      const status = { observedGeneration: 1, disruptionsAllowed };
+      const object = { metadata: { ...metadata, name: "pdb", generation: 1 }, spec: { selector }, status };
+      return refusalOf(pod("a-0"), [parseDisruptionBudget(object as never)]);
+    };
+    const sentence = `PodDisruptionBudget pdb allows no disruption now and may select it: its selector ${excess}`;
+    assert.equal(refusal(0), sentence);
+    assert.equal(refusal(1), undefined);
+  }
+});
+
+test("labels of a FoundationDBCluster beyond the bounds are labels that nobody can read", () => {
+  const marksOf = (labels: object) => parseMarks({ metadata: { ...metadata, name: "orders" }, spec: { labels } });
+  assert.equal(marksOf({ matchLabels: Object.fromEntries(pairs(100)) }).unreadable, undefined);
+  assert.match(marksOf({ matchLabels: Object.fromEntries(pairs(101)) }).unreadable ?? "", /matchLabels of orders/);
+  const ids = pairs(101).map(([key]) => key);
+  assert.match(marksOf({ processGroupIDLabels: ids }).unreadable ?? "", /processGroupIDLabels of orders/);
+});
