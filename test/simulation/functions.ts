@@ -9,6 +9,7 @@ import { CollectedLedgers, MadeReservations, TakenPods } from "./promises.ts";
 import { createRecycler } from "./recycler.ts";
 import { startReplica } from "./replica.ts";
 import type { Connection, Role } from "./roles.ts";
+import { SaidChanges } from "./said-changes.ts";
 import type { SeedRun } from "./seed.ts";
 import { olderWrappers } from "./versions/older.ts";
 
@@ -45,7 +46,12 @@ export class Functions implements Actor {
       },
       { ...told, name: "keeper", count: plan.keepers, inPeace: "any", open: this.#opener(keepLedgers) },
     ];
-    this.checkers = [new TakenPods(run, namespace), new MadeReservations(run), new CollectedLedgers(run)];
+    this.checkers = [
+      new TakenPods(run, namespace),
+      new MadeReservations(run),
+      new CollectedLedgers(run),
+      new SaidChanges(run),
+    ];
   }
 
   /** From now on the other function has as long as the plan says. */

@@ -1,0 +1,72 @@
+/** What a process writes is what functions say that they change: in a cluster the fence refuses any other path. */
+import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
+import { skipLabelPath } from "../../functions/shared/objects/vocabulary/paths.ts";
+import { table } from "../../triggers/table.ts";
+import type { Caller, Checker } from "./checker.ts";
+import type { SeedRun } from "./seed.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** By resource, those of its subresources with them. */
+const said = new Map<string, string[]>();
+for (const { resource, changes = [] } of table.flatMap(({ needs }) => needs)) {
+  const [plural = ""] = resource.split("/");
+  said.set(plural, [...(said.get(plural) ?? []), ...changes]);
+}
+
+/** Of kinds that users name. */
+const ofKinds = table.flatMap(({ kindNeeds = [] }) => kindNeeds.flatMap(({ changes = [] }) => changes));
+
+const isFields = (value: unknown): value is Fields =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** The paths that a merge patch writes and that no function has said of such an object. */
+export function unsaid(resource: string, body: object): readonly string[] {
+  const paths = [...(said.get(resource) ?? []), ...ofKinds];
+  const { metadata = {}, ...fields } = body as Fields;
+  return [
+    ...wordsIn(metadata as Fields),
+    ...Object.entries(fields).flatMap(([field, value]) => pathsIn(field, value, paths)),
+  ].filter((path) => !isSaid(path, paths));
+}
+
+function wordsIn(metadata: Fields): readonly string[] {
+  const { uid: _uid, resourceVersion: _revision, labels = {}, annotations = {}, finalizers = [], ...others } = metadata;
+  return [
+    ...Object.keys(labels as Fields).map((key) => `metadata.labels[${key}]`),
+    ...Object.keys(annotations as Fields).map((key) => `metadata.annotations[${key}]`),
+    // Those of others stand in the list as they were.
+    ...(finalizers as readonly string[])
+      .filter((one) => one.startsWith("sluice.dev/"))
+      .map((one) => `metadata.finalizers[${one}]`),
+    ...Object.keys(others).map((key) => `metadata.${key}`),
+  ];
+}
+
+function pathsIn(path: string, value: unknown, paths: readonly string[]): readonly string[] {
+  const isBranch = isFields(value) && paths.some((one) => one.startsWith(`${path}.`));
+  return isBranch ? Object.entries(value).flatMap(([field, one]) => pathsIn(`${path}.${field}`, one, paths)) : [path];
+}
+
+function isSaid(path: string, paths: readonly string[]): boolean {
+  return paths.some((one) => {
+    if (one === skipLabelPath) return path.startsWith("metadata.labels[");
+    return one === path || (one.endsWith("*]") && path.startsWith(one.slice(0, -2)));
+  });
+}
+
+export class SaidChanges implements Checker {
+  readonly judges = ["C1"];
+  readonly #violate: SeedRun["violate"];
+
+  constructor({ violate }: Pick<SeedRun, "violate">) {
+    this.#violate = violate;
+  }
+
+  onPatched({ process, role }: Caller, resource: Resource, _after: object, body: object): void {
+    // It claims what no function that ships does.
+    if (role.name === "taker") return;
+    for (const path of unsaid(resource, body))
+      this.#violate("C1", `${process.name} writes ${path} of ${resource}, and no function says that it changes that`);
+  }
+}
