@@ -1,4 +1,5 @@
 /** HTTP to the API server: deadlines, what may be tried again, and errors that keep the server's own words. */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Dispatcher } from "undici";
 import { sleep } from "./clock/process-clock.ts";
 import type { ServerTime } from "./clock/server-time.ts";
@@ -13,6 +14,8 @@ const maxTries = 3;
 const firstBackoffMs = 100;
 /** The longest that a server's Retry-After is honoured here; beyond it the caller decides. */
 const maxRetryAfterMs = 5_000;
+/** To unpack a larger answer, to parse it and to use it takes milliseconds each: other work of the process goes on in between. */
+const largeAnswerBytes = 256 * 1_024;
 
 /** What one HTTP exchange was, for metrics. */
 export interface RequestObservation {
@@ -96,9 +99,13 @@ export class Requests {
         );
         this.#learnTime(headers, sentMs);
         this.#observe(request, statusCode, sentMs, bytesReceived);
+        const isLarge = body.length > largeAnswerBytes;
+        if (isLarge) await nextTurn();
         const text = body.toString("utf8");
         if (statusCode >= 300) throw refusal(request, statusCode, text, headers["retry-after"]);
-        return parse<T>(request, text);
+        const parsed = parse<T>(request, text);
+        if (isLarge) await nextTurn();
+        return parsed;
       }),
     );
   }

@@ -122,6 +122,31 @@ describe("lists", () => {
     }
   });
 
+  test("of a large page let other work go on before it is parsed, and before it is used", async (context) => {
+    let turn = 0;
+    let isOver = false;
+    const count = () => {
+      turn += 1;
+      if (!isOver) setImmediate(count);
+    };
+    await withServer({}, async ({ cluster, server }) => {
+      const turns: number[] = [];
+      const text = "x".repeat(300_000);
+      const page = JSON.stringify({ metadata: { resourceVersion: "9" }, items: [{ metadata: { name: "a", text } }] });
+      server.answer(({ response }) => response.end(page));
+      const parse = JSON.parse;
+      context.mock.method(JSON, "parse", (given: string) => {
+        if (given.length === page.length) turns.push(turn);
+        return parse(given);
+      });
+      count();
+      await cluster.list("persistentvolumeclaims", {});
+      isOver = true;
+      assert.equal(turns.length, 1);
+      assert.ok(turn > (turns[0] ?? turn), `parsed in turn ${turns[0]}, and used in turn ${turn}`);
+    });
+  });
+
   test("are paged; the revision is asked of the first page only, and is that of the first", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer(({ request, response }) => {
